@@ -1,0 +1,109 @@
+//! What every PIR engine offers: SETUP, QUERY, ANSWER, EXTRACT (paper Figure 1), on bytes.
+//!
+//! A scheme is chosen at compile time (`S: Scheme`); its parameters are a pure function of the number and the size of
+//! the database's elements, so that server and client derive the same ones from a published count.
+
+use core::fmt::Debug;
+
+use rand_core::CryptoRng;
+
+use crate::Error;
+
+/// A single-server PIR engine.
+///
+/// Encoded queries and answers have a size fixed by the parameters alone: it depends neither on the index nor on the
+/// contents of the database.
+pub trait Scheme: Send + Sync + 'static {
+    /// The engine's name in manifests, negotiations and reports.
+    const NAME: &'static str;
+
+    /// Everything both ends must agree on, the shape of the database included.
+    type Parameters: Clone + Debug + PartialEq + Send + Sync;
+    /// The server's preprocessed form of one database.
+    type Database: Send + Sync;
+    /// The client's secret; one for all databases and rounds.
+    type ClientKey: Send + Sync;
+    /// What the server needs of a client's key; uploaded once, parsed once.
+    type PublicKeys: Send + Sync;
+
+    /// The cheapest admissible parameters for `elements` elements of `element_bytes` bytes.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if there is no element, an element is empty, or no shape has a failure bound of 2^-40.
+    fn parameters(elements: usize, element_bytes: usize) -> Result<Self::Parameters, Error>;
+
+    /// Estimated security in bits; 0 for an engine without privacy.
+    fn security_bits(parameters: &Self::Parameters) -> u32;
+
+    /// Upper bound on the probability that one correctly computed answer decodes wrongly, as a logarithm to base 2.
+    fn failure_log2(parameters: &Self::Parameters) -> f64;
+
+    /// Number of elements of the database.
+    fn elements(parameters: &Self::Parameters) -> usize;
+
+    /// Exact size of an encoded query, bytes.
+    fn query_bytes(parameters: &Self::Parameters) -> usize;
+
+    /// Exact size of an encoded answer, bytes.
+    fn answer_bytes(parameters: &Self::Parameters) -> usize;
+
+    /// Exact size of the encoded public keys, bytes.
+    fn public_keys_bytes() -> usize;
+
+    /// Derives a client's key from its seed, always the same one.
+    fn client_key(seed: &[u8; 32]) -> Self::ClientKey;
+
+    /// Encodes the public keys; the bytes are a function of the seed, so a second upload is identical to the first.
+    fn encode_public_keys(key: &Self::ClientKey) -> Vec<u8>;
+
+    /// Parses a client's public keys.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] for a wrong size, version or range.
+    fn decode_public_keys(bytes: &[u8]) -> Result<Self::PublicKeys, Error>;
+
+    /// Preprocesses a database given as `elements * element_bytes` bytes (SETUP).
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the size is not that of the parameters.
+    fn setup(parameters: &Self::Parameters, elements: &[u8]) -> Result<Self::Database, Error>;
+
+    /// Builds one encoded query per index, all in one call (QUERY): an engine whose secret must never serve two
+    /// different queries of one round has no other door.
+    ///
+    /// `items` pairs each database's parameters with the index wanted from it.
+    ///
+    /// # Errors
+    /// [`Error::Index`] if an index is not below its database's number of elements.
+    fn queries<R: CryptoRng>(
+        key: &Self::ClientKey,
+        items: &[(&Self::Parameters, usize)],
+        rng: &mut R,
+    ) -> Result<Vec<Vec<u8>>, Error>;
+
+    /// Answers one encoded query (ANSWER).
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if the query is not one for this database.
+    fn answer(database: &Self::Database, keys: &Self::PublicKeys, query: &[u8]) -> Result<Vec<u8>, Error>;
+
+    /// Answers several clients' queries against one database; an engine may do it in one pass over the database.
+    fn answer_tile(
+        database: &Self::Database,
+        queries: &[(&Self::PublicKeys, &[u8])],
+    ) -> Vec<Result<Vec<u8>, Error>> {
+        queries.iter().map(|(keys, query)| Self::answer(database, keys, query)).collect()
+    }
+
+    /// Recovers the element at `index` from an encoded answer (EXTRACT).
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] for a wrong size, version or range; [`Error::Index`] as in [`Scheme::queries`]. An answer
+    /// that decodes to other bytes than the database's is not an error here: integrity is the caller's business.
+    fn extract(
+        parameters: &Self::Parameters,
+        key: &Self::ClientKey,
+        index: usize,
+        answer: &[u8],
+    ) -> Result<Vec<u8>, Error>;
+}
