@@ -1,1 +1,51 @@
-//! Skeleton.
+//! Multi-query private information retrieval (SealPIR paper, section 5, Figure 8): any batch code over any engine.
+//!
+//! The server encodes its database with a [`pbc::BatchCode`] and holds every bucket as a database of its own
+//! ([`MultiDatabase`]). The client asks one query of *every* bucket ([`MultiClient`]): where the [`pbc::Plan`] has
+//! nothing to read, it asks for a random element. What the server sees is therefore the same for any set of keys, down
+//! to none at all.
+//!
+//! All buckets are padded to one size and share one set of parameters, and one set of client keys serves them all.
+//!
+//! ```
+//! use mpir::{MultiClient, MultiDatabase, reconstruct};
+//! use pbc::{BatchCode, CuckooCode, EncodingOracle, Plan};
+//! use pir_core::{NoOp, Scheme}; // An engine without privacy, for tests.
+//! # use rand_core::SeedableRng;
+//! # let mut rng = rand_chacha::ChaCha20Rng::from_seed([3; 32]);
+//!
+//! // Both ends know the code: batches of 4 keys, 3 candidates each, and the seed of this database.
+//! let code = CuckooCode::recommended(4, 3, [1; 32])?;
+//!
+//! // The server encodes five elements of 2 bytes under their keys.
+//! let keys: [&[u8]; 5] = [b"amber", b"birch", b"cedar", b"delta", b"ebony"];
+//! let encoding = code.encode(&keys);
+//! let buckets = encoding.materialise(2, b"aabbccddee", encoding.largest())?;
+//! let database = MultiDatabase::<NoOp>::setup(2, encoding.largest(), &buckets)?;
+//!
+//! // The client plans its batch, asks every bucket once and reads all answers.
+//! let wanted: [&[u8]; 2] = [b"delta", b"birch"];
+//! let plan = Plan::new(&code, &wanted, &EncodingOracle::new(&encoding, &keys));
+//! let client = MultiClient::<NoOp>::new(&[2; 32]);
+//! let query = client.multi_query(database.parameters(), &plan.targets, &mut rng)?;
+//!
+//! let public_keys = NoOp::decode_public_keys(&client.public_keys())?;
+//! let queries: Vec<&[u8]> = query.encoded().iter().map(Vec::as_slice).collect();
+//! let answers = database.answer(&public_keys, &queries)?;
+//!
+//! let codewords = client.multi_extract(database.parameters(), &query, &answers);
+//! assert_eq!(reconstruct(&code, &plan, &codewords), [Some(Ok(b"dd".to_vec())), Some(Ok(b"bb".to_vec()))]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod client;
+mod database;
+mod error;
+mod reconstruct;
+mod uniform;
+
+pub use client::{MultiClient, MultiQuery};
+pub use database::MultiDatabase;
+pub use error::Error;
+pub use reconstruct::reconstruct;

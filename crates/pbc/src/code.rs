@@ -1,0 +1,38 @@
+//! What every batch code offers: Encode, GenSchedule, Decode (paper Definition 1), on keys.
+
+use crate::{BucketIndex, Encoding, Error, Schedule};
+
+/// A (n, m, k, b, p) probabilistic batch code.
+///
+/// The three operations are pure functions of the code and their arguments: whoever holds the same code computes the
+/// same buckets, so that reader and writer need to share nothing but its parameters and seed.
+pub trait BatchCode: Send + Sync {
+    /// The number `k` of elements for which the probability of a complete schedule is stated.
+    fn batch_size(&self) -> usize;
+
+    /// The number `b` of buckets.
+    fn bucket_count(&self) -> usize;
+
+    /// Encode: which codeword goes into which bucket, for the elements that stand under `keys`; element numbers are
+    /// positions in `keys`.
+    ///
+    /// Equal keys are allowed and all stored, ordered by element number. Element numbers have 32 bits; the memory of
+    /// no machine holds enough keys to exceed them, and elements beyond are not stored.
+    fn encode(&self, keys: &[&[u8]]) -> Encoding;
+
+    /// GenSchedule: the buckets to read for every key, never one bucket twice.
+    ///
+    /// `keys` stand in order of priority, the most important first. `usable(i, bucket)` says whether that bucket may
+    /// serve `keys[i]`; it is asked once at most for a pair, and only about buckets where the code puts the key.
+    ///
+    /// Instead of failing as a whole the schedule defers single keys: a key is deferred only if it cannot be served
+    /// together with the keys of higher priority that are kept. More than [`BatchCode::batch_size`] keys may be
+    /// given; the stated probability of a complete schedule does not cover them.
+    fn schedule(&self, keys: &[&[u8]], usable: &dyn Fn(usize, BucketIndex) -> bool) -> Schedule;
+
+    /// Decode: the element, from the codewords read for it in the order of its [`Schedule::assignment`].
+    ///
+    /// # Errors
+    /// [`Error::Codewords`] if their number or sizes are not those of one element.
+    fn decode(&self, codewords: &[&[u8]]) -> Result<Vec<u8>, Error>;
+}
