@@ -1,1 +1,8 @@
-fn main() {}
+//! `sotto`: the client's command line.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    sotto::cli::main()
+}

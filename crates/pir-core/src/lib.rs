@@ -1,8 +1,16 @@
-//! Lattice arithmetic and single-server private information retrieval (skeleton).
+//! Lattice arithmetic and single-server private information retrieval.
 #![deny(unsafe_code)]
 
+pub mod bfv;
 mod error;
+pub mod expand;
+pub mod noise;
+pub mod noop;
+pub mod ring;
 pub mod scheme;
+pub mod sealpir;
 
 pub use error::Error;
+pub use noop::NoOp;
 pub use scheme::Scheme;
+pub use sealpir::SealPir;

@@ -2,15 +2,40 @@
 //! own; time and random generators are parameters.
 #![forbid(unsafe_code)]
 
+mod armour;
+pub mod client;
+mod clock;
+mod conversation;
+mod cycle;
 pub mod deposit;
+mod domain;
 mod error;
+mod group;
+mod invitation;
+pub mod manifest;
+pub mod mapping;
+mod message;
 pub mod negotiation;
+mod pair;
+mod ratchet;
 pub mod round;
+mod seal;
+mod secret;
+pub mod server;
+mod stream;
 
+pub use client::{Client, Lookups, MessageId, Notice, Retrieval, Settings, Warning};
+pub use conversation::{ConversationId, ConversationKind, ConversationSummary};
 pub use deposit::{Deposit, Label, SealedBox};
 pub use error::Error;
+pub use group::{GroupCard, Member};
+pub use invitation::Invitation;
+pub use manifest::{ChainStep, Manifest, ManifestChain, SignedManifest};
+pub use mapping::{BloomMapping, LabelOracle, Mapping};
 pub use negotiation::{RoundMode, ServerParameters};
 pub use round::{Round, UnixMillis};
+pub use seal::cover;
+pub use stream::{TEXT_MAX, TEXTS_MAX};
 
 /// The version both ends must speak.
 pub const PROTOCOL_VERSION: u16 = 1;

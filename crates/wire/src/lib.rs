@@ -1,1 +1,28 @@
-//! Skeleton.
+//! The wire between a client and the round server: gRPC schema, generated code, conversions, size limits and the
+//! meaning of refusals. The only crate that sees prost types from the inside.
+//!
+//! Everything that arrives passes through here once: [`convert`] checks sizes and ranges, [`chunks`] bounds streams,
+//! [`status`] says what a refusal means.
+#![forbid(unsafe_code)]
+
+pub mod chunks;
+pub mod convert;
+pub mod limits;
+pub mod register;
+pub mod status;
+
+/// Code generated from `proto/sotto.proto`.
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    unused_qualifications,
+    clippy::wildcard_imports,
+    reason = "generated code; the schema is documented in its own file"
+)]
+pub mod proto {
+    tonic::include_proto!("sotto.v1");
+}
+
+pub use chunks::{Join, StreamError, split};
+pub use convert::{Info, Malformed, fixed};
+pub use status::{Failure, Refused};

@@ -1,1 +1,27 @@
-//! Skeleton.
+//! The round server of Sotto: takes one deposit per account and round, publishes every sealed round under a signed
+//! manifest, and answers private retrievals from it.
+//!
+//! A deposit's way: [`service`](start) -> round log -> sealed round -> batch-coded database -> answers.
+#![forbid(unsafe_code)]
+
+mod accounts;
+mod compute;
+mod config;
+mod connections;
+mod events;
+mod incoming;
+mod key_file;
+mod keys;
+pub mod log;
+mod outgoing;
+mod retrieve;
+mod round_database;
+mod rounds;
+mod server;
+mod service;
+
+pub use config::{Config, ConfigError, Limits};
+pub use events::ServerEvent;
+pub use key_file::{KeyFileError, load_or_create_key};
+pub use rounds::RunError;
+pub use server::{Running, StartError, start, unix_now};

@@ -1,1 +1,155 @@
-fn main() {}
+//! The round server of Sotto.
+//!
+//! Exit codes: 0 after a shutdown that was asked for, 1 if the server fails or cannot start, 2 if it cannot run as
+//! configured.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the one place that talks to its operator")]
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+use sotto_protocol::Round;
+use sottod::{Config, Running, StartError, load_or_create_key, unix_now};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+type Engine = pir_core::SealPir;
+
+const FAILED: u8 = 1;
+const MISCONFIGURED: u8 = 2;
+
+/// The round server of Sotto, a chat that hides who talks with whom.
+///
+/// Exit codes: 0 after a shutdown that was asked for, 1 if the server fails or cannot start, 2 if it cannot run as
+/// configured.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// Where to listen; loopback only in this version; port 0 takes any free one.
+    #[arg(long, default_value = "127.0.0.1:7370", env = "SOTTOD_LISTEN")]
+    listen: SocketAddr,
+    /// Length of a round, ms [default: 2000; 100 in closed loop, where it is the least length].
+    #[arg(long)]
+    round_ms: Option<u32>,
+    /// Messages that a client retrieves per round, 1 to 256.
+    #[arg(long, default_value_t = 16)]
+    retrieve: u16,
+    /// End a round when everybody is done; for simulations and demonstrations on one machine.
+    #[arg(long)]
+    closed_loop: bool,
+    /// Rounds that stay retrievable, 1 to 4.
+    #[arg(long, default_value_t = 2)]
+    retained: u8,
+    /// Buckets of the batch code [default: as many as are recommended].
+    #[arg(long)]
+    buckets: Option<u16>,
+    /// Candidate buckets of a label, 1 to 8.
+    #[arg(long, default_value_t = 3)]
+    choices: u8,
+    /// When clients deposit, ms after a round opens [default: 200; 0 in closed loop].
+    #[arg(long)]
+    deposit_ms: Option<u32>,
+    /// When clients give up a look-up, ms after a round is ready [default: 300; 250 in closed loop].
+    #[arg(long)]
+    lookup_ms: Option<u32>,
+    /// When clients send their queries, ms after a round is ready [default: 600; 400 in closed loop].
+    #[arg(long)]
+    query_ms: Option<u32>,
+    /// File that keeps the server's key across restarts; created if it is missing.
+    #[arg(long, env = "SOTTOD_KEY_FILE")]
+    key_file: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    match run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure { code, error }) => {
+            eprintln!("sottod: {error:#}");
+            ExitCode::from(code)
+        }
+    }
+}
+
+struct Failure {
+    code: u8,
+    error: anyhow::Error,
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self { code: FAILED, error: error.into() }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<(), Failure> {
+    let config = config(&arguments)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        // Before anybody can know that there is a server to end.
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut server = sottod::start::<Engine>(config).map_err(|error| match error {
+            StartError::Config(_) => Failure { code: MISCONFIGURED, error: error.into() },
+            _ => error.into(),
+        })?;
+        announce(&server, arguments.key_file.as_deref())?;
+        tokio::select! {
+            error = server.failed() => {
+                let _ = server.shutdown().await;
+                return Err(error.into());
+            }
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("shutting down");
+        Ok(server.shutdown().await?)
+    })
+}
+
+fn config(arguments: &Arguments) -> Result<Config, Failure> {
+    let defaults = if arguments.closed_loop {
+        Config::closed_loop(arguments.listen)
+    } else {
+        Config::deadline(arguments.listen)
+    };
+    let mut config = Config {
+        round_ms: arguments.round_ms.unwrap_or(defaults.round_ms),
+        retrieve: arguments.retrieve,
+        buckets: arguments.buckets,
+        choices: arguments.choices,
+        retained: arguments.retained,
+        deposit_ms: arguments.deposit_ms.unwrap_or(defaults.deposit_ms),
+        lookup_ms: arguments.lookup_ms.unwrap_or(defaults.lookup_ms),
+        query_ms: arguments.query_ms.unwrap_or(defaults.query_ms),
+        ..defaults
+    };
+    if let Some(path) = &arguments.key_file {
+        let (seed, new) = load_or_create_key(path).map_err(|error| Failure {
+            code: MISCONFIGURED,
+            error: anyhow::Error::from(error).context(format!("key file {}", path.display())),
+        })?;
+        if new {
+            tracing::info!("a new key was made");
+        }
+        config.manifest_seed = Some(seed);
+        // Rounds are at least so long, so this is later than all rounds of an earlier start with the same length.
+        config.first_round = Round(unix_now().0 / u64::from(config.round_ms.max(1)));
+    }
+    Ok(config)
+}
+
+fn announce(server: &Running<Engine>, key_file: Option<&Path>) -> std::io::Result<()> {
+    if key_file.is_none() {
+        tracing::info!("without --key-file the key, and with it the address, is a new one at every start");
+    }
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "listening on {}", server.address())?;
+    writeln!(out, "to join: sotto init --server {} --name NAME", server.address())?;
+    out.flush()
+}

@@ -1,0 +1,140 @@
+//! Accounts, invitations, contacts.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
+use std::path::PathBuf;
+
+use data_encoding::BASE32_NOPAD;
+use serde_json::json;
+use sotto_protocol::client::{Client, Settings};
+use sotto_protocol::{ConversationKind, Error, Invitation};
+use zeroize::Zeroizing;
+
+use super::failure::Failure;
+use super::{InitOptions, state};
+use crate::participant::now;
+use crate::{Connection, ConnectionSettings, Engine, Store};
+
+/// A card for eight members has about 800 characters.
+const SECRET_MAX: u64 = 4096;
+
+pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<(), Failure> {
+    let store = Store::create(&state::directory(home)?, options.server.clone())?;
+    let info = Connection::open(&ConnectionSettings::new(options.server)).await?.info::<Engine>().await?;
+    let settings = Settings { conversations: options.conversations };
+    let client = Client::new(&options.name, info.parameters, settings, (info.open, now()), &mut state::rng())?;
+    store.save(&client.snapshot())?;
+    let directory = store.directory().display();
+    writeln!(io::stderr(), "made an account for {} in {directory}; next: 'sotto invite CONTACT'", options.name)?;
+    Ok(())
+}
+
+pub(super) fn invite(home: Option<PathBuf>, contact: &str) -> Result<(), Failure> {
+    let (store, mut client) = state::open(home)?;
+    let invitation = client.invite(contact, now(), &mut state::rng())?;
+    store.save(&client.snapshot())?;
+    writeln!(io::stdout(), "{}", *Zeroizing::new(invitation.to_string()))?;
+    if io::stdout().is_terminal() {
+        writeln!(
+            io::stderr(),
+            "give this to {contact}, where nobody else reads it; there: 'sotto accept YOUR-NAME'; then both: 'sotto chat'"
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) fn accept(home: Option<PathBuf>, contact: &str, on_command_line: bool) -> Result<(), Failure> {
+    if on_command_line {
+        return Err(Failure::usage(format!(
+            "an invitation is a secret, and other programs can read a command line: run 'sotto accept {contact}' and \
+             paste it"
+        )));
+    }
+    let (store, mut client) = state::open(home)?;
+    let invitation: Invitation = read_secret("invitation")?.trim().parse()?;
+    client.accept(contact, &invitation, now(), &mut state::rng()).map_err(stale)?;
+    store.save(&client.snapshot())?;
+    writeln!(io::stderr(), "{contact} is a contact now; next: 'sotto chat {contact}'")?;
+    Ok(())
+}
+
+pub(super) fn contacts(home: Option<PathBuf>, json: bool) -> Result<(), Failure> {
+    let (_, client) = state::open(home)?;
+    let mut out = io::stdout().lock();
+    let conversations = client.conversations();
+    if conversations.is_empty() && !json {
+        writeln!(io::stderr(), "no contacts yet; make one with 'sotto invite CONTACT' or 'sotto accept CONTACT'")?;
+    }
+    for conversation in conversations {
+        let kind = match conversation.kind {
+            ConversationKind::Contact => "contact",
+            ConversationKind::Group => "group",
+        };
+        if json {
+            let identity = client.contact_identity(conversation.id).map(|key| encode_identity(&key));
+            let members: Vec<_> = client
+                .members(conversation.id)
+                .into_iter()
+                .map(|member| json!({"name": member.name, "identity": encode_identity(&member.identity), "present": member.present}))
+                .collect();
+            let line = json!({
+                "name": conversation.name,
+                "kind": kind,
+                "established": conversation.established,
+                "queued": conversation.queued,
+                "unacknowledged": conversation.unacknowledged,
+                "identity": identity,
+                "members": members,
+            });
+            writeln!(out, "{line}")?;
+        } else {
+            let status = if conversation.established { "established" } else { "waiting for the other side" };
+            let waiting = match conversation.queued {
+                0 => String::new(),
+                queued => format!(", {queued} not arrived yet"),
+            };
+            writeln!(out, "{}\t{kind}\t{status}{waiting}", conversation.name)?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn identity(home: Option<PathBuf>) -> Result<(), Failure> {
+    let (_, client) = state::open(home)?;
+    writeln!(io::stdout(), "{}", encode_identity(&client.identity()))?;
+    Ok(())
+}
+
+pub(super) fn encode_identity(identity: &[u8; 32]) -> String {
+    BASE32_NOPAD.encode(identity).to_ascii_lowercase()
+}
+
+pub(super) fn decode_identity(text: &str) -> Option<[u8; 32]> {
+    BASE32_NOPAD.decode(text.to_ascii_uppercase().as_bytes()).ok()?.try_into().ok()
+}
+
+/// A secret from standard input: a line of a terminal, all of anything else.
+pub(super) fn read_secret(what: &str) -> Result<Zeroizing<String>, Failure> {
+    let mut secret = Zeroizing::new(String::new());
+    let mut input = io::stdin().lock().take(SECRET_MAX);
+    if io::stdin().is_terminal() {
+        write!(io::stderr(), "paste the {what}: ")?;
+        input.read_line(&mut secret)?;
+    } else {
+        input.read_to_string(&mut secret)?;
+    }
+    if secret.trim().is_empty() {
+        return Err(Failure::usage(format!("there is no {what} on standard input")));
+    }
+    Ok(secret)
+}
+
+/// The person, unlike the protocol, can set a clock.
+pub(super) fn stale(error: Error) -> Failure {
+    match error {
+        Error::RoundTooFar(_) => Failure::other(
+            "the times of the two sides do not fit together; check the clocks of both machines, chat once to catch up \
+             with the server, and try again",
+        ),
+        other => other.into(),
+    }
+}

@@ -1,0 +1,72 @@
+//! Why there is no session with a server, in words that say what to do.
+
+use sotto_protocol::PROTOCOL_VERSION;
+use sotto_wire::{Failure, Refused};
+
+/// Why no session could be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// Nobody answers.
+    #[error("no server answers at {0}; check that it is running and that the address is right")]
+    Unreachable(String),
+    /// Somebody answers who is no Sotto server.
+    #[error("what answers at {0} is not a Sotto server; check the address")]
+    NoServer(String),
+    /// Another key than the address names.
+    #[error(
+        "the server does not hold the key in its address; ask its operator for the current address, and do not go on \
+         if nobody can explain the change"
+    )]
+    WrongKey,
+    /// Another version of the protocol.
+    #[error(
+        "the server speaks version {theirs} of the protocol and this program version {}; update the older one",
+        PROTOCOL_VERSION
+    )]
+    Version {
+        /// The server's version.
+        theirs: u16,
+    },
+    /// Another engine.
+    #[error("the server runs the PIR engine '{theirs}' and this program '{ours}'; use a client made for that server")]
+    Engine {
+        /// The server's engine.
+        theirs: String,
+        /// This program's.
+        ours: &'static str,
+    },
+    /// Less than 128 bits.
+    #[error("the server offers {bits} bits of security and this program wants 128; use another server")]
+    Security {
+        /// What is offered.
+        bits: u32,
+    },
+    /// Parameters that no server should have.
+    #[error("unacceptable server: {0}; tell its operator")]
+    Parameters(String),
+    /// Other parameters than the account was made for.
+    #[error(
+        "the server changed its parameters since 'sotto init'; make a new account with 'sotto --home DIRECTORY init'"
+    )]
+    Changed,
+    /// The server does not want this account now.
+    #[error("the server refused the session: {0}")]
+    Refused(Refused),
+}
+
+impl ConnectError {
+    pub(crate) fn of(failure: Failure, authority: String) -> Self {
+        match failure {
+            Failure::Unreachable => Self::Unreachable(authority),
+            Failure::Nonsense(_) => Self::NoServer(authority),
+            Failure::Refused(refused) => Self::Refused(refused),
+        }
+    }
+
+    /// Whether waiting may help.
+    #[must_use]
+    pub fn is_temporary(&self) -> bool {
+        matches!(self, Self::Unreachable(_) | Self::Refused(_) | Self::NoServer(_))
+    }
+}

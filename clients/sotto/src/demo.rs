@@ -1,0 +1,218 @@
+//! `sotto demo`: a server, six people and a crowd, all in one process, over real connections on loopback.
+
+mod cast;
+mod crowd;
+mod report;
+mod screen;
+mod script;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use pir_core::{Scheme, SealPir};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+use sotto_protocol::Round;
+use sottod::{Config, Running, ServerEvent};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tonic::transport::Endpoint;
+
+use crate::{Address, ConnectionSettings};
+use cast::{Cast, Happening};
+use crowd::Crowd;
+use report::Summary;
+use screen::Screen;
+use script::Ledger;
+
+/// Rounds beyond those of the script in which a straggler may still arrive, before it counts as lost.
+const PATIENCE_ROUNDS: u64 = 24;
+/// No round takes that long; then something is broken.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What can be chosen about the demonstration.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// Simulated users, who deposit cover in every round
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=65_536))]
+    pub users: u32,
+    /// Messages each participant retrieves per round (k)
+    #[arg(long, default_value_t = 4, value_name = "K", value_parser = clap::value_parser!(u16).range(3..=256))]
+    pub retrieve: u16,
+    /// Rounds of conversation; introductions come before them
+    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=60))]
+    pub rounds: u32,
+    /// Print nothing but one JSON object, as the last line
+    #[arg(long)]
+    pub json: bool,
+    /// Seed of all keys and cover of this demonstration; random if not given
+    #[arg(long, value_name = "NUMBER")]
+    pub seed: Option<u64>,
+}
+
+/// Runs the demonstration; success means that every line arrived everywhere, unaltered and once.
+///
+/// # Errors
+/// If the server cannot start, or anybody loses the connection.
+pub async fn run(options: Options) -> anyhow::Result<ExitCode> {
+    tokio::select! {
+        code = Demonstration::new(options).run() => code,
+        interrupted = tokio::signal::ctrl_c() => {
+            interrupted.context("Ctrl-C cannot be listened for")?;
+            anyhow::bail!("interrupted before the conversations had ended")
+        }
+    }
+}
+
+struct Demonstration {
+    options: Options,
+    seed: u64,
+    rng: ChaCha20Rng,
+    screen: Screen,
+    summary: Summary,
+}
+
+impl Demonstration {
+    fn new(options: Options) -> Self {
+        let seed = options.seed.unwrap_or_else(|| rand::make_rng::<rand::rngs::StdRng>().next_u64());
+        Self {
+            seed,
+            rng: ChaCha20Rng::seed_from_u64(seed),
+            screen: Screen::new(options.json),
+            summary: Summary::default(),
+            options,
+        }
+    }
+
+    async fn run(mut self) -> anyhow::Result<ExitCode> {
+        let started = Instant::now();
+        let mut config = Config::closed_loop("127.0.0.1:0".parse()?);
+        config.retrieve = self.options.retrieve;
+        let server = sottod::start::<SealPir>(config).context("the server cannot start")?;
+        let address: Address = server.address().parse()?;
+        self.screen.title(&self.options, self.seed, server.parameters());
+
+        let (crowd, deposits) = self.gather_crowd(&address).await?;
+        let settings = ConnectionSettings::new(address);
+        let mut events = server.events();
+        let mut cast = Cast::enter(&settings, &mut self.rng, &self.screen).await?;
+        let crowd = tokio::spawn(crowd.run());
+
+        let ledger = self.converse(&mut cast, &mut events, &crowd, &deposits).await?;
+
+        self.summary.elapsed = started.elapsed();
+        self.close(server, cast, crowd).await?;
+        let tally = ledger.tally();
+        let code = if tally.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        self.screen.summary(&self.summary.finish::<SealPir>(&self.options, self.seed, tally)?);
+        Ok(code)
+    }
+
+    async fn gather_crowd(&mut self, address: &Address) -> anyhow::Result<(Crowd, Arc<AtomicU64>)> {
+        let endpoint = Endpoint::from_shared(format!("http://{}", address.authority()))?;
+        let registered = Arc::new(AtomicU64::new(0));
+        let gathering = Crowd::register(
+            endpoint,
+            *address.manifest_key(),
+            self.options.users,
+            &mut self.rng,
+            Arc::clone(&registered),
+        );
+        let crowd = self
+            .screen
+            .follow("simulated users join", self.options.users.into(), &registered, gathering)
+            .await
+            .context("the simulated users cannot join")?;
+        let deposits = crowd.deposits();
+        Ok((crowd, deposits))
+    }
+
+    /// Follows the rounds until the script has arrived, or is given up.
+    async fn converse(
+        &mut self,
+        cast: &mut Cast,
+        events: &mut tokio::sync::broadcast::Receiver<ServerEvent>,
+        crowd: &JoinHandle<anyhow::Result<()>>,
+        deposits: &AtomicU64,
+    ) -> anyhow::Result<Ledger> {
+        let lines = script::lines(self.options.rounds);
+        let mut ledger = Ledger::new(lines.clone());
+        let mut first_of_script = None;
+        let mut round = Round(0);
+        let mut news = Instant::now();
+        // What people receive in a round is shown before the next round begins.
+        let mut retrieving = false;
+        loop {
+            if ledger.is_complete() && cast.reported(round) {
+                return Ok(ledger);
+            }
+            anyhow::ensure!(!crowd.is_finished(), "the simulated users have lost the server");
+            tokio::select! {
+                biased;
+                happening = cast.next() => { news = Instant::now(); match happening? {
+                    Happening::Text { listener, speaker, text } => {
+                        let arrival = ledger.arrive(listener, &speaker, &text);
+                        self.screen.arrival(listener, &speaker, &text, arrival);
+                    }
+                    Happening::Established => {
+                        if first_of_script.is_none() && cast.is_introduced() {
+                            cast.speak(&lines).await?;
+                            first_of_script = Some(round.next());
+                            self.screen.introduced();
+                        }
+                    }
+                    Happening::Report(report) => {
+                        self.screen.participant_done();
+                        self.summary.add_report(&report);
+                    }
+                    Happening::Remark(remark) => self.screen.remark(&remark),
+                } }
+                event = events.recv(), if !retrieving || cast.reported(round) => { news = Instant::now(); match event? {
+                    ServerEvent::RoundOpened { round: opened } => {
+                        round = opened;
+                        retrieving = false;
+                        let over = first_of_script
+                            .is_some_and(|first| opened.0 > first.0 + u64::from(self.options.rounds) + PATIENCE_ROUNDS);
+                        if over || opened.0 > PATIENCE_ROUNDS && first_of_script.is_none() {
+                            return Ok(ledger);
+                        }
+                        let before = deposits.load(Ordering::Relaxed);
+                        self.screen.opened(opened, first_of_script, self.options.users.into(), before);
+                        self.summary.opened(first_of_script.is_none());
+                    }
+                    ServerEvent::RoundSealed { entries, .. } => self.screen.sealed(entries),
+                    ServerEvent::RoundBuilt { bucket_size, mapping_bytes, setup_ms, .. } => {
+                        retrieving = true;
+                        self.screen.built(bucket_size, mapping_bytes, setup_ms);
+                        self.summary.built(bucket_size, setup_ms);
+                    }
+                    _ => {}
+                } }
+                () = self.screen.tick(deposits) => {
+                    anyhow::ensure!(news.elapsed() < PATIENCE, "nothing has happened for two minutes");
+                }
+            }
+        }
+    }
+
+    async fn close(
+        &mut self,
+        server: Running<SealPir>,
+        cast: Cast,
+        crowd: JoinHandle<anyhow::Result<()>>,
+    ) -> anyhow::Result<()> {
+        crowd.abort();
+        cast.leave().await;
+        server.shutdown().await.context("the server did not end cleanly")
+    }
+}
+
+/// The engine's name and its security at the bucket size last seen.
+fn engine_facts<S: Scheme>(bucket_size: u32) -> anyhow::Result<(&'static str, u32)> {
+    let elements = usize::try_from(bucket_size.max(1))?;
+    let parameters = S::parameters(elements, sotto_protocol::deposit::BOX_BYTES)?;
+    Ok((S::NAME, S::security_bits(&parameters)))
+}

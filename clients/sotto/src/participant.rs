@@ -1,0 +1,196 @@
+//! The driver of a [`Client`]: it connects, follows the rounds, and keeps the fixed trace.
+//!
+//! In every round that the server opens, a participant makes the same calls: one deposit at `deposit_ms` after the round
+//! opened; when the round is ready, one mapping download at once and one multi-query, of all buckets, at `query_ms`
+//! after. Which calls leave, in which order, how large and when, follows from the server's parameters and its
+//! announcements alone: not from contacts, texts, what was received, or what failed. What is late or broken is replaced
+//! by random bytes of the same size, and every error is kept until the round's calls are made. A call that found no
+//! answer is repeated with the same bytes.
+
+mod deposit;
+mod driver;
+mod event;
+mod link;
+mod report;
+mod retrieval;
+mod sessions;
+
+use core::fmt;
+use core::marker::PhantomData;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use mpir::MultiClient;
+use pir_core::Scheme;
+use sotto_protocol::client::{Client, MessageId};
+use sotto_protocol::{ConversationId, ConversationSummary, Error, UnixMillis};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::{ConnectError, Connection, ConnectionSettings, Store};
+use driver::{Command, Driver};
+
+pub use event::{Event, Trouble};
+pub use report::{Phase, RoundReport};
+
+/// What a participant tells its person. Nothing is held up by events that nobody takes.
+pub type Events = mpsc::UnboundedReceiver<Event>;
+
+/// Takes part in a server's rounds with the PIR engine `S`.
+pub struct Participant<S>(PhantomData<S>);
+
+impl<S: Scheme> Participant<S> {
+    /// Connects, registers, uploads the PIR keys, and takes part until [`Handle::stop`], or until the handle is gone.
+    ///
+    /// With a store, every change is on the disk before it shows on the wire.
+    ///
+    /// # Errors
+    /// [`ConnectError`] if the first connection fails. A connection that is lost later is opened again.
+    pub async fn start(
+        client: Client,
+        store: Option<Store>,
+        settings: ConnectionSettings,
+    ) -> Result<(Handle, Events), ConnectError> {
+        let seed = zeroize::Zeroizing::new(*client.pir_seed());
+        let multi = Arc::new(blocking(move || MultiClient::<S>::new(&seed)).await);
+        let of_keys = Arc::clone(&multi);
+        let keys = Bytes::from(blocking(move || of_keys.public_keys()).await);
+
+        let connection = Connection::open(&settings).await?;
+        let session = connection.register::<S>(client.account_seed(), client.server()).await?;
+        let started = tokio::time::Instant::now();
+        let uploaded = session.upload_keys(keys.clone()).await;
+        uploaded.map_err(|failure| ConnectError::of(failure, settings.address.authority()))?;
+        let upload = Phase { bytes: keys.len() as u64, time: started.elapsed() };
+
+        let account_seed = zeroize::Zeroizing::new(*client.account_seed());
+        let (sessions, news) = link::start::<S>(session, settings, account_seed, client.server().clone(), keys);
+        let (commands, received) = mpsc::unbounded_channel();
+        let (events, told) = mpsc::unbounded_channel();
+        let driver = Driver::new(client, store.map(Arc::new), multi, sessions, events, upload);
+        tokio::spawn(driver.run(received, news));
+        Ok((Handle { commands }, told))
+    }
+}
+
+impl<S> fmt::Debug for Participant<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Participant")
+    }
+}
+
+/// Speaks to a running participant.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    commands: mpsc::UnboundedSender<Command>,
+}
+
+/// Why a participant did not do as told.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HandleError {
+    /// It has stopped.
+    #[error("the participant has stopped")]
+    Stopped,
+    /// The protocol refused.
+    #[error(transparent)]
+    Protocol(#[from] Error),
+    /// The change could not be stored; it is lost if the program ends now.
+    #[error("{0}")]
+    Store(String),
+}
+
+impl Handle {
+    /// Hands in a text. It is stored when this returns, and sent in the conversation's turns until it is acknowledged.
+    ///
+    /// # Errors
+    /// [`HandleError`].
+    pub async fn queue_text(&self, conversation: ConversationId, text: &str) -> Result<MessageId, HandleError> {
+        let text = zeroize::Zeroizing::new(text.to_owned());
+        Ok(self.change(move |client| client.queue_text(conversation, &text)).await??)
+    }
+
+    /// All conversations.
+    ///
+    /// # Errors
+    /// [`HandleError::Stopped`].
+    pub async fn conversations(&self) -> Result<Vec<ConversationSummary>, HandleError> {
+        self.ask(|client| client.conversations()).await
+    }
+
+    /// Changes the client between two rounds' steps, and stores it: for invitations, groups and the like.
+    ///
+    /// # Errors
+    /// [`HandleError::Stopped`], [`HandleError::Store`].
+    pub async fn change<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&mut Client) -> T + Send + 'static,
+    ) -> Result<T, HandleError> {
+        let (reply, answer) = oneshot::channel();
+        let change: driver::Change = Box::new(move |client| {
+            let value = change(client);
+            Box::new(move |stored| {
+                // A caller that no longer waits does not need the value.
+                let _ = reply.send(stored.map(|()| value));
+            })
+        });
+        self.commands.send(Command::Change(change)).map_err(|_| HandleError::Stopped)?;
+        answer.await.map_err(|_| HandleError::Stopped)?
+    }
+
+    /// Looks at the client without changing it.
+    ///
+    /// # Errors
+    /// [`HandleError::Stopped`].
+    pub async fn ask<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&Client) -> T + Send + 'static,
+    ) -> Result<T, HandleError> {
+        let (reply, answer) = oneshot::channel();
+        let ask: driver::Ask = Box::new(move |client| {
+            let _ = reply.send(ask(client));
+        });
+        self.commands.send(Command::Ask(ask)).map_err(|_| HandleError::Stopped)?;
+        answer.await.map_err(|_| HandleError::Stopped)
+    }
+
+    /// Leaves at once, in the middle of a round, and gives the client back; it is stored.
+    ///
+    /// # Errors
+    /// [`HandleError::Stopped`] if it has been stopped before.
+    pub async fn stop(&self) -> Result<Client, HandleError> {
+        let (reply, answer) = oneshot::channel();
+        self.commands.send(Command::Stop(reply)).map_err(|_| HandleError::Stopped)?;
+        answer.await.map_err(|_| HandleError::Stopped)
+    }
+
+    /// Leaves when the calls of the rounds in progress are made, so that the moment of leaving is a round's end: when
+    /// rounds go on, that takes about two of them.
+    ///
+    /// # Errors
+    /// [`HandleError::Stopped`] if it has been stopped before.
+    pub async fn finish(&self) -> Result<Client, HandleError> {
+        let (reply, answer) = oneshot::channel();
+        self.commands.send(Command::Finish(reply)).map_err(|_| HandleError::Stopped)?;
+        answer.await.map_err(|_| HandleError::Stopped)
+    }
+}
+
+/// The time of the machine's clock.
+#[must_use]
+pub fn now() -> UnixMillis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    UnixMillis(since.as_millis().try_into().unwrap_or(u64::MAX))
+}
+
+/// Runs work that takes a while where it holds up no call.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(value) => value,
+        Err(failed) => match failed.try_into_panic() {
+            Ok(payload) => std::panic::resume_unwind(payload),
+            // Blocking work is cancelled only when the runtime ends, and then nobody waits any more.
+            Err(_) => core::future::pending().await,
+        },
+    }
+}

@@ -1,0 +1,37 @@
+//! A round's deposit, at its time.
+
+use core::time::Duration;
+
+use sotto_protocol::deposit::DEPOSIT_BYTES;
+use sotto_protocol::Round;
+use sotto_wire::Failure;
+use tokio::time::{Instant, sleep_until};
+
+use super::Phase;
+use super::sessions::{Patience, Sessions};
+
+/// A deposit is not repeated without end, should a round never end.
+const ATTEMPTS: u32 = 32;
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// How a deposit went.
+pub(super) struct Deposited {
+    pub(super) round: Round,
+    pub(super) result: Result<Phase, Failure>,
+}
+
+/// Sends the bytes at the given time, and the same bytes again while no answer comes. The caller ends this when the
+/// round is over.
+pub(super) async fn deposit(
+    sessions: Sessions,
+    round: Round,
+    bytes: [u8; DEPOSIT_BYTES],
+    at: Instant,
+) -> Deposited {
+    sleep_until(at).await;
+    let started = Instant::now();
+    let patience = Patience { until: started + LONGEST, attempts: ATTEMPTS };
+    let sent = sessions.call(patience, |session| async move { session.deposit(round, &bytes).await }).await;
+    let phase = |()| Phase { bytes: DEPOSIT_BYTES as u64, time: started.elapsed() };
+    Deposited { round, result: sent.map(phase) }
+}

@@ -1,0 +1,126 @@
+//! Keeps a session open and passes on what the server says about rounds.
+
+use core::time::Duration;
+
+use bytes::Bytes;
+use pir_core::Scheme;
+use sotto_protocol::ServerParameters;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep};
+use tokio_stream::StreamExt as _;
+use zeroize::Zeroizing;
+
+use super::sessions::{Keys, Sessions};
+use crate::connection::{RoundNews, Session};
+use crate::{ConnectError, Connection, ConnectionSettings};
+
+/// What the driver hears from the link.
+pub(super) enum News {
+    /// The server says something about a round; with the moment it came.
+    Round(RoundNews, Instant),
+    /// There is no session.
+    Lost(ConnectError),
+    /// There is a session again.
+    Restored,
+}
+
+struct Link {
+    settings: ConnectionSettings,
+    account_seed: Zeroizing<[u8; 32]>,
+    pinned: ServerParameters,
+    current: watch::Sender<Option<Session>>,
+    discarded: mpsc::UnboundedReceiver<Session>,
+    news: mpsc::UnboundedSender<News>,
+    pause: Duration,
+}
+
+/// Starts the link with a session that is open, on which the keys are uploaded.
+pub(super) fn start<S: Scheme>(
+    session: Session,
+    settings: ConnectionSettings,
+    account_seed: Zeroizing<[u8; 32]>,
+    pinned: ServerParameters,
+    keys: Bytes,
+) -> (Sessions, mpsc::UnboundedReceiver<News>) {
+    let (current, sessions) = watch::channel(None);
+    let (discard, discarded) = mpsc::unbounded_channel();
+    let (news, heard) = mpsc::unbounded_channel();
+    let pause = settings.retry_first;
+    let link = Link { settings, account_seed, pinned, current, discarded, news, pause };
+    tokio::spawn(link.run::<S>(session));
+    (Sessions::new(sessions, discard, Keys::new(keys)), heard)
+}
+
+impl Link {
+    async fn run<S: Scheme>(mut self, mut session: Session) {
+        let news = self.news.clone();
+        let follow = async {
+            loop {
+                self.current.send_replace(Some(session.clone()));
+                let error = self.follow(&session).await;
+                self.current.send_replace(None);
+                if self.news.send(News::Lost(error)).is_err() {
+                    return;
+                }
+                session = self.reconnect::<S>().await;
+                if self.news.send(News::Restored).is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            () = follow => {}
+            () = news.closed() => {}
+        }
+    }
+
+    /// Passes on what the server says until the session ends, and says why it did.
+    async fn follow(&mut self, session: &Session) -> ConnectError {
+        let authority = self.settings.address.authority();
+        let mut rounds = match session.watch().await {
+            Ok(rounds) => core::pin::pin!(rounds),
+            Err(failure) => return ConnectError::of(failure, authority),
+        };
+        loop {
+            tokio::select! {
+                event = rounds.next() => match event {
+                    Some(Ok(event)) => {
+                        self.pause = self.settings.retry_first;
+                        // Nobody listens only when the driver is gone, and then `run` ends.
+                        let _ = self.news.send(News::Round(event, Instant::now()));
+                    }
+                    Some(Err(failure)) => return ConnectError::of(failure, authority),
+                    None => return ConnectError::Unreachable(authority),
+                },
+                Some(discarded) = self.discarded.recv() => {
+                    if session.is(&discarded) {
+                        return ConnectError::Refused(sotto_wire::Refused::UnknownSession);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tries until it succeeds, telling every new reason why it does not.
+    async fn reconnect<S: Scheme>(&mut self) -> Session {
+        let mut told = None;
+        loop {
+            sleep(self.pause).await;
+            self.pause = (self.pause * 2).min(self.settings.retry_most);
+            match self.connect::<S>().await {
+                Ok(session) => return session,
+                Err(ConnectError::Unreachable(_)) => {}
+                Err(error) if told.as_ref() == Some(&error) => {}
+                Err(error) => {
+                    told = Some(error.clone());
+                    let _ = self.news.send(News::Lost(error));
+                }
+            }
+        }
+    }
+
+    async fn connect<S: Scheme>(&self) -> Result<Session, ConnectError> {
+        let connection = Connection::open(&self.settings).await?;
+        connection.register::<S>(&self.account_seed, &self.pinned).await
+    }
+}

@@ -1,0 +1,123 @@
+//! The session there is just now, for calls that outlive it.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+use sotto_wire::{Failure, Refused};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::Phase;
+use crate::connection::Session;
+
+const PAUSE_FIRST: Duration = Duration::from_millis(250);
+const PAUSE_MOST: Duration = Duration::from_secs(4);
+
+/// Gives the current session, and repeats calls over lost ones.
+#[derive(Clone)]
+pub(super) struct Sessions {
+    current: watch::Receiver<Option<Session>>,
+    discarded: mpsc::UnboundedSender<Session>,
+    keys: Keys,
+}
+
+/// The public PIR keys.
+#[derive(Clone)]
+pub(super) struct Keys {
+    encoded: Bytes,
+    digest: [u8; 32],
+    uploads: Arc<Uploads>,
+}
+
+#[derive(Default)]
+struct Uploads {
+    bytes: AtomicU64,
+    time: Mutex<Duration>,
+}
+
+/// How long a call is worth repeating.
+#[derive(Clone, Copy)]
+pub(super) struct Patience {
+    pub(super) until: Instant,
+    pub(super) attempts: u32,
+}
+
+impl Keys {
+    pub(super) fn new(encoded: Bytes) -> Self {
+        let digest = Sha256::digest(&encoded).into();
+        Self { encoded, digest, uploads: Arc::default() }
+    }
+}
+
+impl Sessions {
+    pub(super) fn new(
+        current: watch::Receiver<Option<Session>>,
+        discarded: mpsc::UnboundedSender<Session>,
+        keys: Keys,
+    ) -> Self {
+        Self { current, discarded, keys }
+    }
+
+    /// The digest of the uploaded keys.
+    pub(super) fn keys(&self) -> [u8; 32] {
+        self.keys.digest
+    }
+
+    /// What was uploaded again since this was last asked.
+    pub(super) fn uploads(&self) -> Phase {
+        let mut time = self.keys.uploads.time.lock().unwrap_or_else(PoisonError::into_inner);
+        Phase { bytes: self.keys.uploads.bytes.swap(0, Ordering::Relaxed), time: core::mem::take(&mut time) }
+    }
+
+    /// Makes a call, and makes the same call again while its answer is lost, the session has lapsed, or the server has
+    /// lost the keys.
+    pub(super) async fn call<T, F: Future<Output = Result<T, Failure>>>(
+        &self,
+        patience: Patience,
+        call: impl Fn(Session) -> F,
+    ) -> Result<T, Failure> {
+        let repeat = async {
+            let mut pause = PAUSE_FIRST;
+            let mut attempt = 0;
+            loop {
+                attempt += 1;
+                let session = self.session().await?;
+                let failure = match call(session.clone()).await {
+                    Ok(value) => return Ok(value),
+                    Err(failure) => failure,
+                };
+                if attempt >= patience.attempts {
+                    return Err(failure);
+                }
+                match failure {
+                    Failure::Refused(Refused::UnknownKeys) => self.upload_keys(&session).await?,
+                    // Only the link ends when nobody takes these, and with it everything.
+                    Failure::Refused(Refused::UnknownSession) => drop(self.discarded.send(session)),
+                    Failure::Unreachable | Failure::Refused(Refused::Busy) => {}
+                    Failure::Refused(_) | Failure::Nonsense(_) => return Err(failure),
+                }
+                sleep(pause).await;
+                pause = (pause * 2).min(PAUSE_MOST);
+            }
+        };
+        timeout_at(patience.until, repeat).await.unwrap_or(Err(Failure::Unreachable))
+    }
+
+    async fn session(&self) -> Result<Session, Failure> {
+        let mut current = self.current.clone();
+        let session = current.wait_for(Option::is_some).await.map_err(|_| Failure::Unreachable)?;
+        session.clone().ok_or(Failure::Unreachable)
+    }
+
+    async fn upload_keys(&self, session: &Session) -> Result<(), Failure> {
+        let started = Instant::now();
+        session.upload_keys(self.keys.encoded.clone()).await?;
+        let uploads = &self.keys.uploads;
+        uploads.bytes.fetch_add(self.keys.encoded.len() as u64, Ordering::Relaxed);
+        *uploads.time.lock().unwrap_or_else(PoisonError::into_inner) += started.elapsed();
+        Ok(())
+    }
+}

@@ -1,0 +1,365 @@
+//! The state directory: one file with everything that must survive, replaced atomically, used by one process at a time.
+//!
+//! The layout of the file: `b"sotto state"`, a version byte, the SHA-256 of the rest, the length of the server's address
+//! as little-endian `u16`, the address, and the client's snapshot.
+
+use core::fmt;
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
+
+use crate::Address;
+
+const MAGIC: &[u8; 11] = b"sotto state";
+const VERSION: u8 = 1;
+const DIGEST_BYTES: usize = 32;
+const HEAD_BYTES: usize = MAGIC.len() + 1 + DIGEST_BYTES;
+
+const STATE: &str = "state";
+const STATE_NEW: &str = "state.new";
+const LOCK: &str = "lock";
+
+/// A state directory, locked for this process.
+pub struct Store {
+    directory: PathBuf,
+    address: Address,
+    /// Held open: the lock lasts as long as the file.
+    _lock: File,
+}
+
+/// Why the state cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// No environment variable tells where the state directory is.
+    #[error("no place for the state directory; name one with --home DIRECTORY")]
+    NoHome,
+    /// Another process has it.
+    #[error("another sotto is using {}; end it first, or name another directory with --home", .0.display())]
+    Locked(PathBuf),
+    /// There is none.
+    #[error("there is no state in {}; run 'sotto init --server ADDRESS --name NAME' first", .0.display())]
+    Missing(PathBuf),
+    /// There is one already.
+    #[error("{} already holds a state; name another directory with --home", .0.display())]
+    Exists(PathBuf),
+    /// The file is not what was written.
+    ///
+    /// An old copy would encrypt once more under keys that were used, so it must not be restored.
+    #[error(
+        "the state in {} is damaged ({what}); do not restore an old copy, start anew with another --home",
+        .directory.display()
+    )]
+    Damaged {
+        /// Where.
+        directory: PathBuf,
+        /// How it shows.
+        what: &'static str,
+    },
+    /// The file comes from a newer program.
+    #[error("the state in {} was written by a newer sotto; update this one", .0.display())]
+    Newer(PathBuf),
+    /// The operating system refused.
+    #[error("cannot {action} {}: {source}", .path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+}
+
+impl Store {
+    /// Where the state is by default: `$SOTTO_HOME`, else `$XDG_DATA_HOME/sotto`, else `~/.local/share/sotto`.
+    ///
+    /// # Errors
+    /// [`StoreError::NoHome`] if none of these is set.
+    pub fn default_directory() -> Result<PathBuf, StoreError> {
+        default_directory(|name| std::env::var_os(name)).ok_or(StoreError::NoHome)
+    }
+
+    /// Makes and locks a directory for a new state. Nothing is written before [`Store::save`].
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`] if it holds a state, [`StoreError::Locked`] if another process is using it.
+    pub fn create(directory: &Path, address: Address) -> Result<Self, StoreError> {
+        make_directory(directory).map_err(|source| io_error("make the directory", directory, source))?;
+        let lock = lock(directory)?;
+        if directory.join(STATE).exists() {
+            return Err(StoreError::Exists(directory.to_owned()));
+        }
+        Ok(Self { directory: directory.to_owned(), address, _lock: lock })
+    }
+
+    /// Locks a directory and reads its state: the store and the client's snapshot.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`], [`StoreError::Locked`], [`StoreError::Damaged`], [`StoreError::Newer`].
+    pub fn open(directory: &Path) -> Result<(Self, Zeroizing<Vec<u8>>), StoreError> {
+        if !directory.join(STATE).exists() {
+            return Err(StoreError::Missing(directory.to_owned()));
+        }
+        let lock = lock(directory)?;
+        let path = directory.join(STATE);
+        let bytes = Zeroizing::new(fs::read(&path).map_err(|source| io_error("read", &path, source))?);
+        let (address, snapshot) = decode(&bytes).map_err(|problem| problem.at(directory))?;
+        let snapshot = Zeroizing::new(snapshot.to_vec());
+        Ok((Self { directory: directory.to_owned(), address, _lock: lock }, snapshot))
+    }
+
+    /// The server this state belongs to.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Replaces the state. When this returns, the new state is on the disk; if it fails, or the machine does, the old
+    /// one is there whole.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn save(&self, snapshot: &[u8]) -> Result<(), StoreError> {
+        let (new, path) = (self.directory.join(STATE_NEW), self.directory.join(STATE));
+        let bytes = encode(&self.address, snapshot);
+        write_private(&new, &bytes).map_err(|source| io_error("write", &new, source))?;
+        fs::rename(&new, &path).map_err(|source| io_error("replace", &path, source))?;
+        sync_directory(&self.directory).map_err(|source| io_error("sync", &self.directory, source))
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("directory", &self.directory).finish_non_exhaustive()
+    }
+}
+
+fn default_directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let set = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set("SOTTO_HOME")
+        .or_else(|| set("XDG_DATA_HOME").filter(|path| path.is_absolute()).map(|path| path.join("sotto")))
+        .or_else(|| set("HOME").map(|path| path.join(".local").join("share").join("sotto")))
+}
+
+fn lock(directory: &Path) -> Result<File, StoreError> {
+    let path = directory.join(LOCK);
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false);
+    private(&mut options);
+    let file = options.open(&path).map_err(|source| io_error("open", &path, source))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StoreError::Locked(directory.to_owned())),
+        Err(TryLockError::Error(source)) => Err(io_error("lock", &path, source)),
+    }
+}
+
+fn encode(address: &Address, snapshot: &[u8]) -> Zeroizing<Vec<u8>> {
+    let address = address.to_string();
+    let mut body = Zeroizing::new(Vec::with_capacity(2 + address.len() + snapshot.len()));
+    // An address has less than 120 characters.
+    body.extend((address.len() as u16).to_le_bytes());
+    body.extend(address.as_bytes());
+    body.extend(snapshot);
+    let mut bytes = Zeroizing::new(Vec::with_capacity(HEAD_BYTES + body.len()));
+    bytes.extend(MAGIC);
+    bytes.push(VERSION);
+    bytes.extend(Sha256::digest(&body[..]));
+    bytes.extend(&body[..]);
+    bytes
+}
+
+enum Problem {
+    Damaged(&'static str),
+    Newer,
+}
+
+impl Problem {
+    fn at(self, directory: &Path) -> StoreError {
+        match self {
+            Self::Damaged(what) => StoreError::Damaged { directory: directory.to_owned(), what },
+            Self::Newer => StoreError::Newer(directory.to_owned()),
+        }
+    }
+}
+
+fn decode(bytes: &[u8]) -> Result<(Address, &[u8]), Problem> {
+    let short = Problem::Damaged("it is cut short");
+    let Some(rest) = bytes.strip_prefix(MAGIC) else {
+        return Err(Problem::Damaged("it is no state file"));
+    };
+    let Some((version, rest)) = rest.split_first() else { return Err(short) };
+    if *version > VERSION {
+        return Err(Problem::Newer);
+    }
+    let Some((digest, body)) = rest.split_first_chunk::<DIGEST_BYTES>() else { return Err(short) };
+    if *version != VERSION || Sha256::digest(body)[..] != digest[..] {
+        return Err(Problem::Damaged("its checksum does not hold"));
+    }
+    let Some((length, rest)) = body.split_first_chunk::<2>() else { return Err(short) };
+    let Some((address, snapshot)) = rest.split_at_checked(u16::from_le_bytes(*length).into()) else {
+        return Err(short);
+    };
+    let address = core::str::from_utf8(address).ok().and_then(|address| address.parse().ok());
+    Ok((address.ok_or(Problem::Damaged("its server address is none"))?, snapshot))
+}
+
+fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    private(&mut options);
+    let mut file = options.open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn io_error(action: &'static str, path: &Path, source: io::Error) -> StoreError {
+    StoreError::Io { action, path: path.to_owned(), source }
+}
+
+#[cfg(unix)]
+fn make_directory(directory: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
+}
+
+#[cfg(not(unix))]
+fn make_directory(directory: &Path) -> io::Result<()> {
+    fs::create_dir_all(directory)
+}
+
+#[cfg(unix)]
+fn private(options: &mut OpenOptions) {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    options.mode(0o600);
+}
+
+#[cfg(not(unix))]
+fn private(_: &mut OpenOptions) {}
+
+#[cfg(unix)]
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+// Elsewhere a directory cannot be opened as a file; the rename is as durable as the system makes it.
+#[cfg(not(unix))]
+fn sync_directory(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::net::Ipv4Addr;
+    use std::path::PathBuf;
+
+    use super::{HEAD_BYTES, STATE, STATE_NEW, Store, StoreError, default_directory};
+    use crate::Address;
+
+    fn address() -> Address {
+        Address::new(Ipv4Addr::LOCALHOST.into(), 7447, [7; 32]).unwrap()
+    }
+
+    #[test]
+    fn what_is_saved_is_read_back() {
+        let home = tempfile::tempdir().unwrap();
+        let directory = home.path().join("a").join("b");
+        assert!(matches!(Store::open(&directory), Err(StoreError::Missing(_))));
+        let store = Store::create(&directory, address()).unwrap();
+        store.save(b"first").unwrap();
+        store.save(b"second").unwrap();
+        drop(store);
+        let (store, snapshot) = Store::open(&directory).unwrap();
+        assert_eq!((store.address(), &snapshot[..]), (&address(), &b"second"[..]));
+        drop(store);
+        assert!(matches!(Store::create(&directory, address()), Err(StoreError::Exists(_))));
+    }
+
+    #[test]
+    fn two_processes_cannot_use_one_state() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::create(home.path(), address()).unwrap();
+        store.save(b"state").unwrap();
+        let refused = Store::open(home.path()).unwrap_err();
+        assert!(matches!(refused, StoreError::Locked(_)), "{refused}");
+        assert!(refused.to_string().contains("another sotto"));
+        drop(store);
+        assert!(Store::open(home.path()).is_ok());
+    }
+
+    #[test]
+    fn a_crash_while_writing_leaves_the_old_state() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::create(home.path(), address()).unwrap();
+        store.save(b"old").unwrap();
+        drop(store);
+        fs::write(home.path().join(STATE_NEW), b"half of the n").unwrap();
+        let (store, snapshot) = Store::open(home.path()).unwrap();
+        assert_eq!(&snapshot[..], b"old");
+        store.save(b"new").unwrap();
+    }
+
+    #[test]
+    fn a_damaged_state_is_never_used() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::create(home.path(), address()).unwrap();
+        store.save(b"precious").unwrap();
+        drop(store);
+        let path = home.path().join(STATE);
+        let whole = fs::read(&path).unwrap();
+        for cut in 0..whole.len() {
+            fs::write(&path, &whole[..cut]).unwrap();
+            assert!(matches!(Store::open(home.path()), Err(StoreError::Damaged { .. })), "cut at {cut}");
+        }
+        for place in (0..whole.len()).filter(|place| *place != 11) {
+            let mut flipped = whole.clone();
+            flipped[place] ^= 1;
+            fs::write(&path, flipped).unwrap();
+            assert!(matches!(Store::open(home.path()), Err(StoreError::Damaged { .. })), "flipped {place}");
+        }
+        let mut newer = whole.clone();
+        newer[11] = 2;
+        fs::write(&path, newer).unwrap();
+        assert!(matches!(Store::open(home.path()), Err(StoreError::Newer(_))));
+        assert!(whole.len() > HEAD_BYTES);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn only_the_owner_can_read_it() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let home = tempfile::tempdir().unwrap();
+        let directory = home.path().join("state-directory");
+        let store = Store::create(&directory, address()).unwrap();
+        store.save(b"secret").unwrap();
+        let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(directory.join(STATE)), 0o600);
+        assert_eq!(mode(directory), 0o700);
+    }
+
+    #[test]
+    fn the_directory_follows_the_environment() {
+        let with = |set: &'static [(&str, &str)]| {
+            default_directory(move |name| {
+                set.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into())
+            })
+        };
+        assert_eq!(with(&[("HOME", "/h")]), Some("/h/.local/share/sotto".into()));
+        assert_eq!(with(&[("HOME", "/h"), ("XDG_DATA_HOME", "/x")]), Some("/x/sotto".into()));
+        assert_eq!(with(&[("HOME", "/h"), ("XDG_DATA_HOME", "relative")]), Some("/h/.local/share/sotto".into()));
+        assert_eq!(with(&[("SOTTO_HOME", "/s"), ("XDG_DATA_HOME", "/x")]), Some("/s".into()));
+        assert_eq!(with(&[]), None);
+    }
+}

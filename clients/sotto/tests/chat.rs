@@ -1,0 +1,153 @@
+//! Whole conversations through a real server, over sockets, with an engine without privacy.
+
+mod support;
+
+use pir_core::NoOp;
+use sotto::{Address, ConnectError, Connection, Event, Store};
+use sotto_protocol::client::{Client, Notice};
+use sotto_protocol::{Round, RoundMode};
+use sottod::Config;
+use support::{Person, client, config, is_report, loopback, pair, settings};
+use zeroize::Zeroizing;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_travel_both_ways_and_one_who_leaves_disturbs_nobody() {
+    let server = sottod::start::<NoOp>(config(loopback())).unwrap();
+    let settings = settings(&server);
+    let (alice, bob) = pair(&settings).await;
+    let mut alice = Person::start(alice, None, &settings).await;
+    let mut bob = Person::start(bob, None, &settings).await;
+
+    let long = "word ".repeat(150);
+    alice.say("Are you there?").await;
+    bob.say("I am here.").await;
+    alice.say(&long).await;
+    bob.hears("Are you there?").await;
+    alice.hears("I am here.").await;
+    bob.hears(&long).await;
+    let acknowledged = |event: &Event| matches!(event, Event::Notice(Notice::Acknowledged { .. }));
+    bob.until("acknowledgement", acknowledged).await;
+
+    let gone = bob.handle.finish().await.unwrap();
+    assert_eq!(gone.conversations()[0].queued, 0);
+    while alice.events.try_recv().is_ok() {}
+    for _ in 0..4 {
+        let seen = alice.until("round", is_report).await;
+        let Some(Event::RoundReport(report)) = seen.last() else { panic!("{seen:?}") };
+        assert!(report.complete, "{seen:?}");
+    }
+
+    // Who comes back finds what was said meanwhile.
+    alice.say("Still there?").await;
+    let mut bob = Person::start(gone, None, &settings).await;
+    bob.hears("Still there?").await;
+    alice.handle.stop().await.unwrap();
+    bob.handle.stop().await.unwrap();
+    server.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rounds_in_closed_loop_go_on_when_everybody_is_done() {
+    let closed = Config { mode: RoundMode::ClosedLoop, round_ms: 20, ..config(loopback()) };
+    let server = sottod::start::<NoOp>(closed).unwrap();
+    let settings = settings(&server);
+    let (alice, bob) = pair(&settings).await;
+    let mut alice = Person::start(alice, None, &settings).await;
+    let mut bob = Person::start(bob, None, &settings).await;
+    alice.say("one").await;
+    bob.hears("one").await;
+    bob.handle.stop().await.unwrap();
+    alice.until("round", is_report).await;
+    alice.until("round", is_report).await;
+    alice.handle.stop().await.unwrap();
+    server.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_gone_and_comes_back_loses_no_text() {
+    let seed = Some(Zeroizing::new([9; 32]));
+    let with = |listen, first| Config { manifest_seed: seed.clone(), first_round: first, ..config(listen) };
+    let server = sottod::start::<NoOp>(with(loopback(), Round(1))).unwrap();
+    let (listen, settings) = (server.local_addr(), settings(&server));
+    let homes = tempfile::tempdir().unwrap();
+    let (alice, bob) = pair(&settings).await;
+    let store = |name| Some(Store::create(&homes.path().join(name), settings.address.clone()).unwrap());
+    let mut alice = Person::start(alice, store("alice"), &settings).await;
+    let mut bob = Person::start(bob, store("bob"), &settings).await;
+    alice.say("before").await;
+    bob.hears("before").await;
+
+    // In the middle of rounds, with texts under way.
+    alice.say("during").await;
+    let newest = alice.handle.ask(Client::newest_round).await.unwrap();
+    server.shutdown().await.unwrap();
+    alice.until("loss", |event| matches!(event, Event::ConnectionLost(_))).await;
+    alice.say("while it was gone").await;
+    let server = sottod::start::<NoOp>(with(listen, Round(newest.0 + 3))).unwrap();
+    alice.until("return", |event| matches!(event, Event::ConnectionRestored)).await;
+    bob.hears("during").await;
+    bob.hears("while it was gone").await;
+
+    let said = alice.handle.finish().await.unwrap();
+    assert!(said.newest_round() > newest);
+    // What was stored is what was used.
+    let (_, snapshot) = Store::open(&homes.path().join("alice")).unwrap();
+    assert_eq!(Client::restore(&snapshot).unwrap().newest_round(), said.newest_round());
+    bob.handle.stop().await.unwrap();
+    server.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_ends_in_the_middle_of_a_round_uses_no_key_twice() {
+    let server = sottod::start::<NoOp>(Config { round_ms: 2000, ..config(loopback()) }).unwrap();
+    let settings = settings(&server);
+    let (alice, _) = pair(&settings).await;
+    let mut first = Person::start(alice, None, &settings).await;
+    first.until("round", is_report).await;
+    let stopped = first.handle.stop().await.unwrap();
+    let (round, deposit) = stopped.deposit().map(|(round, deposit)| (round, deposit.clone())).unwrap();
+    // At once again, most likely in the same round.
+    let mut second = Person::start(stopped, None, &settings).await;
+    let same = move |client: &Client| match client.deposit() {
+        Some((now, other)) => now > round || *other == deposit,
+        None => false,
+    };
+    assert!(second.handle.ask(same).await.unwrap());
+    let seen = second.until("round", |event| match event {
+        Event::RoundReport(report) => report.round >= round && report.complete,
+        _ => false,
+    });
+    seen.await;
+    second.handle.stop().await.unwrap();
+    server.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_not_the_pinned_one_is_refused_before_anything_is_sent() {
+    let server = sottod::start::<NoOp>(config(loopback())).unwrap();
+    let right = settings(&server);
+    let open = async |settings: &sotto::ConnectionSettings| {
+        Connection::open(settings).await?.info::<NoOp>().await.map(|_| ())
+    };
+    assert_eq!(open(&right).await, Ok(()));
+
+    let mut other_key = right.clone();
+    other_key.address = Address::new(server.local_addr().ip(), server.local_addr().port(), [1; 32]).unwrap();
+    assert_eq!(open(&other_key).await, Err(ConnectError::WrongKey));
+    let mut strict = right.clone();
+    strict.allow_no_privacy = false;
+    assert_eq!(open(&strict).await, Err(ConnectError::Security { bits: 0 }));
+    let engine = Connection::open(&right).await.unwrap().info::<pir_core::SealPir>().await;
+    assert!(matches!(engine, Err(ConnectError::Engine { .. })), "{engine:?}");
+
+    // The same key with other parameters.
+    let person = client::<NoOp>(&right, "alice", 1).await;
+    let mut changed = person.server().clone();
+    changed.buckets += 1;
+    let refused = Connection::open(&right).await.unwrap().register::<NoOp>(person.account_seed(), &changed).await;
+    assert_eq!(refused.map(|_| ()), Err(ConnectError::Changed));
+
+    server.shutdown().await.unwrap();
+    let gone = open(&right).await.unwrap_err();
+    assert!(matches!(gone, ConnectError::Unreachable(_)), "{gone:?}");
+}

@@ -1,0 +1,78 @@
+//! Costs of the server's work; names hold the number of elements and the kernel in use.
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use pir_core::bfv::{GaloisKeys, Parameters, SecretKey, Workspace};
+use pir_core::expand::expand;
+use pir_core::ring::{Backend, Polynomial, sampling};
+use pir_core::{Scheme, SealPir, bfv};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+
+fn name(what: &str, n: usize) -> String {
+    format!("{what}/{n}/{}", Backend::active().name())
+}
+
+fn transforms(criterion: &mut Criterion) {
+    for degree in [2048, 4096, 8192] {
+        let basis = pir_core::ring::Basis::new(degree, &[68_719_230_977]).expect("the preset's first prime");
+        let ntt = &basis.transforms()[0];
+        let mut values: Vec<u64> = (0..degree as u64).collect();
+        criterion.bench_function(&name("ntt-forward", degree), |b| b.iter(|| ntt.forward(&mut values)));
+        criterion.bench_function(&name("ntt-inverse", degree), |b| b.iter(|| ntt.inverse(&mut values)));
+    }
+}
+
+fn substitution(criterion: &mut Criterion) {
+    let parameters = Parameters::s4096();
+    let basis = parameters.ciphertext_basis();
+    let keys = GaloisKeys::derive(parameters, &SecretKey::derive(parameters, &[1; 32]), &[1; 32]);
+    let half = |stream| -> Polynomial<_> { sampling::uniform(basis, &[2; 32], stream) };
+    let ciphertext = bfv::Ciphertext { c0: half(0), c1: half(1) };
+    let mut workspace = Workspace::new(parameters);
+    let query = bfv::Ciphertext { c0: half(0).into_coefficient(basis), c1: half(1).into_coefficient(basis) };
+    criterion.bench_function(&name("key-switch", 4096), |b| {
+        b.iter(|| keys.substitute(parameters, 3, &ciphertext, &mut workspace));
+    });
+    for elements in [2048, 32_768] {
+        let shape = SealPir::parameters(elements, 288).expect("a shape for every size to 2^20");
+        criterion.bench_function(&name("expand", elements), |b| {
+            b.iter(|| expand(parameters, &keys, query.clone(), shape.selectors(), shape.levels()));
+        });
+    }
+}
+
+fn answer(criterion: &mut Criterion) {
+    let key = SealPir::client_key(&[1; 32]);
+    let encoded = SealPir::encode_public_keys(&key);
+    criterion.bench_function(&name("decode-keys", 1), |b| b.iter(|| SealPir::decode_public_keys(&encoded)));
+    let keys = SealPir::decode_public_keys(&encoded).expect("just encoded");
+    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    for elements in [2048, 32_768] {
+        let shape = SealPir::parameters(elements, 288).expect("a shape for every size to 2^20");
+        let mut data = vec![0; elements * 288];
+        rng.fill_bytes(&mut data);
+        let database = SealPir::setup(&shape, &data).expect("data of the right size");
+        criterion.bench_function(&name("setup", elements), |b| b.iter(|| SealPir::setup(&shape, &data)));
+        criterion.bench_function(&name("query", elements), |b| {
+            b.iter(|| SealPir::queries(&key, &[(&shape, 77)], &mut rng));
+        });
+        let query = SealPir::queries(&key, &[(&shape, 77)], &mut rng).expect("an index in range").remove(0);
+        criterion.bench_function(&name("answer", elements), |b| {
+            b.iter(|| SealPir::answer(&database, &keys, &query));
+        });
+        let answer = SealPir::answer(&database, &keys, &query).expect("a query of the right shape");
+        criterion.bench_function(&name("extract", elements), |b| {
+            b.iter(|| SealPir::extract(&shape, &key, 77, &answer));
+        });
+    }
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .sample_size(10)
+        .warm_up_time(core::time::Duration::from_millis(300))
+        .measurement_time(core::time::Duration::from_secs(1));
+    targets = transforms, substitution, answer
+}
+criterion_main!(benches);

@@ -1,0 +1,118 @@
+//! The substitutions `p(X) -> p(X^k)`, k odd (paper Appendix A.1).
+
+use super::modulus::Modulus;
+use super::ntt::bit_reverse;
+use super::polynomial::{Basis, Coefficient, Evaluation, Polynomial};
+
+/// The substitution of `X^k` for X in degree N, with its permutation of the evaluation slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Automorphism {
+    exponent: usize,
+    degree: usize,
+    /// `p(X^k)` has in slot `i` what `p(X)` has in slot `slots[i]`.
+    slots: Vec<u32>,
+}
+
+impl Automorphism {
+    /// The substitution for an odd `exponent`, reduced modulo 2N.
+    ///
+    /// # Panics
+    /// If the exponent is even or the degree is not a power of two up to 2^30.
+    #[must_use]
+    pub fn new(degree: usize, exponent: usize) -> Self {
+        assert!(exponent % 2 == 1 && degree.is_power_of_two() && degree <= 1 << 30, "odd exponent");
+        let (exponent, bits) = (exponent % (2 * degree), degree.ilog2());
+        let slots = (0..degree)
+            .map(|slot| {
+                // Slot i holds the value at psi^e, e = 2 br(i) + 1; p(X^k) there is p at psi^(e k).
+                let point = (2 * bit_reverse(slot, bits) + 1) * exponent % (2 * degree);
+                bit_reverse(point / 2, bits) as u32
+            })
+            .collect();
+        Self { exponent, degree, slots }
+    }
+
+    /// k.
+    #[must_use]
+    pub fn exponent(&self) -> usize {
+        self.exponent
+    }
+
+    /// Applies it in evaluation form.
+    #[must_use]
+    pub fn evaluation(&self, basis: &Basis, polynomial: &Polynomial<Evaluation>) -> Polynomial<Evaluation> {
+        let mut out = Polynomial::zero(basis);
+        self.evaluation_into(basis, polynomial, &mut out);
+        out
+    }
+
+    /// Applies it in evaluation form, into an existing polynomial.
+    pub(crate) fn evaluation_into(
+        &self,
+        basis: &Basis,
+        polynomial: &Polynomial<Evaluation>,
+        out: &mut Polynomial<Evaluation>,
+    ) {
+        for i in 0..basis.transforms().len() {
+            let source = polynomial.channel(i);
+            for (value, slot) in out.channel_mut(i).iter_mut().zip(&self.slots) {
+                *value = source[*slot as usize];
+            }
+        }
+    }
+
+    /// Applies it in coefficient form: coefficient `m` moves to `k m mod N`, negated when `k m mod 2N >= N`.
+    #[must_use]
+    pub fn coefficient(
+        &self,
+        basis: &Basis,
+        polynomial: &Polynomial<Coefficient>,
+    ) -> Polynomial<Coefficient> {
+        let mut out = Polynomial::zero(basis);
+        for (i, modulus) in basis.moduli().enumerate() {
+            self.substitute(modulus, polynomial.channel(i), out.channel_mut(i));
+        }
+        out
+    }
+
+    fn substitute(&self, modulus: &Modulus, source: &[u64], out: &mut [u64]) {
+        for (m, value) in source.iter().enumerate() {
+            let power = m * self.exponent % (2 * self.degree);
+            if power < self.degree {
+                out[power] = *value;
+            } else {
+                out[power - self.degree] = modulus.neg(*value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{ProptestConfig, any, prop_assert_eq, proptest};
+
+    use super::Automorphism;
+    use crate::ring::{Basis, Coefficient, Polynomial, sampling};
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn both_forms_of_a_substitution_agree(seed in any::<[u8; 32]>(), half in 0usize..128, log2 in 3u32..7) {
+            let degree = 1 << log2;
+            let basis = Basis::new(degree, &[68_719_230_977, 68_718_428_161]).unwrap();
+            let polynomial: Polynomial<Coefficient> = sampling::uniform(&basis, &seed, 0);
+            let substitution = Automorphism::new(degree, 2 * half + 1);
+            let direct = substitution.coefficient(&basis, &polynomial);
+            let permuted = substitution.evaluation(&basis, &polynomial.into_evaluation(&basis));
+            prop_assert_eq!(permuted.into_coefficient(&basis), direct);
+        }
+    }
+
+    #[test]
+    fn the_order_two_substitution_negates_odd_coefficients() {
+        let basis = Basis::new(8, &[65537]).unwrap();
+        let polynomial = Polynomial::from_signed(&basis, &[1, 2, 3, 4, 5, 6, 7, 8]);
+        let expected = Polynomial::from_signed(&basis, &[1, -2, 3, -4, 5, -6, 7, -8]);
+        assert_eq!(Automorphism::new(8, 9).coefficient(&basis, &polynomial), expected);
+    }
+}

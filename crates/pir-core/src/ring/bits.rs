@@ -1,0 +1,115 @@
+//! Fields of fixed width packed without gaps: bit `i` of the stream is bit `i mod 8` of byte `i / 8`, and every field
+//! starts with its lowest bit.
+
+/// Bytes that `count` fields of `width` bits take, the last byte padded with zero bits.
+#[must_use]
+pub const fn packed_bytes(count: usize, width: u32) -> usize {
+    (count * width as usize).div_ceil(8)
+}
+
+/// Appends fields of up to 56 bits to a byte vector.
+#[derive(Debug)]
+pub struct BitWriter<'a> {
+    out: &'a mut Vec<u8>,
+    pending: u64,
+    filled: u32,
+}
+
+impl<'a> BitWriter<'a> {
+    /// Starts at the end of `out`.
+    pub fn new(out: &'a mut Vec<u8>) -> Self {
+        Self { out, pending: 0, filled: 0 }
+    }
+
+    /// Appends the lowest `width <= 56` bits of `value`.
+    pub fn write(&mut self, value: u64, width: u32) {
+        debug_assert!(width <= 56, "a field and a partial byte fit a word");
+        self.pending |= (value & mask(width)) << self.filled;
+        self.filled += width;
+        while self.filled >= 8 {
+            self.out.push(self.pending as u8);
+            self.pending >>= 8;
+            self.filled -= 8;
+        }
+    }
+
+    /// Writes out the last, partial byte.
+    pub fn finish(self) {
+        if self.filled > 0 {
+            self.out.push(self.pending as u8);
+        }
+    }
+}
+
+/// Reads fields of up to 56 bits from bytes; beyond the end, it reads zero bits.
+#[derive(Debug)]
+pub struct BitReader<'a> {
+    bytes: core::slice::Iter<'a, u8>,
+    pending: u64,
+    filled: u32,
+}
+
+impl<'a> BitReader<'a> {
+    /// Starts at the first byte.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes: bytes.iter(), pending: 0, filled: 0 }
+    }
+
+    /// The next `width <= 56` bits.
+    pub fn read(&mut self, width: u32) -> u64 {
+        debug_assert!(width <= 56, "a field and a partial byte fit a word");
+        while self.filled < width {
+            self.pending |= u64::from(self.bytes.next().copied().unwrap_or(0)) << self.filled;
+            self.filled += 8;
+        }
+        let value = self.pending & mask(width);
+        self.pending >>= width;
+        self.filled -= width;
+        value
+    }
+
+    /// Whether all that is left is the zero padding of the last byte.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.bytes.len() == 0 && self.filled < 8 && self.pending == 0
+    }
+}
+
+const fn mask(width: u32) -> u64 {
+    (1 << width) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+
+    use super::{BitReader, BitWriter, mask, packed_bytes};
+
+    proptest! {
+        #[test]
+        fn fields_come_back_in_order(values in vec(any::<u64>(), 0..50), width in 1u32..=56) {
+            let mut bytes = vec![0xAA];
+            let mut writer = BitWriter::new(&mut bytes);
+            values.iter().for_each(|value| writer.write(*value, width));
+            writer.finish();
+            prop_assert_eq!(bytes.len(), 1 + packed_bytes(values.len(), width));
+            let mut reader = BitReader::new(&bytes[1..]);
+            for value in &values {
+                prop_assert_eq!(reader.read(width), value & mask(width));
+            }
+            prop_assert!(reader.is_finished());
+        }
+    }
+
+    #[test]
+    fn the_order_of_bits_is_the_documented_one() {
+        let mut bytes = Vec::new();
+        let mut writer = BitWriter::new(&mut bytes);
+        writer.write(0b101, 3);
+        writer.write(0xABC, 12);
+        writer.finish();
+        assert_eq!(bytes, [0b1110_0101, 0x55]);
+    }
+}

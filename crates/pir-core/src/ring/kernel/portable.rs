@@ -1,0 +1,225 @@
+//! Plain Rust: Harvey's lazy butterflies with Shoup factors, 128-bit sums.
+
+use crate::ring::modulus::{Modulus, ShoupFactor};
+use crate::ring::ntt::Ntt;
+
+/// Cooley-Tukey, natural order in, bit-reversed order out, two levels per pass. Values stay below `4q` between passes.
+pub(super) fn forward(ntt: &Ntt, values: &mut [u64]) {
+    let modulus = ntt.modulus();
+    let roots = ntt.forward_roots();
+    let degree = values.len();
+    let mut blocks = 1;
+    if degree.ilog2() % 2 == 1 {
+        let (low, high) = values.split_at_mut(degree / 2);
+        for (x, y) in low.iter_mut().zip(high) {
+            (*x, *y) = forward_butterfly(modulus, *x, *y, roots[1]);
+        }
+        blocks = 2;
+    }
+    while blocks < degree / 4 {
+        let quarter = degree / (4 * blocks);
+        let factors = roots[blocks..2 * blocks].iter().zip(roots[2 * blocks..4 * blocks].as_chunks::<2>().0);
+        for (block, (first, [second, third])) in values.chunks_exact_mut(4 * quarter).zip(factors) {
+            for [a, b, c, d] in quarters(block, quarter) {
+                [*a, *b, *c, *d] = forward_two_levels(modulus, [*a, *b, *c, *d], [*first, *second, *third]);
+            }
+        }
+        blocks *= 4;
+    }
+    let twice = 2 * modulus.value();
+    let factors = roots[blocks..2 * blocks].iter().zip(roots[2 * blocks..4 * blocks].as_chunks::<2>().0);
+    for (block, (first, [second, third])) in values.as_chunks_mut::<4>().0.iter_mut().zip(factors) {
+        *block = forward_two_levels(modulus, *block, [*first, *second, *third])
+            .map(|x| modulus.reduce_once(x.min(x.wrapping_sub(twice))));
+    }
+}
+
+/// The elements at the same place of the four quarters of a block.
+#[inline(always)]
+fn quarters(block: &mut [u64], quarter: usize) -> impl Iterator<Item = [&mut u64; 4]> {
+    let (low, high) = block.split_at_mut(2 * quarter);
+    let ((a, b), (c, d)) = (low.split_at_mut(quarter), high.split_at_mut(quarter));
+    a.iter_mut().zip(b).zip(c.iter_mut().zip(d)).map(|((a, b), (c, d))| [a, b, c, d])
+}
+
+#[inline(always)]
+fn forward_two_levels(
+    modulus: &Modulus,
+    [a, b, c, d]: [u64; 4],
+    [first, second, third]: [ShoupFactor; 3],
+) -> [u64; 4] {
+    let (a, c) = forward_butterfly(modulus, a, c, first);
+    let (b, d) = forward_butterfly(modulus, b, d, first);
+    let (a, b) = forward_butterfly(modulus, a, b, second);
+    let (c, d) = forward_butterfly(modulus, c, d, third);
+    [a, b, c, d]
+}
+
+/// `(x, y) -> (x + w y, x - w y)`, in and out below `4q`.
+#[inline(always)]
+fn forward_butterfly(modulus: &Modulus, x: u64, y: u64, root: ShoupFactor) -> (u64, u64) {
+    let twice = 2 * modulus.value();
+    let x = x.min(x.wrapping_sub(twice));
+    let product = modulus.mul_shoup_lazy(y, root);
+    (x.wrapping_add(product), x.wrapping_add(twice).wrapping_sub(product))
+}
+
+/// Gentleman-Sande, bit-reversed order in, natural order out, two levels per pass. Values stay below `2q` between
+/// passes.
+pub(super) fn inverse(ntt: &Ntt, values: &mut [u64]) {
+    let modulus = ntt.modulus();
+    let roots = ntt.inverse_roots();
+    let degree = values.len();
+    let mut blocks = degree / 4;
+    let factors = roots[blocks..2 * blocks].iter().zip(roots[2 * blocks..].as_chunks::<2>().0);
+    for (block, (first, [second, third])) in values.as_chunks_mut::<4>().0.iter_mut().zip(factors) {
+        *block = inverse_two_levels(modulus, *block, [*first, *second, *third]);
+    }
+    while blocks > 4 {
+        blocks /= 4;
+        let quarter = degree / (4 * blocks);
+        let factors = roots[blocks..2 * blocks].iter().zip(roots[2 * blocks..4 * blocks].as_chunks::<2>().0);
+        for (block, (first, [second, third])) in values.chunks_exact_mut(4 * quarter).zip(factors) {
+            for [a, b, c, d] in quarters(block, quarter) {
+                [*a, *b, *c, *d] = inverse_two_levels(modulus, [*a, *b, *c, *d], [*first, *second, *third]);
+            }
+        }
+    }
+    let last = ntt.inverse_last();
+    if blocks == 4 {
+        for [a, b, c, d] in quarters(values, degree / 4) {
+            (*a, *b) = inverse_butterfly(modulus, *a, *b, roots[2]);
+            (*c, *d) = inverse_butterfly(modulus, *c, *d, roots[3]);
+            (*a, *c) = last_inverse_butterfly(modulus, *a, *c, last);
+            (*b, *d) = last_inverse_butterfly(modulus, *b, *d, last);
+        }
+    } else {
+        let (low, high) = values.split_at_mut(degree / 2);
+        for (x, y) in low.iter_mut().zip(high) {
+            (*x, *y) = last_inverse_butterfly(modulus, *x, *y, last);
+        }
+    }
+}
+
+#[inline(always)]
+fn inverse_two_levels(
+    modulus: &Modulus,
+    [a, b, c, d]: [u64; 4],
+    [first, second, third]: [ShoupFactor; 3],
+) -> [u64; 4] {
+    let (a, b) = inverse_butterfly(modulus, a, b, second);
+    let (c, d) = inverse_butterfly(modulus, c, d, third);
+    let (a, c) = inverse_butterfly(modulus, a, c, first);
+    let (b, d) = inverse_butterfly(modulus, b, d, first);
+    [a, b, c, d]
+}
+
+/// `(x, y) -> (x + y, (x - y) w)`, in and out below `2q`.
+#[inline(always)]
+fn inverse_butterfly(modulus: &Modulus, x: u64, y: u64, root: ShoupFactor) -> (u64, u64) {
+    let twice = 2 * modulus.value();
+    let sum = x.wrapping_add(y);
+    let difference = x.wrapping_add(twice).wrapping_sub(y);
+    (sum.min(sum.wrapping_sub(twice)), modulus.mul_shoup_lazy(difference, root))
+}
+
+/// The last level with the factor `N^-1`: in below `2q`, out below `q`.
+#[inline(always)]
+fn last_inverse_butterfly(
+    modulus: &Modulus,
+    x: u64,
+    y: u64,
+    [scale, scaled_root]: [ShoupFactor; 2],
+) -> (u64, u64) {
+    let (sum, difference) = (x.wrapping_add(y), x.wrapping_add(2 * modulus.value()).wrapping_sub(y));
+    (modulus.mul_shoup(sum, scale), modulus.mul_shoup(difference, scaled_root))
+}
+
+/// Four terms at a time, so that a sum is loaded and stored once for four products.
+pub(super) fn multiply_accumulate(sums: &mut [u128], terms: &[(&[u64], &[u64])]) {
+    let product = |a: &u64, b: &u64| u128::from(*a) * u128::from(*b);
+    let (fours, rest) = terms.as_chunks::<4>();
+    for [(a, b), (c, d), (e, f), (g, h)] in fours {
+        let pairs = a.iter().zip(*b).zip(c.iter().zip(*d)).zip(e.iter().zip(*f).zip(g.iter().zip(*h)));
+        for (sum, (((a, b), (c, d)), ((e, f), (g, h)))) in sums.iter_mut().zip(pairs) {
+            let products = product(a, b)
+                .wrapping_add(product(c, d))
+                .wrapping_add(product(e, f))
+                .wrapping_add(product(g, h));
+            *sum = sum.wrapping_add(products);
+        }
+    }
+    for (a, b) in rest {
+        for ((sum, a), b) in sums.iter_mut().zip(*a).zip(*b) {
+            *sum = sum.wrapping_add(product(a, b));
+        }
+    }
+}
+
+pub(super) fn reduce(modulus: &Modulus, out: &mut [u64], sums: &mut [u128]) {
+    for (value, sum) in out.iter_mut().zip(sums) {
+        *value = modulus.reduce(*sum);
+        *sum = 0;
+    }
+}
+
+pub(super) fn multiply(modulus: &Modulus, a: &mut [u64], b: &[u64]) {
+    for (x, y) in a.iter_mut().zip(b) {
+        *x = modulus.mul(*x, *y);
+    }
+}
+
+pub(super) fn scale(modulus: &Modulus, a: &mut [u64], factor: ShoupFactor) {
+    for x in a {
+        *x = modulus.mul_shoup(*x, factor);
+    }
+}
+
+pub(super) fn subtract_scale(modulus: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor) {
+    for (x, y) in a.iter_mut().zip(b) {
+        *x = modulus.mul_shoup(x.wrapping_add(modulus.value()).wrapping_sub(*y), factor);
+    }
+}
+
+pub(super) fn subtract_multiply(
+    modulus: &Modulus,
+    out: &mut [u64],
+    a: &[u64],
+    b: &[u64],
+    factors: &[ShoupFactor],
+) {
+    for (((value, x), y), factor) in out.iter_mut().zip(a).zip(b).zip(factors) {
+        *value = modulus.mul_shoup(x.wrapping_add(modulus.value()).wrapping_sub(*y), *factor);
+    }
+}
+
+pub(super) fn add(modulus: &Modulus, a: &mut [u64], b: &[u64]) {
+    for (x, y) in a.iter_mut().zip(b) {
+        *x = modulus.add(*x, *y);
+    }
+}
+
+pub(super) fn subtract(modulus: &Modulus, a: &mut [u64], b: &[u64]) {
+    for (x, y) in a.iter_mut().zip(b) {
+        *x = modulus.sub(*x, *y);
+    }
+}
+
+pub(super) fn inner_product(modulus: &Modulus, out: &mut [u64], terms: &[(&[u64], &[u64])]) {
+    if let [(a, b), (c, d)] = terms {
+        for ((((value, a), b), c), d) in out.iter_mut().zip(*a).zip(*b).zip(*c).zip(*d) {
+            *value = modulus.reduce(u128::from(*a) * u128::from(*b) + u128::from(*c) * u128::from(*d));
+        }
+        return;
+    }
+    for (i, value) in out.iter_mut().enumerate() {
+        *value = modulus.reduce(terms.iter().map(|(a, b)| u128::from(a[i]) * u128::from(b[i])).sum());
+    }
+}
+
+pub(super) fn lift(from: &Modulus, to: &Modulus, out: &mut [u64], a: &[u64]) {
+    let offset = 2 * to.value();
+    for (value, x) in out.iter_mut().zip(a) {
+        *value = offset.wrapping_add(from.centre(*x) as u64);
+    }
+}

@@ -1,0 +1,19 @@
+//! The rings `Z_q[X]/(X^N + 1)` with `q` a product of primes below 2^50.
+
+mod automorphism;
+pub mod bits;
+mod kernel;
+mod modulus;
+mod ntt;
+mod polynomial;
+pub mod sampling;
+
+pub use automorphism::Automorphism;
+pub use kernel::{Backend, KERNEL_VARIABLE};
+pub use modulus::{MAXIMUM_BITS, Modulus, ShoupFactor};
+pub use ntt::{Ntt, bit_reverse};
+pub use polynomial::{Basis, Coefficient, Evaluation, Form, Polynomial};
+
+pub(crate) use kernel::{
+    inner_product, lift, multiply_accumulate, reduce, subtract_multiply, subtract_scale,
+};

@@ -1,0 +1,166 @@
+//! Sampling from the ChaCha20 keystream: 32-byte key, 64-bit block counter from 0, 64-bit nonce `stream` (little-endian,
+//! as in Bernstein's original layout). Every sampler consumes the bytes in order and is therefore reproducible.
+//!
+//! No sampler branches on or indexes by a value that it returns; the rejection loops reveal only how many candidates
+//! were thrown away, which is independent of those kept.
+
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+use zeroize::Zeroizing;
+
+use super::modulus::Modulus;
+use super::polynomial::{Basis, Form, Polynomial};
+
+/// The centred binomial distribution is a difference of two sums of this many bits.
+pub const ERROR_BITS: u32 = 21;
+
+/// Standard deviation of [`errors`]: `sqrt(ERROR_BITS / 2)`, about 3.24.
+#[must_use]
+pub fn error_deviation() -> f64 {
+    (f64::from(ERROR_BITS) / 2.0).sqrt()
+}
+
+/// A uniform polynomial in either form.
+///
+/// Prime by prime and slot by slot: 8 bytes as a little-endian integer, its lowest `bits(q)` bits kept, rejected unless
+/// below `q`.
+#[must_use]
+pub fn uniform<F: Form>(basis: &Basis, seed: &[u8; 32], stream: u64) -> Polynomial<F> {
+    let mut keystream = Keystream::new(seed, stream);
+    let mut polynomial = Polynomial::zero(basis);
+    for (i, modulus) in basis.moduli().enumerate() {
+        for value in polynomial.channel_mut(i) {
+            *value = keystream.below(modulus);
+        }
+    }
+    polynomial
+}
+
+/// `count` values uniform in {-1, 0, 1}.
+///
+/// Two-bit symbols, lowest bits of each byte first: 0, 1, 2 stand for 0, 1, -1, and 3 is rejected.
+#[must_use]
+pub fn ternary(count: usize, seed: &[u8; 32], stream: u64) -> Zeroizing<Vec<i64>> {
+    let mut keystream = Keystream::new(seed, stream);
+    let mut values = Zeroizing::new(Vec::with_capacity(count));
+    while values.len() < count {
+        let byte = keystream.bytes::<1>()[0];
+        for shift in [0, 2, 4, 6] {
+            let symbol = i64::from(byte >> shift & 3);
+            if symbol != 3 && values.len() < count {
+                values.push((symbol & 1) - (symbol >> 1));
+            }
+        }
+    }
+    values
+}
+
+/// `count` values of the centred binomial distribution with parameter [`ERROR_BITS`].
+///
+/// 8 bytes as a little-endian integer per value: the number of ones in its lowest 21 bits less that in the next 21.
+#[must_use]
+pub fn errors(count: usize, seed: &[u8; 32], stream: u64) -> Zeroizing<Vec<i64>> {
+    const MASK: u64 = (1 << ERROR_BITS) - 1;
+    let mut keystream = Keystream::new(seed, stream);
+    let mut values = Zeroizing::new(Vec::with_capacity(count));
+    for _ in 0..count {
+        let word = u64::from_le_bytes(keystream.bytes());
+        let ones = (word & MASK).count_ones();
+        let others = (word >> ERROR_BITS & MASK).count_ones();
+        values.push(i64::from(ones) - i64::from(others));
+    }
+    values
+}
+
+/// XORs the keystream of (`seed`, `stream`) into `bytes`.
+pub(crate) fn mask(bytes: &mut [u8], seed: &[u8; 32], stream: u64) {
+    let mut keystream = Keystream::new(seed, stream);
+    for chunk in bytes.chunks_mut(64) {
+        let block = keystream.bytes::<64>();
+        chunk.iter_mut().zip(block).for_each(|(byte, mask)| *byte ^= mask);
+    }
+}
+
+struct Keystream {
+    generator: ChaCha20Rng,
+    buffer: Zeroizing<[u8; Self::BUFFER]>,
+    used: usize,
+}
+
+impl Keystream {
+    const BUFFER: usize = 1024;
+
+    fn new(seed: &[u8; 32], stream: u64) -> Self {
+        let mut generator = ChaCha20Rng::from_seed(*seed);
+        generator.set_stream(stream);
+        Self { generator, buffer: Zeroizing::new([0; Self::BUFFER]), used: Self::BUFFER }
+    }
+
+    /// The next `COUNT` bytes; a caller uses one count throughout, a divisor of the buffer's size.
+    #[inline]
+    fn bytes<const COUNT: usize>(&mut self) -> [u8; COUNT] {
+        const { assert!(Self::BUFFER.is_multiple_of(COUNT)) };
+        if self.used == Self::BUFFER {
+            self.generator.fill_bytes(&mut self.buffer[..]);
+            self.used = 0;
+        }
+        let mut bytes = [0; COUNT];
+        bytes.copy_from_slice(&self.buffer[self.used..self.used + COUNT]);
+        self.used += COUNT;
+        bytes
+    }
+
+    #[inline]
+    fn below(&mut self, modulus: &Modulus) -> u64 {
+        let mask = (1 << modulus.bits()) - 1;
+        loop {
+            let candidate = u64::from_le_bytes(self.bytes()) & mask;
+            if candidate < modulus.value() {
+                return candidate;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Keystream, error_deviation, errors, ternary, uniform};
+    use crate::ring::{Basis, Coefficient, Polynomial};
+
+    #[test]
+    fn the_keystream_is_chacha20_with_a_64_bit_counter() {
+        // Test vector of the original specification: zero key and nonce.
+        let mut keystream = Keystream::new(&[0; 32], 0);
+        assert_eq!(keystream.bytes::<8>(), [0x76, 0xb8, 0xe0, 0xad, 0xa0, 0xf1, 0x3d, 0x90]);
+        assert_ne!(Keystream::new(&[0; 32], 1).bytes::<8>(), Keystream::new(&[0; 32], 0).bytes::<8>());
+    }
+
+    #[test]
+    fn distributions_have_the_moments_the_noise_bound_assumes() {
+        let count = 1 << 18;
+        let moments = |values: &[i64]| {
+            let mean = values.iter().sum::<i64>() as f64 / values.len() as f64;
+            let square = values.iter().map(|value| value * value).sum::<i64>() as f64 / values.len() as f64;
+            (mean, square)
+        };
+        let (mean, square) = moments(&ternary(count, &[7; 32], 0));
+        assert!(mean.abs() < 0.01 && (square - 2.0 / 3.0).abs() < 0.01, "{mean} {square}");
+        let (mean, square) = moments(&errors(count, &[7; 32], 0));
+        assert!(mean.abs() < 0.04 && (square.sqrt() - error_deviation()).abs() < 0.03, "{mean} {square}");
+        assert!(ternary(count, &[7; 32], 0).iter().all(|value| (-1..=1).contains(value)));
+    }
+
+    #[test]
+    fn uniform_residues_fill_the_range_of_their_prime() {
+        let basis = Basis::new(4096, &[68_719_230_977, 40961])
+            .unwrap_or_else(|_| Basis::new(4096, &[65537]).unwrap());
+        let polynomial: Polynomial<Coefficient> = uniform(&basis, &[1; 32], 5);
+        for (i, modulus) in basis.moduli().enumerate() {
+            let channel = polynomial.channel(i);
+            assert!(channel.iter().all(|value| *value < modulus.value()));
+            let mean =
+                channel.iter().map(|value| *value as f64).sum::<f64>() / 4096.0 / modulus.value() as f64;
+            assert!((mean - 0.5).abs() < 0.03, "{mean}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! QUERY and EXTRACT. No branch and no memory access depends on the index.
+
+use rand_core::CryptoRng;
+use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
+use zeroize::Zeroizing;
+
+use super::database::whiten;
+use super::encoding::{answer_header, query_header, strip_header};
+use super::shape::{Parameters, plaintext_bytes};
+use crate::bfv::{Ciphertext, SecretKey};
+use crate::expand::position;
+use crate::noise::CHUNK_BITS;
+use crate::ring::bits::{BitReader, BitWriter};
+use crate::ring::{Coefficient, Polynomial};
+use crate::{Error, bfv};
+
+/// Where an element lies.
+struct Place {
+    plaintext: usize,
+    /// Which of the elements of its plaintext.
+    slot: usize,
+    row: usize,
+    column: usize,
+}
+
+impl Place {
+    fn new(parameters: &Parameters, index: usize) -> Result<Self, Error> {
+        if index >= parameters.elements() {
+            return Err(Error::Index);
+        }
+        let (plaintext, slot) = divide(index, parameters.elements_per_plaintext());
+        let (column, row) = divide(plaintext, parameters.rows());
+        Ok(Self { plaintext, slot, row, column })
+    }
+}
+
+pub(super) fn query<R: CryptoRng>(
+    secret: &SecretKey,
+    parameters: &Parameters,
+    index: usize,
+    rng: &mut R,
+) -> Result<Vec<u8>, Error> {
+    let place = Place::new(parameters, index)?;
+    let bfv = bfv::Parameters::s4096();
+    let (mut uniform_seed, mut error_seed) = ([0; 32], Zeroizing::new([0; 32]));
+    rng.fill_bytes(&mut uniform_seed);
+    rng.fill_bytes(&mut error_seed[..]);
+    let encrypted = secret.encrypt(bfv, message(parameters, &place), uniform_seed, &error_seed);
+
+    let mut bytes = Vec::with_capacity(parameters.query_bytes());
+    bytes.extend(query_header(parameters));
+    bytes.extend(encrypted.seed);
+    let mut writer = BitWriter::new(&mut bytes);
+    for selector in 0..parameters.selectors() {
+        let first = position(selector, parameters.levels());
+        for coefficient in (first..bfv.degree()).step_by(1 << parameters.levels()) {
+            for (i, modulus) in bfv.ciphertext_basis().moduli().enumerate() {
+                writer.write(encrypted.c0.channel(i)[coefficient], modulus.bits());
+            }
+        }
+    }
+    writer.finish();
+    Ok(bytes)
+}
+
+/// `floor(q / t)` at the selector of the row and, if d = 2, `floor(q / 2^18)` at that of the column; every selector's
+/// coefficient is written.
+fn message(parameters: &Parameters, place: &Place) -> Polynomial<Coefficient> {
+    let bfv = bfv::Parameters::s4096();
+    let mut message = Polynomial::zero(bfv.ciphertext_basis());
+    let scales = [bfv.plaintext_bits(), CHUNK_BITS].map(|bits| bfv.residues(bfv.delta(bits)));
+    for selector in 0..parameters.selectors() {
+        let coefficient = position(selector, parameters.levels());
+        let (scale, chosen) = if selector < parameters.rows() {
+            (&scales[0], equal(selector, place.row))
+        } else {
+            (&scales[1], equal(selector - parameters.rows(), place.column))
+        };
+        for (i, residue) in scale.iter().enumerate() {
+            message.channel_mut(i)[coefficient] = u64::conditional_select(&0, residue, chosen);
+        }
+    }
+    message
+}
+
+pub(super) fn extract(
+    secret: &SecretKey,
+    parameters: &Parameters,
+    index: usize,
+    answer: &[u8],
+) -> Result<Vec<u8>, Error> {
+    let place = Place::new(parameters, index)?;
+    if answer.len() != parameters.answer_bytes() {
+        return Err(Error::Malformed("answer"));
+    }
+    let body = strip_header(answer, answer_header(parameters), Error::Malformed("answer"))?;
+    let mut reader = BitReader::new(body);
+    let mut element = Vec::with_capacity(parameters.element_bytes());
+    for group in 0..parameters.groups() {
+        let coefficients = if parameters.dimensions() == 1 {
+            decrypt(secret, parameters, &mut reader)
+        } else {
+            decrypt_twice(secret, parameters, &mut reader)
+        };
+        let mut bytes = Zeroizing::new(Vec::with_capacity(plaintext_bytes()));
+        let mut writer = BitWriter::new(&mut bytes);
+        let bits = bfv::Parameters::s4096().plaintext_bits();
+        coefficients.iter().for_each(|coefficient| writer.write(*coefficient, bits));
+        writer.finish();
+        whiten(parameters, &mut bytes, group, place.plaintext);
+        select(&bytes, parameters, group, place.slot, &mut element);
+    }
+    Ok(element)
+}
+
+/// Reads and decrypts one ciphertext of the answer.
+fn decrypt(secret: &SecretKey, parameters: &Parameters, reader: &mut BitReader<'_>) -> Zeroizing<Vec<u64>> {
+    let bfv = bfv::Parameters::s4096();
+    let bits = parameters.answer_coefficient_bits();
+    let mut half = || (0..bfv.degree()).map(|_| reader.read(bits)).collect::<Vec<u64>>();
+    let (c0, c1) = (half(), half());
+    secret.decrypt_power_of_two(bfv, &c0, &c1, bits, parameters.answer_plaintext_bits())
+}
+
+/// Reads and decrypts the four ciphertexts that carry a ciphertext over `q_0`, and decrypts that.
+fn decrypt_twice(
+    secret: &SecretKey,
+    parameters: &Parameters,
+    reader: &mut BitReader<'_>,
+) -> Zeroizing<Vec<u64>> {
+    let bfv = bfv::Parameters::s4096();
+    let modulus = bfv.first_modulus();
+    let mut half = || {
+        let low = decrypt(secret, parameters, reader);
+        let high = decrypt(secret, parameters, reader);
+        let joined = low.iter().zip(high.iter());
+        // Only a wrong answer gives a value that is not below the prime.
+        let residues =
+            joined.map(|(low, high)| modulus.reduce(u128::from(low | high << CHUNK_BITS))).collect();
+        Polynomial::from_residues(bfv.first_basis(), residues)
+    };
+    let (c0, c1) = (half(), half());
+    secret.decrypt_first(bfv, &Ciphertext { c0, c1 }, bfv.plaintext_bits())
+}
+
+/// Appends the bytes of slot `slot`, touching those of all slots.
+fn select(bytes: &[u8], parameters: &Parameters, group: usize, slot: usize, element: &mut Vec<u8>) {
+    let size = parameters.bytes_in_group(group);
+    let mut chosen = vec![0; size];
+    for (candidate, bytes) in bytes.chunks_exact(size).take(parameters.elements_per_plaintext()).enumerate() {
+        let choice = equal(candidate, slot);
+        chosen.iter_mut().zip(bytes).for_each(|(out, byte)| out.conditional_assign(byte, choice));
+    }
+    element.extend(chosen);
+}
+
+fn equal(a: usize, b: usize) -> Choice {
+    (a as u64).ct_eq(&(b as u64))
+}
+
+/// Quotient and remainder by long division, a bit at a time; `divisor` is public and not 0.
+fn divide(dividend: usize, divisor: usize) -> (usize, usize) {
+    let (dividend, divisor) = (dividend as u64, divisor as u64);
+    let (mut quotient, mut remainder) = (0u64, 0u64);
+    for bit in (0..u64::BITS).rev() {
+        remainder = remainder << 1 | (dividend >> bit & 1);
+        let fits = (remainder.wrapping_sub(divisor) >> 63) ^ 1;
+        remainder -= divisor & fits.wrapping_neg();
+        quotient |= fits << bit;
+    }
+    (quotient as usize, remainder as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{prop_assert_eq, proptest};
+
+    use super::divide;
+
+    proptest! {
+        #[test]
+        fn long_division_is_division(dividend in 0usize..1 << 40, divisor in 1usize..1 << 20) {
+            prop_assert_eq!(divide(dividend, divisor), (dividend / divisor, dividend % divisor));
+        }
+    }
+}

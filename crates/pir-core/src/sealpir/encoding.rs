@@ -1,0 +1,33 @@
+//! Headers of the encodings. All fields are little-endian and packed as in [`crate::ring::bits`].
+//!
+//! | encoding | header | body |
+//! |---|---|---|
+//! | public keys | 1, version, log2 N, 0 | seed, then the `b` halves ([`crate::bfv::GaloisKeys::encode`]) |
+//! | query | 2, version, d, h | seed of c1; then for every selector i and `m < N/2^h` the coefficient `r_i + m 2^h` of c0 as its residues modulo `q_0` and `q_1` |
+//! | answer | 3, version, d, bits | for every group and ciphertext, the N coefficients of c0, then those of c1 |
+
+use super::shape::Parameters;
+use crate::{Error, bfv};
+
+/// Bytes of every header.
+pub(super) const HEADER_BYTES: usize = 4;
+
+/// Version of all three formats.
+const VERSION: u8 = 1;
+
+pub(super) fn keys_header() -> [u8; HEADER_BYTES] {
+    [1, VERSION, bfv::Parameters::s4096().degree().ilog2() as u8, 0]
+}
+
+pub(super) fn query_header(parameters: &Parameters) -> [u8; HEADER_BYTES] {
+    [2, VERSION, parameters.dimensions() as u8, parameters.levels() as u8]
+}
+
+pub(super) fn answer_header(parameters: &Parameters) -> [u8; HEADER_BYTES] {
+    [3, VERSION, parameters.dimensions() as u8, parameters.answer_coefficient_bits() as u8]
+}
+
+/// The body behind exactly this header.
+pub(super) fn strip_header(bytes: &[u8], header: [u8; HEADER_BYTES], error: Error) -> Result<&[u8], Error> {
+    bytes.strip_prefix(&header).ok_or(error)
+}

@@ -1,0 +1,135 @@
+//! SealPIR: single-server PIR with compressed queries (paper sections 3.2 to 3.5) on the preset
+//! [`crate::bfv::Parameters::s4096`].
+//!
+//! The database is packed into plaintexts, arranged as `n1` rows by `n2` columns. A query holds the selectors of both
+//! dimensions in one seeded ciphertext. The server expands it ([`crate::expand`]) and computes, for every column, the
+//! inner product of the first `n1` selectors with the plaintexts of the column. With one column (d = 1), that is the
+//! answer. With more (d = 2), each result is switched to the prime `q_0`, both its polynomials are split into two 18-bit
+//! chunks, and the inner products of the last `n2` selectors with these four rows of chunks, taken with a plaintext
+//! modulus of 2^18, are the answer: F = 4 ciphertexts. Answers are switched to a power of two before they are sent.
+//!
+//! # Whitening
+//!
+//! The bytes of every plaintext are XORed with a public, fixed keystream before they are packed, and again after they
+//! are decoded. It hides nothing; it makes the coefficients that the selectors are multiplied with look uniform, so that
+//! the noise, and with it the failure bound, is the same for every database whose contents do not depend on where in the
+//! database they will be placed.
+
+mod client;
+mod database;
+mod encoding;
+mod server;
+mod shape;
+#[cfg(test)]
+mod stages;
+
+use core::fmt;
+
+use rand_core::CryptoRng;
+use zeroize::Zeroizing;
+
+pub use database::Database;
+pub use shape::{MAXIMUM_QUERY_BYTES, Parameters};
+
+use crate::bfv::{GaloisKeys, SecretKey};
+use crate::{Error, Scheme, bfv, noise};
+
+/// The engine.
+#[derive(Clone, Copy, Debug)]
+pub struct SealPir;
+
+/// A client's secret, for all databases.
+pub struct ClientKey {
+    seed: Zeroizing<[u8; 32]>,
+    secret: SecretKey,
+}
+
+/// A client's Galois keys as the server uses them.
+pub struct PublicKeys {
+    galois: GaloisKeys,
+}
+
+impl fmt::Debug for ClientKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientKey").finish_non_exhaustive()
+    }
+}
+
+impl Scheme for SealPir {
+    const NAME: &'static str = "sealpir-s4096";
+
+    type Parameters = Parameters;
+    type Database = Database;
+    type ClientKey = ClientKey;
+    type PublicKeys = PublicKeys;
+
+    fn parameters(elements: usize, element_bytes: usize) -> Result<Parameters, Error> {
+        Parameters::choose(elements, element_bytes)
+    }
+
+    fn security_bits(_: &Parameters) -> u32 {
+        bfv::Parameters::s4096().security_bits()
+    }
+
+    fn failure_log2(parameters: &Parameters) -> f64 {
+        noise::failure_log2(bfv::Parameters::s4096(), &parameters.circuit())
+    }
+
+    fn elements(parameters: &Parameters) -> usize {
+        parameters.elements()
+    }
+
+    fn query_bytes(parameters: &Parameters) -> usize {
+        parameters.query_bytes()
+    }
+
+    fn answer_bytes(parameters: &Parameters) -> usize {
+        parameters.answer_bytes()
+    }
+
+    fn public_keys_bytes() -> usize {
+        encoding::HEADER_BYTES + GaloisKeys::encoded_bytes(bfv::Parameters::s4096())
+    }
+
+    fn client_key(seed: &[u8; 32]) -> ClientKey {
+        let secret = SecretKey::derive(bfv::Parameters::s4096(), seed);
+        ClientKey { seed: Zeroizing::new(*seed), secret }
+    }
+
+    fn encode_public_keys(key: &ClientKey) -> Vec<u8> {
+        let bfv = bfv::Parameters::s4096();
+        let mut bytes = encoding::keys_header().to_vec();
+        bytes.extend(GaloisKeys::derive(bfv, &key.secret, &key.seed).encode(bfv));
+        bytes
+    }
+
+    fn decode_public_keys(bytes: &[u8]) -> Result<PublicKeys, Error> {
+        let body = encoding::strip_header(bytes, encoding::keys_header(), Error::Malformed("public keys"))?;
+        Ok(PublicKeys { galois: GaloisKeys::decode(bfv::Parameters::s4096(), body)? })
+    }
+
+    fn setup(parameters: &Parameters, elements: &[u8]) -> Result<Database, Error> {
+        Database::new(parameters, elements)
+    }
+
+    fn queries<R: CryptoRng>(
+        key: &ClientKey,
+        items: &[(&Parameters, usize)],
+        rng: &mut R,
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        items.iter().map(|(parameters, index)| client::query(&key.secret, parameters, *index, rng)).collect()
+    }
+
+    fn answer(database: &Database, keys: &PublicKeys, query: &[u8]) -> Result<Vec<u8>, Error> {
+        server::answer(database, &keys.galois, query)
+    }
+
+    fn extract(
+        parameters: &Parameters,
+        key: &ClientKey,
+        index: usize,
+        answer: &[u8],
+    ) -> Result<Vec<u8>, Error> {
+        client::extract(&key.secret, parameters, index, answer)
+    }
+}

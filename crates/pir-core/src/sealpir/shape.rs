@@ -1,0 +1,231 @@
+//! How a database is packed and arranged, and the choice of the cheapest arrangement.
+
+use super::encoding::HEADER_BYTES;
+use crate::noise::{self, CHUNK_BITS, Circuit};
+use crate::ring::bits::packed_bytes;
+use crate::{Error, bfv, expand};
+
+/// No query is larger.
+pub const MAXIMUM_QUERY_BYTES: usize = 4096;
+
+/// The bits of an answer's coefficients beyond those of its plaintext: 8, or more where the failure bound demands.
+const ANSWER_MARGIN_BITS: core::ops::RangeInclusive<u32> = 8..=12;
+
+/// Bytes of the seed of a query's uniform half.
+pub(super) const SEED_BYTES: usize = 32;
+
+/// Everything both ends must agree on: packing, arrangement, number of levels, size of the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    elements: usize,
+    element_bytes: usize,
+    /// Elements per plaintext; 1 if an element spans several.
+    elements_per_plaintext: usize,
+    /// Plaintexts, not counting groups.
+    plaintexts: usize,
+    circuit: Circuit,
+}
+
+/// Cost of the server's work, in transforms of N = 4096 modulo one prime, with a small weight on the bytes sent.
+///
+/// Measured with the portable kernel, where a transform takes about 27 us. A substitution is 12 transforms, and slotwise
+/// work and memory traffic worth 4 more. A multiply-accumulate of one plaintext with one ciphertext (`4 N` products) is
+/// worth half of one. A column of the second dimension takes 4 inverse transforms, 8 forward ones of its chunks, and
+/// slotwise work worth 8. Each KiB of answer counts as one transform: one dimension (31 KiB) wins over two (104 KiB)
+/// unless it costs more than 73 transforms, or about 5 substitutions, more.
+mod cost {
+    pub(super) const SUBSTITUTION: f64 = 16.0;
+    pub(super) const MULTIPLY_ACCUMULATE: f64 = 0.5;
+    pub(super) const COLUMN: f64 = 20.0;
+    pub(super) const ANSWER_CIPHERTEXT: f64 = 4.0;
+    pub(super) const ANSWER_KIB: f64 = 1.0;
+}
+
+impl Parameters {
+    /// The cheapest admissible arrangement; see [`crate::Scheme::parameters`].
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if there is no element, an element is empty, or there is no admissible arrangement.
+    pub fn choose(elements: usize, element_bytes: usize) -> Result<Self, Error> {
+        let plaintexts = Packing::new(elements, element_bytes)?.plaintexts;
+        let most = plaintexts.min(bfv::Parameters::s4096().degree());
+        (1..=most)
+            // Rows that leave the last column empty are those of a smaller number of columns.
+            .filter(|columns| plaintexts.div_ceil(plaintexts.div_ceil(*columns)) == *columns)
+            .filter_map(|columns| Self::with_columns(elements, element_bytes, columns).ok())
+            .min_by(|a, b| a.cost().total_cmp(&b.cost()))
+            .ok_or(Error::Shape("too many elements"))
+    }
+
+    /// The arrangement in the given number of columns: one for d = 1, more for d = 2. For tests and measurements.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] as for [`Parameters::choose`], or if there are more columns than plaintexts (two columns are
+    /// always allowed).
+    pub fn with_columns(elements: usize, element_bytes: usize, columns: usize) -> Result<Self, Error> {
+        let Packing { elements_per_plaintext, plaintexts, groups } = Packing::new(elements, element_bytes)?;
+        if columns == 0 || columns > plaintexts.max(2) {
+            return Err(Error::Shape("more columns than plaintexts"));
+        }
+        let rows = plaintexts.div_ceil(columns);
+        let selectors = if columns == 1 { rows } else { rows + columns };
+        let bfv = bfv::Parameters::s4096();
+        let levels = (0..=bfv.levels() as u32)
+            .find(|levels| selectors <= 1 << levels && query_bytes(selectors, *levels) <= MAXIMUM_QUERY_BYTES)
+            .ok_or(Error::Shape("query too large"))?;
+        let plaintext_bits = if columns == 1 { bfv.plaintext_bits() } else { CHUNK_BITS };
+        let circuit = ANSWER_MARGIN_BITS
+            .map(|margin| Circuit { levels, rows, columns, groups, answer_bits: plaintext_bits + margin })
+            .take_while(|circuit| circuit.answer_bits < bfv.first_modulus().bits())
+            .find(|circuit| noise::failure_log2(bfv, circuit) <= noise::MAXIMUM_FAILURE_LOG2)
+            .ok_or(Error::Shape("too much noise"))?;
+        Ok(Self { elements, element_bytes, elements_per_plaintext, plaintexts, circuit })
+    }
+
+    /// Number of elements n.
+    #[must_use]
+    pub fn elements(&self) -> usize {
+        self.elements
+    }
+
+    /// Bytes per element.
+    #[must_use]
+    pub fn element_bytes(&self) -> usize {
+        self.element_bytes
+    }
+
+    /// Elements in one plaintext.
+    #[must_use]
+    pub fn elements_per_plaintext(&self) -> usize {
+        self.elements_per_plaintext
+    }
+
+    /// Plaintexts of one group: `ceil(n / elements_per_plaintext)`, at most `n1 n2`.
+    #[must_use]
+    pub fn plaintexts(&self) -> usize {
+        self.plaintexts
+    }
+
+    /// Plaintexts that one element spans; the answer holds a result for each.
+    #[must_use]
+    pub fn groups(&self) -> usize {
+        self.circuit.groups
+    }
+
+    /// d, 1 or 2.
+    #[must_use]
+    pub fn dimensions(&self) -> usize {
+        if self.circuit.columns == 1 { 1 } else { 2 }
+    }
+
+    /// n1.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.circuit.rows
+    }
+
+    /// n2, 1 if d = 1.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        self.circuit.columns
+    }
+
+    /// Selectors in a query: n1, and n2 more if d = 2.
+    #[must_use]
+    pub fn selectors(&self) -> usize {
+        if self.dimensions() == 1 { self.rows() } else { self.rows() + self.columns() }
+    }
+
+    /// Levels h of EXPAND: the least that keep a query within [`MAXIMUM_QUERY_BYTES`].
+    #[must_use]
+    pub fn levels(&self) -> u32 {
+        self.circuit.levels
+    }
+
+    /// Bits of each coefficient of the answer.
+    #[must_use]
+    pub fn answer_coefficient_bits(&self) -> u32 {
+        self.circuit.answer_bits
+    }
+
+    /// log2 of the plaintext modulus that the answer's ciphertexts carry.
+    #[must_use]
+    pub fn answer_plaintext_bits(&self) -> u32 {
+        if self.dimensions() == 1 { bfv::Parameters::s4096().plaintext_bits() } else { CHUNK_BITS }
+    }
+
+    /// Ciphertexts per group in the answer: 1, or the four chunks if d = 2.
+    #[must_use]
+    pub fn answer_ciphertexts(&self) -> usize {
+        if self.dimensions() == 1 { 1 } else { 4 }
+    }
+
+    /// What the noise depends on.
+    #[must_use]
+    pub fn circuit(&self) -> Circuit {
+        self.circuit
+    }
+
+    /// Size of a query, bytes.
+    #[must_use]
+    pub fn query_bytes(&self) -> usize {
+        query_bytes(self.selectors(), self.levels())
+    }
+
+    /// Size of an answer, bytes.
+    #[must_use]
+    pub fn answer_bytes(&self) -> usize {
+        let degree = bfv::Parameters::s4096().degree();
+        HEADER_BYTES
+            + self.groups()
+                * self.answer_ciphertexts()
+                * packed_bytes(2 * degree, self.answer_coefficient_bits())
+    }
+
+    /// Bytes of an element in group `group`: those of a full plaintext, fewer in the last.
+    pub(super) fn bytes_in_group(&self, group: usize) -> usize {
+        (self.element_bytes - group * plaintext_bytes()).min(plaintext_bytes())
+    }
+
+    fn cost(&self) -> f64 {
+        let (groups, columns) = (self.groups() as f64, self.columns() as f64);
+        let second = if self.dimensions() == 1 { 0.0 } else { columns * cost::COLUMN };
+        expand::substitutions(self.selectors(), self.levels()) as f64 * cost::SUBSTITUTION
+            + groups
+                * (self.plaintexts as f64 * cost::MULTIPLY_ACCUMULATE
+                    + second
+                    + self.answer_ciphertexts() as f64 * cost::ANSWER_CIPHERTEXT)
+            + self.answer_bytes() as f64 / 1024.0 * cost::ANSWER_KIB
+    }
+}
+
+/// Bytes that fit a plaintext: `N log2(t) / 8`.
+pub(super) fn plaintext_bytes() -> usize {
+    let bfv = bfv::Parameters::s4096();
+    bfv.degree() * bfv.plaintext_bits() as usize / 8
+}
+
+fn query_bytes(selectors: usize, levels: u32) -> usize {
+    let bfv = bfv::Parameters::s4096();
+    let coefficient_bits = bfv.ciphertext_basis().moduli().map(|modulus| modulus.bits()).sum();
+    HEADER_BYTES + SEED_BYTES + packed_bytes(selectors * (bfv.degree() >> levels), coefficient_bits)
+}
+
+/// How elements lie in plaintexts.
+struct Packing {
+    elements_per_plaintext: usize,
+    plaintexts: usize,
+    groups: usize,
+}
+
+impl Packing {
+    fn new(elements: usize, element_bytes: usize) -> Result<Self, Error> {
+        if elements == 0 || element_bytes == 0 {
+            return Err(Error::Shape("an empty database"));
+        }
+        elements.checked_mul(element_bytes).ok_or(Error::Shape("database too large"))?;
+        let groups = element_bytes.div_ceil(plaintext_bytes());
+        let elements_per_plaintext = (plaintext_bytes() / element_bytes).max(1);
+        Ok(Self { elements_per_plaintext, plaintexts: elements.div_ceil(elements_per_plaintext), groups })
+    }
+}

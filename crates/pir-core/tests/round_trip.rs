@@ -1,0 +1,112 @@
+//! QUERY, ANSWER, EXTRACT together.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
+
+use std::sync::LazyLock;
+
+use pir_core::sealpir::{ClientKey, Parameters, PublicKeys};
+use pir_core::{Error, Scheme, SealPir};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+
+static CLIENT: LazyLock<(ClientKey, PublicKeys)> = LazyLock::new(|| {
+    let key = SealPir::client_key(&[7; 32]);
+    let keys = SealPir::decode_public_keys(&SealPir::encode_public_keys(&key)).unwrap();
+    (key, keys)
+});
+
+/// Fetches the elements at `indices` and compares them.
+fn fetch(parameters: &Parameters, elements: &[u8], indices: &[usize]) {
+    let database = SealPir::setup(parameters, elements).unwrap();
+    let mut rng = ChaCha20Rng::seed_from_u64(parameters.elements() as u64);
+    let items: Vec<_> = indices.iter().map(|index| (parameters, *index)).collect();
+    let queries = SealPir::queries(&CLIENT.0, &items, &mut rng).unwrap();
+    for (query, index) in queries.iter().zip(indices) {
+        assert_eq!(query.len(), SealPir::query_bytes(parameters));
+        assert!(query.len() <= 4096);
+        let answer = SealPir::answer(&database, &CLIENT.1, query).unwrap();
+        assert_eq!(answer.len(), SealPir::answer_bytes(parameters));
+        let size = parameters.element_bytes();
+        let element = SealPir::extract(parameters, &CLIENT.0, *index, &answer).unwrap();
+        assert!(element == elements[index * size..(index + 1) * size], "{parameters:?} at {index}");
+    }
+}
+
+fn random(bytes: usize, seed: u64) -> Vec<u8> {
+    let mut elements = vec![0; bytes];
+    ChaCha20Rng::seed_from_u64(seed).fill_bytes(&mut elements);
+    elements
+}
+
+#[test]
+fn awkward_numbers_of_elements_lose_none_at_the_edges() {
+    for n in [1, 2, 39, 40, 41, 81, 1000, 1023] {
+        let parameters = SealPir::parameters(n, 288).unwrap();
+        fetch(&parameters, &random(n * 288, n as u64), &[0, n / 2, n - 1]);
+    }
+}
+
+#[test]
+fn the_second_dimension_loses_nothing_even_where_one_would_do() {
+    for (n, columns) in [(1, 2), (40, 2), (41, 2), (81, 2), (81, 3), (40 * 12 + 1, 5), (40 * 30, 6)] {
+        let parameters = Parameters::with_columns(n, 288, columns).unwrap();
+        assert_eq!((parameters.dimensions(), parameters.columns()), (2, columns));
+        fetch(&parameters, &random(n * 288, n as u64), &[0, n / 2, n - 1]);
+    }
+}
+
+#[test]
+fn a_large_database_is_served_in_two_dimensions() {
+    let n = 32_768 - 7;
+    let parameters = SealPir::parameters(n, 288).unwrap();
+    assert_eq!(parameters.dimensions(), 2);
+    fetch(&parameters, &random(n * 288, 9), &[0, 12_345, n - 1]);
+}
+
+#[test]
+fn elements_far_smaller_and_larger_than_a_plaintext_come_back_whole() {
+    for (n, size) in [(1, 1), (50_000, 1), (3, 11_776), (3, 11_777), (7, 20_000), (1, 60_000)] {
+        let parameters = SealPir::parameters(n, size).unwrap();
+        fetch(&parameters, &random(n * size, size as u64), &[0, n / 2, n - 1]);
+    }
+    let parameters = Parameters::with_columns(5, 20_000, 2).unwrap();
+    assert_eq!(parameters.groups(), 2);
+    fetch(&parameters, &random(100_000, 1), &[0, 2, 4]);
+}
+
+#[test]
+fn extreme_databases_decode_like_any_other() {
+    for byte in [0, 0xFF] {
+        for columns in [1, 4] {
+            let parameters = Parameters::with_columns(600, 288, columns).unwrap();
+            fetch(&parameters, &vec![byte; 600 * 288], &[0, 599]);
+        }
+    }
+}
+
+#[test]
+fn every_size_up_to_a_million_has_a_shape_within_the_failure_bound_and_the_query_size() {
+    for n in
+        (0..=20).flat_map(|log2| [1usize << log2, (1 << log2) + 1, (3 << log2) / 2]).filter(|n| *n <= 1 << 20)
+    {
+        let parameters = SealPir::parameters(n, 288).unwrap();
+        assert!(SealPir::failure_log2(&parameters) <= -40.0, "{parameters:?}");
+        assert!(SealPir::query_bytes(&parameters) <= 4096);
+        assert!(parameters.rows() * parameters.columns() >= parameters.plaintexts());
+        assert_eq!(SealPir::security_bits(&parameters), 128);
+    }
+    assert_eq!(SealPir::parameters(1, 288).map(|p| SealPir::answer_bytes(&p)), Ok(31_744 + 4));
+    assert_eq!(SealPir::parameters(1 << 20, 288).map(|p| SealPir::answer_bytes(&p)), Ok(106_496 + 4));
+}
+
+#[test]
+fn databases_without_a_shape_are_refused() {
+    for (n, size) in [(0, 288), (1, 0), (usize::MAX, 2), (1 << 30, 288)] {
+        assert!(matches!(SealPir::parameters(n, size), Err(Error::Shape(_))), "{n} of {size}");
+    }
+    let parameters = SealPir::parameters(10, 288).unwrap();
+    assert!(matches!(SealPir::setup(&parameters, &[0; 2879]), Err(Error::Shape(_))));
+    let mut rng = ChaCha20Rng::seed_from_u64(0);
+    assert_eq!(SealPir::queries(&CLIENT.0, &[(&parameters, 10)], &mut rng), Err(Error::Index));
+    let answer = vec![0; SealPir::answer_bytes(&parameters)];
+    assert_eq!(SealPir::extract(&parameters, &CLIENT.0, 10, &answer), Err(Error::Index));
+}

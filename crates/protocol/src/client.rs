@@ -1,0 +1,185 @@
+//! One person's side of everything: contacts, groups, and what to send and fetch in every round.
+//!
+//! A client is the whole persistent state; it opens no socket and reads no clock. In every round:
+//!
+//! 1. [`Client::open_round`] when the server opens it; then the caller stores [`Client::snapshot`], and only then sends
+//!    the bytes of [`Client::deposit`], which stay the same for every repeat;
+//! 2. [`Client::ready`] when its manifest comes;
+//! 3. [`Client::lookup`] on the mapping, or [`Retrieval::dummy`] if that is missing or takes too long;
+//! 4. [`Client::received`] on the answers; then the caller stores a snapshot again.
+//!
+//! Nothing that comes from outside makes a step fail in a way that shows: what is wrong becomes a [`Notice`], and the
+//! round goes on with random queries.
+
+mod contacts;
+mod notice;
+mod retrieval;
+mod rounds;
+mod state;
+
+use std::collections::BTreeMap;
+
+use ed25519_dalek::SigningKey;
+use rand_core::CryptoRng;
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Clock;
+use crate::conversation::{Conversation, ConversationId};
+use crate::cycle::Cycle;
+use crate::seal::OpeningKey;
+use crate::secret::Secret;
+use crate::{Deposit, Error, ManifestChain, Round, ServerParameters, UnixMillis, domain};
+
+pub use notice::{Notice, Warning};
+pub use retrieval::{Lookups, Retrieval};
+
+/// What a person decides when the client is made; it cannot be changed, since it shows in when the client may speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Conversations there is room for, at least 1. One in so many rounds belongs to each, whether it exists or not.
+    pub conversations: u8,
+}
+
+/// Number of a message that this client sent: the last of its fragments stands for the whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MessageId {
+    /// Where it was said.
+    pub conversation: ConversationId,
+    /// Its sequence number there.
+    pub sequence: u32,
+}
+
+/// The persistent state of one person at one server.
+///
+/// An old copy of it must not be brought back after it was used: what it then says goes out under sequence numbers that
+/// its contacts have seen, and they pass over it.
+pub struct Client {
+    state: State,
+}
+
+#[derive(Serialize, Deserialize)]
+struct State {
+    name: String,
+    server: ServerParameters,
+    account: Secret,
+    pir: Secret,
+    identity: Secret,
+    /// Randomness for secrets that are needed while no generator is at hand; renewed every round.
+    store: Secret,
+    cycle: Cycle,
+    clock: Clock,
+    #[serde(with = "state::deposit")]
+    deposit: Option<(Round, Deposit)>,
+    chain: ManifestChain,
+    /// Encoded manifests of the rounds that can be retrieved.
+    ready: BTreeMap<Round, Vec<u8>>,
+    /// Boxes to look for, in the rounds that can be retrieved or will be.
+    wants: BTreeMap<Round, Vec<Want>>,
+    conversations: Vec<Conversation>,
+    next_id: u32,
+}
+
+/// A box to look for, with the key that opens it.
+#[derive(Serialize, Deserialize)]
+struct Want {
+    conversation: ConversationId,
+    epoch: u32,
+    member: u8,
+    key: OpeningKey,
+}
+
+impl Client {
+    /// A person who has not used this server before; `joined` is the round open now.
+    ///
+    /// The parameters are taken as they are: [`ServerParameters::check`] comes before.
+    ///
+    /// # Errors
+    /// [`Error::Input`] for a name that is none or no room for any conversation.
+    pub fn new(
+        name: &str,
+        server: ServerParameters,
+        settings: Settings,
+        joined: (Round, UnixMillis),
+        rng: &mut impl CryptoRng,
+    ) -> Result<Self, Error> {
+        contacts::check_name(name)?;
+        let state = State {
+            name: name.to_owned(),
+            account: Secret::random(rng),
+            pir: Secret::random(rng),
+            identity: Secret::random(rng),
+            store: Secret::random(rng),
+            cycle: Cycle::new(Secret::random(rng), settings.conversations, server.retrieve)?,
+            clock: Clock::new(&server, joined),
+            deposit: None,
+            chain: ManifestChain::default(),
+            ready: BTreeMap::new(),
+            wants: BTreeMap::new(),
+            conversations: Vec::new(),
+            next_id: 1,
+            server,
+        };
+        Ok(Self { state })
+    }
+
+    /// The person's own name, as groups see it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.state.name
+    }
+
+    /// The server's parameters as they were when the client was made.
+    #[must_use]
+    pub fn server(&self) -> &ServerParameters {
+        &self.state.server
+    }
+
+    /// What was decided when the client was made.
+    #[must_use]
+    pub fn settings(&self) -> Settings {
+        Settings { conversations: self.state.cycle.places() }
+    }
+
+    /// Seed of the Ed25519 key of the account at the server. It has nothing to do with [`Client::identity`].
+    #[must_use]
+    pub fn account_seed(&self) -> &[u8; 32] {
+        self.state.account.bytes()
+    }
+
+    /// Seed of the keys for private retrieval.
+    #[must_use]
+    pub fn pir_seed(&self) -> &[u8; 32] {
+        self.state.pir.bytes()
+    }
+
+    /// The Ed25519 public key by which contacts and groups know this person; the server never sees it.
+    #[must_use]
+    pub fn identity(&self) -> [u8; 32] {
+        self.state.signing_key().verifying_key().to_bytes()
+    }
+
+    /// The newest round known: the last one opened, or else the one in which the client joined.
+    #[must_use]
+    pub fn newest_round(&self) -> Round {
+        self.state.clock.newest().0
+    }
+}
+
+impl State {
+    fn signing_key(&self) -> SigningKey {
+        SigningKey::from_bytes(self.identity.bytes())
+    }
+
+    /// A secret that was never used.
+    fn fresh(&mut self) -> Secret {
+        let fresh = self.store.expand(domain::FRESH, &[&[1]]);
+        self.store = self.store.expand(domain::FRESH, &[&[0]]);
+        fresh
+    }
+}
+
+impl core::fmt::Debug for Client {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Client(..)")
+    }
+}

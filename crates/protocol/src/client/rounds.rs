@@ -1,0 +1,136 @@
+//! Opening rounds and reading manifests.
+
+use rand_core::CryptoRng;
+
+use super::{Client, Notice, State, Want, Warning};
+use crate::conversation::{Talk, Turn};
+use crate::ratchet::STEPS_MAX;
+use crate::secret::Secret;
+use crate::{Deposit, Error, Manifest, Round, SignedManifest, UnixMillis, domain, seal};
+
+impl Client {
+    /// Begins a round: uses up its sending keys, composes its deposit, and notes which boxes to look for.
+    ///
+    /// The caller stores [`Client::snapshot`] before sending anything.
+    ///
+    /// # Errors
+    /// [`Error::RoundReplayed`] or [`Error::RoundTooFar`]: nothing is to be sent in such a round, and no key is used.
+    pub fn open_round(
+        &mut self,
+        round: Round,
+        now: UnixMillis,
+        rng: &mut impl CryptoRng,
+    ) -> Result<(), Error> {
+        let state = &mut self.state;
+        if round.0.saturating_sub(state.clock.newest().0.0) >= STEPS_MAX {
+            return Err(Error::RoundTooFar(round));
+        }
+        state.clock.advance(round, now)?;
+        state.store = Secret::extract(domain::FRESH, [&state.store, &Secret::random(rng)]);
+
+        let (sender, polled) = (state.cycle.sender(round), state.cycle.polled(round));
+        let (identity, head) = (state.signing_key(), state.chain.newest());
+        let mut deposit = seal::cover(round, rng);
+        let mut wants = Vec::new();
+        for conversation in &mut state.conversations {
+            let turn = Turn { round, mine: conversation.place == sender, head, identity: &identity };
+            let (message, listening) = conversation.open_round(&turn, &polled);
+            if let Some(message) = message {
+                deposit = message;
+            }
+            wants.extend(listening.into_iter().map(|listening| Want {
+                conversation: conversation.id,
+                epoch: listening.epoch,
+                member: listening.member,
+                key: listening.key,
+            }));
+        }
+        state.deposit = Some((round, deposit));
+        state.wants.insert(round, wants);
+        state.forget_retired(round);
+        state.free_units();
+        Ok(())
+    }
+
+    /// What to send, or to send again, in the newest round opened: the same bytes always.
+    #[must_use]
+    pub fn deposit(&self) -> Option<(Round, &Deposit)> {
+        self.state.deposit.as_ref().map(|(round, deposit)| (*round, deposit))
+    }
+
+    /// Takes the manifest of a sealed round. If it is not in order, the notices say so and the round is retrieved with
+    /// random queries only; the caller need not know.
+    pub fn ready(&mut self, manifest: &SignedManifest, _now: UnixMillis) -> Vec<Notice> {
+        let warning = |error| vec![Notice::Warning(Warning::BadManifest(error))];
+        match manifest.verify(&self.state.server.manifest_key) {
+            Ok(manifest) => self.state.take_manifest(&manifest).map_or_else(warning, |()| Vec::new()),
+            Err(error) => warning(error),
+        }
+    }
+
+    /// Rounds, first and last, whose manifests are to be fetched for [`Client::supply_manifests`].
+    #[must_use]
+    pub fn missing_manifests(&self) -> Option<(Round, Round)> {
+        self.state.chain.missing()
+    }
+
+    /// Closes a gap in the chain of manifests, or its front part, with those that were missed, ascending by round.
+    pub fn supply_manifests(&mut self, manifests: &[SignedManifest]) -> Vec<Notice> {
+        let key = self.state.server.manifest_key;
+        let manifests: Result<Vec<Manifest>, Error> =
+            manifests.iter().map(|manifest| manifest.verify(&key)).collect();
+        let filled = manifests.and_then(|manifests| self.state.chain.fill_gap(&manifests));
+        filled.err().map(|error| Notice::Warning(Warning::BadManifest(error))).into_iter().collect()
+    }
+}
+
+impl State {
+    fn take_manifest(&mut self, manifest: &Manifest) -> Result<(), Error> {
+        let server = &self.server;
+        let same = manifest.engine == server.engine
+            && manifest.retrieve == server.retrieve
+            && manifest.buckets == server.buckets
+            && manifest.choices == server.choices;
+        if !same {
+            return Err(Error::Manifest("its parameters are not those of this server"));
+        }
+        if manifest.round > self.clock.newest().0 {
+            return Err(Error::Manifest("of a round that was not opened"));
+        }
+        match self.chain.accept(manifest) {
+            Ok(_) => {}
+            // The same once more, after a reconnection.
+            Err(Error::RoundReplayed(round))
+                if self.chain.prefix_of(round) == Some(manifest.head_prefix()) => {}
+            Err(error) => return Err(error),
+        }
+        if self.wants.contains_key(&manifest.round) {
+            self.ready.insert(manifest.round, manifest.encode().to_vec());
+        }
+        Ok(())
+    }
+
+    /// Gives back units that nobody would notice missing.
+    fn free_units(&mut self) {
+        if self.cycle.polls_all() {
+            for conversation in &mut self.conversations {
+                if let Talk::Pair(pair) = &conversation.talk
+                    && pair.is_settled()
+                {
+                    conversation.units.truncate(1);
+                }
+            }
+        }
+    }
+
+    /// Erases the keys of rounds that can no longer be retrieved, and groups that were left.
+    fn forget_retired(&mut self, newest: Round) {
+        let oldest = newest.back(self.server.retained.into());
+        self.wants.retain(|round, _| *round >= oldest);
+        self.ready.retain(|round, _| *round >= oldest);
+        self.conversations.retain(|conversation| match &conversation.talk {
+            Talk::Pair(_) => true,
+            Talk::Group(group) => !group.has_left(),
+        });
+    }
+}

@@ -1,0 +1,158 @@
+//! The client as bytes.
+//!
+//! ```text
+//! version, u8 = 1 | first 8 bytes of SHA-256("sotto v1 client state" | 0 | version | content) | content (postcard)
+//! ```
+//!
+//! The checksum is against accidents. The bytes hold all secrets: whoever stores them keeps them as carefully.
+
+use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
+
+use super::{Client, State};
+use crate::{Error, domain};
+
+const VERSION: u8 = 1;
+const CHECKSUM_BYTES: usize = 8;
+const HEADER_BYTES: usize = 1 + CHECKSUM_BYTES;
+
+impl Client {
+    /// All of the client.
+    #[must_use]
+    pub fn snapshot(&self) -> Zeroizing<Vec<u8>> {
+        // Measured first, so that no half-written copy is left behind in memory that has been given back.
+        let size = postcard::experimental::serialized_size(&self.state);
+        let size =
+            size.expect("the state has neither sequences of unknown length nor types unknown to the format");
+        let mut bytes = Zeroizing::new(vec![0; HEADER_BYTES + size]);
+        let (header, content) = bytes.split_at_mut(HEADER_BYTES);
+        postcard::to_slice(&self.state, content).expect("the size was measured");
+        header[0] = VERSION;
+        header[1..].copy_from_slice(&checksum(content));
+        bytes
+    }
+
+    /// The client of which these are all bytes.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if they are not exactly what [`Client::snapshot`] wrote.
+    pub fn restore(bytes: &[u8]) -> Result<Self, Error> {
+        let malformed = Error::Malformed("client state");
+        let (header, content) = bytes.split_at_checked(HEADER_BYTES).ok_or(malformed.clone())?;
+        if header[0] != VERSION || header[1..] != checksum(content) {
+            return Err(malformed);
+        }
+        let (state, rest) = postcard::take_from_bytes::<State>(content).map_err(|_| malformed.clone())?;
+        if !rest.is_empty() {
+            return Err(malformed);
+        }
+        Ok(Self { state })
+    }
+}
+
+fn checksum(content: &[u8]) -> [u8; CHECKSUM_BYTES] {
+    let digest: [u8; 32] = Sha256::new_with_prefix(domain::STATE_CHECKSUM)
+        .chain_update([0, VERSION])
+        .chain_update(content)
+        .finalize()
+        .into();
+    core::array::from_fn(|i| digest[i])
+}
+
+/// A deposit as its 304 bytes.
+pub(super) mod deposit {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+    use crate::{Deposit, Round};
+
+    pub(crate) fn serialize<S: Serializer>(
+        deposit: &Option<(Round, Deposit)>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        deposit.as_ref().map(|(round, deposit)| (*round, deposit.encode().to_vec())).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<(Round, Deposit)>, D::Error> {
+        let stored = Option::<(Round, Vec<u8>)>::deserialize(deserializer)?;
+        let decode = |(round, bytes): (Round, Vec<u8>)| {
+            Deposit::decode(&bytes).map(|deposit| (round, deposit)).map_err(de::Error::custom)
+        };
+        stored.map(decode).transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand_chacha::ChaCha20Rng;
+    use rand_core::SeedableRng;
+
+    use crate::client::{Client, Settings};
+    use crate::{Retrieval, Round, RoundMode, ServerParameters, UnixMillis};
+
+    fn client() -> (Client, ChaCha20Rng) {
+        let mut rng = ChaCha20Rng::seed_from_u64(1);
+        let server = ServerParameters {
+            protocol_version: 1,
+            manifest_key: [1; 32],
+            engine: "none".into(),
+            security_bits: 128,
+            retrieve: 4,
+            buckets: 12,
+            choices: 3,
+            retained: 2,
+            mode: RoundMode::Deadline,
+            round_ms: 1000,
+            deposit_ms: 100,
+            lookup_ms: 200,
+            query_ms: 300,
+        };
+        let settings = Settings { conversations: 2 };
+        let joined = (Round(1), UnixMillis(0));
+        let mut client = Client::new("alice", server, settings, joined, &mut rng).unwrap();
+        client.invite("bob", UnixMillis(0), &mut rng).unwrap();
+        (client, rng)
+    }
+
+    fn holds(client: &Client, needle: &[u8]) -> bool {
+        client.snapshot().windows(needle.len()).any(|window| window == needle)
+    }
+
+    /// The bytes of a round's key must be gone from the state once the round was read, or can no longer be.
+    #[test]
+    fn no_key_outlives_its_round() {
+        for read in [true, false] {
+            let (mut client, mut rng) = client();
+            client.open_round(Round(1), UnixMillis(0), &mut rng).unwrap();
+            let keys: Vec<Vec<u8>> = client.state.wants[&Round(1)]
+                .iter()
+                .map(|want| postcard::to_allocvec(&want.key).unwrap())
+                .collect();
+            assert!(!keys.is_empty() && keys.iter().all(|key| holds(&client, key)));
+            if read {
+                client.received(Retrieval::dummy(Round(1), 12), Vec::new(), UnixMillis(0));
+            } else {
+                for round in 2..=4 {
+                    assert!(keys.iter().all(|key| holds(&client, key)));
+                    client.open_round(Round(round), UnixMillis(0), &mut rng).unwrap();
+                }
+            }
+            assert!(!keys.iter().any(|key| holds(&client, key)));
+        }
+    }
+
+    /// Two clients from one state would otherwise make the same secrets for different groups.
+    #[test]
+    fn fresh_secrets_differ_from_each_other_and_after_every_round() {
+        let (mut one, mut rng) = client();
+        let mut other = Client::restore(&one.snapshot()).unwrap();
+        one.open_round(Round(1), UnixMillis(0), &mut rng).unwrap();
+        other.open_round(Round(1), UnixMillis(0), &mut rng).unwrap();
+        let mut secrets: Vec<[u8; 32]> =
+            (0..6).map(|i| *if i % 2 == 0 { &mut one } else { &mut other }.state.fresh().bytes()).collect();
+        secrets.sort_unstable();
+        secrets.dedup();
+        assert_eq!(secrets.len(), 6);
+    }
+}

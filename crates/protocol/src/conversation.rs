@@ -1,0 +1,118 @@
+//! What conversations of two and groups have in common: a name, a place in the cycles, and what comes out of them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::group::Group;
+use crate::message::Head;
+use crate::pair::Pair;
+use crate::seal::OpeningKey;
+use crate::stream::Delivered;
+use crate::{Deposit, Round};
+
+/// Number of a conversation in one client; not used again when the conversation has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ConversationId(pub u32);
+
+/// With how many one talks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConversationKind {
+    /// With one contact.
+    Contact,
+    /// With the members of a group.
+    Group,
+}
+
+/// What a list of conversations shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConversationSummary {
+    /// Its number.
+    pub id: ConversationId,
+    /// The contact's or the group's name.
+    pub name: String,
+    /// Contact or group.
+    pub kind: ConversationKind,
+    /// Whether texts can be sent; until then they wait.
+    pub established: bool,
+    /// Texts that are not acknowledged as a whole.
+    pub queued: usize,
+    /// Messages, of which a long text takes several, that were sent and are not acknowledged.
+    pub unacknowledged: usize,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Conversation {
+    pub(crate) id: ConversationId,
+    pub(crate) name: String,
+    /// Its place in the send cycle.
+    pub(crate) place: u8,
+    /// Its units of the poll cycle.
+    pub(crate) units: Vec<u16>,
+    pub(crate) talk: Talk,
+}
+
+// There are at most 255, and most are pairs.
+#[expect(clippy::large_enum_variant)]
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Talk {
+    Pair(Pair),
+    Group(Group),
+}
+
+/// A round as a conversation sees it.
+pub(crate) struct Turn<'a> {
+    pub(crate) round: Round,
+    /// Whether the conversation may send.
+    pub(crate) mine: bool,
+    /// The newest verified manifest.
+    pub(crate) head: Option<Head>,
+    pub(crate) identity: &'a ed25519_dalek::SigningKey,
+}
+
+/// A box to look for.
+pub(crate) struct Listening {
+    pub(crate) epoch: u32,
+    pub(crate) member: u8,
+    pub(crate) key: OpeningKey,
+}
+
+/// What came of a message.
+pub(crate) enum Event {
+    Established,
+    Acknowledged(u32),
+    Delivered { member: u8, whole: Delivered },
+    OtherKeys,
+}
+
+impl Conversation {
+    /// Uses up the sending keys of a round, and says which boxes to look for if these units are polled.
+    ///
+    /// With m boxes, unit number u of the conversation stands for box u mod m.
+    pub(crate) fn open_round(&mut self, turn: &Turn, polled: &[u16]) -> (Option<Deposit>, Vec<Listening>) {
+        let (deposit, listening) = match &mut self.talk {
+            Talk::Pair(pair) => pair.open_round(turn),
+            Talk::Group(group) => group.open_round(turn),
+        };
+        let boxes = listening.len();
+        let serves = |number: usize| {
+            let own = self.units.iter().enumerate().filter(|(unit, _)| unit % boxes == number);
+            own.into_iter().any(|(_, unit)| polled.contains(unit))
+        };
+        let listening = listening.into_iter().enumerate().filter(|(number, _)| serves(*number));
+        (deposit, listening.map(|(_, listening)| listening).collect())
+    }
+
+    pub(crate) fn summary(&self) -> ConversationSummary {
+        let (kind, established, outbox) = match &self.talk {
+            Talk::Pair(pair) => (ConversationKind::Contact, pair.established(), pair.outbox()),
+            Talk::Group(group) => (ConversationKind::Group, true, group.outbox()),
+        };
+        ConversationSummary {
+            id: self.id,
+            name: self.name.clone(),
+            kind,
+            established,
+            queued: outbox.texts(),
+            unacknowledged: outbox.unacknowledged(),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Every domain string of the client side, in one place, so that no two uses of a key can be mistaken for each other.
+//!
+//! A key derivation takes `domain | 0x00 | fields`, and the fields behind one domain always have the same sizes.
+
+/// From the chain key of a round to that of the next.
+pub(crate) const CHAIN_STEP: &str = "sotto v1 chain step";
+/// From the chain key of a round to the key that serves this round only.
+pub(crate) const ROUND_KEY: &str = "sotto v1 round key";
+/// From a round key and a message number to the label.
+pub(crate) const MESSAGE_LABEL: &str = "sotto v1 message label";
+/// From a round key and a message number to the key of the box.
+pub(crate) const MESSAGE_KEY: &str = "sotto v1 message key";
+/// Associated data of every box.
+pub(crate) const BOX: &str = "sotto v1 box";
+/// From an invitation's secret to the mark by which its holder knows it again.
+pub(crate) const INVITATION_MARK: &str = "sotto v1 invitation mark";
+/// From an invitation's secret to the two chains of epoch 0.
+pub(crate) const PAIR_EPOCH_0: &str = "sotto v1 pair epoch 0 chain";
+/// From a hello's keys to the mark by which the other side names them.
+pub(crate) const HELLO_MARK: &str = "sotto v1 hello mark";
+/// From an invitation's secret and the X25519 secret to the root of epoch 1.
+pub(crate) const PAIR_EPOCH_1: &str = "sotto v1 pair epoch 1 root";
+/// From the root of epoch 1 to its two chains.
+pub(crate) const PAIR_EPOCH_1_CHAIN: &str = "sotto v1 pair epoch 1 chain";
+/// From a group's secret to a member's chain.
+pub(crate) const GROUP_CHAIN: &str = "sotto v1 group chain";
+/// From a group's secret to what is kept of it for the next epoch.
+pub(crate) const GROUP_BASE: &str = "sotto v1 group base";
+/// From that and a fresh secret to the secret of the next epoch.
+pub(crate) const GROUP_REKEY: &str = "sotto v1 group rekey";
+/// What a member signs.
+pub(crate) const GROUP_SIGNATURE: &str = "sotto v1 group signature";
+/// Checksum of an invitation or a group card.
+pub(crate) const STRING_CHECKSUM: &str = "sotto v1 string checksum";
+/// From the cycle secret and the number of a cycle to the order of its places.
+pub(crate) const SEND_CYCLE: &str = "sotto v1 send cycle";
+/// The same for polling.
+pub(crate) const POLL_CYCLE: &str = "sotto v1 poll cycle";
+/// From a client's store of randomness to a fresh secret, and to the rest of the store.
+pub(crate) const FRESH: &str = "sotto v1 fresh secret";
+/// Checksum of the stored state.
+pub(crate) const STATE_CHECKSUM: &str = "sotto v1 client state";
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    /// Two uses under one string would let a key of one stand in for a key of the other.
+    #[test]
+    fn domains_are_distinct_and_free_of_zeros() {
+        let lines = include_str!("domain.rs").lines().filter(|line| line.starts_with("pub(crate) const"));
+        let all = lines.filter_map(|line| line.split_once("&str = "));
+        let strings: Vec<&str> = all.map(|(_, string)| string.trim_matches([';', '"'])).collect();
+        let distinct: BTreeSet<&str> = strings.iter().copied().collect();
+        assert_eq!((strings.len(), distinct.len()), (19, 19));
+        assert!(strings.iter().all(|string| string.starts_with("sotto v1 ") && !string.contains('\0')));
+    }
+}

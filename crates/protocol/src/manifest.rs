@@ -1,0 +1,235 @@
+//! What the server publishes about a sealed round, signed and chained.
+
+mod chain;
+mod signed;
+
+use pbc::CuckooCode;
+use sha2::{Digest, Sha256};
+
+use crate::{Deposit, Error, PROTOCOL_VERSION, Round, ServerParameters};
+
+pub use chain::{ChainStep, HEADS_KEPT, ManifestChain};
+pub use signed::{SIGNATURE_BYTES, SignedManifest};
+
+/// Bytes of an encoded manifest.
+pub const MANIFEST_BYTES: usize = 188;
+/// Most deposits in a round.
+pub const ENTRIES_MAX: u64 = 1 << 24;
+/// The mapping is a Bloom filter per bucket.
+pub const MAPPING_BLOOM: u8 = 1;
+/// Bytes of the prefix of a head that messages carry.
+pub const HEAD_PREFIX_BYTES: usize = 8;
+
+const ENGINE_BYTES: usize = 32;
+const DIGEST_DOMAIN: &[u8] = b"sotto/manifest/v1/digest\0";
+const DEPOSITS_DOMAIN: &[u8] = b"sotto/manifest/v1/deposits\0";
+
+/// Everything that server and clients must agree on about one sealed round.
+///
+/// Encoded in 188 bytes, integers little-endian:
+///
+/// | offset | bytes | field |
+/// |---|---|---|
+/// | 0 | 2 | `version` |
+/// | 2 | 1 | `mapping_kind` |
+/// | 3 | 1 | `choices` (w) |
+/// | 4 | 2 | `retrieve` (k) |
+/// | 6 | 2 | `buckets` (b) |
+/// | 8 | 8 | `round` |
+/// | 16 | 8 | `entries` (n) |
+/// | 24 | 4 | `bucket_size` |
+/// | 28 | 32 | `engine`, ASCII, padded with zeros; 1 to 31 characters |
+/// | 60 | 32 | `round_seed` |
+/// | 92 | 32 | `mapping_digest` |
+/// | 124 | 32 | `deposits_digest` |
+/// | 156 | 32 | `previous` |
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    /// Version of the protocol.
+    pub version: u16,
+    /// The round it describes.
+    pub round: Round,
+    /// Deposits in the round (n); 0 is a round like any other.
+    pub entries: u64,
+    /// Name of the PIR engine.
+    pub engine: String,
+    /// Messages a client retrieves (k).
+    pub retrieve: u16,
+    /// Buckets of the batch code (b); 1 if k = 1.
+    pub buckets: u16,
+    /// Candidate buckets of a label (w); 1 if k = 1.
+    pub choices: u8,
+    /// Kind of the mapping from labels to positions: [`MAPPING_BLOOM`].
+    pub mapping_kind: u8,
+    /// Elements in every bucket after padding, at least 1.
+    pub bucket_size: u32,
+    /// Seed of the batch code and the mapping, drawn when the deposits were closed.
+    pub round_seed: [u8; 32],
+    /// Digest of the encoded mapping.
+    pub mapping_digest: [u8; 32],
+    /// [`deposits_digest`] of the round.
+    pub deposits_digest: [u8; 32],
+    /// [`Manifest::digest`] of the last manifest published before this one; zeros for the first.
+    pub previous: [u8; 32],
+}
+
+impl Manifest {
+    /// The fixed layout, of a manifest that [`Manifest::check`] accepts; a longer name of the engine is cut off.
+    #[must_use]
+    pub fn encode(&self) -> [u8; MANIFEST_BYTES] {
+        let mut engine = [0; ENGINE_BYTES];
+        for (place, byte) in engine.iter_mut().take(ENGINE_BYTES - 1).zip(self.engine.bytes()) {
+            *place = byte;
+        }
+        let fields: [&[u8]; 13] = [
+            &self.version.to_le_bytes(),
+            &[self.mapping_kind],
+            &[self.choices],
+            &self.retrieve.to_le_bytes(),
+            &self.buckets.to_le_bytes(),
+            &self.round.0.to_le_bytes(),
+            &self.entries.to_le_bytes(),
+            &self.bucket_size.to_le_bytes(),
+            &engine,
+            &self.round_seed,
+            &self.mapping_digest,
+            &self.deposits_digest,
+            &self.previous,
+        ];
+        let mut bytes = [0; MANIFEST_BYTES];
+        for (place, byte) in bytes.iter_mut().zip(fields.into_iter().flatten()) {
+            *place = *byte;
+        }
+        bytes
+    }
+
+    /// Reads what [`Manifest::encode`] wrote.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] for another size or a name that is none; otherwise as for [`Manifest::check`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        let bytes: &[u8; MANIFEST_BYTES] = bytes.try_into().map_err(|_| Error::Malformed("manifest"))?;
+        let mut fields = Fields(bytes);
+        let manifest = Self {
+            version: u16::from_le_bytes(fields.take()?),
+            mapping_kind: u8::from_le_bytes(fields.take()?),
+            choices: u8::from_le_bytes(fields.take()?),
+            retrieve: u16::from_le_bytes(fields.take()?),
+            buckets: u16::from_le_bytes(fields.take()?),
+            round: Round(u64::from_le_bytes(fields.take()?)),
+            entries: u64::from_le_bytes(fields.take()?),
+            bucket_size: u32::from_le_bytes(fields.take()?),
+            engine: decode_engine(fields.take()?)?,
+            round_seed: fields.take()?,
+            mapping_digest: fields.take()?,
+            deposits_digest: fields.take()?,
+            previous: fields.take()?,
+        };
+        manifest.check()?;
+        Ok(manifest)
+    }
+
+    /// Whether its numbers are possible ones, so that nothing sized by them exceeds what n deposits explain.
+    ///
+    /// # Errors
+    /// [`Error::Manifest`] with the reason.
+    pub fn check(&self) -> Result<(), Error> {
+        let refuse = |reason| Err(Error::Manifest(reason));
+        if self.version != PROTOCOL_VERSION {
+            return refuse("another version of the protocol");
+        }
+        if self.mapping_kind != MAPPING_BLOOM {
+            return refuse("an unknown kind of mapping");
+        }
+        if self.engine.is_empty() || self.engine.len() >= ENGINE_BYTES || !self.engine.is_ascii() {
+            return refuse("no name of an engine");
+        }
+        if self.retrieve == 0 || self.retrieve > ServerParameters::RETRIEVE_MAX {
+            return refuse("messages per round");
+        }
+        if self.buckets < self.retrieve || self.buckets > ServerParameters::BUCKETS_MAX {
+            return refuse("number of buckets");
+        }
+        if self.choices == 0 || usize::from(self.choices) > pbc::MAX_CHOICES {
+            return refuse("number of candidate buckets");
+        }
+        if u16::from(self.choices) > self.buckets || (self.retrieve == 1) != (self.buckets == 1) {
+            return refuse("number of buckets");
+        }
+        if self.entries > ENTRIES_MAX {
+            return refuse("more deposits than a round can have");
+        }
+        let codewords = self.entries * u64::from(self.choices);
+        let mean = codewords.div_ceil(u64::from(self.buckets));
+        let size = u64::from(self.bucket_size);
+        if size == 0 || size < mean || size > self.entries.max(1) || size > 2 * mean + BUCKET_SLACK {
+            return refuse("size of the buckets");
+        }
+        Ok(())
+    }
+
+    /// The name of this manifest in the chain: SHA-256 over a domain and the encoding.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 32] {
+        Sha256::new_with_prefix(DIGEST_DOMAIN).chain_update(self.encode()).finalize().into()
+    }
+
+    /// The first 8 bytes of [`Manifest::digest`], which messages carry so that readers can compare their worlds.
+    #[must_use]
+    pub fn head_prefix(&self) -> [u8; HEAD_PREFIX_BYTES] {
+        prefix(&self.digest())
+    }
+
+    /// The round's batch code; for k = 1 the unencoded one.
+    ///
+    /// # Errors
+    /// [`Error::Manifest`] if there is no such code, which [`Manifest::check`] excludes.
+    pub fn code(&self) -> Result<CuckooCode, Error> {
+        if self.retrieve == 1 {
+            return Ok(CuckooCode::unencoded(self.round_seed));
+        }
+        let (k, b, w) = (self.retrieve.into(), self.buckets.into(), self.choices.into());
+        CuckooCode::new(k, b, w, self.round_seed).map_err(|_| Error::Manifest("no such batch code"))
+    }
+}
+
+/// A bucket may exceed twice the mean by this many elements; chance does not, by more than ten standard deviations.
+const BUCKET_SLACK: u64 = 64;
+
+/// Digest of a round's deposits in the order given: SHA-256 over a domain, their number as `u64`, and each deposit.
+#[must_use]
+pub fn deposits_digest(deposits: &[Deposit]) -> [u8; 32] {
+    let mut digest =
+        Sha256::new_with_prefix(DEPOSITS_DOMAIN).chain_update((deposits.len() as u64).to_le_bytes());
+    for deposit in deposits {
+        digest.update(deposit.label.0);
+        digest.update(deposit.sealed.0);
+    }
+    digest.finalize().into()
+}
+
+fn prefix(digest: &[u8; 32]) -> [u8; HEAD_PREFIX_BYTES] {
+    let (words, _) = digest.as_chunks::<HEAD_PREFIX_BYTES>();
+    words[0]
+}
+
+fn decode_engine(field: [u8; ENGINE_BYTES]) -> Result<String, Error> {
+    let malformed = || Error::Malformed("name of an engine");
+    let length = field.iter().position(|byte| *byte == 0).ok_or_else(malformed)?;
+    let (name, padding) = field.split_at(length);
+    if !name.iter().all(u8::is_ascii_graphic) || padding.iter().any(|byte| *byte != 0) {
+        return Err(malformed());
+    }
+    String::from_utf8(name.to_vec()).map_err(|_| malformed())
+}
+
+/// Takes fields of known size off the front.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+        let (field, rest) = self.0.split_first_chunk().ok_or(Error::Malformed("manifest"))?;
+        self.0 = rest;
+        Ok(*field)
+    }
+}

@@ -1,0 +1,139 @@
+//! The client's record of the manifests it has seen: one history, or a warning.
+
+use serde::{Deserialize, Serialize};
+
+use super::{HEAD_PREFIX_BYTES, Manifest, prefix};
+use crate::{Error, Round};
+
+/// Heads that a client remembers.
+pub const HEADS_KEPT: usize = 64;
+
+/// The newest verified heads of the server's chain of manifests.
+///
+/// A server may leave a round unpublished, so manifests follow each other by digest and not by number. What is accepted
+/// must have been verified before ([`crate::SignedManifest::verify`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ManifestChain {
+    /// Ascending by round.
+    heads: Vec<Head>,
+    gap: Option<Gap>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Head {
+    round: Round,
+    digest: [u8; 32],
+}
+
+/// Manifests not seen, between two that were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Gap {
+    /// The last one before it.
+    after: Head,
+    /// The round of the first one after it, and the digest that one calls its predecessor's.
+    before: Head,
+}
+
+/// How an accepted manifest stands to those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChainStep {
+    /// The first one this client sees.
+    First,
+    /// The successor of the newest one.
+    Next,
+    /// A later one; those between are to be fetched and handed to [`ManifestChain::fill_gap`].
+    Gap {
+        /// First round of which a manifest may be missing.
+        missing_from: Round,
+        /// Last such round.
+        missing_to: Round,
+    },
+}
+
+impl ManifestChain {
+    /// Takes a manifest as the newest head.
+    ///
+    /// # Errors
+    /// [`Error::Manifest`] if the server has told another history before: another manifest for the same round, or a
+    /// manifest that leaves no room for missing ones and does not name the newest head. [`Error::RoundReplayed`] for
+    /// one that was accepted already, or is older than all that are remembered. The chain is then as before.
+    pub fn accept(&mut self, manifest: &Manifest) -> Result<ChainStep, Error> {
+        let head = Head { round: manifest.round, digest: manifest.digest() };
+        let Some(newest) = self.heads.last().copied() else {
+            self.push(head);
+            return Ok(ChainStep::First);
+        };
+        if head.round <= newest.round {
+            return Err(match self.heads.iter().find(|known| known.round == head.round) {
+                Some(known) if known.digest != head.digest => Error::Manifest(FORK),
+                _ => Error::RoundReplayed(head.round),
+            });
+        }
+        if manifest.previous == newest.digest {
+            self.push(head);
+            return Ok(ChainStep::Next);
+        }
+        if head.round == newest.round.next() {
+            return Err(Error::Manifest(FORK));
+        }
+        let after = self.gap.map_or(newest, |gap| gap.after);
+        self.gap = Some(Gap { after, before: Head { round: head.round, digest: manifest.previous } });
+        self.push(head);
+        Ok(ChainStep::Gap { missing_from: newest.round.next(), missing_to: head.round.back(1) })
+    }
+
+    /// Rounds whose manifests are missing, first and last, if the newest one came after a gap.
+    #[must_use]
+    pub fn missing(&self) -> Option<(Round, Round)> {
+        self.gap.map(|gap| (gap.after.round.next(), gap.before.round.back(1)))
+    }
+
+    /// Closes the gap, or its front part, with the manifests missing, ascending by round. Those of rounds outside the
+    /// gap are passed over.
+    ///
+    /// # Errors
+    /// [`Error::Manifest`] if they do not link the manifests on both sides of the gap. The gap is then given up, so
+    /// that it is reported once.
+    pub fn fill_gap(&mut self, manifests: &[Manifest]) -> Result<(), Error> {
+        let Some(mut gap) = self.gap.take() else { return Ok(()) };
+        let missing = gap.after.round.next()..gap.before.round;
+        for manifest in manifests.iter().filter(|manifest| missing.contains(&manifest.round)) {
+            let head = Head { round: manifest.round, digest: manifest.digest() };
+            let known = self.heads.iter().find(|known| known.round == head.round);
+            if manifest.previous != gap.after.digest || known.is_some_and(|known| known.digest != head.digest)
+            {
+                return Err(Error::Manifest(FORK));
+            }
+            gap.after = head;
+        }
+        if gap.after.digest == gap.before.digest {
+            return Ok(());
+        }
+        if gap.after.round.next() == gap.before.round {
+            return Err(Error::Manifest(FORK));
+        }
+        self.gap = Some(gap);
+        Ok(())
+    }
+
+    /// The prefix of a round's head, if that round is among the newest [`HEADS_KEPT`].
+    #[must_use]
+    pub fn prefix_of(&self, round: Round) -> Option<[u8; HEAD_PREFIX_BYTES]> {
+        self.heads.iter().find(|head| head.round == round).map(|head| prefix(&head.digest))
+    }
+
+    /// The newest round and the prefix of its head.
+    #[must_use]
+    pub fn newest(&self) -> Option<(Round, [u8; HEAD_PREFIX_BYTES])> {
+        self.heads.last().map(|head| (head.round, prefix(&head.digest)))
+    }
+
+    fn push(&mut self, head: Head) {
+        if self.heads.len() >= HEADS_KEPT {
+            self.heads.drain(..=self.heads.len() - HEADS_KEPT);
+        }
+        self.heads.push(head);
+    }
+}
+
+const FORK: &str = "the server has told another history before";

@@ -1,0 +1,56 @@
+//! A manifest and the server's signature on it.
+
+use core::fmt;
+
+use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
+
+use super::{MANIFEST_BYTES, Manifest};
+use crate::Error;
+
+/// Bytes of a signature.
+pub const SIGNATURE_BYTES: usize = 64;
+
+const SIGNATURE_DOMAIN: &[u8] = b"sotto/manifest/v1/signature\0";
+
+/// An encoded manifest with an Ed25519 signature over a domain and those bytes; not verified yet.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SignedManifest {
+    /// The encoded manifest.
+    pub bytes: [u8; MANIFEST_BYTES],
+    /// The signature.
+    pub signature: [u8; SIGNATURE_BYTES],
+}
+
+impl SignedManifest {
+    /// Signs a manifest.
+    #[must_use]
+    pub fn sign(manifest: &Manifest, key: &SigningKey) -> Self {
+        let bytes = manifest.encode();
+        Self { bytes, signature: key.sign(&signed_bytes(&bytes)).to_bytes() }
+    }
+
+    /// The manifest, if the holder of `manifest_key` signed exactly it (strict verification, RFC 8032 without
+    /// small-order keys).
+    ///
+    /// # Errors
+    /// [`Error::Manifest`] for a signature of somebody else or impossible contents; [`Error::Malformed`] as for
+    /// [`Manifest::decode`].
+    pub fn verify(&self, manifest_key: &[u8; 32]) -> Result<Manifest, Error> {
+        let key = VerifyingKey::from_bytes(manifest_key)
+            .map_err(|_| Error::Manifest("the server's key is not a key"))?;
+        key.verify_strict(&signed_bytes(&self.bytes), &Signature::from_bytes(&self.signature))
+            .map_err(|_| Error::Manifest("the signature is not the server's"))?;
+        Manifest::decode(&self.bytes)
+    }
+}
+
+// Half a kilobyte of bytes tells nobody anything.
+impl fmt::Debug for SignedManifest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SignedManifest").finish_non_exhaustive()
+    }
+}
+
+fn signed_bytes(manifest: &[u8; MANIFEST_BYTES]) -> Vec<u8> {
+    [SIGNATURE_DOMAIN, manifest].concat()
+}

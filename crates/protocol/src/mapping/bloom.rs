@@ -1,0 +1,215 @@
+//! Pung's mapping: per bucket a Bloom filter over (label, position).
+
+use bloomfilter::Bloom;
+use pbc::{BucketIndex, CuckooCode, Encoding};
+use sha2::{Digest, Sha256};
+
+use super::{Hits, Mapping, window};
+use crate::{Error, Label, Manifest};
+
+/// Bytes before the counts of the buckets.
+pub const MAPPING_HEADER_BYTES: usize = 12;
+
+const VERSION: u8 = 1;
+const COUNT_BYTES: usize = 4;
+/// Filter bytes per element if a label has several buckets: 24 bits, a false-positive rate of 1e-5.
+const ELEMENT_BYTES_ENCODED: usize = 3;
+/// Filter bytes per element of an unencoded round: 40 bits, 2^-27, since no other bucket can stand in.
+const ELEMENT_BYTES_UNENCODED: usize = 5;
+/// Filters are made for at least so many elements: in smaller ones the crate's double hashing degenerates.
+const ELEMENTS_MIN: usize = 64;
+
+const DIGEST_DOMAIN: &[u8] = b"sotto/mapping/v1/digest\0";
+const LABEL_DOMAIN: &[u8] = b"sotto/mapping/v1/label\0";
+const FILTER_DOMAIN: &[u8] = b"sotto/mapping/v1/filter\0";
+
+/// A Bloom filter per bucket, and the number of elements of every bucket.
+///
+/// Layout, integers little-endian; the size follows from `buckets` and `bucket_size` alone:
+///
+/// ```text
+/// version u8 = 1 | kind u8 = 1 | buckets u16 | bucket_size u32 | filter_bytes u32
+/// | count u32, for every bucket | filter_bytes bytes of filter, for every bucket
+/// ```
+///
+/// `filter_bytes` is 3 (one bucket: 5) for each of `max(bucket_size, 64)` elements; a bit is number `i mod 8`, from the
+/// least significant one, of byte `i / 8`. The filter of bucket `c` is keyed by
+/// `SHA-256("sotto/mapping/v1/filter\0" | round_seed | c as u32)` and holds, for the element at `position`, the number
+/// `f * 2^64 + position` as 16 little-endian bytes, where `f` is the first little-endian word of
+/// `SHA-256("sotto/mapping/v1/label\0" | round_seed | label)`. Hashing is that of the crate `bloomfilter` 3: two
+/// SipHash-1-3 with the halves of the key, combined to 17 (one bucket: 28) bit numbers.
+#[derive(Debug)]
+pub struct BloomMapping {
+    round_seed: [u8; 32],
+    buckets: Vec<Bucket>,
+}
+
+#[derive(Debug)]
+struct Bucket {
+    count: usize,
+    filter: Bloom<u128>,
+}
+
+impl BloomMapping {
+    /// Exact size of an encoded mapping, bytes.
+    #[must_use]
+    pub fn encoded_bytes(buckets: u16, bucket_size: u32) -> u64 {
+        let per_bucket = COUNT_BYTES as u64 + filter_bytes(buckets, bucket_size);
+        MAPPING_HEADER_BYTES as u64 + u64::from(buckets) * per_bucket
+    }
+
+    /// Digest of an encoded mapping, as it stands in the manifest: SHA-256 over a domain and the bytes.
+    #[must_use]
+    pub fn digest(encoded: &[u8]) -> [u8; 32] {
+        Sha256::new_with_prefix(DIGEST_DOMAIN).chain_update(encoded).finalize().into()
+    }
+
+    /// Builds and encodes the mapping of a round whose element `i` stands under `labels[i]`.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if the encoding is not one of these labels into at most 65,535 buckets of at most
+    /// `bucket_size` elements.
+    pub fn build(
+        round_seed: &[u8; 32],
+        encoding: &Encoding,
+        labels: &[Label],
+        bucket_size: u32,
+    ) -> Result<Vec<u8>, Error> {
+        let unfit = |_| Error::Input("more buckets than a mapping can have");
+        let buckets = u16::try_from(encoding.buckets().len()).map_err(unfit)?;
+        if encoding.elements() != labels.len() || encoding.largest() as u64 > u64::from(bucket_size) {
+            return Err(Error::Input("the labels are not those of the encoding"));
+        }
+        let fingerprints: Vec<u64> = labels.iter().map(|label| fingerprint(round_seed, label)).collect();
+
+        let filter_bytes = filter_bytes(buckets, bucket_size);
+        let filter_bytes = u32::try_from(filter_bytes).map_err(|_| Error::Input("a bucket is too large"))?;
+        let mut encoded = Vec::new();
+        encoded.extend([VERSION, crate::manifest::MAPPING_BLOOM]);
+        encoded.extend(buckets.to_le_bytes());
+        encoded.extend(bucket_size.to_le_bytes());
+        encoded.extend(filter_bytes.to_le_bytes());
+        for bucket in encoding.buckets() {
+            // At most `bucket_size`, checked above.
+            encoded.extend((bucket.len() as u32).to_le_bytes());
+        }
+        for (number, bucket) in (0..).zip(encoding.buckets()) {
+            let mut filter = empty_filter(round_seed, number, buckets, bucket_size)?;
+            for (position, codeword) in (0_u64..).zip(bucket) {
+                for element in codeword.elements() {
+                    // Below the number of labels, by the construction of an encoding.
+                    filter.set(&tuple(fingerprints[*element as usize], position));
+                }
+            }
+            encoded.extend(bits(&filter, filter_bytes as usize));
+        }
+        Ok(encoded)
+    }
+
+    /// Reads the mapping that a manifest announces.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] unless size, digest, header and counts are those that the manifest implies; nothing is
+    /// allocated before the size and the digest are checked.
+    pub fn decode(encoded: &[u8], manifest: &Manifest) -> Result<Self, Error> {
+        let malformed = || Error::Malformed("mapping");
+        let (buckets, bucket_size) = (manifest.buckets, manifest.bucket_size);
+        if encoded.len() as u64 != Self::encoded_bytes(buckets, bucket_size)
+            || Self::digest(encoded) != manifest.mapping_digest
+        {
+            return Err(malformed());
+        }
+        let (header, rest) = encoded.split_at_checked(MAPPING_HEADER_BYTES).ok_or_else(malformed)?;
+        let mut expected = vec![VERSION, crate::manifest::MAPPING_BLOOM];
+        expected.extend(buckets.to_le_bytes());
+        expected.extend(bucket_size.to_le_bytes());
+        let filter_bytes = filter_bytes(buckets, bucket_size);
+        expected.extend(u32::try_from(filter_bytes).map_err(|_| malformed())?.to_le_bytes());
+        if header != expected {
+            return Err(malformed());
+        }
+
+        let (counts, filters) =
+            rest.split_at_checked(usize::from(buckets) * COUNT_BYTES).ok_or_else(malformed)?;
+        let (counts, _) = counts.as_chunks::<COUNT_BYTES>();
+        let counts: Vec<u32> = counts.iter().map(|count| u32::from_le_bytes(*count)).collect();
+        let total: u64 = counts.iter().map(|count| u64::from(*count)).sum();
+        if total != manifest.entries * u64::from(manifest.choices)
+            || counts.iter().any(|count| *count > bucket_size)
+        {
+            return Err(malformed());
+        }
+        let filter_bytes = usize::try_from(filter_bytes).map_err(|_| malformed())?;
+        let filters = filters.chunks_exact(filter_bytes);
+        let read = |((number, count), bits): ((u32, u32), &[u8])| {
+            let empty = empty_filter(&manifest.round_seed, number, buckets, bucket_size)?;
+            let mut bytes = empty.into_bytes();
+            let header = bytes.len().checked_sub(bits.len()).ok_or_else(malformed)?;
+            bytes[header..].copy_from_slice(bits);
+            let filter = Bloom::from_bytes(bytes).map_err(|_| malformed())?;
+            Ok(Bucket { count: count as usize, filter })
+        };
+        let buckets = (0..).zip(counts).zip(filters).map(read).collect::<Result<_, Error>>()?;
+        Ok(Self { round_seed: manifest.round_seed, buckets })
+    }
+}
+
+impl Mapping for BloomMapping {
+    fn lookup(&self, code: &CuckooCode, label: &Label) -> Vec<(BucketIndex, Hits)> {
+        let fingerprint = fingerprint(&self.round_seed, label);
+        let order = code.order(&label.0);
+        let hits = |bucket: &BucketIndex| {
+            let Some(Bucket { count, filter }) = self.buckets.get(bucket.to_usize()) else {
+                return (*bucket, Hits::default());
+            };
+            let present = |position: &usize| filter.check(&tuple(fingerprint, *position as u64));
+            (*bucket, Hits::of(window(order, *count).filter(present)))
+        };
+        code.candidates(&label.0).iter().map(hits).collect()
+    }
+}
+
+/// Size of every filter, bytes.
+fn filter_bytes(buckets: u16, bucket_size: u32) -> u64 {
+    let per_element = if buckets == 1 { ELEMENT_BYTES_UNENCODED } else { ELEMENT_BYTES_ENCODED };
+    u64::from(bucket_size).max(ELEMENTS_MIN as u64) * per_element as u64
+}
+
+fn empty_filter(
+    round_seed: &[u8; 32],
+    number: u32,
+    buckets: u16,
+    bucket_size: u32,
+) -> Result<Bloom<u128>, Error> {
+    let key: [u8; 32] = Sha256::new_with_prefix(FILTER_DOMAIN)
+        .chain_update(round_seed)
+        .chain_update(number.to_le_bytes())
+        .finalize()
+        .into();
+    let unfit = Error::Input("a filter exceeds the memory");
+    let bytes = usize::try_from(filter_bytes(buckets, bucket_size)).map_err(|_| unfit.clone())?;
+    let elements = (bucket_size as usize).max(ELEMENTS_MIN);
+    Bloom::new_with_seed(bytes, elements, &key).map_err(|_| unfit)
+}
+
+/// The filter without the header that the crate puts before the bits.
+fn bits(filter: &Bloom<u128>, filter_bytes: usize) -> &[u8] {
+    let bytes = filter.as_slice();
+    &bytes[bytes.len() - filter_bytes..]
+}
+
+fn fingerprint(round_seed: &[u8; 32], label: &Label) -> u64 {
+    let digest: [u8; 32] = Sha256::new_with_prefix(LABEL_DOMAIN)
+        .chain_update(round_seed)
+        .chain_update(label.0)
+        .finalize()
+        .into();
+    let (words, _) = digest.as_chunks::<8>();
+    u64::from_le_bytes(words[0])
+}
+
+/// What a filter holds. An integer is hashed in the machine's byte order; swapped on a big-endian machine, it is hashed
+/// as little-endian bytes everywhere.
+fn tuple(fingerprint: u64, position: u64) -> u128 {
+    ((u128::from(fingerprint) << 64) | u128::from(position)).to_le()
+}

@@ -1,0 +1,147 @@
+//! Chains: one key per round in one direction, none of which tells an earlier one.
+//!
+//! ```text
+//! chain key (r + 1)   = HKDF-Expand(chain key r, "sotto v1 chain step" | 0)
+//! round key r         = HKDF-Expand(chain key r, "sotto v1 round key" | 0)
+//! label (r, j)        = HKDF-Expand(round key r, "sotto v1 message label" | 0 | j, u32 LE)   16 bytes
+//! message key (r, j)  = HKDF-Expand(round key r, "sotto v1 message key" | 0 | j, u32 LE)     32 bytes
+//! ```
+//!
+//! The message number j is 0 in this version: a client deposits once a round.
+
+use serde::{Deserialize, Serialize};
+
+use crate::seal::{OpeningKey, SealingKey};
+use crate::secret::Secret;
+use crate::{Error, Label, Round, domain};
+
+/// The most steps a chain is advanced at a time: 485 days of ten-second rounds.
+pub(crate) const STEPS_MAX: u64 = 1 << 22;
+
+/// The chain key of one direction, at the first round that is not used up.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Chain {
+    round: Round,
+    key: Secret,
+}
+
+/// The key of one round in one direction.
+#[derive(Debug)]
+pub(crate) struct RoundKey {
+    round: Round,
+    key: Secret,
+}
+
+impl Chain {
+    pub(crate) fn new(round: Round, key: Secret) -> Self {
+        Self { round, key }
+    }
+
+    /// Steps to `round`, erasing the keys of all rounds before; does nothing if it is there or beyond.
+    ///
+    /// # Errors
+    /// [`Error::RoundTooFar`] if that takes more than 2^22 steps; the chain then stands where it was.
+    pub(crate) fn advance(&mut self, round: Round) -> Result<(), Error> {
+        if round.0.saturating_sub(self.round.0) > STEPS_MAX {
+            return Err(Error::RoundTooFar(round));
+        }
+        while self.round < round {
+            self.step();
+        }
+        Ok(())
+    }
+
+    /// The key of `round`, with the chain stepped past it; `None` if the chain is past it already, or begins later.
+    ///
+    /// # Errors
+    /// As for [`Chain::advance`].
+    pub(crate) fn take(&mut self, round: Round) -> Result<Option<RoundKey>, Error> {
+        self.advance(round)?;
+        if self.round != round {
+            return Ok(None);
+        }
+        let key = self.key.expand(domain::ROUND_KEY, &[]);
+        self.step();
+        Ok(Some(RoundKey { round, key }))
+    }
+
+    fn step(&mut self) {
+        self.key = self.key.expand(domain::CHAIN_STEP, &[]);
+        self.round = self.round.next();
+    }
+}
+
+impl RoundKey {
+    /// A key that nobody else has, for cover.
+    pub(crate) fn of_nobody(round: Round, key: Secret) -> Self {
+        Self { round, key }
+    }
+
+    /// For the one message numbered `number`.
+    pub(crate) fn sealing(self, number: u32) -> SealingKey {
+        SealingKey::new(self.round, self.label(number), self.message_key(number))
+    }
+
+    /// For reading that message.
+    pub(crate) fn opening(self, number: u32) -> OpeningKey {
+        OpeningKey::new(self.round, self.label(number), self.message_key(number))
+    }
+
+    fn label(&self, number: u32) -> Label {
+        let mut label = Label([0; 16]);
+        self.key.expand_into(domain::MESSAGE_LABEL, &[&number.to_le_bytes()], &mut label.0);
+        label
+    }
+
+    fn message_key(&self, number: u32) -> Secret {
+        self.key.expand(domain::MESSAGE_KEY, &[&number.to_le_bytes()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Chain, STEPS_MAX};
+    use crate::secret::Secret;
+    use crate::{Error, Round};
+
+    fn chain() -> Chain {
+        Chain::new(Round(5), Secret::new([7; 32]))
+    }
+
+    #[test]
+    fn both_ends_meet_whatever_rounds_they_pass_over() {
+        let (mut steady, mut absent) = (chain(), chain());
+        for round in 5..40 {
+            let key = steady.take(Round(round)).unwrap().unwrap();
+            if round == 39 {
+                let other = absent.take(Round(39)).unwrap().unwrap();
+                assert_eq!(key.sealing(0).label(), other.sealing(0).label());
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_is_handed_out_once_and_never_for_the_past() {
+        let mut chain = chain();
+        assert!(chain.take(Round(4)).unwrap().is_none());
+        assert!(chain.take(Round(9)).unwrap().is_some());
+        assert!(chain.take(Round(9)).unwrap().is_none());
+        assert!(chain.take(Round(8)).unwrap().is_none());
+    }
+
+    #[test]
+    fn an_absurd_round_costs_nothing() {
+        let mut chain = chain();
+        let far = Round(6 + STEPS_MAX);
+        assert_eq!(chain.take(far).unwrap_err(), Error::RoundTooFar(far));
+        assert!(chain.take(Round(u64::MAX)).is_err());
+        assert!(chain.take(Round(5)).unwrap().is_some());
+    }
+
+    /// The layout of the derivation, for other implementations.
+    #[test]
+    fn labels_do_not_change_unnoticed() {
+        let key = chain().take(Round(6)).unwrap().unwrap().sealing(0);
+        assert_eq!(data_encoding::HEXLOWER.encode(&key.label().0), "42f8beae7ca37b574b5ce54fbe8b716a");
+    }
+}

@@ -1,0 +1,160 @@
+//! Sealed boxes: ChaCha20-Poly1305 under a key that serves for exactly one message, hence with a zero nonce.
+//!
+//! ```text
+//! box (288 bytes)  = ciphertext (272) | tag (16)
+//! associated data  = "sotto v1 box" | 0 | round, u64 LE | label (16)
+//! ```
+
+use core::fmt;
+
+use chacha20poly1305::aead::{Aead, Payload};
+use chacha20poly1305::{ChaCha20Poly1305, KeyInit, Nonce};
+use rand_core::CryptoRng;
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+use crate::deposit::{BOX_BYTES, LABEL_BYTES};
+use crate::ratchet::RoundKey;
+use crate::secret::Secret;
+use crate::{Deposit, Label, Round, SealedBox, domain};
+
+/// Bytes of what is sealed: header and body.
+pub(crate) const PLAINTEXT_BYTES: usize = BOX_BYTES - 16;
+
+/// Header and body of a message before it is sealed.
+pub(crate) type Plaintext = Zeroizing<[u8; PLAINTEXT_BYTES]>;
+
+/// Seals one message, and is consumed by that.
+pub(crate) struct SealingKey {
+    round: Round,
+    label: Label,
+    key: Secret,
+}
+
+/// Opens the message sealed under its twin. It may be tried on several boxes, since anybody can deposit another box
+/// under the same label.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct OpeningKey {
+    round: Round,
+    label: [u8; LABEL_BYTES],
+    key: Secret,
+}
+
+impl SealingKey {
+    pub(crate) fn new(round: Round, label: Label, key: Secret) -> Self {
+        Self { round, label, key }
+    }
+
+    pub(crate) fn label(&self) -> Label {
+        self.label
+    }
+
+    /// The only way a deposit comes into being, for messages and for cover.
+    pub(crate) fn seal(self, plaintext: &Plaintext) -> Deposit {
+        let aad = associated_data(self.round, self.label);
+        let message = Payload { msg: plaintext.as_slice(), aad: &aad };
+        let ciphertext = cipher(&self.key).encrypt(&Nonce::default(), message);
+        let sealed = ciphertext.ok().and_then(|bytes| bytes.try_into().ok());
+        let sealed = sealed.expect("272 bytes are within the limits of the cipher and grow by a tag of 16");
+        Deposit { label: self.label, sealed: SealedBox(sealed) }
+    }
+}
+
+impl OpeningKey {
+    pub(crate) fn new(round: Round, label: Label, key: Secret) -> Self {
+        Self { round, label: label.0, key }
+    }
+
+    pub(crate) fn label(&self) -> Label {
+        Label(self.label)
+    }
+
+    /// The plaintext, if these are the bytes of a box sealed under this key's twin.
+    pub(crate) fn open(&self, sealed: &[u8]) -> Option<Plaintext> {
+        let aad = associated_data(self.round, self.label());
+        let message = Payload { msg: sealed, aad: &aad };
+        let plaintext = Zeroizing::new(cipher(&self.key).decrypt(&Nonce::default(), message).ok()?);
+        Some(Zeroizing::new(plaintext.as_slice().try_into().ok()?))
+    }
+}
+
+/// A deposit that looks and costs like a message, and that nobody can open: everything about it is drawn afresh.
+pub fn cover(round: Round, rng: &mut impl CryptoRng) -> Deposit {
+    let mut plaintext = Zeroizing::new([0; PLAINTEXT_BYTES]);
+    rng.fill_bytes(plaintext.as_mut_slice());
+    RoundKey::of_nobody(round, Secret::random(rng)).sealing(0).seal(&plaintext)
+}
+
+fn cipher(key: &Secret) -> ChaCha20Poly1305 {
+    ChaCha20Poly1305::new(key.bytes().into())
+}
+
+fn associated_data(round: Round, label: Label) -> Vec<u8> {
+    [domain::BOX.as_bytes(), &[0], &round.0.to_le_bytes(), &label.0].concat()
+}
+
+impl fmt::Debug for SealingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SealingKey").field("round", &self.round).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for OpeningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpeningKey").field("round", &self.round).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand_chacha::ChaCha20Rng;
+    use rand_core::SeedableRng;
+
+    use super::{PLAINTEXT_BYTES, Plaintext, cover};
+    use crate::ratchet::Chain;
+    use crate::secret::Secret;
+    use crate::{Label, Round};
+
+    fn chain() -> Chain {
+        Chain::new(Round(1), Secret::new([7; 32]))
+    }
+
+    #[test]
+    fn a_box_opens_under_its_own_label_and_round_only() {
+        let plaintext = Plaintext::new([5; PLAINTEXT_BYTES]);
+        let deposit = chain().take(Round(1)).unwrap().unwrap().sealing(0).seal(&plaintext);
+        let key = chain().take(Round(1)).unwrap().unwrap().opening(0);
+        assert_eq!(key.open(&deposit.sealed.0), Some(plaintext.clone()));
+        for at in 0..deposit.sealed.0.len() {
+            let mut damaged = deposit.sealed.0;
+            damaged[at] ^= 1;
+            assert!(key.open(&damaged).is_none());
+        }
+        for length in [0, 15, 16, 287] {
+            assert!(key.open(&deposit.sealed.0[..length]).is_none());
+        }
+        let secret = || Secret::new(*key.key.bytes());
+        assert!(super::OpeningKey::new(Round(2), key.label(), secret()).open(&deposit.sealed.0).is_none());
+        assert!(super::OpeningKey::new(Round(1), Label([0; 16]), secret()).open(&deposit.sealed.0).is_none());
+        let other = chain().take(Round(2)).unwrap().unwrap().opening(0);
+        assert!(other.label() != key.label() && other.open(&deposit.sealed.0).is_none());
+    }
+
+    #[test]
+    fn cover_is_drawn_afresh_and_opens_for_nobody() {
+        let mut rng = ChaCha20Rng::seed_from_u64(1);
+        let (one, other) = (cover(Round(1), &mut rng), cover(Round(1), &mut rng));
+        assert!(one.label != other.label && one.sealed != other.sealed);
+        let key = chain().take(Round(1)).unwrap().unwrap().opening(0);
+        assert!(key.open(&one.sealed.0).is_none());
+    }
+
+    #[test]
+    fn secrets_do_not_print_themselves() {
+        let key = chain().take(Round(1)).unwrap().unwrap();
+        let printed = format!("{:?} {key:?} {:?}", chain(), Secret::new([7; 32]));
+        assert!(printed.contains("Secret(..)") && !printed.contains("7, 7"));
+        let sealing = key.sealing(0);
+        assert_eq!(format!("{sealing:?}"), "SealingKey { round: Round(1), .. }");
+    }
+}

@@ -1,0 +1,45 @@
+//! One call of a kind per account and round; the same bytes again are the same call.
+
+use std::collections::HashMap;
+
+use super::{Accepted, Account, Refusal};
+
+/// How often one account may make one call in one round, the first time included: lost answers may be asked for again.
+pub const ATTEMPTS_MAX: u8 = 4;
+
+#[derive(Debug, Default)]
+pub(super) struct Quota {
+    calls: HashMap<Account, Call>,
+}
+
+#[derive(Debug)]
+struct Call {
+    digest: [u8; 32],
+    attempts: u8,
+}
+
+impl Quota {
+    pub(super) fn take(&mut self, account: Account, digest: [u8; 32]) -> Result<Accepted, Refusal> {
+        let Some(call) = self.calls.get_mut(&account) else {
+            self.calls.insert(account, Call { digest, attempts: 1 });
+            return Ok(Accepted::New);
+        };
+        if call.digest != digest || call.attempts >= ATTEMPTS_MAX {
+            return Err(Refusal::Quota);
+        }
+        call.attempts += 1;
+        Ok(Accepted::Repeated)
+    }
+
+    pub(super) fn digest(&self, account: &Account) -> Option<[u8; 32]> {
+        self.calls.get(account).map(|call| call.digest)
+    }
+
+    pub(super) fn accounts(&self) -> impl Iterator<Item = Account> + '_ {
+        self.calls.keys().copied()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.calls.len()
+    }
+}

@@ -1,0 +1,329 @@
+//! Reliable delivery over rounds that lose, repeat and reorder: sequence numbers, a window, repeats until acknowledged.
+//!
+//! One [`Outbox`] per conversation and one [`Inbox`] per peer in it. Sequence numbers count from 1 and go on when keys
+//! change.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+
+use crate::message::{Kind, MORE};
+use crate::{Error, Round};
+
+/// Most messages that are sent and not acknowledged.
+pub(crate) const WINDOW: u32 = 16;
+/// Most bytes of one text.
+pub const TEXT_MAX: usize = 16 * 1024;
+/// Most texts that wait in one conversation.
+pub const TEXTS_MAX: usize = 64;
+
+/// A message is overdue after this many turns of its conversation.
+const OVERDUE_TURNS: u64 = 3;
+/// And this many rounds, within which an acknowledgement can have come back.
+const OVERDUE_ROUNDS: u64 = 4;
+
+/// A numbered message.
+#[derive(Clone, Zeroize, ZeroizeOnDrop, Serialize, Deserialize)]
+pub(crate) struct Item {
+    pub(crate) sequence: u32,
+    #[zeroize(skip)]
+    pub(crate) kind: Kind,
+    pub(crate) flags: u8,
+    pub(crate) content: Vec<u8>,
+    #[zeroize(skip)]
+    sent: Option<Sent>,
+}
+
+impl Item {
+    pub(crate) fn received(sequence: u32, kind: Kind, flags: u8, content: &[u8]) -> Self {
+        Self { sequence, kind, flags: flags & MORE, content: content.to_vec(), sent: None }
+    }
+}
+
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Sent {
+    turn: u64,
+    round: Round,
+}
+
+/// What one side of a conversation has to say, until it is acknowledged.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct Outbox {
+    /// The number of the newest message; 0 before the first.
+    newest: u32,
+    turn: u64,
+    items: VecDeque<Item>,
+}
+
+impl Outbox {
+    /// Appends a message, in fragments of at most `fragment` bytes, and returns the number of the last of them, which
+    /// stands for the whole.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if it is too long, or too many wait, or all sequence numbers are used.
+    pub(crate) fn push(&mut self, kind: Kind, content: &[u8], fragment: usize) -> Result<u32, Error> {
+        if content.len() > TEXT_MAX {
+            return Err(Error::Input("a text may have at most 16 KiB"));
+        }
+        if kind == Kind::Text && self.texts() >= TEXTS_MAX {
+            return Err(Error::Input("64 texts are waiting to be delivered; wait until some have been"));
+        }
+        let fragments = content.len().div_ceil(fragment).max(1);
+        let last = u32::try_from(fragments).ok().and_then(|fragments| self.newest.checked_add(fragments));
+        let last = last.ok_or(Error::Input("this conversation has used up its sequence numbers"))?;
+        let mut rest = content;
+        while self.newest < last {
+            let (content, later) = rest.split_at(rest.len().min(fragment));
+            rest = later;
+            self.newest += 1;
+            let flags = if self.newest < last { MORE } else { 0 };
+            let item = Item { sequence: self.newest, kind, flags, content: content.to_vec(), sent: None };
+            self.items.push_back(item);
+        }
+        Ok(last)
+    }
+
+    /// What to say in this turn: the oldest message if it is overdue, else what is new, else, since the turn is there
+    /// anyway, whatever was last sent longest ago.
+    ///
+    /// `owed` is whether the peers wait for an acknowledgement. It is carried by every message; if there is none to be
+    /// sent for the first time or overdue, an acknowledgement alone is as good as an early repeat.
+    pub(crate) fn next(&mut self, round: Round, owed: bool) -> Option<&Item> {
+        self.turn += 1;
+        let turn = self.turn;
+        let overdue = |sent: &Sent| {
+            turn.saturating_sub(sent.turn) >= OVERDUE_TURNS
+                && round.0.saturating_sub(sent.round.0) >= OVERDUE_ROUNDS
+        };
+        let window = || 0..self.items.len().min(WINDOW as usize);
+        let sent = |number: &usize| self.items.get(*number).and_then(|item| item.sent.as_ref());
+        let chosen = Some(0)
+            .filter(|oldest| sent(oldest).is_some_and(overdue))
+            .or_else(|| window().find(|number| sent(number).is_none()))
+            .or_else(|| {
+                let longest_ago = window().min_by_key(|number| sent(number).map(|sent| sent.turn));
+                longest_ago.filter(|_| !owed)
+            })?;
+        let item = self.items.get_mut(chosen)?;
+        item.sent = Some(Sent { turn, round });
+        Some(item)
+    }
+
+    /// Forgets all messages up to `sequence` that were sent; returns the numbers that stand for whole messages.
+    pub(crate) fn acknowledge(&mut self, sequence: u32) -> Vec<u32> {
+        let mut complete = Vec::new();
+        let done = |item: &Item| item.sequence <= sequence && item.sent.is_some();
+        while self.items.front().is_some_and(done)
+            && let Some(item) = self.items.pop_front()
+        {
+            if item.kind == Kind::Text && item.flags & MORE == 0 {
+                complete.push(item.sequence);
+            }
+        }
+        complete
+    }
+
+    /// Texts that have not been acknowledged as a whole.
+    pub(crate) fn texts(&self) -> usize {
+        self.items.iter().filter(|item| item.kind == Kind::Text && item.flags & MORE == 0).count()
+    }
+
+    /// Messages sent and not acknowledged.
+    pub(crate) fn unacknowledged(&self) -> usize {
+        self.items.iter().filter(|item| item.sent.is_some()).count()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Takes back what was never sent, and gives its numbers to what comes next.
+    pub(crate) fn retract_unsent(&mut self) {
+        while self.items.back().is_some_and(|item| item.sent.is_none()) {
+            self.items.pop_back();
+            self.newest = self.newest.saturating_sub(1);
+        }
+    }
+
+    /// The newest message, whatever is overdue and whatever the window.
+    pub(crate) fn newest(&mut self, round: Round) -> Option<&Item> {
+        self.turn += 1;
+        let item = self.items.back_mut()?;
+        item.sent = Some(Sent { turn: self.turn, round });
+        Some(item)
+    }
+}
+
+/// What has come from one peer.
+#[derive(Default, Serialize, Deserialize)]
+pub(crate) struct Inbox {
+    /// All up to this number have come, and have been delivered.
+    complete: u32,
+    early: BTreeMap<u32, Item>,
+    partial: Partial,
+    owed: bool,
+}
+
+/// The beginning of a text whose end has not come.
+#[derive(Default, Zeroize, ZeroizeOnDrop, Serialize, Deserialize)]
+struct Partial {
+    text: Vec<u8>,
+    too_long: bool,
+}
+
+/// A whole message.
+pub(crate) struct Delivered {
+    pub(crate) sequence: u32,
+    pub(crate) kind: Kind,
+    /// `None` for a text beyond all limits.
+    pub(crate) content: Option<Zeroizing<Vec<u8>>>,
+}
+
+impl Inbox {
+    /// Takes a numbered message and returns those that are now complete, in order, each exactly once.
+    pub(crate) fn accept(&mut self, item: Item) -> Vec<Delivered> {
+        self.owed = true;
+        let ahead = item.sequence.saturating_sub(self.complete);
+        if ahead == 0 || ahead > WINDOW {
+            return Vec::new();
+        }
+        self.early.entry(item.sequence).or_insert(item);
+        let mut delivered = Vec::new();
+        while let Some(item) = self.early.remove(&self.complete.saturating_add(1)) {
+            self.complete = item.sequence;
+            delivered.extend(self.assemble(&item));
+        }
+        delivered
+    }
+
+    fn assemble(&mut self, item: &Item) -> Option<Delivered> {
+        if self.partial.text.len() + item.content.len() > TEXT_MAX {
+            self.partial.too_long = true;
+            self.partial.text.zeroize();
+        }
+        if !self.partial.too_long {
+            self.partial.text.extend_from_slice(&item.content);
+        }
+        if item.flags & MORE != 0 {
+            return None;
+        }
+        let mut whole = core::mem::take(&mut self.partial);
+        let text = Zeroizing::new(core::mem::take(&mut whole.text));
+        let content = (!whole.too_long).then_some(text);
+        Some(Delivered { sequence: item.sequence, kind: item.kind, content })
+    }
+
+    /// What to acknowledge.
+    pub(crate) fn complete(&self) -> u32 {
+        self.complete
+    }
+
+    /// Whether something has come that no acknowledgement has followed.
+    pub(crate) fn owed(&self) -> bool {
+        self.owed
+    }
+
+    /// The peer asks for a sign.
+    pub(crate) fn owe(&mut self) {
+        self.owed = true;
+    }
+
+    /// An acknowledgement was sent.
+    pub(crate) fn settle(&mut self) {
+        self.owed = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, proptest};
+
+    use super::{Inbox, Item, OVERDUE_ROUNDS, Outbox, TEXT_MAX, TEXTS_MAX, WINDOW};
+    use crate::Round;
+    use crate::message::{Kind, MORE};
+
+    fn next(outbox: &mut Outbox, round: u64, owed: bool) -> Option<u32> {
+        outbox.next(Round(round), owed).map(|item| item.sequence)
+    }
+
+    #[test]
+    fn the_window_bounds_what_a_silent_peer_costs() {
+        let mut outbox = Outbox::default();
+        for _ in 0..TEXTS_MAX {
+            outbox.push(Kind::Text, b"x", 8).unwrap();
+        }
+        assert!(outbox.push(Kind::Text, b"x", 8).is_err());
+        assert!(outbox.push(Kind::Text, &[0; TEXT_MAX + 1], 8).is_err());
+        let sent: Vec<u32> = (0..40).filter_map(|round| next(&mut outbox, round, false)).collect();
+        assert_eq!(sent.iter().max(), Some(&WINDOW));
+        assert_eq!(sent.len(), 40);
+    }
+
+    #[test]
+    fn an_overdue_message_goes_before_new_ones_and_an_owed_sign_before_early_repeats() {
+        let mut outbox = Outbox::default();
+        outbox.push(Kind::Text, b"a", 8).unwrap();
+        assert_eq!(next(&mut outbox, 1, false), Some(1));
+        assert_eq!(next(&mut outbox, 2, true), None);
+        assert_eq!(next(&mut outbox, 3, false), Some(1));
+        for _ in 0..6 {
+            outbox.push(Kind::Text, b"b", 8).unwrap();
+        }
+        let rest: Vec<_> = (4..=6 + OVERDUE_ROUNDS).map(|round| next(&mut outbox, round, true)).collect();
+        assert_eq!(rest[..4], [Some(2), Some(3), Some(4), Some(1)]);
+    }
+
+    #[test]
+    fn an_acknowledgement_of_what_was_never_sent_loses_nothing() {
+        let mut outbox = Outbox::default();
+        outbox.push(Kind::Text, b"a", 8).unwrap();
+        assert!(outbox.acknowledge(u32::MAX).is_empty());
+        next(&mut outbox, 1, false);
+        assert_eq!(outbox.acknowledge(u32::MAX), [1]);
+        assert!(outbox.is_empty());
+    }
+
+    #[test]
+    fn an_endless_text_is_dropped_whole() {
+        let mut inbox = Inbox::default();
+        for sequence in 1..=100 {
+            let item = Item::received(sequence, Kind::Text, MORE, &[1; 200]);
+            assert!(inbox.accept(item).is_empty());
+        }
+        let end = inbox.accept(Item::received(101, Kind::Text, 0, b"end"));
+        assert!(end.len() == 1 && end[0].content.is_none());
+        let after = inbox.accept(Item::received(102, Kind::Text, 0, b"next"));
+        assert_eq!(after[0].content.as_deref().map(Vec::as_slice), Some(b"next".as_slice()));
+    }
+
+    proptest! {
+        #[test]
+        fn losses_repeats_and_reordering_do_not_show(
+            lost in proptest::collection::vec(any::<bool>(), 200), sizes in proptest::collection::vec(0_usize..40, 1..20),
+        ) {
+            let (mut outbox, mut inbox) = (Outbox::default(), Inbox::default());
+            let texts: Vec<Vec<u8>> = sizes.iter().zip(0_u8..).map(|(size, fill)| vec![fill; *size]).collect();
+            for text in &texts {
+                outbox.push(Kind::Text, text, 8).unwrap();
+            }
+            let (mut received, mut held) = (Vec::new(), None);
+            for (round, lost) in (0..2000).zip(lost.into_iter().chain(std::iter::repeat(false))) {
+                let Some(item) = outbox.next(Round(round), false) else { break };
+                let item = Item::received(item.sequence, item.kind, item.flags, &item.content);
+                // Every other lost message comes late instead.
+                for item in [(!lost).then_some(item.clone()), (round % 4 == 0).then(|| held.take()).flatten()] {
+                    received.extend(item.into_iter().flat_map(|item| inbox.accept(item)));
+                }
+                if lost && round % 2 == 0 {
+                    held = Some(item);
+                } else if !lost {
+                    outbox.acknowledge(inbox.complete());
+                }
+            }
+            let received: Vec<Vec<u8>> = received.into_iter().map(|whole| whole.content.unwrap().to_vec()).collect();
+            assert_eq!(received, texts);
+            assert!(outbox.is_empty());
+        }
+    }
+}

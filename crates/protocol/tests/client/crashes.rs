@@ -1,0 +1,149 @@
+//! Power cuts, and what a stored state gives away.
+
+use proptest::prelude::{ProptestConfig, any, proptest};
+use sotto_protocol::{Client, Error, Round, UnixMillis};
+
+use crate::world::{Fate, ROUND_MS, World, answers};
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// `cuts[i]` says where in a round a client's power fails: 0 nowhere, 1 before its state is stored, 2 after that and
+    /// before sending, 3 after sending, 4 after reading.
+    #[test]
+    fn no_key_is_used_twice_wherever_the_power_fails(
+        seed in any::<u64>(),
+        cuts in proptest::collection::vec((0_u8..6, 0_u8..6), 40),
+    ) {
+        let mut world = World::new(seed, &["alice", "bob"], 1, 4);
+        world.befriend(0, 1);
+        world.say(0, "bob", "one");
+        world.say(1, "alice", "two");
+        let mut disk = [world.clients[0].snapshot(), world.clients[1].snapshot()];
+        for (alice, bob) in cuts {
+            let mut deposits = Vec::new();
+            for (number, cut) in [alice, bob].into_iter().enumerate() {
+                let (round, now) = (Round(world.round), world.now());
+                world.clients[number].open_round(round, now, &mut world.rng).unwrap();
+                if cut == 1 {
+                    world.clients[number] = Client::restore(&disk[number]).unwrap();
+                    world.clients[number].open_round(round, now, &mut world.rng).unwrap();
+                }
+                disk[number] = world.clients[number].snapshot();
+                let before = world.clients[number].deposit().unwrap().1.clone();
+                if cut == 2 || cut == 3 {
+                    world.clients[number] = Client::restore(&disk[number]).unwrap();
+                    let again = world.clients[number].open_round(round, now, &mut world.rng);
+                    assert_eq!(again, Err(Error::RoundReplayed(round)));
+                }
+                let (of, after) = world.clients[number].deposit().unwrap();
+                assert_eq!((of, after), (round, &before));
+                world.record(number, &before);
+                deposits.push(before);
+            }
+            let published = world.publish(&deposits);
+            world.read(&published, &[Fate::default(); 2]);
+            for (number, cut) in [alice, bob].into_iter().enumerate() {
+                if cut == 4 {
+                    // What was read is lost with the state, and is read again.
+                    world.clients[number] = Client::restore(&disk[number]).unwrap();
+                    let _ = world.ready(number, &published.manifest);
+                    let retrieval = world.lookup(number, &published);
+                    let answers = answers(&retrieval, &published.buckets);
+                    let now = world.now();
+                    world.clients[number].received(retrieval, answers, now);
+                }
+                disk[number] = world.clients[number].snapshot();
+            }
+            world.round += 1;
+        }
+        world.run(30);
+        assert!(world.texts(0).iter().any(|(_, text)| text == "two"));
+        assert!(world.texts(1).iter().any(|(_, text)| text == "one"));
+    }
+}
+
+#[test]
+fn a_damaged_state_is_refused_and_never_half_read() {
+    let mut world = World::new(1, &["alice", "bob"], 2, 4);
+    world.befriend(0, 1);
+    world.run(3);
+    let snapshot = world.clients[0].snapshot();
+    for at in 0..snapshot.len() {
+        let mut damaged = snapshot.to_vec();
+        damaged[at] ^= 1 << (at % 8);
+        assert_eq!(Client::restore(&damaged).unwrap_err(), Error::Malformed("client state"));
+    }
+    for length in 0..snapshot.len() {
+        assert!(Client::restore(&snapshot[..length]).is_err());
+    }
+    assert!(Client::restore(&[snapshot.as_slice(), &[0]].concat()).is_err());
+    assert_eq!(Client::restore(&snapshot).unwrap().snapshot(), snapshot);
+}
+
+#[test]
+fn a_stolen_state_does_not_open_what_was_read_before() {
+    let mut world = World::new(2, &["alice", "bob"], 1, 4);
+    world.befriend(0, 1);
+    world.run(20);
+    world.say(0, "bob", "burn after reading");
+    let deposits = world.deposits(&[Fate::default(); 2]);
+    let published = world.publish(&deposits);
+    let _ = world.ready(1, &published.manifest);
+    let early = world.clients[1].snapshot();
+    world.read(&published, &[Fate::default(); 2]);
+    assert_eq!(world.texts(1).len(), 1);
+    let late = world.clients[1].snapshot();
+
+    let round = Round(world.round);
+    let mut thief = Client::restore(&early).unwrap();
+    assert_eq!(thief.lookup(round, &published.mapping, &mut world.rng).counts.found, 1);
+    thief = Client::restore(&late).unwrap();
+    let _ = thief.ready(&published.manifest, world.now());
+    let retrieval = thief.lookup(round, &published.mapping, &mut world.rng);
+    assert_eq!((retrieval.counts, retrieval.targets.iter().flatten().count()), Default::default());
+    assert!(thief.open_round(round, world.now(), &mut world.rng).is_err());
+}
+
+#[test]
+fn keys_of_rounds_never_read_are_erased_when_those_retire() {
+    let mut world = World::new(3, &["alice", "bob"], 1, 4);
+    world.befriend(0, 1);
+    world.run(20);
+    world.say(0, "bob", "unread");
+    let deposits = world.deposits(&[Fate::default(); 2]);
+    let published = world.publish(&deposits);
+    let _ = world.ready(1, &published.manifest);
+    let round = world.round;
+    for found in [1, 1, 1, 0] {
+        let bob = &mut world.clients[1];
+        let retrieval = bob.lookup(Round(round), &published.mapping, &mut world.rng);
+        assert_eq!(retrieval.counts.found, found);
+        world.round += 1;
+        let now = UnixMillis(world.round * ROUND_MS);
+        bob.open_round(Round(world.round), now, &mut world.rng).unwrap();
+    }
+}
+
+#[test]
+fn rounds_that_time_cannot_explain_use_no_key() {
+    let mut world = World::new(4, &["alice", "bob"], 1, 4);
+    world.befriend(0, 1);
+    world.run(20);
+    let before = world.clients[0].snapshot();
+    let now = world.now();
+    for round in [0, 1, 19, 20] {
+        let replayed = world.clients[0].open_round(Round(round), now, &mut world.rng);
+        assert_eq!(replayed, Err(Error::RoundReplayed(Round(round))));
+    }
+    for round in [30, 1000, u64::MAX] {
+        let far = world.clients[0].open_round(Round(round), now, &mut world.rng);
+        assert_eq!(far, Err(Error::RoundTooFar(Round(round))));
+    }
+    let far = Round(1 << 23);
+    assert_eq!(
+        world.clients[0].open_round(far, UnixMillis(u64::MAX), &mut world.rng),
+        Err(Error::RoundTooFar(far))
+    );
+    assert_eq!(world.clients[0].snapshot(), before);
+}

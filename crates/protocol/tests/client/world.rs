@@ -1,0 +1,241 @@
+//! A server in memory and its clients, with the real manifests and mappings and nothing else real.
+
+use std::collections::BTreeMap;
+
+use ed25519_dalek::SigningKey;
+use pbc::BatchCode;
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+use sotto_protocol::{
+    BloomMapping, Client, ConversationId, Deposit, Label, Manifest, Notice, PROTOCOL_VERSION, Retrieval,
+    Round, RoundMode, SealedBox, ServerParameters, Settings, SignedManifest, UnixMillis, deposit::BOX_BYTES,
+    manifest,
+};
+
+pub(crate) const ROUND_MS: u64 = 1000;
+
+/// What happens to one client in one round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fate {
+    /// Sees nothing of the round.
+    pub(crate) absent: bool,
+    /// Its deposit does not arrive.
+    pub(crate) deposit_lost: bool,
+    /// Its answers do not arrive.
+    pub(crate) answers_lost: bool,
+    /// Restarts from its stored state after each step.
+    pub(crate) restarts: bool,
+}
+
+pub(crate) struct World {
+    pub(crate) key: SigningKey,
+    pub(crate) parameters: ServerParameters,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) notices: Vec<Vec<Notice>>,
+    pub(crate) round: u64,
+    pub(crate) rng: ChaCha20Rng,
+    pub(crate) previous: [u8; 32],
+    /// Every deposit that left a client, for one box at most per label of its own.
+    pub(crate) sent: BTreeMap<(usize, [u8; 16]), [u8; BOX_BYTES]>,
+}
+
+/// What a server publishes of a round, and its buckets.
+pub(crate) struct Published {
+    pub(crate) round: Round,
+    pub(crate) manifest: SignedManifest,
+    pub(crate) mapping: Vec<u8>,
+    pub(crate) buckets: Vec<Vec<Vec<u8>>>,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, names: &[&str], conversations: u8, retrieve: u16) -> Self {
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        let key = SigningKey::from_bytes(&[1; 32]);
+        let buckets = pbc::recommended_buckets(retrieve.into(), 3).unwrap() as u16;
+        let parameters = ServerParameters {
+            protocol_version: PROTOCOL_VERSION,
+            manifest_key: key.verifying_key().to_bytes(),
+            engine: "none".into(),
+            security_bits: 128,
+            retrieve,
+            buckets,
+            choices: if buckets == 1 { 1 } else { 3 },
+            retained: 2,
+            mode: RoundMode::Deadline,
+            round_ms: ROUND_MS as u32,
+            deposit_ms: 100,
+            lookup_ms: 200,
+            query_ms: 300,
+        };
+        let settings = Settings { conversations };
+        let joined = (Round(1), UnixMillis(ROUND_MS));
+        let client = |name: &&str| Client::new(name, parameters.clone(), settings, joined, &mut rng).unwrap();
+        let clients: Vec<Client> = names.iter().map(client).collect();
+        let notices = clients.iter().map(|_| Vec::new()).collect();
+        let (round, previous, sent) = (1, [0; 32], BTreeMap::new());
+        Self { key, parameters, clients, notices, round, rng, previous, sent }
+    }
+
+    pub(crate) fn now(&self) -> UnixMillis {
+        UnixMillis(self.round * ROUND_MS)
+    }
+
+    /// Makes two clients each other's contacts, under each other's names.
+    pub(crate) fn befriend(&mut self, one: usize, other: usize) {
+        let now = self.now();
+        let names = [self.clients[one].name().to_owned(), self.clients[other].name().to_owned()];
+        let invitation = self.clients[one].invite(&names[1], now, &mut self.rng).unwrap();
+        let copied = invitation.to_string().parse().unwrap();
+        self.clients[other].accept(&names[0], &copied, now, &mut self.rng).unwrap();
+    }
+
+    pub(crate) fn say(&mut self, client: usize, conversation: &str, text: &str) {
+        let id = self.id(client, conversation);
+        self.clients[client].queue_text(id, text).unwrap();
+    }
+
+    pub(crate) fn id(&self, client: usize, conversation: &str) -> ConversationId {
+        self.clients[client].find(conversation).unwrap()
+    }
+
+    /// The texts a client has received, with their senders.
+    pub(crate) fn texts(&self, client: usize) -> Vec<(String, String)> {
+        let text = |notice: &Notice| match notice {
+            Notice::Text { from, text, .. } => Some((from.clone(), text.clone())),
+            _ => None,
+        };
+        self.notices[client].iter().filter_map(text).collect()
+    }
+
+    pub(crate) fn warnings(&self) -> Vec<&Notice> {
+        self.notices.iter().flatten().filter(|notice| matches!(notice, Notice::Warning(_))).collect()
+    }
+
+    pub(crate) fn run(&mut self, rounds: u64) {
+        for _ in 0..rounds {
+            self.step(&vec![Fate::default(); self.clients.len()]);
+        }
+    }
+
+    /// One round, and what becomes of each client in it.
+    pub(crate) fn step(&mut self, fates: &[Fate]) {
+        let deposits = self.deposits(fates);
+        let published = self.publish(&deposits);
+        self.read(&published, fates);
+        self.round += 1;
+    }
+
+    /// All clients open the round; what arrives of what they send.
+    pub(crate) fn deposits(&mut self, fates: &[Fate]) -> Vec<Deposit> {
+        let (round, now) = (Round(self.round), self.now());
+        let mut deposits = Vec::new();
+        for (number, fate) in fates.iter().enumerate().filter(|(_, fate)| !fate.absent) {
+            self.clients[number].open_round(round, now, &mut self.rng).unwrap();
+            if fate.restarts {
+                self.restart(number);
+            }
+            let (of, deposit) = self.clients[number].deposit().unwrap();
+            assert_eq!(of, round);
+            let deposit = deposit.clone();
+            self.record(number, &deposit);
+            if !fate.deposit_lost {
+                deposits.push(deposit);
+            }
+        }
+        deposits
+    }
+
+    /// No key is ever used for two boxes.
+    pub(crate) fn record(&mut self, client: usize, deposit: &Deposit) {
+        let before = self.sent.insert((client, deposit.label.0), deposit.sealed.0);
+        assert!(before.is_none_or(|before| before == deposit.sealed.0), "one key for two boxes");
+    }
+
+    pub(crate) fn publish(&mut self, deposits: &[Deposit]) -> Published {
+        let mut seed = [0; 32];
+        self.rng.fill_bytes(&mut seed);
+        let parameters = &self.parameters;
+        let mut manifest = Manifest {
+            version: PROTOCOL_VERSION,
+            round: Round(self.round),
+            entries: deposits.len() as u64,
+            engine: parameters.engine.clone(),
+            retrieve: parameters.retrieve,
+            buckets: parameters.buckets,
+            choices: parameters.choices,
+            mapping_kind: manifest::MAPPING_BLOOM,
+            bucket_size: 1,
+            round_seed: seed,
+            mapping_digest: [0; 32],
+            deposits_digest: manifest::deposits_digest(deposits),
+            previous: self.previous,
+        };
+        let labels: Vec<Label> = deposits.iter().map(|deposit| deposit.label).collect();
+        let keys: Vec<&[u8]> = labels.iter().map(|label| label.0.as_slice()).collect();
+        let encoding = manifest.code().unwrap().encode(&keys);
+        manifest.bucket_size = encoding.largest().max(1) as u32;
+        let mapping = BloomMapping::build(&seed, &encoding, &labels, manifest.bucket_size).unwrap();
+        manifest.mapping_digest = BloomMapping::digest(&mapping);
+        let elements: Vec<u8> = deposits.iter().flat_map(|deposit| deposit.sealed.0).collect();
+        let buckets = encoding.materialise(BOX_BYTES, &elements, manifest.bucket_size as usize).unwrap();
+        let split = |bucket: Vec<u8>| bucket.chunks(BOX_BYTES).map(<[u8]>::to_vec).collect();
+        let buckets = buckets.into_iter().map(split).collect();
+        self.previous = manifest.digest();
+        Published {
+            round: manifest.round,
+            manifest: SignedManifest::sign(&manifest, &self.key),
+            mapping,
+            buckets,
+        }
+    }
+
+    pub(crate) fn read(&mut self, published: &Published, fates: &[Fate]) {
+        for (number, fate) in fates.iter().enumerate().filter(|(_, fate)| !fate.absent) {
+            let now = self.now();
+            let notices = self.clients[number].ready(&published.manifest, now);
+            self.notices[number].extend(notices);
+            if fate.restarts {
+                self.restart(number);
+            }
+            let retrieval = self.lookup(number, published);
+            assert_eq!(retrieval.targets.len(), self.parameters.buckets.into());
+            let answers = if fate.answers_lost {
+                vec![None; self.parameters.buckets.into()]
+            } else {
+                answers(&retrieval, &published.buckets)
+            };
+            let notices = self.clients[number].received(retrieval, answers, now);
+            self.notices[number].extend(notices);
+            if fate.restarts {
+                self.restart(number);
+            }
+        }
+    }
+
+    pub(crate) fn ready(&mut self, client: usize, manifest: &SignedManifest) -> Vec<Notice> {
+        let now = self.now();
+        self.clients[client].ready(manifest, now)
+    }
+
+    pub(crate) fn lookup(&mut self, client: usize, published: &Published) -> Retrieval {
+        self.clients[client].lookup(published.round, &published.mapping, &mut self.rng)
+    }
+
+    pub(crate) fn restart(&mut self, client: usize) {
+        self.clients[client] = Client::restore(&self.clients[client].snapshot()).unwrap();
+    }
+
+    /// A box that nobody can open.
+    pub(crate) fn noise(&mut self) -> SealedBox {
+        let mut noise = [0; BOX_BYTES];
+        self.rng.fill_bytes(&mut noise);
+        SealedBox(noise)
+    }
+}
+
+pub(crate) fn answers(retrieval: &Retrieval, buckets: &[Vec<Vec<u8>>]) -> Vec<Option<Vec<u8>>> {
+    let answer = |(target, bucket): (&Option<usize>, &Vec<Vec<u8>>)| {
+        bucket.get(target.unwrap_or(0)).cloned().filter(|_| target.is_some() || bucket.len() > 1)
+    };
+    retrieval.targets.iter().zip(buckets).map(answer).collect()
+}

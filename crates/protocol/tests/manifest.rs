@@ -1,0 +1,257 @@
+//! Manifests: the published layout, and a client that nobody can show two worlds.
+
+use std::collections::BTreeSet;
+
+use ed25519_dalek::SigningKey;
+use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
+use sotto_protocol::manifest::{HEADS_KEPT, MANIFEST_BYTES, MAPPING_BLOOM, deposits_digest};
+use sotto_protocol::{
+    ChainStep, Deposit, Error, Label, Manifest, ManifestChain, PROTOCOL_VERSION, Round, SealedBox,
+    SignedManifest,
+};
+
+const GOLDEN: &str = include_str!("golden/manifest.hex");
+
+fn manifest(round: u64, previous: [u8; 32]) -> Manifest {
+    Manifest {
+        version: PROTOCOL_VERSION,
+        round: Round(round),
+        entries: 0x0001_0203,
+        engine: "seal-pir".to_owned(),
+        retrieve: 16,
+        buckets: 32,
+        choices: 3,
+        mapping_kind: MAPPING_BLOOM,
+        bucket_size: 0x1A00,
+        round_seed: [0x11; 32],
+        mapping_digest: [0x22; 32],
+        deposits_digest: [0x33; 32],
+        previous,
+    }
+}
+
+fn chain_of(rounds: u64) -> Vec<Manifest> {
+    let mut manifests: Vec<Manifest> = Vec::new();
+    for round in 1..=rounds {
+        let previous = manifests.last().map_or([0; 32], Manifest::digest);
+        manifests.push(manifest(round, previous));
+    }
+    manifests
+}
+
+fn key() -> SigningKey {
+    SigningKey::from_bytes(&[7; 32])
+}
+
+fn public_key() -> [u8; 32] {
+    key().verifying_key().to_bytes()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn the_layout_is_the_published_one() {
+    let manifest = manifest(0x0102_0304_0506_0708, [0x44; 32]);
+    let signed = SignedManifest::sign(&manifest, &key());
+    let actual = format!("{}\n{}\n{}\n", hex(&signed.bytes), hex(&signed.signature), hex(&manifest.digest()));
+    assert_eq!(actual, GOLDEN, "a change of the layout needs a new version");
+    assert_eq!(Manifest::decode(&signed.bytes), Ok(manifest.clone()));
+    assert_eq!(hex(&manifest.head_prefix()), hex(&manifest.digest())[..16]);
+}
+
+#[test]
+fn the_digest_of_deposits_is_the_published_one() {
+    let deposit = |byte| Deposit { label: Label([byte; 16]), sealed: SealedBox([byte; 288]) };
+    let digest = deposits_digest(&[deposit(1), deposit(2)]);
+    assert_eq!(hex(&digest), "c726d1f2181a78dd2631794c5180b93d8e0a7eece8a20b4b819c2d2deec2cc0a");
+}
+
+#[test]
+fn a_truncated_or_oversized_manifest_is_refused() {
+    let bytes = manifest(1, [0; 32]).encode();
+    for length in 0..MANIFEST_BYTES {
+        assert!(Manifest::decode(&bytes[..length]).is_err());
+    }
+    assert!(Manifest::decode(&[&bytes[..], &[0]].concat()).is_err());
+}
+
+#[test]
+fn impossible_numbers_are_refused_before_anything_is_sized_by_them() {
+    let spoils: [fn(&mut Manifest); 15] = [
+        |m| m.version = 2,
+        |m| m.mapping_kind = 0,
+        |m| m.engine.clear(),
+        |m| m.retrieve = 0,
+        |m| m.retrieve = 257,
+        |m| m.retrieve = 1,
+        |m| m.buckets = 15,
+        |m| m.buckets = 1025,
+        |m| m.choices = 0,
+        |m| m.choices = 9,
+        |m| m.entries = (1 << 24) + 1,
+        |m| m.entries = u64::MAX,
+        |m| m.bucket_size = 0,
+        |m| m.bucket_size = 5000, // Fewer places than codewords.
+        |m| m.bucket_size = u32::MAX,
+    ];
+    for spoil in spoils {
+        let mut bad = manifest(1, [0; 32]);
+        spoil(&mut bad);
+        assert!(bad.check().is_err());
+        assert!(Manifest::decode(&bad.encode()).is_err());
+    }
+    let empty = Manifest { entries: 0, bucket_size: 1, ..manifest(1, [0; 32]) };
+    assert_eq!(Manifest::decode(&empty.encode()), Ok(empty));
+}
+
+#[test]
+fn the_name_of_the_engine_has_one_encoding() {
+    let bytes = manifest(1, [0; 32]).encode();
+    for (at, byte) in [(28, b' '), (28, 0x80), (28 + 20, b'x'), (28 + 31, b'x')] {
+        let mut bad = bytes;
+        bad[at] = byte;
+        assert!(Manifest::decode(&bad).is_err());
+    }
+}
+
+#[test]
+fn a_forged_manifest_is_refused() {
+    let forged = SignedManifest::sign(&manifest(1, [0; 32]), &SigningKey::from_bytes(&[8; 32]));
+    assert!(matches!(forged.verify(&public_key()), Err(Error::Manifest(_))));
+    // A small-order key would verify many a signature.
+    let mut weak = forged;
+    weak.signature = [0; 64];
+    let mut identity = [0; 32];
+    identity[0] = 1;
+    weak.signature[0] = 1;
+    assert!(weak.verify(&identity).is_err());
+}
+
+proptest! {
+    #[test]
+    fn a_flipped_bit_is_noticed(bit in 0..8 * (MANIFEST_BYTES + 64)) {
+        let mut signed = SignedManifest::sign(&manifest(5, [9; 32]), &key());
+        let (byte, mask) = (bit / 8, 1 << (bit % 8));
+        if byte < MANIFEST_BYTES {
+            signed.bytes[byte] ^= mask;
+        } else {
+            signed.signature[byte - MANIFEST_BYTES] ^= mask;
+        }
+        prop_assert!(signed.verify(&public_key()).is_err());
+    }
+
+    #[test]
+    fn any_bytes_are_refused_or_read_exactly(bytes in any::<[[u8; 47]; 4]>()) {
+        let bytes = bytes.concat();
+        if let Ok(manifest) = Manifest::decode(&bytes) {
+            prop_assert_eq!(manifest.encode().to_vec(), bytes);
+        }
+    }
+
+    /// Whatever is left out and however the rest is supplied, an honest server's history ends in one chain.
+    #[test]
+    fn an_honest_history_with_gaps_is_accepted(
+        seen in proptest::collection::btree_set(1..60_u64, 1..20),
+        portion in 1..9_usize,
+    ) {
+        let manifests = chain_of(60);
+        let mut chain = ManifestChain::default();
+        for round in &seen {
+            prop_assert!(chain.accept(&manifests[*round as usize - 1]).is_ok());
+        }
+        let missing: Vec<Manifest> = chain.missing().map_or(Vec::new(), |(first, last)| {
+            manifests[first.0 as usize - 1..last.0 as usize].to_vec()
+        });
+        let gaps = seen.iter().zip(seen.iter().skip(1)).any(|(a, b)| a + 1 != *b);
+        prop_assert_eq!(gaps, !missing.is_empty());
+        for portion in missing.chunks(portion) {
+            prop_assert_eq!(chain.fill_gap(portion), Ok(()));
+        }
+        prop_assert_eq!(chain.missing(), None);
+    }
+
+    /// One manifest of the gap replaced by another, wherever it is: noticed, once.
+    #[test]
+    fn a_forged_history_is_noticed(last in 3..30_u64, forged in 2..29_u64) {
+        let forged = forged.min(last - 1);
+        let mut manifests = chain_of(last);
+        let mut chain = ManifestChain::default();
+        chain.accept(&manifests[0]).unwrap();
+        chain.accept(&manifests[last as usize - 1]).unwrap();
+        manifests[forged as usize - 1].round_seed = [0xFF; 32];
+        let missing = &manifests[1..last as usize - 1];
+        prop_assert!(matches!(chain.fill_gap(missing), Err(Error::Manifest(_))));
+        prop_assert_eq!(chain.missing(), None);
+    }
+}
+
+#[test]
+fn a_fork_is_noticed_and_changes_nothing() {
+    let manifests = chain_of(3);
+    let mut chain = ManifestChain::default();
+    assert_eq!(chain.accept(&manifests[0]), Ok(ChainStep::First));
+    assert_eq!(chain.accept(&manifests[1]), Ok(ChainStep::Next));
+    let before = chain.clone();
+
+    let other = Manifest { round_seed: [0xFF; 32], ..manifests[1].clone() };
+    assert!(matches!(chain.accept(&other), Err(Error::Manifest(_))));
+    let successor = manifest(3, other.digest());
+    assert!(matches!(chain.accept(&successor), Err(Error::Manifest(_))));
+    assert_eq!(chain, before);
+    assert_eq!(chain.accept(&manifests[2]), Ok(ChainStep::Next));
+}
+
+#[test]
+fn a_replay_is_noticed() {
+    let manifests = chain_of(HEADS_KEPT as u64 + 10);
+    let mut chain = ManifestChain::default();
+    for manifest in &manifests {
+        chain.accept(manifest).unwrap();
+    }
+    for old in [0, 5, 20, manifests.len() - 1] {
+        let round = manifests[old].round;
+        assert_eq!(chain.accept(&manifests[old]), Err(Error::RoundReplayed(round)));
+    }
+}
+
+#[test]
+fn a_round_that_was_never_published_is_no_gap() {
+    let mut chain = ManifestChain::default();
+    let first = manifest(1, [0; 32]);
+    chain.accept(&first).unwrap();
+    assert_eq!(chain.accept(&manifest(4, first.digest())), Ok(ChainStep::Next));
+}
+
+#[test]
+fn a_gap_names_the_rounds_to_fetch_and_the_longest_one_stays() {
+    let manifests = chain_of(9);
+    let mut chain = ManifestChain::default();
+    chain.accept(&manifests[0]).unwrap();
+    let gap = |from, to| ChainStep::Gap { missing_from: Round(from), missing_to: Round(to) };
+    assert_eq!(chain.accept(&manifests[3]), Ok(gap(2, 3)));
+    assert_eq!(chain.accept(&manifests[6]), Ok(gap(5, 6)));
+    assert_eq!(chain.missing(), Some((Round(2), Round(6))));
+    assert_eq!(chain.fill_gap(&[]), Ok(()));
+    assert_eq!(chain.missing(), Some((Round(2), Round(6))));
+    assert_eq!(chain.fill_gap(&manifests), Ok(()));
+    assert_eq!(chain.missing(), None);
+}
+
+#[test]
+fn heads_are_remembered_for_a_bounded_time() {
+    let manifests = chain_of(HEADS_KEPT as u64 + 1);
+    let mut chain = ManifestChain::default();
+    for manifest in &manifests {
+        chain.accept(manifest).unwrap();
+    }
+    assert_eq!(chain.prefix_of(Round(1)), None);
+    for manifest in &manifests[1..] {
+        assert_eq!(chain.prefix_of(manifest.round), Some(manifest.head_prefix()));
+    }
+    let newest = manifests.last().map(|manifest| (manifest.round, manifest.head_prefix()));
+    assert_eq!(chain.newest(), newest);
+    let heads: BTreeSet<_> = manifests.iter().map(Manifest::head_prefix).collect();
+    assert_eq!(heads.len(), manifests.len());
+}

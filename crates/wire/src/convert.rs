@@ -1,0 +1,224 @@
+//! Conversions between wire messages and protocol types. Whatever comes from the wire is checked here, once.
+
+use bytes::Bytes;
+use sotto_protocol::deposit::DEPOSIT_BYTES;
+use sotto_protocol::manifest::MANIFEST_BYTES;
+use sotto_protocol::{Deposit, Round, RoundMode, ServerParameters, SignedManifest};
+
+use crate::limits::ENGINE_NAME_MAX;
+use crate::proto;
+use crate::status::Refused;
+
+/// A message of the schema whose fields are not what they should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("malformed {0}")]
+pub struct Malformed(pub &'static str);
+
+impl From<Malformed> for Refused {
+    fn from(_: Malformed) -> Self {
+        Self::Malformed
+    }
+}
+
+impl From<Malformed> for tonic::Status {
+    fn from(malformed: Malformed) -> Self {
+        Refused::from(malformed).into()
+    }
+}
+
+/// A field of exactly `N` bytes.
+///
+/// # Errors
+/// [`Malformed`] with `what` for any other size.
+pub fn fixed<const N: usize>(bytes: &[u8], what: &'static str) -> Result<[u8; N], Malformed> {
+    bytes.try_into().map_err(|_| Malformed(what))
+}
+
+/// What a server says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// Its parameters; not yet judged, see [`ServerParameters::check`].
+    pub parameters: ServerParameters,
+    /// The round open for deposits.
+    pub open: Round,
+}
+
+impl From<Info> for proto::InfoResponse {
+    fn from(info: Info) -> Self {
+        let parameters = info.parameters;
+        Self {
+            protocol_version: parameters.protocol_version.into(),
+            manifest_key: Bytes::copy_from_slice(&parameters.manifest_key),
+            engine: parameters.engine,
+            security_bits: parameters.security_bits,
+            retrieve: parameters.retrieve.into(),
+            buckets: parameters.buckets.into(),
+            choices: parameters.choices.into(),
+            retained: parameters.retained.into(),
+            closed_loop: parameters.mode == RoundMode::ClosedLoop,
+            round_ms: parameters.round_ms,
+            deposit_ms: parameters.deposit_ms,
+            lookup_ms: parameters.lookup_ms,
+            query_ms: parameters.query_ms,
+            open_round: info.open.0,
+        }
+    }
+}
+
+impl TryFrom<proto::InfoResponse> for Info {
+    type Error = Malformed;
+
+    fn try_from(info: proto::InfoResponse) -> Result<Self, Malformed> {
+        if info.engine.len() > ENGINE_NAME_MAX || !info.engine.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Malformed("engine name"));
+        }
+        let parameters = ServerParameters {
+            protocol_version: info.protocol_version.try_into().map_err(|_| Malformed("protocol version"))?,
+            manifest_key: fixed(&info.manifest_key, "manifest key")?,
+            engine: info.engine,
+            security_bits: info.security_bits,
+            retrieve: info.retrieve.try_into().map_err(|_| Malformed("messages per round"))?,
+            buckets: info.buckets.try_into().map_err(|_| Malformed("number of buckets"))?,
+            choices: info.choices.try_into().map_err(|_| Malformed("number of candidate buckets"))?,
+            retained: info.retained.try_into().map_err(|_| Malformed("number of retained rounds"))?,
+            mode: if info.closed_loop { RoundMode::ClosedLoop } else { RoundMode::Deadline },
+            round_ms: info.round_ms,
+            deposit_ms: info.deposit_ms,
+            lookup_ms: info.lookup_ms,
+            query_ms: info.query_ms,
+        };
+        Ok(Self { parameters, open: Round(info.open_round) })
+    }
+}
+
+impl From<&SignedManifest> for proto::SignedManifest {
+    fn from(signed: &SignedManifest) -> Self {
+        Self {
+            manifest: Bytes::copy_from_slice(&signed.bytes),
+            signature: Bytes::copy_from_slice(&signed.signature),
+        }
+    }
+}
+
+impl TryFrom<&proto::SignedManifest> for SignedManifest {
+    type Error = Malformed;
+
+    fn try_from(signed: &proto::SignedManifest) -> Result<Self, Malformed> {
+        Ok(Self {
+            bytes: fixed::<MANIFEST_BYTES>(&signed.manifest, "manifest")?,
+            signature: fixed(&signed.signature, "signature of a manifest")?,
+        })
+    }
+}
+
+/// The deposit in a request.
+///
+/// # Errors
+/// [`Malformed`] unless there are exactly 304 bytes.
+pub fn deposit(bytes: &[u8]) -> Result<Deposit, Malformed> {
+    Deposit::decode(&fixed::<DEPOSIT_BYTES>(bytes, "deposit")?).map_err(|_| Malformed("deposit"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest};
+    use prost::Message;
+    use sotto_protocol::manifest::MANIFEST_BYTES;
+    use sotto_protocol::{Round, RoundMode, ServerParameters, SignedManifest};
+
+    use super::{Info, Malformed, deposit, fixed};
+    use crate::proto;
+
+    fn info() -> impl Strategy<Value = Info> {
+        (
+            any::<[u16; 3]>(),
+            any::<[u8; 2]>(),
+            any::<[u32; 5]>(),
+            any::<[u8; 32]>(),
+            any::<(bool, u64)>(),
+            "[!-~]{0,31}",
+        )
+            .prop_map(|(words, small, long, manifest_key, (closed, open), engine)| Info {
+                parameters: ServerParameters {
+                    protocol_version: words[0],
+                    manifest_key,
+                    engine,
+                    security_bits: long[0],
+                    retrieve: words[1],
+                    buckets: words[2],
+                    choices: small[0],
+                    retained: small[1],
+                    mode: if closed { RoundMode::ClosedLoop } else { RoundMode::Deadline },
+                    round_ms: long[1],
+                    deposit_ms: long[2],
+                    lookup_ms: long[3],
+                    query_ms: long[4],
+                },
+                open: Round(open),
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn parameters_survive_the_wire(info in info()) {
+            let bytes = proto::InfoResponse::from(info.clone()).encode_to_vec();
+            let message = proto::InfoResponse::decode(&*bytes).unwrap();
+            prop_assert_eq!(Info::try_from(message).unwrap(), info);
+        }
+
+        #[test]
+        fn a_truncated_message_never_panics_and_never_passes_for_the_whole(info in info(), cut in any::<u16>()) {
+            let bytes = proto::InfoResponse::from(info.clone()).encode_to_vec();
+            let cut = usize::from(cut) % bytes.len().max(1);
+            if let Ok(message) = proto::InfoResponse::decode(&bytes[..cut])
+                && let Ok(read) = Info::try_from(message)
+            {
+                prop_assert!(read != info);
+            }
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in any::<Vec<u8>>()) {
+            if let Ok(message) = proto::InfoResponse::decode(&*bytes) {
+                let _ = Info::try_from(message);
+            }
+            let _ = deposit(&bytes);
+        }
+
+        #[test]
+        fn a_signed_manifest_survives_the_wire(bytes in any::<[u8; MANIFEST_BYTES]>(), signature in any::<[u8; 64]>()) {
+            let signed = SignedManifest { bytes, signature };
+            let encoded = proto::SignedManifest::from(&signed).encode_to_vec();
+            let mut message = proto::SignedManifest::decode(&*encoded).unwrap();
+            prop_assert!(SignedManifest::try_from(&message).unwrap() == signed);
+            message.signature.truncate(63);
+            prop_assert!(SignedManifest::try_from(&message).is_err());
+        }
+
+        #[test]
+        fn only_the_exact_size_is_taken(bytes in any::<Vec<u8>>()) {
+            prop_assert_eq!(fixed::<32>(&bytes, "key").is_ok(), bytes.len() == 32);
+        }
+    }
+
+    #[test]
+    fn numbers_beyond_their_type_are_refused() {
+        let good = proto::InfoResponse { manifest_key: vec![0; 32].into(), ..Default::default() };
+        assert!(Info::try_from(good.clone()).is_ok());
+        type Spoil = fn(&mut proto::InfoResponse);
+        let spoils: [(Spoil, &str); 7] = [
+            (|info| info.protocol_version = 1 << 16, "protocol version"),
+            (|info| info.manifest_key = vec![0; 31].into(), "manifest key"),
+            (|info| info.engine = "x".repeat(32), "engine name"),
+            (|info| info.engine = "tab\there".into(), "engine name"),
+            (|info| info.retrieve = 1 << 16, "messages per round"),
+            (|info| info.buckets = 1 << 16, "number of buckets"),
+            (|info| info.choices = 256, "number of candidate buckets"),
+        ];
+        for (spoil, what) in spoils {
+            let mut bad = good.clone();
+            spoil(&mut bad);
+            assert_eq!(Info::try_from(bad), Err(Malformed(what)));
+        }
+    }
+}

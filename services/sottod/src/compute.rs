@@ -1,0 +1,64 @@
+//! The bridge from asynchronous tasks to the threads that compute.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use tokio::sync::{Semaphore, oneshot};
+
+/// A pool of threads for heavy work, which never runs on the threads that serve connections.
+///
+/// There are two lanes into the same pool: jobs of clients, of which only so many run at once, and those of the server
+/// itself, which its only caller starts one at a time.
+#[derive(Clone)]
+pub(crate) struct Compute {
+    pool: Arc<rayon::ThreadPool>,
+    lane: Arc<Semaphore>,
+}
+
+/// A job did not come to its end.
+#[derive(Debug, thiserror::Error)]
+#[error("the computation failed")]
+pub(crate) struct Failed;
+
+impl Compute {
+    pub(crate) fn new(threads: usize, jobs: usize) -> Result<Self, rayon::ThreadPoolBuildError> {
+        let name = |number| format!("sottod-compute-{number}");
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(name).build()?;
+        Ok(Self { pool: Arc::new(pool), lane: Arc::new(Semaphore::new(jobs)) })
+    }
+
+    /// Runs a client's job when its turn comes. Callers bound how many of them wait.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Failed> {
+        let permit = Arc::clone(&self.lane).acquire_owned().await.map_err(|_| Failed)?;
+        // The job keeps its permit even if nobody waits for it any more.
+        self.start(move || {
+            let result = job();
+            drop(permit);
+            result
+        })
+        .await
+    }
+
+    /// Runs a job of the server itself.
+    pub(crate) async fn run_own<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Failed> {
+        self.start(job).await
+    }
+
+    async fn start<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Result<T, Failed> {
+        let (reply, result) = oneshot::channel();
+        // A panic in a job would end the process; here it ends the job, whose data nobody sees again.
+        self.pool.spawn(move || {
+            if let Ok(result) = catch_unwind(AssertUnwindSafe(job)) {
+                // Nobody waits any more: fine.
+                let _ = reply.send(result);
+            }
+        });
+        result.await.map_err(|_| Failed)
+    }
+}

@@ -1,0 +1,262 @@
+//! What an operator decides, and whether it can work.
+
+use core::fmt;
+use core::time::Duration;
+use std::net::SocketAddr;
+
+use pir_core::Scheme;
+use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::{PROTOCOL_VERSION, Round, RoundMode, ServerParameters};
+use sotto_wire::limits;
+use zeroize::Zeroizing;
+
+/// Everything a server is started with.
+#[derive(Clone)]
+pub struct Config {
+    /// Where to listen; port 0 takes any free one. Loopback only, as long as there is no TLS.
+    pub listen: SocketAddr,
+    /// When a round ends; [`RoundMode::ClosedLoop`] is for simulations and demonstrations.
+    pub mode: RoundMode,
+    /// Length of a round, ms; in closed loop the least length.
+    pub round_ms: u32,
+    /// Messages a client retrieves per round (k).
+    pub retrieve: u16,
+    /// Buckets (b); `None` for as many as k and w need.
+    pub buckets: Option<u16>,
+    /// Candidate buckets of a label (w); taken as 1 if k = 1.
+    pub choices: u8,
+    /// Rounds that stay retrievable (R), 1 to 4.
+    pub retained: u8,
+    /// Offset of the deposit after a round opens, ms.
+    pub deposit_ms: u32,
+    /// Offset after a round is ready at which an unfinished look-up is given up, ms.
+    pub lookup_ms: u32,
+    /// Offset of the multi-query after a round is ready, ms.
+    pub query_ms: u32,
+    /// The first round. Under a key that was used before, it must be later than all rounds served then.
+    pub first_round: Round,
+    /// Seed of the key that signs manifests; `None` for a fresh one.
+    pub manifest_seed: Option<Zeroizing<[u8; 32]>>,
+    /// Bounds on what clients can make the server hold or do.
+    pub limits: Limits,
+    /// Permits an engine without privacy, for tests of everything else.
+    #[doc(hidden)]
+    pub allow_no_privacy: bool,
+}
+
+/// Bounds on what clients can make the server hold or do.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Open connections; one more is closed at once.
+    pub connections: usize,
+    /// Concurrent calls on one connection.
+    pub streams_per_connection: u32,
+    /// Registered accounts with a session; idle ones make room for new ones.
+    pub sessions: usize,
+    /// How long a session that is not used stays safe from making room.
+    pub session_idle: Duration,
+    /// Challenges that wait for their signature.
+    pub challenges: usize,
+    /// How long a challenge is valid.
+    pub challenge_age: Duration,
+    /// Encoded PIR keys held, bytes; beyond, those longest unused are dropped and asked for again.
+    pub key_bytes: usize,
+    /// Key uploads under way.
+    pub uploads: usize,
+    /// Retrievals under way, from the first byte of the query to the last byte of the answers.
+    pub retrievals: usize,
+    /// Mappings being sent.
+    pub mappings: usize,
+    /// Retrievals computing at the same time; the others wait.
+    pub computing: usize,
+    /// Threads that compute.
+    pub threads: usize,
+    /// Most deposits in a round.
+    pub deposits: usize,
+    /// How long a peer may neither send what it owes nor take what it asked for.
+    pub stall: Duration,
+    /// How long one call may take, [`Watch`](sotto_wire::proto::WatchRequest) excepted.
+    pub call: Duration,
+    /// How long a shutdown waits for calls under way.
+    pub drain: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            connections: 4096,
+            streams_per_connection: 16,
+            sessions: 1 << 18,
+            session_idle: Duration::from_secs(600),
+            challenges: 4096,
+            challenge_age: Duration::from_secs(30),
+            key_bytes: 2 << 30,
+            uploads: 16,
+            retrievals: 256,
+            mappings: 1024,
+            computing: threads.max(2),
+            threads,
+            deposits: 1 << 22,
+            stall: Duration::from_secs(10),
+            call: Duration::from_secs(60),
+            drain: Duration::from_secs(5),
+        }
+    }
+}
+
+impl Config {
+    /// Rounds with a deadline: 16 messages every 2 seconds.
+    #[must_use]
+    pub fn deadline(listen: SocketAddr) -> Self {
+        Self {
+            listen,
+            mode: RoundMode::Deadline,
+            round_ms: 2000,
+            retrieve: 16,
+            buckets: None,
+            choices: pbc::DEFAULT_CHOICES as u8,
+            retained: 2,
+            deposit_ms: 200,
+            lookup_ms: 300,
+            query_ms: 600,
+            first_round: Round(1),
+            manifest_seed: None,
+            limits: Limits::default(),
+            allow_no_privacy: false,
+        }
+    }
+
+    /// Rounds that go on as soon as everybody is done.
+    #[must_use]
+    pub fn closed_loop(listen: SocketAddr) -> Self {
+        Self {
+            mode: RoundMode::ClosedLoop,
+            round_ms: 100,
+            deposit_ms: 0,
+            lookup_ms: 250,
+            query_ms: 400,
+            ..Self::deadline(listen)
+        }
+    }
+
+    /// What the server announces, once all of it is possible together.
+    pub(crate) fn parameters<S: Scheme>(
+        &self,
+        manifest_key: [u8; 32],
+    ) -> Result<ServerParameters, ConfigError> {
+        if !self.listen.ip().is_loopback() {
+            return Err(match self.mode {
+                RoundMode::ClosedLoop => ConfigError::ClosedLoopOffLoopback,
+                RoundMode::Deadline => ConfigError::NoTls,
+            });
+        }
+        let choices = if self.retrieve == 1 { 1 } else { self.choices };
+        let buckets = match self.buckets {
+            Some(buckets) => buckets,
+            None => pbc::recommended_buckets(self.retrieve.into(), choices.into())
+                .or_else(|| (self.retrieve == 1).then_some(1))
+                .and_then(|buckets| u16::try_from(buckets).ok())
+                .ok_or(ConfigError::Buckets)?,
+        };
+        if self.retrieve == 1 && buckets != 1 {
+            return Err(ConfigError::Unencoded);
+        }
+        let shape = S::parameters(1, BOX_BYTES)?;
+        let parameters = ServerParameters {
+            protocol_version: PROTOCOL_VERSION,
+            manifest_key,
+            engine: S::NAME.to_owned(),
+            security_bits: S::security_bits(&shape),
+            retrieve: self.retrieve,
+            buckets,
+            choices,
+            retained: self.retained,
+            mode: self.mode,
+            round_ms: self.round_ms,
+            deposit_ms: self.deposit_ms,
+            lookup_ms: self.lookup_ms,
+            query_ms: self.query_ms,
+        };
+        if self.allow_no_privacy { parameters.check_shape() } else { parameters.check() }?;
+        if S::public_keys_bytes() > limits::KEYS_MAX || !sizes_fit::<S>(&shape, buckets) {
+            return Err(ConfigError::Sizes);
+        }
+        if self.mode == RoundMode::Deadline
+            && self.query_ms >= self.round_ms.saturating_mul(self.retained.into())
+        {
+            return Err(ConfigError::QueryTooLate);
+        }
+        self.limits.check()?;
+        Ok(parameters)
+    }
+}
+
+/// Whether a multi-query and its answers keep to the limits of the wire.
+pub(crate) fn sizes_fit<S: Scheme>(parameters: &S::Parameters, buckets: u16) -> bool {
+    let fits = |bytes: usize, limit| bytes.checked_mul(buckets.into()).is_some_and(|bytes| bytes <= limit);
+    fits(S::query_bytes(parameters), limits::QUERY_MAX)
+        && fits(S::answer_bytes(parameters), limits::ANSWER_MAX)
+}
+
+impl Limits {
+    fn check(&self) -> Result<(), ConfigError> {
+        let counts = [
+            self.connections,
+            self.sessions,
+            self.challenges,
+            self.uploads,
+            self.retrievals,
+            self.mappings,
+            self.computing,
+            self.threads,
+            self.deposits,
+        ];
+        let possible = counts.iter().all(|count| (1..=1 << 24).contains(count));
+        if possible && self.streams_per_connection > 0 { Ok(()) } else { Err(ConfigError::Limits) }
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("mode", &self.mode)
+            .field("round_ms", &self.round_ms)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a server cannot run as configured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// Closed loop on an address that others reach.
+    #[error(
+        "closed-loop rounds are for simulations on one machine; listen on 127.0.0.1, or leave closed loop"
+    )]
+    ClosedLoopOffLoopback,
+    /// An address that others reach, without encryption.
+    #[error("this version has no TLS yet and listens on loopback addresses only, such as 127.0.0.1")]
+    NoTls,
+    /// No table says how many buckets these numbers need.
+    #[error("no number of buckets is recommended for this many messages and choices; give --buckets")]
+    Buckets,
+    /// One message per round, and several buckets.
+    #[error("one message per round is served from exactly one bucket; leave --buckets out")]
+    Unencoded,
+    /// A multi-query would reach the server when its round is retired.
+    #[error("the multi-query comes after its round is retired; lower query_ms or lengthen the rounds")]
+    QueryTooLate,
+    /// Keys, a multi-query or its answers exceed the limits of the wire.
+    #[error("with so many buckets a multi-query or its answers are larger than the protocol allows")]
+    Sizes,
+    /// A limit is zero or absurdly high.
+    #[error("every limit must be between 1 and 2^24")]
+    Limits,
+    /// The parameters contradict each other.
+    #[error(transparent)]
+    Parameters(#[from] sotto_protocol::Error),
+    /// The engine has no parameters for messages of this size.
+    #[error(transparent)]
+    Engine(#[from] pir_core::Error),
+}

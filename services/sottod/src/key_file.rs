@@ -1,0 +1,110 @@
+//! The file that keeps the manifest key across restarts: the seed in lower-case base32, 52 characters and a new line.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use data_encoding::BASE32_NOPAD;
+use rand::TryRng;
+use rand::rngs::SysRng;
+use zeroize::Zeroizing;
+
+/// Characters of an encoded seed.
+const CHARACTERS: usize = 52;
+
+/// The seed in a file; whether the file is new. One that is missing is created with a fresh seed, readable by its owner
+/// only.
+///
+/// # Errors
+/// [`KeyFileError`], and the file is as it was.
+pub fn load_or_create_key(path: &Path) -> Result<(Zeroizing<[u8; 32]>, bool), KeyFileError> {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(mut file) => {
+            let written = create(&mut file);
+            if written.is_err() {
+                // A file without a key would only be refused the next time.
+                let _ = fs::remove_file(path);
+            }
+            Ok((written?, true))
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok((load(path)?, false)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn create(file: &mut fs::File) -> Result<Zeroizing<[u8; 32]>, KeyFileError> {
+    let mut seed = Zeroizing::new([0; 32]);
+    SysRng.try_fill_bytes(seed.as_mut_slice()).map_err(|_| KeyFileError::Randomness)?;
+    let mut line = Zeroizing::new(BASE32_NOPAD.encode(seed.as_slice()).to_ascii_lowercase());
+    line.push('\n');
+    file.write_all(line.as_bytes())?;
+    file.sync_all()?;
+    Ok(seed)
+}
+
+fn load(path: &Path) -> Result<Zeroizing<[u8; 32]>, KeyFileError> {
+    let file = fs::File::open(path)?;
+    if file.metadata()?.permissions().mode() & 0o077 != 0 {
+        return Err(KeyFileError::Exposed);
+    }
+    let mut line = Zeroizing::new(String::with_capacity(CHARACTERS + 2));
+    file.take(CHARACTERS as u64 + 2).read_to_string(&mut line)?;
+    line.make_ascii_uppercase();
+    let bytes =
+        Zeroizing::new(BASE32_NOPAD.decode(line.trim_end().as_bytes()).map_err(|_| KeyFileError::Malformed)?);
+    let seed = bytes.as_slice().try_into().map_err(|_| KeyFileError::Malformed)?;
+    Ok(Zeroizing::new(seed))
+}
+
+/// Why a key file cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyFileError {
+    /// Reading or writing failed.
+    #[error(transparent)]
+    File(#[from] io::Error),
+    /// Others can read it.
+    #[error("others can read it; make it private with chmod 600, or better use a new key")]
+    Exposed,
+    /// It holds something else.
+    #[error("it does not hold a key; name another file, and a new key is made")]
+    Malformed,
+    /// No key can be drawn.
+    #[error("the operating system gives no randomness")]
+    Randomness,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::{KeyFileError, load_or_create_key};
+
+    #[test]
+    fn a_key_survives_a_restart_and_nobody_else_reads_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("key");
+        let (seed, new) = load_or_create_key(&path).unwrap();
+        assert!(new);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        let (again, new) = load_or_create_key(&path).unwrap();
+        assert!(!new && *again == *seed);
+
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(matches!(load_or_create_key(&path), Err(KeyFileError::Exposed)));
+    }
+
+    #[test]
+    fn a_file_with_something_else_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        for content in ["", "no key\n", &"a".repeat(1000)] {
+            let path = directory.path().join("other");
+            fs::write(&path, content).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+            assert!(matches!(load_or_create_key(&path), Err(KeyFileError::Malformed)));
+            assert_eq!(fs::read_to_string(&path).unwrap(), content);
+        }
+    }
+}

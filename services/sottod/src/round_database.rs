@@ -1,0 +1,108 @@
+//! From a sealed round to what is served: a pure function, run on the compute threads.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use mpir::MultiDatabase;
+use pbc::BatchCode;
+use pir_core::Scheme;
+use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::manifest::{MAPPING_BLOOM, Manifest, deposits_digest};
+use sotto_protocol::{BloomMapping, Label, ServerParameters};
+use sotto_wire::limits;
+
+use crate::config::sizes_fit;
+use crate::log::SealedRound;
+
+/// A round as it is served.
+pub(crate) struct RoundDatabase<S: Scheme> {
+    /// Complete but for its predecessor's digest, which is known when it is published.
+    pub(crate) manifest: Manifest,
+    pub(crate) database: MultiDatabase<S>,
+    pub(crate) mapping: Bytes,
+    /// How long building took, ms.
+    pub(crate) setup_ms: u64,
+}
+
+impl<S: Scheme> RoundDatabase<S> {
+    /// Encodes and preprocesses a round's deposits and builds its mapping.
+    ///
+    /// The deposits are put in the order of (label, box), and equal ones become one: the database then says nothing
+    /// about when, or how often, a deposit arrived.
+    pub(crate) fn build(sealed: SealedRound, parameters: &ServerParameters) -> Result<Self, BuildError> {
+        let started = Instant::now();
+        let SealedRound { round, seed, mut deposits } = sealed;
+        deposits.sort_unstable_by(|a, b| (a.label, &a.sealed.0).cmp(&(b.label, &b.sealed.0)));
+        deposits.dedup();
+
+        let mut manifest = Manifest {
+            version: parameters.protocol_version,
+            round,
+            entries: deposits.len() as u64,
+            engine: S::NAME.to_owned(),
+            retrieve: parameters.retrieve,
+            buckets: parameters.buckets,
+            choices: parameters.choices,
+            mapping_kind: MAPPING_BLOOM,
+            bucket_size: 1,
+            round_seed: seed,
+            mapping_digest: [0; 32],
+            deposits_digest: deposits_digest(&deposits),
+            previous: [0; 32],
+        };
+        let code = manifest.code()?;
+        let labels: Vec<Label> = deposits.iter().map(|deposit| deposit.label).collect();
+        let keys: Vec<&[u8]> = labels.iter().map(|label| label.0.as_slice()).collect();
+        let encoding = code.encode(&keys);
+        let padded = encoding.largest().max(1);
+        manifest.bucket_size = u32::try_from(padded).map_err(|_| BuildError::TooLarge)?;
+        manifest.check()?;
+        if BloomMapping::encoded_bytes(manifest.buckets, manifest.bucket_size) > limits::MAPPING_MAX as u64
+            || !sizes_fit::<S>(&S::parameters(padded, BOX_BYTES)?, manifest.buckets)
+        {
+            return Err(BuildError::TooLarge);
+        }
+
+        let boxes: Vec<u8> = deposits.iter().flat_map(|deposit| deposit.sealed.0).collect();
+        drop(deposits);
+        let setup = || -> Result<MultiDatabase<S>, BuildError> {
+            let buckets = encoding.materialise(BOX_BYTES, &boxes, padded)?;
+            Ok(MultiDatabase::setup(BOX_BYTES, padded, &buckets)?)
+        };
+        let mapping = || BloomMapping::build(&seed, &encoding, &labels, manifest.bucket_size);
+        let (database, mapping) = rayon::join(setup, mapping);
+        let (database, mapping) = (database?, mapping?);
+        manifest.mapping_digest = BloomMapping::digest(&mapping);
+        let setup_ms = started.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
+        Ok(Self { manifest, database, mapping: mapping.into(), setup_ms })
+    }
+
+    /// Exact size of the query to one bucket, bytes.
+    pub(crate) fn query_bytes(&self) -> usize {
+        S::query_bytes(self.database.parameters())
+    }
+
+    /// Exact size of a whole multi-query, bytes.
+    pub(crate) fn multi_query_bytes(&self) -> usize {
+        self.query_bytes() * self.database.bucket_count()
+    }
+}
+
+/// Why a round cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BuildError {
+    #[error("the round is larger than the protocol allows")]
+    TooLarge,
+    #[error(transparent)]
+    Protocol(#[from] sotto_protocol::Error),
+    #[error(transparent)]
+    Code(#[from] pbc::Error),
+    #[error(transparent)]
+    Engine(#[from] pir_core::Error),
+    #[error(transparent)]
+    Database(#[from] mpir::Error),
+    #[error(transparent)]
+    Log(#[from] crate::log::LogError),
+    #[error("the computation failed")]
+    Compute,
+}

@@ -1,0 +1,337 @@
+//! The task that owns the rounds: it tells the state machine what happens and carries out what that decides.
+
+mod command;
+mod handle;
+mod watchers;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ed25519_dalek::SigningKey;
+use pir_core::Scheme;
+use rand::TryRng;
+use rand::rngs::SysRng;
+use sotto_protocol::manifest::SignedManifest;
+use sotto_protocol::server::{Accepted, Action, Refusal, RoundConfig, RoundMachine};
+use sotto_protocol::{Deposit, Round, ServerParameters, UnixMillis};
+use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::compute::Compute;
+use crate::events::ServerEvent;
+use crate::log::{LogError, RoundLog};
+use crate::round_database::{BuildError, RoundDatabase};
+
+use command::{Acknowledgement, Command};
+use watchers::Watchers;
+
+pub(crate) use handle::Rounds;
+pub(crate) use watchers::{RoundNews, Watch, WatchEnd};
+
+/// Commands that wait for the task.
+const COMMANDS: usize = 1024;
+/// Commands handled between two looks at the time; their deposits share one append.
+const BATCH: usize = 256;
+/// Manifests kept for clients that close a gap.
+const MANIFESTS_KEPT: usize = sotto_wire::limits::MANIFESTS_MAX;
+
+/// What ends the task before it is told to end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// Deposits can no longer be stored.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// No round seed can be drawn.
+    #[error("the operating system gives no randomness")]
+    Randomness,
+    /// The listener failed.
+    #[error("the listener failed")]
+    Listener,
+}
+
+/// What the task needs of the rest of the server.
+pub(crate) struct Surroundings<L> {
+    pub(crate) parameters: ServerParameters,
+    pub(crate) signing_key: SigningKey,
+    pub(crate) first: Round,
+    pub(crate) deposits_max: usize,
+    pub(crate) log: Arc<L>,
+    pub(crate) compute: Compute,
+    pub(crate) events: broadcast::Sender<ServerEvent>,
+    pub(crate) tracker: TaskTracker,
+    pub(crate) stop: CancellationToken,
+}
+
+type Building<S> = oneshot::Receiver<Result<RoundDatabase<S>, BuildError>>;
+
+struct Task<S: Scheme, L> {
+    surroundings: Surroundings<L>,
+    machine: RoundMachine,
+    started: (UnixMillis, Instant),
+    served: BTreeMap<Round, Arc<RoundDatabase<S>>>,
+    manifests: VecDeque<(Round, SignedManifest)>,
+    previous: [u8; 32],
+    watchers: Watchers,
+    /// Sealed, waiting for the one that is being built; the machine keeps it short.
+    queue: VecDeque<Round>,
+    building: Option<(Round, Building<S>)>,
+}
+
+/// Starts the task; `started_at` is the time by the machine's clock. It ends when told to, or with an error.
+pub(crate) fn start<S: Scheme, L: RoundLog>(
+    surroundings: Surroundings<L>,
+    started_at: UnixMillis,
+) -> (Rounds<S>, tokio::task::JoinHandle<Result<(), RunError>>) {
+    let (sender, receiver) = mpsc::channel(COMMANDS);
+    let config = RoundConfig {
+        mode: surroundings.parameters.mode,
+        round_ms: surroundings.parameters.round_ms,
+        retained: surroundings.parameters.retained,
+        deposits_max: surroundings.deposits_max,
+    };
+    let tracker = surroundings.tracker.clone();
+    let task = Task {
+        machine: RoundMachine::new(config, surroundings.first, started_at),
+        started: (started_at, Instant::now()),
+        served: BTreeMap::new(),
+        manifests: VecDeque::new(),
+        previous: [0; 32],
+        watchers: Watchers::default(),
+        queue: VecDeque::new(),
+        building: None,
+        surroundings,
+    };
+    let joined = tracker.spawn(task.run(receiver));
+    (Rounds::new(sender, tracker), joined)
+}
+
+impl<S: Scheme, L: RoundLog> Task<S, L> {
+    async fn run(mut self, mut commands: mpsc::Receiver<Command<S>>) -> Result<(), RunError> {
+        let stop = self.surroundings.stop.clone();
+        let mut batch = Vec::with_capacity(BATCH);
+        loop {
+            let actions = self.machine.tick(self.now());
+            self.perform(actions).await?;
+            let wakeup = self.wakeup();
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(()),
+                built = finished(&mut self.building) => self.finish(built).await?,
+                () = tokio::time::sleep_until(wakeup) => {}
+                received = commands.recv_many(&mut batch, BATCH) => {
+                    if received == 0 {
+                        return Ok(());
+                    }
+                    self.handle(batch.drain(..)).await?;
+                }
+            }
+        }
+    }
+
+    /// The time by a clock that nobody can set.
+    fn now(&self) -> UnixMillis {
+        let (unix, instant) = self.started;
+        let passed = instant.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
+        UnixMillis(unix.0.saturating_add(passed))
+    }
+
+    fn wakeup(&self) -> Instant {
+        let now = self.now();
+        let wakeup = self.machine.next_wakeup(now).map_or(IDLE_MS, |wakeup| wakeup.since(now));
+        Instant::now() + Duration::from_millis(wakeup)
+    }
+
+    async fn handle(&mut self, batch: impl Iterator<Item = Command<S>>) -> Result<(), RunError> {
+        let mut accepted: Vec<Deposit> = Vec::new();
+        let mut acknowledgements = Vec::new();
+        let mut actions = Vec::new();
+        let mut open = self.machine.current();
+        for command in batch {
+            match command {
+                Command::Deposit { account, round, deposit, digest, reply } => {
+                    let result = self.machine.deposit(account, round, digest);
+                    if result == Ok(Accepted::New) {
+                        open = round;
+                        accepted.push(*deposit);
+                    }
+                    acknowledgements.push((reply, result.map(|_| ())));
+                }
+                Command::Watch { account, has_keys, reply } => {
+                    self.machine.registered(account, has_keys);
+                    let open = self.machine.open(self.now()).map(|(round, _)| round);
+                    // A caller that has left meanwhile drops the watch, which takes the account out again.
+                    let _ = reply.send(self.watchers.join(account, open));
+                }
+                Command::Left { account, generation } => {
+                    if self.watchers.leave(&account, generation) {
+                        self.machine.gone(&account);
+                    }
+                }
+                Command::HasKeys { account } => {
+                    if self.watchers.has(&account) {
+                        self.machine.registered(account, true);
+                    }
+                }
+                Command::Current { reply } => {
+                    let _ = reply.send(self.machine.current());
+                }
+                Command::Served { round, reply } => {
+                    let _ = reply.send(self.served(round));
+                }
+                Command::Mapping { account, round, reply } => {
+                    let allowed = self.machine.mapping(account, round);
+                    let _ = reply.send(allowed.and_then(|_| self.served(round)));
+                }
+                Command::Retrieve { account, round, digest, reply } => {
+                    let _ = reply.send(self.machine.retrieve(account, round, digest).map(|_| ()));
+                }
+                Command::Retrieved { account, round } => {
+                    actions.extend(self.machine.retrieved(&account, round, self.now()));
+                }
+                Command::Manifests { first, last, reply } => {
+                    let wanted = |(round, _): &&(Round, SignedManifest)| (first..=last).contains(round);
+                    let manifests = self.manifests.iter().filter(wanted);
+                    let _ = reply.send(manifests.map(|(_, manifest)| manifest.clone()).collect());
+                }
+            }
+            if !actions.is_empty() {
+                // The round may end here, with all that was accepted before.
+                self.append(open, &mut accepted, &mut acknowledgements).await?;
+                self.perform(core::mem::take(&mut actions)).await?;
+            }
+        }
+        self.append(open, &mut accepted, &mut acknowledgements).await
+    }
+
+    /// Stores the deposits of one batch, then acknowledges them.
+    async fn append(
+        &self,
+        round: Round,
+        accepted: &mut Vec<Deposit>,
+        acknowledgements: &mut Vec<Acknowledgement>,
+    ) -> Result<(), RunError> {
+        if !accepted.is_empty() {
+            self.surroundings.log.append(round, core::mem::take(accepted)).await?;
+        }
+        for (reply, result) in acknowledgements.drain(..) {
+            let _ = reply.send(result);
+        }
+        Ok(())
+    }
+
+    fn served(&self, round: Round) -> Result<Arc<RoundDatabase<S>>, Refusal> {
+        let too_early = round >= self.machine.current() || self.machine.is_building(round);
+        self.served.get(&round).cloned().ok_or(if too_early { Refusal::NotReady } else { Refusal::Closed })
+    }
+
+    async fn perform(&mut self, actions: Vec<Action>) -> Result<(), RunError> {
+        for action in actions {
+            match action {
+                Action::Open(round) => {
+                    self.watchers.opened(round);
+                    self.tell(ServerEvent::RoundOpened { round });
+                }
+                Action::Seal(round) => {
+                    // Drawn only now: nobody could choose labels that collide under it.
+                    let mut seed = [0; 32];
+                    SysRng.try_fill_bytes(&mut seed).map_err(|_| RunError::Randomness)?;
+                    let entries = self.surroundings.log.seal(round, seed).await?;
+                    self.tell(ServerEvent::RoundSealed { round, entries });
+                    self.queue.push_back(round);
+                    self.build_next();
+                }
+                Action::Retire(round) => {
+                    self.queue.retain(|queued| *queued != round);
+                    if self.served.remove(&round).is_none() {
+                        tracing::warn!(%round, "the round is given up: its database was not ready in time");
+                        self.tell(ServerEvent::RoundAbandoned { round });
+                    }
+                    self.surroundings.log.retire(round).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn build_next(&mut self) {
+        if self.building.is_some() {
+            return;
+        }
+        let Some(round) = self.queue.pop_front() else { return };
+        let (reply, built) = oneshot::channel();
+        let log = Arc::clone(&self.surroundings.log);
+        let compute = self.surroundings.compute.clone();
+        let parameters = self.surroundings.parameters.clone();
+        self.surroundings.tracker.spawn(async move {
+            let result = match log.sealed(round).await {
+                Ok(sealed) => compute
+                    .run_own(move || RoundDatabase::build(sealed, &parameters))
+                    .await
+                    .unwrap_or(Err(BuildError::Compute)),
+                Err(error) => Err(error.into()),
+            };
+            let _ = reply.send(result);
+        });
+        self.building = Some((round, built));
+    }
+
+    /// Publishes what was built, if it still matters, and goes on with the next.
+    async fn finish(&mut self, built: Result<RoundDatabase<S>, BuildError>) -> Result<(), RunError> {
+        let Some((round, _)) = self.building.take() else { return Ok(()) };
+        let actions = match built {
+            _ if !self.machine.is_building(round) => Vec::new(),
+            Ok(database) => {
+                self.publish(round, database);
+                self.machine.built(round, self.now())
+            }
+            Err(error) => {
+                tracing::error!(%round, %error, "the round cannot be built");
+                self.machine.abandoned(round, self.now())
+            }
+        };
+        self.perform(actions).await?;
+        self.build_next();
+        Ok(())
+    }
+
+    fn publish(&mut self, round: Round, mut database: RoundDatabase<S>) {
+        database.manifest.previous = self.previous;
+        self.previous = database.manifest.digest();
+        let signed = SignedManifest::sign(&database.manifest, &self.surroundings.signing_key);
+        if self.manifests.len() >= MANIFESTS_KEPT {
+            self.manifests.pop_front();
+        }
+        self.manifests.push_back((round, signed.clone()));
+        self.tell(ServerEvent::RoundBuilt {
+            round,
+            bucket_size: database.manifest.bucket_size,
+            mapping_bytes: database.mapping.len(),
+            setup_ms: database.setup_ms,
+        });
+        tracing::info!(%round, entries = database.manifest.entries, setup_ms = database.setup_ms, "round ready");
+        self.served.insert(round, Arc::new(database));
+        self.watchers.ready(signed);
+    }
+
+    fn tell(&self, event: ServerEvent) {
+        // Without an audience nothing is lost.
+        let _ = self.surroundings.events.send(event);
+    }
+}
+
+/// How long the task sleeps when only a command can change something, ms.
+const IDLE_MS: u64 = 60_000;
+
+/// Waits for the running build; for ever if there is none.
+async fn finished<S: Scheme>(
+    building: &mut Option<(Round, Building<S>)>,
+) -> Result<RoundDatabase<S>, BuildError> {
+    match building {
+        Some((_, built)) => built.await.unwrap_or(Err(BuildError::Compute)),
+        None => core::future::pending().await,
+    }
+}

@@ -1,0 +1,67 @@
+//! What calls ask of the task that owns the rounds.
+
+use std::sync::Arc;
+
+use pir_core::Scheme;
+use sotto_protocol::manifest::SignedManifest;
+use sotto_protocol::server::{Account, Refusal};
+use sotto_protocol::{Deposit, Round};
+use tokio::sync::oneshot;
+
+use super::watchers::Joined;
+use crate::round_database::RoundDatabase;
+
+pub(super) type Reply<T> = oneshot::Sender<T>;
+/// What a caller learns of its deposit, and where to.
+pub(super) type Acknowledgement = (Reply<Result<(), Refusal>>, Result<(), Refusal>);
+
+pub(super) enum Command<S: Scheme> {
+    Deposit {
+        account: Account,
+        round: Round,
+        deposit: Box<Deposit>,
+        digest: [u8; 32],
+        /// Answered once the deposit is in the log.
+        reply: Reply<Result<(), Refusal>>,
+    },
+    Watch {
+        account: Account,
+        has_keys: bool,
+        reply: Reply<Joined>,
+    },
+    Left {
+        account: Account,
+        generation: u64,
+    },
+    HasKeys {
+        account: Account,
+    },
+    Current {
+        reply: Reply<Round>,
+    },
+    /// The database of a round that can be retrieved, at no quota.
+    Served {
+        round: Round,
+        reply: Reply<Result<Arc<RoundDatabase<S>>, Refusal>>,
+    },
+    Mapping {
+        account: Account,
+        round: Round,
+        reply: Reply<Result<Arc<RoundDatabase<S>>, Refusal>>,
+    },
+    Retrieve {
+        account: Account,
+        round: Round,
+        digest: [u8; 32],
+        reply: Reply<Result<(), Refusal>>,
+    },
+    Retrieved {
+        account: Account,
+        round: Round,
+    },
+    Manifests {
+        first: Round,
+        last: Round,
+        reply: Reply<Vec<SignedManifest>>,
+    },
+}

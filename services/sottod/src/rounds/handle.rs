@@ -1,0 +1,116 @@
+//! The calls' side of the task that owns the rounds.
+
+use std::sync::Arc;
+
+use pir_core::Scheme;
+use sha2::{Digest, Sha256};
+use sotto_protocol::manifest::SignedManifest;
+use sotto_protocol::server::{Account, Refusal};
+use sotto_protocol::{Deposit, Round};
+use sotto_wire::Refused;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::task::TaskTracker;
+
+use super::command::{Command, Reply};
+use super::watchers::Watch;
+use crate::round_database::RoundDatabase;
+
+/// Asks the task and waits for its answer. Callers set the time limit.
+pub(crate) struct Rounds<S: Scheme> {
+    commands: mpsc::Sender<Command<S>>,
+    tracker: TaskTracker,
+}
+
+impl<S: Scheme> Clone for Rounds<S> {
+    fn clone(&self) -> Self {
+        Self { commands: self.commands.clone(), tracker: self.tracker.clone() }
+    }
+}
+
+impl<S: Scheme> Rounds<S> {
+    pub(super) fn new(commands: mpsc::Sender<Command<S>>, tracker: TaskTracker) -> Self {
+        Self { commands, tracker }
+    }
+
+    pub(crate) async fn deposit(
+        &self,
+        account: Account,
+        round: Round,
+        deposit: Deposit,
+    ) -> Result<(), Refused> {
+        let digest = Sha256::digest(deposit.encode()).into();
+        let deposit = Box::new(deposit);
+        self.ask(|reply| Command::Deposit { account, round, deposit, digest, reply }).await?.map_err(refused)
+    }
+
+    /// Follows the rounds as this account, which takes part until the watch is dropped. An older watch of the same
+    /// account ends.
+    pub(crate) async fn watch(&self, account: Account, has_keys: bool) -> Result<Watch, Refused> {
+        let joined = self.ask(|reply| Command::Watch { account, has_keys, reply }).await?;
+        let (commands, tracker, generation) =
+            (self.commands.clone(), self.tracker.clone(), joined.generation);
+        // A watch may be dropped where no runtime is at hand.
+        let runtime = tokio::runtime::Handle::current();
+        let leave = move || {
+            let left = async move {
+                // If the task has ended, nobody waits for this account either.
+                let _ = commands.send(Command::Left { account, generation }).await;
+            };
+            tracker.spawn_on(left, &runtime);
+        };
+        Ok(Watch::new(joined, Box::new(leave)))
+    }
+
+    pub(crate) async fn has_keys(&self, account: Account) -> Result<(), Refused> {
+        self.commands.send(Command::HasKeys { account }).await.map_err(|_| Refused::Internal)
+    }
+
+    pub(crate) async fn current(&self) -> Result<Round, Refused> {
+        self.ask(|reply| Command::Current { reply }).await
+    }
+
+    pub(crate) async fn served(&self, round: Round) -> Result<Arc<RoundDatabase<S>>, Refused> {
+        self.ask(|reply| Command::Served { round, reply }).await?.map_err(refused)
+    }
+
+    pub(crate) async fn mapping(
+        &self,
+        account: Account,
+        round: Round,
+    ) -> Result<Arc<RoundDatabase<S>>, Refused> {
+        self.ask(|reply| Command::Mapping { account, round, reply }).await?.map_err(refused)
+    }
+
+    pub(crate) async fn retrieve(
+        &self,
+        account: Account,
+        round: Round,
+        digest: [u8; 32],
+    ) -> Result<(), Refused> {
+        self.ask(|reply| Command::Retrieve { account, round, digest, reply }).await?.map_err(refused)
+    }
+
+    pub(crate) async fn retrieved(&self, account: Account, round: Round) {
+        // If the task has ended, no round waits any more.
+        let _ = self.commands.send(Command::Retrieved { account, round }).await;
+    }
+
+    pub(crate) async fn manifests(&self, first: Round, last: Round) -> Result<Vec<SignedManifest>, Refused> {
+        self.ask(|reply| Command::Manifests { first, last, reply }).await
+    }
+
+    async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command<S>) -> Result<T, Refused> {
+        let (reply, answer) = oneshot::channel();
+        self.commands.send(command(reply)).await.map_err(|_| Refused::Internal)?;
+        answer.await.map_err(|_| Refused::Internal)
+    }
+}
+
+fn refused(refusal: Refusal) -> Refused {
+    match refusal {
+        Refusal::Closed => Refused::RoundClosed,
+        Refusal::NotReady => Refused::RoundNotReady,
+        Refusal::Quota => Refused::Quota,
+        Refusal::Full => Refused::Busy,
+    }
+}

@@ -1,0 +1,251 @@
+//! Starting and ending a server.
+
+use core::marker::PhantomData;
+use core::time::Duration;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use data_encoding::BASE32_NOPAD;
+use ed25519_dalek::SigningKey;
+use pir_core::Scheme;
+use rand::TryRng;
+use rand::rngs::SysRng;
+use sotto_protocol::{ServerParameters, UnixMillis};
+use sotto_wire::limits::MESSAGE_MAX;
+use sotto_wire::proto::sotto_server::SottoServer;
+use tokio::net::TcpListener;
+use tokio::sync::broadcast;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use zeroize::Zeroizing;
+
+use crate::compute::Compute;
+use crate::config::{Config, ConfigError};
+use crate::connections;
+use crate::events::ServerEvent;
+use crate::log::MemoryLog;
+use crate::rounds::{self, RunError, Surroundings};
+use crate::service::Service;
+
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+const STREAM_WINDOW: u32 = 2 << 20;
+const CONNECTION_WINDOW: u32 = 8 << 20;
+const HEADERS_MAX: u32 = 8 << 10;
+/// Events that a listener may be behind before it misses some.
+const EVENTS: usize = 256;
+
+/// Starts a server with the engine `S`, inside a tokio runtime.
+///
+/// # Errors
+/// [`StartError`], and then nothing is left running.
+pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
+    tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
+    let signing_key = signing_key(&config)?;
+    let manifest_key = signing_key.verifying_key().to_bytes();
+    let parameters = config.parameters::<S>(manifest_key)?;
+    let listener = bind(config.listen)?;
+    let address = listener.local_addr().map_err(StartError::Listen)?;
+    let compute =
+        Compute::new(config.limits.threads, config.limits.computing).map_err(|_| StartError::Threads)?;
+
+    let tracker = TaskTracker::new();
+    let (closing, cut) = (CancellationToken::new(), CancellationToken::new());
+    let events = broadcast::channel(EVENTS).0;
+    let surroundings = Surroundings {
+        parameters: parameters.clone(),
+        signing_key,
+        first: config.first_round,
+        deposits_max: config.limits.deposits,
+        log: Arc::new(MemoryLog::default()),
+        compute: compute.clone(),
+        events: events.clone(),
+        tracker: tracker.clone(),
+        stop: cut.clone(),
+    };
+    let (rounds, rounds_task) = rounds::start::<S, _>(surroundings, unix_now());
+    let service =
+        Service::new(parameters.clone(), config.limits, rounds, compute, tracker.clone(), closing.clone());
+    let service = SottoServer::new(service)
+        .max_decoding_message_size(MESSAGE_MAX)
+        .max_encoding_message_size(MESSAGE_MAX);
+    let incoming =
+        connections::accept(listener, config.limits.connections, &tracker, closing.clone(), cut.clone());
+    let router = tonic::transport::Server::builder()
+        .max_concurrent_streams(config.limits.streams_per_connection)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .http2_keepalive_interval(Some(KEEP_ALIVE))
+        .http2_keepalive_timeout(Some(KEEP_ALIVE))
+        .http2_max_header_list_size(HEADERS_MAX)
+        .add_service(service);
+    let calls_task =
+        tokio::spawn(router.serve_with_incoming_shutdown(incoming, closing.clone().cancelled_owned()));
+
+    Ok(Running {
+        address,
+        parameters,
+        drain: config.limits.drain,
+        events,
+        closing,
+        cut,
+        tracker,
+        calls_task: Some(calls_task),
+        rounds_task: Some(rounds_task),
+        engine: PhantomData,
+    })
+}
+
+/// A server at work. Dropping it cuts all connections.
+pub struct Running<S: Scheme> {
+    address: SocketAddr,
+    parameters: ServerParameters,
+    drain: Duration,
+    events: broadcast::Sender<ServerEvent>,
+    closing: CancellationToken,
+    cut: CancellationToken,
+    tracker: TaskTracker,
+    calls_task: Option<JoinHandle<Result<(), tonic::transport::Error>>>,
+    rounds_task: Option<JoinHandle<Result<(), RunError>>>,
+    engine: PhantomData<fn() -> S>,
+}
+
+impl<S: Scheme> Running<S> {
+    /// Where it listens.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What clients are given: `sotto://host:port/KEY`, with the manifest key in lower-case base32 without padding.
+    #[must_use]
+    pub fn address(&self) -> String {
+        let key = BASE32_NOPAD.encode(&self.parameters.manifest_key).to_ascii_lowercase();
+        format!("sotto://{}/{key}", self.address)
+    }
+
+    /// What it announces.
+    #[must_use]
+    pub fn parameters(&self) -> &ServerParameters {
+        &self.parameters
+    }
+
+    /// What happens to its rounds from now on.
+    #[must_use]
+    pub fn events(&self) -> broadcast::Receiver<ServerEvent> {
+        self.events.subscribe()
+    }
+
+    /// Waits until it fails; for ever if it does not.
+    ///
+    /// # Errors
+    /// [`RunError`] with the reason.
+    pub async fn failed(&mut self) -> RunError {
+        let rounds = async {
+            match self.rounds_task.as_mut() {
+                Some(task) => {
+                    task.await.map_or(RunError::Listener, |ended| ended.err().unwrap_or(RunError::Listener))
+                }
+                None => core::future::pending().await,
+            }
+        };
+        let calls = async {
+            match self.calls_task.as_mut() {
+                Some(task) => drop(task.await),
+                None => core::future::pending().await,
+            }
+        };
+        tokio::select! {
+            error = rounds => {
+                self.rounds_task = None;
+                error
+            }
+            () = calls => {
+                self.calls_task = None;
+                RunError::Listener
+            }
+        }
+    }
+
+    /// Takes no more calls, ends all watches, waits a while for calls under way, then ends.
+    ///
+    /// # Errors
+    /// [`RunError`] if it had failed before.
+    pub async fn shutdown(mut self) -> Result<(), RunError> {
+        self.closing.cancel();
+        if let Some(task) = self.calls_task.take()
+            && tokio::time::timeout(self.drain, task).await.is_err()
+        {
+            tracing::warn!("some calls did not end in time and were cut off");
+        }
+        self.cut.cancel();
+        let result = match self.rounds_task.take() {
+            Some(task) => task.await.unwrap_or(Err(RunError::Listener)),
+            None => Ok(()),
+        };
+        self.tracker.close();
+        // A computation that nobody waits for any more may outlast this; it holds no connection.
+        let _ = tokio::time::timeout(self.drain, self.tracker.wait()).await;
+        result
+    }
+}
+
+impl<S: Scheme> Drop for Running<S> {
+    fn drop(&mut self) {
+        self.closing.cancel();
+        self.cut.cancel();
+    }
+}
+
+fn signing_key(config: &Config) -> Result<SigningKey, StartError> {
+    if let Some(seed) = &config.manifest_seed {
+        return Ok(SigningKey::from_bytes(seed));
+    }
+    let mut seed = Zeroizing::new([0; 32]);
+    SysRng.try_fill_bytes(seed.as_mut_slice()).map_err(|_| StartError::Randomness)?;
+    Ok(SigningKey::from_bytes(&seed))
+}
+
+fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
+    let listen = |error: io::Error| match error.kind() {
+        io::ErrorKind::AddrInUse => StartError::InUse(address),
+        _ => StartError::Listen(error),
+    };
+    let listener = std::net::TcpListener::bind(address).map_err(listen)?;
+    listener.set_nonblocking(true).map_err(StartError::Listen)?;
+    TcpListener::from_std(listener).map_err(StartError::Listen)
+}
+
+/// The time of day; 0 if the clock stands before 1970.
+pub fn unix_now() -> UnixMillis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    UnixMillis(since.as_millis().try_into().unwrap_or(u64::MAX))
+}
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// It cannot run as configured.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Somebody else listens there.
+    #[error(
+        "{0} is in use: stop the program that listens there, or choose another port (0 takes any free one)"
+    )]
+    InUse(SocketAddr),
+    /// It cannot listen there.
+    #[error("cannot listen there: {0}")]
+    Listen(#[source] io::Error),
+    /// No key can be drawn.
+    #[error("the operating system gives no randomness")]
+    Randomness,
+    /// The threads that compute cannot be started.
+    #[error("the operating system gives no threads")]
+    Threads,
+    /// It was started outside a tokio runtime.
+    #[error("a server needs a tokio runtime")]
+    NoRuntime,
+}

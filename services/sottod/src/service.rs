@@ -1,0 +1,359 @@
+//! The calls: every one checked, bounded in size and time, and handed to whom it concerns.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use pir_core::Scheme;
+use rand::TryRng;
+use rand::rngs::SysRng;
+use sha2::{Digest, Sha256};
+use sotto_protocol::server::Account;
+use sotto_protocol::{PROTOCOL_VERSION, Round, ServerParameters};
+use sotto_wire::proto::sotto_server::Sotto;
+use sotto_wire::{Info, Refused, convert, fixed, limits, proto, split};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::accounts::{Accounts, verify};
+use crate::compute::Compute;
+use crate::config::Limits;
+use crate::incoming;
+use crate::keys::KeyStore;
+use crate::outgoing::{Gone, Outgoing, Sender, stream};
+use crate::retrieve::Retrieval;
+use crate::rounds::{RoundNews, Rounds, Watch, WatchEnd};
+
+/// Retrievals, key uploads or mappings of one account at the same time: one, and one more while the server has not
+/// noticed yet that the caller of the first has gone.
+const CALLS_PER_ACCOUNT: u8 = 2;
+
+/// The state that calls share.
+pub(crate) struct Service<S: Scheme> {
+    pub(crate) parameters: ServerParameters,
+    pub(crate) limits: Limits,
+    pub(crate) rounds: Rounds<S>,
+    pub(crate) compute: Compute,
+    pub(crate) tracker: TaskTracker,
+    /// Cancelled when the server takes no more calls and watches end.
+    pub(crate) closing: CancellationToken,
+    accounts: Mutex<Accounts>,
+    keys: Mutex<KeyStore<S>>,
+    busy: Arc<Mutex<HashMap<Account, u8>>>,
+    retrievals: Arc<Semaphore>,
+    uploads: Arc<Semaphore>,
+    mappings: Arc<Semaphore>,
+}
+
+impl<S: Scheme> Service<S> {
+    pub(crate) fn new(
+        parameters: ServerParameters,
+        limits: Limits,
+        rounds: Rounds<S>,
+        compute: Compute,
+        tracker: TaskTracker,
+        closing: CancellationToken,
+    ) -> Self {
+        Self {
+            accounts: Mutex::new(Accounts::new(&limits)),
+            keys: Mutex::new(KeyStore::new(limits.key_bytes)),
+            busy: Arc::default(),
+            retrievals: Arc::new(Semaphore::new(limits.retrievals)),
+            uploads: Arc::new(Semaphore::new(limits.uploads)),
+            mappings: Arc::new(Semaphore::new(limits.mappings)),
+            parameters,
+            limits,
+            rounds,
+            compute,
+            tracker,
+            closing,
+        }
+    }
+
+    fn account(&self, session: &[u8]) -> Result<Account, Refused> {
+        lock(&self.accounts).account(session, Instant::now())
+    }
+
+    /// A place among the account's own calls and among all of the kind.
+    fn admit(&self, kind: &Arc<Semaphore>, account: Account) -> Result<Admission, Refused> {
+        let permit = Arc::clone(kind).try_acquire_owned().map_err(|_| Refused::Busy)?;
+        let mut busy = lock(&self.busy);
+        let calls = busy.entry(account).or_default();
+        if *calls >= CALLS_PER_ACCOUNT {
+            return Err(Refused::Busy);
+        }
+        *calls += 1;
+        drop(busy);
+        Ok(Admission { account, busy: Arc::clone(&self.busy), _permit: permit })
+    }
+
+    async fn within<T>(&self, call: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+        let late = |_| Status::deadline_exceeded("the call took too long");
+        tokio::time::timeout(self.limits.call, call).await.map_err(late)?
+    }
+
+    async fn upload(&self, mut chunks: Streaming<proto::KeysChunk>) -> Result<[u8; 32], Status> {
+        let stall = self.limits.stall;
+        let first = incoming::next(&mut chunks, stall).await?.ok_or(Refused::Malformed)?;
+        let account = self.account(&first.session)?;
+        let _admission = self.admit(&self.uploads, account)?;
+        let expected = S::public_keys_bytes();
+        let encoded = incoming::join(&mut chunks, first.data, expected, stall, |chunk| chunk.data).await?;
+        let parse = move || (Sha256::digest(&encoded).into(), S::decode_public_keys(&encoded));
+        let (digest, keys) = self.compute.run(parse).await.map_err(|_| Refused::Internal)?;
+        let keys = keys.map_err(|_| Refused::Malformed)?;
+        lock(&self.keys).insert(account, digest, Arc::new(keys));
+        self.rounds.has_keys(account).await?;
+        Ok(digest)
+    }
+
+    /// Takes a multi-query in and checks all there is to check before the work begins.
+    async fn accept_query(&self, mut chunks: Streaming<proto::QueryChunk>) -> Result<Accepted<S>, Status> {
+        let stall = self.limits.stall;
+        let first = incoming::next(&mut chunks, stall).await?.ok_or(Refused::Malformed)?;
+        let account = self.account(&first.session)?;
+        let admission = self.admit(&self.retrievals, account)?;
+        let digest = fixed::<32>(&first.keys, "digest of the keys")?;
+        let keys = lock(&self.keys).find(&account, &digest).ok_or(Refused::UnknownKeys)?;
+        let round = Round(first.round);
+        let database = self.rounds.served(round).await?;
+        let expected = database.multi_query_bytes();
+        let query = incoming::join(&mut chunks, first.data, expected, stall, |chunk| chunk.data).await?;
+        self.rounds.retrieve(account, round, Sha256::digest(&query).into()).await?;
+        let retrieval = Retrieval {
+            database,
+            keys,
+            query,
+            compute: self.compute.clone(),
+            buckets_per_job: 4 * self.limits.threads,
+        };
+        Ok(Accepted { account, round, retrieval, admission })
+    }
+}
+
+struct Accepted<S: Scheme> {
+    account: Account,
+    round: Round,
+    retrieval: Retrieval<S>,
+    admission: Admission,
+}
+
+#[tonic::async_trait]
+impl<S: Scheme> Sotto for Service<S> {
+    async fn info(
+        &self,
+        request: Request<proto::InfoRequest>,
+    ) -> Result<Response<proto::InfoResponse>, Status> {
+        if request.into_inner().protocol_version != u32::from(PROTOCOL_VERSION) {
+            return Err(Refused::Version.into());
+        }
+        let open = self.within(async { Ok(self.rounds.current().await?) }).await?;
+        Ok(Response::new(Info { parameters: self.parameters.clone(), open }.into()))
+    }
+
+    async fn challenge(
+        &self,
+        request: Request<proto::ChallengeRequest>,
+    ) -> Result<Response<proto::ChallengeResponse>, Status> {
+        let account = fixed(&request.into_inner().account, "account")?;
+        let nonce = random()?;
+        lock(&self.accounts).challenge(account, nonce, Instant::now())?;
+        Ok(Response::new(proto::ChallengeResponse { nonce: Bytes::copy_from_slice(&nonce) }))
+    }
+
+    async fn register(
+        &self,
+        request: Request<proto::RegisterRequest>,
+    ) -> Result<Response<proto::RegisterResponse>, Status> {
+        let request = request.into_inner();
+        let account = fixed(&request.account, "account")?;
+        let nonce = fixed(&request.nonce, "nonce")?;
+        let signature = fixed(&request.signature, "signature")?;
+        lock(&self.accounts).answer(&account, &nonce, Instant::now())?;
+        verify(&self.parameters.manifest_key, &account, &nonce, &signature)?;
+        let session = random()?;
+        lock(&self.accounts).open(account, session, Instant::now())?;
+        Ok(Response::new(proto::RegisterResponse { session: Bytes::copy_from_slice(&session) }))
+    }
+
+    async fn upload_keys(
+        &self,
+        request: Request<Streaming<proto::KeysChunk>>,
+    ) -> Result<Response<proto::UploadKeysResponse>, Status> {
+        let digest = self.within(self.upload(request.into_inner())).await?;
+        Ok(Response::new(proto::UploadKeysResponse { digest: Bytes::copy_from_slice(&digest) }))
+    }
+
+    type WatchStream = Outgoing<proto::RoundEvent>;
+
+    async fn watch(
+        &self,
+        request: Request<proto::WatchRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let account = self.account(&request.into_inner().session)?;
+        let has_keys = lock(&self.keys).has(&account);
+        let watch = self.within(async { Ok(self.rounds.watch(account, has_keys).await?) }).await?;
+        let closing = self.closing.clone();
+        let events = stream(&self.tracker, self.limits.stall, |sender| follow(watch, sender, closing));
+        Ok(Response::new(events))
+    }
+
+    async fn deposit(
+        &self,
+        request: Request<proto::DepositRequest>,
+    ) -> Result<Response<proto::DepositResponse>, Status> {
+        let request = request.into_inner();
+        let account = self.account(&request.session)?;
+        let deposit = convert::deposit(&request.deposit)?;
+        let accepted = self.rounds.deposit(account, Round(request.round), deposit);
+        self.within(async { Ok(accepted.await?) }).await?;
+        Ok(Response::new(proto::DepositResponse {}))
+    }
+
+    type MappingStream = Outgoing<proto::MappingChunk>;
+
+    async fn mapping(
+        &self,
+        request: Request<proto::MappingRequest>,
+    ) -> Result<Response<Self::MappingStream>, Status> {
+        let request = request.into_inner();
+        let account = self.account(&request.session)?;
+        let admission = self.admit(&self.mappings, account)?;
+        let mapping = self.rounds.mapping(account, Round(request.round));
+        let database = self.within(async { Ok(mapping.await?) }).await?;
+        let limit = self.limits.call;
+        let chunks = stream(&self.tracker, self.limits.stall, |sender| async move {
+            let _admission = admission;
+            let all = async {
+                for data in split(database.mapping.clone()) {
+                    sender.send(proto::MappingChunk { data }).await?;
+                }
+                Ok::<(), Gone>(())
+            };
+            if tokio::time::timeout(limit, all).await.is_err() {
+                sender.refuse(Refused::Busy).await;
+            }
+        });
+        Ok(Response::new(chunks))
+    }
+
+    type RetrieveStream = Outgoing<proto::AnswerChunk>;
+
+    async fn retrieve(
+        &self,
+        request: Request<Streaming<proto::QueryChunk>>,
+    ) -> Result<Response<Self::RetrieveStream>, Status> {
+        let accepted = self.within(self.accept_query(request.into_inner())).await?;
+        let (rounds, limit) = (self.rounds.clone(), self.limits.call);
+        let chunks = stream(&self.tracker, self.limits.stall, |sender| async move {
+            let Accepted { account, round, retrieval, admission } = accepted;
+            // Before the reader sees the end, so that its next call finds room.
+            let complete = retrieval.answer(&sender, limit).await;
+            drop(admission);
+            if complete {
+                rounds.retrieved(account, round).await;
+            }
+        });
+        Ok(Response::new(chunks))
+    }
+
+    type ManifestsStream = Outgoing<proto::SignedManifest>;
+
+    async fn manifests(
+        &self,
+        request: Request<proto::ManifestsRequest>,
+    ) -> Result<Response<Self::ManifestsStream>, Status> {
+        let request = request.into_inner();
+        self.account(&request.session)?;
+        let many =
+            request.last.checked_sub(request.first).is_none_or(|span| span >= limits::MANIFESTS_MAX as u64);
+        if many {
+            return Err(Refused::Malformed.into());
+        }
+        let manifests = self.rounds.manifests(Round(request.first), Round(request.last));
+        let manifests = self.within(async { Ok(manifests.await?) }).await?;
+        let messages = stream(&self.tracker, self.limits.stall, |sender| async move {
+            for manifest in &manifests {
+                if sender.send(signed(manifest)).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Response::new(messages))
+    }
+}
+
+/// Passes the rounds' news on until either side ends.
+async fn follow(mut watch: Watch, sender: Sender<proto::RoundEvent>, closing: CancellationToken) {
+    loop {
+        let news = tokio::select! {
+            () = closing.cancelled() => return,
+            () = sender.gone() => return,
+            news = watch.next() => news,
+        };
+        let sent = match news {
+            Ok(news) => sender.send(event(news)).await,
+            Err(WatchEnd::Slow) => return sender.refuse(Refused::Busy).await,
+            Err(WatchEnd::Replaced) => return sender.refuse(Refused::UnknownSession).await,
+            Err(WatchEnd::Stopped) => return,
+        };
+        if sent.is_err() {
+            return;
+        }
+    }
+}
+
+fn event(news: RoundNews) -> proto::RoundEvent {
+    use proto::round_event::Event;
+
+    let elapsed = |at: Instant| at.elapsed().as_millis().try_into().unwrap_or(u32::MAX);
+    let event = match news {
+        RoundNews::Opened { round, at } => {
+            Event::Opened(proto::RoundOpened { round: round.0, elapsed_ms: elapsed(at) })
+        }
+        RoundNews::Ready { manifest, at } => {
+            Event::Ready(proto::RoundReady { manifest: Some(signed(&manifest)), elapsed_ms: elapsed(at) })
+        }
+    };
+    proto::RoundEvent { event: Some(event) }
+}
+
+fn signed(manifest: &sotto_protocol::SignedManifest) -> proto::SignedManifest {
+    proto::SignedManifest {
+        manifest: Bytes::copy_from_slice(&manifest.bytes),
+        signature: Bytes::copy_from_slice(&manifest.signature),
+    }
+}
+
+fn random() -> Result<[u8; 32], Refused> {
+    let mut bytes = [0; 32];
+    SysRng.try_fill_bytes(&mut bytes).map_err(|_| Refused::Internal)?;
+    Ok(bytes)
+}
+
+/// No holder of these locks leaves anything half done, so a poisoned one is as good as new.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A call under way; ends with it.
+struct Admission {
+    account: Account,
+    busy: Arc<Mutex<HashMap<Account, u8>>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        let mut busy = lock(&self.busy);
+        if let Some(calls) = busy.get_mut(&self.account) {
+            *calls = calls.saturating_sub(1);
+            if *calls == 0 {
+                busy.remove(&self.account);
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! A member of a server, by raw calls.
+#![allow(dead_code, reason = "every test file uses its own part")]
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use ed25519_dalek::{Signer, SigningKey};
+use mpir::MultiClient;
+use pir_core::{NoOp, Scheme};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::{BloomMapping, Deposit, Label, Manifest, Round, SealedBox, SignedManifest};
+use sotto_wire::proto::round_event::Event;
+use sotto_wire::proto::sotto_client::SottoClient;
+use sotto_wire::{Failure, Refused, limits, proto, split};
+use sottod::{Config, Running};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Status, Streaming};
+
+pub type Client = SottoClient<Channel>;
+
+/// A server with fast rounds, on a free port.
+pub fn server(adjust: impl FnOnce(&mut Config)) -> Running<NoOp> {
+    let mut config = Config::deadline(([127, 0, 0, 1], 0).into());
+    config.allow_no_privacy = true;
+    config.retrieve = 4;
+    config.round_ms = 300;
+    config.retained = 4;
+    (config.deposit_ms, config.lookup_ms, config.query_ms) = (0, 0, 0);
+    config.limits.drain = Duration::from_secs(2);
+    adjust(&mut config);
+    sottod::start(config).unwrap()
+}
+
+pub async fn connect(server: &Running<NoOp>) -> Client {
+    let endpoint = Endpoint::from_shared(format!("http://{}", server.local_addr())).unwrap();
+    SottoClient::new(endpoint.timeout(Duration::from_secs(10)).connect().await.unwrap())
+        .max_decoding_message_size(limits::MESSAGE_MAX)
+}
+
+/// The refusal in a status that must be one.
+pub fn refusal(status: &Status) -> Refused {
+    match Failure::from(status) {
+        Failure::Refused(refused) => refused,
+        other => panic!("{other:?}: {status:?}"),
+    }
+}
+
+pub fn deposit(label: u8, content: u8) -> Deposit {
+    Deposit { label: Label([label; 16]), sealed: SealedBox([content; BOX_BYTES]) }
+}
+
+pub struct Member {
+    pub client: Client,
+    pub session: Bytes,
+    pub keys: Bytes,
+    pub pir: MultiClient<NoOp>,
+    manifest_key: [u8; 32],
+}
+
+impl Member {
+    pub async fn register(server: &Running<NoOp>, number: u8) -> Self {
+        let mut client = connect(server).await;
+        let manifest_key = server.parameters().manifest_key;
+        let session = session(&mut client, &manifest_key, number).await.unwrap();
+        Self { client, session, keys: Bytes::new(), pir: MultiClient::new(&[number; 32]), manifest_key }
+    }
+
+    pub async fn with_keys(server: &Running<NoOp>, number: u8) -> Self {
+        let mut member = Self::register(server, number).await;
+        member.upload().await.unwrap();
+        member
+    }
+
+    pub async fn upload(&mut self) -> Result<(), Status> {
+        let chunk = proto::KeysChunk { session: self.session.clone(), data: self.pir.public_keys().into() };
+        let response = self.client.upload_keys(tokio_stream::iter([chunk])).await?;
+        self.keys = response.into_inner().digest;
+        Ok(())
+    }
+
+    pub async fn deposit(&mut self, round: Round, deposit: &Deposit) -> Result<(), Status> {
+        let deposit = Bytes::copy_from_slice(&deposit.encode());
+        let request = proto::DepositRequest { session: self.session.clone(), round: round.0, deposit };
+        self.client.deposit(request).await.map(|_| ())
+    }
+
+    pub async fn watch(&mut self) -> Events {
+        let request = proto::WatchRequest { session: self.session.clone() };
+        let stream = self.client.watch(request).await.unwrap().into_inner();
+        Events { stream, manifest_key: self.manifest_key }
+    }
+
+    pub async fn mapping(&mut self, round: Round) -> Result<Vec<u8>, Status> {
+        let request = proto::MappingRequest { session: self.session.clone(), round: round.0 };
+        let mut stream = self.client.mapping(request).await?.into_inner();
+        let mut bytes = Vec::new();
+        while let Some(chunk) = stream.message().await? {
+            bytes.extend_from_slice(&chunk.data);
+        }
+        Ok(bytes)
+    }
+
+    /// Sends a multi-query of these bytes and returns all answer bytes.
+    pub async fn send_query(&mut self, round: Round, query: Vec<u8>) -> Result<Vec<u8>, Status> {
+        let (session, keys) = (self.session.clone(), self.keys.clone());
+        let chunks = split(query.into()).enumerate().map(move |(number, data)| match number {
+            0 => proto::QueryChunk { session: session.clone(), round: round.0, keys: keys.clone(), data },
+            _ => proto::QueryChunk { data, ..Default::default() },
+        });
+        let mut stream = self.client.retrieve(tokio_stream::iter(chunks.collect::<Vec<_>>())).await?.into_inner();
+        let mut bytes = Vec::new();
+        while let Some(chunk) = stream.message().await? {
+            assert!(chunk.data.len() <= limits::CHUNK_BYTES);
+            bytes.extend_from_slice(&chunk.data);
+        }
+        Ok(bytes)
+    }
+
+    /// Retrieves these positions of the buckets.
+    pub async fn retrieve(
+        &mut self,
+        manifest: &Manifest,
+        targets: &[Option<usize>],
+    ) -> Result<Vec<Vec<u8>>, Status> {
+        let parameters = NoOp::parameters(manifest.bucket_size as usize, BOX_BYTES).unwrap();
+        let mut rng = ChaCha20Rng::from_seed([1; 32]);
+        let query = self.pir.multi_query(&parameters, targets, &mut rng).unwrap();
+        let bytes = self.send_query(manifest.round, query.encoded().concat()).await?;
+        let answers: Vec<Vec<u8>> =
+            bytes.chunks(NoOp::answer_bytes(&parameters)).map(<[u8]>::to_vec).collect();
+        let elements = self.pir.multi_extract(&parameters, &query, &answers);
+        Ok(elements.into_iter().map(Result::unwrap).collect())
+    }
+
+    pub async fn decoded_mapping(&mut self, manifest: &Manifest) -> BloomMapping {
+        BloomMapping::decode(&self.mapping(manifest.round).await.unwrap(), manifest).unwrap()
+    }
+}
+
+pub async fn session(client: &mut Client, manifest_key: &[u8; 32], number: u8) -> Result<Bytes, Status> {
+    let key = SigningKey::from_bytes(&[number; 32]);
+    let account = key.verifying_key().to_bytes();
+    let challenge = proto::ChallengeRequest { account: Bytes::copy_from_slice(&account) };
+    let nonce = client.challenge(challenge).await?.into_inner().nonce;
+    let signed: [u8; 32] = nonce[..].try_into().unwrap();
+    let signature = key.sign(&sotto_wire::register::message(manifest_key, &account, &signed));
+    let request = proto::RegisterRequest {
+        account: Bytes::copy_from_slice(&account),
+        nonce,
+        signature: Bytes::copy_from_slice(&signature.to_bytes()),
+    };
+    Ok(client.register(request).await?.into_inner().session)
+}
+
+/// The rounds' news.
+pub struct Events {
+    pub stream: Streaming<proto::RoundEvent>,
+    manifest_key: [u8; 32],
+}
+
+impl Events {
+    pub async fn next(&mut self) -> Option<Event> {
+        let next = tokio::time::timeout(Duration::from_secs(10), self.stream.message());
+        next.await.unwrap().unwrap().map(|event| event.event.unwrap())
+    }
+
+    pub async fn opened(&mut self) -> Round {
+        loop {
+            if let Event::Opened(opened) = self.next().await.unwrap() {
+                return Round(opened.round);
+            }
+        }
+    }
+
+    pub async fn ready(&mut self) -> Manifest {
+        loop {
+            if let Event::Ready(ready) = self.next().await.unwrap() {
+                return self.manifest(&ready.manifest.unwrap());
+            }
+        }
+    }
+
+    /// The manifest of this round, which must come.
+    pub async fn ready_of(&mut self, round: Round) -> Manifest {
+        loop {
+            let manifest = self.ready().await;
+            if manifest.round >= round {
+                assert_eq!(manifest.round, round);
+                return manifest;
+            }
+        }
+    }
+
+    fn manifest(&self, signed: &proto::SignedManifest) -> Manifest {
+        let bytes = signed.manifest[..].try_into().unwrap();
+        let signature = signed.signature[..].try_into().unwrap();
+        SignedManifest { bytes, signature }.verify(&self.manifest_key).unwrap()
+    }
+}
