@@ -37,7 +37,9 @@ pub enum AddressError {
     #[error("the port of the server address must be a number from 1 to 65535")]
     Port,
     /// The key is not one.
-    #[error("the server's key must be 52 characters, letters a-z and digits 2-7; copy the whole address again")]
+    #[error(
+        "the server's key must be 52 characters, letters a-z and digits 2-7; copy the whole address again"
+    )]
     Key,
     /// The host is another machine.
     #[error(
@@ -117,8 +119,7 @@ fn parse_key(key: &str) -> Result<[u8; 32], AddressError> {
     if key.len() != KEY_CHARACTERS {
         return Err(AddressError::Key);
     }
-    let bytes =
-        BASE32_NOPAD.decode(key.to_ascii_uppercase().as_bytes()).map_err(|_| AddressError::Key)?;
+    let bytes = BASE32_NOPAD.decode(key.to_ascii_uppercase().as_bytes()).map_err(|_| AddressError::Key)?;
     bytes.try_into().map_err(|_| AddressError::Key)
 }
 

@@ -50,7 +50,9 @@ enum Command {
         contact: String,
     },
     /// Make a contact of the person whose invitation is on standard input
-    #[command(after_help = "Examples:\n  sotto accept alice              (then paste the invitation)\n  sotto accept alice < invitation")]
+    #[command(
+        after_help = "Examples:\n  sotto accept alice              (then paste the invitation)\n  sotto accept alice < invitation"
+    )]
     Accept {
         /// Your name for the contact
         contact: String,
@@ -122,7 +124,9 @@ enum GroupCommand {
     ///
     /// Members are contacts whose identity is known, or given with their identity. Whoever holds the card can read the
     /// group: hand it over where nobody else reads it.
-    #[command(after_help = "Examples:\n  sotto group create desk bob carol > card-of-desk\n  sotto group create desk bob carol=IDENTITY")]
+    #[command(
+        after_help = "Examples:\n  sotto group create desk bob carol > card-of-desk\n  sotto group create desk bob carol=IDENTITY"
+    )]
     Create {
         /// Name of the group
         name: String,

@@ -99,9 +99,9 @@ impl Demonstration {
         let settings = ConnectionSettings::new(address);
         let mut events = server.events();
         let mut cast = Cast::enter(&settings, &mut self.rng, &self.screen).await?;
-        let crowd = tokio::spawn(crowd.run());
+        let mut crowd = tokio::spawn(crowd.run());
 
-        let ledger = self.converse(&mut cast, &mut events, &crowd, &deposits).await?;
+        let ledger = self.converse(&mut cast, &mut events, &mut crowd, &deposits).await?;
 
         self.summary.elapsed = started.elapsed();
         self.close(server, cast, crowd).await?;
@@ -135,12 +135,12 @@ impl Demonstration {
         &mut self,
         cast: &mut Cast,
         events: &mut tokio::sync::broadcast::Receiver<ServerEvent>,
-        crowd: &JoinHandle<anyhow::Result<()>>,
+        crowd: &mut JoinHandle<anyhow::Result<()>>,
         deposits: &AtomicU64,
     ) -> anyhow::Result<Ledger> {
         let lines = script::lines(self.options.rounds);
         let mut ledger = Ledger::new(lines.clone());
-        let mut first_of_script = None;
+        let mut first_of_script: Option<Round> = None;
         let mut round = Round(0);
         let mut news = Instant::now();
         // What people receive in a round is shown before the next round begins.
@@ -149,20 +149,12 @@ impl Demonstration {
             if ledger.is_complete() && cast.reported(round) {
                 return Ok(ledger);
             }
-            anyhow::ensure!(!crowd.is_finished(), "the simulated users have lost the server");
             tokio::select! {
                 biased;
                 happening = cast.next() => { news = Instant::now(); match happening? {
                     Happening::Text { listener, speaker, text } => {
                         let arrival = ledger.arrive(listener, &speaker, &text);
                         self.screen.arrival(listener, &speaker, &text, arrival);
-                    }
-                    Happening::Established => {
-                        if first_of_script.is_none() && cast.is_introduced() {
-                            cast.speak(&lines).await?;
-                            first_of_script = Some(round.next());
-                            self.screen.introduced();
-                        }
                     }
                     Happening::Report(report) => {
                         self.screen.participant_done();
@@ -183,7 +175,15 @@ impl Demonstration {
                         self.screen.opened(opened, first_of_script, self.options.users.into(), before);
                         self.summary.opened(first_of_script.is_none());
                     }
-                    ServerEvent::RoundSealed { entries, .. } => self.screen.sealed(entries),
+                    ServerEvent::RoundSealed { entries, .. } => {
+                        self.screen.sealed(entries);
+                        // Between two rounds' deposits, so that all first lines leave in the same round.
+                        if first_of_script.is_none() && cast.is_introduced() {
+                            cast.speak(&lines).await?;
+                            first_of_script = Some(round.next());
+                            self.screen.introduced();
+                        }
+                    }
                     ServerEvent::RoundBuilt { bucket_size, mapping_bytes, setup_ms, .. } => {
                         retrieving = true;
                         self.screen.built(bucket_size, mapping_bytes, setup_ms);
@@ -191,6 +191,10 @@ impl Demonstration {
                     }
                     _ => {}
                 } }
+                ended = &mut *crowd => {
+                    ended?.context("the simulated users have lost the server")?;
+                    anyhow::bail!("the server has ended");
+                }
                 () = self.screen.tick(deposits) => {
                     anyhow::ensure!(news.elapsed() < PATIENCE, "nothing has happened for two minutes");
                 }

@@ -64,7 +64,8 @@ impl<S: Scheme> Participant<S> {
         let upload = Phase { bytes: keys.len() as u64, time: started.elapsed() };
 
         let account_seed = zeroize::Zeroizing::new(*client.account_seed());
-        let (sessions, news) = link::start::<S>(session, settings, account_seed, client.server().clone(), keys);
+        let (sessions, news) =
+            link::start::<S>(session, settings, account_seed, client.server().clone(), keys);
         let (commands, received) = mpsc::unbounded_channel();
         let (events, told) = mpsc::unbounded_channel();
         let driver = Driver::new(client, store.map(Arc::new), multi, sessions, events, upload);
@@ -105,7 +106,11 @@ impl Handle {
     ///
     /// # Errors
     /// [`HandleError`].
-    pub async fn queue_text(&self, conversation: ConversationId, text: &str) -> Result<MessageId, HandleError> {
+    pub async fn queue_text(
+        &self,
+        conversation: ConversationId,
+        text: &str,
+    ) -> Result<MessageId, HandleError> {
         let text = zeroize::Zeroizing::new(text.to_owned());
         Ok(self.change(move |client| client.queue_text(conversation, &text)).await??)
     }

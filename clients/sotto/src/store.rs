@@ -358,7 +358,10 @@ mod tests {
         };
         assert_eq!(with(&[("HOME", "/h")]), Some("/h/.local/share/sotto".into()));
         assert_eq!(with(&[("HOME", "/h"), ("XDG_DATA_HOME", "/x")]), Some("/x/sotto".into()));
-        assert_eq!(with(&[("HOME", "/h"), ("XDG_DATA_HOME", "relative")]), Some("/h/.local/share/sotto".into()));
+        assert_eq!(
+            with(&[("HOME", "/h"), ("XDG_DATA_HOME", "relative")]),
+            Some("/h/.local/share/sotto".into())
+        );
         assert_eq!(with(&[("SOTTO_HOME", "/s"), ("XDG_DATA_HOME", "/x")]), Some("/s".into()));
         assert_eq!(with(&[]), None);
     }

@@ -4,7 +4,7 @@ mod support;
 
 use pir_core::NoOp;
 use sotto::{Address, ConnectError, Connection, Event, Store};
-use sotto_protocol::client::{Client, Notice};
+use sotto_protocol::client::Client;
 use sotto_protocol::{Round, RoundMode};
 use sottod::Config;
 use support::{Person, client, config, is_report, loopback, pair, settings};
@@ -25,8 +25,8 @@ async fn texts_travel_both_ways_and_one_who_leaves_disturbs_nobody() {
     bob.hears("Are you there?").await;
     alice.hears("I am here.").await;
     bob.hears(&long).await;
-    let acknowledged = |event: &Event| matches!(event, Event::Notice(Notice::Acknowledged { .. }));
-    bob.until("acknowledgement", acknowledged).await;
+    bob.is_heard().await;
+    alice.is_heard().await;
 
     let gone = bob.handle.finish().await.unwrap();
     assert_eq!(gone.conversations()[0].queued, 0);
@@ -48,7 +48,7 @@ async fn texts_travel_both_ways_and_one_who_leaves_disturbs_nobody() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rounds_in_closed_loop_go_on_when_everybody_is_done() {
-    let closed = Config { mode: RoundMode::ClosedLoop, round_ms: 20, ..config(loopback()) };
+    let closed = Config { mode: RoundMode::ClosedLoop, round_ms: 50, ..config(loopback()) };
     let server = sottod::start::<NoOp>(closed).unwrap();
     let settings = settings(&server);
     let (alice, bob) = pair(&settings).await;
@@ -144,7 +144,8 @@ async fn a_server_that_is_not_the_pinned_one_is_refused_before_anything_is_sent(
     let person = client::<NoOp>(&right, "alice", 1).await;
     let mut changed = person.server().clone();
     changed.buckets += 1;
-    let refused = Connection::open(&right).await.unwrap().register::<NoOp>(person.account_seed(), &changed).await;
+    let refused =
+        Connection::open(&right).await.unwrap().register::<NoOp>(person.account_seed(), &changed).await;
     assert_eq!(refused.map(|_| ()), Err(ConnectError::Changed));
 
     server.shutdown().await.unwrap();

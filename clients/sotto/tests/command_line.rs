@@ -54,7 +54,9 @@ fn account(home: &Path) -> Address {
 #[test]
 fn without_a_state_every_command_says_how_to_make_one() {
     let home = tempfile::tempdir().unwrap();
-    for arguments in [&["contacts"][..], &["identity"], &["invite", "bob"], &["chat", "bob"], &["group", "leave", "x"]] {
+    for arguments in
+        [&["contacts"][..], &["identity"], &["invite", "bob"], &["chat", "bob"], &["group", "leave", "x"]]
+    {
         fails(sotto(home.path(), arguments), 4, "sotto init");
     }
 }
@@ -66,7 +68,8 @@ fn wrong_usage_ends_with_2() {
     assert_eq!(code(&[]), Some(2));
     assert_eq!(code(&["chatter"]), Some(2));
     assert_eq!(code(&["init", "--name", "alice", "--server", "http://127.0.0.1/"]), Some(2));
-    let output = sotto(home.path(), &["init", "--name", "a", "--server", "sotto://example.org:1/a"]).output().unwrap();
+    let output =
+        sotto(home.path(), &["init", "--name", "a", "--server", "sotto://example.org:1/a"]).output().unwrap();
     assert!(String::from_utf8(output.stderr).unwrap().contains("TLS"));
     account(home.path());
     fails(sotto(home.path(), &["accept", "bob", "sotto-invite-1-aaaa"]), 2, "paste it");
@@ -114,11 +117,11 @@ fn contacts_are_made_listed_and_not_confused() {
         command.write_stdin(input);
         command
     };
-    fails(accept(other.path(), &invitation[..40]), 1, "copy the whole text");
+    fails(accept(other.path(), &invitation[..40]), 1, "incomplete");
     fails(accept(home.path(), &invitation), 1, "your own");
     accept(other.path(), &invitation).assert().success();
     fails(accept(other.path(), &invitation), 1, "accepted it already");
-    fails(sotto(home.path(), &["invite", "bob"]), 1, "");
+    fails(sotto(home.path(), &["invite", "bob"]), 1, "name");
     fails(sotto(home.path(), &["chat", "carol"]), 1, "sotto contacts");
     fails(sotto(home.path(), &["group", "create", "desk", "bob"]), 1, "identity of bob");
 
@@ -153,7 +156,17 @@ fn a_group_is_made_with_identities_and_joined_with_its_card() {
 #[test]
 fn help_explains_itself_with_examples() {
     let home = tempfile::tempdir().unwrap();
-    for command in [&["init"][..], &["invite"], &["accept"], &["contacts"], &["chat"], &["identity"], &["group", "create"], &["group", "join"], &["demo"]] {
+    for command in [
+        &["init"][..],
+        &["invite"],
+        &["accept"],
+        &["contacts"],
+        &["chat"],
+        &["identity"],
+        &["group", "create"],
+        &["group", "join"],
+        &["demo"],
+    ] {
         let output = sotto(home.path(), &[command, &["--help"]].concat()).output().unwrap();
         assert!(output.status.success());
         assert!(String::from_utf8(output.stdout).unwrap().contains("Example"), "{command:?}");

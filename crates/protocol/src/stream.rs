@@ -285,6 +285,15 @@ mod tests {
     }
 
     #[test]
+    fn repeats_and_numbers_beyond_the_window_take_no_memory() {
+        let mut inbox = Inbox::default();
+        for sequence in [1, 1, 0, 2, 1, 3 + WINDOW, u32::MAX] {
+            inbox.accept(Item::received(sequence, Kind::Text, 0, b"x"));
+        }
+        assert!(inbox.complete() == 2 && inbox.early.is_empty());
+    }
+
+    #[test]
     fn an_endless_text_is_dropped_whole() {
         let mut inbox = Inbox::default();
         for sequence in 1..=100 {

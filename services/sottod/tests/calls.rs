@@ -122,7 +122,7 @@ async fn an_account_is_its_key_and_nobody_elses() {
         nonce: Bytes::from_static(&[2; 32]),
         signature: Bytes::from_static(&[3; 64]),
     };
-    assert_eq!(refusal(&client.register(request).await.unwrap_err()), Refused::Signature);
+    assert_eq!(refusal(&client.register(request).await.map(|_| ()).unwrap_err()), Refused::Signature);
     let short = proto::ChallengeRequest { account: Bytes::from_static(&[1; 31]) };
     assert_eq!(refusal(&client.challenge(short).await.unwrap_err()), Refused::Malformed);
     server.shutdown().await.unwrap();

@@ -21,10 +21,15 @@ pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<
     let store = Store::create(&state::directory(home)?, options.server.clone())?;
     let info = Connection::open(&ConnectionSettings::new(options.server)).await?.info::<Engine>().await?;
     let settings = Settings { conversations: options.conversations };
-    let client = Client::new(&options.name, info.parameters, settings, (info.open, now()), &mut state::rng())?;
+    let client =
+        Client::new(&options.name, info.parameters, settings, (info.open, now()), &mut state::rng())?;
     store.save(&client.snapshot())?;
     let directory = store.directory().display();
-    writeln!(io::stderr(), "made an account for {} in {directory}; next: 'sotto invite CONTACT'", options.name)?;
+    writeln!(
+        io::stderr(),
+        "made an account for {} in {directory}; next: 'sotto invite CONTACT'",
+        options.name
+    )?;
     Ok(())
 }
 
@@ -62,7 +67,10 @@ pub(super) fn contacts(home: Option<PathBuf>, json: bool) -> Result<(), Failure>
     let mut out = io::stdout().lock();
     let conversations = client.conversations();
     if conversations.is_empty() && !json {
-        writeln!(io::stderr(), "no contacts yet; make one with 'sotto invite CONTACT' or 'sotto accept CONTACT'")?;
+        writeln!(
+            io::stderr(),
+            "no contacts yet; make one with 'sotto invite CONTACT' or 'sotto accept CONTACT'"
+        )?;
     }
     for conversation in conversations {
         let kind = match conversation.kind {

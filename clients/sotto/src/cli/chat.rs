@@ -75,7 +75,7 @@ impl Chat {
                     }
                     waiting = self.waiting().await?;
                     if self.input.is_none() && !self.stay && waiting > 0 {
-                        status(&format!("{waiting} texts have not arrived yet; Ctrl-C leaves them for the next chat"));
+                        status(&format!("waiting until all has arrived ({waiting} to go); Ctrl-C leaves that for the next chat"));
                     }
                 }
             }

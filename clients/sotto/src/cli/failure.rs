@@ -50,7 +50,9 @@ impl From<StoreError> for Failure {
 impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
         let code = match error {
-            ConnectError::Unreachable(_) | ConnectError::NoServer(_) | ConnectError::Refused(_) => UNREACHABLE,
+            ConnectError::Unreachable(_) | ConnectError::NoServer(_) | ConnectError::Refused(_) => {
+                UNREACHABLE
+            }
             _ => SERVER,
         };
         Self { code, message: error.to_string() }
@@ -69,7 +71,9 @@ impl From<HandleError> for Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let advice = match &error {
-            Error::Capacity { .. } => "; an account with more room needs 'sotto init --conversations N' in another --home",
+            Error::Capacity { .. } => {
+                "; an account with more room needs 'sotto init --conversations N' in another --home"
+            }
             Error::Malformed(_) => "; copy the whole text again",
             _ => "",
         };

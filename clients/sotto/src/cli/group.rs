@@ -14,12 +14,16 @@ use crate::participant::now;
 
 pub(super) fn create(home: Option<PathBuf>, name: &str, members: &[String]) -> Result<(), Failure> {
     let (store, mut client) = state::open(home)?;
-    let members = members.iter().map(|member| parse_member(&client, member)).collect::<Result<Vec<_>, _>>()?;
+    let members =
+        members.iter().map(|member| parse_member(&client, member)).collect::<Result<Vec<_>, _>>()?;
     let card = client.create_group(name, &members, now(), &mut state::rng())?;
     store.save(&client.snapshot())?;
     writeln!(io::stdout(), "{}", *Zeroizing::new(card.to_string()))?;
     if io::stdout().is_terminal() {
-        writeln!(io::stderr(), "give this to the members, where nobody else reads it; there: 'sotto group join'")?;
+        writeln!(
+            io::stderr(),
+            "give this to the members, where nobody else reads it; there: 'sotto group join'"
+        )?;
     }
     Ok(())
 }

@@ -38,8 +38,12 @@ impl Printer {
             Event::Notice(Notice::Left { conversation, from }) => {
                 status(&format!("{from} has left {}", self.name(*conversation)));
             }
-            Event::Notice(Notice::Warning(warning)) => status(&format!("warning{}: {warning}", self.about(warning))),
-            Event::Trouble { round: Some(round), trouble } => status(&format!("warning: round {round}: {trouble}")),
+            Event::Notice(Notice::Warning(warning)) => {
+                status(&format!("warning{}: {warning}", self.about(warning)))
+            }
+            Event::Trouble { round: Some(round), trouble } => {
+                status(&format!("warning: round {round}: {trouble}"))
+            }
             Event::Trouble { round: None, trouble } => status(&format!("warning: {trouble}")),
             Event::ConnectionLost(error) => status(&format!("connection lost: {error}; trying again")),
             Event::ConnectionRestored => status("connected again"),
@@ -96,7 +100,9 @@ fn harmless(text: &str) -> String {
         match character {
             '\n' => safe.push_str("\n  | "),
             '\t' => safe.push(' '),
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' => safe.push('\u{fffd}'),
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' => {
+                safe.push('\u{fffd}')
+            }
             control if control.is_control() => safe.push('\u{fffd}'),
             other => safe.push(other),
         }

@@ -18,7 +18,9 @@ pub(super) fn open(home: Option<PathBuf>) -> Result<(Store, Client), Failure> {
     let (store, snapshot) = Store::open(&directory(home)?)?;
     let damaged = |error: Error| {
         let directory = store.directory().display();
-        Failure::state(format!("the state in {directory} cannot be used ({error}); start anew with another --home"))
+        Failure::state(format!(
+            "the state in {directory} cannot be used ({error}); start anew with another --home"
+        ))
     };
     let client = Client::restore(&snapshot).map_err(damaged)?;
     Ok((store, client))
@@ -27,7 +29,9 @@ pub(super) fn open(home: Option<PathBuf>) -> Result<(Store, Client), Failure> {
 /// The conversation of that name.
 pub(super) fn find(client: &Client, name: &str) -> Result<ConversationId, Failure> {
     client.find(name).ok_or_else(|| {
-        Failure::other(format!("there is no contact or group '{name}'; 'sotto contacts' lists those there are"))
+        Failure::other(format!(
+            "there is no contact or group '{name}'; 'sotto contacts' lists those there are"
+        ))
     })
 }
 

@@ -18,7 +18,7 @@ pub fn check<S: Scheme>(
     allow_no_privacy: bool,
 ) -> Result<(), ConnectError> {
     if parameters.protocol_version != PROTOCOL_VERSION {
-        return Err(ConnectError::Version { theirs: parameters.protocol_version });
+        return Err(ConnectError::Version { theirs: Some(parameters.protocol_version) });
     }
     if parameters.manifest_key != *manifest_key {
         return Err(ConnectError::WrongKey);
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!(check::<NoOp>(&parameters(), &[4; 32], true), Err(ConnectError::WrongKey));
         let version = ServerParameters { protocol_version: PROTOCOL_VERSION + 1, ..parameters() };
         let refused = check::<NoOp>(&version, &[3; 32], true).unwrap_err();
-        assert_eq!(refused, ConnectError::Version { theirs: PROTOCOL_VERSION + 1 });
+        assert_eq!(refused, ConnectError::Version { theirs: Some(PROTOCOL_VERSION + 1) });
         assert!(refused.to_string().contains("update"));
         let engine = ServerParameters { engine: "another".into(), ..parameters() };
         let refused = check::<NoOp>(&engine, &[3; 32], true).unwrap_err();

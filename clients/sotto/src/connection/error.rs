@@ -21,15 +21,17 @@ pub enum ConnectError {
     WrongKey,
     /// Another version of the protocol.
     #[error(
-        "the server speaks version {theirs} of the protocol and this program version {}; update the older one",
-        PROTOCOL_VERSION
+        "the server speaks {} of the protocol and this program version {PROTOCOL_VERSION}; update the older one",
+        version(*theirs)
     )]
     Version {
-        /// The server's version.
-        theirs: u16,
+        /// The server's version, if it says so.
+        theirs: Option<u16>,
     },
     /// Another engine.
-    #[error("the server runs the PIR engine '{theirs}' and this program '{ours}'; use a client made for that server")]
+    #[error(
+        "the server runs the PIR engine '{theirs}' and this program '{ours}'; use a client made for that server"
+    )]
     Engine {
         /// The server's engine.
         theirs: String,
@@ -60,13 +62,12 @@ impl ConnectError {
         match failure {
             Failure::Unreachable => Self::Unreachable(authority),
             Failure::Nonsense(_) => Self::NoServer(authority),
+            Failure::Refused(Refused::Version) => Self::Version { theirs: None },
             Failure::Refused(refused) => Self::Refused(refused),
         }
     }
+}
 
-    /// Whether waiting may help.
-    #[must_use]
-    pub fn is_temporary(&self) -> bool {
-        matches!(self, Self::Unreachable(_) | Self::Refused(_) | Self::NoServer(_))
-    }
+fn version(version: Option<u16>) -> String {
+    version.map_or_else(|| "another version".into(), |version| format!("version {version}"))
 }

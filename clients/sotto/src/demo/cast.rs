@@ -23,8 +23,6 @@ const LEAVE: Duration = Duration::from_secs(2);
 pub(super) enum Happening {
     /// A text arrived.
     Text { listener: usize, speaker: String, text: String },
-    /// Two have each other's keys.
-    Established,
     /// A round's calls are made.
     Report(RoundReport),
     /// Something a person would want to know.
@@ -59,7 +57,13 @@ impl Cast {
         let mut clients = Vec::new();
         for name in NAMES {
             let joined = (info.open, now());
-            clients.push(Client::new(name, info.parameters.clone(), Settings { conversations: 1 }, joined, rng)?);
+            clients.push(Client::new(
+                name,
+                info.parameters.clone(),
+                Settings { conversations: 1 },
+                joined,
+                rng,
+            )?);
         }
         let conversations = introduce(&mut clients, rng)?;
 
@@ -115,7 +119,7 @@ impl Cast {
             }
             Event::Notice(Notice::Established { .. }) => {
                 self.introduced[number] = true;
-                Happening::Established
+                Happening::Remark(String::new())
             }
             Event::Notice(Notice::Warning(warning)) => Happening::Remark(format!("{name}: {warning}")),
             Event::Trouble { trouble, .. } => Happening::Remark(format!("{name}: {trouble}")),

@@ -12,9 +12,11 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sotto_protocol::Round;
 use sotto_wire::proto::{
-    ChallengeRequest, DepositRequest, RegisterRequest, WatchRequest, round_event::Event, sotto_client::SottoClient,
+    ChallengeRequest, DepositRequest, RegisterRequest, RoundEvent, WatchRequest, round_event::Event,
+    sotto_client::SottoClient,
 };
-use tokio::{sync::watch, task::JoinSet};
+use tokio::task::JoinSet;
+use tonic::Streaming;
 use tonic::transport::{Channel, Endpoint};
 
 /// Connections the crowd shares, and tasks that work through its users.
@@ -27,10 +29,24 @@ struct User {
     rng: ChaCha20Rng,
 }
 
+/// Some users and the connection they share with others.
+struct Group {
+    client: SottoClient<Channel>,
+    users: Vec<User>,
+}
+
 /// All simulated users, registered and ready.
 pub(super) struct Crowd {
-    workers: Vec<(SottoClient<Channel>, Vec<User>)>,
+    groups: Vec<Group>,
     deposits: Arc<AtomicU64>,
+    conductor: Option<Conductor>,
+}
+
+/// The one simulated user who follows the rounds and deposits last, so that a round in closed loop waits for the crowd.
+struct Conductor {
+    client: SottoClient<Channel>,
+    user: User,
+    events: Streaming<RoundEvent>,
 }
 
 impl Crowd {
@@ -53,23 +69,28 @@ impl Crowd {
             let client = SottoClient::new(channels[worker % CONNECTIONS].clone());
             let registered = Arc::clone(&registered);
             tasks.spawn(async move {
-                let mut client = client;
-                let mut users = Vec::with_capacity(share);
+                let mut group = Group { client, users: Vec::with_capacity(share) };
                 for rng in rngs.drain(..) {
-                    users.push(register(&mut client, &manifest_key, rng).await?);
+                    group.users.push(register(&mut group.client, &manifest_key, rng).await?);
                     registered.fetch_add(1, Ordering::Relaxed);
                 }
-                anyhow::Ok((client, users))
+                anyhow::Ok(group)
             });
         }
-        let mut workers = Vec::with_capacity(WORKERS);
-        while let Some(worker) = tasks.join_next().await {
-            let (client, users) = worker.context("a crowd task ended")??;
-            if !users.is_empty() {
-                workers.push((client, users));
-            }
+        let mut groups = Vec::with_capacity(WORKERS);
+        while let Some(group) = tasks.join_next().await {
+            groups.push(group.context("a crowd task ended")??);
         }
-        Ok(Self { workers, deposits: Arc::default() })
+        let conductor =
+            match groups.iter_mut().find_map(|group| Some((group.client.clone(), group.users.pop()?))) {
+                Some((mut client, user)) => {
+                    let events =
+                        client.watch(WatchRequest { session: user.session.clone() }).await?.into_inner();
+                    Some(Conductor { client, user, events })
+                }
+                None => None,
+            };
+        Ok(Self { groups, deposits: Arc::default(), conductor })
     }
 
     /// Counts the deposits made so far.
@@ -79,25 +100,27 @@ impl Crowd {
 
     /// Deposits cover for every user in every round, until the server ends or the task is dropped.
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let Some((first, users)) = self.workers.first() else { return Ok(()) };
-        let session = users.first().map(|user| user.session.clone()).unwrap_or_default();
-        let mut events = first.clone().watch(WatchRequest { session }).await?.into_inner();
-        let (open, opened) = watch::channel(None);
-        let mut tasks = JoinSet::new();
-        for (client, users) in self.workers {
-            tasks.spawn(deposit(client, users, opened.clone(), Arc::clone(&self.deposits)));
-        }
-        loop {
-            tokio::select! {
-                event = events.message() => match event? {
-                    Some(event) => if let Some(Event::Opened(opened)) = event.event {
-                        open.send_replace(Some(Round(opened.round)));
-                    },
-                    None => return Ok(()),
-                },
-                Some(ended) = tasks.join_next() => ended.context("a crowd task ended")??,
+        let Self { mut groups, deposits, conductor } = self;
+        let Some(mut conductor) = conductor else { return core::future::pending().await };
+        while let Some(event) = conductor.events.message().await? {
+            let Some(Event::Opened(opened)) = event.event else { continue };
+            let round = Round(opened.round);
+            let mut tasks = JoinSet::new();
+            for mut group in groups.drain(..) {
+                let deposits = Arc::clone(&deposits);
+                tasks.spawn(async move {
+                    for user in &mut group.users {
+                        deposit(&mut group.client, user, round, &deposits).await?;
+                    }
+                    anyhow::Ok(group)
+                });
             }
+            while let Some(group) = tasks.join_next().await {
+                groups.push(group.context("a crowd task ended")??);
+            }
+            deposit(&mut conductor.client, &mut conductor.user, round, &deposits).await?;
         }
+        Ok(())
     }
 }
 
@@ -116,7 +139,8 @@ async fn register(
     rng.fill_bytes(&mut seed);
     let key = SigningKey::from_bytes(&seed);
     let account = key.verifying_key().to_bytes();
-    let challenge = client.challenge(ChallengeRequest { account: account.to_vec().into() }).await?.into_inner();
+    let challenge =
+        client.challenge(ChallengeRequest { account: account.to_vec().into() }).await?.into_inner();
     let nonce = sotto_wire::fixed(&challenge.nonce, "nonce")?;
     let signature = key.sign(&sotto_wire::register::message(manifest_key, &account, &nonce)).to_bytes();
     let request = RegisterRequest {
@@ -128,20 +152,13 @@ async fn register(
 }
 
 async fn deposit(
-    mut client: SottoClient<Channel>,
-    mut users: Vec<User>,
-    mut opened: watch::Receiver<Option<Round>>,
-    deposits: Arc<AtomicU64>,
+    client: &mut SottoClient<Channel>,
+    user: &mut User,
+    round: Round,
+    deposits: &AtomicU64,
 ) -> anyhow::Result<()> {
-    while opened.changed().await.is_ok() {
-        let Some(round) = *opened.borrow_and_update() else { continue };
-        for user in &mut users {
-            let cover = sotto_protocol::cover(round, &mut user.rng).encode();
-            let request =
-                DepositRequest { session: user.session.clone(), round: round.0, deposit: cover.to_vec().into() };
-            client.deposit(request).await?;
-            deposits.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+    let cover = sotto_protocol::cover(round, &mut user.rng).encode().to_vec().into();
+    client.deposit(DepositRequest { session: user.session.clone(), round: round.0, deposit: cover }).await?;
+    deposits.fetch_add(1, Ordering::Relaxed);
     Ok(())
 }

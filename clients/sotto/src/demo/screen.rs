@@ -46,10 +46,17 @@ impl Screen {
     pub(super) fn title(&mut self, options: &Options, seed: u64, server: &ServerParameters) {
         self.buckets = server.buckets;
         let [alice, bob, carol, dave, erin, frank] = NAMES;
-        self.line(&style("Sotto: a chat in which nobody, the server included, learns who talks with whom.").bold().to_string());
+        self.line(
+            &style("Sotto: a chat in which nobody, the server included, learns who talks with whom.")
+                .bold()
+                .to_string(),
+        );
         self.line("");
         self.line(&format!("  people   {alice} and {bob} one to one; {carol}, {dave}, {erin} and {frank} in the group \"{GROUP}\""));
-        self.line(&format!("  crowd    {} simulated users, who deposit cover", grouped(options.users.into())));
+        self.line(&format!(
+            "  crowd    {} simulated users, who deposit cover",
+            grouped(options.users.into())
+        ));
         self.line(&format!(
             "  server   engine {}, {} bits; {} boxes of {} buckets fetched per person and round",
             server.engine, server.security_bits, server.retrieve, server.buckets
@@ -108,7 +115,10 @@ impl Screen {
     }
 
     pub(super) fn sealed(&mut self, entries: usize) {
-        self.line(&dim(format!("  sealed   {} deposits, of which nobody can tell which are cover", grouped(entries as u64))));
+        self.line(&dim(format!(
+            "  sealed   {} deposits, of which nobody can tell which are cover",
+            grouped(entries as u64)
+        )));
         self.stage = Stage::Building;
     }
 
@@ -129,11 +139,18 @@ impl Screen {
             Arrival::Duplicate => style("again!").red(),
             Arrival::Altered => style("not what was said!").red(),
         };
-        self.line(&format!("  {:>6} → {:<6} {text} {verdict}", style(speaker).cyan(), style(NAMES[listener]).cyan()));
+        self.line(&format!(
+            "  {:>6} → {:<6} {text} {verdict}",
+            style(speaker).cyan(),
+            style(NAMES[listener]).cyan()
+        ));
     }
 
     pub(super) fn introduced(&self) {
-        self.line(&dim(format!("           {} and {} have each other's keys; the conversations begin", NAMES[0], NAMES[1])));
+        self.line(&dim(format!(
+            "           {} and {} have each other's keys; the conversations begin",
+            NAMES[0], NAMES[1]
+        )));
     }
 
     pub(super) fn participant_done(&mut self) {
@@ -177,7 +194,9 @@ impl Screen {
             report.sent, report.delivered, report.lost, report.duplicated, report.altered
         );
         self.line("");
-        self.line(&if clean { style(verdict).green().bold() } else { style(verdict).red().bold() }.to_string());
+        self.line(
+            &if clean { style(verdict).green().bold() } else { style(verdict).red().bold() }.to_string(),
+        );
         self.line("");
         self.line(&format!("  {:<28}{:>12}{:>14}", "per person and round", "bytes", "median ms"));
         for (phase, size, time) in [
@@ -213,7 +232,8 @@ impl Screen {
 
 fn bar_style() -> ProgressStyle {
     // A template that does not parse would leave the plain bar.
-    ProgressStyle::with_template("  {bar:30} {pos}/{len} {msg}").unwrap_or_else(|_| ProgressStyle::default_bar())
+    ProgressStyle::with_template("  {bar:30} {pos}/{len} {msg}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
 fn dim(text: String) -> String {

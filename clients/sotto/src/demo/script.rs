@@ -10,8 +10,22 @@ pub(super) const GROUP: &str = "desk";
 const PAIR: usize = 2;
 
 const LINES: [[&str; 6]; 6] = [
-    ["Are you there?", "I have the documents.", "Forty pages, scanned.", "Not by mail.", "Tonight, then.", "Good."],
-    ["I am here.", "How many?", "Can you bring them?", "Same place as last time?", "I shall wait.", "Until then."],
+    [
+        "Are you there?",
+        "I have the documents.",
+        "Forty pages, scanned.",
+        "Not by mail.",
+        "Tonight, then.",
+        "Good.",
+    ],
+    [
+        "I am here.",
+        "How many?",
+        "Can you bring them?",
+        "Same place as last time?",
+        "I shall wait.",
+        "Until then.",
+    ],
     [
         "The draft is ready for reading.",
         "Chapter two needs a second source.",
@@ -63,8 +77,11 @@ pub(super) fn lines(rounds: u32) -> Vec<Line> {
     for round in 0..rounds as usize {
         for (speaker, own) in LINES.iter().enumerate() {
             let line = own[round % own.len()];
-            let text =
-                if round < own.len() { line.to_owned() } else { format!("{line} ({})", round / own.len() + 1) };
+            let text = if round < own.len() {
+                line.to_owned()
+            } else {
+                format!("{line} ({})", round / own.len() + 1)
+            };
             lines.push(Line { speaker, listeners: listeners(speaker), text });
         }
     }
@@ -158,7 +175,9 @@ impl Ledger {
     pub(super) fn tally(&self) -> Tally {
         let arrived = |line: &&Line| {
             line.listeners.iter().all(|&listener| {
-                self.arrivals.get(&(line.speaker, listener, line.text.clone())).is_some_and(|&count| count > 0)
+                self.arrivals
+                    .get(&(line.speaker, listener, line.text.clone()))
+                    .is_some_and(|&count| count > 0)
             })
         };
         Tally {

@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::Round;
+use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_wire::Failure;
 use tokio::time::{Instant, sleep_until};
 

@@ -13,7 +13,7 @@ use sotto_protocol::{Error, Manifest, Round, ServerParameters, SignedManifest};
 use sotto_wire::{Failure, Refused};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
 use super::deposit::{Deposited, deposit};
 use super::link::News;
@@ -198,7 +198,8 @@ impl<S: Scheme> Driver<S> {
     /// The deposit of a round. It is the client's only if the client is stored as having used this round.
     async fn compose(&mut self, round: Round) -> [u8; DEPOSIT_BYTES] {
         let opened = self.client.open_round(round, now(), &mut rng());
-        let composed = self.client.deposit().filter(|(of, _)| *of == round).map(|(_, deposit)| deposit.encode());
+        let composed =
+            self.client.deposit().filter(|(of, _)| *of == round).map(|(_, deposit)| deposit.encode());
         let trouble = match (opened, composed) {
             // Opened now, or before this process began.
             (Ok(()) | Err(Error::RoundReplayed(_)), Some(bytes)) => {
@@ -276,7 +277,8 @@ impl<S: Scheme> Driver<S> {
         let sessions = self.sessions.clone();
         self.calls.spawn(async move {
             let patience = Patience { until: Instant::now() + MANIFESTS_LONGEST, attempts: 1 };
-            let call = |session: crate::connection::Session| async move { session.manifests(first, last).await };
+            let call =
+                |session: crate::connection::Session| async move { session.manifests(first, last).await };
             Done::Manifests(sessions.call(patience, call).await)
         });
     }
@@ -362,10 +364,7 @@ impl<S: Scheme> Driver<S> {
 
 async fn wait(until: Option<Instant>) {
     match until {
-        Some(until) => {
-            // Nothing else ends this, so it ends at its time.
-            let _ = timeout_at(until, core::future::pending::<()>()).await;
-        }
+        Some(until) => sleep_until(until).await,
         None => core::future::pending().await,
     }
 }

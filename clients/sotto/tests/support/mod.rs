@@ -1,4 +1,5 @@
 //! Servers and people for tests.
+#![allow(dead_code, reason = "every test uses its part")]
 
 use core::time::Duration;
 use std::net::SocketAddr;
@@ -6,16 +7,16 @@ use std::net::SocketAddr;
 use pir_core::{NoOp, Scheme};
 use sotto::participant::now;
 use sotto::{Address, Connection, ConnectionSettings, Event, Events, Handle, Participant, Store};
+use sotto_protocol::ConversationId;
 use sotto_protocol::client::{Client, Notice, Settings};
-use sotto_protocol::{ConversationId, ConversationSummary};
 use sottod::{Config, Running};
 use tokio::time::timeout;
 
 /// Nothing here takes so long unless it hangs.
-pub const LONGEST: Duration = Duration::from_secs(40);
+pub(crate) const LONGEST: Duration = Duration::from_secs(40);
 
 /// Short rounds with an engine without privacy.
-pub fn config(listen: SocketAddr) -> Config {
+pub(crate) fn config(listen: SocketAddr) -> Config {
     Config {
         round_ms: 300,
         retrieve: 4,
@@ -29,11 +30,11 @@ pub fn config(listen: SocketAddr) -> Config {
     }
 }
 
-pub fn loopback() -> SocketAddr {
+pub(crate) fn loopback() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
-pub fn settings<S: Scheme>(server: &Running<S>) -> ConnectionSettings {
+pub(crate) fn settings<S: Scheme>(server: &Running<S>) -> ConnectionSettings {
     let address: Address = server.address().parse().expect("a server knows its address");
     ConnectionSettings {
         allow_no_privacy: true,
@@ -44,7 +45,11 @@ pub fn settings<S: Scheme>(server: &Running<S>) -> ConnectionSettings {
 }
 
 /// A new person at the server.
-pub async fn client<S: Scheme>(settings: &ConnectionSettings, name: &str, conversations: u8) -> Client {
+pub(crate) async fn client<S: Scheme>(
+    settings: &ConnectionSettings,
+    name: &str,
+    conversations: u8,
+) -> Client {
     let info = Connection::open(settings).await.unwrap().info::<S>().await.unwrap();
     let joined = (info.open, now());
     let mut rng: rand::rngs::StdRng = rand::make_rng();
@@ -52,7 +57,7 @@ pub async fn client<S: Scheme>(settings: &ConnectionSettings, name: &str, conver
 }
 
 /// Two people who are each other's contacts.
-pub async fn pair(settings: &ConnectionSettings) -> (Client, Client) {
+pub(crate) async fn pair(settings: &ConnectionSettings) -> (Client, Client) {
     let mut rng: rand::rngs::StdRng = rand::make_rng();
     let mut alice = client::<NoOp>(settings, "alice", 1).await;
     let mut bob = client::<NoOp>(settings, "bob", 1).await;
@@ -62,25 +67,25 @@ pub async fn pair(settings: &ConnectionSettings) -> (Client, Client) {
 }
 
 /// A running participant with one contact.
-pub struct Person {
-    pub handle: Handle,
-    pub events: Events,
-    pub contact: ConversationId,
+pub(crate) struct Person {
+    pub(crate) handle: Handle,
+    pub(crate) events: Events,
+    pub(crate) contact: ConversationId,
 }
 
 impl Person {
-    pub async fn start(client: Client, store: Option<Store>, settings: &ConnectionSettings) -> Self {
+    pub(crate) async fn start(client: Client, store: Option<Store>, settings: &ConnectionSettings) -> Self {
         let contact = client.conversations()[0].id;
         let (handle, events) = Participant::<NoOp>::start(client, store, settings.clone()).await.unwrap();
         Self { handle, events, contact }
     }
 
-    pub async fn say(&self, text: &str) {
+    pub(crate) async fn say(&self, text: &str) {
         self.handle.queue_text(self.contact, text).await.unwrap();
     }
 
     /// The first event that passes, and all before it.
-    pub async fn until(&mut self, what: &str, passes: impl Fn(&Event) -> bool) -> Vec<Event> {
+    pub(crate) async fn until(&mut self, what: &str, passes: impl Fn(&Event) -> bool) -> Vec<Event> {
         let mut seen = Vec::new();
         let wait = async {
             loop {
@@ -93,20 +98,25 @@ impl Person {
             }
         };
         let waited = timeout(LONGEST, wait).await;
-        assert!(waited.is_ok(), "{what} did not come; instead {seen:?}");
+        let others = seen.iter().filter(|event| !is_report(event));
+        assert!(waited.is_ok(), "{what} did not come; instead {:?}", others.collect::<Vec<_>>());
         seen
     }
 
-    pub async fn hears(&mut self, expected: &str) -> Vec<Event> {
-        let heard = |event: &Event| matches!(event, Event::Notice(Notice::Text { text, .. }) if text == expected);
+    pub(crate) async fn hears(&mut self, expected: &str) -> Vec<Event> {
+        let heard =
+            |event: &Event| matches!(event, Event::Notice(Notice::Text { text, .. }) if text == expected);
         self.until(expected, heard).await
     }
 
-    pub async fn summary(&self) -> ConversationSummary {
-        self.handle.conversations().await.unwrap().remove(0)
+    /// Waits until the contact has everything.
+    pub(crate) async fn is_heard(&mut self) {
+        while self.handle.conversations().await.unwrap()[0].queued > 0 {
+            self.until("round", is_report).await;
+        }
     }
 }
 
-pub fn is_report(event: &Event) -> bool {
+pub(crate) fn is_report(event: &Event) -> bool {
     matches!(event, Event::RoundReport(_))
 }

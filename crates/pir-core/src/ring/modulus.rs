@@ -2,7 +2,7 @@
 
 use crate::Error;
 
-/// Primes have fewer than this many bits plus one: every modulus is below `2^MAXIMUM_BITS`.
+/// Every modulus is below `2^MAXIMUM_BITS`.
 pub const MAXIMUM_BITS: u32 = 50;
 
 /// A prime `q` with `2^(bits-1) < q < 2^bits`, `bits <= 50`, and its Barrett constant.

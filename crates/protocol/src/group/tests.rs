@@ -101,8 +101,13 @@ fn an_impossible_rekey_changes_nothing() {
     assert_eq!(alice.epoch, 0);
     assert!(Rekey::decode(&rekey.encode()[1..]).is_err());
     let copied = Rekey::decode(&rekey.encode()).unwrap();
+    let base = *alice.base.bytes();
     assert_eq!(alice.apply(1, copied, Round(2)).unwrap().removed, [2]);
     assert_eq!(alice.epoch, 1);
+    assert_ne!(*alice.base.bytes(), base, "the next epoch would follow from what carol knows");
+    let identity = key(0);
+    let turn = Turn { round: Round(2), mine: false, head: None, identity: &identity };
+    assert_eq!(alice.open_round(&turn).1.len(), 1, "nobody listens to carol");
     // Carol, once removed, says nothing that is heard, nor removes anybody.
     assert!(alice.apply(2, wrong(|rekey| rekey.epoch = 2), Round(2)).is_err());
 }

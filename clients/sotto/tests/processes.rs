@@ -1,0 +1,126 @@
+//! Real `sotto` processes against a real server with the real engine.
+#![cfg(unix)]
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+
+use pir_core::SealPir;
+use sottod::Config;
+
+/// Nothing here takes so long unless it hangs.
+const LONGEST: Duration = Duration::from_secs(50);
+
+fn sotto(home: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sotto"));
+    command.arg("--home").arg(home).args(arguments);
+    command
+}
+
+fn output(mut command: Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A running `sotto chat`, ended when it is dropped.
+struct Chat {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<String>,
+}
+
+impl Chat {
+    fn start(home: &Path, arguments: &[&str]) -> Self {
+        let mut command = sotto(home, arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = command.spawn().unwrap();
+        let (input, out) = (child.stdin.take(), child.stdout.take().unwrap());
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            BufReader::new(out).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        Self { child, input, lines }
+    }
+
+    fn say(&mut self, text: &str) {
+        writeln!(self.input.as_mut().unwrap(), "{text}").unwrap();
+    }
+
+    fn hears(&self) -> String {
+        self.lines.recv_timeout(LONGEST).unwrap()
+    }
+
+    /// Ends the input and waits until the process is done.
+    fn end(mut self) -> Option<i32> {
+        drop(self.input.take());
+        for _ in 0..LONGEST.as_millis() / 50 {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        None
+    }
+}
+
+impl Drop for Chat {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn two_processes_talk_both_ways_and_leave() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let config = Config {
+        round_ms: 1000,
+        retrieve: 1,
+        choices: 1,
+        retained: 4,
+        deposit_ms: 100,
+        lookup_ms: 250,
+        query_ms: 400,
+        ..Config::deadline(([127, 0, 0, 1], 0).into())
+    };
+    let server = {
+        let _inside = runtime.enter();
+        sottod::start::<SealPir>(config).unwrap()
+    };
+    let homes = tempfile::tempdir().unwrap();
+    let (alice, bob) = (homes.path().join("alice"), homes.path().join("bob"));
+    for (home, name) in [(&alice, "alice"), (&bob, "bob")] {
+        let address = server.address();
+        output(sotto(home, &["init", "--server", &address, "--name", name, "--conversations", "1"]));
+    }
+    let invitation = output(sotto(&alice, &["invite", "bob"]));
+    let mut accept = sotto(&bob, &["accept", "alice"]).stdin(Stdio::piped()).spawn().unwrap();
+    accept.stdin.take().unwrap().write_all(invitation.as_bytes()).unwrap();
+    assert!(accept.wait().unwrap().success());
+
+    let mut at_alice = Chat::start(&alice, &["chat", "bob"]);
+    let mut at_bob = Chat::start(&bob, &["chat", "alice", "--json", "--stay"]);
+    at_alice.say("Are you there?");
+    let heard: serde_json::Value = serde_json::from_str(&at_bob.hears()).unwrap();
+    assert_eq!((&heard["from"], &heard["text"]), (&"alice".into(), &"Are you there?".into()));
+    at_bob.say("I am here.");
+    assert_eq!(at_alice.hears(), "bob: I am here.");
+    at_alice.say("Good.");
+    assert_eq!(at_alice.end(), Some(0), "all texts arrived, so the chat ends by itself");
+    let heard: serde_json::Value = serde_json::from_str(&at_bob.hears()).unwrap();
+    assert_eq!(heard["text"], "Good.");
+
+    interrupt(&at_bob.child);
+    assert_eq!(at_bob.end(), Some(0));
+    runtime.block_on(server.shutdown()).unwrap();
+}
+
+/// Ctrl-C, as a terminal sends it.
+fn interrupt(child: &Child) {
+    let status = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(status.success());
+}
