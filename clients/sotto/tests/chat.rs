@@ -1,4 +1,5 @@
 //! Whole conversations through a real server, over sockets, with an engine without privacy.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
 
 mod support;
 

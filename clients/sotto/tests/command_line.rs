@@ -1,4 +1,5 @@
 //! What the command line says and which code it ends with when something is wrong.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
 
 use std::net::TcpListener;
 use std::path::Path;

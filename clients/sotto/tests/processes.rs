@@ -1,4 +1,5 @@
 //! Real `sotto` processes against a real server with the real engine.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
 #![cfg(unix)]
 
 use std::io::{BufRead as _, BufReader, Write as _};

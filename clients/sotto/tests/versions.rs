@@ -1,4 +1,5 @@
 //! Servers of other versions, or of none.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
 
 mod support;
 

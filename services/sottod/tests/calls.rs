@@ -4,17 +4,26 @@ mod support;
 
 use bytes::Bytes;
 use pbc::Plan;
-use pir_core::{NoOp, Scheme};
+use pir_core::{NoOp, Scheme, SealPir};
 use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
 use sotto_protocol::manifest::deposits_digest;
 use sotto_protocol::{ChainStep, Deposit, LabelOracle, ManifestChain, Round};
 use sotto_wire::{Info, Refused, proto};
-use support::{Member, connect, deposit, refusal, server, session};
+use sottod::Running;
+use support::{Member, connect, deposit, refusal, server, server_of, session};
 use tonic::Code;
 
 #[tokio::test]
 async fn what_is_deposited_is_retrieved_by_label() {
-    let server = server(|_| {});
+    deposit_and_retrieve(server(|_| {})).await;
+}
+
+#[tokio::test]
+async fn what_is_deposited_is_retrieved_privately() {
+    deposit_and_retrieve(server_of::<SealPir>(|config| config.round_ms = 1000)).await;
+}
+
+async fn deposit_and_retrieve<S: Scheme>(server: Running<S>) {
     let mut members = Vec::new();
     for number in 1..=3 {
         members.push(Member::with_keys(&server, number).await);

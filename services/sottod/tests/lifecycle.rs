@@ -9,7 +9,7 @@ use pir_core::NoOp;
 use sotto_protocol::RoundMode;
 use sotto_wire::Refused;
 use sottod::{Config, ConfigError, ServerEvent, StartError};
-use support::{Member, connect, deposit, refusal, server};
+use support::{Member, connect, refusal, server};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
@@ -59,16 +59,27 @@ async fn shutdown_does_not_wait_for_clients_that_stay() {
 
 #[tokio::test]
 async fn shutdown_lets_calls_under_way_end() {
-    let server = server(|config| config.round_ms = 5000);
-    let mut member = Member::register(&server, 1).await;
-    let round = member.watch().await.opened().await;
-    let message = deposit(1, 1);
-    let (deposited, ended) = tokio::join!(member.deposit(round, &message), async {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-        server.shutdown().await
-    });
-    deposited.unwrap();
-    ended.unwrap();
+    let server = server(|_| {});
+    let member = Member::register(&server, 1).await;
+    let keys = member.pir.public_keys();
+    let chunk = |data: &[u8]| sotto_wire::proto::KeysChunk {
+        session: member.session.clone(),
+        data: data.to_vec().into(),
+    };
+    let (sender, receiver) = tokio::sync::mpsc::channel(1);
+    sender.send(chunk(&keys[..3])).await.unwrap();
+    let mut client = member.client.clone();
+    let chunks = tokio_stream::wrappers::ReceiverStream::new(receiver);
+    let upload = tokio::spawn(async move { client.upload_keys(chunks).await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+
+    let ended = tokio::spawn(server.shutdown());
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!ended.is_finished());
+    sender.send(chunk(&keys[3..])).await.unwrap();
+    drop(sender);
+    assert_eq!(upload.await.unwrap().unwrap().into_inner().digest.len(), 32);
+    ended.await.unwrap().unwrap();
 }
 
 #[tokio::test]

@@ -39,10 +39,10 @@ impl Printer {
                 status(&format!("{from} has left {}", self.name(*conversation)));
             }
             Event::Notice(Notice::Warning(warning)) => {
-                status(&format!("warning{}: {warning}", self.about(warning)))
+                status(&format!("warning{}: {warning}", self.about(warning)));
             }
             Event::Trouble { round: Some(round), trouble } => {
-                status(&format!("warning: round {round}: {trouble}"))
+                status(&format!("warning: round {round}: {trouble}"));
             }
             Event::Trouble { round: None, trouble } => status(&format!("warning: {trouble}")),
             Event::ConnectionLost(error) => status(&format!("connection lost: {error}; trying again")),
@@ -101,7 +101,7 @@ fn harmless(text: &str) -> String {
             '\n' => safe.push_str("\n  | "),
             '\t' => safe.push(' '),
             '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' => {
-                safe.push('\u{fffd}')
+                safe.push('\u{fffd}');
             }
             control if control.is_control() => safe.push('\u{fffd}'),
             other => safe.push(other),

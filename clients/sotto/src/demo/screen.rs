@@ -12,7 +12,7 @@ use sotto_protocol::{Round, ServerParameters};
 
 use super::Options;
 use super::report::Report;
-use super::script::{Arrival, GROUP, NAMES};
+use super::script::{Arrival, GROUP, NAMES, in_pair};
 
 const TICK: Duration = Duration::from_millis(80);
 
@@ -134,16 +134,15 @@ impl Screen {
     }
 
     pub(super) fn arrival(&self, listener: usize, speaker: &str, text: &str, arrival: Arrival) {
-        let verdict = match arrival {
-            Arrival::Expected => style("✓").green(),
-            Arrival::Duplicate => style("again!").red(),
-            Arrival::Altered => style("not what was said!").red(),
+        let (to, verdict) = match arrival {
+            // Shown once everybody has it.
+            Arrival::Expected => return,
+            Arrival::Complete if in_pair(listener) => (NAMES[listener], style("✓").green()),
+            Arrival::Complete => (GROUP, style("✓ all three").green()),
+            Arrival::Duplicate => (NAMES[listener], style("again!").red()),
+            Arrival::Altered => (NAMES[listener], style("not what was said!").red()),
         };
-        self.line(&format!(
-            "  {:>6} → {:<6} {text} {verdict}",
-            style(speaker).cyan(),
-            style(NAMES[listener]).cyan()
-        ));
+        self.line(&format!("  {:>6} → {:<6} {text} {verdict}", style(speaker).cyan(), style(to).cyan()));
     }
 
     pub(super) fn introduced(&self) {

@@ -101,8 +101,10 @@ fn listeners(speaker: usize) -> Vec<usize> {
 /// How an arrival compares with the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// Expected, and for the first time.
+    /// Expected, and for the first time; others still wait for it.
     Expected,
+    /// Expected, and now everybody has it.
+    Complete,
     /// Expected, but already here.
     Duplicate,
     /// Nobody said this to this listener.
@@ -158,7 +160,8 @@ impl Ledger {
         match entry {
             Some(count @ 0) => {
                 *count = 1;
-                Arrival::Expected
+                let line = self.lines.iter().find(|line| Some(line.speaker) == place && line.text == text);
+                if line.is_some_and(|line| self.has_arrived(line)) { Arrival::Complete } else { Arrival::Expected }
             }
             Some(count) => {
                 *count += 1;
@@ -182,10 +185,16 @@ impl Ledger {
         };
         Tally {
             sent: u32::try_from(self.lines.len()).unwrap_or(u32::MAX),
-            delivered: u32::try_from(self.lines.iter().filter(arrived).count()).unwrap_or(u32::MAX),
+            delivered: u32::try_from(self.lines.iter().filter(|line| self.has_arrived(line)).count()).unwrap_or(u32::MAX),
             duplicated: self.duplicated,
             altered: self.altered,
         }
+    }
+
+    fn has_arrived(&self, line: &Line) -> bool {
+        line.listeners.iter().all(|&listener| {
+            self.arrivals.get(&(line.speaker, listener, line.text.clone())).is_some_and(|&count| count > 0)
+        })
     }
 
     pub(super) fn is_complete(&self) -> bool {
@@ -210,7 +219,7 @@ mod tests {
         let mut ledger = Ledger::new(lines(1));
         assert_eq!(ledger.tally().lost(), 6);
         let hello = ledger.lines[0].text.clone();
-        assert_eq!(ledger.arrive(1, "Alice", &hello), Arrival::Expected);
+        assert_eq!(ledger.arrive(1, "Alice", &hello), Arrival::Complete);
         assert_eq!(ledger.arrive(1, "Alice", &hello), Arrival::Duplicate);
         assert_eq!(ledger.arrive(1, "Alice", "something else"), Arrival::Altered);
         assert_eq!(ledger.arrive(1, "Mallory", &hello), Arrival::Altered);

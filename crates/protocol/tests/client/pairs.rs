@@ -35,11 +35,16 @@ fn two_people_meet_and_talk() {
 /// whose key exchange never ends would keep its invitation.
 #[test]
 fn an_idle_conversation_falls_silent() {
-    for texts in [0, 1] {
+    for (texts, cut) in [(1, 0), (0, 0), (0, 1), (0, 2), (0, 3), (0, 4), (0, 5), (0, 6)] {
         let mut world = World::new(2, &["alice", "bob"], 1, 4);
         world.befriend(0, 1);
         for _ in 0..texts {
             world.say(0, "bob", "hello");
+        }
+        // Whatever alice sends at the worst moment is lost.
+        world.run(cut);
+        for _ in 0..4 {
+            world.step(&[Fate { deposit_lost: true, ..Fate::default() }, Fate::default()]);
         }
         world.run(30);
         let mut heard = 0;

@@ -1,5 +1,5 @@
 //! A member of a server, by raw calls.
-#![allow(dead_code, reason = "every test file uses its own part")]
+#![allow(dead_code, unreachable_pub, reason = "every test file uses its own part")]
 
 use std::time::Duration;
 
@@ -20,8 +20,12 @@ use tonic::{Status, Streaming};
 
 pub type Client = SottoClient<Channel>;
 
-/// A server with fast rounds, on a free port.
+/// A server without privacy and with fast rounds, on a free port.
 pub fn server(adjust: impl FnOnce(&mut Config)) -> Running<NoOp> {
+    server_of(adjust)
+}
+
+pub fn server_of<S: Scheme>(adjust: impl FnOnce(&mut Config)) -> Running<S> {
     let mut config = Config::deadline(([127, 0, 0, 1], 0).into());
     config.allow_no_privacy = true;
     config.retrieve = 4;
@@ -33,7 +37,7 @@ pub fn server(adjust: impl FnOnce(&mut Config)) -> Running<NoOp> {
     sottod::start(config).unwrap()
 }
 
-pub async fn connect(server: &Running<NoOp>) -> Client {
+pub async fn connect<S: Scheme>(server: &Running<S>) -> Client {
     let endpoint = Endpoint::from_shared(format!("http://{}", server.local_addr())).unwrap();
     SottoClient::new(endpoint.timeout(Duration::from_secs(10)).connect().await.unwrap())
         .max_decoding_message_size(limits::MESSAGE_MAX)
@@ -51,31 +55,33 @@ pub fn deposit(label: u8, content: u8) -> Deposit {
     Deposit { label: Label([label; 16]), sealed: SealedBox([content; BOX_BYTES]) }
 }
 
-pub struct Member {
+pub struct Member<S: Scheme = NoOp> {
     pub client: Client,
     pub session: Bytes,
     pub keys: Bytes,
-    pub pir: MultiClient<NoOp>,
+    pub pir: MultiClient<S>,
     manifest_key: [u8; 32],
 }
 
-impl Member {
-    pub async fn register(server: &Running<NoOp>, number: u8) -> Self {
+impl<S: Scheme> Member<S> {
+    pub async fn register(server: &Running<S>, number: u8) -> Self {
         let mut client = connect(server).await;
         let manifest_key = server.parameters().manifest_key;
         let session = session(&mut client, &manifest_key, number).await.unwrap();
         Self { client, session, keys: Bytes::new(), pir: MultiClient::new(&[number; 32]), manifest_key }
     }
 
-    pub async fn with_keys(server: &Running<NoOp>, number: u8) -> Self {
+    pub async fn with_keys(server: &Running<S>, number: u8) -> Self {
         let mut member = Self::register(server, number).await;
         member.upload().await.unwrap();
         member
     }
 
     pub async fn upload(&mut self) -> Result<(), Status> {
-        let chunk = proto::KeysChunk { session: self.session.clone(), data: self.pir.public_keys().into() };
-        let response = self.client.upload_keys(tokio_stream::iter([chunk])).await?;
+        let session = self.session.clone();
+        let chunk = |data| proto::KeysChunk { session: session.clone(), data };
+        let chunks: Vec<_> = split(self.pir.public_keys().into()).map(chunk).collect();
+        let response = self.client.upload_keys(tokio_stream::iter(chunks)).await?;
         self.keys = response.into_inner().digest;
         Ok(())
     }
@@ -124,12 +130,12 @@ impl Member {
         manifest: &Manifest,
         targets: &[Option<usize>],
     ) -> Result<Vec<Vec<u8>>, Status> {
-        let parameters = NoOp::parameters(manifest.bucket_size as usize, BOX_BYTES).unwrap();
+        let parameters = S::parameters(manifest.bucket_size as usize, BOX_BYTES).unwrap();
         let mut rng = ChaCha20Rng::from_seed([1; 32]);
         let query = self.pir.multi_query(&parameters, targets, &mut rng).unwrap();
         let bytes = self.send_query(manifest.round, query.encoded().concat()).await?;
         let answers: Vec<Vec<u8>> =
-            bytes.chunks(NoOp::answer_bytes(&parameters)).map(<[u8]>::to_vec).collect();
+            bytes.chunks(S::answer_bytes(&parameters)).map(<[u8]>::to_vec).collect();
         let elements = self.pir.multi_extract(&parameters, &query, &answers);
         Ok(elements.into_iter().map(Result::unwrap).collect())
     }

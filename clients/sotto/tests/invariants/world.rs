@@ -1,0 +1,153 @@
+//! A server, a liar before it, a recorder before one client, and the people.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use pir_core::NoOp;
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng;
+use sotto::participant::now;
+use sotto::{Address, Connection, ConnectionSettings, Event, Events, Handle, Participant};
+use sotto_protocol::client::{Client, Notice, Settings, Warning};
+use sotto_protocol::{ConversationId, ServerParameters};
+use sottod::{Config, Running};
+
+use crate::hostile::Liar;
+use crate::recorder::{Call, Recorder};
+
+/// Time slots far enough apart that a busy machine does not blur them.
+pub const ROUND_MS: u32 = 1500;
+pub const DEPOSIT_MS: u32 = 250;
+pub const LOOKUP_MS: u32 = 500;
+pub const QUERY_MS: u32 = 900;
+
+const MANIFEST_SEED: [u8; 32] = [7; 32];
+
+/// Everything but the people.
+pub struct World {
+    pub server: Running<NoOp>,
+    pub liar: Liar,
+    pub recorder: Recorder,
+    pub rng: ChaCha20Rng,
+}
+
+/// Somebody who takes part.
+pub struct Person {
+    pub handle: Handle,
+    pub events: Events,
+}
+
+impl World {
+    pub async fn new(seed: u64) -> Self {
+        let mut config = Config::deadline("127.0.0.1:0".parse().unwrap());
+        config.round_ms = ROUND_MS;
+        config.deposit_ms = DEPOSIT_MS;
+        config.lookup_ms = LOOKUP_MS;
+        config.query_ms = QUERY_MS;
+        config.retrieve = 4;
+        config.manifest_seed = Some(zeroize::Zeroizing::new(MANIFEST_SEED));
+        config.allow_no_privacy = true;
+        let server = sottod::start::<NoOp>(config).unwrap();
+        let liar = Liar::start(server.local_addr(), MANIFEST_SEED).await;
+        let recorder = Recorder::start(liar.address).await.unwrap();
+        Self { server, liar, recorder, rng: ChaCha20Rng::seed_from_u64(seed) }
+    }
+
+    /// Connects through recorder and liar.
+    pub fn watched(&self) -> ConnectionSettings {
+        self.settings(self.recorder.address)
+    }
+
+    /// Connects through the liar only.
+    pub fn unwatched(&self) -> ConnectionSettings {
+        self.settings(self.liar.address)
+    }
+
+    fn settings(&self, at: SocketAddr) -> ConnectionSettings {
+        let key = self.server.parameters().manifest_key;
+        let mut settings = ConnectionSettings::new(Address::new(at.ip(), at.port(), key).unwrap());
+        settings.allow_no_privacy = true;
+        settings
+    }
+
+    pub fn parameters(&self) -> &ServerParameters {
+        self.server.parameters()
+    }
+
+    /// Somebody with room for two conversations.
+    pub async fn client(&mut self, name: &str) -> Client {
+        let info = Connection::open(&self.unwatched()).await.unwrap().info::<NoOp>().await.unwrap();
+        let settings = Settings { conversations: 2 };
+        Client::new(name, info.parameters, settings, (info.open, now()), &mut self.rng).unwrap()
+    }
+
+    /// Makes contacts of two.
+    pub fn introduce(&mut self, one: &mut Client, other: &mut Client) -> (ConversationId, ConversationId) {
+        let invitation = one.invite(other.name(), now(), &mut self.rng).unwrap();
+        let at_other = other.accept(one.name(), &invitation, now(), &mut self.rng).unwrap();
+        (one.find(other.name()).unwrap(), at_other)
+    }
+
+    /// Ends the server; the people's connections break.
+    pub async fn end(self) {
+        self.server.shutdown().await.ok();
+    }
+
+    pub fn calls(&self) -> Vec<Call> {
+        self.recorder.calls()
+    }
+}
+
+impl Person {
+    pub async fn start(client: Client, settings: ConnectionSettings) -> Self {
+        let (handle, events) = Participant::<NoOp>::start(client, None, settings).await.unwrap();
+        Self { handle, events }
+    }
+
+    /// Everything that happened so far.
+    pub fn happened(&mut self) -> Happened {
+        let mut happened = Happened::default();
+        while let Ok(event) = self.events.try_recv() {
+            match event {
+                Event::Notice(Notice::Text { text, .. }) => happened.texts.push(text),
+                Event::Notice(Notice::Warning(warning)) => happened.warnings.push(warning),
+                Event::Trouble { trouble, .. } => happened.troubles.push(trouble.to_string()),
+                Event::RoundReport(_) => happened.rounds += 1,
+                _ => {}
+            }
+        }
+        happened
+    }
+
+    /// Waits for this many more rounds.
+    pub async fn rounds(&mut self, count: usize) -> Happened {
+        let mut all = Happened::default();
+        let patience = Duration::from_millis(u64::from(ROUND_MS) * (count as u64 + 6));
+        let waiting = async {
+            while all.rounds < count {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                all.add(self.happened());
+            }
+        };
+        tokio::time::timeout(patience, waiting).await.expect("rounds go on");
+        all
+    }
+}
+
+/// What somebody was told.
+#[derive(Debug, Default)]
+pub struct Happened {
+    pub texts: Vec<String>,
+    pub warnings: Vec<Warning>,
+    pub troubles: Vec<String>,
+    pub rounds: usize,
+}
+
+impl Happened {
+    pub fn add(&mut self, more: Self) {
+        self.texts.extend(more.texts);
+        self.warnings.extend(more.warnings);
+        self.troubles.extend(more.troubles);
+        self.rounds += more.rounds;
+    }
+}
