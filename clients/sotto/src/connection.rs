@@ -48,6 +48,9 @@ pub struct ConnectionSettings {
     /// Accept an engine without privacy. Only for tests of the layers above the engine.
     #[doc(hidden)]
     pub allow_no_privacy: bool,
+    /// Makes every look-up take this much longer. Only for the test that this does not show on the wire.
+    #[doc(hidden)]
+    pub lookup_delay: Duration,
 }
 
 impl ConnectionSettings {
@@ -63,6 +66,7 @@ impl ConnectionSettings {
             retry_first: Duration::from_millis(500),
             retry_most: Duration::from_secs(30),
             allow_no_privacy: false,
+            lookup_delay: Duration::ZERO,
         }
     }
 }

@@ -63,12 +63,13 @@ impl<S: Scheme> Participant<S> {
         uploaded.map_err(|failure| ConnectError::of(failure, settings.address.authority()))?;
         let upload = Phase { bytes: keys.len() as u64, time: started.elapsed() };
 
+        let lookup_delay = settings.lookup_delay;
         let account_seed = zeroize::Zeroizing::new(*client.account_seed());
         let (sessions, news) =
             link::start::<S>(session, settings, account_seed, client.server().clone(), keys);
         let (commands, received) = mpsc::unbounded_channel();
         let (events, told) = mpsc::unbounded_channel();
-        let driver = Driver::new(client, store.map(Arc::new), multi, sessions, events, upload);
+        let driver = Driver::new(client, store.map(Arc::new), multi, sessions, events, upload, lookup_delay);
         tokio::spawn(driver.run(received, news));
         Ok((Handle { commands }, told))
     }

@@ -5,7 +5,7 @@ mod support;
 
 use pir_core::NoOp;
 use sotto::{Address, ConnectError, Connection, Event, Store};
-use sotto_protocol::client::Client;
+use sotto_protocol::client::{Client, Notice};
 use sotto_protocol::{Round, RoundMode};
 use sottod::Config;
 use support::{Person, client, config, is_report, loopback, pair, settings};
@@ -41,7 +41,9 @@ async fn texts_travel_both_ways_and_one_who_leaves_disturbs_nobody() {
     // Who comes back finds what was said meanwhile.
     alice.say("Still there?").await;
     let mut bob = Person::start(gone, None, &settings).await;
-    bob.hears("Still there?").await;
+    let seen = bob.hears("Still there?").await;
+    let alarm = |event: &Event| matches!(event, Event::Notice(Notice::Warning(_)) | Event::Trouble { .. });
+    assert!(!seen.iter().any(alarm), "coming back is no reason for alarm: {seen:?}");
     alice.handle.stop().await.unwrap();
     bob.handle.stop().await.unwrap();
     server.shutdown().await.unwrap();

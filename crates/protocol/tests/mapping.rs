@@ -1,4 +1,5 @@
 //! The mapping from labels to positions: every label is found, wrong positions are rare, hostile bytes are harmless.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
 
 use pbc::{BatchCode, Encoding, Oracle, Plan};
 use rand_chacha::ChaCha8Rng;

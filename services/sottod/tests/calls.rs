@@ -1,4 +1,5 @@
 //! Every call over real gRPC, right and wrong.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
 
 mod support;
 
@@ -29,7 +30,7 @@ async fn deposit_and_retrieve<S: Scheme>(server: Running<S>) {
         members.push(Member::with_keys(&server, number).await);
     }
     let mut events = members[0].watch().await;
-    let round = events.opened().await;
+    let round = events.fresh().await;
     for (number, member) in (1..).zip(&mut members) {
         member.deposit(round, &deposit(number, 0x10 + number)).await.unwrap();
     }
@@ -68,7 +69,7 @@ async fn one_message_per_round_uses_the_unencoded_database() {
     let server = server(|config| config.retrieve = 1);
     let mut member = Member::with_keys(&server, 1).await;
     let mut events = member.watch().await;
-    let round = events.opened().await;
+    let round = events.fresh().await;
     member.deposit(round, &deposit(1, 5)).await.unwrap();
     let manifest = events.ready_of(round).await;
     assert_eq!((manifest.buckets, manifest.choices, manifest.bucket_size), (1, 1, 1));
@@ -88,8 +89,11 @@ async fn manifests_form_one_chain_and_can_be_fetched_again() {
         assert_eq!(chain.accept(&events.ready().await), Ok(ChainStep::Next));
     }
     let last = chain.newest().unwrap().0;
-    let request =
-        |first: Round, last: Round| proto::ManifestsRequest { session: member.session.clone(), first: first.0, last: last.0 };
+    let request = |first: Round, last: Round| proto::ManifestsRequest {
+        session: member.session.clone(),
+        first: first.0,
+        last: last.0,
+    };
     let mut client = member.client.clone();
     let mut stream = client.manifests(request(first.round, last)).await.unwrap().into_inner();
     let mut manifests = 0;
@@ -161,7 +165,7 @@ async fn deposits_are_one_per_round_and_never_late() {
     let server = server(|_| {});
     let mut member = Member::register(&server, 1).await;
     let mut events = member.watch().await;
-    let round = events.opened().await;
+    let round = events.fresh().await;
     member.deposit(round, &deposit(1, 1)).await.unwrap();
     member.deposit(round, &deposit(1, 1)).await.unwrap();
     let other = member.deposit(round, &deposit(1, 2)).await.unwrap_err();
@@ -206,7 +210,8 @@ async fn keys_have_one_size() {
     let mut member = Member::register(&server, 1).await;
     let size = NoOp::public_keys_bytes();
     for lengths in [vec![0], vec![size - 1], vec![size + 1], vec![size, 1], vec![0, 0, 0], vec![1 << 20]] {
-        let chunk = |length| proto::KeysChunk { session: member.session.clone(), data: vec![0; length].into() };
+        let chunk =
+            |length| proto::KeysChunk { session: member.session.clone(), data: vec![0; length].into() };
         let chunks: Vec<_> = lengths.into_iter().map(chunk).collect();
         let refused = member.client.upload_keys(tokio_stream::iter(chunks)).await.unwrap_err();
         assert_eq!(refusal(&refused), Refused::Malformed);

@@ -70,6 +70,7 @@ pub(super) struct Driver<S: Scheme> {
     early: Option<(Round, SignedManifest)>,
     /// Keys uploaded since the last report.
     upload: Phase,
+    lookup_delay: Duration,
     leaving: Option<Leaving>,
 }
 
@@ -86,6 +87,7 @@ impl<S: Scheme> Driver<S> {
         sessions: Sessions,
         events: mpsc::UnboundedSender<Event>,
         upload: Phase,
+        lookup_delay: Duration,
     ) -> Self {
         let server = client.server().clone();
         let rounds = Rounds::default();
@@ -102,6 +104,7 @@ impl<S: Scheme> Driver<S> {
             fetching: false,
             early: None,
             upload,
+            lookup_delay,
             leaving: None,
         }
     }
@@ -251,6 +254,7 @@ impl<S: Scheme> Driver<S> {
         let query = Duration::from_millis(self.server.query_ms.into());
         let elapsed = if elapsed < lookup { elapsed } else { Duration::ZERO };
         let job = Job {
+            lookup_delay: self.lookup_delay,
             round,
             shape,
             lookup_until: at + lookup.saturating_sub(elapsed),
@@ -266,6 +270,10 @@ impl<S: Scheme> Driver<S> {
     fn believe(&mut self, round: Round, signed: &SignedManifest) {
         for notice in self.client.ready(signed, now()) {
             self.rounds.hold(round, Event::Notice(notice));
+        }
+        if self.rounds.is_retrieved(round) {
+            // Announced again after its calls were made, perhaps differently.
+            self.release(round);
         }
         self.fetch_missing();
     }

@@ -32,6 +32,7 @@ pub(super) struct Job<S: Scheme> {
     pub(super) client: Client,
     pub(super) multi: Arc<MultiClient<S>>,
     pub(super) sessions: Sessions,
+    pub(super) lookup_delay: Duration,
 }
 
 /// What a retrieval brought.
@@ -78,7 +79,7 @@ impl<S: Scheme> Shape<S> {
 impl<S: Scheme> Job<S> {
     /// Makes all calls of the retrieval. Whatever fails, the next call leaves at its time.
     pub(super) async fn run(self) -> Retrieved {
-        let Self { round, shape, lookup_until, query_at, client, multi, sessions } = self;
+        let Self { round, shape, lookup_until, query_at, client, multi, sessions, lookup_delay } = self;
         let mut report = RoundReport {
             round,
             entries: shape.entries,
@@ -89,7 +90,7 @@ impl<S: Scheme> Job<S> {
 
         let looked_up = async {
             let mapping = download(&sessions, round, &shape, lookup_until, &mut report).await?;
-            look_up(client, round, mapping, lookup_until, &mut report).await
+            look_up(client, round, mapping, lookup_until, lookup_delay, &mut report).await
         };
         let retrieval = looked_up.await.unwrap_or_else(|trouble| {
             troubles.push(trouble);
@@ -154,10 +155,14 @@ async fn look_up(
     round: Round,
     mapping: Bytes,
     until: Instant,
+    delay: Duration,
     report: &mut RoundReport,
 ) -> Result<Retrieval, Trouble> {
     let started = Instant::now();
-    let work = blocking(move || client.lookup(round, &mapping, &mut rand::make_rng::<rand::rngs::StdRng>()));
+    let work = blocking(move || {
+        std::thread::sleep(delay);
+        client.lookup(round, &mapping, &mut rand::make_rng::<rand::rngs::StdRng>())
+    });
     let retrieval = timeout_at(until, work).await.map_err(|_| Trouble::LookupLate)?;
     report.lookup = started.elapsed();
     Ok(retrieval)

@@ -61,7 +61,8 @@ pub enum Warning {
         round: Round,
     },
     /// A box under an expected label did not open, or held what no honest sender writes. The sender repeats what was
-    /// lost. Now and then a filter's false positive looks the same: at most about once in 10^5 rounds.
+    /// lost. Now and then the filters' false positives look the same: for n = 2^18 and k = 16 an estimated 1e-6 per
+    /// wanted label and round (`cargo run --release -p sotto-protocol --example mapping`).
     #[error("a message could not be opened: it was damaged or forged")]
     Corrupted {
         /// Where.

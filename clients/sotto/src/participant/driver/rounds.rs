@@ -136,6 +136,11 @@ impl Rounds {
         true
     }
 
+    /// Whether a round's calls are made.
+    pub(super) fn is_retrieved(&self, round: Round) -> bool {
+        self.rounds.get(&round).is_some_and(|place| place.retrieval == Retrieval::Done)
+    }
+
     /// Ends a round's retrieval and gives what was held back.
     pub(super) fn retrieved(&mut self, round: Round) -> Vec<Event> {
         let place = self.at(round);

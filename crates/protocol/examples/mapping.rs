@@ -1,0 +1,90 @@
+//! Sizes of the mapping, and what its false positives do, for a round of N random labels.
+//!
+//! ```sh
+//! cargo run --release -p sotto-protocol --example mapping -- 16 262144 100000
+//! ```
+//! takes k, n and the number of labels to look up: so many that were not deposited, and so many that were.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports to people")]
+
+use std::error::Error;
+
+use pbc::{BatchCode, recommended_buckets};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+use sotto_protocol::manifest::{MAPPING_BLOOM, Manifest};
+use sotto_protocol::{BloomMapping, Label, Mapping, PROTOCOL_VERSION, Round};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|word| word.parse().ok()).collect();
+    let &[k, n, lookups] = &numbers[..] else { return Err("usage: mapping K N LOOKUPS".into()) };
+    let w = if k == 1 { 1 } else { 3 };
+    let b = recommended_buckets(k, w).unwrap_or(1);
+    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    let labels: Vec<Label> = (0..n).map(|_| label(&mut rng)).collect();
+
+    let mut manifest = Manifest {
+        version: PROTOCOL_VERSION,
+        round: Round(1),
+        entries: n as u64,
+        engine: "example".to_owned(),
+        retrieve: u16::try_from(k)?,
+        buckets: u16::try_from(b)?,
+        choices: u8::try_from(w)?,
+        mapping_kind: MAPPING_BLOOM,
+        bucket_size: 1,
+        round_seed: [5; 32],
+        mapping_digest: [0; 32],
+        deposits_digest: [0; 32],
+        previous: [0; 32],
+    };
+    let code = manifest.code()?;
+    let keys: Vec<&[u8]> = labels.iter().map(|label| label.0.as_slice()).collect();
+    let encoding = code.encode(&keys);
+    manifest.bucket_size = u32::try_from(encoding.largest().max(1))?;
+    let encoded = BloomMapping::build(&manifest.round_seed, &encoding, &labels, manifest.bucket_size)?;
+    manifest.mapping_digest = BloomMapping::digest(&encoded);
+    manifest.check()?;
+    let mapping = BloomMapping::decode(&encoded, &manifest)?;
+    println!(
+        "k {k}, b {b}, w {w}, n {n}: bucket_size {}, mapping {} bytes",
+        manifest.bucket_size,
+        encoded.len()
+    );
+
+    // One that was not deposited: a bucket shows it by error; it is asked for if all its buckets do.
+    let (mut buckets_with_hits, mut hits, mut shown) = (0, 0, 0);
+    for _ in 0..lookups {
+        let found = mapping.lookup(&code, &label(&mut rng));
+        buckets_with_hits += found.iter().filter(|(_, hits)| hits.count > 0).count();
+        hits += found.iter().map(|(_, hits)| hits.count).sum::<usize>();
+        shown += usize::from(found.iter().all(|(_, hits)| hits.count > 0));
+    }
+    let tests = (lookups * w) as f64;
+    let rate = buckets_with_hits as f64 / tests;
+    println!(
+        "absent: {:.3e} false hits per bucket, {rate:.3e} of the buckets have one; {shown} of {lookups} labels shown, \
+         expected rate {:.1e}",
+        hits as f64 / tests,
+        rate.powi(w as i32)
+    );
+
+    // One that was: it is missed if a bucket does not show it, and ambiguous if all of them show others beside it.
+    let (mut missed, mut beside, mut ambiguous) = (0, 0, 0);
+    for _ in 0..lookups {
+        let found = mapping.lookup(&code, &labels[rng.next_u64() as usize % n]);
+        missed += usize::from(found.iter().any(|(_, hits)| hits.count == 0));
+        beside += found.iter().filter(|(_, hits)| hits.count > 1).count();
+        ambiguous += usize::from(found.iter().all(|(_, hits)| hits.count > 1));
+    }
+    println!(
+        "present: {missed} of {lookups} missed, {:.3e} of the buckets show more than one place, {ambiguous} ambiguous",
+        beside as f64 / tests
+    );
+    Ok(())
+}
+
+fn label(rng: &mut impl Rng) -> Label {
+    let mut label = [0; 16];
+    rng.fill_bytes(&mut label);
+    Label(label)
+}
