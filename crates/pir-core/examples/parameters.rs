@@ -2,11 +2,11 @@
 //!
 //! ```sh
 //! cargo run --release -p pir-core --example parameters                       # shapes, sizes, predicted noise
+//! cargo run --release -p pir-core --example parameters -- 24947 98874        # the same for other sizes
 //! cargo run --release -p pir-core --example parameters -- --measure 8192     # noise and cost of one size
 //! ```
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports to people")]
+#![allow(clippy::print_stdout, reason = "a program that reports to people")]
 
-use std::process::ExitCode;
 use std::time::Instant;
 
 use pir_core::bfv::{self, Ciphertext, GaloisKeys, Measurement, SecretKey};
@@ -21,26 +21,20 @@ const ELEMENT_BYTES: usize = 288;
 const SIZES: [usize; 7] = [400, 2048, 8192, 32_768, 131_072, 262_144, 1_048_576];
 const SEED: [u8; 32] = [7; 32];
 
-fn main() -> ExitCode {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let result = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => predict(),
-        ["--measure", n] => match (n.parse(), rayon::ThreadPoolBuilder::new().num_threads(1).build()) {
-            (Ok(n), Ok(pool)) => pool.install(|| measure(n)),
-            _ => Err(Error::Shape("a number of elements is needed")),
-        },
-        _ => Err(Error::Shape("usage: parameters [--measure ELEMENTS]")),
-    };
-    result.map_or_else(
-        |error| {
-            eprintln!("{error}");
-            ExitCode::from(2)
-        },
-        |()| ExitCode::SUCCESS,
-    )
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => predict(&SIZES)?,
+        ["--measure", n] => {
+            let n = n.parse()?;
+            rayon::ThreadPoolBuilder::new().num_threads(1).build()?.install(|| measure(n))?;
+        }
+        _ => predict(&words.iter().map(|word| word.parse()).collect::<Result<Vec<_>, _>>()?)?,
+    }
+    Ok(())
 }
 
-fn predict() -> Result<(), Error> {
+fn predict(sizes: &[usize]) -> Result<(), Error> {
     let preset = bfv::Parameters::s4096();
     let primes: Vec<u64> = preset.key_basis().moduli().map(|modulus| modulus.value()).collect();
     let roots: Vec<u64> = preset.key_basis().transforms().iter().map(|ntt| ntt.psi()).collect();
@@ -58,7 +52,7 @@ fn predict() -> Result<(), Error> {
         "| n | d | plaintexts | rows | columns | levels | key switches | query, bytes | answer, bytes | bits |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|");
-    for n in SIZES {
+    for &n in sizes {
         let p = Parameters::choose(n, ELEMENT_BYTES)?;
         println!(
             "| {n} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
@@ -75,7 +69,7 @@ fn predict() -> Result<(), Error> {
     }
     println!("\n| n | fresh | key switch | expanded | peak | first | switched | second | answer | failure |");
     println!("|---|---|---|---|---|---|---|---|---|---|");
-    for n in SIZES {
+    for &n in sizes {
         let p = Parameters::choose(n, ELEMENT_BYTES)?;
         let s = noise::stages(preset, &p.circuit());
         let all =

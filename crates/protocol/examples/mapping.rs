@@ -4,7 +4,7 @@
 //! cargo run --release -p sotto-protocol --example mapping -- 16 262144 100000
 //! ```
 //! takes k, n and the number of labels to look up: so many that were not deposited, and so many that were.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that reports to people")]
+#![allow(clippy::print_stdout, reason = "a program that reports to people")]
 
 use std::error::Error;
 

@@ -180,13 +180,6 @@ impl Ledger {
     }
 
     pub(super) fn tally(&self) -> Tally {
-        let arrived = |line: &&Line| {
-            line.listeners.iter().all(|&listener| {
-                self.arrivals
-                    .get(&(line.speaker, listener, line.text.clone()))
-                    .is_some_and(|&count| count > 0)
-            })
-        };
         Tally {
             sent: u32::try_from(self.lines.len()).unwrap_or(u32::MAX),
             delivered: u32::try_from(self.lines.iter().filter(|line| self.has_arrived(line)).count())

@@ -181,15 +181,25 @@ impl<S: Scheme> Driver<S> {
 
     /// Opens a round and lets its deposit leave at its time.
     ///
-    /// There is one deposit for every round announced, whatever the client thinks of the number: random bytes, if it
-    /// does not go along.
+    /// A round whose number the client refuses gets no deposit. That follows from the numbers announced and the time, and
+    /// so tells the server nothing; the person is told at once, since such a round may never end.
     async fn opened(&mut self, round: Round, elapsed: Duration, at: Instant) {
+        if self.rounds.is_past(round) {
+            let trouble = Trouble::RoundRefused(Error::RoundReplayed(round));
+            return self.tell(Event::Trouble { round: Some(round), trouble });
+        }
         let bytes = match self.rounds.progress(round) {
             // Announced again after a reconnection: the same bytes, if they were not taken.
             Some(Progress::Failed(bytes)) => *bytes,
             Some(_) => return,
-            None if self.leaving.is_some() || self.rounds.is_past(round) => return,
-            None => self.compose(round).await,
+            None if self.leaving.is_some() => return,
+            None => match self.compose(round).await {
+                Ok(bytes) => bytes,
+                Err(error) => {
+                    let trouble = Trouble::RoundRefused(error);
+                    return self.tell(Event::Trouble { round: Some(round), trouble });
+                }
+            },
         };
         self.rounds.begin(round, bytes);
         let offset = Duration::from_millis(self.server.deposit_ms.into()).saturating_sub(elapsed);
@@ -198,8 +208,12 @@ impl<S: Scheme> Driver<S> {
         self.rounds.sending(round, call);
     }
 
-    /// The deposit of a round. It is the client's only if the client is stored as having used this round.
-    async fn compose(&mut self, round: Round) -> [u8; DEPOSIT_BYTES] {
+    /// The deposit of a round. It is the client's only if the client is stored as having used this round; otherwise, it is
+    /// random bytes, so that a full disk does not show.
+    ///
+    /// # Errors
+    /// The client's reason not to go along with the round.
+    async fn compose(&mut self, round: Round) -> Result<[u8; DEPOSIT_BYTES], Error> {
         let opened = self.client.open_round(round, now(), &mut rng());
         let composed =
             self.client.deposit().filter(|(of, _)| *of == round).map(|(_, deposit)| deposit.encode());
@@ -211,17 +225,17 @@ impl<S: Scheme> Driver<S> {
                     self.believe(round, &signed);
                 }
                 match self.persist().await {
-                    Ok(()) => return bytes,
+                    Ok(()) => return Ok(bytes),
                     Err(error) => Trouble::Store(error),
                 }
             }
-            (Ok(()), None) => Trouble::RoundRefused(Error::Unknown("deposit")),
-            (Err(error), _) => Trouble::RoundRefused(error),
+            (Ok(()), None) => return Err(Error::Unknown("deposit")),
+            (Err(error), _) => return Err(error),
         };
         self.rounds.hold(round, Event::Trouble { round: Some(round), trouble });
         let mut bytes = [0; DEPOSIT_BYTES];
         rand::Rng::fill_bytes(&mut rng(), &mut bytes);
-        bytes
+        Ok(bytes)
     }
 
     /// Takes a manifest and starts the retrieval of its round.

@@ -32,7 +32,7 @@ pub enum Event {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Trouble {
-    /// The client does not go along with a round's number; random bytes were deposited.
+    /// The client does not go along with a round's number, and makes no deposit in it.
     #[error("{0}")]
     RoundRefused(Error),
     /// The state could not be stored, so that random bytes were deposited.

@@ -28,7 +28,7 @@ const MESSAGE_LIMIT: usize = 8 << 20;
 
 /// The lie to tell from the given round on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lie {
+pub(crate) enum Lie {
     /// None: an honest relay.
     Honest,
     /// One byte in the middle of every answer is flipped.
@@ -47,6 +47,8 @@ pub enum Lie {
     WrongSeed,
     /// Another number of entries and another bucket size, well signed.
     WrongCounts,
+    /// Counts that contradict each other, well signed.
+    ImpossibleCounts,
     /// A previous manifest's digest that is not the last one's, well signed.
     ForkedChain,
     /// Opened rounds are announced again and again.
@@ -61,17 +63,17 @@ pub enum Lie {
 
 /// What the lying server saw.
 #[derive(Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// For every deposit label: the distinct boxes that came under it.
-    pub deposits: HashMap<Vec<u8>, Vec<Vec<u8>>>,
+    pub(crate) deposits: HashMap<Vec<u8>, Vec<Vec<u8>>>,
     /// The round each deposit was made for, in order, one entry per distinct deposit.
-    pub rounds: Vec<u64>,
+    pub(crate) rounds: Vec<u64>,
 }
 
 /// A running liar.
-pub struct Liar {
+pub(crate) struct Liar {
     /// Where clients connect.
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
     state: Arc<State>,
 }
 
@@ -84,7 +86,7 @@ struct State {
 
 impl Liar {
     /// Starts a relay to the honest server at `upstream`, whose manifest key has the given seed.
-    pub async fn start(upstream: SocketAddr, manifest_seed: [u8; 32]) -> Self {
+    pub(crate) async fn start(upstream: SocketAddr, manifest_seed: [u8; 32]) -> Self {
         let channel = Channel::from_shared(format!("http://{upstream}")).unwrap().connect().await.unwrap();
         let state = Arc::new(State {
             upstream: SottoClient::new(channel)
@@ -106,12 +108,12 @@ impl Liar {
     }
 
     /// Tells this lie from now on.
-    pub fn tell(&self, lie: Lie) {
+    pub(crate) fn tell(&self, lie: Lie) {
         *self.state.lie.lock().unwrap() = lie;
     }
 
     /// Looks at what was seen.
-    pub fn seen<T>(&self, look: impl FnOnce(&Seen) -> T) -> T {
+    pub(crate) fn seen<T>(&self, look: impl FnOnce(&Seen) -> T) -> T {
         look(&self.state.seen.lock().unwrap())
     }
 }
@@ -170,9 +172,10 @@ impl State {
             }
             Lie::WrongSeed => manifest.round_seed[0] ^= 1,
             Lie::WrongCounts => {
-                manifest.entries += 1000;
-                manifest.bucket_size += 1000;
+                manifest.entries = 4 * manifest.entries + 8;
+                manifest.bucket_size = 8;
             }
+            Lie::ImpossibleCounts => manifest.bucket_size += 1 << 20,
             Lie::ForkedChain => manifest.previous[0] ^= 1,
             _ => return honest.clone(),
         }
@@ -312,4 +315,4 @@ impl Sotto for Relay {
 }
 
 /// The round a liar's far announcement names.
-pub const FAR: Round = Round(1 << 40);
+pub(crate) const FAR: Round = Round(1 << 40);

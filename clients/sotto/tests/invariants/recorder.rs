@@ -25,28 +25,28 @@ const CONTINUATION: u8 = 9;
 
 /// One call as seen from outside.
 #[derive(Clone, Debug)]
-pub struct Call {
+pub(crate) struct Call {
     /// When the call's header block was seen.
-    pub at: Instant,
+    pub(crate) at: Instant,
     /// Size of the header block, bytes.
-    pub headers: usize,
+    pub(crate) headers: usize,
     /// Size of each gRPC message the client sent in it, bytes, with the 5-byte prefix.
-    pub messages: Vec<usize>,
+    pub(crate) messages: Vec<usize>,
     /// Whether the client reset the stream.
-    pub reset: bool,
+    pub(crate) reset: bool,
     unparsed: Vec<u8>,
 }
 
 /// The relay and its notes.
-pub struct Recorder {
+pub(crate) struct Recorder {
     /// Where clients connect.
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
     calls: Arc<Mutex<Vec<Call>>>,
 }
 
 impl Recorder {
     /// Relays connections to `server`.
-    pub async fn start(server: SocketAddr) -> io::Result<Self> {
+    pub(crate) async fn start(server: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let calls = Arc::new(Mutex::new(Vec::new()));
@@ -66,7 +66,7 @@ impl Recorder {
     }
 
     /// The calls so far, in the order in which they were opened.
-    pub fn calls(&self) -> Vec<Call> {
+    pub(crate) fn calls(&self) -> Vec<Call> {
         self.calls.lock().unwrap().clone()
     }
 }

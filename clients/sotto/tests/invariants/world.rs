@@ -8,37 +8,37 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 use sotto::participant::now;
 use sotto::{Address, Connection, ConnectionSettings, Event, Events, Handle, Participant};
+use sotto_protocol::ConversationId;
 use sotto_protocol::client::{Client, Notice, Settings, Warning};
-use sotto_protocol::{ConversationId, ServerParameters};
 use sottod::{Config, Running};
 
 use crate::hostile::Liar;
 use crate::recorder::{Call, Recorder};
 
 /// Time slots far enough apart that a busy machine does not blur them.
-pub const ROUND_MS: u32 = 1500;
-pub const DEPOSIT_MS: u32 = 250;
-pub const LOOKUP_MS: u32 = 500;
-pub const QUERY_MS: u32 = 900;
+pub(crate) const ROUND_MS: u32 = 1200;
+pub(crate) const DEPOSIT_MS: u32 = 200;
+pub(crate) const LOOKUP_MS: u32 = 400;
+pub(crate) const QUERY_MS: u32 = 700;
 
 const MANIFEST_SEED: [u8; 32] = [7; 32];
 
 /// Everything but the people.
-pub struct World {
-    pub server: Running<NoOp>,
-    pub liar: Liar,
-    pub recorder: Recorder,
-    pub rng: ChaCha20Rng,
+pub(crate) struct World {
+    pub(crate) server: Running<NoOp>,
+    pub(crate) liar: Liar,
+    pub(crate) recorder: Recorder,
+    pub(crate) rng: ChaCha20Rng,
 }
 
 /// Somebody who takes part.
-pub struct Person {
-    pub handle: Handle,
-    pub events: Events,
+pub(crate) struct Person {
+    pub(crate) handle: Handle,
+    pub(crate) events: Events,
 }
 
 impl World {
-    pub async fn new(seed: u64) -> Self {
+    pub(crate) async fn new(seed: u64) -> Self {
         let mut config = Config::deadline("127.0.0.1:0".parse().unwrap());
         config.round_ms = ROUND_MS;
         config.deposit_ms = DEPOSIT_MS;
@@ -54,12 +54,12 @@ impl World {
     }
 
     /// Connects through recorder and liar.
-    pub fn watched(&self) -> ConnectionSettings {
+    pub(crate) fn watched(&self) -> ConnectionSettings {
         self.settings(self.recorder.address)
     }
 
     /// Connects through the liar only.
-    pub fn unwatched(&self) -> ConnectionSettings {
+    pub(crate) fn unwatched(&self) -> ConnectionSettings {
         self.settings(self.liar.address)
     }
 
@@ -70,42 +70,42 @@ impl World {
         settings
     }
 
-    pub fn parameters(&self) -> &ServerParameters {
-        self.server.parameters()
-    }
-
     /// Somebody with room for two conversations.
-    pub async fn client(&mut self, name: &str) -> Client {
+    pub(crate) async fn client(&mut self, name: &str) -> Client {
         let info = Connection::open(&self.unwatched()).await.unwrap().info::<NoOp>().await.unwrap();
         let settings = Settings { conversations: 2 };
         Client::new(name, info.parameters, settings, (info.open, now()), &mut self.rng).unwrap()
     }
 
     /// Makes contacts of two.
-    pub fn introduce(&mut self, one: &mut Client, other: &mut Client) -> (ConversationId, ConversationId) {
+    pub(crate) fn introduce(
+        &mut self,
+        one: &mut Client,
+        other: &mut Client,
+    ) -> (ConversationId, ConversationId) {
         let invitation = one.invite(other.name(), now(), &mut self.rng).unwrap();
         let at_other = other.accept(one.name(), &invitation, now(), &mut self.rng).unwrap();
         (one.find(other.name()).unwrap(), at_other)
     }
 
     /// Ends the server; the people's connections break.
-    pub async fn end(self) {
+    pub(crate) async fn end(self) {
         self.server.shutdown().await.ok();
     }
 
-    pub fn calls(&self) -> Vec<Call> {
+    pub(crate) fn calls(&self) -> Vec<Call> {
         self.recorder.calls()
     }
 }
 
 impl Person {
-    pub async fn start(client: Client, settings: ConnectionSettings) -> Self {
+    pub(crate) async fn start(client: Client, settings: ConnectionSettings) -> Self {
         let (handle, events) = Participant::<NoOp>::start(client, None, settings).await.unwrap();
         Self { handle, events }
     }
 
     /// Everything that happened so far.
-    pub fn happened(&mut self) -> Happened {
+    pub(crate) fn happened(&mut self) -> Happened {
         let mut happened = Happened::default();
         while let Ok(event) = self.events.try_recv() {
             match event {
@@ -120,7 +120,7 @@ impl Person {
     }
 
     /// Waits for this many more rounds.
-    pub async fn rounds(&mut self, count: usize) -> Happened {
+    pub(crate) async fn rounds(&mut self, count: usize) -> Happened {
         let mut all = Happened::default();
         let patience = Duration::from_millis(u64::from(ROUND_MS) * (count as u64 + 6));
         let waiting = async {
@@ -129,22 +129,23 @@ impl Person {
                 all.add(self.happened());
             }
         };
-        tokio::time::timeout(patience, waiting).await.expect("rounds go on");
+        let in_time = tokio::time::timeout(patience, waiting).await.is_ok();
+        assert!(in_time, "rounds do not go on: {all:?}");
         all
     }
 }
 
 /// What somebody was told.
 #[derive(Debug, Default)]
-pub struct Happened {
-    pub texts: Vec<String>,
-    pub warnings: Vec<Warning>,
-    pub troubles: Vec<String>,
-    pub rounds: usize,
+pub(crate) struct Happened {
+    pub(crate) texts: Vec<String>,
+    pub(crate) warnings: Vec<Warning>,
+    pub(crate) troubles: Vec<String>,
+    pub(crate) rounds: usize,
 }
 
 impl Happened {
-    pub fn add(&mut self, more: Self) {
+    pub(crate) fn add(&mut self, more: Self) {
         self.texts.extend(more.texts);
         self.warnings.extend(more.warnings);
         self.troubles.extend(more.troubles);
