@@ -142,7 +142,7 @@ impl State {
         match (&mut events[0].event, lie) {
             (Some(Event::Opened(opened)), Lie::ReplayedRound) => {
                 let old = proto::RoundOpened { round: opened.round.saturating_sub(1), elapsed_ms: 0 };
-                let again = opened.clone();
+                let again = *opened;
                 events.push(RoundEvent { event: Some(Event::Opened(again)) });
                 events.push(RoundEvent { event: Some(Event::Opened(old)) });
             }

@@ -61,8 +61,8 @@ pub enum Warning {
         round: Round,
     },
     /// A box under an expected label did not open, or held what no honest sender writes. The sender repeats what was
-    /// lost. Now and then the filters' false positives look the same. For n = 2^18, an estimate, not a bound, is 1e-6 per
-    /// wanted label and round at k = 16, and 1e-4 at k = 1 (`cargo run --release -p sotto-protocol --example mapping`).
+    /// lost. Now and then the filters' false positives look the same: an estimate, not a bound, is 1e-6 per wanted
+    /// label and round for n = 2^18 and k = 16, and more with k = 1 (docs/PARAMETERS.md has the command).
     #[error("a message could not be opened: it was damaged or forged")]
     Corrupted {
         /// Where.
