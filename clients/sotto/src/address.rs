@@ -31,7 +31,7 @@ enum Host {
 #[non_exhaustive]
 pub enum AddressError {
     /// Not of the form `sotto://HOST:PORT/KEY`.
-    #[error("not a server address; it looks like sotto://127.0.0.1:7447/ followed by the server's key")]
+    #[error("not a server address; it looks like sotto://127.0.0.1:7370/ followed by the server's key")]
     Form,
     /// The port is not 1 to 65535.
     #[error("the port of the server address must be a number from 1 to 65535")]
@@ -155,29 +155,29 @@ mod tests {
     #[test]
     fn names_of_other_machines_are_refused_with_the_reason() {
         for host in ["example.org", "192.168.1.5", "0.0.0.0", "[2001:db8::1]", "localhost.example.org"] {
-            let refused = parse(&format!("sotto://{host}:7447/{KEY}"));
+            let refused = parse(&format!("sotto://{host}:7370/{KEY}"));
             assert_eq!(refused, Err(AddressError::NotLoopback), "{host}");
         }
         assert!(AddressError::NotLoopback.to_string().contains("TLS"));
-        assert!(parse(&format!("sotto://localhost:7447/{KEY}")).is_ok());
-        assert!(parse(&format!("  sotto://[::1]:7447/{KEY}\n")).is_ok());
+        assert!(parse(&format!("sotto://localhost:7370/{KEY}")).is_ok());
+        assert!(parse(&format!("  sotto://[::1]:7370/{KEY}\n")).is_ok());
     }
 
     #[test]
     fn what_is_no_address_is_refused() {
         let cases = [
-            (format!("http://127.0.0.1:7447/{KEY}"), AddressError::Form),
-            ("sotto://127.0.0.1:7447".into(), AddressError::Form),
+            (format!("http://127.0.0.1:7370/{KEY}"), AddressError::Form),
+            ("sotto://127.0.0.1:7370".into(), AddressError::Form),
             (format!("sotto://127.0.0.1/{KEY}"), AddressError::Form),
-            (format!("sotto://::1:7447/{KEY}"), AddressError::Form),
-            (format!("sotto://[127.0.0.1]:7447/{KEY}"), AddressError::Form),
-            (format!("sotto://:7447/{KEY}"), AddressError::Form),
+            (format!("sotto://::1:7370/{KEY}"), AddressError::Form),
+            (format!("sotto://[127.0.0.1]:7370/{KEY}"), AddressError::Form),
+            (format!("sotto://:7370/{KEY}"), AddressError::Form),
             (format!("sotto://127.0.0.1:0/{KEY}"), AddressError::Port),
             (format!("sotto://127.0.0.1:65536/{KEY}"), AddressError::Port),
-            (format!("sotto://127.0.0.1:7447/{}", &KEY[1..]), AddressError::Key),
-            (format!("sotto://127.0.0.1:7447/{}1", &KEY[1..]), AddressError::Key),
+            (format!("sotto://127.0.0.1:7370/{}", &KEY[1..]), AddressError::Key),
+            (format!("sotto://127.0.0.1:7370/{}1", &KEY[1..]), AddressError::Key),
             // The last character carries four bits that must be zero.
-            (format!("sotto://127.0.0.1:7447/{}b", &KEY[1..]), AddressError::Key),
+            (format!("sotto://127.0.0.1:7370/{}b", &KEY[1..]), AddressError::Key),
         ];
         for (text, error) in cases {
             assert_eq!(parse(&text), Err(error), "{text}");

@@ -209,7 +209,7 @@ fn the_encoding_is_the_published_one() {
         })
         .collect();
     for (retrieve, bytes, expected) in [
-        (1, 1516, "f4232df30be800a02acf09afc36e080a94592ed9d73df8d9c568cd09baa447d5"),
+        (1, 1816, "742d332c4e541fe697c6239b04180b42b43c5a78973f1aa44a5c1a0d056b5d3b"),
         (4, 3116, "d36ac627e1f4d5ed21d16c71d8425d1c387d1ed5effc37a6db06e563421a465c"),
     ] {
         let sealed = seal(&labels, retrieve);

@@ -12,10 +12,11 @@ pub const MAPPING_HEADER_BYTES: usize = 12;
 
 const VERSION: u8 = 1;
 const COUNT_BYTES: usize = 4;
-/// Filter bytes per element if a label has several buckets: 24 bits, a false-positive rate of 1e-5.
-const ELEMENT_BYTES_ENCODED: usize = 3;
-/// Filter bytes per element of an unencoded round: 40 bits, 2^-27, since no other bucket can stand in.
-const ELEMENT_BYTES_UNENCODED: usize = 5;
+/// Filter bytes per element: 24 bits, a false-positive rate of 1e-5.
+const ELEMENT_BYTES: usize = 3;
+/// Filters of the only bucket of an unencoded round: since no other bucket can stand in for it, both must agree. One
+/// filter of the same size would be worse: all its bit numbers derive from two hashes, so its rate has a floor.
+const FILTERS_UNENCODED: u16 = 2;
 /// Filters are made for at least so many elements: in smaller ones the crate's double hashing degenerates.
 const ELEMENTS_MIN: usize = 64;
 
@@ -29,15 +30,15 @@ const FILTER_DOMAIN: &[u8] = b"sotto/mapping/v1/filter\0";
 ///
 /// ```text
 /// version u8 = 1 | kind u8 = 1 | buckets u16 | bucket_size u32 | filter_bytes u32
-/// | count u32, for every bucket | filter_bytes bytes of filter, for every bucket
+/// | count u32, for every bucket | filter_bytes bytes of filter, for every bucket (one bucket: twice)
 /// ```
 ///
-/// `filter_bytes` is 3 (one bucket: 5) for each of `max(bucket_size, 64)` elements; a bit is number `i mod 8`, from the
-/// least significant one, of byte `i / 8`. The filter of bucket `c` is keyed by
-/// `SHA-256("sotto/mapping/v1/filter\0" | round_seed | c as u32)` and holds, for the element at `position`, the number
-/// `f * 2^64 + position` as 16 little-endian bytes, where `f` is the first little-endian word of
+/// `filter_bytes` is 3 for each of `max(bucket_size, 64)` elements; a bit is number `i mod 8`, from the least
+/// significant one, of byte `i / 8`. Filter number `c`, which is that of bucket `c` (one bucket: both filters are its),
+/// is keyed by `SHA-256("sotto/mapping/v1/filter\0" | round_seed | c as u32)` and holds, for the element at `position`,
+/// the number `f * 2^64 + position` as 16 little-endian bytes, where `f` is the first little-endian word of
 /// `SHA-256("sotto/mapping/v1/label\0" | round_seed | label)`. Hashing is that of the crate `bloomfilter` 3: two
-/// SipHash-1-3 with the halves of the key, combined to 17 (one bucket: 28) bit numbers.
+/// SipHash-1-3 with the halves of the key, combined to 17 bit numbers.
 #[derive(Debug)]
 pub struct BloomMapping {
     round_seed: [u8; 32],
@@ -47,14 +48,16 @@ pub struct BloomMapping {
 #[derive(Debug)]
 struct Bucket {
     count: usize,
-    filter: Bloom<u128>,
+    /// A tuple is in the bucket if all of them hold it.
+    filters: Vec<Bloom<u128>>,
 }
 
 impl BloomMapping {
     /// Exact size of an encoded mapping, bytes.
     #[must_use]
     pub fn encoded_bytes(buckets: u16, bucket_size: u32) -> u64 {
-        let per_bucket = COUNT_BYTES as u64 + filter_bytes(buckets, bucket_size);
+        let per_bucket =
+            COUNT_BYTES as u64 + filter_bytes(bucket_size) * u64::from(filters_per_bucket(buckets));
         MAPPING_HEADER_BYTES as u64 + u64::from(buckets) * per_bucket
     }
 
@@ -82,8 +85,8 @@ impl BloomMapping {
         }
         let fingerprints: Vec<u64> = labels.iter().map(|label| fingerprint(round_seed, label)).collect();
 
-        let filter_bytes = filter_bytes(buckets, bucket_size);
-        let filter_bytes = u32::try_from(filter_bytes).map_err(|_| Error::Input("a bucket is too large"))?;
+        let filter_bytes =
+            u32::try_from(filter_bytes(bucket_size)).map_err(|_| Error::Input("a bucket is too large"))?;
         let mut encoded = Vec::new();
         encoded.extend([VERSION, crate::manifest::MAPPING_BLOOM]);
         encoded.extend(buckets.to_le_bytes());
@@ -93,8 +96,11 @@ impl BloomMapping {
             // At most `bucket_size`, checked above.
             encoded.extend((bucket.len() as u32).to_le_bytes());
         }
-        for (number, bucket) in (0..).zip(encoding.buckets()) {
-            let mut filter = empty_filter(round_seed, number, buckets, bucket_size)?;
+        let filters_per_bucket = usize::from(filters_per_bucket(buckets));
+        let filters =
+            encoding.buckets().iter().flat_map(|bucket| core::iter::repeat_n(bucket, filters_per_bucket));
+        for (number, bucket) in (0..).zip(filters) {
+            let mut filter = empty_filter(round_seed, number, bucket_size)?;
             for (position, codeword) in (0_u64..).zip(bucket) {
                 for element in codeword.elements() {
                     // Below the number of labels, by the construction of an encoding.
@@ -123,7 +129,7 @@ impl BloomMapping {
         let mut expected = vec![VERSION, crate::manifest::MAPPING_BLOOM];
         expected.extend(buckets.to_le_bytes());
         expected.extend(bucket_size.to_le_bytes());
-        let filter_bytes = filter_bytes(buckets, bucket_size);
+        let filter_bytes = filter_bytes(bucket_size);
         expected.extend(u32::try_from(filter_bytes).map_err(|_| malformed())?.to_le_bytes());
         if header != expected {
             return Err(malformed());
@@ -140,16 +146,20 @@ impl BloomMapping {
             return Err(malformed());
         }
         let filter_bytes = usize::try_from(filter_bytes).map_err(|_| malformed())?;
-        let filters = filters.chunks_exact(filter_bytes);
-        let read = |((number, count), bits): ((u32, u32), &[u8])| {
-            let empty = empty_filter(&manifest.round_seed, number, buckets, bucket_size)?;
+        let read = |(number, bits): (u32, &[u8])| {
+            let empty = empty_filter(&manifest.round_seed, number, bucket_size)?;
             let mut bytes = empty.into_bytes();
             let header = bytes.len().checked_sub(bits.len()).ok_or_else(malformed)?;
             bytes[header..].copy_from_slice(bits);
-            let filter = Bloom::from_bytes(bytes).map_err(|_| malformed())?;
-            Ok(Bucket { count: count as usize, filter })
+            Bloom::from_bytes(bytes).map_err(|_| malformed())
         };
-        let buckets = (0..).zip(counts).zip(filters).map(read).collect::<Result<_, Error>>()?;
+        let mut filters = (0..).zip(filters.chunks_exact(filter_bytes)).map(read);
+        let of_bucket = |count: u32| {
+            let filters =
+                filters.by_ref().take(filters_per_bucket(buckets).into()).collect::<Result<_, Error>>()?;
+            Ok(Bucket { count: count as usize, filters })
+        };
+        let buckets = counts.into_iter().map(of_bucket).collect::<Result<_, Error>>()?;
         Ok(Self { round_seed: manifest.round_seed, buckets })
     }
 }
@@ -159,10 +169,13 @@ impl Mapping for BloomMapping {
         let fingerprint = fingerprint(&self.round_seed, label);
         let order = code.order(&label.0);
         let hits = |bucket: &BucketIndex| {
-            let Some(Bucket { count, filter }) = self.buckets.get(bucket.to_usize()) else {
+            let Some(Bucket { count, filters }) = self.buckets.get(bucket.to_usize()) else {
                 return (*bucket, Hits::default());
             };
-            let present = |position: &usize| filter.check(&tuple(fingerprint, *position as u64));
+            let present = |position: &usize| {
+                let tuple = tuple(fingerprint, *position as u64);
+                filters.iter().all(|filter| filter.check(&tuple))
+            };
             (*bucket, Hits::of(window(order, *count).filter(present)))
         };
         code.candidates(&label.0).iter().map(hits).collect()
@@ -170,24 +183,22 @@ impl Mapping for BloomMapping {
 }
 
 /// Size of every filter, bytes.
-fn filter_bytes(buckets: u16, bucket_size: u32) -> u64 {
-    let per_element = if buckets == 1 { ELEMENT_BYTES_UNENCODED } else { ELEMENT_BYTES_ENCODED };
-    u64::from(bucket_size).max(ELEMENTS_MIN as u64) * per_element as u64
+fn filter_bytes(bucket_size: u32) -> u64 {
+    u64::from(bucket_size).max(ELEMENTS_MIN as u64) * ELEMENT_BYTES as u64
 }
 
-fn empty_filter(
-    round_seed: &[u8; 32],
-    number: u32,
-    buckets: u16,
-    bucket_size: u32,
-) -> Result<Bloom<u128>, Error> {
+fn filters_per_bucket(buckets: u16) -> u16 {
+    if buckets == 1 { FILTERS_UNENCODED } else { 1 }
+}
+
+fn empty_filter(round_seed: &[u8; 32], number: u32, bucket_size: u32) -> Result<Bloom<u128>, Error> {
     let key: [u8; 32] = Sha256::new_with_prefix(FILTER_DOMAIN)
         .chain_update(round_seed)
         .chain_update(number.to_le_bytes())
         .finalize()
         .into();
     let unfit = Error::Input("a filter exceeds the memory");
-    let bytes = usize::try_from(filter_bytes(buckets, bucket_size)).map_err(|_| unfit.clone())?;
+    let bytes = usize::try_from(filter_bytes(bucket_size)).map_err(|_| unfit.clone())?;
     let elements = (bucket_size as usize).max(ELEMENTS_MIN);
     Bloom::new_with_seed(bytes, elements, &key).map_err(|_| unfit)
 }
