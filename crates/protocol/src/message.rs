@@ -1,4 +1,4 @@
-//! What is inside a box: 272 bytes, all integers little-endian, every unused byte zero and checked.
+//! What is inside a box: 272 bytes, all integers little-endian, unused bytes zero and checked.
 //!
 //! ```text
 //! header, 16 bytes
@@ -153,7 +153,12 @@ impl Frame {
         };
         let zeros = field::<4>(plaintext, 12) == [0; 4] && unused.iter().all(|byte| *byte == 0);
         let numbered = (frame.sequence != 0) == kind.is_numbered();
-        if !zeros || !numbered || frame.flags & !kind.flags() != 0 || frame.round != round {
+        let sayable = match kind {
+            Kind::Hello => frame.acknowledgement == 0,
+            Kind::Acknowledgement | Kind::Leave => frame.content.is_empty(),
+            Kind::Text | Kind::Rekey => true,
+        };
+        if !zeros || !numbered || !sayable || frame.flags & !kind.flags() != 0 || frame.round != round {
             return Err(MALFORMED);
         }
         Ok(frame)
