@@ -79,8 +79,13 @@ pub(crate) struct Listening {
 pub(crate) enum Event {
     Established,
     Acknowledged(u32),
-    Delivered { member: u8, whole: Delivered },
+    Delivered {
+        member: u8,
+        whole: Delivered,
+    },
     OtherKeys,
+    /// The keys are those of this client or of another contact.
+    IdentityHeld,
 }
 
 impl Conversation {

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use sha2::{Digest, Sha256};
+
 use crate::Error;
 
 /// Bytes of a label.
@@ -10,6 +12,11 @@ pub const LABEL_BYTES: usize = 16;
 pub const BOX_BYTES: usize = 288;
 /// Bytes of a deposit.
 pub const DEPOSIT_BYTES: usize = LABEL_BYTES + BOX_BYTES;
+
+/// Most boxes under one label in a round.
+pub const COPIES_MAX: usize = 4;
+
+const COPY_DOMAIN: &[u8] = b"sotto/deposit/v1/copy\0";
 
 /// Under which name a box is stored: pseudorandom to all but its sender and its readers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -63,5 +70,70 @@ impl Deposit {
             label: Label(label.try_into().map_err(|_| malformed.clone())?),
             sealed: SealedBox(sealed.try_into().map_err(|_| malformed)?),
         })
+    }
+}
+
+/// Puts a sealed round's deposits in the order in which they are numbered: by label, and under one label by a hash of
+/// seed and deposit. Equal deposits become one, and of the boxes under one label the first [`COPIES_MAX`] stay.
+///
+/// Nobody knows the seed while deposits are taken, so nobody chooses which of several boxes stay, nor which are first
+/// and last; and nobody can make some buckets larger than chance makes them.
+pub fn arrange(deposits: &mut Vec<Deposit>, round_seed: &[u8; 32]) {
+    deposits.sort_unstable_by(|a, b| (a.label, &a.sealed.0).cmp(&(b.label, &b.sealed.0)));
+    deposits.dedup();
+    let rank = |deposit: &Deposit| -> [u8; 32] {
+        let digest = Sha256::new_with_prefix(COPY_DOMAIN).chain_update(round_seed);
+        digest.chain_update(deposit.label.0).chain_update(deposit.sealed.0).finalize().into()
+    };
+    for copies in deposits.chunk_by_mut(|a, b| a.label == b.label) {
+        if copies.len() > 1 {
+            copies.sort_by_cached_key(rank);
+        }
+    }
+    let (mut copies, mut last) = (0, None);
+    deposits.retain(|deposit| {
+        copies = if last == Some(deposit.label) { copies + 1 } else { 1 };
+        last = Some(deposit.label);
+        copies <= COPIES_MAX
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BOX_BYTES, COPIES_MAX, Deposit, Label, SealedBox, arrange};
+
+    fn deposit(label: u8, content: u8) -> Deposit {
+        Deposit { label: Label([label; 16]), sealed: SealedBox([content; BOX_BYTES]) }
+    }
+
+    /// Whoever could choose the order of boxes under one label would keep one of them from ever being read.
+    #[test]
+    fn no_content_of_a_box_secures_it_a_place_under_a_label() {
+        let (mut kept, mut first) = ([0; 10], [0; 10]);
+        for seed in 0..250 {
+            let mut deposits: Vec<Deposit> = (0..10).map(|content| deposit(7, content)).collect();
+            deposits.extend([deposit(9, 1), deposit(3, 2), deposit(9, 1)]);
+            let mut backwards: Vec<Deposit> = deposits.iter().rev().cloned().collect();
+            arrange(&mut deposits, &[seed; 32]);
+            arrange(&mut backwards, &[seed; 32]);
+            assert_eq!(deposits, backwards);
+            let labels: Vec<u8> = deposits.iter().map(|deposit| deposit.label.0[0]).collect();
+            assert_eq!(labels, [3, 7, 7, 7, 7, 9]);
+            first[usize::from(deposits[1].sealed.0[0])] += 1;
+            for deposit in &deposits[1..=COPIES_MAX] {
+                kept[usize::from(deposit.sealed.0[0])] += 1;
+            }
+        }
+        assert!(kept.iter().all(|kept| (60..140).contains(kept)), "{kept:?}");
+        assert!(first.iter().all(|first| (8..50).contains(first)), "{first:?}");
+    }
+
+    /// The order, for other implementations.
+    #[test]
+    fn the_order_of_equal_labels_does_not_change_unnoticed() {
+        let mut deposits: Vec<Deposit> = (0..8).map(|content| deposit(7, content)).collect();
+        arrange(&mut deposits, &[5; 32]);
+        let kept: Vec<u8> = deposits.iter().map(|deposit| deposit.sealed.0[0]).collect();
+        assert_eq!(kept, [4, 5, 3, 2]);
     }
 }

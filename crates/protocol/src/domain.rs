@@ -18,6 +18,8 @@ pub(crate) const INVITATION_MARK: &str = "sotto v1 invitation mark";
 pub(crate) const PAIR_EPOCH_0: &str = "sotto v1 pair epoch 0 chain";
 /// From a hello's keys to the mark by which the other side names them.
 pub(crate) const HELLO_MARK: &str = "sotto v1 hello mark";
+/// What both sign in their hellos.
+pub(crate) const HELLO_SIGNATURE: &str = "sotto v1 hello signature";
 /// From an invitation's secret and the X25519 secret to the root of epoch 1.
 pub(crate) const PAIR_EPOCH_1: &str = "sotto v1 pair epoch 1 root";
 /// From the root of epoch 1 to its two chains.
@@ -52,7 +54,7 @@ mod tests {
         let all = lines.filter_map(|line| line.split_once("&str = "));
         let strings: Vec<&str> = all.map(|(_, string)| string.trim_matches([';', '"'])).collect();
         let distinct: BTreeSet<&str> = strings.iter().copied().collect();
-        assert_eq!((strings.len(), distinct.len()), (19, 19));
+        assert_eq!((strings.len(), distinct.len()), (20, 20));
         assert!(strings.iter().all(|string| string.starts_with("sotto v1 ") && !string.contains('\0')));
     }
 }

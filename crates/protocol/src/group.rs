@@ -116,7 +116,7 @@ impl Group {
         Ok(group)
     }
 
-    /// Makes the chains of an epoch and steps them to `next`, the first round not opened.
+    /// Makes the chains of an epoch, which step towards `next`, the first round not opened, and catch up with the rounds.
     fn start_epoch(&mut self, epoch: u32, secret: &Secret, start: Round, next: Round) -> Result<(), Error> {
         let epoch_bytes = epoch.to_le_bytes();
         let chain = |identity: &[u8; 32]| {

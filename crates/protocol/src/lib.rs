@@ -15,6 +15,7 @@ mod invitation;
 pub mod manifest;
 pub mod mapping;
 mod message;
+mod name;
 pub mod negotiation;
 mod pair;
 mod ratchet;

@@ -51,6 +51,10 @@ impl ServerParameters {
     pub const BUCKETS_MAX: u16 = 1024;
     /// Least security of an engine, bits.
     pub const SECURITY_MIN: u32 = 128;
+    /// Shortest round with a deadline, ms.
+    pub const ROUND_MS_MIN: u32 = 200;
+    /// Least time that work depending on secrets has before the next call of the trace, ms.
+    pub const SLOT_MS_MIN: u32 = 50;
 
     /// Whether a client may work with such a server.
     ///
@@ -60,10 +64,29 @@ impl ServerParameters {
         if self.security_bits < Self::SECURITY_MIN {
             return Err(Error::Negotiation("its PIR engine offers less than 128 bits of security"));
         }
+        self.check_timing()?;
         self.check_shape()
     }
 
-    /// [`ServerParameters::check`] without the demand on security: for protocol tests on an engine without privacy.
+    /// Whether every call has a time slot before which the work behind it is done: without one, its moment would tell
+    /// how long that work took. In closed loop, which hides no times of deposits, only look-up and query have slots.
+    ///
+    /// # Errors
+    /// [`Error::Negotiation`] with the reason.
+    pub fn check_timing(&self) -> Result<(), Error> {
+        let slot = |from: u32, to: u32| to.saturating_sub(from) >= Self::SLOT_MS_MIN;
+        let paced = match self.mode {
+            RoundMode::Deadline => self.round_ms >= Self::ROUND_MS_MIN && slot(0, self.deposit_ms),
+            RoundMode::ClosedLoop => true,
+        };
+        if !paced || !slot(0, self.lookup_ms) || !slot(self.lookup_ms, self.query_ms) {
+            return Err(Error::Negotiation("its time slots are too short to hide how long work takes"));
+        }
+        Ok(())
+    }
+
+    /// [`ServerParameters::check`] without the demands on security and on time slots: for protocol tests on an engine
+    /// without privacy.
     ///
     /// # Errors
     /// [`Error::Negotiation`] with the reason.
@@ -80,6 +103,9 @@ impl ServerParameters {
                 "the number of buckets must be at least that of messages per round and at most 1024",
             );
         }
+        if (self.retrieve == 1) != (self.buckets == 1) {
+            return refuse("there is one bucket if and only if there is one message per round");
+        }
         if self.choices == 0 || self.choices > 8 || u16::from(self.choices) > self.buckets {
             return refuse("candidate buckets must be 1 to 8");
         }
@@ -90,5 +116,60 @@ impl ServerParameters {
             return refuse("its round timing is contradictory");
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RoundMode, ServerParameters};
+
+    fn parameters() -> ServerParameters {
+        ServerParameters {
+            protocol_version: 1,
+            manifest_key: [1; 32],
+            engine: "none".into(),
+            security_bits: 128,
+            retrieve: 4,
+            buckets: 8,
+            choices: 3,
+            retained: 2,
+            mode: RoundMode::Deadline,
+            round_ms: 200,
+            deposit_ms: 50,
+            lookup_ms: 50,
+            query_ms: 100,
+        }
+    }
+
+    /// A call right after work that depends on secrets would tell how long that work took.
+    #[test]
+    fn a_server_that_leaves_no_time_between_work_and_call_is_refused() {
+        assert_eq!(parameters().check(), Ok(()));
+        let without_slots: [fn(&mut ServerParameters); 6] = [
+            |parameters| parameters.round_ms = 199,
+            |parameters| parameters.deposit_ms = 49,
+            |parameters| parameters.lookup_ms = 49,
+            |parameters| parameters.query_ms = 99,
+            |parameters| (parameters.lookup_ms, parameters.query_ms) = (100, 60),
+            |parameters| {
+                (parameters.deposit_ms, parameters.lookup_ms, parameters.query_ms) = (0, 0, 0);
+            },
+        ];
+        for spoil in without_slots {
+            let mut bad = parameters();
+            spoil(&mut bad);
+            assert!(bad.check_timing().is_err() && bad.check().is_err());
+        }
+        let closed =
+            ServerParameters { mode: RoundMode::ClosedLoop, round_ms: 100, deposit_ms: 0, ..parameters() };
+        assert_eq!(closed.check(), Ok(()));
+        assert!(ServerParameters { lookup_ms: 0, ..closed }.check().is_err());
+    }
+
+    #[test]
+    fn one_bucket_for_many_messages_or_many_for_one_is_refused() {
+        let one = ServerParameters { retrieve: 1, buckets: 1, choices: 1, ..parameters() };
+        assert_eq!(one.check_shape(), Ok(()));
+        assert!(ServerParameters { buckets: 8, ..one }.check_shape().is_err());
     }
 }

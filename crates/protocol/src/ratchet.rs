@@ -15,8 +15,12 @@ use crate::seal::{OpeningKey, SealingKey};
 use crate::secret::Secret;
 use crate::{Error, Label, Round, domain};
 
-/// The most steps a chain is advanced at a time: 485 days of ten-second rounds.
+/// The most steps by which a chain may ever be behind: 485 days of ten-second rounds.
 pub(crate) const STEPS_MAX: u64 = 1 << 22;
+/// Steps made at once when a chain begins. Where it begins is another's choice, and must cost no time that shows.
+const STEPS_BEGINNING: u64 = 64;
+/// Steps made in a round. A chain that is further behind is silent until it has caught up.
+const STEPS_ROUND: u64 = 1 << 13;
 
 /// The chain key of one direction, at the first round that is not used up.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -37,26 +41,32 @@ impl Chain {
         Self { round, key }
     }
 
-    /// Steps to `round`, erasing the keys of all rounds before; does nothing if it is there or beyond.
+    /// Steps a chain that begins towards `round`, by 64 steps at most; the rest follows with the rounds.
     ///
     /// # Errors
-    /// [`Error::RoundTooFar`] if that takes more than 2^22 steps; the chain then stands where it was.
+    /// [`Error::RoundTooFar`] if it is more than 2^22 steps behind; the chain then stands where it was.
     pub(crate) fn advance(&mut self, round: Round) -> Result<(), Error> {
-        if round.0.saturating_sub(self.round.0) > STEPS_MAX {
+        self.step_towards(round, STEPS_BEGINNING)
+    }
+
+    fn step_towards(&mut self, round: Round, steps: u64) -> Result<(), Error> {
+        let behind = round.0.saturating_sub(self.round.0);
+        if behind > STEPS_MAX {
             return Err(Error::RoundTooFar(round));
         }
-        while self.round < round {
+        for _ in 0..behind.min(steps) {
             self.step();
         }
         Ok(())
     }
 
-    /// The key of `round`, with the chain stepped past it; `None` if the chain is past it already, or begins later.
+    /// The key of `round`, with the chain stepped past it and the keys of all rounds before erased; `None` if the chain
+    /// is past it already, begins later, or is so far behind that it takes more rounds to catch up.
     ///
     /// # Errors
     /// As for [`Chain::advance`].
     pub(crate) fn take(&mut self, round: Round) -> Result<Option<RoundKey>, Error> {
-        self.advance(round)?;
+        self.step_towards(round, STEPS_ROUND)?;
         if self.round != round {
             return Ok(None);
         }
@@ -100,7 +110,7 @@ impl RoundKey {
 
 #[cfg(test)]
 mod tests {
-    use super::{Chain, STEPS_MAX};
+    use super::{Chain, STEPS_BEGINNING, STEPS_MAX, STEPS_ROUND};
     use crate::secret::Secret;
     use crate::{Error, Round};
 
@@ -127,6 +137,29 @@ mod tests {
         assert!(chain.take(Round(9)).unwrap().is_some());
         assert!(chain.take(Round(9)).unwrap().is_none());
         assert!(chain.take(Round(8)).unwrap().is_none());
+    }
+
+    /// Where a chain begins is another's choice: all at once, four million steps would hold up a client's next calls.
+    #[test]
+    fn a_chain_that_begins_long_ago_takes_few_steps_at_a_time() {
+        let mut old = chain();
+        old.advance(Round(5 + STEPS_MAX)).unwrap();
+        assert_eq!(old.round, Round(5 + STEPS_BEGINNING));
+        assert!(old.take(Round(5 + STEPS_MAX)).unwrap().is_none());
+        assert_eq!(old.round, Round(5 + STEPS_BEGINNING + STEPS_ROUND));
+        let (mut late, mut steady, mut round) = (chain(), chain(), 5 + 3 * STEPS_ROUND);
+        let key = loop {
+            if let Some(key) = late.take(Round(round)).unwrap() {
+                break key;
+            }
+            round += 1;
+        };
+        assert_eq!(round, 5 + 3 * STEPS_ROUND + 3);
+        let mut label = None;
+        for round in 5..=round {
+            label = steady.take(Round(round)).unwrap().map(|key| key.sealing(0).label());
+        }
+        assert_eq!(label, Some(key.sealing(0).label()));
     }
 
     #[test]

@@ -5,6 +5,8 @@
 
 mod clock;
 mod quota;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -14,6 +16,9 @@ use clock::Clock;
 use quota::Quota;
 
 pub use quota::ATTEMPTS_MAX;
+
+/// How long a closed loop waits for those who retrieve, from the moment a round is ready, ms.
+pub const ANSWERS_MS: u64 = 60_000;
 
 /// How rounds follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +79,8 @@ pub enum Refusal {
 /// At any time at most one round takes deposits; rounds open, and are sealed, one after the other by number without a
 /// gap. With a deadline the next round opens at the moment a round is sealed, and databases are built meanwhile; a
 /// build that is still not done when R further rounds are sealed is given up. In closed loop a round is sealed when
-/// every registered account has deposited, and the next opens when every account that can retrieve has done so.
+/// every registered account has deposited, and the next opens when every account that can retrieve has done so, can
+/// do so no more, or has had [`ANSWERS_MS`].
 #[derive(Debug)]
 pub struct RoundMachine {
     config: RoundConfig,
@@ -101,6 +107,8 @@ struct ReadyRound {
     queries: Quota,
     /// In closed loop: those who deposited in it and have not retrieved yet.
     awaited: HashSet<Account>,
+    /// When it became ready, by the machine's clock.
+    since: u64,
 }
 
 impl RoundMachine {
@@ -164,7 +172,13 @@ impl RoundMachine {
         round: Round,
         digest: [u8; 32],
     ) -> Result<Accepted, Refusal> {
-        self.retrievable(round)?.queries.take(account, digest)
+        let ready = self.retrievable(round)?;
+        let accepted = ready.queries.take(account, digest);
+        if accepted.is_err() {
+            // It gives the call up, and nobody is to wait for it.
+            ready.awaited.remove(&account);
+        }
+        accepted
     }
 
     /// An account has its answers of a round.
@@ -176,11 +190,24 @@ impl RoundMachine {
         self.tick(now)
     }
 
+    /// A retrieval of an account has ended without all its answers.
+    #[must_use]
+    pub fn unanswered(&mut self, account: &Account, round: Round, now: UnixMillis) -> Vec<Action> {
+        if let Some(ready) = self.ready.get_mut(&round)
+            && ready.queries.is_spent(account)
+        {
+            ready.awaited.remove(account);
+        }
+        self.tick(now)
+    }
+
     /// A sealed round's database is built and its manifest published.
     #[must_use]
     pub fn built(&mut self, round: Round, now: UnixMillis) -> Vec<Action> {
         let Some(awaited) = self.building.remove(&round) else { return self.tick(now) };
-        self.ready.insert(round, ReadyRound { awaited, ..ReadyRound::default() });
+        self.clock.advance(now);
+        let since = self.clock.elapsed();
+        self.ready.insert(round, ReadyRound { awaited, since, ..ReadyRound::default() });
         let mut actions = Vec::new();
         while self.ready.len() > self.config.retained.into() {
             actions.extend(self.ready.pop_first().map(|(oldest, _)| Action::Retire(oldest)));
@@ -222,7 +249,14 @@ impl RoundMachine {
     /// When to call [`RoundMachine::tick`] if nothing else happens; `None` if only an event can change something.
     #[must_use]
     pub fn next_wakeup(&self, now: UnixMillis) -> Option<UnixMillis> {
-        let Some(open) = &self.open else { return self.may_open().then_some(now) };
+        let Some(open) = &self.open else {
+            return if self.may_open() {
+                Some(now)
+            } else {
+                let waits = self.answers_due()?.saturating_sub(self.clock.elapsed_at(now));
+                Some(UnixMillis(now.0.saturating_add(waits)))
+            };
+        };
         let deadline = open.opened.saturating_add(self.config.round_ms.into());
         let waits = deadline.saturating_sub(self.clock.elapsed_at(now));
         match self.config.mode {
@@ -283,9 +317,16 @@ impl RoundMachine {
             RoundMode::ClosedLoop => {
                 let can_retrieve = |account| self.registered.get(account).copied().unwrap_or(false);
                 let newest = self.ready.last_key_value();
+                let due = self.answers_due().is_none_or(|due| due <= self.clock.elapsed());
                 self.building.is_empty()
-                    && newest.is_none_or(|(_, ready)| !ready.awaited.iter().any(can_retrieve))
+                    && (due || newest.is_none_or(|(_, ready)| !ready.awaited.iter().any(can_retrieve)))
             }
         }
+    }
+
+    /// When nobody is waited for any more who retrieves from the newest round; `None` while another is being built.
+    fn answers_due(&self) -> Option<u64> {
+        let (_, newest) = self.ready.last_key_value().filter(|_| self.building.is_empty())?;
+        Some(newest.since.saturating_add(ANSWERS_MS))
     }
 }

@@ -233,10 +233,28 @@ fn a_gap_names_the_rounds_to_fetch_and_the_longest_one_stays() {
     assert_eq!(chain.accept(&manifests[3]), Ok(gap(2, 3)));
     assert_eq!(chain.accept(&manifests[6]), Ok(gap(5, 6)));
     assert_eq!(chain.missing(), Some((Round(2), Round(6))));
-    assert_eq!(chain.fill_gap(&[]), Ok(()));
-    assert_eq!(chain.missing(), Some((Round(2), Round(6))));
     assert_eq!(chain.fill_gap(&manifests), Ok(()));
     assert_eq!(chain.missing(), None);
+    for known in &manifests[..7] {
+        assert_eq!(chain.prefix_of(known.round), Some(known.head_prefix()));
+    }
+}
+
+/// Whatever is supplied, a gap does not stay open for want of manifests that nobody has any more.
+#[test]
+fn a_gap_whose_beginning_nobody_has_is_given_up_with_what_was_before_it() {
+    let manifests = chain_of(9);
+    for supplied in [&manifests[..0], &manifests[4..8], &manifests[..2], &manifests[8..]] {
+        let mut chain = ManifestChain::default();
+        for number in [0, 1, 8] {
+            chain.accept(&manifests[number]).unwrap();
+        }
+        assert!(!chain.contradicts(Round(4), [0; 8]), "nothing is known while a gap is open");
+        assert!(matches!(chain.fill_gap(supplied), Err(Error::Unknown(_))));
+        assert_eq!((chain.missing(), chain.prefix_of(Round(2))), (None, None));
+        assert_eq!(chain.prefix_of(Round(9)), Some(manifests[8].head_prefix()));
+        assert!(!chain.contradicts(Round(4), [0; 8]), "nor of what was before one that was given up");
+    }
 }
 
 #[test]

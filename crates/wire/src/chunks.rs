@@ -48,31 +48,24 @@ pub enum StreamError {
 pub struct Join {
     bytes: BytesMut,
     chunks: usize,
-    limit: usize,
-    exact: bool,
+    expected: usize,
 }
 
 impl Join {
     /// A stream of exactly `expected` bytes.
     #[must_use]
     pub fn exactly(expected: usize) -> Self {
-        Self { bytes: BytesMut::new(), chunks: 0, limit: expected, exact: true }
-    }
-
-    /// A stream of at most `limit` bytes.
-    #[must_use]
-    pub fn at_most(limit: usize) -> Self {
-        Self { bytes: BytesMut::new(), chunks: 0, limit, exact: false }
+        Self { bytes: BytesMut::new(), chunks: 0, expected }
     }
 
     /// Takes the next chunk. Only the first may be without data.
     ///
     /// # Errors
-    /// [`StreamError::Oversized`] if the limit is passed; nothing of that chunk is kept. [`StreamError::Empty`] for a
+    /// [`StreamError::Oversized`] if there are more bytes than expected; nothing of that chunk is kept. [`StreamError::Empty`] for a
     /// later chunk without data, so that a stream has an end.
     pub fn push(&mut self, chunk: impl Buf) -> Result<(), StreamError> {
-        if chunk.remaining() > self.limit - self.bytes.len() {
-            return Err(StreamError::Oversized { limit: self.limit });
+        if chunk.remaining() > self.expected - self.bytes.len() {
+            return Err(StreamError::Oversized { limit: self.expected });
         }
         if !chunk.has_remaining() && self.chunks > 0 {
             return Err(StreamError::Empty);
@@ -103,10 +96,10 @@ impl Join {
     /// The whole value.
     ///
     /// # Errors
-    /// [`StreamError::Truncated`] if the size is fixed and bytes are missing.
+    /// [`StreamError::Truncated`] if bytes are missing.
     pub fn finish(self) -> Result<Bytes, StreamError> {
-        if self.exact && self.bytes.len() != self.limit {
-            return Err(StreamError::Truncated { bytes: self.bytes.len(), expected: self.limit });
+        if self.bytes.len() != self.expected {
+            return Err(StreamError::Truncated { bytes: self.bytes.len(), expected: self.expected });
         }
         Ok(self.bytes.freeze())
     }
@@ -128,18 +121,16 @@ mod tests {
             let bytes = Bytes::from((0..length).map(|at| at as u8).collect::<Vec<_>>());
             let chunks: Vec<Bytes> = split(bytes.clone()).collect();
             prop_assert_eq!(chunks.len(), length.div_ceil(CHUNK_BYTES).max(1));
-            let (mut exact, mut bounded) = (Join::exactly(length), Join::at_most(length));
+            let mut join = Join::exactly(length);
             for chunk in chunks {
-                exact.push(chunk.clone()).unwrap();
-                bounded.push(chunk).unwrap();
+                join.push(chunk).unwrap();
             }
-            prop_assert_eq!(exact.finish().unwrap(), bytes.clone());
-            prop_assert_eq!(bounded.finish().unwrap(), bytes);
+            prop_assert_eq!(join.finish().unwrap(), bytes);
         }
 
         #[test]
         fn a_stream_longer_than_its_limit_is_given_up(limit in 0..2000_usize, over in 1..2000_usize) {
-            let mut join = Join::at_most(limit);
+            let mut join = Join::exactly(limit);
             let refused = split(Bytes::from(vec![0; limit + over])).try_for_each(|chunk| join.push(chunk));
             prop_assert_eq!(refused, Err(StreamError::Oversized { limit }));
         }

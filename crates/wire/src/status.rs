@@ -40,16 +40,13 @@ pub enum Refused {
     /// A limit of the server is reached; later it may work.
     #[error("the server is at its limit; try again later")]
     Busy,
-    /// There is no such thing.
-    #[error("not found")]
-    NotFound,
     /// The server failed.
     #[error("the server failed")]
     Internal,
 }
 
 impl Refused {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 10] = [
         Self::UnknownSession,
         Self::UnknownKeys,
         Self::Quota,
@@ -59,7 +56,6 @@ impl Refused {
         Self::Signature,
         Self::Malformed,
         Self::Busy,
-        Self::NotFound,
         Self::Internal,
     ];
 
@@ -73,7 +69,6 @@ impl Refused {
             Self::RoundClosed | Self::RoundNotReady => Code::OutOfRange,
             Self::Signature => Code::PermissionDenied,
             Self::Malformed => Code::InvalidArgument,
-            Self::NotFound => Code::NotFound,
             Self::Internal => Code::Internal,
         }
     }
@@ -89,7 +84,6 @@ impl Refused {
             Self::Signature => "signature",
             Self::Malformed => "malformed",
             Self::Busy => "busy",
-            Self::NotFound => "not-found",
             Self::Internal => "internal",
         }
     }

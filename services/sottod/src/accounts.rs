@@ -4,81 +4,101 @@ use core::time::Duration;
 use std::collections::HashMap;
 
 use ed25519_dalek::{Signature, VerifyingKey};
+use hkdf::Hkdf;
+use sha2::Sha256;
 use sotto_protocol::server::Account;
 use sotto_wire::Refused;
+use subtle::ConstantTimeEq;
 use tokio::time::Instant;
+use zeroize::Zeroizing;
 
 use crate::config::Limits;
 
 pub(crate) type Session = [u8; 32];
+/// Time of issue | random | authenticator.
+pub(crate) type Nonce = [u8; 32];
 
-/// Challenges under way and sessions, both bounded. An account is created by its first registration; nothing else about
-/// it is kept.
+const TIME_BYTES: usize = 8;
+pub(crate) const RANDOM_BYTES: usize = 8;
+const TAG_AT: usize = TIME_BYTES + RANDOM_BYTES;
+
+/// Sessions, bounded, and challenges, of which nothing is kept: a nonce tells when and for whom it was made, under a
+/// key of this process. So nobody who has not proved anything can use anything up. An account is created by its first
+/// registration; nothing else about it is kept.
 pub(crate) struct Accounts {
-    challenges: HashMap<[u8; 32], Challenge>,
-    challenges_max: usize,
+    challenge_key: Zeroizing<[u8; 32]>,
     challenge_age: Duration,
+    started: Instant,
     sessions: HashMap<Session, Member>,
     by_account: HashMap<Account, Session>,
     sessions_max: usize,
     session_idle: Duration,
 }
 
-struct Challenge {
-    account: Account,
-    expires: Instant,
-}
-
 struct Member {
     account: Account,
     used: Instant,
+    /// When the challenge was made that opened the session. Later registrations need a later challenge, so that each
+    /// serves once.
+    challenged: Issued,
 }
 
+/// When a challenge was made, in nanoseconds of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Issued(u64);
+
 impl Accounts {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    /// `challenge_key` must be random and of this process alone.
+    pub(crate) fn new(limits: &Limits, challenge_key: Zeroizing<[u8; 32]>, started: Instant) -> Self {
         Self {
-            challenges: HashMap::new(),
-            challenges_max: limits.challenges,
+            challenge_key,
             challenge_age: limits.challenge_age,
+            started,
             sessions: HashMap::new(),
             by_account: HashMap::new(),
             sessions_max: limits.sessions,
-            session_idle: limits.session_idle,
+            // A session that makes room forgets which challenge opened it; by then the challenge must be too old.
+            session_idle: limits.session_idle.max(limits.challenge_age),
         }
     }
 
-    /// Remembers that an account is to sign `nonce`, which must be random.
-    pub(crate) fn challenge(
+    /// What an account is to sign.
+    pub(crate) fn challenge(&self, account: &Account, random: [u8; RANDOM_BYTES], now: Instant) -> Nonce {
+        let mut nonce = [0; 32];
+        nonce[..TIME_BYTES].copy_from_slice(&self.nanoseconds(now).to_be_bytes());
+        nonce[TIME_BYTES..TAG_AT].copy_from_slice(&random);
+        let tag = self.tag(account, &nonce);
+        nonce[TAG_AT..].copy_from_slice(&tag);
+        nonce
+    }
+
+    /// When this account was given a nonce, if it was and the nonce is still valid.
+    pub(crate) fn issued(&self, account: &Account, nonce: &Nonce, now: Instant) -> Result<Issued, Refused> {
+        if !bool::from(self.tag(account, nonce).ct_eq(&nonce[TAG_AT..])) {
+            return Err(Refused::Signature);
+        }
+        let time = u64::from_be_bytes(core::array::from_fn(|at| nonce[at]));
+        let age = self.nanoseconds(now).saturating_sub(time);
+        let issued = Issued(time);
+        if Duration::from_nanos(age) >= self.challenge_age || self.challenged(account) >= Some(issued) {
+            return Err(Refused::Signature);
+        }
+        Ok(issued)
+    }
+
+    /// Opens `session`, which must be random, for an account that has signed the challenge of that time; an older one
+    /// of it ends.
+    pub(crate) fn open(
         &mut self,
         account: Account,
-        nonce: [u8; 32],
+        challenged: Issued,
+        session: Session,
         now: Instant,
     ) -> Result<(), Refused> {
-        if self.challenges.len() >= self.challenges_max {
-            self.challenges.retain(|_, challenge| challenge.expires > now);
+        // It may have been used in another call meanwhile.
+        if self.challenged(&account) >= Some(challenged) {
+            return Err(Refused::Signature);
         }
-        if self.challenges.len() >= self.challenges_max {
-            return Err(Refused::Busy);
-        }
-        self.challenges.insert(nonce, Challenge { account, expires: now + self.challenge_age });
-        Ok(())
-    }
-
-    /// Takes back a challenge, which serves once: whether it was this account's and is still valid.
-    pub(crate) fn answer(
-        &mut self,
-        account: &Account,
-        nonce: &[u8; 32],
-        now: Instant,
-    ) -> Result<(), Refused> {
-        match self.challenges.remove(nonce) {
-            Some(challenge) if challenge.account == *account && challenge.expires > now => Ok(()),
-            _ => Err(Refused::Signature),
-        }
-    }
-
-    /// Opens `session`, which must be random, for an account that has proved itself; an older one of it ends.
-    pub(crate) fn open(&mut self, account: Account, session: Session, now: Instant) -> Result<(), Refused> {
         if let Some(old) = self.by_account.remove(&account) {
             self.sessions.remove(&old);
         }
@@ -90,9 +110,27 @@ impl Accounts {
         if self.sessions.len() >= self.sessions_max {
             return Err(Refused::Busy);
         }
-        self.sessions.insert(session, Member { account, used: now });
+        self.sessions.insert(session, Member { account, used: now, challenged });
         self.by_account.insert(account, session);
         Ok(())
+    }
+
+    fn challenged(&self, account: &Account) -> Option<Issued> {
+        let session = self.by_account.get(account)?;
+        self.sessions.get(session).map(|member| member.challenged)
+    }
+
+    fn nanoseconds(&self, now: Instant) -> u64 {
+        now.saturating_duration_since(self.started).as_nanos().try_into().unwrap_or(u64::MAX)
+    }
+
+    /// HMAC-SHA256 over the account and all of a nonce but its end, shortened to 16 bytes.
+    fn tag(&self, account: &Account, nonce: &Nonce) -> [u8; 16] {
+        let mut message = [0; 32 + TAG_AT];
+        message[..32].copy_from_slice(account);
+        message[32..].copy_from_slice(&nonce[..TAG_AT]);
+        let (tag, _) = Hkdf::<Sha256>::extract(Some(self.challenge_key.as_slice()), &message);
+        core::array::from_fn(|at| tag[at])
     }
 
     /// Whose session it is.
@@ -121,55 +159,82 @@ mod tests {
 
     use sotto_wire::Refused;
     use tokio::time::Instant;
+    use zeroize::Zeroizing;
 
-    use super::Accounts;
+    use super::{Accounts, Issued};
     use crate::config::Limits;
 
     fn accounts() -> (Accounts, Instant) {
         let limits = Limits {
-            challenges: 2,
             sessions: 2,
             challenge_age: Duration::from_secs(30),
             session_idle: Duration::from_secs(60),
             ..Limits::default()
         };
-        (Accounts::new(&limits), Instant::now())
+        let now = Instant::now();
+        (Accounts::new(&limits, Zeroizing::new([5; 32]), now), now + Duration::from_secs(1))
     }
 
     #[test]
     fn a_challenge_serves_once_in_time_and_for_its_account() {
         let (mut accounts, now) = accounts();
-        accounts.challenge([1; 32], [7; 32], now).unwrap();
-        assert_eq!(accounts.answer(&[2; 32], &[7; 32], now), Err(Refused::Signature));
-        // The wrong attempt has used it up.
-        assert_eq!(accounts.answer(&[1; 32], &[7; 32], now), Err(Refused::Signature));
-        accounts.challenge([1; 32], [8; 32], now).unwrap();
-        let late = now + Duration::from_secs(31);
-        assert_eq!(accounts.answer(&[1; 32], &[8; 32], late), Err(Refused::Signature));
-        accounts.challenge([1; 32], [9; 32], now).unwrap();
-        assert_eq!(accounts.answer(&[1; 32], &[9; 32], now), Ok(()));
+        let nonce = accounts.challenge(&[1; 32], [7; 8], now);
+        assert_eq!(accounts.issued(&[2; 32], &nonce, now), Err(Refused::Signature));
+        let late = now + Duration::from_secs(30);
+        assert_eq!(accounts.issued(&[1; 32], &nonce, late), Err(Refused::Signature));
+        for byte in 0..nonce.len() {
+            let mut forged = nonce;
+            forged[byte] ^= 1;
+            assert_eq!(accounts.issued(&[1; 32], &forged, now), Err(Refused::Signature), "byte {byte}");
+        }
+        // Two calls at the same time with one signature.
+        let issued = accounts.issued(&[1; 32], &nonce, now).unwrap();
+        accounts.open([1; 32], issued, [1; 32], now).unwrap();
+        assert_eq!(accounts.open([1; 32], issued, [2; 32], now), Err(Refused::Signature));
+        assert_eq!(accounts.issued(&[1; 32], &nonce, now), Err(Refused::Signature));
+        assert_eq!(accounts.account(&[1; 32], now), Ok([1; 32]));
+        let later = now + Duration::from_millis(1);
+        let next = accounts.challenge(&[1; 32], [7; 8], later);
+        assert!(accounts.issued(&[1; 32], &next, later).is_ok());
     }
 
     #[test]
-    fn a_flood_of_challenges_is_bounded_and_passes() {
-        let (mut accounts, now) = accounts();
-        accounts.challenge([1; 32], [1; 32], now).unwrap();
-        accounts.challenge([1; 32], [2; 32], now).unwrap();
-        assert_eq!(accounts.challenge([1; 32], [3; 32], now), Err(Refused::Busy));
-        assert_eq!(accounts.challenge([1; 32], [3; 32], now + Duration::from_secs(31)), Ok(()));
+    fn a_session_that_makes_room_does_not_bring_its_challenge_back() {
+        let limits = Limits { sessions: 1, session_idle: Duration::ZERO, ..Limits::default() };
+        let now = Instant::now();
+        let mut accounts = Accounts::new(&limits, Zeroizing::new([5; 32]), now);
+        let nonce = accounts.challenge(&[1; 32], [7; 8], now);
+        let issued = accounts.issued(&[1; 32], &nonce, now).unwrap();
+        accounts.open([1; 32], issued, [1; 32], now).unwrap();
+        let soon = now + limits.challenge_age - Duration::from_millis(1);
+        assert_eq!(accounts.open([2; 32], Issued(9), [2; 32], soon), Err(Refused::Busy));
+        let later = now + limits.challenge_age;
+        accounts.open([2; 32], Issued(9), [2; 32], later).unwrap();
+        assert_eq!(accounts.issued(&[1; 32], &nonce, later), Err(Refused::Signature));
+    }
+
+    #[test]
+    fn a_flood_of_challenges_keeps_nobody_out() {
+        let (accounts, now) = accounts();
+        let nonce = accounts.challenge(&[1; 32], [1; 8], now);
+        for number in 0..100_000_u64 {
+            accounts.challenge(&[2; 32], number.to_be_bytes(), now);
+        }
+        assert!(accounts.issued(&[1; 32], &nonce, now).is_ok());
+        assert!(accounts.sessions.is_empty() && accounts.by_account.is_empty());
     }
 
     #[test]
     fn sessions_are_bounded_and_only_idle_ones_make_room() {
         let (mut accounts, now) = accounts();
-        accounts.open([1; 32], [1; 32], now).unwrap();
-        accounts.open([1; 32], [2; 32], now).unwrap(); // Replaces the first.
+        accounts.open([1; 32], Issued(1), [1; 32], now).unwrap();
+        accounts.open([1; 32], Issued(2), [2; 32], now).unwrap(); // Replaces the first.
         assert_eq!(accounts.account(&[1; 32], now), Err(Refused::UnknownSession));
-        accounts.open([2; 32], [3; 32], now).unwrap();
-        assert_eq!(accounts.open([3; 32], [4; 32], now), Err(Refused::Busy));
+        accounts.open([2; 32], Issued(1), [3; 32], now).unwrap();
+        assert_eq!(accounts.open([3; 32], Issued(1), [4; 32], now), Err(Refused::Busy));
         let later = now + Duration::from_secs(61);
         assert_eq!(accounts.account(&[3; 32], later), Ok([2; 32]));
-        accounts.open([3; 32], [4; 32], later).unwrap();
+        accounts.open([3; 32], Issued(1), [4; 32], later).unwrap();
         assert_eq!(accounts.account(&[2; 32], later), Err(Refused::UnknownSession));
         assert_eq!(accounts.account(&[3; 32], later), Ok([2; 32]));
     }

@@ -55,15 +55,15 @@ pub struct Limits {
     pub sessions: usize,
     /// How long a session that is not used stays safe from making room.
     pub session_idle: Duration,
-    /// Challenges that wait for their signature.
-    pub challenges: usize,
     /// How long a challenge is valid.
     pub challenge_age: Duration,
-    /// Encoded PIR keys held, bytes; beyond, those longest unused are dropped and asked for again.
+    /// Memory for PIR keys, bytes; beyond, those longest unused are dropped and asked for again.
     pub key_bytes: usize,
     /// Key uploads under way.
     pub uploads: usize,
-    /// Retrievals under way, from the first byte of the query to the last byte of the answers.
+    /// Multi-queries coming in, or waiting for one of the `retrievals`.
+    pub queries: usize,
+    /// Retrievals being answered, from the whole query to the last byte of the answers; the next ones wait.
     pub retrievals: usize,
     /// Mappings being sent.
     pub mappings: usize,
@@ -89,10 +89,10 @@ impl Default for Limits {
             streams_per_connection: 16,
             sessions: 1 << 18,
             session_idle: Duration::from_secs(600),
-            challenges: 4096,
             challenge_age: Duration::from_secs(30),
-            key_bytes: 2 << 30,
-            uploads: 16,
+            key_bytes: 8 << 30,
+            uploads: 256,
+            queries: 1024,
             retrievals: 256,
             mappings: 1024,
             computing: threads.max(2),
@@ -204,8 +204,8 @@ impl Limits {
         let counts = [
             self.connections,
             self.sessions,
-            self.challenges,
             self.uploads,
+            self.queries,
             self.retrievals,
             self.mappings,
             self.computing,

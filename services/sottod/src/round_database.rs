@@ -6,7 +6,7 @@ use bytes::Bytes;
 use mpir::MultiDatabase;
 use pbc::BatchCode;
 use pir_core::Scheme;
-use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::deposit::{BOX_BYTES, arrange};
 use sotto_protocol::manifest::{MAPPING_BLOOM, Manifest, deposits_digest};
 use sotto_protocol::{BloomMapping, Label, ServerParameters};
 use sotto_wire::limits;
@@ -27,13 +27,12 @@ pub(crate) struct RoundDatabase<S: Scheme> {
 impl<S: Scheme> RoundDatabase<S> {
     /// Encodes and preprocesses a round's deposits and builds its mapping.
     ///
-    /// The deposits are put in the order of (label, box), and equal ones become one: the database then says nothing
+    /// Order and selection of the deposits follow from the set of them and the seed: the database then says nothing
     /// about when, or how often, a deposit arrived.
     pub(crate) fn build(sealed: SealedRound, parameters: &ServerParameters) -> Result<Self, BuildError> {
         let started = Instant::now();
         let SealedRound { round, seed, mut deposits } = sealed;
-        deposits.sort_unstable_by(|a, b| (a.label, &a.sealed.0).cmp(&(b.label, &b.sealed.0)));
-        deposits.dedup();
+        arrange(&mut deposits, &seed);
 
         let mut manifest = Manifest {
             version: parameters.protocol_version,
@@ -105,4 +104,67 @@ pub(crate) enum BuildError {
     Log(#[from] crate::log::LogError),
     #[error("the computation failed")]
     Compute,
+}
+
+#[cfg(test)]
+mod tests {
+    use pir_core::NoOp;
+    use sotto_protocol::deposit::{BOX_BYTES, COPIES_MAX};
+    use sotto_protocol::{Deposit, Label, Round, RoundMode, SealedBox, ServerParameters};
+
+    use super::RoundDatabase;
+    use crate::log::SealedRound;
+
+    fn deposits(labels: impl Iterator<Item = u64>) -> Vec<Deposit> {
+        let deposit = |(number, named): (u64, u64)| {
+            let (mut label, mut sealed) = ([0; 16], [0; BOX_BYTES]);
+            label[..8].copy_from_slice(&named.to_le_bytes());
+            sealed[..8].copy_from_slice(&number.to_le_bytes());
+            Deposit { label: Label(label), sealed: SealedBox(sealed) }
+        };
+        (0..).zip(labels).map(deposit).collect()
+    }
+
+    fn entries(retrieve: u16, seed: u8, deposits: Vec<Deposit>) -> u64 {
+        let parameters = ServerParameters {
+            protocol_version: 1,
+            manifest_key: [1; 32],
+            engine: "noop-no-privacy".into(),
+            security_bits: 0,
+            retrieve,
+            buckets: if retrieve == 1 { 1 } else { 2 * retrieve },
+            choices: if retrieve == 1 { 1 } else { 3 },
+            retained: 2,
+            mode: RoundMode::Deadline,
+            round_ms: 1000,
+            deposit_ms: 100,
+            lookup_ms: 200,
+            query_ms: 300,
+        };
+        let sealed = SealedRound { round: Round(1), seed: [seed; 32], deposits };
+        RoundDatabase::<NoOp>::build(sealed, &parameters).unwrap().manifest.entries
+    }
+
+    /// One person with many accounts would otherwise end every round for all.
+    #[test]
+    fn equal_labels_never_abandon_a_round() {
+        for (honest, equal) in [(0, 150), (10, 60), (10, 250), (10, 2500), (1000, 1500), (5000, 2500)] {
+            for retrieve in [1, 4, 16] {
+                let labels = (1..=honest).chain(std::iter::repeat_n(0, equal));
+                let kept = entries(retrieve, 7, deposits(labels));
+                assert_eq!(kept, honest + COPIES_MAX as u64);
+            }
+        }
+    }
+
+    /// As many boxes under every label as there may be make buckets as uneven as they can become.
+    #[test]
+    fn a_round_full_of_repeated_labels_is_within_the_bounds_of_its_manifest() {
+        for labels in [1, 3, 10, 50, 100, 200, 350, 700, 2000] {
+            for (retrieve, seed) in [(2, 1), (16, 2), (16, 3), (64, 4)] {
+                let repeated = (0..labels).flat_map(|label| std::iter::repeat_n(label, 6));
+                assert_eq!(entries(retrieve, seed, deposits(repeated)), labels * COPIES_MAX as u64);
+            }
+        }
+    }
 }

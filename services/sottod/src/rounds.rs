@@ -189,8 +189,11 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
                 Command::Retrieve { account, round, digest, reply } => {
                     let _ = reply.send(self.machine.retrieve(account, round, digest).map(|_| ()));
                 }
-                Command::Retrieved { account, round } => {
+                Command::Answered { account, round, complete: true } => {
                     actions.extend(self.machine.retrieved(&account, round, self.now()));
+                }
+                Command::Answered { account, round, complete: false } => {
+                    actions.extend(self.machine.unanswered(&account, round, self.now()));
                 }
                 Command::Manifests { first, last, reply } => {
                     let wanted = |(round, _): &&(Round, SignedManifest)| (first..=last).contains(round);

@@ -44,6 +44,7 @@ const EVENTS: usize = 256;
 pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
     tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
     let signing_key = signing_key(&config)?;
+    let challenge_key = random_seed()?;
     let manifest_key = signing_key.verifying_key().to_bytes();
     let parameters = config.parameters::<S>(manifest_key)?;
     let listener = bind(config.listen)?;
@@ -66,8 +67,15 @@ pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
         stop: cut.clone(),
     };
     let (rounds, rounds_task) = rounds::start::<S, _>(surroundings, unix_now());
-    let service =
-        Service::new(parameters.clone(), config.limits, rounds, compute, tracker.clone(), closing.clone());
+    let service = Service::new(
+        parameters.clone(),
+        config.limits,
+        challenge_key,
+        rounds,
+        compute,
+        tracker.clone(),
+        closing.clone(),
+    );
     let service = SottoServer::new(service)
         .max_decoding_message_size(MESSAGE_MAX)
         .max_encoding_message_size(MESSAGE_MAX);
@@ -203,9 +211,13 @@ fn signing_key(config: &Config) -> Result<SigningKey, StartError> {
     if let Some(seed) = &config.manifest_seed {
         return Ok(SigningKey::from_bytes(seed));
     }
+    Ok(SigningKey::from_bytes(&*random_seed()?))
+}
+
+fn random_seed() -> Result<Zeroizing<[u8; 32]>, StartError> {
     let mut seed = Zeroizing::new([0; 32]);
     SysRng.try_fill_bytes(seed.as_mut_slice()).map_err(|_| StartError::Randomness)?;
-    Ok(SigningKey::from_bytes(&seed))
+    Ok(seed)
 }
 
 fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {

@@ -1,5 +1,6 @@
 //! The calls: every one checked, bounded in size and time, and handed to whom it concerns.
 
+use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,8 +18,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::{Request, Response, Status, Streaming};
+use zeroize::Zeroizing;
 
-use crate::accounts::{Accounts, verify};
+use crate::accounts::{Accounts, Session, verify};
 use crate::compute::Compute;
 use crate::config::Limits;
 use crate::incoming;
@@ -43,6 +45,7 @@ pub(crate) struct Service<S: Scheme> {
     accounts: Mutex<Accounts>,
     keys: Mutex<KeyStore<S>>,
     busy: Arc<Mutex<HashMap<Account, u8>>>,
+    queries: Arc<Semaphore>,
     retrievals: Arc<Semaphore>,
     uploads: Arc<Semaphore>,
     mappings: Arc<Semaphore>,
@@ -52,15 +55,20 @@ impl<S: Scheme> Service<S> {
     pub(crate) fn new(
         parameters: ServerParameters,
         limits: Limits,
+        challenge_key: Zeroizing<[u8; 32]>,
         rounds: Rounds<S>,
         compute: Compute,
         tracker: TaskTracker,
         closing: CancellationToken,
     ) -> Self {
+        // Who retrieves in every round keeps its keys until the next time, and one round longer if a call is lost.
+        let round = Duration::from_millis(parameters.round_ms.into());
+        let protection = round.saturating_mul(u32::from(parameters.retained) + 1);
         Self {
-            accounts: Mutex::new(Accounts::new(&limits)),
-            keys: Mutex::new(KeyStore::new(limits.key_bytes)),
+            accounts: Mutex::new(Accounts::new(&limits, challenge_key, Instant::now())),
+            keys: Mutex::new(KeyStore::new(limits.key_bytes, protection)),
             busy: Arc::default(),
+            queries: Arc::new(Semaphore::new(limits.queries)),
             retrievals: Arc::new(Semaphore::new(limits.retrievals)),
             uploads: Arc::new(Semaphore::new(limits.uploads)),
             mappings: Arc::new(Semaphore::new(limits.mappings)),
@@ -87,7 +95,7 @@ impl<S: Scheme> Service<S> {
         }
         *calls += 1;
         drop(busy);
-        Ok(Admission { account, busy: Arc::clone(&self.busy), _permit: permit })
+        Ok(Admission { account, busy: Arc::clone(&self.busy), permit })
     }
 
     async fn within<T>(&self, call: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
@@ -105,7 +113,7 @@ impl<S: Scheme> Service<S> {
         let parse = move || (Sha256::digest(&encoded).into(), S::decode_public_keys(&encoded));
         let (digest, keys) = self.compute.run(parse).await.map_err(|_| Refused::Internal)?;
         let keys = keys.map_err(|_| Refused::Malformed)?;
-        lock(&self.keys).insert(account, digest, Arc::new(keys));
+        lock(&self.keys).insert(account, digest, Arc::new(keys), Instant::now())?;
         self.rounds.has_keys(account).await?;
         Ok(digest)
     }
@@ -115,7 +123,7 @@ impl<S: Scheme> Service<S> {
         let stall = self.limits.stall;
         let first = incoming::next(&mut chunks, stall).await?.ok_or(Refused::Malformed)?;
         let account = self.account(&first.session)?;
-        let admission = self.admit(&self.retrievals, account)?;
+        let mut admission = self.admit(&self.queries, account)?;
         let digest = fixed::<32>(&first.keys, "digest of the keys")?;
         let keys = lock(&self.keys).find(&account, &digest).ok_or(Refused::UnknownKeys)?;
         let round = Round(first.round);
@@ -123,6 +131,11 @@ impl<S: Scheme> Service<S> {
         let expected = database.multi_query_bytes();
         let query = incoming::join(&mut chunks, first.data, expected, stall, |chunk| chunk.data).await?;
         self.rounds.retrieve(account, round, Sha256::digest(&query).into()).await?;
+        lock(&self.keys).used(&account, Instant::now());
+        // Only now, so that nobody holds a place for answers with a query that does not come. Those who wait here hold
+        // their place among the queries.
+        let place = Arc::clone(&self.retrievals).acquire_owned().await.map_err(|_| Refused::Internal)?;
+        admission.permit = place;
         let retrieval = Retrieval {
             database,
             keys,
@@ -159,8 +172,7 @@ impl<S: Scheme> Sotto for Service<S> {
         request: Request<proto::ChallengeRequest>,
     ) -> Result<Response<proto::ChallengeResponse>, Status> {
         let account = fixed(&request.into_inner().account, "account")?;
-        let nonce = random()?;
-        lock(&self.accounts).challenge(account, nonce, Instant::now())?;
+        let nonce = lock(&self.accounts).challenge(&account, random()?, Instant::now());
         Ok(Response::new(proto::ChallengeResponse { nonce: Bytes::copy_from_slice(&nonce) }))
     }
 
@@ -172,10 +184,10 @@ impl<S: Scheme> Sotto for Service<S> {
         let account = fixed(&request.account, "account")?;
         let nonce = fixed(&request.nonce, "nonce")?;
         let signature = fixed(&request.signature, "signature")?;
-        lock(&self.accounts).answer(&account, &nonce, Instant::now())?;
+        let issued = lock(&self.accounts).issued(&account, &nonce, Instant::now())?;
         verify(&self.parameters.manifest_key, &account, &nonce, &signature)?;
-        let session = random()?;
-        lock(&self.accounts).open(account, session, Instant::now())?;
+        let session: Session = random()?;
+        lock(&self.accounts).open(account, issued, session, Instant::now())?;
         Ok(Response::new(proto::RegisterResponse { session: Bytes::copy_from_slice(&session) }))
     }
 
@@ -253,9 +265,7 @@ impl<S: Scheme> Sotto for Service<S> {
             // Before the reader sees the end, so that its next call finds room.
             let complete = retrieval.answer(&sender, limit).await;
             drop(admission);
-            if complete {
-                rounds.retrieved(account, round).await;
-            }
+            rounds.answered(account, round, complete).await;
         });
         Ok(Response::new(chunks))
     }
@@ -277,7 +287,7 @@ impl<S: Scheme> Sotto for Service<S> {
         let manifests = self.within(async { Ok(manifests.await?) }).await?;
         let messages = stream(&self.tracker, self.limits.stall, |sender| async move {
             for manifest in &manifests {
-                if sender.send(signed(manifest)).await.is_err() {
+                if sender.send(manifest.into()).await.is_err() {
                     return;
                 }
             }
@@ -315,21 +325,14 @@ fn event(news: RoundNews) -> proto::RoundEvent {
             Event::Opened(proto::RoundOpened { round: round.0, elapsed_ms: elapsed(at) })
         }
         RoundNews::Ready { manifest, at } => {
-            Event::Ready(proto::RoundReady { manifest: Some(signed(&manifest)), elapsed_ms: elapsed(at) })
+            Event::Ready(proto::RoundReady { manifest: Some((&*manifest).into()), elapsed_ms: elapsed(at) })
         }
     };
     proto::RoundEvent { event: Some(event) }
 }
 
-fn signed(manifest: &sotto_protocol::SignedManifest) -> proto::SignedManifest {
-    proto::SignedManifest {
-        manifest: Bytes::copy_from_slice(&manifest.bytes),
-        signature: Bytes::copy_from_slice(&manifest.signature),
-    }
-}
-
-fn random() -> Result<[u8; 32], Refused> {
-    let mut bytes = [0; 32];
+fn random<const N: usize>() -> Result<[u8; N], Refused> {
+    let mut bytes = [0; N];
     SysRng.try_fill_bytes(&mut bytes).map_err(|_| Refused::Internal)?;
     Ok(bytes)
 }
@@ -343,7 +346,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 struct Admission {
     account: Account,
     busy: Arc<Mutex<HashMap<Account, u8>>>,
-    _permit: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 }
 
 impl Drop for Admission {

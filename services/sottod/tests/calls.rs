@@ -136,6 +136,14 @@ async fn an_account_is_its_key_and_nobody_elses() {
         signature: Bytes::from_static(&[3; 64]),
     };
     assert_eq!(refusal(&client.register(request).await.map(|_| ()).unwrap_err()), Refused::Signature);
+    // However many ask for challenges and never sign one, an account gets its session.
+    for number in 0..5000_u32 {
+        let mut account = [7; 32];
+        account[..4].copy_from_slice(&number.to_be_bytes());
+        let challenge = proto::ChallengeRequest { account: Bytes::copy_from_slice(&account) };
+        client.challenge(challenge).await.unwrap();
+    }
+    session(&mut client, &server.parameters().manifest_key, 1).await.unwrap();
     let short = proto::ChallengeRequest { account: Bytes::from_static(&[1; 31]) };
     assert_eq!(refusal(&client.challenge(short).await.unwrap_err()), Refused::Malformed);
     server.shutdown().await.unwrap();

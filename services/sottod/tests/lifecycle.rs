@@ -135,7 +135,7 @@ async fn connections_beyond_the_limit_are_closed_and_others_go_on() {
 async fn a_caller_that_stands_still_loses_its_place() {
     let server = server(|config| {
         config.limits.stall = Duration::from_millis(200);
-        config.limits.retrievals = 1;
+        config.limits.queries = 1;
         config.round_ms = 2000;
         config.retained = 1;
     });
@@ -159,6 +159,69 @@ async fn a_caller_that_stands_still_loses_its_place() {
     assert_eq!(refusal(&busy), Refused::Busy);
     assert_eq!(stuck.await.unwrap().unwrap_err().code(), tonic::Code::DeadlineExceeded);
     other.retrieve(&manifest, &dummies).await.unwrap();
+    server.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_query_that_does_not_come_holds_up_no_answers_and_a_drip_counts_as_silence() {
+    let server = server(|config| {
+        config.limits.stall = Duration::from_millis(500);
+        config.limits.retrievals = 1;
+        config.round_ms = 2000;
+        config.retained = 1;
+    });
+    let slow = Member::with_keys(&server, 1).await;
+    let mut other = Member::with_keys(&server, 2).await;
+    let manifest = other.watch().await.ready().await;
+    let mut chunk = sotto_wire::proto::QueryChunk {
+        session: slow.session.clone(),
+        round: manifest.round.0,
+        keys: slow.keys.clone(),
+        data: vec![0; 1].into(),
+    };
+    let (sender, receiver) = tokio::sync::mpsc::channel(1);
+    let mut client = slow.client.clone();
+    let started = Instant::now();
+    let stuck = tokio::spawn(async move {
+        client.retrieve(tokio_stream::wrappers::ReceiverStream::new(receiver)).await.map(|_| ())
+    });
+    let drip = tokio::spawn(async move {
+        // One byte and another, each well within the stall.
+        while sender.send(chunk.clone()).await.is_ok() {
+            chunk.session.clear();
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let dummies = vec![None; manifest.buckets.into()];
+    other.retrieve(&manifest, &dummies).await.unwrap();
+    assert_eq!(stuck.await.unwrap().unwrap_err().code(), tonic::Code::DeadlineExceeded);
+    assert!(started.elapsed() < Duration::from_millis(1500), "{:?}", started.elapsed());
+    drip.abort();
+    server.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn retrievals_beyond_the_limit_wait_for_their_turn() {
+    let server = server(|config| {
+        config.limits.retrievals = 1;
+        config.round_ms = 5000;
+    });
+    let mut members = Vec::new();
+    for number in 1..=8 {
+        members.push(Member::with_keys(&server, number).await);
+    }
+    let manifest = members[0].watch().await.ready().await;
+    let mut calls = tokio::task::JoinSet::new();
+    for mut member in members {
+        let manifest = manifest.clone();
+        calls.spawn(async move {
+            member.retrieve(&manifest, &vec![None; manifest.buckets.into()]).await.map(|_| ())
+        });
+    }
+    while let Some(result) = calls.join_next().await {
+        result.unwrap().unwrap();
+    }
     server.shutdown().await.unwrap();
 }
 

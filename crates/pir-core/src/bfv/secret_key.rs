@@ -77,7 +77,9 @@ impl SecretKey {
         let mut errors =
             Polynomial::from_signed(basis, &sampling::errors(parameters.degree(), error_seed, 0));
         message.add_assign(basis, &errors);
-        message.sub_assign(basis, &self.product(basis, &c1));
+        let mut product = self.product(basis, &c1);
+        message.sub_assign(basis, &product);
+        product.zeroize();
         errors.zeroize();
         SeededCiphertext { seed: uniform_seed, c0: message }
     }

@@ -7,6 +7,7 @@ use crate::conversation::{Conversation, ConversationId, ConversationSummary, Tal
 use crate::group::{Group, GroupCard, MEMBER_NAME_MAX, Member};
 use crate::invitation::{Invitation, server_mark};
 use crate::message::Kind;
+use crate::name::is_name;
 use crate::pair::Pair;
 use crate::secret::Secret;
 use crate::{Error, UnixMillis};
@@ -295,10 +296,10 @@ fn identity(conversation: &Conversation) -> Option<[u8; 32]> {
 }
 
 /// # Errors
-/// [`Error::Input`] unless it has 1 to 64 bytes, none of them control characters.
+/// [`Error::Input`] unless it has 1 to 64 bytes and no control characters or others that would make it look different.
 pub(super) fn check_name(name: &str) -> Result<(), Error> {
-    if name.is_empty() || name.len() > NAME_MAX || name.chars().any(char::is_control) {
-        return Err(Error::Input("a name has 1 to 64 bytes and no control characters"));
+    if !is_name(name, NAME_MAX) {
+        return Err(Error::Input("a name has 1 to 64 bytes and no control or invisible characters"));
     }
     Ok(())
 }

@@ -1,11 +1,13 @@
 //! What a client tells its person.
 
+use core::fmt;
+
 use super::MessageId;
 use crate::conversation::ConversationId;
 use crate::{Error, Round};
 
-/// Something that happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Something that happened. What was said, and by whom, does not print itself.
+#[derive(Clone, PartialEq, Eq)]
 pub enum Notice {
     /// Both have each other's keys; texts can go out.
     Established {
@@ -41,6 +43,18 @@ pub enum Notice {
     Warning(Warning),
 }
 
+impl fmt::Debug for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Established { .. } => f.write_str("Established(..)"),
+            Self::Text { .. } => f.write_str("Text(..)"),
+            Self::Acknowledged { .. } => f.write_str("Acknowledged(..)"),
+            Self::Left { .. } => f.write_str("Left(..)"),
+            Self::Warning(warning) => f.debug_tuple("Warning").field(warning).finish(),
+        }
+    }
+}
+
 /// Something is wrong, perhaps by somebody's intention.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -74,6 +88,16 @@ pub enum Warning {
         /// Which contact.
         conversation: ConversationId,
     },
+    /// The one who answers to an invitation has the identity of another contact, or this client's own, and is not heard.
+    #[error("whoever answers to this invitation is yourself or a contact you have already, and is not heard")]
+    IdentityHeld {
+        /// Which contact.
+        conversation: ConversationId,
+    },
+    /// More rounds were missed than the server keeps manifests for. That its history before them and since is one can no
+    /// longer be checked.
+    #[error("too many rounds were missed to check that the server still tells the same history")]
+    HistoryLost,
     /// Somebody left a group, and this client, whose task it is, is not everybody's contact and cannot make new keys.
     #[error(
         "the one who left can still read this group: new keys need a member who has all others as contacts"
@@ -82,4 +106,19 @@ pub enum Warning {
         /// Which group.
         conversation: ConversationId,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Notice;
+    use crate::ConversationId;
+
+    #[test]
+    fn a_text_and_its_sender_do_not_print_themselves() {
+        let (from, text) = ("alice".to_owned(), "a secret".to_owned());
+        let conversation = ConversationId(1);
+        let left = Notice::Left { conversation, from: from.clone() };
+        let notices = [Notice::Text { conversation, from, text, sequence: 77 }, left];
+        assert_eq!(format!("{notices:?}"), "[Text(..), Left(..)]");
+    }
 }

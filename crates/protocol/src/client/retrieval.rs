@@ -22,8 +22,8 @@ pub struct Retrieval {
     pub targets: Vec<Option<usize>>,
     /// What became of the boxes looked for.
     pub counts: Lookups,
-    /// Which bucket is read for which wanted box, by its number in the round.
-    assigned: Vec<(usize, usize)>,
+    /// Which bucket is read for which wanted box.
+    assigned: Vec<(usize, Label)>,
     problem: Option<Warning>,
 }
 
@@ -82,8 +82,8 @@ impl Client {
         self.state.ready.remove(&round);
         let wants = self.state.wants.remove(&round).unwrap_or_default();
         let mut notices: Vec<Notice> = retrieval.problem.into_iter().map(Notice::Warning).collect();
-        for (number, want) in wants.iter().enumerate() {
-            let read = retrieval.assigned.iter().filter(|(_, wanted)| *wanted == number);
+        for want in &wants {
+            let read = retrieval.assigned.iter().filter(|(_, wanted)| *wanted == want.key.label());
             let boxes: Vec<&[u8]> =
                 read.filter_map(|(bucket, _)| elements.get(*bucket)?.as_deref()).collect();
             if boxes.is_empty() {
@@ -122,15 +122,15 @@ fn plan(
 
     let mut assigned = Vec::new();
     for key in 0..keys.len() {
-        let wanted = oracle.wanted(key).and_then(|wanted| order.get(wanted));
-        if let (Some(bucket), Some((_, number))) = (plan.assignment(key).first(), wanted) {
-            assigned.push((bucket.to_usize(), *number));
+        let wanted = oracle.wanted(key).and_then(|wanted| labels.get(wanted));
+        if let (Some(bucket), Some(label)) = (plan.assignment(key).first(), wanted) {
+            assigned.push((bucket.to_usize(), *label));
         }
     }
     let count = |outcome| oracle.outcomes().iter().filter(|other| **other == outcome).count();
     let (found, absent, ambiguous) =
         (count(Outcome::Found), count(Outcome::Absent), count(Outcome::Ambiguous));
-    let mut read: Vec<usize> = assigned.iter().map(|(_, number)| *number).collect();
+    let mut read: Vec<Label> = assigned.iter().map(|(_, label)| *label).collect();
     read.sort_unstable();
     read.dedup();
     let deferred = (found + ambiguous).saturating_sub(read.len());
@@ -147,8 +147,15 @@ impl State {
     ) -> Result<Vec<Notice>, Error> {
         let next = self.clock.next();
         let id = want.conversation;
+        let others = self.conversations.iter().filter(|other| other.id != id);
+        let held: Vec<[u8; 32]> = others
+            .filter_map(|other| match &other.talk {
+                Talk::Pair(pair) => pair.peer_identity(),
+                Talk::Group(_) => None,
+            })
+            .collect();
         let (events, head) = match &mut self.conversation_mut(id)?.talk {
-            Talk::Pair(pair) => pair.receive(want.epoch, plaintext, round, next)?,
+            Talk::Pair(pair) => pair.receive(want.epoch, plaintext, round, next, &held)?,
             Talk::Group(group) => {
                 group.receive((want.epoch, want.member), want.key.label(), plaintext, round)?
             }
@@ -164,15 +171,18 @@ impl State {
                 Event::OtherKeys => {
                     notices.push(Notice::Warning(Warning::OtherKeys { conversation: id }));
                 }
+                Event::IdentityHeld => {
+                    notices.push(Notice::Warning(Warning::IdentityHeld { conversation: id }));
+                }
                 Event::Delivered { member, whole } => notices.extend(self.deliver(id, member, whole)?),
             }
         }
         Ok(notices)
     }
 
-    /// Whether a contact knows another manifest for a round that this client knows, too.
+    /// Whether a contact knows another history of the server than this client.
     fn contradicts(&self, head: Option<Head>) -> bool {
-        head.is_some_and(|(round, prefix)| self.chain.prefix_of(round).is_some_and(|known| known != prefix))
+        head.is_some_and(|(round, prefix)| self.chain.contradicts(round, prefix))
     }
 
     fn deliver(&mut self, id: ConversationId, member: u8, whole: Delivered) -> Result<Vec<Notice>, Error> {

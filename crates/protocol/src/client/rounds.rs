@@ -74,13 +74,18 @@ impl Client {
         self.state.chain.missing()
     }
 
-    /// Closes a gap in the chain of manifests, or its front part, with those that were missed, ascending by round.
+    /// Closes a gap in the chain of manifests, or its front part, with those that were missed, ascending by round. If
+    /// they do not begin where the gap does, it is given up, with one warning.
     pub fn supply_manifests(&mut self, manifests: &[SignedManifest]) -> Vec<Notice> {
         let key = self.state.server.manifest_key;
         let manifests: Result<Vec<Manifest>, Error> =
             manifests.iter().map(|manifest| manifest.verify(&key)).collect();
         let filled = manifests.and_then(|manifests| self.state.chain.fill_gap(&manifests));
-        filled.err().map(|error| Notice::Warning(Warning::BadManifest(error))).into_iter().collect()
+        let warning = |error| match error {
+            Error::Unknown(_) => Warning::HistoryLost,
+            error => Warning::BadManifest(error),
+        };
+        filled.err().map(|error| Notice::Warning(warning(error))).into_iter().collect()
     }
 }
 

@@ -8,6 +8,7 @@ use zeroize::Zeroizing;
 
 use crate::invitation::server_mark;
 use crate::message::MEMBERS_MAX;
+use crate::name::is_name;
 use crate::secret::Secret;
 use crate::{Error, Round, UnixMillis, armour};
 
@@ -81,8 +82,10 @@ impl GroupCard {
             return Err(Error::Input("a group has 2 to 8 members"));
         }
         let names = || self.members.iter().map(|(name, _)| name);
-        if !names().chain([&self.name]).all(|name| is_name(name)) {
-            return Err(Error::Input("in a group a name has 1 to 16 bytes and no control characters"));
+        if !names().chain([&self.name]).all(|name| is_name(name, MEMBER_NAME_MAX)) {
+            return Err(Error::Input(
+                "in a group a name has 1 to 16 bytes and no control or invisible characters",
+            ));
         }
         let mut distinct: Vec<_> = names().collect();
         let mut keys: Vec<_> = self.members.iter().map(|(_, key)| key).collect();
@@ -95,10 +98,6 @@ impl GroupCard {
         }
         Ok(())
     }
-}
-
-fn is_name(name: &str) -> bool {
-    !name.is_empty() && name.len() <= MEMBER_NAME_MAX && !name.chars().any(char::is_control)
 }
 
 /// The whole secret string: to be shown to members, and to nobody else.

@@ -126,6 +126,56 @@ fn rekeys_out_of_order_are_kept_until_they_fit() {
     assert!(hear(&mut alice, 3, &deposit).is_ok());
 }
 
+/// A member chooses where new chains begin; all the steps from long ago, made at once, would delay the next calls of
+/// every other member by seconds, and so show who is in one group with it.
+#[test]
+fn a_rekey_from_long_ago_does_not_stall_a_member() {
+    const NOW: u64 = 5_000_000;
+    let rekey = |epoch, start| Rekey {
+        group: [4; 16],
+        epoch,
+        start: Round(start),
+        removed: 2,
+        fresh: Secret::new([9; 32]),
+    };
+    let mut alice = group(0);
+    alice.apply(1, rekey(1, NOW), Round(NOW)).unwrap();
+    let started = std::time::Instant::now();
+    for epoch in 2..20 {
+        alice.apply(1, rekey(epoch, NOW - (1 << 22) + 2), Round(NOW)).unwrap();
+        let identity = key(0);
+        let turn = Turn { round: Round(NOW), mine: true, head: None, identity: &identity };
+        let (deposit, listening) = alice.open_round(&turn);
+        assert!(deposit.is_none() && listening.is_empty());
+    }
+    // Seventy-five million steps, of which fewer than a hundredth are made, take more than ten seconds on any machine.
+    assert!(started.elapsed() < std::time::Duration::from_secs(5));
+    assert!(alice.apply(1, rekey(20, NOW - (1 << 22) - 1), Round(NOW)).is_err());
+}
+
+/// Who was away while somebody was removed is not shut out.
+#[test]
+fn a_member_who_was_away_catches_up_with_a_rekey() {
+    let (mut alice, mut bob) = (group(0), group(1));
+    let rekey = bob.propose(2, Secret::new([6; 32]), Round(2)).unwrap();
+    bob.apply(1, rekey.clone(), Round(2)).unwrap();
+    let identity = key(0);
+    let mut round = 20_000;
+    alice.apply(1, rekey, Round(round)).unwrap();
+    loop {
+        let turn = Turn { round: Round(round), mine: false, head: None, identity: &identity };
+        let waiting = alice.open_round(&turn).1.is_empty();
+        bob.open_round(&turn);
+        round += 1;
+        if !waiting {
+            break;
+        }
+    }
+    assert_eq!(round, 20_003);
+    let deposit = speak(&mut bob, round, &key(1));
+    assert!(hear(&mut alice, round, &deposit).is_ok());
+}
+
 /// What is kept of an epoch must not lead to its chains.
 #[test]
 fn a_stolen_state_holds_no_secret_of_the_epoch() {

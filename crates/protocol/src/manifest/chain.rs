@@ -92,20 +92,39 @@ impl ManifestChain {
     /// gap are passed over.
     ///
     /// # Errors
-    /// [`Error::Manifest`] if they do not link the manifests on both sides of the gap. The gap is then given up, so
-    /// that it is reported once.
+    /// [`Error::Manifest`] if they do not link the manifests on both sides of the gap; [`Error::Unknown`] if the first
+    /// that are missing are not among them, since the server keeps manifests for a limited time. The gap is then given
+    /// up with all that was remembered from before its end, so that it is reported once.
     pub fn fill_gap(&mut self, manifests: &[Manifest]) -> Result<(), Error> {
-        let Some(mut gap) = self.gap.take() else { return Ok(()) };
+        let Some(gap) = self.gap.take() else { return Ok(()) };
+        let filled = self.fill(gap, manifests);
+        if filled.is_err() {
+            self.heads.retain(|head| head.round >= gap.before.round);
+        }
+        filled
+    }
+
+    fn fill(&mut self, mut gap: Gap, manifests: &[Manifest]) -> Result<(), Error> {
         let missing = gap.after.round.next()..gap.before.round;
-        for manifest in manifests.iter().filter(|manifest| missing.contains(&manifest.round)) {
+        let mut supplied = manifests.iter().filter(|manifest| missing.contains(&manifest.round)).peekable();
+        let begins = |first: &&Manifest| first.previous == gap.after.digest || first.round == missing.start;
+        if !supplied.peek().is_some_and(begins) {
+            return Err(Error::Unknown("manifests of the rounds missed"));
+        }
+        for manifest in supplied {
             let head = Head { round: manifest.round, digest: manifest.digest() };
             let known = self.heads.iter().find(|known| known.round == head.round);
             if manifest.previous != gap.after.digest || known.is_some_and(|known| known.digest != head.digest)
             {
                 return Err(Error::Manifest(FORK));
             }
+            if known.is_none() {
+                let place = self.heads.partition_point(|other| other.round < head.round);
+                self.heads.insert(place, head);
+            }
             gap.after = head;
         }
+        self.forget_oldest();
         if gap.after.digest == gap.before.digest {
             return Ok(());
         }
@@ -114,6 +133,19 @@ impl ManifestChain {
         }
         self.gap = Some(gap);
         Ok(())
+    }
+
+    /// Whether a head that somebody else has verified belongs to another history than this one: another manifest for a
+    /// round, or any manifest for a round that has none in a part of the history remembered without gaps.
+    #[must_use]
+    pub fn contradicts(&self, round: Round, head_prefix: [u8; HEAD_PREFIX_BYTES]) -> bool {
+        let remembered = self.heads.first().zip(self.heads.last());
+        let within =
+            remembered.is_some_and(|(oldest, newest)| (oldest.round..=newest.round).contains(&round));
+        match self.prefix_of(round) {
+            Some(known) => known != head_prefix,
+            None => within && self.gap.is_none(),
+        }
     }
 
     /// The prefix of a round's head, if that round is among the newest [`HEADS_KEPT`].
@@ -129,10 +161,12 @@ impl ManifestChain {
     }
 
     fn push(&mut self, head: Head) {
-        if self.heads.len() >= HEADS_KEPT {
-            self.heads.drain(..=self.heads.len() - HEADS_KEPT);
-        }
         self.heads.push(head);
+        self.forget_oldest();
+    }
+
+    fn forget_oldest(&mut self) {
+        self.heads.drain(..self.heads.len().saturating_sub(HEADS_KEPT));
     }
 }
 

@@ -22,7 +22,7 @@ pub enum Outcome {
 ///
 /// Candidate buckets that show a label at more positions than another candidate does are dropped. An ambiguous label is
 /// wanted twice, since somebody may have deposited under another's label: its first position in some bucket, and with
-/// the lowest priority its last position in another.
+/// the lowest priority its last position in another. Nobody chooses which boxes those are: [`crate::deposit::arrange`].
 ///
 /// The whole oracle is secret: it follows from the labels that a client wants.
 pub struct LabelOracle {

@@ -35,6 +35,11 @@ impl Quota {
         self.calls.get(account).map(|call| call.digest)
     }
 
+    /// Whether the account cannot make this call again.
+    pub(super) fn is_spent(&self, account: &Account) -> bool {
+        self.calls.get(account).is_some_and(|call| call.attempts >= ATTEMPTS_MAX)
+    }
+
     pub(super) fn accounts(&self) -> impl Iterator<Item = Account> + '_ {
         self.calls.keys().copied()
     }

@@ -2,12 +2,14 @@
 
 use ed25519_dalek::SigningKey;
 use proptest::prelude::{ProptestConfig, any, proptest};
+use sha2::{Digest, Sha256};
 use sotto_protocol::{
-    Deposit, Label, Manifest, Notice, Retrieval, Round, SignedManifest, UnixMillis, Warning,
+    Client, Deposit, Label, Manifest, Notice, Retrieval, Round, SealedBox, SignedManifest, UnixMillis,
+    Warning,
     deposit::{BOX_BYTES, LABEL_BYTES},
 };
 
-use crate::world::{Fate, World, answers};
+use crate::world::{Fate, Published, World, answers};
 
 const BOTH: [Fate; 2] =
     [Fate { absent: false, deposit_lost: false, answers_lost: false, restarts: false }; 2];
@@ -33,6 +35,28 @@ fn a_squatter_under_an_equal_label_suppresses_nothing() {
     }
     assert_eq!(world.texts(1).len(), 2);
     assert!(world.warnings().is_empty());
+}
+
+/// Squatters who choose their boxes well must not be the only ones ever read.
+#[test]
+fn many_squatters_under_equal_labels_suppress_nothing_for_long() {
+    for (squatters, rounds) in [(2, 20), (5, 40), (20, 200)] {
+        let mut world = friends(12);
+        world.say(0, "bob", "suppressed?");
+        for _ in 0..rounds {
+            let mut deposits = world.deposits(&BOTH);
+            let label = deposits[0].label;
+            // The lowest and the highest boxes there are.
+            for number in 0..squatters {
+                let fill = if number % 2 == 0 { number } else { 255 - number };
+                deposits.push(Deposit { label, sealed: SealedBox([fill; BOX_BYTES]) });
+            }
+            let published = world.publish(&deposits);
+            world.read(&published, &BOTH);
+            world.round += 1;
+        }
+        assert_eq!(world.texts(1).len(), 1, "{squatters} squatters");
+    }
 }
 
 #[test]
@@ -122,6 +146,166 @@ fn two_worlds_are_noticed_and_the_text_is_delivered() {
     assert_eq!(world.texts(1), [("alice".into(), "what do you see?".into())]);
 }
 
+/// A server that gives each of two people rounds which the other lacks never shows both the same round differently.
+#[test]
+fn a_split_view_in_rounds_of_ones_own_is_noticed() {
+    let mut world = friends(13);
+    for number in 0..6 {
+        world.say(0, "bob", &format!("a{number}"));
+        world.say(1, "alice", &format!("b{number}"));
+    }
+    let mut heads = [world.previous; 2];
+    let away = Fate { absent: true, ..Fate::default() };
+    for turn in 0..60 {
+        let mut deposits = world.deposits(&BOTH);
+        // Rounds of both, of bob alone, of alice alone.
+        if turn % 3 != 0 {
+            deposits.remove(turn % 3 - 1);
+        }
+        let published = world.publish(&deposits);
+        let manifest = published.manifest.verify(&world.parameters.manifest_key).unwrap();
+        for who in [0, 1] {
+            if turn % 3 == 1 + who {
+                continue;
+            }
+            let mut shown = manifest.clone();
+            shown.previous = heads[who];
+            heads[who] = shown.digest();
+            let manifest = SignedManifest::sign(&shown, &world.key);
+            let (mapping, buckets) = (published.mapping.clone(), published.buckets.clone());
+            let published = Published { round: published.round, manifest, mapping, buckets };
+            world.read(&published, &if who == 0 { [Fate::default(), away] } else { [away, Fate::default()] });
+        }
+        world.round += 1;
+    }
+    for (who, other) in [(0, "bob"), (1, "alice")] {
+        let split = Notice::Warning(Warning::SplitView { conversation: world.id(who, other) });
+        assert!(world.notices[who].contains(&split), "{:?}", world.notices[who]);
+        assert!(!world.texts(who).is_empty());
+    }
+}
+
+/// Rounds missed and fetched afterwards, and rounds that were never published, are no split view.
+#[test]
+fn rounds_missed_or_given_up_are_not_taken_for_a_split_view() {
+    let mut world = friends(14);
+    let away = Fate { absent: true, ..Fate::default() };
+    for turn in 0..60 {
+        if turn % 10 == 0 {
+            world.say(0, "bob", "hello");
+            world.say(1, "alice", "hello");
+        }
+        let fates = if turn % 6 == 2 { [Fate::default(), away] } else { BOTH };
+        let deposits = world.deposits(&fates);
+        if turn % 7 != 3 {
+            let published = world.publish(&deposits);
+            world.read(&published, &fates);
+            missed_by(&mut world, 1, &published, turn % 6 == 2);
+        }
+        world.round += 1;
+    }
+    assert_eq!((world.texts(0).len(), world.texts(1).len()), (6, 6));
+    assert!(world.warnings().is_empty(), "{:?}", world.warnings());
+}
+
+/// Fetches what the client lacks, which is one manifest at most.
+fn missed_by(world: &mut World, client: usize, published: &Published, missed: bool) {
+    let notices = if missed {
+        world.missed = Some(published.manifest.clone());
+        Vec::new()
+    } else if world.clients[client].missing_manifests().is_some() {
+        world.clients[client].supply_manifests(&world.missed.take().into_iter().collect::<Vec<_>>())
+    } else {
+        Vec::new()
+    };
+    world.notices[client].extend(notices);
+}
+
+/// Asking for what the server no longer has, every round and for ever, helps nobody.
+#[test]
+fn a_gap_longer_than_the_server_remembers_is_given_up_with_one_warning() {
+    for kept in [0, 3] {
+        let mut world = friends(15);
+        let mut missed = Vec::new();
+        for _ in 0..8 {
+            let deposits = world.deposits(&[Fate::default(), Fate { absent: true, ..Fate::default() }]);
+            missed.push(world.publish(&deposits).manifest);
+            world.round += 1;
+        }
+        world.run(1);
+        assert!(world.clients[1].missing_manifests().is_some());
+        let notices = world.clients[1].supply_manifests(&missed[8 - kept..]);
+        assert_eq!(notices, [Notice::Warning(Warning::HistoryLost)]);
+        assert_eq!(world.clients[1].missing_manifests(), None);
+        world.notices = vec![Vec::new(); 2];
+        world.say(0, "bob", "back again?");
+        world.run(20);
+        assert_eq!(world.texts(1).len(), 1);
+        assert!(world.warnings().is_empty(), "{:?}", world.warnings());
+    }
+}
+
+/// What is read for one contact must not be taken for another's when a contact is forgotten meanwhile.
+#[test]
+fn a_contact_forgotten_between_look_up_and_answer_costs_no_other_its_text() {
+    let mut world = World::new(3, &["alice", "bob", "carol"], 2, 16);
+    world.befriend(0, 1);
+    world.befriend(0, 2);
+    world.run(40);
+    world.say(2, "alice", "hi");
+    let all = [Fate::default(); 3];
+    let away = Fate { absent: true, ..Fate::default() };
+    for _ in 0..8 {
+        let deposits = world.deposits(&all);
+        let published = world.publish(&deposits);
+        world.read(&published, &[away, Fate::default(), Fate::default()]);
+        assert!(world.ready(0, &published.manifest).is_empty());
+        let retrieval = world.lookup(0, &published);
+        if retrieval.counts.found == 1 && world.clients[0].find("bob").is_some() {
+            let bob = world.id(0, "bob");
+            world.clients[0].forget(bob).unwrap();
+        }
+        let answers = answers(&retrieval, &published.buckets);
+        let now = world.now();
+        let notices = world.clients[0].received(retrieval, answers, now);
+        world.notices[0].extend(notices);
+        world.round += 1;
+        if !world.texts(0).is_empty() {
+            break;
+        }
+    }
+    assert_eq!(world.clients[0].find("bob"), None);
+    assert_eq!(world.texts(0), [("carol".into(), "hi".into())]);
+    assert!(world.warnings().is_empty());
+}
+
+/// With a key of somebody else's, a contact would be sent what is for that person: the keys of a group, for one.
+#[test]
+fn a_contact_who_claims_anothers_identity_is_not_heard() {
+    let mut world = World::new(16, &["alice", "eve", "carol"], 4, 16);
+    let carol = world.clients[2].identity();
+    world.befriend(0, 1);
+    pose(&mut world.clients[1], carol);
+    world.run(20);
+    let eve = world.id(0, "eve");
+    assert_eq!(world.clients[0].contact_identity(eve), None);
+    assert!(world.notices[0].contains(&Notice::Warning(Warning::Corrupted { conversation: eve })));
+    world.befriend(0, 2);
+    world.run(20);
+    assert_eq!(world.clients[0].contact_identity(world.id(0, "carol")), Some(carol));
+}
+
+/// Replaces the public key that a client shows by another's.
+fn pose(client: &mut Client, identity: [u8; 32]) {
+    let (mut bytes, own) = (client.snapshot().to_vec(), client.identity());
+    let place = bytes.windows(32).position(|window| window == own).unwrap();
+    bytes[place..place + 32].copy_from_slice(&identity);
+    let digest =
+        Sha256::new_with_prefix("sotto v1 client state").chain_update([0, 1]).chain_update(&bytes[9..]);
+    bytes[1..9].copy_from_slice(&digest.finalize()[..8]);
+    *client = Client::restore(&bytes).unwrap();
+}
+
 #[test]
 fn gaps_in_the_chain_are_closed_or_reported() {
     for honest in [true, false] {
@@ -184,12 +368,12 @@ fn an_invitation_for_another_server_or_from_impossible_rounds_is_refused() {
     let settings = sotto_protocol::Settings { conversations: 1 };
     let joined = (Round(1), now);
     let server = elsewhere.parameters.clone();
-    let mut carol = sotto_protocol::Client::new("carol", server, settings, joined, &mut world.rng).unwrap();
+    let mut carol = Client::new("carol", server, settings, joined, &mut world.rng).unwrap();
     assert!(carol.accept("alice", &invitation, now, &mut world.rng).is_err());
 
     let joined = (Round(1_000_000), now);
     let server = world.parameters.clone();
-    let mut late = sotto_protocol::Client::new("dave", server, settings, joined, &mut world.rng).unwrap();
+    let mut late = Client::new("dave", server, settings, joined, &mut world.rng).unwrap();
     let refused = late.accept("alice", &invitation, now, &mut world.rng);
     assert_eq!(refused, Err(sotto_protocol::Error::RoundTooFar(Round(1))));
     assert!(late.conversations().is_empty());

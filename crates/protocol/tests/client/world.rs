@@ -8,7 +8,8 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sotto_protocol::{
     BloomMapping, Client, ConversationId, Deposit, Label, Manifest, Notice, PROTOCOL_VERSION, Retrieval,
-    Round, RoundMode, SealedBox, ServerParameters, Settings, SignedManifest, UnixMillis, deposit::BOX_BYTES,
+    Round, RoundMode, SealedBox, ServerParameters, Settings, SignedManifest, UnixMillis,
+    deposit::{self, BOX_BYTES},
     manifest,
 };
 
@@ -35,6 +36,8 @@ pub(crate) struct World {
     pub(crate) round: u64,
     pub(crate) rng: ChaCha20Rng,
     pub(crate) previous: [u8; 32],
+    /// A manifest that a client has yet to fetch.
+    pub(crate) missed: Option<SignedManifest>,
     /// Every deposit that left a client, for one box at most per label of its own.
     pub(crate) sent: BTreeMap<(usize, [u8; 16]), [u8; BOX_BYTES]>,
 }
@@ -73,7 +76,7 @@ impl World {
         let clients: Vec<Client> = names.iter().map(client).collect();
         let notices = clients.iter().map(|_| Vec::new()).collect();
         let (round, previous, sent) = (1, [0; 32], BTreeMap::new());
-        Self { key, parameters, clients, notices, round, rng, previous, sent }
+        Self { key, parameters, clients, notices, round, rng, previous, missed: None, sent }
     }
 
     pub(crate) fn now(&self) -> UnixMillis {
@@ -154,6 +157,9 @@ impl World {
     pub(crate) fn publish(&mut self, deposits: &[Deposit]) -> Published {
         let mut seed = [0; 32];
         self.rng.fill_bytes(&mut seed);
+        let mut deposits = deposits.to_vec();
+        deposit::arrange(&mut deposits, &seed);
+        let deposits = &deposits[..];
         let parameters = &self.parameters;
         let mut manifest = Manifest {
             version: PROTOCOL_VERSION,
@@ -180,6 +186,7 @@ impl World {
         let buckets = encoding.materialise(BOX_BYTES, &elements, manifest.bucket_size as usize).unwrap();
         let split = |bucket: Vec<u8>| bucket.chunks(BOX_BYTES).map(<[u8]>::to_vec).collect();
         let buckets = buckets.into_iter().map(split).collect();
+        manifest.check().unwrap();
         self.previous = manifest.digest();
         Published {
             round: manifest.round,

@@ -55,9 +55,10 @@ pub(super) enum Command<S: Scheme> {
         digest: [u8; 32],
         reply: Reply<Result<(), Refusal>>,
     },
-    Retrieved {
+    Answered {
         account: Account,
         round: Round,
+        complete: bool,
     },
     Manifests {
         first: Round,

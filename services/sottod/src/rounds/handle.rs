@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pir_core::Scheme;
 use sha2::{Digest, Sha256};
 use sotto_protocol::manifest::SignedManifest;
-use sotto_protocol::server::{Account, Refusal};
+use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round};
 use sotto_wire::Refused;
 use tokio::sync::{mpsc, oneshot};
@@ -40,7 +40,9 @@ impl<S: Scheme> Rounds<S> {
     ) -> Result<(), Refused> {
         let digest = Sha256::digest(deposit.encode()).into();
         let deposit = Box::new(deposit);
-        self.ask(|reply| Command::Deposit { account, round, deposit, digest, reply }).await?.map_err(refused)
+        self.ask(|reply| Command::Deposit { account, round, deposit, digest, reply })
+            .await?
+            .map_err(Refused::from)
     }
 
     /// Follows the rounds as this account, which takes part until the watch is dropped. An older watch of the same
@@ -70,7 +72,7 @@ impl<S: Scheme> Rounds<S> {
     }
 
     pub(crate) async fn served(&self, round: Round) -> Result<Arc<RoundDatabase<S>>, Refused> {
-        self.ask(|reply| Command::Served { round, reply }).await?.map_err(refused)
+        self.ask(|reply| Command::Served { round, reply }).await?.map_err(Refused::from)
     }
 
     pub(crate) async fn mapping(
@@ -78,7 +80,7 @@ impl<S: Scheme> Rounds<S> {
         account: Account,
         round: Round,
     ) -> Result<Arc<RoundDatabase<S>>, Refused> {
-        self.ask(|reply| Command::Mapping { account, round, reply }).await?.map_err(refused)
+        self.ask(|reply| Command::Mapping { account, round, reply }).await?.map_err(Refused::from)
     }
 
     pub(crate) async fn retrieve(
@@ -87,12 +89,13 @@ impl<S: Scheme> Rounds<S> {
         round: Round,
         digest: [u8; 32],
     ) -> Result<(), Refused> {
-        self.ask(|reply| Command::Retrieve { account, round, digest, reply }).await?.map_err(refused)
+        self.ask(|reply| Command::Retrieve { account, round, digest, reply }).await?.map_err(Refused::from)
     }
 
-    pub(crate) async fn retrieved(&self, account: Account, round: Round) {
+    /// A retrieval has ended; `complete` says whether all answers were handed over.
+    pub(crate) async fn answered(&self, account: Account, round: Round, complete: bool) {
         // If the task has ended, no round waits any more.
-        let _ = self.commands.send(Command::Retrieved { account, round }).await;
+        let _ = self.commands.send(Command::Answered { account, round, complete }).await;
     }
 
     pub(crate) async fn manifests(&self, first: Round, last: Round) -> Result<Vec<SignedManifest>, Refused> {
@@ -103,14 +106,5 @@ impl<S: Scheme> Rounds<S> {
         let (reply, answer) = oneshot::channel();
         self.commands.send(command(reply)).await.map_err(|_| Refused::Internal)?;
         answer.await.map_err(|_| Refused::Internal)
-    }
-}
-
-fn refused(refusal: Refusal) -> Refused {
-    match refusal {
-        Refusal::Closed => Refused::RoundClosed,
-        Refusal::NotReady => Refused::RoundNotReady,
-        Refusal::Quota => Refused::Quota,
-        Refusal::Full => Refused::Busy,
     }
 }
