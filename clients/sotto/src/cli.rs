@@ -70,8 +70,9 @@ enum Command {
     /// Talk with a contact or a group, line by line
     ///
     /// Every line of standard input is sent as a text; what arrives is printed as 'name: text'. After the end of input
-    /// the chat goes on until every text has arrived, or with --stay until Ctrl-C. While it runs you take part in every
-    /// round, also when you say nothing, and receive from all your contacts.
+    /// the chat goes on until every text has arrived, and then to the next multiple of 16 rounds since it began, so that
+    /// the moment it ends does not tell when the last text arrived; with --stay it goes on until Ctrl-C. While it runs
+    /// you take part in every round, also when you say nothing, and receive from all your contacts.
     #[command(after_help = "Examples:\n  sotto chat bob\n  echo 'The documents are ready.' | sotto chat bob")]
     Chat(ChatOptions),
     /// Print your identity, by which others put you into groups

@@ -51,6 +51,9 @@ pub struct ConnectionSettings {
     /// Makes every look-up take this much longer. Only for the test that this does not show on the wire.
     #[doc(hidden)]
     pub lookup_delay: Duration,
+    /// Makes composing every deposit take this much longer. Only for the test that this does not show on the wire.
+    #[doc(hidden)]
+    pub compose_delay: Duration,
 }
 
 impl ConnectionSettings {
@@ -67,6 +70,7 @@ impl ConnectionSettings {
             retry_most: Duration::from_secs(30),
             allow_no_privacy: false,
             lookup_delay: Duration::ZERO,
+            compose_delay: Duration::ZERO,
         }
     }
 }
@@ -132,11 +136,11 @@ impl Connection {
         if info.parameters != *pinned {
             return Err(ConnectError::Changed);
         }
-        let session = self.open_session(account_seed).await;
+        let session = self.open_session(account_seed, info.open).await;
         session.map_err(|failure| ConnectError::of(failure, self.settings.address.authority()))
     }
 
-    async fn open_session(&self, account_seed: &[u8; 32]) -> Result<Session, Failure> {
+    async fn open_session(&self, account_seed: &[u8; 32], open: Round) -> Result<Session, Failure> {
         let key = SigningKey::from_bytes(account_seed);
         let account = key.verifying_key().to_bytes();
         let deadline = self.settings.call_timeout;
@@ -152,7 +156,7 @@ impl Connection {
         };
         let registered = within(deadline, client.register(request)).await?;
         fixed::<32>(&registered.session, "session").map_err(nonsense)?;
-        Ok(Session { client, settings: self.settings.clone(), token: registered.session })
+        Ok(Session { client, settings: self.settings.clone(), token: registered.session, open })
     }
 }
 
@@ -162,6 +166,8 @@ pub struct Session {
     client: SottoClient<Channel>,
     settings: ConnectionSettings,
     token: Bytes,
+    /// The round that was open when the session began, as the server says.
+    open: Round,
 }
 
 /// What a server tells about rounds.
@@ -267,14 +273,15 @@ impl Session {
         timeout(self.settings.transfer_timeout, transfer).await.unwrap_or(Err(Failure::Unreachable))
     }
 
-    /// The manifests of the rounds from `first` to `last`; at most [`limits::MANIFESTS_MAX`] of them.
+    /// The manifests of the rounds from `first` to `last`, and of these the newest [`limits::MANIFESTS_MAX`]: older ones
+    /// no server keeps.
     ///
     /// # Errors
     /// [`Failure`].
     pub async fn manifests(&self, first: Round, last: Round) -> Result<Vec<SignedManifest>, Failure> {
         let mut client = self.client.clone();
-        let last = last.0.min(first.0.saturating_add(limits::MANIFESTS_MAX as u64 - 1));
-        let request = proto::ManifestsRequest { session: self.token.clone(), first: first.0, last };
+        let first = newest(first, last, limits::MANIFESTS_MAX as u64);
+        let request = proto::ManifestsRequest { session: self.token.clone(), first: first.0, last: last.0 };
         let transfer = async {
             let mut stream = client.manifests(request).await?.into_inner();
             let mut manifests = Vec::new();
@@ -287,6 +294,11 @@ impl Session {
             Ok(manifests)
         };
         timeout(self.settings.transfer_timeout, transfer).await.unwrap_or(Err(Failure::Unreachable))
+    }
+
+    /// The round that was open when the session began, as the server says.
+    pub(crate) fn open(&self) -> Round {
+        self.open
     }
 
     /// Names this session among a process's sessions.
@@ -352,7 +364,26 @@ fn round_news(event: proto::RoundEvent) -> Result<RoundNews, Failure> {
     }
 }
 
+/// The first of at most `most` rounds that end with `last`.
+fn newest(first: Round, last: Round, most: u64) -> Round {
+    first.max(last.back(most - 1))
+}
+
 /// An answer that an honest server does not give.
 fn nonsense<E>(_: E) -> Failure {
     Failure::Nonsense(Code::DataLoss)
+}
+
+#[cfg(test)]
+mod tests {
+    use sotto_protocol::Round;
+
+    use super::newest;
+
+    #[test]
+    fn of_a_long_gap_the_newest_manifests_are_asked_for() {
+        assert_eq!(newest(Round(1), Round(10), 1024), Round(1));
+        assert_eq!(newest(Round(1), Round(1024), 1024), Round(1));
+        assert_eq!(newest(Round(1), Round(5000), 1024), Round(3977));
+    }
 }

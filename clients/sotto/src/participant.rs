@@ -10,31 +10,44 @@
 mod deposit;
 mod driver;
 mod event;
+mod keeper;
 mod link;
+mod person;
 mod report;
 mod retrieval;
 mod sessions;
 
 use core::fmt;
 use core::marker::PhantomData;
+use core::time::Duration;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use mpir::MultiClient;
 use pir_core::Scheme;
-use sotto_protocol::client::{Client, MessageId};
-use sotto_protocol::{ConversationId, ConversationSummary, Error, UnixMillis};
+use sotto_protocol::client::{Client, MessageId, Settings};
+use sotto_protocol::{ConversationId, ConversationSummary, Error, Round, UnixMillis};
+use sotto_wire::{Failure, Refused};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, sleep};
 
+use crate::connection::Session;
 use crate::{ConnectError, Connection, ConnectionSettings, Store};
 use driver::{Command, Driver};
+use keeper::Keeper;
+use person::Person;
 
 pub use event::{Event, Trouble};
 pub use report::{Phase, RoundReport};
 
-/// What a participant tells its person. Nothing is held up by events that nobody takes.
-pub type Events = mpsc::UnboundedReceiver<Event>;
+/// What a participant tells its person. Nothing is held up by events that nobody takes; when there are too many of them,
+/// further ones are lost, and [`Event::Missed`] says how many.
+pub type Events = mpsc::Receiver<Event>;
+
+/// How long a busy server is asked to take the keys, and how soon again at first.
+const UPLOAD_LONGEST: Duration = Duration::from_secs(60);
+const UPLOAD_PAUSE: Duration = Duration::from_millis(500);
 
 /// Takes part in a server's rounds with the PIR engine `S`.
 pub struct Participant<S>(PhantomData<S>);
@@ -58,18 +71,21 @@ impl<S: Scheme> Participant<S> {
 
         let connection = Connection::open(&settings).await?;
         let session = connection.register::<S>(client.account_seed(), client.server()).await?;
-        let started = tokio::time::Instant::now();
-        let uploaded = session.upload_keys(keys.clone()).await;
+        let gate =
+            gate(&client, session.open()).map_err(|error| ConnectError::Parameters(error.to_string()))?;
+        let started = Instant::now();
+        let uploaded = upload(&session, &keys).await;
         uploaded.map_err(|failure| ConnectError::of(failure, settings.address.authority()))?;
         let upload = Phase { bytes: keys.len() as u64, time: started.elapsed() };
 
-        let lookup_delay = settings.lookup_delay;
+        let (lookup_delay, compose_delay) = (settings.lookup_delay, settings.compose_delay);
         let account_seed = zeroize::Zeroizing::new(*client.account_seed());
         let (sessions, news) =
             link::start::<S>(session, settings, account_seed, client.server().clone(), keys);
         let (commands, received) = mpsc::unbounded_channel();
-        let (events, told) = mpsc::unbounded_channel();
-        let driver = Driver::new(client, store.map(Arc::new), multi, sessions, events, upload, lookup_delay);
+        let (person, told) = Person::new();
+        let keeper = Keeper::start(client, store, compose_delay);
+        let driver = Driver::new(keeper, gate, multi, sessions, person, upload, lookup_delay);
         tokio::spawn(driver.run(received, news));
         Ok((Handle { commands }, told))
     }
@@ -179,6 +195,30 @@ impl Handle {
         let (reply, answer) = oneshot::channel();
         self.commands.send(Command::Finish(reply)).map_err(|_| HandleError::Stopped)?;
         answer.await.map_err(|_| HandleError::Stopped)
+    }
+}
+
+/// A client of the same server with nobody to talk to, which joins in the open round.
+fn gate(client: &Client, open: Round) -> Result<Client, Error> {
+    let mut rng: rand::rngs::StdRng = rand::make_rng();
+    let settings = Settings { conversations: 1 };
+    Client::new(client.name(), client.server().clone(), settings, (open, now()), &mut rng)
+}
+
+/// The first upload of the keys. Many newcomers may want to make it at the same time, so a server that is busy is asked
+/// again for a while.
+async fn upload(session: &Session, keys: &Bytes) -> Result<(), Failure> {
+    let until = Instant::now() + UPLOAD_LONGEST;
+    let mut pause = UPLOAD_PAUSE;
+    loop {
+        match session.upload_keys(keys.clone()).await {
+            Err(Failure::Refused(Refused::Busy)) if Instant::now() + pause < until => {
+                sleep(pause).await;
+                pause = (pause * 2).min(UPLOAD_PAUSE * 8);
+            }
+            Err(failure) => return Err(failure),
+            Ok(_) => return Ok(()),
+        }
     }
 }
 

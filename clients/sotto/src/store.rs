@@ -216,8 +216,13 @@ fn decode(bytes: &[u8]) -> Result<(Address, &[u8]), Problem> {
 }
 
 fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // What lies there, from a crash or from somebody else, has a mode of its own, or is a link to another place.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
+    options.write(true).create_new(true);
     private(&mut options);
     let mut file = options.open(path)?;
     file.write_all(bytes)?;
@@ -346,7 +351,18 @@ mod tests {
         store.save(b"secret").unwrap();
         let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(directory.join(STATE)), 0o600);
-        assert_eq!(mode(directory), 0o700);
+        assert_eq!(mode(directory.clone()), 0o700);
+
+        // Also over what somebody else has put in the way.
+        let elsewhere = home.path().join("elsewhere");
+        fs::write(&elsewhere, b"").unwrap();
+        std::os::unix::fs::symlink(&elsewhere, directory.join(STATE_NEW)).unwrap();
+        store.save(b"secret").unwrap();
+        fs::write(directory.join(STATE_NEW), b"").unwrap();
+        fs::set_permissions(directory.join(STATE_NEW), fs::Permissions::from_mode(0o644)).unwrap();
+        store.save(b"secret").unwrap();
+        assert_eq!(mode(directory.join(STATE)), 0o600);
+        assert_eq!(fs::read(&elsewhere).unwrap(), b"");
     }
 
     #[test]

@@ -4,13 +4,17 @@ use core::pin::pin;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use sotto_protocol::{ConversationId, TEXTS_MAX};
+use sotto_protocol::{ConversationId, Round, TEXTS_MAX};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines, Stdin, stdin};
 
 use super::failure::Failure;
 use super::print::{Printer, status};
 use super::{ChatOptions, state};
 use crate::{ConnectionSettings, Engine, Event, Events, Handle, HandleError, Participant};
+
+/// After the end of input, the chat ends after whole multiples of so many rounds, so that the moment does not tell in
+/// which round the last text arrived.
+const STAY_ROUNDS: u64 = 16;
 
 pub(super) async fn chat(home: Option<PathBuf>, options: ChatOptions) -> Result<ExitCode, Failure> {
     let (store, client) = state::open(home)?;
@@ -28,6 +32,7 @@ pub(super) async fn chat(home: Option<PathBuf>, options: ChatOptions) -> Result<
         stay: options.stay,
         input: Some(BufReader::new(stdin()).lines()),
         refused: false,
+        stays: Stays::default(),
     };
     let talked = chat.talk().await;
     chat.leave().await;
@@ -45,6 +50,25 @@ struct Chat {
     input: Option<Lines<BufReader<Stdin>>>,
     /// Whether a line was not sent.
     refused: bool,
+    stays: Stays,
+}
+
+/// Counts the rounds taken part in.
+#[derive(Default)]
+struct Stays {
+    first: Option<Round>,
+    whole: u64,
+}
+
+impl Stays {
+    /// Whether a whole multiple of [`STAY_ROUNDS`] is over with this round. Rounds of which nothing was heard count, too.
+    fn is_over(&mut self, round: Round) -> bool {
+        let first = *self.first.get_or_insert(round);
+        let whole = (round.0.saturating_sub(first.0) + 1) / STAY_ROUNDS;
+        let over = whole > self.whole;
+        self.whole = self.whole.max(whole);
+        over
+    }
 }
 
 impl Chat {
@@ -53,9 +77,6 @@ impl Chat {
         let mut interrupted = pin!(interrupted());
         let mut waiting = self.waiting().await?;
         loop {
-            if self.input.is_none() && !self.stay && waiting == 0 {
-                return Ok(());
-            }
             let room = waiting < TEXTS_MAX;
             tokio::select! {
                 () = &mut interrupted => return Ok(()),
@@ -64,6 +85,14 @@ impl Chat {
                         self.printer.event(&event)?;
                         if matches!(event, Event::Notice(_)) {
                             waiting = self.waiting().await?;
+                        }
+                        if let Event::RoundReport(report) = &event
+                            && self.stays.is_over(report.round)
+                            && self.input.is_none()
+                            && !self.stay
+                            && waiting == 0
+                        {
+                            return Ok(());
                         }
                     }
                     None => return Err(HandleError::Stopped.into()),
@@ -74,8 +103,11 @@ impl Chat {
                         None => self.input = None,
                     }
                     waiting = self.waiting().await?;
-                    if self.input.is_none() && !self.stay && waiting > 0 {
-                        status(&format!("waiting until all has arrived ({waiting} to go); Ctrl-C leaves that for the next chat"));
+                    if self.input.is_none() && !self.stay {
+                        status(&format!(
+                            "{waiting} to arrive; the chat ends after a multiple of {STAY_ROUNDS} rounds when all has \
+                             arrived, so that the moment tells little; Ctrl-C ends it now"
+                        ));
                     }
                 }
             }
@@ -166,4 +198,21 @@ async fn terminated() {
 #[cfg(not(unix))]
 async fn terminated() {
     core::future::pending().await
+}
+
+#[cfg(test)]
+mod tests {
+    use sotto_protocol::Round;
+
+    use super::{STAY_ROUNDS, Stays};
+
+    #[test]
+    fn the_chat_ends_only_after_whole_multiples_of_rounds() {
+        let mut stays = Stays::default();
+        let over: Vec<u64> = (0..3 * STAY_ROUNDS).filter(|round| stays.is_over(Round(100 + round))).collect();
+        assert_eq!(over, [1, 2, 3].map(|whole| whole * STAY_ROUNDS - 1));
+        // Over a gap, at the first round after the multiple.
+        assert!(stays.is_over(Round(100 + 4 * STAY_ROUNDS + 3)));
+        assert!(!stays.is_over(Round(100 + 4 * STAY_ROUNDS + 4)));
+    }
 }

@@ -49,6 +49,7 @@ impl Printer {
             Event::ConnectionRestored => status("connected again"),
             Event::RoundReport(report) if self.verbose => status(&describe(report)),
             Event::RoundReport(_) => {}
+            Event::Missed(count) => status(&format!("warning: {count} messages of this program were lost")),
         }
         Ok(())
     }
@@ -60,7 +61,7 @@ impl Printer {
             let line = json!({"conversation": name, "from": from, "text": text, "sequence": sequence});
             writeln!(out, "{line}")?;
         } else if self.is_group(conversation) {
-            writeln!(out, "{}@{name}: {}", harmless(from), harmless(text))?;
+            writeln!(out, "{}@{}: {}", harmless(from), harmless(name), harmless(text))?;
         } else {
             writeln!(out, "{}: {}", harmless(from), harmless(text))?;
         }

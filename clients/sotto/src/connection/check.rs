@@ -32,6 +32,8 @@ pub fn check<S: Scheme>(
         if bits < ServerParameters::SECURITY_MIN {
             return Err(ConnectError::Security { bits });
         }
+        // Without room between the slots, the work before a call would show in its time.
+        parameters.check_timing().map_err(|error| ConnectError::Parameters(error.to_string()))?;
     }
     parameters.check_shape().map_err(|error| ConnectError::Parameters(error.to_string()))
 }

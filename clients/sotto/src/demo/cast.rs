@@ -128,7 +128,9 @@ impl Cast {
                 self.reported[number] = report.round;
                 Happening::Report(report)
             }
-            Event::Notice(_) | Event::ConnectionRestored => Happening::Remark(String::new()),
+            Event::Notice(_) | Event::ConnectionRestored | Event::Missed(_) => {
+                Happening::Remark(String::new())
+            }
         })
     }
 

@@ -1,28 +1,30 @@
-//! The one task that owns the client: it hears of rounds, starts their calls, and takes in what they bring.
+//! The task that hears of rounds and starts their calls. It does nothing that takes long: the client is with the keeper.
 
 mod rounds;
 
 use core::time::Duration;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use mpir::MultiClient;
 use pir_core::Scheme;
-use sotto_protocol::client::Client;
+use sotto_protocol::client::{Client, Retrieval};
 use sotto_protocol::deposit::DEPOSIT_BYTES;
-use sotto_protocol::{Error, Manifest, Round, ServerParameters, SignedManifest};
+use sotto_protocol::{Error, Manifest, Round, RoundMode, ServerParameters, SignedManifest};
 use sotto_wire::{Failure, Refused};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
 use super::deposit::{Deposited, deposit};
+use super::keeper::{Believed, Composed, Keeper, Kept, Taken};
 use super::link::News;
+use super::person::Person;
 use super::retrieval::{Job, Retrieved, Shape};
 use super::sessions::{Patience, Sessions};
-use super::{Event, HandleError, Phase, Trouble, blocking, now};
-use crate::Store;
+use super::{Event, HandleError, Phase, RoundReport, Trouble, now};
 use crate::connection::RoundNews;
-use rounds::{Progress, Rounds};
+use rounds::{Progress, REMEMBERED, Rounds};
 
 /// Told after the change is stored, or could not be.
 type Reply = Box<dyn FnOnce(Result<(), HandleError>) + Send>;
@@ -48,26 +50,41 @@ const RETRIEVALS_MAX: usize = 8;
 /// Manifests that were missed are fetched in one call, which is not repeated beyond this.
 const MANIFESTS_LONGEST: Duration = Duration::from_secs(120);
 
-/// What a call brought.
+/// What a task brought.
 enum Done {
+    Composed(Round, Composed),
+    /// It is time for a round's deposit.
+    DepositDue(Round),
     Deposited(Deposited),
-    Retrieved(Box<Retrieved>),
+    Believed(Option<Believed>),
+    /// It is time to fetch what is missing.
+    ManifestsDue,
     Manifests(Result<Vec<SignedManifest>, Failure>),
+    Retrieved(Box<Retrieved>),
+    Taken(Box<RoundReport>, Vec<Trouble>, Taken),
+    /// The client's thread has failed.
+    KeeperGone,
 }
 
 pub(super) struct Driver<S: Scheme> {
-    client: Client,
+    keeper: Keeper,
+    thread: JoinHandle<Kept>,
+    /// A client without contacts. Whether it goes along with a round follows from announcements and time alone, and
+    /// decides whether there is a deposit; what the real one makes of the round decides only what is in it.
+    gate: Client,
     server: ServerParameters,
-    store: Option<Arc<Store>>,
     multi: Arc<MultiClient<S>>,
     sessions: Sessions,
-    events: mpsc::UnboundedSender<Event>,
+    person: Person,
     calls: JoinSet<Done>,
+    /// The tasks that are retrievals, by which a failed one is known.
+    retrievals: HashMap<Id, Round>,
     rounds: Rounds,
+    /// What was announced as ready before its round, or a later one, was opened.
+    early: Option<(Manifest, Box<SignedManifest>, Duration, Instant)>,
+    /// Rounds, first and last, whose manifests are missing.
+    missing: Option<(Round, Round)>,
     fetching: bool,
-    /// A manifest that came before any round was opened: to one who returns, the server tells first what is ready. The
-    /// client could not yet tell its number from an invented one.
-    early: Option<(Round, SignedManifest)>,
     /// Keys uploaded since the last report.
     upload: Phase,
     lookup_delay: Duration,
@@ -81,28 +98,29 @@ struct Leaving {
 
 impl<S: Scheme> Driver<S> {
     pub(super) fn new(
-        client: Client,
-        store: Option<Arc<Store>>,
+        (keeper, thread): (Keeper, JoinHandle<Kept>),
+        gate: Client,
         multi: Arc<MultiClient<S>>,
         sessions: Sessions,
-        events: mpsc::UnboundedSender<Event>,
+        person: Person,
         upload: Phase,
         lookup_delay: Duration,
     ) -> Self {
-        let server = client.server().clone();
-        let rounds = Rounds::default();
-        let calls = JoinSet::new();
+        let server = gate.server().clone();
         Self {
-            client,
+            keeper,
+            thread,
+            gate,
             server,
-            store,
             multi,
             sessions,
-            events,
-            calls,
-            rounds,
-            fetching: false,
+            person,
+            calls: JoinSet::new(),
+            retrievals: HashMap::new(),
+            rounds: Rounds::default(),
             early: None,
+            missing: None,
+            fetching: false,
             upload,
             lookup_delay,
             leaving: None,
@@ -113,7 +131,7 @@ impl<S: Scheme> Driver<S> {
     pub(super) async fn run(
         mut self,
         mut commands: mpsc::UnboundedReceiver<Command>,
-        mut news: mpsc::UnboundedReceiver<News>,
+        mut news: mpsc::Receiver<News>,
     ) {
         loop {
             if let Some(Leaving { until, .. }) = &self.leaving
@@ -123,10 +141,10 @@ impl<S: Scheme> Driver<S> {
             }
             let until = self.leaving.as_ref().map(|leaving| leaving.until);
             tokio::select! {
-                Some(news) = news.recv() => self.hear(news).await,
+                Some(news) = news.recv() => self.hear(news),
                 command = commands.recv() => match command {
-                    Some(Command::Change(change)) => self.change(change).await,
-                    Some(Command::Ask(ask)) => ask(&self.client),
+                    Some(Command::Change(change)) => self.keeper.change(change),
+                    Some(Command::Ask(ask)) => self.keeper.ask(ask),
                     Some(Command::Finish(reply)) => {
                         self.leaving = Some(Leaving { reply, until: Instant::now() + self.two_rounds() });
                     }
@@ -135,11 +153,14 @@ impl<S: Scheme> Driver<S> {
                     }
                     None => break,
                 },
-                Some(done) = self.calls.join_next() => {
-                    if let Ok(done) = done {
-                        self.take(done).await;
+                Some(done) = self.calls.join_next_with_id() => match done {
+                    Ok((_, Done::KeeperGone)) => break,
+                    Ok((id, done)) => {
+                        self.retrievals.remove(&id);
+                        self.take(done);
                     }
-                }
+                    Err(error) => self.failed(&error),
+                },
                 () = wait(until) => {}
             }
         }
@@ -149,15 +170,18 @@ impl<S: Scheme> Driver<S> {
     async fn leave(mut self) {
         self.calls.shutdown().await;
         for event in self.rounds.drain() {
-            self.tell(event);
+            self.person.tell(event);
         }
-        if let Err(error) = self.persist().await {
-            self.tell(Event::Trouble { round: None, trouble: Trouble::Store(error) });
+        // The thread ends when everything handed in is done.
+        drop(self.keeper);
+        let Ok(kept) = self.thread.await else { return };
+        let (stored, kept) = super::blocking(move || (kept.persist(), kept)).await;
+        if let Err(error) = stored {
+            self.person.tell(Event::Trouble { round: None, trouble: Trouble::Store(error) });
         }
+        let client = kept.into_client();
         if let Some(Leaving { reply, .. }) = self.leaving {
-            // Given up before the lock, so that whoever gets the client can open the store again.
-            drop(self.store);
-            let _ = reply.send(self.client);
+            let _ = reply.send(client);
         }
     }
 
@@ -167,134 +191,189 @@ impl<S: Scheme> Driver<S> {
         Duration::from_millis(ms) + Duration::from_secs(30)
     }
 
-    async fn hear(&mut self, news: News) {
+    fn hear(&mut self, news: News) {
         match news {
-            News::Round(RoundNews::Opened { round, elapsed }, at) => self.opened(round, elapsed, at).await,
-            News::Round(RoundNews::Ready { manifest, elapsed }, at) => self.ready(&manifest, elapsed, at),
-            News::Lost(error) => self.tell(Event::ConnectionLost(error)),
-            News::Restored => self.tell(Event::ConnectionRestored),
+            News::Round(RoundNews::Opened { round, elapsed }, at) => self.opened(round, elapsed, at),
+            News::Round(RoundNews::Ready { manifest, elapsed }, at) => self.ready(manifest, elapsed, at),
+            News::Lost(error) => self.person.tell(Event::ConnectionLost(error)),
+            News::Restored => self.person.tell(Event::ConnectionRestored),
         }
         for event in self.rounds.forget() {
-            self.tell(event);
+            self.person.tell(event);
         }
     }
 
-    /// Opens a round and lets its deposit leave at its time.
+    /// Opens a round, and lets its deposit leave at its time whether it is composed by then or not.
     ///
-    /// A round whose number the client refuses gets no deposit. That follows from the numbers announced and the time, and
-    /// so tells the server nothing; the person is told at once, since such a round may never end.
-    async fn opened(&mut self, round: Round, elapsed: Duration, at: Instant) {
-        if self.rounds.is_past(round) {
-            let trouble = Trouble::RoundRefused(Error::RoundReplayed(round));
-            return self.tell(Event::Trouble { round: Some(round), trouble });
+    /// A round whose number cannot be explained gets no deposit; the person is told at once, since such a round may
+    /// never end.
+    fn opened(&mut self, round: Round, elapsed: Duration, at: Instant) {
+        let refuse = |error| Event::Trouble { round: Some(round), trouble: Trouble::RoundRefused(error) };
+        if round < self.gate.newest_round() {
+            return self.person.tell(refuse(Error::RoundReplayed(round)));
         }
-        let bytes = match self.rounds.progress(round) {
+        // Who claims that the time has passed does not thereby decide when the deposit leaves.
+        let offset = Duration::from_millis(self.server.deposit_ms.into());
+        let late = elapsed >= offset;
+        let due = at + if late { offset } else { offset - elapsed };
+        match self.rounds.progress(round) {
             // Announced again after a reconnection: the same bytes, if they were not taken.
-            Some(Progress::Failed(bytes)) => *bytes,
+            Some(Progress::Failed(bytes)) => {
+                let bytes = *bytes;
+                return self.send(round, bytes, due);
+            }
             Some(_) => return,
             None if self.leaving.is_some() => return,
-            None => match self.compose(round).await {
-                Ok(bytes) => bytes,
-                Err(error) => {
-                    let trouble = Trouble::RoundRefused(error);
-                    return self.tell(Event::Trouble { round: Some(round), trouble });
-                }
-            },
+            None => {}
+        }
+        if let Err(error) = self.gate.open_round(round, now(), &mut rand::make_rng::<rand::rngs::StdRng>()) {
+            return self.person.tell(refuse(error));
+        }
+        self.rounds.opened(round, late);
+        let composing = self.keeper.compose(round);
+        self.expect(composing, move |composed| Done::Composed(round, composed));
+        if self.server.mode == RoundMode::Deadline {
+            self.calls.spawn(async move {
+                sleep_until(due).await;
+                Done::DepositDue(round)
+            });
+        }
+        if let Some((announced, signed, elapsed, at)) = self.early.take() {
+            self.retrieve(announced, signed, elapsed, at);
+        }
+    }
+
+    /// Waits for the keeper's answer.
+    fn expect<T: Send + 'static>(
+        &mut self,
+        answer: oneshot::Receiver<T>,
+        done: impl FnOnce(T) -> Done + Send + 'static,
+    ) {
+        self.calls.spawn(async move { answer.await.map_or(Done::KeeperGone, done) });
+    }
+
+    fn composed(&mut self, round: Round, composed: Composed) {
+        self.believed(composed.early);
+        match composed.bytes {
+            Ok(bytes) => self.rounds.composed(round, bytes),
+            Err(trouble) => {
+                self.note(round, Event::Trouble { round: Some(round), trouble });
+                self.rounds.composed(round, noise());
+            }
+        }
+        // Closed loop has no time slots: there is no other it could be told from.
+        if self.server.mode == RoundMode::ClosedLoop {
+            self.deposit_due(round);
+        }
+    }
+
+    /// Sends what is composed, or else random bytes; the keys that were used up for the round then serve nothing.
+    fn deposit_due(&mut self, round: Round) {
+        let bytes = match self.rounds.progress(round) {
+            Some(Progress::Composed(bytes)) => *bytes,
+            Some(Progress::Composing) => {
+                self.note(round, Event::Trouble { round: Some(round), trouble: Trouble::DepositLate });
+                noise()
+            }
+            _ => return,
         };
-        self.rounds.begin(round, bytes);
-        let offset = Duration::from_millis(self.server.deposit_ms.into()).saturating_sub(elapsed);
-        let call = deposit(self.sessions.clone(), round, bytes, at + offset);
+        self.send(round, bytes, Instant::now());
+    }
+
+    fn send(&mut self, round: Round, bytes: [u8; DEPOSIT_BYTES], at: Instant) {
+        let call = deposit(self.sessions.clone(), round, bytes, at);
         let call = self.calls.spawn(async move { Done::Deposited(call.await) });
-        self.rounds.sending(round, call);
+        self.rounds.sending(round, bytes, call);
     }
 
-    /// The deposit of a round. It is the client's only if the client is stored as having used this round; otherwise, it is
-    /// random bytes, so that a full disk does not show.
-    ///
-    /// # Errors
-    /// The client's reason not to go along with the round.
-    async fn compose(&mut self, round: Round) -> Result<[u8; DEPOSIT_BYTES], Error> {
-        let opened = self.client.open_round(round, now(), &mut rng());
-        let composed =
-            self.client.deposit().filter(|(of, _)| *of == round).map(|(_, deposit)| deposit.encode());
-        let trouble = match (opened, composed) {
-            // Opened now, or before this process began.
-            (Ok(()) | Err(Error::RoundReplayed(_)), Some(bytes)) => {
-                self.rounds.accepted(round);
-                if let Some((round, signed)) = self.early.take() {
-                    self.believe(round, &signed);
-                }
-                match self.persist().await {
-                    Ok(()) => return Ok(bytes),
-                    Err(error) => Trouble::Store(error),
-                }
+    fn deposited(&mut self, Deposited { round, result }: Deposited) {
+        if let Err(failure) = &result {
+            // One who comes late in a round may miss it, and that is no trouble.
+            let missed = Failure::Refused(Refused::RoundClosed);
+            if *failure != missed || !self.rounds.is_late(round) {
+                let trouble = Trouble::Deposit(*failure);
+                self.note(round, Event::Trouble { round: Some(round), trouble });
             }
-            (Ok(()), None) => return Err(Error::Unknown("deposit")),
-            (Err(error), _) => return Err(error),
-        };
-        self.rounds.hold(round, Event::Trouble { round: Some(round), trouble });
-        let mut bytes = [0; DEPOSIT_BYTES];
-        rand::Rng::fill_bytes(&mut rng(), &mut bytes);
-        Ok(bytes)
+        }
+        self.rounds.deposited(round, result);
     }
 
-    /// Takes a manifest and starts the retrieval of its round.
-    fn ready(&mut self, signed: &SignedManifest, elapsed: Duration, at: Instant) {
-        // The calls follow what is announced, believed or not. What announces no round at all cannot be followed.
+    /// Takes what is announced as ready. The calls follow it, believed or not. What announces no round at all cannot be
+    /// followed, nor can what is far from the rounds that were opened.
+    fn ready(&mut self, signed: Box<SignedManifest>, elapsed: Duration, at: Instant) {
         let Ok(announced) = Manifest::decode(&signed.bytes) else {
-            for notice in self.client.ready(signed, now()) {
-                self.tell(Event::Notice(notice));
-            }
-            return;
+            let believing = self.keeper.believe(None, *signed);
+            return self.expect(believing, Done::Believed);
         };
-        let round = announced.round;
-        if self.rounds.any_accepted() || round <= self.client.newest_round() {
-            self.believe(round, signed);
+        let (round, newest) = (announced.round, self.gate.newest_round());
+        if round > newest {
+            // To one who returns, the server tells first what is ready, and then what is open.
+            self.early = Some((announced, signed, elapsed, at));
+        } else if round < newest.back(REMEMBERED as u64 / 2) {
+            let trouble = Trouble::RoundRefused(Error::RoundReplayed(round));
+            self.person.tell(Event::Trouble { round: Some(round), trouble });
         } else {
-            self.early = Some((round, signed.clone()));
+            self.retrieve(announced, signed, elapsed, at);
         }
-        if !self.rounds.retrieve(round, RETRIEVALS_MAX) {
-            return;
-        }
-        let (Some(shape), Ok(client)) =
-            (Shape::new(&self.server, &announced), Client::restore(&self.client.snapshot()))
-        else {
-            self.rounds.hold(round, Event::Trouble { round: Some(round), trouble: Trouble::Sizes });
-            self.release(round);
-            return;
-        };
+    }
+
+    /// Starts the retrieval of a round.
+    fn retrieve(&mut self, announced: Manifest, signed: Box<SignedManifest>, elapsed: Duration, at: Instant) {
+        let round = announced.round;
+        let starts = self.rounds.is_waiting(round);
+        let believing = self.keeper.believe(Some(round), *signed);
+        self.expect(believing, Done::Believed);
         // One who hears of a round late begins to count then.
         let lookup = Duration::from_millis(self.server.lookup_ms.into());
         let query = Duration::from_millis(self.server.query_ms.into());
         let elapsed = if elapsed < lookup { elapsed } else { Duration::ZERO };
-        let job = Job {
-            lookup_delay: self.lookup_delay,
-            round,
-            shape,
-            lookup_until: at + lookup.saturating_sub(elapsed),
-            query_at: at + query.saturating_sub(elapsed),
-            client,
-            multi: Arc::clone(&self.multi),
-            sessions: self.sessions.clone(),
+        let lookup_until = at + lookup.saturating_sub(elapsed);
+        if !starts {
+            return;
+        }
+        // What is missing is known by then, and asked for at a time that does not show when it became known.
+        self.calls.spawn(async move {
+            sleep_until(lookup_until).await;
+            Done::ManifestsDue
+        });
+        let trouble = match Shape::new(&self.server, &announced) {
+            Some(shape) if self.retrievals.len() < RETRIEVALS_MAX => {
+                let job = Job {
+                    lookup_delay: self.lookup_delay,
+                    round,
+                    shape,
+                    lookup_until,
+                    query_at: at + query.saturating_sub(elapsed),
+                    client: self.keeper.copy(),
+                    multi: Arc::clone(&self.multi),
+                    sessions: self.sessions.clone(),
+                };
+                let task = self.calls.spawn(async move { Done::Retrieved(Box::new(job.run().await)) });
+                self.retrievals.insert(task.id(), round);
+                self.rounds.retrieving(round);
+                return;
+            }
+            Some(_) => Trouble::TooMany,
+            None => Trouble::Sizes,
         };
-        self.calls.spawn(async move { Done::Retrieved(Box::new(job.run().await)) });
+        self.rounds.hold(round, Event::Trouble { round: Some(round), trouble });
+        self.release(round);
     }
 
-    /// Gives a manifest to the client, which decides whether it holds.
-    fn believe(&mut self, round: Round, signed: &SignedManifest) {
-        for notice in self.client.ready(signed, now()) {
-            self.rounds.hold(round, Event::Notice(notice));
+    fn believed(&mut self, believed: Option<Believed>) {
+        let Some(Believed { round, notices, missing }) = believed else { return };
+        self.missing = missing;
+        for notice in notices {
+            match round {
+                Some(round) => self.note(round, Event::Notice(notice)),
+                None => self.person.tell(Event::Notice(notice)),
+            }
         }
-        if self.rounds.is_retrieved(round) {
-            // Announced again after its calls were made, perhaps differently.
-            self.release(round);
-        }
-        self.fetch_missing();
     }
 
     /// Fetches manifests of rounds that were missed. Which are missing follows from what was announced alone.
     fn fetch_missing(&mut self) {
-        let Some((first, last)) = self.client.missing_manifests().filter(|_| !self.fetching) else { return };
+        let Some((first, last)) = self.missing.filter(|_| !self.fetching) else { return };
         self.fetching = true;
         let sessions = self.sessions.clone();
         self.calls.spawn(async move {
@@ -305,38 +384,50 @@ impl<S: Scheme> Driver<S> {
         });
     }
 
-    async fn take(&mut self, done: Done) {
+    fn take(&mut self, done: Done) {
         match done {
-            Done::Deposited(Deposited { round, result }) => {
-                if let Err(failure) = &result {
-                    let trouble = Trouble::Deposit(*failure);
-                    self.rounds.hold(round, Event::Trouble { round: Some(round), trouble });
-                }
-                self.rounds.deposited(round, result);
-            }
+            Done::Composed(round, composed) => self.composed(round, composed),
+            Done::DepositDue(round) => self.deposit_due(round),
+            Done::Deposited(deposited) => self.deposited(deposited),
+            Done::Believed(believed) => self.believed(believed),
+            Done::ManifestsDue => self.fetch_missing(),
             Done::Manifests(fetched) => {
                 self.fetching = false;
                 match fetched {
                     Ok(manifests) => {
-                        for notice in self.client.supply_manifests(&manifests) {
-                            self.tell(Event::Notice(notice));
-                        }
+                        let supplied = self.keeper.supply(manifests);
+                        self.expect(supplied, |believed| Done::Believed(Some(believed)));
                     }
                     Err(failure) => {
-                        self.tell(Event::Trouble { round: None, trouble: Trouble::Manifests(failure) });
+                        let trouble = Trouble::Manifests(failure);
+                        self.person.tell(Event::Trouble { round: None, trouble });
                     }
                 }
             }
-            Done::Retrieved(retrieved) => self.retrieved(*retrieved).await,
+            Done::Retrieved(retrieved) => {
+                let Retrieved { retrieval, elements, report, troubles } = *retrieved;
+                self.receive(retrieval, elements, report, troubles);
+            }
+            Done::Taken(report, troubles, taken) => self.taken(*report, troubles, taken),
+            // Ends everything, before it comes here.
+            Done::KeeperGone => {}
         }
     }
 
+    fn receive(
+        &mut self,
+        retrieval: Retrieval,
+        elements: Vec<Option<Vec<u8>>>,
+        report: RoundReport,
+        troubles: Vec<Trouble>,
+    ) {
+        let taking = self.keeper.take(retrieval, elements);
+        self.expect(taking, move |taken| Done::Taken(Box::new(report), troubles, taken));
+    }
+
     /// The round's calls are made: now its contents may show.
-    async fn retrieved(&mut self, retrieved: Retrieved) {
-        let Retrieved { retrieval, elements, mut report, troubles } = retrieved;
-        let round = retrieval.round;
-        let notices = self.client.received(retrieval, elements, now());
-        let stored = self.persist().await.err().map(Trouble::Store);
+    fn taken(&mut self, mut report: RoundReport, troubles: Vec<Trouble>, taken: Taken) {
+        let round = report.round;
         let again = self.sessions.uploads();
         let first = core::mem::take(&mut self.upload);
         report.keys = Phase { bytes: first.bytes + again.bytes, time: first.time + again.time };
@@ -350,37 +441,36 @@ impl<S: Scheme> Driver<S> {
         };
         let foreign = self.rounds.is_foreign(round);
         let troubles = troubles.into_iter().filter(|trouble| !(foreign && again(trouble)));
-        for trouble in troubles.chain(stored) {
+        for trouble in troubles.chain(taken.stored.err().map(Trouble::Store)) {
             self.rounds.hold(round, Event::Trouble { round: Some(round), trouble });
         }
-        for notice in notices {
+        for notice in taken.notices {
             self.rounds.hold(round, Event::Notice(notice));
         }
         self.rounds.hold(round, Event::RoundReport(report));
         self.release(round);
     }
 
-    fn release(&mut self, round: Round) {
-        for event in self.rounds.retrieved(round) {
-            self.tell(event);
+    /// A task panicked. A retrieval that did leaves its round without contents, but not without end.
+    fn failed(&mut self, error: &JoinError) {
+        if let Some(round) = self.retrievals.remove(&error.id()) {
+            self.rounds.hold(round, Event::Trouble { round: Some(round), trouble: Trouble::Failed });
+            self.release(round);
         }
     }
 
-    async fn change(&mut self, change: Change) {
-        let reply = change(&mut self.client);
-        reply(self.persist().await.map_err(HandleError::Store));
+    /// Keeps an event back until the round's calls are made, if they are not.
+    fn note(&mut self, round: Round, event: Event) {
+        self.rounds.hold(round, event);
+        if self.rounds.is_retrieved(round) {
+            self.release(round);
+        }
     }
 
-    /// Puts the client on the disk.
-    async fn persist(&self) -> Result<(), String> {
-        let Some(store) = self.store.clone() else { return Ok(()) };
-        let snapshot = self.client.snapshot();
-        blocking(move || store.save(&snapshot)).await.map_err(|error| error.to_string())
-    }
-
-    fn tell(&self, event: Event) {
-        // A person who does not listen misses it.
-        let _ = self.events.send(event);
+    fn release(&mut self, round: Round) {
+        for event in self.rounds.retrieved(round) {
+            self.person.tell(event);
+        }
     }
 }
 
@@ -391,6 +481,8 @@ async fn wait(until: Option<Instant>) {
     }
 }
 
-fn rng() -> rand::rngs::StdRng {
-    rand::make_rng()
+fn noise() -> [u8; DEPOSIT_BYTES] {
+    let mut bytes = [0; DEPOSIT_BYTES];
+    rand::Rng::fill_bytes(&mut rand::make_rng::<rand::rngs::StdRng>(), &mut bytes);
+    bytes
 }

@@ -1,5 +1,7 @@
 //! What a participant tells its person.
 
+use core::fmt;
+
 use sotto_protocol::client::Notice;
 use sotto_protocol::{Error, Round};
 use sotto_wire::Failure;
@@ -7,8 +9,8 @@ use sotto_wire::Failure;
 use super::RoundReport;
 use crate::ConnectError;
 
-/// Something that happened.
-#[derive(Clone, Debug)]
+/// Something that happened. Written for debugging, it does not show what was said, or by whom.
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
     /// The protocol has something to say: a text, an acknowledgement, a warning.
@@ -26,18 +28,39 @@ pub enum Event {
     ConnectionLost(ConnectError),
     /// The server is back.
     ConnectionRestored,
+    /// So many events before this one were not taken in time, and are lost.
+    Missed(u64),
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Notice(Notice::Warning(_)) => f.write_str("Notice(Warning(..))"),
+            Self::Notice(_) => f.write_str("Notice(..)"),
+            Self::RoundReport(report) => report.fmt(f),
+            Self::Trouble { round, trouble } => {
+                f.debug_struct("Trouble").field("round", round).field("trouble", trouble).finish()
+            }
+            Self::ConnectionLost(error) => f.debug_tuple("ConnectionLost").field(error).finish(),
+            Self::ConnectionRestored => f.write_str("ConnectionRestored"),
+            Self::Missed(count) => f.debug_tuple("Missed").field(count).finish(),
+        }
+    }
 }
 
 /// What can go wrong in a round. Texts are not lost by it: they are sent until they are acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Trouble {
-    /// The client does not go along with a round's number, and makes no deposit in it.
+    /// The client does not go along with a round's number: nothing of the person's is in its deposit, if it has one.
     #[error("{0}")]
     RoundRefused(Error),
     /// The state could not be stored, so that random bytes were deposited.
     #[error("{0}; nothing of yours is sent until that works again")]
     Store(String),
+    /// Composing the deposit took too long, so that random bytes were deposited.
+    #[error("composing the deposit took too long for this server's timing; it is repeated")]
+    DepositLate,
     /// The deposit was not taken.
     #[error("the deposit was not taken: {0}")]
     Deposit(Failure),
@@ -50,6 +73,12 @@ pub enum Trouble {
     /// The manifest announces sizes that nobody can serve.
     #[error("the server announces impossible sizes")]
     Sizes,
+    /// Too many rounds are announced at once, so that this one was not retrieved.
+    #[error("the server announces too many rounds at once; this one was not retrieved")]
+    TooMany,
+    /// This program failed.
+    #[error("this program failed; that is a mistake in it")]
+    Failed,
     /// No answer came.
     #[error("no answer came: {0}")]
     Answer(Failure),

@@ -14,6 +14,9 @@ use super::sessions::{Keys, Sessions};
 use crate::connection::{RoundNews, Session};
 use crate::{ConnectError, Connection, ConnectionSettings};
 
+/// News that the driver has not heard yet; a server with more to say has to wait.
+const NEWS_MAX: usize = 64;
+
 /// What the driver hears from the link.
 pub(super) enum News {
     /// The server says something about a round; with the moment it came.
@@ -30,7 +33,7 @@ struct Link {
     pinned: ServerParameters,
     current: watch::Sender<Option<Session>>,
     discarded: mpsc::UnboundedReceiver<Session>,
-    news: mpsc::UnboundedSender<News>,
+    news: mpsc::Sender<News>,
     pause: Duration,
 }
 
@@ -41,10 +44,10 @@ pub(super) fn start<S: Scheme>(
     account_seed: Zeroizing<[u8; 32]>,
     pinned: ServerParameters,
     keys: Bytes,
-) -> (Sessions, mpsc::UnboundedReceiver<News>) {
+) -> (Sessions, mpsc::Receiver<News>) {
     let (current, sessions) = watch::channel(None);
     let (discard, discarded) = mpsc::unbounded_channel();
-    let (news, heard) = mpsc::unbounded_channel();
+    let (news, heard) = mpsc::channel(NEWS_MAX);
     let pause = settings.retry_first;
     let link = Link { settings, account_seed, pinned, current, discarded, news, pause };
     tokio::spawn(link.run::<S>(session));
@@ -59,11 +62,11 @@ impl Link {
                 self.current.send_replace(Some(session.clone()));
                 let error = self.follow(&session).await;
                 self.current.send_replace(None);
-                if self.news.send(News::Lost(error)).is_err() {
+                if self.news.send(News::Lost(error)).await.is_err() {
                     return;
                 }
                 session = self.reconnect::<S>().await;
-                if self.news.send(News::Restored).is_err() {
+                if self.news.send(News::Restored).await.is_err() {
                     return;
                 }
             }
@@ -87,7 +90,7 @@ impl Link {
                     Some(Ok(event)) => {
                         self.pause = self.settings.retry_first;
                         // Nobody listens only when the driver is gone, and then `run` ends.
-                        let _ = self.news.send(News::Round(event, Instant::now()));
+                        let _ = self.news.send(News::Round(event, Instant::now())).await;
                     }
                     Some(Err(failure)) => return ConnectError::of(failure, authority),
                     None => return ConnectError::Unreachable(authority),
@@ -113,7 +116,7 @@ impl Link {
                 Err(error) if told.as_ref() == Some(&error) => {}
                 Err(error) => {
                     told = Some(error.clone());
-                    let _ = self.news.send(News::Lost(error));
+                    let _ = self.news.send(News::Lost(error)).await;
                 }
             }
         }

@@ -1,5 +1,6 @@
 //! What a round cost its participant.
 
+use core::fmt;
 use core::time::Duration;
 
 use sotto_protocol::Round;
@@ -14,8 +15,8 @@ pub struct Phase {
     pub time: Duration,
 }
 
-/// What a round cost, phase by phase.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a round cost, phase by phase. Written for debugging, it shows only what the manifest says.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct RoundReport {
     /// The round.
     pub round: Round,
@@ -45,4 +46,14 @@ pub struct RoundReport {
     pub extract: Duration,
     /// Whether all calls of the round succeeded.
     pub complete: bool,
+}
+
+impl fmt::Debug for RoundReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RoundReport")
+            .field("round", &self.round)
+            .field("entries", &self.entries)
+            .field("bucket_size", &self.bucket_size)
+            .finish_non_exhaustive()
+    }
 }

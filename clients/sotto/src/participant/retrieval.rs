@@ -10,6 +10,7 @@ use sotto_protocol::client::{Client, Retrieval};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{BloomMapping, Manifest, Round, ServerParameters};
 use sotto_wire::{Failure, limits};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::sessions::{Patience, Sessions};
@@ -27,9 +28,9 @@ pub(super) struct Job<S: Scheme> {
     /// When the look-up is given up, and when the multi-query leaves.
     pub(super) lookup_until: Instant,
     pub(super) query_at: Instant,
-    /// The client as it was when the round became ready. It is a copy, since a look-up may last longer than wanted, and
-    /// the next round's deposit must not wait for it.
-    pub(super) client: Client,
+    /// The client as it is when it knows the round's manifest. It is a copy, since a look-up may last longer than wanted,
+    /// and the next round's deposit must not wait for it.
+    pub(super) client: oneshot::Receiver<Option<Client>>,
     pub(super) multi: Arc<MultiClient<S>>,
     pub(super) sessions: Sessions,
     pub(super) lookup_delay: Duration,
@@ -151,7 +152,7 @@ async fn download<S: Scheme>(
 }
 
 async fn look_up(
-    client: Client,
+    client: oneshot::Receiver<Option<Client>>,
     round: Round,
     mapping: Bytes,
     until: Instant,
@@ -159,11 +160,16 @@ async fn look_up(
     report: &mut RoundReport,
 ) -> Result<Retrieval, Trouble> {
     let started = Instant::now();
-    let work = blocking(move || {
-        std::thread::sleep(delay);
-        client.lookup(round, &mapping, &mut rand::make_rng::<rand::rngs::StdRng>())
-    });
-    let retrieval = timeout_at(until, work).await.map_err(|_| Trouble::LookupLate)?;
+    let work = async {
+        let client = client.await.ok().flatten()?;
+        let work = move || {
+            std::thread::sleep(delay);
+            client.lookup(round, &mapping, &mut rand::make_rng::<rand::rngs::StdRng>())
+        };
+        // A look-up that panics is none; the calls go on.
+        tokio::task::spawn_blocking(work).await.ok()
+    };
+    let retrieval = timeout_at(until, work).await.map_err(|_| Trouble::LookupLate)?.ok_or(Trouble::Failed)?;
     report.lookup = started.elapsed();
     Ok(retrieval)
 }

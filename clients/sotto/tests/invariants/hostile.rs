@@ -55,6 +55,8 @@ pub(crate) enum Lie {
     ReplayedRound,
     /// A round far in the future is announced.
     FarRound,
+    /// All rounds, opened and ready, are announced as if that had been long ago.
+    LongAgo,
     /// Retrieval is refused.
     RefusedRetrieval,
     /// Deposits are refused.
@@ -150,6 +152,8 @@ impl State {
                 let far = proto::RoundOpened { round: 1 << 40, elapsed_ms: 0 };
                 events.insert(0, RoundEvent { event: Some(Event::Opened(far)) });
             }
+            (Some(Event::Opened(opened)), Lie::LongAgo) => opened.elapsed_ms = u32::MAX,
+            (Some(Event::Ready(ready)), Lie::LongAgo) => ready.elapsed_ms = u32::MAX,
             (Some(Event::Ready(ready)), _) => {
                 if let Some(manifest) = &mut ready.manifest {
                     *manifest = self.tamper(manifest, lie);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use sotto_protocol::TEXT_MAX;
+
 use crate::hostile::Lie;
 use crate::recorder::Call;
 use crate::world::{DEPOSIT_MS, Happened, Person, QUERY_MS, ROUND_MS, World};
@@ -26,15 +28,24 @@ enum Secret {
     Missing,
     /// Talks with Bob; the look-up takes longer than it may.
     SlowLookup,
+    /// Talks with Bob; composing the deposit takes longer than it may.
+    SlowCompose,
+    /// Has said much more to Bob than rounds can carry, and goes on typing.
+    Typing,
+    /// Talks with Bob; the server announces everything as if it had been long ago.
+    LongAgo,
 }
 
-const SECRETS: [Secret; 6] = [
+const SECRETS: [Secret; 9] = [
     Secret::Idle,
     Secret::Busy,
     Secret::OtherPartners,
     Secret::Corrupted,
     Secret::Missing,
     Secret::SlowLookup,
+    Secret::SlowCompose,
+    Secret::Typing,
+    Secret::LongAgo,
 ];
 
 /// Alice's calls in such a world, and what she was told.
@@ -74,6 +85,10 @@ async fn observe(secret: Secret) -> (Vec<Call>, Happened) {
             alice.queue_text(conversation, &text).unwrap();
         }
     }
+    if let (Secret::Typing, Some(conversation)) = (secret, talks) {
+        let long = "and more ".repeat(TEXT_MAX / 9);
+        while alice.queue_text(conversation, &long).is_ok() {}
+    }
 
     let mut people = Vec::new();
     for client in others {
@@ -82,6 +97,12 @@ async fn observe(secret: Secret) -> (Vec<Call>, Happened) {
     let mut watched = world.watched();
     if secret == Secret::SlowLookup {
         watched.lookup_delay = Duration::from_secs(5);
+    }
+    if secret == Secret::SlowCompose {
+        watched.compose_delay = Duration::from_millis(u64::from(DEPOSIT_MS) + 300);
+    }
+    if secret == Secret::LongAgo {
+        world.liar.tell(Lie::LongAgo);
     }
     if secret == Secret::Missing {
         for person in people.drain(..) {
@@ -92,7 +113,18 @@ async fn observe(secret: Secret) -> (Vec<Call>, Happened) {
         world.liar.tell(Lie::CorruptElement);
     }
     let mut alice = Person::start(alice, watched).await;
+    let typing = talks.filter(|_| secret == Secret::Typing).map(|conversation| {
+        let handle = alice.handle.clone();
+        tokio::spawn(async move {
+            loop {
+                // Refused or not, a person goes on typing.
+                drop(handle.queue_text(conversation, "and one more").await);
+                tokio::time::sleep(Duration::from_millis(7)).await;
+            }
+        })
+    });
     let happened = alice.rounds(ROUNDS).await;
+    typing.inspect(tokio::task::JoinHandle::abort);
     let calls = world.calls();
     world.end().await;
     (calls, happened)
@@ -117,8 +149,8 @@ fn gaps(calls: &[Call]) -> Vec<u128> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn worlds_that_differ_in_secrets_have_the_same_trace() {
     let mut traces = Vec::new();
-    for pair in SECRETS.chunks(3) {
-        let tasks: Vec<_> = pair.iter().map(|&secret| (secret, tokio::spawn(observe(secret)))).collect();
+    for some in SECRETS.chunks(5) {
+        let tasks: Vec<_> = some.iter().map(|&secret| (secret, tokio::spawn(observe(secret)))).collect();
         for (secret, task) in tasks {
             let (calls, happened) = task.await.unwrap();
             traces.push((secret, calls, happened));
@@ -128,9 +160,14 @@ async fn worlds_that_differ_in_secrets_have_the_same_trace() {
     // The worlds are what they claim to be.
     for (secret, _, happened) in &traces {
         let talked = !happened.texts.is_empty();
-        assert_eq!(talked, matches!(secret, Secret::Busy), "{secret:?}: {happened:?}");
+        let talks = matches!(secret, Secret::Busy | Secret::Typing | Secret::LongAgo);
+        assert_eq!(talked, talks, "{secret:?}: {happened:?}");
+        let composed = happened.troubles.iter().any(|trouble| trouble.contains("composing"));
+        assert_eq!(composed, *secret == Secret::SlowCompose, "{secret:?}: {happened:?}");
         let late = happened.troubles.iter().any(|trouble| trouble.contains("took too long"));
-        assert_eq!(late, *secret == Secret::SlowLookup, "{secret:?}: {happened:?}");
+        // The look-up waits for the client, which is at the next deposit.
+        let slow = matches!(secret, Secret::SlowLookup | Secret::SlowCompose);
+        assert_eq!(late, slow, "{secret:?}: {happened:?}");
         let corrupted = !happened.warnings.is_empty();
         assert_eq!(corrupted, *secret == Secret::Corrupted, "{secret:?}: {happened:?}");
     }

@@ -7,17 +7,24 @@ use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_wire::Failure;
 use tokio::task::AbortHandle;
 
+use crate::participant::person::is_said;
 use crate::participant::{Event, Phase, Trouble};
 
 /// Rounds remembered: more than can be in progress, so that an announcement repeated late is known as such.
-const REMEMBERED: usize = 32;
+pub(super) const REMEMBERED: usize = 32;
+/// Events kept back for a round, beside what was said in it.
+const HELD_MAX: usize = 64;
 
 /// How far a round's deposit is.
 pub(super) enum Progress {
     /// Not announced: only the round's end was heard of.
     None,
-    /// Under way.
-    Sending([u8; DEPOSIT_BYTES], Option<AbortHandle>),
+    /// The client is at it.
+    Composing,
+    /// Ready for its time.
+    Composed([u8; DEPOSIT_BYTES]),
+    /// Under way, or waiting for its time.
+    Sending([u8; DEPOSIT_BYTES], AbortHandle),
     /// Taken by the server.
     Taken(Phase),
     /// Not taken.
@@ -33,6 +40,8 @@ enum Retrieval {
 
 struct InProgress {
     deposit: Progress,
+    /// Whether the round was heard of after the time of its deposit.
+    late: bool,
     retrieval: Retrieval,
     held: Vec<Event>,
 }
@@ -40,8 +49,6 @@ struct InProgress {
 #[derive(Default)]
 pub(super) struct Rounds {
     rounds: BTreeMap<Round, InProgress>,
-    /// The newest round that the client went along with.
-    accepted: Option<Round>,
 }
 
 impl Rounds {
@@ -51,31 +58,33 @@ impl Rounds {
         (!matches!(progress, Progress::None)).then_some(progress)
     }
 
-    /// Whether the client has gone along with a later round.
-    pub(super) fn is_past(&self, round: Round) -> bool {
-        self.accepted.is_some_and(|accepted| round < accepted)
-    }
-
-    /// Whether the client has gone along with any round in this process.
-    pub(super) fn any_accepted(&self) -> bool {
-        self.accepted.is_some()
-    }
-
-    pub(super) fn accepted(&mut self, round: Round) {
-        self.accepted = self.accepted.max(Some(round));
-    }
-
-    /// Begins a round's deposit and ends those of rounds before it.
-    pub(super) fn begin(&mut self, round: Round, bytes: [u8; DEPOSIT_BYTES]) {
+    /// Begins a round and ends the deposits of those before it.
+    pub(super) fn opened(&mut self, round: Round, late: bool) {
         for (older, place) in self.rounds.range_mut(..round) {
             if let Progress::Sending(bytes, call) = &place.deposit {
-                call.iter().for_each(AbortHandle::abort);
+                call.abort();
                 place.deposit = Progress::Failed(*bytes);
                 let trouble = Trouble::Deposit(Failure::Unreachable);
                 place.held.push(Event::Trouble { round: Some(*older), trouble });
             }
         }
-        self.at(round).deposit = Progress::Sending(bytes, None);
+        let place = self.at(round);
+        place.deposit = Progress::Composing;
+        place.late = late;
+    }
+
+    /// Whether a round was heard of after the time of its deposit.
+    pub(super) fn is_late(&self, round: Round) -> bool {
+        self.rounds.get(&round).is_some_and(|place| place.late)
+    }
+
+    /// Notes what to deposit, unless its time has come before.
+    pub(super) fn composed(&mut self, round: Round, bytes: [u8; DEPOSIT_BYTES]) {
+        if let Some(InProgress { deposit, .. }) = self.rounds.get_mut(&round)
+            && matches!(deposit, Progress::Composing)
+        {
+            *deposit = Progress::Composed(bytes);
+        }
     }
 
     /// Forgets rounds so old that nothing more will come of them, and gives what was held back for them.
@@ -90,10 +99,8 @@ impl Rounds {
     }
 
     /// Notes the call by which a deposit is under way.
-    pub(super) fn sending(&mut self, round: Round, call: AbortHandle) {
-        if let Some(InProgress { deposit: Progress::Sending(_, place), .. }) = self.rounds.get_mut(&round) {
-            *place = Some(call);
-        }
+    pub(super) fn sending(&mut self, round: Round, bytes: [u8; DEPOSIT_BYTES], call: AbortHandle) {
+        self.at(round).deposit = Progress::Sending(bytes, call);
     }
 
     pub(super) fn deposited(&mut self, round: Round, result: Result<Phase, Failure>) {
@@ -120,20 +127,24 @@ impl Rounds {
         }
     }
 
-    /// Keeps an event back until the round's calls are made.
+    /// Keeps an event back until the round's calls are made; but not the same warning twice, and not warnings without
+    /// end.
     pub(super) fn hold(&mut self, round: Round, event: Event) {
-        self.at(round).held.push(event);
+        let held = &mut self.at(round).held;
+        let matters = is_said(&event) || matches!(event, Event::RoundReport(_));
+        if matters || (held.len() < HELD_MAX && !held.contains(&event)) {
+            held.push(event);
+        }
     }
 
-    /// Whether the retrieval of a round is to start now: it has not been, and not too many others are under way.
-    pub(super) fn retrieve(&mut self, round: Round, most: usize) -> bool {
-        let running = self.rounds.values().filter(|other| other.retrieval == Retrieval::Running).count();
-        let place = self.at(round);
-        if running >= most || place.retrieval != Retrieval::Waiting {
-            return false;
-        }
-        place.retrieval = Retrieval::Running;
-        true
+    /// Whether the retrieval of a round has not begun.
+    pub(super) fn is_waiting(&self, round: Round) -> bool {
+        self.rounds.get(&round).is_none_or(|place| place.retrieval == Retrieval::Waiting)
+    }
+
+    /// Begins a round's retrieval.
+    pub(super) fn retrieving(&mut self, round: Round) {
+        self.at(round).retrieval = Retrieval::Running;
     }
 
     /// Whether a round's calls are made.
@@ -151,7 +162,8 @@ impl Rounds {
     /// Whether every round whose deposit was taken is retrieved, and no call is under way.
     pub(super) fn are_done(&self) -> bool {
         let pending = |round: &InProgress| match (&round.deposit, round.retrieval) {
-            (_, Retrieval::Running) | (Progress::Sending(..), _) => true,
+            (_, Retrieval::Running)
+            | (Progress::Composing | Progress::Composed(_) | Progress::Sending(..), _) => true,
             (Progress::Taken(_), retrieval) => retrieval != Retrieval::Done,
             (Progress::None | Progress::Failed(_), _) => false,
         };
@@ -166,6 +178,7 @@ impl Rounds {
     fn at(&mut self, round: Round) -> &mut InProgress {
         self.rounds.entry(round).or_insert_with(|| InProgress {
             deposit: Progress::None,
+            late: false,
             retrieval: Retrieval::Waiting,
             held: Vec::new(),
         })
