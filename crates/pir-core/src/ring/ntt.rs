@@ -19,6 +19,24 @@ pub struct Ntt {
     inverse: Vec<ShoupFactor>,
     /// `[N^-1, N^-1 psi^-br(1)]`.
     inverse_last: [ShoupFactor; 2],
+    /// The same roots for kernels that read vectors of them.
+    forward_split: SplitFactors,
+    inverse_split: SplitFactors,
+}
+
+/// Factors with values and 52-bit quotients apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SplitFactors {
+    pub(super) values: Vec<u64>,
+    /// `floor(value * 2^52 / q)`.
+    pub(super) quotients: Vec<u64>,
+}
+
+impl SplitFactors {
+    fn new(factors: &[ShoupFactor]) -> Self {
+        let (values, quotients) = factors.iter().map(|factor| (factor.value, factor.quotient >> 12)).unzip();
+        Self { values, quotients }
+    }
 }
 
 impl Ntt {
@@ -47,7 +65,8 @@ impl Ntt {
         let (forward, inverse) = (powers(psi), powers(modulus.inverse(psi)));
         let scale = modulus.inverse(degree as u64);
         let inverse_last = [modulus.shoup(scale), modulus.shoup(modulus.mul(scale, inverse[1].value))];
-        Ok(Self { modulus, degree, psi, forward, inverse, inverse_last })
+        let (forward_split, inverse_split) = (SplitFactors::new(&forward), SplitFactors::new(&inverse));
+        Ok(Self { modulus, degree, psi, forward, inverse, inverse_last, forward_split, inverse_split })
     }
 
     /// The prime q.
@@ -92,6 +111,14 @@ impl Ntt {
 
     pub(super) fn inverse_roots(&self) -> &[ShoupFactor] {
         &self.inverse
+    }
+
+    pub(super) fn forward_split(&self) -> &SplitFactors {
+        &self.forward_split
+    }
+
+    pub(super) fn inverse_split(&self) -> &SplitFactors {
+        &self.inverse_split
     }
 
     pub(super) fn inverse_last(&self) -> [ShoupFactor; 2] {

@@ -124,6 +124,11 @@ impl Scheme for SealPir {
         server::answer(database, &keys.galois, query)
     }
 
+    fn answer_tile(database: &Database, queries: &[(&PublicKeys, &[u8])]) -> Vec<Result<Vec<u8>, Error>> {
+        let queries: Vec<_> = queries.iter().map(|(keys, query)| (&keys.galois, *query)).collect();
+        server::answer_tile(database, &queries)
+    }
+
     fn extract(
         parameters: &Parameters,
         key: &ClientKey,
