@@ -78,6 +78,11 @@ impl Automorphism {
         kernel::permute(out, source, &self.slots, &self.vectors);
     }
 
+    #[cfg(test)]
+    pub(super) fn permute_on(&self, backend: super::Backend, source: &[u64], out: &mut [u64]) {
+        backend.permute(out, source, &self.slots, &self.vectors);
+    }
+
     /// Applies it in coefficient form: coefficient `m` moves to `k m mod N`, negated when `k m mod 2N >= N`.
     #[must_use]
     pub fn coefficient(

@@ -20,6 +20,7 @@ pub struct Modulus {
 
 /// A fixed factor `w` and `floor(w 2^64 / q)`: multiplication by it costs one high and two low products (Shoup).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct ShoupFactor {
     /// The factor, in `[0, q)`.
     pub value: u64,

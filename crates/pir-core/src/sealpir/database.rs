@@ -17,6 +17,9 @@ const LANES: usize = size_of::<Lanes>() / size_of::<u64>();
 /// Plaintexts that are encoded before they are put in their places: enough for long runs, few enough for the cache.
 const BATCH: usize = 32;
 
+/// Bytes of selectors that stay in the second-level cache while all bundles meet them.
+const CACHED: usize = 1 << 19;
+
 /// A database ready to answer.
 ///
 /// The columns of every group stand together in bundles of four, the last one of a group possibly smaller. A bundle
@@ -28,11 +31,6 @@ pub struct Database {
     /// Group by group.
     bundles: Vec<Vec<u8>>,
 }
-
-/// The selectors of the first dimension in the order they are read: for each prime and each eight neighbouring slots,
-/// row by row, both halves.
-#[derive(Clone, Default)]
-pub(super) struct Rows(Vec<[Lanes; 2]>);
 
 /// Results of the first dimension for one client and group.
 ///
@@ -70,32 +68,35 @@ impl Database {
 
     /// For every client and column, `sum_r selectors[r] * plaintext(r, column)` over the `n1` rows r, for both halves of
     /// the selectors, in one pass over the database.
-    pub(super) fn first_dimension(&self, group: usize, rows: &[&Rows], products: &mut [&mut Products]) {
-        let bfv = bfv::Parameters::s4096();
-        let degree = bfv.degree();
-        let primes = bfv.ciphertext_basis().transforms().len();
+    pub(super) fn first_dimension(
+        &self,
+        group: usize,
+        selectors: &[&[bfv::Ciphertext<Evaluation>]],
+        products: &mut [&mut Products],
+    ) {
+        let basis = bfv::Parameters::s4096().ciphertext_basis();
+        let (columns, rows) = (self.parameters.columns(), self.parameters.rows());
         for products in products.iter_mut() {
-            products.0.resize(self.parameters.columns() * 2 * primes * degree, 0);
+            products.0.resize(columns * 2 * basis.transforms().len() * basis.degree(), 0);
         }
         let per_group = bundles_per_group(&self.parameters);
         let bundles = &self.bundles[group * per_group..(group + 1) * per_group];
         let mut scratch = RowSums::default();
-        let mut out = vec![[[0; LANES]; 2]; COLUMNS * rows.len()];
-        for block in Block::all(&self.parameters) {
-            let selectors: Vec<&[[Lanes; 2]]> = rows
-                .iter()
-                .map(|rows| &rows.0[block.index * self.parameters.rows()..][..self.parameters.rows()])
-                .collect();
+        let mut out = vec![[[0; LANES]; 2]; COLUMNS * selectors.len()];
+        let blocks: Vec<Block<'_>> = Block::all(&self.parameters).collect();
+        let block_bytes = selectors.len() * rows * size_of::<[Lanes; 2]>();
+        let mut arranged = Vec::new();
+        for run in blocks.chunks((CACHED / block_bytes.max(1)).max(1)) {
+            arrange(run, rows, selectors, &mut arranged);
             for (index, bundle) in bundles.iter().enumerate() {
                 let columns = columns_in_bundle(&self.parameters, index);
-                let packed = &bundle[columns * block.start..columns * block.end];
-                ring::row_products(block.modulus, packed, columns, &selectors, &mut out, &mut scratch);
-                for (products, out) in products.iter_mut().zip(out.chunks_exact(columns)) {
-                    for (column, sums) in out.iter().enumerate() {
-                        for (half, sum) in sums.iter().enumerate() {
-                            let channel = ((index * COLUMNS + column) * 2 + half) * primes + block.prime;
-                            products.0[channel * degree + block.slot..][..LANES].copy_from_slice(sum);
-                        }
+                for (i, block) in run.iter().enumerate() {
+                    let selectors: Vec<&[[Lanes; 2]]> =
+                        arranged.chunks_exact(rows).skip(i).step_by(run.len()).collect();
+                    let packed = &bundle[columns * block.start..columns * block.end];
+                    ring::row_products(block.modulus, packed, columns, &selectors, &mut out, &mut scratch);
+                    for (products, out) in products.iter_mut().zip(out.chunks_exact(columns)) {
+                        products.put(index * COLUMNS, block, out);
                     }
                 }
             }
@@ -103,23 +104,39 @@ impl Database {
     }
 }
 
-impl Rows {
-    /// Rearranges the first `n1` leaves.
-    pub(super) fn arrange(&mut self, parameters: &Parameters, leaves: &[bfv::Ciphertext<Evaluation>]) {
-        let rows = &leaves[..parameters.rows()];
-        let halves =
-            rows.iter().map(|leaf| [&leaf.c0, &leaf.c1].map(|half| half.residues().as_chunks::<LANES>().0));
-        let halves: Vec<[&[Lanes]; 2]> = halves.collect();
-        self.0.clear();
-        let blocks = halves.first().map_or(0, |[c0, _]| c0.len());
-        self.0.reserve(blocks * rows.len());
-        for block in 0..blocks {
-            self.0.extend(halves.iter().map(|[c0, c1]| [c0[block], c1[block]]));
+/// Puts the first `rows` selectors of every client into the order they are read in: client by client and block by block,
+/// row by row, both halves.
+fn arrange(
+    run: &[Block<'_>],
+    rows: usize,
+    selectors: &[&[bfv::Ciphertext<Evaluation>]],
+    arranged: &mut Vec<[Lanes; 2]>,
+) {
+    arranged.resize(selectors.len() * run.len() * rows, [[0; LANES]; 2]);
+    for (selectors, arranged) in selectors.iter().zip(arranged.chunks_exact_mut(run.len() * rows)) {
+        for (row, selector) in selectors.iter().take(rows).enumerate() {
+            for (block, arranged) in run.iter().zip(arranged.chunks_exact_mut(rows)) {
+                let halves =
+                    [&selector.c0, &selector.c1].map(|half| &half.channel(block.prime)[block.slot..]);
+                for (half, lanes) in halves.into_iter().zip(&mut arranged[row]) {
+                    lanes.copy_from_slice(&half[..LANES]);
+                }
+            }
         }
     }
 }
 
 impl Products {
+    /// Puts the results of some columns at a block in their places.
+    fn put(&mut self, first_column: usize, block: &Block<'_>, results: &[[Lanes; 2]]) {
+        let basis = bfv::Parameters::s4096().ciphertext_basis();
+        let (degree, primes) = (basis.degree(), basis.transforms().len());
+        for (i, result) in results.as_flattened().iter().enumerate() {
+            let channel = (2 * first_column + i) * primes + block.prime;
+            self.0[channel * degree + block.slot..][..LANES].copy_from_slice(result);
+        }
+    }
+
     /// c0 and c1 of a column.
     pub(super) fn column(&mut self, column: usize) -> [&mut [u64]; 2] {
         let basis = bfv::Parameters::s4096().ciphertext_basis();
@@ -131,7 +148,6 @@ impl Products {
 
 /// Eight neighbouring slots of one prime.
 struct Block<'a> {
-    index: usize,
     prime: usize,
     modulus: &'a Modulus,
     slot: usize,
@@ -148,10 +164,10 @@ impl Block<'static> {
             (0..bfv.degree()).step_by(LANES).map(move |slot| (prime, modulus, slot))
         });
         let mut end = 0;
-        blocks.enumerate().map(move |(index, (prime, modulus, slot))| {
+        blocks.map(move |(prime, modulus, slot)| {
             let start = end;
             end += rows * modulus.bits() as usize;
-            Self { index, prime, modulus, slot, start, end }
+            Self { prime, modulus, slot, start, end }
         })
     }
 }
@@ -183,14 +199,13 @@ fn encode_bundle(parameters: &Parameters, elements: &[u8], index: usize) -> Vec<
                     encode(parameters, elements, group, (index * COLUMNS + column) * parameters.rows() + row);
             }
         });
+        let channels: Vec<Vec<&[u64]>> = (0..bfv::Parameters::s4096().ciphertext_basis().transforms().len())
+            .map(|prime| batch.iter().map(|encoded| encoded.channel(prime)).collect())
+            .collect();
         for block in Block::all(parameters) {
             let width = block.modulus.bits() as usize;
             let run = &mut bundle[columns * (block.start + first * width)..][..rows * columns * width];
-            for (bytes, encoded) in run.chunks_exact_mut(width).zip(batch.iter()) {
-                if let Some(values) = encoded.channel(block.prime)[block.slot..].first_chunk() {
-                    ring::pack(values, bytes);
-                }
-            }
+            ring::pack(width, block.slot, &channels[block.prime], run);
         }
     }
     bundle

@@ -2,7 +2,7 @@
 
 use core::cell::RefCell;
 
-use super::database::{Database, Products, Rows};
+use super::database::{Database, Products};
 use super::encoding::{answer_header, query_header, strip_header};
 use super::shape::{Parameters, SEED_BYTES};
 use crate::bfv::{Ciphertext, GaloisKeys, Workspace, switch_in_place};
@@ -21,13 +21,22 @@ const COLUMNS_AT_ONCE: usize = 4;
 /// Chunks per ciphertext of the second dimension: low and high of c0, low and high of c1.
 const CHUNKS: usize = 4;
 
+/// What ends while a tile is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stage {
+    /// Queries are parsed and expanded.
+    Expanded,
+    /// The first dimension of one group is done.
+    FirstDimension,
+}
+
 /// One client's query on its way to an answer. It is kept for the next query, since fresh memory costs more to get than
 /// many a stage takes.
 #[derive(Default)]
 pub(super) struct Progress {
     workspace: Option<Workspace>,
     leaves: Vec<Ciphertext<Evaluation>>,
-    rows: Rows,
     products: Products,
     second: SecondDimension,
 }
@@ -38,7 +47,7 @@ thread_local! {
 }
 
 pub(super) fn answer(database: &Database, keys: &GaloisKeys, query: &[u8]) -> Result<Vec<u8>, Error> {
-    let mut answers = answer_tile(database, &[(keys, query)]);
+    let mut answers = answer_tile(database, &[(keys, query)], &mut |_| ());
     answers.pop().unwrap_or(Err(Error::Malformed("query")))
 }
 
@@ -46,11 +55,16 @@ pub(super) fn answer(database: &Database, keys: &GaloisKeys, query: &[u8]) -> Re
 pub(super) fn answer_tile(
     database: &Database,
     queries: &[(&GaloisKeys, &[u8])],
+    observe: &mut dyn FnMut(Stage),
 ) -> Vec<Result<Vec<u8>, Error>> {
-    queries.chunks(TILE).flat_map(|queries| answer_some(database, queries)).collect()
+    queries.chunks(TILE).flat_map(|queries| answer_some(database, queries, observe)).collect()
 }
 
-fn answer_some(database: &Database, queries: &[(&GaloisKeys, &[u8])]) -> Vec<Result<Vec<u8>, Error>> {
+fn answer_some(
+    database: &Database,
+    queries: &[(&GaloisKeys, &[u8])],
+    observe: &mut dyn FnMut(Stage),
+) -> Vec<Result<Vec<u8>, Error>> {
     let parameters = database.parameters();
     let mut tile = SPARE.take();
     tile.resize_with(tile.len().max(queries.len()), Progress::default);
@@ -65,9 +79,11 @@ fn answer_some(database: &Database, queries: &[(&GaloisKeys, &[u8])]) -> Vec<Res
         .filter(|(_, result)| result.is_ok())
         .map(|(progress, _)| progress)
         .collect();
+    observe(Stage::Expanded);
     let mut answers = vec![answer_header(parameters).to_vec(); valid.len()];
     for group in 0..parameters.groups() {
         first_dimension(database, group, &mut valid);
+        observe(Stage::FirstDimension);
         for (progress, answer) in valid.iter_mut().zip(&mut answers) {
             progress.finish_group(parameters, answer);
         }
@@ -79,13 +95,13 @@ fn answer_some(database: &Database, queries: &[(&GaloisKeys, &[u8])]) -> Vec<Res
 
 /// The results of the first dimension for all clients, in one pass.
 pub(super) fn first_dimension(database: &Database, group: usize, clients: &mut [&mut Progress]) {
-    let (rows, mut products): (Vec<&Rows>, Vec<&mut Products>) =
-        clients.iter_mut().map(|Progress { rows, products, .. }| (&*rows, products)).unzip();
-    database.first_dimension(group, &rows, &mut products);
+    let (leaves, mut products): (Vec<&[Ciphertext<Evaluation>]>, Vec<&mut Products>) =
+        clients.iter_mut().map(|Progress { leaves, products, .. }| (&leaves[..], products)).unzip();
+    database.first_dimension(group, &leaves, &mut products);
 }
 
 impl Progress {
-    /// EXPAND, and the leaves of the first dimension put in its order.
+    /// EXPAND.
     pub(super) fn expand(
         &mut self,
         parameters: &Parameters,
@@ -100,7 +116,6 @@ impl Progress {
         *root = query.into_evaluation(basis);
         let workspace = self.workspace.get_or_insert_with(|| Workspace::new(bfv));
         expand_in_place(bfv, keys, &mut self.leaves, parameters.levels(), workspace);
-        self.rows.arrange(parameters, &self.leaves);
         Ok(())
     }
 

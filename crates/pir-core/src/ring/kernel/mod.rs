@@ -4,6 +4,8 @@
 //! this machine does not offer is ignored ([`Backend::active`] says what runs, so that a caller can report it).
 
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code, reason = "vector loads and stores")]
 mod avx512;
 mod portable;
@@ -51,12 +53,14 @@ impl RowSums {
 pub enum Backend {
     /// AVX-512 with IFMA and VBMI.
     Avx512,
+    /// AVX2 with FMA.
+    Avx2,
     /// Plain Rust.
     Portable,
 }
 
 impl Backend {
-    const ALL: [Self; 2] = [Self::Avx512, Self::Portable];
+    const ALL: [Self; 3] = [Self::Avx512, Self::Avx2, Self::Portable];
 
     /// The back ends this machine can run, best first.
     pub fn available() -> impl Iterator<Item = Self> {
@@ -79,6 +83,7 @@ impl Backend {
     pub fn name(self) -> &'static str {
         match self {
             Self::Avx512 => "avx512",
+            Self::Avx2 => "avx2",
             Self::Portable => "portable",
         }
     }
@@ -87,8 +92,10 @@ impl Backend {
         match self {
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => avx512::is_available(),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => avx2::is_available(),
             #[cfg(not(target_arch = "x86_64"))]
-            Self::Avx512 => false,
+            Self::Avx512 | Self::Avx2 => false,
             Self::Portable => true,
         }
     }
@@ -108,14 +115,17 @@ macro_rules! operations {
         impl Backend {
             $(
                 #[allow(unsafe_code, reason = "the one dispatch to functions that need processor features")]
-                fn $name(self, $($argument: $type),*) {
+                pub(super) fn $name(self, $($argument: $type),*) {
                     match self {
                         // SAFETY: this module, which alone can call the method, only does so on back ends out of
                         // `Backend::available`, which has checked the features these functions are compiled for.
                         #[cfg(target_arch = "x86_64")]
                         Self::Avx512 => unsafe { avx512::$name($($argument),*) },
+                        // SAFETY: as above.
+                        #[cfg(target_arch = "x86_64")]
+                        Self::Avx2 => unsafe { avx2::$name($($argument),*) },
                         #[cfg(not(target_arch = "x86_64"))]
-                        Self::Avx512 => portable::$name($($argument),*),
+                        Self::Avx512 | Self::Avx2 => portable::$name($($argument),*),
                         Self::Portable => portable::$name($($argument),*),
                     }
                 }
@@ -147,7 +157,8 @@ operations! {
     /// `a[i] = (a[i] - b[i]) * factor mod q`, for `b[i]` up to `q`.
     fn subtract_scale(modulus: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor);
 
-    /// `odd[i] = (a[i] - b[i]) * factors[i] mod q`, then `a[i] = a[i] + b[i] mod q`.
+    /// `odd[i] = (a[i] - b[i]) * factors[i] mod q`, then `a[i] = a[i] + b[i] mod q`; with an eighth as many factors,
+    /// `factors[i / 8]`.
     fn halves(modulus: &Modulus, a: &mut [u64], odd: &mut [u64], b: &[u64], factors: &[ShoupFactor]);
 
     /// `a[i] = a[i] + b[i] mod q`.
@@ -176,6 +187,9 @@ operations! {
     /// `out[i] = source[slots[i]]`; `vectors` says the same eight slots at a time, or is empty.
     fn permute(out: &mut [u64], source: &[u64], slots: &[u32], vectors: &[VectorSource]);
 
+    /// Packs eight values, from `slot` on, of each source into `width <= 56` bytes, as many as a value has bits.
+    fn pack(width: usize, slot: usize, sources: &[&[u64]], out: &mut [u8]);
+
     /// The inner products of the first dimension at eight neighbouring slots.
     ///
     /// `packed` holds row by row the `columns <= 4` plaintexts of a row, each eight residues of `bits(q)` bits packed
@@ -189,9 +203,4 @@ operations! {
         out: &mut [[Lanes; 2]],
         scratch: &mut RowSums,
     );
-}
-
-/// Packs eight values of `bytes.len() <= 56` bits into as many bytes.
-pub(crate) fn pack(values: &Lanes, bytes: &mut [u8]) {
-    portable::pack(values, bytes);
 }

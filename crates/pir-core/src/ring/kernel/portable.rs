@@ -139,6 +139,7 @@ fn last_inverse_butterfly(
 
 /// The words of a sum are the halves of a 128-bit integer. Four terms at a time, so that a sum is loaded and stored once
 /// for four products.
+#[inline(always)]
 pub(super) fn multiply_accumulate([low, high]: [&mut [u64]; 2], terms: &[(&[u64], &[u64])]) {
     let product = |a: &u64, b: &u64| u128::from(*a) * u128::from(*b);
     let (fours, rest) = terms.as_chunks::<4>();
@@ -170,6 +171,7 @@ fn join(low: u64, high: u64) -> u128 {
     u128::from(high) << 64 | u128::from(low)
 }
 
+#[inline(always)]
 pub(super) fn reduce(modulus: &Modulus, out: &mut [u64], [low, high]: [&mut [u64]; 2]) {
     for ((value, low), high) in out.iter_mut().zip(low).zip(high) {
         *value = modulus.reduce(join(*low, *high));
@@ -178,6 +180,7 @@ pub(super) fn reduce(modulus: &Modulus, out: &mut [u64], [low, high]: [&mut [u64
 }
 
 /// Unpacks [`CHUNK`] rows at a time and multiplies them with every client's selectors.
+#[inline(always)]
 pub(super) fn row_products(
     modulus: &Modulus,
     packed: &[u8],
@@ -218,6 +221,7 @@ pub(super) fn row_products(
 }
 
 /// Eight fields of as many bits as there are bytes, at most 56.
+#[inline(always)]
 fn unpack(bytes: &[u8]) -> Lanes {
     let width = bytes.len();
     let mask = (1u64 << width) - 1;
@@ -229,8 +233,18 @@ fn unpack(bytes: &[u8]) -> Lanes {
     })
 }
 
+#[inline(always)]
+pub(super) fn pack(width: usize, slot: usize, sources: &[&[u64]], out: &mut [u8]) {
+    for (source, bytes) in sources.iter().zip(out.chunks_exact_mut(width)) {
+        if let Some(values) = source[slot..].first_chunk() {
+            pack_lanes(values, bytes);
+        }
+    }
+}
+
 /// The inverse of [`unpack`].
-pub(super) fn pack(values: &Lanes, bytes: &mut [u8]) {
+#[inline(always)]
+fn pack_lanes(values: &Lanes, bytes: &mut [u8]) {
     let width = bytes.len() as u32;
     let (mut pending, mut filled) = (0u128, 0);
     let mut out = bytes.iter_mut();
@@ -246,53 +260,61 @@ pub(super) fn pack(values: &Lanes, bytes: &mut [u8]) {
     out.zip((pending as u64).to_le_bytes()).for_each(|(out, byte)| *out = byte);
 }
 
+#[inline(always)]
 pub(super) fn multiply(modulus: &Modulus, a: &mut [u64], b: &[u64]) {
     for (x, y) in a.iter_mut().zip(b) {
         *x = modulus.mul(*x, *y);
     }
 }
 
+#[inline(always)]
 pub(super) fn scale(modulus: &Modulus, a: &mut [u64], factor: ShoupFactor) {
     for x in a {
         *x = modulus.mul_shoup(*x, factor);
     }
 }
 
+#[inline(always)]
 pub(super) fn subtract_scale(modulus: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor) {
     for (x, y) in a.iter_mut().zip(b) {
         *x = modulus.mul_shoup(x.wrapping_add(modulus.value()).wrapping_sub(*y), factor);
     }
 }
 
-fn subtract_multiply(modulus: &Modulus, out: &mut [u64], a: &[u64], b: &[u64], factors: &[ShoupFactor]) {
-    for (((value, x), y), factor) in out.iter_mut().zip(a).zip(b).zip(factors) {
-        *value = modulus.mul_shoup(x.wrapping_add(modulus.value()).wrapping_sub(*y), *factor);
-    }
-}
-
+#[inline(always)]
 pub(super) fn halves(modulus: &Modulus, a: &mut [u64], odd: &mut [u64], b: &[u64], factors: &[ShoupFactor]) {
-    subtract_multiply(modulus, odd, a, b, factors);
+    let run = if factors.len() < a.len() { 8 } else { 1 };
+    let slots = odd.chunks_mut(run).zip(a.chunks(run)).zip(b.chunks(run));
+    for (((odd, a), b), factor) in slots.zip(factors) {
+        for ((odd, a), b) in odd.iter_mut().zip(a).zip(b) {
+            *odd = modulus.mul_shoup(a.wrapping_add(modulus.value()).wrapping_sub(*b), *factor);
+        }
+    }
     add(modulus, a, b);
 }
 
+#[inline(always)]
 pub(super) fn permute(out: &mut [u64], source: &[u64], slots: &[u32], _: &[VectorSource]) {
     for (value, slot) in out.iter_mut().zip(slots) {
         *value = source[*slot as usize];
     }
 }
 
+#[inline(always)]
 pub(super) fn add(modulus: &Modulus, a: &mut [u64], b: &[u64]) {
     for (x, y) in a.iter_mut().zip(b) {
         *x = modulus.add(*x, *y);
     }
 }
 
+#[inline(always)]
 pub(super) fn subtract(modulus: &Modulus, a: &mut [u64], b: &[u64]) {
     for (x, y) in a.iter_mut().zip(b) {
         *x = modulus.sub(*x, *y);
     }
 }
 
+#[inline(always)]
 pub(super) fn inner_product(modulus: &Modulus, out: &mut [u64], terms: &[(&[u64], &[u64])]) {
     if let [(a, b), (c, d)] = terms {
         for ((((value, a), b), c), d) in out.iter_mut().zip(*a).zip(*b).zip(*c).zip(*d) {
@@ -305,6 +327,7 @@ pub(super) fn inner_product(modulus: &Modulus, out: &mut [u64], terms: &[(&[u64]
     }
 }
 
+#[inline(always)]
 pub(super) fn lift(from: &Modulus, to: &Modulus, out: &mut [u64], a: &[u64]) {
     let offset = 2 * to.value();
     for (value, x) in out.iter_mut().zip(a) {
@@ -312,6 +335,7 @@ pub(super) fn lift(from: &Modulus, to: &Modulus, out: &mut [u64], a: &[u64]) {
     }
 }
 
+#[inline(always)]
 pub(super) fn switch(from: &Modulus, to: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor) {
     let offset = 2 * to.value();
     for (x, y) in a.iter_mut().zip(b) {
@@ -319,6 +343,7 @@ pub(super) fn switch(from: &Modulus, to: &Modulus, a: &mut [u64], b: &[u64], fac
     }
 }
 
+#[inline(always)]
 pub(super) fn rescale(multiplier: u64, bits: u32, a: &mut [u64]) {
     for x in a {
         let scaled = u128::from(*x) * u128::from(multiplier) + (1 << 63);
@@ -326,6 +351,7 @@ pub(super) fn rescale(multiplier: u64, bits: u32, a: &mut [u64]) {
     }
 }
 
+#[inline(always)]
 pub(super) fn chunk(modulus: &Modulus, shift: u32, bits: u32, out: &mut [u64], a: &[u64]) {
     for (value, x) in out.iter_mut().zip(a) {
         let centred = (x >> shift << (64 - bits)) as i64 >> (64 - bits);

@@ -1,13 +1,14 @@
 //! Operations slot by slot. Lengths that are not multiples of eight (only tests have them) end in the portable twin.
 
 use core::arch::x86_64::{
-    __m512i, _mm512_add_epi64, _mm512_and_si512, _mm512_cmpgt_epu64_mask, _mm512_mask_add_epi64,
-    _mm512_mask_sub_epi64, _mm512_permutexvar_epi64, _mm512_setzero_si512, _mm512_slli_epi64,
-    _mm512_sllv_epi64, _mm512_srav_epi64, _mm512_srli_epi64, _mm512_sub_epi64,
+    __m512i, _mm_cvtsi64_si128, _mm512_add_epi64, _mm512_and_si512, _mm512_cmpgt_epu64_mask,
+    _mm512_cvtepu8_epi64, _mm512_mask_add_epi64, _mm512_mask_sub_epi64, _mm512_permutexvar_epi64,
+    _mm512_setzero_si512, _mm512_slli_epi64, _mm512_sllv_epi64, _mm512_srav_epi64, _mm512_srli_epi64,
+    _mm512_sub_epi64,
 };
 
 use super::super::portable;
-use super::{Factor, Prime, high, lanes, load, low, reduce_by, splat, store};
+use super::{Factor, Lanes, Prime, high, load, low, reduce_by, splat, store};
 use crate::ring::automorphism::VectorSource;
 use crate::ring::modulus::{Modulus, ShoupFactor};
 
@@ -54,14 +55,26 @@ pub(in super::super) fn halves(
     factors: &[ShoupFactor],
 ) {
     let prime = Prime::new(modulus);
-    let ((a, a_rest), (odd, odd_rest), (b, b_rest)) = (a.as_chunks_mut(), odd.as_chunks_mut(), b.as_chunks());
-    let (factors, factors_rest) = factors.as_chunks();
-    for (((x, odd), y), factor) in a.iter_mut().zip(odd).zip(b).zip(factors) {
-        let (left, right) = (load(x), load(y));
-        store(odd, prime.multiply(difference(&prime, left, right), Factor::load(factor)));
-        store(x, reduce_by(_mm512_add_epi64(left, right), prime.value));
+    let sparse = factors.len() < a.len();
+    let (a, odd, b) = (a.as_chunks_mut().0, odd.as_chunks_mut().0, b.as_chunks().0);
+    let slots = a.iter_mut().zip(odd).zip(b);
+    if sparse {
+        for (((x, odd), y), factor) in slots.zip(factors) {
+            halves_of(&prime, x, odd, y, Factor::splat(*factor));
+        }
+    } else {
+        for (((x, odd), y), factors) in slots.zip(factors.as_chunks().0) {
+            halves_of(&prime, x, odd, y, Factor::load(factors));
+        }
     }
-    portable::halves(modulus, a_rest, odd_rest, b_rest, factors_rest);
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512ifma")]
+fn halves_of(prime: &Prime, x: &mut Lanes, odd: &mut Lanes, y: &Lanes, factor: Factor) {
+    let (left, right) = (load(x), load(y));
+    store(odd, prime.multiply(difference(prime, left, right), factor));
+    store(x, reduce_by(_mm512_add_epi64(left, right), prime.value));
 }
 
 /// `x - y + q`, in `(0, 2q)`.
@@ -114,7 +127,7 @@ pub(in super::super) fn permute(out: &mut [u64], source: &[u64], slots: &[u32], 
         return portable::permute(out, source, slots, vectors);
     }
     for (value, vector) in out_vectors.iter_mut().zip(vectors) {
-        let spread = lanes(vector.lanes.map(i64::from));
+        let spread = _mm512_cvtepu8_epi64(_mm_cvtsi64_si128(i64::from_le_bytes(vector.lanes)));
         store(value, _mm512_permutexvar_epi64(spread, load(&source_vectors[vector.index as usize])));
     }
 }

@@ -20,7 +20,7 @@ pub(super) use elementwise::{
     add, chunk, halves, lift, multiply, permute, rescale, scale, subtract, subtract_scale, switch,
 };
 pub(super) use ntt::{forward, inverse};
-pub(super) use product::{inner_product, multiply_accumulate, reduce, row_products};
+pub(super) use product::{inner_product, multiply_accumulate, pack, reduce, row_products};
 
 use crate::ring::modulus::{Modulus, ShoupFactor};
 
@@ -116,11 +116,11 @@ impl Factor {
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn load(factors: &[ShoupFactor; 8]) -> Self {
-        let words = factors.map(|factor| [factor.value, factor.quotient]);
-        let ([low, high], _) = words.as_flattened().as_chunks::<8>() else {
-            return Self::splat(factors[0]); // Sixteen words are two chunks.
+        // SAFETY: a factor is two words (`repr(C)`), so the reference covers the 128 bytes that are read.
+        let (low, high) = unsafe {
+            let words = factors.as_ptr().cast::<u64>();
+            (_mm512_loadu_si512(words.cast()), _mm512_loadu_si512(words.add(8).cast()))
         };
-        let (low, high) = (load(low), load(high));
         Self {
             value: _mm512_permutex2var_epi64(low, lanes([0, 2, 4, 6, 8, 10, 12, 14]), high),
             quotient: _mm512_srli_epi64::<12>(_mm512_permutex2var_epi64(

@@ -142,50 +142,72 @@ fn forward_inside<const LAZY: bool>(
     first: usize,
     blocks: usize,
 ) {
-    let [two, four, eight] = inside_factors(roots, first, blocks);
+    let block = blocks + first;
     // a0..3 b0..3 against a4..7 b4..7.
     let (x, y) = (load(a), load(b));
     let (x, y) = (_mm512_shuffle_i64x2::<0x44>(x, y), _mm512_shuffle_i64x2::<0xEE>(x, y));
-    let (x, y) = forward_butterfly::<LAZY>(prime, x, y, two);
+    let (x, y) = forward_butterfly::<LAZY>(prime, x, y, two_factors(roots, block));
     // a0 a1 a4 a5 b0 b1 b4 b5 against a2 a3 a6 a7 b2 b3 b6 b7.
     let (x, y) = (
         _mm512_permutex2var_epi64(x, lanes([0, 1, 8, 9, 4, 5, 12, 13]), y),
         _mm512_permutex2var_epi64(x, lanes([2, 3, 10, 11, 6, 7, 14, 15]), y),
     );
-    let (x, y) = forward_butterfly::<LAZY>(prime, x, y, four);
+    let (x, y) = forward_butterfly::<LAZY>(prime, x, y, four_factors(roots, block));
     // Even against odd.
     let (x, y) = (_mm512_unpacklo_epi64(x, y), _mm512_unpackhi_epi64(x, y));
-    let (x, y) = forward_butterfly::<LAZY>(prime, x, y, eight);
-    let reduce = |x| if LAZY { prime.reduce(x) } else { reduce_by(reduce_by(x, prime.twice), prime.value) };
-    let (x, y) = (reduce(x), reduce(y));
+    let (x, y) = forward_butterfly::<LAZY>(prime, x, y, eight_factors(roots, block));
+    let (x, y) = if LAZY {
+        (prime.reduce(x), prime.reduce(y))
+    } else {
+        (reduce_by(reduce_by(x, prime.twice), prime.value), reduce_by(reduce_by(y, prime.twice), prime.value))
+    };
     store(a, _mm512_permutex2var_epi64(x, lanes([0, 8, 1, 9, 2, 10, 3, 11]), y));
     store(b, _mm512_permutex2var_epi64(x, lanes([4, 12, 5, 13, 6, 14, 7, 15]), y));
 }
 
-/// The factors of two neighbouring vectors at distances 4, 2 and 1, in the order of the lanes there.
+/// Two roots of two neighbouring vectors at distance 4, spread over the lanes of their blocks.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn inside_factors(roots: &SplitFactors, first: usize, blocks: usize) -> [Factor; 3] {
-    let eight = 4 * (blocks + first);
-    let spread = |roots: &[u64]| {
-        let [two, four, eight] = [eight / 4, eight / 2, eight].map(|start| roots[start..].first_chunk::<8>());
-        // The tables end with the eight roots of the last two vectors; the shorter groups lie further to the front.
-        let [two, four, eight] = [two, four, eight].map(|chunk| load(chunk.unwrap_or(&[0; 8])));
-        [
-            _mm512_permutexvar_epi64(lanes([0, 0, 0, 0, 1, 1, 1, 1]), two),
-            _mm512_permutexvar_epi64(lanes([0, 0, 1, 1, 2, 2, 3, 3]), four),
-            eight,
-        ]
-    };
-    let (values, quotients) = (spread(&roots.values), spread(&roots.quotients));
-    [0, 1, 2].map(|level| Factor { value: values[level], quotient: quotients[level] })
+fn two_factors(roots: &SplitFactors, block: usize) -> Factor {
+    let order = lanes([0, 0, 0, 0, 1, 1, 1, 1]);
+    Factor {
+        value: _mm512_permutexvar_epi64(order, load_from(&roots.values, block)),
+        quotient: _mm512_permutexvar_epi64(order, load_from(&roots.quotients, block)),
+    }
+}
+
+/// Four roots at distance 2.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn four_factors(roots: &SplitFactors, block: usize) -> Factor {
+    let order = lanes([0, 0, 1, 1, 2, 2, 3, 3]);
+    Factor {
+        value: _mm512_permutexvar_epi64(order, load_from(&roots.values, 2 * block)),
+        quotient: _mm512_permutexvar_epi64(order, load_from(&roots.quotients, 2 * block)),
+    }
+}
+
+/// Eight roots at distance 1.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn eight_factors(roots: &SplitFactors, block: usize) -> Factor {
+    Factor { value: load_from(&roots.values, 4 * block), quotient: load_from(&roots.quotients, 4 * block) }
+}
+
+/// Eight words from `start`. The tables end with the eight roots of the last two vectors, and shorter groups lie further
+/// to the front.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load_from(roots: &[u64], start: usize) -> __m512i {
+    load(roots[start..].first_chunk().unwrap_or(&[0; 8]))
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512ifma")]
 fn inverse_passes<const LAZY: bool>(ntt: &Ntt, values: &mut [Lanes]) {
     let (prime, roots) = (Prime::new(ntt.modulus()), ntt.inverse_split());
-    let last = ntt.inverse_last().map(|factor| Factor::splat(factor));
+    let last = ntt.inverse_last();
+    let last = [Factor::splat(last[0]), Factor::splat(last[1])];
     let levels = (8 * values.len()).ilog2();
     let mut blocks = values.len();
     for (i, pair) in values.as_chunks_mut::<2>().0.iter_mut().enumerate() {
@@ -302,21 +324,23 @@ fn inverse_inside<const LAZY: bool>(
     first: usize,
     blocks: usize,
 ) {
-    let [two, four, eight] = inside_factors(roots, first, blocks);
-    let bound = |done| splat_bound::<LAZY>(prime, done);
+    let block = blocks + first;
     let (x, y) = (load(a), load(b));
     let (x, y) = (
         _mm512_permutex2var_epi64(x, lanes([0, 2, 4, 6, 8, 10, 12, 14]), y),
         _mm512_permutex2var_epi64(x, lanes([1, 3, 5, 7, 9, 11, 13, 15]), y),
     );
-    let (x, y) = inverse_butterfly::<LAZY>(prime, x, y, eight, bound(0));
+    let (x, y) =
+        inverse_butterfly::<LAZY>(prime, x, y, eight_factors(roots, block), splat_bound::<LAZY>(prime, 0));
     let (x, y) = (_mm512_unpacklo_epi64(x, y), _mm512_unpackhi_epi64(x, y));
-    let (x, y) = inverse_butterfly::<LAZY>(prime, x, y, four, bound(1));
+    let (x, y) =
+        inverse_butterfly::<LAZY>(prime, x, y, four_factors(roots, block), splat_bound::<LAZY>(prime, 1));
     let (x, y) = (
         _mm512_permutex2var_epi64(x, lanes([0, 1, 8, 9, 4, 5, 12, 13]), y),
         _mm512_permutex2var_epi64(x, lanes([2, 3, 10, 11, 6, 7, 14, 15]), y),
     );
-    let (x, y) = inverse_butterfly::<LAZY>(prime, x, y, two, bound(2));
+    let (x, y) =
+        inverse_butterfly::<LAZY>(prime, x, y, two_factors(roots, block), splat_bound::<LAZY>(prime, 2));
     store(a, _mm512_shuffle_i64x2::<0x44>(x, y));
     store(b, _mm512_shuffle_i64x2::<0xEE>(x, y));
 }

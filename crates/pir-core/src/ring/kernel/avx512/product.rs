@@ -4,13 +4,17 @@
 //! The low parts of up to 2^12 products stay below 2^64, and the high parts, below `2^(2 bits - 52)` each, below 2^60.
 
 use core::arch::x86_64::{
-    __m512i, _mm512_and_si512, _mm512_maskz_loadu_epi8, _mm512_permutexvar_epi8, _mm512_setzero_si512,
-    _mm512_srlv_epi64,
+    __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_and_si512, _mm512_loadu_si512, _mm512_mask_storeu_epi8,
+    _mm512_maskz_loadu_epi8, _mm512_maskz_permutexvar_epi8, _mm512_or_si512, _mm512_permutexvar_epi8,
+    _mm512_setzero_si512, _mm512_sllv_epi64, _mm512_srlv_epi64,
 };
 
 use super::super::{CHUNK, RowSums, portable};
 use super::{Lanes, Prime, high, lanes, load, low, splat, store};
 use crate::ring::modulus::Modulus;
+
+/// How far ahead of its use the database is fetched, bytes.
+const AHEAD: usize = 3072;
 
 /// Whether sums of 2^12 products need the third part in [`Prime::reduce_sums`].
 fn is_wide(modulus: &Modulus) -> bool {
@@ -84,6 +88,42 @@ pub(in super::super) fn inner_product(modulus: &Modulus, out: &mut [u64], terms:
     }
 }
 
+/// Fields of even lanes do not share a byte with one another, nor do those of odd lanes: two permutations put them in
+/// their places.
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+pub(in super::super) fn pack(width: usize, slot: usize, sources: &[&[u64]], out: &mut [u8]) {
+    let (mut places, mut used, mut shifts) = ([[0u8; 64]; 2], [0u64; 2], [0; 8]);
+    for (lane, shift) in shifts.iter_mut().enumerate() {
+        let start = lane * width;
+        *shift = (start % 8) as i64;
+        let bytes = start / 8..(start + width).div_ceil(8);
+        for (i, place) in places[lane % 2][bytes.clone()].iter_mut().enumerate() {
+            *place = (8 * lane + i) as u8;
+        }
+        bytes.for_each(|byte| used[lane % 2] |= 1 << byte);
+    }
+    let [even, odd] = places.each_ref();
+    let (even, odd, shifts) = (load_bytes(even), load_bytes(odd), lanes(shifts));
+    let mask = (1 << width) - 1;
+    for (source, bytes) in sources.iter().zip(out.chunks_exact_mut(width)) {
+        let Some(values) = source[slot..].first_chunk() else { continue };
+        let shifted = _mm512_sllv_epi64(load(values), shifts);
+        let packed = _mm512_or_si512(
+            _mm512_maskz_permutexvar_epi8(used[0], even, shifted),
+            _mm512_maskz_permutexvar_epi8(used[1], odd, shifted),
+        );
+        // SAFETY: the mask selects the first `width` bytes, and `chunks_exact_mut(width)` gives that many.
+        unsafe { _mm512_mask_storeu_epi8(bytes.as_mut_ptr().cast(), mask, packed) };
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load_bytes(bytes: &[u8; 64]) -> __m512i {
+    // SAFETY: the reference covers the 64 bytes that are read.
+    unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
+}
+
 /// Unpacks [`CHUNK`] rows at a time into the first-level cache and multiplies them with every client's selectors.
 #[target_feature(enable = "avx512f,avx512bw,avx512ifma,avx512vbmi")]
 pub(in super::super) fn row_products(
@@ -144,6 +184,10 @@ fn accumulate_rows<const COLUMNS: usize>(
         *words = [[load(&sums[0][0]), load(&sums[0][1])], [load(&sums[1][0]), load(&sums[1][1])]];
     }
     for (row, selector) in values.as_chunks::<COLUMNS>().0.iter().zip(selectors) {
+        // The selectors of the next eight slots follow those of these.
+        let next = selector.as_ptr().wrapping_add(2 * selectors.len());
+        _mm_prefetch::<_MM_HINT_T0>(next.cast());
+        _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(1).cast());
         let selector = [load(&selector[0]), load(&selector[1])];
         for (words, value) in words.iter_mut().zip(row) {
             let value = load(value);
@@ -190,6 +234,7 @@ impl Unpacker {
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     fn unpack(&self, bytes: &[u8]) -> __m512i {
         debug_assert_eq!(bytes.len(), self.mask.count_ones() as usize, "as many bytes as a field has bits");
+        _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(AHEAD).cast());
         // SAFETY: the mask selects the first `width` bytes, the caller's slice has that many (it comes from
         // `chunks_exact(width)`), and bytes that are not selected are not accessed.
         let packed = unsafe { _mm512_maskz_loadu_epi8(self.mask, bytes.as_ptr().cast()) };
