@@ -16,5 +16,5 @@ pub use polynomial::{Basis, Coefficient, Evaluation, Form, Polynomial};
 
 pub(crate) use kernel::{
     COLUMNS, Lanes, RowSums, add, chunk, halves, inner_product, lift, multiply_accumulate, pack, reduce,
-    rescale, row_products, subtract_scale, switch,
+    rescale, row_products, subtract_scale, switch, unpack,
 };

@@ -7,7 +7,6 @@ use rayon::slice::ParallelSliceMut;
 use sha2::{Digest, Sha256};
 
 use super::shape::{Parameters, plaintext_bytes};
-use crate::ring::bits::BitReader;
 use crate::ring::{self, COLUMNS, Evaluation, Lanes, Modulus, Polynomial, RowSums, sampling};
 use crate::{Error, bfv};
 
@@ -74,6 +73,9 @@ impl Database {
         selectors: &[&[bfv::Ciphertext<Evaluation>]],
         products: &mut [&mut Products],
     ) {
+        if selectors.is_empty() {
+            return;
+        }
         let basis = bfv::Parameters::s4096().ciphertext_basis();
         let (columns, rows) = (self.parameters.columns(), self.parameters.rows());
         for products in products.iter_mut() {
@@ -81,45 +83,52 @@ impl Database {
         }
         let per_group = bundles_per_group(&self.parameters);
         let bundles = &self.bundles[group * per_group..(group + 1) * per_group];
-        let mut scratch = RowSums::default();
-        let mut out = vec![[[0; LANES]; 2]; COLUMNS * selectors.len()];
+        let (mut scratch, mut out, mut arranged) = (RowSums::new(selectors.len()), Vec::new(), Vec::new());
         let blocks: Vec<Block<'_>> = Block::all(&self.parameters).collect();
         let block_bytes = selectors.len() * rows * size_of::<[Lanes; 2]>();
-        let mut arranged = Vec::new();
-        for run in blocks.chunks((CACHED / block_bytes.max(1)).max(1)) {
+        let most = (CACHED / block_bytes.max(1)).max(1);
+        // All blocks of a run are of one prime, and follow each other in every bundle.
+        for run in blocks.chunk_by(|a, b| a.prime == b.prime).flat_map(|blocks| blocks.chunks(most)) {
+            let ([first, ..], [.., last]) = (run, run) else { continue };
             arrange(run, rows, selectors, &mut arranged);
+            let arranged: Vec<&[[Lanes; 2]]> = arranged.chunks_exact(rows).collect();
             for (index, bundle) in bundles.iter().enumerate() {
                 let columns = columns_in_bundle(&self.parameters, index);
-                for (i, block) in run.iter().enumerate() {
-                    let selectors: Vec<&[[Lanes; 2]]> =
-                        arranged.chunks_exact(rows).skip(i).step_by(run.len()).collect();
-                    let packed = &bundle[columns * block.start..columns * block.end];
-                    ring::row_products(block.modulus, packed, columns, &selectors, &mut out, &mut scratch);
-                    for (products, out) in products.iter_mut().zip(out.chunks_exact(columns)) {
-                        products.put(index * COLUMNS, block, out);
-                    }
+                let packed = &bundle[columns * first.start..columns * last.end];
+                let clients = selectors.len();
+                out.resize(run.len() * clients * columns, [[0; LANES]; 2]);
+                let out = &mut out[..run.len() * clients * columns];
+                ring::row_products(first.modulus, packed, columns, &arranged, out, &mut scratch);
+                for (client, products) in products.iter_mut().enumerate() {
+                    products.put(
+                        index * COLUMNS,
+                        columns,
+                        run,
+                        out.chunks_exact(columns).skip(client).step_by(clients),
+                    );
                 }
             }
         }
     }
 }
 
-/// Puts the first `rows` selectors of every client into the order they are read in: client by client and block by block,
+/// Puts the first `rows` selectors of every client into the order they are read in: block by block and client by client,
 /// row by row, both halves.
 fn arrange(
     run: &[Block<'_>],
     rows: usize,
-    selectors: &[&[bfv::Ciphertext<Evaluation>]],
+    clients: &[&[bfv::Ciphertext<Evaluation>]],
     arranged: &mut Vec<[Lanes; 2]>,
 ) {
-    arranged.resize(selectors.len() * run.len() * rows, [[0; LANES]; 2]);
-    for (selectors, arranged) in selectors.iter().zip(arranged.chunks_exact_mut(run.len() * rows)) {
+    arranged.resize(clients.len() * run.len() * rows, [[0; LANES]; 2]);
+    let prime = run.first().map_or(0, |block| block.prime);
+    for (client, selectors) in clients.iter().enumerate() {
         for (row, selector) in selectors.iter().take(rows).enumerate() {
-            for (block, arranged) in run.iter().zip(arranged.chunks_exact_mut(rows)) {
-                let halves =
-                    [&selector.c0, &selector.c1].map(|half| &half.channel(block.prime)[block.slot..]);
-                for (half, lanes) in halves.into_iter().zip(&mut arranged[row]) {
-                    lanes.copy_from_slice(&half[..LANES]);
+            let halves = [&selector.c0, &selector.c1].map(|half| half.channel(prime));
+            let places = arranged.chunks_exact_mut(rows).skip(client).step_by(clients.len());
+            for (block, place) in run.iter().zip(places) {
+                for (half, lanes) in halves.into_iter().zip(&mut place[row]) {
+                    lanes.copy_from_slice(&half[block.slot..][..LANES]);
                 }
             }
         }
@@ -127,13 +136,21 @@ fn arrange(
 }
 
 impl Products {
-    /// Puts the results of some columns at a block in their places.
-    fn put(&mut self, first_column: usize, block: &Block<'_>, results: &[[Lanes; 2]]) {
+    /// Puts the results of some columns, block by block, in their places.
+    fn put<'a>(
+        &mut self,
+        first_column: usize,
+        columns: usize,
+        run: &[Block<'_>],
+        results: impl Iterator<Item = &'a [[Lanes; 2]]> + Clone,
+    ) {
         let basis = bfv::Parameters::s4096().ciphertext_basis();
         let (degree, primes) = (basis.degree(), basis.transforms().len());
-        for (i, result) in results.as_flattened().iter().enumerate() {
-            let channel = (2 * first_column + i) * primes + block.prime;
-            self.0[channel * degree + block.slot..][..LANES].copy_from_slice(result);
+        for i in 0..2 * columns {
+            let channel = &mut self.0[(2 * first_column + i) * primes * degree..];
+            for (block, result) in run.iter().zip(results.clone()) {
+                channel[block.prime * degree + block.slot..][..LANES].copy_from_slice(&result[i / 2][i % 2]);
+            }
         }
     }
 
@@ -237,8 +254,8 @@ pub(super) fn encode(
     whiten(parameters, &mut bytes, group, plaintext);
 
     let bits = bfv.plaintext_bits();
-    let mut reader = BitReader::new(&bytes);
-    let coefficients: Vec<u64> = (0..bfv.degree()).map(|_| reader.read(bits)).collect();
+    let mut coefficients = vec![0; bfv.degree()];
+    ring::unpack(bits as usize, &bytes, &mut coefficients);
     let mut encoded = Polynomial::zero(bfv.ciphertext_basis());
     for (i, ntt) in bfv.ciphertext_basis().transforms().iter().enumerate() {
         ring::chunk(ntt.modulus(), 0, bits, encoded.channel_mut(i), &coefficients);

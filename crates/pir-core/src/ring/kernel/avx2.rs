@@ -141,6 +141,7 @@ portable! {
     fn chunk(modulus: &Modulus, shift: u32, bits: u32, out: &mut [u64], a: &[u64]);
     fn permute(out: &mut [u64], source: &[u64], slots: &[u32], vectors: &[VectorSource]);
     fn pack(width: usize, slot: usize, sources: &[&[u64]], out: &mut [u8]);
+    fn unpack(width: usize, packed: &[u8], out: &mut [u64]);
     fn row_products(
         modulus: &Modulus,
         packed: &[u8],

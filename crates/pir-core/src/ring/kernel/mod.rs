@@ -30,9 +30,9 @@ const CHUNK: usize = 64;
 /// Columns that [`row_products`] takes at most.
 pub(crate) const COLUMNS: usize = 4;
 
-/// Buffers of one thread for [`row_products`].
-#[derive(Default)]
+/// Number of clients and buffers of one thread for [`row_products`].
 pub(crate) struct RowSums {
+    clients: usize,
     /// [`CHUNK`] rows.
     values: Vec<Lanes>,
     /// For every client and column, the two words of the sums of both halves.
@@ -40,10 +40,14 @@ pub(crate) struct RowSums {
 }
 
 impl RowSums {
-    fn clear(&mut self, columns: usize, clients: usize) {
-        self.values.resize(CHUNK * COLUMNS, [0; 8]);
+    /// Buffers for the selectors of so many clients.
+    pub(crate) fn new(clients: usize) -> Self {
+        Self { clients, values: vec![[0; 8]; CHUNK * COLUMNS], sums: Vec::new() }
+    }
+
+    fn clear(&mut self, columns: usize) {
         self.sums.clear();
-        self.sums.resize(columns * clients, [[[0; 8]; 2]; 2]);
+        self.sums.resize(columns * self.clients, [[[0; 8]; 2]; 2]);
     }
 }
 
@@ -190,11 +194,15 @@ operations! {
     /// Packs eight values, from `slot` on, of each source into `width <= 56` bytes, as many as a value has bits.
     fn pack(width: usize, slot: usize, sources: &[&[u64]], out: &mut [u8]);
 
-    /// The inner products of the first dimension at eight neighbouring slots.
+    /// The inverse for one source: every `width` bytes give eight values.
+    fn unpack(width: usize, packed: &[u8], out: &mut [u64]);
+
+    /// The inner products of the first dimension, at blocks of eight neighbouring slots.
     ///
-    /// `packed` holds row by row the `columns <= 4` plaintexts of a row, each eight residues of `bits(q)` bits packed
-    /// into as many bytes. `out[client * columns + column]` gets, for both halves of the client's selectors, the sum
-    /// over the rows r, at most 2^12, of `selectors[client][r] * plaintext(r, column) mod q`.
+    /// `selectors` holds, block by block, one slice per client, `scratch.clients * blocks` in all. `packed` holds, block by block
+    /// and row by row, the `columns <= 4` plaintexts of a row, each eight residues of `bits(q)` bits packed into as many
+    /// bytes. `out` gets, block by block, client by client and column by column, for both halves of the client's
+    /// selectors, the sum over the rows r, at most 2^12, of `selectors[r] * plaintext(r, column) mod q`.
     fn row_products(
         modulus: &Modulus,
         packed: &[u8],

@@ -190,39 +190,53 @@ pub(super) fn row_products(
     scratch: &mut RowSums,
 ) {
     let width = modulus.bits() as usize;
-    let rows = packed.len() / (width * columns);
-    scratch.clear(columns, selectors.len());
-    for first in (0..rows).step_by(CHUNK) {
-        let chunk = CHUNK.min(rows - first);
-        let source = packed[first * columns * width..].chunks_exact(width);
-        for (values, bytes) in scratch.values[..chunk * columns].iter_mut().zip(source) {
-            *values = unpack(bytes);
-        }
-        for (selectors, sums) in selectors.iter().zip(scratch.sums.chunks_exact_mut(columns)) {
-            let rows = scratch.values[..chunk * columns].chunks_exact(columns);
-            for (row, selector) in rows.zip(&selectors[first..]) {
-                for (values, sums) in row.iter().zip(sums.iter_mut()) {
-                    for (half, [low, high]) in selector.iter().zip(sums) {
-                        let products = values.iter().zip(half).map(|(a, b)| u128::from(*a) * u128::from(*b));
-                        low.iter_mut()
-                            .zip(high)
-                            .zip(products)
-                            .for_each(|((low, high), x)| add_to(low, high, x));
-                    }
+    let clients = scratch.clients;
+    let blocks = selectors.chunks_exact(clients).zip(out.chunks_exact_mut(clients * columns));
+    let block_bytes = packed.len() / (selectors.len() / clients);
+    for ((selectors, out), packed) in blocks.zip(packed.chunks_exact(block_bytes)) {
+        let rows = packed.len() / (width * columns);
+        scratch.clear(columns);
+        for first in (0..rows).step_by(CHUNK) {
+            let chunk = CHUNK.min(rows - first);
+            let source = packed[first * columns * width..].chunks_exact(width);
+            for (values, bytes) in scratch.values[..chunk * columns].iter_mut().zip(source) {
+                *values = unpack_lanes(bytes);
+            }
+            for (selectors, sums) in selectors.iter().zip(scratch.sums.chunks_exact_mut(columns)) {
+                let rows = scratch.values[..chunk * columns].chunks_exact(columns);
+                for (row, selector) in rows.zip(&selectors[first..]) {
+                    row.iter()
+                        .zip(sums.iter_mut())
+                        .for_each(|(values, sums)| accumulate(sums, values, selector));
                 }
             }
         }
-    }
-    for (out, sums) in out.iter_mut().zip(&mut scratch.sums) {
-        for (out, [low, high]) in out.iter_mut().zip(sums) {
+        for (out, [low, high]) in out.as_flattened_mut().iter_mut().zip(scratch.sums.as_flattened_mut()) {
             reduce(modulus, out, [low, high]);
         }
     }
 }
 
+/// One plaintext times both halves of a selector.
+#[inline(always)]
+fn accumulate(sums: &mut [[Lanes; 2]; 2], values: &Lanes, selector: &[Lanes; 2]) {
+    for (half, [low, high]) in selector.iter().zip(sums) {
+        for (((low, high), a), b) in low.iter_mut().zip(high).zip(values).zip(half) {
+            add_to(low, high, u128::from(*a) * u128::from(*b));
+        }
+    }
+}
+
+#[inline(always)]
+pub(super) fn unpack(width: usize, packed: &[u8], out: &mut [u64]) {
+    for (values, bytes) in out.as_chunks_mut().0.iter_mut().zip(packed.chunks_exact(width)) {
+        *values = unpack_lanes(bytes);
+    }
+}
+
 /// Eight fields of as many bits as there are bytes, at most 56.
 #[inline(always)]
-fn unpack(bytes: &[u8]) -> Lanes {
+fn unpack_lanes(bytes: &[u8]) -> Lanes {
     let width = bytes.len();
     let mask = (1u64 << width) - 1;
     core::array::from_fn(|lane| {
@@ -242,7 +256,7 @@ pub(super) fn pack(width: usize, slot: usize, sources: &[&[u64]], out: &mut [u8]
     }
 }
 
-/// The inverse of [`unpack`].
+/// The inverse of [`unpack_lanes`].
 #[inline(always)]
 fn pack_lanes(values: &Lanes, bytes: &mut [u8]) {
     let width = bytes.len() as u32;

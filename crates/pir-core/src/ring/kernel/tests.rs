@@ -190,15 +190,14 @@ fn every_back_end_packs_and_multiplies_rows_alike_and_exactly() {
                     let mut again = vec![0xAA; packed.len()];
                     backend.pack(width, 0, &sources, &mut again);
                     assert_eq!(again, packed, "{}", backend.name());
+                    let mut unpacked = vec![0; plain.len()];
+                    backend.unpack(width, &packed, &mut unpacked);
+                    assert_eq!(unpacked, plain, "{}", backend.name());
+                    // The same block twice, at different places.
+                    let (packed, selectors) = (packed.repeat(2), selectors.repeat(2));
                     let mut out = vec![[[0; 8]; 2]; columns * selectors.len()];
-                    backend.row_products(
-                        &modulus,
-                        &packed,
-                        columns,
-                        &selectors,
-                        &mut out,
-                        &mut RowSums::default(),
-                    );
+                    let mut scratch = RowSums::new(clients as usize);
+                    backend.row_products(&modulus, &packed, columns, &selectors, &mut out, &mut scratch);
                     for (i, out) in out.iter().enumerate() {
                         let (client, column) = (i / columns, i % columns);
                         for (half, out) in out.iter().enumerate() {

@@ -20,7 +20,7 @@ pub(super) use elementwise::{
     add, chunk, halves, lift, multiply, permute, rescale, scale, subtract, subtract_scale, switch,
 };
 pub(super) use ntt::{forward, inverse};
-pub(super) use product::{inner_product, multiply_accumulate, pack, reduce, row_products};
+pub(super) use product::{inner_product, multiply_accumulate, pack, reduce, row_products, unpack};
 
 use crate::ring::modulus::{Modulus, ShoupFactor};
 

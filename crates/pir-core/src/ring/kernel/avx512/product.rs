@@ -135,29 +135,31 @@ pub(in super::super) fn row_products(
     scratch: &mut RowSums,
 ) {
     let width = modulus.bits() as usize;
-    let rows = packed.len() / (width * columns);
-    scratch.clear(columns, selectors.len());
-    let unpacker = Unpacker::new(width);
-    for first in (0..rows).step_by(CHUNK) {
-        let chunk = CHUNK.min(rows - first);
-        let source = packed[first * columns * width..].chunks_exact(width);
-        for (values, bytes) in scratch.values[..chunk * columns].iter_mut().zip(source) {
-            store(values, unpacker.unpack(bytes));
-        }
-        let values = &scratch.values[..chunk * columns];
-        for (selectors, sums) in selectors.iter().zip(scratch.sums.chunks_exact_mut(columns)) {
-            let selectors = &selectors[first..first + chunk];
-            match columns {
-                1 => accumulate_rows::<1>(sums, values, selectors),
-                2 => accumulate_rows::<2>(sums, values, selectors),
-                3 => accumulate_rows::<3>(sums, values, selectors),
-                _ => accumulate_rows::<4>(sums, values, selectors),
+    let (prime, unpacker) = (Prime::new(modulus), Unpacker::new(width));
+    let clients = scratch.clients;
+    let blocks = selectors.chunks_exact(clients).zip(out.chunks_exact_mut(clients * columns));
+    let block_bytes = packed.len() / (selectors.len() / clients);
+    for ((selectors, out), packed) in blocks.zip(packed.chunks_exact(block_bytes)) {
+        let rows = packed.len() / (width * columns);
+        scratch.clear(columns);
+        for first in (0..rows).step_by(CHUNK) {
+            let chunk = CHUNK.min(rows - first);
+            let source = packed[first * columns * width..].chunks_exact(width);
+            for (values, bytes) in scratch.values[..chunk * columns].iter_mut().zip(source) {
+                store(values, unpacker.unpack(bytes));
+            }
+            let values = &scratch.values[..chunk * columns];
+            for (selectors, sums) in selectors.iter().zip(scratch.sums.chunks_exact_mut(columns)) {
+                let selectors = &selectors[first..first + chunk];
+                match columns {
+                    1 => accumulate_rows::<1>(sums, values, selectors),
+                    2 => accumulate_rows::<2>(sums, values, selectors),
+                    3 => accumulate_rows::<3>(sums, values, selectors),
+                    _ => accumulate_rows::<4>(sums, values, selectors),
+                }
             }
         }
-    }
-    let prime = Prime::new(modulus);
-    for (out, sums) in out.iter_mut().zip(&scratch.sums) {
-        for (out, [sum0, sum1]) in out.iter_mut().zip(sums) {
+        for (out, [sum0, sum1]) in out.as_flattened_mut().iter_mut().zip(scratch.sums.as_flattened()) {
             let (sum0, sum1) = (load(sum0), load(sum1));
             let reduced = if is_wide(modulus) {
                 prime.reduce_sums::<true>(sum0, sum1)
@@ -166,6 +168,14 @@ pub(in super::super) fn row_products(
             };
             store(out, reduced);
         }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+pub(in super::super) fn unpack(width: usize, packed: &[u8], out: &mut [u64]) {
+    let unpacker = Unpacker::new(width);
+    for (values, bytes) in out.as_chunks_mut().0.iter_mut().zip(packed.chunks_exact(width)) {
+        store(values, unpacker.unpack(bytes));
     }
 }
 
