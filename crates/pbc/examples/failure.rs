@@ -27,8 +27,7 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     let seeds = trials.div_ceil(TRIALS_PER_SEED);
-    let failures: u64 =
-        (first_seed..first_seed + seeds).into_par_iter().map(|seed| failures(k, b, w, seed)).sum();
+    let failures: u64 = (first_seed..first_seed + seeds).into_par_iter().map(|seed| failures(k, b, w, seed)).sum();
     let trials = seeds * TRIALS_PER_SEED;
     let rate = failures as f64 / trials as f64;
     // 95 % by the normal approximation to the Poisson count, and the rule of three when nothing failed.

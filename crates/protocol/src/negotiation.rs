@@ -76,9 +76,7 @@ impl ServerParameters {
             return refuse("messages per round must be 1 to 256");
         }
         if self.buckets < self.retrieve || self.buckets > Self::BUCKETS_MAX {
-            return refuse(
-                "the number of buckets must be at least that of messages per round and at most 1024",
-            );
+            return refuse("the number of buckets must be at least that of messages per round and at most 1024");
         }
         if self.choices == 0 || self.choices > 8 || u16::from(self.choices) > self.buckets {
             return refuse("candidate buckets must be 1 to 8");

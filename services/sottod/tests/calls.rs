@@ -88,11 +88,8 @@ async fn manifests_form_one_chain_and_can_be_fetched_again() {
         assert_eq!(chain.accept(&events.ready().await), Ok(ChainStep::Next));
     }
     let last = chain.newest().unwrap().0;
-    let request = |first: Round, last: Round| proto::ManifestsRequest {
-        session: member.session.clone(),
-        first: first.0,
-        last: last.0,
-    };
+    let request =
+        |first: Round, last: Round| proto::ManifestsRequest { session: member.session.clone(), first: first.0, last: last.0 };
     let mut client = member.client.clone();
     let mut stream = client.manifests(request(first.round, last)).await.unwrap().into_inner();
     let mut manifests = 0;
@@ -209,8 +206,7 @@ async fn keys_have_one_size() {
     let mut member = Member::register(&server, 1).await;
     let size = NoOp::public_keys_bytes();
     for lengths in [vec![0], vec![size - 1], vec![size + 1], vec![size, 1], vec![0, 0, 0], vec![1 << 20]] {
-        let chunk =
-            |length| proto::KeysChunk { session: member.session.clone(), data: vec![0; length].into() };
+        let chunk = |length| proto::KeysChunk { session: member.session.clone(), data: vec![0; length].into() };
         let chunks: Vec<_> = lengths.into_iter().map(chunk).collect();
         let refused = member.client.upload_keys(tokio_stream::iter(chunks)).await.unwrap_err();
         assert_eq!(refusal(&refused), Refused::Malformed);

@@ -161,11 +161,7 @@ impl Ledger {
             Some(count @ 0) => {
                 *count = 1;
                 let line = self.lines.iter().find(|line| Some(line.speaker) == place && line.text == text);
-                if line.is_some_and(|line| self.has_arrived(line)) {
-                    Arrival::Complete
-                } else {
-                    Arrival::Expected
-                }
+                if line.is_some_and(|line| self.has_arrived(line)) { Arrival::Complete } else { Arrival::Expected }
             }
             Some(count) => {
                 *count += 1;
@@ -189,8 +185,7 @@ impl Ledger {
         };
         Tally {
             sent: u32::try_from(self.lines.len()).unwrap_or(u32::MAX),
-            delivered: u32::try_from(self.lines.iter().filter(|line| self.has_arrived(line)).count())
-                .unwrap_or(u32::MAX),
+            delivered: u32::try_from(self.lines.iter().filter(|line| self.has_arrived(line)).count()).unwrap_or(u32::MAX),
             duplicated: self.duplicated,
             altered: self.altered,
         }

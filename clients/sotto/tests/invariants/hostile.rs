@@ -15,9 +15,7 @@ use sotto_protocol::{
 use sotto_wire::proto::{
     self, AnswerChunk, ChallengeRequest, ChallengeResponse, DepositRequest, DepositResponse, InfoRequest,
     InfoResponse, KeysChunk, ManifestsRequest, MappingChunk, MappingRequest, QueryChunk, RegisterRequest,
-    RegisterResponse, RoundEvent, UploadKeysResponse, WatchRequest,
-    round_event::Event,
-    sotto_client::SottoClient,
+    RegisterResponse, RoundEvent, UploadKeysResponse, WatchRequest, round_event::Event, sotto_client::SottoClient,
     sotto_server::{Sotto, SottoServer},
 };
 use tokio::net::TcpListener;
@@ -201,10 +199,7 @@ impl Sotto for Relay {
         self.upstream().challenge(request.into_inner()).await
     }
 
-    async fn register(
-        &self,
-        request: Request<RegisterRequest>,
-    ) -> Result<Response<RegisterResponse>, Status> {
+    async fn register(&self, request: Request<RegisterRequest>) -> Result<Response<RegisterResponse>, Status> {
         self.upstream().register(request.into_inner()).await
     }
 
@@ -253,17 +248,14 @@ impl Sotto for Relay {
         self.upstream().deposit(request).await
     }
 
-    async fn mapping(
-        &self,
-        request: Request<MappingRequest>,
-    ) -> Result<Response<Self::MappingStream>, Status> {
+    async fn mapping(&self, request: Request<MappingRequest>) -> Result<Response<Self::MappingStream>, Status> {
         let honest = self.upstream().mapping(request.into_inner()).await?.into_inner();
         let lie = self.lie();
         Ok(Response::new(Box::pin(honest.map(move |chunk| {
             chunk.map(|chunk| match lie {
-                Lie::NoiseMapping => MappingChunk {
-                    data: chunk.data.iter().map(|byte| byte.wrapping_mul(197) ^ 0x5a).collect(),
-                },
+                Lie::NoiseMapping => {
+                    MappingChunk { data: chunk.data.iter().map(|byte| byte.wrapping_mul(197) ^ 0x5a).collect() }
+                }
                 Lie::ShortMapping => MappingChunk { data: chunk.data.slice(..chunk.data.len() / 2) },
                 _ => chunk,
             })
@@ -291,9 +283,9 @@ impl Sotto for Relay {
                     data.iter_mut().skip(100).step_by(256).for_each(|byte| *byte ^= 0x10);
                     AnswerChunk { data: data.into() }
                 }
-                Lie::NoiseAnswer => AnswerChunk {
-                    data: chunk.data.iter().map(|byte| byte.wrapping_mul(197) ^ 0x5a).collect(),
-                },
+                Lie::NoiseAnswer => {
+                    AnswerChunk { data: chunk.data.iter().map(|byte| byte.wrapping_mul(197) ^ 0x5a).collect() }
+                }
                 Lie::ShortAnswer => AnswerChunk { data: chunk.data.slice(..chunk.data.len() / 2) },
                 _ => chunk,
             })

@@ -147,10 +147,7 @@ async fn worlds_that_differ_in_secrets_have_the_same_trace() {
         let expected = [DEPOSIT_MS, QUERY_MS - DEPOSIT_MS, ROUND_MS - QUERY_MS].map(u128::from);
         for (place, gap) in gaps(&calls[..shared]).into_iter().enumerate() {
             let slot = expected[place % 3];
-            assert!(
-                gap.abs_diff(slot) <= SLOT_MS,
-                "{secret:?}: call {place} after {gap} ms instead of {slot} ms"
-            );
+            assert!(gap.abs_diff(slot) <= SLOT_MS, "{secret:?}: call {place} after {gap} ms instead of {slot} ms");
         }
     }
 }
@@ -161,9 +158,7 @@ fn whole_rounds(calls: &[Call]) -> Vec<Call> {
     let is_deposit = |call: &Call| call.messages.len() == 1 && call.messages[0] > 300;
     let begin = calls
         .windows(3)
-        .position(|three| {
-            !is_deposit(&three[0]) && !is_query(&three[0]) && is_deposit(&three[1]) && is_query(&three[2])
-        })
+        .position(|three| !is_deposit(&three[0]) && !is_query(&three[0]) && is_deposit(&three[1]) && is_query(&three[2]))
         .unwrap_or(calls.len());
     calls[begin..].to_vec()
 }

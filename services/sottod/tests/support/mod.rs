@@ -115,8 +115,7 @@ impl<S: Scheme> Member<S> {
             0 => proto::QueryChunk { session: session.clone(), round: round.0, keys: keys.clone(), data },
             _ => proto::QueryChunk { data, ..Default::default() },
         });
-        let mut stream =
-            self.client.retrieve(tokio_stream::iter(chunks.collect::<Vec<_>>())).await?.into_inner();
+        let mut stream = self.client.retrieve(tokio_stream::iter(chunks.collect::<Vec<_>>())).await?.into_inner();
         let mut bytes = Vec::new();
         while let Some(chunk) = stream.message().await? {
             assert!(chunk.data.len() <= limits::CHUNK_BYTES);
@@ -135,7 +134,8 @@ impl<S: Scheme> Member<S> {
         let mut rng = ChaCha20Rng::from_seed([1; 32]);
         let query = self.pir.multi_query(&parameters, targets, &mut rng).unwrap();
         let bytes = self.send_query(manifest.round, query.encoded().concat()).await?;
-        let answers: Vec<Vec<u8>> = bytes.chunks(S::answer_bytes(&parameters)).map(<[u8]>::to_vec).collect();
+        let answers: Vec<Vec<u8>> =
+            bytes.chunks(S::answer_bytes(&parameters)).map(<[u8]>::to_vec).collect();
         let elements = self.pir.multi_extract(&parameters, &query, &answers);
         Ok(elements.into_iter().map(Result::unwrap).collect())
     }
