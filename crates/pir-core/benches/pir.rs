@@ -60,6 +60,10 @@ fn answer(criterion: &mut Criterion) {
         criterion.bench_function(&name("answer", elements), |b| {
             b.iter(|| SealPir::answer(&database, &keys, &query));
         });
+        let tile = vec![(&keys, &query[..]); 16];
+        criterion.bench_function(&name("answer-16-clients", elements), |b| {
+            b.iter(|| SealPir::answer_tile(&database, &tile));
+        });
         let answer = SealPir::answer(&database, &keys, &query).expect("a query of the right shape");
         criterion.bench_function(&name("extract", elements), |b| {
             b.iter(|| SealPir::extract(&shape, &key, 77, &answer));

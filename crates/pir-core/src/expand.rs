@@ -11,7 +11,7 @@
 //!   `0 .. S` are then neighbours, and level j has only `ceil(S / 2^(h-j))` nodes to work on.
 
 use crate::bfv::{Ciphertext, GaloisKeys, Parameters, Workspace};
-use crate::ring::{self, Coefficient, Evaluation, Polynomial, bit_reverse};
+use crate::ring::{Coefficient, Evaluation, bit_reverse};
 
 /// The coefficient of selector `i` when `levels` levels run.
 #[must_use]
@@ -37,44 +37,40 @@ pub fn expand(
     selectors: usize,
     levels: u32,
 ) -> Vec<Ciphertext<Evaluation>> {
+    let mut nodes = vec![Ciphertext::zero(parameters.ciphertext_basis()); selectors];
+    query.divide_by_power_of_two(parameters, levels);
+    if let Some(root) = nodes.first_mut() {
+        *root = query.into_evaluation(parameters.ciphertext_basis());
+    }
+    expand_in_place(parameters, keys, &mut nodes, levels, &mut Workspace::new(parameters));
+    nodes
+}
+
+/// [`expand`] in the memory of the leaves: their number is that of the selectors, and the first holds the root, already
+/// divided by `2^levels`.
+///
+/// A level spreads its nodes from the last to the first, so that child 2i and child 2i + 1 of node i overwrite only
+/// nodes that are done.
+pub(crate) fn expand_in_place(
+    parameters: &Parameters,
+    keys: &GaloisKeys,
+    leaves: &mut [Ciphertext<Evaluation>],
+    levels: u32,
+    workspace: &mut Workspace,
+) {
+    let selectors = leaves.len();
     assert!(
         levels as usize <= parameters.levels() && (1..=1 << levels).contains(&selectors),
         "leaves of the tree"
     );
-    query.divide_by_power_of_two(parameters, levels);
-    let mut workspace = Workspace::new(parameters);
-    let mut nodes = vec![query.into_evaluation(parameters.ciphertext_basis())];
     for level in 0..levels {
         let children = selectors.div_ceil(1 << (levels - level - 1));
-        let mut next = Vec::with_capacity(children);
-        for mut node in nodes {
-            let substituted = keys.substitute(parameters, level as usize, &node, &mut workspace);
-            let odd = (next.len() + 1 < children)
-                .then(|| odd_child(parameters, level as usize, &node, &substituted));
-            node.add_assign(parameters, &substituted);
-            next.push(node);
-            next.extend(odd);
+        for node in (0..children.div_ceil(2)).rev() {
+            leaves.swap(node, 2 * node);
+            let (front, back) = leaves.split_at_mut(2 * node + 1);
+            let odd = back.first_mut().filter(|_| 2 * node + 1 < children);
+            let Some(even) = front.last_mut() else { continue };
+            keys.split(parameters, level as usize, even, odd, workspace);
         }
-        nodes = next;
     }
-    nodes
-}
-
-/// `(c - Sub(c)) X^-(2^level)`: equal to the figure's `c X^-(2^j) + Sub(c X^-(2^j))`, with one substitution for both
-/// children, since the substitution of `X^(N/2^j + 1)` negates `X^(2^j)`.
-fn odd_child(
-    parameters: &Parameters,
-    level: usize,
-    node: &Ciphertext<Evaluation>,
-    substituted: &Ciphertext<Evaluation>,
-) -> Ciphertext<Evaluation> {
-    let half = |a: &Polynomial<Evaluation>, b: &Polynomial<Evaluation>| {
-        let mut out = Polynomial::zero(parameters.ciphertext_basis());
-        for (i, modulus) in parameters.ciphertext_basis().moduli().enumerate() {
-            let monomial = parameters.inverse_monomial(level, i);
-            ring::subtract_multiply(modulus, out.channel_mut(i), a.channel(i), b.channel(i), monomial);
-        }
-        out
-    };
-    Ciphertext { c0: half(&node.c0, &substituted.c0), c1: half(&node.c1, &substituted.c1) }
 }

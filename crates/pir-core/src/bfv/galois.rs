@@ -32,11 +32,14 @@ struct DigitKey {
 
 /// Buffers of one thread for [`GaloisKeys::substitute`].
 pub struct Workspace {
+    /// c1 after the substitution, in both forms.
+    rotated: Vec<u64>,
+    coefficients: Vec<u64>,
+    /// The digits modulo one prime.
     digits: Vec<Vec<u64>>,
     /// Modulo each prime of the key basis, for both halves.
     sums: [Vec<u64>; 2],
     lifted: Vec<u64>,
-    rotated: Polynomial<Evaluation>,
 }
 
 impl Workspace {
@@ -44,12 +47,14 @@ impl Workspace {
     #[must_use]
     pub fn new(parameters: &Parameters) -> Self {
         let degree = parameters.degree();
-        let residues = degree * parameters.key_basis().transforms().len();
+        let digits = parameters.ciphertext_basis().transforms().len();
+        let sums = vec![0; degree * parameters.key_basis().transforms().len()];
         Self {
-            digits: vec![vec![0; degree]; parameters.ciphertext_basis().transforms().len()],
-            sums: [vec![0; residues], vec![0; residues]],
+            rotated: vec![0; degree * digits],
+            coefficients: vec![0; degree * digits],
+            digits: vec![vec![0; degree]; digits],
+            sums: [sums.clone(), sums],
             lifted: vec![0; degree],
-            rotated: Polynomial::zero(parameters.ciphertext_basis()),
         }
     }
 }
@@ -159,39 +164,96 @@ impl GaloisKeys {
         ciphertext: &Ciphertext<Evaluation>,
         workspace: &mut Workspace,
     ) -> Ciphertext<Evaluation> {
-        let automorphism = parameters.automorphism(level);
         let basis = parameters.ciphertext_basis();
-        automorphism.evaluation_into(basis, &ciphertext.c1, &mut workspace.rotated);
+        let [c0, c1] = self.switch_key(parameters, level, ciphertext, workspace);
+        Ciphertext {
+            c0: Polynomial::from_residues(basis, c0.to_vec()),
+            c1: Polynomial::from_residues(basis, c1.to_vec()),
+        }
+    }
+
+    /// Replaces `node` by `node + Sub(node)` and, where asked for, `odd` by `(node - Sub(node)) X^-(2^level)`.
+    pub(crate) fn split(
+        &self,
+        parameters: &Parameters,
+        level: usize,
+        node: &mut Ciphertext<Evaluation>,
+        odd: Option<&mut Ciphertext<Evaluation>>,
+        workspace: &mut Workspace,
+    ) {
+        let switched = self.switch_key(parameters, level, node, workspace);
+        let degree = parameters.degree();
+        let moduli = || parameters.ciphertext_basis().moduli().enumerate();
+        if let Some(odd) = odd {
+            let halves = [(&mut node.c0, &mut odd.c0), (&mut node.c1, &mut odd.c1)];
+            for ((even, odd), switched) in halves.into_iter().zip(switched) {
+                for ((i, modulus), switched) in moduli().zip(switched.chunks_exact(degree)) {
+                    let monomial = parameters.inverse_monomial(level, i);
+                    ring::halves(modulus, even.channel_mut(i), odd.channel_mut(i), switched, monomial);
+                }
+            }
+        } else {
+            for (even, switched) in [&mut node.c0, &mut node.c1].into_iter().zip(switched) {
+                for ((i, modulus), switched) in moduli().zip(switched.chunks_exact(degree)) {
+                    ring::add(modulus, even.channel_mut(i), switched);
+                }
+            }
+        }
+    }
+
+    /// Both halves of the substituted ciphertext, in buffers of the workspace.
+    fn switch_key<'a>(
+        &self,
+        parameters: &Parameters,
+        level: usize,
+        ciphertext: &Ciphertext<Evaluation>,
+        workspace: &'a mut Workspace,
+    ) -> [&'a [u64]; 2] {
+        let degree = parameters.degree();
+        let automorphism = parameters.automorphism(level);
+        let primes = parameters.ciphertext_basis().transforms();
+        let channels = workspace.rotated.chunks_exact_mut(degree);
+        for (i, (rotated, coefficients)) in
+            channels.zip(workspace.coefficients.chunks_exact_mut(degree)).enumerate()
+        {
+            automorphism.slots_into(ciphertext.c1.channel(i), rotated);
+            coefficients.copy_from_slice(rotated);
+            primes[i].inverse(coefficients);
+        }
         self.accumulate(parameters, level, workspace);
-        let mut c0 = automorphism.evaluation(basis, &ciphertext.c0);
-        let [sum0, sum1] = &mut workspace.sums;
-        let switched = divide_by_special(parameters, sum0, &mut workspace.lifted);
-        c0.add_assign(basis, &switched);
-        Ciphertext { c0, c1: divide_by_special(parameters, sum1, &mut workspace.lifted) }
+        let Workspace { sums: [sum0, sum1], lifted, rotated, .. } = workspace;
+        let c0 = divide_by_special(parameters, sum0, lifted);
+        for (i, (sum, ntt)) in c0.chunks_exact_mut(degree).zip(primes).enumerate() {
+            let rotated = &mut rotated[..degree];
+            automorphism.slots_into(ciphertext.c0.channel(i), rotated);
+            ring::add(ntt.modulus(), sum, rotated);
+        }
+        [c0, divide_by_special(parameters, sum1, lifted)]
     }
 
     /// `sums = sum_i d_i (b_i, a_i)` over the key basis, the digits those of `workspace.rotated`.
     fn accumulate(&self, parameters: &Parameters, level: usize, workspace: &mut Workspace) {
         let degree = parameters.degree();
-        let coefficients = workspace.rotated.clone().into_coefficient(parameters.ciphertext_basis());
         let primes = parameters.ciphertext_basis().transforms();
+        let Workspace { rotated, coefficients, digits, sums, .. } = workspace;
+        let keys = &self.keys[level];
         for (j, ntt) in parameters.key_basis().transforms().iter().enumerate() {
-            for (i, digit) in workspace.digits.iter_mut().enumerate() {
-                if i == j {
-                    // Modulo its own prime, the digit is what it was taken from.
-                    digit.copy_from_slice(workspace.rotated.channel(i));
-                } else {
-                    ring::lift(primes[i].modulus(), ntt.modulus(), digit, coefficients.channel(i));
-                    ntt.forward(digit);
+            let channel = j * degree..(j + 1) * degree;
+            for (i, digit) in digits.iter_mut().enumerate().filter(|(i, _)| *i != j) {
+                let residues = &coefficients[i * degree..(i + 1) * degree];
+                ring::lift(primes[i].modulus(), ntt.modulus(), digit, residues);
+                ntt.forward(digit);
+            }
+            // Modulo its own prime, a digit is what it was taken from.
+            let digit = |i: usize| if i == j { &rotated[channel.clone()] } else { &digits[i][..] };
+            for (half, sum) in sums.iter_mut().enumerate() {
+                let key = |i: usize| [&keys[i].b, &keys[i].a][half].channel(j);
+                let sum = &mut sum[channel.clone()];
+                match primes.len() {
+                    1 => ring::inner_product(ntt.modulus(), sum, &[(digit(0), key(0))]),
+                    _ => ring::inner_product(ntt.modulus(), sum, &[(digit(0), key(0)), (digit(1), key(1))]),
                 }
             }
-            let digits = workspace.digits.iter().map(Vec::as_slice);
-            let keys = &self.keys[level];
-            let with_b: Vec<_> = digits.clone().zip(keys.iter().map(|key| key.b.channel(j))).collect();
-            let with_a: Vec<_> = digits.zip(keys.iter().map(|key| key.a.channel(j))).collect();
-            let channel = j * degree..(j + 1) * degree;
-            ring::inner_product(ntt.modulus(), &mut workspace.sums[0][channel.clone()], &with_b);
-            ring::inner_product(ntt.modulus(), &mut workspace.sums[1][channel], &with_a);
         }
     }
 }
@@ -213,12 +275,8 @@ fn read_residues(packed: &[u8], modulus: &Modulus, out: &mut [u64]) -> bool {
     valid && reader.is_finished()
 }
 
-/// `round(x / P)` over the ciphertext basis, for x over the key basis in evaluation form; the sums are used up.
-fn divide_by_special(
-    parameters: &Parameters,
-    sums: &mut [u64],
-    lifted: &mut [u64],
-) -> Polynomial<Evaluation> {
+/// `round(x / P)` over the ciphertext basis, for x over the key basis in evaluation form, in place.
+fn divide_by_special<'a>(parameters: &Parameters, sums: &'a mut [u64], lifted: &mut [u64]) -> &'a mut [u64] {
     let (degree, transforms) = (parameters.degree(), parameters.key_basis().transforms());
     let primes = parameters.ciphertext_basis().transforms();
     let (rest, remainder) = sums.split_at_mut(primes.len() * degree);
@@ -230,5 +288,5 @@ fn divide_by_special(
         ntt.forward(lifted);
         ring::subtract_scale(ntt.modulus(), channel, lifted, *inverse);
     }
-    Polynomial::from_residues(parameters.ciphertext_basis(), rest.to_vec())
+    rest
 }

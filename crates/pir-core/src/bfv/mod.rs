@@ -15,3 +15,4 @@ pub use galois::{GaloisKeys, Workspace};
 pub use parameters::Parameters;
 pub use secret_key::{Measurement, SecretKey, SeededCiphertext};
 pub use switching::Rescale;
+pub(crate) use switching::switch_in_place;

@@ -26,7 +26,8 @@ pub struct Parameters {
     second_inverse: Option<ShoupFactor>,
     /// Entry j substitutes `X^(N/2^j + 1)`.
     automorphisms: Vec<Automorphism>,
-    /// Entry j holds the slots of `X^-(2^j)`, prime by prime.
+    /// Entry j holds the slots of `X^-(2^j)`, prime by prime. Slot i depends on `floor(i / 2^j)` only, so from j = 3 on
+    /// every eighth is enough.
     inverse_monomials: Vec<Vec<ShoupFactor>>,
 }
 
@@ -96,7 +97,7 @@ impl Parameters {
             second_inverse: primes
                 .get(1)
                 .map(|second| modulus.shoup(modulus.inverse(second % modulus.value()))),
-            inverse_monomials: (0..degree.ilog2()).map(|j| inverse_monomial(&ciphertext, 1 << j)).collect(),
+            inverse_monomials: (0..degree.ilog2()).map(|j| inverse_monomial(&ciphertext, j)).collect(),
             automorphisms,
             key,
             ciphertext,
@@ -197,9 +198,11 @@ impl Parameters {
         self.automorphisms.len()
     }
 
-    /// The slots of `X^-(2^level)` modulo ciphertext prime `i`.
+    /// The slots of `X^-(2^level)` modulo ciphertext prime `i`, or every eighth of them.
     pub(crate) fn inverse_monomial(&self, level: usize, i: usize) -> &[ShoupFactor] {
-        &self.inverse_monomials[level][i * self.degree()..(i + 1) * self.degree()]
+        let slots = &self.inverse_monomials[level];
+        let length = slots.len() / self.ciphertext.transforms().len();
+        &slots[i * length..(i + 1) * length]
     }
 }
 
@@ -225,14 +228,15 @@ fn identity(degree: usize, primes: &[u64]) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// Slots of `X^-power = -X^(N - power)`.
-fn inverse_monomial(basis: &Basis, power: usize) -> Vec<ShoupFactor> {
-    let mut factors = Vec::with_capacity(basis.degree() * basis.transforms().len());
+/// Slots of `X^-(2^level) = -X^(N - 2^level)`, or every eighth.
+fn inverse_monomial(basis: &Basis, level: u32) -> Vec<ShoupFactor> {
+    let step = if level < 3 { 1 } else { 8 };
+    let mut factors = Vec::with_capacity(basis.degree() / step * basis.transforms().len());
     for ntt in basis.transforms() {
         let mut slots = vec![0; basis.degree()];
-        slots[basis.degree() - power] = ntt.modulus().value() - 1;
+        slots[basis.degree() - (1 << level)] = ntt.modulus().value() - 1;
         ntt.forward(&mut slots);
-        factors.extend(slots.into_iter().map(|slot| ntt.modulus().shoup(slot)));
+        factors.extend(slots.into_iter().step_by(step).map(|slot| ntt.modulus().shoup(slot)));
     }
     factors
 }

@@ -15,18 +15,19 @@ impl Ciphertext<Coefficient> {
 /// `round(c / q_1) = (c - centre(c mod q_1)) / q_1 mod q_0`.
 fn switch(parameters: &Parameters, polynomial: &Polynomial<Coefficient>) -> Polynomial<Coefficient> {
     let mut quotient = polynomial.channel(0).to_vec();
-    if let (Some(inverse), [first, second]) =
-        (parameters.second_inverse(), parameters.ciphertext_basis().transforms())
-    {
-        let mut remainder = vec![0; quotient.len()];
-        ring::lift(second.modulus(), first.modulus(), &mut remainder, polynomial.channel(1));
-        let modulus = first.modulus();
-        for (value, lifted) in quotient.iter_mut().zip(remainder) {
-            // The factor takes any 64-bit operand; adding 4 q_0 keeps the difference from below 0.
-            *value = modulus.mul_shoup(value.wrapping_add(4 * modulus.value()).wrapping_sub(lifted), inverse);
-        }
+    if parameters.ciphertext_basis().transforms().len() == 2 {
+        switch_in_place(parameters, &mut quotient, polynomial.channel(1));
     }
     Polynomial::from_residues(parameters.first_basis(), quotient)
+}
+
+/// The same on slices: `first` holds the residues modulo `q_0` and receives the quotient, `second` those modulo `q_1`.
+pub(crate) fn switch_in_place(parameters: &Parameters, first: &mut [u64], second: &[u64]) {
+    if let (Some(inverse), [q0, q1]) =
+        (parameters.second_inverse(), parameters.ciphertext_basis().transforms())
+    {
+        ring::switch(q1.modulus(), q0.modulus(), first, second, inverse);
+    }
 }
 
 /// The map `x -> round(2^bits x / q) mod 2^bits` on `[0, q)`.
@@ -49,6 +50,11 @@ impl Rescale {
         assert!(bits < modulus.bits(), "a target modulus below q / 2 or so");
         let q = u128::from(modulus.value());
         Self { multiplier: (((1u128 << (64 + bits)) + q / 2) / q) as u64, bits }
+    }
+
+    /// Replaces every value by its image.
+    pub fn apply_all(&self, values: &mut [u64]) {
+        ring::rescale(self.multiplier, self.bits, values);
     }
 
     /// The image of `x`.

@@ -1,5 +1,6 @@
 //! The substitutions `p(X) -> p(X^k)`, k odd (paper Appendix A.1).
 
+use super::kernel;
 use super::modulus::Modulus;
 use super::ntt::bit_reverse;
 use super::polynomial::{Basis, Coefficient, Evaluation, Polynomial};
@@ -11,6 +12,28 @@ pub struct Automorphism {
     degree: usize,
     /// `p(X^k)` has in slot `i` what `p(X)` has in slot `slots[i]`.
     slots: Vec<u32>,
+    /// The same eight slots at a time; empty if some eight slots do not come from one aligned group of eight. Up to
+    /// `X^(N/2^j + 1)` with `j <= log2 N - 3`, they do.
+    vectors: Vec<VectorSource>,
+}
+
+/// Where eight neighbouring slots come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct VectorSource {
+    /// Which aligned group of eight.
+    pub(super) index: u32,
+    /// Which of its slots.
+    pub(super) lanes: [u8; 8],
+}
+
+impl VectorSource {
+    fn new(slots: &[u32; 8]) -> Option<Self> {
+        let index = slots[0] / 8;
+        slots
+            .iter()
+            .all(|slot| slot / 8 == index)
+            .then(|| Self { index, lanes: slots.map(|slot| (slot % 8) as u8) })
+    }
 }
 
 impl Automorphism {
@@ -22,14 +45,16 @@ impl Automorphism {
     pub fn new(degree: usize, exponent: usize) -> Self {
         assert!(exponent % 2 == 1 && degree.is_power_of_two() && degree <= 1 << 30, "odd exponent");
         let (exponent, bits) = (exponent % (2 * degree), degree.ilog2());
-        let slots = (0..degree)
+        let slots: Vec<u32> = (0..degree)
             .map(|slot| {
                 // Slot i holds the value at psi^e, e = 2 br(i) + 1; p(X^k) there is p at psi^(e k).
                 let point = (2 * bit_reverse(slot, bits) + 1) * exponent % (2 * degree);
                 bit_reverse(point / 2, bits) as u32
             })
             .collect();
-        Self { exponent, degree, slots }
+        let vectors =
+            slots.as_chunks().0.iter().map(VectorSource::new).collect::<Option<_>>().unwrap_or_default();
+        Self { exponent, degree, slots, vectors }
     }
 
     /// k.
@@ -42,23 +67,20 @@ impl Automorphism {
     #[must_use]
     pub fn evaluation(&self, basis: &Basis, polynomial: &Polynomial<Evaluation>) -> Polynomial<Evaluation> {
         let mut out = Polynomial::zero(basis);
-        self.evaluation_into(basis, polynomial, &mut out);
+        for i in 0..basis.transforms().len() {
+            self.slots_into(polynomial.channel(i), out.channel_mut(i));
+        }
         out
     }
 
-    /// Applies it in evaluation form, into an existing polynomial.
-    pub(crate) fn evaluation_into(
-        &self,
-        basis: &Basis,
-        polynomial: &Polynomial<Evaluation>,
-        out: &mut Polynomial<Evaluation>,
-    ) {
-        for i in 0..basis.transforms().len() {
-            let source = polynomial.channel(i);
-            for (value, slot) in out.channel_mut(i).iter_mut().zip(&self.slots) {
-                *value = source[*slot as usize];
-            }
-        }
+    /// Applies it in evaluation form to the slots of one prime.
+    pub(crate) fn slots_into(&self, source: &[u64], out: &mut [u64]) {
+        kernel::permute(out, source, &self.slots, &self.vectors);
+    }
+
+    #[cfg(test)]
+    pub(super) fn permute_on(&self, backend: super::Backend, source: &[u64], out: &mut [u64]) {
+        backend.permute(out, source, &self.slots, &self.vectors);
     }
 
     /// Applies it in coefficient form: coefficient `m` moves to `k m mod N`, negated when `k m mod 2N >= N`.

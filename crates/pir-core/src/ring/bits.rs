@@ -22,29 +22,31 @@ impl<'a> BitWriter<'a> {
     }
 
     /// Appends the lowest `width <= 56` bits of `value`.
+    #[inline]
     pub fn write(&mut self, value: u64, width: u32) {
         debug_assert!(width <= 56, "a field and a partial byte fit a word");
-        self.pending |= (value & mask(width)) << self.filled;
+        let value = value & mask(width);
+        self.pending |= value << self.filled;
         self.filled += width;
-        while self.filled >= 8 {
-            self.out.push(self.pending as u8);
-            self.pending >>= 8;
-            self.filled -= 8;
+        if self.filled >= 64 {
+            self.out.extend_from_slice(&self.pending.to_le_bytes());
+            self.filled -= 64;
+            // The bits that did not fit.
+            self.pending = value >> (width - self.filled);
         }
     }
 
-    /// Writes out the last, partial byte.
+    /// Writes out what is left, the last byte padded with zero bits.
     pub fn finish(self) {
-        if self.filled > 0 {
-            self.out.push(self.pending as u8);
-        }
+        let bytes = self.filled.div_ceil(8) as usize;
+        self.out.extend_from_slice(&self.pending.to_le_bytes()[..bytes]);
     }
 }
 
 /// Reads fields of up to 56 bits from bytes; beyond the end, it reads zero bits.
 #[derive(Debug)]
 pub struct BitReader<'a> {
-    bytes: core::slice::Iter<'a, u8>,
+    bytes: &'a [u8],
     pending: u64,
     filled: u32,
 }
@@ -53,15 +55,15 @@ impl<'a> BitReader<'a> {
     /// Starts at the first byte.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes: bytes.iter(), pending: 0, filled: 0 }
+        Self { bytes, pending: 0, filled: 0 }
     }
 
     /// The next `width <= 56` bits.
+    #[inline]
     pub fn read(&mut self, width: u32) -> u64 {
         debug_assert!(width <= 56, "a field and a partial byte fit a word");
-        while self.filled < width {
-            self.pending |= u64::from(self.bytes.next().copied().unwrap_or(0)) << self.filled;
-            self.filled += 8;
+        if self.filled < width {
+            self.fill();
         }
         let value = self.pending & mask(width);
         self.pending >>= width;
@@ -69,10 +71,26 @@ impl<'a> BitReader<'a> {
         value
     }
 
-    /// Whether all that is left is the zero padding of the last byte.
+    /// Fetches as many whole bytes as fit.
+    #[inline]
+    fn fill(&mut self) {
+        let bytes = (64 - self.filled) as usize / 8;
+        let mut word = [0; 8];
+        if let Some((head, _)) = self.bytes.split_first_chunk::<8>() {
+            word[..bytes].copy_from_slice(&head[..bytes]);
+        } else {
+            let left = bytes.min(self.bytes.len());
+            word[..left].copy_from_slice(&self.bytes[..left]);
+        }
+        self.bytes = self.bytes.get(bytes..).unwrap_or_default();
+        self.pending |= u64::from_le_bytes(word) << self.filled;
+        self.filled += 8 * bytes as u32;
+    }
+
+    /// Whether all that is left are zero bits.
     #[must_use]
     pub fn is_finished(&self) -> bool {
-        self.bytes.len() == 0 && self.filled < 8 && self.pending == 0
+        self.bytes.is_empty() && self.pending == 0
     }
 }
 

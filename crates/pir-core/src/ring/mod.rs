@@ -15,5 +15,6 @@ pub use ntt::{Ntt, bit_reverse};
 pub use polynomial::{Basis, Coefficient, Evaluation, Form, Polynomial};
 
 pub(crate) use kernel::{
-    inner_product, lift, multiply_accumulate, reduce, subtract_multiply, subtract_scale,
+    COLUMNS, Lanes, RowSums, add, chunk, halves, inner_product, lift, multiply_accumulate, pack, reduce,
+    rescale, row_products, subtract_scale, switch, unpack,
 };

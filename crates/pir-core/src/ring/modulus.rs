@@ -14,15 +14,24 @@ pub struct Modulus {
     bits: u32,
     /// `floor(2^(64 + bits - 1) / q)`, below 2^64 since `q > 2^(bits-1)`.
     barrett: u64,
+    /// 1, 2^52 and 2^104 modulo q: the weights of the parts of a sum that is kept in 52-bit words.
+    powers: [ShoupFactor; 3],
 }
 
 /// A fixed factor `w` and `floor(w 2^64 / q)`: multiplication by it costs one high and two low products (Shoup).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
 pub struct ShoupFactor {
     /// The factor, in `[0, q)`.
     pub value: u64,
     /// `floor(value * 2^64 / q)`.
     pub quotient: u64,
+}
+
+impl ShoupFactor {
+    fn new(value: u64, modulus: u128) -> Self {
+        Self { value, quotient: ((u128::from(value) << 64) / modulus) as u64 }
+    }
 }
 
 impl Modulus {
@@ -36,7 +45,9 @@ impl Modulus {
         }
         let bits = u64::BITS - value.leading_zeros();
         let barrett = ((1u128 << (64 + bits - 1)) / u128::from(value)) as u64;
-        Ok(Self { value, bits, barrett })
+        let modulus = u128::from(value);
+        let powers = [1, 1 << 52, 1 << 104].map(|x: u128| ShoupFactor::new((x % modulus) as u64, modulus));
+        Ok(Self { value, bits, barrett, powers })
     }
 
     /// The prime.
@@ -49,6 +60,10 @@ impl Modulus {
     #[must_use]
     pub fn bits(&self) -> u32 {
         self.bits
+    }
+
+    pub(super) fn powers(&self) -> [ShoupFactor; 3] {
+        self.powers
     }
 
     /// `a + b mod q`.
@@ -144,7 +159,7 @@ impl Modulus {
     /// Prepares a residue for repeated multiplication.
     #[must_use]
     pub fn shoup(&self, value: u64) -> ShoupFactor {
-        ShoupFactor { value, quotient: ((u128::from(value) << 64) / u128::from(self.value)) as u64 }
+        ShoupFactor::new(value, u128::from(self.value))
     }
 
     /// `x * factor mod q` in `[0, 2q)`, for any `x`.

@@ -19,6 +19,48 @@ pub struct Ntt {
     inverse: Vec<ShoupFactor>,
     /// `[N^-1, N^-1 psi^-br(1)]`.
     inverse_last: [ShoupFactor; 2],
+    /// The same roots for kernels that read vectors of them.
+    forward_split: SplitFactors,
+    inverse_split: SplitFactors,
+    forward_floats: FloatFactors,
+    inverse_floats: FloatFactors,
+}
+
+/// For each factor, the bits of two doubles: its representative `w` in `(-q/2, q/2)`, and `w / q`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FloatFactors(Vec<[u64; 2]>);
+
+impl FloatFactors {
+    fn new(modulus: &Modulus, factors: &[ShoupFactor]) -> Self {
+        Self(factors.iter().map(|factor| Self::pair(modulus, factor.value).map(f64::to_bits)).collect())
+    }
+
+    /// `w` and `w / q`.
+    pub(super) fn pair(modulus: &Modulus, value: u64) -> [f64; 2] {
+        let centred = modulus.centre(value) as f64;
+        [centred, centred / modulus.value() as f64]
+    }
+
+    /// The pair at `index`.
+    #[inline]
+    pub(super) fn factor(&self, index: usize) -> [f64; 2] {
+        self.0[index].map(f64::from_bits)
+    }
+}
+
+/// Factors with values and 52-bit quotients apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SplitFactors {
+    pub(super) values: Vec<u64>,
+    /// `floor(value * 2^52 / q)`.
+    pub(super) quotients: Vec<u64>,
+}
+
+impl SplitFactors {
+    fn new(factors: &[ShoupFactor]) -> Self {
+        let (values, quotients) = factors.iter().map(|factor| (factor.value, factor.quotient >> 12)).unzip();
+        Self { values, quotients }
+    }
 }
 
 impl Ntt {
@@ -47,7 +89,21 @@ impl Ntt {
         let (forward, inverse) = (powers(psi), powers(modulus.inverse(psi)));
         let scale = modulus.inverse(degree as u64);
         let inverse_last = [modulus.shoup(scale), modulus.shoup(modulus.mul(scale, inverse[1].value))];
-        Ok(Self { modulus, degree, psi, forward, inverse, inverse_last })
+        let (forward_split, inverse_split) = (SplitFactors::new(&forward), SplitFactors::new(&inverse));
+        let [forward_floats, inverse_floats] =
+            [&forward, &inverse].map(|factors| FloatFactors::new(&modulus, factors));
+        Ok(Self {
+            forward_floats,
+            inverse_floats,
+            modulus,
+            degree,
+            psi,
+            forward,
+            inverse,
+            inverse_last,
+            forward_split,
+            inverse_split,
+        })
     }
 
     /// The prime q.
@@ -92,6 +148,22 @@ impl Ntt {
 
     pub(super) fn inverse_roots(&self) -> &[ShoupFactor] {
         &self.inverse
+    }
+
+    pub(super) fn forward_floats(&self) -> &FloatFactors {
+        &self.forward_floats
+    }
+
+    pub(super) fn inverse_floats(&self) -> &FloatFactors {
+        &self.inverse_floats
+    }
+
+    pub(super) fn forward_split(&self) -> &SplitFactors {
+        &self.forward_split
+    }
+
+    pub(super) fn inverse_split(&self) -> &SplitFactors {
+        &self.inverse_split
     }
 
     pub(super) fn inverse_last(&self) -> [ShoupFactor; 2] {

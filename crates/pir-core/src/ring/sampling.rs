@@ -74,10 +74,12 @@ pub fn errors(count: usize, seed: &[u8; 32], stream: u64) -> Zeroizing<Vec<i64>>
 
 /// XORs the keystream of (`seed`, `stream`) into `bytes`.
 pub(crate) fn mask(bytes: &mut [u8], seed: &[u8; 32], stream: u64) {
-    let mut keystream = Keystream::new(seed, stream);
-    for chunk in bytes.chunks_mut(64) {
-        let block = keystream.bytes::<64>();
-        chunk.iter_mut().zip(block).for_each(|(byte, mask)| *byte ^= mask);
+    let mut generator = ChaCha20Rng::from_seed(*seed);
+    generator.set_stream(stream);
+    let mut keystream = [0; Keystream::BUFFER];
+    for chunk in bytes.chunks_mut(Keystream::BUFFER) {
+        generator.fill_bytes(&mut keystream);
+        chunk.iter_mut().zip(&keystream).for_each(|(byte, mask)| *byte ^= mask);
     }
 }
 

@@ -29,6 +29,7 @@ use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
 pub use database::Database;
+pub use server::Stage;
 pub use shape::{MAXIMUM_QUERY_BYTES, Parameters};
 
 use crate::bfv::{GaloisKeys, SecretKey};
@@ -47,6 +48,16 @@ pub struct ClientKey {
 /// A client's Galois keys as the server uses them.
 pub struct PublicKeys {
     galois: GaloisKeys,
+}
+
+/// [`Scheme::answer_tile`], telling `observe` whenever a stage has ended for a whole tile, for measurements.
+pub fn answer_tile_observed(
+    database: &Database,
+    queries: &[(&PublicKeys, &[u8])],
+    mut observe: impl FnMut(Stage),
+) -> Vec<Result<Vec<u8>, Error>> {
+    let queries: Vec<_> = queries.iter().map(|(keys, query)| (&keys.galois, *query)).collect();
+    server::answer_tile(database, &queries, &mut observe)
 }
 
 impl fmt::Debug for ClientKey {
@@ -122,6 +133,10 @@ impl Scheme for SealPir {
 
     fn answer(database: &Database, keys: &PublicKeys, query: &[u8]) -> Result<Vec<u8>, Error> {
         server::answer(database, &keys.galois, query)
+    }
+
+    fn answer_tile(database: &Database, queries: &[(&PublicKeys, &[u8])]) -> Vec<Result<Vec<u8>, Error>> {
+        answer_tile_observed(database, queries, |_| ())
     }
 
     fn extract(

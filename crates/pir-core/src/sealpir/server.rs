@@ -1,34 +1,218 @@
 //! ANSWER (paper Figure 1 with the second dimension of section 3.4).
 
-use super::database::{Database, centre};
+use core::cell::RefCell;
+
+use super::database::{Database, Products};
 use super::encoding::{answer_header, query_header, strip_header};
 use super::shape::{Parameters, SEED_BYTES};
-use crate::bfv::{Ciphertext, GaloisKeys};
-use crate::expand::{expand, position};
+use crate::bfv::{Ciphertext, GaloisKeys, Workspace, switch_in_place};
+use crate::expand::{expand_in_place, position};
 use crate::noise::CHUNK_BITS;
 use crate::ring::bits::{BitReader, BitWriter};
 use crate::ring::{self, Coefficient, Evaluation, Polynomial, sampling};
 use crate::{Error, bfv};
 
-pub(super) fn answer(database: &Database, keys: &GaloisKeys, query: &[u8]) -> Result<Vec<u8>, Error> {
-    let parameters = database.parameters();
-    let query = decode_query(parameters, query)?;
-    let selectors =
-        expand(bfv::Parameters::s4096(), keys, query, parameters.selectors(), parameters.levels());
-    let (rows, columns) = selectors.split_at(parameters.rows());
+/// Clients that are answered in one pass over the database.
+const TILE: usize = 16;
 
-    let mut answer = Vec::with_capacity(parameters.answer_bytes());
-    answer.extend(answer_header(parameters));
+/// Columns whose chunks are multiplied and accumulated together.
+const COLUMNS_AT_ONCE: usize = 4;
+
+/// Chunks per ciphertext of the second dimension: low and high of c0, low and high of c1.
+const CHUNKS: usize = 4;
+
+/// What ends while a tile is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stage {
+    /// Queries are parsed and expanded.
+    Expanded,
+    /// The first dimension of one group is done.
+    FirstDimension,
+}
+
+/// One client's query on its way to an answer. It is kept for the next query, since fresh memory costs more to get than
+/// many a stage takes.
+#[derive(Default)]
+pub(super) struct Progress {
+    workspace: Option<Workspace>,
+    leaves: Vec<Ciphertext<Evaluation>>,
+    products: Products,
+    second: SecondDimension,
+}
+
+thread_local! {
+    /// At most [`TILE`] of them per thread.
+    static SPARE: RefCell<Vec<Progress>> = const { RefCell::new(Vec::new()) };
+}
+
+pub(super) fn answer(database: &Database, keys: &GaloisKeys, query: &[u8]) -> Result<Vec<u8>, Error> {
+    let mut answers = answer_tile(database, &[(keys, query)], &mut |_| ());
+    answers.pop().unwrap_or(Err(Error::Malformed("query")))
+}
+
+/// Answers up to [`TILE`] queries at a time.
+pub(super) fn answer_tile(
+    database: &Database,
+    queries: &[(&GaloisKeys, &[u8])],
+    observe: &mut dyn FnMut(Stage),
+) -> Vec<Result<Vec<u8>, Error>> {
+    queries.chunks(TILE).flat_map(|queries| answer_some(database, queries, observe)).collect()
+}
+
+fn answer_some(
+    database: &Database,
+    queries: &[(&GaloisKeys, &[u8])],
+    observe: &mut dyn FnMut(Stage),
+) -> Vec<Result<Vec<u8>, Error>> {
+    let parameters = database.parameters();
+    let mut tile = SPARE.take();
+    tile.resize_with(tile.len().max(queries.len()), Progress::default);
+    let expanded: Vec<Result<(), Error>> = queries
+        .iter()
+        .zip(&mut tile)
+        .map(|((keys, query), progress)| progress.expand(parameters, keys, decode_query(parameters, query)?))
+        .collect();
+    let mut valid: Vec<&mut Progress> = tile
+        .iter_mut()
+        .zip(&expanded)
+        .filter(|(_, result)| result.is_ok())
+        .map(|(progress, _)| progress)
+        .collect();
+    observe(Stage::Expanded);
+    let mut answers = vec![answer_header(parameters).to_vec(); valid.len()];
     for group in 0..parameters.groups() {
+        first_dimension(database, group, &mut valid);
+        observe(Stage::FirstDimension);
+        for (progress, answer) in valid.iter_mut().zip(&mut answers) {
+            progress.finish_group(parameters, answer);
+        }
+    }
+    SPARE.set(tile);
+    let mut answers = answers.into_iter();
+    expanded.into_iter().map(|result| result.map(|()| answers.next().unwrap_or_default())).collect()
+}
+
+/// The results of the first dimension for all clients, in one pass.
+pub(super) fn first_dimension(database: &Database, group: usize, clients: &mut [&mut Progress]) {
+    let (leaves, mut products): (Vec<&[Ciphertext<Evaluation>]>, Vec<&mut Products>) =
+        clients.iter_mut().map(|Progress { leaves, products, .. }| (&leaves[..], products)).unzip();
+    database.first_dimension(group, &leaves, &mut products);
+}
+
+impl Progress {
+    /// EXPAND.
+    pub(super) fn expand(
+        &mut self,
+        parameters: &Parameters,
+        keys: &GaloisKeys,
+        mut query: Ciphertext<Coefficient>,
+    ) -> Result<(), Error> {
+        let bfv = bfv::Parameters::s4096();
+        let basis = bfv.ciphertext_basis();
+        self.leaves.resize_with(parameters.selectors(), || Ciphertext::zero(basis));
+        query.divide_by_power_of_two(bfv, parameters.levels());
+        let root = self.leaves.first_mut().ok_or(Error::Shape("no selector"))?;
+        *root = query.into_evaluation(basis);
+        let workspace = self.workspace.get_or_insert_with(|| Workspace::new(bfv));
+        expand_in_place(bfv, keys, &mut self.leaves, parameters.levels(), workspace);
+        Ok(())
+    }
+
+    /// The leaves of EXPAND.
+    #[cfg(test)]
+    pub(super) fn leaves(&self) -> &[Ciphertext<Evaluation>] {
+        &self.leaves
+    }
+
+    /// The result of the first dimension for a column.
+    #[cfg(test)]
+    pub(super) fn product(&mut self, column: usize) -> Ciphertext<Evaluation> {
+        let basis = bfv::Parameters::s4096().ciphertext_basis();
+        let [c0, c1] =
+            self.products.column(column).map(|half| Polynomial::from_residues(basis, half.to_vec()));
+        Ciphertext { c0, c1 }
+    }
+
+    /// From the first dimension's results of one group to the answer.
+    fn finish_group(&mut self, parameters: &Parameters, answer: &mut Vec<u8>) {
+        let columns = &self.leaves[parameters.rows()..];
         if parameters.dimensions() == 1 {
-            encode_ciphertext(parameters, database.inner_product(group, 0, rows), &mut answer);
+            encode_ciphertext(parameters, self.products.column(0), answer);
         } else {
-            for product in second_dimension(database, group, rows, columns) {
-                encode_ciphertext(parameters, product, &mut answer);
+            for ciphertext in self.second.run(&mut self.products, columns) {
+                encode_ciphertext(parameters, ciphertext, answer);
             }
         }
     }
-    Ok(answer)
+
+    /// The second dimension's results for the group whose first dimension is done.
+    #[cfg(test)]
+    pub(super) fn second(&mut self, parameters: &Parameters) -> Vec<Ciphertext<Evaluation>> {
+        let basis = bfv::Parameters::s4096().ciphertext_basis();
+        let polynomial = |half: &mut [u64]| Polynomial::from_residues(basis, half.to_vec());
+        let results = self.second.run(&mut self.products, &self.leaves[parameters.rows()..]);
+        results.map(|[c0, c1]| Ciphertext { c0: polynomial(c0), c1: polynomial(c1) }).collect()
+    }
+}
+
+/// Buffers of the second dimension.
+#[derive(Default)]
+struct SecondDimension {
+    /// The chunks of a few columns in evaluation form.
+    chunks: Vec<u64>,
+    /// Both words of the sums: chunk by chunk, half by half.
+    sums: [Vec<u64>; 2],
+    results: Vec<u64>,
+}
+
+impl SecondDimension {
+    /// `sum_c columns[c] * chunk(c)` for each of the four chunks of the columns' first-dimension results, which are used
+    /// up. Chunks are centred modulo 2^18.
+    fn run<'a>(
+        &'a mut self,
+        products: &mut Products,
+        columns: &[Ciphertext<Evaluation>],
+    ) -> impl Iterator<Item = [&'a mut [u64]; 2]> + use<'a> {
+        let bfv = bfv::Parameters::s4096();
+        let transforms = bfv.ciphertext_basis().transforms();
+        let degree = bfv.degree();
+        let residues = degree * transforms.len();
+        self.chunks.resize(COLUMNS_AT_ONCE * CHUNKS * residues, 0);
+        self.sums.iter_mut().for_each(|sums| sums.resize(2 * CHUNKS * residues, 0));
+        self.results.resize(2 * CHUNKS * residues, 0);
+        for (index, columns) in columns.chunks(COLUMNS_AT_ONCE).enumerate() {
+            for (i, chunks) in self.chunks.chunks_exact_mut(CHUNKS * residues).take(columns.len()).enumerate()
+            {
+                let halves = products.column(index * COLUMNS_AT_ONCE + i);
+                for (half, chunks) in halves.into_iter().zip(chunks.chunks_exact_mut(2 * residues)) {
+                    let switched = switch_to_first(half);
+                    for (shift, chunk) in [0, CHUNK_BITS].into_iter().zip(chunks.chunks_exact_mut(residues)) {
+                        for (ntt, channel) in transforms.iter().zip(chunk.chunks_exact_mut(degree)) {
+                            ring::chunk(ntt.modulus(), shift, CHUNK_BITS, channel, switched);
+                            ntt.forward(channel);
+                        }
+                    }
+                }
+            }
+            let [sums0, sums1] = &mut self.sums;
+            let sums = sums0.chunks_exact_mut(residues).zip(sums1.chunks_exact_mut(residues));
+            for (i, (sum0, sum1)) in sums.enumerate() {
+                let (chunk, half) = (i / 2, i % 2);
+                let chunks = self.chunks.chunks_exact(residues).skip(chunk).step_by(CHUNKS);
+                let selectors = columns.iter().map(|column| [&column.c0, &column.c1][half].residues());
+                let terms: Vec<(&[u64], &[u64])> = chunks.zip(selectors).collect();
+                ring::multiply_accumulate([sum0, sum1], &terms);
+            }
+        }
+        let [sums0, sums1] = &mut self.sums;
+        let sums = sums0.chunks_exact_mut(degree).zip(sums1.chunks_exact_mut(degree));
+        let primes = transforms.iter().cycle();
+        for (((sum0, sum1), out), ntt) in sums.zip(self.results.chunks_exact_mut(degree)).zip(primes) {
+            ring::reduce(ntt.modulus(), out, [sum0, sum1]);
+        }
+        self.results.chunks_exact_mut(2 * residues).map(move |result| result.split_at_mut(residues).into())
+    }
 }
 
 /// Parses a query; coefficients that are not sent are 0 and do not reach any leaf.
@@ -61,53 +245,28 @@ pub(super) fn decode_query(parameters: &Parameters, bytes: &[u8]) -> Result<Ciph
     Ok(Ciphertext { c0, c1: sampling::uniform(basis, seed, 0) })
 }
 
-/// `sum_c columns[c] * chunk(c)` for each of the four chunks of the columns' first-dimension results.
-pub(super) fn second_dimension(
-    database: &Database,
-    group: usize,
-    rows: &[Ciphertext<Evaluation>],
-    columns: &[Ciphertext<Evaluation>],
-) -> Vec<Ciphertext<Evaluation>> {
+/// From evaluation form over q to coefficients modulo `q_0`, in the first N places.
+fn switch_to_first(half: &mut [u64]) -> &mut [u64] {
     let bfv = bfv::Parameters::s4096();
-    let basis = bfv.ciphertext_basis();
-    let residues = bfv.degree() * basis.transforms().len();
-    let mut sums = vec![[vec![0; residues], vec![0; residues]]; 4];
-    for (column, selector) in columns.iter().enumerate() {
-        let product = database.inner_product(group, column, rows);
-        let switched = product.into_coefficient(basis).switch_to_first(bfv);
-        for (chunk, [sum0, sum1]) in chunks(&switched).zip(&mut sums) {
-            let chunk = Polynomial::from_signed(basis, &chunk).into_evaluation(basis);
-            ring::multiply_accumulate(sum0, &[(chunk.residues(), selector.c0.residues())]);
-            ring::multiply_accumulate(sum1, &[(chunk.residues(), selector.c1.residues())]);
-        }
+    let (first, rest) = half.split_at_mut(bfv.degree());
+    let transforms = bfv.ciphertext_basis().transforms();
+    transforms[0].inverse(first);
+    if let Some(ntt) = transforms.get(1) {
+        ntt.inverse(rest);
+        switch_in_place(bfv, first, rest);
     }
-    let reduce = |mut sums: Vec<u128>| {
-        let mut out = Polynomial::zero(basis);
-        for ((i, modulus), sums) in basis.moduli().enumerate().zip(sums.chunks_exact_mut(bfv.degree())) {
-            ring::reduce(modulus, out.channel_mut(i), sums);
-        }
-        out
-    };
-    sums.into_iter().map(|[sum0, sum1]| Ciphertext { c0: reduce(sum0), c1: reduce(sum1) }).collect()
+    first
 }
 
-/// The low and the high 18 bits of the coefficients of c0, then of c1, centred modulo 2^18.
-pub(super) fn chunks(ciphertext: &Ciphertext<Coefficient>) -> impl Iterator<Item = Vec<i64>> {
-    [&ciphertext.c0, &ciphertext.c1].into_iter().flat_map(|half| {
-        [0, CHUNK_BITS]
-            .map(|shift| half.channel(0).iter().map(|value| centre(value >> shift, CHUNK_BITS)).collect())
-    })
-}
-
-/// Switches a ciphertext to the answer's modulus and appends it.
-fn encode_ciphertext(parameters: &Parameters, ciphertext: Ciphertext<Evaluation>, answer: &mut Vec<u8>) {
-    let bfv = bfv::Parameters::s4096();
-    let switched = ciphertext.into_coefficient(bfv.ciphertext_basis()).switch_to_first(bfv);
+/// Switches a ciphertext to the answer's modulus and appends it; it is used up.
+fn encode_ciphertext(parameters: &Parameters, ciphertext: [&mut [u64]; 2], answer: &mut Vec<u8>) {
     let bits = parameters.answer_coefficient_bits();
-    let rescale = bfv.rescale_first(bits);
+    let rescale = bfv::Parameters::s4096().rescale_first(bits);
     let mut writer = BitWriter::new(answer);
-    for half in [&switched.c0, &switched.c1] {
-        half.channel(0).iter().for_each(|value| writer.write(rescale.apply(*value), bits));
+    for half in ciphertext {
+        let switched = switch_to_first(half);
+        rescale.apply_all(switched);
+        switched.iter().for_each(|value| writer.write(*value, bits));
     }
     writer.finish();
 }

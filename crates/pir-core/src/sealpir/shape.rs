@@ -26,17 +26,17 @@ pub struct Parameters {
     circuit: Circuit,
 }
 
-/// Cost of the server's work, in transforms of N = 4096 modulo one prime, with a small weight on the bytes sent.
+/// Cost of the server's work, in transforms of N = 4096 modulo one prime, with a small weight on the bytes sent. Shapes
+/// are part of the protocol, so the weights are constants, measured once, with the AVX-512 kernel (`docs/BENCHMARKS.md`).
 ///
-/// Measured with the portable kernel, where a transform takes about 27 us. A substitution is 12 transforms, and slotwise
-/// work and memory traffic worth 4 more. A multiply-accumulate of one plaintext with one ciphertext (`4 N` products) is
-/// worth half of one. A column of the second dimension takes 4 inverse transforms, 8 forward ones of its chunks, and
-/// slotwise work worth 8. Each KiB of answer counts as one transform: one dimension (31 KiB) wins over two (104 KiB)
-/// unless it costs more than 73 transforms, or about 5 substitutions, more.
+/// A substitution is 12 transforms, and slotwise work and memory traffic worth 7 more. A plaintext of the first dimension
+/// (`4 N` products) is worth 0.6. A column of the second dimension takes 4 inverse transforms, 8 forward ones of its
+/// chunks, and slotwise work worth 4. Each KiB of answer counts as one transform: one dimension (31 KiB) wins over two
+/// (104 KiB) unless it costs more than 73 transforms, or about 4 substitutions, more.
 mod cost {
-    pub(super) const SUBSTITUTION: f64 = 16.0;
-    pub(super) const MULTIPLY_ACCUMULATE: f64 = 0.5;
-    pub(super) const COLUMN: f64 = 20.0;
+    pub(super) const SUBSTITUTION: f64 = 19.0;
+    pub(super) const MULTIPLY_ACCUMULATE: f64 = 0.6;
+    pub(super) const COLUMN: f64 = 16.0;
     pub(super) const ANSWER_CIPHERTEXT: f64 = 4.0;
     pub(super) const ANSWER_KIB: f64 = 1.0;
 }

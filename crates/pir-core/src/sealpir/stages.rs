@@ -3,11 +3,10 @@
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
-use super::database::{Database, centre, encode};
-use super::server::{self, chunks, decode_query, second_dimension};
+use super::database::{Database, encode};
+use super::server::{self, Progress, decode_query};
 use super::{Parameters, SealPir, client};
 use crate::bfv::{Ciphertext, Measurement};
-use crate::expand::expand;
 use crate::noise::{self, CHUNK_BITS};
 use crate::ring::bits::BitReader;
 use crate::ring::{Coefficient, Polynomial};
@@ -39,6 +38,19 @@ fn scaled(message: &[i64], plaintext_bits: u32) -> Polynomial<Coefficient> {
     polynomial
 }
 
+/// The representative of a residue modulo `2^bits` in `[-2^(bits-1), 2^(bits-1))`.
+fn centre(value: u64, bits: u32) -> i64 {
+    ((value << (64 - bits)) as i64) >> (64 - bits)
+}
+
+/// The low and the high 18 bits of the coefficients of c0, then of c1, centred modulo 2^18.
+fn chunks(ciphertext: &Ciphertext<Coefficient>) -> impl Iterator<Item = Vec<i64>> {
+    [&ciphertext.c0, &ciphertext.c1].into_iter().flat_map(|half| {
+        [0, CHUNK_BITS]
+            .map(|shift| half.channel(0).iter().map(|value| centre(value >> shift, CHUNK_BITS)).collect())
+    })
+}
+
 /// Runs one query through the stages of an answer and checks each.
 fn check(elements: usize, columns: usize, fill: Option<u8>) {
     let bfv = bfv::Parameters::s4096();
@@ -61,10 +73,10 @@ fn check(elements: usize, columns: usize, fill: Option<u8>) {
     let query = client::query(&key.secret, &parameters, index, &mut rng).unwrap();
 
     // EXPAND.
-    let decoded = decode_query(&parameters, &query).unwrap();
-    let leaves = expand(bfv, &keys, decoded, parameters.selectors(), parameters.levels());
+    let mut progress = Progress::default();
+    progress.expand(&parameters, &keys, decode_query(&parameters, &query).unwrap()).unwrap();
     let (mut all, mut peak) = (Vec::new(), Vec::new());
-    for (i, leaf) in leaves.iter().enumerate() {
+    for (i, leaf) in progress.leaves().iter().enumerate() {
         let (bits, chosen) = if i < parameters.rows() {
             (bfv.plaintext_bits(), i == row)
         } else {
@@ -92,8 +104,8 @@ fn check(elements: usize, columns: usize, fill: Option<u8>) {
         let modulus = basis.transforms()[0].modulus();
         encoded.channel(0).iter().map(|value| modulus.centre(*value)).collect()
     };
-    let (rows, selectors) = leaves.split_at(parameters.rows());
-    let first = database.inner_product(0, column, rows).into_coefficient(basis);
+    server::first_dimension(&database, 0, &mut [&mut progress]);
+    let first = progress.product(column).into_coefficient(basis);
     let expected = scaled(&message, bfv.plaintext_bits());
     assert_predicted("first", key.secret.noise(basis, &first, &expected), predicted.first, 0.5);
 
@@ -114,8 +126,7 @@ fn check(elements: usize, columns: usize, fill: Option<u8>) {
     let messages: Vec<Vec<i64>> =
         if columns == 1 { vec![message] } else { chunks(&switched).collect::<Vec<_>>() };
     if columns > 1 {
-        let second: Vec<Ciphertext<_>> = second_dimension(&database, 0, rows, selectors);
-        for (ciphertext, chunk) in second.into_iter().zip(&messages) {
+        for (ciphertext, chunk) in progress.second(&parameters).into_iter().zip(&messages) {
             let ciphertext = ciphertext.into_coefficient(basis);
             let measured = key.secret.noise(basis, &ciphertext, &scaled(chunk, CHUNK_BITS));
             assert_predicted("second", measured, predicted.second, 0.5);

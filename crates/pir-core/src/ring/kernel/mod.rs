@@ -3,27 +3,73 @@
 //! All back ends give identical results, bit for bit. `SOTTO_KERNEL` forces one by its name; a name that this build or
 //! this machine does not offer is ignored ([`Backend::active`] says what runs, so that a caller can report it).
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "vector loads and stores")]
+mod avx512;
 mod portable;
+#[cfg(test)]
+mod tests;
 
 use std::sync::OnceLock;
 
+use super::automorphism::VectorSource;
 use super::modulus::{Modulus, ShoupFactor};
 use super::ntt::Ntt;
 
 /// Environment variable that forces a back end by its [`Backend::name`].
 pub const KERNEL_VARIABLE: &str = "SOTTO_KERNEL";
 
+/// Neighbouring slots that are stored together.
+pub(crate) type Lanes = [u64; 8];
+
+/// Rows that [`row_products`] unpacks at a time.
+const CHUNK: usize = 64;
+
+/// Columns that [`row_products`] takes at most.
+pub(crate) const COLUMNS: usize = 4;
+
+/// Number of clients and buffers of one thread for [`row_products`].
+pub(crate) struct RowSums {
+    clients: usize,
+    /// [`CHUNK`] rows.
+    values: Vec<Lanes>,
+    /// For every client and column, the two words of the sums of both halves.
+    sums: Vec<[[Lanes; 2]; 2]>,
+}
+
+impl RowSums {
+    /// Buffers for the selectors of so many clients.
+    pub(crate) fn new(clients: usize) -> Self {
+        Self { clients, values: vec![[0; 8]; CHUNK * COLUMNS], sums: Vec::new() }
+    }
+
+    fn clear(&mut self, columns: usize) {
+        self.sums.clear();
+        self.sums.resize(columns * self.clients, [[[0; 8]; 2]; 2]);
+    }
+}
+
 /// An implementation of the inner loops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Backend {
+    /// AVX-512 with IFMA and VBMI.
+    Avx512,
+    /// AVX2 with FMA.
+    Avx2,
     /// Plain Rust.
     Portable,
 }
 
 impl Backend {
+    const ALL: [Self; 3] = [Self::Avx512, Self::Avx2, Self::Portable];
+
     /// The back ends this machine can run, best first.
-    pub const AVAILABLE: [Self; 1] = [Self::Portable];
+    pub fn available() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|backend| backend.is_available())
+    }
 
     /// The back end in use in this process.
     #[must_use]
@@ -31,7 +77,8 @@ impl Backend {
         static ACTIVE: OnceLock<Backend> = OnceLock::new();
         *ACTIVE.get_or_init(|| {
             let wanted = std::env::var(KERNEL_VARIABLE).unwrap_or_default();
-            Self::AVAILABLE.into_iter().find(|backend| backend.name() == wanted).unwrap_or(Self::AVAILABLE[0])
+            let named = Self::available().find(|backend| backend.name() == wanted);
+            named.or_else(|| Self::available().next()).unwrap_or(Self::Portable)
         })
     }
 
@@ -39,153 +86,129 @@ impl Backend {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::Avx512 => "avx512",
+            Self::Avx2 => "avx2",
             Self::Portable => "portable",
         }
     }
-}
 
-pub(super) fn forward(ntt: &Ntt, values: &mut [u64]) {
-    match Backend::active() {
-        Backend::Portable => portable::forward(ntt, values),
+    fn is_available(self) -> bool {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => avx512::is_available(),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => avx2::is_available(),
+            #[cfg(not(target_arch = "x86_64"))]
+            Self::Avx512 | Self::Avx2 => false,
+            Self::Portable => true,
+        }
     }
 }
 
-pub(super) fn inverse(ntt: &Ntt, values: &mut [u64]) {
-    match Backend::active() {
-        Backend::Portable => portable::inverse(ntt, values),
-    }
-}
-
-/// `sums[i] += sum over the terms (a, b) of a[i] * b[i]`, unreduced.
-pub(crate) fn multiply_accumulate(sums: &mut [u128], terms: &[(&[u64], &[u64])]) {
-    match Backend::active() {
-        Backend::Portable => portable::multiply_accumulate(sums, terms),
-    }
-}
-
-/// `out[i] = sums[i] mod q`, and `sums[i] = 0`; each sum below `2^(63 + bits)`.
-pub(crate) fn reduce(modulus: &Modulus, out: &mut [u64], sums: &mut [u128]) {
-    match Backend::active() {
-        Backend::Portable => portable::reduce(modulus, out, sums),
-    }
-}
-
-/// `a[i] = a[i] * b[i] mod q`.
-pub(crate) fn multiply(modulus: &Modulus, a: &mut [u64], b: &[u64]) {
-    match Backend::active() {
-        Backend::Portable => portable::multiply(modulus, a, b),
-    }
-}
-
-/// `a[i] = a[i] * factor mod q`.
-pub(crate) fn scale(modulus: &Modulus, a: &mut [u64], factor: ShoupFactor) {
-    match Backend::active() {
-        Backend::Portable => portable::scale(modulus, a, factor),
-    }
-}
-
-/// `a[i] = (a[i] - b[i]) * factor mod q`.
-pub(crate) fn subtract_scale(modulus: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor) {
-    match Backend::active() {
-        Backend::Portable => portable::subtract_scale(modulus, a, b, factor),
-    }
-}
-
-/// `out[i] = (a[i] - b[i]) * factors[i] mod q`.
-pub(crate) fn subtract_multiply(
-    modulus: &Modulus,
-    out: &mut [u64],
-    a: &[u64],
-    b: &[u64],
-    factors: &[ShoupFactor],
-) {
-    match Backend::active() {
-        Backend::Portable => portable::subtract_multiply(modulus, out, a, b, factors),
-    }
-}
-
-/// `a[i] = a[i] + b[i] mod q`.
-pub(crate) fn add(modulus: &Modulus, a: &mut [u64], b: &[u64]) {
-    match Backend::active() {
-        Backend::Portable => portable::add(modulus, a, b),
-    }
-}
-
-/// `a[i] = a[i] - b[i] mod q`.
-pub(crate) fn subtract(modulus: &Modulus, a: &mut [u64], b: &[u64]) {
-    match Backend::active() {
-        Backend::Portable => portable::subtract(modulus, a, b),
-    }
-}
-
-/// `out[i] = sum over the terms (a, b) of a[i] * b[i] mod q`, at most 2^13 terms.
-pub(crate) fn inner_product(modulus: &Modulus, out: &mut [u64], terms: &[(&[u64], &[u64])]) {
-    match Backend::active() {
-        Backend::Portable => portable::inner_product(modulus, out, terms),
-    }
-}
-
-/// `out[i] = centre(a[i]) + 2 to`, where `centre` takes residues modulo `from` to `(-from/2, from/2)`.
-///
-/// With `from <= 4 to` the result is in `[0, 4 to)`, fit for a forward transform.
-pub(crate) fn lift(from: &Modulus, to: &Modulus, out: &mut [u64], a: &[u64]) {
-    match Backend::active() {
-        Backend::Portable => portable::lift(from, to, out, a),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use rand_chacha::ChaCha20Rng;
-    use rand_core::{Rng, SeedableRng};
-
-    use super::{Backend, inner_product, lift, multiply_accumulate, reduce};
-    use crate::ring::modulus::Modulus;
-
-    const PRIMES: [u64; 3] = [65537, 68_719_230_977, 1_125_899_906_826_241];
-
-    #[test]
-    fn accumulated_products_are_exact_for_every_number_of_terms_and_at_the_largest_residues() {
-        let mut rng = ChaCha20Rng::seed_from_u64(1);
-        for modulus in PRIMES.map(|prime| Modulus::new(prime).unwrap()) {
-            for count in 0..=9 {
-                let mut vector = |extreme: bool| -> Vec<u64> {
-                    let top = modulus.value() - 1;
-                    (0..16).map(|_| if extreme { top } else { rng.next_u64() % modulus.value() }).collect()
-                };
-                let vectors: Vec<_> = (0..count).map(|i| (vector(i % 2 == 0), vector(i % 3 == 0))).collect();
-                let terms: Vec<(&[u64], &[u64])> = vectors.iter().map(|(a, b)| (&a[..], &b[..])).collect();
-                let expected: Vec<u64> = (0..16)
-                    .map(|i| terms.iter().fold(0, |sum, (a, b)| modulus.add(sum, modulus.mul(a[i], b[i]))))
-                    .collect();
-                let (mut sums, mut out) = (vec![0; 16], vec![0; 16]);
-                multiply_accumulate(&mut sums, &terms);
-                reduce(&modulus, &mut out, &mut sums);
-                assert_eq!(out, expected);
-                assert!(sums.iter().all(|sum| *sum == 0));
-                inner_product(&modulus, &mut out, &terms);
-                assert_eq!(out, expected);
+/// Declares each operation twice: for the active back end, and as a method for a given one.
+macro_rules! operations {
+    ($($(#[$documentation:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?);)*) => {
+        $(
+            $(#[$documentation])*
+            #[inline]
+            pub(crate) fn $name($($argument: $type),*) {
+                Backend::active().$name($($argument),*);
             }
-        }
-    }
+        )*
 
-    #[test]
-    fn lifted_residues_are_fit_for_a_forward_transform() {
-        let (from, to) = (Modulus::new(137_438_822_401).unwrap(), Modulus::new(68_718_428_161).unwrap());
-        let half = from.value() / 2;
-        let values = [0, 1, half - 1, half, half + 1, half + 2, from.value() - 1];
-        let mut out = [0; 7];
-        lift(&from, &to, &mut out, &values);
-        for (value, lifted) in values.into_iter().zip(out) {
-            assert!(lifted < 4 * to.value());
-            assert_eq!(to.reduce(u128::from(lifted)), to.from_signed(from.centre(value)));
+        impl Backend {
+            $(
+                #[allow(unsafe_code, reason = "the one dispatch to functions that need processor features")]
+                pub(super) fn $name(self, $($argument: $type),*) {
+                    match self {
+                        // SAFETY: this module, which alone can call the method, only does so on back ends out of
+                        // `Backend::available`, which has checked the features these functions are compiled for.
+                        #[cfg(target_arch = "x86_64")]
+                        Self::Avx512 => unsafe { avx512::$name($($argument),*) },
+                        // SAFETY: as above.
+                        #[cfg(target_arch = "x86_64")]
+                        Self::Avx2 => unsafe { avx2::$name($($argument),*) },
+                        #[cfg(not(target_arch = "x86_64"))]
+                        Self::Avx512 | Self::Avx2 => portable::$name($($argument),*),
+                        Self::Portable => portable::$name($($argument),*),
+                    }
+                }
+            )*
         }
-    }
+    };
+}
 
-    #[test]
-    fn back_ends_have_distinct_names_and_an_unknown_one_is_not_fatal() {
-        let names: Vec<_> = Backend::AVAILABLE.into_iter().map(Backend::name).collect();
-        assert!(names.iter().enumerate().all(|(i, name)| !names[..i].contains(name)));
-        assert!(Backend::AVAILABLE.contains(&Backend::active()));
-    }
+operations! {
+    /// See [`Ntt::forward`].
+    fn forward(ntt: &Ntt, values: &mut [u64]);
+
+    /// See [`Ntt::inverse`].
+    fn inverse(ntt: &Ntt, values: &mut [u64]);
+
+    /// `sums[i] += sum over the terms (a, b) of a[i] * b[i]`, unreduced; at most 2^12 products of residues between two
+    /// reductions. A sum is two words whose meaning is the back end's own; two zeros are 0.
+    fn multiply_accumulate(sums: [&mut [u64]; 2], terms: &[(&[u64], &[u64])]);
+
+    /// `out[i] = sums[i] mod q`, and `sums[i] = 0`.
+    fn reduce(modulus: &Modulus, out: &mut [u64], sums: [&mut [u64]; 2]);
+
+    /// `a[i] = a[i] * b[i] mod q`.
+    fn multiply(modulus: &Modulus, a: &mut [u64], b: &[u64]);
+
+    /// `a[i] = a[i] * factor mod q`.
+    fn scale(modulus: &Modulus, a: &mut [u64], factor: ShoupFactor);
+
+    /// `a[i] = (a[i] - b[i]) * factor mod q`, for `b[i]` up to `q`.
+    fn subtract_scale(modulus: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor);
+
+    /// `odd[i] = (a[i] - b[i]) * factors[i] mod q`, then `a[i] = a[i] + b[i] mod q`; with an eighth as many factors,
+    /// `factors[i / 8]`.
+    fn halves(modulus: &Modulus, a: &mut [u64], odd: &mut [u64], b: &[u64], factors: &[ShoupFactor]);
+
+    /// `a[i] = a[i] + b[i] mod q`.
+    fn add(modulus: &Modulus, a: &mut [u64], b: &[u64]);
+
+    /// `a[i] = a[i] - b[i] mod q`.
+    fn subtract(modulus: &Modulus, a: &mut [u64], b: &[u64]);
+
+    /// `out[i] = sum over the terms (a, b) of a[i] * b[i] mod q`, at most 2^12 terms.
+    fn inner_product(modulus: &Modulus, out: &mut [u64], terms: &[(&[u64], &[u64])]);
+
+    /// `out[i] = centre(a[i]) + 2 to`, where `centre` takes residues modulo `from` to `(-from/2, from/2)`.
+    ///
+    /// With `from <= 4 to` the result is in `[0, 4 to)`, fit for a forward transform.
+    fn lift(from: &Modulus, to: &Modulus, out: &mut [u64], a: &[u64]);
+
+    /// `a[i] = (a[i] - centre(b[i])) * factor mod to`, for `a[i]` modulo `to` and `b[i]` modulo `from <= 4 to`.
+    fn switch(from: &Modulus, to: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor);
+
+    /// `a[i] = floor((a[i] * multiplier + 2^63) / 2^64) mod 2^bits`, for `a[i] < 2^52`; `bits <= 50`.
+    fn rescale(multiplier: u64, bits: u32, a: &mut [u64]);
+
+    /// `out[i] = q + c`, where `c` in `[-2^(bits-1), 2^(bits-1))` is `floor(a[i] / 2^shift)` modulo `2^bits < q`.
+    fn chunk(modulus: &Modulus, shift: u32, bits: u32, out: &mut [u64], a: &[u64]);
+
+    /// `out[i] = source[slots[i]]`; `vectors` says the same eight slots at a time, or is empty.
+    fn permute(out: &mut [u64], source: &[u64], slots: &[u32], vectors: &[VectorSource]);
+
+    /// Packs eight values, from `slot` on, of each source into `width <= 56` bytes, as many as a value has bits.
+    fn pack(width: usize, slot: usize, sources: &[&[u64]], out: &mut [u8]);
+
+    /// The inverse for one source: every `width` bytes give eight values.
+    fn unpack(width: usize, packed: &[u8], out: &mut [u64]);
+
+    /// The inner products of the first dimension, at blocks of eight neighbouring slots.
+    ///
+    /// `selectors` holds, block by block, one slice per client, `scratch.clients * blocks` in all. `packed` holds, block by block
+    /// and row by row, the `columns <= 4` plaintexts of a row, each eight residues of `bits(q)` bits packed into as many
+    /// bytes. `out` gets, block by block, client by client and column by column, for both halves of the client's
+    /// selectors, the sum over the rows r, at most 2^12, of `selectors[r] * plaintext(r, column) mod q`.
+    fn row_products(
+        modulus: &Modulus,
+        packed: &[u8],
+        columns: usize,
+        selectors: &[&[[Lanes; 2]]],
+        out: &mut [[Lanes; 2]],
+        scratch: &mut RowSums,
+    );
 }

@@ -1,5 +1,7 @@
 //! Plain Rust: Harvey's lazy butterflies with Shoup factors, 128-bit sums.
 
+use super::{CHUNK, Lanes, RowSums};
+use crate::ring::automorphism::VectorSource;
 use crate::ring::modulus::{Modulus, ShoupFactor};
 use crate::ring::ntt::Ntt;
 
@@ -135,76 +137,198 @@ fn last_inverse_butterfly(
     (modulus.mul_shoup(sum, scale), modulus.mul_shoup(difference, scaled_root))
 }
 
-/// Four terms at a time, so that a sum is loaded and stored once for four products.
-pub(super) fn multiply_accumulate(sums: &mut [u128], terms: &[(&[u64], &[u64])]) {
+/// The words of a sum are the halves of a 128-bit integer. Four terms at a time, so that a sum is loaded and stored once
+/// for four products.
+#[inline(always)]
+pub(super) fn multiply_accumulate([low, high]: [&mut [u64]; 2], terms: &[(&[u64], &[u64])]) {
     let product = |a: &u64, b: &u64| u128::from(*a) * u128::from(*b);
     let (fours, rest) = terms.as_chunks::<4>();
     for [(a, b), (c, d), (e, f), (g, h)] in fours {
         let pairs = a.iter().zip(*b).zip(c.iter().zip(*d)).zip(e.iter().zip(*f).zip(g.iter().zip(*h)));
-        for (sum, (((a, b), (c, d)), ((e, f), (g, h)))) in sums.iter_mut().zip(pairs) {
+        for ((low, high), (((a, b), (c, d)), ((e, f), (g, h)))) in low.iter_mut().zip(&mut *high).zip(pairs) {
             let products = product(a, b)
                 .wrapping_add(product(c, d))
                 .wrapping_add(product(e, f))
                 .wrapping_add(product(g, h));
-            *sum = sum.wrapping_add(products);
+            add_to(low, high, products);
         }
     }
     for (a, b) in rest {
-        for ((sum, a), b) in sums.iter_mut().zip(*a).zip(*b) {
-            *sum = sum.wrapping_add(product(a, b));
+        for (((low, high), a), b) in low.iter_mut().zip(&mut *high).zip(*a).zip(*b) {
+            add_to(low, high, product(a, b));
         }
     }
 }
 
-pub(super) fn reduce(modulus: &Modulus, out: &mut [u64], sums: &mut [u128]) {
-    for (value, sum) in out.iter_mut().zip(sums) {
-        *value = modulus.reduce(*sum);
-        *sum = 0;
+#[inline(always)]
+fn add_to(low: &mut u64, high: &mut u64, x: u128) {
+    let sum = join(*low, *high).wrapping_add(x);
+    (*low, *high) = (sum as u64, (sum >> 64) as u64);
+}
+
+#[inline(always)]
+fn join(low: u64, high: u64) -> u128 {
+    u128::from(high) << 64 | u128::from(low)
+}
+
+#[inline(always)]
+pub(super) fn reduce(modulus: &Modulus, out: &mut [u64], [low, high]: [&mut [u64]; 2]) {
+    for ((value, low), high) in out.iter_mut().zip(low).zip(high) {
+        *value = modulus.reduce(join(*low, *high));
+        (*low, *high) = (0, 0);
     }
 }
 
+/// Unpacks [`CHUNK`] rows at a time and multiplies them with every client's selectors.
+#[inline(always)]
+pub(super) fn row_products(
+    modulus: &Modulus,
+    packed: &[u8],
+    columns: usize,
+    selectors: &[&[[Lanes; 2]]],
+    out: &mut [[Lanes; 2]],
+    scratch: &mut RowSums,
+) {
+    let width = modulus.bits() as usize;
+    let clients = scratch.clients;
+    let blocks = selectors.chunks_exact(clients).zip(out.chunks_exact_mut(clients * columns));
+    let block_bytes = packed.len() / (selectors.len() / clients);
+    for ((selectors, out), packed) in blocks.zip(packed.chunks_exact(block_bytes)) {
+        let rows = packed.len() / (width * columns);
+        scratch.clear(columns);
+        for first in (0..rows).step_by(CHUNK) {
+            let chunk = CHUNK.min(rows - first);
+            let source = packed[first * columns * width..].chunks_exact(width);
+            for (values, bytes) in scratch.values[..chunk * columns].iter_mut().zip(source) {
+                *values = unpack_lanes(bytes);
+            }
+            for (selectors, sums) in selectors.iter().zip(scratch.sums.chunks_exact_mut(columns)) {
+                let rows = scratch.values[..chunk * columns].chunks_exact(columns);
+                for (row, selector) in rows.zip(&selectors[first..]) {
+                    row.iter()
+                        .zip(sums.iter_mut())
+                        .for_each(|(values, sums)| accumulate(sums, values, selector));
+                }
+            }
+        }
+        for (out, [low, high]) in out.as_flattened_mut().iter_mut().zip(scratch.sums.as_flattened_mut()) {
+            reduce(modulus, out, [low, high]);
+        }
+    }
+}
+
+/// One plaintext times both halves of a selector.
+#[inline(always)]
+fn accumulate(sums: &mut [[Lanes; 2]; 2], values: &Lanes, selector: &[Lanes; 2]) {
+    for (half, [low, high]) in selector.iter().zip(sums) {
+        for (((low, high), a), b) in low.iter_mut().zip(high).zip(values).zip(half) {
+            add_to(low, high, u128::from(*a) * u128::from(*b));
+        }
+    }
+}
+
+#[inline(always)]
+pub(super) fn unpack(width: usize, packed: &[u8], out: &mut [u64]) {
+    for (values, bytes) in out.as_chunks_mut().0.iter_mut().zip(packed.chunks_exact(width)) {
+        *values = unpack_lanes(bytes);
+    }
+}
+
+/// Eight fields of as many bits as there are bytes, at most 56.
+#[inline(always)]
+fn unpack_lanes(bytes: &[u8]) -> Lanes {
+    let width = bytes.len();
+    let mask = (1u64 << width) - 1;
+    core::array::from_fn(|lane| {
+        let (start, mut word) = (lane * width, [0; 8]);
+        let source = &bytes[start / 8..bytes.len().min(start / 8 + 8)];
+        word[..source.len()].copy_from_slice(source);
+        u64::from_le_bytes(word) >> (start % 8) & mask
+    })
+}
+
+#[inline(always)]
+pub(super) fn pack(width: usize, slot: usize, sources: &[&[u64]], out: &mut [u8]) {
+    for (source, bytes) in sources.iter().zip(out.chunks_exact_mut(width)) {
+        if let Some(values) = source[slot..].first_chunk() {
+            pack_lanes(values, bytes);
+        }
+    }
+}
+
+/// The inverse of [`unpack_lanes`].
+#[inline(always)]
+fn pack_lanes(values: &Lanes, bytes: &mut [u8]) {
+    let width = bytes.len() as u32;
+    let (mut pending, mut filled) = (0u128, 0);
+    let mut out = bytes.iter_mut();
+    for value in values {
+        pending |= u128::from(*value) << filled;
+        filled += width;
+        while filled >= 64 {
+            out.by_ref().zip((pending as u64).to_le_bytes()).for_each(|(out, byte)| *out = byte);
+            pending >>= 64;
+            filled -= 64;
+        }
+    }
+    out.zip((pending as u64).to_le_bytes()).for_each(|(out, byte)| *out = byte);
+}
+
+#[inline(always)]
 pub(super) fn multiply(modulus: &Modulus, a: &mut [u64], b: &[u64]) {
     for (x, y) in a.iter_mut().zip(b) {
         *x = modulus.mul(*x, *y);
     }
 }
 
+#[inline(always)]
 pub(super) fn scale(modulus: &Modulus, a: &mut [u64], factor: ShoupFactor) {
     for x in a {
         *x = modulus.mul_shoup(*x, factor);
     }
 }
 
+#[inline(always)]
 pub(super) fn subtract_scale(modulus: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor) {
     for (x, y) in a.iter_mut().zip(b) {
         *x = modulus.mul_shoup(x.wrapping_add(modulus.value()).wrapping_sub(*y), factor);
     }
 }
 
-pub(super) fn subtract_multiply(
-    modulus: &Modulus,
-    out: &mut [u64],
-    a: &[u64],
-    b: &[u64],
-    factors: &[ShoupFactor],
-) {
-    for (((value, x), y), factor) in out.iter_mut().zip(a).zip(b).zip(factors) {
-        *value = modulus.mul_shoup(x.wrapping_add(modulus.value()).wrapping_sub(*y), *factor);
+#[inline(always)]
+pub(super) fn halves(modulus: &Modulus, a: &mut [u64], odd: &mut [u64], b: &[u64], factors: &[ShoupFactor]) {
+    let run = if factors.len() < a.len() { 8 } else { 1 };
+    let slots = odd.chunks_mut(run).zip(a.chunks(run)).zip(b.chunks(run));
+    for (((odd, a), b), factor) in slots.zip(factors) {
+        for ((odd, a), b) in odd.iter_mut().zip(a).zip(b) {
+            *odd = modulus.mul_shoup(a.wrapping_add(modulus.value()).wrapping_sub(*b), *factor);
+        }
+    }
+    add(modulus, a, b);
+}
+
+#[inline(always)]
+pub(super) fn permute(out: &mut [u64], source: &[u64], slots: &[u32], _: &[VectorSource]) {
+    for (value, slot) in out.iter_mut().zip(slots) {
+        *value = source[*slot as usize];
     }
 }
 
+#[inline(always)]
 pub(super) fn add(modulus: &Modulus, a: &mut [u64], b: &[u64]) {
     for (x, y) in a.iter_mut().zip(b) {
         *x = modulus.add(*x, *y);
     }
 }
 
+#[inline(always)]
 pub(super) fn subtract(modulus: &Modulus, a: &mut [u64], b: &[u64]) {
     for (x, y) in a.iter_mut().zip(b) {
         *x = modulus.sub(*x, *y);
     }
 }
 
+#[inline(always)]
 pub(super) fn inner_product(modulus: &Modulus, out: &mut [u64], terms: &[(&[u64], &[u64])]) {
     if let [(a, b), (c, d)] = terms {
         for ((((value, a), b), c), d) in out.iter_mut().zip(*a).zip(*b).zip(*c).zip(*d) {
@@ -217,9 +341,34 @@ pub(super) fn inner_product(modulus: &Modulus, out: &mut [u64], terms: &[(&[u64]
     }
 }
 
+#[inline(always)]
 pub(super) fn lift(from: &Modulus, to: &Modulus, out: &mut [u64], a: &[u64]) {
     let offset = 2 * to.value();
     for (value, x) in out.iter_mut().zip(a) {
         *value = offset.wrapping_add(from.centre(*x) as u64);
+    }
+}
+
+#[inline(always)]
+pub(super) fn switch(from: &Modulus, to: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor) {
+    let offset = 2 * to.value();
+    for (x, y) in a.iter_mut().zip(b) {
+        *x = to.mul_shoup((*x + offset).wrapping_sub(from.centre(*y) as u64), factor);
+    }
+}
+
+#[inline(always)]
+pub(super) fn rescale(multiplier: u64, bits: u32, a: &mut [u64]) {
+    for x in a {
+        let scaled = u128::from(*x) * u128::from(multiplier) + (1 << 63);
+        *x = (scaled >> 64) as u64 & ((1 << bits) - 1);
+    }
+}
+
+#[inline(always)]
+pub(super) fn chunk(modulus: &Modulus, shift: u32, bits: u32, out: &mut [u64], a: &[u64]) {
+    for (value, x) in out.iter_mut().zip(a) {
+        let centred = (x >> shift << (64 - bits)) as i64 >> (64 - bits);
+        *value = modulus.value().wrapping_add(centred as u64);
     }
 }

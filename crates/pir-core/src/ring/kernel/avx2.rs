@@ -1,0 +1,153 @@
+//! AVX2 and FMA. There is no wide integer product in AVX2, but a product of two integers below 2^50 is the exact sum of
+//! two doubles, `h = a b` rounded and `l = a b - h` by a fused multiply-add; the transforms work on doubles, four to a
+//! register. Everything else is the portable code, compiled for these features.
+//!
+//! The loops are plain Rust on slices, which the compiler turns into vectors; doubles hold integers throughout, of
+//! magnitude below 2^53, so that every sum is exact and the results are those of the other kernels.
+
+use super::super::modulus::{Modulus, ShoupFactor};
+use super::{Lanes, RowSums, portable};
+use crate::ring::automorphism::VectorSource;
+use crate::ring::ntt::{FloatFactors, Ntt};
+
+/// Whether this machine can run the functions of this module.
+pub(super) fn is_available() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("bmi2")
+}
+
+/// 2^52: adding it puts an integer below 2^52 into the low bits of a double.
+const SHIFTER: f64 = 4_503_599_627_370_496.0;
+
+/// A prime and its inverse.
+#[derive(Clone, Copy)]
+struct Field {
+    value: f64,
+    inverse: f64,
+}
+
+impl Field {
+    fn new(modulus: &Modulus) -> Self {
+        Self { value: modulus.value() as f64, inverse: 1.0 / modulus.value() as f64 }
+    }
+
+    /// `x mod q` of magnitude at most `q/2` and a rounding error, for `|x| < 2^53`.
+    #[inline(always)]
+    fn reduce(self, x: f64) -> f64 {
+        (-(x * self.inverse).round_ties_even()).mul_add(self.value, x)
+    }
+
+    /// `x w mod q` of magnitude below `0.6 q`, for `|x| <= 4 q` and a factor `w` of at most `q/2`.
+    ///
+    /// With `b = round(x w/q)`, `x w - b q = (h - b q) + l`: `h - b q` is below 2^52 in magnitude and exact.
+    #[inline(always)]
+    fn multiply(self, x: f64, factor: [f64; 2]) -> f64 {
+        let high = x * factor[0];
+        let low = x.mul_add(factor[0], -high);
+        let quotient = (x * factor[1]).round_ties_even();
+        (-quotient).mul_add(self.value, high) + low
+    }
+
+    /// From magnitude below `4q` to `[0, q)`.
+    #[inline(always)]
+    fn canonical(self, x: f64) -> u64 {
+        let x = self.reduce(x);
+        let x = if x < 0.0 { x + self.value } else { x };
+        (x + SHIFTER).to_bits() ^ SHIFTER.to_bits()
+    }
+}
+
+/// The double of an integer below 2^52.
+#[inline(always)]
+fn double(x: u64) -> f64 {
+    f64::from_bits(x | SHIFTER.to_bits()) - SHIFTER
+}
+
+/// Cooley-Tukey, one level per pass; x is reduced at every level, so that values stay below `1.2 q`.
+#[target_feature(enable = "avx2,fma,bmi2")]
+pub(super) fn forward(ntt: &Ntt, values: &mut [u64]) {
+    let (field, roots) = (Field::new(ntt.modulus()), ntt.forward_floats());
+    for value in values.iter_mut() {
+        *value = field.reduce(double(*value)).to_bits();
+    }
+    let mut blocks = 1;
+    while blocks < values.len() {
+        let half = values.len() / (2 * blocks);
+        for (i, block) in values.chunks_exact_mut(2 * half).enumerate() {
+            let factor = roots.factor(blocks + i);
+            let (low, high) = block.split_at_mut(half);
+            for (x, y) in low.iter_mut().zip(high) {
+                let (a, b) = (field.reduce(f64::from_bits(*x)), field.multiply(f64::from_bits(*y), factor));
+                (*x, *y) = ((a + b).to_bits(), (a - b).to_bits());
+            }
+        }
+        blocks *= 2;
+    }
+    for value in values {
+        *value = field.canonical(f64::from_bits(*value));
+    }
+}
+
+/// Gentleman-Sande, one level per pass; values stay below `0.6 q`.
+#[target_feature(enable = "avx2,fma,bmi2")]
+pub(super) fn inverse(ntt: &Ntt, values: &mut [u64]) {
+    let (field, roots) = (Field::new(ntt.modulus()), ntt.inverse_floats());
+    for value in values.iter_mut() {
+        *value = field.reduce(double(*value)).to_bits();
+    }
+    let mut blocks = values.len() / 2;
+    while blocks > 0 {
+        let half = values.len() / (2 * blocks);
+        for (i, block) in values.chunks_exact_mut(2 * half).enumerate() {
+            let factor = roots.factor(blocks + i);
+            let (low, high) = block.split_at_mut(half);
+            for (x, y) in low.iter_mut().zip(high) {
+                let (a, b) = (f64::from_bits(*x), f64::from_bits(*y));
+                (*x, *y) = (field.reduce(a + b).to_bits(), field.multiply(a - b, factor).to_bits());
+            }
+        }
+        blocks /= 2;
+    }
+    let scale = FloatFactors::pair(ntt.modulus(), ntt.inverse_last()[0].value);
+    for value in values {
+        *value = field.canonical(field.multiply(f64::from_bits(*value), scale));
+    }
+}
+
+/// The portable functions, with the instructions of this module.
+macro_rules! portable {
+    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?);)*) => {
+        $(
+            #[target_feature(enable = "avx2,fma,bmi2")]
+            pub(super) fn $name($($argument: $type),*) {
+                portable::$name($($argument),*);
+            }
+        )*
+    };
+}
+
+portable! {
+    fn multiply_accumulate(sums: [&mut [u64]; 2], terms: &[(&[u64], &[u64])]);
+    fn reduce(modulus: &Modulus, out: &mut [u64], sums: [&mut [u64]; 2]);
+    fn multiply(modulus: &Modulus, a: &mut [u64], b: &[u64]);
+    fn scale(modulus: &Modulus, a: &mut [u64], factor: ShoupFactor);
+    fn subtract_scale(modulus: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor);
+    fn halves(modulus: &Modulus, a: &mut [u64], odd: &mut [u64], b: &[u64], factors: &[ShoupFactor]);
+    fn add(modulus: &Modulus, a: &mut [u64], b: &[u64]);
+    fn subtract(modulus: &Modulus, a: &mut [u64], b: &[u64]);
+    fn inner_product(modulus: &Modulus, out: &mut [u64], terms: &[(&[u64], &[u64])]);
+    fn lift(from: &Modulus, to: &Modulus, out: &mut [u64], a: &[u64]);
+    fn switch(from: &Modulus, to: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor);
+    fn rescale(multiplier: u64, bits: u32, a: &mut [u64]);
+    fn chunk(modulus: &Modulus, shift: u32, bits: u32, out: &mut [u64], a: &[u64]);
+    fn permute(out: &mut [u64], source: &[u64], slots: &[u32], vectors: &[VectorSource]);
+    fn pack(width: usize, slot: usize, sources: &[&[u64]], out: &mut [u8]);
+    fn unpack(width: usize, packed: &[u8], out: &mut [u64]);
+    fn row_products(
+        modulus: &Modulus,
+        packed: &[u8],
+        columns: usize,
+        selectors: &[&[[Lanes; 2]]],
+        out: &mut [[Lanes; 2]],
+        scratch: &mut RowSums,
+    );
+}

@@ -1,0 +1,237 @@
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+
+use super::{Backend, COLUMNS, Lanes, RowSums, lift};
+use crate::ring::automorphism::Automorphism;
+use crate::ring::modulus::Modulus;
+use crate::ring::ntt::Ntt;
+
+const PRIMES: [u64; 3] = [65537, 68_719_230_977, 1_125_899_906_826_241];
+
+#[test]
+fn accumulated_products_are_exact_for_every_number_of_terms_and_at_the_largest_residues() {
+    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    for modulus in PRIMES.map(|prime| Modulus::new(prime).unwrap()) {
+        for count in 0..=9 {
+            let mut vector = |extreme: bool| -> Vec<u64> {
+                let top = modulus.value() - 1;
+                (0..16).map(|_| if extreme { top } else { rng.next_u64() % modulus.value() }).collect()
+            };
+            let vectors: Vec<_> = (0..count).map(|i| (vector(i % 2 == 0), vector(i % 3 == 0))).collect();
+            let terms: Vec<(&[u64], &[u64])> = vectors.iter().map(|(a, b)| (&a[..], &b[..])).collect();
+            let expected: Vec<u64> = (0..16)
+                .map(|i| terms.iter().fold(0, |sum, (a, b)| modulus.add(sum, modulus.mul(a[i], b[i]))))
+                .collect();
+            for backend in Backend::available() {
+                let (mut low, mut high, mut out) = (vec![0; 16], vec![0; 16], vec![0; 16]);
+                backend.multiply_accumulate([&mut low, &mut high], &terms);
+                backend.reduce(&modulus, &mut out, [&mut low, &mut high]);
+                assert_eq!(out, expected);
+                assert!(low.iter().chain(&high).all(|sum| *sum == 0));
+                backend.inner_product(&modulus, &mut out, &terms);
+                assert_eq!(out, expected);
+            }
+        }
+    }
+}
+
+#[test]
+fn lifted_residues_are_fit_for_a_forward_transform() {
+    let (from, to) = (Modulus::new(137_438_822_401).unwrap(), Modulus::new(68_718_428_161).unwrap());
+    let half = from.value() / 2;
+    let values = [0, 1, half - 1, half, half + 1, half + 2, from.value() - 1];
+    let mut out = [0; 7];
+    lift(&from, &to, &mut out, &values);
+    for (value, lifted) in values.into_iter().zip(out) {
+        assert!(lifted < 4 * to.value());
+        assert_eq!(to.reduce(u128::from(lifted)), to.from_signed(from.centre(value)));
+    }
+}
+
+#[test]
+fn back_ends_have_distinct_names_and_an_unknown_one_is_not_fatal() {
+    let names: Vec<_> = Backend::available().map(Backend::name).collect();
+    assert!(names.iter().enumerate().all(|(i, name)| !names[..i].contains(name)));
+    assert!(Backend::available().any(|backend| backend == Backend::active()));
+}
+
+/// Residues of the given kind: random, all 0, all q - 1, or 0 and q - 1 by turns.
+fn residues(modulus: &Modulus, count: usize, kind: u64) -> Vec<u64> {
+    let mut rng = ChaCha20Rng::seed_from_u64(kind);
+    let top = modulus.value() - 1;
+    (0..count as u64)
+        .map(|i| match kind % 4 {
+            0 => rng.next_u64() % modulus.value(),
+            1 => 0,
+            2 => top,
+            _ => top * (i % 2),
+        })
+        .collect()
+}
+
+/// Checks that all back ends turn copies of the given words into the same.
+fn assert_same(what: &str, words: &[u64], operation: impl Fn(Backend, &mut [u64])) {
+    let mut expected = words.to_vec();
+    operation(Backend::Portable, &mut expected);
+    for backend in Backend::available() {
+        let mut result = words.to_vec();
+        operation(backend, &mut result);
+        assert!(result == expected, "{what}: {} differs", backend.name());
+    }
+}
+
+/// Primes of 17, 36, 37, 46, 47, 49 and 50 bits, on both sides of every change of method, all 1 modulo 2^14 or 2^16.
+fn primes() -> Vec<Modulus> {
+    let least = |bits: u32| {
+        let mut candidate = (1u64 << bits) + 1;
+        loop {
+            candidate -= 1 << 14;
+            if let Ok(modulus) = Modulus::new(candidate) {
+                return modulus;
+            }
+        }
+    };
+    [17, 36, 37, 39, 46, 47, 49, 50].map(least).to_vec()
+}
+
+#[test]
+fn every_back_end_transforms_to_the_same_residues() {
+    for modulus in primes() {
+        for degree in [8, 32, 64, 128, 256, 2048, 4096, 8192] {
+            let ntt = Ntt::new(modulus, degree).unwrap();
+            for kind in 0..8 {
+                let values = residues(&modulus, degree, kind);
+                for multiple in [0, 1, 3] {
+                    let raised: Vec<u64> = values.iter().map(|x| x + multiple * modulus.value()).collect();
+                    assert_same("forward", &raised, |backend, words| backend.forward(&ntt, words));
+                    if multiple < 2 {
+                        assert_same("inverse", &raised, |backend, words| backend.inverse(&ntt, words));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_back_end_computes_the_same_slot_by_slot() {
+    let primes = primes();
+    for (index, modulus) in primes.iter().enumerate() {
+        let count = 64;
+        for kind in 0..16 {
+            let (a, b) = (residues(modulus, count, kind), residues(modulus, count, kind / 4 + 40));
+            let factors: Vec<_> =
+                residues(modulus, count, kind + 4).iter().map(|x| modulus.shoup(*x)).collect();
+            assert_same("multiply", &a, |backend, words| backend.multiply(modulus, words, &b));
+            assert_same("scale", &a, |backend, words| backend.scale(modulus, words, factors[1]));
+            assert_same("subtract_scale", &a, |backend, words| {
+                backend.subtract_scale(modulus, words, &b, factors[2]);
+            });
+            assert_same("add", &a, |backend, words| backend.add(modulus, words, &b));
+            assert_same("subtract", &a, |backend, words| backend.subtract(modulus, words, &b));
+            for factors in [&factors[..], &factors[..count / 8]] {
+                let both = [&a[..], &a].concat();
+                assert_same("halves", &both, |backend, words| {
+                    let (even, odd) = words.split_at_mut(count);
+                    backend.halves(modulus, even, odd, &b, factors);
+                });
+            }
+            for bits in [modulus.bits().min(24) - 1, 16] {
+                assert_same("chunk", &a, |backend, words| backend.chunk(modulus, 3, bits, words, &b));
+            }
+            let others = primes.iter().filter(|other| other.bits().abs_diff(modulus.bits()) < 2);
+            for other in others {
+                let c = residues(other, count, kind);
+                assert_same("lift", &a, |backend, words| backend.lift(other, modulus, words, &c));
+                assert_same("switch", &a, |backend, words| {
+                    backend.switch(other, modulus, words, &c, factors[3]);
+                });
+            }
+            for bits in 1..modulus.bits() {
+                let multiplier = ((1u128 << (64 + bits)) / u128::from(modulus.value())) as u64;
+                assert_same("rescale", &a, |backend, words| backend.rescale(multiplier, bits, words));
+            }
+        }
+        for level in 0..6 {
+            let degree = 64;
+            let values = residues(modulus, degree, 0);
+            let substitution = Automorphism::new(degree, (degree >> level) + 1);
+            assert_same("permute", &values, |backend, words| {
+                substitution.permute_on(backend, &values, words);
+            });
+        }
+        assert!(index < primes.len());
+    }
+}
+
+#[test]
+fn every_back_end_packs_and_multiplies_rows_alike_and_exactly() {
+    for modulus in primes() {
+        let width = modulus.bits() as usize;
+        for (rows, columns, clients) in [(1, 1, 1), (3, 2, 1), (64, 3, 2), (130, COLUMNS, 5)] {
+            for kind in [0, 2] {
+                let plain = residues(&modulus, 8 * rows * columns, kind);
+                let sources: Vec<&[u64]> = plain.chunks(8).collect();
+                let mut packed = vec![0; width * sources.len()];
+                Backend::Portable.pack(width, 0, &sources, &mut packed);
+                let selectors: Vec<Vec<[Lanes; 2]>> = (0..clients)
+                    .map(|client| {
+                        let values = residues(&modulus, 16 * rows, kind + 4 * client);
+                        values
+                            .as_chunks::<16>()
+                            .0
+                            .iter()
+                            .map(|row| [0, 8].map(|i| core::array::from_fn(|j| row[i + j])))
+                            .collect()
+                    })
+                    .collect();
+                let selectors: Vec<&[[Lanes; 2]]> = selectors.iter().map(Vec::as_slice).collect();
+                for backend in Backend::available() {
+                    let mut again = vec![0xAA; packed.len()];
+                    backend.pack(width, 0, &sources, &mut again);
+                    assert_eq!(again, packed, "{}", backend.name());
+                    let mut unpacked = vec![0; plain.len()];
+                    backend.unpack(width, &packed, &mut unpacked);
+                    assert_eq!(unpacked, plain, "{}", backend.name());
+                    // The same block twice, at different places.
+                    let (packed, selectors) = (packed.repeat(2), selectors.repeat(2));
+                    let mut out = vec![[[0; 8]; 2]; columns * selectors.len()];
+                    let mut scratch = RowSums::new(clients as usize);
+                    backend.row_products(&modulus, &packed, columns, &selectors, &mut out, &mut scratch);
+                    for (i, out) in out.iter().enumerate() {
+                        let (client, column) = (i / columns, i % columns);
+                        for (half, out) in out.iter().enumerate() {
+                            for (lane, result) in out.iter().enumerate() {
+                                let expected = (0..rows).fold(0, |sum, row| {
+                                    let plain = plain[8 * (row * columns + column) + lane];
+                                    modulus.add(sum, modulus.mul(plain, selectors[client][row][half][lane]))
+                                });
+                                assert_eq!(*result, expected, "{}", backend.name());
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_longest_sums_of_the_largest_products_do_not_overflow() {
+    for modulus in primes() {
+        let top = vec![modulus.value() - 1; 8];
+        let terms: Vec<(&[u64], &[u64])> = vec![(&top, &top); 1 << 12];
+        let mut expected = modulus.mul(top[0], top[0]);
+        for _ in 0..12 {
+            expected = modulus.add(expected, expected);
+        }
+        for backend in Backend::available() {
+            let (mut low, mut high, mut out) = (vec![0; 8], vec![0; 8], vec![0; 8]);
+            backend.multiply_accumulate([&mut low, &mut high], &terms);
+            backend.reduce(&modulus, &mut out, [&mut low, &mut high]);
+            assert_eq!(out, [expected; 8], "{}", backend.name());
+            backend.inner_product(&modulus, &mut out, &terms);
+            assert_eq!(out, [expected; 8], "{}", backend.name());
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Measures Sotto's parts on the machine it runs on.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, reason = "a program that talks to people")]
+
+mod cpu;
+mod pir;
+
+use clap::{Parser, Subcommand};
+
+/// Measures Sotto's parts on the machine it runs on.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// One private retrieval, stage by stage, in CPU time of one thread.
+    Pir(pir::Arguments),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().command {
+        Command::Pir(arguments) => pir::run(&arguments),
+    }
+}
