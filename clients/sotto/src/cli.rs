@@ -8,6 +8,7 @@ mod account;
 mod chat;
 mod failure;
 mod group;
+mod input;
 mod print;
 mod state;
 
@@ -98,8 +99,9 @@ struct InitOptions {
     #[arg(long)]
     name: String,
     /// Room for contacts and groups. You speak in one of them per round in turn, existing or not, so that their number
-    /// does not show: more room, longer turns. It cannot be changed later
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..))]
+    /// does not show. More room means longer waits: each has its turn once in N rounds, so that N times the length of a
+    /// round passes between two turns. It cannot be changed later
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..))]
     conversations: u8,
 }
 

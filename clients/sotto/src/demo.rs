@@ -30,6 +30,8 @@ use script::Ledger;
 
 /// Rounds beyond those of the script in which a straggler may still arrive, before it counts as lost.
 const PATIENCE_ROUNDS: u64 = 24;
+/// Drawn seeds have 53 bits, so that every reader of JSON can hold them.
+const SEED_SHIFT: u32 = 11;
 /// No round takes that long; then something is broken.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -77,7 +79,8 @@ struct Demonstration {
 
 impl Demonstration {
     fn new(options: Options) -> Self {
-        let seed = options.seed.unwrap_or_else(|| rand::make_rng::<rand::rngs::StdRng>().next_u64());
+        let seed =
+            options.seed.unwrap_or_else(|| rand::make_rng::<rand::rngs::StdRng>().next_u64() >> SEED_SHIFT);
         Self {
             seed,
             rng: ChaCha20Rng::seed_from_u64(seed),
@@ -92,12 +95,12 @@ impl Demonstration {
         let mut config = Config::closed_loop("127.0.0.1:0".parse()?);
         config.retrieve = self.options.retrieve;
         let server = sottod::start::<SealPir>(config).context("the server cannot start")?;
+        let mut events = server.events();
         let address: Address = server.address().parse()?;
         self.screen.title(&self.options, self.seed, server.parameters());
 
         let (crowd, deposits) = self.gather_crowd(&address).await?;
         let settings = ConnectionSettings::new(address);
-        let mut events = server.events();
         let mut cast = Cast::enter(&settings, &mut self.rng, &self.screen).await?;
         let mut crowd = tokio::spawn(crowd.run());
 
@@ -106,9 +109,10 @@ impl Demonstration {
         self.summary.elapsed = started.elapsed();
         self.close(server, cast, crowd).await?;
         let tally = ledger.tally();
-        let code = if tally.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        self.screen.missing(&ledger.missing());
         self.screen.summary(&self.summary.finish::<SealPir>(&self.options, self.seed, tally)?);
-        Ok(code)
+        anyhow::ensure!(!self.screen.is_closed(), "nobody takes the output any more");
+        Ok(if tally.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
     async fn gather_crowd(&mut self, address: &Address) -> anyhow::Result<(Crowd, Arc<AtomicU64>)> {
@@ -141,11 +145,14 @@ impl Demonstration {
         let lines = script::lines(self.options.rounds);
         let mut ledger = Ledger::new(lines.clone());
         let mut first_of_script: Option<Round> = None;
-        let mut round = Round(0);
+        let mut round = cast.joined();
+        self.screen.opened(round, None, self.options.users.into(), 0);
+        self.summary.opened(true);
         let mut news = Instant::now();
         // What people receive in a round is shown before the next round begins.
         let mut retrieving = false;
         loop {
+            anyhow::ensure!(!self.screen.is_closed(), "nobody takes the output any more");
             if ledger.is_complete() && cast.reported(round) {
                 return Ok(ledger);
             }
@@ -163,6 +170,8 @@ impl Demonstration {
                     Happening::Remark(remark) => self.screen.remark(&remark),
                 } }
                 event = events.recv(), if !retrieving || cast.reported(round) => { news = Instant::now(); match event? {
+                    // The round that was open when everybody joined is announced already.
+                    ServerEvent::RoundOpened { round: opened } if opened <= round => {}
                     ServerEvent::RoundOpened { round: opened } => {
                         round = opened;
                         retrieving = false;

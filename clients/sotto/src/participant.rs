@@ -187,7 +187,7 @@ impl Handle {
     }
 
     /// Leaves when the calls of the rounds in progress are made, so that the moment of leaving is a round's end: when
-    /// rounds go on, that takes about two of them.
+    /// rounds go on, that takes about two of them, and little more if they do not. Without a session it is at once.
     ///
     /// # Errors
     /// [`HandleError::Stopped`] if it has been stopped before.

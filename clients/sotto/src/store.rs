@@ -39,7 +39,7 @@ pub enum StoreError {
     #[error("no place for the state directory; name one with --home DIRECTORY")]
     NoHome,
     /// Another process has it.
-    #[error("another sotto is using {}; end it first, or name another directory with --home", .0.display())]
+    #[error("another sotto is using {}; leave the chat first, or name another directory with --home", .0.display())]
     Locked(PathBuf),
     /// There is none.
     #[error("there is no state in {}; run 'sotto init --server ADDRESS --name NAME' first", .0.display())]
@@ -106,11 +106,20 @@ impl Store {
             return Err(StoreError::Missing(directory.to_owned()));
         }
         let lock = lock(directory)?;
-        let path = directory.join(STATE);
-        let bytes = Zeroizing::new(fs::read(&path).map_err(|source| io_error("read", &path, source))?);
-        let (address, snapshot) = decode(&bytes).map_err(|problem| problem.at(directory))?;
-        let snapshot = Zeroizing::new(snapshot.to_vec());
+        let (address, snapshot) = read(directory)?;
         Ok((Self { directory: directory.to_owned(), address, _lock: lock }, snapshot))
+    }
+
+    /// Reads the client's snapshot as it was saved last, also while another process is using the directory. It is only
+    /// to be looked at: who takes part with it uses keys a second time.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`], [`StoreError::Damaged`], [`StoreError::Newer`].
+    pub fn read(directory: &Path) -> Result<Zeroizing<Vec<u8>>, StoreError> {
+        if !directory.join(STATE).exists() {
+            return Err(StoreError::Missing(directory.to_owned()));
+        }
+        Ok(read(directory)?.1)
     }
 
     /// The server this state belongs to.
@@ -150,6 +159,13 @@ fn default_directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<Path
     set("SOTTO_HOME")
         .or_else(|| set("XDG_DATA_HOME").filter(|path| path.is_absolute()).map(|path| path.join("sotto")))
         .or_else(|| set("HOME").map(|path| path.join(".local").join("share").join("sotto")))
+}
+
+fn read(directory: &Path) -> Result<(Address, Zeroizing<Vec<u8>>), StoreError> {
+    let path = directory.join(STATE);
+    let bytes = Zeroizing::new(fs::read(&path).map_err(|source| io_error("read", &path, source))?);
+    let (address, snapshot) = decode(&bytes).map_err(|problem| problem.at(directory))?;
+    Ok((address, Zeroizing::new(snapshot.to_vec())))
 }
 
 fn lock(directory: &Path) -> Result<File, StoreError> {

@@ -95,9 +95,11 @@ fn a_state_in_use_or_damaged_ends_with_4() {
     let home = tempfile::tempdir().unwrap();
     let address = account(home.path()).to_string();
     let (store, _) = Store::open(home.path()).unwrap();
-    fails(sotto(home.path(), &["contacts"]), 4, "another sotto is using");
-    drop(store);
+    fails(sotto(home.path(), &["invite", "bob"]), 4, "leave the chat first");
     sotto(home.path(), &["contacts"]).assert().success();
+    sotto(home.path(), &["identity"]).assert().success();
+    drop(store);
+    sotto(home.path(), &["invite", "bob"]).assert().success();
     fails(sotto(home.path(), &["init", "--server", &address, "--name", "b"]), 4, "already holds");
     std::fs::write(home.path().join("state"), "rubbish").unwrap();
     fails(sotto(home.path(), &["contacts"]), 4, "damaged");
@@ -118,7 +120,11 @@ fn contacts_are_made_listed_and_not_confused() {
         command.write_stdin(input);
         command
     };
-    fails(accept(other.path(), &invitation[..40]), 1, "incomplete");
+    fails(accept(other.path(), &invitation[..40]), 2, "copy the whole text again");
+    fails(accept(other.path(), "sotto"), 2, "not an invitation");
+    let mut bytes = sotto(other.path(), &["accept", "alice"]);
+    bytes.write_stdin(b"sotto-invite-1-\xff".as_slice());
+    fails(bytes, 2, "this is not an invitation");
     fails(accept(home.path(), &invitation), 1, "your own");
     accept(other.path(), &invitation).assert().success();
     fails(accept(other.path(), &invitation), 1, "accepted it already");

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
 #![cfg(unix)]
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -75,10 +76,8 @@ impl Drop for Chat {
     }
 }
 
-#[test]
-fn two_processes_talk_both_ways_and_leave() {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let config = Config {
+fn config(listen: SocketAddr) -> Config {
+    Config {
         round_ms: 1000,
         retrieve: 1,
         choices: 1,
@@ -86,11 +85,16 @@ fn two_processes_talk_both_ways_and_leave() {
         deposit_ms: 100,
         lookup_ms: 250,
         query_ms: 400,
-        ..Config::deadline(([127, 0, 0, 1], 0).into())
-    };
+        ..Config::deadline(listen)
+    }
+}
+
+#[test]
+fn two_processes_talk_both_ways_and_leave() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
     let server = {
         let _inside = runtime.enter();
-        sottod::start::<SealPir>(config).unwrap()
+        sottod::start::<SealPir>(config(([127, 0, 0, 1], 0).into())).unwrap()
     };
     let homes = tempfile::tempdir().unwrap();
     let (alice, bob) = (homes.path().join("alice"), homes.path().join("bob"));
@@ -108,16 +112,49 @@ fn two_processes_talk_both_ways_and_leave() {
     at_alice.say("Are you there?");
     let heard: serde_json::Value = serde_json::from_str(&at_bob.hears()).unwrap();
     assert_eq!((&heard["from"], &heard["text"]), (&"alice".into(), &"Are you there?".into()));
+    at_bob.input.as_mut().unwrap().write_all(b"\xff\xfe\n").unwrap();
     at_bob.say("I am here.");
     assert_eq!(at_alice.hears(), "bob: I am here.");
+    at_alice.say(" \t ");
     at_alice.say("Good.");
     assert_eq!(at_alice.end(), Some(0), "all texts arrived, so the chat ends by itself");
     let heard: serde_json::Value = serde_json::from_str(&at_bob.hears()).unwrap();
     assert_eq!(heard["text"], "Good.");
 
     interrupt(&at_bob.child);
-    assert_eq!(at_bob.end(), Some(0));
+    assert_eq!(at_bob.end(), Some(1), "the line of bytes was not sent");
     runtime.block_on(server.shutdown()).unwrap();
+}
+
+#[test]
+fn a_server_that_comes_back_with_another_key_ends_the_chat() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let start = |listen| {
+        let _inside = runtime.enter();
+        sottod::start::<SealPir>(config(listen))
+    };
+    let server = start(([127, 0, 0, 1], 0).into()).unwrap();
+    let (home, address) = (tempfile::tempdir().unwrap(), server.address());
+    let home = home.path();
+    output(sotto(home, &["init", "--server", &address, "--name", "alice", "--conversations", "1"]));
+    output(sotto(home, &["invite", "bob"]));
+    let mut command = sotto(home, &["chat", "bob", "--stay"]);
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut error = BufReader::new(child.stderr.take().unwrap());
+    let mut lines = String::new();
+    while !lines.contains("bob has not answered yet") {
+        assert!(error.read_line(&mut lines).unwrap() > 0, "{lines}");
+    }
+    assert!(lines.contains("rounds of 1 s; your turn with bob comes in every round"), "{lines}");
+    output(sotto(home, &["contacts"]));
+
+    let port = address.split([':', '/']).nth(4).unwrap().parse().unwrap();
+    runtime.block_on(server.shutdown()).unwrap();
+    let other = start(([127, 0, 0, 1], port).into()).unwrap();
+    error.read_to_string(&mut lines).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(5), "{lines}");
+    assert!(lines.lines().last().unwrap().starts_with("error: the server does not hold the key"), "{lines}");
+    runtime.block_on(other.shutdown()).unwrap();
 }
 
 /// Ctrl-C, as a terminal sends it.

@@ -10,11 +10,14 @@ const SLACK_ROUNDS: u64 = 8;
 const DRIFT_PER_MILLE: u64 = 2;
 /// How far the clocks of two people may be apart when one invites the other, ms.
 const SKEW_MS: u64 = 10 * 60 * 1000;
+/// Of the time by which rounds are behind, how much is kept when the clock is put back, ms.
+const KEPT_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// The newest round a client has used, and how far ahead it may go.
 ///
-/// Rounds ahead of the calculation use up the slack; only rounds behind it, or time, give it back. A server can thus
-/// run ahead by 8 rounds in all, not by 8 each time.
+/// Rounds ahead of the calculation use up the slack; only time gives it back. A server can thus run ahead by 8 rounds in
+/// all, not by 8 each time. Rounds that come late do not move the calculation: whoever hears of many at once, after a
+/// pause of his own, can use them all, and those that are punctual again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Clock {
     round_ms: u32,
@@ -48,19 +51,33 @@ impl Clock {
         if round < self.next() {
             return Err(Error::RoundReplayed(round));
         }
-        let (start, time) = self.anchor;
-        let ahead = round.0.saturating_sub(start.0);
-        let expected = self.rounds_in(now.since(time));
-        if ahead > expected.saturating_add(SLACK_ROUNDS) {
+        let anchor = self.anchor_at(now);
+        let ahead = round.0.saturating_sub(anchor.0.0);
+        if ahead > self.rounds_in(now.since(anchor.1)).saturating_add(SLACK_ROUNDS) {
             return Err(Error::RoundTooFar(round));
         }
-        // A server that is late keeps no credit; nor does a clock that was put back stop everything for that long.
-        if ahead <= expected || now < time {
-            self.anchor = (round, now);
-        }
+        self.anchor = anchor;
         self.newest = (round, now);
         self.used = true;
         Ok(())
+    }
+
+    /// The anchor, moved along if the clock was put back since the newest round, as if no time had passed meanwhile.
+    ///
+    /// A clock that was wrong before may have made rounds seem late by years: so much is not kept.
+    fn anchor_at(&self, now: UnixMillis) -> (Round, UnixMillis) {
+        let (start, time) = self.anchor;
+        let (newest, newest_time) = self.newest;
+        if now >= newest_time {
+            return self.anchor;
+        }
+        let elapsed = newest_time.since(time);
+        let behind = self.rounds_in(elapsed).saturating_sub(newest.0.saturating_sub(start.0));
+        let kept = behind <= self.rounds_in(KEPT_MS);
+        match now.0.checked_sub(elapsed) {
+            Some(moved) if kept => (start, UnixMillis(moved)),
+            _ => (newest, UnixMillis(now.0.saturating_sub(KEPT_MS.min(elapsed)))),
+        }
     }
 
     /// Checks a pair of round and time that somebody else gives, when the newest round is this clock's.
@@ -118,11 +135,63 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_server_gathers_no_credit() {
+    fn rounds_heard_of_all_at_once_are_explained_and_so_are_those_after_them() {
         let mut clock = clock();
-        clock.advance(Round(101), UnixMillis(90_000_000)).unwrap();
-        assert!(clock.advance(Round(110), UnixMillis(90_000_000)).is_err());
-        assert!(clock.advance(Round(109), UnixMillis(90_000_000)).is_ok());
+        clock.advance(Round(100), UnixMillis(1_000_000)).unwrap();
+        let now = UnixMillis(1_040_000);
+        for round in 101..=140 {
+            assert_eq!(clock.advance(Round(round), now), Ok(()));
+            assert_eq!(clock.advance(Round(round), now), Err(Error::RoundReplayed(Round(round))));
+        }
+        assert_eq!(clock.advance(Round(149), now), Err(Error::RoundTooFar(Round(149))));
+        for round in 141..1000 {
+            let now = UnixMillis(1_000_000 + (round - 100) * 1000);
+            assert_eq!(clock.advance(Round(round), now), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_long_pause_with_one_late_round_before_the_open_one_locks_nobody_out() {
+        let mut clock = clock();
+        clock.advance(Round(100), UnixMillis(1_000_000)).unwrap();
+        let week = 7 * 24 * 3600;
+        let now = UnixMillis(1_000_000 + week * 1000);
+        clock.advance(Round(101), now).unwrap();
+        let stored = postcard::to_allocvec(&clock).unwrap();
+        let mut clock: Clock = postcard::from_bytes(&stored).unwrap();
+        assert_eq!(clock.advance(Round(100), now), Err(Error::RoundReplayed(Round(100))));
+        let far = Round(100 + week + 2 * week);
+        assert_eq!(clock.advance(far, now), Err(Error::RoundTooFar(far)));
+        for round in 100 + week..100 + week + 1000 {
+            let now = UnixMillis(1_000_000 + (round - 100) * 1000);
+            assert_eq!(clock.advance(Round(round), now), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_clock_that_was_years_ahead_leaves_no_more_than_a_day() {
+        let mut clock = clock();
+        let (year, day) = (365 * 24 * 3600, 24 * 3600);
+        clock.advance(Round(101), UnixMillis(1_000_000 + 10 * year * 1000)).unwrap();
+        let now = UnixMillis(1_000_000 + day * 1000);
+        assert!(clock.advance(Round(102 + 2 * day), now).is_err());
+        assert!(clock.advance(Round(102), now).is_ok());
+        assert!(clock.advance(Round(102 + 2 * day), now).is_err());
+        assert!(clock.advance(Round(103), UnixMillis(now.0 + 1000)).is_ok());
+    }
+
+    #[test]
+    fn a_clock_put_back_during_a_long_life_does_not_lock_a_client_out() {
+        let mut clock = clock();
+        for round in 100..20_000 {
+            clock.advance(Round(round), UnixMillis(1_000_000_000 + round * 1000)).unwrap();
+        }
+        for back in [3600 * 1000, 1_000_000_000] {
+            let mut clock = clock.clone();
+            for round in 20_000..40_000 {
+                clock.advance(Round(round), UnixMillis(1_000_000_000 - back + round * 1000)).unwrap();
+            }
+        }
     }
 
     #[test]

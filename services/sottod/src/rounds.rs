@@ -315,7 +315,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
             mapping_bytes: database.mapping.len(),
             setup_ms: database.setup_ms,
         });
-        tracing::info!(%round, entries = database.manifest.entries, setup_ms = database.setup_ms, "round ready");
+        tracing::debug!(%round, entries = database.manifest.entries, setup_ms = database.setup_ms, "round ready");
         self.served.insert(round, Arc::new(database));
         self.watchers.ready(signed);
     }

@@ -1,5 +1,6 @@
 //! Accounts, invitations, contacts.
 
+use core::str::FromStr;
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 use std::path::PathBuf;
 
@@ -55,7 +56,7 @@ pub(super) fn accept(home: Option<PathBuf>, contact: &str, on_command_line: bool
         )));
     }
     let (store, mut client) = state::open(home)?;
-    let invitation: Invitation = read_secret("invitation")?.trim().parse()?;
+    let invitation: Invitation = read_secret("invitation", "this is not an invitation")?;
     client.accept(contact, &invitation, now(), &mut state::rng()).map_err(stale)?;
     store.save(&client.snapshot())?;
     writeln!(io::stderr(), "{contact} is a contact now; next: 'sotto chat {contact}'")?;
@@ -63,7 +64,7 @@ pub(super) fn accept(home: Option<PathBuf>, contact: &str, on_command_line: bool
 }
 
 pub(super) fn contacts(home: Option<PathBuf>, json: bool) -> Result<(), Failure> {
-    let (_, client) = state::open(home)?;
+    let client = state::read(home)?;
     let mut out = io::stdout().lock();
     let conversations = client.conversations();
     if conversations.is_empty() && !json {
@@ -107,7 +108,7 @@ pub(super) fn contacts(home: Option<PathBuf>, json: bool) -> Result<(), Failure>
 }
 
 pub(super) fn identity(home: Option<PathBuf>) -> Result<(), Failure> {
-    let (_, client) = state::open(home)?;
+    let client = state::read(home)?;
     writeln!(io::stdout(), "{}", encode_identity(&client.identity()))?;
     Ok(())
 }
@@ -121,19 +122,25 @@ pub(super) fn decode_identity(text: &str) -> Option<[u8; 32]> {
 }
 
 /// A secret from standard input: a line of a terminal, all of anything else.
-pub(super) fn read_secret(what: &str) -> Result<Zeroizing<String>, Failure> {
-    let mut secret = Zeroizing::new(String::new());
+pub(super) fn read_secret<T: FromStr<Err = Error>>(what: &str, other: &str) -> Result<T, Failure> {
+    // Never grown, so that no copy stays behind.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(2 * SECRET_MAX as usize));
     let mut input = io::stdin().lock().take(SECRET_MAX);
     if io::stdin().is_terminal() {
         write!(io::stderr(), "paste the {what}: ")?;
-        input.read_line(&mut secret)?;
+        input.read_until(b'\n', &mut bytes)?;
     } else {
-        input.read_to_string(&mut secret)?;
+        input.read_to_end(&mut bytes)?;
     }
-    if secret.trim().is_empty() {
+    let secret = core::str::from_utf8(&bytes).map_err(|_| Failure::usage(other))?.trim();
+    if secret.is_empty() {
         return Err(Failure::usage(format!("there is no {what} on standard input")));
     }
-    Ok(secret)
+    secret.parse().map_err(|error: Error| {
+        let error = error.to_string();
+        let advice = if error.contains("typing error") { "; copy the whole text again" } else { "" };
+        Failure::usage(format!("{error}{advice}"))
+    })
 }
 
 /// The person, unlike the protocol, can set a clock.

@@ -4,13 +4,14 @@ use core::pin::pin;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use sotto_protocol::{ConversationId, Round, TEXTS_MAX};
-use tokio::io::{AsyncBufReadExt as _, BufReader, Lines, Stdin, stdin};
+use sotto_protocol::{ConversationId, Round, RoundMode, ServerParameters, TEXTS_MAX};
+use tokio::io::{BufReader, Stdin, stdin};
 
 use super::failure::Failure;
+use super::input::{Line, Lines};
 use super::print::{Printer, status};
 use super::{ChatOptions, state};
-use crate::{ConnectionSettings, Engine, Event, Events, Handle, HandleError, Participant};
+use crate::{ConnectError, ConnectionSettings, Engine, Event, Events, Handle, HandleError, Participant};
 
 /// After the end of input, the chat ends after whole multiples of so many rounds, so that the moment does not tell in
 /// which round the last text arrived.
@@ -19,10 +20,17 @@ const STAY_ROUNDS: u64 = 16;
 pub(super) async fn chat(home: Option<PathBuf>, options: ChatOptions) -> Result<ExitCode, Failure> {
     let (store, client) = state::open(home)?;
     let conversation = state::find(&client, &options.contact)?;
-    let printer = Printer::new(options.json, options.verbose, &client.conversations());
+    let conversations = client.conversations();
+    let established = conversations.iter().any(|other| other.id == conversation && other.established);
+    let printer = Printer::new(options.json, options.verbose, &conversations);
+    let pace = pace(client.server(), client.settings().conversations, &options.contact);
     let settings = ConnectionSettings::new(store.address().clone());
     let (handle, events) = Participant::<Engine>::start(client, Some(store), settings).await?;
     status(&format!("connected; Ctrl-C leaves the chat with {}", options.contact));
+    status(&pace);
+    if !established {
+        status(&format!("{} has not answered yet; what you type waits", options.contact));
+    }
 
     let mut chat = Chat {
         handle,
@@ -30,14 +38,66 @@ pub(super) async fn chat(home: Option<PathBuf>, options: ChatOptions) -> Result<
         printer,
         conversation,
         stay: options.stay,
-        input: Some(BufReader::new(stdin()).lines()),
+        input: Some(Lines::new(BufReader::new(stdin()))),
         refused: false,
         stays: Stays::default(),
     };
     let talked = chat.talk().await;
-    chat.leave().await;
-    talked?;
+    match &talked {
+        Ok(End::Said) => chat.leave().await,
+        Ok(End::Interrupted) => {
+            status("finishing the round, so that the moment you leave tells nothing; Ctrl-C leaves at once");
+            chat.leave().await;
+        }
+        Err(Broken { at_once: false, .. }) => chat.leave().await,
+        // There are no rounds to finish with somebody else's server. Whether it was running still makes no difference.
+        Err(Broken { at_once: true, .. }) => drop(chat.handle.stop().await),
+    }
+    talked.map_err(|broken| broken.failure)?;
     Ok(if chat.refused { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// What a person can expect of the server's rounds.
+fn pace(server: &ServerParameters, places: u8, contact: &str) -> String {
+    let least = match server.mode {
+        RoundMode::Deadline => "",
+        RoundMode::ClosedLoop => "at least ",
+    };
+    let seconds = f64::from(server.round_ms) / 1000.0;
+    let turns = match places {
+        1 => "in every round".to_owned(),
+        places => format!("once in {places} rounds"),
+    };
+    // Where not everything is polled in a round, a text is found in one of several turns. A turn takes a round to come,
+    // and one to be retrieved; the next one is up to two cycles away.
+    let polls = (2 * u32::from(places)).div_ceil(server.retrieve.max(1).into());
+    let rounds = u32::from(places) * polls + 2;
+    let about = (f64::from(rounds) * seconds).ceil();
+    format!(
+        "rounds of {least}{seconds} s; your turn with {contact} comes {turns}, so a text takes about {about} to {} s",
+        2.0 * about
+    )
+}
+
+/// Why a chat ends that was not broken off.
+enum End {
+    /// Everything has arrived.
+    Said,
+    /// The person wants to leave.
+    Interrupted,
+}
+
+/// Why a chat breaks off.
+struct Broken {
+    failure: Failure,
+    /// Whether there is no round to finish.
+    at_once: bool,
+}
+
+impl<E: Into<Failure>> From<E> for Broken {
+    fn from(error: E) -> Self {
+        Self { failure: error.into(), at_once: false }
+    }
 }
 
 struct Chat {
@@ -73,14 +133,17 @@ impl Stays {
 
 impl Chat {
     /// Sends and prints until everything is said and has arrived, or the person wants to leave.
-    async fn talk(&mut self) -> Result<(), Failure> {
+    async fn talk(&mut self) -> Result<End, Broken> {
         let mut interrupted = pin!(interrupted());
         let mut waiting = self.waiting().await?;
         loop {
             let room = waiting < TEXTS_MAX;
             tokio::select! {
-                () = &mut interrupted => return Ok(()),
+                () = &mut interrupted => return Ok(End::Interrupted),
                 event = self.events.recv() => match event {
+                    Some(Event::ConnectionLost(error @ ConnectError::WrongKey)) => {
+                        return Err(Broken { failure: error.into(), at_once: true });
+                    }
                     Some(event) => {
                         self.printer.event(&event)?;
                         if matches!(event, Event::Notice(_)) {
@@ -92,14 +155,14 @@ impl Chat {
                             && !self.stay
                             && waiting == 0
                         {
-                            return Ok(());
+                            return Ok(End::Said);
                         }
                     }
                     None => return Err(HandleError::Stopped.into()),
                 },
                 line = next_line(&mut self.input), if room => {
                     match line? {
-                        Some(line) => self.say(&line).await?,
+                        Some(line) => self.say(line).await?,
                         None => self.input = None,
                     }
                     waiting = self.waiting().await?;
@@ -114,20 +177,30 @@ impl Chat {
         }
     }
 
-    async fn say(&mut self, line: &str) -> Result<(), Failure> {
-        let line = line.trim_end_matches('\r');
-        if line.is_empty() {
-            return Ok(());
-        }
-        match self.handle.queue_text(self.conversation, line).await {
-            Ok(_) => Ok(()),
-            Err(HandleError::Protocol(error)) => {
-                self.refused = true;
-                status(&format!("not sent: {error}"));
-                Ok(())
+    async fn say(&mut self, line: Line) -> Result<(), Failure> {
+        let text = match line {
+            Line::Text(text) if text.trim().is_empty() => return Ok(()),
+            Line::Text(text) => text,
+            Line::NotText => {
+                self.refuse("the line is not UTF-8 text");
+                return Ok(());
             }
-            Err(error) => Err(error.into()),
+            Line::TooLong => {
+                self.refuse("a text has at most 16 KiB");
+                return Ok(());
+            }
+        };
+        match self.handle.queue_text(self.conversation, &text).await {
+            Ok(message) => self.printer.said(message, &text),
+            Err(HandleError::Protocol(error)) => self.refuse(&error.to_string()),
+            Err(error) => return Err(error.into()),
         }
+        Ok(())
+    }
+
+    fn refuse(&mut self, why: &str) {
+        self.refused = true;
+        status(&format!("not sent: {why}"));
     }
 
     /// Texts that have not arrived.
@@ -139,7 +212,6 @@ impl Chat {
 
     /// Leaves at the end of the round, or at once if the person insists.
     async fn leave(&mut self) {
-        status("finishing the round, so that the moment you leave tells nothing; Ctrl-C leaves at once");
         let mut interrupted = pin!(interrupted());
         let mut finished = pin!(self.handle.finish());
         let mut open = true;
@@ -164,9 +236,9 @@ impl Chat {
     }
 }
 
-async fn next_line(input: &mut Option<Lines<BufReader<Stdin>>>) -> std::io::Result<Option<String>> {
+async fn next_line(input: &mut Option<Lines<BufReader<Stdin>>>) -> std::io::Result<Option<Line>> {
     match input {
-        Some(lines) => lines.next_line().await,
+        Some(lines) => lines.next().await,
         None => core::future::pending().await,
     }
 }

@@ -30,7 +30,7 @@ pub(super) fn create(home: Option<PathBuf>, name: &str, members: &[String]) -> R
 
 pub(super) fn join(home: Option<PathBuf>) -> Result<(), Failure> {
     let (store, mut client) = state::open(home)?;
-    let card: GroupCard = read_secret("card of the group")?.trim().parse()?;
+    let card: GroupCard = read_secret("group card", "this is not a group card")?;
     client.join_group(&card, now()).map_err(stale)?;
     store.save(&client.snapshot())?;
     writeln!(io::stderr(), "you are in {0} now; next: 'sotto chat {0}'", card.name())?;
@@ -50,7 +50,7 @@ pub(super) fn leave(home: Option<PathBuf>, name: &str) -> Result<(), Failure> {
 fn parse_member(client: &Client, member: &str) -> Result<(String, [u8; 32]), Failure> {
     if let Some((name, identity)) = member.split_once('=') {
         let identity = decode_identity(identity).ok_or_else(|| {
-            Failure::usage(format!("the identity of {name} is none; 'sotto identity' there prints it"))
+            Failure::usage(format!("the identity of {name} is not valid; 'sotto identity' there prints it"))
         })?;
         return Ok((name.to_owned(), identity));
     }

@@ -4,27 +4,38 @@ use std::collections::HashMap;
 use std::io::{self, Write as _};
 
 use serde_json::json;
-use sotto_protocol::client::{Notice, Warning};
+use sotto_protocol::client::{MessageId, Notice, Warning};
 use sotto_protocol::{ConversationId, ConversationKind, ConversationSummary};
+use zeroize::Zeroizing;
 
 use crate::{Event, RoundReport};
+
+/// So much of a text is shown when it has arrived.
+const SAID_CHARACTERS: usize = 40;
 
 /// Prints arrivals to standard output and everything else to standard error.
 pub(super) struct Printer {
     pub(super) json: bool,
     pub(super) verbose: bool,
     names: HashMap<ConversationId, (String, ConversationKind)>,
+    /// How the texts begin that were typed here and have not arrived.
+    said: HashMap<MessageId, Zeroizing<String>>,
 }
 
 impl Printer {
     pub(super) fn new(json: bool, verbose: bool, conversations: &[ConversationSummary]) -> Self {
         let name = |other: &ConversationSummary| (other.id, (other.name.clone(), other.kind));
-        Self { json, verbose, names: conversations.iter().map(name).collect() }
+        Self { json, verbose, names: conversations.iter().map(name).collect(), said: HashMap::new() }
+    }
+
+    /// Remembers how a text begins, to name it when it has arrived.
+    pub(super) fn said(&mut self, message: MessageId, text: &str) {
+        self.said.insert(message, Zeroizing::new(beginning(text)));
     }
 
     /// # Errors
     /// If standard output is closed.
-    pub(super) fn event(&self, event: &Event) -> io::Result<()> {
+    pub(super) fn event(&mut self, event: &Event) -> io::Result<()> {
         match event {
             Event::Notice(Notice::Text { conversation, from, text, sequence }) => {
                 self.arrival(*conversation, from, text, *sequence)?;
@@ -32,8 +43,10 @@ impl Printer {
             Event::Notice(Notice::Established { conversation }) => {
                 status(&format!("{} is there: texts can go out", self.name(*conversation)));
             }
-            Event::Notice(Notice::Acknowledged { conversation, .. }) => {
-                status(&format!("arrived at {}", self.name(*conversation)));
+            Event::Notice(Notice::Acknowledged { conversation, message }) => {
+                let said = self.said.remove(message);
+                let text = said.map_or_else(String::new, |text| format!(": {}", *text));
+                status(&format!("arrived at {}{text}", self.name(*conversation)));
             }
             Event::Notice(Notice::Left { conversation, from }) => {
                 status(&format!("{from} has left {}", self.name(*conversation)));
@@ -93,6 +106,14 @@ pub(super) fn status(line: &str) {
     let _ = writeln!(io::stderr(), "* {}", harmless(line));
 }
 
+/// The first characters of a text.
+fn beginning(text: &str) -> String {
+    match text.char_indices().nth(SAID_CHARACTERS) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
 /// A text that can only be read: further lines are marked, and characters that control a terminal or the direction of
 /// writing are replaced.
 fn harmless(text: &str) -> String {
@@ -127,7 +148,13 @@ fn describe(report: &RoundReport) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::harmless;
+    use super::{beginning, harmless};
+
+    #[test]
+    fn of_a_long_text_the_beginning_is_shown() {
+        assert_eq!(beginning(&"ä".repeat(40)), "ä".repeat(40));
+        assert_eq!(beginning(&"ä".repeat(41)), format!("{}...", "ä".repeat(40)));
+    }
 
     #[test]
     fn a_text_can_neither_command_the_terminal_nor_pass_for_another_line() {

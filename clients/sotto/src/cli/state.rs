@@ -1,6 +1,6 @@
 //! The state directory as commands use it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sotto_protocol::client::Client;
 use sotto_protocol::{ConversationId, Error};
@@ -16,14 +16,24 @@ pub(super) fn directory(home: Option<PathBuf>) -> Result<PathBuf, Failure> {
 /// The state, locked for this process.
 pub(super) fn open(home: Option<PathBuf>) -> Result<(Store, Client), Failure> {
     let (store, snapshot) = Store::open(&directory(home)?)?;
-    let damaged = |error: Error| {
-        let directory = store.directory().display();
+    let client = restore(store.directory(), &snapshot)?;
+    Ok((store, client))
+}
+
+/// The state as it was saved last, only to look at: another process may be using it.
+pub(super) fn read(home: Option<PathBuf>) -> Result<Client, Failure> {
+    let directory = directory(home)?;
+    let snapshot = Store::read(&directory)?;
+    restore(&directory, &snapshot)
+}
+
+fn restore(directory: &Path, snapshot: &[u8]) -> Result<Client, Failure> {
+    Client::restore(snapshot).map_err(|error: Error| {
+        let directory = directory.display();
         Failure::state(format!(
             "the state in {directory} cannot be used ({error}); start anew with another --home"
         ))
-    };
-    let client = Client::restore(&snapshot).map_err(damaged)?;
-    Ok((store, client))
+    })
 }
 
 /// The conversation of that name.

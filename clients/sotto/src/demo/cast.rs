@@ -35,6 +35,8 @@ pub(super) struct Cast {
     happenings: mpsc::Receiver<(usize, Event)>,
     /// The newest round each has finished.
     reported: Vec<Round>,
+    /// The round that was open when they joined.
+    joined: Round,
     /// Whether each can speak: the two need each other's keys first, the group has a card.
     introduced: Vec<bool>,
     /// States live here until the demonstration ends.
@@ -87,7 +89,14 @@ impl Cast {
             members.push(Member { handle, conversation });
         }
         let introduced = (0..NAMES.len()).map(|number| !in_pair(number)).collect();
-        Ok(Self { members, happenings, reported: vec![Round(0); NAMES.len()], introduced, _states: states })
+        Ok(Self {
+            members,
+            happenings,
+            reported: vec![Round(0); NAMES.len()],
+            introduced,
+            joined: info.open,
+            _states: states,
+        })
     }
 
     /// Everybody hands in their lines, in order; one leaves per round.
@@ -97,6 +106,11 @@ impl Cast {
             member.handle.queue_text(member.conversation, &line.text).await?;
         }
         Ok(())
+    }
+
+    /// The round that was open when everybody joined.
+    pub(super) fn joined(&self) -> Round {
+        self.joined
     }
 
     /// Whether everybody can speak.

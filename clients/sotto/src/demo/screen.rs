@@ -1,9 +1,9 @@
 //! What people see of the demonstration. With a terminal, a line that moves; without, the same text line by line; with
 //! `--json`, one object at the end.
-#![allow(clippy::print_stdout, reason = "showing the demonstration is what this module is for")]
 
 use std::future::Future;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use console::style;
@@ -22,6 +22,8 @@ pub(super) struct Screen {
     bar: ProgressBar,
     stage: Stage,
     buckets: u16,
+    /// Whether what is printed has come to nobody: a closed pipe, a full disk.
+    closed: AtomicBool,
 }
 
 /// What the moving line shows.
@@ -40,7 +42,7 @@ enum Stage {
 impl Screen {
     pub(super) fn new(json: bool) -> Self {
         let bar = if json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
-        Self { json, bar, stage: Stage::Idle, buckets: 0 }
+        Self { json, bar, stage: Stage::Idle, buckets: 0, closed: AtomicBool::new(false) }
     }
 
     pub(super) fn title(&mut self, options: &Options, seed: u64, server: &ServerParameters) {
@@ -52,14 +54,16 @@ impl Screen {
                 .to_string(),
         );
         self.line("");
-        self.line(&format!("  people   {alice} and {bob} one to one; {carol}, {dave}, {erin} and {frank} in the group \"{GROUP}\""));
+        self.line(&format!("  people   {alice} and {bob} one to one;"));
+        self.line(&format!("           {carol}, {dave}, {erin} and {frank} in the group \"{GROUP}\""));
         self.line(&format!(
             "  crowd    {} simulated users, who deposit cover",
             grouped(options.users.into())
         ));
+        self.line(&format!("  server   engine {}, {} bits of security", server.engine, server.security_bits));
         self.line(&format!(
-            "  server   engine {}, {} bits; {} boxes of {} buckets fetched per person and round",
-            server.engine, server.security_bits, server.retrieve, server.buckets
+            "  round    everybody asks {} buckets, to read at most {} boxes",
+            server.buckets, server.retrieve
         ));
         self.line(&format!("  seed     {seed} (the same seed draws the same keys)"));
         self.line("");
@@ -184,7 +188,7 @@ impl Screen {
         self.bar.finish_and_clear();
         if self.json {
             // The report holds numbers and two fixed names, which always have a JSON form.
-            println!("{}", serde_json::to_string(report).unwrap_or_default());
+            self.print(&serde_json::to_string(report).unwrap_or_default());
             return;
         }
         let clean = report.lost == 0 && report.duplicated == 0 && report.altered == 0;
@@ -199,32 +203,51 @@ impl Screen {
         self.line("");
         self.line(&format!("  {:<28}{:>12}{:>14}", "per person and round", "bytes", "median ms"));
         for (phase, size, time) in [
-            ("deposit, up", report.bytes.deposit, report.ms.deposit),
-            ("mapping, down", report.bytes.mapping, report.ms.mapping),
-            ("query, up, and computing", report.bytes.query, report.ms.query),
-            ("answer, down", report.bytes.answer, report.ms.answer),
-            ("keys, up, once", report.bytes.keys, report.ms.keys),
+            ("deposit, up", report.bytes.deposit, Some(report.ms.deposit)),
+            ("mapping, down", report.bytes.mapping, Some(report.ms.mapping)),
+            ("query, up", report.bytes.query, None),
+            ("answer, computed and down", report.bytes.answer, Some(report.ms.query + report.ms.answer)),
+            ("keys, up, once", report.bytes.keys, Some(report.ms.keys)),
         ] {
-            self.line(&format!("  {phase:<28}{:>12}{time:>14.1}", grouped(size)));
+            let time = time.map_or_else(String::new, |time| format!("{time:.1}"));
+            self.line(&format!("  {phase:<28}{:>12}{time:>14}", grouped(size)));
         }
         self.line("");
         self.line(&format!(
-            "  client work: look-up {:.1} ms, queries {:.1} ms, decryption {:.1} ms; server set-up {:.0} ms per round",
-            report.ms.lookup, report.ms.build, report.ms.extract, report.ms.setup
+            "  own work: look-up {:.1} ms, queries {:.1} ms, decryption {:.1} ms",
+            report.ms.lookup, report.ms.build, report.ms.extract
         ));
+        self.line(&format!("  server's set-up: {:.0} ms per round", report.ms.setup));
         self.line(&format!(
-            "  {} rounds, {} of them introductions; {:.1} s in all; engine {} at {} bits",
+            "  {} rounds, {} of them introductions; {:.1} s in all",
             report.all_rounds,
             report.introduction_rounds,
-            report.elapsed_ms / 1e3,
-            report.engine,
-            report.security_bits
+            report.elapsed_ms / 1e3
         ));
+        self.line(&format!("  engine {}, {} bits of security", report.engine, report.security_bits));
     }
 
     fn line(&self, text: &str) {
         if !self.json {
-            self.bar.suspend(|| println!("{text}"));
+            self.bar.suspend(|| self.print(text));
+        }
+    }
+
+    fn print(&self, text: &str) {
+        if writeln!(std::io::stdout(), "{text}").is_err() {
+            self.closed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether nobody takes what is printed.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Names what was lost.
+    pub(super) fn missing(&self, missing: &[String]) {
+        for text in missing {
+            self.line(&style(text).red().to_string());
         }
     }
 }

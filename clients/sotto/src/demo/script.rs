@@ -195,6 +195,15 @@ impl Ledger {
         })
     }
 
+    /// What has not arrived, for people to read.
+    pub(super) fn missing(&self) -> Vec<String> {
+        let missing =
+            self.arrivals.iter().filter(|(_, count)| **count == 0).map(|((speaker, listener, text), _)| {
+                format!("{} has not received from {}: {text}", NAMES[*listener], NAMES[*speaker])
+            });
+        missing.collect()
+    }
+
     pub(super) fn is_complete(&self) -> bool {
         self.arrivals.values().all(|&count| count > 0)
     }

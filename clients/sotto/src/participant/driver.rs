@@ -49,6 +49,8 @@ pub(super) enum Command {
 const RETRIEVALS_MAX: usize = 8;
 /// Manifests that were missed are fetched in one call, which is not repeated beyond this.
 const MANIFESTS_LONGEST: Duration = Duration::from_secs(120);
+/// Beyond two rounds, how long one who leaves waits for the rounds in progress.
+const LEAVING_MARGIN: Duration = Duration::from_secs(5);
 
 /// What a task brought.
 #[expect(clippy::large_enum_variant, reason = "a handful exist at a time")]
@@ -136,7 +138,7 @@ impl<S: Scheme> Driver<S> {
     ) {
         loop {
             if let Some(Leaving { until, .. }) = &self.leaving
-                && (self.rounds.are_done() || Instant::now() >= *until)
+                && (self.rounds.are_done() || self.sessions.are_lost() || Instant::now() >= *until)
             {
                 break;
             }
@@ -186,10 +188,9 @@ impl<S: Scheme> Driver<S> {
         }
     }
 
-    /// Two rounds and what is beside them: the longest that the calls of the rounds in progress can take.
+    /// Two rounds and a little more: the calls of the rounds in progress are made by then, or something is wrong.
     fn two_rounds(&self) -> Duration {
-        let ms = u64::from(self.server.round_ms) * 2 + u64::from(self.server.query_ms);
-        Duration::from_millis(ms) + Duration::from_secs(30)
+        Duration::from_millis(u64::from(self.server.round_ms) * 2) + LEAVING_MARGIN
     }
 
     fn hear(&mut self, news: News) {

@@ -61,6 +61,11 @@ impl Sessions {
         Self { current, discarded, keys }
     }
 
+    /// Whether there is no session just now.
+    pub(super) fn are_lost(&self) -> bool {
+        self.current.borrow().is_none()
+    }
+
     /// The digest of the uploaded keys.
     pub(super) fn keys(&self) -> [u8; 32] {
         self.keys.digest

@@ -9,6 +9,8 @@ use crate::world::{Happened, Person, ROUND_MS, World};
 const MAPPING: [usize; 1] = [41];
 const DEPOSIT: [usize; 1] = [348];
 const QUERY: [usize; 1] = [270];
+/// The call for manifests that were missed.
+const MANIFESTS: [usize; 1] = [43];
 
 /// What the person must learn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +57,11 @@ async fn lied_to(lie: Lie) -> (Vec<Vec<usize>>, Happened, Happened, World) {
 
 async fn check(lie: Lie, told: Told, recovers: bool) {
     let (calls, during, after, world) = lied_to(lie).await;
+
+    // A chain that does not hold has a gap, and manifests are fetched to close it: that follows from what was announced.
+    let (fetches, calls): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| *call == MANIFESTS);
+    let broken = [Lie::WrongSeed, Lie::WrongCounts, Lie::ForkedChain].contains(&lie);
+    assert!(fetches.is_empty() || broken && fetches.len() <= 4, "{lie:?}: {} fetches", fetches.len());
 
     // Mapping, deposit, multi-query, again and again, each of its one size: what an honest server sees. Where nothing can
     // be retrieved, deposits; but a round whose retrieval began before the lie ends as it began.
