@@ -6,7 +6,7 @@
 //! magnitude below 2^53, so that every sum is exact and the results are those of the other kernels.
 
 use super::super::modulus::{Modulus, ShoupFactor};
-use super::{Lanes, RowSums, portable};
+use super::{Digit, Lanes, RowSums, portable};
 use crate::ring::automorphism::VectorSource;
 use crate::ring::ntt::{FloatFactors, Ntt};
 
@@ -130,14 +130,13 @@ portable! {
     fn reduce(modulus: &Modulus, out: &mut [u64], sums: [&mut [u64]; 2]);
     fn multiply(modulus: &Modulus, a: &mut [u64], b: &[u64]);
     fn scale(modulus: &Modulus, a: &mut [u64], factor: ShoupFactor);
-    fn subtract_scale(modulus: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor);
     fn halves(modulus: &Modulus, a: &mut [u64], odd: &mut [u64], b: &[u64], factors: &[ShoupFactor]);
     fn add(modulus: &Modulus, a: &mut [u64], b: &[u64]);
     fn subtract(modulus: &Modulus, a: &mut [u64], b: &[u64]);
-    fn inner_product(modulus: &Modulus, out: &mut [u64], terms: &[(&[u64], &[u64])]);
-    fn lift(from: &Modulus, to: &Modulus, out: &mut [u64], a: &[u64]);
-    fn switch(from: &Modulus, to: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor);
-    fn rescale(multiplier: u64, bits: u32, a: &mut [u64]);
+    fn key_products(modulus: &Modulus, out: [&mut [u64]; 2], digits: &[u64], keys: &[u64]);
+    fn centre(modulus: &Modulus, offset: u64, a: &mut [u64]);
+    fn digit(digit: Digit, out: &mut [u64], a: &[u64]);
+    fn rescale(multiplier: u64, target: u64, a: &mut [u64]);
     fn chunk(modulus: &Modulus, shift: u32, bits: u32, out: &mut [u64], a: &[u64]);
     fn permute(out: &mut [u64], source: &[u64], slots: &[u32], vectors: &[VectorSource]);
     fn pack(width: usize, slot: usize, sources: &[&[u64]], out: &mut [u8]);

@@ -27,6 +27,17 @@ pub(crate) type Lanes = [u64; 8];
 /// Rows that [`row_products`] unpacks at a time.
 const CHUNK: usize = 64;
 
+/// One digit of a gadget decomposition: see [`digit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Digit {
+    /// Its lowest bit.
+    pub(crate) shift: u32,
+    /// What is kept of it.
+    pub(crate) mask: u64,
+    /// Added to it.
+    pub(crate) bias: u64,
+}
+
 /// Columns that [`row_products`] takes at most.
 pub(crate) const COLUMNS: usize = 4;
 
@@ -158,9 +169,6 @@ operations! {
     /// `a[i] = a[i] * factor mod q`.
     fn scale(modulus: &Modulus, a: &mut [u64], factor: ShoupFactor);
 
-    /// `a[i] = (a[i] - b[i]) * factor mod q`, for `b[i]` up to `q`.
-    fn subtract_scale(modulus: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor);
-
     /// `odd[i] = (a[i] - b[i]) * factors[i] mod q`, then `a[i] = a[i] + b[i] mod q`; with an eighth as many factors,
     /// `factors[i / 8]`.
     fn halves(modulus: &Modulus, a: &mut [u64], odd: &mut [u64], b: &[u64], factors: &[ShoupFactor]);
@@ -171,19 +179,19 @@ operations! {
     /// `a[i] = a[i] - b[i] mod q`.
     fn subtract(modulus: &Modulus, a: &mut [u64], b: &[u64]);
 
-    /// `out[i] = sum over the terms (a, b) of a[i] * b[i] mod q`, at most 2^12 terms.
-    fn inner_product(modulus: &Modulus, out: &mut [u64], terms: &[(&[u64], &[u64])]);
+    /// `out[h][i] = sum over the digits d of digits[d N + i] * keys[(2 d + h) N + i] mod q`, N slots each, at most 12
+    /// digits.
+    fn key_products(modulus: &Modulus, out: [&mut [u64]; 2], digits: &[u64], keys: &[u64]);
 
-    /// `out[i] = centre(a[i]) + 2 to`, where `centre` takes residues modulo `from` to `(-from/2, from/2)`.
-    ///
-    /// With `from <= 4 to` the result is in `[0, 4 to)`, fit for a forward transform.
-    fn lift(from: &Modulus, to: &Modulus, out: &mut [u64], a: &[u64]);
+    /// `a[i] = centre(a[i]) + offset`, where `centre` takes residues to `(-q/2, q/2)` and `offset > q/2`.
+    fn centre(modulus: &Modulus, offset: u64, a: &mut [u64]);
 
-    /// `a[i] = (a[i] - centre(b[i])) * factor mod to`, for `a[i]` modulo `to` and `b[i]` modulo `from <= 4 to`.
-    fn switch(from: &Modulus, to: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor);
+    /// `out[i] = (floor(a[i] / 2^shift) & mask) + bias`.
+    fn digit(digit: Digit, out: &mut [u64], a: &[u64]);
 
-    /// `a[i] = floor((a[i] * multiplier + 2^63) / 2^64) mod 2^bits`, for `a[i] < 2^52`; `bits <= 50`.
-    fn rescale(multiplier: u64, bits: u32, a: &mut [u64]);
+    /// `a[i] = floor((a[i] * multiplier + 2^63) / 2^64)`, and 0 instead of `target`, for `a[i] < 2^52`; no result may be
+    /// above `target <= 2^50`.
+    fn rescale(multiplier: u64, target: u64, a: &mut [u64]);
 
     /// `out[i] = q + c`, where `c` in `[-2^(bits-1), 2^(bits-1))` is `floor(a[i] / 2^shift)` modulo `2^bits < q`.
     fn chunk(modulus: &Modulus, shift: u32, bits: u32, out: &mut [u64], a: &[u64]);

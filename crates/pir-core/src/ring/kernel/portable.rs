@@ -1,6 +1,6 @@
 //! Plain Rust: Harvey's lazy butterflies with Shoup factors, 128-bit sums.
 
-use super::{CHUNK, Lanes, RowSums};
+use super::{CHUNK, Digit, Lanes, RowSums};
 use crate::ring::automorphism::VectorSource;
 use crate::ring::modulus::{Modulus, ShoupFactor};
 use crate::ring::ntt::Ntt;
@@ -289,13 +289,6 @@ pub(super) fn scale(modulus: &Modulus, a: &mut [u64], factor: ShoupFactor) {
 }
 
 #[inline(always)]
-pub(super) fn subtract_scale(modulus: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor) {
-    for (x, y) in a.iter_mut().zip(b) {
-        *x = modulus.mul_shoup(x.wrapping_add(modulus.value()).wrapping_sub(*y), factor);
-    }
-}
-
-#[inline(always)]
 pub(super) fn halves(modulus: &Modulus, a: &mut [u64], odd: &mut [u64], b: &[u64], factors: &[ShoupFactor]) {
     let run = if factors.len() < a.len() { 8 } else { 1 };
     let slots = odd.chunks_mut(run).zip(a.chunks(run)).zip(b.chunks(run));
@@ -329,39 +322,38 @@ pub(super) fn subtract(modulus: &Modulus, a: &mut [u64], b: &[u64]) {
 }
 
 #[inline(always)]
-pub(super) fn inner_product(modulus: &Modulus, out: &mut [u64], terms: &[(&[u64], &[u64])]) {
-    if let [(a, b), (c, d)] = terms {
-        for ((((value, a), b), c), d) in out.iter_mut().zip(*a).zip(*b).zip(*c).zip(*d) {
-            *value = modulus.reduce(u128::from(*a) * u128::from(*b) + u128::from(*c) * u128::from(*d));
+pub(super) fn key_products(modulus: &Modulus, out: [&mut [u64]; 2], digits: &[u64], keys: &[u64]) {
+    for (half, out) in out.into_iter().enumerate() {
+        let degree = out.len();
+        let keys = keys.chunks_exact(degree).skip(half).step_by(2);
+        let terms = digits.chunks_exact(degree).zip(keys);
+        for (i, value) in out.iter_mut().enumerate() {
+            let products = terms.clone().map(|(digit, key)| u128::from(digit[i]) * u128::from(key[i]));
+            *value = modulus.reduce(products.sum());
         }
-        return;
-    }
-    for (i, value) in out.iter_mut().enumerate() {
-        *value = modulus.reduce(terms.iter().map(|(a, b)| u128::from(a[i]) * u128::from(b[i])).sum());
     }
 }
 
 #[inline(always)]
-pub(super) fn lift(from: &Modulus, to: &Modulus, out: &mut [u64], a: &[u64]) {
-    let offset = 2 * to.value();
+pub(super) fn centre(modulus: &Modulus, offset: u64, a: &mut [u64]) {
+    for x in a {
+        *x = offset.wrapping_add(modulus.centre(*x) as u64);
+    }
+}
+
+#[inline(always)]
+pub(super) fn digit(digit: Digit, out: &mut [u64], a: &[u64]) {
     for (value, x) in out.iter_mut().zip(a) {
-        *value = offset.wrapping_add(from.centre(*x) as u64);
+        *value = (x >> digit.shift & digit.mask) + digit.bias;
     }
 }
 
 #[inline(always)]
-pub(super) fn switch(from: &Modulus, to: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor) {
-    let offset = 2 * to.value();
-    for (x, y) in a.iter_mut().zip(b) {
-        *x = to.mul_shoup((*x + offset).wrapping_sub(from.centre(*y) as u64), factor);
-    }
-}
-
-#[inline(always)]
-pub(super) fn rescale(multiplier: u64, bits: u32, a: &mut [u64]) {
+pub(super) fn rescale(multiplier: u64, target: u64, a: &mut [u64]) {
     for x in a {
         let scaled = u128::from(*x) * u128::from(multiplier) + (1 << 63);
-        *x = (scaled >> 64) as u64 & ((1 << bits) - 1);
+        let quotient = (scaled >> 64) as u64;
+        *x = quotient.min(quotient.wrapping_sub(target));
     }
 }
 

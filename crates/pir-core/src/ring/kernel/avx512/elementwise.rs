@@ -2,12 +2,12 @@
 
 use core::arch::x86_64::{
     __m512i, _mm_cvtsi64_si128, _mm512_add_epi64, _mm512_and_si512, _mm512_cmpgt_epu64_mask,
-    _mm512_cvtepu8_epi64, _mm512_mask_add_epi64, _mm512_mask_sub_epi64, _mm512_permutexvar_epi64,
-    _mm512_setzero_si512, _mm512_slli_epi64, _mm512_sllv_epi64, _mm512_srav_epi64, _mm512_srli_epi64,
+    _mm512_cvtepu8_epi64, _mm512_mask_sub_epi64, _mm512_permutexvar_epi64, _mm512_setzero_si512,
+    _mm512_slli_epi64, _mm512_sllv_epi64, _mm512_srav_epi64, _mm512_srli_epi64, _mm512_srlv_epi64,
     _mm512_sub_epi64,
 };
 
-use super::super::portable;
+use super::super::{Digit, portable};
 use super::{Factor, Lanes, Prime, high, load, low, reduce_by, splat, store};
 use crate::ring::automorphism::VectorSource;
 use crate::ring::modulus::{Modulus, ShoupFactor};
@@ -33,17 +33,6 @@ pub(in super::super) fn scale(modulus: &Modulus, a: &mut [u64], factor: ShoupFac
         store(x, prime.multiply(load(x), lanes));
     }
     portable::scale(modulus, rest, factor);
-}
-
-#[target_feature(enable = "avx512f,avx512ifma")]
-pub(in super::super) fn subtract_scale(modulus: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor) {
-    let prime = Prime::new(modulus);
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks_mut(), b.as_chunks());
-    let lanes = Factor::splat(factor);
-    for (x, y) in a.iter_mut().zip(b) {
-        store(x, prime.multiply(difference(&prime, load(x), load(y)), lanes));
-    }
-    portable::subtract_scale(modulus, a_rest, b_rest, factor);
 }
 
 #[target_feature(enable = "avx512f,avx512ifma")]
@@ -105,17 +94,27 @@ pub(in super::super) fn subtract(modulus: &Modulus, a: &mut [u64], b: &[u64]) {
 }
 
 #[target_feature(enable = "avx512f")]
-pub(in super::super) fn lift(from: &Modulus, to: &Modulus, out: &mut [u64], a: &[u64]) {
-    let ((out, out_rest), (a, a_rest)) = (out.as_chunks_mut(), a.as_chunks());
-    let (half, from_value) = (splat(from.value() >> 1), splat(from.value()));
-    let offset = splat(2 * to.value());
-    for (value, x) in out.iter_mut().zip(a) {
-        let x = load(x);
-        let above = _mm512_cmpgt_epu64_mask(x, half);
-        let raised = _mm512_add_epi64(x, offset);
-        store(value, _mm512_mask_sub_epi64(raised, above, raised, from_value));
+pub(in super::super) fn centre(modulus: &Modulus, offset: u64, a: &mut [u64]) {
+    let (a, rest) = a.as_chunks_mut();
+    let (half, value, raise) = (splat(modulus.value() >> 1), splat(modulus.value()), splat(offset));
+    for x in a {
+        let residue = load(x);
+        let above = _mm512_cmpgt_epu64_mask(residue, half);
+        let raised = _mm512_add_epi64(residue, raise);
+        store(x, _mm512_mask_sub_epi64(raised, above, raised, value));
     }
-    portable::lift(from, to, out_rest, a_rest);
+    portable::centre(modulus, offset, rest);
+}
+
+#[target_feature(enable = "avx512f")]
+pub(in super::super) fn digit(digit: Digit, out: &mut [u64], a: &[u64]) {
+    let ((out, out_rest), (a, a_rest)) = (out.as_chunks_mut(), a.as_chunks());
+    let (shift, mask, bias) = (splat(u64::from(digit.shift)), splat(digit.mask), splat(digit.bias));
+    for (value, x) in out.iter_mut().zip(a) {
+        let field = _mm512_and_si512(_mm512_srlv_epi64(load(x), shift), mask);
+        store(value, _mm512_add_epi64(field, bias));
+    }
+    portable::digit(digit, out_rest, a_rest);
 }
 
 /// Whole vectors move, with a permutation inside each.
@@ -132,38 +131,21 @@ pub(in super::super) fn permute(out: &mut [u64], source: &[u64], slots: &[u32], 
     }
 }
 
-/// `x - centre(y) + 2 to` is in `(0, 5 to)`, and in `(0, 4 to)` where `to` has 50 bits, as `from` has no more.
-#[target_feature(enable = "avx512f,avx512ifma")]
-pub(in super::super) fn switch(from: &Modulus, to: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor) {
-    let prime = Prime::new(to);
-    let lanes = Factor::splat(factor);
-    let (half, from_value) = (splat(from.value() >> 1), splat(from.value()));
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks_mut(), b.as_chunks());
-    for (x, y) in a.iter_mut().zip(b) {
-        let y = load(y);
-        let difference = _mm512_sub_epi64(_mm512_add_epi64(load(x), prime.twice), y);
-        let above = _mm512_cmpgt_epu64_mask(y, half);
-        let difference = _mm512_mask_add_epi64(difference, above, difference, from_value);
-        store(x, prime.multiply(difference, lanes));
-    }
-    portable::switch(from, to, a_rest, b_rest, factor);
-}
-
 /// With `M = M0 + 2^52 M1`, the sum is `low(x M0) + 2^52 (high(x M0) + low(x M1) + 2^11) + 2^104 high(x M1)`, and its
 /// first part carries nothing.
 #[target_feature(enable = "avx512f,avx512ifma")]
-pub(in super::super) fn rescale(multiplier: u64, bits: u32, a: &mut [u64]) {
+pub(in super::super) fn rescale(multiplier: u64, target: u64, a: &mut [u64]) {
     let (a, rest) = a.as_chunks_mut();
     let (low_part, high_part) = (splat(multiplier & ((1 << 52) - 1)), splat(multiplier >> 52));
-    let (rounding, mask) = (splat(1 << 11), splat((1 << bits) - 1));
+    let (rounding, limit) = (splat(1 << 11), splat(target));
     for x in a {
         let value = load(x);
         let middle = low(high(rounding, value, low_part), value, high_part);
         let top = high(_mm512_setzero_si512(), value, high_part);
         let sum = _mm512_add_epi64(_mm512_srli_epi64::<12>(middle), _mm512_slli_epi64::<40>(top));
-        store(x, _mm512_and_si512(sum, mask));
+        store(x, reduce_by(sum, limit));
     }
-    portable::rescale(multiplier, bits, rest);
+    portable::rescale(multiplier, target, rest);
 }
 
 #[target_feature(enable = "avx512f")]

@@ -17,10 +17,10 @@ use core::arch::x86_64::{
 };
 
 pub(super) use elementwise::{
-    add, chunk, halves, lift, multiply, permute, rescale, scale, subtract, subtract_scale, switch,
+    add, centre, chunk, digit, halves, multiply, permute, rescale, scale, subtract,
 };
 pub(super) use ntt::{forward, inverse};
-pub(super) use product::{inner_product, multiply_accumulate, pack, reduce, row_products, unpack};
+pub(super) use product::{key_products, multiply_accumulate, pack, reduce, row_products, unpack};
 
 use crate::ring::modulus::{Modulus, ShoupFactor};
 

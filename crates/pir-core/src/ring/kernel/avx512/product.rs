@@ -58,33 +58,51 @@ pub(in super::super) fn reduce(modulus: &Modulus, out: &mut [u64], sums: [&mut [
     }
 }
 
+/// The high parts of 12 products stay below 2^52.
 #[target_feature(enable = "avx512f,avx512ifma")]
-pub(in super::super) fn inner_product(modulus: &Modulus, out: &mut [u64], terms: &[(&[u64], &[u64])]) {
-    let prime = Prime::new(modulus);
-    let (vectors, rest) = out.as_chunks_mut::<8>();
-    if !rest.is_empty() {
-        return portable::inner_product(modulus, out, terms);
+pub(in super::super) fn key_products(modulus: &Modulus, out: [&mut [u64]; 2], digits: &[u64], keys: &[u64]) {
+    let degree = out[0].len();
+    if degree % 8 != 0 || degree == 0 {
+        return portable::key_products(modulus, out, digits, keys);
     }
-    let count = vectors.len();
-    assert!(terms.iter().all(|(a, b)| a.len() == 8 * count && b.len() == 8 * count), "one value per result");
+    match digits.len() / degree {
+        3 => key_products_of::<3>(modulus, out, digits, keys),
+        4 => key_products_of::<4>(modulus, out, digits, keys),
+        5 => key_products_of::<5>(modulus, out, digits, keys),
+        6 => key_products_of::<6>(modulus, out, digits, keys),
+        7 => key_products_of::<7>(modulus, out, digits, keys),
+        8 => key_products_of::<8>(modulus, out, digits, keys),
+        _ => portable::key_products(modulus, out, digits, keys),
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512ifma")]
+fn key_products_of<const DIGITS: usize>(
+    modulus: &Modulus,
+    [out0, out1]: [&mut [u64]; 2],
+    digits: &[u64],
+    keys: &[u64],
+) {
+    let (prime, degree) = (Prime::new(modulus), out0.len());
     let zero = _mm512_setzero_si512();
-    if let [(a, b), (c, d)] = terms {
-        // At most 2^101: the high part is far below 2^52.
-        let [a, b, c, d] = [a, b, c, d].map(|values| values.as_chunks::<8>().0);
-        for ((((out, a), b), c), d) in vectors.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-            let [a, b, c, d] = [load(a), load(b), load(c), load(d)];
-            let (sum0, sum1) = (low(low(zero, a, b), c, d), high(high(zero, a, b), c, d));
-            store(out, prime.reduce_sums::<false>(sum0, sum1));
+    let digits: [&[Lanes]; DIGITS] =
+        core::array::from_fn(|i| digits[i * degree..(i + 1) * degree].as_chunks().0);
+    let keys: [[&[Lanes]; 2]; DIGITS] = core::array::from_fn(|i| {
+        [2 * i, 2 * i + 1].map(|i| keys[i * degree..(i + 1) * degree].as_chunks().0)
+    });
+    let outs = out0.as_chunks_mut::<8>().0.iter_mut().zip(out1.as_chunks_mut::<8>().0);
+    for (v, (out0, out1)) in outs.enumerate() {
+        let mut sums = [[zero; 2]; 2];
+        for i in 0..DIGITS {
+            let digit = load(&digits[i][v]);
+            for (sum, key) in sums.iter_mut().zip(&keys[i]) {
+                let key = load(&key[v]);
+                *sum = [low(sum[0], digit, key), high(sum[1], digit, key)];
+            }
         }
-        return;
-    }
-    for (i, out) in vectors.iter_mut().enumerate() {
-        let (mut sum0, mut sum1) = (zero, zero);
-        for (a, b) in terms {
-            let (a, b) = (load(&a.as_chunks::<8>().0[i]), load(&b.as_chunks::<8>().0[i]));
-            (sum0, sum1) = (low(sum0, a, b), high(sum1, a, b));
-        }
-        store(out, prime.reduce_sums::<true>(sum0, sum1));
+        store(out0, prime.reduce_sums::<false>(sums[0][0], sums[0][1]));
+        store(out1, prime.reduce_sums::<false>(sums[1][0], sums[1][1]));
     }
 }
 
