@@ -18,11 +18,12 @@
 //! | answer of `b` bits | 2^b | `last (2^b/q)^2 + R` |
 //!
 //! The noise of level j reaches the leaves doubled up to `h-1-j` times, so the energy that a whole inner product collects
-//! fluctuates. It is a weighted sum of squared Gaussian variables of mean `T = n N E` whose largest weight is
-//! `m = max(F, 4^(h-1-j) V_j)`, and exceeds `y T` with probability at most `exp(-(T/m)/2 (y - 1 - ln y))` (Chernoff). The
-//! failure bound takes it at the `y` for which that is 2^-[`ENERGY_LOG2`]. Plaintexts are whitened ([`crate::sealpir`]),
-//! so their coefficients count as uniform in `[-t/2, t/2)` whatever the database holds. Tails are taken as Gaussian and
-//! united over all coefficients.
+//! fluctuates. It is a quadratic form in Gaussian variables of mean `T = n N E`, and with `m` at least its largest
+//! eigenvalue it exceeds `y T` with probability at most `exp(-(T/m)/2 (y - 1 - ln y))` (Chernoff). Levels may add up at
+//! one coordinate, and the noise of a substitution reaches both subtrees where a query of S selectors uses both, so
+//! `m = F + sum_j (1 + [S > 2^(h-1-j)]) 4^(h-1-j) V_j`. The failure bound takes the energy at the `y` for which that
+//! probability is 2^-[`ENERGY_LOG2`]. Plaintexts are whitened ([`crate::sealpir`]), so their coefficients count as uniform
+//! in `[-t/2, t/2)` whatever the database holds. Tails are taken as Gaussian and united over all coefficients.
 
 use crate::bfv::Parameters;
 use crate::ring::sampling;
@@ -99,7 +100,12 @@ pub fn failure_log2(parameters: &Parameters, circuit: &Circuit) -> f64 {
         tail_log2(margin.exp2() / deviation) + coefficients.log2()
     };
     let terms = if circuit.columns == 1 {
-        [stage(circuit.answer_bits, worst.answer, coefficients), -ENERGY_LOG2, f64::NEG_INFINITY, f64::NEG_INFINITY]
+        [
+            stage(circuit.answer_bits, worst.answer, coefficients),
+            -ENERGY_LOG2,
+            f64::NEG_INFINITY,
+            f64::NEG_INFINITY,
+        ]
     } else {
         let answer = stage(circuit.answer_bits, worst.answer, 4.0 * coefficients);
         let inner = stage(2 * parameters.plaintext_bits(), worst.switched, coefficients);
@@ -113,9 +119,8 @@ fn with_energy(parameters: &Parameters, circuit: &Circuit, first_factor: f64, se
     let [large, small] = [parameters.large(), parameters.small()].map(|ntt| ntt.modulus().value() as f64);
     let rounding = (1.0 + secret_weight(parameters)) / 12.0;
     let query = query_variance(circuit);
-    let substitutions = |growth: f64| -> f64 {
-        weighted_substitutions(parameters, circuit.levels, growth).sum()
-    };
+    let substitutions =
+        |growth: f64| -> f64 { weighted_substitutions(parameters, circuit.levels, growth).sum() };
     let expanded = query / f64::from(circuit.levels).exp2() + substitutions(2.0);
     let expanded_peak = query + substitutions(4.0);
     let selector = |factor: f64| factor * expanded * (small / large).powi(2) + rounding;
@@ -154,11 +159,7 @@ fn secret_weight(parameters: &Parameters) -> f64 {
 }
 
 /// `growth^(h-1-j) V_j` for every level j.
-fn weighted_substitutions(
-    parameters: &Parameters,
-    levels: u32,
-    growth: f64,
-) -> impl Iterator<Item = f64> {
+fn weighted_substitutions(parameters: &Parameters, levels: u32, growth: f64) -> impl Iterator<Item = f64> {
     (0..levels as usize).map(move |level| {
         growth.powi(levels as i32 - 1 - level as i32) * substitution(parameters, level).powi(2)
     })
@@ -168,8 +169,15 @@ fn weighted_substitutions(
 fn energy_factor(parameters: &Parameters, circuit: &Circuit, selectors: usize) -> f64 {
     let mean = stages(parameters, &Circuit { columns: 1, ..*circuit }).expanded.powi(2);
     let total = selectors as f64 * parameters.degree() as f64 * mean;
-    let largest =
-        weighted_substitutions(parameters, circuit.levels, 4.0).fold(query_variance(circuit), f64::max);
+    let in_query = if circuit.columns == 1 { circuit.rows } else { circuit.rows + circuit.columns };
+    let substitutions = weighted_substitutions(parameters, circuit.levels, 4.0).enumerate();
+    let largest = query_variance(circuit)
+        + substitutions
+            .map(|(level, energy)| {
+                let height = circuit.levels - 1 - level as u32;
+                if in_query > 1 << height { 2.0 * energy } else { energy }
+            })
+            .sum::<f64>();
     let needed = 2.0 * ENERGY_LOG2 * core::f64::consts::LN_2 * largest / total;
     let (mut low, mut high) = (1.0, 2.0 * needed + 4.0);
     for _ in 0..60 {

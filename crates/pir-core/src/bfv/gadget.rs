@@ -28,7 +28,9 @@ impl Gadget {
 
     /// Whether the weights are below the modulus, and products with the digits few enough for one reduction.
     pub(super) fn is_fit_for(&self, modulus: &Modulus) -> bool {
-        (1..=12).contains(&self.digits) && self.base_bits >= 2 && self.digits * self.base_bits <= modulus.bits()
+        (1..=12).contains(&self.digits)
+            && self.base_bits >= 2
+            && self.digits * self.base_bits <= modulus.bits()
     }
 
     /// What makes all digits non-negative: half a base at each of them, and half of what is dropped.

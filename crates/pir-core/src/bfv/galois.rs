@@ -13,7 +13,7 @@ use super::secret_key::SecretKey;
 use super::seed::derive;
 use crate::Error;
 use crate::ring::bits::{BitReader, BitWriter, packed_bytes};
-use crate::ring::{self, Evaluation, Polynomial, sampling};
+use crate::ring::{self, Aligned, Evaluation, Polynomial, sampling};
 
 /// Bytes of the seed of the uniform halves.
 const SEED_BYTES: usize = 32;
@@ -22,15 +22,15 @@ const SEED_BYTES: usize = 32;
 pub struct GaloisKeys {
     uniform_seed: [u8; SEED_BYTES],
     /// For every substitution, digit by digit, `b` and `a` with `b + a s = w_i s(X^k) + e`, N slots each.
-    keys: Vec<Vec<u64>>,
+    keys: Vec<Aligned<u64>>,
 }
 
 /// Buffers of one thread for [`GaloisKeys::substitute`].
 pub struct Workspace {
-    rotated: Vec<u64>,
-    digits: Vec<u64>,
+    rotated: Aligned<u64>,
+    digits: Aligned<u64>,
     /// Both halves of the result.
-    sums: [Vec<u64>; 2],
+    sums: [Aligned<u64>; 2],
 }
 
 impl Workspace {
@@ -40,9 +40,9 @@ impl Workspace {
         let degree = parameters.degree();
         let digits = (0..parameters.levels()).map(|level| parameters.gadget(level).digits as usize).max();
         Self {
-            rotated: vec![0; degree],
-            digits: vec![0; degree * digits.unwrap_or(0)],
-            sums: [vec![0; degree], vec![0; degree]],
+            rotated: Aligned::filled(0, degree),
+            digits: Aligned::filled(0, degree * digits.unwrap_or(0)),
+            sums: [Aligned::filled(0, degree), Aligned::filled(0, degree)],
         }
     }
 }
@@ -57,7 +57,7 @@ impl GaloisKeys {
         let uniform_seed = *derive(parameters, "galois uniform", seed);
         let error_seed = derive(parameters, "galois errors", seed);
         let (ntt, modulus) = (parameters.large(), parameters.large().modulus());
-        let mut keys: Vec<_> = (0..parameters.levels()).map(|_| Vec::new()).collect();
+        let mut keys: Vec<_> = (0..parameters.levels()).map(|_| Aligned::default()).collect();
         for Key { stream, level, gadget, digit } in Key::all(parameters) {
             let errors = sampling::errors(parameters.degree(), &error_seed, stream);
             let mut b = Polynomial::from_signed(modulus, &errors).into_evaluation(ntt);
@@ -107,19 +107,20 @@ impl GaloisKeys {
         }
         let (uniform_seed, mut rest) = bytes.split_first_chunk::<SEED_BYTES>().ok_or(MALFORMED)?;
         let (ntt, modulus) = (parameters.large(), parameters.large().modulus());
-        let mut keys: Vec<_> = (0..parameters.levels()).map(|_| Vec::new()).collect();
+        let mut keys: Vec<_> = (0..parameters.levels()).map(|_| Aligned::default()).collect();
         for Key { stream, level, .. } in Key::all(parameters) {
-            let (packed, tail) = rest
-                .split_at_checked(packed_bytes(parameters.degree(), modulus.bits()))
-                .ok_or(MALFORMED)?;
+            let (packed, tail) =
+                rest.split_at_checked(packed_bytes(parameters.degree(), modulus.bits())).ok_or(MALFORMED)?;
             rest = tail;
             let mut reader = BitReader::new(packed);
             let mut valid = true;
-            keys[level].extend((0..parameters.degree()).map(|_| {
+            let b = (0..parameters.degree()).map(|_| {
                 let value = reader.read(modulus.bits());
                 valid &= value < modulus.value();
                 value
-            }));
+            });
+            let b: Vec<u64> = b.collect();
+            keys[level].extend_from_slice(&b);
             if !valid || !reader.is_finished() {
                 return Err(MALFORMED);
             }
@@ -141,7 +142,7 @@ impl GaloisKeys {
         workspace: &mut Workspace,
     ) -> Ciphertext<Evaluation> {
         self.switch_key(parameters, level, ciphertext, workspace);
-        let [c0, c1] = workspace.sums.each_ref().map(|half| Polynomial::from_residues(half.clone()));
+        let [c0, c1] = workspace.sums.each_ref().map(|half| Polynomial::from_residues(half.iter().copied()));
         Ciphertext { c0, c1 }
     }
 

@@ -90,7 +90,8 @@ impl Parameters {
         if plaintext_bits == 0 || plaintext_bits + 4 > small.modulus().bits() {
             return Err(Error::Shape("plaintext modulus too large"));
         }
-        if gadgets.len() != degree.ilog2() as usize || !gadgets.iter().all(|g| g.is_fit_for(large.modulus())) {
+        if gadgets.len() != degree.ilog2() as usize || !gadgets.iter().all(|g| g.is_fit_for(large.modulus()))
+        {
             return Err(Error::Shape("a gadget for every level, fit for the modulus"));
         }
         let automorphisms =

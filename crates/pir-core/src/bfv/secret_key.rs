@@ -118,9 +118,11 @@ impl SecretKey {
         let centred: Vec<i64> =
             c1.iter().map(|value| ((value << (64 - bits)) as i64) >> (64 - bits)).collect();
         let mut product = self.product(parameters, Polynomial::from_signed(modulus, &centred));
-        let phase = product.residues().iter().zip(c0).map(|(product, c0)| {
-            (modulus.centre(*product) as u64).wrapping_add(*c0) & low_bits(bits)
-        });
+        let phase = product
+            .residues()
+            .iter()
+            .zip(c0)
+            .map(|(product, c0)| (modulus.centre(*product) as u64).wrapping_add(*c0) & low_bits(bits));
         let phase = phase.collect();
         product.zeroize();
         Zeroizing::new(phase)

@@ -1,5 +1,6 @@
 //! The rings `Z_q[X]/(X^N + 1)` with `q` a prime below 2^50.
 
+mod aligned;
 mod automorphism;
 pub mod bits;
 mod kernel;
@@ -14,7 +15,8 @@ pub use modulus::{MAXIMUM_BITS, Modulus, ShoupFactor};
 pub use ntt::{Ntt, bit_reverse};
 pub use polynomial::{Coefficient, Evaluation, Form, Polynomial};
 
+pub(crate) use aligned::Aligned;
 pub(crate) use kernel::{
-    COLUMNS, Digit, Lanes, RowSums, add, centre, chunk, digit, halves, key_products, multiply_accumulate, pack, reduce,
-    rescale, row_products, unpack,
+    COLUMNS, Digit, Lanes, RowSums, Selectors, add, arrange, centre, chunk, digit, halves, key_products,
+    multiply_accumulate, pack, reduce, rescale, row_products, unpack,
 };

@@ -5,6 +5,7 @@ use core::marker::PhantomData;
 
 use zeroize::Zeroize;
 
+use super::aligned::Aligned;
 use super::kernel;
 use super::modulus::{Modulus, ShoupFactor};
 use super::ntt::Ntt;
@@ -34,7 +35,7 @@ mod private {
 /// Operations take the modulus or the tables of the ring the polynomial was made over; another degree panics.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Polynomial<F: Form> {
-    residues: Vec<u64>,
+    residues: Aligned<u64>,
     form: PhantomData<F>,
 }
 
@@ -54,12 +55,16 @@ impl<F: Form> Polynomial<F> {
     /// The zero polynomial.
     #[must_use]
     pub fn zero(degree: usize) -> Self {
-        Self::from_residues(vec![0; degree])
+        Self::of(Aligned::filled(0, degree))
     }
 
     /// From residues, each already below the prime.
     #[must_use]
-    pub fn from_residues(residues: Vec<u64>) -> Self {
+    pub fn from_residues(residues: impl IntoIterator<Item = u64>) -> Self {
+        Self::of(residues.into_iter().collect())
+    }
+
+    fn of(residues: Aligned<u64>) -> Self {
         Self { residues, form: PhantomData }
     }
 
@@ -101,16 +106,14 @@ impl Polynomial<Coefficient> {
     /// From N signed coefficients.
     #[must_use]
     pub fn from_signed(modulus: &Modulus, coefficients: &[i64]) -> Self {
-        Self::from_residues(
-            coefficients.iter().map(|coefficient| modulus.from_signed(*coefficient)).collect(),
-        )
+        Self::from_residues(coefficients.iter().map(|coefficient| modulus.from_signed(*coefficient)))
     }
 
     /// Transforms to evaluation form.
     #[must_use]
     pub fn into_evaluation(mut self, ntt: &Ntt) -> Polynomial<Evaluation> {
         ntt.forward(&mut self.residues);
-        Polynomial::from_residues(self.residues)
+        Polynomial::of(self.residues)
     }
 }
 
@@ -119,7 +122,7 @@ impl Polynomial<Evaluation> {
     #[must_use]
     pub fn into_coefficient(mut self, ntt: &Ntt) -> Polynomial<Coefficient> {
         ntt.inverse(&mut self.residues);
-        Polynomial::from_residues(self.residues)
+        Polynomial::of(self.residues)
     }
 
     /// `self * other`, slotwise.

@@ -127,7 +127,10 @@ fn decrypt_twice(
     let mut half = || {
         let low = decrypt(secret, parameters, reader);
         let high = decrypt(secret, parameters, reader);
-        low.iter().zip(high.iter()).map(|(low, high)| low | high << bfv.plaintext_bits()).collect::<Vec<u64>>()
+        low.iter()
+            .zip(high.iter())
+            .map(|(low, high)| low | high << bfv.plaintext_bits())
+            .collect::<Vec<u64>>()
     };
     let (c0, c1) = (half(), half());
     secret.decrypt(bfv, &c0, &c1, 2 * bfv.plaintext_bits())

@@ -1,6 +1,5 @@
 //! The preprocessed database: plaintexts in evaluation form, packed, in the order the first dimension reads them.
 
-use core::ops::Range;
 use std::sync::LazyLock;
 
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefMutIterator, ParallelIterator};
@@ -8,7 +7,7 @@ use rayon::slice::ParallelSliceMut;
 use sha2::{Digest, Sha256};
 
 use super::shape::{Parameters, plaintext_bytes};
-use crate::ring::{self, COLUMNS, Evaluation, Lanes, Polynomial, RowSums, sampling};
+use crate::ring::{self, Aligned, COLUMNS, Evaluation, Lanes, Polynomial, RowSums, Selectors, sampling};
 use crate::{Error, bfv};
 
 /// Slots that are stored and multiplied together.
@@ -19,6 +18,9 @@ const BATCH: usize = 32;
 
 /// Bytes of selectors that stay in the second-level cache while all bundles meet them.
 const CACHED: usize = 1 << 19;
+
+/// Blocks whose selectors are put in order at a time: neighbours in memory, of which the processor fetches many at once.
+const ARRANGED: usize = 32;
 
 /// A database ready to answer.
 ///
@@ -36,7 +38,7 @@ pub struct Database {
 ///
 /// For each column, c0 and c1 modulo q, in evaluation form.
 #[derive(Clone, Default)]
-pub(super) struct Products(Vec<u64>);
+pub(super) struct Products(Aligned<u64>);
 
 impl Database {
     /// Packs and transforms `elements * element_bytes` bytes, on all threads of the current rayon pool.
@@ -84,46 +86,43 @@ impl Database {
         }
         let per_group = bundles_per_group(&self.parameters);
         let bundles = &self.bundles[group * per_group..(group + 1) * per_group];
-        let (mut scratch, mut out, mut arranged) = (RowSums::new(selectors.len()), Vec::new(), Vec::new());
-        let run_bytes = selectors.len() * rows * size_of::<[Lanes; 2]>();
-        let most = (CACHED / run_bytes.max(1)).max(1);
+        let (mut scratch, mut out) = (RowSums::default(), Aligned::default());
+        let clients = selectors.len();
+        let mut arranged = Selectors::new(clients, rows);
         let blocks = ntt.degree() / LANES;
-        for first in (0..blocks).step_by(most) {
-            let run = first..blocks.min(first + most);
-            arrange(run.clone(), rows, selectors, &mut arranged);
-            let arranged: Vec<&[[Lanes; 2]]> = arranged.chunks_exact(rows).collect();
-            for (index, bundle) in bundles.iter().enumerate() {
-                let columns = columns_in_bundle(&self.parameters, index);
-                let block_bytes = block_bytes(&self.parameters, columns);
-                let packed = &bundle[run.start * block_bytes..run.end * block_bytes];
-                let clients = selectors.len();
-                out.resize(run.len() * clients * columns, [[0; LANES]; 2]);
-                let out = &mut out[..run.len() * clients * columns];
-                ring::row_products(ntt.modulus(), packed, columns, &arranged, out, &mut scratch);
-                for (client, products) in products.iter_mut().enumerate() {
-                    let results = out.chunks_exact(columns).skip(client).step_by(clients);
-                    products.put(index * COLUMNS, columns, run.start, results);
+        let most = (CACHED / arranged.block_bytes().max(1)).clamp(1, ARRANGED);
+        for first in (0..blocks).step_by(ARRANGED) {
+            let batch = ARRANGED.min(blocks - first);
+            arranged.resize(batch);
+            for (client, selectors) in selectors.iter().enumerate() {
+                for (row, selector) in selectors.iter().take(rows).enumerate() {
+                    let slots = first * LANES..(first + batch) * LANES;
+                    let halves = [&selector.c0, &selector.c1].map(|half| &half.residues()[slots.clone()]);
+                    ring::arrange(ntt.modulus(), &mut arranged, client, row, halves);
                 }
             }
-        }
-    }
-}
-
-/// Puts the first `rows` selectors of every client into the order they are read in: block by block and client by client,
-/// row by row, both halves.
-fn arrange(
-    run: Range<usize>,
-    rows: usize,
-    clients: &[&[bfv::Ciphertext<Evaluation>]],
-    arranged: &mut Vec<[Lanes; 2]>,
-) {
-    arranged.resize(clients.len() * run.len() * rows, [[0; LANES]; 2]);
-    for (client, selectors) in clients.iter().enumerate() {
-        for (row, selector) in selectors.iter().take(rows).enumerate() {
-            let halves = [&selector.c0, &selector.c1].map(|half| half.residues().as_chunks().0);
-            let places = arranged.chunks_exact_mut(rows).skip(client).step_by(clients.len());
-            for (block, place) in run.clone().zip(places) {
-                place[row] = halves.map(|half: &[Lanes]| half[block]);
+            for start in (0..batch).step_by(most) {
+                let run = start..batch.min(start + most);
+                for (index, bundle) in bundles.iter().enumerate() {
+                    let columns = columns_in_bundle(&self.parameters, index);
+                    let block_bytes = block_bytes(&self.parameters, columns);
+                    let packed = &bundle[(first + run.start) * block_bytes..(first + run.end) * block_bytes];
+                    out.resize(run.len() * clients * columns, [[0; LANES]; 2]);
+                    let out = &mut out[..run.len() * clients * columns];
+                    ring::row_products(
+                        ntt.modulus(),
+                        packed,
+                        columns,
+                        &arranged,
+                        run.start,
+                        out,
+                        &mut scratch,
+                    );
+                    for (client, products) in products.iter_mut().enumerate() {
+                        let results = out.chunks_exact(columns).skip(client).step_by(clients);
+                        products.put(index * COLUMNS, columns, first + run.start, results);
+                    }
+                }
             }
         }
     }

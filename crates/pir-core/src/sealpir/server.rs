@@ -8,7 +8,7 @@ use super::shape::{Parameters, QUERY_DROPPED_BITS, SEED_BYTES, query_coefficient
 use crate::bfv::{Ciphertext, GaloisKeys, Workspace};
 use crate::expand::{expand_in_place, position};
 use crate::ring::bits::{BitReader, BitWriter};
-use crate::ring::{self, Coefficient, Evaluation, Polynomial, sampling};
+use crate::ring::{self, Aligned, Coefficient, Evaluation, Polynomial, sampling};
 use crate::{Error, bfv};
 
 /// Clients that are answered in one pass over the database.
@@ -174,10 +174,10 @@ impl Progress {
 #[derive(Default)]
 struct SecondDimension {
     /// The chunks of a few columns in evaluation form.
-    chunks: Vec<u64>,
+    chunks: Aligned<u64>,
     /// Both words of the sums: chunk by chunk, half by half.
-    sums: [Vec<u64>; 2],
-    results: Vec<u64>,
+    sums: [Aligned<u64>; 2],
+    results: Aligned<u64>,
 }
 
 impl SecondDimension {
@@ -213,7 +213,7 @@ impl SecondDimension {
                 let chunks = self.chunks.chunks_exact(degree).skip(chunk).step_by(CHUNKS);
                 let selectors = columns.iter().map(|column| [&column.c0, &column.c1][half].residues());
                 let terms: Vec<(&[u64], &[u64])> = chunks.zip(selectors).collect();
-                ring::multiply_accumulate([sum0, sum1], &terms);
+                ring::multiply_accumulate(ntt.modulus(), [sum0, sum1], &terms);
             }
         }
         let [sums0, sums1] = &mut self.sums;

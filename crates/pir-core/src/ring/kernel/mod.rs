@@ -8,12 +8,16 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code, reason = "vector loads and stores")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "vector loads and stores")]
+mod avx512f;
 mod portable;
 #[cfg(test)]
 mod tests;
 
 use std::sync::OnceLock;
 
+use super::aligned::Aligned;
 use super::automorphism::VectorSource;
 use super::modulus::{Modulus, ShoupFactor};
 use super::ntt::Ntt;
@@ -41,24 +45,56 @@ pub(crate) struct Digit {
 /// Columns that [`row_products`] takes at most.
 pub(crate) const COLUMNS: usize = 4;
 
-/// Number of clients and buffers of one thread for [`row_products`].
-pub(crate) struct RowSums {
+/// The selectors of some clients at a run of blocks, in the order and the form in which [`row_products`] reads them:
+/// block by block, client by client and row by row, two words for eight slots of both halves.
+pub(crate) struct Selectors {
     clients: usize,
+    rows: usize,
+    words: Aligned<[Lanes; 2]>,
+}
+
+impl Selectors {
+    /// For so many clients, `rows` selectors each.
+    pub(crate) fn new(clients: usize, rows: usize) -> Self {
+        Self { clients, rows, words: Aligned::default() }
+    }
+
+    /// Makes room for so many blocks.
+    pub(crate) fn resize(&mut self, blocks: usize) {
+        self.words.resize(blocks * self.clients * self.rows, [[0; 8]; 2]);
+    }
+
+    /// Bytes of a block.
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.clients * self.rows * size_of::<[Lanes; 2]>()
+    }
+
+    /// The places of one selector, block by block.
+    fn places(&mut self, client: usize, row: usize) -> impl Iterator<Item = &mut [Lanes; 2]> {
+        self.words.iter_mut().skip(client * self.rows + row).step_by(self.clients * self.rows)
+    }
+
+    /// From a block on, block by block, the selectors of each client.
+    fn blocks(&self, first: usize) -> impl Iterator<Item = impl Iterator<Item = &[[Lanes; 2]]>> {
+        let blocks = self.words.chunks_exact(self.clients * self.rows).skip(first);
+        blocks.map(|block| block.chunks_exact(self.rows))
+    }
+}
+
+/// Buffers of one thread for [`row_products`].
+#[derive(Default)]
+pub(crate) struct RowSums {
     /// [`CHUNK`] rows.
-    values: Vec<Lanes>,
-    /// For every client and column, the two words of the sums of both halves.
-    sums: Vec<[[Lanes; 2]; 2]>,
+    values: Aligned<Lanes>,
+    /// For every client and column, two words for each half.
+    sums: Aligned<[[Lanes; 2]; 2]>,
 }
 
 impl RowSums {
-    /// Buffers for the selectors of so many clients.
-    pub(crate) fn new(clients: usize) -> Self {
-        Self { clients, values: vec![[0; 8]; CHUNK * COLUMNS], sums: Vec::new() }
-    }
-
-    fn clear(&mut self, columns: usize) {
-        self.sums.clear();
-        self.sums.resize(columns * self.clients, [[[0; 8]; 2]; 2]);
+    fn clear(&mut self, columns: usize, clients: usize) {
+        self.values.resize(CHUNK * COLUMNS, [0; 8]);
+        self.sums.resize(columns * clients, [[[0; 8]; 2]; 2]);
+        self.sums.fill([[[0; 8]; 2]; 2]);
     }
 }
 
@@ -68,6 +104,8 @@ impl RowSums {
 pub enum Backend {
     /// AVX-512 with IFMA and VBMI.
     Avx512,
+    /// AVX-512 with DQ and BW only: wide products by doubles.
+    Avx512F,
     /// AVX2 with FMA.
     Avx2,
     /// Plain Rust.
@@ -75,7 +113,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    const ALL: [Self; 3] = [Self::Avx512, Self::Avx2, Self::Portable];
+    const ALL: [Self; 4] = [Self::Avx512, Self::Avx512F, Self::Avx2, Self::Portable];
 
     /// The back ends this machine can run, best first.
     pub fn available() -> impl Iterator<Item = Self> {
@@ -98,6 +136,7 @@ impl Backend {
     pub fn name(self) -> &'static str {
         match self {
             Self::Avx512 => "avx512",
+            Self::Avx512F => "avx512f",
             Self::Avx2 => "avx2",
             Self::Portable => "portable",
         }
@@ -108,9 +147,11 @@ impl Backend {
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => avx512::is_available(),
             #[cfg(target_arch = "x86_64")]
+            Self::Avx512F => avx512f::is_available(),
+            #[cfg(target_arch = "x86_64")]
             Self::Avx2 => avx2::is_available(),
             #[cfg(not(target_arch = "x86_64"))]
-            Self::Avx512 | Self::Avx2 => false,
+            Self::Avx512 | Self::Avx512F | Self::Avx2 => false,
             Self::Portable => true,
         }
     }
@@ -138,9 +179,12 @@ macro_rules! operations {
                         Self::Avx512 => unsafe { avx512::$name($($argument),*) },
                         // SAFETY: as above.
                         #[cfg(target_arch = "x86_64")]
+                        Self::Avx512F => unsafe { avx512f::$name($($argument),*) },
+                        // SAFETY: as above.
+                        #[cfg(target_arch = "x86_64")]
                         Self::Avx2 => unsafe { avx2::$name($($argument),*) },
                         #[cfg(not(target_arch = "x86_64"))]
-                        Self::Avx512 | Self::Avx2 => portable::$name($($argument),*),
+                        Self::Avx512 | Self::Avx512F | Self::Avx2 => portable::$name($($argument),*),
                         Self::Portable => portable::$name($($argument),*),
                     }
                 }
@@ -158,7 +202,7 @@ operations! {
 
     /// `sums[i] += sum over the terms (a, b) of a[i] * b[i]`, unreduced; at most 2^12 products of residues between two
     /// reductions. A sum is two words whose meaning is the back end's own; two zeros are 0.
-    fn multiply_accumulate(sums: [&mut [u64]; 2], terms: &[(&[u64], &[u64])]);
+    fn multiply_accumulate(modulus: &Modulus, sums: [&mut [u64]; 2], terms: &[(&[u64], &[u64])]);
 
     /// `out[i] = sums[i] mod q`, and `sums[i] = 0`.
     fn reduce(modulus: &Modulus, out: &mut [u64], sums: [&mut [u64]; 2]);
@@ -205,17 +249,22 @@ operations! {
     /// The inverse for one source: every `width` bytes give eight values.
     fn unpack(width: usize, packed: &[u8], out: &mut [u64]);
 
-    /// The inner products of the first dimension, at blocks of eight neighbouring slots.
+    /// Puts both halves of a selector, residues at the blocks that `selectors` has room for, in their places.
+    fn arrange(modulus: &Modulus, selectors: &mut Selectors, client: usize, row: usize, halves: [&[u64]; 2]);
+
+    /// The inner products of the first dimension, at a run of blocks of eight neighbouring slots, the first of them block
+    /// `first_block` of the selectors.
     ///
-    /// `selectors` holds, block by block, one slice per client, `scratch.clients * blocks` in all. `packed` holds, block by block
-    /// and row by row, the `columns <= 4` plaintexts of a row, each eight residues of `bits(q)` bits packed into as many
-    /// bytes. `out` gets, block by block, client by client and column by column, for both halves of the client's
-    /// selectors, the sum over the rows r, at most 2^12, of `selectors[r] * plaintext(r, column) mod q`.
+    /// `packed` holds, block by block and row by row, the `columns <= 4` plaintexts of a row, each eight residues of
+    /// `bits(q)` bits packed into as many bytes. `out` gets, block by block, client by client and column by column, for
+    /// both halves of the client's selectors, the sum over the rows r, at most 2^12, of
+    /// `selectors[r] * plaintext(r, column) mod q`.
     fn row_products(
         modulus: &Modulus,
         packed: &[u8],
         columns: usize,
-        selectors: &[&[[Lanes; 2]]],
+        selectors: &Selectors,
+        first_block: usize,
         out: &mut [[Lanes; 2]],
         scratch: &mut RowSums,
     );

@@ -1,6 +1,6 @@
 //! Plain Rust: Harvey's lazy butterflies with Shoup factors, 128-bit sums.
 
-use super::{CHUNK, Digit, Lanes, RowSums};
+use super::{CHUNK, Digit, Lanes, RowSums, Selectors};
 use crate::ring::automorphism::VectorSource;
 use crate::ring::modulus::{Modulus, ShoupFactor};
 use crate::ring::ntt::Ntt;
@@ -140,7 +140,7 @@ fn last_inverse_butterfly(
 /// The words of a sum are the halves of a 128-bit integer. Four terms at a time, so that a sum is loaded and stored once
 /// for four products.
 #[inline(always)]
-pub(super) fn multiply_accumulate([low, high]: [&mut [u64]; 2], terms: &[(&[u64], &[u64])]) {
+pub(super) fn multiply_accumulate(_: &Modulus, [low, high]: [&mut [u64]; 2], terms: &[(&[u64], &[u64])]) {
     let product = |a: &u64, b: &u64| u128::from(*a) * u128::from(*b);
     let (fours, rest) = terms.as_chunks::<4>();
     for [(a, b), (c, d), (e, f), (g, h)] in fours {
@@ -179,35 +179,45 @@ pub(super) fn reduce(modulus: &Modulus, out: &mut [u64], [low, high]: [&mut [u64
     }
 }
 
+/// The two halves as they are.
+#[inline(always)]
+pub(super) fn arrange(
+    _: &Modulus,
+    selectors: &mut Selectors,
+    client: usize,
+    row: usize,
+    [first, second]: [&[u64]; 2],
+) {
+    let halves = first.as_chunks().0.iter().zip(second.as_chunks().0);
+    for (place, (first, second)) in selectors.places(client, row).zip(halves) {
+        *place = [*first, *second];
+    }
+}
+
 /// Unpacks [`CHUNK`] rows at a time and multiplies them with every client's selectors.
 #[inline(always)]
 pub(super) fn row_products(
     modulus: &Modulus,
     packed: &[u8],
     columns: usize,
-    selectors: &[&[[Lanes; 2]]],
+    selectors: &Selectors,
+    first_block: usize,
     out: &mut [[Lanes; 2]],
     scratch: &mut RowSums,
 ) {
-    let width = modulus.bits() as usize;
-    let clients = scratch.clients;
-    let blocks = selectors.chunks_exact(clients).zip(out.chunks_exact_mut(clients * columns));
-    let block_bytes = packed.len() / (selectors.len() / clients);
-    for ((selectors, out), packed) in blocks.zip(packed.chunks_exact(block_bytes)) {
-        let rows = packed.len() / (width * columns);
-        scratch.clear(columns);
-        for first in (0..rows).step_by(CHUNK) {
-            let chunk = CHUNK.min(rows - first);
-            let source = packed[first * columns * width..].chunks_exact(width);
-            for (values, bytes) in scratch.values[..chunk * columns].iter_mut().zip(source) {
+    let (width, rows) = (modulus.bits() as usize, selectors.rows);
+    let blocks = selectors.blocks(first_block).zip(out.chunks_exact_mut(selectors.clients * columns));
+    for ((clients, out), packed) in blocks.zip(packed.chunks_exact(rows * columns * width)) {
+        scratch.clear(columns, selectors.clients);
+        let clients: Vec<&[[Lanes; 2]]> = clients.collect();
+        for (chunk, packed) in packed.chunks(CHUNK * columns * width).enumerate() {
+            for (values, bytes) in scratch.values.iter_mut().zip(packed.chunks_exact(width)) {
                 *values = unpack_lanes(bytes);
             }
-            for (selectors, sums) in selectors.iter().zip(scratch.sums.chunks_exact_mut(columns)) {
-                let rows = scratch.values[..chunk * columns].chunks_exact(columns);
-                for (row, selector) in rows.zip(&selectors[first..]) {
-                    row.iter()
-                        .zip(sums.iter_mut())
-                        .for_each(|(values, sums)| accumulate(sums, values, selector));
+            let values = &scratch.values[..packed.len() / width];
+            for (selectors, sums) in clients.iter().zip(scratch.sums.chunks_exact_mut(columns)) {
+                for (row, selector) in values.chunks_exact(columns).zip(&selectors[chunk * CHUNK..]) {
+                    row.iter().zip(&mut *sums).for_each(|(values, sums)| accumulate(sums, values, selector));
                 }
             }
         }

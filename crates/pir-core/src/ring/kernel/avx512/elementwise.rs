@@ -1,15 +1,12 @@
 //! Operations slot by slot. Lengths that are not multiples of eight (only tests have them) end in the portable twin.
 
 use core::arch::x86_64::{
-    __m512i, _mm_cvtsi64_si128, _mm512_add_epi64, _mm512_and_si512, _mm512_cmpgt_epu64_mask,
-    _mm512_cvtepu8_epi64, _mm512_mask_sub_epi64, _mm512_permutexvar_epi64, _mm512_setzero_si512,
-    _mm512_slli_epi64, _mm512_sllv_epi64, _mm512_srav_epi64, _mm512_srli_epi64, _mm512_srlv_epi64,
-    _mm512_sub_epi64,
+    __m512i, _mm512_add_epi64, _mm512_setzero_si512, _mm512_slli_epi64, _mm512_srli_epi64, _mm512_sub_epi64,
 };
 
-use super::super::{Digit, portable};
-use super::{Factor, Lanes, Prime, high, load, low, reduce_by, splat, store};
-use crate::ring::automorphism::VectorSource;
+use super::super::avx512f::{load, reduce_by, splat, store};
+use super::super::portable;
+use super::{Factor, Lanes, Prime, high, low};
 use crate::ring::modulus::{Modulus, ShoupFactor};
 
 #[target_feature(enable = "avx512f,avx512ifma")]
@@ -73,64 +70,6 @@ fn difference(prime: &Prime, x: __m512i, y: __m512i) -> __m512i {
     _mm512_sub_epi64(_mm512_add_epi64(x, prime.value), y)
 }
 
-#[target_feature(enable = "avx512f")]
-pub(in super::super) fn add(modulus: &Modulus, a: &mut [u64], b: &[u64]) {
-    let prime = Prime::new(modulus);
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks_mut(), b.as_chunks());
-    for (x, y) in a.iter_mut().zip(b) {
-        store(x, reduce_by(_mm512_add_epi64(load(x), load(y)), prime.value));
-    }
-    portable::add(modulus, a_rest, b_rest);
-}
-
-#[target_feature(enable = "avx512f")]
-pub(in super::super) fn subtract(modulus: &Modulus, a: &mut [u64], b: &[u64]) {
-    let prime = Prime::new(modulus);
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks_mut(), b.as_chunks());
-    for (x, y) in a.iter_mut().zip(b) {
-        store(x, reduce_by(difference(&prime, load(x), load(y)), prime.value));
-    }
-    portable::subtract(modulus, a_rest, b_rest);
-}
-
-#[target_feature(enable = "avx512f")]
-pub(in super::super) fn centre(modulus: &Modulus, offset: u64, a: &mut [u64]) {
-    let (a, rest) = a.as_chunks_mut();
-    let (half, value, raise) = (splat(modulus.value() >> 1), splat(modulus.value()), splat(offset));
-    for x in a {
-        let residue = load(x);
-        let above = _mm512_cmpgt_epu64_mask(residue, half);
-        let raised = _mm512_add_epi64(residue, raise);
-        store(x, _mm512_mask_sub_epi64(raised, above, raised, value));
-    }
-    portable::centre(modulus, offset, rest);
-}
-
-#[target_feature(enable = "avx512f")]
-pub(in super::super) fn digit(digit: Digit, out: &mut [u64], a: &[u64]) {
-    let ((out, out_rest), (a, a_rest)) = (out.as_chunks_mut(), a.as_chunks());
-    let (shift, mask, bias) = (splat(u64::from(digit.shift)), splat(digit.mask), splat(digit.bias));
-    for (value, x) in out.iter_mut().zip(a) {
-        let field = _mm512_and_si512(_mm512_srlv_epi64(load(x), shift), mask);
-        store(value, _mm512_add_epi64(field, bias));
-    }
-    portable::digit(digit, out_rest, a_rest);
-}
-
-/// Whole vectors move, with a permutation inside each.
-#[target_feature(enable = "avx512f,avx512bw")]
-pub(in super::super) fn permute(out: &mut [u64], source: &[u64], slots: &[u32], vectors: &[VectorSource]) {
-    let (source_vectors, _) = source.as_chunks::<8>();
-    let (out_vectors, rest) = out.as_chunks_mut::<8>();
-    if vectors.len() != out_vectors.len() || !rest.is_empty() {
-        return portable::permute(out, source, slots, vectors);
-    }
-    for (value, vector) in out_vectors.iter_mut().zip(vectors) {
-        let spread = _mm512_cvtepu8_epi64(_mm_cvtsi64_si128(i64::from_le_bytes(vector.lanes)));
-        store(value, _mm512_permutexvar_epi64(spread, load(&source_vectors[vector.index as usize])));
-    }
-}
-
 /// With `M = M0 + 2^52 M1`, the sum is `low(x M0) + 2^52 (high(x M0) + low(x M1) + 2^11) + 2^104 high(x M1)`, and its
 /// first part carries nothing.
 #[target_feature(enable = "avx512f,avx512ifma")]
@@ -146,16 +85,4 @@ pub(in super::super) fn rescale(multiplier: u64, target: u64, a: &mut [u64]) {
         store(x, reduce_by(sum, limit));
     }
     portable::rescale(multiplier, target, rest);
-}
-
-#[target_feature(enable = "avx512f")]
-pub(in super::super) fn chunk(modulus: &Modulus, shift: u32, bits: u32, out: &mut [u64], a: &[u64]) {
-    let ((out, out_rest), (a, a_rest)) = (out.as_chunks_mut(), a.as_chunks());
-    let (left, right) = (splat(u64::from(64 - bits - shift)), splat(u64::from(64 - bits)));
-    let value = splat(modulus.value());
-    for (out, x) in out.iter_mut().zip(a) {
-        let centred = _mm512_srav_epi64(_mm512_sllv_epi64(load(x), left), right);
-        store(out, _mm512_add_epi64(centred, value));
-    }
-    portable::chunk(modulus, shift, bits, out_rest, a_rest);
 }

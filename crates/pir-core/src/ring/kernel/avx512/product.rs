@@ -4,17 +4,15 @@
 //! The low parts of up to 2^12 products stay below 2^64, and the high parts, below `2^(2 bits - 52)` each, below 2^60.
 
 use core::arch::x86_64::{
-    __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_and_si512, _mm512_loadu_si512, _mm512_mask_storeu_epi8,
+    __m512i, _MM_HINT_T1, _mm_prefetch, _mm512_and_si512, _mm512_loadu_si512, _mm512_mask_storeu_epi8,
     _mm512_maskz_loadu_epi8, _mm512_maskz_permutexvar_epi8, _mm512_or_si512, _mm512_permutexvar_epi8,
     _mm512_setzero_si512, _mm512_sllv_epi64, _mm512_srlv_epi64,
 };
 
-use super::super::{CHUNK, RowSums, portable};
-use super::{Lanes, Prime, high, lanes, load, low, splat, store};
+use super::super::avx512f::{lanes, load, splat, store};
+use super::super::{CHUNK, RowSums, Selectors, portable};
+use super::{Lanes, Prime, high, low};
 use crate::ring::modulus::Modulus;
-
-/// How far ahead of its use the database is fetched, bytes.
-const AHEAD: usize = 3072;
 
 /// Whether sums of 2^12 products need the third part in [`Prime::reduce_sums`].
 fn is_wide(modulus: &Modulus) -> bool {
@@ -22,7 +20,7 @@ fn is_wide(modulus: &Modulus) -> bool {
 }
 
 #[target_feature(enable = "avx512f,avx512ifma")]
-pub(in super::super) fn multiply_accumulate(sums: [&mut [u64]; 2], terms: &[(&[u64], &[u64])]) {
+pub(in super::super) fn multiply_accumulate(_: &Modulus, sums: [&mut [u64]; 2], terms: &[(&[u64], &[u64])]) {
     let [sum0, sum1] = sums.map(|sums| sums.as_chunks_mut::<8>().0);
     for terms in terms.chunks(4) {
         match terms {
@@ -62,7 +60,7 @@ pub(in super::super) fn reduce(modulus: &Modulus, out: &mut [u64], sums: [&mut [
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(in super::super) fn key_products(modulus: &Modulus, out: [&mut [u64]; 2], digits: &[u64], keys: &[u64]) {
     let degree = out[0].len();
-    if degree % 8 != 0 || degree == 0 {
+    if degree == 0 || !degree.is_multiple_of(8) {
         return portable::key_products(modulus, out, digits, keys);
     }
     match digits.len() / degree {
@@ -86,19 +84,21 @@ fn key_products_of<const DIGITS: usize>(
 ) {
     let (prime, degree) = (Prime::new(modulus), out0.len());
     let zero = _mm512_setzero_si512();
-    let digits: [&[Lanes]; DIGITS] =
-        core::array::from_fn(|i| digits[i * degree..(i + 1) * degree].as_chunks().0);
-    let keys: [[&[Lanes]; 2]; DIGITS] = core::array::from_fn(|i| {
-        [2 * i, 2 * i + 1].map(|i| keys[i * degree..(i + 1) * degree].as_chunks().0)
-    });
+    let mut vectors: [&[Lanes]; DIGITS] = [&[]; DIGITS];
+    let mut pairs: [[&[Lanes]; 2]; DIGITS] = [[&[]; 2]; DIGITS];
+    for i in 0..DIGITS {
+        vectors[i] = digits[i * degree..(i + 1) * degree].as_chunks().0;
+        let (b, a) = keys[2 * i * degree..2 * (i + 1) * degree].split_at(degree);
+        pairs[i] = [b.as_chunks().0, a.as_chunks().0];
+    }
     let outs = out0.as_chunks_mut::<8>().0.iter_mut().zip(out1.as_chunks_mut::<8>().0);
     for (v, (out0, out1)) in outs.enumerate() {
         let mut sums = [[zero; 2]; 2];
         for i in 0..DIGITS {
-            let digit = load(&digits[i][v]);
-            for (sum, key) in sums.iter_mut().zip(&keys[i]) {
-                let key = load(&key[v]);
-                *sum = [low(sum[0], digit, key), high(sum[1], digit, key)];
+            let digit = load(&vectors[i][v]);
+            for half in 0..2 {
+                let key = load(&pairs[i][half][v]);
+                sums[half] = [low(sums[half][0], digit, key), high(sums[half][1], digit, key)];
             }
         }
         store(out0, prime.reduce_sums::<false>(sums[0][0], sums[0][1]));
@@ -142,38 +142,47 @@ fn load_bytes(bytes: &[u8; 64]) -> __m512i {
     unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
 }
 
+/// The two halves as they are.
+#[target_feature(enable = "avx512f")]
+pub(in super::super) fn arrange(
+    modulus: &Modulus,
+    selectors: &mut Selectors,
+    client: usize,
+    row: usize,
+    halves: [&[u64]; 2],
+) {
+    portable::arrange(modulus, selectors, client, row, halves);
+}
+
 /// Unpacks [`CHUNK`] rows at a time into the first-level cache and multiplies them with every client's selectors.
 #[target_feature(enable = "avx512f,avx512bw,avx512ifma,avx512vbmi")]
 pub(in super::super) fn row_products(
     modulus: &Modulus,
     packed: &[u8],
     columns: usize,
-    selectors: &[&[[Lanes; 2]]],
+    selectors: &Selectors,
+    first_block: usize,
     out: &mut [[Lanes; 2]],
     scratch: &mut RowSums,
 ) {
-    let width = modulus.bits() as usize;
+    let (width, rows) = (modulus.bits() as usize, selectors.rows);
     let (prime, unpacker) = (Prime::new(modulus), Unpacker::new(width));
-    let clients = scratch.clients;
-    let blocks = selectors.chunks_exact(clients).zip(out.chunks_exact_mut(clients * columns));
-    let block_bytes = packed.len() / (selectors.len() / clients);
-    for ((selectors, out), packed) in blocks.zip(packed.chunks_exact(block_bytes)) {
-        let rows = packed.len() / (width * columns);
-        scratch.clear(columns);
-        for first in (0..rows).step_by(CHUNK) {
-            let chunk = CHUNK.min(rows - first);
-            let source = packed[first * columns * width..].chunks_exact(width);
-            for (values, bytes) in scratch.values[..chunk * columns].iter_mut().zip(source) {
+    let blocks = selectors.blocks(first_block).zip(out.chunks_exact_mut(selectors.clients * columns));
+    for ((clients, out), packed) in blocks.zip(packed.chunks_exact(rows * columns * width)) {
+        scratch.clear(columns, selectors.clients);
+        let clients: Vec<&[[Lanes; 2]]> = clients.collect();
+        for (chunk, packed) in packed.chunks(CHUNK * columns * width).enumerate() {
+            for (values, bytes) in scratch.values.iter_mut().zip(packed.chunks_exact(width)) {
                 store(values, unpacker.unpack(bytes));
             }
-            let values = &scratch.values[..chunk * columns];
-            for (selectors, sums) in selectors.iter().zip(scratch.sums.chunks_exact_mut(columns)) {
-                let selectors = &selectors[first..first + chunk];
+            let values = &scratch.values[..packed.len() / width];
+            for (selectors, sums) in clients.iter().zip(scratch.sums.chunks_exact_mut(columns)) {
+                let selectors = &selectors[chunk * CHUNK..];
                 match columns {
-                    1 => accumulate_rows::<1>(sums, values, selectors),
-                    2 => accumulate_rows::<2>(sums, values, selectors),
-                    3 => accumulate_rows::<3>(sums, values, selectors),
-                    _ => accumulate_rows::<4>(sums, values, selectors),
+                    1 => accumulate_rows::<1>(sums, values, selectors, packed),
+                    2 => accumulate_rows::<2>(sums, values, selectors, packed),
+                    3 => accumulate_rows::<3>(sums, values, selectors, packed),
+                    _ => accumulate_rows::<4>(sums, values, selectors, packed),
                 }
             }
         }
@@ -204,6 +213,7 @@ fn accumulate_rows<const COLUMNS: usize>(
     sums: &mut [[[Lanes; 2]; 2]],
     values: &[Lanes],
     selectors: &[[Lanes; 2]],
+    packed: &[u8],
 ) {
     let Some(sums) = sums.first_chunk_mut::<COLUMNS>() else { return };
     let zero = _mm512_setzero_si512();
@@ -211,11 +221,14 @@ fn accumulate_rows<const COLUMNS: usize>(
     for (words, sums) in words.iter_mut().zip(sums.iter()) {
         *words = [[load(&sums[0][0]), load(&sums[0][1])], [load(&sums[1][0]), load(&sums[1][1])]];
     }
-    for (row, selector) in values.as_chunks::<COLUMNS>().0.iter().zip(selectors) {
-        // The selectors of the next eight slots follow those of these.
-        let next = selector.as_ptr().wrapping_add(2 * selectors.len());
-        _mm_prefetch::<_MM_HINT_T0>(next.cast());
-        _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(1).cast());
+    let rows = values.as_chunks::<COLUMNS>().0;
+    let row_bytes = packed.len() / rows.len().max(1);
+    for (i, (row, selector)) in rows.iter().zip(selectors).enumerate() {
+        // The rows after these; fetched here, while the memory has nothing else to do.
+        let next = packed.as_ptr().wrapping_add(packed.len() + i * row_bytes);
+        _mm_prefetch::<_MM_HINT_T1>(next.cast());
+        _mm_prefetch::<_MM_HINT_T1>(next.wrapping_add(64).cast());
+        _mm_prefetch::<_MM_HINT_T1>(next.wrapping_add(128).cast());
         let selector = [load(&selector[0]), load(&selector[1])];
         for (words, value) in words.iter_mut().zip(row) {
             let value = load(value);
@@ -262,7 +275,6 @@ impl Unpacker {
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     fn unpack(&self, bytes: &[u8]) -> __m512i {
         debug_assert_eq!(bytes.len(), self.mask.count_ones() as usize, "as many bytes as a field has bits");
-        _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(AHEAD).cast());
         // SAFETY: the mask selects the first `width` bytes, the caller's slice has that many (it comes from
         // `chunks_exact(width)`), and bytes that are not selected are not accessed.
         let packed = unsafe { _mm512_maskz_loadu_epi8(self.mask, bytes.as_ptr().cast()) };
