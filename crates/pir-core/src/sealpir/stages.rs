@@ -208,7 +208,8 @@ fn no_field_of_a_query_leaves_the_range_of_its_prime() {
         (0..parameters.selectors()).for_each(|_| writer.write(field, bits));
         writer.finish();
         let decoded = decode_query(&parameters, &query).unwrap();
-        let sent: Vec<usize> = (0..parameters.selectors()).map(|i| position(i, parameters.levels())).collect();
+        let sent: Vec<usize> =
+            (0..parameters.selectors()).map(|i| position(i, parameters.levels())).collect();
         for (coefficient, value) in decoded.c0.residues().iter().enumerate() {
             assert!(*value < q);
             let middle = (field << QUERY_DROPPED_BITS) + (1 << (QUERY_DROPPED_BITS - 1));
