@@ -1,7 +1,7 @@
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
-use super::{Backend, COLUMNS, Lanes, RowSums, lift};
+use super::{Backend, COLUMNS, Digit, Lanes, RowSums};
 use crate::ring::automorphism::Automorphism;
 use crate::ring::modulus::Modulus;
 use crate::ring::ntt::Ntt;
@@ -28,23 +28,24 @@ fn accumulated_products_are_exact_for_every_number_of_terms_and_at_the_largest_r
                 backend.reduce(&modulus, &mut out, [&mut low, &mut high]);
                 assert_eq!(out, expected);
                 assert!(low.iter().chain(&high).all(|sum| *sum == 0));
-                backend.inner_product(&modulus, &mut out, &terms);
-                assert_eq!(out, expected);
             }
         }
     }
 }
 
 #[test]
-fn lifted_residues_are_fit_for_a_forward_transform() {
-    let (from, to) = (Modulus::new(137_438_822_401).unwrap(), Modulus::new(68_718_428_161).unwrap());
-    let half = from.value() / 2;
-    let values = [0, 1, half - 1, half, half + 1, half + 2, from.value() - 1];
-    let mut out = [0; 7];
-    lift(&from, &to, &mut out, &values);
-    for (value, lifted) in values.into_iter().zip(out) {
-        assert!(lifted < 4 * to.value());
-        assert_eq!(to.reduce(u128::from(lifted)), to.from_signed(from.centre(value)));
+fn raised_residues_keep_their_class_and_lose_their_sign() {
+    for modulus in PRIMES.map(|prime| Modulus::new(prime).unwrap()) {
+        let half = modulus.value() / 2;
+        let values = [0, 1, half - 1, half, half + 1, half + 2, modulus.value() - 1];
+        for offset in [half + 1, modulus.value(), 3 * modulus.value()] {
+            let mut raised = values;
+            Backend::Portable.centre(&modulus, offset, &mut raised);
+            for (value, raised) in values.into_iter().zip(raised) {
+                assert_eq!(raised.wrapping_sub(offset) as i64, modulus.centre(value));
+                assert!(raised < 2 * offset);
+            }
+        }
     }
 }
 
@@ -80,7 +81,7 @@ fn assert_same(what: &str, words: &[u64], operation: impl Fn(Backend, &mut [u64]
     }
 }
 
-/// Primes of 17, 36, 37, 46, 47, 49 and 50 bits, on both sides of every change of method, all 1 modulo 2^14 or 2^16.
+/// Primes of 17, 36, 37, 39, 46, 47, 49 and 50 bits, on both sides of every change of method, all 1 modulo 2^14 or 2^16.
 fn primes() -> Vec<Modulus> {
     let least = |bits: u32| {
         let mut candidate = (1u64 << bits) + 1;
@@ -116,7 +117,7 @@ fn every_back_end_transforms_to_the_same_residues() {
 #[test]
 fn every_back_end_computes_the_same_slot_by_slot() {
     let primes = primes();
-    for (index, modulus) in primes.iter().enumerate() {
+    for modulus in &primes {
         let count = 64;
         for kind in 0..16 {
             let (a, b) = (residues(modulus, count, kind), residues(modulus, count, kind / 4 + 40));
@@ -124,9 +125,6 @@ fn every_back_end_computes_the_same_slot_by_slot() {
                 residues(modulus, count, kind + 4).iter().map(|x| modulus.shoup(*x)).collect();
             assert_same("multiply", &a, |backend, words| backend.multiply(modulus, words, &b));
             assert_same("scale", &a, |backend, words| backend.scale(modulus, words, factors[1]));
-            assert_same("subtract_scale", &a, |backend, words| {
-                backend.subtract_scale(modulus, words, &b, factors[2]);
-            });
             assert_same("add", &a, |backend, words| backend.add(modulus, words, &b));
             assert_same("subtract", &a, |backend, words| backend.subtract(modulus, words, &b));
             for factors in [&factors[..], &factors[..count / 8]] {
@@ -139,17 +137,21 @@ fn every_back_end_computes_the_same_slot_by_slot() {
             for bits in [modulus.bits().min(24) - 1, 16] {
                 assert_same("chunk", &a, |backend, words| backend.chunk(modulus, 3, bits, words, &b));
             }
-            let others = primes.iter().filter(|other| other.bits().abs_diff(modulus.bits()) < 2);
-            for other in others {
-                let c = residues(other, count, kind);
-                assert_same("lift", &a, |backend, words| backend.lift(other, modulus, words, &c));
-                assert_same("switch", &a, |backend, words| {
-                    backend.switch(other, modulus, words, &c, factors[3]);
-                });
+            for offset in [modulus.value() / 2 + 1, modulus.value(), (1 << 52) - 1] {
+                assert_same("centre", &a, |backend, words| backend.centre(modulus, offset, words));
             }
-            for bits in 1..modulus.bits() {
-                let multiplier = ((1u128 << (64 + bits)) / u128::from(modulus.value())) as u64;
-                assert_same("rescale", &a, |backend, words| backend.rescale(multiplier, bits, words));
+            for (shift, base_bits) in [(0, 2), (8, 6), (14, 12), (38, 12), (49, 2), (51, 1)] {
+                for mask in [(1 << base_bits) - 1, u64::MAX] {
+                    let digit = Digit { shift, mask, bias: modulus.value() - (1 << (base_bits - 1)) };
+                    assert_same("digit", &a, |backend, words| backend.digit(digit, words, &b));
+                }
+            }
+            let targets = (1..modulus.bits() - 1).map(|bits| 1 << bits);
+            let smaller = primes.iter().map(Modulus::value).filter(|prime| *prime <= modulus.value() / 2);
+            for target in targets.chain(smaller) {
+                let q = u128::from(modulus.value());
+                let multiplier = (((u128::from(target) << 64) + q / 2) / q) as u64;
+                assert_same("rescale", &a, |backend, words| backend.rescale(multiplier, target, words));
             }
         }
         for level in 0..6 {
@@ -160,7 +162,35 @@ fn every_back_end_computes_the_same_slot_by_slot() {
                 substitution.permute_on(backend, &values, words);
             });
         }
-        assert!(index < primes.len());
+    }
+}
+
+#[test]
+fn every_number_of_digits_is_multiplied_with_its_keys_exactly() {
+    for modulus in primes() {
+        // Slots that fill vectors, and slots that do not.
+        for (degree, digits) in [4, 8, 64].into_iter().flat_map(|n| (1..=12).map(move |digits| (n, digits))) {
+            for (kind, key_kind) in [(0, 4), (2, 2), (2, 0), (0, 2), (3, 2), (1, 2)] {
+                let values = residues(&modulus, digits * degree, kind);
+                let keys = residues(&modulus, 2 * digits * degree, key_kind);
+                let expected: Vec<u64> = (0..2 * degree)
+                    .map(|place| {
+                        let (half, slot) = (place / degree, place % degree);
+                        (0..digits).fold(0, |sum, d| {
+                            let product =
+                                modulus.mul(values[d * degree + slot], keys[(2 * d + half) * degree + slot]);
+                            modulus.add(sum, product)
+                        })
+                    })
+                    .collect();
+                for backend in Backend::available() {
+                    // What was there before does not matter.
+                    let mut out = vec![u64::MAX; 2 * degree];
+                    backend.key_products(&modulus, out.split_at_mut(degree).into(), &values, &keys);
+                    assert!(out == expected, "{digits} digits of {degree} slots: {} differs", backend.name());
+                }
+            }
+        }
     }
 }
 
@@ -229,8 +259,6 @@ fn the_longest_sums_of_the_largest_products_do_not_overflow() {
             let (mut low, mut high, mut out) = (vec![0; 8], vec![0; 8], vec![0; 8]);
             backend.multiply_accumulate([&mut low, &mut high], &terms);
             backend.reduce(&modulus, &mut out, [&mut low, &mut high]);
-            assert_eq!(out, [expected; 8], "{}", backend.name());
-            backend.inner_product(&modulus, &mut out, &terms);
             assert_eq!(out, [expected; 8], "{}", backend.name());
         }
     }
