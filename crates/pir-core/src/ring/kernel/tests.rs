@@ -1,7 +1,7 @@
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
-use super::{Backend, COLUMNS, Digit, Lanes, RowSums};
+use super::{Backend, COLUMNS, Digit, RowSums, Selectors};
 use crate::ring::automorphism::Automorphism;
 use crate::ring::modulus::Modulus;
 use crate::ring::ntt::Ntt;
@@ -24,7 +24,7 @@ fn accumulated_products_are_exact_for_every_number_of_terms_and_at_the_largest_r
                 .collect();
             for backend in Backend::available() {
                 let (mut low, mut high, mut out) = (vec![0; 16], vec![0; 16], vec![0; 16]);
-                backend.multiply_accumulate([&mut low, &mut high], &terms);
+                backend.multiply_accumulate(&modulus, [&mut low, &mut high], &terms);
                 backend.reduce(&modulus, &mut out, [&mut low, &mut high]);
                 assert_eq!(out, expected);
                 assert!(low.iter().chain(&high).all(|sum| *sum == 0));
@@ -204,18 +204,13 @@ fn every_back_end_packs_and_multiplies_rows_alike_and_exactly() {
                 let sources: Vec<&[u64]> = plain.chunks(8).collect();
                 let mut packed = vec![0; width * sources.len()];
                 Backend::Portable.pack(width, 0, &sources, &mut packed);
-                let selectors: Vec<Vec<[Lanes; 2]>> = (0..clients)
+                // For every client and row, two halves of two blocks each.
+                let halves: Vec<Vec<Vec<u64>>> = (0..clients)
                     .map(|client| {
-                        let values = residues(&modulus, 16 * rows, kind + 4 * client);
-                        values
-                            .as_chunks::<16>()
-                            .0
-                            .iter()
-                            .map(|row| [0, 8].map(|i| core::array::from_fn(|j| row[i + j])))
-                            .collect()
+                        let values = residues(&modulus, 32 * rows, kind + 4 * client);
+                        values.chunks(16).map(<[u64]>::to_vec).collect()
                     })
                     .collect();
-                let selectors: Vec<&[[Lanes; 2]]> = selectors.iter().map(Vec::as_slice).collect();
                 for backend in Backend::available() {
                     let mut again = vec![0xAA; packed.len()];
                     backend.pack(width, 0, &sources, &mut again);
@@ -223,21 +218,34 @@ fn every_back_end_packs_and_multiplies_rows_alike_and_exactly() {
                     let mut unpacked = vec![0; plain.len()];
                     backend.unpack(width, &packed, &mut unpacked);
                     assert_eq!(unpacked, plain, "{}", backend.name());
-                    // The same block twice, at different places.
-                    let (packed, selectors) = (packed.repeat(2), selectors.repeat(2));
-                    let mut out = vec![[[0; 8]; 2]; columns * selectors.len()];
-                    let mut scratch = RowSums::new(clients as usize);
-                    backend.row_products(&modulus, &packed, columns, &selectors, &mut out, &mut scratch);
-                    for (i, out) in out.iter().enumerate() {
-                        let (client, column) = (i / columns, i % columns);
-                        for (half, out) in out.iter().enumerate() {
-                            for (lane, result) in out.iter().enumerate() {
-                                let expected = (0..rows).fold(0, |sum, row| {
-                                    let plain = plain[8 * (row * columns + column) + lane];
-                                    modulus.add(sum, modulus.mul(plain, selectors[client][row][half][lane]))
-                                });
-                                assert_eq!(*result, expected, "{}", backend.name());
-                            }
+                    // The same plaintexts in two blocks, the second of them also alone.
+                    let mut selectors = Selectors::new(clients as usize, rows);
+                    selectors.resize(2);
+                    for (client, row) in
+                        (0..clients).flat_map(|client| (0..rows).map(move |row| (client, row)))
+                    {
+                        let client = client as usize;
+                        let halves = [&halves[client][2 * row][..], &halves[client][2 * row + 1]];
+                        backend.arrange(&modulus, &mut selectors, client, row, halves);
+                    }
+                    let packed = packed.repeat(2);
+                    let in_block = columns * clients as usize;
+                    let mut out = vec![[[0; 8]; 2]; 3 * in_block];
+                    let mut scratch = RowSums::default();
+                    let (both, alone) = out.split_at_mut(2 * in_block);
+                    backend.row_products(&modulus, &packed, columns, &selectors, 0, both, &mut scratch);
+                    let half = &packed[packed.len() / 2..];
+                    backend.row_products(&modulus, half, columns, &selectors, 1, alone, &mut scratch);
+                    assert!(both[in_block..] == *alone, "{}", backend.name());
+                    for (i, out) in both.iter().enumerate() {
+                        let (block, client, column) = (i / in_block, i % in_block / columns, i % columns);
+                        for (half, lane) in (0..2).flat_map(|half| (0..8).map(move |lane| (half, lane))) {
+                            let expected = (0..rows).fold(0, |sum, row| {
+                                let plain = plain[8 * (row * columns + column) + lane];
+                                let selector = halves[client][2 * row + half][8 * block + lane];
+                                modulus.add(sum, modulus.mul(plain, selector))
+                            });
+                            assert_eq!(out[half][lane], expected, "{}", backend.name());
                         }
                     }
                 }
@@ -257,7 +265,7 @@ fn the_longest_sums_of_the_largest_products_do_not_overflow() {
         }
         for backend in Backend::available() {
             let (mut low, mut high, mut out) = (vec![0; 8], vec![0; 8], vec![0; 8]);
-            backend.multiply_accumulate([&mut low, &mut high], &terms);
+            backend.multiply_accumulate(&modulus, [&mut low, &mut high], &terms);
             backend.reduce(&modulus, &mut out, [&mut low, &mut high]);
             assert_eq!(out, [expected; 8], "{}", backend.name());
         }
