@@ -4,7 +4,7 @@
 //! The low parts of up to 2^12 products stay below 2^64, and the high parts, below `2^(2 bits - 52)` each, below 2^60.
 
 use core::arch::x86_64::{
-    __m512i, _MM_HINT_T1, _mm_prefetch, _mm512_and_si512, _mm512_loadu_si512, _mm512_mask_storeu_epi8,
+    __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_and_si512, _mm512_loadu_si512, _mm512_mask_storeu_epi8,
     _mm512_maskz_loadu_epi8, _mm512_maskz_permutexvar_epi8, _mm512_or_si512, _mm512_permutexvar_epi8,
     _mm512_setzero_si512, _mm512_sllv_epi64, _mm512_srlv_epi64,
 };
@@ -13,6 +13,9 @@ use super::super::avx512f::{lanes, load, splat, store};
 use super::super::{CHUNK, RowSums, Selectors, portable};
 use super::{Lanes, Prime, high, low};
 use crate::ring::modulus::Modulus;
+
+/// How far ahead of its use the database is fetched, bytes.
+const AHEAD: usize = 4096;
 
 /// Whether sums of 2^12 products need the third part in [`Prime::reduce_sums`].
 fn is_wide(modulus: &Modulus) -> bool {
@@ -172,17 +175,26 @@ pub(in super::super) fn row_products(
         scratch.clear(columns, selectors.clients);
         let clients: Vec<&[[Lanes; 2]]> = clients.collect();
         for (chunk, packed) in packed.chunks(CHUNK * columns * width).enumerate() {
-            for (values, bytes) in scratch.values.iter_mut().zip(packed.chunks_exact(width)) {
-                store(values, unpacker.unpack(bytes));
+            // One client takes the residues as they come; several share the work of unpacking them.
+            let shared = clients.len() > 1;
+            if shared {
+                for (values, bytes) in scratch.values.iter_mut().zip(packed.chunks_exact(width)) {
+                    store(values, unpacker.unpack(bytes));
+                }
             }
-            let values = &scratch.values[..packed.len() / width];
+            let values = &scratch.values[..];
             for (selectors, sums) in clients.iter().zip(scratch.sums.chunks_exact_mut(columns)) {
                 let selectors = &selectors[chunk * CHUNK..];
-                match columns {
-                    1 => accumulate_rows::<1>(sums, values, selectors, packed),
-                    2 => accumulate_rows::<2>(sums, values, selectors, packed),
-                    3 => accumulate_rows::<3>(sums, values, selectors, packed),
-                    _ => accumulate_rows::<4>(sums, values, selectors, packed),
+                let source = Source { unpacker: &unpacker, packed, values, width };
+                match (columns, shared) {
+                    (1, false) => accumulate_rows::<1, false>(sums, source, selectors),
+                    (2, false) => accumulate_rows::<2, false>(sums, source, selectors),
+                    (3, false) => accumulate_rows::<3, false>(sums, source, selectors),
+                    (_, false) => accumulate_rows::<4, false>(sums, source, selectors),
+                    (1, true) => accumulate_rows::<1, true>(sums, source, selectors),
+                    (2, true) => accumulate_rows::<2, true>(sums, source, selectors),
+                    (3, true) => accumulate_rows::<3, true>(sums, source, selectors),
+                    (_, true) => accumulate_rows::<4, true>(sums, source, selectors),
                 }
             }
         }
@@ -206,14 +218,21 @@ pub(in super::super) fn unpack(width: usize, packed: &[u8], out: &mut [u64]) {
     }
 }
 
+/// At most [`CHUNK`] rows of the database: packed, and where clients share the work, unpacked.
+struct Source<'a> {
+    unpacker: &'a Unpacker,
+    packed: &'a [u8],
+    values: &'a [Lanes],
+    width: usize,
+}
+
 /// Both halves of the selectors against `COLUMNS` columns: `4 COLUMNS` sums in registers.
 #[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn accumulate_rows<const COLUMNS: usize>(
+#[target_feature(enable = "avx512f,avx512bw,avx512ifma,avx512vbmi")]
+fn accumulate_rows<const COLUMNS: usize, const SHARED: bool>(
     sums: &mut [[[Lanes; 2]; 2]],
-    values: &[Lanes],
+    source: Source<'_>,
     selectors: &[[Lanes; 2]],
-    packed: &[u8],
 ) {
     let Some(sums) = sums.first_chunk_mut::<COLUMNS>() else { return };
     let zero = _mm512_setzero_si512();
@@ -221,17 +240,20 @@ fn accumulate_rows<const COLUMNS: usize>(
     for (words, sums) in words.iter_mut().zip(sums.iter()) {
         *words = [[load(&sums[0][0]), load(&sums[0][1])], [load(&sums[1][0]), load(&sums[1][1])]];
     }
-    let rows = values.as_chunks::<COLUMNS>().0;
-    let row_bytes = packed.len() / rows.len().max(1);
-    for (i, (row, selector)) in rows.iter().zip(selectors).enumerate() {
-        // The rows after these; fetched here, while the memory has nothing else to do.
-        let next = packed.as_ptr().wrapping_add(packed.len() + i * row_bytes);
-        _mm_prefetch::<_MM_HINT_T1>(next.cast());
-        _mm_prefetch::<_MM_HINT_T1>(next.wrapping_add(64).cast());
-        _mm_prefetch::<_MM_HINT_T1>(next.wrapping_add(128).cast());
+    let Source { unpacker, packed, values, width } = source;
+    for (row, (bytes, selector)) in packed.chunks_exact(COLUMNS * width).zip(selectors).enumerate() {
+        if !SHARED {
+            let ahead = bytes.as_ptr().wrapping_add(AHEAD);
+            _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+            _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(64).cast());
+        }
         let selector = [load(&selector[0]), load(&selector[1])];
-        for (words, value) in words.iter_mut().zip(row) {
-            let value = load(value);
+        for (column, words) in words.iter_mut().enumerate() {
+            let value = if SHARED {
+                load(&values[row * COLUMNS + column])
+            } else {
+                unpacker.unpack(&bytes[column * width..(column + 1) * width])
+            };
             for (word, selector) in words.iter_mut().zip(selector) {
                 *word = [low(word[0], value, selector), high(word[1], value, selector)];
             }

@@ -5,7 +5,7 @@
 //! more than the 53 bits of a double. One product is three multiply-adds.
 
 use core::arch::x86_64::{
-    __m128i, __m512d, __m512i, _MM_HINT_T1, _mm_loadu_si128, _mm_prefetch, _mm_storeu_si128,
+    __m128i, __m512d, __m512i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm_storeu_si128,
     _mm512_add_epi64, _mm512_add_pd, _mm512_and_si512, _mm512_cmpgt_epu64_mask, _mm512_cvtepi16_epi64,
     _mm512_cvtepi64_epi16, _mm512_cvtepi64_pd, _mm512_fmadd_pd, _mm512_loadu_si512, _mm512_mask_storeu_epi8,
     _mm512_mask_sub_epi64, _mm512_maskz_loadu_epi8, _mm512_maskz_permutexvar_epi16, _mm512_mullo_epi64,
@@ -16,6 +16,9 @@ use core::arch::x86_64::{
 use super::super::{CHUNK, RowSums, Selectors, portable};
 use super::{Field, Lanes, double, lanes, load, load_double, splat, store, store_double};
 use crate::ring::modulus::Modulus;
+
+/// How far ahead of its use the database is fetched, bytes.
+const AHEAD: usize = 4096;
 
 /// Longest primes of the first dimension.
 const SPLIT_BITS: u32 = 36;
@@ -178,17 +181,26 @@ pub(in super::super) fn row_products(
         scratch.clear(columns, selectors.clients);
         let clients: Vec<&[[Lanes; 2]]> = clients.collect();
         for (chunk, packed) in packed.chunks(CHUNK * columns * width).enumerate() {
-            for (values, bytes) in scratch.values.iter_mut().zip(packed.chunks_exact(width)) {
-                store_double(values, double(unpacker.unpack(bytes)));
+            // One client takes the residues as they come; several share the work of unpacking them.
+            let shared = clients.len() > 1;
+            if shared {
+                for (values, bytes) in scratch.values.iter_mut().zip(packed.chunks_exact(width)) {
+                    store_double(values, double(unpacker.unpack(bytes)));
+                }
             }
-            let values = &scratch.values[..packed.len() / width];
+            let values = &scratch.values[..];
             for (selectors, sums) in clients.iter().zip(scratch.sums.chunks_exact_mut(columns)) {
                 let selectors = &selectors[chunk * CHUNK..];
-                match columns {
-                    1 => accumulate_rows::<1>(&field, sums, values, selectors, packed),
-                    2 => accumulate_rows::<2>(&field, sums, values, selectors, packed),
-                    3 => accumulate_rows::<3>(&field, sums, values, selectors, packed),
-                    _ => accumulate_rows::<4>(&field, sums, values, selectors, packed),
+                let source = Source { unpacker: &unpacker, packed, values, width };
+                match (columns, shared) {
+                    (1, false) => accumulate_rows::<1, false>(&field, sums, source, selectors),
+                    (2, false) => accumulate_rows::<2, false>(&field, sums, source, selectors),
+                    (3, false) => accumulate_rows::<3, false>(&field, sums, source, selectors),
+                    (_, false) => accumulate_rows::<4, false>(&field, sums, source, selectors),
+                    (1, true) => accumulate_rows::<1, true>(&field, sums, source, selectors),
+                    (2, true) => accumulate_rows::<2, true>(&field, sums, source, selectors),
+                    (3, true) => accumulate_rows::<3, true>(&field, sums, source, selectors),
+                    (_, true) => accumulate_rows::<4, true>(&field, sums, source, selectors),
                 }
             }
         }
@@ -200,26 +212,32 @@ pub(in super::super) fn row_products(
     }
 }
 
+/// At most [`CHUNK`] rows of the database: packed, and where clients share the work, unpacked to doubles.
+struct Source<'a> {
+    unpacker: &'a Unpacker,
+    packed: &'a [u8],
+    values: &'a [Lanes],
+    width: usize,
+}
+
 /// At most [`CHUNK`] rows: both halves of the selectors against `COLUMNS` columns, `6 COLUMNS` sums in registers, below
 /// 2^53 each. The first word of a sum in memory is a reduced double.
 #[inline]
-#[target_feature(enable = "avx512f,avx512dq")]
-fn accumulate_rows<const COLUMNS: usize>(
+#[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+fn accumulate_rows<const COLUMNS: usize, const SHARED: bool>(
     field: &Field,
     sums: &mut [[[Lanes; 2]; 2]],
-    values: &[Lanes],
+    source: Source<'_>,
     selectors: &[[Lanes; 2]],
-    packed: &[u8],
 ) {
     let mut words = [[_mm512_setzero_pd(); 6]; COLUMNS];
-    let rows = values.as_chunks::<COLUMNS>().0;
-    let row_bytes = packed.len() / rows.len().max(1);
-    for (i, (row, selector)) in rows.iter().zip(selectors).enumerate() {
-        // The rows after these; fetched here, while the memory has nothing else to do.
-        let next = packed.as_ptr().wrapping_add(packed.len() + i * row_bytes);
-        _mm_prefetch::<_MM_HINT_T1>(next.cast());
-        _mm_prefetch::<_MM_HINT_T1>(next.wrapping_add(64).cast());
-        _mm_prefetch::<_MM_HINT_T1>(next.wrapping_add(128).cast());
+    let Source { unpacker, packed, values, width } = source;
+    for (row, (bytes, selector)) in packed.chunks_exact(COLUMNS * width).zip(selectors).enumerate() {
+        if !SHARED {
+            let ahead = bytes.as_ptr().wrapping_add(AHEAD);
+            _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+            _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(64).cast());
+        }
         let [first, second] = selector.each_ref();
         let (first, second) = (first.as_chunks::<2>().0, second.as_chunks::<2>().0);
         let digits = [
@@ -230,8 +248,12 @@ fn accumulate_rows<const COLUMNS: usize>(
             load_half_words(&second[1]),
             load_half_words(&second[2]),
         ];
-        for (words, value) in words.iter_mut().zip(row) {
-            let value = load_double(value);
+        for (column, words) in words.iter_mut().enumerate() {
+            let value = if SHARED {
+                load_double(&values[row * COLUMNS + column])
+            } else {
+                double(unpacker.unpack(&bytes[column * width..(column + 1) * width]))
+            };
             for (word, digit) in words.iter_mut().zip(digits) {
                 *word = _mm512_fmadd_pd(value, digit, *word);
             }
