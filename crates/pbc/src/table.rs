@@ -48,40 +48,14 @@ fn interpolate(table: &[(usize, usize)], k: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::recommended_buckets;
-
-    /// Union bound on the probability that `k` keys with `w` distinct candidates among `b` buckets cannot all be
-    /// served, as a logarithm to base 2.
-    ///
-    /// If they cannot, some minimal set of `s` keys has only `s - 1` candidate buckets in all, every one of which is
-    /// a candidate of at least two of the keys. Of the `C(b, w)^s` equally likely choices, such sets leave at most the
-    /// lesser of `C(s - 1, w)^s` and `(w s)! [x^(w s)] (e^x - 1 - x)^(s - 1) / w!^s`, the number of ways to put `w s`
-    /// marked balls into `s - 1` buckets with two or more in each; the coefficient is at most the function over
-    /// `x^(w s)` for every positive `x`.
-    fn failure_log2(k: usize, b: usize, w: usize) -> f64 {
-        let factorials: Vec<f64> = core::iter::once(0.0)
-            .chain((1..=(w * k).max(b)).scan(0.0, |sum, i| {
-                *sum += (i as f64).ln();
-                Some(*sum)
-            }))
-            .collect();
-        let choose = |n: usize, m: usize| factorials[n] - factorials[m] - factorials[n - m];
-        let term = |s: usize| {
-            let (keys, balls) = (s as f64, (w * s) as f64);
-            let all = keys * choose(s - 1, w);
-            let at = |x: f64| (keys - 1.0) * (x.exp_m1() - x).ln() - balls * x.ln();
-            let saddle = (1..400).map(|i| at(f64::from(i) * 0.05)).fold(f64::INFINITY, f64::min);
-            let twice = factorials[w * s] + saddle - keys * factorials[w];
-            choose(k, s) + choose(b, s - 1) + all.min(twice) - keys * choose(b, w)
-        };
-        (w + 1..=k).map(term).map(f64::exp).sum::<f64>().log2()
-    }
+    use crate::cuckoo_bound_log2;
 
     /// The promised 2^-40, for every batch size and not just the entries of the table.
     #[test]
     fn four_candidates_keep_the_rigorous_bound() {
         for k in 2..=256 {
             let b = recommended_buckets(k, 4).unwrap();
-            let bound = failure_log2(k, b, 4);
+            let bound = cuckoo_bound_log2(k, b, 4);
             assert!(bound <= -40.0, "k = {k}, b = {b}: 2^{bound}");
         }
     }
@@ -90,16 +64,9 @@ mod tests {
     #[test]
     fn three_candidates_keep_the_bound_where_it_is_tight() {
         for k in (2..=8).chain(112..=600) {
-            let bound = failure_log2(k, recommended_buckets(k, 3).unwrap(), 3);
+            let bound = cuckoo_bound_log2(k, recommended_buckets(k, 3).unwrap(), 3);
             assert!(bound <= -20.0, "k = {k}: 2^{bound}");
         }
-    }
-
-    /// The bound must be able to fail, and must lie above what simulations show (16 keys, 24 buckets: 2^-11.9).
-    #[test]
-    fn the_bound_lies_above_the_simulations() {
-        assert!((-11.9..-8.0).contains(&failure_log2(16, 24, 3)));
-        assert!((-20.2..-18.0).contains(&failure_log2(16, 32, 3)));
     }
 
     /// Too few buckets lose messages; a table that is not monotonic hides a slip in it.

@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "a program that talks to people")]
 
 mod cpu;
+mod pbc;
 mod pir;
 
 use clap::{Parser, Subcommand};
@@ -19,10 +20,13 @@ struct Arguments {
 enum Command {
     /// One private retrieval, stage by stage, in CPU time of one thread.
     Pir(pir::Arguments),
+    /// How often a batch code cannot serve a whole batch.
+    Pbc(pbc::Arguments),
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
         Command::Pir(arguments) => pir::run(&arguments),
+        Command::Pbc(arguments) => pbc::run(&arguments),
     }
 }
