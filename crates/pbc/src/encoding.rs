@@ -193,13 +193,16 @@ impl Encoding {
         bytes.clear();
         bytes.reserve_exact(size);
         let element = |number: u32| &elements[number as usize * element_bytes..][..element_bytes];
-        for codeword in content {
-            match codeword.elements() {
-                [] => bytes.resize(bytes.len() + element_bytes, 0),
-                [first, others @ ..] => {
-                    let start = bytes.len();
-                    bytes.extend_from_slice(element(*first));
-                    others.iter().for_each(|number| xor_into(&mut bytes[start..], element(*number)));
+        for codewords in content.chunks(AT_ONCE) {
+            touch(codewords.iter().flat_map(Codeword::elements).map(|number| element(*number)));
+            for codeword in codewords {
+                match codeword.elements() {
+                    [] => bytes.resize(bytes.len() + element_bytes, 0),
+                    [first, others @ ..] => {
+                        let start = bytes.len();
+                        bytes.extend_from_slice(element(*first));
+                        others.iter().for_each(|number| xor_into(&mut bytes[start..], element(*number)));
+                    }
                 }
             }
         }
@@ -247,6 +250,21 @@ impl<'a> IntoIterator for Buckets<'a> {
     fn into_iter(self) -> Self::IntoIter {
         Box::new(self.iter())
     }
+}
+
+/// Codewords whose elements are fetched at once.
+const AT_ONCE: usize = 8;
+
+/// Loads a byte of every other cache line. No load depends on another, so that the processor waits for all of them
+/// together instead of for one element after the other, scattered as they are; it fetches neighbouring lines by itself.
+fn touch<'a>(elements: impl Iterator<Item = &'a [u8]>) {
+    let mut sum = 0;
+    for element in elements {
+        for byte in element.iter().step_by(128) {
+            sum |= byte;
+        }
+    }
+    core::hint::black_box(sum);
 }
 
 fn xor_into(sum: &mut [u8], summand: &[u8]) {

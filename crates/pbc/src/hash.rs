@@ -56,19 +56,34 @@ impl KeyedHash {
         self.block(0, key)[0]
     }
 
-    /// The first four words of every key, in parallel, many at a time.
-    pub(crate) fn first_words(&self, keys: &[&[u8]]) -> Vec<[u64; 4]> {
-        let mut words = vec![[0; 4]; keys.len()];
-        words.par_chunks_mut(CHUNK).zip(keys.par_chunks(CHUNK)).for_each(|(words, keys)| {
-            for (words, keys) in words.chunks_mut(LANES).zip(keys.chunks(LANES)) {
-                self.first_words_of_lanes(keys, words);
+    /// For every key `N` values made of its number and its first four words, one key's after the other; in parallel,
+    /// many keys at a time.
+    pub(crate) fn map_first_words<T: Copy + Default + Send, const N: usize>(
+        &self,
+        keys: &[&[u8]],
+        each: impl Fn(usize, [u64; 4]) -> [T; N] + Sync,
+    ) -> Vec<[T; N]> {
+        let mut values = vec![[T::default(); N]; keys.len()];
+        let chunks = values.par_chunks_mut(CHUNK).zip(keys.par_chunks(CHUNK));
+        chunks.enumerate().for_each(|(chunk, (values, keys))| {
+            let lanes = values.chunks_mut(LANES).zip(keys.chunks(LANES));
+            for (start, (values, keys)) in (chunk * CHUNK..).step_by(LANES).zip(lanes) {
+                let words = self.first_words_of_lanes(keys);
+                for (i, (value, words)) in values.iter_mut().zip(words).enumerate() {
+                    *value = each(start + i, words);
+                }
             }
         });
-        words
+        values
+    }
+
+    /// The first four words of every key.
+    pub(crate) fn first_words(&self, keys: &[&[u8]]) -> Vec<[u64; 4]> {
+        self.map_first_words(keys, |_, words| words)
     }
 
     /// Of at most [`LANES`] keys; a key that is too long for one block goes its own way.
-    fn first_words_of_lanes(&self, keys: &[&[u8]], words: &mut [[u64; 4]]) {
+    fn first_words_of_lanes(&self, keys: &[&[u8]]) -> [[u64; 4]; LANES] {
         let mut blocks = [[0; 64]; LANES];
         for (block, key) in blocks.iter_mut().zip(keys).filter(|(_, key)| key.len() <= ONE_BLOCK) {
             let length = key.len() as u64;
@@ -77,9 +92,11 @@ impl KeyedHash {
             block[16 + key.len()] = 0x80;
             block[56..].copy_from_slice(&((64 + 16 + length) * 8).to_be_bytes());
         }
-        for ((words, key), digest) in words.iter_mut().zip(keys).zip(digests(&self.state, &blocks)) {
-            *words = if key.len() <= ONE_BLOCK { to_words(digest) } else { self.block(0, key) };
+        let mut words = digests(&self.state, &blocks).map(to_words);
+        for (words, key) in words.iter_mut().zip(keys).filter(|(_, key)| key.len() > ONE_BLOCK) {
+            *words = self.block(0, key);
         }
+        words
     }
 
     fn block(&self, counter: u64, key: &[u8]) -> [u64; 4] {

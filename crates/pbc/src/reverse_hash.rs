@@ -1,6 +1,6 @@
 //! Reverse hashing (paper section 4.4): what the codes have in common whose codewords are copies.
 
-use rayon::prelude::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator, ParallelSliceMut};
+use rayon::prelude::ParallelSliceMut;
 
 use crate::hash::KeyedHash;
 use crate::matching::{self, Lists};
@@ -113,16 +113,35 @@ impl ReverseHash {
     /// Sorted once, the elements reach every list in order. Hashing and sorting are parallel; the result does not
     /// depend on how many threads there are, since the sorted entries are all different.
     pub(crate) fn encode(&self, keys: &[&[u8]]) -> Encoding {
-        let candidates: Vec<Candidates> = self.all_candidates(keys).collect();
+        let contents = match self.choices {
+            1 => self.contents_of::<1>(keys),
+            2 => self.contents_of::<2>(keys),
+            3 => self.contents_of::<3>(keys),
+            4 => self.contents_of::<4>(keys),
+            _ => self.contents_of::<MAX_CHOICES>(keys),
+        };
+        Encoding::of_copies(keys.len(), contents, self.copies)
+    }
+
+    /// With room for `N` candidates of a key, at least as many as there are: what is held for every element counts.
+    fn contents_of<const N: usize>(&self, keys: &[&[u8]]) -> Vec<Vec<Codeword>> {
+        let candidates = self.candidates.map_first_words(keys, |element, first| {
+            let candidates = self.draw(&mut self.candidates.words_from(first, keys[element]));
+            let mut drawn = [0; N];
+            for (drawn, content) in drawn.iter_mut().zip(&candidates) {
+                *drawn = content.0;
+            }
+            drawn
+        });
         let expected = keys.len().saturating_mul(self.choices) / self.contents as usize;
         let mut contents: Vec<Vec<Codeword>> =
             (0..self.contents).map(|_| Vec::with_capacity(expected + expected / 8)).collect();
         for element in sorted(keys, &self.order) {
-            for content in &candidates[element as usize] {
-                contents[content.to_usize()].push(Codeword::copy(element));
+            for content in &candidates[element as usize][..self.choices] {
+                contents[*content as usize].push(Codeword::copy(element));
             }
         }
-        Encoding::of_copies(keys.len(), contents, self.copies)
+        contents
     }
 
     pub(crate) fn schedule(
@@ -178,14 +197,14 @@ impl ReverseHash {
 }
 
 /// Element numbers, sorted by the order of their keys, then by key, then by number.
-pub(crate) fn sorted(keys: &[&[u8]], order: &KeyedHash) -> Vec<u32> {
-    let orders = order.first_words(keys);
-    let mut sorted: Vec<(u64, u32)> = (0..=u32::MAX).zip(&orders).map(|(i, words)| (words[0], i)).collect();
-    sorted.par_sort_unstable_by(|(order, element), (other_order, other)| {
+pub(crate) fn sorted(keys: &[&[u8]], order: &KeyedHash) -> impl Iterator<Item = u32> {
+    // Element numbers have 32 bits.
+    let mut sorted = order.map_first_words(keys, |element, words| [(words[0], element as u32)]);
+    sorted.par_sort_unstable_by(|[(order, element)], [(other_order, other)]| {
         let key = |element: u32| keys[element as usize];
         order.cmp(other_order).then_with(|| key(*element).cmp(key(*other))).then(element.cmp(other))
     });
-    sorted.par_iter().with_min_len(1 << 14).map(|(_, element)| *element).collect()
+    sorted.into_iter().map(|[(_, element)]| element)
 }
 
 /// Decode: a codeword is a copy of its element.

@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "a program that talks to people")]
 
 mod cpu;
+mod figures;
 mod pbc;
 mod pir;
 
@@ -18,6 +19,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Figures of the paper, measured again.
+    Figures(figures::Arguments),
     /// One private retrieval, stage by stage, in CPU time of one thread.
     Pir(pir::Arguments),
     /// How often a batch code cannot serve a whole batch.
@@ -26,6 +29,7 @@ enum Command {
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
+        Command::Figures(arguments) => figures::run(&arguments),
         Command::Pir(arguments) => pir::run(&arguments),
         Command::Pbc(arguments) => pbc::run(&arguments),
     }

@@ -7,9 +7,9 @@ mod trials;
 use anyhow::ensure;
 use serde::Serialize;
 
-pub(crate) use code::{Code, Dimensions};
-use interval::clopper_pearson;
-use trials::{Source, count_failures};
+pub(crate) use code::{Code, CodeName, Dimensions};
+pub(crate) use interval::clopper_pearson;
+pub(crate) use trials::{Source, count_failures};
 
 /// What to measure.
 #[derive(clap::Args)]

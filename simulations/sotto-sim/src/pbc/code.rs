@@ -58,6 +58,14 @@ pub(crate) struct Dimensions {
     pub(crate) displacements: u32,
 }
 
+impl Dimensions {
+    /// A code with the numbers that the command takes where none are given.
+    pub(crate) const fn of(code: CodeName, k: usize) -> Self {
+        let search = SearchName::Matching;
+        Self { code, n: 262_144, k, b: None, w: 3, copies: None, search, displacements: 1_000 }
+    }
+}
+
 /// A batch code whose failures can be counted.
 pub(crate) enum Code {
     Replication(ReplicationCode),
