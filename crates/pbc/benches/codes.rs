@@ -47,7 +47,9 @@ fn benchmarks(criterion: &mut Criterion) {
             let padded = encoding.largest();
             let mut buffers = Vec::new();
             encoding.materialise_contents(ELEMENT_BYTES, &elements, padded, &mut buffers).unwrap();
-            group.bench_function("encode, without bytes", |bench| bench.iter(|| code.encode(black_box(&keys))));
+            group.bench_function("encode, without bytes", |bench| {
+                bench.iter(|| code.encode(black_box(&keys)))
+            });
             group.bench_function("encode into used memory", |bench| {
                 bench.iter(|| {
                     let encoding = code.encode(black_box(&keys));

@@ -98,7 +98,8 @@ impl Search<'_> {
 
     fn can_take(&self, cube: usize, step: Step) -> bool {
         let keys = self.keys_after(cube, step);
-        self.solve_with(&keys, &|key| if key == step.key { step.choice } else { self.choice_of[key] }).is_some()
+        self.solve_with(&keys, &|key| if key == step.key { step.choice } else { self.choice_of[key] })
+            .is_some()
     }
 
     /// The displaced key has been given its new place before.

@@ -15,7 +15,10 @@ pub struct Codeword(Elements);
 /// One element is by far the commonest, two come next, and neither needs an allocation. The box around the vector
 /// keeps the whole at two words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::box_collection, reason = "a vector or a boxed slice would make every codeword half as large again")]
+#[expect(
+    clippy::box_collection,
+    reason = "a vector or a boxed slice would make every codeword half as large again"
+)]
 enum Elements {
     None,
     One(u32),

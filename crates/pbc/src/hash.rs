@@ -43,11 +43,7 @@ impl KeyedHash {
     }
 
     /// The words of a key whose first four are known.
-    pub(crate) fn words_from<'a>(
-        &'a self,
-        first: [u64; 4],
-        key: &'a [u8],
-    ) -> impl Iterator<Item = u64> + 'a {
+    pub(crate) fn words_from<'a>(&'a self, first: [u64; 4], key: &'a [u8]) -> impl Iterator<Item = u64> + 'a {
         first.into_iter().chain((1..).flat_map(move |counter| self.block(counter, key)))
     }
 
@@ -103,7 +99,12 @@ impl KeyedHash {
         let prefix = self.prefix.clone();
         let length = (key.len() as u64).to_le_bytes();
         to_words(
-            prefix.chain_update(counter.to_le_bytes()).chain_update(length).chain_update(key).finalize().into(),
+            prefix
+                .chain_update(counter.to_le_bytes())
+                .chain_update(length)
+                .chain_update(key)
+                .finalize()
+                .into(),
         )
     }
 }

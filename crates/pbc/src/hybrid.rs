@@ -121,8 +121,10 @@ impl BatchCode for HybridCode {
                 quarters[cube as usize][quarter].push(element);
             }
         }
-        let sums: Vec<Vec<Codeword>> =
-            quarters.iter().flat_map(|quarters| (0..BUCKETS).map(|i| sum(quarters, Subcube::cells(i)))).collect();
+        let sums: Vec<Vec<Codeword>> = quarters
+            .iter()
+            .flat_map(|quarters| (0..BUCKETS).map(|i| sum(quarters, Subcube::cells(i))))
+            .collect();
         Encoding::of_copies(keys.len(), sums, 1)
     }
 
@@ -141,7 +143,10 @@ impl BatchCode for HybridCode {
             .collect();
         let buckets = |placement: Option<Placement>| {
             let Some(Placement { cube, buckets }) = placement else { return Vec::new() };
-            (0..BUCKETS).filter(|within| buckets >> within & 1 == 1).map(|within| bucket(cube, within)).collect()
+            (0..BUCKETS)
+                .filter(|within| buckets >> within & 1 == 1)
+                .map(|within| bucket(cube, within))
+                .collect()
         };
         Schedule::new(self.place(&wanted).into_iter().map(buckets).collect())
     }
@@ -168,8 +173,11 @@ impl BatchCode for HybridCode {
 
 /// One of the nine contents: element by element the sum over these quarters; a shorter one counts as zeros at its end.
 fn sum(quarters: &[Vec<u32>; CELLS], cells: u8) -> Vec<Codeword> {
-    let summed: Vec<&Vec<u32>> =
-        quarters.iter().enumerate().filter_map(|(i, quarter)| (cells >> i & 1 == 1).then_some(quarter)).collect();
+    let summed: Vec<&Vec<u32>> = quarters
+        .iter()
+        .enumerate()
+        .filter_map(|(i, quarter)| (cells >> i & 1 == 1).then_some(quarter))
+        .collect();
     let length = summed.iter().map(|quarter| quarter.len()).max().unwrap_or(0);
     let mut elements = Vec::with_capacity(CELLS);
     (0..length)

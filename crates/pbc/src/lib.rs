@@ -72,5 +72,5 @@ pub use replication::ReplicationCode;
 pub use schedule::Schedule;
 pub use sharding::{ShardingCode, sharding_failure};
 pub use simulated::SimulatedOracle;
-pub use table::recommended_buckets;
+pub use table::{Choice, Family, Provenance, choose_buckets, recommended_buckets};
 pub use two_choice::TwoChoiceCode;

@@ -39,7 +39,9 @@ impl PartitionedCode {
     /// [`Error::Parameters`] unless `1 <= w <= 8`, `w` divides `b`, `1 <= k <= b` and `n + b <= 2^32`.
     pub fn new(k: usize, b: usize, w: usize, n: usize, seed: [u8; 32]) -> Result<Self, Error> {
         if k == 0 || b < k {
-            return Err(Error::Parameters("a batch has at least one key, and not more than there are buckets"));
+            return Err(Error::Parameters(
+                "a batch has at least one key, and not more than there are buckets",
+            ));
         }
         if !(1..=MAX_CHOICES).contains(&w) || !b.is_multiple_of(w) {
             return Err(Error::Parameters("between 1 and 8 groups of equally many buckets"));
@@ -120,7 +122,9 @@ impl BatchCode for PartitionedCode {
             lists.push(places.filter(|(bucket, _)| usable(key_number, *bucket)).map(|(bucket, _)| bucket.0));
         }
         let assigned = matching::by_priority(&lists, self.bucket_count());
-        Schedule::new(assigned.into_iter().map(|bucket| bucket.map(BucketIndex).into_iter().collect()).collect())
+        Schedule::new(
+            assigned.into_iter().map(|bucket| bucket.map(BucketIndex).into_iter().collect()).collect(),
+        )
     }
 
     fn decode(&self, codewords: &[&[u8]]) -> Result<Vec<u8>, Error> {

@@ -41,7 +41,9 @@ pub(crate) fn place(
                 break;
             }
             let Some(left) = displacements.checked_sub(1) else { break };
-            let Some(&taken) = words.next().and_then(|word| buckets.get(below(word, buckets.len()))) else { break };
+            let Some(&taken) = words.next().and_then(|word| buckets.get(below(word, buckets.len()))) else {
+                break;
+            };
             displacements = left;
             bucket_of[key] = Some(taken);
             key = core::mem::replace(&mut key_in[taken as usize], key as u32) as usize;

@@ -144,11 +144,7 @@ impl ReverseHash {
         contents
     }
 
-    pub(crate) fn schedule(
-        &self,
-        keys: &[&[u8]],
-        usable: &dyn Fn(usize, BucketIndex) -> bool,
-    ) -> Schedule {
+    pub(crate) fn schedule(&self, keys: &[&[u8]], usable: &dyn Fn(usize, BucketIndex) -> bool) -> Schedule {
         let mut lists = self.lists(keys.len());
         for (key_number, candidates) in self.all_candidates(keys).enumerate() {
             let usable = |bucket: &u32| usable(key_number, BucketIndex(*bucket));

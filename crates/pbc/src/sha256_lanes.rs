@@ -14,9 +14,8 @@ pub(crate) const LANES: usize = 16;
 /// One word of each of the messages.
 pub(crate) type Word = [u32; LANES];
 
-const INITIAL: [u32; 8] = [
-    0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19,
-];
+const INITIAL: [u32; 8] =
+    [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
 
 #[rustfmt::skip]
 const ROUND: [u32; 64] = [
@@ -52,7 +51,12 @@ fn transposed(blocks: &[[u8; 64]; LANES]) -> [Word; 16] {
     from_fn(|word| {
         from_fn(|lane| {
             let bytes = &blocks[lane];
-            u32::from_be_bytes([bytes[4 * word], bytes[4 * word + 1], bytes[4 * word + 2], bytes[4 * word + 3]])
+            u32::from_be_bytes([
+                bytes[4 * word],
+                bytes[4 * word + 1],
+                bytes[4 * word + 2],
+                bytes[4 * word + 3],
+            ])
         })
     })
 }
@@ -103,7 +107,8 @@ fn rounds<S: Simd>(simd: S, initial: [S::u32s; 8], mut schedule: [S::u32s; 16]) 
         for i in 0..16 {
             let (older, newer) = (schedule[(i + 1) % 16], schedule[(i + 14) % 16]);
             let low = xor(simd, [rotated(simd, older, 7), rotated(simd, older, 18), shifted(simd, older, 3)]);
-            let high = xor(simd, [rotated(simd, newer, 17), rotated(simd, newer, 19), shifted(simd, newer, 10)]);
+            let high =
+                xor(simd, [rotated(simd, newer, 17), rotated(simd, newer, 19), shifted(simd, newer, 10)]);
             schedule[i] = sum(simd, [schedule[i], low, schedule[(i + 9) % 16], high]);
         }
     }

@@ -40,9 +40,8 @@ impl<'a, C: HashedCode> SimulatedOracle<'a, C> {
         let order = self.code.order(key);
         for content in self.code.holders(key) {
             // Its number is the largest, so it comes after all that have its key.
-            let place = self.contents[content].partition_point(|(other, element)| {
-                (*other, &*self.keys[*element as usize]) <= (order, key)
-            });
+            let place = self.contents[content]
+                .partition_point(|(other, element)| (*other, &*self.keys[*element as usize]) <= (order, key));
             self.contents[content].insert(place, (order, element));
         }
         self.keys.push(key.into());

@@ -18,13 +18,15 @@ pub(crate) struct Subcube {
 impl Subcube {
     pub(crate) fn new() -> Self {
         // A set is minimal if no part of it sums to nothing.
-        let sum = |set: u16| (0..BUCKETS).filter(|i| set >> i & 1 == 1).fold(0, |sum, i| sum ^ Self::cells(i));
+        let sum =
+            |set: u16| (0..BUCKETS).filter(|i| set >> i & 1 == 1).fold(0, |sum, i| sum ^ Self::cells(i));
         let next = |part: u16, set: u16| Some((part - 1) & set).filter(|part| *part != 0);
         let parts = |set: u16| core::iter::successors(Some(set), move |part| next(*part, set));
         let minimal = |set: &u16| parts(*set).all(|part| sum(part) != 0);
         let sets: Vec<u16> = (1..1 << BUCKETS).filter(minimal).collect();
         let recoveries = core::array::from_fn(|cell| {
-            let mut recoveries: Vec<u16> = sets.iter().copied().filter(|set| sum(*set) == 1 << cell).collect();
+            let mut recoveries: Vec<u16> =
+                sets.iter().copied().filter(|set| sum(*set) == 1 << cell).collect();
             recoveries.sort_by_key(|set| set.count_ones());
             recoveries
         });
@@ -35,7 +37,7 @@ impl Subcube {
     pub(crate) const fn cells(bucket: usize) -> u8 {
         const COORDINATE: [u8; 3] = [0b01, 0b10, 0b11];
         let (x, y) = (COORDINATE[bucket / 3 % 3], COORDINATE[bucket % 3]);
-        (x & 1) * y | (x >> 1) * y << 2
+        ((x & 1) * y) | (((x >> 1) * y) << 2)
     }
 
     /// The bucket that holds a quarter and nothing else.
@@ -68,7 +70,8 @@ mod tests {
             assert_eq!(sets[0], 1 << Subcube::holder(cell));
             assert_eq!(sets.iter().filter(|set| set.count_ones() == 2).count(), 2);
             for set in sets {
-                let sum = (0..BUCKETS).filter(|i| set >> i & 1 == 1).fold(0, |sum, i| sum ^ Subcube::cells(i));
+                let sum =
+                    (0..BUCKETS).filter(|i| set >> i & 1 == 1).fold(0, |sum, i| sum ^ Subcube::cells(i));
                 assert_eq!(sum, 1 << cell);
                 assert!(!sets.iter().any(|other| other != set && other & set == *other), "{set:09b}");
             }

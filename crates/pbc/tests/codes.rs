@@ -1,8 +1,9 @@
 //! Every code from Encode to Decode: what comes back is the element wanted, or the key is reported as deferred.
 
 use pbc::{
-    BatchCode, BucketIndex, CuckooCode, DownloadedOracle, EncodingOracle, Error, HashedCode, HybridCode, Oracle,
-    PartitionedCode, Plan, RandomBatch, ReplicationCode, Search, ShardingCode, SimulatedOracle, TwoChoiceCode,
+    BatchCode, BucketIndex, CuckooCode, DownloadedOracle, EncodingOracle, Error, HashedCode, HybridCode,
+    Oracle, PartitionedCode, Plan, RandomBatch, ReplicationCode, Search, ShardingCode, SimulatedOracle,
+    TwoChoiceCode,
 };
 use proptest::prelude::*;
 
@@ -10,7 +11,9 @@ const ELEMENT_BYTES: usize = 5;
 
 /// Distinct elements.
 fn elements(count: usize) -> Vec<u8> {
-    (0..count as u64).flat_map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1).to_le_bytes()[3..].to_vec()).collect()
+    (0..count as u64)
+        .flat_map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1).to_le_bytes()[3..].to_vec())
+        .collect()
 }
 
 fn slices(keys: &[Vec<u8>]) -> Vec<&[u8]> {
@@ -18,7 +21,12 @@ fn slices(keys: &[Vec<u8>]) -> Vec<&[u8]> {
 }
 
 /// Reads a batch through an oracle, without an engine, and checks everything that must hold for any code.
-fn read(code: &dyn BatchCode, stored: &[&[u8]], wanted: &[&[u8]], oracle: &dyn Oracle) -> Vec<Option<Vec<u8>>> {
+fn read(
+    code: &dyn BatchCode,
+    stored: &[&[u8]],
+    wanted: &[&[u8]],
+    oracle: &dyn Oracle,
+) -> Vec<Option<Vec<u8>>> {
     let encoding = code.encode(stored);
     let elements = elements(stored.len());
     let padded = encoding.largest() + 1;
@@ -330,7 +338,8 @@ fn the_partitioned_code_stores_indices_only_and_once() {
     let (one, beyond) = (PartitionedCode::key(1), PartitionedCode::key(4));
     let stored: [&[u8]; 4] = [&one, b"text", &beyond, &one];
     let encoding = code.encode(&stored);
-    let held: Vec<u32> = encoding.buckets().iter().flatten().flat_map(|word| word.elements()).copied().collect();
+    let held: Vec<u32> =
+        encoding.buckets().iter().flatten().flat_map(|word| word.elements()).copied().collect();
     assert_eq!(held, [0; 3]);
     assert!(code.schedule(&[b"text", &beyond, &one], &|_, _| true).deferred().eq([0, 1]));
 }

@@ -67,7 +67,8 @@ fn draw(area: &Area<'_>, title: &str, panels: &[Panel]) -> anyhow::Result<()> {
 }
 
 fn draw_panel(area: &Area<'_>, panel: &Panel, top: i32) -> anyhow::Result<()> {
-    let values = panel.bars.iter().flat_map(|bars| [bars.paper, bars.ours]).flatten().filter(|value| *value > 0.0);
+    let values =
+        panel.bars.iter().flat_map(|bars| [bars.paper, bars.ours]).flatten().filter(|value| *value > 0.0);
     let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
     for exponent in values.map(f64::log10) {
         // A bar of the smallest value is to be seen, too.
@@ -87,12 +88,19 @@ fn draw_panel(area: &Area<'_>, panel: &Panel, top: i32) -> anyhow::Result<()> {
     for exponent in (low as i32..=high as i32).step_by(step) {
         let at = x(10_f64.powi(exponent));
         line(area, (at, first), (at, last))?;
-        let label = if (0..=3).contains(&exponent) { 10_i32.pow(exponent as u32).to_string() } else { format!("1e{exponent}") };
+        let label = if (0..=3).contains(&exponent) {
+            10_i32.pow(exponent as u32).to_string()
+        } else {
+            format!("1e{exponent}")
+        };
         text(area, &label, (at, last + 11), 12, HPos::Center)?;
     }
     for (bars, y) in panel.bars.iter().zip((first..).step_by(ROW as usize)) {
         text(area, &bars.name, (LEFT - 10, y + ROW / 2), 13, HPos::Right)?;
-        for (value, color, y) in [(bars.paper, PAPER, y + 6), (bars.ours, OURS, y + 6 + BAR)] {
+        // One bar alone stands beside its name.
+        let alone = if bars.paper.is_none() || bars.ours.is_none() { BAR / 2 } else { 0 };
+        for (value, color, y) in [(bars.paper, PAPER, y + 6 + alone), (bars.ours, OURS, y + 6 + BAR - alone)]
+        {
             let Some(value) = value else { continue };
             let end = if value > 0.0 { x(value) } else { LEFT };
             rectangle(area, (LEFT, y), (end, y + BAR - 1), color)?;
@@ -106,15 +114,17 @@ fn draw_panel(area: &Area<'_>, panel: &Panel, top: i32) -> anyhow::Result<()> {
 pub(crate) fn short(value: f64) -> String {
     match value {
         0.0 => "0".to_owned(),
-        _ if value < 1e-3 || value >= 1e6 => format!("{value:.1e}"),
+        _ if !(0.01..1e6).contains(&value) => format!("{value:.1e}"),
         _ if value >= 100.0 => format!("{value:.0}"),
         _ if value >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
+        _ if value >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
     }
 }
 
 fn text(area: &Area<'_>, text: &str, at: (i32, i32), size: i32, side: HPos) -> anyhow::Result<()> {
-    let style = TextStyle::from(("sans-serif", size).into_font()).color(&BLACK).pos(Pos::new(side, VPos::Center));
+    let style =
+        TextStyle::from(("sans-serif", size).into_font()).color(&BLACK).pos(Pos::new(side, VPos::Center));
     area.draw(&Text::new(text.to_owned(), at, style)).map_err(|error| anyhow!("{error}"))
 }
 

@@ -76,7 +76,8 @@ pub(super) fn make(quick: bool) -> anyhow::Result<(Table, String)> {
          writes the bytes of every different content once, into memory that was used before; the paper's machine and \
          hash differ."
     ));
-    let svg = chart::svg(&format!("Figure 15: n = {n}, k = {BATCH}, {ELEMENT_BYTES}-byte elements"), &panels)?;
+    let svg =
+        chart::svg(&format!("Figure 15: n = {n}, k = {BATCH}, {ELEMENT_BYTES}-byte elements"), &panels)?;
     Ok((table, svg))
 }
 

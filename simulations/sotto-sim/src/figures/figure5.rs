@@ -46,6 +46,7 @@ fn rows(k: usize) -> Vec<Row> {
         rows.push(row("cuckoo w = 3, ours", recommended, None));
     }
     rows.push(row("cuckoo w = 4, ours", Dimensions { w: 4, ..recommended }, None));
+    rows.push(row("partitioned w = 4, ours", Dimensions { w: 4, ..of(CodeName::Partitioned) }, None));
     rows
 }
 

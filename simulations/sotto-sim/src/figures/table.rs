@@ -23,14 +23,17 @@ impl Table {
     }
 
     pub(crate) fn csv(&self) -> String {
-        let line = |cells: &mut dyn Iterator<Item = &str>| cells.map(quoted).collect::<Vec<_>>().join(",") + "\n";
+        let line =
+            |cells: &mut dyn Iterator<Item = &str>| cells.map(quoted).collect::<Vec<_>>().join(",") + "\n";
         let header = line(&mut self.header.iter().copied());
         let rows = self.rows.iter().map(|row| line(&mut row.iter().map(String::as_str)));
         core::iter::once(header).chain(rows).collect()
     }
 
     pub(crate) fn markdown(&self) -> String {
-        let line = |cells: &mut dyn Iterator<Item = &str>| format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "));
+        let line = |cells: &mut dyn Iterator<Item = &str>| {
+            format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
+        };
         let mut text = format!("{}\n\n", self.title);
         text += &line(&mut self.header.iter().copied());
         text += &format!("|{}\n", "---|".repeat(self.header.len()));
@@ -45,7 +48,11 @@ impl Table {
 }
 
 fn quoted(cell: &str) -> String {
-    if cell.contains([',', '"', '\n']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
+    if cell.contains([',', '"', '\n']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell.to_owned()
+    }
 }
 
 #[cfg(test)]
@@ -59,9 +66,6 @@ mod tests {
         table.row(vec!["cuckoo, w = 3".to_owned(), "1".to_owned()]);
         assert_eq!(table.csv(), "code,n\n\"cuckoo, w = 3\",1\n");
         table.note("A note.".to_owned());
-        assert_eq!(
-            table.markdown(),
-            "Title\n\n| code | n |\n|---|---|\n| cuckoo, w = 3 | 1 |\n\nA note.\n"
-        );
+        assert_eq!(table.markdown(), "Title\n\n| code | n |\n|---|---|\n| cuckoo, w = 3 | 1 |\n\nA note.\n");
     }
 }

@@ -3,8 +3,8 @@
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
 use pbc::{
-    BatchCode, CuckooCode, HybridCode, PartitionedCode, RandomBatch, ReplicationCode, Search, ShardingCode,
-    TwoChoiceCode, cuckoo_bound_log2, partitioned_bound_log2, sharding_failure,
+    BatchCode, CuckooCode, Family, HybridCode, PartitionedCode, RandomBatch, ReplicationCode, Search,
+    ShardingCode, TwoChoiceCode, choose_buckets, cuckoo_bound_log2, partitioned_bound_log2, sharding_failure,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -41,7 +41,8 @@ pub(crate) struct Dimensions {
     /// Keys in a batch.
     #[arg(long)]
     pub(crate) k: usize,
-    /// Buckets; if it is left out, those of the paper, or for cuckoo the recommended number.
+    /// Buckets; if it is left out, those of the paper, or for the cuckoo codes those of the table for 2^-20 (w = 3) or
+    /// 2^-40 (w = 4).
     #[arg(long)]
     pub(crate) b: Option<usize>,
     /// Candidate buckets of a key (cuckoo), or groups (partitioned).
@@ -112,15 +113,23 @@ impl Code {
             }
             CodeName::Cuckoo => {
                 let b = b.or_else(|| pbc::recommended_buckets(k, w));
-                let b = b.context("no number of buckets is recommended for these k and w; give one with --b")?;
+                let b =
+                    b.context("no number of buckets is recommended for these k and w; give one with --b")?;
                 let search = match search {
                     SearchName::Matching => Search::Matching,
                     SearchName::RandomWalk => Search::RandomWalk { displacements },
                 };
-                Self::Cuckoo(CuckooCode::new(k, b, if b == 1 { 1 } else { w }, seed)?.with_search(search), search)
+                Self::Cuckoo(
+                    CuckooCode::new(k, b, if b == 1 { 1 } else { w }, seed)?.with_search(search),
+                    search,
+                )
             }
             CodeName::Partitioned => {
-                let b = b.context("the partitioned code needs --b, a multiple of w")?;
+                let target = if w == 3 { -20.0 } else { -40.0 };
+                let chosen =
+                    || choose_buckets(Family::Partitioned, k, w, target).map(|choice| choice.buckets);
+                let b =
+                    b.or_else(chosen).context("no number of buckets is known for these k and w; give --b")?;
                 Self::Partitioned(PartitionedCode::new(k, b, w, n, seed)?, w)
             }
         })

@@ -78,6 +78,8 @@ mod tests {
         assert!((low * 1e8 - 0.2422).abs() < 1e-3 && (high * 1e8 - 7.225).abs() < 4e-3);
         // Many hits, where single terms would leave the range of numbers: the normal approximation.
         let [low, high] = clopper_pearson(40_000, 10_000_000);
-        assert!((low - (4e-3 - 1.96e-5 * 1.996)).abs() < 2e-7 && (high - (4e-3 + 1.96e-5 * 1.996)).abs() < 2e-7);
+        assert!(
+            (low - (4e-3 - 1.96e-5 * 1.996)).abs() < 2e-7 && (high - (4e-3 + 1.96e-5 * 1.996)).abs() < 2e-7
+        );
     }
 }
