@@ -48,7 +48,7 @@ fn benchmarks(criterion: &mut Criterion) {
             let mut buffers = Vec::new();
             encoding.materialise_contents(ELEMENT_BYTES, &elements, padded, &mut buffers).unwrap();
             group.bench_function("encode, without bytes", |bench| {
-                bench.iter(|| code.encode(black_box(&keys)))
+                bench.iter(|| code.encode(black_box(&keys)));
             });
             group.bench_function("encode into used memory", |bench| {
                 bench.iter(|| {
@@ -76,7 +76,9 @@ fn benchmarks(criterion: &mut Criterion) {
         });
         let codewords = [&elements[..ELEMENT_BYTES], &elements[..ELEMENT_BYTES]];
         let summands = if name == "hybrid" { 2 } else { 1 };
-        group.bench_function("decode", |bench| bench.iter(|| code.decode(black_box(&codewords[..summands]))));
+        group.bench_function("decode", |bench| {
+            bench.iter(|| code.decode(black_box(&codewords[..summands])));
+        });
         group.finish();
     }
 }

@@ -1,4 +1,5 @@
 //! Every code from Encode to Decode: what comes back is the element wanted, or the key is reported as deferred.
+#![allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
 
 use pbc::{
     BatchCode, BucketIndex, CuckooCode, DownloadedOracle, EncodingOracle, Error, HashedCode, HybridCode,
