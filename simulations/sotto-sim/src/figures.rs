@@ -1,0 +1,44 @@
+//! `sotto-sim figures`: figures of the paper, measured again, with its values beside ours.
+
+mod chart;
+mod figure15;
+mod figure5;
+mod table;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+
+/// Which figures to make.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Numbers of the paper's figures, separated by commas: 5, 15.
+    #[arg(long, value_delimiter = ',', default_values_t = [5, 15])]
+    only: Vec<u8>,
+    /// The directory to write to, made if need be: for each figure a table as CSV and Markdown, and a chart as SVG.
+    #[arg(long)]
+    out: PathBuf,
+    /// Smaller collections and fewer batches, to see that everything works.
+    #[arg(long)]
+    quick: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let out = &arguments.out;
+    std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    for figure in &arguments.only {
+        let (table, svg) = match figure {
+            5 => figure5::make(arguments.quick)?,
+            15 => figure15::make(arguments.quick)?,
+            _ => bail!("figure {figure} is not among those that can be made: 5, 15"),
+        };
+        let name = format!("figure-{figure}");
+        for (extension, content) in [("csv", table.csv()), ("md", table.markdown()), ("svg", svg)] {
+            let path = out.join(&name).with_extension(extension);
+            std::fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
+            println!("{}", path.display());
+        }
+        println!("\n{}", table.markdown());
+    }
+    Ok(())
+}
