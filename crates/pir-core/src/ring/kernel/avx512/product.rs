@@ -4,7 +4,7 @@
 //! The low parts of up to 2^12 products stay below 2^64, and the high parts, below `2^(2 bits - 52)` each, below 2^60.
 
 use core::arch::x86_64::{
-    __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_and_si512, _mm512_loadu_si512, _mm512_mask_storeu_epi8,
+    __m512i, _MM_HINT_T1, _mm_prefetch, _mm512_and_si512, _mm512_loadu_si512, _mm512_mask_storeu_epi8,
     _mm512_maskz_loadu_epi8, _mm512_maskz_permutexvar_epi8, _mm512_or_si512, _mm512_permutexvar_epi8,
     _mm512_setzero_si512, _mm512_sllv_epi64, _mm512_srlv_epi64,
 };
@@ -242,10 +242,10 @@ fn accumulate_rows<const COLUMNS: usize, const SHARED: bool>(
     }
     let Source { unpacker, packed, values, width } = source;
     for (row, (bytes, selector)) in packed.chunks_exact(COLUMNS * width).zip(selectors).enumerate() {
-        if !SHARED {
-            let ahead = bytes.as_ptr().wrapping_add(AHEAD);
-            _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
-            _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(64).cast());
+        // While the processor multiplies, the memory shall not rest.
+        let ahead = bytes.as_ptr().wrapping_add(if SHARED { packed.len() } else { AHEAD });
+        for line in 0..3 {
+            _mm_prefetch::<_MM_HINT_T1>(ahead.wrapping_add(64 * line).cast());
         }
         let selector = [load(&selector[0]), load(&selector[1])];
         for (column, words) in words.iter_mut().enumerate() {

@@ -5,7 +5,7 @@
 //! more than the 53 bits of a double. One product is three multiply-adds.
 
 use core::arch::x86_64::{
-    __m128i, __m512d, __m512i, _MM_HINT_T0, _mm_loadu_si128, _mm_prefetch, _mm_storeu_si128,
+    __m128i, __m512d, __m512i, _MM_HINT_T1, _mm_loadu_si128, _mm_prefetch, _mm_storeu_si128,
     _mm512_add_epi64, _mm512_add_pd, _mm512_and_si512, _mm512_cmpgt_epu64_mask, _mm512_cvtepi16_epi64,
     _mm512_cvtepi64_epi16, _mm512_cvtepi64_pd, _mm512_fmadd_pd, _mm512_loadu_si512, _mm512_mask_storeu_epi8,
     _mm512_mask_sub_epi64, _mm512_maskz_loadu_epi8, _mm512_maskz_permutexvar_epi16, _mm512_mullo_epi64,
@@ -233,10 +233,10 @@ fn accumulate_rows<const COLUMNS: usize, const SHARED: bool>(
     let mut words = [[_mm512_setzero_pd(); 6]; COLUMNS];
     let Source { unpacker, packed, values, width } = source;
     for (row, (bytes, selector)) in packed.chunks_exact(COLUMNS * width).zip(selectors).enumerate() {
-        if !SHARED {
-            let ahead = bytes.as_ptr().wrapping_add(AHEAD);
-            _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
-            _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(64).cast());
+        // While the processor multiplies, the memory shall not rest.
+        let ahead = bytes.as_ptr().wrapping_add(if SHARED { packed.len() } else { AHEAD });
+        for line in 0..3 {
+            _mm_prefetch::<_MM_HINT_T1>(ahead.wrapping_add(64 * line).cast());
         }
         let [first, second] = selector.each_ref();
         let (first, second) = (first.as_chunks::<2>().0, second.as_chunks::<2>().0);
