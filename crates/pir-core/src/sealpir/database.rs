@@ -113,8 +113,7 @@ impl Database {
                         ntt.modulus(),
                         packed,
                         columns,
-                        &arranged,
-                        run.start,
+                        arranged.run(run.start),
                         out,
                         &mut scratch,
                     );

@@ -6,7 +6,7 @@
 //! magnitude below 2^53, so that every sum is exact and the results are those of the other kernels.
 
 use super::super::modulus::{Modulus, ShoupFactor};
-use super::{Digit, Lanes, RowSums, Selectors, portable};
+use super::{Digit, Lanes, RowSums, SelectorRun, Selectors, portable};
 use crate::ring::automorphism::VectorSource;
 use crate::ring::ntt::{Ntt, SplitFactors};
 
@@ -146,8 +146,7 @@ portable! {
         modulus: &Modulus,
         packed: &[u8],
         columns: usize,
-        selectors: &Selectors,
-        first_block: usize,
+        selectors: SelectorRun<'_>,
         out: &mut [[Lanes; 2]],
         scratch: &mut RowSums,
     );

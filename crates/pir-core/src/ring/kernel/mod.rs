@@ -74,10 +74,33 @@ impl Selectors {
         self.words.iter_mut().skip(client * self.rows + row).step_by(self.clients * self.rows)
     }
 
-    /// From a block on, block by block, the selectors of each client.
-    fn blocks(&self, first: usize) -> impl Iterator<Item = impl Iterator<Item = &[[Lanes; 2]]>> {
-        let blocks = self.words.chunks_exact(self.clients * self.rows).skip(first);
-        blocks.map(|block| block.chunks_exact(self.rows))
+    /// The blocks from a given one on.
+    pub(crate) fn run(&self, first_block: usize) -> SelectorRun<'_> {
+        SelectorRun { selectors: self, first_block }
+    }
+}
+
+/// Selectors from a block on.
+#[derive(Clone, Copy)]
+pub(crate) struct SelectorRun<'a> {
+    selectors: &'a Selectors,
+    first_block: usize,
+}
+
+impl<'a> SelectorRun<'a> {
+    fn clients(self) -> usize {
+        self.selectors.clients
+    }
+
+    fn rows(self) -> usize {
+        self.selectors.rows
+    }
+
+    /// Block by block, the selectors of each client.
+    fn blocks(self) -> impl Iterator<Item = impl Iterator<Item = &'a [[Lanes; 2]]>> {
+        let Selectors { clients, rows, ref words } = *self.selectors;
+        let blocks = words.chunks_exact(clients * rows).skip(self.first_block);
+        blocks.map(move |block| block.chunks_exact(rows))
     }
 }
 
@@ -252,8 +275,7 @@ operations! {
     /// Puts both halves of a selector, residues at the blocks that `selectors` has room for, in their places.
     fn arrange(modulus: &Modulus, selectors: &mut Selectors, client: usize, row: usize, halves: [&[u64]; 2]);
 
-    /// The inner products of the first dimension, at a run of blocks of eight neighbouring slots, the first of them block
-    /// `first_block` of the selectors.
+    /// The inner products of the first dimension, at a run of blocks of eight neighbouring slots.
     ///
     /// `packed` holds, block by block and row by row, the `columns <= 4` plaintexts of a row, each eight residues of
     /// `bits(q)` bits packed into as many bytes. `out` gets, block by block, client by client and column by column, for
@@ -263,8 +285,7 @@ operations! {
         modulus: &Modulus,
         packed: &[u8],
         columns: usize,
-        selectors: &Selectors,
-        first_block: usize,
+        selectors: SelectorRun<'_>,
         out: &mut [[Lanes; 2]],
         scratch: &mut RowSums,
     );

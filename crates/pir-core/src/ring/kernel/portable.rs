@@ -1,6 +1,6 @@
 //! Plain Rust: Harvey's lazy butterflies with Shoup factors, 128-bit sums.
 
-use super::{CHUNK, Digit, Lanes, RowSums, Selectors};
+use super::{CHUNK, Digit, Lanes, RowSums, SelectorRun, Selectors};
 use crate::ring::automorphism::VectorSource;
 use crate::ring::modulus::{Modulus, ShoupFactor};
 use crate::ring::ntt::Ntt;
@@ -200,15 +200,14 @@ pub(super) fn row_products(
     modulus: &Modulus,
     packed: &[u8],
     columns: usize,
-    selectors: &Selectors,
-    first_block: usize,
+    selectors: SelectorRun<'_>,
     out: &mut [[Lanes; 2]],
     scratch: &mut RowSums,
 ) {
-    let (width, rows) = (modulus.bits() as usize, selectors.rows);
-    let blocks = selectors.blocks(first_block).zip(out.chunks_exact_mut(selectors.clients * columns));
+    let (width, rows) = (modulus.bits() as usize, selectors.rows());
+    let blocks = selectors.blocks().zip(out.chunks_exact_mut(selectors.clients() * columns));
     for ((clients, out), packed) in blocks.zip(packed.chunks_exact(rows * columns * width)) {
-        scratch.clear(columns, selectors.clients);
+        scratch.clear(columns, selectors.clients());
         let clients: Vec<&[[Lanes; 2]]> = clients.collect();
         for (chunk, packed) in packed.chunks(CHUNK * columns * width).enumerate() {
             for (values, bytes) in scratch.values.iter_mut().zip(packed.chunks_exact(width)) {

@@ -233,9 +233,9 @@ fn every_back_end_packs_and_multiplies_rows_alike_and_exactly() {
                     let mut out = vec![[[0; 8]; 2]; 3 * in_block];
                     let mut scratch = RowSums::default();
                     let (both, alone) = out.split_at_mut(2 * in_block);
-                    backend.row_products(&modulus, &packed, columns, &selectors, 0, both, &mut scratch);
+                    backend.row_products(&modulus, &packed, columns, selectors.run(0), both, &mut scratch);
                     let half = &packed[packed.len() / 2..];
-                    backend.row_products(&modulus, half, columns, &selectors, 1, alone, &mut scratch);
+                    backend.row_products(&modulus, half, columns, selectors.run(1), alone, &mut scratch);
                     assert!(both[in_block..] == *alone, "{}", backend.name());
                     for (i, out) in both.iter().enumerate() {
                         let (block, client, column) = (i / in_block, i % in_block / columns, i % columns);

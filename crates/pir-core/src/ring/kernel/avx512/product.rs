@@ -10,7 +10,7 @@ use core::arch::x86_64::{
 };
 
 use super::super::avx512f::{lanes, load, splat, store};
-use super::super::{CHUNK, RowSums, Selectors, portable};
+use super::super::{CHUNK, RowSums, SelectorRun, Selectors, portable};
 use super::{Lanes, Prime, high, low};
 use crate::ring::modulus::Modulus;
 
@@ -163,16 +163,15 @@ pub(in super::super) fn row_products(
     modulus: &Modulus,
     packed: &[u8],
     columns: usize,
-    selectors: &Selectors,
-    first_block: usize,
+    selectors: SelectorRun<'_>,
     out: &mut [[Lanes; 2]],
     scratch: &mut RowSums,
 ) {
-    let (width, rows) = (modulus.bits() as usize, selectors.rows);
+    let (width, rows) = (modulus.bits() as usize, selectors.rows());
     let (prime, unpacker) = (Prime::new(modulus), Unpacker::new(width));
-    let blocks = selectors.blocks(first_block).zip(out.chunks_exact_mut(selectors.clients * columns));
+    let blocks = selectors.blocks().zip(out.chunks_exact_mut(selectors.clients() * columns));
     for ((clients, out), packed) in blocks.zip(packed.chunks_exact(rows * columns * width)) {
-        scratch.clear(columns, selectors.clients);
+        scratch.clear(columns, selectors.clients());
         let clients: Vec<&[[Lanes; 2]]> = clients.collect();
         for (chunk, packed) in packed.chunks(CHUNK * columns * width).enumerate() {
             // One client takes the residues as they come; several share the work of unpacking them.

@@ -13,7 +13,7 @@ use core::arch::x86_64::{
     _mm512_slli_epi64, _mm512_sllv_epi64, _mm512_srai_epi64, _mm512_srlv_epi64, _mm512_sub_epi64,
 };
 
-use super::super::{CHUNK, RowSums, Selectors, portable};
+use super::super::{CHUNK, RowSums, SelectorRun, Selectors, portable};
 use super::{Field, Lanes, double, lanes, load, load_double, splat, store, store_double};
 use crate::ring::modulus::Modulus;
 
@@ -166,19 +166,18 @@ pub(in super::super) fn row_products(
     modulus: &Modulus,
     packed: &[u8],
     columns: usize,
-    selectors: &Selectors,
-    first_block: usize,
+    selectors: SelectorRun<'_>,
     out: &mut [[Lanes; 2]],
     scratch: &mut RowSums,
 ) {
     if modulus.bits() > SPLIT_BITS || modulus.bits() < 16 {
-        return portable::row_products(modulus, packed, columns, selectors, first_block, out, scratch);
+        return portable::row_products(modulus, packed, columns, selectors, out, scratch);
     }
-    let (width, rows) = (modulus.bits() as usize, selectors.rows);
+    let (width, rows) = (modulus.bits() as usize, selectors.rows());
     let (field, unpacker) = (Field::new(modulus), Unpacker::new(width));
-    let blocks = selectors.blocks(first_block).zip(out.chunks_exact_mut(selectors.clients * columns));
+    let blocks = selectors.blocks().zip(out.chunks_exact_mut(selectors.clients() * columns));
     for ((clients, out), packed) in blocks.zip(packed.chunks_exact(rows * columns * width)) {
-        scratch.clear(columns, selectors.clients);
+        scratch.clear(columns, selectors.clients());
         let clients: Vec<&[[Lanes; 2]]> = clients.collect();
         for (chunk, packed) in packed.chunks(CHUNK * columns * width).enumerate() {
             // One client takes the residues as they come; several share the work of unpacking them.
