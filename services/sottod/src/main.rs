@@ -90,7 +90,7 @@ struct Serve {
     data: Option<PathBuf>,
 }
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,openraft=warn"));
     let ansi = std::io::stderr().is_terminal();
