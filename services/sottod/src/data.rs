@@ -83,7 +83,8 @@ impl DataDirectory {
 fn take(path: &Path) -> io::Result<File> {
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(0o700).create(path.join(LOG))?;
-    let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path.join(LOCK))?;
+    let lock =
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path.join(LOCK))?;
     File::open(path)?.sync_all()?;
     // A relative path of one name has an empty parent.
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));

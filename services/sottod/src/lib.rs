@@ -22,8 +22,8 @@ mod server;
 mod service;
 
 pub use config::{Config, ConfigError, Limits};
-pub use events::ServerEvent;
 pub use data::{DataError, check_log, read_log};
+pub use events::ServerEvent;
 pub use key_file::KeyFileError;
 pub use log::LogError;
 pub use log::offline::{LoggedRound, Summary};

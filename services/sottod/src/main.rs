@@ -139,7 +139,9 @@ fn run(arguments: Serve) -> Result<(), Failure> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut server = sottod::start::<Engine>(config).map_err(|error| match error {
-            StartError::Config(_) | StartError::Data(DataError::Key { .. } | DataError::KeyMissing(_)) => Failure { code: MISCONFIGURED, error: error.into() },
+            StartError::Config(_) | StartError::Data(DataError::Key { .. } | DataError::KeyMissing(_)) => {
+                Failure { code: MISCONFIGURED, error: error.into() }
+            }
             _ => error.into(),
         })?;
         announce(&server, arguments.data.is_some())?;

@@ -362,7 +362,10 @@ async fn build<S: Scheme, L: RoundLog>(
     round: Round,
 ) -> Result<RoundDatabase<S>, BuildError> {
     let sealed = log.sealed(round).await?;
-    compute.run_own(move || RoundDatabase::build(sealed, &parameters)).await.unwrap_or(Err(BuildError::Compute))
+    compute
+        .run_own(move || RoundDatabase::build(sealed, &parameters))
+        .await
+        .unwrap_or(Err(BuildError::Compute))
 }
 
 /// How long the task sleeps when only a command can change something, ms.

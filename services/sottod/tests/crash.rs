@@ -40,6 +40,7 @@ async fn a_server_that_is_killed_under_load_loses_no_acknowledged_deposit() {
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("segment-0000000000000001, byte "), "{said}");
-    let served = Command::new(program).args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data).output();
+    let served =
+        Command::new(program).args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data).output();
     assert_eq!(served.unwrap().status.code(), Some(1), "nothing is served from a damaged log");
 }

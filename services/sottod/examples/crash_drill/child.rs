@@ -50,7 +50,8 @@ impl Child {
         let mut line = String::new();
         let mut output = BufReader::new(output);
         output.read_line(&mut line)?;
-        let address = line.trim().strip_prefix("listening on sotto://").context("the server does not listen")?;
+        let address =
+            line.trim().strip_prefix("listening on sotto://").context("the server does not listen")?;
         let (address, key) = address.split_once('/').context("the server's address has no key")?;
         let key = BASE32_NOPAD.decode(key.to_ascii_uppercase().as_bytes())?;
         let key = key[..].try_into().context("the server's key has another length")?;

@@ -53,7 +53,9 @@ impl Depositor {
     /// Goes on until the server is gone; returns what was acknowledged.
     pub(super) async fn deposit(mut self) -> Vec<(Round, Deposit)> {
         let mut acknowledged = Vec::new();
-        let Ok(session) = session(&mut self.channel, &self.key, self.number).await else { return acknowledged };
+        let Ok(session) = session(&mut self.channel, &self.key, self.number).await else {
+            return acknowledged;
+        };
         loop {
             let opened = *self.opened.borrow_and_update();
             if let Some(round) = opened {
@@ -103,7 +105,9 @@ impl Watcher {
                         tell_opened.send_replace(Some(Round(opened.round)));
                     }
                     Some(Event::Ready(ready)) => {
-                        let Some(signed) = ready.manifest.and_then(|manifest| signed(&manifest)) else { break };
+                        let Some(signed) = ready.manifest.and_then(|manifest| signed(&manifest)) else {
+                            break;
+                        };
                         let Ok(manifest) = signed.verify(&key) else { break };
                         manifests.insert(manifest.round, signed);
                         tell_ready.send_replace(Some(manifest.round));

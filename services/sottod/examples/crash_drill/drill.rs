@@ -1,9 +1,9 @@
 //! The drill: what it does, and how it judges.
 
-#[path = "client.rs"]
-mod client;
 #[path = "child.rs"]
 mod child;
+#[path = "client.rs"]
+mod client;
 
 use core::fmt;
 use std::collections::{BTreeMap, HashMap};
@@ -75,7 +75,11 @@ impl Plan {
             let alive = Duration::from_millis(rng.random_range(self.alive_ms.clone()));
             self.live(&mut seen, rng.random(), alive).await?;
             if self.verbose {
-                println!("kill {kill} after {} ms: {} acknowledged", alive.as_millis(), seen.acknowledged.len());
+                println!(
+                    "kill {kill} after {} ms: {} acknowledged",
+                    alive.as_millis(),
+                    seen.acknowledged.len()
+                );
             }
         }
         let manifests = self.chain(&seen).await?;
@@ -118,9 +122,8 @@ impl Plan {
         let mut watcher = Watcher::start(&server, 0).await?;
         watcher.ready().await?;
         let rounds = seen.acknowledged.iter().map(|(round, _)| *round).chain(seen.announced.keys().copied());
-        let (first, last) = rounds.fold((Round(u64::MAX), Round(0)), |(first, last), round| {
-            (first.min(round), last.max(round))
-        });
+        let (first, last) = rounds
+            .fold((Round(u64::MAX), Round(0)), |(first, last), round| (first.min(round), last.max(round)));
         let manifests = watcher.manifests(first, last).await?;
         server.kill()?;
         let key = seen.key.context("no server was started")?;
@@ -131,7 +134,10 @@ impl Plan {
             previous = Some(manifest.digest());
         }
         for (round, announced) in &seen.announced {
-            ensure!(manifests.get(round) == Some(announced), "round {round} was announced with another manifest");
+            ensure!(
+                manifests.get(round) == Some(announced),
+                "round {round} was announced with another manifest"
+            );
         }
         Ok(manifests)
     }
@@ -158,9 +164,6 @@ impl Plan {
             places.get(&deposit.encode()).is_some_and(|places| places[..] == [*round])
                 && published.contains_key(round)
         });
-        Ok(Outcome {
-            acknowledged: seen.acknowledged.len() as u64,
-            retrievable: retrievable.count() as u64,
-        })
+        Ok(Outcome { acknowledged: seen.acknowledged.len() as u64, retrievable: retrievable.count() as u64 })
     }
 }

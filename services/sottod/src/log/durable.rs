@@ -67,7 +67,13 @@ impl DurableLog {
         log.lead().await?;
         // All entries before this one count once it does.
         log.write(Batch::default()).await?;
-        tracing::info!(segments, bytes, entries, ms = started.elapsed().as_millis() as u64, "the round log is open");
+        tracing::info!(
+            segments,
+            bytes,
+            entries,
+            ms = started.elapsed().as_millis() as u64,
+            "the round log is open"
+        );
         Ok(log)
     }
 
@@ -76,7 +82,10 @@ impl DurableLog {
         let failed = |_| self.writer.failure("the group has no leader");
         if !self.raft.is_initialized().await.map_err(failed)? {
             let members = BTreeMap::from([(NODE, BasicNode::default())]);
-            self.raft.initialize(members).await.map_err(|_| self.writer.failure("the group cannot be founded"))?;
+            self.raft
+                .initialize(members)
+                .await
+                .map_err(|_| self.writer.failure("the group cannot be founded"))?;
         } else {
             let leads = self.raft.with_raft_state(|state| state.server_state == ServerState::Leader);
             if !leads.await.map_err(failed)? {
@@ -84,7 +93,11 @@ impl DurableLog {
             }
         }
         let group = self.raft.wait(None);
-        group.state(ServerState::Leader, "nobody else can lead").await.map(|_| ()).map_err(|_| self.writer.failure("the group has no leader"))
+        group
+            .state(ServerState::Leader, "nobody else can lead")
+            .await
+            .map(|_| ())
+            .map_err(|_| self.writer.failure("the group has no leader"))
     }
 
     async fn write(&self, batch: Batch) -> Result<Applied, LogError> {

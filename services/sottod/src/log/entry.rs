@@ -135,7 +135,8 @@ pub(super) fn take_membership(reader: &mut Reader<'_>) -> Result<Membership, Mal
     for _ in 0..bounded(reader.count(12)?, NODES_MAX)? {
         let node = reader.u64()?;
         let bytes = bounded(reader.count(1)?, ADDRESS_MAX)?;
-        let address = core::str::from_utf8(reader.take(bytes)?).map_err(|_| Malformed("an address is no text"))?;
+        let address =
+            core::str::from_utf8(reader.take(bytes)?).map_err(|_| Malformed("an address is no text"))?;
         nodes.insert(node, BasicNode::new(address));
     }
     Ok(Membership::new(configurations, nodes))

@@ -158,7 +158,10 @@ mod tests {
         for start in (0..frame.len() - 512).step_by(512) {
             let mut lost = file.clone();
             lost[start..start + 512].fill(0);
-            assert!(matches!(decode(SALT, &lost, 0), Err(Fault::Damaged(_))), "what follows was written later");
+            assert!(
+                matches!(decode(SALT, &lost, 0), Err(Fault::Damaged(_))),
+                "what follows was written later"
+            );
         }
         // All that is left is its length.
         let mut zeros = file.clone();

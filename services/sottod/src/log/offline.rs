@@ -7,12 +7,12 @@ use openraft::EntryPayload;
 use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::{Deposit, Round};
 
+use super::Disk;
 use super::disk::Directory;
 use super::error::LogError;
 use super::record::{self, Record};
 use super::state::State;
 use super::store::read;
-use super::Disk;
 
 /// What a log holds, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,9 +90,8 @@ pub(super) fn summarise(disk: &dyn Disk, mut visit: impl FnMut(&Record)) -> Resu
                 }
             }
         }
-        let state = state.get_or_insert_with(|| {
-            snapshot.map_or_else(State::default, |snapshot| snapshot.state.clone())
-        });
+        let state = state
+            .get_or_insert_with(|| snapshot.map_or_else(State::default, |snapshot| snapshot.state.clone()));
         if Some(entry.log_id) > state.applied {
             state.apply(&entry);
         }

@@ -81,9 +81,9 @@ impl State {
             Record::Open(number) => {
                 (self.newest >= Some(*number)).then_some("a number of a round was to be used twice")
             }
-            Record::Deposits(number, _) => {
-                round(number).is_none_or(|round| round.sealed.is_some()).then_some("a deposit for no open round")
-            }
+            Record::Deposits(number, _) => round(number)
+                .is_none_or(|round| round.sealed.is_some())
+                .then_some("a deposit for no open round"),
             Record::Accounts(_) | Record::Retire(_) => None,
             Record::Seal(number, ..) => {
                 round(number).is_none_or(|round| round.sealed.is_some()).then_some("no open round to seal")

@@ -108,7 +108,11 @@ impl Store {
 
     /// Entries of the log in a range of indices, from its beginning, until `most` bytes are read; at least one, if
     /// there is one.
-    pub(super) fn entries(&mut self, range: impl RangeBounds<u64>, most: u64) -> Result<Vec<Entry>, LogError> {
+    pub(super) fn entries(
+        &mut self,
+        range: impl RangeBounds<u64>,
+        most: u64,
+    ) -> Result<Vec<Entry>, LogError> {
         let purged = self.purged.map_or(0, |purged| purged.index + 1);
         let (start, end) = bounds(range);
         let (start, end) = (start.max(purged), end.min(self.next_index()));

@@ -17,7 +17,10 @@ pub(in crate::log) const APPEND_MAX: usize = 2 << 20;
 
 impl Store {
     /// Opens the log of a directory, or begins one, and cuts off what a crash left of the last append.
-    pub(in crate::log) fn open(disk: Arc<dyn Disk>, mut options: Options) -> Result<(Self, Opened), LogError> {
+    pub(in crate::log) fn open(
+        disk: Arc<dyn Disk>,
+        mut options: Options,
+    ) -> Result<(Self, Opened), LogError> {
         let mut found = read(&*disk, &mut |_, _| {})?;
         clean(&*disk, &found)?;
         let (state, taken) = match found.snapshot.take() {
@@ -118,7 +121,8 @@ impl Store {
     /// Takes over a snapshot of another node. The segments it lists must have been copied before.
     pub(in crate::log) fn adopt_snapshot(&mut self, snapshot: &Snapshot) -> Result<(), LogError> {
         self.change(|store| {
-            let there = |listed: &Complete| store.segments.iter().any(|segment| segment.complete() == *listed);
+            let there =
+                |listed: &Complete| store.segments.iter().any(|segment| segment.complete() == *listed);
             if !snapshot.segments.iter().all(there) {
                 return Err(LogError::Refused("a snapshot came without its segments"));
             }
@@ -278,7 +282,11 @@ fn clean(disk: &dyn Disk, found: &Found) -> Result<(), LogError> {
     for name in &remove {
         disk.remove(name).map_err(LogError::file(name, "remove"))?;
     }
-    if remove.is_empty() { Ok(()) } else { disk.sync_names().map_err(LogError::file("the directory", "sync")) }
+    if remove.is_empty() {
+        Ok(())
+    } else {
+        disk.sync_names().map_err(LogError::file("the directory", "sync"))
+    }
 }
 
 fn create(

@@ -46,7 +46,10 @@ fn a_crash_at_any_write_or_sync_loses_nothing_that_was_acknowledged() {
         let (disk, _) = live(seed, None);
         let trace = disk.trace();
         assert_eq!(live(seed, None).0.trace(), trace, "seed {seed} does not repeat");
-        assert!(trace.iter().any(|operation| operation.starts_with("remove segment")), "nothing is reclaimed");
+        assert!(
+            trace.iter().any(|operation| operation.starts_with("remove segment")),
+            "nothing is reclaimed"
+        );
         assert!(trace.len() > 100, "the workload is too small");
         for crash_at in 0..trace.len() {
             let _case = Case(seed, Some(crash_at));

@@ -46,7 +46,12 @@ pub(super) struct Past {
 
 impl Life {
     /// Lives for so many steps, or until the disk fails.
-    pub(super) async fn live(&mut self, log: &DurableLog, rng: &mut StdRng, steps: usize) -> Result<(), LogError> {
+    pub(super) async fn live(
+        &mut self,
+        log: &DurableLog,
+        rng: &mut StdRng,
+        steps: usize,
+    ) -> Result<(), LogError> {
         let mut round = Round(rng.random_range(1..100));
         self.open(log, round).await?;
         for _ in 0..steps {
@@ -128,7 +133,8 @@ impl Life {
 
     async fn retire(&mut self, log: &DurableLog) -> Result<(), LogError> {
         let kept = |past: &Past| past.manifest.is_some() && !past.retired;
-        let kept: Vec<Round> = self.rounds.iter().filter(|(_, past)| kept(past)).map(|(round, _)| *round).collect();
+        let kept: Vec<Round> =
+            self.rounds.iter().filter(|(_, past)| kept(past)).map(|(round, _)| *round).collect();
         if kept.len() > 2 {
             self.past(kept[0]).retired = true;
             log.retire(kept[0]).await?;
@@ -177,7 +183,8 @@ impl Past {
         }
         let sealed = log.sealed(round).await.unwrap();
         assert_eq!((sealed.seed, sealed.at), (seed, at));
-        let (acknowledged, more) = sealed.deposits.split_at_checked(self.acknowledged.len()).expect("deposits lost");
+        let (acknowledged, more) =
+            sealed.deposits.split_at_checked(self.acknowledged.len()).expect("deposits lost");
         assert!(acknowledged == self.acknowledged, "deposits changed");
         assert!(more.is_empty() || more == self.unsure, "deposits from nowhere");
     }
