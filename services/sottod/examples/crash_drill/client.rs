@@ -1,6 +1,7 @@
 //! The clients: one that watches, and many that deposit.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::Context;
 use bytes::Bytes;
@@ -21,6 +22,9 @@ use super::child::Child;
 
 type Client = SottoClient<Channel>;
 type Manifests = BTreeMap<Round, SignedManifest>;
+
+/// Time from the opening of a round within which clients deposit, ms.
+const SPREAD_MS: u64 = 350;
 
 /// Opens a session for the account with this number.
 async fn session(client: &mut Client, key: &[u8; 32], number: usize) -> Result<Bytes, Status> {
@@ -59,6 +63,8 @@ impl Depositor {
         loop {
             let opened = *self.opened.borrow_and_update();
             if let Some(round) = opened {
+                // So that deposits come all the time, and a kill hits some on their way.
+                tokio::time::sleep(Duration::from_millis(self.rng.random_range(0..SPREAD_MS))).await;
                 let mut sealed = [0; BOX_BYTES];
                 self.rng.fill_bytes(&mut sealed);
                 let deposit = Deposit { label: Label(self.rng.random()), sealed: SealedBox(sealed) };
