@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use openraft::{BasicNode, Raft, ServerState, SnapshotPolicy};
 use sotto_protocol::deposit::DEPOSIT_BYTES;
@@ -26,6 +27,8 @@ const ENTRY_MAX: usize = 512 << 10;
 const DEPOSITS_PER_ENTRY: usize = ENTRY_MAX / DEPOSIT_BYTES;
 /// Accounts in an entry that is full.
 const ACCOUNTS_PER_ENTRY: usize = ENTRY_MAX / 32;
+/// In a group of one there is nobody to wait for but the disk; whoever is not elected by then never will be.
+const ELECTION: Duration = Duration::from_secs(60);
 /// Entries read at a time when a round is read: others may write in between.
 const ENTRIES_PER_READ: u64 = 4;
 
@@ -92,7 +95,7 @@ impl DurableLog {
                 self.raft.trigger().elect().await.map_err(failed)?;
             }
         }
-        let group = self.raft.wait(None);
+        let group = self.raft.wait(Some(ELECTION));
         group
             .state(ServerState::Leader, "nobody else can lead")
             .await
