@@ -61,6 +61,10 @@ impl DurableLog {
                 "the last append was incomplete, was never acknowledged, and is cut off"
             );
         }
+        // A group of one is founded by its first entry, before there is anything to vote on.
+        if writer.run(|store| Ok(store.vote().is_some() && store.bounds().1.is_none())).await? {
+            return Err(LogError::corrupt("the directory", 0, "the beginning of the log is missing"));
+        }
         let machine = StateMachine { writer: writer.clone(), state: Arc::new(Mutex::new(state)) };
         let storage = LogStorage { writer: writer.clone() };
         let ended = |_: openraft::error::Fatal<u64>| writer.failure("it could not be opened");

@@ -130,11 +130,10 @@ impl Found {
         if self.vote.map_or(0, |vote| vote.leader_id.term) < last_term {
             return wrong(VOTE, "the vote is older than the log");
         }
-        // A group is founded by its first entry, before anybody votes.
-        if self.vote.is_some() && self.last.is_none() {
-            return wrong("the directory", "the beginning of the log is missing");
-        }
         let Some(snapshot) = &self.snapshot else {
+            if self.segments.is_empty() && self.vote.is_some() {
+                return wrong("the directory", "all segments are missing");
+            }
             return if self.first == 0 { Ok(()) } else { wrong(snapshot::NAME, "the snapshot is missing") };
         };
         if self.last < snapshot.state.applied {
