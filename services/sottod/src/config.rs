@@ -3,6 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use pir_core::Scheme;
 use sotto_protocol::deposit::BOX_BYTES;
@@ -37,6 +38,10 @@ pub struct Config {
     pub first_round: Round,
     /// Seed of the key that signs manifests; `None` for a fresh one.
     pub manifest_seed: Option<Zeroizing<[u8; 32]>>,
+    /// Directory that keeps key, rounds and accounts over restarts; `None` to keep everything in memory. With it, the
+    /// key is the one there, and the first round is later than all before and not below the number of round lengths
+    /// since 1970, so that even a directory restored from a backup uses no number twice.
+    pub data: Option<PathBuf>,
     /// Bounds on what clients can make the server hold or do.
     pub limits: Limits,
     /// Permits an engine without privacy, for tests of everything else.
@@ -122,6 +127,7 @@ impl Config {
             query_ms: 600,
             first_round: Round(1),
             manifest_seed: None,
+            data: None,
             limits: Limits::default(),
             allow_no_privacy: false,
         }
