@@ -76,9 +76,10 @@ impl Automorphism {
         kernel::permute(out, source, &self.slots, &self.vectors);
     }
 
+    /// Slot by slot and eight slots at a time.
     #[cfg(test)]
-    pub(super) fn permute_on(&self, backend: super::Backend, source: &[u64], out: &mut [u64]) {
-        backend.permute(out, source, &self.slots, &self.vectors);
+    pub(super) fn tables(&self) -> (&[u32], &[VectorSource]) {
+        (&self.slots, &self.vectors)
     }
 
     /// Applies it in coefficient form: coefficient `m` moves to `k m mod N`, negated when `k m mod 2N >= N`.

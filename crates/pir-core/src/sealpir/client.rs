@@ -132,19 +132,20 @@ fn decrypt_twice(
             .map(|(low, high)| low | high << bfv.plaintext_bits())
             .collect::<Vec<u64>>()
     };
-    let (c0, c1) = (half(), half());
+    // They tell the column.
+    let (c0, c1) = (Zeroizing::new(half()), Zeroizing::new(half()));
     secret.decrypt(bfv, &c0, &c1, 2 * bfv.plaintext_bits())
 }
 
 /// Appends the bytes of slot `slot`, touching those of all slots.
 fn select(bytes: &[u8], parameters: &Parameters, group: usize, slot: usize, element: &mut Vec<u8>) {
     let size = parameters.bytes_in_group(group);
-    let mut chosen = vec![0; size];
+    let mut chosen = Zeroizing::new(vec![0; size]);
     for (candidate, bytes) in bytes.chunks_exact(size).take(parameters.elements_per_plaintext()).enumerate() {
         let choice = equal(candidate, slot);
         chosen.iter_mut().zip(bytes).for_each(|(out, byte)| out.conditional_assign(byte, choice));
     }
-    element.extend(chosen);
+    element.extend_from_slice(&chosen);
 }
 
 fn equal(a: usize, b: usize) -> Choice {

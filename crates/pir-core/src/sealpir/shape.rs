@@ -247,7 +247,9 @@ impl Packing {
         if elements == 0 || element_bytes == 0 {
             return Err(Error::Shape("an empty database"));
         }
-        elements.checked_mul(element_bytes).ok_or(Error::Shape("database too large"))?;
+        // Far above any use, and far below where a size could overflow.
+        let bytes = elements.checked_mul(element_bytes).filter(|bytes| *bytes <= 1 << 44);
+        bytes.ok_or(Error::Shape("database too large"))?;
         let groups = element_bytes.div_ceil(plaintext_bytes());
         let elements_per_plaintext = (plaintext_bytes() / element_bytes).max(1);
         Ok(Self { elements_per_plaintext, plaintexts: elements.div_ceil(elements_per_plaintext), groups })

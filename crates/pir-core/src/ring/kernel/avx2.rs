@@ -51,7 +51,10 @@ impl Field {
     #[inline(always)]
     fn canonical(self, x: f64) -> u64 {
         let x = self.reduce(x);
-        let x = if x < 0.0 { x + self.value } else { x };
+        // Without a branch: the sign, spread over all bits, chooses q or 0. Adding 0 turns -0 into 0.
+        let x = x + 0.0;
+        let negative = (x.to_bits() as i64 >> 63) as u64;
+        let x = x + f64::from_bits(self.value.to_bits() & negative);
         (x + SHIFTER).to_bits() ^ SHIFTER.to_bits()
     }
 }

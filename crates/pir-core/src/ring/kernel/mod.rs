@@ -194,10 +194,11 @@ macro_rules! operations {
         impl Backend {
             $(
                 #[allow(unsafe_code, reason = "the one dispatch to functions that need processor features")]
-                pub(super) fn $name(self, $($argument: $type),*) {
+                fn $name(self, $($argument: $type),*) {
+                    debug_assert!(self.is_available(), "a back end out of `Backend::available`");
                     match self {
-                        // SAFETY: this module, which alone can call the method, only does so on back ends out of
-                        // `Backend::available`, which has checked the features these functions are compiled for.
+                        // SAFETY: the method is private to this module and its tests, which only call it on back ends out
+                        // of `Backend::available`: that has checked the features these functions are compiled for.
                         #[cfg(target_arch = "x86_64")]
                         Self::Avx512 => unsafe { avx512::$name($($argument),*) },
                         // SAFETY: as above.

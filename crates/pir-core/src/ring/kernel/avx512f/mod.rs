@@ -171,7 +171,11 @@ impl Field {
         _mm512_min_epu64(x, _mm512_add_epi64(x, self.integer))
     }
 
-    /// `sum mod q` in `[0, q)`, where `low` is the sum modulo 2^64 and `estimate` is right within `6 q^2` or 2^52.
+    /// `sum mod q` in `[0, q)`, where `low` is the sum modulo 2^64 and `estimate` its double, if what is left after the
+    /// estimated quotient, times q, is taken away is below 2^53.
+    ///
+    /// For eight products of 50 bits, rounding moves the quotient by less than `2^1.43` and its own by 2: less than 2^52.3
+    /// is left. For 2^12 products of 40 bits it is less than 2^51.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq")]
     fn reduce_sum(&self, low: __m512i, estimate: __m512d) -> __m512i {

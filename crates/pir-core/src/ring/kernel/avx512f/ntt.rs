@@ -1,8 +1,9 @@
 //! Transforms on doubles.
 //!
 //! With `LAZY`, nothing is reduced between the first and the last level: forward, values start below `4q` and grow by
-//! less than `q` per level; inverse, they start below `2q` and double. Without it, every pass starts at `q/2` in magnitude
-//! and ends after three levels at `2.8q`, or `4q` in the inverse. Factors have to be below 2^52.
+//! less than `q` per level; inverse, they start below `2q` and double. Without it, they are reduced to `q/2` in magnitude
+//! wherever a multiplication could meet more than `3.5q` forward (every second pass) or `4q` in the inverse (every pass).
+//! What is multiplied has to be below 2^52.
 
 use core::arch::x86_64::{
     __m512i, _mm512_add_pd, _mm512_castpd_si512, _mm512_castsi512_pd, _mm512_permutex2var_epi64,

@@ -20,8 +20,10 @@ use crate::ring::modulus::Modulus;
 /// How far ahead of its use the database is fetched, bytes.
 const AHEAD: usize = 4096;
 
-/// Longest primes of the first dimension.
-const SPLIT_BITS: u32 = 36;
+/// Whether selectors are kept as digits, and the first dimension is computed here; otherwise by the portable twin.
+fn is_split(modulus: &Modulus) -> bool {
+    (16..=36).contains(&modulus.bits())
+}
 
 /// Longest primes whose sums of 2^12 products can be estimated by a double.
 const ESTIMATED_BITS: u32 = 40;
@@ -60,7 +62,7 @@ pub(in super::super) fn reduce(modulus: &Modulus, out: &mut [u64], sums: [&mut [
     }
 }
 
-/// The double of a sum of eight products is off by less than `7 q^2`.
+/// With at most eight digits, see [`Field::reduce_sum`].
 #[target_feature(enable = "avx512f,avx512dq")]
 pub(in super::super) fn key_products(modulus: &Modulus, out: [&mut [u64]; 2], digits: &[u64], keys: &[u64]) {
     let degree = out[0].len();
@@ -120,7 +122,7 @@ pub(in super::super) fn arrange(
     row: usize,
     halves: [&[u64]; 2],
 ) {
-    if modulus.bits() > SPLIT_BITS {
+    if !is_split(modulus) {
         return portable::arrange(modulus, selectors, client, row, halves);
     }
     let [first, second] = halves.map(|half| half.as_chunks::<8>().0);
@@ -170,7 +172,7 @@ pub(in super::super) fn row_products(
     out: &mut [[Lanes; 2]],
     scratch: &mut RowSums,
 ) {
-    if modulus.bits() > SPLIT_BITS || modulus.bits() < 16 {
+    if !is_split(modulus) {
         return portable::row_products(modulus, packed, columns, selectors, out, scratch);
     }
     let (width, rows) = (modulus.bits() as usize, selectors.rows());
