@@ -12,7 +12,7 @@ use anyhow::{Context, bail};
 
 /// Figures of the paper, measured again, with its values beside ours.
 ///
-/// On one core that nothing else uses, figure 5 takes a minute, figure 15 two, and figure 12 FIXME. Figure 12 keeps what
+/// On one core that nothing else uses, figure 5 takes a minute, figure 15 half a minute, and figure 12 six minutes. Figure 12 keeps what
 /// it has measured in figure-12.measured.jsonl beside its table, and a run that was interrupted goes on from there;
 /// delete that file to measure anew. What would read more than 6 GB of buckets for one multi-query is left out.
 #[derive(clap::Args)]

@@ -46,8 +46,8 @@ const QUANTITIES: [Quantity; 6] = [
         |paper| paper.extract_ms,
         |report| per_element(report, report.client_extract_cpu_ms),
     ),
-    ("MultiSetup, s", |paper| paper.setup_s, |report| setup_per_element(report) / 1e3),
-    ("MultiAnswer, s", |paper| paper.answer_s, |report| report.server_cpu_ms_per_message / 1e3),
+    ("MultiSetup, ms", |paper| paper.setup_ms, setup_per_element),
+    ("MultiAnswer, ms", |paper| paper.answer_ms, |report| report.server_cpu_ms_per_message),
     ("query, KB", |paper| paper.upload_kb, |report| per_element(report, report.upload_bytes as f64) / 1024.0),
     (
         "answer, KB",
@@ -59,8 +59,8 @@ const QUANTITIES: [Quantity; 6] = [
 /// MultiAnswer among them.
 const ANSWER: usize = 3;
 
-/// Those of which the chart has a panel, for every n.
-const CHARTED: [usize; 4] = [ANSWER, 2, 4, 5];
+/// The last one: answers are nearly all of the traffic.
+const DOWNLOAD: usize = 5;
 
 /// A k-th of what a batch takes.
 fn per_element(report: &Report, whole: f64) -> f64 {
@@ -84,10 +84,10 @@ pub(super) fn make(quick: bool, out: &Path) -> anyhow::Result<(Table, String)> {
     for &n in sizes {
         // Beside the values of the quick run, too, the paper's may be compared in form.
         let with_paper = quick || n == PAPER_ELEMENTS;
-        let mut charted = CHARTED.map(|quantity| Panel {
-            title: format!("{} for each element, n = {n}", QUANTITIES[quantity].0),
-            bars: Vec::new(),
-        });
+        let charted = if n == sizes[sizes.len() - 1] { &[ANSWER, DOWNLOAD][..] } else { &[ANSWER] };
+        let title = |quantity: &usize| format!("{}, for each element, n = {n}", QUANTITIES[*quantity].0);
+        let panel = |quantity| Panel { title: title(quantity), bars: Vec::new() };
+        let mut of_size: Vec<Panel> = charted.iter().map(panel).collect();
         let mut alone = None;
         for (way, name) in NAMES {
             // One query is short, and its mean over several steadier.
@@ -105,8 +105,8 @@ pub(super) fn make(quick: bool, out: &Path) -> anyhow::Result<(Table, String)> {
                 ensure!(report.verified, "{label}: a retrieved element is not the database's");
                 let answer = *alone.get_or_insert(report.server_cpu_ms_per_message);
                 table.row(row(&report, name, paper.as_ref(), answer));
-                for (panel, quantity) in charted.iter_mut().zip(CHARTED) {
-                    let (_, of_paper, ours) = QUANTITIES[quantity];
+                for (panel, quantity) in of_size.iter_mut().zip(charted) {
+                    let (_, of_paper, ours) = QUANTITIES[*quantity];
                     panel.bars.push(Bars {
                         name: label.clone(),
                         paper: paper.as_ref().map(of_paper),
@@ -115,7 +115,7 @@ pub(super) fn make(quick: bool, out: &Path) -> anyhow::Result<(Table, String)> {
                 }
             }
         }
-        panels.extend(charted);
+        panels.extend(of_size);
     }
     table.note(format!(
         "Elements of {ELEMENT_BYTES} bytes; CPU time of one thread; everything for one element, that is a k-th of the \
@@ -145,14 +145,14 @@ fn header() -> Vec<&'static str> {
         "MultiQuery, ms",
         "MultiExtract, paper, ms",
         "MultiExtract, ms",
-        "MultiSetup, paper, s",
-        "MultiSetup, s",
-        "MultiAnswer, paper, s",
-        "MultiAnswer, s",
-        "of it EXPAND, s",
-        "first dimension, s",
-        "single queries' by it, paper",
-        "single queries' by it",
+        "MultiSetup, paper, ms",
+        "MultiSetup, ms",
+        "MultiAnswer, paper, ms",
+        "MultiAnswer, ms",
+        "of it EXPAND, ms",
+        "first dimension, ms",
+        "times cheaper than single queries, paper",
+        "times cheaper than single queries",
         "query, paper, KB",
         "query, KB",
         "answer, paper, KB",
@@ -171,9 +171,9 @@ fn row(report: &Report, name: &str, paper: Option<&Paper>, alone: f64) -> Vec<St
     for (i, (_, paper, ours)) in QUANTITIES.into_iter().enumerate() {
         cells.extend([of_paper(paper), short(ours(report))]);
         if i == ANSWER {
-            let seconds = |whole: f64| short(per_element(report, whole) / 1e3);
-            cells.extend([seconds(report.expand_cpu_ms), seconds(report.first_dimension_cpu_ms)]);
-            cells.push(of_paper(|paper| paper::SINGLE_ANSWER_S / paper.answer_s));
+            let part = |whole: f64| short(per_element(report, whole));
+            cells.extend([part(report.expand_cpu_ms), part(report.first_dimension_cpu_ms)]);
+            cells.push(of_paper(|paper| paper::SINGLE_ANSWER_MS / paper.answer_ms));
             cells.push(short(alone / report.server_cpu_ms_per_message));
         }
     }
