@@ -2,9 +2,7 @@
 
 use core::ops::Index;
 
-use rayon::prelude::{
-    IndexedParallelIterator, IntoParallelRefIterator, IntoParallelRefMutIterator, ParallelIterator,
-};
+use rayon::prelude::{IndexedParallelIterator, IntoParallelRefMutIterator, ParallelIterator};
 
 use crate::{BucketIndex, Error};
 
@@ -150,10 +148,22 @@ impl Encoding {
         padded: usize,
         buffers: &mut Vec<Vec<u8>>,
     ) -> Result<(), Error> {
+        let size = self.bucket_bytes(element_bytes, elements, padded)?;
         buffers.resize_with(self.contents.len(), Vec::new);
-        buffers.par_iter_mut().zip(self.contents.par_iter()).try_for_each(|(buffer, content)| {
-            self.content_bytes(content, element_bytes, elements, padded, buffer)
-        })
+        for (buffer, content) in buffers.iter_mut().zip(&self.contents) {
+            prepare(buffer, size, content, padded)?;
+        }
+        // Codes sort all buckets by the same hash: what stands at the same height is made of the same elements. Window
+        // by window, an element is fetched from memory for its first copy, and from the cache for the others.
+        let windows = elements.len().div_ceil(WINDOW).max(1);
+        for window in 0..windows {
+            buffers.par_iter_mut().zip(&self.contents).for_each(|(buffer, content)| {
+                let [start, end] = [window, window + 1].map(|window| content.len() * window / windows);
+                append(buffer, &content[start..end], element_bytes, elements);
+            });
+        }
+        buffers.iter_mut().for_each(|buffer| buffer.resize(size, 0));
+        Ok(())
     }
 
     /// The bytes of one bucket, as in [`Encoding::materialise`], for a machine that serves only some buckets.
@@ -169,48 +179,51 @@ impl Encoding {
     ) -> Result<Vec<u8>, Error> {
         let content = self.contents.get(bucket.to_usize() / self.copies);
         let content = content.ok_or(Error::Shape("no such bucket"))?;
+        let size = self.bucket_bytes(element_bytes, elements, padded)?;
         let mut bytes = Vec::new();
-        self.content_bytes(content, element_bytes, elements, padded, &mut bytes)?;
+        prepare(&mut bytes, size, content, padded)?;
+        append(&mut bytes, content, element_bytes, elements);
+        bytes.resize(size, 0);
         Ok(bytes)
     }
 
-    fn content_bytes(
-        &self,
-        content: &[Codeword],
-        element_bytes: usize,
-        elements: &[u8],
-        padded: usize,
-        bytes: &mut Vec<u8>,
-    ) -> Result<(), Error> {
+    /// The size of every bucket, if there can be one.
+    fn bucket_bytes(&self, element_bytes: usize, elements: &[u8], padded: usize) -> Result<usize, Error> {
         if element_bytes == 0 {
             return Err(Error::Shape("an element has no bytes"));
         }
         if self.elements.checked_mul(element_bytes) != Some(elements.len()) {
             return Err(Error::Shape("as many elements as were encoded, of equal size"));
         }
-        if content.len() > padded {
-            return Err(Error::Capacity { codewords: content.len(), padded });
-        }
-        let size = padded.checked_mul(element_bytes).ok_or(Error::Shape("a bucket exceeds the memory"))?;
+        padded.checked_mul(element_bytes).ok_or(Error::Shape("a bucket exceeds the memory"))
+    }
+}
 
-        bytes.clear();
-        bytes.reserve_exact(size);
-        let element = |number: u32| &elements[number as usize * element_bytes..][..element_bytes];
-        for codewords in content.chunks(AT_ONCE) {
-            touch(codewords.iter().flat_map(Codeword::elements).map(|number| element(*number)));
-            for codeword in codewords {
-                match codeword.elements() {
-                    [] => bytes.resize(bytes.len() + element_bytes, 0),
-                    [first, others @ ..] => {
-                        let start = bytes.len();
-                        bytes.extend_from_slice(element(*first));
-                        others.iter().for_each(|number| xor_into(&mut bytes[start..], element(*number)));
-                    }
+/// Empties a buffer and makes room for a bucket.
+fn prepare(buffer: &mut Vec<u8>, size: usize, content: &[Codeword], padded: usize) -> Result<(), Error> {
+    if content.len() > padded {
+        return Err(Error::Capacity { codewords: content.len(), padded });
+    }
+    buffer.clear();
+    buffer.reserve_exact(size);
+    Ok(())
+}
+
+/// Appends the bytes of some codewords.
+fn append(bytes: &mut Vec<u8>, codewords: &[Codeword], element_bytes: usize, elements: &[u8]) {
+    let element = |number: u32| &elements[number as usize * element_bytes..][..element_bytes];
+    for codewords in codewords.chunks(AT_ONCE) {
+        touch(codewords.iter().flat_map(Codeword::elements).map(|number| element(*number)));
+        for codeword in codewords {
+            match codeword.elements() {
+                [] => bytes.resize(bytes.len() + element_bytes, 0),
+                [first, others @ ..] => {
+                    let start = bytes.len();
+                    bytes.extend_from_slice(element(*first));
+                    others.iter().for_each(|number| xor_into(&mut bytes[start..], element(*number)));
                 }
             }
         }
-        bytes.resize(size, 0);
-        Ok(())
     }
 }
 
@@ -254,6 +267,9 @@ impl<'a> IntoIterator for Buckets<'a> {
         Box::new(self.iter())
     }
 }
+
+/// Bytes of the elements that the codewords of one window are made of, about: they fit in a processor's cache.
+const WINDOW: usize = 2 << 20;
 
 /// Codewords whose elements are fetched at once.
 const AT_ONCE: usize = 8;

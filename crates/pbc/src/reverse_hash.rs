@@ -1,6 +1,6 @@
 //! Reverse hashing (paper section 4.4): what the codes have in common whose codewords are copies.
 
-use rayon::prelude::ParallelSliceMut;
+use rayon::prelude::{ParallelIterator, ParallelSliceMut};
 
 use crate::hash::KeyedHash;
 use crate::matching::{self, Lists};
@@ -19,6 +19,9 @@ pub(crate) struct ReverseHash {
     candidates: KeyedHash,
     order: KeyedHash,
 }
+
+/// Entries that their orders' highest bits do not tell apart, about.
+const PLACED_TOGETHER: usize = 16;
 
 /// The numbers of a code before they are checked.
 #[derive(Clone, Copy)]
@@ -193,14 +196,36 @@ impl ReverseHash {
 }
 
 /// Element numbers, sorted by the order of their keys, then by key, then by number.
+///
+/// Orders are uniform, so that their highest bits bring every entry close to its place, and few are left to compare. If
+/// they were not, this would only be slower.
 pub(crate) fn sorted(keys: &[&[u8]], order: &KeyedHash) -> impl Iterator<Item = u32> {
     // Element numbers have 32 bits.
-    let mut sorted = order.map_first_words(keys, |element, words| [(words[0], element as u32)]);
-    sorted.par_sort_unstable_by(|[(order, element)], [(other_order, other)]| {
-        let key = |element: u32| keys[element as usize];
-        order.cmp(other_order).then_with(|| key(*element).cmp(key(*other))).then(element.cmp(other))
+    let hashed = order.map_first_words(keys, |element, words| [(words[0], element as u32)]);
+    let bits = (keys.len() / PLACED_TOGETHER).checked_ilog2().unwrap_or(0);
+    // Never all 64 bits: a shift by them is none.
+    let part = |order: u64| (order >> (63 - bits) >> 1) as usize;
+    let mut next = vec![0; (1 << bits) + 1];
+    for [(order, _)] in &hashed {
+        next[part(*order) + 1] += 1;
+    }
+    for i in 1..next.len() {
+        next[i] += next[i - 1];
+    }
+    let mut sorted = vec![(0, 0); hashed.len()];
+    for [entry] in hashed {
+        let place: &mut usize = &mut next[part(entry.0)];
+        sorted[*place] = entry;
+        *place += 1;
+    }
+    let key = |element: u32| keys[element as usize];
+    sorted.par_chunk_by_mut(|(one, _), (other, _)| part(*one) == part(*other)).for_each(|entries| {
+        entries.sort_unstable_by(|(order, element), (other_order, other)| {
+            let keys = || key(*element).cmp(key(*other));
+            order.cmp(other_order).then_with(keys).then(element.cmp(other))
+        });
     });
-    sorted.into_iter().map(|[(_, element)]| element)
+    sorted.into_iter().map(|(_, element)| element)
 }
 
 /// Decode: a codeword is a copy of its element.

@@ -4,6 +4,7 @@
 
 mod cpu;
 mod figures;
+mod mpir;
 mod pbc;
 mod pir;
 
@@ -23,6 +24,8 @@ enum Command {
     Figures(figures::Arguments),
     /// One private retrieval, stage by stage, in CPU time of one thread.
     Pir(pir::Arguments),
+    /// Many private retrievals at once, by any batch code or none.
+    Mpir(mpir::Arguments),
     /// How often a batch code cannot serve a whole batch.
     Pbc(pbc::Arguments),
 }
@@ -31,6 +34,7 @@ fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
         Command::Figures(arguments) => figures::run(&arguments),
         Command::Pir(arguments) => pir::run(&arguments),
+        Command::Mpir(arguments) => mpir::run(&arguments),
         Command::Pbc(arguments) => pbc::run(&arguments),
     }
 }
