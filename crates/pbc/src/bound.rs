@@ -24,7 +24,7 @@ pub fn cuckoo_bound_log2(k: usize, b: usize, w: usize) -> f64 {
         let twice = factorials[w * s] + saddle - keys * factorials[w];
         choose(k, s) + choose(b, s - 1) + all.min(twice) - keys * choose(b, w)
     };
-    // Sets of more keys than there are buckets are bounded by those of as many.
+    // A minimal violator of s keys has s - 1 buckets, so s is at most b + 1.
     let sets = (w + 1..=k.min(b + 1)).map(term).map(f64::exp).sum::<f64>();
     sets.min(1.0).log2()
 }

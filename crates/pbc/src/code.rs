@@ -23,7 +23,8 @@ pub trait BatchCode: Send + Sync {
     /// GenSchedule: the buckets to read for every key, never one bucket twice.
     ///
     /// `keys` stand in order of priority, the most important first. `usable(i, bucket)` says whether that bucket may
-    /// serve `keys[i]`; it is asked once at most for a pair, and only about buckets where the code puts the key.
+    /// serve `keys[i]`; it is asked once at most for a pair, and only about buckets from which the code can serve
+    /// the key.
     ///
     /// Instead of failing as a whole the schedule defers single keys. Unless the code says otherwise, a key is deferred
     /// only if it cannot be served together with the keys of higher priority that are kept. More than [`BatchCode::batch_size`] keys may be

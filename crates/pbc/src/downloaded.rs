@@ -51,12 +51,18 @@ impl DownloadedOracle {
         Ok(encoded)
     }
 
-    /// Reads what [`DownloadedOracle::encode`] wrote, for a code with the same seed.
+    /// Reads what [`DownloadedOracle::encode`] wrote, for a code with the same seed and buckets of at most `bucket_size`
+    /// codewords: a position beyond would be an index that no bucket has.
     ///
     /// # Errors
-    /// [`Error::Mapping`] if the bytes are not of that form or the number of contents does not divide the code's number
+    /// [`Error::Mapping`] if the bytes are not of that form, a bucket is larger, or the number of contents does not divide the code's number
     /// of buckets.
-    pub fn decode(encoded: &[u8], code: &dyn BatchCode, seed: &[u8; 32]) -> Result<Self, Error> {
+    pub fn decode(
+        encoded: &[u8],
+        code: &dyn BatchCode,
+        seed: &[u8; 32],
+        bucket_size: usize,
+    ) -> Result<Self, Error> {
         let (version, mut rest) = encoded.split_first().ok_or(Error::Mapping)?;
         let count = number(&mut rest)?;
         if *version != VERSION || count == 0 || !code.bucket_count().is_multiple_of(count) {
@@ -64,7 +70,8 @@ impl DownloadedOracle {
         }
         let mut contents = Vec::new();
         for _ in 0..count {
-            let length = number(&mut rest)?;
+            let length =
+                number(&mut rest).ok().filter(|length| *length <= bucket_size).ok_or(Error::Mapping)?;
             let bytes = length.checked_mul(WIDTH).and_then(|bytes| rest.split_at_checked(bytes));
             let (content, after) = bytes.ok_or(Error::Mapping)?;
             contents.push(content.as_chunks::<WIDTH>().0.to_vec());

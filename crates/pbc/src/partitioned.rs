@@ -15,8 +15,9 @@ const PERMUTATIONS: [u8; 32] = domain("sotto/pbc/v1/partitioned/groups");
 /// * Every bucket has exactly [`PartitionedCode::bucket_size`] codewords, `w n / b` rounded up; the few places that no
 ///   index falls on are zeros.
 /// * The candidates of an index are always distinct, one in each group.
-/// * Bucket and position of an index take constant time and no memory: there is nothing to download, and no insertion
-///   to simulate. The code is its own [`Oracle`].
+/// * Bucket and position of an index take a constant expected number of steps (not constant time) and tables of about
+///   `10 sqrt(n)` numbers a group: there is nothing to download, and no insertion to simulate. The code is its own
+///   [`Oracle`].
 ///
 /// The price is a higher failure probability than that of candidates in all buckets, since fewer choices are
 /// different: see [`crate::partitioned_bound_log2`].

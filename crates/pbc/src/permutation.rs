@@ -1,4 +1,5 @@
-//! A keyed permutation of a small domain, computed in constant time both ways.
+//! A keyed permutation of a small domain, computed in a constant expected number of steps. Not in constant time: which
+//! table entries are read, and how often the cycle is walked, depends on the number.
 
 use crate::hash::{KeyedHash, reduce};
 

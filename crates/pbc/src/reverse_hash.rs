@@ -2,7 +2,7 @@
 
 use rayon::prelude::{ParallelIterator, ParallelSliceMut};
 
-use crate::hash::KeyedHash;
+use crate::hash::{KeyedHash, domain};
 use crate::matching::{self, Lists};
 use crate::random_walk::{self, Search};
 use crate::{BucketIndex, Candidates, Codeword, Encoding, Error, MAX_CHOICES, Schedule};
@@ -18,7 +18,11 @@ pub(crate) struct ReverseHash {
     search: Search,
     candidates: KeyedHash,
     order: KeyedHash,
+    displacements: KeyedHash,
 }
+
+/// For the choices of the random walk.
+const DISPLACEMENTS: [u8; 32] = domain("sotto/pbc/v1/displacements");
 
 /// Entries that their orders' highest bits do not tell apart, about.
 const PLACED_TOGETHER: usize = 16;
@@ -67,6 +71,7 @@ impl ReverseHash {
             search: Search::Matching,
             candidates: KeyedHash::new(candidates, seed),
             order: KeyedHash::new(order, seed),
+            displacements: KeyedHash::new(&DISPLACEMENTS, seed),
         }
     }
 
@@ -188,7 +193,7 @@ impl ReverseHash {
         match self.search {
             Search::Matching => matching::by_priority(lists, self.bucket_count()),
             Search::RandomWalk { displacements } => {
-                let mut words = self.candidates.words(b"displacements");
+                let mut words = self.displacements.words(&[]);
                 random_walk::place(lists, self.bucket_count(), displacements, &mut words)
             }
         }

@@ -1,9 +1,12 @@
 //! How many buckets a batch needs.
 
+use crate::cuckoo_bound_log2;
+
 /// The number of buckets for reverse cuckoo hashing with `w` distinct candidates and a batch of `k` keys; `None` where
 /// no failure rate is known.
 ///
-/// * `w = 3`: a batch cannot be scheduled completely with probability at most 2^-20.
+/// * `w = 3`: a batch cannot be scheduled completely with probability at most 2^-20, for `k <= 600`; beyond, `1.5 k`
+///   buckets are given as well, whose failures get rarer with `k`, but nobody has computed them.
 /// * `w = 4`: at most 2^-40, for `k <= 256`.
 /// * `k = 1`, any `w`: one bucket, which holds the database unencoded; never fails.
 ///
@@ -42,6 +45,8 @@ pub enum Provenance {
     Bound,
     /// Batches were tried: the failures counted are below it, but no proof is known.
     Simulation,
+    /// It lies between two numbers that are known, and nobody has counted it.
+    Interpolated,
 }
 
 /// A number of buckets, and how it is known to be enough.
@@ -72,8 +77,15 @@ pub fn choose_buckets(family: Family, k: usize, w: usize, target_log2: f64) -> O
     let bounded = |table| interpolate(table, k).and_then(|b| choice(b, Provenance::Bound));
     match (family, w, rare) {
         (Family::Cuckoo, 3, false) if k <= 600 => {
-            let provenance = if (9..112).contains(&k) { Provenance::Simulation } else { Provenance::Bound };
-            choice(recommended_buckets(k, 3)?, provenance)
+            let buckets = recommended_buckets(k, 3)?;
+            let provenance = if cuckoo_bound_log2(k, buckets, 3) <= -20.0 {
+                Provenance::Bound
+            } else if COUNTED_3.contains(&k) {
+                Provenance::Simulation
+            } else {
+                Provenance::Interpolated
+            };
+            choice(buckets, provenance)
         }
         (Family::Cuckoo, 4, true) => choice(recommended_buckets(k, 4)?, Provenance::Bound),
         (Family::Cuckoo, 3, true) => bounded(&CUCKOO_3_40),
@@ -92,16 +104,20 @@ pub fn choose_buckets(family: Family, k: usize, w: usize, target_log2: f64) -> O
     })
 }
 
-/// Batch sizes and buckets for cuckoo, `w = 3`, 2^-20. Up to 8 keys and from 112 on the bound shows it; between them
-/// simulations of 6e7 to 3e8 batches each do, failures in units of 1e-7 (2^-20 is 9.5):
+/// Batch sizes and buckets for cuckoo, `w = 3`, 2^-20. For few keys and for many the bound shows it; between them,
+/// simulations of 6e7 to 3e8 batches each do at some sizes, failures in units of 1e-7 (2^-20 is 9.5):
 ///
 /// | k | 9 | 12 | 14 | 16 | 20 | 24 | 32 | 48 | 64 |
 /// |---|---|---|---|---|---|---|---|---|---|
 /// | b | 25 | 28 | 30 | 32 | 38 | 44 | 56 | 76 | 96 |
 /// | failures | 1.1 | 2.9 | 4.6 | 8.3 | 6.6 | 4.0 | 1.5 | 0.7 | 0.2 |
 ///
-/// `sotto-sim pbc --k K --b B --trials N` counts them again; docs/PARAMETERS.md has counts with their seeds.
+/// `sotto-sim pbc --k K --b B --trials N` counts them again; docs/PARAMETERS.md has counts with their seeds, and a
+/// later count for 16 (7.7).
 const SIMULATED_3: [(usize, usize); 4] = [(8, 24), (16, 32), (32, 56), (64, 96)];
+
+/// The batch sizes of that table.
+const COUNTED_3: [usize; 9] = [9, 12, 14, 16, 20, 24, 32, 48, 64];
 
 /// Batch sizes and buckets for cuckoo, `w = 4`, 2^-40: with these, with those of the tables below and with all
 /// interpolated numbers the bounds hold, by the tests: `sotto-sim pbc --k K --b B --w W --bound` states each of them.
@@ -181,7 +197,9 @@ mod tests {
                     Family::Cuckoo => cuckoo_bound_log2(k, buckets, w),
                     Family::Partitioned => partitioned_bound_log2(k, buckets, w),
                 };
-                let holds = bound <= target || provenance == Provenance::Simulation;
+                // Between 14 and 93 keys with three candidates the bound is too weak.
+                let known = !matches!(provenance, Provenance::Simulation | Provenance::Interpolated);
+                let holds = bound <= target || (!known && w == 3 && (14..=93).contains(&k));
                 assert!(
                     holds && buckets >= k.max(w),
                     "{family:?}, w = {w}, k = {k}, b = {buckets}: 2^{bound}"

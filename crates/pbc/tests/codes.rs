@@ -160,7 +160,7 @@ proptest! {
             let encoding = code.encode(stored);
             let known = EncodingOracle::new(&encoding, stored);
             let mapping = DownloadedOracle::encode(&encoding, stored, &seed).unwrap();
-            let downloaded = DownloadedOracle::decode(&mapping, code, &seed).unwrap();
+            let downloaded = DownloadedOracle::decode(&mapping, code, &seed, encoding.largest()).unwrap();
             let at_once = SimulatedOracle::new(code, stored);
             let (first, rest) = stored.split_at(stored.len().saturating_sub(later));
             let mut step_by_step = SimulatedOracle::new(code, first);
@@ -199,7 +199,7 @@ fn simulation_finds_the_first_of_equal_keys() {
         }
     }
     let mapping = DownloadedOracle::encode(&encoding, &stored, &[1; 32]).unwrap();
-    let downloaded = DownloadedOracle::decode(&mapping, &code, &[1; 32]).unwrap();
+    let downloaded = DownloadedOracle::decode(&mapping, &code, &[1; 32], encoding.largest()).unwrap();
     assert!((0..6).all(|bucket| downloaded.position(0, b"same", BucketIndex(bucket)).is_none()));
 }
 
@@ -210,7 +210,7 @@ fn foreign_mappings_are_refused() {
     let stored: [&[u8]; 2] = [b"one", b"two"];
     let mapping = DownloadedOracle::encode(&code.encode(&stored), &stored, &[1; 32]).unwrap();
     assert_eq!(mapping.len(), 1 + 4 + 6 * 4 + 6 * 5);
-    let decode = |mapping: &[u8]| DownloadedOracle::decode(mapping, &code, &[1; 32]).err();
+    let decode = |mapping: &[u8]| DownloadedOracle::decode(mapping, &code, &[1; 32], 2).err();
     assert_eq!(decode(&mapping), None);
     for length in 0..mapping.len() {
         assert_eq!(decode(&mapping[..length]), Some(Error::Mapping), "{length} bytes");

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use pbc::{BatchCode, RandomBatch};
-use rand::rngs::SmallRng;
+use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, RngExt, SeedableRng};
 use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 
@@ -67,7 +67,7 @@ pub(crate) fn count_failures(
 }
 
 fn drawn(code: &Code, seed: u64) -> u64 {
-    let mut rng = SmallRng::seed_from_u64(seed);
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let batch: &dyn RandomBatch = code.batch();
     (0..TRIALS_PER_SEED).filter(|_| !batch.serves_batch(&mut || rng.next_u64())).count() as u64
 }
@@ -77,7 +77,7 @@ fn hashed(dimensions: Dimensions, seed: u64) -> anyhow::Result<u64> {
     round_seed[..8].copy_from_slice(&seed.to_le_bytes());
     let code = Code::new(dimensions, round_seed)?;
     let batch = code.batch();
-    let mut rng = SmallRng::seed_from_u64(seed);
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut failures = 0;
     for _ in 0..TRIALS_PER_SEED {
         let keys = keys(batch, code.elements(), &mut rng);
@@ -88,7 +88,11 @@ fn hashed(dimensions: Dimensions, seed: u64) -> anyhow::Result<u64> {
 }
 
 /// Different keys, or different indices below `elements`.
-fn keys(code: &(impl BatchCode + ?Sized), elements: Option<usize>, rng: &mut SmallRng) -> Vec<[u8; 8]> {
+fn keys(
+    code: &(impl BatchCode + ?Sized),
+    elements: Option<usize>,
+    rng: &mut Xoshiro256PlusPlus,
+) -> Vec<[u8; 8]> {
     let mut drawn = Vec::with_capacity(code.batch_size());
     while drawn.len() < code.batch_size().min(elements.unwrap_or(usize::MAX)) {
         let key = match elements {
