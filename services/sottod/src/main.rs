@@ -88,6 +88,10 @@ struct Serve {
     /// memory and ends with the server.
     #[arg(long, value_name = "DIR", env = "SOTTOD_DATA")]
     data: Option<PathBuf>,
+    /// The data directory was restored from a backup that may not know of the newest rounds: go on with a number by the
+    /// clock, so that none is used twice. For one start only.
+    #[arg(long, requires = "data")]
+    restored: bool,
 }
 
 pub(crate) fn main() -> ExitCode {
@@ -174,6 +178,7 @@ fn config(arguments: &Serve) -> Config {
         lookup_ms: arguments.lookup_ms.unwrap_or(defaults.lookup_ms),
         query_ms: arguments.query_ms.unwrap_or(defaults.query_ms),
         data: arguments.data.clone(),
+        restored: arguments.restored,
         ..defaults
     }
 }

@@ -65,8 +65,10 @@ pub enum RunError {
 pub(crate) struct Surroundings {
     pub(crate) parameters: ServerParameters,
     pub(crate) signing_key: SigningKey,
-    /// The first round; a later one if the log has it already.
+    /// The first round of a log without history.
     pub(crate) first: Round,
+    /// No round behind a history has a lower number.
+    pub(crate) least: Round,
     pub(crate) deposits_max: usize,
     pub(crate) compute: Compute,
     pub(crate) events: broadcast::Sender<ServerEvent>,

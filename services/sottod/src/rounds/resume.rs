@@ -36,7 +36,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
             None => [0; 32],
         };
         let now = unix_now();
-        let first = newest.map_or(surroundings.first, |newest| surroundings.first.max(newest.next()));
+        let first = newest.map_or(surroundings.first, |newest| surroundings.least.max(newest.next()));
         let mut task = Self {
             machine: RoundMachine::new(config, first, now),
             started: (now, Instant::now()),
