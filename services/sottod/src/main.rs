@@ -125,13 +125,21 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 }
 
 fn check_log(data: &Path) -> Result<(), Failure> {
-    let Summary { segments, bytes, entries, deposits, rounds, accounts, torn } = sottod::check_log(data)?;
+    let summary = sottod::check_log(data)?;
+    let Summary { segments, bytes, entries, deposits, rounds, accounts, newest, last, torn } = summary;
+    let or_none = |number: Option<u64>| number.map_or_else(|| "none".to_owned(), |number| number.to_string());
     println!("segments {segments}, bytes {bytes}, entries {entries}, deposits {deposits}");
     println!("rounds not retired {rounds}, accounts {accounts}");
+    println!("newest round {}, last entry {}", or_none(newest.map(|round| round.0)), or_none(last));
     if torn > 0 {
-        println!("incomplete last append {torn} bytes: never acknowledged, and cut off by the next start");
+        println!(
+            "CAUTION: the log ends with an incomplete append of {torn} bytes, which the next start cuts off."
+        );
+        println!(
+            "A crash leaves that, and then it was never acknowledged; in a copy, its end may be missing."
+        );
     }
-    println!("every checksum holds");
+    println!("every checksum of what is there holds");
     Ok(())
 }
 
