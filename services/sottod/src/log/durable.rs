@@ -151,13 +151,17 @@ impl RoundLog for DurableLog {
     async fn append(
         &self,
         round: Round,
-        deposits: Vec<Deposit>,
+        mut deposits: Vec<Deposit>,
         mut accounts: Vec<Account>,
     ) -> Result<(), LogError> {
         {
             let state = self.machine.lock();
             accounts.retain(|account| !state.accounts.contains(account));
         }
+        // Who came first within a batch is for nobody who reads the disk.
+        deposits.sort_unstable_by(|a, b| (a.label, &a.sealed.0).cmp(&(b.label, &b.sealed.0)));
+        accounts.sort_unstable();
+        accounts.dedup();
         let mut deposits = deposits.chunks(DEPOSITS_PER_ENTRY);
         let mut accounts = accounts.chunks(ACCOUNTS_PER_ENTRY);
         loop {

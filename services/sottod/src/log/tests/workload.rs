@@ -95,8 +95,12 @@ impl Life {
         deposits: Vec<Deposit>,
         account: Account,
     ) -> Result<(), LogError> {
-        self.past(round).unsure.clone_from(&deposits);
-        log.append(round, deposits.clone(), vec![account]).await?;
+        // As the log has them: it does not keep the order in which they came.
+        let mut sorted = deposits.clone();
+        sorted.sort_by_key(Deposit::encode);
+        self.past(round).unsure.clone_from(&sorted);
+        log.append(round, deposits, vec![account]).await?;
+        let deposits = sorted;
         self.accounts.insert(account);
         let past = self.past(round);
         past.unsure.clear();
