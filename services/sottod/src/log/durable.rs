@@ -25,6 +25,8 @@ const NODE: u64 = 1;
 const ENTRY_MAX: usize = 512 << 10;
 /// Deposits in an entry that is full.
 const DEPOSITS_PER_ENTRY: usize = ENTRY_MAX / DEPOSIT_BYTES;
+/// Most deposits for which there is room before they are read.
+const DEPOSITS_RESERVED: usize = 1 << 16;
 /// Accounts in an entry that is full.
 const ACCOUNTS_PER_ENTRY: usize = ENTRY_MAX / 32;
 /// In a group of one there is nobody to wait for but the disk; whoever is not elected by then never will be.
@@ -190,7 +192,8 @@ impl RoundLog for DurableLog {
             (stored.sealed, stored.deposits, stored.spans.clone())
         };
         let (seed, at) = sealed.ok_or(LogError::Refused("the round is not sealed"))?;
-        let mut deposits = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
+        let reserved = usize::try_from(count).unwrap_or(usize::MAX).min(DEPOSITS_RESERVED);
+        let mut deposits = Vec::with_capacity(reserved);
         for (first, last) in spans {
             let mut next = first;
             while next <= last {

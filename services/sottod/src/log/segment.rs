@@ -7,6 +7,7 @@
 //! ```
 
 use super::codec::Reader;
+use super::entry::take_number;
 use super::error::LogError;
 use super::frame::{self, Fault};
 
@@ -58,8 +59,8 @@ impl Header {
         }
         let _zeros = reader.u32().map_err(damaged)?;
         Ok(Self {
-            number: reader.u64().map_err(damaged)?,
-            first: reader.u64().map_err(damaged)?,
+            number: take_number(&mut reader).map_err(damaged)?,
+            first: take_number(&mut reader).map_err(damaged)?,
             salt: reader.u64().map_err(damaged)?,
         })
     }
