@@ -5,7 +5,7 @@ mod handle;
 mod resume;
 mod watchers;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -168,9 +168,9 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
                     accepted.acknowledgements.push((reply, result.map(|_| ())));
                 }
                 Command::Register { account, reply } => {
-                    let admitted = self.log.admits(&account);
+                    let admitted = self.log.admits(&account, &accepted.accounts);
                     if admitted {
-                        accepted.accounts.push(account);
+                        accepted.accounts.insert(account);
                     }
                     accepted.acknowledgements.push((reply, admitted.then_some(()).ok_or(Refusal::Full)));
                 }
@@ -228,7 +228,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
     async fn append(&self, round: Round, accepted: &mut Accepting) -> Result<(), RunError> {
         let Accepting { deposits, accounts, acknowledgements } = core::mem::take(accepted);
         if !deposits.is_empty() || !accounts.is_empty() {
-            self.log.append(round, deposits, accounts).await?;
+            self.log.append(round, deposits, accounts.into_iter().collect()).await?;
         }
         for (reply, result) in acknowledgements {
             let _ = reply.send(result);
@@ -344,7 +344,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
 #[derive(Default)]
 struct Accepting {
     deposits: Vec<Deposit>,
-    accounts: Vec<Account>,
+    accounts: BTreeSet<Account>,
     acknowledgements: Vec<Acknowledgement>,
 }
 

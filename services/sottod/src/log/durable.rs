@@ -1,6 +1,6 @@
 //! The log that survives: a Raft group of one, whose entries are fsynced before they count.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -177,8 +177,8 @@ impl RoundLog for DurableLog {
         }
     }
 
-    fn admits(&self, account: &Account) -> bool {
-        self.machine.lock().admits(account)
+    fn admits(&self, account: &Account, waiting: &BTreeSet<Account>) -> bool {
+        self.machine.lock().admits_beside(account, waiting)
     }
 
     async fn seal(&self, round: Round, seed: [u8; 32], at: UnixMillis) -> Result<u64, LogError> {

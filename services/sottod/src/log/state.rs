@@ -139,6 +139,15 @@ impl State {
         }
     }
 
+    /// Whether an account is known, or there is room for it beside others that will be.
+    pub(super) fn admits_beside(&self, account: &Account, waiting: &BTreeSet<Account>) -> bool {
+        if self.accounts.len() + waiting.len() < ACCOUNTS_MAX || self.accounts.contains(account) {
+            return true;
+        }
+        let new = waiting.iter().filter(|waiting| !self.accounts.contains(*waiting)).count();
+        waiting.contains(account) || self.accounts.len() + new < ACCOUNTS_MAX
+    }
+
     /// Whether an account is known, or there is room for it.
     pub(super) fn admits(&self, account: &Account) -> bool {
         self.accounts.len() < ACCOUNTS_MAX || self.accounts.contains(account)
@@ -270,12 +279,14 @@ impl StoredRound {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use bytes::Bytes;
     use openraft::{CommittedLeaderId, EntryPayload};
     use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES, SignedManifest};
     use sotto_protocol::{Round, UnixMillis};
 
-    use super::State;
+    use super::{ACCOUNTS_MAX, State};
     use crate::log::codec::Reader;
     use crate::log::entry::{Entry, LogId};
     use crate::log::record::{Batch, Record};
@@ -376,6 +387,27 @@ mod tests {
                 decoded(&|state| state.rounds.get_mut(&Round(5)).unwrap().spans.clone_from(&spans)).is_err(),
                 "{spans:?}"
             );
+        }
+    }
+
+    #[test]
+    fn accounts_that_wait_take_up_room() {
+        const ROOM: u64 = ACCOUNTS_MAX as u64;
+        let account = |number: u64| {
+            let mut account = [0; 32];
+            account[..8].copy_from_slice(&number.to_be_bytes());
+            account
+        };
+        let accounts = (0..ROOM - 2).map(account).collect();
+        let state = State { accounts, ..State::default() };
+        let mut waiting = BTreeSet::from([account(0), account(1)]);
+        assert!(state.admits_beside(&account(ROOM), &waiting), "those that are known take up none");
+        waiting.insert(account(ROOM));
+        assert!(state.admits_beside(&account(ROOM + 1), &waiting));
+        waiting.insert(account(ROOM + 1));
+        assert!(!state.admits_beside(&account(ROOM + 2), &waiting));
+        for admitted in [0, 1, 7, ROOM, ROOM + 1] {
+            assert!(state.admits_beside(&account(admitted), &waiting), "{admitted}");
         }
     }
 }
