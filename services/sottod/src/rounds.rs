@@ -56,6 +56,9 @@ pub enum RunError {
     /// No round seed can be drawn.
     #[error("the operating system gives no randomness")]
     Randomness,
+    /// The task that owns the rounds ended without being told to.
+    #[error("the rounds ended unexpectedly: this is a fault of the program")]
+    Rounds,
     /// The listener failed.
     #[error("the listener failed")]
     Listener,

@@ -160,7 +160,7 @@ impl<S: Scheme> Running<S> {
         let rounds = async {
             match self.rounds_task.as_mut() {
                 Some(task) => {
-                    task.await.map_or(RunError::Listener, |ended| ended.err().unwrap_or(RunError::Listener))
+                    task.await.map_or(RunError::Rounds, |ended| ended.err().unwrap_or(RunError::Rounds))
                 }
                 None => core::future::pending().await,
             }
@@ -196,7 +196,7 @@ impl<S: Scheme> Running<S> {
         }
         self.cut.cancel();
         let result = match self.rounds_task.take() {
-            Some(task) => task.await.unwrap_or(Err(RunError::Listener)),
+            Some(task) => task.await.unwrap_or(Err(RunError::Rounds)),
             None => Ok(()),
         };
         self.tracker.close();

@@ -163,6 +163,11 @@ impl Store {
         Ok(decode_all(payload).map_err(|malformed| place.corrupt(malformed.0))?.1)
     }
 
+    /// Whether it does nothing any more.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
     fn alive(&self) -> Result<(), LogError> {
         self.failed.clone().map_or(Ok(()), Err)
     }

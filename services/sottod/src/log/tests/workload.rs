@@ -16,7 +16,7 @@ use crate::log::{DurableLog, LogError, Options, Phase, RoundLog};
 /// Small, so that segments come and go.
 const SEGMENT_BYTES: u64 = 6 << 10;
 
-pub(super) fn options(seed: u64) -> Options {
+pub(in crate::log) fn options(seed: u64) -> Options {
     let mut rng = StdRng::seed_from_u64(!seed);
     Options { segment_bytes: SEGMENT_BYTES, salts: Box::new(move || Ok(rng.random())) }
 }
