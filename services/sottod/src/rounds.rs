@@ -53,6 +53,16 @@ pub enum RunError {
     /// A round that was published is not the same when it is built again.
     #[error("round {0} is not what was published: the log has changed, or this program computes otherwise")]
     Rebuilt(Round),
+    /// A round that was published cannot be built again; it stays in the log.
+    #[error(
+        "round {round} was published and cannot be built again: {reason}; it is kept, start again to retry"
+    )]
+    NotRebuilt {
+        /// Which.
+        round: Round,
+        /// Why not.
+        reason: String,
+    },
     /// No round seed can be drawn.
     #[error("the operating system gives no randomness")]
     Randomness,
