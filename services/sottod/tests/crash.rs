@@ -17,6 +17,7 @@ async fn a_server_that_is_killed_under_load_loses_no_acknowledged_deposit() {
         program: PathBuf::from(env!("CARGO_BIN_EXE_sottod")),
         data: data.clone(),
         kills: 3,
+        judge_every: 2,
         seed: 7,
         clients: 24,
         alive_ms: 500..1500,
