@@ -44,7 +44,8 @@ pub struct Config {
     pub data: Option<PathBuf>,
     /// The directory was restored from a backup, and may not know of the newest rounds: the first round is then not
     /// below the number of round lengths since 1970 either. That is above all numbers used since the backup, unless the
-    /// clock is wrong or rounds were shorter at any time since the log began: shorter rounds have higher numbers.
+    /// clock is wrong, or rounds were shorter at any time since the log began (shorter rounds have higher numbers), or
+    /// restarts outran the time that the server stood still.
     pub restored: bool,
     /// Bounds on what clients can make the server hold or do.
     pub limits: Limits,
