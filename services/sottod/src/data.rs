@@ -81,15 +81,32 @@ impl DataDirectory {
 
 /// Makes what is missing of a directory, durably, and opens its lock.
 fn take(path: &Path) -> io::Result<File> {
+    let log = path.join(LOG);
+    let changed = changed_by_making(&log);
     let mut builder = DirBuilder::new();
-    builder.recursive(true).mode(0o700).create(path.join(LOG))?;
+    builder.recursive(true).mode(0o700).create(&log)?;
     let lock =
         OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path.join(LOCK))?;
-    File::open(path)?.sync_all()?;
-    // A relative path of one name has an empty parent.
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(parent)?.sync_all()?;
+    for directory in changed {
+        File::open(directory)?.sync_all()?;
+    }
     Ok(lock)
+}
+
+/// The directories to which making this one, inside a directory that is to be used, adds names: from the deepest that is
+/// there down. The last two always, as an earlier process may have ended between making and syncing them.
+fn changed_by_making(directory: &Path) -> Vec<PathBuf> {
+    let mut changed = Vec::new();
+    for ancestor in directory.ancestors().skip(1) {
+        // A relative path has an empty one.
+        let ancestor = if ancestor.as_os_str().is_empty() { Path::new(".") } else { ancestor };
+        changed.push(ancestor.to_owned());
+        if changed.len() >= 2 && ancestor.exists() {
+            break;
+        }
+    }
+    changed.reverse();
+    changed
 }
 
 /// Reads and checks every byte of a data directory's log, and changes nothing. No server may be using it.
@@ -154,4 +171,22 @@ pub enum DataError {
     /// Its log cannot be read, or is not what was written.
     #[error("round log: {0}")]
     Log(#[from] LogError),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::changed_by_making;
+
+    #[test]
+    fn every_directory_that_gets_a_name_is_synced() {
+        let directory = tempfile::tempdir().unwrap();
+        let there = directory.path();
+        let missing: Vec<PathBuf> = ["", "a", "a/b", "a/b/c"].iter().map(|name| there.join(name)).collect();
+        assert_eq!(changed_by_making(&there.join("a/b/c/log")), missing);
+        std::fs::create_dir_all(there.join("a/b/c")).unwrap();
+        assert_eq!(changed_by_making(&there.join("a/b/c/log")), missing[2..]);
+        assert_eq!(changed_by_making(Path::new("data/log")), [Path::new("."), Path::new("data")]);
+    }
 }

@@ -32,6 +32,7 @@ mod tests;
 mod writer;
 
 use core::future::Future;
+use std::collections::BTreeSet;
 
 use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::Account;
@@ -73,8 +74,8 @@ pub(crate) trait RoundLog: Send + Sync + 'static {
         accounts: Vec<Account>,
     ) -> impl Future<Output = Result<(), LogError>> + Send;
 
-    /// Whether an account is known, or there is room for one more.
-    fn admits(&self, account: &Account) -> bool;
+    /// Whether an account is known, or there is room for one more beside those that wait to be appended.
+    fn admits(&self, account: &Account, waiting: &BTreeSet<Account>) -> bool;
 
     /// Fixes a round's deposits, to which none can be added afterwards, together with the seed of its batch code.
     /// Returns the number of deposits.

@@ -88,6 +88,10 @@ struct Serve {
     /// memory and ends with the server.
     #[arg(long, value_name = "DIR", env = "SOTTOD_DATA")]
     data: Option<PathBuf>,
+    /// The data directory was restored from a backup that may not know of the newest rounds: go on with a number by the
+    /// clock, so that none is used twice. For one start only.
+    #[arg(long, requires = "data")]
+    restored: bool,
 }
 
 pub(crate) fn main() -> ExitCode {
@@ -121,13 +125,21 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 }
 
 fn check_log(data: &Path) -> Result<(), Failure> {
-    let Summary { segments, bytes, entries, deposits, rounds, accounts, torn } = sottod::check_log(data)?;
+    let summary = sottod::check_log(data)?;
+    let Summary { segments, bytes, entries, deposits, rounds, accounts, newest, last, torn } = summary;
+    let or_none = |number: Option<u64>| number.map_or_else(|| "none".to_owned(), |number| number.to_string());
     println!("segments {segments}, bytes {bytes}, entries {entries}, deposits {deposits}");
     println!("rounds not retired {rounds}, accounts {accounts}");
+    println!("newest round {}, last entry {}", or_none(newest.map(|round| round.0)), or_none(last));
     if torn > 0 {
-        println!("incomplete last append {torn} bytes: never acknowledged, and cut off by the next start");
+        println!(
+            "CAUTION: the log ends with an incomplete append of {torn} bytes, which the next start cuts off."
+        );
+        println!(
+            "A crash leaves that, and then it was never acknowledged; in a copy, its end may be missing."
+        );
     }
-    println!("every checksum holds");
+    println!("every checksum of what is there holds");
     Ok(())
 }
 
@@ -174,6 +186,7 @@ fn config(arguments: &Serve) -> Config {
         lookup_ms: arguments.lookup_ms.unwrap_or(defaults.lookup_ms),
         query_ms: arguments.query_ms.unwrap_or(defaults.query_ms),
         data: arguments.data.clone(),
+        restored: arguments.restored,
         ..defaults
     }
 }

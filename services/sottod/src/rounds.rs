@@ -5,7 +5,7 @@ mod handle;
 mod resume;
 mod watchers;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,9 +53,22 @@ pub enum RunError {
     /// A round that was published is not the same when it is built again.
     #[error("round {0} is not what was published: the log has changed, or this program computes otherwise")]
     Rebuilt(Round),
+    /// A round that was published cannot be built again; it stays in the log.
+    #[error(
+        "round {round} was published and cannot be built again: {reason}; it is kept, start again to retry"
+    )]
+    NotRebuilt {
+        /// Which.
+        round: Round,
+        /// Why not.
+        reason: String,
+    },
     /// No round seed can be drawn.
     #[error("the operating system gives no randomness")]
     Randomness,
+    /// The task that owns the rounds ended without being told to.
+    #[error("the rounds ended unexpectedly: this is a fault of the program")]
+    Rounds,
     /// The listener failed.
     #[error("the listener failed")]
     Listener,
@@ -65,8 +78,10 @@ pub enum RunError {
 pub(crate) struct Surroundings {
     pub(crate) parameters: ServerParameters,
     pub(crate) signing_key: SigningKey,
-    /// The first round; a later one if the log has it already.
+    /// The first round of a log without history.
     pub(crate) first: Round,
+    /// No round behind a history has a lower number.
+    pub(crate) least: Round,
     pub(crate) deposits_max: usize,
     pub(crate) compute: Compute,
     pub(crate) events: broadcast::Sender<ServerEvent>,
@@ -166,9 +181,9 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
                     accepted.acknowledgements.push((reply, result.map(|_| ())));
                 }
                 Command::Register { account, reply } => {
-                    let admitted = self.log.admits(&account);
+                    let admitted = self.log.admits(&account, &accepted.accounts);
                     if admitted {
-                        accepted.accounts.push(account);
+                        accepted.accounts.insert(account);
                     }
                     accepted.acknowledgements.push((reply, admitted.then_some(()).ok_or(Refusal::Full)));
                 }
@@ -226,7 +241,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
     async fn append(&self, round: Round, accepted: &mut Accepting) -> Result<(), RunError> {
         let Accepting { deposits, accounts, acknowledgements } = core::mem::take(accepted);
         if !deposits.is_empty() || !accounts.is_empty() {
-            self.log.append(round, deposits, accounts).await?;
+            self.log.append(round, deposits, accounts.into_iter().collect()).await?;
         }
         for (reply, result) in acknowledgements {
             let _ = reply.send(result);
@@ -342,7 +357,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
 #[derive(Default)]
 struct Accepting {
     deposits: Vec<Deposit>,
-    accounts: Vec<Account>,
+    accounts: BTreeSet<Account>,
     acknowledgements: Vec<Acknowledgement>,
 }
 

@@ -57,10 +57,12 @@ pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
     let tracker = TaskTracker::new();
     let (closing, cut) = (CancellationToken::new(), CancellationToken::new());
     let events = broadcast::channel(EVENTS).0;
+    let (first, least) = first_rounds(&config);
     let surroundings = Surroundings {
         parameters: parameters.clone(),
         signing_key,
-        first: first_round(&config),
+        first,
+        least,
         deposits_max: config.limits.deposits,
         compute: compute.clone(),
         events: events.clone(),
@@ -158,7 +160,7 @@ impl<S: Scheme> Running<S> {
         let rounds = async {
             match self.rounds_task.as_mut() {
                 Some(task) => {
-                    task.await.map_or(RunError::Listener, |ended| ended.err().unwrap_or(RunError::Listener))
+                    task.await.map_or(RunError::Rounds, |ended| ended.err().unwrap_or(RunError::Rounds))
                 }
                 None => core::future::pending().await,
             }
@@ -194,7 +196,7 @@ impl<S: Scheme> Running<S> {
         }
         self.cut.cancel();
         let result = match self.rounds_task.take() {
-            Some(task) => task.await.unwrap_or(Err(RunError::Listener)),
+            Some(task) => task.await.unwrap_or(Err(RunError::Rounds)),
             None => Ok(()),
         };
         self.tracker.close();
@@ -221,10 +223,16 @@ fn signing_key(config: &Config, data: Option<&DataDirectory>) -> Result<SigningK
     Ok(SigningKey::from_bytes(&*random_seed()?))
 }
 
-fn first_round(config: &Config) -> Round {
-    match config.data {
-        Some(_) => config.first_round.max(Round(unix_now().0 / u64::from(config.round_ms.max(1)))),
-        None => config.first_round,
+/// The first round of a log without history, and the least one behind a history.
+///
+/// Clients refuse numbers that time cannot explain: the clock decides only where there is nothing to continue from.
+fn first_rounds(config: &Config) -> (Round, Round) {
+    let configured = config.first_round;
+    let by_clock = || configured.max(Round(unix_now().0 / u64::from(config.round_ms.max(1))));
+    match (&config.data, config.restored) {
+        (None, _) => (configured, configured),
+        (Some(_), false) => (by_clock(), configured),
+        (Some(_), true) => (by_clock(), by_clock()),
     }
 }
 

@@ -77,6 +77,40 @@ async fn a_restart_serves_the_same_rounds_under_the_same_key_and_continues_the_c
 }
 
 #[tokio::test]
+async fn the_clock_decides_the_first_round_of_a_new_or_a_restored_log_and_of_no_other() {
+    async fn opened(running: &Running<NoOp>) -> u64 {
+        Member::register(running, 1).await.watch().await.opened().await.0
+    }
+    let by_clock = |round_ms| sottod::unix_now().0 / round_ms;
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path();
+
+    let least = by_clock(1000);
+    let new = durable(data, |_| {});
+    let first = opened(&new).await;
+    assert!((least..=by_clock(1000) + 1).contains(&first), "{first}");
+    new.shutdown().await.unwrap();
+
+    // With shorter rounds the clock gives a higher number, as if it had been put forward.
+    let least = by_clock(500);
+    let again = durable(data, |config| config.round_ms = 500);
+    let second = opened(&again).await;
+    assert!((first + 1..first + 60).contains(&second), "{first}, then {second}");
+    again.shutdown().await.unwrap();
+
+    let restored = durable(data, |config| (config.round_ms, config.restored) = (500, true));
+    let third = opened(&restored).await;
+    assert!(third >= least, "{third}");
+    restored.shutdown().await.unwrap();
+
+    // With longer rounds the clock gives a lower one.
+    let longer = durable(data, |config| config.restored = true);
+    let fourth = opened(&longer).await;
+    assert!((third + 1..third + 60).contains(&fourth), "{third}, then {fourth}");
+    longer.shutdown().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_directory_serves_one_process_and_needs_its_key() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path();

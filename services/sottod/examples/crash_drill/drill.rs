@@ -28,6 +28,8 @@ pub(crate) struct Plan {
     /// An empty directory for it.
     pub(crate) data: PathBuf,
     pub(crate) kills: u32,
+    /// Kills after which what was acknowledged is judged and dropped: the server does not keep it for ever either.
+    pub(crate) judge_every: u32,
     pub(crate) seed: u64,
     pub(crate) clients: usize,
     /// How long a server lives once its clients are there, ms.
@@ -36,7 +38,7 @@ pub(crate) struct Plan {
 }
 
 /// What came of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) acknowledged: u64,
     /// Exactly once in the round it was for, in no other round, and under the manifest that clients were given.
@@ -56,7 +58,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What clients have seen.
+/// What clients have seen, as far as it is not judged.
 #[derive(Default)]
 struct Seen {
     /// What was acknowledged, and for which round.
@@ -64,6 +66,8 @@ struct Seen {
     /// Manifests as they were announced.
     announced: BTreeMap<Round, SignedManifest>,
     key: Option<[u8; 32]>,
+    /// The last manifest that was judged: its round and digest.
+    head: Option<(Round, [u8; 32])>,
 }
 
 impl Plan {
@@ -71,6 +75,7 @@ impl Plan {
     pub(crate) async fn run(self) -> anyhow::Result<Outcome> {
         let mut rng = StdRng::seed_from_u64(self.seed);
         let mut seen = Seen::default();
+        let mut outcome = Outcome::default();
         for kill in 1..=self.kills {
             let alive = Duration::from_millis(rng.random_range(self.alive_ms.clone()));
             self.live(&mut seen, rng.random(), alive).await?;
@@ -78,12 +83,19 @@ impl Plan {
                 println!(
                     "kill {kill} after {} ms: {} acknowledged",
                     alive.as_millis(),
-                    seen.acknowledged.len()
+                    outcome.acknowledged + seen.acknowledged.len() as u64
                 );
             }
+            if kill == self.kills || kill % self.judge_every.max(1) == 0 {
+                let manifests = self.chain(&mut seen).await?;
+                let Outcome { acknowledged, retrievable } = self.judge(&seen, &manifests)?;
+                outcome.acknowledged += acknowledged;
+                outcome.retrievable += retrievable;
+                seen.acknowledged.clear();
+                seen.announced.clear();
+            }
         }
-        let manifests = self.chain(&seen).await?;
-        self.judge(&seen, &manifests)
+        Ok(outcome)
     }
 
     /// One life of the server, under load, to its sudden end.
@@ -116,23 +128,35 @@ impl Plan {
         Ok(())
     }
 
-    /// All manifests, from a last start; they must be one chain, and those that were announced.
-    async fn chain(&self, seen: &Seen) -> anyhow::Result<BTreeMap<Round, SignedManifest>> {
+    /// The manifests since the last judgement, from one more start; they must go on with the chain that was judged, and be
+    /// those that were announced.
+    async fn chain(&self, seen: &mut Seen) -> anyhow::Result<BTreeMap<Round, SignedManifest>> {
         let mut server = Child::start(&self.program, &self.data)?;
         let mut watcher = Watcher::start(&server, 0).await?;
         watcher.ready().await?;
         let rounds = seen.acknowledged.iter().map(|(round, _)| *round).chain(seen.announced.keys().copied());
+        let rounds = rounds.chain(seen.head.map(|(round, _)| round));
         let (first, last) = rounds
             .fold((Round(u64::MAX), Round(0)), |(first, last), round| (first.min(round), last.max(round)));
         let manifests = watcher.manifests(first, last).await?;
         server.kill()?;
         let key = seen.key.context("no server was started")?;
-        let mut previous = None;
+        if let Some((round, _)) = seen.head {
+            ensure!(manifests.contains_key(&round), "the manifest of round {round} is gone");
+        }
+        let mut newest: Option<(Round, [u8; 32])> = None;
         for (round, signed) in &manifests {
             let manifest = signed.verify(&key)?;
-            ensure!(previous.is_none_or(|digest| digest == manifest.previous), "the chain breaks at {round}");
-            previous = Some(manifest.digest());
+            let digest = manifest.digest();
+            ensure!(
+                newest.is_none_or(|(_, digest)| digest == manifest.previous),
+                "the chain breaks at {round}"
+            );
+            let judged = seen.head.filter(|(judged, _)| judged == round);
+            ensure!(judged.is_none_or(|(_, judged)| judged == digest), "round {round} has two manifests");
+            newest = Some((*round, digest));
         }
+        seen.head = newest;
         for (round, announced) in &seen.announced {
             ensure!(
                 manifests.get(round) == Some(announced),

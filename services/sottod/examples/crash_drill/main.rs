@@ -60,6 +60,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         program: std::env::current_exe()?,
         data: data.path().join("data"),
         kills: arguments.kills,
+        judge_every: 10,
         seed,
         clients: arguments.clients,
         alive_ms: 500..3000,

@@ -1,6 +1,6 @@
 //! The log that survives: a Raft group of one, whose entries are fsynced before they count.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -25,6 +25,8 @@ const NODE: u64 = 1;
 const ENTRY_MAX: usize = 512 << 10;
 /// Deposits in an entry that is full.
 const DEPOSITS_PER_ENTRY: usize = ENTRY_MAX / DEPOSIT_BYTES;
+/// Most deposits for which there is room before they are read.
+const DEPOSITS_RESERVED: usize = 1 << 16;
 /// Accounts in an entry that is full.
 const ACCOUNTS_PER_ENTRY: usize = ENTRY_MAX / 32;
 /// In a group of one there is nobody to wait for but the disk; whoever is not elected by then never will be.
@@ -151,13 +153,17 @@ impl RoundLog for DurableLog {
     async fn append(
         &self,
         round: Round,
-        deposits: Vec<Deposit>,
+        mut deposits: Vec<Deposit>,
         mut accounts: Vec<Account>,
     ) -> Result<(), LogError> {
         {
             let state = self.machine.lock();
             accounts.retain(|account| !state.accounts.contains(account));
         }
+        // Who came first within a batch is for nobody who reads the disk.
+        deposits.sort_unstable_by(|a, b| (a.label, &a.sealed.0).cmp(&(b.label, &b.sealed.0)));
+        accounts.sort_unstable();
+        accounts.dedup();
         let mut deposits = deposits.chunks(DEPOSITS_PER_ENTRY);
         let mut accounts = accounts.chunks(ACCOUNTS_PER_ENTRY);
         loop {
@@ -171,8 +177,8 @@ impl RoundLog for DurableLog {
         }
     }
 
-    fn admits(&self, account: &Account) -> bool {
-        self.machine.lock().admits(account)
+    fn admits(&self, account: &Account, waiting: &BTreeSet<Account>) -> bool {
+        self.machine.lock().admits_beside(account, waiting)
     }
 
     async fn seal(&self, round: Round, seed: [u8; 32], at: UnixMillis) -> Result<u64, LogError> {
@@ -186,7 +192,8 @@ impl RoundLog for DurableLog {
             (stored.sealed, stored.deposits, stored.spans.clone())
         };
         let (seed, at) = sealed.ok_or(LogError::Refused("the round is not sealed"))?;
-        let mut deposits = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
+        let reserved = usize::try_from(count).unwrap_or(usize::MAX).min(DEPOSITS_RESERVED);
+        let mut deposits = Vec::with_capacity(reserved);
         for (first, last) in spans {
             let mut next = first;
             while next <= last {

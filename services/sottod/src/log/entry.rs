@@ -37,6 +37,8 @@ pub(super) type StoredMembership = openraft::StoredMembership<u64, BasicNode>;
 
 /// Most nodes of a group, and most configurations of a change of members.
 const NODES_MAX: usize = 64;
+/// Above all indices and terms there can be: who counts on from one below it never overflows.
+pub(super) const NUMBER_END: u64 = 1 << 48;
 /// Longest address of a node.
 const ADDRESS_MAX: usize = 256;
 
@@ -95,8 +97,14 @@ pub(super) fn put_log_id(out: &mut Vec<u8>, log_id: &LogId) {
 }
 
 pub(super) fn take_log_id(reader: &mut Reader<'_>) -> Result<LogId, Malformed> {
-    let leader = CommittedLeaderId::new(reader.u64()?, reader.u64()?);
-    Ok(LogId::new(leader, reader.u64()?))
+    let leader = CommittedLeaderId::new(take_number(reader)?, reader.u64()?);
+    Ok(LogId::new(leader, take_number(reader)?))
+}
+
+/// An index or a term.
+pub(super) fn take_number(reader: &mut Reader<'_>) -> Result<u64, Malformed> {
+    let number = reader.u64()?;
+    if number < NUMBER_END { Ok(number) } else { Err(Malformed("a number is higher than there can be")) }
 }
 
 pub(super) fn put_optional_log_id(out: &mut Vec<u8>, log_id: Option<&LogId>) {

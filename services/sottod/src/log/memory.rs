@@ -1,6 +1,6 @@
 //! A log in memory: nothing survives the process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use sotto_protocol::manifest::SignedManifest;
@@ -57,7 +57,7 @@ impl RoundLog for MemoryLog {
         })
     }
 
-    fn admits(&self, _account: &Account) -> bool {
+    fn admits(&self, _account: &Account, _waiting: &BTreeSet<Account>) -> bool {
         true
     }
 

@@ -29,7 +29,12 @@ pub struct Summary {
     pub rounds: u64,
     /// Accounts that are known.
     pub accounts: u64,
-    /// Bytes behind the last whole append, which the next start cuts off: nobody was ever told that they are stored.
+    /// The highest number of a round that was ever opened.
+    pub newest: Option<Round>,
+    /// Index of the last entry.
+    pub last: Option<u64>,
+    /// Bytes behind the last whole append, which the next start cuts off. A crash leaves such an end, and then nobody was
+    /// ever told that it is stored; a copy that was cut short has one as well.
     pub torn: u64,
 }
 
@@ -107,6 +112,8 @@ pub(super) fn summarise(disk: &dyn Disk, mut visit: impl FnMut(&Record)) -> Resu
     summary.bytes = found.segments.iter().map(|segment| segment.bytes).sum();
     summary.rounds = state.rounds.len() as u64;
     summary.accounts = state.accounts.len() as u64;
+    summary.newest = state.history().newest;
+    summary.last = found.last.map(|last| last.index);
     summary.torn = found.torn.map_or(0, |torn| torn.bytes);
     Ok(summary)
 }

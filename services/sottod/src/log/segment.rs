@@ -7,6 +7,7 @@
 //! ```
 
 use super::codec::Reader;
+use super::entry::take_number;
 use super::error::LogError;
 use super::frame::{self, Fault};
 
@@ -43,7 +44,8 @@ impl Header {
 
     fn decode(bytes: &[u8]) -> Result<Self, Fault> {
         let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else { return Err(Fault::Torn) };
-        if bytes.iter().all(|byte| *byte == 0) {
+        // A crash may leave zeros of the header itself, and nothing behind it: frames come when it is durable.
+        if bytes.len() == HEADER_BYTES && bytes.iter().all(|byte| *byte == 0) {
             return Err(Fault::Torn);
         }
         let (checked, checksum) = header.split_at(CHECKED_BYTES);
@@ -57,8 +59,8 @@ impl Header {
         }
         let _zeros = reader.u32().map_err(damaged)?;
         Ok(Self {
-            number: reader.u64().map_err(damaged)?,
-            first: reader.u64().map_err(damaged)?,
+            number: take_number(&mut reader).map_err(damaged)?,
+            first: take_number(&mut reader).map_err(damaged)?,
             salt: reader.u64().map_err(damaged)?,
         })
     }
@@ -111,4 +113,23 @@ pub(super) fn scan(number: u64, bytes: &[u8], newest: bool) -> Result<Option<Sca
         }
     }
     Ok(Some(Scanned { header, frames, end }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HEADER_BYTES, Header, scan};
+
+    #[test]
+    fn only_what_a_crash_leaves_of_a_creation_is_taken_for_none() {
+        let header = Header { number: 1, first: 0, salt: 7 }.encode();
+        for end in 0..HEADER_BYTES {
+            assert!(matches!(scan(1, &header[..end], true), Ok(None)), "{end}");
+        }
+        assert!(matches!(scan(1, &[0; HEADER_BYTES], true), Ok(None)));
+        assert!(matches!(scan(1, &header, true), Ok(Some(_))));
+        assert!(scan(1, &[0; HEADER_BYTES], false).is_err());
+        for bytes in [HEADER_BYTES + 1, HEADER_BYTES + 32, 1 << 16] {
+            assert!(scan(1, &vec![0; bytes], true).is_err(), "{bytes} zeros may have been deposits");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use openraft::EntryPayload;
+use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::Account;
 use sotto_protocol::{Round, UnixMillis};
@@ -12,6 +13,7 @@ use super::entry::{
     Entry, LogId, StoredMembership, put_membership, put_optional_log_id, take_membership,
     take_optional_log_id,
 };
+use super::frame::PAYLOAD_MAX;
 use super::record::{MANIFEST_RECORD_BYTES, Record, put_manifest, take_manifest};
 use super::{History, Phase};
 
@@ -78,6 +80,7 @@ impl State {
     fn refuses(&self, record: &Record) -> Option<&'static str> {
         let round = |round: &Round| self.rounds.get(round);
         match record {
+            Record::Open(Round(u64::MAX)) => Some("no number would be left for the next round"),
             Record::Open(number) => {
                 (self.newest >= Some(*number)).then_some("a number of a round was to be used twice")
             }
@@ -134,6 +137,15 @@ impl State {
                 self.rounds.remove(round);
             }
         }
+    }
+
+    /// Whether an account is known, or there is room for it beside others that will be.
+    pub(super) fn admits_beside(&self, account: &Account, waiting: &BTreeSet<Account>) -> bool {
+        if self.accounts.len() + waiting.len() < ACCOUNTS_MAX || self.accounts.contains(account) {
+            return true;
+        }
+        let new = waiting.iter().filter(|waiting| !self.accounts.contains(*waiting)).count();
+        waiting.contains(account) || self.accounts.len() + new < ACCOUNTS_MAX
     }
 
     /// Whether an account is known, or there is room for it.
@@ -217,11 +229,44 @@ impl State {
         let rounds = (0..rounds)
             .map(|_| Ok((Round(reader.u64()?), StoredRound::decode(reader)?)))
             .collect::<Result<_, _>>()?;
-        Ok(Self { applied, membership, newest: some.then_some(newest), accounts, manifests, rounds })
+        let state = Self { applied, membership, newest: some.then_some(newest), accounts, manifests, rounds };
+        state.check()?;
+        Ok(state)
+    }
+
+    /// Whether entries can have led to this state.
+    fn check(&self) -> Result<(), Malformed> {
+        if self.accounts.len() > ACCOUNTS_MAX || self.manifests.len() > MANIFESTS_KEPT {
+            return Err(Malformed("it holds more than it can"));
+        }
+        let newest = self.rounds.keys().last().copied().max(self.manifests.back().map(|(round, _)| *round));
+        if newest > self.newest || self.newest >= Some(Round(u64::MAX)) {
+            return Err(Malformed("a round is newer than the newest"));
+        }
+        self.rounds.values().try_for_each(|round| round.check(self.next_index()))
     }
 }
 
 impl StoredRound {
+    /// Whether entries below `end` can have led to this round.
+    fn check(&self, end: u64) -> Result<(), Malformed> {
+        let (mut least, mut entries) = (0, 0);
+        for (first, last) in &self.spans {
+            if *first < least || last < first || *last >= end {
+                return Err(Malformed("a round's entries are not where entries can be"));
+            }
+            entries += last - first + 1;
+            least = last + 1;
+        }
+        // Indices are below 2^48, and an entry is shorter than 2^22 bytes.
+        let most = entries * (PAYLOAD_MAX / DEPOSIT_BYTES) as u64;
+        if self.deposits <= most {
+            Ok(())
+        } else {
+            Err(Malformed("a round has more deposits than its entries"))
+        }
+    }
+
     fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let some = reader.flag()?;
         let sealed = (reader.array()?, UnixMillis(reader.u64()?));
@@ -234,12 +279,14 @@ impl StoredRound {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use bytes::Bytes;
     use openraft::{CommittedLeaderId, EntryPayload};
     use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES, SignedManifest};
     use sotto_protocol::{Round, UnixMillis};
 
-    use super::State;
+    use super::{ACCOUNTS_MAX, State};
     use crate::log::codec::Reader;
     use crate::log::entry::{Entry, LogId};
     use crate::log::record::{Batch, Record};
@@ -312,6 +359,55 @@ mod tests {
         reader.finish().unwrap();
         for end in 0..bytes.len() {
             assert!(State::decode(&mut Reader::new(&bytes[..end])).is_err());
+        }
+    }
+
+    /// A checksum holds for whatever was written, by whomever.
+    #[test]
+    fn a_state_that_no_entries_lead_to_is_refused() {
+        let decoded = |change: &dyn Fn(&mut State)| {
+            let (mut changed, mut bytes) = (state(), Vec::new());
+            change(&mut changed);
+            changed.encode(&mut bytes);
+            State::decode(&mut Reader::new(&bytes))
+        };
+        assert!(decoded(&|_| {}).is_ok());
+        let id = |term, index| Some(LogId::new(CommittedLeaderId::new(term, 1), index));
+        assert!(decoded(&|state| state.applied = id(1, u64::MAX)).is_err());
+        assert!(decoded(&|state| state.applied = id(u64::MAX, 100)).is_err());
+        assert!(decoded(&|state| state.applied = id(1, 1)).is_err(), "its rounds come later");
+        assert!(decoded(&|state| state.newest = Some(Round(u64::MAX))).is_err());
+        assert!(decoded(&|state| state.newest = Some(Round(5))).is_err());
+        assert!(decoded(&|state| state.newest = None).is_err());
+        for deposits in [u64::MAX, 1 << 40] {
+            assert!(decoded(&|state| state.rounds.get_mut(&Round(5)).unwrap().deposits = deposits).is_err());
+        }
+        for spans in [vec![(3, 2)], vec![(2, u64::MAX)], vec![(2, 3), (3, 4)], vec![(4, 4), (2, 2)]] {
+            assert!(
+                decoded(&|state| state.rounds.get_mut(&Round(5)).unwrap().spans.clone_from(&spans)).is_err(),
+                "{spans:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn accounts_that_wait_take_up_room() {
+        const ROOM: u64 = ACCOUNTS_MAX as u64;
+        let account = |number: u64| {
+            let mut account = [0; 32];
+            account[..8].copy_from_slice(&number.to_be_bytes());
+            account
+        };
+        let accounts = (0..ROOM - 2).map(account).collect();
+        let state = State { accounts, ..State::default() };
+        let mut waiting = BTreeSet::from([account(0), account(1)]);
+        assert!(state.admits_beside(&account(ROOM), &waiting), "those that are known take up none");
+        waiting.insert(account(ROOM));
+        assert!(state.admits_beside(&account(ROOM + 1), &waiting));
+        waiting.insert(account(ROOM + 1));
+        assert!(!state.admits_beside(&account(ROOM + 2), &waiting));
+        for admitted in [0, 1, 7, ROOM, ROOM + 1] {
+            assert!(state.admits_beside(&account(admitted), &waiting), "{admitted}");
         }
     }
 }

@@ -140,10 +140,11 @@ impl Store {
         find(&self.recent).ok_or_else(|| place.corrupt("an entry is not where it was written"))
     }
 
-    /// Whether segments could be removed if the state with this floor were made a snapshot.
+    /// Whether segments could be removed if the state with this floor were made a snapshot, and are together as long as
+    /// a segment may become: every snapshot also completes the one that is written to, however short it is.
     pub(super) fn reclaimable(&self, floor: u64) -> bool {
-        // The one that is written to is completed by a snapshot.
-        self.segments.get(1).is_some_and(|second| second.header.first <= floor)
+        let freed = self.segments.windows(2).take_while(|pair| pair[1].header.first <= floor);
+        freed.map(|pair| pair[0].bytes).sum::<u64>() >= self.options.segment_bytes
     }
 
     fn read_frame(&self, place: Place) -> Result<Vec<Entry>, LogError> {
@@ -160,6 +161,11 @@ impl Store {
         let salt = self.segment(place.segment.into()).map_or(0, |segment| segment.header.salt);
         let payload = frame::reread(salt, &bytes).map_err(|what| place.corrupt(what))?;
         Ok(decode_all(payload).map_err(|malformed| place.corrupt(malformed.0))?.1)
+    }
+
+    /// Whether it does nothing any more.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.is_some()
     }
 
     fn alive(&self) -> Result<(), LogError> {

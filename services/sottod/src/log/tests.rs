@@ -4,3 +4,6 @@ mod faults;
 mod simulated;
 mod store;
 mod workload;
+
+pub(super) use simulated::Simulated;
+pub(super) use workload::options;

@@ -70,15 +70,20 @@ impl Writer {
         work: impl FnOnce(&mut Store) -> Result<T, LogError> + Send + 'static,
     ) -> Result<T, LogError> {
         let (reply, result) = oneshot::channel();
+        let failed = Arc::clone(&self.failed);
         let order = Order::Run(Box::new(move |store| {
+            let result = work(store);
+            if let Err(error) = &result {
+                // What was refused and left the store at work is nobody's failure but the asker's.
+                if !matches!(error, LogError::Refused(_)) || store.has_failed() {
+                    let _ = failed.set(error.clone());
+                }
+            }
             // Who asked may have gone.
-            let _ = reply.send(work(store));
+            let _ = reply.send(result);
         }));
         self.orders.send(order).await.map_err(|_| self.failure("it was closed"))?;
-        let result = result.await.map_err(|_| self.failure("its thread is gone"))?;
-        result.inspect_err(|error| {
-            let _ = self.failed.set(error.clone());
-        })
+        result.await.map_err(|_| self.failure("its thread is gone"))?
     }
 
     /// Ends the thread. When this returns, all files are closed and the guard is released.
@@ -92,5 +97,26 @@ impl Writer {
     /// What went wrong first, or else `otherwise`.
     pub(super) fn failure(&self, otherwise: &str) -> LogError {
         self.failed.get().cloned().unwrap_or_else(|| LogError::Ended(otherwise.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::tests::{Simulated, options};
+    use super::{LogError, Writer};
+
+    #[tokio::test]
+    async fn only_what_ends_the_log_is_its_failure() {
+        let disk = Simulated::default();
+        let (writer, _) = Writer::start(Arc::new(disk.clone()), options(1), ()).await.unwrap();
+        let refused = writer.run(|store| store.entry(77).map(drop)).await;
+        assert!(matches!(refused, Err(LogError::Refused(_))));
+        assert!(matches!(writer.failure("otherwise"), LogError::Ended(what) if what == "otherwise"));
+        disk.crash_at(Some(0));
+        assert!(writer.run(|store| store.save_vote(crate::log::entry::Vote::new(1, 1))).await.is_err());
+        assert!(matches!(writer.failure("otherwise"), LogError::File { .. }));
+        writer.stop().await;
     }
 }

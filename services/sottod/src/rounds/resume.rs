@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Instant as Clock;
 
 use pir_core::Scheme;
-use sotto_protocol::Round;
-use sotto_protocol::manifest::{Manifest, SignedManifest};
+use sotto_protocol::manifest::{MAPPING_BLOOM, Manifest, SignedManifest};
 use sotto_protocol::server::{RoundConfig, RoundMachine};
+use sotto_protocol::{Round, ServerParameters};
 use tokio::time::Instant;
 
 use super::watchers::Watchers;
@@ -36,7 +36,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
             None => [0; 32],
         };
         let now = unix_now();
-        let first = newest.map_or(surroundings.first, |newest| surroundings.first.max(newest.next()));
+        let first = newest.map_or(surroundings.first, |newest| surroundings.least.max(newest.next()));
         let mut task = Self {
             machine: RoundMachine::new(config, first, now),
             started: (now, Instant::now()),
@@ -82,26 +82,27 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
 
     async fn rebuild(&mut self, round: Round, published: bool) -> Result<(), RunError> {
         let Surroundings { compute, parameters, .. } = &self.surroundings;
+        let signed = if published { Some(self.published(round)?) } else { None };
+        if let Some((_, manifest)) = &signed
+            && shape(manifest) != shape_of::<S>(parameters)
+        {
+            tracing::warn!(%round, "the round was published with other parameters and is not served again");
+            return Ok(self.log.retire(round).await?);
+        }
         let built = build(Arc::clone(&self.log), compute.clone(), parameters.clone(), round).await;
         let mut database = match built {
             Ok(database) => database,
             Err(BuildError::Log(error)) => return Err(error.into()),
+            // It could be built once, and another start may manage.
+            Err(error) if published => {
+                return Err(RunError::NotRebuilt { round, reason: error.to_string() });
+            }
             Err(error) => {
                 tracing::error!(%round, %error, "the round cannot be built");
                 return Ok(self.log.retire(round).await?);
             }
         };
-        if !published {
-            return self.publish(round, database).await;
-        }
-        let stored = self.manifests.iter().find(|(number, _)| *number == round);
-        let signed: SignedManifest = stored.ok_or(RunError::Rebuilt(round))?.1.clone();
-        let manifest = signed.verify(&self.surroundings.parameters.manifest_key);
-        let manifest = manifest.map_err(|_| RunError::ForeignLog)?;
-        if shape(&manifest) != shape(&database.manifest) {
-            tracing::warn!(%round, "the round was published with other parameters and is not served again");
-            return Ok(self.log.retire(round).await?);
-        }
+        let Some((signed, manifest)) = signed else { return self.publish(round, database).await };
         database.manifest.previous = manifest.previous;
         if database.manifest != manifest {
             return Err(RunError::Rebuilt(round));
@@ -109,9 +110,23 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
         self.serve(round, database, signed);
         Ok(())
     }
+
+    /// Under what a round was published.
+    fn published(&self, round: Round) -> Result<(SignedManifest, Manifest), RunError> {
+        let stored = self.manifests.iter().find(|(number, _)| *number == round);
+        let signed = stored.ok_or(RunError::Rebuilt(round))?.1.clone();
+        let manifest = signed.verify(&self.surroundings.parameters.manifest_key);
+        Ok((signed, manifest.map_err(|_| RunError::ForeignLog)?))
+    }
 }
 
-/// What an operator may change between two starts.
+/// What an operator may change between two starts, as rounds are built now.
+fn shape_of<S: Scheme>(parameters: &ServerParameters) -> (u16, &str, u16, u16, u8, u8) {
+    let ServerParameters { protocol_version, retrieve, buckets, choices, .. } = parameters;
+    (*protocol_version, S::NAME, *retrieve, *buckets, *choices, MAPPING_BLOOM)
+}
+
+/// The same of a round that was built.
 fn shape(manifest: &Manifest) -> (u16, &str, u16, u16, u8, u8) {
     let Manifest { version, engine, retrieve, buckets, choices, mapping_kind, .. } = manifest;
     (*version, engine, *retrieve, *buckets, *choices, *mapping_kind)

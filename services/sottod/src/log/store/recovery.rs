@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::{Place, Segment, VOTE};
 use crate::log::codec::{Malformed, Reader};
 use crate::log::disk::{Disk, TEMPORARY, read_all};
-use crate::log::entry::{Entry, LogId, Vote, decode_all};
+use crate::log::entry::{Entry, LogId, Vote, decode_all, take_number};
 use crate::log::error::LogError;
 use crate::log::segment;
 use crate::log::snapshot::{self, Snapshot};
@@ -186,7 +186,7 @@ fn decode_vote(bytes: &[u8]) -> Result<Vote, Malformed> {
     if reader.array()? != VOTE_MAGIC || reader.u32()? != VOTE_VERSION {
         return Err(Malformed("this is no vote of version 1"));
     }
-    let (term, node, committed) = (reader.u64()?, reader.u64()?, reader.u8()? != 0);
+    let (term, node, committed) = (take_number(&mut reader)?, reader.u64()?, reader.u8()? != 0);
     if reader.u32()? != crc32c::crc32c(checked) {
         return Err(Malformed("the checksum of the vote does not hold"));
     }

@@ -109,12 +109,22 @@ fn a_bit_that_flips_while_the_log_is_open_is_not_served() {
         let log = start(&disk, seed).await.unwrap();
         life.check(&log).await;
         let mut refused = 0;
-        let rounds = log.history().unwrap().rounds;
+        let mut expected = Vec::new();
+        for (round, _) in log.history().unwrap().rounds {
+            expected.push((round, log.sealed(round).await.unwrap()));
+        }
+        assert!(!expected.is_empty());
         for (name, bytes) in disk.sizes().into_iter().filter(|(name, _)| name.starts_with("segment")) {
             for byte in (64..bytes).step_by(97) {
                 disk.flip(&name, byte * 8 + 3);
-                for (round, _) in &rounds {
-                    refused += usize::from(log.sealed(*round).await.is_err());
+                for (round, expected) in &expected {
+                    match log.sealed(*round).await {
+                        Ok(found) => assert!(found == *expected, "byte {byte} of {name}: round {round}"),
+                        Err(error) => {
+                            assert!(matches!(error, LogError::Corrupt { .. }), "{error}");
+                            refused += 1;
+                        }
+                    }
                 }
                 disk.flip(&name, byte * 8 + 3);
             }

@@ -12,7 +12,7 @@ use crate::log::disk::{Disk, DiskFile};
 const SECTOR: usize = 512;
 
 #[derive(Clone, Default)]
-pub(super) struct Simulated(Arc<Mutex<Inner>>);
+pub(in crate::log) struct Simulated(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
@@ -57,7 +57,7 @@ impl Simulated {
     }
 
     /// From now on, the operation with this number fails, and so does everything after it.
-    pub(super) fn crash_at(&self, operation: Option<usize>) {
+    pub(in crate::log) fn crash_at(&self, operation: Option<usize>) {
         self.with(|inner| inner.crash_at = operation);
     }
 

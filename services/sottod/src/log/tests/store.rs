@@ -1,13 +1,16 @@
-//! What a group of one never does, and a larger one will: entries that are taken back.
+//! When snapshots are taken; and what a group of one never does, and a larger one will: entries that are taken back.
 
 use std::sync::Arc;
 
 use openraft::{CommittedLeaderId, EntryPayload};
+use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::{Deposit, Label, Round, SealedBox, UnixMillis};
 
 use super::simulated::Simulated;
 use super::workload::options;
 use crate::log::entry::{Entry, LogId, Vote};
 use crate::log::store::Store;
+use crate::log::{DurableLog, Options, RoundLog};
 
 fn entry(term: u64, index: u64) -> Entry {
     let log_id = LogId::new(CommittedLeaderId::new(term, 1), index);
@@ -20,6 +23,32 @@ fn batch(index: u64) -> crate::log::record::Record {
 
 fn open(disk: &Simulated) -> Store {
     Store::open(Arc::new(disk.clone()), options(5)).unwrap().0
+}
+
+/// A snapshot costs all accounts and manifests: it must be worth its bytes.
+#[tokio::test]
+async fn snapshots_come_with_the_bytes_that_they_free_and_not_with_rounds() {
+    const SEGMENT_BYTES: u64 = 1 << 16;
+    let disk = Simulated::default();
+    let options = Options { segment_bytes: SEGMENT_BYTES, ..options(6) };
+    let log = DurableLog::start(Arc::new(disk.clone()), options, ()).await.unwrap();
+    let snapshots = || disk.trace().iter().filter(|what| what.ends_with(" snapshot")).count();
+    let size = || disk.sizes().iter().map(|(_, bytes)| *bytes as u64).sum::<u64>();
+    let mut written = 0;
+    for round in 1..400 {
+        let before = size();
+        log.open(Round(round)).await.unwrap();
+        let deposit = Deposit { label: Label([7; 16]), sealed: SealedBox([round as u8; BOX_BYTES]) };
+        log.append(Round(round), vec![deposit], vec![[round as u8; 32]]).await.unwrap();
+        log.seal(Round(round), [1; 32], UnixMillis(round)).await.unwrap();
+        written += size() - before;
+        log.retire(Round(round)).await.unwrap();
+        log.settle().await;
+        assert!(snapshots() as u64 <= written.div_ceil(SEGMENT_BYTES), "round {round}");
+        assert!(size() < 3 * SEGMENT_BYTES, "round {round}");
+    }
+    assert!(snapshots() > 1);
+    log.close().await;
 }
 
 /// Appends in groups of three, takes some back, and appends others; the entries that must be there then.

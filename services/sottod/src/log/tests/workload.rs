@@ -16,7 +16,7 @@ use crate::log::{DurableLog, LogError, Options, Phase, RoundLog};
 /// Small, so that segments come and go.
 const SEGMENT_BYTES: u64 = 6 << 10;
 
-pub(super) fn options(seed: u64) -> Options {
+pub(in crate::log) fn options(seed: u64) -> Options {
     let mut rng = StdRng::seed_from_u64(!seed);
     Options { segment_bytes: SEGMENT_BYTES, salts: Box::new(move || Ok(rng.random())) }
 }
@@ -95,8 +95,12 @@ impl Life {
         deposits: Vec<Deposit>,
         account: Account,
     ) -> Result<(), LogError> {
-        self.past(round).unsure.clone_from(&deposits);
-        log.append(round, deposits.clone(), vec![account]).await?;
+        // As the log has them: it does not keep the order in which they came.
+        let mut sorted = deposits.clone();
+        sorted.sort_by_key(Deposit::encode);
+        self.past(round).unsure.clone_from(&sorted);
+        log.append(round, deposits, vec![account]).await?;
+        let deposits = sorted;
         self.accounts.insert(account);
         let past = self.past(round);
         past.unsure.clear();
