@@ -23,16 +23,49 @@ pub trait BatchCode: Send + Sync {
     /// GenSchedule: the buckets to read for every key, never one bucket twice.
     ///
     /// `keys` stand in order of priority, the most important first. `usable(i, bucket)` says whether that bucket may
-    /// serve `keys[i]`; it is asked once at most for a pair, and only about buckets where the code puts the key.
+    /// serve `keys[i]`; it is asked once at most for a pair, and only about buckets from which the code can serve
+    /// the key.
     ///
-    /// Instead of failing as a whole the schedule defers single keys: a key is deferred only if it cannot be served
-    /// together with the keys of higher priority that are kept. More than [`BatchCode::batch_size`] keys may be
+    /// Instead of failing as a whole the schedule defers single keys. Unless the code says otherwise, a key is deferred
+    /// only if it cannot be served together with the keys of higher priority that are kept. More than [`BatchCode::batch_size`] keys may be
     /// given; the stated probability of a complete schedule does not cover them.
     fn schedule(&self, keys: &[&[u8]], usable: &dyn Fn(usize, BucketIndex) -> bool) -> Schedule;
+
+    /// The bucket that tells at which position `bucket` is to be read for a key: one that holds a copy of the key's own
+    /// element there. It is `bucket` itself unless a code reads sums, or elements that are to be taken off a sum.
+    fn holder(&self, key: &[u8], bucket: BucketIndex) -> BucketIndex {
+        let _ = key;
+        bucket
+    }
 
     /// Decode: the element, from the codewords read for it in the order of its [`Schedule::assignment`].
     ///
     /// # Errors
     /// [`Error::Codewords`] if their number or sizes are not those of one element.
     fn decode(&self, codewords: &[&[u8]]) -> Result<Vec<u8>, Error>;
+}
+
+/// A code that puts copies of an element, sorted by a hash of its key, where hashes of the key say.
+///
+/// Whoever knows seed and keys knows every position, and a further key moves only those behind it: see
+/// [`crate::SimulatedOracle`].
+pub trait HashedCode: BatchCode {
+    /// Where a key stands within its buckets: copies are sorted by this number, then by key, then by element.
+    fn order(&self, key: &[u8]) -> u64;
+
+    /// The number of different contents among the buckets.
+    fn contents(&self) -> usize;
+
+    /// Which content a bucket has.
+    fn content_of(&self, bucket: BucketIndex) -> usize;
+
+    /// The contents that hold a copy of a key's element, all different.
+    fn holders(&self, key: &[u8]) -> Vec<usize>;
+}
+
+/// A code whose failures can be counted without hashing any keys, for simulations of many batches.
+pub trait RandomBatch: BatchCode {
+    /// Whether a whole batch of [`BatchCode::batch_size`] keys can be served, if the hashes of its keys, one after the
+    /// other, are these uniform words.
+    fn serves_batch(&self, words: &mut dyn FnMut() -> u64) -> bool;
 }

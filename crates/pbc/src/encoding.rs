@@ -1,6 +1,8 @@
 //! The result of Encode: which codeword lies where, and its bytes.
 
-use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
+use core::ops::Index;
+
+use rayon::prelude::{IndexedParallelIterator, IntoParallelRefMutIterator, ParallelIterator};
 
 use crate::{BucketIndex, Error};
 
@@ -8,11 +10,18 @@ use crate::{BucketIndex, Error};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Codeword(Elements);
 
-/// One element is by far the commonest, and needs no allocation.
+/// One element is by far the commonest, two come next, and neither needs an allocation. The box around the vector
+/// keeps the whole at two words.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::box_collection,
+    reason = "a vector or a boxed slice would make every codeword half as large again"
+)]
 enum Elements {
+    None,
     One(u32),
-    Several(Box<[u32]>),
+    Two([u32; 2]),
+    Several(Box<Vec<u32>>),
 }
 
 impl Codeword {
@@ -21,28 +30,41 @@ impl Codeword {
         Self(Elements::One(element))
     }
 
+    /// All zeros: the exclusive or of no element.
+    pub const fn nothing() -> Self {
+        Self(Elements::None)
+    }
+
     /// The exclusive or of several elements; of none, the codeword is all zeros.
     pub fn sum(elements: &[u32]) -> Self {
         match elements {
+            [] => Self::nothing(),
             [one] => Self::copy(*one),
-            several => Self(Elements::Several(several.into())),
+            [one, other] => Self(Elements::Two([*one, *other])),
+            several => Self(Elements::Several(Box::new(several.to_vec()))),
         }
     }
 
     /// The numbers of the elements.
     pub fn elements(&self) -> &[u32] {
         match &self.0 {
+            Elements::None => &[],
             Elements::One(element) => core::slice::from_ref(element),
+            Elements::Two(elements) => elements,
             Elements::Several(elements) => elements,
         }
     }
 }
 
 /// Which codeword lies at which position of which bucket.
+///
+/// Several buckets may have the same content, which is held, and made into bytes, only once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Encoding {
     elements: usize,
-    buckets: Vec<Vec<Codeword>>,
+    contents: Vec<Vec<Codeword>>,
+    /// Buckets with each content; bucket `i` has content `i / copies`.
+    copies: usize,
 }
 
 impl Encoding {
@@ -55,12 +77,12 @@ impl Encoding {
         if !buckets.iter().flatten().flat_map(Codeword::elements).all(exists) {
             return Err(Error::Shape("a codeword of an element that does not exist"));
         }
-        Ok(Self { elements, buckets })
+        Ok(Self { elements, contents: buckets, copies: 1 })
     }
 
     /// For a code of this crate, whose element numbers are below `elements` by construction.
-    pub(crate) const fn of_existing(elements: usize, buckets: Vec<Vec<Codeword>>) -> Self {
-        Self { elements, buckets }
+    pub(crate) const fn of_copies(elements: usize, contents: Vec<Vec<Codeword>>, copies: u32) -> Self {
+        Self { elements, contents, copies: copies as usize }
     }
 
     /// The number `n` of elements encoded.
@@ -69,18 +91,28 @@ impl Encoding {
     }
 
     /// The buckets C_0 to C_{b-1}, each a list of codewords.
-    pub fn buckets(&self) -> &[Vec<Codeword>] {
-        &self.buckets
+    pub const fn buckets(&self) -> Buckets<'_> {
+        Buckets { contents: self.contents.as_slice(), copies: self.copies }
     }
 
-    /// The total number `m` of codewords.
+    /// The different contents; each of them is that of [`Encoding::copies`] buckets that follow each other.
+    pub fn contents(&self) -> &[Vec<Codeword>] {
+        &self.contents
+    }
+
+    /// The number of buckets that share a content: bucket `i` has content `i / copies`.
+    pub const fn copies(&self) -> usize {
+        self.copies
+    }
+
+    /// The total number `m` of codewords in all buckets.
     pub fn codewords(&self) -> usize {
-        self.buckets.iter().map(Vec::len).sum()
+        self.contents.iter().map(Vec::len).sum::<usize>() * self.copies
     }
 
     /// Codewords in the largest bucket: the least number that all buckets can be padded to.
     pub fn largest(&self) -> usize {
-        self.buckets.iter().map(Vec::len).max().unwrap_or(0)
+        self.contents.iter().map(Vec::len).max().unwrap_or(0)
     }
 
     /// The bytes of every bucket: its codewords one after the other, then zeros up to `padded` codewords.
@@ -96,10 +128,42 @@ impl Encoding {
         elements: &[u8],
         padded: usize,
     ) -> Result<Vec<Vec<u8>>, Error> {
-        self.buckets
-            .par_iter()
-            .map(|bucket| self.bucket_bytes(bucket, element_bytes, elements, padded))
-            .collect()
+        let mut contents = Vec::new();
+        self.materialise_contents(element_bytes, elements, padded, &mut contents)?;
+        if self.copies == 1 {
+            return Ok(contents);
+        }
+        Ok(contents.into_iter().flat_map(|bytes| core::iter::repeat_n(bytes, self.copies)).collect())
+    }
+
+    /// The bytes of every one of [`Encoding::contents`], as in [`Encoding::materialise`], into buffers that are used
+    /// again: where an operating system is slow to hand out memory, that is most of the time.
+    ///
+    /// # Errors
+    /// As for [`Encoding::materialise`]; the buffers then hold nothing of use.
+    pub fn materialise_contents(
+        &self,
+        element_bytes: usize,
+        elements: &[u8],
+        padded: usize,
+        buffers: &mut Vec<Vec<u8>>,
+    ) -> Result<(), Error> {
+        let size = self.bucket_bytes(element_bytes, elements, padded)?;
+        buffers.resize_with(self.contents.len(), Vec::new);
+        for (buffer, content) in buffers.iter_mut().zip(&self.contents) {
+            prepare(buffer, size, content, padded)?;
+        }
+        // Codes sort all buckets by the same hash: what stands at the same height is made of the same elements. Window
+        // by window, an element is fetched from memory for its first copy, and from the cache for the others.
+        let windows = elements.len().div_ceil(WINDOW).max(1);
+        for window in 0..windows {
+            buffers.par_iter_mut().zip(&self.contents).for_each(|(buffer, content)| {
+                let [start, end] = [window, window + 1].map(|window| content.len() * window / windows);
+                append(buffer, &content[start..end], element_bytes, elements);
+            });
+        }
+        buffers.iter_mut().for_each(|buffer| buffer.resize(size, 0));
+        Ok(())
     }
 
     /// The bytes of one bucket, as in [`Encoding::materialise`], for a machine that serves only some buckets.
@@ -113,38 +177,113 @@ impl Encoding {
         elements: &[u8],
         padded: usize,
     ) -> Result<Vec<u8>, Error> {
-        let bucket = self.buckets.get(bucket.to_usize()).ok_or(Error::Shape("no such bucket"))?;
-        self.bucket_bytes(bucket, element_bytes, elements, padded)
+        let content = self.contents.get(bucket.to_usize() / self.copies);
+        let content = content.ok_or(Error::Shape("no such bucket"))?;
+        let size = self.bucket_bytes(element_bytes, elements, padded)?;
+        let mut bytes = Vec::new();
+        prepare(&mut bytes, size, content, padded)?;
+        append(&mut bytes, content, element_bytes, elements);
+        bytes.resize(size, 0);
+        Ok(bytes)
     }
 
-    fn bucket_bytes(
-        &self,
-        bucket: &[Codeword],
-        element_bytes: usize,
-        elements: &[u8],
-        padded: usize,
-    ) -> Result<Vec<u8>, Error> {
+    /// The size of every bucket, if there can be one.
+    fn bucket_bytes(&self, element_bytes: usize, elements: &[u8], padded: usize) -> Result<usize, Error> {
         if element_bytes == 0 {
             return Err(Error::Shape("an element has no bytes"));
         }
         if self.elements.checked_mul(element_bytes) != Some(elements.len()) {
             return Err(Error::Shape("as many elements as were encoded, of equal size"));
         }
-        if bucket.len() > padded {
-            return Err(Error::Capacity { codewords: bucket.len(), padded });
-        }
-        let size = padded.checked_mul(element_bytes).ok_or(Error::Shape("a bucket exceeds the memory"))?;
+        padded.checked_mul(element_bytes).ok_or(Error::Shape("a bucket exceeds the memory"))
+    }
+}
 
-        let mut bytes = vec![0; size];
-        let element = |number: u32| &elements[number as usize * element_bytes..][..element_bytes];
-        for (place, codeword) in bytes.chunks_exact_mut(element_bytes).zip(bucket) {
+/// Empties a buffer and makes room for a bucket.
+fn prepare(buffer: &mut Vec<u8>, size: usize, content: &[Codeword], padded: usize) -> Result<(), Error> {
+    if content.len() > padded {
+        return Err(Error::Capacity { codewords: content.len(), padded });
+    }
+    buffer.clear();
+    buffer.reserve_exact(size);
+    Ok(())
+}
+
+/// Appends the bytes of some codewords.
+fn append(bytes: &mut Vec<u8>, codewords: &[Codeword], element_bytes: usize, elements: &[u8]) {
+    let element = |number: u32| &elements[number as usize * element_bytes..][..element_bytes];
+    for codewords in codewords.chunks(AT_ONCE) {
+        touch(codewords.iter().flat_map(Codeword::elements).map(|number| element(*number)));
+        for codeword in codewords {
             match codeword.elements() {
-                [one] => place.copy_from_slice(element(*one)),
-                several => several.iter().for_each(|number| xor_into(place, element(*number))),
+                [] => bytes.resize(bytes.len() + element_bytes, 0),
+                [first, others @ ..] => {
+                    let start = bytes.len();
+                    bytes.extend_from_slice(element(*first));
+                    others.iter().for_each(|number| xor_into(&mut bytes[start..], element(*number)));
+                }
             }
         }
-        Ok(bytes)
     }
+}
+
+/// The buckets of an [`Encoding`], in their order.
+#[derive(Clone, Copy, Debug)]
+pub struct Buckets<'a> {
+    contents: &'a [Vec<Codeword>],
+    copies: usize,
+}
+
+impl<'a> Buckets<'a> {
+    /// The number `b` of buckets.
+    pub const fn len(&self) -> usize {
+        self.contents.len() * self.copies
+    }
+
+    /// Whether there is no bucket.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The codewords of every bucket.
+    pub fn iter(self) -> impl Iterator<Item = &'a Vec<Codeword>> + 'a {
+        self.contents.iter().flat_map(move |content| core::iter::repeat_n(content, self.copies))
+    }
+}
+
+impl Index<usize> for Buckets<'_> {
+    type Output = Vec<Codeword>;
+
+    fn index(&self, bucket: usize) -> &Vec<Codeword> {
+        &self.contents[bucket / self.copies]
+    }
+}
+
+impl<'a> IntoIterator for Buckets<'a> {
+    type Item = &'a Vec<Codeword>;
+    type IntoIter = Box<dyn Iterator<Item = &'a Vec<Codeword>> + 'a>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        Box::new(self.iter())
+    }
+}
+
+/// Bytes of the elements that the codewords of one window are made of, about: they fit in a processor's cache.
+const WINDOW: usize = 2 << 20;
+
+/// Codewords whose elements are fetched at once.
+const AT_ONCE: usize = 8;
+
+/// Loads a byte of every other cache line. No load depends on another, so that the processor waits for all of them
+/// together instead of for one element after the other, scattered as they are; it fetches neighbouring lines by itself.
+fn touch<'a>(elements: impl Iterator<Item = &'a [u8]>) {
+    let mut sum = 0;
+    for element in elements {
+        for byte in element.iter().step_by(128) {
+            sum |= byte;
+        }
+    }
+    core::hint::black_box(sum);
 }
 
 fn xor_into(sum: &mut [u8], summand: &[u8]) {

@@ -15,6 +15,9 @@ pub enum Error {
     /// Decode was given another number of codewords than the code reads for one element, or unequal ones.
     #[error("these codewords do not make an element")]
     Codewords,
+    /// These bytes are not a mapping, or not one of this code.
+    #[error("not a mapping of this code")]
+    Mapping,
     /// No such code: the numbers of keys, buckets and candidates do not go together.
     #[error("no such batch code: {0}")]
     Parameters(&'static str),

@@ -11,26 +11,66 @@
 //! | Decode | [`BatchCode::decode`] |
 //! | oracle O (section 5) | [`Oracle`] |
 //! | lines 8 to 17 of Figure 8: which index to ask of which bucket | [`Plan`] |
+//!
+//! | code of the paper's appendix B | | codewords m | buckets b |
+//! |---|---|---|---|
+//! | k-way replication | [`ReplicationCode`] | k n | k |
+//! | sharding | [`ShardingCode`] | r n | r s |
+//! | 2-choice hashing | [`TwoChoiceCode`] | 2 r n | r s |
+//! | Pung's hybrid | [`HybridCode`] | 4.5 n | 9 s |
+//! | cuckoo hashing | [`CuckooCode`] | w n | b |
+//! | cuckoo over indices, with equal buckets | [`PartitionedCode`] | w n | b |
+//!
+//! | way to the oracle, section 5 | |
+//! |---|---|
+//! | the mapping is downloaded | [`DownloadedOracle`] |
+//! | Encode is simulated from the seed | [`SimulatedOracle`] |
+//! | the position is computed | [`PartitionedCode`] itself |
 #![forbid(unsafe_code)]
 
+mod bound;
 mod bucket;
+mod candidates;
 mod code;
+mod cube_search;
 mod cuckoo;
+mod downloaded;
 mod encoding;
 mod error;
 mod hash;
+mod hybrid;
 mod matching;
 mod oracle;
+mod partitioned;
+mod permutation;
 mod plan;
+mod random_walk;
+mod replication;
+mod reverse_hash;
 mod schedule;
+mod sha256_lanes;
+mod sharding;
+mod simulated;
+mod subcube;
 mod table;
+mod two_choice;
 
+pub use bound::{cuckoo_bound_log2, partitioned_bound_log2};
 pub use bucket::BucketIndex;
-pub use code::BatchCode;
-pub use cuckoo::{Candidates, CuckooCode, DEFAULT_CHOICES, MAX_CHOICES};
-pub use encoding::{Codeword, Encoding};
+pub use candidates::{Candidates, MAX_CHOICES};
+pub use code::{BatchCode, HashedCode, RandomBatch};
+pub use cuckoo::{CuckooCode, DEFAULT_CHOICES};
+pub use downloaded::DownloadedOracle;
+pub use encoding::{Buckets, Codeword, Encoding};
 pub use error::Error;
+pub use hybrid::HybridCode;
 pub use oracle::{EncodingOracle, Oracle};
+pub use partitioned::PartitionedCode;
 pub use plan::Plan;
+pub use random_walk::Search;
+pub use replication::ReplicationCode;
 pub use schedule::Schedule;
-pub use table::recommended_buckets;
+pub use sharding::{ShardingCode, sharding_failure};
+pub use simulated::SimulatedOracle;
+pub use table::{Choice, Family, Provenance, choose_buckets, recommended_buckets};
+pub use two_choice::TwoChoiceCode;

@@ -2,42 +2,87 @@
 
 use std::collections::VecDeque;
 
-/// A bucket for every key, `None` for those that must be deferred; `candidates[i]` are the buckets of key `i`, all
-/// below `buckets`.
+/// The buckets of every key, in one list.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lists {
+    buckets: Vec<u32>,
+    /// Of key `i`: `buckets[ends[i - 1]..ends[i]]`.
+    ends: Vec<u32>,
+}
+
+impl Lists {
+    /// Room for so many keys and buckets.
+    pub(crate) fn with_capacity(keys: usize, buckets: usize) -> Self {
+        Self { buckets: Vec::with_capacity(buckets), ends: Vec::with_capacity(keys) }
+    }
+
+    /// The next key, with these buckets.
+    pub(crate) fn push(&mut self, buckets: impl IntoIterator<Item = u32>) {
+        self.buckets.extend(buckets);
+        // A list of 2^32 buckets would be one of more keys than buckets exist.
+        self.ends.push(self.buckets.len() as u32);
+    }
+
+    /// The number of keys.
+    pub(crate) const fn keys(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The buckets of a key.
+    pub(crate) fn of(&self, key: usize) -> &[u32] {
+        let start = key.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.buckets[start as usize..self.ends[key] as usize]
+    }
+}
+
+/// A bucket for every key, `None` for those that must be deferred; all candidates are below `buckets`.
 ///
 /// Keys are taken in order and each is added by an augmenting path. Such a path never loses a key that has a bucket,
 /// and the sets of keys that can be served together are the independent sets of a transversal matroid. So the greedy
 /// order keeps the set that is best by priority, which is also one of the largest. The result depends on the
 /// arguments alone; at most `keys * (sum of the candidates)` steps, no recursion.
-pub(crate) fn by_priority(candidates: &[Vec<usize>], buckets: usize) -> Vec<Option<usize>> {
-    let mut matching =
-        Matching { candidates, bucket_of: vec![None; candidates.len()], key_in: vec![None; buckets] };
-    for key in 0..candidates.len() {
+pub(crate) fn by_priority(candidates: &Lists, buckets: usize) -> Vec<Option<u32>> {
+    let mut matching = Matching {
+        candidates,
+        bucket_of: vec![None; candidates.keys()],
+        key_in: vec![FREE; buckets],
+        reached: vec![(0, 0); buckets],
+        waiting: VecDeque::new(),
+    };
+    for key in 0..candidates.keys() {
         matching.add(key);
     }
     matching.bucket_of
 }
 
+/// No key.
+const FREE: u32 = u32::MAX;
+
 struct Matching<'a> {
-    candidates: &'a [Vec<usize>],
-    bucket_of: Vec<Option<usize>>,
-    key_in: Vec<Option<usize>>,
+    candidates: &'a Lists,
+    bucket_of: Vec<Option<u32>>,
+    key_in: Vec<u32>,
+    /// The search that reached the bucket last, counted from 1, and from which key it did.
+    reached: Vec<(u32, u32)>,
+    waiting: VecDeque<u32>,
 }
 
 impl Matching<'_> {
     /// Searches breadth first for a free bucket and, if there is one, moves the keys on the way to it.
     fn add(&mut self, key: usize) {
-        let mut reached_from = vec![None; self.key_in.len()];
-        let mut waiting = VecDeque::from([key]);
-        while let Some(from) = waiting.pop_front() {
-            for &bucket in &self.candidates[from] {
-                if reached_from[bucket].is_some() {
+        let search = key as u32 + 1;
+        self.waiting.clear();
+        self.waiting.push_back(key as u32);
+        while let Some(from) = self.waiting.pop_front() {
+            for &bucket in self.candidates.of(from as usize) {
+                let reached = &mut self.reached[bucket as usize];
+                if reached.0 == search {
                     continue;
                 }
-                reached_from[bucket] = Some(from);
-                match self.key_in[bucket] {
-                    Some(occupant) => waiting.push_back(occupant),
-                    None => return self.shift_towards(bucket, &reached_from),
+                *reached = (search, from);
+                match self.key_in[bucket as usize] {
+                    FREE => return self.shift_towards(bucket, key as u32),
+                    occupant => self.waiting.push_back(occupant),
                 }
             }
         }
@@ -45,12 +90,16 @@ impl Matching<'_> {
 
     /// Every key on the path moves to the bucket that was reached from it; the last to move is the new key, which
     /// leaves no bucket behind.
-    fn shift_towards(&mut self, free: usize, reached_from: &[Option<usize>]) {
-        let mut vacant = Some(free);
-        while let Some(bucket) = vacant {
-            let Some(key) = reached_from[bucket] else { return };
-            vacant = self.bucket_of[key].replace(bucket);
-            self.key_in[bucket] = Some(key);
+    fn shift_towards(&mut self, free: u32, new: u32) {
+        let mut vacant = free;
+        loop {
+            let (_, key) = self.reached[vacant as usize];
+            self.key_in[vacant as usize] = key;
+            let left = self.bucket_of[key as usize].replace(vacant);
+            match left {
+                Some(bucket) if key != new => vacant = bucket,
+                _ => return,
+            }
         }
     }
 }
@@ -59,7 +108,15 @@ impl Matching<'_> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::by_priority;
+    use super::Lists;
+
+    fn by_priority(candidates: &[Vec<usize>], buckets: usize) -> Vec<Option<usize>> {
+        let mut lists = Lists::default();
+        for candidates in candidates {
+            lists.push(candidates.iter().map(|bucket| *bucket as u32));
+        }
+        super::by_priority(&lists, buckets).into_iter().map(|bucket| bucket.map(|b| b as usize)).collect()
+    }
 
     /// Whether these keys can all be served, by trying everything.
     fn servable(candidates: &[Vec<usize>], keys: &[usize], taken: u32) -> bool {

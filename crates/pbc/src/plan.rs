@@ -18,12 +18,14 @@ pub struct Plan {
 impl Plan {
     /// Schedules `keys`, given in order of priority, over the buckets where the oracle finds them.
     ///
-    /// The oracle is asked once at most for a key and a bucket. A key that it finds nowhere is deferred, like one that
+    /// The oracle is asked once at most for a key and a bucket, and only about buckets that hold a copy of the key's
+    /// element ([`BatchCode::holder`]). A key that it finds nowhere is deferred, like one that
     /// finds all its buckets taken.
     pub fn new(code: &dyn BatchCode, keys: &[&[u8]], oracle: &dyn Oracle) -> Self {
         let known = RefCell::new(BTreeMap::new());
         let position = |key_number: usize, bucket: BucketIndex| -> Option<usize> {
             let key = keys.get(key_number)?;
+            let bucket = code.holder(key, bucket);
             let mut known = known.borrow_mut();
             *known.entry((key_number, bucket)).or_insert_with(|| oracle.position(key_number, key, bucket))
         };

@@ -3,7 +3,7 @@
 use criterion::{Criterion, criterion_group, criterion_main};
 use pir_core::bfv::{GaloisKeys, Parameters, SecretKey, Workspace};
 use pir_core::expand::expand;
-use pir_core::ring::{Backend, Polynomial, sampling};
+use pir_core::ring::{Backend, Ntt, Polynomial, sampling};
 use pir_core::{Scheme, SealPir, bfv};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
@@ -13,26 +13,32 @@ fn name(what: &str, n: usize) -> String {
 }
 
 fn transforms(criterion: &mut Criterion) {
-    for degree in [2048, 4096, 8192] {
-        let basis = pir_core::ring::Basis::new(degree, &[68_719_230_977]).expect("the preset's first prime");
-        let ntt = &basis.transforms()[0];
-        let mut values: Vec<u64> = (0..degree as u64).collect();
-        criterion.bench_function(&name("ntt-forward", degree), |b| b.iter(|| ntt.forward(&mut values)));
-        criterion.bench_function(&name("ntt-inverse", degree), |b| b.iter(|| ntt.inverse(&mut values)));
+    let preset = Parameters::s2048();
+    for modulus in [preset.large(), preset.small()].map(|ntt| *ntt.modulus()) {
+        for degree in [2048, 4096, 8192] {
+            let ntt = Ntt::new(modulus, degree).expect("the preset's primes are 1 modulo 2^14");
+            let mut values: Vec<u64> = (0..degree as u64).collect();
+            let of = |what| name(&format!("{what}/{}-bits", modulus.bits()), degree);
+            criterion.bench_function(&of("ntt-forward"), |b| b.iter(|| ntt.forward(&mut values)));
+            criterion.bench_function(&of("ntt-inverse"), |b| b.iter(|| ntt.inverse(&mut values)));
+        }
     }
 }
 
 fn substitution(criterion: &mut Criterion) {
-    let parameters = Parameters::s4096();
-    let basis = parameters.ciphertext_basis();
+    let parameters = Parameters::s2048();
+    let ntt = parameters.large();
     let keys = GaloisKeys::derive(parameters, &SecretKey::derive(parameters, &[1; 32]), &[1; 32]);
-    let half = |stream| -> Polynomial<_> { sampling::uniform(basis, &[2; 32], stream) };
+    let half = |stream| -> Polynomial<_> { sampling::uniform(ntt, &[2; 32], stream) };
     let ciphertext = bfv::Ciphertext { c0: half(0), c1: half(1) };
     let mut workspace = Workspace::new(parameters);
-    let query = bfv::Ciphertext { c0: half(0).into_coefficient(basis), c1: half(1).into_coefficient(basis) };
-    criterion.bench_function(&name("key-switch", 4096), |b| {
-        b.iter(|| keys.substitute(parameters, 3, &ciphertext, &mut workspace));
-    });
+    let query = bfv::Ciphertext { c0: half(0).into_coefficient(ntt), c1: half(1).into_coefficient(ntt) };
+    for level in [0, parameters.levels() - 1] {
+        let of = format!("key-switch/{}-digits", parameters.gadget(level).digits);
+        criterion.bench_function(&name(&of, parameters.degree()), |b| {
+            b.iter(|| keys.substitute(parameters, level, &ciphertext, &mut workspace));
+        });
+    }
     for elements in [2048, 32_768] {
         let shape = SealPir::parameters(elements, 288).expect("a shape for every size to 2^20");
         criterion.bench_function(&name("expand", elements), |b| {

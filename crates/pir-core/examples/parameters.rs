@@ -35,45 +35,65 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn predict(sizes: &[usize]) -> Result<(), Error> {
-    let preset = bfv::Parameters::s4096();
-    let primes: Vec<u64> = preset.key_basis().moduli().map(|modulus| modulus.value()).collect();
-    let roots: Vec<u64> = preset.key_basis().transforms().iter().map(|ntt| ntt.psi()).collect();
-    println!("N {}, primes {primes:?}, least roots {roots:?}", preset.degree());
+    let preset = bfv::Parameters::s2048();
+    let [large, small] = [preset.large(), preset.small()];
     println!(
-        "log2 q {:.3}, log2 qP {:.3}, t 2^{}, security {} bits, public keys {} bytes",
-        preset.ciphertext_basis().log2(),
-        preset.key_basis().log2(),
-        preset.plaintext_bits(),
-        preset.security_bits(),
-        SealPir::public_keys_bytes()
+        "N {}, Q {}, q {}, least roots {} and {}, t 2^{}",
+        preset.degree(),
+        large.modulus().value(),
+        small.modulus().value(),
+        large.psi(),
+        small.psi(),
+        preset.plaintext_bits()
     );
-    println!("error deviation {:.4}\n", sampling::error_deviation());
     println!(
-        "| n | d | plaintexts | rows | columns | levels | key switches | query, bytes | answer, bytes | bits |"
+        "log2 Q {:.3}, log2 q {:.3}, security {} bits, public keys {} bytes, error deviation {:.4}\n",
+        (large.modulus().value() as f64).log2(),
+        (small.modulus().value() as f64).log2(),
+        preset.security_bits(),
+        SealPir::public_keys_bytes(),
+        sampling::error_deviation()
+    );
+    println!("| level | digits | base | bits dropped | transforms | noise |\n|---|---|---|---|---|---|");
+    for level in 0..preset.levels() {
+        let (gadget, noise) = (preset.gadget(level), noise::substitution(preset, level));
+        println!(
+            "| {level} | {} | 2^{} | {} | {} | 2^{:.2} |",
+            gadget.digits,
+            gadget.base_bits,
+            gadget.dropped_bits(large.modulus()),
+            gadget.digits + 1,
+            noise.log2()
+        );
+    }
+    println!(
+        "\n| n | d | plaintexts | rows | columns | key switches | transforms | query, bytes | answer, bytes | bits |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|");
     for &n in sizes {
         let p = Parameters::choose(n, ELEMENT_BYTES)?;
+        let substitutions: Vec<usize> = expand::substitutions(p.selectors(), p.levels()).collect();
+        // Those of the substitutions, and four to switch a leaf.
+        let transforms = |(level, count): (usize, &usize)| count * (preset.gadget(level).digits as usize + 1);
         println!(
             "| {n} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             p.dimensions(),
             p.plaintexts(),
             p.rows(),
             p.columns(),
-            p.levels(),
-            expand::substitutions(p.selectors(), p.levels()),
+            substitutions.iter().sum::<usize>(),
+            substitutions.iter().enumerate().map(transforms).sum::<usize>() + 4 * p.selectors(),
             p.query_bytes(),
             p.answer_bytes(),
             p.answer_coefficient_bits()
         );
     }
-    println!("\n| n | fresh | key switch | expanded | peak | first | switched | second | answer | failure |");
+    println!("\n| n | query | expanded | peak | selector | first | switched | second | answer | failure |");
     println!("|---|---|---|---|---|---|---|---|---|---|");
     for &n in sizes {
         let p = Parameters::choose(n, ELEMENT_BYTES)?;
         let s = noise::stages(preset, &p.circuit());
-        let all =
-            [s.fresh, s.substitution, s.expanded, s.expanded_peak, s.first, s.switched, s.second, s.answer];
+        let all = [s.query, s.expanded, s.expanded_peak, s.selector, s.first, s.switched, s.second, s.answer];
         let cells: Vec<String> = all
             .iter()
             .map(|sd| if *sd > 0.0 { format!("2^{:.2}", sd.log2()) } else { "-".to_owned() })
@@ -98,7 +118,7 @@ fn measure(n: usize) -> Result<(), Error> {
     let correct = decoded == elements[index * ELEMENT_BYTES..(index + 1) * ELEMENT_BYTES];
     println!("n {n}: decodes to the right element: {correct}\n");
 
-    let predicted = noise::stages(bfv::Parameters::s4096(), &p.circuit());
+    let predicted = noise::stages(bfv::Parameters::s2048(), &p.circuit());
     println!("| stage | predicted sd | measured sd | largest |\n|---|---|---|---|");
     let row = |stage: &str, predicted: f64, measured: Measurement| {
         let Measurement { deviation, maximum } = measured;
@@ -109,7 +129,9 @@ fn measure(n: usize) -> Result<(), Error> {
             maximum.log2()
         );
     };
-    row("expanded", predicted.expanded, expanded(&p));
+    let [leaves, selectors] = expanded(&p);
+    row("expanded", predicted.expanded, leaves);
+    row("selector", predicted.selector, selectors);
     let (switched, answered) = answer_noise(&p, &answer);
     if let Some(switched) = switched {
         row("switched", predicted.switched, switched);
@@ -130,50 +152,61 @@ fn extracts(p: &Parameters, key: &ClientKey, index: usize, answer: &[u8]) -> boo
     SealPir::extract(p, key, index, answer).is_ok()
 }
 
-/// Noise of all leaves of an encryption of zero.
-fn expanded(p: &Parameters) -> Measurement {
-    let preset = bfv::Parameters::s4096();
-    let basis = preset.ciphertext_basis();
+/// Noise of all leaves of an encryption of zero, before and after the switch to q.
+fn expanded(p: &Parameters) -> [Measurement; 2] {
+    let preset = bfv::Parameters::s2048();
+    let (large, small, zero) = (preset.large(), preset.small(), Polynomial::zero(preset.degree()));
     let secret = SecretKey::derive(preset, &SEED);
     let keys = GaloisKeys::derive(preset, &secret, &SEED);
-    let zero = secret.encrypt(preset, Polynomial::zero(basis), [1; 32], &[2; 32]);
-    let query = Ciphertext { c0: zero.c0, c1: sampling::uniform(basis, &zero.seed, 0) };
-    let leaves = expand::expand(preset, &keys, query, p.selectors(), p.levels());
-    let (mut squares, mut maximum, count) = (0.0, 0.0f64, leaves.len() as f64);
-    for leaf in leaves {
-        let noise = secret.noise(basis, &leaf.into_coefficient(basis), &Polynomial::zero(basis));
-        squares += noise.deviation.powi(2);
-        maximum = maximum.max(noise.maximum);
+    let encrypted = secret.encrypt(preset, zero.clone(), [1; 32], &[2; 32]);
+    let mut query = Ciphertext { c0: encrypted.c0, c1: sampling::uniform(large, &encrypted.seed, 0) };
+    // What a client drops, and the server's guess at it.
+    let dropped = p.circuit().query_dropped_bits;
+    for value in query.c0.residues_mut() {
+        *value = (*value >> dropped << dropped) + (1 << dropped >> 1);
     }
-    Measurement { deviation: (squares / count).sqrt(), maximum }
+    let leaves = expand::expand(preset, &keys, query, p.selectors(), p.levels());
+    let (mut noise, mut switched) = (Vec::new(), Vec::new());
+    for leaf in leaves {
+        let mut leaf = leaf.into_coefficient(large);
+        noise.push(secret.noise(preset, large, &leaf, &zero));
+        leaf.rescale(preset.to_small());
+        switched.push(secret.noise(preset, small, &leaf, &zero));
+    }
+    [noise, switched].map(|all| {
+        let squares: f64 = all.iter().map(|noise| noise.deviation.powi(2)).sum();
+        Measurement {
+            deviation: (squares / all.len() as f64).sqrt(),
+            maximum: all.iter().map(|noise| noise.maximum).fold(0.0, f64::max),
+        }
+    })
 }
 
 /// Distances of the answer's phases from the nearest message, and for d = 2 those of the ciphertext it carries.
 fn answer_noise(p: &Parameters, answer: &[u8]) -> (Option<Measurement>, Measurement) {
-    let preset = bfv::Parameters::s4096();
+    let preset = bfv::Parameters::s2048();
     let secret = SecretKey::derive(preset, &SEED);
-    let (bits, plaintext_bits) = (p.answer_coefficient_bits(), p.answer_plaintext_bits());
-    let step = 1u64 << (bits - plaintext_bits);
+    let (bits, plaintext_bits) = (p.answer_coefficient_bits(), preset.plaintext_bits());
+    let distances = |c0: &[u64], c1: &[u64], bits: u32| {
+        let step = 1u64 << (bits - plaintext_bits);
+        let phase = secret.phase_power_of_two(preset, c0, c1, bits);
+        let distance = |value: &u64| ((value + step / 2) % step) as f64 - (step / 2) as f64;
+        phase.iter().map(distance).collect::<Vec<f64>>()
+    };
     let (mut reader, mut noise, mut chunks) = (BitReader::new(&answer[4..]), Vec::new(), Vec::new());
     for _ in 0..p.answer_ciphertexts() {
         let mut half = || (0..preset.degree()).map(|_| reader.read(bits)).collect::<Vec<u64>>();
         let (c0, c1) = (half(), half());
-        let phase = secret.phase_power_of_two(preset, &c0, &c1, bits);
-        noise.extend(phase.iter().map(|value| ((value + step / 2) % step) as f64 - (step / 2) as f64));
-        chunks.push(secret.decrypt_power_of_two(preset, &c0, &c1, bits, plaintext_bits));
+        noise.extend(distances(&c0, &c1, bits));
+        chunks.push(secret.decrypt(preset, &c0, &c1, bits));
     }
     let answered = Measurement::of(noise.into_iter());
     let [low0, high0, low1, high1] = &chunks[..] else { return (None, answered) };
     let join = |low: &[u64], high: &[u64]| {
-        let joined = low.iter().zip(high).map(|(low, high)| low | high << noise::CHUNK_BITS).collect();
-        Polynomial::from_residues(preset.first_basis(), joined)
+        low.iter().zip(high).map(|(low, high)| low | high << plaintext_bits).collect::<Vec<u64>>()
     };
-    let carried = Ciphertext { c0: join(low0, high0), c1: join(low1, high1) };
-    let q0 = preset.first_modulus().value() as f64;
-    let unit = q0 / f64::from(preset.plaintext_bits()).exp2();
-    let phase = secret.phase(preset.first_basis(), &carried);
-    let distance = |value: &u64| *value as f64 - (*value as f64 / unit).round() * unit;
-    (Some(Measurement::of(phase.channel(0).iter().map(distance))), answered)
+    let carried = distances(&join(low0, high0), &join(low1, high1), 2 * plaintext_bits);
+    (Some(Measurement::of(carried.into_iter())), answered)
 }
 
 /// Median over five batches, each of at least 200 ms, of the mean CPU time of this thread.

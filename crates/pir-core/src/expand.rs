@@ -4,7 +4,7 @@
 //! `sum_m p_(r + m 2^h) X^(m 2^h)`: the encryption of `Delta x^r` expands to one of `Delta` at leaf r and to
 //! encryptions of 0 elsewhere (Theorem 1). Two things differ from the figure.
 //!
-//! * The doubling at each level is undone by `2^-h mod q`, applied to the ciphertext **before the first level**. The
+//! * The doubling at each level is undone by `2^-h mod Q`, applied to the ciphertext **before the first level**. The
 //!   factor then cancels exactly, for the message and for the noise of the query; after the last level the noise of the
 //!   substitutions would no longer be divisible by it. The plaintext modulus may be a power of two and does not shrink.
 //! * Selector i sits at coefficient [`position`]`(i, h)`, the reversal of the h bits of i. The leaves of selectors
@@ -19,13 +19,12 @@ pub fn position(i: usize, levels: u32) -> usize {
     bit_reverse(i, levels)
 }
 
-/// The number of substitutions that [`expand`] makes: `sum_j ceil(selectors / 2^(levels - j))`, `0 <= j < levels`.
-#[must_use]
-pub fn substitutions(selectors: usize, levels: u32) -> usize {
-    (1..=levels).map(|height| selectors.div_ceil(1 << height)).sum()
+/// The number of substitutions that [`expand`] makes at each level: `ceil(selectors / 2^(levels - j))` at level j.
+pub fn substitutions(selectors: usize, levels: u32) -> impl Iterator<Item = usize> {
+    (1..=levels).rev().map(move |height| selectors.div_ceil(1 << height))
 }
 
-/// Expands a query into its first `selectors` leaves, in the order of the selectors, in evaluation form.
+/// Expands a query into its first `selectors` leaves, in the order of the selectors, in evaluation form modulo Q.
 ///
 /// # Panics
 /// If `selectors` is 0 or above `2^levels`, or `levels` above log2 N.
@@ -37,40 +36,48 @@ pub fn expand(
     selectors: usize,
     levels: u32,
 ) -> Vec<Ciphertext<Evaluation>> {
-    let mut nodes = vec![Ciphertext::zero(parameters.ciphertext_basis()); selectors];
-    query.divide_by_power_of_two(parameters, levels);
+    let mut nodes = vec![Ciphertext::zero(parameters.degree()); selectors];
+    query.divide_by_power_of_two(parameters.large().modulus(), levels);
     if let Some(root) = nodes.first_mut() {
-        *root = query.into_evaluation(parameters.ciphertext_basis());
+        *root = query.into_evaluation(parameters.large());
     }
-    expand_in_place(parameters, keys, &mut nodes, levels, &mut Workspace::new(parameters));
+    expand_in_place(parameters, keys, &mut nodes, levels, &mut Workspace::new(parameters), &mut |_| ());
     nodes
 }
 
 /// [`expand`] in the memory of the leaves: their number is that of the selectors, and the first holds the root, already
-/// divided by `2^levels`.
-///
-/// A level spreads its nodes from the last to the first, so that child 2i and child 2i + 1 of node i overwrite only
-/// nodes that are done.
+/// divided by `2^levels`. `finish` gets every leaf as soon as it is made, while it is still in the cache.
 pub(crate) fn expand_in_place(
     parameters: &Parameters,
     keys: &GaloisKeys,
     leaves: &mut [Ciphertext<Evaluation>],
     levels: u32,
     workspace: &mut Workspace,
+    finish: &mut impl FnMut(&mut Ciphertext<Evaluation>),
 ) {
-    let selectors = leaves.len();
     assert!(
-        levels as usize <= parameters.levels() && (1..=1 << levels).contains(&selectors),
+        levels as usize <= parameters.levels() && (1..=1 << levels).contains(&leaves.len()),
         "leaves of the tree"
     );
-    for level in 0..levels {
-        let children = selectors.div_ceil(1 << (levels - level - 1));
-        for node in (0..children.div_ceil(2)).rev() {
-            leaves.swap(node, 2 * node);
-            let (front, back) = leaves.split_at_mut(2 * node + 1);
-            let odd = back.first_mut().filter(|_| 2 * node + 1 < children);
-            let Some(even) = front.last_mut() else { continue };
-            keys.split(parameters, level as usize, even, odd, workspace);
-        }
+    descend(parameters, keys, leaves, 0..levels, workspace, finish);
+}
+
+/// The subtree of the node at the front of `leaves`, with the levels that are left.
+fn descend(
+    parameters: &Parameters,
+    keys: &GaloisKeys,
+    leaves: &mut [Ciphertext<Evaluation>],
+    mut levels: core::ops::Range<u32>,
+    workspace: &mut Workspace,
+    finish: &mut impl FnMut(&mut Ciphertext<Evaluation>),
+) {
+    let Some(level) = levels.next() else { return leaves.iter_mut().for_each(finish) };
+    let (even, odd) = leaves.split_at_mut(leaves.len().min(1 << levels.len()));
+    if let Some(node) = even.first_mut() {
+        keys.split(parameters, level as usize, node, odd.first_mut(), workspace);
+    }
+    descend(parameters, keys, even, levels.clone(), workspace, finish);
+    if !odd.is_empty() {
+        descend(parameters, keys, odd, levels, workspace, finish);
     }
 }

@@ -1,28 +1,32 @@
 //! Predicted noise at every stage of an answer, and the bound on decoding failures that follows.
 //!
-//! Standard deviations are in absolute units of the modulus of their stage. With degree N, L ciphertext primes `q_i`,
-//! special prime P, error deviation sigma, and `w` the squared norm of the secret (taken one standard deviation above
-//! its mean 2N/3, which costs more than averaging the tail over all keys), the variances are
+//! Standard deviations are in absolute units of the modulus of their stage. With degree N, the gadget of level j of `l`
+//! digits to the base `2^B` without the `r` lowest bits, error deviation sigma, h levels of EXPAND, `u` bits dropped from
+//! the coefficients of a query, and `W` the squared norm of the secret (taken one standard deviation above its mean
+//! 2N/3, which costs more than averaging the tail over all keys), the variances are
 //!
 //! | stage | modulus | variance |
 //! |---|---|---|
-//! | fresh | q | `sigma^2` |
-//! | one substitution adds | q | `V = sum_i (N/12) (q_i sigma / P)^2 + (1 + w)/12` |
-//! | leaf of EXPAND, h levels, mean over coefficients | q | `E = sigma^2 / 2^h + (2^h - 1) V` |
-//! | the same, coefficients divisible by 2^h | q | `sigma^2 + (4^h - 1)/3 V` |
-//! | first dimension, n1 rows | q | `n1 N E t^2/12` |
-//! | switched to `q_0` | `q_0` | `first / q_1^2 + (1 + w)/12` |
-//! | second dimension, n2 columns | q | `n2 N E 2^(2*18)/12` |
-//! | answer of `b` bits | 2^b | `(2^b/q)^2 (last dimension) + (1 + w)/12 (1 + (2^b/q_0)^2)` |
+//! | query, at the coefficients sent | Q | `F = sigma^2 + 4^u/12` |
+//! | substitution at level j adds | Q | `V_j = l N 4^B/12 sigma^2 + 4^r/12 W` |
+//! | leaf of EXPAND, mean over coefficients | Q | `E = F / 2^h + sum_j 2^(h-1-j) V_j` |
+//! | the same, coefficients divisible by 2^h | Q | `F + sum_j 4^(h-1-j) V_j` |
+//! | selector: leaf switched to q | q | `S = E (q/Q)^2 + R`, `R = (1 + W)/12` |
+//! | first dimension, n1 rows | q | `n1 N S t^2/12` |
+//! | switched to t^2 | t^2 | `first (t^2/q)^2 + R` |
+//! | second dimension, n2 columns | q | `n2 N S t^2/12` |
+//! | answer of `b` bits | 2^b | `last (2^b/q)^2 + R` |
 //!
-//! The doubling of a coefficient divisible by 2^h at every level concentrates a third of a leaf's energy in `N / 2^h`
-//! coefficients, so the energy that a whole inner product collects fluctuates; the failure bound takes it at a value it
-//! exceeds with probability 2^-[`ENERGY_LOG2`] (Chernoff's bound of the chi-squared distribution). The plaintexts are
-//! whitened ([`crate::sealpir`]), so their coefficients count as uniform in `[-t/2, t/2)` whatever the database holds.
-//! Tails are taken as Gaussian and united over all coefficients.
+//! The noise of level j reaches the leaves doubled up to `h-1-j` times, so the energy that a whole inner product collects
+//! fluctuates. It is a quadratic form in Gaussian variables of mean `T = n N E`, and with `m` at least its largest
+//! eigenvalue it exceeds `y T` with probability at most `exp(-(T/m)/2 (y - 1 - ln y))` (Chernoff). Levels may add up at
+//! one coordinate, and the noise of a substitution reaches both subtrees where a query of S selectors uses both, so
+//! `m = F + sum_j (1 + [S > 2^(h-1-j)]) 4^(h-1-j) V_j`. The failure bound takes the energy at the `y` for which that
+//! probability is 2^-[`ENERGY_LOG2`]. Plaintexts are whitened ([`crate::sealpir`]), so their coefficients count as uniform
+//! in `[-t/2, t/2)` whatever the database holds. Tails are taken as Gaussian and united over all coefficients.
 
 use crate::bfv::Parameters;
-use crate::ring::{Modulus, sampling};
+use crate::ring::sampling;
 
 /// Shapes with a higher failure bound are refused.
 pub const MAXIMUM_FAILURE_LOG2: f64 = -40.0;
@@ -30,12 +34,11 @@ pub const MAXIMUM_FAILURE_LOG2: f64 = -40.0;
 /// The energy of the selectors exceeds the value assumed with a probability below 2 to the power of minus this.
 pub const ENERGY_LOG2: f64 = 46.0;
 
-/// Width of the chunks that the second dimension works on, bits (its plaintext modulus is 2 to this power).
-pub const CHUNK_BITS: u32 = 18;
-
 /// What the noise of an answer depends on besides the parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Circuit {
+    /// Low bits that are not sent of the coefficients of a query.
+    pub query_dropped_bits: u32,
     /// Levels h of EXPAND.
     pub levels: u32,
     /// Rows n1: selectors of the first dimension.
@@ -51,22 +54,32 @@ pub struct Circuit {
 /// Predicted standard deviations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stages {
-    /// A fresh query, modulo q.
-    pub fresh: f64,
-    /// What one substitution adds, modulo q.
-    pub substitution: f64,
-    /// Leaves of EXPAND, mean over the coefficients, modulo q.
+    /// A query, at the coefficients sent, modulo Q.
+    pub query: f64,
+    /// Leaves of EXPAND, mean over the coefficients, modulo Q.
     pub expanded: f64,
-    /// Leaves of EXPAND, at coefficients divisible by 2^h, modulo q.
+    /// Leaves of EXPAND, at coefficients divisible by 2^h, modulo Q.
     pub expanded_peak: f64,
+    /// Selectors, mean over the coefficients, modulo q.
+    pub selector: f64,
     /// After the first dimension, modulo q.
     pub first: f64,
-    /// After the switch to `q_0`.
+    /// After the switch to `t^2`; 0 if there is one dimension.
     pub switched: f64,
     /// After the second dimension, modulo q; 0 if there is none.
     pub second: f64,
     /// In the answer, modulo `2^answer_bits`.
     pub answer: f64,
+}
+
+/// Standard deviation that a substitution at a level of EXPAND adds, modulo Q.
+#[must_use]
+pub fn substitution(parameters: &Parameters, level: usize) -> f64 {
+    let (gadget, degree) = (parameters.gadget(level), parameters.degree() as f64);
+    let digits = f64::from(gadget.digits) * degree * f64::from(2 * gadget.base_bits).exp2() / 12.0;
+    let dropped = gadget.dropped_bits(parameters.large().modulus());
+    let rounding = if dropped == 0 { 0.0 } else { f64::from(2 * dropped).exp2() / 12.0 };
+    (digits * sampling::error_deviation().powi(2) + rounding * secret_weight(parameters)).sqrt()
 }
 
 /// Predicts the noise of a circuit on uniform plaintexts.
@@ -78,60 +91,54 @@ pub fn stages(parameters: &Parameters, circuit: &Circuit) -> Stages {
 /// Upper bound on the probability that any coefficient of an answer decodes wrongly, as a logarithm to base 2.
 #[must_use]
 pub fn failure_log2(parameters: &Parameters, circuit: &Circuit) -> f64 {
-    let worst = with_energy(
-        parameters,
-        circuit,
-        energy_factor(parameters, circuit, circuit.rows),
-        energy_factor(parameters, circuit, circuit.columns),
-    );
+    let [first, second] = [circuit.rows, circuit.columns].map(|n| energy_factor(parameters, circuit, n));
+    let worst = with_energy(parameters, circuit, first, second);
     let coefficients = (parameters.degree() * circuit.groups) as f64;
-    let answer = |plaintext_bits: u32, ciphertexts: f64| {
-        let margin = f64::from(circuit.answer_bits) - f64::from(plaintext_bits) - 1.0;
-        tail_log2(margin.exp2() / worst.answer) + (coefficients * ciphertexts).log2()
+    // A coefficient is safe up to half a step of the plaintext.
+    let stage = |modulus_bits: u32, deviation: f64, coefficients: f64| {
+        let margin = f64::from(modulus_bits) - f64::from(parameters.plaintext_bits()) - 1.0;
+        tail_log2(margin.exp2() / deviation) + coefficients.log2()
     };
     let terms = if circuit.columns == 1 {
-        [answer(parameters.plaintext_bits(), 1.0), -ENERGY_LOG2, f64::NEG_INFINITY, f64::NEG_INFINITY]
+        [
+            stage(circuit.answer_bits, worst.answer, coefficients),
+            -ENERGY_LOG2,
+            f64::NEG_INFINITY,
+            f64::NEG_INFINITY,
+        ]
     } else {
-        let q0 = parameters.first_modulus().value() as f64;
-        let margin = q0 / f64::from(parameters.plaintext_bits() + 1).exp2();
-        let inner = tail_log2(margin / worst.switched) + coefficients.log2();
-        [answer(CHUNK_BITS, 4.0), inner, -ENERGY_LOG2, -ENERGY_LOG2]
+        let answer = stage(circuit.answer_bits, worst.answer, 4.0 * coefficients);
+        let inner = stage(2 * parameters.plaintext_bits(), worst.switched, coefficients);
+        [answer, inner, -ENERGY_LOG2, -ENERGY_LOG2]
     };
     terms.iter().map(|term| term.exp2()).sum::<f64>().log2()
 }
 
 fn with_energy(parameters: &Parameters, circuit: &Circuit, first_factor: f64, second_factor: f64) -> Stages {
     let degree = parameters.degree() as f64;
-    let sigma = sampling::error_deviation();
-    let value = |modulus: &Modulus| modulus.value() as f64;
-    let q: f64 = parameters.ciphertext_basis().moduli().map(value).product();
-    let q0 = value(parameters.first_modulus());
-    let special = parameters.key_basis().moduli().last().map_or(1.0, value);
-    let weight = degree * 2.0 / 3.0 + (degree * 2.0 / 9.0).sqrt();
-    let rounding = (1.0 + weight) / 12.0;
-
-    let digits: f64 =
-        parameters.ciphertext_basis().moduli().map(|prime| (value(prime) / special).powi(2)).sum();
-    let substitution = digits * degree / 12.0 * sigma.powi(2) + rounding;
-    let leaves = f64::from(circuit.levels).exp2();
-    let expanded = sigma.powi(2) / leaves + (leaves - 1.0) * substitution;
-    let expanded_peak = sigma.powi(2) + (leaves * leaves - 1.0) / 3.0 * substitution;
+    let [large, small] = [parameters.large(), parameters.small()].map(|ntt| ntt.modulus().value() as f64);
+    let rounding = (1.0 + secret_weight(parameters)) / 12.0;
+    let query = query_variance(circuit);
+    let substitutions =
+        |growth: f64| -> f64 { weighted_substitutions(parameters, circuit.levels, growth).sum() };
+    let expanded = query / f64::from(circuit.levels).exp2() + substitutions(2.0);
+    let expanded_peak = query + substitutions(4.0);
+    let selector = |factor: f64| factor * expanded * (small / large).powi(2) + rounding;
     let plaintext = f64::from(2 * parameters.plaintext_bits()).exp2() / 12.0;
-    let first = first_factor * circuit.rows as f64 * degree * expanded * plaintext;
-    let switched = first / (q / q0).powi(2) + if q > q0 { rounding } else { 0.0 };
-    let second = if circuit.columns == 1 {
-        0.0
+    let first = circuit.rows as f64 * degree * selector(first_factor) * plaintext;
+    let (switched, second, last) = if circuit.columns == 1 {
+        (0.0, 0.0, first)
     } else {
-        second_factor * circuit.columns as f64 * degree * expanded * f64::from(2 * CHUNK_BITS).exp2() / 12.0
+        let target = f64::from(2 * parameters.plaintext_bits()).exp2();
+        let second = circuit.columns as f64 * degree * selector(second_factor) * plaintext;
+        (first * (target / small).powi(2) + rounding, second, second)
     };
-    let last = if circuit.columns == 1 { first } else { second };
-    let target = f64::from(circuit.answer_bits).exp2();
-    let answer = last * (target / q).powi(2) + rounding * (1.0 + (target / q0).powi(2));
+    let answer = last * (f64::from(circuit.answer_bits).exp2() / small).powi(2) + rounding;
     Stages {
-        fresh: sigma,
-        substitution: substitution.sqrt(),
+        query: query.sqrt(),
         expanded: expanded.sqrt(),
         expanded_peak: expanded_peak.sqrt(),
+        selector: selector(1.0).sqrt(),
         first: first.sqrt(),
         switched: switched.sqrt(),
         second: second.sqrt(),
@@ -139,17 +146,44 @@ fn with_energy(parameters: &Parameters, circuit: &Circuit, first_factor: f64, se
     }
 }
 
-/// The factor by which the energy of `selectors` leaves exceeds its mean at most: a third of it is chi-squared with
-/// `k = selectors N / 2^h` degrees of freedom, and `P(chi^2 > k y) <= exp(-k/2 (y - 1 - ln y))`.
+/// F.
+fn query_variance(circuit: &Circuit) -> f64 {
+    let dropped = f64::from(2 * circuit.query_dropped_bits).exp2() / 12.0;
+    sampling::error_deviation().powi(2) + if circuit.query_dropped_bits == 0 { 0.0 } else { dropped }
+}
+
+/// W.
+fn secret_weight(parameters: &Parameters) -> f64 {
+    let degree = parameters.degree() as f64;
+    degree * 2.0 / 3.0 + (degree * 2.0 / 9.0).sqrt()
+}
+
+/// `growth^(h-1-j) V_j` for every level j.
+fn weighted_substitutions(parameters: &Parameters, levels: u32, growth: f64) -> impl Iterator<Item = f64> {
+    (0..levels as usize).map(move |level| {
+        growth.powi(levels as i32 - 1 - level as i32) * substitution(parameters, level).powi(2)
+    })
+}
+
+/// y for the energy of `selectors` leaves.
 fn energy_factor(parameters: &Parameters, circuit: &Circuit, selectors: usize) -> f64 {
-    let freedom = selectors as f64 * parameters.degree() as f64 / f64::from(circuit.levels).exp2();
-    let needed = 2.0 * ENERGY_LOG2 * core::f64::consts::LN_2 / freedom;
+    let mean = stages(parameters, &Circuit { columns: 1, ..*circuit }).expanded.powi(2);
+    let total = selectors as f64 * parameters.degree() as f64 * mean;
+    let in_query = if circuit.columns == 1 { circuit.rows } else { circuit.rows + circuit.columns };
+    let substitutions = weighted_substitutions(parameters, circuit.levels, 4.0).enumerate();
+    let largest = query_variance(circuit)
+        + substitutions
+            .map(|(level, energy)| {
+                let height = circuit.levels - 1 - level as u32;
+                if in_query > 1 << height { 2.0 * energy } else { energy }
+            })
+            .sum::<f64>();
+    let needed = 2.0 * ENERGY_LOG2 * core::f64::consts::LN_2 * largest / total;
     let (mut low, mut high) = (1.0, 2.0 * needed + 4.0);
     for _ in 0..60 {
         let middle: f64 = (low + high) / 2.0;
         if middle - 1.0 - middle.ln() < needed { low = middle } else { high = middle }
     }
-    // The remaining two thirds are spread over at least twice as many coefficients; the same factor bounds them.
     high
 }
 

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
 
+use pir_core::ring::bits::BitWriter;
 use pir_core::sealpir::{ClientKey, Database, Parameters, PublicKeys};
 use pir_core::{Error, Scheme, SealPir};
 use rand_chacha::ChaCha20Rng;
@@ -128,17 +129,41 @@ fn a_flipped_header_bit_is_refused() {
 }
 
 #[test]
-fn residues_that_are_not_below_their_prime_are_refused() {
-    for start in [36, ONE.query.len() - 9] {
-        let mut query = ONE.query.clone();
-        query[start..start + 9].fill(0xFF);
-        assert!(SealPir::answer(&ONE.database, &ONE.keys, &query).is_err());
+fn every_field_of_a_query_is_accepted_and_every_padding_but_zero_refused() {
+    for example in [&*ONE, &*TWO] {
+        let body = (example.query.len() - 36) * 8;
+        let fields = 30 * example.parameters.selectors();
+        assert!((1..8).contains(&(body - fields)), "an example with padding");
+        for field in [0, 1, (1 << 30) - 1] {
+            let mut query = example.query[..36].to_vec();
+            let mut writer = BitWriter::new(&mut query);
+            (0..example.parameters.selectors()).for_each(|_| writer.write(field, 30));
+            writer.finish();
+            let answer = SealPir::answer(&example.database, &example.keys, &query).unwrap();
+            assert_eq!(answer.len(), example.answer.len());
+        }
+        for bit in fields..body {
+            let mut query = example.query.clone();
+            query[36 + bit / 8] |= 1 << (bit % 8);
+            assert!(SealPir::answer(&example.database, &example.keys, &query).is_err(), "{bit}");
+        }
     }
-    // Channels are 18,432 bytes for each 36-bit prime and 18,944 for the special one.
-    for start in [36, 36 + 18_432, 36 + 2 * 18_432, ONE.encoded_keys.len() - 10] {
+}
+
+#[test]
+fn residues_that_are_not_below_their_prime_are_refused() {
+    // Keys are 12,800 bytes each: 2,048 residues of 50 bits.
+    for start in [36, 36 + 12_800 - 7, 36 + 12_800, 36 + 30 * 12_800, ONE.encoded_keys.len() - 7] {
         let mut keys = ONE.encoded_keys.clone();
-        keys[start..start + 10].fill(0xFF);
+        keys[start..start + 7].fill(0xFF);
         assert!(SealPir::decode_public_keys(&keys).is_err(), "{start}");
+    }
+    let q: u64 = 1_125_899_906_826_241;
+    for (value, valid) in [(q - 1, true), (q, false), (q + 1, false), ((1 << 50) - 1, false)] {
+        let mut keys = ONE.encoded_keys.clone();
+        let word = u64::from_le_bytes(keys[36..44].try_into().unwrap());
+        keys[36..44].copy_from_slice(&(word >> 50 << 50 | value).to_le_bytes());
+        assert_eq!(SealPir::decode_public_keys(&keys).is_ok(), valid, "{value}");
     }
 }
 

@@ -3,15 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use pir_core::bfv::{Ciphertext, GaloisKeys, Parameters, SecretKey};
+use pir_core::bfv::{Ciphertext, Gadget, GaloisKeys, Parameters, SecretKey};
 use pir_core::expand::{expand, position, substitutions};
-use pir_core::ring::{Polynomial, sampling};
+use pir_core::noise;
+use pir_core::ring::{Coefficient, Polynomial, sampling};
 use proptest::prelude::{ProptestConfig, any, prop_assert_eq, proptest};
 use proptest::test_runner::FileFailurePersistence;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
-const BITS: u32 = 20;
+const BITS: u32 = 9;
 
 struct Client {
     parameters: Parameters,
@@ -19,11 +20,28 @@ struct Client {
     keys: GaloisKeys,
 }
 
+/// The phases of the leaves that a query with the given phase expands to, noise and all.
+fn phases(
+    parameters: &Parameters,
+    key: &SecretKey,
+    keys: &GaloisKeys,
+    message: Polynomial<Coefficient>,
+    selectors: usize,
+    levels: u32,
+) -> Vec<Polynomial<Coefficient>> {
+    let ntt = parameters.large();
+    let seeded = key.encrypt(parameters, message, [8; 32], &[9; 32]);
+    let query = Ciphertext { c0: seeded.c0, c1: sampling::uniform(ntt, &seeded.seed, 0) };
+    let leaves = expand(parameters, keys, query, selectors, levels).into_iter();
+    leaves.map(|leaf| key.phase(parameters, ntt, &leaf.into_coefficient(ntt))).collect()
+}
+
 impl Client {
     fn new(degree: usize) -> Self {
-        let primes = [68_719_230_977, 68_718_428_161];
+        let gadgets = vec![Gadget { digits: 5, base_bits: 10 }; degree.ilog2() as usize];
+        let (large, small) = (1_125_899_906_826_241, 68_719_230_977);
         let parameters =
-            Parameters::new_allowing_insecure_parameters(degree, &primes, 137_438_822_401, BITS).unwrap();
+            Parameters::new_allowing_insecure_parameters(degree, large, small, BITS, &gadgets).unwrap();
         let key = SecretKey::derive(&parameters, &[4; 32]);
         let keys = GaloisKeys::derive(&parameters, &key, &[4; 32]);
         Self { parameters, key, keys }
@@ -32,16 +50,15 @@ impl Client {
     /// Encrypts, expands and decrypts.
     fn leaves(&self, message: &[i64], selectors: usize, levels: u32) -> Vec<Vec<u64>> {
         let Self { parameters, key, keys } = self;
-        let basis = parameters.ciphertext_basis();
-        let delta = parameters.residues(parameters.delta(BITS));
-        let factors: Vec<_> = basis.moduli().zip(delta).map(|(q, residue)| q.shoup(residue)).collect();
-        let mut scaled = Polynomial::from_signed(basis, message);
-        scaled.scale(basis, &factors);
-        let seeded = key.encrypt(parameters, scaled, [8; 32], &[9; 32]);
-        let query = Ciphertext { c0: seeded.c0, c1: sampling::uniform(basis, &seeded.seed, 0) };
-        expand(parameters, keys, query, selectors, levels)
+        let modulus = parameters.large().modulus();
+        let mut scaled = Polynomial::from_signed(modulus, message);
+        scaled.scale(modulus, modulus.shoup(parameters.delta()));
+        let (q, t) = (u128::from(modulus.value()), 1 << BITS);
+        phases(parameters, key, keys, scaled, selectors, levels)
             .into_iter()
-            .map(|leaf| key.decrypt(parameters, &leaf.into_coefficient(basis), BITS).to_vec())
+            .map(|phase| {
+                phase.residues().iter().map(|x| ((u128::from(*x) * t + q / 2) / q % t) as u64).collect()
+            })
             .collect()
     }
 
@@ -110,11 +127,58 @@ fn the_tree_is_pruned_to_the_selectors() {
     for levels in 0..=8 {
         for selectors in 1..=1usize << levels {
             // Inner nodes are the proper prefixes of the leaves' paths.
-            let nodes: BTreeSet<(u32, usize)> =
-                (0..selectors).flat_map(|i| (1..=levels).map(move |height| (height, i >> height))).collect();
-            assert_eq!(substitutions(selectors, levels), nodes.len());
+            let nodes: Vec<usize> = (1..=levels)
+                .rev()
+                .map(|height| (0..selectors).map(|i| i >> height).collect::<BTreeSet<_>>().len())
+                .collect();
+            assert_eq!(substitutions(selectors, levels).collect::<Vec<_>>(), nodes);
         }
     }
     // With consecutive slots instead of bit-reversed ones, this would be 259.
-    assert_eq!(substitutions(158, 11), 163);
+    assert_eq!(substitutions(158, 11).sum::<usize>(), 163);
+}
+
+/// The noise of level j meets h-1-j more substitutions. One at level i doubles or removes it at coefficients divisible
+/// by 2^i, and adds it up in pairs at all others: what is left at `m = 2^v odd` comes from the levels from v on, and at
+/// 0, which is always doubled, from all.
+#[test]
+fn the_noise_of_a_leaf_lies_where_the_failure_bound_puts_it() {
+    let parameters = Parameters::s2048();
+    let key = SecretKey::derive(parameters, &[6; 32]);
+    let keys = GaloisKeys::derive(parameters, &key, &[6; 32]);
+    let (ntt, levels, selectors) = (parameters.large(), parameters.levels() as u32, 512);
+    let leaves = phases(parameters, &key, &keys, Polynomial::zero(2048), selectors, levels);
+    let mut squares = vec![0.0; levels as usize + 1];
+    for leaf in &leaves {
+        for (m, value) in leaf.residues().iter().enumerate() {
+            let valuation = m.trailing_zeros().min(levels) as usize;
+            squares[valuation] += (ntt.modulus().centre(*value) as f64).powi(2);
+        }
+    }
+    let circuit = noise::Circuit {
+        query_dropped_bits: 0,
+        levels,
+        rows: selectors,
+        columns: 1,
+        groups: 1,
+        answer_bits: 20,
+    };
+    let predicted = noise::stages(parameters, &circuit);
+    let mean = (squares.iter().sum::<f64>() / (2048.0 * selectors as f64)).sqrt();
+    assert!((mean / predicted.expanded).log2().abs() < 0.05, "{mean} {}", predicted.expanded);
+    for (valuation, squares) in squares.into_iter().enumerate() {
+        let height = |level: usize| levels as i32 - 1 - level as i32;
+        let (count, variance) = if valuation == levels as usize {
+            (1, predicted.expanded_peak.powi(2))
+        } else {
+            let from = (valuation..levels as usize)
+                .map(|j| 2f64.powi(height(j)) * noise::substitution(parameters, j).powi(2));
+            (1 << height(valuation), from.sum())
+        };
+        let count = f64::from(count) * selectors as f64;
+        let (measured, tolerance) = ((squares / count).sqrt(), 0.06 + 4.0 / (2.0 * count).sqrt());
+        let distance = (measured / variance.sqrt()).log2();
+        println!("2^{valuation}: 2^{:.2}, {distance:+.3}", measured.log2());
+        assert!(distance.abs() < tolerance, "coefficients 2^{valuation} odd: {distance:+.2} bits off");
+    }
 }

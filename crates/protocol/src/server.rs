@@ -126,6 +126,20 @@ impl RoundMachine {
         }
     }
 
+    /// A server that goes on after a restart, with `ready` rounds that can be retrieved again. Nobody is waited for in
+    /// them, and quotas begin anew. They must be earlier than `first`.
+    #[must_use]
+    pub fn resume(
+        config: RoundConfig,
+        first: Round,
+        ready: impl IntoIterator<Item = Round>,
+        now: UnixMillis,
+    ) -> Self {
+        let mut machine = Self::new(config, first, now);
+        machine.ready.extend(ready.into_iter().map(|round| (round, ReadyRound::default())));
+        machine
+    }
+
     /// An account takes part from now on; `has_keys` says whether it can retrieve. May be repeated.
     pub fn registered(&mut self, account: Account, has_keys: bool) {
         self.registered.insert(account, has_keys);

@@ -3,6 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use pir_core::Scheme;
 use sotto_protocol::deposit::BOX_BYTES;
@@ -37,6 +38,15 @@ pub struct Config {
     pub first_round: Round,
     /// Seed of the key that signs manifests; `None` for a fresh one.
     pub manifest_seed: Option<Zeroizing<[u8; 32]>>,
+    /// Directory that keeps key, rounds and accounts over restarts; `None` to keep everything in memory. With it, the
+    /// key is the one there. The first round of a new log is not below the number of round lengths since 1970; later
+    /// ones follow the newest in the log, whatever the clock says.
+    pub data: Option<PathBuf>,
+    /// The directory was restored from a backup, and may not know of the newest rounds: the first round is then not
+    /// below the number of round lengths since 1970 either. That is above all numbers used since the backup, unless the
+    /// clock is wrong, or rounds were shorter at any time since the log began (shorter rounds have higher numbers), or
+    /// restarts outran the time that the server stood still.
+    pub restored: bool,
     /// Bounds on what clients can make the server hold or do.
     pub limits: Limits,
     /// Permits an engine without privacy, for tests of everything else.
@@ -122,6 +132,8 @@ impl Config {
             query_ms: 600,
             first_round: Round(1),
             manifest_seed: None,
+            data: None,
+            restored: false,
             limits: Limits::default(),
             allow_no_privacy: false,
         }

@@ -13,38 +13,34 @@ use zeroize::Zeroizing;
 /// Characters of an encoded seed.
 const CHARACTERS: usize = 52;
 
-/// The seed in a file; whether the file is new. One that is missing is created with a fresh seed, readable by its owner
-/// only.
-///
-/// # Errors
-/// [`KeyFileError`], and the file is as it was.
-pub fn load_or_create_key(path: &Path) -> Result<(Zeroizing<[u8; 32]>, bool), KeyFileError> {
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(mut file) => {
-            let written = create(&mut file);
-            if written.is_err() {
-                // A file without a key would only be refused the next time.
-                let _ = fs::remove_file(path);
-            }
-            Ok((written?, true))
-        }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok((load(path)?, false)),
+/// The seed in a file, if there is one.
+pub(crate) fn load_key(path: &Path) -> Result<Option<Zeroizing<[u8; 32]>>, KeyFileError> {
+    match fs::File::open(path) {
+        Ok(file) => load(file).map(Some),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-fn create(file: &mut fs::File) -> Result<Zeroizing<[u8; 32]>, KeyFileError> {
+/// Makes a file with a fresh seed, readable by its owner only. A crash leaves the whole file or none.
+pub(crate) fn create_key(path: &Path) -> Result<Zeroizing<[u8; 32]>, KeyFileError> {
     let mut seed = Zeroizing::new([0; 32]);
     SysRng.try_fill_bytes(seed.as_mut_slice()).map_err(|_| KeyFileError::Randomness)?;
     let mut line = Zeroizing::new(BASE32_NOPAD.encode(seed.as_slice()).to_ascii_lowercase());
     line.push('\n');
+    let temporary = path.with_extension("new");
+    let _ = fs::remove_file(&temporary);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
     file.write_all(line.as_bytes())?;
     file.sync_all()?;
+    fs::rename(&temporary, path)?;
+    if let Some(directory) = path.parent() {
+        fs::File::open(directory)?.sync_all()?;
+    }
     Ok(seed)
 }
 
-fn load(path: &Path) -> Result<Zeroizing<[u8; 32]>, KeyFileError> {
-    let file = fs::File::open(path)?;
+fn load(file: fs::File) -> Result<Zeroizing<[u8; 32]>, KeyFileError> {
     if file.metadata()?.permissions().mode() & 0o077 != 0 {
         return Err(KeyFileError::Exposed);
     }
@@ -65,10 +61,10 @@ pub enum KeyFileError {
     #[error(transparent)]
     File(#[from] io::Error),
     /// Others can read it.
-    #[error("others can read it; make it private with chmod 600, or better use a new key")]
+    #[error("others can read it; make it private with chmod 600")]
     Exposed,
     /// It holds something else.
-    #[error("it does not hold a key; name another file, and a new key is made")]
+    #[error("it does not hold a key; restore it from a backup")]
     Malformed,
     /// No key can be drawn.
     #[error("the operating system gives no randomness")]
@@ -80,20 +76,19 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    use super::{KeyFileError, load_or_create_key};
+    use super::{KeyFileError, create_key, load_key};
 
     #[test]
     fn a_key_survives_a_restart_and_nobody_else_reads_it() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("key");
-        let (seed, new) = load_or_create_key(&path).unwrap();
-        assert!(new);
+        assert!(load_key(&path).unwrap().is_none());
+        let seed = create_key(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        let (again, new) = load_or_create_key(&path).unwrap();
-        assert!(!new && *again == *seed);
+        assert_eq!(*load_key(&path).unwrap().unwrap(), *seed);
 
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(matches!(load_or_create_key(&path), Err(KeyFileError::Exposed)));
+        assert!(matches!(load_key(&path), Err(KeyFileError::Exposed)));
     }
 
     #[test]
@@ -103,7 +98,7 @@ mod tests {
             let path = directory.path().join("other");
             fs::write(&path, content).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-            assert!(matches!(load_or_create_key(&path), Err(KeyFileError::Malformed)));
+            assert!(matches!(load_key(&path), Err(KeyFileError::Malformed)));
             assert_eq!(fs::read_to_string(&path).unwrap(), content);
         }
     }

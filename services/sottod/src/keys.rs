@@ -10,8 +10,8 @@ use sotto_wire::Refused;
 use tokio::time::Instant;
 
 /// Bytes that a parsed set takes in memory per encoded byte, at most: the half that travels as a seed is expanded, and
-/// a packed coefficient of more than 32 bits becomes a word of 64.
-const PARSED_PER_ENCODED: usize = 4;
+/// a packed coefficient of 50 bits becomes a word of 64.
+const PARSED_PER_ENCODED: usize = 3;
 
 /// At most one set of keys per account, so that nobody can crowd others out with more. When the budget is used up, the
 /// set longest unused is dropped, and its owner uploads it again; but not one that was used for a retrieval a short
@@ -118,8 +118,9 @@ mod tests {
     #[test]
     fn the_budget_counts_memory_and_not_what_was_sent() {
         let store = KeyStore::<SealPir>::new(8 << 30, PROTECTION);
-        // A parsed set is about 4.7 MB.
-        assert!(store.capacity * 4_700_000 < 8 << 30);
+        // A parsed set has 59 keys of two halves with 2,048 words.
+        let parsed = 59 * 2 * 2048 * size_of::<u64>();
+        assert!(store.capacity * parsed < 8 << 30 && parsed > SealPir::public_keys_bytes());
     }
 
     #[test]

@@ -1,33 +1,93 @@
 //! The round log: where deposits live between their acknowledgement and the retirement of their round.
+//!
+//! [`MemoryLog`] forgets with its process. [`DurableLog`] is the log of a Raft group whose only member is this server;
+//! from the bottom up:
+//!
+//! ```text
+//! disk       files and directories, as far as the log needs them
+//! frame      one append: a checksum around some entries; what a crash leaves of one is told from damage
+//! segment    frames in a file of bounded size
+//! store      all segments, the vote and the snapshot: the only code that changes files
+//! writer     the thread that owns the store
+//! replica    openraft's view of the store; the state that follows from the committed entries
+//! durable    the round log, as the server uses it
+//! ```
+
+mod codec;
+mod disk;
+mod durable;
+mod entry;
+mod error;
+mod frame;
+mod memory;
+pub(crate) mod offline;
+mod record;
+mod replica;
+mod segment;
+mod snapshot;
+mod state;
+mod store;
+#[cfg(test)]
+mod tests;
+mod writer;
 
 use core::future::Future;
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeSet;
 
-use sotto_protocol::{Deposit, Round};
+use sotto_protocol::manifest::SignedManifest;
+use sotto_protocol::server::Account;
+use sotto_protocol::{Deposit, Round, UnixMillis};
+
+pub(crate) use disk::{Directory, Disk};
+pub(crate) use durable::DurableLog;
+pub use error::LogError;
+pub(crate) use memory::MemoryLog;
+pub(crate) use store::Options;
 
 /// Storage of rounds.
 ///
-/// The server calls it from one task: appends to a round end before that round is sealed, and rounds are sealed in
-/// order. Everything else a server holds of a round is a pure function of what stands here.
-pub trait RoundLog: Send + Sync + 'static {
-    /// Adds deposits to an open round. Once it returns, they are durable; there is one call for many deposits, so that
-    /// they can share the wait for the disk.
+/// The server calls it from one task: a round is opened before deposits are appended to it, appends end before that
+/// round is sealed, and rounds are opened and sealed in order. Everything else a server holds of a round is a pure
+/// function of what stands here. After an error the server stops: nothing is known about what was being stored.
+pub(crate) trait RoundLog: Send + Sync + 'static {
+    /// What stood in the log when it was opened.
     ///
     /// # Errors
-    /// [`LogError`], after which nothing is known about these deposits and the server stops.
+    /// [`LogError`] if it cannot be told.
+    fn history(&self) -> Result<History, LogError>;
+
+    /// Uses up a round's number: it is never opened again, whatever happens to this process.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    fn open(&self, round: Round) -> impl Future<Output = Result<(), LogError>> + Send;
+
+    /// Adds deposits to an open round, and accounts to those that are known. Once it returns, they are durable; there
+    /// is one call for many, so that they can share the wait for the disk.
+    ///
+    /// # Errors
+    /// [`LogError`].
     fn append(
         &self,
         round: Round,
         deposits: Vec<Deposit>,
+        accounts: Vec<Account>,
     ) -> impl Future<Output = Result<(), LogError>> + Send;
+
+    /// Whether an account is known, or there is room for one more beside those that wait to be appended.
+    fn admits(&self, account: &Account, waiting: &BTreeSet<Account>) -> bool;
 
     /// Fixes a round's deposits, to which none can be added afterwards, together with the seed of its batch code.
     /// Returns the number of deposits.
     ///
     /// # Errors
-    /// [`LogError`], after which the server stops.
-    fn seal(&self, round: Round, seed: [u8; 32]) -> impl Future<Output = Result<usize, LogError>> + Send;
+    /// [`LogError`].
+    fn seal(
+        &self,
+        round: Round,
+        seed: [u8; 32],
+        at: UnixMillis,
+    ) -> impl Future<Output = Result<u64, LogError>> + Send;
 
     /// Reads a sealed round.
     ///
@@ -35,80 +95,54 @@ pub trait RoundLog: Send + Sync + 'static {
     /// [`LogError`], also if there is no such round or it is not sealed.
     fn sealed(&self, round: Round) -> impl Future<Output = Result<SealedRound, LogError>> + Send;
 
+    /// Adds a sealed round's manifest to the chain. Nobody may see it before.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    fn publish(
+        &self,
+        round: Round,
+        manifest: SignedManifest,
+    ) -> impl Future<Output = Result<(), LogError>> + Send;
+
     /// Forgets a round.
     ///
     /// # Errors
-    /// [`LogError`], after which the server stops.
+    /// [`LogError`].
     fn retire(&self, round: Round) -> impl Future<Output = Result<(), LogError>> + Send;
+
+    /// Ends all work on files, so that another process can go on.
+    fn close(&self) -> impl Future<Output = ()> + Send;
 }
 
 /// What sealing fixed.
-#[derive(Clone, Debug)]
-pub struct SealedRound {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SealedRound {
     /// Which round.
-    pub round: Round,
+    pub(crate) round: Round,
     /// Seed of its batch code and its mapping.
-    pub seed: [u8; 32],
+    pub(crate) seed: [u8; 32],
+    /// When it was sealed.
+    pub(crate) at: UnixMillis,
     /// Its deposits, in no particular order.
-    pub deposits: Vec<Deposit>,
+    pub(crate) deposits: Vec<Deposit>,
 }
 
-/// The log failed.
-#[derive(Debug, thiserror::Error)]
-#[error("the round log failed: {0}")]
-pub struct LogError(pub &'static str);
-
-/// A log in memory: nothing survives the process.
-#[derive(Debug, Default)]
-pub struct MemoryLog {
-    rounds: Mutex<BTreeMap<Round, Entry>>,
+/// How far rounds had come when the log was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct History {
+    /// The highest number that was ever opened.
+    pub(crate) newest: Option<Round>,
+    /// The newest manifests, ascending.
+    pub(crate) manifests: Vec<(Round, SignedManifest)>,
+    /// Rounds that were not retired, ascending.
+    pub(crate) rounds: Vec<(Round, Phase)>,
 }
 
-#[derive(Debug, Default)]
-struct Entry {
-    seed: Option<[u8; 32]>,
-    deposits: Vec<Deposit>,
-}
-
-impl MemoryLog {
-    fn with<T>(&self, operation: impl FnOnce(&mut BTreeMap<Round, Entry>) -> T) -> T {
-        // No operation leaves the map half changed.
-        operation(&mut self.rounds.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl RoundLog for MemoryLog {
-    async fn append(&self, round: Round, mut deposits: Vec<Deposit>) -> Result<(), LogError> {
-        self.with(|rounds| {
-            let entry = rounds.entry(round).or_default();
-            if entry.seed.is_some() {
-                return Err(LogError("a deposit for a sealed round"));
-            }
-            entry.deposits.append(&mut deposits);
-            Ok(())
-        })
-    }
-
-    async fn seal(&self, round: Round, seed: [u8; 32]) -> Result<usize, LogError> {
-        self.with(|rounds| {
-            let entry = rounds.entry(round).or_default();
-            if entry.seed.replace(seed).is_some() {
-                return Err(LogError("a round was sealed twice"));
-            }
-            Ok(entry.deposits.len())
-        })
-    }
-
-    async fn sealed(&self, round: Round) -> Result<SealedRound, LogError> {
-        self.with(|rounds| {
-            let entry = rounds.get(&round).ok_or(LogError("no such round"))?;
-            let seed = entry.seed.ok_or(LogError("the round is not sealed"))?;
-            Ok(SealedRound { round, seed, deposits: entry.deposits.clone() })
-        })
-    }
-
-    async fn retire(&self, round: Round) -> Result<(), LogError> {
-        self.with(|rounds| rounds.remove(&round));
-        Ok(())
-    }
+/// How far a round has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Open,
+    Sealed,
+    Published,
 }

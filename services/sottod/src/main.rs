@@ -1,7 +1,7 @@
 //! The round server of Sotto.
 //!
-//! Exit codes: 0 after a shutdown that was asked for, 1 if the server fails or cannot start, 2 if it cannot run as
-//! configured.
+//! Exit codes: 0 after a shutdown that was asked for, or a log without fault; 1 if the server fails or cannot start, or
+//! the log has a fault; 2 if it cannot run as configured.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the one place that talks to its operator")]
 
@@ -11,9 +11,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Parser;
-use sotto_protocol::Round;
-use sottod::{Config, Running, StartError, load_or_create_key, unix_now};
+use clap::{Args, Parser, Subcommand};
+use sottod::{Config, DataError, Running, StartError, Summary};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -24,11 +23,37 @@ const MISCONFIGURED: u8 = 2;
 
 /// The round server of Sotto, a chat that hides who talks with whom.
 ///
-/// Exit codes: 0 after a shutdown that was asked for, 1 if the server fails or cannot start, 2 if it cannot run as
-/// configured.
+/// Without a command it serves.
+///
+/// Exit codes: 0 after a shutdown that was asked for, or a log without fault; 1 if the server fails or cannot start, or
+/// the log has a fault; 2 if it cannot run as configured.
 #[derive(Parser)]
-#[command(version)]
+#[command(version, args_conflicts_with_subcommands = true)]
 struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: Serve,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve rounds until told to stop.
+    ///
+    /// Example: sottod serve --data /var/lib/sottod
+    Serve(Serve),
+    /// Read and check every byte of a data directory's log, and print what is in it; no server may be using it.
+    ///
+    /// Example: sottod check-log --data /var/lib/sottod
+    CheckLog {
+        /// The data directory, or a copy of one.
+        #[arg(long, value_name = "DIR", env = "SOTTOD_DATA")]
+        data: PathBuf,
+    },
+}
+
+#[derive(Args)]
+struct Serve {
     /// Where to listen; loopback only in this version; port 0 takes any free one.
     #[arg(long, default_value = "127.0.0.1:7370", env = "SOTTOD_LISTEN")]
     listen: SocketAddr,
@@ -59,17 +84,27 @@ struct Arguments {
     /// When clients send their queries, ms after a round is ready [default: 600; 400 in closed loop].
     #[arg(long)]
     query_ms: Option<u32>,
-    /// File that keeps the server's key across restarts; created if it is missing.
-    #[arg(long, env = "SOTTOD_KEY_FILE")]
-    key_file: Option<PathBuf>,
+    /// Directory that keeps key, rounds and accounts over restarts; created if it is missing. Without it, everything is in
+    /// memory and ends with the server.
+    #[arg(long, value_name = "DIR", env = "SOTTOD_DATA")]
+    data: Option<PathBuf>,
+    /// The data directory was restored from a backup that may not know of the newest rounds: go on with a number by the
+    /// clock, so that none is used twice. For one start only.
+    #[arg(long, requires = "data")]
+    restored: bool,
 }
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,openraft=warn"));
     let ansi = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
-    match run(arguments) {
+    let result = match arguments.command {
+        Some(Command::CheckLog { data }) => check_log(&data),
+        Some(Command::Serve(serve)) => run(serve),
+        None => run(arguments.serve),
+    };
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure { code, error }) => {
             eprintln!("sottod: {error:#}");
@@ -89,18 +124,39 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
-fn run(arguments: Arguments) -> Result<(), Failure> {
-    let config = config(&arguments)?;
+fn check_log(data: &Path) -> Result<(), Failure> {
+    let summary = sottod::check_log(data)?;
+    let Summary { segments, bytes, entries, deposits, rounds, accounts, newest, last, torn } = summary;
+    let or_none = |number: Option<u64>| number.map_or_else(|| "none".to_owned(), |number| number.to_string());
+    println!("segments {segments}, bytes {bytes}, entries {entries}, deposits {deposits}");
+    println!("rounds not retired {rounds}, accounts {accounts}");
+    println!("newest round {}, last entry {}", or_none(newest.map(|round| round.0)), or_none(last));
+    if torn > 0 {
+        println!(
+            "CAUTION: the log ends with an incomplete append of {torn} bytes, which the next start cuts off."
+        );
+        println!(
+            "A crash leaves that, and then it was never acknowledged; in a copy, its end may be missing."
+        );
+    }
+    println!("every checksum of what is there holds");
+    Ok(())
+}
+
+fn run(arguments: Serve) -> Result<(), Failure> {
+    let config = config(&arguments);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         // Before anybody can know that there is a server to end.
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut server = sottod::start::<Engine>(config).map_err(|error| match error {
-            StartError::Config(_) => Failure { code: MISCONFIGURED, error: error.into() },
+            StartError::Config(_) | StartError::Data(DataError::Key { .. } | DataError::KeyMissing(_)) => {
+                Failure { code: MISCONFIGURED, error: error.into() }
+            }
             _ => error.into(),
         })?;
-        announce(&server, arguments.key_file.as_deref())?;
+        announce(&server, arguments.data.is_some())?;
         tokio::select! {
             error = server.failed() => {
                 let _ = server.shutdown().await;
@@ -114,13 +170,13 @@ fn run(arguments: Arguments) -> Result<(), Failure> {
     })
 }
 
-fn config(arguments: &Arguments) -> Result<Config, Failure> {
+fn config(arguments: &Serve) -> Config {
     let defaults = if arguments.closed_loop {
         Config::closed_loop(arguments.listen)
     } else {
         Config::deadline(arguments.listen)
     };
-    let mut config = Config {
+    Config {
         round_ms: arguments.round_ms.unwrap_or(defaults.round_ms),
         retrieve: arguments.retrieve,
         buckets: arguments.buckets,
@@ -129,26 +185,15 @@ fn config(arguments: &Arguments) -> Result<Config, Failure> {
         deposit_ms: arguments.deposit_ms.unwrap_or(defaults.deposit_ms),
         lookup_ms: arguments.lookup_ms.unwrap_or(defaults.lookup_ms),
         query_ms: arguments.query_ms.unwrap_or(defaults.query_ms),
+        data: arguments.data.clone(),
+        restored: arguments.restored,
         ..defaults
-    };
-    if let Some(path) = &arguments.key_file {
-        let (seed, new) = load_or_create_key(path).map_err(|error| Failure {
-            code: MISCONFIGURED,
-            error: anyhow::Error::from(error).context(format!("key file {}", path.display())),
-        })?;
-        if new {
-            tracing::info!("a new key was made");
-        }
-        config.manifest_seed = Some(seed);
-        // Rounds are at least so long, so this is later than all rounds of an earlier start with the same length.
-        config.first_round = Round(unix_now().0 / u64::from(config.round_ms.max(1)));
     }
-    Ok(config)
 }
 
-fn announce(server: &Running<Engine>, key_file: Option<&Path>) -> std::io::Result<()> {
-    if key_file.is_none() {
-        tracing::info!("without --key-file the key, and with it the address, is a new one at every start");
+fn announce(server: &Running<Engine>, durable: bool) -> std::io::Result<()> {
+    if !durable {
+        tracing::info!("without --data everything is in memory: the address is a new one at every start");
     }
     let mut out = std::io::stdout().lock();
     writeln!(out, "listening on {}", server.address())?;

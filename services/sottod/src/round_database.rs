@@ -31,7 +31,7 @@ impl<S: Scheme> RoundDatabase<S> {
     /// about when, or how often, a deposit arrived.
     pub(crate) fn build(sealed: SealedRound, parameters: &ServerParameters) -> Result<Self, BuildError> {
         let started = Instant::now();
-        let SealedRound { round, seed, mut deposits } = sealed;
+        let SealedRound { round, seed, at: _, mut deposits } = sealed;
         arrange(&mut deposits, &seed);
 
         let mut manifest = Manifest {
@@ -110,7 +110,7 @@ pub(crate) enum BuildError {
 mod tests {
     use pir_core::NoOp;
     use sotto_protocol::deposit::{BOX_BYTES, COPIES_MAX};
-    use sotto_protocol::{Deposit, Label, Round, RoundMode, SealedBox, ServerParameters};
+    use sotto_protocol::{Deposit, Label, Round, RoundMode, SealedBox, ServerParameters, UnixMillis};
 
     use super::RoundDatabase;
     use crate::log::SealedRound;
@@ -141,7 +141,7 @@ mod tests {
             lookup_ms: 200,
             query_ms: 300,
         };
-        let sealed = SealedRound { round: Round(1), seed: [seed; 32], deposits };
+        let sealed = SealedRound { round: Round(1), seed: [seed; 32], at: UnixMillis(0), deposits };
         RoundDatabase::<NoOp>::build(sealed, &parameters).unwrap().manifest.entries
     }
 

@@ -2,9 +2,10 @@
 
 mod command;
 mod handle;
+mod resume;
 mod watchers;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use pir_core::Scheme;
 use rand::TryRng;
 use rand::rngs::SysRng;
 use sotto_protocol::manifest::SignedManifest;
-use sotto_protocol::server::{Accepted, Action, Refusal, RoundConfig, RoundMachine};
+use sotto_protocol::server::{Accepted, Account, Action, Refusal, RoundMachine};
 use sotto_protocol::{Deposit, Round, ServerParameters, UnixMillis};
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::time::Instant;
@@ -24,6 +25,7 @@ use crate::compute::Compute;
 use crate::events::ServerEvent;
 use crate::log::{LogError, RoundLog};
 use crate::round_database::{BuildError, RoundDatabase};
+use crate::server::unix_now;
 
 use command::{Acknowledgement, Command};
 use watchers::Watchers;
@@ -34,32 +36,53 @@ pub(crate) use watchers::{RoundNews, Watch, WatchEnd};
 /// Commands that wait for the task.
 const COMMANDS: usize = 1024;
 /// Commands handled between two looks at the time; their deposits share one append.
-const BATCH: usize = 256;
+const BATCH: usize = 1024;
 /// Manifests kept for clients that close a gap.
 const MANIFESTS_KEPT: usize = sotto_wire::limits::MANIFESTS_MAX;
 
-/// What ends the task before it is told to end.
+/// Why a server ends before it is told to.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
+    /// The round log belongs to a server with another key.
+    #[error("the round log belongs to a server with another key; restore the key file that goes with it")]
+    ForeignLog,
     /// Deposits can no longer be stored.
-    #[error(transparent)]
+    #[error("the round log failed: {0}")]
     Log(#[from] LogError),
+    /// A round that was published is not the same when it is built again.
+    #[error("round {0} is not what was published: the log has changed, or this program computes otherwise")]
+    Rebuilt(Round),
+    /// A round that was published cannot be built again; it stays in the log.
+    #[error(
+        "round {round} was published and cannot be built again: {reason}; it is kept, start again to retry"
+    )]
+    NotRebuilt {
+        /// Which.
+        round: Round,
+        /// Why not.
+        reason: String,
+    },
     /// No round seed can be drawn.
     #[error("the operating system gives no randomness")]
     Randomness,
+    /// The task that owns the rounds ended without being told to.
+    #[error("the rounds ended unexpectedly: this is a fault of the program")]
+    Rounds,
     /// The listener failed.
     #[error("the listener failed")]
     Listener,
 }
 
 /// What the task needs of the rest of the server.
-pub(crate) struct Surroundings<L> {
+pub(crate) struct Surroundings {
     pub(crate) parameters: ServerParameters,
     pub(crate) signing_key: SigningKey,
+    /// The first round of a log without history.
     pub(crate) first: Round,
+    /// No round behind a history has a lower number.
+    pub(crate) least: Round,
     pub(crate) deposits_max: usize,
-    pub(crate) log: Arc<L>,
     pub(crate) compute: Compute,
     pub(crate) events: broadcast::Sender<ServerEvent>,
     pub(crate) tracker: TaskTracker,
@@ -69,7 +92,8 @@ pub(crate) struct Surroundings<L> {
 type Building<S> = oneshot::Receiver<Result<RoundDatabase<S>, BuildError>>;
 
 struct Task<S: Scheme, L> {
-    surroundings: Surroundings<L>,
+    surroundings: Surroundings,
+    log: Arc<L>,
     machine: RoundMachine,
     started: (UnixMillis, Instant),
     served: BTreeMap<Round, Arc<RoundDatabase<S>>>,
@@ -81,31 +105,28 @@ struct Task<S: Scheme, L> {
     building: Option<(Round, Building<S>)>,
 }
 
-/// Starts the task; `started_at` is the time by the machine's clock. It ends when told to, or with an error.
+/// Starts the task, which begins with opening the log. It ends when told to, or with an error.
 pub(crate) fn start<S: Scheme, L: RoundLog>(
-    surroundings: Surroundings<L>,
-    started_at: UnixMillis,
+    surroundings: Surroundings,
+    opening: impl Future<Output = Result<L, LogError>> + Send + 'static,
 ) -> (Rounds<S>, tokio::task::JoinHandle<Result<(), RunError>>) {
     let (sender, receiver) = mpsc::channel(COMMANDS);
-    let config = RoundConfig {
-        mode: surroundings.parameters.mode,
-        round_ms: surroundings.parameters.round_ms,
-        retained: surroundings.parameters.retained,
-        deposits_max: surroundings.deposits_max,
-    };
     let tracker = surroundings.tracker.clone();
-    let task = Task {
-        machine: RoundMachine::new(config, surroundings.first, started_at),
-        started: (started_at, Instant::now()),
-        served: BTreeMap::new(),
-        manifests: VecDeque::new(),
-        previous: [0; 32],
-        watchers: Watchers::default(),
-        queue: VecDeque::new(),
-        building: None,
-        surroundings,
-    };
-    let joined = tracker.spawn(task.run(receiver));
+    let joined = tracker.spawn(async move {
+        let log = Arc::new(opening.await?);
+        let stop = surroundings.stop.clone();
+        let resumed = tokio::select! {
+            () = stop.cancelled() => None,
+            resumed = Task::resume(surroundings, Arc::clone(&log)) => Some(resumed),
+        };
+        let ended = match resumed {
+            None => Ok(()),
+            Some(Ok(task)) => task.run(receiver).await,
+            Some(Err(error)) => Err(error),
+        };
+        log.close().await;
+        ended
+    });
     (Rounds::new(sender, tracker), joined)
 }
 
@@ -146,8 +167,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
     }
 
     async fn handle(&mut self, batch: impl Iterator<Item = Command<S>>) -> Result<(), RunError> {
-        let mut accepted: Vec<Deposit> = Vec::new();
-        let mut acknowledgements = Vec::new();
+        let mut accepted = Accepting::default();
         let mut actions = Vec::new();
         let mut open = self.machine.current();
         for command in batch {
@@ -156,9 +176,16 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
                     let result = self.machine.deposit(account, round, digest);
                     if result == Ok(Accepted::New) {
                         open = round;
-                        accepted.push(*deposit);
+                        accepted.deposits.push(*deposit);
                     }
-                    acknowledgements.push((reply, result.map(|_| ())));
+                    accepted.acknowledgements.push((reply, result.map(|_| ())));
+                }
+                Command::Register { account, reply } => {
+                    let admitted = self.log.admits(&account, &accepted.accounts);
+                    if admitted {
+                        accepted.accounts.insert(account);
+                    }
+                    accepted.acknowledgements.push((reply, admitted.then_some(()).ok_or(Refusal::Full)));
                 }
                 Command::Watch { account, has_keys, reply } => {
                     self.machine.registered(account, has_keys);
@@ -203,24 +230,20 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
             }
             if !actions.is_empty() {
                 // The round may end here, with all that was accepted before.
-                self.append(open, &mut accepted, &mut acknowledgements).await?;
+                self.append(open, &mut accepted).await?;
                 self.perform(core::mem::take(&mut actions)).await?;
             }
         }
-        self.append(open, &mut accepted, &mut acknowledgements).await
+        self.append(open, &mut accepted).await
     }
 
-    /// Stores the deposits of one batch, then acknowledges them.
-    async fn append(
-        &self,
-        round: Round,
-        accepted: &mut Vec<Deposit>,
-        acknowledgements: &mut Vec<Acknowledgement>,
-    ) -> Result<(), RunError> {
-        if !accepted.is_empty() {
-            self.surroundings.log.append(round, core::mem::take(accepted)).await?;
+    /// Stores what one batch brought, then acknowledges it.
+    async fn append(&self, round: Round, accepted: &mut Accepting) -> Result<(), RunError> {
+        let Accepting { deposits, accounts, acknowledgements } = core::mem::take(accepted);
+        if !deposits.is_empty() || !accounts.is_empty() {
+            self.log.append(round, deposits, accounts.into_iter().collect()).await?;
         }
-        for (reply, result) in acknowledgements.drain(..) {
+        for (reply, result) in acknowledgements {
             let _ = reply.send(result);
         }
         Ok(())
@@ -235,14 +258,13 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
         for action in actions {
             match action {
                 Action::Open(round) => {
+                    // Before anybody hears of it: whoever did would never deposit under this number again.
+                    self.log.open(round).await?;
                     self.watchers.opened(round);
                     self.tell(ServerEvent::RoundOpened { round });
                 }
                 Action::Seal(round) => {
-                    // Drawn only now: nobody could choose labels that collide under it.
-                    let mut seed = [0; 32];
-                    SysRng.try_fill_bytes(&mut seed).map_err(|_| RunError::Randomness)?;
-                    let entries = self.surroundings.log.seal(round, seed).await?;
+                    let entries = seal(&*self.log, round).await?.try_into().unwrap_or(usize::MAX);
                     self.tell(ServerEvent::RoundSealed { round, entries });
                     self.queue.push_back(round);
                     self.build_next();
@@ -253,7 +275,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
                         tracing::warn!(%round, "the round is given up: its database was not ready in time");
                         self.tell(ServerEvent::RoundAbandoned { round });
                     }
-                    self.surroundings.log.retire(round).await?;
+                    self.log.retire(round).await?;
                 }
             }
         }
@@ -266,18 +288,14 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
         }
         let Some(round) = self.queue.pop_front() else { return };
         let (reply, built) = oneshot::channel();
-        let log = Arc::clone(&self.surroundings.log);
-        let compute = self.surroundings.compute.clone();
-        let parameters = self.surroundings.parameters.clone();
+        let build = build(
+            Arc::clone(&self.log),
+            self.surroundings.compute.clone(),
+            self.surroundings.parameters.clone(),
+            round,
+        );
         self.surroundings.tracker.spawn(async move {
-            let result = match log.sealed(round).await {
-                Ok(sealed) => compute
-                    .run_own(move || RoundDatabase::build(sealed, &parameters))
-                    .await
-                    .unwrap_or(Err(BuildError::Compute)),
-                Err(error) => Err(error.into()),
-            };
-            let _ = reply.send(result);
+            let _ = reply.send(build.await);
         });
         self.building = Some((round, built));
     }
@@ -288,9 +306,10 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
         let actions = match built {
             _ if !self.machine.is_building(round) => Vec::new(),
             Ok(database) => {
-                self.publish(round, database);
+                self.publish(round, database).await?;
                 self.machine.built(round, self.now())
             }
+            Err(BuildError::Log(error)) => return Err(error.into()),
             Err(error) => {
                 tracing::error!(%round, %error, "the round cannot be built");
                 self.machine.abandoned(round, self.now())
@@ -301,14 +320,22 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
         Ok(())
     }
 
-    fn publish(&mut self, round: Round, mut database: RoundDatabase<S>) {
+    /// Continues the chain of manifests with a round's, and serves the round.
+    async fn publish(&mut self, round: Round, mut database: RoundDatabase<S>) -> Result<(), RunError> {
         database.manifest.previous = self.previous;
-        self.previous = database.manifest.digest();
         let signed = SignedManifest::sign(&database.manifest, &self.surroundings.signing_key);
+        // Before anybody sees it: the chain must go on from here after a restart, too.
+        self.log.publish(round, signed.clone()).await?;
+        self.previous = database.manifest.digest();
         if self.manifests.len() >= MANIFESTS_KEPT {
             self.manifests.pop_front();
         }
         self.manifests.push_back((round, signed.clone()));
+        self.serve(round, database, signed);
+        Ok(())
+    }
+
+    fn serve(&mut self, round: Round, database: RoundDatabase<S>, signed: SignedManifest) {
         self.tell(ServerEvent::RoundBuilt {
             round,
             bucket_size: database.manifest.bucket_size,
@@ -324,6 +351,36 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
         // Without an audience nothing is lost.
         let _ = self.surroundings.events.send(event);
     }
+}
+
+/// What a batch of commands brought that is to be stored before it is acknowledged.
+#[derive(Default)]
+struct Accepting {
+    deposits: Vec<Deposit>,
+    accounts: BTreeSet<Account>,
+    acknowledgements: Vec<Acknowledgement>,
+}
+
+/// Closes a round to deposits; the number of those it has.
+async fn seal<L: RoundLog>(log: &L, round: Round) -> Result<u64, RunError> {
+    // Drawn only now: nobody could choose labels that collide under it.
+    let mut seed = [0; 32];
+    SysRng.try_fill_bytes(&mut seed).map_err(|_| RunError::Randomness)?;
+    Ok(log.seal(round, seed, unix_now()).await?)
+}
+
+/// Builds a sealed round's database.
+async fn build<S: Scheme, L: RoundLog>(
+    log: Arc<L>,
+    compute: Compute,
+    parameters: ServerParameters,
+    round: Round,
+) -> Result<RoundDatabase<S>, BuildError> {
+    let sealed = log.sealed(round).await?;
+    compute
+        .run_own(move || RoundDatabase::build(sealed, &parameters))
+        .await
+        .unwrap_or(Err(BuildError::Compute))
 }
 
 /// How long the task sleeps when only a command can change something, ms.

@@ -4,7 +4,6 @@ use core::marker::PhantomData;
 use core::time::Duration;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use data_encoding::BASE32_NOPAD;
@@ -12,7 +11,7 @@ use ed25519_dalek::SigningKey;
 use pir_core::Scheme;
 use rand::TryRng;
 use rand::rngs::SysRng;
-use sotto_protocol::{ServerParameters, UnixMillis};
+use sotto_protocol::{Round, ServerParameters, UnixMillis};
 use sotto_wire::limits::MESSAGE_MAX;
 use sotto_wire::proto::sotto_server::SottoServer;
 use tokio::net::TcpListener;
@@ -25,6 +24,7 @@ use zeroize::Zeroizing;
 use crate::compute::Compute;
 use crate::config::{Config, ConfigError};
 use crate::connections;
+use crate::data::{DataDirectory, DataError};
 use crate::events::ServerEvent;
 use crate::log::MemoryLog;
 use crate::rounds::{self, RunError, Surroundings};
@@ -37,13 +37,15 @@ const HEADERS_MAX: u32 = 8 << 10;
 /// Events that a listener may be behind before it misses some.
 const EVENTS: usize = 256;
 
-/// Starts a server with the engine `S`, inside a tokio runtime.
+/// Starts a server with the engine `S`, inside a tokio runtime. It listens at once; calls are answered when the rounds of
+/// an earlier start are served again.
 ///
 /// # Errors
 /// [`StartError`], and then nothing is left running.
 pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
     tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
-    let signing_key = signing_key(&config)?;
+    let data = config.data.as_deref().map(DataDirectory::open).transpose()?;
+    let signing_key = signing_key(&config, data.as_ref())?;
     let challenge_key = random_seed()?;
     let manifest_key = signing_key.verifying_key().to_bytes();
     let parameters = config.parameters::<S>(manifest_key)?;
@@ -55,18 +57,22 @@ pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
     let tracker = TaskTracker::new();
     let (closing, cut) = (CancellationToken::new(), CancellationToken::new());
     let events = broadcast::channel(EVENTS).0;
+    let (first, least) = first_rounds(&config);
     let surroundings = Surroundings {
         parameters: parameters.clone(),
         signing_key,
-        first: config.first_round,
+        first,
+        least,
         deposits_max: config.limits.deposits,
-        log: Arc::new(MemoryLog::default()),
         compute: compute.clone(),
         events: events.clone(),
         tracker: tracker.clone(),
         stop: cut.clone(),
     };
-    let (rounds, rounds_task) = rounds::start::<S, _>(surroundings, unix_now());
+    let (rounds, rounds_task) = match data {
+        Some(data) => rounds::start::<S, _>(surroundings, data.into_log()),
+        None => rounds::start::<S, _>(surroundings, async { Ok(MemoryLog::default()) }),
+    };
     let service = Service::new(
         parameters.clone(),
         config.limits,
@@ -154,7 +160,7 @@ impl<S: Scheme> Running<S> {
         let rounds = async {
             match self.rounds_task.as_mut() {
                 Some(task) => {
-                    task.await.map_or(RunError::Listener, |ended| ended.err().unwrap_or(RunError::Listener))
+                    task.await.map_or(RunError::Rounds, |ended| ended.err().unwrap_or(RunError::Rounds))
                 }
                 None => core::future::pending().await,
             }
@@ -190,7 +196,7 @@ impl<S: Scheme> Running<S> {
         }
         self.cut.cancel();
         let result = match self.rounds_task.take() {
-            Some(task) => task.await.unwrap_or(Err(RunError::Listener)),
+            Some(task) => task.await.unwrap_or(Err(RunError::Rounds)),
             None => Ok(()),
         };
         self.tracker.close();
@@ -207,11 +213,27 @@ impl<S: Scheme> Drop for Running<S> {
     }
 }
 
-fn signing_key(config: &Config) -> Result<SigningKey, StartError> {
+fn signing_key(config: &Config, data: Option<&DataDirectory>) -> Result<SigningKey, StartError> {
+    if let Some(data) = data {
+        return Ok(SigningKey::from_bytes(data.key()));
+    }
     if let Some(seed) = &config.manifest_seed {
         return Ok(SigningKey::from_bytes(seed));
     }
     Ok(SigningKey::from_bytes(&*random_seed()?))
+}
+
+/// The first round of a log without history, and the least one behind a history.
+///
+/// Clients refuse numbers that time cannot explain: the clock decides only where there is nothing to continue from.
+fn first_rounds(config: &Config) -> (Round, Round) {
+    let configured = config.first_round;
+    let by_clock = || configured.max(Round(unix_now().0 / u64::from(config.round_ms.max(1))));
+    match (&config.data, config.restored) {
+        (None, _) => (configured, configured),
+        (Some(_), false) => (by_clock(), configured),
+        (Some(_), true) => (by_clock(), by_clock()),
+    }
 }
 
 fn random_seed() -> Result<Zeroizing<[u8; 32]>, StartError> {
@@ -243,6 +265,9 @@ pub enum StartError {
     /// It cannot run as configured.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// Its data directory cannot be used.
+    #[error(transparent)]
+    Data(#[from] DataError),
     /// Somebody else listens there.
     #[error(
         "{0} is in use: stop the program that listens there, or choose another port (0 takes any free one)"

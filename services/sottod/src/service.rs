@@ -186,6 +186,7 @@ impl<S: Scheme> Sotto for Service<S> {
         let signature = fixed(&request.signature, "signature")?;
         let issued = lock(&self.accounts).issued(&account, &nonce, Instant::now())?;
         verify(&self.parameters.manifest_key, &account, &nonce, &signature)?;
+        self.within(async { Ok(self.rounds.register(account).await?) }).await?;
         let session: Session = random()?;
         lock(&self.accounts).open(account, issued, session, Instant::now())?;
         Ok(Response::new(proto::RegisterResponse { session: Bytes::copy_from_slice(&session) }))

@@ -3,6 +3,9 @@
 #![allow(clippy::print_stdout, reason = "a program that talks to people")]
 
 mod cpu;
+mod figures;
+mod mpir;
+mod pbc;
 mod pir;
 
 use clap::{Parser, Subcommand};
@@ -17,12 +20,21 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Figures of the paper, measured again.
+    Figures(figures::Arguments),
     /// One private retrieval, stage by stage, in CPU time of one thread.
     Pir(pir::Arguments),
+    /// Many private retrievals at once, by any batch code or none.
+    Mpir(mpir::Arguments),
+    /// How often a batch code cannot serve a whole batch.
+    Pbc(pbc::Arguments),
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
+        Command::Figures(arguments) => figures::run(&arguments),
         Command::Pir(arguments) => pir::run(&arguments),
+        Command::Mpir(arguments) => mpir::run(&arguments),
+        Command::Pbc(arguments) => pbc::run(&arguments),
     }
 }

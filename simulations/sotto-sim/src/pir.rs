@@ -23,6 +23,12 @@ pub(crate) struct Arguments {
     /// Bytes of each element.
     #[arg(long, default_value_t = 288)]
     bytes: usize,
+    /// Columns of the second dimension, 1 for none [default: the cheapest shape].
+    #[arg(long)]
+    columns: Option<usize>,
+    /// Levels of EXPAND, with longer queries for fewer of them [default: all].
+    #[arg(long, requires = "columns")]
+    levels: Option<u32>,
     /// Runs, of which the medians are reported.
     #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u16).range(5..))]
     runs: u16,
@@ -91,7 +97,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 fn measure(arguments: &Arguments) -> anyhow::Result<Report> {
-    let parameters = SealPir::parameters(arguments.elements, arguments.bytes)?;
+    let parameters = shape(arguments)?;
     let mut rng = StdRng::seed_from_u64(arguments.seed);
     let mut elements = vec![0; arguments.elements * arguments.bytes];
     rng.fill_bytes(&mut elements);
@@ -150,6 +156,18 @@ fn measure(arguments: &Arguments) -> anyhow::Result<Report> {
         }
     }
     anyhow::bail!("no run")
+}
+
+/// The shape that is asked for, or the one that everybody uses.
+fn shape(arguments: &Arguments) -> Result<Parameters, pir_core::Error> {
+    let Arguments { elements, bytes, columns, levels, .. } = *arguments;
+    match (columns, levels) {
+        (Some(columns), Some(levels)) => {
+            Parameters::with_columns_and_levels(elements, bytes, columns, levels)
+        }
+        (Some(columns), None) => Parameters::with_columns(elements, bytes, columns),
+        _ => SealPir::parameters(elements, bytes),
+    }
 }
 
 /// Answers the queries in one pass over the database, and times the stages.

@@ -4,56 +4,67 @@ use std::sync::LazyLock;
 
 use sha2::{Digest, Sha256};
 
+use super::gadget::Gadget;
 use super::switching::Rescale;
 use crate::Error;
-use crate::ring::{Automorphism, Basis, Modulus, ShoupFactor};
+use crate::ring::{Automorphism, Modulus, Ntt, ShoupFactor};
 
-/// Degree, primes and plaintext modulus, with tables for substitution and modulus switching.
+/// Degree, primes, plaintext modulus and gadgets, with tables for substitution and modulus switching.
 #[derive(Debug)]
 pub struct Parameters {
     plaintext_bits: u32,
     security_bits: u32,
     identity: [u8; 32],
-    /// `q_0 .. q_{L-1}, P`.
-    key: Basis,
-    /// `q_0 .. q_{L-1}`.
-    ciphertext: Basis,
-    /// `q_0`.
-    first: Basis,
-    /// `P mod q_i` and its inverse.
-    special: Vec<(u64, ShoupFactor)>,
-    /// `q_1^-1 mod q_0`, when L = 2.
-    second_inverse: Option<ShoupFactor>,
+    /// Modulo Q.
+    large: Ntt,
+    /// Modulo q.
+    small: Ntt,
+    /// Of the key switching at each level.
+    gadgets: Vec<Gadget>,
     /// Entry j substitutes `X^(N/2^j + 1)`.
     automorphisms: Vec<Automorphism>,
-    /// Entry j holds the slots of `X^-(2^j)`, prime by prime. Slot i depends on `floor(i / 2^j)` only, so from j = 3 on
-    /// every eighth is enough.
+    /// Entry j holds the slots of `X^-(2^j)` modulo Q. Slot i depends on `floor(i / 2^j)` only, so from j = 3 on every
+    /// eighth is enough.
     inverse_monomials: Vec<Vec<ShoupFactor>>,
 }
 
-/// N = 4096, q of 36 + 36 bits, P of 37 bits, all congruent to 1 modulo 2^14, t = 2^23.
-static S4096: LazyLock<Parameters> = LazyLock::new(|| {
-    Parameters::new(4096, &[68_719_230_977, 68_718_428_161], 137_438_822_401, 23)
-        .expect("the constants are primes 1 mod 2N of 36, 36 and 37 bits: 109 in all, the limit for N = 4096")
+/// `(l, B)` for each level of EXPAND, the root first.
+///
+/// Half of all substitutions happen at the last level, but the noise of the first is doubled most often: few digits
+/// where there are many nodes, many where there are few.
+const S2048_GADGETS: [(u32, u32); 11] =
+    [(7, 6), (7, 6), (7, 6), (6, 7), (6, 7), (5, 8), (5, 8), (5, 8), (4, 10), (4, 10), (3, 12)];
+
+/// N = 2048, Q of 50 bits and q of 36, both congruent to 1 modulo 2^14, t = 2^9.
+static S2048: LazyLock<Parameters> = LazyLock::new(|| {
+    let gadgets = S2048_GADGETS.map(|(digits, base_bits)| Gadget { digits, base_bits });
+    Parameters::new(2048, 1_125_899_906_826_241, 68_719_230_977, 9, &gadgets)
+        .expect("the constants are primes 1 mod 2N of 50 and 36 bits; N = 2048 allows 54")
 });
 
 impl Parameters {
-    /// The preset of 128 bits of security: N = 4096, two 36-bit primes, a special prime of 37 bits, t = 2^23.
+    /// The preset of at least 128 bits of security: N = 2048, Q of 50 bits, q of 36 bits, t = 2^9.
     #[must_use]
-    pub fn s4096() -> &'static Self {
-        &S4096
+    pub fn s2048() -> &'static Self {
+        &S2048
     }
 
     /// Parameters of at least 128 bits of security for a uniform ternary secret, by the tables of the Homomorphic
-    /// Encryption Standard: all primes together, the special one included, may have 54 bits for N = 2048, 109 for
-    /// N = 4096, and 218 for N = 8192.
+    /// Encryption Standard: Q may have 54 bits for N = 2048, 109 for N = 4096, and 218 for N = 8192.
     ///
     /// # Errors
-    /// [`Error::Security`] if there is less; [`Error::Shape`] unless there are one or two ciphertext primes, all primes
-    /// are distinct, 1 modulo 2N and within a factor of 4 of each other, and `2^plaintext_bits` leaves at least 4 bits
-    /// of `q_0`.
-    pub fn new(degree: usize, primes: &[u64], special: u64, plaintext_bits: u32) -> Result<Self, Error> {
-        let parameters = Self::new_allowing_insecure_parameters(degree, primes, special, plaintext_bits)?;
+    /// [`Error::Security`] if there is less; [`Error::Shape`] unless both primes are 1 modulo 2N, q is at most Q / 2,
+    /// `2^plaintext_bits` leaves at least 4 bits of q, and there is a gadget for each of the log2 N levels, of at most
+    /// 12 digits of at least 2 bits that are not longer than Q together.
+    pub fn new(
+        degree: usize,
+        large: u64,
+        small: u64,
+        plaintext_bits: u32,
+        gadgets: &[Gadget],
+    ) -> Result<Self, Error> {
+        let parameters =
+            Self::new_allowing_insecure_parameters(degree, large, small, plaintext_bits, gadgets)?;
         if parameters.security_bits < 128 {
             return Err(Error::Security { bits: parameters.security_bits });
         }
@@ -66,49 +77,41 @@ impl Parameters {
     /// [`Error::Shape`] as for [`Parameters::new`].
     pub fn new_allowing_insecure_parameters(
         degree: usize,
-        primes: &[u64],
-        special: u64,
+        large: u64,
+        small: u64,
         plaintext_bits: u32,
+        gadgets: &[Gadget],
     ) -> Result<Self, Error> {
-        if !(1..=2).contains(&primes.len()) {
-            return Err(Error::Shape("one or two ciphertext primes"));
+        let (large, small) =
+            (Ntt::new(Modulus::new(large)?, degree)?, Ntt::new(Modulus::new(small)?, degree)?);
+        if small.modulus().value() > large.modulus().value() / 2 {
+            return Err(Error::Shape("the small prime is not below half of the large one"));
         }
-        let all: Vec<u64> = primes.iter().copied().chain([special]).collect();
-        let (least, most) = all.iter().fold((u64::MAX, 0), |(least, most), p| (least.min(*p), most.max(*p)));
-        if most / 4 >= least {
-            return Err(Error::Shape("primes differ by more than a factor of 4"));
-        }
-        let key = Basis::new(degree, &all)?;
-        let (ciphertext, first) = (key.prefix(primes.len()), key.prefix(1));
-        let modulus = *first.transforms()[0].modulus();
-        if plaintext_bits == 0 || plaintext_bits + 4 > modulus.bits() {
+        if plaintext_bits == 0 || plaintext_bits + 4 > small.modulus().bits() {
             return Err(Error::Shape("plaintext modulus too large"));
+        }
+        if gadgets.len() != degree.ilog2() as usize || !gadgets.iter().all(|g| g.is_fit_for(large.modulus()))
+        {
+            return Err(Error::Shape("a gadget for every level, fit for the modulus"));
         }
         let automorphisms =
             (0..degree.ilog2()).map(|j| Automorphism::new(degree, (degree >> j) + 1)).collect();
         Ok(Self {
             plaintext_bits,
-            security_bits: security_bits(degree, key.moduli().map(Modulus::bits).sum()),
-            identity: identity(degree, &all),
-            special: ciphertext
-                .moduli()
-                .map(|q| (special % q.value(), q.shoup(q.inverse(special % q.value()))))
-                .collect(),
-            second_inverse: primes
-                .get(1)
-                .map(|second| modulus.shoup(modulus.inverse(second % modulus.value()))),
-            inverse_monomials: (0..degree.ilog2()).map(|j| inverse_monomial(&ciphertext, j)).collect(),
+            security_bits: security_bits(degree, large.modulus().bits()),
+            identity: identity(&large, gadgets),
+            inverse_monomials: (0..degree.ilog2()).map(|j| inverse_monomial(&large, j)).collect(),
             automorphisms,
-            key,
-            ciphertext,
-            first,
+            gadgets: gadgets.to_vec(),
+            large,
+            small,
         })
     }
 
     /// The degree N.
     #[must_use]
     pub fn degree(&self) -> usize {
-        self.key.degree()
+        self.large.degree()
     }
 
     /// log2 of the plaintext modulus t.
@@ -124,66 +127,49 @@ impl Parameters {
         self.security_bits
     }
 
-    /// SHA-256 of degree and primes; separates what is derived under different parameters.
+    /// SHA-256 of degree, Q and gadgets; separates what is derived under different parameters.
     #[must_use]
     pub fn identity(&self) -> &[u8; 32] {
         &self.identity
     }
 
-    /// The ciphertext primes; q is their product.
+    /// The ring modulo Q: fresh ciphertexts and keys.
     #[must_use]
-    pub fn ciphertext_basis(&self) -> &Basis {
-        &self.ciphertext
+    pub fn large(&self) -> &Ntt {
+        &self.large
     }
 
-    /// The ciphertext primes and, last, the special prime.
+    /// The ring modulo q: plaintexts and what is multiplied with them.
     #[must_use]
-    pub fn key_basis(&self) -> &Basis {
-        &self.key
+    pub fn small(&self) -> &Ntt {
+        &self.small
     }
 
-    /// The first ciphertext prime alone.
+    /// The map `round(q x / Q) mod q`.
     #[must_use]
-    pub fn first_basis(&self) -> &Basis {
-        &self.first
+    pub fn to_small(&self) -> Rescale {
+        Rescale::new(self.large.modulus(), self.small.modulus().value())
     }
 
-    /// The first ciphertext prime, `q_0`.
+    /// The map `round(2^bits x / q) mod 2^bits`.
+    ///
+    /// # Panics
+    /// Unless `2^bits < q / 2` or so.
     #[must_use]
-    pub fn first_modulus(&self) -> &Modulus {
-        self.first.transforms()[0].modulus()
+    pub fn small_to_power_of_two(&self, bits: u32) -> Rescale {
+        Rescale::new(self.small.modulus(), 1 << bits)
     }
 
-    /// The map `round(2^bits x / q_0) mod 2^bits`.
+    /// `Delta = floor(Q / t)`.
     #[must_use]
-    pub fn rescale_first(&self, bits: u32) -> Rescale {
-        Rescale::new(self.first_modulus(), bits)
+    pub fn delta(&self) -> u64 {
+        self.large.modulus().value() >> self.plaintext_bits
     }
 
-    /// q as an integer.
+    /// The gadget of the key switching at a level of EXPAND.
     #[must_use]
-    pub fn modulus(&self) -> u128 {
-        self.ciphertext.moduli().map(|modulus| u128::from(modulus.value())).product()
-    }
-
-    /// `Delta = floor(q / 2^plaintext_bits)`.
-    #[must_use]
-    pub fn delta(&self, plaintext_bits: u32) -> u128 {
-        self.modulus() >> plaintext_bits
-    }
-
-    /// The residues of a non-negative integer modulo the ciphertext primes.
-    #[must_use]
-    pub fn residues(&self, value: u128) -> Vec<u64> {
-        self.ciphertext.moduli().map(|modulus| (value % u128::from(modulus.value())) as u64).collect()
-    }
-
-    pub(crate) fn special(&self) -> &[(u64, ShoupFactor)] {
-        &self.special
-    }
-
-    pub(crate) fn second_inverse(&self) -> Option<ShoupFactor> {
-        self.second_inverse
+    pub fn gadget(&self, level: usize) -> Gadget {
+        self.gadgets[level]
     }
 
     /// The substitution of `X^(N/2^level + 1)`.
@@ -198,11 +184,9 @@ impl Parameters {
         self.automorphisms.len()
     }
 
-    /// The slots of `X^-(2^level)` modulo ciphertext prime `i`, or every eighth of them.
-    pub(crate) fn inverse_monomial(&self, level: usize, i: usize) -> &[ShoupFactor] {
-        let slots = &self.inverse_monomials[level];
-        let length = slots.len() / self.ciphertext.transforms().len();
-        &slots[i * length..(i + 1) * length]
+    /// The slots of `X^-(2^level)` modulo Q, or every eighth of them.
+    pub(crate) fn inverse_monomial(&self, level: usize) -> &[ShoupFactor] {
+        &self.inverse_monomials[level]
     }
 }
 
@@ -219,49 +203,55 @@ fn security_bits(degree: usize, modulus_bits: u32) -> u32 {
     128 * limit / modulus_bits
 }
 
-fn identity(degree: usize, primes: &[u64]) -> [u8; 32] {
-    let mut hash =
-        Sha256::new_with_prefix(b"sotto bfv parameters v1\0").chain_update((degree as u64).to_le_bytes());
-    for prime in primes {
-        hash.update(prime.to_le_bytes());
+fn identity(large: &Ntt, gadgets: &[Gadget]) -> [u8; 32] {
+    let mut hash = Sha256::new_with_prefix(b"sotto bfv parameters v2\0")
+        .chain_update((large.degree() as u64).to_le_bytes())
+        .chain_update(large.modulus().value().to_le_bytes());
+    for gadget in gadgets {
+        hash.update([gadget.digits as u8, gadget.base_bits as u8]);
     }
     hash.finalize().into()
 }
 
 /// Slots of `X^-(2^level) = -X^(N - 2^level)`, or every eighth.
-fn inverse_monomial(basis: &Basis, level: u32) -> Vec<ShoupFactor> {
+fn inverse_monomial(ntt: &Ntt, level: u32) -> Vec<ShoupFactor> {
     let step = if level < 3 { 1 } else { 8 };
-    let mut factors = Vec::with_capacity(basis.degree() / step * basis.transforms().len());
-    for ntt in basis.transforms() {
-        let mut slots = vec![0; basis.degree()];
-        slots[basis.degree() - (1 << level)] = ntt.modulus().value() - 1;
-        ntt.forward(&mut slots);
-        factors.extend(slots.into_iter().step_by(step).map(|slot| ntt.modulus().shoup(slot)));
-    }
-    factors
+    let mut slots = vec![0; ntt.degree()];
+    slots[ntt.degree() - (1 << level)] = ntt.modulus().value() - 1;
+    ntt.forward(&mut slots);
+    slots.into_iter().step_by(step).map(|slot| ntt.modulus().shoup(slot)).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Parameters;
+    use super::{Gadget, Parameters};
     use crate::Error;
 
+    const Q50: u64 = 1_125_899_906_826_241;
+    const Q36: u64 = 68_719_230_977;
+
     #[test]
-    fn the_preset_is_at_the_128_bit_limit_and_not_beyond() {
-        let preset = Parameters::s4096();
-        assert_eq!(preset.security_bits(), 128);
-        let bits: Vec<u32> = preset.key_basis().moduli().map(|modulus| modulus.bits()).collect();
-        assert_eq!(bits, [36, 36, 37]);
-        assert!(preset.key_basis().moduli().all(|modulus| modulus.value() % (1 << 14) == 1));
+    fn the_preset_has_a_larger_margin_than_128_bits() {
+        let preset = Parameters::s2048();
+        assert_eq!(preset.security_bits(), 138);
+        assert_eq!([preset.large(), preset.small()].map(|ntt| ntt.modulus().bits()), [50, 36]);
+        assert!([preset.large(), preset.small()].iter().all(|ntt| ntt.modulus().value() % (1 << 14) == 1));
     }
 
     #[test]
     fn parameters_below_128_bits_need_the_loud_door() {
-        let primes = [68_719_230_977, 68_718_428_161];
-        let refused = Parameters::new(2048, &primes, 137_438_822_401, 23);
-        assert_eq!(refused.err(), Some(Error::Security { bits: 63 }));
-        let weak = Parameters::new(4096, &[137_438_773_249, 68_718_428_161], 137_438_822_401, 23);
-        assert_eq!(weak.err(), Some(Error::Security { bits: 126 }));
-        assert!(Parameters::new_allowing_insecure_parameters(2048, &primes, 137_438_822_401, 23).is_ok());
+        let gadgets = [Gadget { digits: 5, base_bits: 10 }; 10];
+        let refused = Parameters::new(1024, Q50, Q36, 9, &gadgets);
+        assert_eq!(refused.err(), Some(Error::Security { bits: 69 }));
+        assert!(Parameters::new_allowing_insecure_parameters(1024, Q50, Q36, 9, &gadgets).is_ok());
+    }
+
+    #[test]
+    fn gadgets_that_do_not_fit_are_refused() {
+        for (digits, base_bits) in [(0, 10), (13, 3), (6, 9), (5, 1)] {
+            let gadgets = [Gadget { digits, base_bits }; 11];
+            assert!(Parameters::new(2048, Q50, Q36, 9, &gadgets).is_err(), "{digits} {base_bits}");
+        }
+        assert!(Parameters::new(2048, Q50, Q36, 9, &[Gadget { digits: 5, base_bits: 10 }; 10]).is_err());
     }
 }

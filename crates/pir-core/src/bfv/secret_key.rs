@@ -7,20 +7,20 @@ use zeroize::{Zeroize, Zeroizing};
 use super::ciphertext::Ciphertext;
 use super::parameters::Parameters;
 use super::seed::derive;
-use crate::ring::{Basis, Coefficient, Evaluation, Polynomial, sampling};
+use crate::ring::{Coefficient, Evaluation, Ntt, Polynomial, sampling};
 
 /// A ternary secret `s`. Wiped on drop, not comparable, not printable.
 ///
 /// Methods must be given the parameters the key was derived under.
 pub struct SecretKey {
-    /// `s` modulo every prime of the key basis.
+    /// `s` modulo Q.
     evaluation: Polynomial<Evaluation>,
 }
 
 /// A fresh ciphertext whose uniform half is the expansion of a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeededCiphertext {
-    /// `c1 = uniform(ciphertext basis, seed, 0)` in coefficient form.
+    /// `c1 = uniform(Q, seed, 0)` in coefficient form.
     pub seed: [u8; 32],
     /// The other half.
     pub c0: Polynomial<Coefficient>,
@@ -53,11 +53,11 @@ impl SecretKey {
     pub fn derive(parameters: &Parameters, seed: &[u8; 32]) -> Self {
         let seed = derive(parameters, "secret key", seed);
         let ternary = sampling::ternary(parameters.degree(), &seed, 0);
-        let basis = parameters.key_basis();
-        Self { evaluation: Polynomial::from_signed(basis, &ternary).into_evaluation(basis) }
+        let ntt = parameters.large();
+        Self { evaluation: Polynomial::from_signed(ntt.modulus(), &ternary).into_evaluation(ntt) }
     }
 
-    /// `s` over the key basis.
+    /// `s` modulo Q.
     pub(super) fn evaluation(&self) -> &Polynomial<Evaluation> {
         &self.evaluation
     }
@@ -72,64 +72,29 @@ impl SecretKey {
         uniform_seed: [u8; 32],
         error_seed: &[u8; 32],
     ) -> SeededCiphertext {
-        let basis = parameters.ciphertext_basis();
-        let c1: Polynomial<Coefficient> = sampling::uniform(basis, &uniform_seed, 0);
+        let (ntt, modulus) = (parameters.large(), parameters.large().modulus());
+        let c1: Polynomial<Coefficient> = sampling::uniform(ntt, &uniform_seed, 0);
         let mut errors =
-            Polynomial::from_signed(basis, &sampling::errors(parameters.degree(), error_seed, 0));
-        message.add_assign(basis, &errors);
-        let mut product = self.product(basis, &c1);
-        message.sub_assign(basis, &product);
+            Polynomial::from_signed(modulus, &sampling::errors(parameters.degree(), error_seed, 0));
+        message.add_assign(modulus, &errors);
+        let mut product = self.product(parameters, c1);
+        message.sub_assign(modulus, &product);
         product.zeroize();
         errors.zeroize();
         SeededCiphertext { seed: uniform_seed, c0: message }
     }
 
-    /// Decrypts a ciphertext over the ciphertext basis to N coefficients modulo `2^plaintext_bits`.
-    ///
-    /// It first switches to `q_0`, so the phase may be off by `q_0 / 2^(plaintext_bits + 1)` less the switching error.
-    #[must_use]
-    pub fn decrypt(
-        &self,
-        parameters: &Parameters,
-        ciphertext: &Ciphertext<Coefficient>,
-        plaintext_bits: u32,
-    ) -> Zeroizing<Vec<u64>> {
-        self.decrypt_first(parameters, &ciphertext.switch_to_first(parameters), plaintext_bits)
-    }
-
-    /// Decrypts a ciphertext over `q_0` alone: `round(2^plaintext_bits phase / q_0) mod 2^plaintext_bits`.
-    #[must_use]
-    pub fn decrypt_first(
-        &self,
-        parameters: &Parameters,
-        ciphertext: &Ciphertext<Coefficient>,
-        plaintext_bits: u32,
-    ) -> Zeroizing<Vec<u64>> {
-        let mut phase = self.phase(parameters.first_basis(), ciphertext);
-        let rescale = parameters.rescale_first(plaintext_bits);
-        let message = phase.channel(0).iter().map(|value| rescale.apply(*value)).collect();
-        phase.zeroize();
-        Zeroizing::new(message)
-    }
-
-    /// Decrypts a pair of polynomials modulo `2^bits`: `round(2^plaintext_bits phase / 2^bits) mod 2^plaintext_bits`.
+    /// Decrypts a pair of polynomials modulo `2^bits`: `round(t phase / 2^bits) mod t`.
     ///
     /// # Panics
-    /// Unless there are N coefficients in each and `plaintext_bits < bits <= 40`.
+    /// Unless there are N coefficients in each, `t < 2^bits`, and `2^bits N < Q`.
     #[must_use]
-    pub fn decrypt_power_of_two(
-        &self,
-        parameters: &Parameters,
-        c0: &[u64],
-        c1: &[u64],
-        bits: u32,
-        plaintext_bits: u32,
-    ) -> Zeroizing<Vec<u64>> {
-        assert!(plaintext_bits < bits, "a plaintext modulus below the ciphertext's");
+    pub fn decrypt(&self, parameters: &Parameters, c0: &[u64], c1: &[u64], bits: u32) -> Zeroizing<Vec<u64>> {
+        let dropped = bits.checked_sub(parameters.plaintext_bits() + 1);
+        let rounding = 1 << dropped.expect("a plaintext modulus below the ciphertext's");
         let mut message = self.phase_power_of_two(parameters, c0, c1, bits);
-        let rounding = 1 << (bits - plaintext_bits - 1);
         for value in message.iter_mut() {
-            *value = ((*value + rounding) & low_bits(bits)) >> (bits - plaintext_bits);
+            *value = ((*value + rounding) & low_bits(bits)) >> (bits - parameters.plaintext_bits());
         }
         message
     }
@@ -137,7 +102,7 @@ impl SecretKey {
     /// `c0 + c1 s mod 2^bits`, in `[0, 2^bits)`.
     ///
     /// # Panics
-    /// Unless there are N coefficients in each and `bits <= 40`.
+    /// Unless there are N coefficients in each, and `2^bits N < Q`.
     #[must_use]
     pub fn phase_power_of_two(
         &self,
@@ -146,45 +111,67 @@ impl SecretKey {
         c1: &[u64],
         bits: u32,
     ) -> Zeroizing<Vec<u64>> {
-        assert!(bits <= 40 && c0.len() == parameters.degree(), "N coefficients of at most 40 bits");
-        // |c1 s| < 2^(bits - 1) N over the integers: exact modulo two primes.
-        let basis = parameters.key_basis().prefix(2);
+        let modulus = parameters.large().modulus();
+        // |c1 s| <= 2^(bits - 1) N over the integers: exact modulo Q.
+        assert!(bits + parameters.degree().ilog2() < modulus.bits(), "coefficients far shorter than Q");
+        assert_eq!(c0.len(), parameters.degree(), "N coefficients");
         let centred: Vec<i64> =
             c1.iter().map(|value| ((value << (64 - bits)) as i64) >> (64 - bits)).collect();
-        let mut product = self.product(&basis, &Polynomial::from_signed(&basis, &centred));
-        let lifted = centred_integers(&basis, &product);
+        let mut product = self.product(parameters, Polynomial::from_signed(modulus, &centred));
+        let phase = product
+            .residues()
+            .iter()
+            .zip(c0)
+            .map(|(product, c0)| (modulus.centre(*product) as u64).wrapping_add(*c0) & low_bits(bits));
+        let phase = phase.collect();
         product.zeroize();
-        let sums =
-            lifted.iter().zip(c0).map(|(product, c0)| (*product as u64).wrapping_add(*c0) & low_bits(bits));
-        Zeroizing::new(sums.collect())
+        Zeroizing::new(phase)
     }
 
-    /// `c0 + c1 s` of a ciphertext over `basis`, a prefix of the key basis.
-    #[must_use]
-    pub fn phase(&self, basis: &Basis, ciphertext: &Ciphertext<Coefficient>) -> Polynomial<Coefficient> {
-        let mut phase = self.product(basis, &ciphertext.c1);
-        phase.add_assign(basis, &ciphertext.c0);
-        phase
-    }
-
-    /// How far the phase of a ciphertext over `basis`, of one or two primes, is from `expected`.
+    /// How far the phase of a ciphertext over the given ring, that of Q or of q, is from `expected`.
     #[must_use]
     pub fn noise(
         &self,
-        basis: &Basis,
+        parameters: &Parameters,
+        ntt: &Ntt,
         ciphertext: &Ciphertext<Coefficient>,
         expected: &Polynomial<Coefficient>,
     ) -> Measurement {
-        let mut phase = self.phase(basis, ciphertext);
-        phase.sub_assign(basis, expected);
-        Measurement::of(centred_integers(basis, &phase).iter().map(|noise| *noise as f64))
+        let mut phase = self.phase(parameters, ntt, ciphertext);
+        phase.sub_assign(ntt.modulus(), expected);
+        Measurement::of(phase.residues().iter().map(|noise| ntt.modulus().centre(*noise) as f64))
     }
 
-    /// `s * polynomial` over a prefix of the key basis.
-    fn product(&self, basis: &Basis, polynomial: &Polynomial<Coefficient>) -> Polynomial<Coefficient> {
-        let mut product = polynomial.clone().into_evaluation(basis);
-        product.mul_assign(basis, &self.evaluation);
-        product.into_coefficient(basis)
+    /// `c0 + c1 s` over the given ring, that of Q or of q.
+    #[must_use]
+    pub fn phase(
+        &self,
+        parameters: &Parameters,
+        ntt: &Ntt,
+        ciphertext: &Ciphertext<Coefficient>,
+    ) -> Polynomial<Coefficient> {
+        let mut secret = self.evaluation.clone().into_coefficient(parameters.large());
+        let modulus = parameters.large().modulus();
+        for value in secret.residues_mut() {
+            *value = ntt.modulus().from_signed(modulus.centre(*value));
+        }
+        let mut product = secret.into_evaluation(ntt);
+        product.mul_assign(ntt.modulus(), &ciphertext.c1.clone().into_evaluation(ntt));
+        let mut phase = product.into_coefficient(ntt);
+        phase.add_assign(ntt.modulus(), &ciphertext.c0);
+        phase
+    }
+
+    /// `s * polynomial` modulo Q.
+    fn product(
+        &self,
+        parameters: &Parameters,
+        polynomial: Polynomial<Coefficient>,
+    ) -> Polynomial<Coefficient> {
+        let ntt = parameters.large();
+        let mut product = polynomial.into_evaluation(ntt);
+        product.mul_assign(ntt.modulus(), &self.evaluation);
+        product.into_coefficient(ntt)
     }
 }
 
@@ -203,28 +190,4 @@ impl Measurement {
 
 fn low_bits(bits: u32) -> u64 {
     (1 << bits) - 1
-}
-
-/// The representatives in `(-q/2, q/2)` of a polynomial over one or two primes (Garner), without a branch.
-fn centred_integers(basis: &Basis, polynomial: &Polynomial<Coefficient>) -> Zeroizing<Vec<i128>> {
-    let transforms = basis.transforms();
-    let first = *transforms[0].modulus();
-    let integers = if let Some(second) = transforms.get(1).map(|ntt| *ntt.modulus()) {
-        let inverse = second.shoup(second.inverse(first.value() % second.value()));
-        let product = i128::from(first.value()) * i128::from(second.value());
-        polynomial
-            .channel(0)
-            .iter()
-            .zip(polynomial.channel(1))
-            .map(|(x, y)| {
-                let difference = second.sub(*y, second.reduce(u128::from(*x)));
-                let value = i128::from(*x)
-                    + i128::from(first.value()) * i128::from(second.mul_shoup(difference, inverse));
-                value - (product & ((product / 2 - value) >> 127))
-            })
-            .collect()
-    } else {
-        polynomial.channel(0).iter().map(|x| i128::from(first.centre(*x))).collect()
-    };
-    Zeroizing::new(integers)
 }

@@ -3,7 +3,7 @@
 use super::kernel;
 use super::modulus::Modulus;
 use super::ntt::bit_reverse;
-use super::polynomial::{Basis, Coefficient, Evaluation, Polynomial};
+use super::polynomial::{Coefficient, Evaluation, Polynomial};
 
 /// The substitution of `X^k` for X in degree N, with its permutation of the evaluation slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,47 +65,37 @@ impl Automorphism {
 
     /// Applies it in evaluation form.
     #[must_use]
-    pub fn evaluation(&self, basis: &Basis, polynomial: &Polynomial<Evaluation>) -> Polynomial<Evaluation> {
-        let mut out = Polynomial::zero(basis);
-        for i in 0..basis.transforms().len() {
-            self.slots_into(polynomial.channel(i), out.channel_mut(i));
-        }
+    pub fn evaluation(&self, polynomial: &Polynomial<Evaluation>) -> Polynomial<Evaluation> {
+        let mut out = Polynomial::zero(self.degree);
+        self.slots_into(polynomial.residues(), out.residues_mut());
         out
     }
 
-    /// Applies it in evaluation form to the slots of one prime.
+    /// Applies it to the slots of an evaluation form.
     pub(crate) fn slots_into(&self, source: &[u64], out: &mut [u64]) {
         kernel::permute(out, source, &self.slots, &self.vectors);
     }
 
+    /// Slot by slot and eight slots at a time.
     #[cfg(test)]
-    pub(super) fn permute_on(&self, backend: super::Backend, source: &[u64], out: &mut [u64]) {
-        backend.permute(out, source, &self.slots, &self.vectors);
+    pub(super) fn tables(&self) -> (&[u32], &[VectorSource]) {
+        (&self.slots, &self.vectors)
     }
 
     /// Applies it in coefficient form: coefficient `m` moves to `k m mod N`, negated when `k m mod 2N >= N`.
     #[must_use]
     pub fn coefficient(
         &self,
-        basis: &Basis,
+        modulus: &Modulus,
         polynomial: &Polynomial<Coefficient>,
     ) -> Polynomial<Coefficient> {
-        let mut out = Polynomial::zero(basis);
-        for (i, modulus) in basis.moduli().enumerate() {
-            self.substitute(modulus, polynomial.channel(i), out.channel_mut(i));
+        let mut out = Polynomial::zero(self.degree);
+        for (m, value) in polynomial.residues().iter().enumerate() {
+            let power = m * self.exponent % (2 * self.degree);
+            out.residues_mut()[power % self.degree] =
+                if power < self.degree { *value } else { modulus.neg(*value) };
         }
         out
-    }
-
-    fn substitute(&self, modulus: &Modulus, source: &[u64], out: &mut [u64]) {
-        for (m, value) in source.iter().enumerate() {
-            let power = m * self.exponent % (2 * self.degree);
-            if power < self.degree {
-                out[power] = *value;
-            } else {
-                out[power - self.degree] = modulus.neg(*value);
-            }
-        }
     }
 }
 
@@ -114,27 +104,27 @@ mod tests {
     use proptest::prelude::{ProptestConfig, any, prop_assert_eq, proptest};
 
     use super::Automorphism;
-    use crate::ring::{Basis, Coefficient, Polynomial, sampling};
+    use crate::ring::{Coefficient, Modulus, Ntt, Polynomial, sampling};
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
         fn both_forms_of_a_substitution_agree(seed in any::<[u8; 32]>(), half in 0usize..128, log2 in 3u32..7) {
             let degree = 1 << log2;
-            let basis = Basis::new(degree, &[68_719_230_977, 68_718_428_161]).unwrap();
-            let polynomial: Polynomial<Coefficient> = sampling::uniform(&basis, &seed, 0);
+            let ntt = Ntt::new(Modulus::new(68_719_230_977).unwrap(), degree).unwrap();
+            let polynomial: Polynomial<Coefficient> = sampling::uniform(&ntt, &seed, 0);
             let substitution = Automorphism::new(degree, 2 * half + 1);
-            let direct = substitution.coefficient(&basis, &polynomial);
-            let permuted = substitution.evaluation(&basis, &polynomial.into_evaluation(&basis));
-            prop_assert_eq!(permuted.into_coefficient(&basis), direct);
+            let direct = substitution.coefficient(ntt.modulus(), &polynomial);
+            let permuted = substitution.evaluation(&polynomial.into_evaluation(&ntt));
+            prop_assert_eq!(permuted.into_coefficient(&ntt), direct);
         }
     }
 
     #[test]
     fn the_order_two_substitution_negates_odd_coefficients() {
-        let basis = Basis::new(8, &[65537]).unwrap();
-        let polynomial = Polynomial::from_signed(&basis, &[1, 2, 3, 4, 5, 6, 7, 8]);
-        let expected = Polynomial::from_signed(&basis, &[1, -2, 3, -4, 5, -6, 7, -8]);
-        assert_eq!(Automorphism::new(8, 9).coefficient(&basis, &polynomial), expected);
+        let modulus = Modulus::new(65537).unwrap();
+        let polynomial = Polynomial::from_signed(&modulus, &[1, 2, 3, 4, 5, 6, 7, 8]);
+        let expected = Polynomial::from_signed(&modulus, &[1, -2, 3, -4, 5, -6, 7, -8]);
+        assert_eq!(Automorphism::new(8, 9).coefficient(&modulus, &polynomial), expected);
     }
 }

@@ -1,5 +1,6 @@
-//! The rings `Z_q[X]/(X^N + 1)` with `q` a product of primes below 2^50.
+//! The rings `Z_q[X]/(X^N + 1)` with `q` a prime below 2^50.
 
+mod aligned;
 mod automorphism;
 pub mod bits;
 mod kernel;
@@ -12,9 +13,10 @@ pub use automorphism::Automorphism;
 pub use kernel::{Backend, KERNEL_VARIABLE};
 pub use modulus::{MAXIMUM_BITS, Modulus, ShoupFactor};
 pub use ntt::{Ntt, bit_reverse};
-pub use polynomial::{Basis, Coefficient, Evaluation, Form, Polynomial};
+pub use polynomial::{Coefficient, Evaluation, Form, Polynomial};
 
+pub(crate) use aligned::Aligned;
 pub(crate) use kernel::{
-    COLUMNS, Lanes, RowSums, add, chunk, halves, inner_product, lift, multiply_accumulate, pack, reduce,
-    rescale, row_products, subtract_scale, switch, unpack,
+    COLUMNS, Digit, Lanes, RowSums, Selectors, add, arrange, centre, chunk, digit, halves, key_products,
+    multiply_accumulate, pack, reduce, rescale, row_products, unpack,
 };

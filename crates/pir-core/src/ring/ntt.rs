@@ -3,6 +3,7 @@
 //! With `psi` the *least* primitive 2N-th root of unity modulo q and `br` the reversal of log2 N bits, slot `i` of the
 //! evaluation form is `p(psi^(2 br(i) + 1))`. This order is part of the encodings: every kernel must produce it.
 
+use super::aligned::Aligned;
 use super::kernel;
 use super::modulus::{Modulus, ShoupFactor};
 use crate::Error;
@@ -22,44 +23,41 @@ pub struct Ntt {
     /// The same roots for kernels that read vectors of them.
     forward_split: SplitFactors,
     inverse_split: SplitFactors,
-    forward_floats: FloatFactors,
-    inverse_floats: FloatFactors,
+    forward_doubles: SplitFactors,
+    inverse_doubles: SplitFactors,
 }
 
-/// For each factor, the bits of two doubles: its representative `w` in `(-q/2, q/2)`, and `w / q`.
+/// Factors with values and quotients by the modulus apart, for kernels that read vectors of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct FloatFactors(Vec<[u64; 2]>);
+pub(super) struct SplitFactors {
+    pub(super) values: Aligned<u64>,
+    pub(super) quotients: Aligned<u64>,
+}
 
-impl FloatFactors {
-    fn new(modulus: &Modulus, factors: &[ShoupFactor]) -> Self {
-        Self(factors.iter().map(|factor| Self::pair(modulus, factor.value).map(f64::to_bits)).collect())
+impl SplitFactors {
+    /// As integers: the quotient is `floor(value * 2^52 / q)`.
+    fn of_integers(factors: &[ShoupFactor]) -> Self {
+        let values = factors.iter().map(|factor| factor.value).collect();
+        Self { values, quotients: factors.iter().map(|factor| factor.quotient >> 12).collect() }
+    }
+
+    /// As the bits of doubles: the representative `w` in `(-q/2, q/2)`, and `w / q`.
+    fn of_doubles(modulus: &Modulus, factors: &[ShoupFactor]) -> Self {
+        let doubles = factors.iter().map(|factor| Self::double(modulus, factor.value).map(f64::to_bits));
+        let values = doubles.clone().map(|[w, _]| w).collect();
+        Self { values, quotients: doubles.map(|[_, quotient]| quotient).collect() }
     }
 
     /// `w` and `w / q`.
-    pub(super) fn pair(modulus: &Modulus, value: u64) -> [f64; 2] {
+    pub(super) fn double(modulus: &Modulus, value: u64) -> [f64; 2] {
         let centred = modulus.centre(value) as f64;
         [centred, centred / modulus.value() as f64]
     }
 
-    /// The pair at `index`.
+    /// The two doubles at `index`.
     #[inline]
-    pub(super) fn factor(&self, index: usize) -> [f64; 2] {
-        self.0[index].map(f64::from_bits)
-    }
-}
-
-/// Factors with values and 52-bit quotients apart.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SplitFactors {
-    pub(super) values: Vec<u64>,
-    /// `floor(value * 2^52 / q)`.
-    pub(super) quotients: Vec<u64>,
-}
-
-impl SplitFactors {
-    fn new(factors: &[ShoupFactor]) -> Self {
-        let (values, quotients) = factors.iter().map(|factor| (factor.value, factor.quotient >> 12)).unzip();
-        Self { values, quotients }
+    pub(super) fn doubles(&self, index: usize) -> [f64; 2] {
+        [self.values[index], self.quotients[index]].map(f64::from_bits)
     }
 }
 
@@ -89,12 +87,13 @@ impl Ntt {
         let (forward, inverse) = (powers(psi), powers(modulus.inverse(psi)));
         let scale = modulus.inverse(degree as u64);
         let inverse_last = [modulus.shoup(scale), modulus.shoup(modulus.mul(scale, inverse[1].value))];
-        let (forward_split, inverse_split) = (SplitFactors::new(&forward), SplitFactors::new(&inverse));
-        let [forward_floats, inverse_floats] =
-            [&forward, &inverse].map(|factors| FloatFactors::new(&modulus, factors));
+        let [forward_split, inverse_split] =
+            [&forward, &inverse].map(|table| SplitFactors::of_integers(table));
+        let [forward_doubles, inverse_doubles] =
+            [&forward, &inverse].map(|table| SplitFactors::of_doubles(&modulus, table));
         Ok(Self {
-            forward_floats,
-            inverse_floats,
+            forward_doubles,
+            inverse_doubles,
             modulus,
             degree,
             psi,
@@ -150,12 +149,12 @@ impl Ntt {
         &self.inverse
     }
 
-    pub(super) fn forward_floats(&self) -> &FloatFactors {
-        &self.forward_floats
+    pub(super) fn forward_doubles(&self) -> &SplitFactors {
+        &self.forward_doubles
     }
 
-    pub(super) fn inverse_floats(&self) -> &FloatFactors {
-        &self.inverse_floats
+    pub(super) fn inverse_doubles(&self) -> &SplitFactors {
+        &self.inverse_doubles
     }
 
     pub(super) fn forward_split(&self) -> &SplitFactors {

@@ -9,7 +9,8 @@ use rand_core::{Rng, SeedableRng};
 use zeroize::Zeroizing;
 
 use super::modulus::Modulus;
-use super::polynomial::{Basis, Form, Polynomial};
+use super::ntt::Ntt;
+use super::polynomial::{Form, Polynomial};
 
 /// The centred binomial distribution is a difference of two sums of this many bits.
 pub const ERROR_BITS: u32 = 21;
@@ -22,16 +23,13 @@ pub fn error_deviation() -> f64 {
 
 /// A uniform polynomial in either form.
 ///
-/// Prime by prime and slot by slot: 8 bytes as a little-endian integer, its lowest `bits(q)` bits kept, rejected unless
-/// below `q`.
+/// Slot by slot: 8 bytes as a little-endian integer, its lowest `bits(q)` bits kept, rejected unless below `q`.
 #[must_use]
-pub fn uniform<F: Form>(basis: &Basis, seed: &[u8; 32], stream: u64) -> Polynomial<F> {
+pub fn uniform<F: Form>(ntt: &Ntt, seed: &[u8; 32], stream: u64) -> Polynomial<F> {
     let mut keystream = Keystream::new(seed, stream);
-    let mut polynomial = Polynomial::zero(basis);
-    for (i, modulus) in basis.moduli().enumerate() {
-        for value in polynomial.channel_mut(i) {
-            *value = keystream.below(modulus);
-        }
+    let mut polynomial = Polynomial::zero(ntt.degree());
+    for value in polynomial.residues_mut() {
+        *value = keystream.below(ntt.modulus());
     }
     polynomial
 }
@@ -127,7 +125,7 @@ impl Keystream {
 #[cfg(test)]
 mod tests {
     use super::{Keystream, error_deviation, errors, ternary, uniform};
-    use crate::ring::{Basis, Coefficient, Polynomial};
+    use crate::ring::{Coefficient, Modulus, Ntt, Polynomial};
 
     #[test]
     fn the_keystream_is_chacha20_with_a_64_bit_counter() {
@@ -154,14 +152,12 @@ mod tests {
 
     #[test]
     fn uniform_residues_fill_the_range_of_their_prime() {
-        let basis = Basis::new(4096, &[68_719_230_977, 40961])
-            .unwrap_or_else(|_| Basis::new(4096, &[65537]).unwrap());
-        let polynomial: Polynomial<Coefficient> = uniform(&basis, &[1; 32], 5);
-        for (i, modulus) in basis.moduli().enumerate() {
-            let channel = polynomial.channel(i);
-            assert!(channel.iter().all(|value| *value < modulus.value()));
-            let mean =
-                channel.iter().map(|value| *value as f64).sum::<f64>() / 4096.0 / modulus.value() as f64;
+        for prime in [68_719_230_977, 65537] {
+            let ntt = Ntt::new(Modulus::new(prime).unwrap(), 4096).unwrap();
+            let polynomial: Polynomial<Coefficient> = uniform(&ntt, &[1; 32], 5);
+            let residues = polynomial.residues();
+            assert!(residues.iter().all(|value| *value < prime));
+            let mean = residues.iter().map(|value| *value as f64).sum::<f64>() / 4096.0 / prime as f64;
             assert!((mean - 0.5).abs() < 0.03, "{mean}");
         }
     }

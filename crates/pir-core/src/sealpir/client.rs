@@ -6,10 +6,9 @@ use zeroize::Zeroizing;
 
 use super::database::whiten;
 use super::encoding::{answer_header, query_header, strip_header};
-use super::shape::{Parameters, plaintext_bytes};
-use crate::bfv::{Ciphertext, SecretKey};
+use super::shape::{Parameters, QUERY_DROPPED_BITS, plaintext_bytes, query_coefficient_bits};
+use crate::bfv::SecretKey;
 use crate::expand::position;
-use crate::noise::CHUNK_BITS;
 use crate::ring::bits::{BitReader, BitWriter};
 use crate::ring::{Coefficient, Polynomial};
 use crate::{Error, bfv};
@@ -41,7 +40,7 @@ pub(super) fn query<R: CryptoRng>(
     rng: &mut R,
 ) -> Result<Vec<u8>, Error> {
     let place = Place::new(parameters, index)?;
-    let bfv = bfv::Parameters::s4096();
+    let bfv = bfv::Parameters::s2048();
     let (mut uniform_seed, mut error_seed) = ([0; 32], Zeroizing::new([0; 32]));
     rng.fill_bytes(&mut uniform_seed);
     rng.fill_bytes(&mut error_seed[..]);
@@ -54,31 +53,27 @@ pub(super) fn query<R: CryptoRng>(
     for selector in 0..parameters.selectors() {
         let first = position(selector, parameters.levels());
         for coefficient in (first..bfv.degree()).step_by(1 << parameters.levels()) {
-            for (i, modulus) in bfv.ciphertext_basis().moduli().enumerate() {
-                writer.write(encrypted.c0.channel(i)[coefficient], modulus.bits());
-            }
+            writer
+                .write(encrypted.c0.residues()[coefficient] >> QUERY_DROPPED_BITS, query_coefficient_bits());
         }
     }
     writer.finish();
     Ok(bytes)
 }
 
-/// `floor(q / t)` at the selector of the row and, if d = 2, `floor(q / 2^18)` at that of the column; every selector's
-/// coefficient is written.
+/// `floor(Q / t)` at the selector of the row and, if d = 2, at that of the column; every selector's coefficient is
+/// written.
 fn message(parameters: &Parameters, place: &Place) -> Polynomial<Coefficient> {
-    let bfv = bfv::Parameters::s4096();
-    let mut message = Polynomial::zero(bfv.ciphertext_basis());
-    let scales = [bfv.plaintext_bits(), CHUNK_BITS].map(|bits| bfv.residues(bfv.delta(bits)));
+    let bfv = bfv::Parameters::s2048();
+    let mut message = Polynomial::zero(bfv.degree());
     for selector in 0..parameters.selectors() {
-        let coefficient = position(selector, parameters.levels());
-        let (scale, chosen) = if selector < parameters.rows() {
-            (&scales[0], equal(selector, place.row))
+        let chosen = if selector < parameters.rows() {
+            equal(selector, place.row)
         } else {
-            (&scales[1], equal(selector - parameters.rows(), place.column))
+            equal(selector - parameters.rows(), place.column)
         };
-        for (i, residue) in scale.iter().enumerate() {
-            message.channel_mut(i)[coefficient] = u64::conditional_select(&0, residue, chosen);
-        }
+        message.residues_mut()[position(selector, parameters.levels())] =
+            u64::conditional_select(&0, &bfv.delta(), chosen);
     }
     message
 }
@@ -104,7 +99,7 @@ pub(super) fn extract(
         };
         let mut bytes = Zeroizing::new(Vec::with_capacity(plaintext_bytes()));
         let mut writer = BitWriter::new(&mut bytes);
-        let bits = bfv::Parameters::s4096().plaintext_bits();
+        let bits = bfv::Parameters::s2048().plaintext_bits();
         coefficients.iter().for_each(|coefficient| writer.write(*coefficient, bits));
         writer.finish();
         whiten(parameters, &mut bytes, group, place.plaintext);
@@ -115,43 +110,42 @@ pub(super) fn extract(
 
 /// Reads and decrypts one ciphertext of the answer.
 fn decrypt(secret: &SecretKey, parameters: &Parameters, reader: &mut BitReader<'_>) -> Zeroizing<Vec<u64>> {
-    let bfv = bfv::Parameters::s4096();
+    let bfv = bfv::Parameters::s2048();
     let bits = parameters.answer_coefficient_bits();
     let mut half = || (0..bfv.degree()).map(|_| reader.read(bits)).collect::<Vec<u64>>();
     let (c0, c1) = (half(), half());
-    secret.decrypt_power_of_two(bfv, &c0, &c1, bits, parameters.answer_plaintext_bits())
+    secret.decrypt(bfv, &c0, &c1, bits)
 }
 
-/// Reads and decrypts the four ciphertexts that carry a ciphertext over `q_0`, and decrypts that.
+/// Reads and decrypts the four ciphertexts that carry a ciphertext modulo `t^2`, and decrypts that.
 fn decrypt_twice(
     secret: &SecretKey,
     parameters: &Parameters,
     reader: &mut BitReader<'_>,
 ) -> Zeroizing<Vec<u64>> {
-    let bfv = bfv::Parameters::s4096();
-    let modulus = bfv.first_modulus();
+    let bfv = bfv::Parameters::s2048();
     let mut half = || {
         let low = decrypt(secret, parameters, reader);
         let high = decrypt(secret, parameters, reader);
-        let joined = low.iter().zip(high.iter());
-        // Only a wrong answer gives a value that is not below the prime.
-        let residues =
-            joined.map(|(low, high)| modulus.reduce(u128::from(low | high << CHUNK_BITS))).collect();
-        Polynomial::from_residues(bfv.first_basis(), residues)
+        low.iter()
+            .zip(high.iter())
+            .map(|(low, high)| low | high << bfv.plaintext_bits())
+            .collect::<Vec<u64>>()
     };
-    let (c0, c1) = (half(), half());
-    secret.decrypt_first(bfv, &Ciphertext { c0, c1 }, bfv.plaintext_bits())
+    // They tell the column.
+    let (c0, c1) = (Zeroizing::new(half()), Zeroizing::new(half()));
+    secret.decrypt(bfv, &c0, &c1, 2 * bfv.plaintext_bits())
 }
 
 /// Appends the bytes of slot `slot`, touching those of all slots.
 fn select(bytes: &[u8], parameters: &Parameters, group: usize, slot: usize, element: &mut Vec<u8>) {
     let size = parameters.bytes_in_group(group);
-    let mut chosen = vec![0; size];
+    let mut chosen = Zeroizing::new(vec![0; size]);
     for (candidate, bytes) in bytes.chunks_exact(size).take(parameters.elements_per_plaintext()).enumerate() {
         let choice = equal(candidate, slot);
         chosen.iter_mut().zip(bytes).for_each(|(out, byte)| out.conditional_assign(byte, choice));
     }
-    element.extend(chosen);
+    element.extend_from_slice(&chosen);
 }
 
 fn equal(a: usize, b: usize) -> Choice {

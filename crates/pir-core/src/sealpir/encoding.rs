@@ -3,7 +3,7 @@
 //! | encoding | header | body |
 //! |---|---|---|
 //! | public keys | 1, version, log2 N, 0 | seed, then the `b` halves ([`crate::bfv::GaloisKeys::encode`]) |
-//! | query | 2, version, d, h | seed of c1; then for every selector i and `m < N/2^h` the coefficient `r_i + m 2^h` of c0 as its residues modulo `q_0` and `q_1` |
+//! | query | 2, version, d, h | seed of c1; then for every selector i and `m < N/2^h` the coefficient `r_i + m 2^h` of c0 without its 20 lowest bits |
 //! | answer | 3, version, d, bits | for every group and ciphertext, the N coefficients of c0, then those of c1 |
 
 use super::shape::Parameters;
@@ -13,10 +13,10 @@ use crate::{Error, bfv};
 pub(super) const HEADER_BYTES: usize = 4;
 
 /// Version of all three formats.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 pub(super) fn keys_header() -> [u8; HEADER_BYTES] {
-    [1, VERSION, bfv::Parameters::s4096().degree().ilog2() as u8, 0]
+    [1, VERSION, bfv::Parameters::s2048().degree().ilog2() as u8, 0]
 }
 
 pub(super) fn query_header(parameters: &Parameters) -> [u8; HEADER_BYTES] {

@@ -1,12 +1,13 @@
 //! SealPIR: single-server PIR with compressed queries (paper sections 3.2 to 3.5) on the preset
-//! [`crate::bfv::Parameters::s4096`].
+//! [`crate::bfv::Parameters::s2048`].
 //!
 //! The database is packed into plaintexts, arranged as `n1` rows by `n2` columns. A query holds the selectors of both
-//! dimensions in one seeded ciphertext. The server expands it ([`crate::expand`]) and computes, for every column, the
-//! inner product of the first `n1` selectors with the plaintexts of the column. With one column (d = 1), that is the
-//! answer. With more (d = 2), each result is switched to the prime `q_0`, both its polynomials are split into two 18-bit
-//! chunks, and the inner products of the last `n2` selectors with these four rows of chunks, taken with a plaintext
-//! modulus of 2^18, are the answer: F = 4 ciphertexts. Answers are switched to a power of two before they are sent.
+//! dimensions in one seeded ciphertext. The server expands it ([`crate::expand`]), switches every leaf from Q to the
+//! smaller prime q, and computes, for every column, the inner product of the first `n1` selectors with the plaintexts of
+//! the column. With one column (d = 1), that is the answer. With more (d = 2), each result is switched to the modulus
+//! `t^2`, both its polynomials are split into two chunks below t, and the inner products of the last `n2` selectors with
+//! these four rows of chunks are the answer: F = 4 ciphertexts. Answers are switched to a power of two before they are
+//! sent.
 //!
 //! # Whitening
 //!
@@ -67,7 +68,7 @@ impl fmt::Debug for ClientKey {
 }
 
 impl Scheme for SealPir {
-    const NAME: &'static str = "sealpir-s4096";
+    const NAME: &'static str = "sealpir-s2048";
 
     type Parameters = Parameters;
     type Database = Database;
@@ -79,11 +80,11 @@ impl Scheme for SealPir {
     }
 
     fn security_bits(_: &Parameters) -> u32 {
-        bfv::Parameters::s4096().security_bits()
+        bfv::Parameters::s2048().security_bits()
     }
 
     fn failure_log2(parameters: &Parameters) -> f64 {
-        noise::failure_log2(bfv::Parameters::s4096(), &parameters.circuit())
+        noise::failure_log2(bfv::Parameters::s2048(), &parameters.circuit())
     }
 
     fn elements(parameters: &Parameters) -> usize {
@@ -99,16 +100,16 @@ impl Scheme for SealPir {
     }
 
     fn public_keys_bytes() -> usize {
-        encoding::HEADER_BYTES + GaloisKeys::encoded_bytes(bfv::Parameters::s4096())
+        encoding::HEADER_BYTES + GaloisKeys::encoded_bytes(bfv::Parameters::s2048())
     }
 
     fn client_key(seed: &[u8; 32]) -> ClientKey {
-        let secret = SecretKey::derive(bfv::Parameters::s4096(), seed);
+        let secret = SecretKey::derive(bfv::Parameters::s2048(), seed);
         ClientKey { seed: Zeroizing::new(*seed), secret }
     }
 
     fn encode_public_keys(key: &ClientKey) -> Vec<u8> {
-        let bfv = bfv::Parameters::s4096();
+        let bfv = bfv::Parameters::s2048();
         let mut bytes = encoding::keys_header().to_vec();
         bytes.extend(GaloisKeys::derive(bfv, &key.secret, &key.seed).encode(bfv));
         bytes
@@ -116,7 +117,7 @@ impl Scheme for SealPir {
 
     fn decode_public_keys(bytes: &[u8]) -> Result<PublicKeys, Error> {
         let body = encoding::strip_header(bytes, encoding::keys_header(), Error::Malformed("public keys"))?;
-        Ok(PublicKeys { galois: GaloisKeys::decode(bfv::Parameters::s4096(), body)? })
+        Ok(PublicKeys { galois: GaloisKeys::decode(bfv::Parameters::s2048(), body)? })
     }
 
     fn setup(parameters: &Parameters, elements: &[u8]) -> Result<Database, Error> {

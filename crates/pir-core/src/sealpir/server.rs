@@ -4,12 +4,11 @@ use core::cell::RefCell;
 
 use super::database::{Database, Products};
 use super::encoding::{answer_header, query_header, strip_header};
-use super::shape::{Parameters, SEED_BYTES};
-use crate::bfv::{Ciphertext, GaloisKeys, Workspace, switch_in_place};
+use super::shape::{Parameters, QUERY_DROPPED_BITS, SEED_BYTES, query_coefficient_bits};
+use crate::bfv::{Ciphertext, GaloisKeys, Workspace};
 use crate::expand::{expand_in_place, position};
-use crate::noise::CHUNK_BITS;
 use crate::ring::bits::{BitReader, BitWriter};
-use crate::ring::{self, Coefficient, Evaluation, Polynomial, sampling};
+use crate::ring::{self, Aligned, Coefficient, Evaluation, Polynomial, sampling};
 use crate::{Error, bfv};
 
 /// Clients that are answered in one pass over the database.
@@ -101,21 +100,39 @@ pub(super) fn first_dimension(database: &Database, group: usize, clients: &mut [
 }
 
 impl Progress {
-    /// EXPAND.
+    /// EXPAND, and the switch of every leaf to q.
     pub(super) fn expand(
         &mut self,
         parameters: &Parameters,
         keys: &GaloisKeys,
-        mut query: Ciphertext<Coefficient>,
+        query: Ciphertext<Coefficient>,
     ) -> Result<(), Error> {
-        let bfv = bfv::Parameters::s4096();
-        let basis = bfv.ciphertext_basis();
-        self.leaves.resize_with(parameters.selectors(), || Ciphertext::zero(basis));
-        query.divide_by_power_of_two(bfv, parameters.levels());
+        let bfv = bfv::Parameters::s2048();
+        let rescale = bfv.to_small();
+        self.expand_and(parameters, keys, query, |leaf| {
+            for half in [&mut leaf.c0, &mut leaf.c1] {
+                bfv.large().inverse(half.residues_mut());
+                rescale.apply_all(half.residues_mut());
+                bfv.small().forward(half.residues_mut());
+            }
+        })
+    }
+
+    /// EXPAND, with something done to every leaf.
+    pub(super) fn expand_and(
+        &mut self,
+        parameters: &Parameters,
+        keys: &GaloisKeys,
+        mut query: Ciphertext<Coefficient>,
+        mut finish: impl FnMut(&mut Ciphertext<Evaluation>),
+    ) -> Result<(), Error> {
+        let bfv = bfv::Parameters::s2048();
+        self.leaves.resize_with(parameters.selectors(), || Ciphertext::zero(bfv.degree()));
+        query.divide_by_power_of_two(bfv.large().modulus(), parameters.levels());
         let root = self.leaves.first_mut().ok_or(Error::Shape("no selector"))?;
-        *root = query.into_evaluation(basis);
+        *root = query.into_evaluation(bfv.large());
         let workspace = self.workspace.get_or_insert_with(|| Workspace::new(bfv));
-        expand_in_place(bfv, keys, &mut self.leaves, parameters.levels(), workspace);
+        expand_in_place(bfv, keys, &mut self.leaves, parameters.levels(), workspace, &mut finish);
         Ok(())
     }
 
@@ -128,9 +145,7 @@ impl Progress {
     /// The result of the first dimension for a column.
     #[cfg(test)]
     pub(super) fn product(&mut self, column: usize) -> Ciphertext<Evaluation> {
-        let basis = bfv::Parameters::s4096().ciphertext_basis();
-        let [c0, c1] =
-            self.products.column(column).map(|half| Polynomial::from_residues(basis, half.to_vec()));
+        let [c0, c1] = self.products.column(column).map(|half| Polynomial::from_residues(half.to_vec()));
         Ciphertext { c0, c1 }
     }
 
@@ -149,8 +164,7 @@ impl Progress {
     /// The second dimension's results for the group whose first dimension is done.
     #[cfg(test)]
     pub(super) fn second(&mut self, parameters: &Parameters) -> Vec<Ciphertext<Evaluation>> {
-        let basis = bfv::Parameters::s4096().ciphertext_basis();
-        let polynomial = |half: &mut [u64]| Polynomial::from_residues(basis, half.to_vec());
+        let polynomial = |half: &mut [u64]| Polynomial::from_residues(half.to_vec());
         let results = self.second.run(&mut self.products, &self.leaves[parameters.rows()..]);
         results.map(|[c0, c1]| Ciphertext { c0: polynomial(c0), c1: polynomial(c1) }).collect()
     }
@@ -160,58 +174,54 @@ impl Progress {
 #[derive(Default)]
 struct SecondDimension {
     /// The chunks of a few columns in evaluation form.
-    chunks: Vec<u64>,
+    chunks: Aligned<u64>,
     /// Both words of the sums: chunk by chunk, half by half.
-    sums: [Vec<u64>; 2],
-    results: Vec<u64>,
+    sums: [Aligned<u64>; 2],
+    results: Aligned<u64>,
 }
 
 impl SecondDimension {
     /// `sum_c columns[c] * chunk(c)` for each of the four chunks of the columns' first-dimension results, which are used
-    /// up. Chunks are centred modulo 2^18.
+    /// up. Results are switched to `t^2`; chunks are centred modulo t.
     fn run<'a>(
         &'a mut self,
         products: &mut Products,
         columns: &[Ciphertext<Evaluation>],
     ) -> impl Iterator<Item = [&'a mut [u64]; 2]> + use<'a> {
-        let bfv = bfv::Parameters::s4096();
-        let transforms = bfv.ciphertext_basis().transforms();
-        let degree = bfv.degree();
-        let residues = degree * transforms.len();
-        self.chunks.resize(COLUMNS_AT_ONCE * CHUNKS * residues, 0);
-        self.sums.iter_mut().for_each(|sums| sums.resize(2 * CHUNKS * residues, 0));
-        self.results.resize(2 * CHUNKS * residues, 0);
+        let bfv = bfv::Parameters::s2048();
+        let (ntt, degree, bits) = (bfv.small(), bfv.degree(), bfv.plaintext_bits());
+        let rescale = bfv.small_to_power_of_two(2 * bits);
+        self.chunks.resize(COLUMNS_AT_ONCE * CHUNKS * degree, 0);
+        self.sums.iter_mut().for_each(|sums| sums.resize(2 * CHUNKS * degree, 0));
+        self.results.resize(2 * CHUNKS * degree, 0);
         for (index, columns) in columns.chunks(COLUMNS_AT_ONCE).enumerate() {
-            for (i, chunks) in self.chunks.chunks_exact_mut(CHUNKS * residues).take(columns.len()).enumerate()
-            {
+            for (i, chunks) in self.chunks.chunks_exact_mut(CHUNKS * degree).take(columns.len()).enumerate() {
                 let halves = products.column(index * COLUMNS_AT_ONCE + i);
-                for (half, chunks) in halves.into_iter().zip(chunks.chunks_exact_mut(2 * residues)) {
-                    let switched = switch_to_first(half);
-                    for (shift, chunk) in [0, CHUNK_BITS].into_iter().zip(chunks.chunks_exact_mut(residues)) {
-                        for (ntt, channel) in transforms.iter().zip(chunk.chunks_exact_mut(degree)) {
-                            ring::chunk(ntt.modulus(), shift, CHUNK_BITS, channel, switched);
-                            ntt.forward(channel);
-                        }
+                for (half, chunks) in halves.into_iter().zip(chunks.chunks_exact_mut(2 * degree)) {
+                    ntt.inverse(half);
+                    rescale.apply_all(half);
+                    for (shift, chunk) in [0, bits].into_iter().zip(chunks.chunks_exact_mut(degree)) {
+                        ring::chunk(ntt.modulus(), shift, bits, chunk, half);
+                        ntt.forward(chunk);
                     }
                 }
             }
             let [sums0, sums1] = &mut self.sums;
-            let sums = sums0.chunks_exact_mut(residues).zip(sums1.chunks_exact_mut(residues));
+            let sums = sums0.chunks_exact_mut(degree).zip(sums1.chunks_exact_mut(degree));
             for (i, (sum0, sum1)) in sums.enumerate() {
                 let (chunk, half) = (i / 2, i % 2);
-                let chunks = self.chunks.chunks_exact(residues).skip(chunk).step_by(CHUNKS);
+                let chunks = self.chunks.chunks_exact(degree).skip(chunk).step_by(CHUNKS);
                 let selectors = columns.iter().map(|column| [&column.c0, &column.c1][half].residues());
                 let terms: Vec<(&[u64], &[u64])> = chunks.zip(selectors).collect();
-                ring::multiply_accumulate([sum0, sum1], &terms);
+                ring::multiply_accumulate(ntt.modulus(), [sum0, sum1], &terms);
             }
         }
         let [sums0, sums1] = &mut self.sums;
         let sums = sums0.chunks_exact_mut(degree).zip(sums1.chunks_exact_mut(degree));
-        let primes = transforms.iter().cycle();
-        for (((sum0, sum1), out), ntt) in sums.zip(self.results.chunks_exact_mut(degree)).zip(primes) {
+        for ((sum0, sum1), out) in sums.zip(self.results.chunks_exact_mut(degree)) {
             ring::reduce(ntt.modulus(), out, [sum0, sum1]);
         }
-        self.results.chunks_exact_mut(2 * residues).map(move |result| result.split_at_mut(residues).into())
+        self.results.chunks_exact_mut(2 * degree).map(move |result| result.split_at_mut(degree).into())
     }
 }
 
@@ -223,50 +233,33 @@ pub(super) fn decode_query(parameters: &Parameters, bytes: &[u8]) -> Result<Ciph
     }
     let body = strip_header(bytes, query_header(parameters), MALFORMED)?;
     let (seed, packed) = body.split_first_chunk::<SEED_BYTES>().ok_or(MALFORMED)?;
-    let bfv = bfv::Parameters::s4096();
-    let basis = bfv.ciphertext_basis();
-    let mut c0 = Polynomial::zero(basis);
+    let bfv = bfv::Parameters::s2048();
+    let mut c0 = Polynomial::zero(bfv.degree());
     let mut reader = BitReader::new(packed);
     for selector in 0..parameters.selectors() {
         let first = position(selector, parameters.levels());
         for coefficient in (first..bfv.degree()).step_by(1 << parameters.levels()) {
-            for (i, modulus) in basis.moduli().enumerate() {
-                let residue = reader.read(modulus.bits());
-                if residue >= modulus.value() {
-                    return Err(MALFORMED);
-                }
-                c0.channel_mut(i)[coefficient] = residue;
-            }
+            // The middle of what the client may have meant; below Q for every field.
+            let field = reader.read(query_coefficient_bits()) << QUERY_DROPPED_BITS;
+            c0.residues_mut()[coefficient] = field + (1 << (QUERY_DROPPED_BITS - 1));
         }
     }
     if !reader.is_finished() {
         return Err(MALFORMED);
     }
-    Ok(Ciphertext { c0, c1: sampling::uniform(basis, seed, 0) })
-}
-
-/// From evaluation form over q to coefficients modulo `q_0`, in the first N places.
-fn switch_to_first(half: &mut [u64]) -> &mut [u64] {
-    let bfv = bfv::Parameters::s4096();
-    let (first, rest) = half.split_at_mut(bfv.degree());
-    let transforms = bfv.ciphertext_basis().transforms();
-    transforms[0].inverse(first);
-    if let Some(ntt) = transforms.get(1) {
-        ntt.inverse(rest);
-        switch_in_place(bfv, first, rest);
-    }
-    first
+    Ok(Ciphertext { c0, c1: sampling::uniform(bfv.large(), seed, 0) })
 }
 
 /// Switches a ciphertext to the answer's modulus and appends it; it is used up.
 fn encode_ciphertext(parameters: &Parameters, ciphertext: [&mut [u64]; 2], answer: &mut Vec<u8>) {
+    let bfv = bfv::Parameters::s2048();
     let bits = parameters.answer_coefficient_bits();
-    let rescale = bfv::Parameters::s4096().rescale_first(bits);
+    let rescale = bfv.small_to_power_of_two(bits);
     let mut writer = BitWriter::new(answer);
     for half in ciphertext {
-        let switched = switch_to_first(half);
-        rescale.apply_all(switched);
-        switched.iter().for_each(|value| writer.write(*value, bits));
+        bfv.small().inverse(half);
+        rescale.apply_all(half);
+        half.iter().for_each(|value| writer.write(*value, bits));
     }
     writer.finish();
 }

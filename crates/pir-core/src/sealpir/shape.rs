@@ -1,12 +1,15 @@
 //! How a database is packed and arranged, and the choice of the cheapest arrangement.
 
 use super::encoding::HEADER_BYTES;
-use crate::noise::{self, CHUNK_BITS, Circuit};
+use crate::noise::{self, Circuit};
 use crate::ring::bits::packed_bytes;
-use crate::{Error, bfv, expand};
+use crate::{Error, bfv};
 
 /// No query is larger.
 pub const MAXIMUM_QUERY_BYTES: usize = 4096;
+
+/// Low bits that are not sent of the coefficients of a query; at the noise of EXPAND, nobody misses them.
+pub(super) const QUERY_DROPPED_BITS: u32 = 20;
 
 /// The bits of an answer's coefficients beyond those of its plaintext: 8, or more where the failure bound demands.
 const ANSWER_MARGIN_BITS: core::ops::RangeInclusive<u32> = 8..=12;
@@ -26,19 +29,19 @@ pub struct Parameters {
     circuit: Circuit,
 }
 
-/// Cost of the server's work, in transforms of N = 4096 modulo one prime, with a small weight on the bytes sent. Shapes
-/// are part of the protocol, so the weights are constants, measured once, with the AVX-512 kernel (`docs/BENCHMARKS.md`).
-///
-/// A substitution is 12 transforms, and slotwise work and memory traffic worth 7 more. A plaintext of the first dimension
-/// (`4 N` products) is worth 0.6. A column of the second dimension takes 4 inverse transforms, 8 forward ones of its
-/// chunks, and slotwise work worth 4. Each KiB of answer counts as one transform: one dimension (31 KiB) wins over two
-/// (104 KiB) unless it costs more than 73 transforms, or about 4 substitutions, more.
+/// Cost of the server's work, in microseconds as measured with the kernel `avx512f` (`docs/BENCHMARKS.md`). Shapes are part
+/// of the protocol, so the weights are constants; what counts is their ratio, and the optimum is flat.
 mod cost {
-    pub(super) const SUBSTITUTION: f64 = 19.0;
-    pub(super) const MULTIPLY_ACCUMULATE: f64 = 0.6;
-    pub(super) const COLUMN: f64 = 16.0;
-    pub(super) const ANSWER_CIPHERTEXT: f64 = 4.0;
-    pub(super) const ANSWER_KIB: f64 = 1.0;
+    /// A selector: one substitution and the switch of its leaf.
+    pub(super) const SELECTOR: f64 = 56.0;
+    /// A plaintext of the first dimension.
+    pub(super) const PLAINTEXT: f64 = 1.6;
+    /// A column of the second dimension.
+    pub(super) const COLUMN: f64 = 40.0;
+    /// A ciphertext of the answer.
+    pub(super) const ANSWER_CIPHERTEXT: f64 = 25.0;
+    /// A KiB sent is worth as much: one dimension wins over two only if it costs little more.
+    pub(super) const ANSWER_KIB: f64 = 10.0;
 }
 
 impl Parameters {
@@ -48,7 +51,7 @@ impl Parameters {
     /// [`Error::Shape`] if there is no element, an element is empty, or there is no admissible arrangement.
     pub fn choose(elements: usize, element_bytes: usize) -> Result<Self, Error> {
         let plaintexts = Packing::new(elements, element_bytes)?.plaintexts;
-        let most = plaintexts.min(bfv::Parameters::s4096().degree());
+        let most = plaintexts.min(bfv::Parameters::s2048().degree());
         (1..=most)
             // Rows that leave the last column empty are those of a smaller number of columns.
             .filter(|columns| plaintexts.div_ceil(plaintexts.div_ceil(*columns)) == *columns)
@@ -63,20 +66,43 @@ impl Parameters {
     /// [`Error::Shape`] as for [`Parameters::choose`], or if there are more columns than plaintexts (two columns are
     /// always allowed).
     pub fn with_columns(elements: usize, element_bytes: usize, columns: usize) -> Result<Self, Error> {
+        let levels = bfv::Parameters::s2048().levels() as u32;
+        Self::with_columns_and_levels(elements, element_bytes, columns, levels)
+    }
+
+    /// The same with fewer levels of EXPAND than the log2 N that [`Parameters::choose`] takes, and longer queries. For
+    /// measurements.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] as for [`Parameters::with_columns`], or if the levels are too few or too many.
+    pub fn with_columns_and_levels(
+        elements: usize,
+        element_bytes: usize,
+        columns: usize,
+        levels: u32,
+    ) -> Result<Self, Error> {
         let Packing { elements_per_plaintext, plaintexts, groups } = Packing::new(elements, element_bytes)?;
         if columns == 0 || columns > plaintexts.max(2) {
             return Err(Error::Shape("more columns than plaintexts"));
         }
         let rows = plaintexts.div_ceil(columns);
         let selectors = if columns == 1 { rows } else { rows + columns };
-        let bfv = bfv::Parameters::s4096();
-        let levels = (0..=bfv.levels() as u32)
-            .find(|levels| selectors <= 1 << levels && query_bytes(selectors, *levels) <= MAXIMUM_QUERY_BYTES)
-            .ok_or(Error::Shape("query too large"))?;
-        let plaintext_bits = if columns == 1 { bfv.plaintext_bits() } else { CHUNK_BITS };
+        let bfv = bfv::Parameters::s2048();
+        if levels as usize > bfv.levels()
+            || selectors > 1 << levels
+            || query_bytes(selectors, levels) > MAXIMUM_QUERY_BYTES
+        {
+            return Err(Error::Shape("query too large"));
+        }
         let circuit = ANSWER_MARGIN_BITS
-            .map(|margin| Circuit { levels, rows, columns, groups, answer_bits: plaintext_bits + margin })
-            .take_while(|circuit| circuit.answer_bits < bfv.first_modulus().bits())
+            .map(|margin| Circuit {
+                query_dropped_bits: QUERY_DROPPED_BITS,
+                levels,
+                rows,
+                columns,
+                groups,
+                answer_bits: bfv.plaintext_bits() + margin,
+            })
             .find(|circuit| noise::failure_log2(bfv, circuit) <= noise::MAXIMUM_FAILURE_LOG2)
             .ok_or(Error::Shape("too much noise"))?;
         Ok(Self { elements, element_bytes, elements_per_plaintext, plaintexts, circuit })
@@ -136,7 +162,7 @@ impl Parameters {
         if self.dimensions() == 1 { self.rows() } else { self.rows() + self.columns() }
     }
 
-    /// Levels h of EXPAND: the least that keep a query within [`MAXIMUM_QUERY_BYTES`].
+    /// Levels h of EXPAND.
     #[must_use]
     pub fn levels(&self) -> u32 {
         self.circuit.levels
@@ -146,12 +172,6 @@ impl Parameters {
     #[must_use]
     pub fn answer_coefficient_bits(&self) -> u32 {
         self.circuit.answer_bits
-    }
-
-    /// log2 of the plaintext modulus that the answer's ciphertexts carry.
-    #[must_use]
-    pub fn answer_plaintext_bits(&self) -> u32 {
-        if self.dimensions() == 1 { bfv::Parameters::s4096().plaintext_bits() } else { CHUNK_BITS }
     }
 
     /// Ciphertexts per group in the answer: 1, or the four chunks if d = 2.
@@ -175,11 +195,11 @@ impl Parameters {
     /// Size of an answer, bytes.
     #[must_use]
     pub fn answer_bytes(&self) -> usize {
-        let degree = bfv::Parameters::s4096().degree();
+        let coefficients = 2 * bfv::Parameters::s2048().degree();
         HEADER_BYTES
             + self.groups()
                 * self.answer_ciphertexts()
-                * packed_bytes(2 * degree, self.answer_coefficient_bits())
+                * packed_bytes(coefficients, self.answer_coefficient_bits())
     }
 
     /// Bytes of an element in group `group`: those of a full plaintext, fewer in the last.
@@ -190,9 +210,9 @@ impl Parameters {
     fn cost(&self) -> f64 {
         let (groups, columns) = (self.groups() as f64, self.columns() as f64);
         let second = if self.dimensions() == 1 { 0.0 } else { columns * cost::COLUMN };
-        expand::substitutions(self.selectors(), self.levels()) as f64 * cost::SUBSTITUTION
+        self.selectors() as f64 * cost::SELECTOR
             + groups
-                * (self.plaintexts as f64 * cost::MULTIPLY_ACCUMULATE
+                * ((self.rows() * self.columns()) as f64 * cost::PLAINTEXT
                     + second
                     + self.answer_ciphertexts() as f64 * cost::ANSWER_CIPHERTEXT)
             + self.answer_bytes() as f64 / 1024.0 * cost::ANSWER_KIB
@@ -201,14 +221,18 @@ impl Parameters {
 
 /// Bytes that fit a plaintext: `N log2(t) / 8`.
 pub(super) fn plaintext_bytes() -> usize {
-    let bfv = bfv::Parameters::s4096();
+    let bfv = bfv::Parameters::s2048();
     bfv.degree() * bfv.plaintext_bits() as usize / 8
 }
 
+/// Bits of a coefficient of a query.
+pub(super) fn query_coefficient_bits() -> u32 {
+    bfv::Parameters::s2048().large().modulus().bits() - QUERY_DROPPED_BITS
+}
+
 fn query_bytes(selectors: usize, levels: u32) -> usize {
-    let bfv = bfv::Parameters::s4096();
-    let coefficient_bits = bfv.ciphertext_basis().moduli().map(|modulus| modulus.bits()).sum();
-    HEADER_BYTES + SEED_BYTES + packed_bytes(selectors * (bfv.degree() >> levels), coefficient_bits)
+    let coefficients = selectors * (bfv::Parameters::s2048().degree() >> levels);
+    HEADER_BYTES + SEED_BYTES + packed_bytes(coefficients, query_coefficient_bits())
 }
 
 /// How elements lie in plaintexts.
@@ -223,7 +247,9 @@ impl Packing {
         if elements == 0 || element_bytes == 0 {
             return Err(Error::Shape("an empty database"));
         }
-        elements.checked_mul(element_bytes).ok_or(Error::Shape("database too large"))?;
+        // Far above any use, and far below where a size could overflow.
+        let bytes = elements.checked_mul(element_bytes).filter(|bytes| *bytes <= 1 << 44);
+        bytes.ok_or(Error::Shape("database too large"))?;
         let groups = element_bytes.div_ceil(plaintext_bytes());
         let elements_per_plaintext = (plaintext_bytes() / element_bytes).max(1);
         Ok(Self { elements_per_plaintext, plaintexts: elements.div_ceil(elements_per_plaintext), groups })

@@ -5,15 +5,22 @@ use rand_core::{Rng, SeedableRng};
 
 use super::database::{Database, encode};
 use super::server::{self, Progress, decode_query};
+use super::shape::{QUERY_DROPPED_BITS, SEED_BYTES, query_coefficient_bits};
 use super::{Parameters, SealPir, client};
 use crate::bfv::{Ciphertext, Measurement};
-use crate::noise::{self, CHUNK_BITS};
-use crate::ring::bits::BitReader;
-use crate::ring::{Coefficient, Polynomial};
+use crate::expand::position;
+use crate::noise;
+use crate::ring::bits::{BitReader, BitWriter};
+use crate::ring::{Coefficient, Ntt, Polynomial};
 use crate::{Scheme, bfv};
 
 /// Beyond this many standard deviations, a Gaussian value is met with probability 2^-57.
 const EXTREME: f64 = 8.6;
+
+/// How far, in bits, the energy of so many leaves may be from its mean: much of it sits in one coefficient of each.
+fn fluctuation(leaves: usize) -> f64 {
+    0.1 + 1.5 / (leaves as f64).sqrt()
+}
 
 fn assert_predicted(stage: &str, measured: Measurement, predicted: f64, tolerance: f64) {
     let distance = (measured.deviation / predicted).log2();
@@ -26,16 +33,21 @@ fn assert_predicted(stage: &str, measured: Measurement, predicted: f64, toleranc
     );
 }
 
-/// `Delta * message`, the message given by signed coefficients.
-fn scaled(message: &[i64], plaintext_bits: u32) -> Polynomial<Coefficient> {
-    let bfv = bfv::Parameters::s4096();
-    let basis = bfv.ciphertext_basis();
-    let residues = bfv.residues(bfv.delta(plaintext_bits));
-    let factors: Vec<_> =
-        basis.moduli().zip(residues).map(|(modulus, residue)| modulus.shoup(residue)).collect();
-    let mut polynomial = Polynomial::from_signed(basis, message);
-    polynomial.scale(basis, &factors);
-    polynomial
+/// The same for a handful of Gaussian values, where only many tell the deviation.
+fn assert_few_predicted(stage: &str, measured: Measurement, predicted: f64, count: usize) {
+    println!("{stage}: sd 2^{:.2}, predicted 2^{:.2}", measured.deviation.log2(), predicted.log2());
+    let distance = (measured.deviation / predicted).log2();
+    let tolerance = 0.1 + 4.0 / (2.0 * count as f64).sqrt();
+    assert!(distance <= tolerance, "{stage}: {distance:+.2} bits off the prediction");
+    assert!(count < 32 || distance >= -tolerance, "{stage}: {distance:+.2} bits off the prediction");
+}
+
+/// `round(q m / t)` modulo the prime q of the ring.
+fn scaled(ntt: &Ntt, message: &[i64]) -> Polynomial<Coefficient> {
+    let bits = bfv::Parameters::s2048().plaintext_bits();
+    let (q, half) = (i128::from(ntt.modulus().value()), 1 << (bits - 1));
+    let scaled: Vec<i64> = message.iter().map(|m| ((i128::from(*m) * q + half) >> bits) as i64).collect();
+    Polynomial::from_signed(ntt.modulus(), &scaled)
 }
 
 /// The representative of a residue modulo `2^bits` in `[-2^(bits-1), 2^(bits-1))`.
@@ -43,20 +55,27 @@ fn centre(value: u64, bits: u32) -> i64 {
     ((value << (64 - bits)) as i64) >> (64 - bits)
 }
 
-/// The low and the high 18 bits of the coefficients of c0, then of c1, centred modulo 2^18.
+/// The low and the high halves of the coefficients of c0, then of c1, centred modulo t.
 fn chunks(ciphertext: &Ciphertext<Coefficient>) -> impl Iterator<Item = Vec<i64>> {
-    [&ciphertext.c0, &ciphertext.c1].into_iter().flat_map(|half| {
-        [0, CHUNK_BITS]
-            .map(|shift| half.channel(0).iter().map(|value| centre(value >> shift, CHUNK_BITS)).collect())
+    let bits = bfv::Parameters::s2048().plaintext_bits();
+    [&ciphertext.c0, &ciphertext.c1].into_iter().flat_map(move |half| {
+        [0, bits].map(|shift| half.residues().iter().map(|value| centre(value >> shift, bits)).collect())
     })
+}
+
+/// Noise of a phase modulo `2^bits` whose message, scaled, is `message 2^(bits - log2 t)`.
+fn distance(phase: &[u64], message: &[i64], bits: u32) -> Measurement {
+    let scale = bits - bfv::Parameters::s2048().plaintext_bits();
+    let noise = phase.iter().zip(message);
+    Measurement::of(noise.map(|(phase, m)| centre(phase.wrapping_sub((m << scale) as u64), bits) as f64))
 }
 
 /// Runs one query through the stages of an answer and checks each.
 fn check(elements: usize, columns: usize, fill: Option<u8>) {
-    let bfv = bfv::Parameters::s4096();
-    let basis = bfv.ciphertext_basis();
+    let bfv = bfv::Parameters::s2048();
+    let (large, small) = (bfv.large(), bfv.small());
     let parameters = Parameters::with_columns(elements, 288, columns).unwrap();
-    println!("{elements} elements in {columns} columns, {} levels", parameters.levels());
+    println!("{elements} elements, {} rows, {columns} columns", parameters.rows());
     let circuit = parameters.circuit();
     let predicted = noise::stages(bfv, &circuit);
     let mut data = vec![fill.unwrap_or(0); elements * 288];
@@ -70,76 +89,89 @@ fn check(elements: usize, columns: usize, fill: Option<u8>) {
     let index = elements - 1;
     let (plaintext, row) = (parameters.plaintexts() - 1, (parameters.plaintexts() - 1) % parameters.rows());
     let column = plaintext / parameters.rows();
+    let is_chosen = |selector: usize| {
+        selector == row || parameters.dimensions() == 2 && selector == parameters.rows() + column
+    };
     let query = client::query(&key.secret, &parameters, index, &mut rng).unwrap();
+
+    // The query, at what was sent of it.
+    let phase = key.secret.phase(bfv, large, &decode_query(&parameters, &query).unwrap());
+    let noise = (0..parameters.selectors()).map(|i| {
+        let expected = if is_chosen(i) { bfv.delta() } else { 0 };
+        let value = phase.residues()[position(i, parameters.levels())];
+        large.modulus().centre(large.modulus().sub(value, expected)) as f64
+    });
+    assert_few_predicted("query", Measurement::of(noise), predicted.query, parameters.selectors());
 
     // EXPAND.
     let mut progress = Progress::default();
-    progress.expand(&parameters, &keys, decode_query(&parameters, &query).unwrap()).unwrap();
-    let (mut all, mut peak) = (Vec::new(), Vec::new());
-    for (i, leaf) in progress.leaves().iter().enumerate() {
-        let (bits, chosen) = if i < parameters.rows() {
-            (bfv.plaintext_bits(), i == row)
+    let mut expand = |finish: bool| {
+        let mut noise = [Vec::new(), Vec::new()];
+        let query = decode_query(&parameters, &query).unwrap();
+        if finish {
+            progress.expand(&parameters, &keys, query).unwrap();
         } else {
-            (CHUNK_BITS, i - parameters.rows() == column)
-        };
-        let mut expected = vec![0; bfv.degree()];
-        expected[0] = i64::from(chosen);
-        let mut phase = key.secret.phase(basis, &leaf.clone().into_coefficient(basis));
-        phase.sub_assign(basis, &scaled(&expected, bits));
-        let modulus = basis.transforms()[0].modulus();
-        // Noise is far below half of one prime, so one residue tells it.
-        let noise: Vec<f64> = phase.channel(0).iter().map(|value| modulus.centre(*value) as f64).collect();
-        peak.extend(noise.iter().copied().step_by(1 << parameters.levels()));
-        all.extend(noise);
+            progress.expand_and(&parameters, &keys, query, |_| ()).unwrap();
+        }
+        let ntt = if finish { small } else { large };
+        for (i, leaf) in progress.leaves().iter().enumerate() {
+            let mut expected = vec![0; bfv.degree()];
+            expected[0] = i64::from(is_chosen(i));
+            let mut phase = key.secret.phase(bfv, ntt, &leaf.clone().into_coefficient(ntt));
+            phase.sub_assign(ntt.modulus(), &scaled(ntt, &expected));
+            let leaf = phase.residues().iter().map(|value| ntt.modulus().centre(*value) as f64);
+            noise[0].extend(leaf.clone());
+            noise[1].extend(leaf.step_by(1 << parameters.levels()));
+        }
+        noise.map(|noise| Measurement::of(noise.into_iter()))
+    };
+    let ([all, peak], [selectors, _]) = (expand(false), expand(true));
+    let (selector_count, excess) = (parameters.selectors(), predicted.expanded_peak / predicted.expanded);
+    for (stage, measured, predicted) in
+        [("expanded", all, predicted.expanded), ("selector", selectors, predicted.selector)]
+    {
+        let distance = (measured.deviation / predicted).log2();
+        println!("{stage}: sd 2^{:.2}, predicted 2^{:.2}", measured.deviation.log2(), predicted.log2());
+        assert!(distance.abs() < fluctuation(selector_count), "{stage}: {distance:+.2} bits off");
+        assert!(measured.maximum < EXTREME * predicted * excess, "{stage}: maximum {}", measured.maximum);
     }
-    let all = Measurement::of(all.into_iter());
-    let distance = (all.deviation / predicted.expanded).log2();
-    println!("expanded: sd 2^{:.2}, predicted 2^{:.2}", all.deviation.log2(), predicted.expanded.log2());
-    assert!(distance.abs() < 0.3 && all.maximum < EXTREME * predicted.expanded_peak, "{distance:+.2}");
-    assert_predicted("expanded, peak", Measurement::of(peak.into_iter()), predicted.expanded_peak, 0.5);
+    assert_few_predicted("peak", peak, predicted.expanded_peak, selector_count);
 
     // First dimension.
     let message: Vec<i64> = {
-        let encoded = encode(&parameters, &data, 0, plaintext).into_coefficient(basis);
-        let modulus = basis.transforms()[0].modulus();
-        encoded.channel(0).iter().map(|value| modulus.centre(*value)).collect()
+        let encoded = encode(&parameters, &data, 0, plaintext).into_coefficient(small);
+        encoded.residues().iter().map(|value| small.modulus().centre(*value)).collect()
     };
     server::first_dimension(&database, 0, &mut [&mut progress]);
-    let first = progress.product(column).into_coefficient(basis);
-    let expected = scaled(&message, bfv.plaintext_bits());
-    assert_predicted("first", key.secret.noise(basis, &first, &expected), predicted.first, 0.5);
+    let mut first = progress.product(column).into_coefficient(small);
+    let measured = key.secret.noise(bfv, small, &first, &scaled(small, &message));
+    assert_predicted("first", measured, predicted.first, fluctuation(parameters.rows()));
 
-    // Switched to the first prime: expected q0 m / t.
-    let switched = first.switch_to_first(bfv);
-    let q0 = i128::from(bfv.first_modulus().value());
-    let expected: Vec<i64> =
-        message.iter().map(|m| ((i128::from(*m) * q0) >> bfv.plaintext_bits()) as i64).collect();
-    let expected = Polynomial::from_signed(bfv.first_basis(), &expected);
-    let measured = key.secret.noise(bfv.first_basis(), &switched, &expected);
-    assert_predicted("switched", measured, predicted.switched, 0.3);
+    // Second dimension, on chunks of what is switched to t^2.
+    let mut messages = vec![message];
+    if parameters.dimensions() == 2 {
+        let bits = 2 * bfv.plaintext_bits();
+        first.rescale(bfv.small_to_power_of_two(bits));
+        let phase = key.secret.phase_power_of_two(bfv, first.c0.residues(), first.c1.residues(), bits);
+        let measured = distance(&phase, &messages[0], bits);
+        assert_predicted("switched", measured, predicted.switched, fluctuation(parameters.rows()));
+        messages = chunks(&first).collect();
+        for (ciphertext, chunk) in progress.second(&parameters).into_iter().zip(&messages) {
+            let ciphertext = ciphertext.into_coefficient(small);
+            let measured = key.secret.noise(bfv, small, &ciphertext, &scaled(small, chunk));
+            assert_predicted("second", measured, predicted.second, fluctuation(parameters.columns()));
+        }
+    }
 
-    // Second dimension and answer.
+    // The answer.
     let answer = server::answer(&database, &keys, &query).unwrap();
     let bits = parameters.answer_coefficient_bits();
     let mut reader = BitReader::new(&answer[4..]);
     let mut half = || (0..bfv.degree()).map(|_| reader.read(bits)).collect::<Vec<u64>>();
-    let messages: Vec<Vec<i64>> =
-        if columns == 1 { vec![message] } else { chunks(&switched).collect::<Vec<_>>() };
-    if columns > 1 {
-        for (ciphertext, chunk) in progress.second(&parameters).into_iter().zip(&messages) {
-            let ciphertext = ciphertext.into_coefficient(basis);
-            let measured = key.secret.noise(basis, &ciphertext, &scaled(chunk, CHUNK_BITS));
-            assert_predicted("second", measured, predicted.second, 0.5);
-        }
-    }
     for message in messages {
         let (c0, c1) = (half(), half());
         let phase = key.secret.phase_power_of_two(bfv, &c0, &c1, bits);
-        let scale = bits - parameters.answer_plaintext_bits();
-        let noise =
-            phase.iter().zip(message).map(|(phase, m)| centre(phase.wrapping_sub((m << scale) as u64), bits));
-        let measured = Measurement::of(noise.map(|value| value as f64));
-        assert_predicted("answer", measured, predicted.answer, 0.15);
+        assert_predicted("answer", distance(&phase, &message, bits), predicted.answer, 0.15);
     }
     assert!(noise::failure_log2(bfv, &circuit) <= noise::MAXIMUM_FAILURE_LOG2);
 }
@@ -153,9 +185,9 @@ fn noise_stays_where_the_failure_bound_puts_it_in_one_dimension() {
 
 #[test]
 fn noise_stays_where_the_failure_bound_puts_it_in_two_dimensions() {
-    check(40 * 12, 3, None);
-    check(40 * 230 * 2, 2, None);
-    check(40 * 40 * 40, 40, None);
+    check(8 * 12, 3, None);
+    check(8 * 230 * 2, 2, None);
+    check(8 * 64 * 64, 64, None);
 }
 
 #[test]
@@ -163,4 +195,28 @@ fn no_uniform_database_makes_more_noise_than_a_random_one() {
     check(400, 1, Some(0));
     check(400, 1, Some(0xFF));
     check(1600, 5, Some(0xFF));
+}
+
+#[test]
+fn no_field_of_a_query_leaves_the_range_of_its_prime() {
+    let parameters = Parameters::with_columns(400, 288, 3).unwrap();
+    let (bits, q) = (query_coefficient_bits(), bfv::Parameters::s2048().large().modulus().value());
+    for field in [0, 1, (1 << bits) - 2, (1 << bits) - 1] {
+        let mut query = super::encoding::query_header(&parameters).to_vec();
+        query.extend([9; SEED_BYTES]);
+        let mut writer = BitWriter::new(&mut query);
+        (0..parameters.selectors()).for_each(|_| writer.write(field, bits));
+        writer.finish();
+        let decoded = decode_query(&parameters, &query).unwrap();
+        let sent: Vec<usize> =
+            (0..parameters.selectors()).map(|i| position(i, parameters.levels())).collect();
+        for (coefficient, value) in decoded.c0.residues().iter().enumerate() {
+            assert!(*value < q);
+            let middle = (field << QUERY_DROPPED_BITS) + (1 << (QUERY_DROPPED_BITS - 1));
+            assert_eq!(*value, if sent.contains(&coefficient) { middle } else { 0 });
+        }
+    }
+    // What a client drops is less than half a step away from the middle, up to the last residue.
+    let last = q - 1;
+    assert!(last.abs_diff((last >> QUERY_DROPPED_BITS << QUERY_DROPPED_BITS) + (1 << 19)) <= 1 << 19);
 }

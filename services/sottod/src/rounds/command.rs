@@ -12,7 +12,7 @@ use super::watchers::Joined;
 use crate::round_database::RoundDatabase;
 
 pub(super) type Reply<T> = oneshot::Sender<T>;
-/// What a caller learns of its deposit, and where to.
+/// What a caller learns of what it brought, and where to.
 pub(super) type Acknowledgement = (Reply<Result<(), Refusal>>, Result<(), Refusal>);
 
 pub(super) enum Command<S: Scheme> {
@@ -22,6 +22,12 @@ pub(super) enum Command<S: Scheme> {
         deposit: Box<Deposit>,
         digest: [u8; 32],
         /// Answered once the deposit is in the log.
+        reply: Reply<Result<(), Refusal>>,
+    },
+    /// An account has proved to hold its key.
+    Register {
+        account: Account,
+        /// Answered once the account is in the log.
         reply: Reply<Result<(), Refusal>>,
     },
     Watch {

@@ -45,6 +45,11 @@ impl<S: Scheme> Rounds<S> {
             .map_err(Refused::from)
     }
 
+    /// Makes an account known that has proved to hold its key.
+    pub(crate) async fn register(&self, account: Account) -> Result<(), Refused> {
+        self.ask(|reply| Command::Register { account, reply }).await?.map_err(Refused::from)
+    }
+
     /// Follows the rounds as this account, which takes part until the watch is dropped. An older watch of the same
     /// account ends.
     pub(crate) async fn watch(&self, account: Account, has_keys: bool) -> Result<Watch, Refused> {

@@ -6,9 +6,9 @@
 //! magnitude below 2^53, so that every sum is exact and the results are those of the other kernels.
 
 use super::super::modulus::{Modulus, ShoupFactor};
-use super::{Lanes, RowSums, portable};
+use super::{Digit, Lanes, RowSums, SelectorRun, Selectors, portable};
 use crate::ring::automorphism::VectorSource;
-use crate::ring::ntt::{FloatFactors, Ntt};
+use crate::ring::ntt::{Ntt, SplitFactors};
 
 /// Whether this machine can run the functions of this module.
 pub(super) fn is_available() -> bool {
@@ -51,7 +51,10 @@ impl Field {
     #[inline(always)]
     fn canonical(self, x: f64) -> u64 {
         let x = self.reduce(x);
-        let x = if x < 0.0 { x + self.value } else { x };
+        // Without a branch: the sign, spread over all bits, chooses q or 0. Adding 0 turns -0 into 0.
+        let x = x + 0.0;
+        let negative = (x.to_bits() as i64 >> 63) as u64;
+        let x = x + f64::from_bits(self.value.to_bits() & negative);
         (x + SHIFTER).to_bits() ^ SHIFTER.to_bits()
     }
 }
@@ -65,7 +68,7 @@ fn double(x: u64) -> f64 {
 /// Cooley-Tukey, one level per pass; x is reduced at every level, so that values stay below `1.2 q`.
 #[target_feature(enable = "avx2,fma,bmi2")]
 pub(super) fn forward(ntt: &Ntt, values: &mut [u64]) {
-    let (field, roots) = (Field::new(ntt.modulus()), ntt.forward_floats());
+    let (field, roots) = (Field::new(ntt.modulus()), ntt.forward_doubles());
     for value in values.iter_mut() {
         *value = field.reduce(double(*value)).to_bits();
     }
@@ -73,7 +76,7 @@ pub(super) fn forward(ntt: &Ntt, values: &mut [u64]) {
     while blocks < values.len() {
         let half = values.len() / (2 * blocks);
         for (i, block) in values.chunks_exact_mut(2 * half).enumerate() {
-            let factor = roots.factor(blocks + i);
+            let factor = roots.doubles(blocks + i);
             let (low, high) = block.split_at_mut(half);
             for (x, y) in low.iter_mut().zip(high) {
                 let (a, b) = (field.reduce(f64::from_bits(*x)), field.multiply(f64::from_bits(*y), factor));
@@ -90,7 +93,7 @@ pub(super) fn forward(ntt: &Ntt, values: &mut [u64]) {
 /// Gentleman-Sande, one level per pass; values stay below `0.6 q`.
 #[target_feature(enable = "avx2,fma,bmi2")]
 pub(super) fn inverse(ntt: &Ntt, values: &mut [u64]) {
-    let (field, roots) = (Field::new(ntt.modulus()), ntt.inverse_floats());
+    let (field, roots) = (Field::new(ntt.modulus()), ntt.inverse_doubles());
     for value in values.iter_mut() {
         *value = field.reduce(double(*value)).to_bits();
     }
@@ -98,7 +101,7 @@ pub(super) fn inverse(ntt: &Ntt, values: &mut [u64]) {
     while blocks > 0 {
         let half = values.len() / (2 * blocks);
         for (i, block) in values.chunks_exact_mut(2 * half).enumerate() {
-            let factor = roots.factor(blocks + i);
+            let factor = roots.doubles(blocks + i);
             let (low, high) = block.split_at_mut(half);
             for (x, y) in low.iter_mut().zip(high) {
                 let (a, b) = (f64::from_bits(*x), f64::from_bits(*y));
@@ -107,7 +110,7 @@ pub(super) fn inverse(ntt: &Ntt, values: &mut [u64]) {
         }
         blocks /= 2;
     }
-    let scale = FloatFactors::pair(ntt.modulus(), ntt.inverse_last()[0].value);
+    let scale = SplitFactors::double(ntt.modulus(), ntt.inverse_last()[0].value);
     for value in values {
         *value = field.canonical(field.multiply(f64::from_bits(*value), scale));
     }
@@ -126,27 +129,27 @@ macro_rules! portable {
 }
 
 portable! {
-    fn multiply_accumulate(sums: [&mut [u64]; 2], terms: &[(&[u64], &[u64])]);
+    fn multiply_accumulate(modulus: &Modulus, sums: [&mut [u64]; 2], terms: &[(&[u64], &[u64])]);
     fn reduce(modulus: &Modulus, out: &mut [u64], sums: [&mut [u64]; 2]);
     fn multiply(modulus: &Modulus, a: &mut [u64], b: &[u64]);
     fn scale(modulus: &Modulus, a: &mut [u64], factor: ShoupFactor);
-    fn subtract_scale(modulus: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor);
     fn halves(modulus: &Modulus, a: &mut [u64], odd: &mut [u64], b: &[u64], factors: &[ShoupFactor]);
     fn add(modulus: &Modulus, a: &mut [u64], b: &[u64]);
     fn subtract(modulus: &Modulus, a: &mut [u64], b: &[u64]);
-    fn inner_product(modulus: &Modulus, out: &mut [u64], terms: &[(&[u64], &[u64])]);
-    fn lift(from: &Modulus, to: &Modulus, out: &mut [u64], a: &[u64]);
-    fn switch(from: &Modulus, to: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor);
-    fn rescale(multiplier: u64, bits: u32, a: &mut [u64]);
+    fn key_products(modulus: &Modulus, out: [&mut [u64]; 2], digits: &[u64], keys: &[u64]);
+    fn centre(modulus: &Modulus, offset: u64, a: &mut [u64]);
+    fn digit(digit: Digit, out: &mut [u64], a: &[u64]);
+    fn rescale(multiplier: u64, target: u64, a: &mut [u64]);
     fn chunk(modulus: &Modulus, shift: u32, bits: u32, out: &mut [u64], a: &[u64]);
     fn permute(out: &mut [u64], source: &[u64], slots: &[u32], vectors: &[VectorSource]);
     fn pack(width: usize, slot: usize, sources: &[&[u64]], out: &mut [u8]);
     fn unpack(width: usize, packed: &[u8], out: &mut [u64]);
+    fn arrange(modulus: &Modulus, selectors: &mut Selectors, client: usize, row: usize, halves: [&[u64]; 2]);
     fn row_products(
         modulus: &Modulus,
         packed: &[u8],
         columns: usize,
-        selectors: &[&[[Lanes; 2]]],
+        selectors: SelectorRun<'_>,
         out: &mut [[Lanes; 2]],
         scratch: &mut RowSums,
     );

@@ -8,12 +8,16 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code, reason = "vector loads and stores")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "vector loads and stores")]
+mod avx512f;
 mod portable;
 #[cfg(test)]
 mod tests;
 
 use std::sync::OnceLock;
 
+use super::aligned::Aligned;
 use super::automorphism::VectorSource;
 use super::modulus::{Modulus, ShoupFactor};
 use super::ntt::Ntt;
@@ -27,27 +31,93 @@ pub(crate) type Lanes = [u64; 8];
 /// Rows that [`row_products`] unpacks at a time.
 const CHUNK: usize = 64;
 
+/// One digit of a gadget decomposition: see [`digit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Digit {
+    /// Its lowest bit.
+    pub(crate) shift: u32,
+    /// What is kept of it.
+    pub(crate) mask: u64,
+    /// Added to it.
+    pub(crate) bias: u64,
+}
+
 /// Columns that [`row_products`] takes at most.
 pub(crate) const COLUMNS: usize = 4;
 
-/// Number of clients and buffers of one thread for [`row_products`].
-pub(crate) struct RowSums {
+/// The selectors of some clients at a run of blocks, in the order and the form in which [`row_products`] reads them:
+/// block by block, client by client and row by row, two words for eight slots of both halves.
+pub(crate) struct Selectors {
     clients: usize,
+    rows: usize,
+    words: Aligned<[Lanes; 2]>,
+}
+
+impl Selectors {
+    /// For so many clients, `rows` selectors each.
+    pub(crate) fn new(clients: usize, rows: usize) -> Self {
+        Self { clients, rows, words: Aligned::default() }
+    }
+
+    /// Makes room for so many blocks.
+    pub(crate) fn resize(&mut self, blocks: usize) {
+        self.words.resize(blocks * self.clients * self.rows, [[0; 8]; 2]);
+    }
+
+    /// Bytes of a block.
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.clients * self.rows * size_of::<[Lanes; 2]>()
+    }
+
+    /// The places of one selector, block by block.
+    fn places(&mut self, client: usize, row: usize) -> impl Iterator<Item = &mut [Lanes; 2]> {
+        self.words.iter_mut().skip(client * self.rows + row).step_by(self.clients * self.rows)
+    }
+
+    /// The blocks from a given one on.
+    pub(crate) fn run(&self, first_block: usize) -> SelectorRun<'_> {
+        SelectorRun { selectors: self, first_block }
+    }
+}
+
+/// Selectors from a block on.
+#[derive(Clone, Copy)]
+pub(crate) struct SelectorRun<'a> {
+    selectors: &'a Selectors,
+    first_block: usize,
+}
+
+impl<'a> SelectorRun<'a> {
+    fn clients(self) -> usize {
+        self.selectors.clients
+    }
+
+    fn rows(self) -> usize {
+        self.selectors.rows
+    }
+
+    /// Block by block, the selectors of each client.
+    fn blocks(self) -> impl Iterator<Item = impl Iterator<Item = &'a [[Lanes; 2]]>> {
+        let Selectors { clients, rows, ref words } = *self.selectors;
+        let blocks = words.chunks_exact(clients * rows).skip(self.first_block);
+        blocks.map(move |block| block.chunks_exact(rows))
+    }
+}
+
+/// Buffers of one thread for [`row_products`].
+#[derive(Default)]
+pub(crate) struct RowSums {
     /// [`CHUNK`] rows.
-    values: Vec<Lanes>,
-    /// For every client and column, the two words of the sums of both halves.
-    sums: Vec<[[Lanes; 2]; 2]>,
+    values: Aligned<Lanes>,
+    /// For every client and column, two words for each half.
+    sums: Aligned<[[Lanes; 2]; 2]>,
 }
 
 impl RowSums {
-    /// Buffers for the selectors of so many clients.
-    pub(crate) fn new(clients: usize) -> Self {
-        Self { clients, values: vec![[0; 8]; CHUNK * COLUMNS], sums: Vec::new() }
-    }
-
-    fn clear(&mut self, columns: usize) {
-        self.sums.clear();
-        self.sums.resize(columns * self.clients, [[[0; 8]; 2]; 2]);
+    fn clear(&mut self, columns: usize, clients: usize) {
+        self.values.resize(CHUNK * COLUMNS, [0; 8]);
+        self.sums.resize(columns * clients, [[[0; 8]; 2]; 2]);
+        self.sums.fill([[[0; 8]; 2]; 2]);
     }
 }
 
@@ -57,6 +127,8 @@ impl RowSums {
 pub enum Backend {
     /// AVX-512 with IFMA and VBMI.
     Avx512,
+    /// AVX-512 with DQ and BW only: wide products by doubles.
+    Avx512F,
     /// AVX2 with FMA.
     Avx2,
     /// Plain Rust.
@@ -64,7 +136,7 @@ pub enum Backend {
 }
 
 impl Backend {
-    const ALL: [Self; 3] = [Self::Avx512, Self::Avx2, Self::Portable];
+    const ALL: [Self; 4] = [Self::Avx512, Self::Avx512F, Self::Avx2, Self::Portable];
 
     /// The back ends this machine can run, best first.
     pub fn available() -> impl Iterator<Item = Self> {
@@ -87,6 +159,7 @@ impl Backend {
     pub fn name(self) -> &'static str {
         match self {
             Self::Avx512 => "avx512",
+            Self::Avx512F => "avx512f",
             Self::Avx2 => "avx2",
             Self::Portable => "portable",
         }
@@ -97,9 +170,11 @@ impl Backend {
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => avx512::is_available(),
             #[cfg(target_arch = "x86_64")]
+            Self::Avx512F => avx512f::is_available(),
+            #[cfg(target_arch = "x86_64")]
             Self::Avx2 => avx2::is_available(),
             #[cfg(not(target_arch = "x86_64"))]
-            Self::Avx512 | Self::Avx2 => false,
+            Self::Avx512 | Self::Avx512F | Self::Avx2 => false,
             Self::Portable => true,
         }
     }
@@ -119,17 +194,21 @@ macro_rules! operations {
         impl Backend {
             $(
                 #[allow(unsafe_code, reason = "the one dispatch to functions that need processor features")]
-                pub(super) fn $name(self, $($argument: $type),*) {
+                fn $name(self, $($argument: $type),*) {
+                    debug_assert!(self.is_available(), "a back end out of `Backend::available`");
                     match self {
-                        // SAFETY: this module, which alone can call the method, only does so on back ends out of
-                        // `Backend::available`, which has checked the features these functions are compiled for.
+                        // SAFETY: the method is private to this module and its tests, which only call it on back ends out
+                        // of `Backend::available`: that has checked the features these functions are compiled for.
                         #[cfg(target_arch = "x86_64")]
                         Self::Avx512 => unsafe { avx512::$name($($argument),*) },
                         // SAFETY: as above.
                         #[cfg(target_arch = "x86_64")]
+                        Self::Avx512F => unsafe { avx512f::$name($($argument),*) },
+                        // SAFETY: as above.
+                        #[cfg(target_arch = "x86_64")]
                         Self::Avx2 => unsafe { avx2::$name($($argument),*) },
                         #[cfg(not(target_arch = "x86_64"))]
-                        Self::Avx512 | Self::Avx2 => portable::$name($($argument),*),
+                        Self::Avx512 | Self::Avx512F | Self::Avx2 => portable::$name($($argument),*),
                         Self::Portable => portable::$name($($argument),*),
                     }
                 }
@@ -147,7 +226,7 @@ operations! {
 
     /// `sums[i] += sum over the terms (a, b) of a[i] * b[i]`, unreduced; at most 2^12 products of residues between two
     /// reductions. A sum is two words whose meaning is the back end's own; two zeros are 0.
-    fn multiply_accumulate(sums: [&mut [u64]; 2], terms: &[(&[u64], &[u64])]);
+    fn multiply_accumulate(modulus: &Modulus, sums: [&mut [u64]; 2], terms: &[(&[u64], &[u64])]);
 
     /// `out[i] = sums[i] mod q`, and `sums[i] = 0`.
     fn reduce(modulus: &Modulus, out: &mut [u64], sums: [&mut [u64]; 2]);
@@ -157,9 +236,6 @@ operations! {
 
     /// `a[i] = a[i] * factor mod q`.
     fn scale(modulus: &Modulus, a: &mut [u64], factor: ShoupFactor);
-
-    /// `a[i] = (a[i] - b[i]) * factor mod q`, for `b[i]` up to `q`.
-    fn subtract_scale(modulus: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor);
 
     /// `odd[i] = (a[i] - b[i]) * factors[i] mod q`, then `a[i] = a[i] + b[i] mod q`; with an eighth as many factors,
     /// `factors[i / 8]`.
@@ -171,19 +247,19 @@ operations! {
     /// `a[i] = a[i] - b[i] mod q`.
     fn subtract(modulus: &Modulus, a: &mut [u64], b: &[u64]);
 
-    /// `out[i] = sum over the terms (a, b) of a[i] * b[i] mod q`, at most 2^12 terms.
-    fn inner_product(modulus: &Modulus, out: &mut [u64], terms: &[(&[u64], &[u64])]);
+    /// `out[h][i] = sum over the digits d of digits[d N + i] * keys[(2 d + h) N + i] mod q`, N slots each, at most 12
+    /// digits.
+    fn key_products(modulus: &Modulus, out: [&mut [u64]; 2], digits: &[u64], keys: &[u64]);
 
-    /// `out[i] = centre(a[i]) + 2 to`, where `centre` takes residues modulo `from` to `(-from/2, from/2)`.
-    ///
-    /// With `from <= 4 to` the result is in `[0, 4 to)`, fit for a forward transform.
-    fn lift(from: &Modulus, to: &Modulus, out: &mut [u64], a: &[u64]);
+    /// `a[i] = centre(a[i]) + offset`, where `centre` takes residues to `(-q/2, q/2)` and `offset > q/2`.
+    fn centre(modulus: &Modulus, offset: u64, a: &mut [u64]);
 
-    /// `a[i] = (a[i] - centre(b[i])) * factor mod to`, for `a[i]` modulo `to` and `b[i]` modulo `from <= 4 to`.
-    fn switch(from: &Modulus, to: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor);
+    /// `out[i] = (floor(a[i] / 2^shift) & mask) + bias`.
+    fn digit(digit: Digit, out: &mut [u64], a: &[u64]);
 
-    /// `a[i] = floor((a[i] * multiplier + 2^63) / 2^64) mod 2^bits`, for `a[i] < 2^52`; `bits <= 50`.
-    fn rescale(multiplier: u64, bits: u32, a: &mut [u64]);
+    /// `a[i] = floor((a[i] * multiplier + 2^63) / 2^64)`, and 0 instead of `target`, for `a[i] < 2^52`; no result may be
+    /// above `target <= 2^50`.
+    fn rescale(multiplier: u64, target: u64, a: &mut [u64]);
 
     /// `out[i] = q + c`, where `c` in `[-2^(bits-1), 2^(bits-1))` is `floor(a[i] / 2^shift)` modulo `2^bits < q`.
     fn chunk(modulus: &Modulus, shift: u32, bits: u32, out: &mut [u64], a: &[u64]);
@@ -197,17 +273,20 @@ operations! {
     /// The inverse for one source: every `width` bytes give eight values.
     fn unpack(width: usize, packed: &[u8], out: &mut [u64]);
 
-    /// The inner products of the first dimension, at blocks of eight neighbouring slots.
+    /// Puts both halves of a selector, residues at the blocks that `selectors` has room for, in their places.
+    fn arrange(modulus: &Modulus, selectors: &mut Selectors, client: usize, row: usize, halves: [&[u64]; 2]);
+
+    /// The inner products of the first dimension, at a run of blocks of eight neighbouring slots.
     ///
-    /// `selectors` holds, block by block, one slice per client, `scratch.clients * blocks` in all. `packed` holds, block by block
-    /// and row by row, the `columns <= 4` plaintexts of a row, each eight residues of `bits(q)` bits packed into as many
-    /// bytes. `out` gets, block by block, client by client and column by column, for both halves of the client's
-    /// selectors, the sum over the rows r, at most 2^12, of `selectors[r] * plaintext(r, column) mod q`.
+    /// `packed` holds, block by block and row by row, the `columns <= 4` plaintexts of a row, each eight residues of
+    /// `bits(q)` bits packed into as many bytes. `out` gets, block by block, client by client and column by column, for
+    /// both halves of the client's selectors, the sum over the rows r, at most 2^12, of
+    /// `selectors[r] * plaintext(r, column) mod q`.
     fn row_products(
         modulus: &Modulus,
         packed: &[u8],
         columns: usize,
-        selectors: &[&[[Lanes; 2]]],
+        selectors: SelectorRun<'_>,
         out: &mut [[Lanes; 2]],
         scratch: &mut RowSums,
     );

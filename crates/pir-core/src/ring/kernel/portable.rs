@@ -1,6 +1,6 @@
 //! Plain Rust: Harvey's lazy butterflies with Shoup factors, 128-bit sums.
 
-use super::{CHUNK, Lanes, RowSums};
+use super::{CHUNK, Digit, Lanes, RowSums, SelectorRun, Selectors};
 use crate::ring::automorphism::VectorSource;
 use crate::ring::modulus::{Modulus, ShoupFactor};
 use crate::ring::ntt::Ntt;
@@ -140,7 +140,7 @@ fn last_inverse_butterfly(
 /// The words of a sum are the halves of a 128-bit integer. Four terms at a time, so that a sum is loaded and stored once
 /// for four products.
 #[inline(always)]
-pub(super) fn multiply_accumulate([low, high]: [&mut [u64]; 2], terms: &[(&[u64], &[u64])]) {
+pub(super) fn multiply_accumulate(_: &Modulus, [low, high]: [&mut [u64]; 2], terms: &[(&[u64], &[u64])]) {
     let product = |a: &u64, b: &u64| u128::from(*a) * u128::from(*b);
     let (fours, rest) = terms.as_chunks::<4>();
     for [(a, b), (c, d), (e, f), (g, h)] in fours {
@@ -179,35 +179,44 @@ pub(super) fn reduce(modulus: &Modulus, out: &mut [u64], [low, high]: [&mut [u64
     }
 }
 
+/// The two halves as they are.
+#[inline(always)]
+pub(super) fn arrange(
+    _: &Modulus,
+    selectors: &mut Selectors,
+    client: usize,
+    row: usize,
+    [first, second]: [&[u64]; 2],
+) {
+    let halves = first.as_chunks().0.iter().zip(second.as_chunks().0);
+    for (place, (first, second)) in selectors.places(client, row).zip(halves) {
+        *place = [*first, *second];
+    }
+}
+
 /// Unpacks [`CHUNK`] rows at a time and multiplies them with every client's selectors.
 #[inline(always)]
 pub(super) fn row_products(
     modulus: &Modulus,
     packed: &[u8],
     columns: usize,
-    selectors: &[&[[Lanes; 2]]],
+    selectors: SelectorRun<'_>,
     out: &mut [[Lanes; 2]],
     scratch: &mut RowSums,
 ) {
-    let width = modulus.bits() as usize;
-    let clients = scratch.clients;
-    let blocks = selectors.chunks_exact(clients).zip(out.chunks_exact_mut(clients * columns));
-    let block_bytes = packed.len() / (selectors.len() / clients);
-    for ((selectors, out), packed) in blocks.zip(packed.chunks_exact(block_bytes)) {
-        let rows = packed.len() / (width * columns);
-        scratch.clear(columns);
-        for first in (0..rows).step_by(CHUNK) {
-            let chunk = CHUNK.min(rows - first);
-            let source = packed[first * columns * width..].chunks_exact(width);
-            for (values, bytes) in scratch.values[..chunk * columns].iter_mut().zip(source) {
+    let (width, rows) = (modulus.bits() as usize, selectors.rows());
+    let blocks = selectors.blocks().zip(out.chunks_exact_mut(selectors.clients() * columns));
+    for ((clients, out), packed) in blocks.zip(packed.chunks_exact(rows * columns * width)) {
+        scratch.clear(columns, selectors.clients());
+        let clients: Vec<&[[Lanes; 2]]> = clients.collect();
+        for (chunk, packed) in packed.chunks(CHUNK * columns * width).enumerate() {
+            for (values, bytes) in scratch.values.iter_mut().zip(packed.chunks_exact(width)) {
                 *values = unpack_lanes(bytes);
             }
-            for (selectors, sums) in selectors.iter().zip(scratch.sums.chunks_exact_mut(columns)) {
-                let rows = scratch.values[..chunk * columns].chunks_exact(columns);
-                for (row, selector) in rows.zip(&selectors[first..]) {
-                    row.iter()
-                        .zip(sums.iter_mut())
-                        .for_each(|(values, sums)| accumulate(sums, values, selector));
+            let values = &scratch.values[..packed.len() / width];
+            for (selectors, sums) in clients.iter().zip(scratch.sums.chunks_exact_mut(columns)) {
+                for (row, selector) in values.chunks_exact(columns).zip(&selectors[chunk * CHUNK..]) {
+                    row.iter().zip(&mut *sums).for_each(|(values, sums)| accumulate(sums, values, selector));
                 }
             }
         }
@@ -289,13 +298,6 @@ pub(super) fn scale(modulus: &Modulus, a: &mut [u64], factor: ShoupFactor) {
 }
 
 #[inline(always)]
-pub(super) fn subtract_scale(modulus: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor) {
-    for (x, y) in a.iter_mut().zip(b) {
-        *x = modulus.mul_shoup(x.wrapping_add(modulus.value()).wrapping_sub(*y), factor);
-    }
-}
-
-#[inline(always)]
 pub(super) fn halves(modulus: &Modulus, a: &mut [u64], odd: &mut [u64], b: &[u64], factors: &[ShoupFactor]) {
     let run = if factors.len() < a.len() { 8 } else { 1 };
     let slots = odd.chunks_mut(run).zip(a.chunks(run)).zip(b.chunks(run));
@@ -329,39 +331,38 @@ pub(super) fn subtract(modulus: &Modulus, a: &mut [u64], b: &[u64]) {
 }
 
 #[inline(always)]
-pub(super) fn inner_product(modulus: &Modulus, out: &mut [u64], terms: &[(&[u64], &[u64])]) {
-    if let [(a, b), (c, d)] = terms {
-        for ((((value, a), b), c), d) in out.iter_mut().zip(*a).zip(*b).zip(*c).zip(*d) {
-            *value = modulus.reduce(u128::from(*a) * u128::from(*b) + u128::from(*c) * u128::from(*d));
+pub(super) fn key_products(modulus: &Modulus, out: [&mut [u64]; 2], digits: &[u64], keys: &[u64]) {
+    for (half, out) in out.into_iter().enumerate() {
+        let degree = out.len();
+        let keys = keys.chunks_exact(degree).skip(half).step_by(2);
+        let terms = digits.chunks_exact(degree).zip(keys);
+        for (i, value) in out.iter_mut().enumerate() {
+            let products = terms.clone().map(|(digit, key)| u128::from(digit[i]) * u128::from(key[i]));
+            *value = modulus.reduce(products.sum());
         }
-        return;
-    }
-    for (i, value) in out.iter_mut().enumerate() {
-        *value = modulus.reduce(terms.iter().map(|(a, b)| u128::from(a[i]) * u128::from(b[i])).sum());
     }
 }
 
 #[inline(always)]
-pub(super) fn lift(from: &Modulus, to: &Modulus, out: &mut [u64], a: &[u64]) {
-    let offset = 2 * to.value();
+pub(super) fn centre(modulus: &Modulus, offset: u64, a: &mut [u64]) {
+    for x in a {
+        *x = offset.wrapping_add(modulus.centre(*x) as u64);
+    }
+}
+
+#[inline(always)]
+pub(super) fn digit(digit: Digit, out: &mut [u64], a: &[u64]) {
     for (value, x) in out.iter_mut().zip(a) {
-        *value = offset.wrapping_add(from.centre(*x) as u64);
+        *value = (x >> digit.shift & digit.mask) + digit.bias;
     }
 }
 
 #[inline(always)]
-pub(super) fn switch(from: &Modulus, to: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor) {
-    let offset = 2 * to.value();
-    for (x, y) in a.iter_mut().zip(b) {
-        *x = to.mul_shoup((*x + offset).wrapping_sub(from.centre(*y) as u64), factor);
-    }
-}
-
-#[inline(always)]
-pub(super) fn rescale(multiplier: u64, bits: u32, a: &mut [u64]) {
+pub(super) fn rescale(multiplier: u64, target: u64, a: &mut [u64]) {
     for x in a {
         let scaled = u128::from(*x) * u128::from(multiplier) + (1 << 63);
-        *x = (scaled >> 64) as u64 & ((1 << bits) - 1);
+        let quotient = (scaled >> 64) as u64;
+        *x = quotient.min(quotient.wrapping_sub(target));
     }
 }
 

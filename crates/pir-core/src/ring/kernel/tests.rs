@@ -1,7 +1,7 @@
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
-use super::{Backend, COLUMNS, Lanes, RowSums, lift};
+use super::{Backend, COLUMNS, Digit, RowSums, Selectors};
 use crate::ring::automorphism::Automorphism;
 use crate::ring::modulus::Modulus;
 use crate::ring::ntt::Ntt;
@@ -24,27 +24,28 @@ fn accumulated_products_are_exact_for_every_number_of_terms_and_at_the_largest_r
                 .collect();
             for backend in Backend::available() {
                 let (mut low, mut high, mut out) = (vec![0; 16], vec![0; 16], vec![0; 16]);
-                backend.multiply_accumulate([&mut low, &mut high], &terms);
+                backend.multiply_accumulate(&modulus, [&mut low, &mut high], &terms);
                 backend.reduce(&modulus, &mut out, [&mut low, &mut high]);
                 assert_eq!(out, expected);
                 assert!(low.iter().chain(&high).all(|sum| *sum == 0));
-                backend.inner_product(&modulus, &mut out, &terms);
-                assert_eq!(out, expected);
             }
         }
     }
 }
 
 #[test]
-fn lifted_residues_are_fit_for_a_forward_transform() {
-    let (from, to) = (Modulus::new(137_438_822_401).unwrap(), Modulus::new(68_718_428_161).unwrap());
-    let half = from.value() / 2;
-    let values = [0, 1, half - 1, half, half + 1, half + 2, from.value() - 1];
-    let mut out = [0; 7];
-    lift(&from, &to, &mut out, &values);
-    for (value, lifted) in values.into_iter().zip(out) {
-        assert!(lifted < 4 * to.value());
-        assert_eq!(to.reduce(u128::from(lifted)), to.from_signed(from.centre(value)));
+fn raised_residues_keep_their_class_and_lose_their_sign() {
+    for modulus in PRIMES.map(|prime| Modulus::new(prime).unwrap()) {
+        let half = modulus.value() / 2;
+        let values = [0, 1, half - 1, half, half + 1, half + 2, modulus.value() - 1];
+        for offset in [half + 1, modulus.value(), 3 * modulus.value()] {
+            let mut raised = values;
+            Backend::Portable.centre(&modulus, offset, &mut raised);
+            for (value, raised) in values.into_iter().zip(raised) {
+                assert_eq!(raised.wrapping_sub(offset) as i64, modulus.centre(value));
+                assert!(raised < 2 * offset);
+            }
+        }
     }
 }
 
@@ -80,7 +81,7 @@ fn assert_same(what: &str, words: &[u64], operation: impl Fn(Backend, &mut [u64]
     }
 }
 
-/// Primes of 17, 36, 37, 46, 47, 49 and 50 bits, on both sides of every change of method, all 1 modulo 2^14 or 2^16.
+/// Primes of 17, 36, 37, 39, 46, 47, 49 and 50 bits, on both sides of every change of method, all 1 modulo 2^14 or 2^16.
 fn primes() -> Vec<Modulus> {
     let least = |bits: u32| {
         let mut candidate = (1u64 << bits) + 1;
@@ -116,7 +117,7 @@ fn every_back_end_transforms_to_the_same_residues() {
 #[test]
 fn every_back_end_computes_the_same_slot_by_slot() {
     let primes = primes();
-    for (index, modulus) in primes.iter().enumerate() {
+    for modulus in &primes {
         let count = 64;
         for kind in 0..16 {
             let (a, b) = (residues(modulus, count, kind), residues(modulus, count, kind / 4 + 40));
@@ -124,9 +125,6 @@ fn every_back_end_computes_the_same_slot_by_slot() {
                 residues(modulus, count, kind + 4).iter().map(|x| modulus.shoup(*x)).collect();
             assert_same("multiply", &a, |backend, words| backend.multiply(modulus, words, &b));
             assert_same("scale", &a, |backend, words| backend.scale(modulus, words, factors[1]));
-            assert_same("subtract_scale", &a, |backend, words| {
-                backend.subtract_scale(modulus, words, &b, factors[2]);
-            });
             assert_same("add", &a, |backend, words| backend.add(modulus, words, &b));
             assert_same("subtract", &a, |backend, words| backend.subtract(modulus, words, &b));
             for factors in [&factors[..], &factors[..count / 8]] {
@@ -139,17 +137,21 @@ fn every_back_end_computes_the_same_slot_by_slot() {
             for bits in [modulus.bits().min(24) - 1, 16] {
                 assert_same("chunk", &a, |backend, words| backend.chunk(modulus, 3, bits, words, &b));
             }
-            let others = primes.iter().filter(|other| other.bits().abs_diff(modulus.bits()) < 2);
-            for other in others {
-                let c = residues(other, count, kind);
-                assert_same("lift", &a, |backend, words| backend.lift(other, modulus, words, &c));
-                assert_same("switch", &a, |backend, words| {
-                    backend.switch(other, modulus, words, &c, factors[3]);
-                });
+            for offset in [modulus.value() / 2 + 1, modulus.value(), (1 << 52) - 1] {
+                assert_same("centre", &a, |backend, words| backend.centre(modulus, offset, words));
             }
-            for bits in 1..modulus.bits() {
-                let multiplier = ((1u128 << (64 + bits)) / u128::from(modulus.value())) as u64;
-                assert_same("rescale", &a, |backend, words| backend.rescale(multiplier, bits, words));
+            for (shift, base_bits) in [(0, 2), (8, 6), (14, 12), (38, 12), (49, 2), (51, 1)] {
+                for mask in [(1 << base_bits) - 1, u64::MAX] {
+                    let digit = Digit { shift, mask, bias: modulus.value() - (1 << (base_bits - 1)) };
+                    assert_same("digit", &a, |backend, words| backend.digit(digit, words, &b));
+                }
+            }
+            let targets = (1..modulus.bits() - 1).map(|bits| 1 << bits);
+            let smaller = primes.iter().map(Modulus::value).filter(|prime| *prime <= modulus.value() / 2);
+            for target in targets.chain(smaller) {
+                let q = u128::from(modulus.value());
+                let multiplier = (((u128::from(target) << 64) + q / 2) / q) as u64;
+                assert_same("rescale", &a, |backend, words| backend.rescale(multiplier, target, words));
             }
         }
         for level in 0..6 {
@@ -157,10 +159,39 @@ fn every_back_end_computes_the_same_slot_by_slot() {
             let values = residues(modulus, degree, 0);
             let substitution = Automorphism::new(degree, (degree >> level) + 1);
             assert_same("permute", &values, |backend, words| {
-                substitution.permute_on(backend, &values, words);
+                let (slots, vectors) = substitution.tables();
+                backend.permute(words, &values, slots, vectors);
             });
         }
-        assert!(index < primes.len());
+    }
+}
+
+#[test]
+fn every_number_of_digits_is_multiplied_with_its_keys_exactly() {
+    for modulus in primes() {
+        // Slots that fill vectors, and slots that do not.
+        for (degree, digits) in [4, 8, 64].into_iter().flat_map(|n| (1..=12).map(move |digits| (n, digits))) {
+            for (kind, key_kind) in [(0, 4), (2, 2), (2, 0), (0, 2), (3, 2), (1, 2)] {
+                let values = residues(&modulus, digits * degree, kind);
+                let keys = residues(&modulus, 2 * digits * degree, key_kind);
+                let expected: Vec<u64> = (0..2 * degree)
+                    .map(|place| {
+                        let (half, slot) = (place / degree, place % degree);
+                        (0..digits).fold(0, |sum, d| {
+                            let product =
+                                modulus.mul(values[d * degree + slot], keys[(2 * d + half) * degree + slot]);
+                            modulus.add(sum, product)
+                        })
+                    })
+                    .collect();
+                for backend in Backend::available() {
+                    // What was there before does not matter.
+                    let mut out = vec![u64::MAX; 2 * degree];
+                    backend.key_products(&modulus, out.split_at_mut(degree).into(), &values, &keys);
+                    assert!(out == expected, "{digits} digits of {degree} slots: {} differs", backend.name());
+                }
+            }
+        }
     }
 }
 
@@ -174,18 +205,13 @@ fn every_back_end_packs_and_multiplies_rows_alike_and_exactly() {
                 let sources: Vec<&[u64]> = plain.chunks(8).collect();
                 let mut packed = vec![0; width * sources.len()];
                 Backend::Portable.pack(width, 0, &sources, &mut packed);
-                let selectors: Vec<Vec<[Lanes; 2]>> = (0..clients)
+                // For every client and row, two halves of two blocks each.
+                let halves: Vec<Vec<Vec<u64>>> = (0..clients)
                     .map(|client| {
-                        let values = residues(&modulus, 16 * rows, kind + 4 * client);
-                        values
-                            .as_chunks::<16>()
-                            .0
-                            .iter()
-                            .map(|row| [0, 8].map(|i| core::array::from_fn(|j| row[i + j])))
-                            .collect()
+                        let values = residues(&modulus, 32 * rows, kind + 4 * client);
+                        values.chunks(16).map(<[u64]>::to_vec).collect()
                     })
                     .collect();
-                let selectors: Vec<&[[Lanes; 2]]> = selectors.iter().map(Vec::as_slice).collect();
                 for backend in Backend::available() {
                     let mut again = vec![0xAA; packed.len()];
                     backend.pack(width, 0, &sources, &mut again);
@@ -193,21 +219,34 @@ fn every_back_end_packs_and_multiplies_rows_alike_and_exactly() {
                     let mut unpacked = vec![0; plain.len()];
                     backend.unpack(width, &packed, &mut unpacked);
                     assert_eq!(unpacked, plain, "{}", backend.name());
-                    // The same block twice, at different places.
-                    let (packed, selectors) = (packed.repeat(2), selectors.repeat(2));
-                    let mut out = vec![[[0; 8]; 2]; columns * selectors.len()];
-                    let mut scratch = RowSums::new(clients as usize);
-                    backend.row_products(&modulus, &packed, columns, &selectors, &mut out, &mut scratch);
-                    for (i, out) in out.iter().enumerate() {
-                        let (client, column) = (i / columns, i % columns);
-                        for (half, out) in out.iter().enumerate() {
-                            for (lane, result) in out.iter().enumerate() {
-                                let expected = (0..rows).fold(0, |sum, row| {
-                                    let plain = plain[8 * (row * columns + column) + lane];
-                                    modulus.add(sum, modulus.mul(plain, selectors[client][row][half][lane]))
-                                });
-                                assert_eq!(*result, expected, "{}", backend.name());
-                            }
+                    // The same plaintexts in two blocks, the second of them also alone.
+                    let mut selectors = Selectors::new(clients as usize, rows);
+                    selectors.resize(2);
+                    for (client, row) in
+                        (0..clients).flat_map(|client| (0..rows).map(move |row| (client, row)))
+                    {
+                        let client = client as usize;
+                        let halves = [&halves[client][2 * row][..], &halves[client][2 * row + 1]];
+                        backend.arrange(&modulus, &mut selectors, client, row, halves);
+                    }
+                    let packed = packed.repeat(2);
+                    let in_block = columns * clients as usize;
+                    let mut out = vec![[[0; 8]; 2]; 3 * in_block];
+                    let mut scratch = RowSums::default();
+                    let (both, alone) = out.split_at_mut(2 * in_block);
+                    backend.row_products(&modulus, &packed, columns, selectors.run(0), both, &mut scratch);
+                    let half = &packed[packed.len() / 2..];
+                    backend.row_products(&modulus, half, columns, selectors.run(1), alone, &mut scratch);
+                    assert!(both[in_block..] == *alone, "{}", backend.name());
+                    for (i, out) in both.iter().enumerate() {
+                        let (block, client, column) = (i / in_block, i % in_block / columns, i % columns);
+                        for (half, lane) in (0..2).flat_map(|half| (0..8).map(move |lane| (half, lane))) {
+                            let expected = (0..rows).fold(0, |sum, row| {
+                                let plain = plain[8 * (row * columns + column) + lane];
+                                let selector = halves[client][2 * row + half][8 * block + lane];
+                                modulus.add(sum, modulus.mul(plain, selector))
+                            });
+                            assert_eq!(out[half][lane], expected, "{}", backend.name());
                         }
                     }
                 }
@@ -227,10 +266,8 @@ fn the_longest_sums_of_the_largest_products_do_not_overflow() {
         }
         for backend in Backend::available() {
             let (mut low, mut high, mut out) = (vec![0; 8], vec![0; 8], vec![0; 8]);
-            backend.multiply_accumulate([&mut low, &mut high], &terms);
+            backend.multiply_accumulate(&modulus, [&mut low, &mut high], &terms);
             backend.reduce(&modulus, &mut out, [&mut low, &mut high]);
-            assert_eq!(out, [expected; 8], "{}", backend.name());
-            backend.inner_product(&modulus, &mut out, &terms);
             assert_eq!(out, [expected; 8], "{}", backend.name());
         }
     }

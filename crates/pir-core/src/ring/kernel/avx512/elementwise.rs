@@ -1,15 +1,12 @@
 //! Operations slot by slot. Lengths that are not multiples of eight (only tests have them) end in the portable twin.
 
 use core::arch::x86_64::{
-    __m512i, _mm_cvtsi64_si128, _mm512_add_epi64, _mm512_and_si512, _mm512_cmpgt_epu64_mask,
-    _mm512_cvtepu8_epi64, _mm512_mask_add_epi64, _mm512_mask_sub_epi64, _mm512_permutexvar_epi64,
-    _mm512_setzero_si512, _mm512_slli_epi64, _mm512_sllv_epi64, _mm512_srav_epi64, _mm512_srli_epi64,
-    _mm512_sub_epi64,
+    __m512i, _mm512_add_epi64, _mm512_setzero_si512, _mm512_slli_epi64, _mm512_srli_epi64, _mm512_sub_epi64,
 };
 
+use super::super::avx512f::{load, reduce_by, splat, store};
 use super::super::portable;
-use super::{Factor, Lanes, Prime, high, load, low, reduce_by, splat, store};
-use crate::ring::automorphism::VectorSource;
+use super::{Factor, Lanes, Prime, high, low};
 use crate::ring::modulus::{Modulus, ShoupFactor};
 
 #[target_feature(enable = "avx512f,avx512ifma")]
@@ -33,17 +30,6 @@ pub(in super::super) fn scale(modulus: &Modulus, a: &mut [u64], factor: ShoupFac
         store(x, prime.multiply(load(x), lanes));
     }
     portable::scale(modulus, rest, factor);
-}
-
-#[target_feature(enable = "avx512f,avx512ifma")]
-pub(in super::super) fn subtract_scale(modulus: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor) {
-    let prime = Prime::new(modulus);
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks_mut(), b.as_chunks());
-    let lanes = Factor::splat(factor);
-    for (x, y) in a.iter_mut().zip(b) {
-        store(x, prime.multiply(difference(&prime, load(x), load(y)), lanes));
-    }
-    portable::subtract_scale(modulus, a_rest, b_rest, factor);
 }
 
 #[target_feature(enable = "avx512f,avx512ifma")]
@@ -84,96 +70,19 @@ fn difference(prime: &Prime, x: __m512i, y: __m512i) -> __m512i {
     _mm512_sub_epi64(_mm512_add_epi64(x, prime.value), y)
 }
 
-#[target_feature(enable = "avx512f")]
-pub(in super::super) fn add(modulus: &Modulus, a: &mut [u64], b: &[u64]) {
-    let prime = Prime::new(modulus);
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks_mut(), b.as_chunks());
-    for (x, y) in a.iter_mut().zip(b) {
-        store(x, reduce_by(_mm512_add_epi64(load(x), load(y)), prime.value));
-    }
-    portable::add(modulus, a_rest, b_rest);
-}
-
-#[target_feature(enable = "avx512f")]
-pub(in super::super) fn subtract(modulus: &Modulus, a: &mut [u64], b: &[u64]) {
-    let prime = Prime::new(modulus);
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks_mut(), b.as_chunks());
-    for (x, y) in a.iter_mut().zip(b) {
-        store(x, reduce_by(difference(&prime, load(x), load(y)), prime.value));
-    }
-    portable::subtract(modulus, a_rest, b_rest);
-}
-
-#[target_feature(enable = "avx512f")]
-pub(in super::super) fn lift(from: &Modulus, to: &Modulus, out: &mut [u64], a: &[u64]) {
-    let ((out, out_rest), (a, a_rest)) = (out.as_chunks_mut(), a.as_chunks());
-    let (half, from_value) = (splat(from.value() >> 1), splat(from.value()));
-    let offset = splat(2 * to.value());
-    for (value, x) in out.iter_mut().zip(a) {
-        let x = load(x);
-        let above = _mm512_cmpgt_epu64_mask(x, half);
-        let raised = _mm512_add_epi64(x, offset);
-        store(value, _mm512_mask_sub_epi64(raised, above, raised, from_value));
-    }
-    portable::lift(from, to, out_rest, a_rest);
-}
-
-/// Whole vectors move, with a permutation inside each.
-#[target_feature(enable = "avx512f,avx512bw")]
-pub(in super::super) fn permute(out: &mut [u64], source: &[u64], slots: &[u32], vectors: &[VectorSource]) {
-    let (source_vectors, _) = source.as_chunks::<8>();
-    let (out_vectors, rest) = out.as_chunks_mut::<8>();
-    if vectors.len() != out_vectors.len() || !rest.is_empty() {
-        return portable::permute(out, source, slots, vectors);
-    }
-    for (value, vector) in out_vectors.iter_mut().zip(vectors) {
-        let spread = _mm512_cvtepu8_epi64(_mm_cvtsi64_si128(i64::from_le_bytes(vector.lanes)));
-        store(value, _mm512_permutexvar_epi64(spread, load(&source_vectors[vector.index as usize])));
-    }
-}
-
-/// `x - centre(y) + 2 to` is in `(0, 5 to)`, and in `(0, 4 to)` where `to` has 50 bits, as `from` has no more.
-#[target_feature(enable = "avx512f,avx512ifma")]
-pub(in super::super) fn switch(from: &Modulus, to: &Modulus, a: &mut [u64], b: &[u64], factor: ShoupFactor) {
-    let prime = Prime::new(to);
-    let lanes = Factor::splat(factor);
-    let (half, from_value) = (splat(from.value() >> 1), splat(from.value()));
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks_mut(), b.as_chunks());
-    for (x, y) in a.iter_mut().zip(b) {
-        let y = load(y);
-        let difference = _mm512_sub_epi64(_mm512_add_epi64(load(x), prime.twice), y);
-        let above = _mm512_cmpgt_epu64_mask(y, half);
-        let difference = _mm512_mask_add_epi64(difference, above, difference, from_value);
-        store(x, prime.multiply(difference, lanes));
-    }
-    portable::switch(from, to, a_rest, b_rest, factor);
-}
-
 /// With `M = M0 + 2^52 M1`, the sum is `low(x M0) + 2^52 (high(x M0) + low(x M1) + 2^11) + 2^104 high(x M1)`, and its
 /// first part carries nothing.
 #[target_feature(enable = "avx512f,avx512ifma")]
-pub(in super::super) fn rescale(multiplier: u64, bits: u32, a: &mut [u64]) {
+pub(in super::super) fn rescale(multiplier: u64, target: u64, a: &mut [u64]) {
     let (a, rest) = a.as_chunks_mut();
     let (low_part, high_part) = (splat(multiplier & ((1 << 52) - 1)), splat(multiplier >> 52));
-    let (rounding, mask) = (splat(1 << 11), splat((1 << bits) - 1));
+    let (rounding, limit) = (splat(1 << 11), splat(target));
     for x in a {
         let value = load(x);
         let middle = low(high(rounding, value, low_part), value, high_part);
         let top = high(_mm512_setzero_si512(), value, high_part);
         let sum = _mm512_add_epi64(_mm512_srli_epi64::<12>(middle), _mm512_slli_epi64::<40>(top));
-        store(x, _mm512_and_si512(sum, mask));
+        store(x, reduce_by(sum, limit));
     }
-    portable::rescale(multiplier, bits, rest);
-}
-
-#[target_feature(enable = "avx512f")]
-pub(in super::super) fn chunk(modulus: &Modulus, shift: u32, bits: u32, out: &mut [u64], a: &[u64]) {
-    let ((out, out_rest), (a, a_rest)) = (out.as_chunks_mut(), a.as_chunks());
-    let (left, right) = (splat(u64::from(64 - bits - shift)), splat(u64::from(64 - bits)));
-    let value = splat(modulus.value());
-    for (out, x) in out.iter_mut().zip(a) {
-        let centred = _mm512_srav_epi64(_mm512_sllv_epi64(load(x), left), right);
-        store(out, _mm512_add_epi64(centred, value));
-    }
-    portable::chunk(modulus, shift, bits, out_rest, a_rest);
+    portable::rescale(multiplier, target, rest);
 }

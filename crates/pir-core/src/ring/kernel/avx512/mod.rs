@@ -12,16 +12,16 @@ mod product;
 
 use core::arch::x86_64::{
     __m512i, _mm512_add_epi64, _mm512_and_si512, _mm512_loadu_si512, _mm512_madd52hi_epu64,
-    _mm512_madd52lo_epu64, _mm512_min_epu64, _mm512_permutex2var_epi64, _mm512_set_epi64, _mm512_set1_epi64,
-    _mm512_setzero_si512, _mm512_srli_epi64, _mm512_storeu_si512, _mm512_sub_epi64,
+    _mm512_madd52lo_epu64, _mm512_permutex2var_epi64, _mm512_setzero_si512, _mm512_srli_epi64,
 };
 
-pub(super) use elementwise::{
-    add, chunk, halves, lift, multiply, permute, rescale, scale, subtract, subtract_scale, switch,
-};
+pub(super) use super::avx512f::{add, centre, chunk, digit, permute, subtract};
+pub(super) use elementwise::{halves, multiply, rescale, scale};
 pub(super) use ntt::{forward, inverse};
-pub(super) use product::{inner_product, multiply_accumulate, pack, reduce, row_products, unpack};
+pub(super) use product::{arrange, key_products, multiply_accumulate, pack, reduce, row_products, unpack};
 
+use super::Lanes;
+use super::avx512f::{lanes, reduce_by, splat};
 use crate::ring::modulus::{Modulus, ShoupFactor};
 
 /// Whether this machine can run the functions of this module.
@@ -31,9 +31,6 @@ pub(super) fn is_available() -> bool {
         && is_x86_feature_detected!("avx512ifma")
         && is_x86_feature_detected!("avx512vbmi")
 }
-
-/// Eight residues.
-type Lanes = [u64; 8];
 
 /// A factor and its quotient, in every lane or lane by lane.
 #[derive(Clone, Copy)]
@@ -57,33 +54,6 @@ struct Prime {
     powers: [Factor; 3],
 }
 
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn load(values: &Lanes) -> __m512i {
-    // SAFETY: the reference covers the 64 bytes that are read, and an unaligned load has no other demand.
-    unsafe { _mm512_loadu_si512(values.as_ptr().cast()) }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn store(values: &mut Lanes, lanes: __m512i) {
-    // SAFETY: the exclusive reference covers the 64 bytes that are written; an unaligned store has no other demand.
-    unsafe { _mm512_storeu_si512(values.as_mut_ptr().cast(), lanes) }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn splat(value: u64) -> __m512i {
-    _mm512_set1_epi64(value as i64)
-}
-
-/// Lane `i` gets `lanes[i]`.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn lanes([a, b, c, d, e, f, g, h]: [i64; 8]) -> __m512i {
-    _mm512_set_epi64(h, g, f, e, d, c, b, a)
-}
-
 /// `acc + low 52 bits of a b`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512ifma")]
@@ -98,14 +68,11 @@ fn high(acc: __m512i, a: __m512i, b: __m512i) -> __m512i {
     _mm512_madd52hi_epu64(acc, a, b)
 }
 
-/// `x` or `x - bound`, whichever is in `[0, bound)`, for `x < 2 bound`.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn reduce_by(x: __m512i, bound: __m512i) -> __m512i {
-    _mm512_min_epu64(x, _mm512_sub_epi64(x, bound))
-}
-
 impl Factor {
+    fn of(value: __m512i, quotient: __m512i) -> Self {
+        Self { value, quotient }
+    }
+
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn splat(factor: ShoupFactor) -> Self {

@@ -4,17 +4,18 @@
 //! The low parts of up to 2^12 products stay below 2^64, and the high parts, below `2^(2 bits - 52)` each, below 2^60.
 
 use core::arch::x86_64::{
-    __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_and_si512, _mm512_loadu_si512, _mm512_mask_storeu_epi8,
+    __m512i, _MM_HINT_T1, _mm_prefetch, _mm512_and_si512, _mm512_loadu_si512, _mm512_mask_storeu_epi8,
     _mm512_maskz_loadu_epi8, _mm512_maskz_permutexvar_epi8, _mm512_or_si512, _mm512_permutexvar_epi8,
     _mm512_setzero_si512, _mm512_sllv_epi64, _mm512_srlv_epi64,
 };
 
-use super::super::{CHUNK, RowSums, portable};
-use super::{Lanes, Prime, high, lanes, load, low, splat, store};
+use super::super::avx512f::{lanes, load, splat, store};
+use super::super::{CHUNK, RowSums, SelectorRun, Selectors, portable};
+use super::{Lanes, Prime, high, low};
 use crate::ring::modulus::Modulus;
 
 /// How far ahead of its use the database is fetched, bytes.
-const AHEAD: usize = 3072;
+const AHEAD: usize = 4096;
 
 /// Whether sums of 2^12 products need the third part in [`Prime::reduce_sums`].
 fn is_wide(modulus: &Modulus) -> bool {
@@ -22,7 +23,7 @@ fn is_wide(modulus: &Modulus) -> bool {
 }
 
 #[target_feature(enable = "avx512f,avx512ifma")]
-pub(in super::super) fn multiply_accumulate(sums: [&mut [u64]; 2], terms: &[(&[u64], &[u64])]) {
+pub(in super::super) fn multiply_accumulate(_: &Modulus, sums: [&mut [u64]; 2], terms: &[(&[u64], &[u64])]) {
     let [sum0, sum1] = sums.map(|sums| sums.as_chunks_mut::<8>().0);
     for terms in terms.chunks(4) {
         match terms {
@@ -58,33 +59,53 @@ pub(in super::super) fn reduce(modulus: &Modulus, out: &mut [u64], sums: [&mut [
     }
 }
 
+/// The high parts of 12 products stay below 2^52.
 #[target_feature(enable = "avx512f,avx512ifma")]
-pub(in super::super) fn inner_product(modulus: &Modulus, out: &mut [u64], terms: &[(&[u64], &[u64])]) {
-    let prime = Prime::new(modulus);
-    let (vectors, rest) = out.as_chunks_mut::<8>();
-    if !rest.is_empty() {
-        return portable::inner_product(modulus, out, terms);
+pub(in super::super) fn key_products(modulus: &Modulus, out: [&mut [u64]; 2], digits: &[u64], keys: &[u64]) {
+    let degree = out[0].len();
+    if degree == 0 || !degree.is_multiple_of(8) {
+        return portable::key_products(modulus, out, digits, keys);
     }
-    let count = vectors.len();
-    assert!(terms.iter().all(|(a, b)| a.len() == 8 * count && b.len() == 8 * count), "one value per result");
+    match digits.len() / degree {
+        3 => key_products_of::<3>(modulus, out, digits, keys),
+        4 => key_products_of::<4>(modulus, out, digits, keys),
+        5 => key_products_of::<5>(modulus, out, digits, keys),
+        6 => key_products_of::<6>(modulus, out, digits, keys),
+        7 => key_products_of::<7>(modulus, out, digits, keys),
+        8 => key_products_of::<8>(modulus, out, digits, keys),
+        _ => portable::key_products(modulus, out, digits, keys),
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512ifma")]
+fn key_products_of<const DIGITS: usize>(
+    modulus: &Modulus,
+    [out0, out1]: [&mut [u64]; 2],
+    digits: &[u64],
+    keys: &[u64],
+) {
+    let (prime, degree) = (Prime::new(modulus), out0.len());
     let zero = _mm512_setzero_si512();
-    if let [(a, b), (c, d)] = terms {
-        // At most 2^101: the high part is far below 2^52.
-        let [a, b, c, d] = [a, b, c, d].map(|values| values.as_chunks::<8>().0);
-        for ((((out, a), b), c), d) in vectors.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-            let [a, b, c, d] = [load(a), load(b), load(c), load(d)];
-            let (sum0, sum1) = (low(low(zero, a, b), c, d), high(high(zero, a, b), c, d));
-            store(out, prime.reduce_sums::<false>(sum0, sum1));
-        }
-        return;
+    let mut vectors: [&[Lanes]; DIGITS] = [&[]; DIGITS];
+    let mut pairs: [[&[Lanes]; 2]; DIGITS] = [[&[]; 2]; DIGITS];
+    for i in 0..DIGITS {
+        vectors[i] = digits[i * degree..(i + 1) * degree].as_chunks().0;
+        let (b, a) = keys[2 * i * degree..2 * (i + 1) * degree].split_at(degree);
+        pairs[i] = [b.as_chunks().0, a.as_chunks().0];
     }
-    for (i, out) in vectors.iter_mut().enumerate() {
-        let (mut sum0, mut sum1) = (zero, zero);
-        for (a, b) in terms {
-            let (a, b) = (load(&a.as_chunks::<8>().0[i]), load(&b.as_chunks::<8>().0[i]));
-            (sum0, sum1) = (low(sum0, a, b), high(sum1, a, b));
+    let outs = out0.as_chunks_mut::<8>().0.iter_mut().zip(out1.as_chunks_mut::<8>().0);
+    for (v, (out0, out1)) in outs.enumerate() {
+        let mut sums = [[zero; 2]; 2];
+        for i in 0..DIGITS {
+            let digit = load(&vectors[i][v]);
+            for half in 0..2 {
+                let key = load(&pairs[i][half][v]);
+                sums[half] = [low(sums[half][0], digit, key), high(sums[half][1], digit, key)];
+            }
         }
-        store(out, prime.reduce_sums::<true>(sum0, sum1));
+        store(out0, prime.reduce_sums::<false>(sums[0][0], sums[0][1]));
+        store(out1, prime.reduce_sums::<false>(sums[1][0], sums[1][1]));
     }
 }
 
@@ -124,38 +145,55 @@ fn load_bytes(bytes: &[u8; 64]) -> __m512i {
     unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
 }
 
+/// The two halves as they are.
+#[target_feature(enable = "avx512f")]
+pub(in super::super) fn arrange(
+    modulus: &Modulus,
+    selectors: &mut Selectors,
+    client: usize,
+    row: usize,
+    halves: [&[u64]; 2],
+) {
+    portable::arrange(modulus, selectors, client, row, halves);
+}
+
 /// Unpacks [`CHUNK`] rows at a time into the first-level cache and multiplies them with every client's selectors.
 #[target_feature(enable = "avx512f,avx512bw,avx512ifma,avx512vbmi")]
 pub(in super::super) fn row_products(
     modulus: &Modulus,
     packed: &[u8],
     columns: usize,
-    selectors: &[&[[Lanes; 2]]],
+    selectors: SelectorRun<'_>,
     out: &mut [[Lanes; 2]],
     scratch: &mut RowSums,
 ) {
-    let width = modulus.bits() as usize;
+    let (width, rows) = (modulus.bits() as usize, selectors.rows());
     let (prime, unpacker) = (Prime::new(modulus), Unpacker::new(width));
-    let clients = scratch.clients;
-    let blocks = selectors.chunks_exact(clients).zip(out.chunks_exact_mut(clients * columns));
-    let block_bytes = packed.len() / (selectors.len() / clients);
-    for ((selectors, out), packed) in blocks.zip(packed.chunks_exact(block_bytes)) {
-        let rows = packed.len() / (width * columns);
-        scratch.clear(columns);
-        for first in (0..rows).step_by(CHUNK) {
-            let chunk = CHUNK.min(rows - first);
-            let source = packed[first * columns * width..].chunks_exact(width);
-            for (values, bytes) in scratch.values[..chunk * columns].iter_mut().zip(source) {
-                store(values, unpacker.unpack(bytes));
+    let blocks = selectors.blocks().zip(out.chunks_exact_mut(selectors.clients() * columns));
+    for ((clients, out), packed) in blocks.zip(packed.chunks_exact(rows * columns * width)) {
+        scratch.clear(columns, selectors.clients());
+        let clients: Vec<&[[Lanes; 2]]> = clients.collect();
+        for (chunk, packed) in packed.chunks(CHUNK * columns * width).enumerate() {
+            // One client takes the residues as they come; several share the work of unpacking them.
+            let shared = clients.len() > 1;
+            if shared {
+                for (values, bytes) in scratch.values.iter_mut().zip(packed.chunks_exact(width)) {
+                    store(values, unpacker.unpack(bytes));
+                }
             }
-            let values = &scratch.values[..chunk * columns];
-            for (selectors, sums) in selectors.iter().zip(scratch.sums.chunks_exact_mut(columns)) {
-                let selectors = &selectors[first..first + chunk];
-                match columns {
-                    1 => accumulate_rows::<1>(sums, values, selectors),
-                    2 => accumulate_rows::<2>(sums, values, selectors),
-                    3 => accumulate_rows::<3>(sums, values, selectors),
-                    _ => accumulate_rows::<4>(sums, values, selectors),
+            let values = &scratch.values[..];
+            for (selectors, sums) in clients.iter().zip(scratch.sums.chunks_exact_mut(columns)) {
+                let selectors = &selectors[chunk * CHUNK..];
+                let source = Source { unpacker: &unpacker, packed, values, width };
+                match (columns, shared) {
+                    (1, false) => accumulate_rows::<1, false>(sums, source, selectors),
+                    (2, false) => accumulate_rows::<2, false>(sums, source, selectors),
+                    (3, false) => accumulate_rows::<3, false>(sums, source, selectors),
+                    (_, false) => accumulate_rows::<4, false>(sums, source, selectors),
+                    (1, true) => accumulate_rows::<1, true>(sums, source, selectors),
+                    (2, true) => accumulate_rows::<2, true>(sums, source, selectors),
+                    (3, true) => accumulate_rows::<3, true>(sums, source, selectors),
+                    (_, true) => accumulate_rows::<4, true>(sums, source, selectors),
                 }
             }
         }
@@ -179,12 +217,20 @@ pub(in super::super) fn unpack(width: usize, packed: &[u8], out: &mut [u64]) {
     }
 }
 
+/// At most [`CHUNK`] rows of the database: packed, and where clients share the work, unpacked.
+struct Source<'a> {
+    unpacker: &'a Unpacker,
+    packed: &'a [u8],
+    values: &'a [Lanes],
+    width: usize,
+}
+
 /// Both halves of the selectors against `COLUMNS` columns: `4 COLUMNS` sums in registers.
 #[inline]
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn accumulate_rows<const COLUMNS: usize>(
+#[target_feature(enable = "avx512f,avx512bw,avx512ifma,avx512vbmi")]
+fn accumulate_rows<const COLUMNS: usize, const SHARED: bool>(
     sums: &mut [[[Lanes; 2]; 2]],
-    values: &[Lanes],
+    source: Source<'_>,
     selectors: &[[Lanes; 2]],
 ) {
     let Some(sums) = sums.first_chunk_mut::<COLUMNS>() else { return };
@@ -193,14 +239,20 @@ fn accumulate_rows<const COLUMNS: usize>(
     for (words, sums) in words.iter_mut().zip(sums.iter()) {
         *words = [[load(&sums[0][0]), load(&sums[0][1])], [load(&sums[1][0]), load(&sums[1][1])]];
     }
-    for (row, selector) in values.as_chunks::<COLUMNS>().0.iter().zip(selectors) {
-        // The selectors of the next eight slots follow those of these.
-        let next = selector.as_ptr().wrapping_add(2 * selectors.len());
-        _mm_prefetch::<_MM_HINT_T0>(next.cast());
-        _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(1).cast());
+    let Source { unpacker, packed, values, width } = source;
+    for (row, (bytes, selector)) in packed.chunks_exact(COLUMNS * width).zip(selectors).enumerate() {
+        // While the processor multiplies, the memory shall not rest.
+        let ahead = bytes.as_ptr().wrapping_add(if SHARED { packed.len() } else { AHEAD });
+        for line in 0..3 {
+            _mm_prefetch::<_MM_HINT_T1>(ahead.wrapping_add(64 * line).cast());
+        }
         let selector = [load(&selector[0]), load(&selector[1])];
-        for (words, value) in words.iter_mut().zip(row) {
-            let value = load(value);
+        for (column, words) in words.iter_mut().enumerate() {
+            let value = if SHARED {
+                load(&values[row * COLUMNS + column])
+            } else {
+                unpacker.unpack(&bytes[column * width..(column + 1) * width])
+            };
             for (word, selector) in words.iter_mut().zip(selector) {
                 *word = [low(word[0], value, selector), high(word[1], value, selector)];
             }
@@ -244,7 +296,6 @@ impl Unpacker {
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     fn unpack(&self, bytes: &[u8]) -> __m512i {
         debug_assert_eq!(bytes.len(), self.mask.count_ones() as usize, "as many bytes as a field has bits");
-        _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(AHEAD).cast());
         // SAFETY: the mask selects the first `width` bytes, the caller's slice has that many (it comes from
         // `chunks_exact(width)`), and bytes that are not selected are not accessed.
         let packed = unsafe { _mm512_maskz_loadu_epi8(self.mask, bytes.as_ptr().cast()) };

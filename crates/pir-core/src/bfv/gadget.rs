@@ -1,0 +1,82 @@
+//! Gadget decomposition: residues as short vectors of small signed digits.
+
+use crate::ring::{Digit, Modulus};
+
+/// `l` digits to the base `2^B`; the `r = bits(Q) - l B` lowest bits are dropped.
+///
+/// A residue with the representative `c` in `(-Q/2, Q/2)` is `sum_i d_i 2^(r + i B)`, i in [0, l), with digits `d_i` in
+/// `[-2^(B-1), 2^(B-1)]` and an error in `[-2^(r-1), 2^(r-1)]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gadget {
+    /// l.
+    pub digits: u32,
+    /// B.
+    pub base_bits: u32,
+}
+
+impl Gadget {
+    /// r.
+    #[must_use]
+    pub fn dropped_bits(&self, modulus: &Modulus) -> u32 {
+        modulus.bits().saturating_sub(self.digits * self.base_bits)
+    }
+
+    /// The weight `2^(r + i B)` of digit i.
+    pub(super) fn weight(&self, modulus: &Modulus, i: u32) -> u64 {
+        1 << (self.dropped_bits(modulus) + i * self.base_bits)
+    }
+
+    /// Whether the weights are below the modulus, and products with the digits few enough for one reduction.
+    pub(super) fn is_fit_for(&self, modulus: &Modulus) -> bool {
+        (1..=12).contains(&self.digits)
+            && self.base_bits >= 2
+            && self.digits * self.base_bits <= modulus.bits()
+    }
+
+    /// What makes all digits non-negative: half a base at each of them, and half of what is dropped.
+    pub(super) fn offset(&self, modulus: &Modulus) -> u64 {
+        let halves = (0..self.digits).map(|i| self.weight(modulus, i) << (self.base_bits - 1));
+        halves.sum::<u64>() + ((1 << self.dropped_bits(modulus)) >> 1)
+    }
+
+    /// Digit i of a centred residue plus [`Gadget::offset`]; congruent to the signed digit modulo Q and in `[0, 2 Q)`.
+    pub(super) fn digit(&self, modulus: &Modulus, i: u32) -> Digit {
+        let mask = if i + 1 == self.digits { u64::MAX } else { (1 << self.base_bits) - 1 };
+        let shift = self.dropped_bits(modulus) + i * self.base_bits;
+        Digit { shift, mask, bias: modulus.value() - (1 << (self.base_bits - 1)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, prop_assert, proptest};
+
+    use super::Gadget;
+    use crate::ring::{self, Modulus};
+
+    proptest! {
+        #[test]
+        fn small_signed_digits_make_up_the_residue(value in any::<u64>(), digits in 1u32..=12, base_bits in 2u32..=17) {
+            let modulus = Modulus::new(1_125_899_906_826_241).unwrap();
+            let gadget = Gadget { digits, base_bits };
+            if gadget.is_fit_for(&modulus) {
+                let q = modulus.value();
+                for value in [value % q, 0, 1, q / 2, q / 2 + 1, q - 1] {
+                    let mut raised = [value];
+                    ring::centre(&modulus, gadget.offset(&modulus), &mut raised);
+                    let mut sum = 0i128;
+                    for i in 0..digits {
+                        let mut digit = [0];
+                        ring::digit(gadget.digit(&modulus, i), &mut digit, &raised);
+                        prop_assert!(digit[0] < 2 * q);
+                        let digit = i128::from(digit[0]) - i128::from(q);
+                        prop_assert!(digit.unsigned_abs() <= 1 << (base_bits - 1));
+                        sum += digit * i128::from(gadget.weight(&modulus, i));
+                    }
+                    let error = i128::from(modulus.centre(value)) - sum;
+                    prop_assert!(error.unsigned_abs() <= 1 << gadget.dropped_bits(&modulus) >> 1);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Transforms on doubles.
+//!
+//! With `LAZY`, nothing is reduced between the first and the last level: forward, values start below `4q` and grow by
+//! less than `q` per level; inverse, they start below `2q` and double. Without it, they are reduced to `q/2` in magnitude
+//! wherever a multiplication could meet more than `3.5q` forward (every second pass) or `4q` in the inverse (every pass).
+//! What is multiplied has to be below 2^52.
+
+use core::arch::x86_64::{
+    __m512i, _mm512_add_pd, _mm512_castpd_si512, _mm512_castsi512_pd, _mm512_permutex2var_epi64,
+    _mm512_permutexvar_epi64, _mm512_setzero_si512, _mm512_shuffle_i64x2, _mm512_sub_pd,
+    _mm512_unpackhi_epi64, _mm512_unpacklo_epi64,
+};
+
+use super::{Factor, Field, LEAST_DEGREE, Lanes, double, lanes, load, passes, splat, store};
+use crate::ring::ntt::{Ntt, SplitFactors};
+
+passes!("avx512f,avx512dq", 2);
+
+#[target_feature(enable = "avx512f,avx512dq")]
+pub(in super::super) fn forward(ntt: &Ntt, values: &mut [u64]) {
+    if values.len() < LEAST_DEGREE {
+        return super::super::portable::forward(ntt, values);
+    }
+    if (4 + u64::from(values.len().ilog2())) * ntt.modulus().value() <= 1 << 51 {
+        forward_passes::<true>(ntt, values.as_chunks_mut().0);
+    } else {
+        forward_passes::<false>(ntt, values.as_chunks_mut().0);
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512dq")]
+pub(in super::super) fn inverse(ntt: &Ntt, values: &mut [u64]) {
+    if values.len() < LEAST_DEGREE {
+        return super::super::portable::inverse(ntt, values);
+    }
+    if ntt.modulus().bits() + 1 + values.len().ilog2() <= 51 {
+        inverse_passes::<true>(ntt, values.as_chunks_mut().0);
+    } else {
+        inverse_passes::<false>(ntt, values.as_chunks_mut().0);
+    }
+}
+
+fn forward_roots(ntt: &Ntt) -> &SplitFactors {
+    ntt.forward_doubles()
+}
+
+fn inverse_roots(ntt: &Ntt) -> &SplitFactors {
+    ntt.inverse_doubles()
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn inverse_last(ntt: &Ntt) -> [Factor; 2] {
+    let [scale, scaled_root] = ntt.inverse_last();
+    [Factor::splat(ntt.modulus(), scale), Factor::splat(ntt.modulus(), scaled_root)]
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn enter_forward<const LAZY: bool>(field: &Field, x: __m512i) -> __m512i {
+    let x = double(x);
+    _mm512_castpd_si512(if LAZY { x } else { field.reduce(x) })
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn enter_inverse<const LAZY: bool>(field: &Field, x: __m512i) -> __m512i {
+    enter_forward::<LAZY>(field, x)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn between<const LAZY: bool>(field: &Field, x: __m512i) -> __m512i {
+    if LAZY { x } else { _mm512_castpd_si512(field.reduce(_mm512_castsi512_pd(x))) }
+}
+
+/// To integers in `[0, q)`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn leave_forward<const LAZY: bool>(field: &Field, x: __m512i) -> __m512i {
+    field.residue(field.reduce(_mm512_castsi512_pd(x)))
+}
+
+/// `(x, y) -> (x + w y, x - w y)`.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn forward_butterfly<const LAZY: bool>(
+    field: &Field,
+    x: __m512i,
+    y: __m512i,
+    factor: Factor,
+) -> (__m512i, __m512i) {
+    // The low part is there first.
+    let (x, [high, low]) = (_mm512_castsi512_pd(x), field.multiply_parts(_mm512_castsi512_pd(y), factor));
+    let (sum, difference) = (_mm512_add_pd(x, low), _mm512_sub_pd(x, low));
+    (_mm512_castpd_si512(_mm512_add_pd(sum, high)), _mm512_castpd_si512(_mm512_sub_pd(difference, high)))
+}
+
+/// Doubles are signed and need no bound.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn bound_after<const LAZY: bool>(_: &Field, _: u32) -> __m512i {
+    _mm512_setzero_si512()
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn next_bound<const LAZY: bool>(bound: __m512i) -> __m512i {
+    bound
+}
+
+/// `(x, y) -> (x + y, (x - y) w)`.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn inverse_butterfly<const LAZY: bool>(
+    field: &Field,
+    x: __m512i,
+    y: __m512i,
+    factor: Factor,
+    _: __m512i,
+) -> (__m512i, __m512i) {
+    let (x, y) = (_mm512_castsi512_pd(x), _mm512_castsi512_pd(y));
+    let product = field.multiply(_mm512_sub_pd(x, y), factor);
+    (_mm512_castpd_si512(_mm512_add_pd(x, y)), _mm512_castpd_si512(product))
+}
+
+/// The last level, to integers in `[0, q)`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn last_inverse_butterfly(
+    field: &Field,
+    x: __m512i,
+    y: __m512i,
+    [scale, scaled_root]: [Factor; 2],
+    _: __m512i,
+) -> (__m512i, __m512i) {
+    let (x, y) = (_mm512_castsi512_pd(x), _mm512_castsi512_pd(y));
+    (
+        field.residue(field.multiply(_mm512_add_pd(x, y), scale)),
+        field.residue(field.multiply(_mm512_sub_pd(x, y), scaled_root)),
+    )
+}

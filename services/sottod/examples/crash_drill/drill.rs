@@ -1,0 +1,193 @@
+//! The drill: what it does, and how it judges.
+
+#[path = "child.rs"]
+mod child;
+#[path = "client.rs"]
+mod client;
+
+use core::fmt;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use sotto_protocol::deposit::arrange;
+use sotto_protocol::manifest::deposits_digest;
+use sotto_protocol::{Deposit, Round, SignedManifest};
+
+use child::Child;
+use client::{Depositor, Watcher};
+
+/// What is to be done.
+pub(crate) struct Plan {
+    /// The server: this program with the argument `serve`.
+    pub(crate) program: PathBuf,
+    /// An empty directory for it.
+    pub(crate) data: PathBuf,
+    pub(crate) kills: u32,
+    /// Kills after which what was acknowledged is judged and dropped: the server does not keep it for ever either.
+    pub(crate) judge_every: u32,
+    pub(crate) seed: u64,
+    pub(crate) clients: usize,
+    /// How long a server lives once its clients are there, ms.
+    pub(crate) alive_ms: Range<u64>,
+    pub(crate) verbose: bool,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    pub(crate) acknowledged: u64,
+    /// Exactly once in the round it was for, in no other round, and under the manifest that clients were given.
+    pub(crate) retrievable: u64,
+}
+
+impl Outcome {
+    pub(crate) fn lost(&self) -> u64 {
+        self.acknowledged - self.retrievable
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { acknowledged, retrievable } = self;
+        write!(f, "acknowledged {acknowledged}, retrievable {retrievable}, {} lost", self.lost())
+    }
+}
+
+/// What clients have seen, as far as it is not judged.
+#[derive(Default)]
+struct Seen {
+    /// What was acknowledged, and for which round.
+    acknowledged: Vec<(Round, Deposit)>,
+    /// Manifests as they were announced.
+    announced: BTreeMap<Round, SignedManifest>,
+    key: Option<[u8; 32]>,
+    /// The last manifest that was judged: its round and digest.
+    head: Option<(Round, [u8; 32])>,
+}
+
+impl Plan {
+    /// Does all of it.
+    pub(crate) async fn run(self) -> anyhow::Result<Outcome> {
+        let mut rng = StdRng::seed_from_u64(self.seed);
+        let mut seen = Seen::default();
+        let mut outcome = Outcome::default();
+        for kill in 1..=self.kills {
+            let alive = Duration::from_millis(rng.random_range(self.alive_ms.clone()));
+            self.live(&mut seen, rng.random(), alive).await?;
+            if self.verbose {
+                println!(
+                    "kill {kill} after {} ms: {} acknowledged",
+                    alive.as_millis(),
+                    outcome.acknowledged + seen.acknowledged.len() as u64
+                );
+            }
+            if kill == self.kills || kill % self.judge_every.max(1) == 0 {
+                let manifests = self.chain(&mut seen).await?;
+                let Outcome { acknowledged, retrievable } = self.judge(&seen, &manifests)?;
+                outcome.acknowledged += acknowledged;
+                outcome.retrievable += retrievable;
+                seen.acknowledged.clear();
+                seen.announced.clear();
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// One life of the server, under load, to its sudden end.
+    async fn live(&self, seen: &mut Seen, seed: u64, alive: Duration) -> anyhow::Result<()> {
+        let mut server = Child::start(&self.program, &self.data)?;
+        let key = *seen.key.get_or_insert(server.key);
+        ensure!(server.key == key, "the server has another key than before");
+        let watcher = Watcher::start(&server, 0).await.context("watching")?;
+        let mut depositors = tokio::task::JoinSet::new();
+        let mut channel = server.connect().await?;
+        for number in 1..=self.clients {
+            // A server takes so many calls at a time from one connection.
+            if number % 16 == 0 {
+                channel = server.connect().await?;
+            }
+            let rng = StdRng::seed_from_u64(seed ^ number as u64);
+            let opened = watcher.opened.clone();
+            depositors.spawn(Depositor { number, rng, channel: channel.clone(), key, opened }.deposit());
+        }
+        tokio::time::sleep(alive).await;
+        server.kill()?;
+        // Their calls fail now; what was acknowledged was acknowledged before.
+        while let Some(acknowledged) = depositors.join_next().await {
+            seen.acknowledged.extend(acknowledged?);
+        }
+        for (round, manifest) in watcher.end().await? {
+            let before = seen.announced.insert(round, manifest.clone());
+            ensure!(before.is_none_or(|before| before == manifest), "round {round} has two manifests");
+        }
+        Ok(())
+    }
+
+    /// The manifests since the last judgement, from one more start; they must go on with the chain that was judged, and be
+    /// those that were announced.
+    async fn chain(&self, seen: &mut Seen) -> anyhow::Result<BTreeMap<Round, SignedManifest>> {
+        let mut server = Child::start(&self.program, &self.data)?;
+        let mut watcher = Watcher::start(&server, 0).await?;
+        watcher.ready().await?;
+        let rounds = seen.acknowledged.iter().map(|(round, _)| *round).chain(seen.announced.keys().copied());
+        let rounds = rounds.chain(seen.head.map(|(round, _)| round));
+        let (first, last) = rounds
+            .fold((Round(u64::MAX), Round(0)), |(first, last), round| (first.min(round), last.max(round)));
+        let manifests = watcher.manifests(first, last).await?;
+        server.kill()?;
+        let key = seen.key.context("no server was started")?;
+        if let Some((round, _)) = seen.head {
+            ensure!(manifests.contains_key(&round), "the manifest of round {round} is gone");
+        }
+        let mut newest: Option<(Round, [u8; 32])> = None;
+        for (round, signed) in &manifests {
+            let manifest = signed.verify(&key)?;
+            let digest = manifest.digest();
+            ensure!(
+                newest.is_none_or(|(_, digest)| digest == manifest.previous),
+                "the chain breaks at {round}"
+            );
+            let judged = seen.head.filter(|(judged, _)| judged == round);
+            ensure!(judged.is_none_or(|(_, judged)| judged == digest), "round {round} has two manifests");
+            newest = Some((*round, digest));
+        }
+        seen.head = newest;
+        for (round, announced) in &seen.announced {
+            ensure!(
+                manifests.get(round) == Some(announced),
+                "round {round} was announced with another manifest"
+            );
+        }
+        Ok(manifests)
+    }
+
+    fn judge(&self, seen: &Seen, manifests: &BTreeMap<Round, SignedManifest>) -> anyhow::Result<Outcome> {
+        let summary = sottod::check_log(&self.data)?;
+        ensure!(summary.accounts == self.clients as u64 + 1, "{} accounts are known", summary.accounts);
+        let rounds = sottod::read_log(&self.data)?;
+        let mut places: HashMap<[u8; 304], Vec<Round>> = HashMap::new();
+        let mut published = BTreeMap::new();
+        for (round, logged) in rounds {
+            for deposit in &logged.deposits {
+                places.entry(deposit.encode()).or_default().push(round);
+            }
+            let (Some(seed), Some(signed)) = (logged.sealed, manifests.get(&round)) else { continue };
+            let manifest = signed.verify(&seen.key.context("no server was started")?)?;
+            let mut deposits = logged.deposits;
+            arrange(&mut deposits, &seed);
+            let same = manifest.round_seed == seed && manifest.deposits_digest == deposits_digest(&deposits);
+            ensure!(same, "round {round} is not what its manifest says");
+            published.insert(round, ());
+        }
+        let retrievable = seen.acknowledged.iter().filter(|(round, deposit)| {
+            places.get(&deposit.encode()).is_some_and(|places| places[..] == [*round])
+                && published.contains_key(round)
+        });
+        Ok(Outcome { acknowledged: seen.acknowledged.len() as u64, retrievable: retrievable.count() as u64 })
+    }
+}

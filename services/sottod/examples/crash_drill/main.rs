@@ -1,0 +1,73 @@
+//! Kills a server again and again while many clients deposit, and counts what is left of what it acknowledged.
+//!
+//! ```text
+//! cargo run --release -p sottod --example crash_drill -- [--kills N] [--seed S]
+//! ```
+//!
+//! The last line is `acknowledged A, retrievable R, L lost`; the exit code is 0 if nothing is lost.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it talks to whoever runs it")]
+
+mod drill;
+/// The server itself, so that the child process is the same program without another build.
+#[path = "../../src/main.rs"]
+mod server;
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+use rand::TryRng;
+use rand::rngs::SysRng;
+
+use drill::Plan;
+
+#[derive(Parser)]
+struct Arguments {
+    /// How often the server is killed.
+    #[arg(long, default_value_t = 20)]
+    kills: u32,
+    /// Decides the clients' deposits and the instants of the kills [default: by chance, and printed].
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Clients that deposit once in every round.
+    #[arg(long, default_value_t = 512)]
+    clients: usize,
+}
+
+fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some("serve") {
+        return server::main();
+    }
+    match run(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("crash_drill: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> anyhow::Result<bool> {
+    let seed = match arguments.seed {
+        Some(seed) => seed,
+        None => SysRng.try_next_u64().context("the operating system gives no randomness")?,
+    };
+    println!("seed {seed}, {} kills, {} clients", arguments.kills, arguments.clients);
+    let data = tempfile::tempdir()?;
+    let plan = Plan {
+        program: std::env::current_exe()?,
+        data: data.path().join("data"),
+        kills: arguments.kills,
+        judge_every: 10,
+        seed,
+        clients: arguments.clients,
+        alive_ms: 500..3000,
+        verbose: true,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let outcome = runtime.block_on(plan.run())?;
+    println!("{outcome}");
+    Ok(outcome.lost() == 0)
+}

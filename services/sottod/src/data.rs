@@ -1,0 +1,192 @@
+//! The directory that keeps a server over restarts.
+//!
+//! ```text
+//! lock    held by the process that uses the directory
+//! key     the key that signs manifests, see `key_file`
+//! log/    the round log
+//! ```
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rand::TryRng;
+use rand::rngs::SysRng;
+use sotto_protocol::Round;
+use zeroize::Zeroizing;
+
+use crate::key_file::{KeyFileError, create_key, load_key};
+use crate::log::offline::{self, LoggedRound, Summary};
+use crate::log::{Directory, Disk, DurableLog, LogError, Options};
+
+const LOCK: &str = "lock";
+const KEY: &str = "key";
+const LOG: &str = "log";
+
+/// After so many bytes a new file begins: what is retired is removed in steps of this.
+const SEGMENT_BYTES: u64 = 64 << 20;
+
+/// A data directory that this process alone uses.
+pub(crate) struct DataDirectory {
+    key: Zeroizing<[u8; 32]>,
+    disk: Arc<dyn Disk>,
+    lock: File,
+}
+
+impl DataDirectory {
+    /// Takes a directory into use, or makes one.
+    pub(crate) fn open(path: &Path) -> Result<Self, DataError> {
+        let failed = |source| DataError::Directory { path: path.to_owned(), source };
+        let lock = take(path).map_err(failed)?;
+        lock.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => DataError::InUse(path.to_owned()),
+            TryLockError::Error(source) => failed(source),
+        })?;
+        let log = path.join(LOG);
+        let key_path = path.join(KEY);
+        let bad_key = |source| DataError::Key { path: key_path.clone(), source };
+        let key = match load_key(&key_path).map_err(bad_key)? {
+            Some(key) => key,
+            // Under a new key, nobody could make use of the log.
+            None if fs::read_dir(&log).map_err(failed)?.next().is_some() => {
+                return Err(DataError::KeyMissing(key_path));
+            }
+            None => {
+                tracing::info!("a new key was made");
+                create_key(&key_path).map_err(bad_key)?
+            }
+        };
+        Ok(Self { key, disk: Arc::new(Directory::new(&log).map_err(failed)?), lock })
+    }
+
+    /// Seed of the key that signs manifests.
+    pub(crate) fn key(&self) -> &[u8; 32] {
+        &self.key
+    }
+
+    /// The round log. The directory stays in use until the log is closed.
+    pub(crate) async fn into_log(self) -> Result<DurableLog, LogError> {
+        let salts = || {
+            let mut salt = [0; 8];
+            SysRng.try_fill_bytes(&mut salt).map_err(io::Error::other)?;
+            Ok(u64::from_le_bytes(salt))
+        };
+        let options = Options { segment_bytes: SEGMENT_BYTES, salts: Box::new(salts) };
+        DurableLog::start(self.disk, options, self.lock).await
+    }
+}
+
+/// Makes what is missing of a directory, durably, and opens its lock.
+fn take(path: &Path) -> io::Result<File> {
+    let log = path.join(LOG);
+    let changed = changed_by_making(&log);
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(&log)?;
+    let lock =
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path.join(LOCK))?;
+    for directory in changed {
+        File::open(directory)?.sync_all()?;
+    }
+    Ok(lock)
+}
+
+/// The directories to which making this one, inside a directory that is to be used, adds names: from the deepest that is
+/// there down. The last two always, as an earlier process may have ended between making and syncing them.
+fn changed_by_making(directory: &Path) -> Vec<PathBuf> {
+    let mut changed = Vec::new();
+    for ancestor in directory.ancestors().skip(1) {
+        // A relative path has an empty one.
+        let ancestor = if ancestor.as_os_str().is_empty() { Path::new(".") } else { ancestor };
+        changed.push(ancestor.to_owned());
+        if changed.len() >= 2 && ancestor.exists() {
+            break;
+        }
+    }
+    changed.reverse();
+    changed
+}
+
+/// Reads and checks every byte of a data directory's log, and changes nothing. No server may be using it.
+///
+/// # Errors
+/// [`DataError`] with the first thing that is wrong.
+pub fn check_log(data: &Path) -> Result<Summary, DataError> {
+    let _lock = share(data)?;
+    Ok(offline::check(&data.join(LOG))?)
+}
+
+/// The rounds in a data directory's log, which is checked. No server may be using it.
+///
+/// # Errors
+/// [`DataError`] with the first thing that is wrong.
+pub fn read_log(data: &Path) -> Result<BTreeMap<Round, LoggedRound>, DataError> {
+    let _lock = share(data)?;
+    Ok(offline::rounds(&data.join(LOG))?)
+}
+
+/// Keeps servers out, but nobody who only reads. A copy has no lock, and needs none.
+fn share(data: &Path) -> Result<Option<File>, DataError> {
+    let failed = |source| DataError::Directory { path: data.to_owned(), source };
+    let lock = match File::open(data.join(LOCK)) {
+        Ok(lock) => lock,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    match lock.try_lock_shared() {
+        Ok(()) => Ok(Some(lock)),
+        Err(TryLockError::WouldBlock) => Err(DataError::InUse(data.to_owned())),
+        Err(TryLockError::Error(source)) => Err(failed(source)),
+    }
+}
+
+/// Why a data directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// It cannot be read or written.
+    #[error("data directory {}: {source}", path.display())]
+    Directory {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Another process uses it.
+    #[error("data directory {}: another process is using it", .0.display())]
+    InUse(PathBuf),
+    /// Its key cannot be used.
+    #[error("key file {}: {source}", path.display())]
+    Key {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        source: KeyFileError,
+    },
+    /// There is a log, and no key.
+    #[error("key file {}: it is missing, and the log needs it; restore it from a backup", .0.display())]
+    KeyMissing(PathBuf),
+    /// Its log cannot be read, or is not what was written.
+    #[error("round log: {0}")]
+    Log(#[from] LogError),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::changed_by_making;
+
+    #[test]
+    fn every_directory_that_gets_a_name_is_synced() {
+        let directory = tempfile::tempdir().unwrap();
+        let there = directory.path();
+        let missing: Vec<PathBuf> = ["", "a", "a/b", "a/b/c"].iter().map(|name| there.join(name)).collect();
+        assert_eq!(changed_by_making(&there.join("a/b/c/log")), missing);
+        std::fs::create_dir_all(there.join("a/b/c")).unwrap();
+        assert_eq!(changed_by_making(&there.join("a/b/c/log")), missing[2..]);
+        assert_eq!(changed_by_making(Path::new("data/log")), [Path::new("."), Path::new("data")]);
+    }
+}

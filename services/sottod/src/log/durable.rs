@@ -1,0 +1,266 @@
+//! The log that survives: a Raft group of one, whose entries are fsynced before they count.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use openraft::{BasicNode, Raft, ServerState, SnapshotPolicy};
+use sotto_protocol::deposit::DEPOSIT_BYTES;
+use sotto_protocol::manifest::SignedManifest;
+use sotto_protocol::server::Account;
+use sotto_protocol::{Deposit, Round, UnixMillis};
+
+use super::disk::Disk;
+use super::entry::TypeConfig;
+use super::record::{self, Batch, Record};
+use super::replica::{LogStorage, NoPeers, StateMachine};
+use super::state::Applied;
+use super::store::{Opened, Options, Store};
+use super::writer::Writer;
+use super::{History, LogError, RoundLog, SealedRound};
+
+/// This node, as long as it is the only one.
+const NODE: u64 = 1;
+/// Most bytes of deposits in one entry.
+const ENTRY_MAX: usize = 512 << 10;
+/// Deposits in an entry that is full.
+const DEPOSITS_PER_ENTRY: usize = ENTRY_MAX / DEPOSIT_BYTES;
+/// Most deposits for which there is room before they are read.
+const DEPOSITS_RESERVED: usize = 1 << 16;
+/// Accounts in an entry that is full.
+const ACCOUNTS_PER_ENTRY: usize = ENTRY_MAX / 32;
+/// In a group of one there is nobody to wait for but the disk; whoever is not elected by then never will be.
+const ELECTION: Duration = Duration::from_secs(60);
+/// Entries read at a time when a round is read: others may write in between.
+const ENTRIES_PER_READ: u64 = 4;
+
+/// A durable log.
+pub(crate) struct DurableLog {
+    raft: Raft<TypeConfig>,
+    writer: Writer,
+    machine: StateMachine,
+}
+
+impl DurableLog {
+    /// Opens the log of a directory, or begins one. All that was ever acknowledged is applied when this returns.
+    /// `guard` is held as long as files may be touched.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    pub(crate) async fn start(
+        disk: Arc<dyn Disk>,
+        options: Options,
+        guard: impl Send + 'static,
+    ) -> Result<Self, LogError> {
+        let started = std::time::Instant::now();
+        let (writer, opened) = Writer::start(disk, options, guard).await?;
+        let Opened { state, segments, bytes, entries, torn } = opened;
+        if let Some(torn) = torn {
+            tracing::warn!(
+                segment = torn.segment,
+                at = torn.at,
+                bytes = torn.bytes,
+                "the last append was incomplete, was never acknowledged, and is cut off"
+            );
+        }
+        // A group of one is founded by its first entry, before there is anything to vote on.
+        if writer.run(|store| Ok(store.vote().is_some() && store.bounds().1.is_none())).await? {
+            return Err(LogError::corrupt("the directory", 0, "the beginning of the log is missing"));
+        }
+        let machine = StateMachine { writer: writer.clone(), state: Arc::new(Mutex::new(state)) };
+        let storage = LogStorage { writer: writer.clone() };
+        let ended = |_: openraft::error::Fatal<u64>| writer.failure("it could not be opened");
+        let config = Arc::new(config());
+        let raft = Raft::new(NODE, config, NoPeers, storage, machine.clone()).await.map_err(ended)?;
+        let log = Self { raft, writer, machine };
+        log.lead().await?;
+        // All entries before this one count once it does.
+        log.write(Batch::default()).await?;
+        tracing::info!(
+            segments,
+            bytes,
+            entries,
+            ms = started.elapsed().as_millis() as u64,
+            "the round log is open"
+        );
+        Ok(log)
+    }
+
+    /// Makes this node the leader of its group, which it founds if there is none.
+    async fn lead(&self) -> Result<(), LogError> {
+        let failed = |_| self.writer.failure("the group has no leader");
+        if !self.raft.is_initialized().await.map_err(failed)? {
+            let members = BTreeMap::from([(NODE, BasicNode::default())]);
+            self.raft
+                .initialize(members)
+                .await
+                .map_err(|_| self.writer.failure("the group cannot be founded"))?;
+        } else {
+            let leads = self.raft.with_raft_state(|state| state.server_state == ServerState::Leader);
+            if !leads.await.map_err(failed)? {
+                self.raft.trigger().elect().await.map_err(failed)?;
+            }
+        }
+        let group = self.raft.wait(Some(ELECTION));
+        group
+            .state(ServerState::Leader, "nobody else can lead")
+            .await
+            .map(|_| ())
+            .map_err(|_| self.writer.failure("the group has no leader"))
+    }
+
+    async fn write(&self, batch: Batch) -> Result<Applied, LogError> {
+        let written = self.raft.client_write(batch).await;
+        let applied = written.map_err(|_| self.writer.failure("the group takes no entries"))?.data;
+        match applied.refused {
+            None => Ok(applied),
+            Some(refused) => Err(LogError::Refused(refused)),
+        }
+    }
+
+    /// Waits until no segment could be removed that is not.
+    #[cfg(test)]
+    pub(super) async fn settle(&self) {
+        let mut metrics = self.raft.metrics();
+        loop {
+            let floor = self.machine.lock().floor();
+            let reclaimable = self.writer.run(move |store| Ok(store.reclaimable(floor))).await;
+            if !reclaimable.unwrap_or(false) || metrics.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn knows(&self, account: &Account) -> bool {
+        self.machine.lock().accounts.contains(account)
+    }
+
+    async fn write_one(&self, record: Record) -> Result<Applied, LogError> {
+        self.write(Batch(vec![record])).await
+    }
+}
+
+impl RoundLog for DurableLog {
+    fn history(&self) -> Result<History, LogError> {
+        Ok(self.machine.lock().history())
+    }
+
+    async fn open(&self, round: Round) -> Result<(), LogError> {
+        self.write_one(Record::Open(round)).await.map(|_| ())
+    }
+
+    async fn append(
+        &self,
+        round: Round,
+        mut deposits: Vec<Deposit>,
+        mut accounts: Vec<Account>,
+    ) -> Result<(), LogError> {
+        {
+            let state = self.machine.lock();
+            accounts.retain(|account| !state.accounts.contains(account));
+        }
+        // Who came first within a batch is for nobody who reads the disk.
+        deposits.sort_unstable_by(|a, b| (a.label, &a.sealed.0).cmp(&(b.label, &b.sealed.0)));
+        accounts.sort_unstable();
+        accounts.dedup();
+        let mut deposits = deposits.chunks(DEPOSITS_PER_ENTRY);
+        let mut accounts = accounts.chunks(ACCOUNTS_PER_ENTRY);
+        loop {
+            let deposits = deposits.next().map(|chunk| Record::Deposits(round, record::join(chunk)));
+            let accounts = accounts.next().map(|chunk| Record::Accounts(chunk.to_vec()));
+            let batch: Vec<Record> = deposits.into_iter().chain(accounts).collect();
+            if batch.is_empty() {
+                return Ok(());
+            }
+            self.write(Batch(batch)).await?;
+        }
+    }
+
+    fn admits(&self, account: &Account, waiting: &BTreeSet<Account>) -> bool {
+        self.machine.lock().admits_beside(account, waiting)
+    }
+
+    async fn seal(&self, round: Round, seed: [u8; 32], at: UnixMillis) -> Result<u64, LogError> {
+        Ok(self.write_one(Record::Seal(round, seed, at)).await?.sealed)
+    }
+
+    async fn sealed(&self, round: Round) -> Result<SealedRound, LogError> {
+        let (sealed, count, spans) = {
+            let state = self.machine.lock();
+            let stored = state.rounds.get(&round).ok_or(LogError::Refused("no such round"))?;
+            (stored.sealed, stored.deposits, stored.spans.clone())
+        };
+        let (seed, at) = sealed.ok_or(LogError::Refused("the round is not sealed"))?;
+        let reserved = usize::try_from(count).unwrap_or(usize::MAX).min(DEPOSITS_RESERVED);
+        let mut deposits = Vec::with_capacity(reserved);
+        for (first, last) in spans {
+            let mut next = first;
+            while next <= last {
+                let end = last.min(next + ENTRIES_PER_READ - 1);
+                let read = move |store: &mut Store| deposits_of(store, round, next, end);
+                deposits.extend(self.writer.run(read).await?);
+                next = end + 1;
+            }
+        }
+        if deposits.len() as u64 != count {
+            return Err(LogError::Refused("a round has lost deposits"));
+        }
+        Ok(SealedRound { round, seed, at, deposits })
+    }
+
+    async fn publish(&self, round: Round, manifest: SignedManifest) -> Result<(), LogError> {
+        self.write_one(Record::Publish(round, Box::new(manifest))).await.map(|_| ())
+    }
+
+    async fn retire(&self, round: Round) -> Result<(), LogError> {
+        self.write_one(Record::Retire(round)).await?;
+        let floor = self.machine.lock().floor();
+        // A snapshot that frees no segment is not worth its bytes.
+        if self.writer.run(move |store| Ok(store.reclaimable(floor))).await? {
+            let failed = |_| self.writer.failure("the group takes no snapshot");
+            self.raft.trigger().snapshot().await.map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    async fn close(&self) {
+        if self.raft.shutdown().await.is_err() {
+            tracing::warn!("the round log did not end in order; nothing is lost");
+        }
+        self.writer.stop().await;
+    }
+}
+
+/// A round's deposits in entries `first` to `last`.
+fn deposits_of(store: &mut Store, round: Round, first: u64, last: u64) -> Result<Vec<Deposit>, LogError> {
+    let mut deposits = Vec::new();
+    for index in first..=last {
+        let openraft::EntryPayload::Normal(batch) = store.entry(index)?.payload else { continue };
+        for record in &batch.0 {
+            if let Record::Deposits(of, bytes) = record
+                && *of == round
+            {
+                deposits.extend(record::split(bytes));
+            }
+        }
+    }
+    Ok(deposits)
+}
+
+fn config() -> openraft::Config {
+    openraft::Config {
+        cluster_name: "sotto".to_owned(),
+        // In a group of one there is nobody to hear from, and nobody to convince: the only election is the one that is
+        // called for.
+        enable_heartbeat: false,
+        enable_elect: false,
+        // With entries of at most 512 KiB, an append of at most 2 MiB.
+        max_payload_entries: (super::store::APPEND_MAX / ENTRY_MAX) as u64,
+        // Taken when a round retires.
+        snapshot_policy: SnapshotPolicy::Never,
+        max_in_snapshot_log_to_keep: 0,
+        purge_batch_size: 1,
+        ..openraft::Config::default()
+    }
+}

@@ -1,0 +1,135 @@
+//! What entries of the log change.
+
+use core::fmt;
+
+use bytes::Bytes;
+use sotto_protocol::deposit::DEPOSIT_BYTES;
+use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES, SignedManifest};
+use sotto_protocol::server::Account;
+use sotto_protocol::{Deposit, Round, UnixMillis};
+
+use super::codec::{Malformed, Reader, put_count};
+
+/// One change. Deposits name no account: who sent one is stored nowhere.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Record {
+    /// A round takes deposits; its number is used up.
+    Open(Round),
+    /// Deposits for the open round, as they are sent, one behind the other.
+    Deposits(Round, Bytes),
+    /// Accounts that are not known yet.
+    Accounts(Vec<Account>),
+    /// A round takes no more.
+    Seal(Round, [u8; 32], UnixMillis),
+    /// A sealed round can be retrieved under this manifest.
+    Publish(Round, Box<SignedManifest>),
+    /// A round is forgotten.
+    Retire(Round),
+}
+
+// What people deposit is for nobody's logs.
+impl fmt::Debug for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Open(_) => "Open",
+            Self::Deposits(..) => "Deposits",
+            Self::Accounts(_) => "Accounts",
+            Self::Seal(..) => "Seal",
+            Self::Publish(..) => "Publish",
+            Self::Retire(_) => "Retire",
+        })
+    }
+}
+
+/// What one entry changes, all of it or nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Batch(pub(crate) Vec<Record>);
+
+impl Batch {
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        put_count(out, self.0.len());
+        for record in &self.0 {
+            record.encode(out);
+        }
+    }
+
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        // A record is at least its kind and a number.
+        let records = reader.count(5)?;
+        (0..records).map(|_| Record::decode(reader)).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl Record {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let mut start = |kind: u8, round: &Round| {
+            out.push(kind);
+            out.extend_from_slice(&round.0.to_le_bytes());
+        };
+        match self {
+            Self::Open(round) => start(1, round),
+            Self::Deposits(round, deposits) => {
+                start(2, round);
+                put_count(out, deposits.len() / DEPOSIT_BYTES);
+                out.extend_from_slice(deposits);
+            }
+            Self::Accounts(accounts) => {
+                out.push(3);
+                put_count(out, accounts.len());
+                out.extend_from_slice(accounts.as_flattened());
+            }
+            Self::Seal(round, seed, at) => {
+                start(4, round);
+                out.extend_from_slice(seed);
+                out.extend_from_slice(&at.0.to_le_bytes());
+            }
+            Self::Publish(round, manifest) => {
+                start(5, round);
+                put_manifest(out, manifest);
+            }
+            Self::Retire(round) => start(6, round),
+        }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let kind = reader.u8()?;
+        if kind == 3 {
+            let accounts = reader.count(32)?;
+            return Ok(Self::Accounts((0..accounts).map(|_| reader.array()).collect::<Result<_, _>>()?));
+        }
+        let round = Round(reader.u64()?);
+        Ok(match kind {
+            1 => Self::Open(round),
+            2 => {
+                let deposits = reader.count(DEPOSIT_BYTES)?;
+                Self::Deposits(round, Bytes::copy_from_slice(reader.take(deposits * DEPOSIT_BYTES)?))
+            }
+            4 => Self::Seal(round, reader.array()?, UnixMillis(reader.u64()?)),
+            5 => Self::Publish(round, Box::new(take_manifest(reader)?)),
+            6 => Self::Retire(round),
+            _ => return Err(Malformed("a record is of no known kind")),
+        })
+    }
+}
+
+/// Deposits, one behind the other.
+pub(super) fn join(deposits: &[Deposit]) -> Bytes {
+    deposits.iter().flat_map(Deposit::encode).collect()
+}
+
+/// The deposits that [`join`] joined.
+pub(super) fn split(deposits: &[u8]) -> impl Iterator<Item = Deposit> + '_ {
+    // Their lengths are right by construction, both when made and when read.
+    deposits.chunks_exact(DEPOSIT_BYTES).filter_map(|deposit| Deposit::decode(deposit).ok())
+}
+
+pub(super) const MANIFEST_RECORD_BYTES: usize = MANIFEST_BYTES + SIGNATURE_BYTES;
+
+pub(super) fn put_manifest(out: &mut Vec<u8>, manifest: &SignedManifest) {
+    out.extend_from_slice(&manifest.bytes);
+    out.extend_from_slice(&manifest.signature);
+}
+
+pub(super) fn take_manifest(reader: &mut Reader<'_>) -> Result<SignedManifest, Malformed> {
+    Ok(SignedManifest { bytes: reader.array()?, signature: reader.array()? })
+}

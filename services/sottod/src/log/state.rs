@@ -1,0 +1,413 @@
+//! What follows from the committed entries: the state that every node of a group computes alike.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use openraft::EntryPayload;
+use sotto_protocol::deposit::DEPOSIT_BYTES;
+use sotto_protocol::manifest::SignedManifest;
+use sotto_protocol::server::Account;
+use sotto_protocol::{Round, UnixMillis};
+
+use super::codec::{Malformed, Reader, put_count};
+use super::entry::{
+    Entry, LogId, StoredMembership, put_membership, put_optional_log_id, take_membership,
+    take_optional_log_id,
+};
+use super::frame::PAYLOAD_MAX;
+use super::record::{MANIFEST_RECORD_BYTES, Record, put_manifest, take_manifest};
+use super::{History, Phase};
+
+/// Manifests kept for clients that close a gap.
+const MANIFESTS_KEPT: usize = sotto_wire::limits::MANIFESTS_MAX;
+/// Accounts that are known at most, so that nobody fills memory and disk by registering.
+pub(super) const ACCOUNTS_MAX: usize = 1 << 20;
+
+/// What became of an entry.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Applied {
+    /// If it sealed a round: the number of deposits.
+    pub(crate) sealed: u64,
+    /// Why it changed nothing.
+    pub(crate) refused: Option<&'static str>,
+}
+
+/// The state after all entries up to `applied`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct State {
+    pub(super) applied: Option<LogId>,
+    pub(super) membership: StoredMembership,
+    newest: Option<Round>,
+    pub(super) accounts: BTreeSet<Account>,
+    manifests: VecDeque<(Round, SignedManifest)>,
+    pub(super) rounds: BTreeMap<Round, StoredRound>,
+}
+
+/// A round that is not retired.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct StoredRound {
+    /// Seed and time, once it is sealed.
+    pub(super) sealed: Option<([u8; 32], UnixMillis)>,
+    pub(super) published: bool,
+    pub(super) deposits: u64,
+    /// Entries with its deposits: indices of the first and the last of each stretch. The deposits stay where the log
+    /// has them.
+    pub(super) spans: Vec<(u64, u64)>,
+}
+
+impl State {
+    /// Applies the next entry.
+    pub(super) fn apply(&mut self, entry: &Entry) -> Applied {
+        self.applied = Some(entry.log_id);
+        match &entry.payload {
+            EntryPayload::Blank => Applied::default(),
+            EntryPayload::Membership(membership) => {
+                self.membership = StoredMembership::new(Some(entry.log_id), membership.clone());
+                Applied::default()
+            }
+            EntryPayload::Normal(batch) => {
+                if let Some(refused) = batch.0.iter().find_map(|record| self.refuses(record)) {
+                    return Applied { refused: Some(refused), ..Applied::default() };
+                }
+                let mut applied = Applied::default();
+                for record in &batch.0 {
+                    self.change(entry.log_id.index, record, &mut applied);
+                }
+                applied
+            }
+        }
+    }
+
+    fn refuses(&self, record: &Record) -> Option<&'static str> {
+        let round = |round: &Round| self.rounds.get(round);
+        match record {
+            Record::Open(Round(u64::MAX)) => Some("no number would be left for the next round"),
+            Record::Open(number) => {
+                (self.newest >= Some(*number)).then_some("a number of a round was to be used twice")
+            }
+            Record::Deposits(number, _) => round(number)
+                .is_none_or(|round| round.sealed.is_some())
+                .then_some("a deposit for no open round"),
+            Record::Accounts(_) | Record::Retire(_) => None,
+            Record::Seal(number, ..) => {
+                round(number).is_none_or(|round| round.sealed.is_some()).then_some("no open round to seal")
+            }
+            Record::Publish(number, _) => {
+                let may = round(number).is_some_and(|round| round.sealed.is_some() && !round.published)
+                    && self.manifests.back().is_none_or(|(last, _)| last < number);
+                (!may).then_some("no sealed round to publish")
+            }
+        }
+    }
+
+    fn change(&mut self, index: u64, record: &Record, applied: &mut Applied) {
+        match record {
+            Record::Open(round) => {
+                self.newest = Some(*round);
+                self.rounds.insert(*round, StoredRound::default());
+            }
+            Record::Deposits(round, deposits) => {
+                let Some(round) = self.rounds.get_mut(round) else { return };
+                round.deposits += super::record::split(deposits).count() as u64;
+                match round.spans.last_mut() {
+                    Some((_, last)) if *last + 1 >= index => *last = index,
+                    _ => round.spans.push((index, index)),
+                }
+            }
+            Record::Accounts(accounts) => {
+                for account in accounts {
+                    if self.admits(account) {
+                        self.accounts.insert(*account);
+                    }
+                }
+            }
+            Record::Seal(round, seed, at) => {
+                let Some(round) = self.rounds.get_mut(round) else { return };
+                round.sealed = Some((*seed, *at));
+                applied.sealed = round.deposits;
+            }
+            Record::Publish(number, manifest) => {
+                let Some(round) = self.rounds.get_mut(number) else { return };
+                round.published = true;
+                if self.manifests.len() >= MANIFESTS_KEPT {
+                    self.manifests.pop_front();
+                }
+                self.manifests.push_back((*number, (**manifest).clone()));
+            }
+            Record::Retire(round) => {
+                self.rounds.remove(round);
+            }
+        }
+    }
+
+    /// Whether an account is known, or there is room for it beside others that will be.
+    pub(super) fn admits_beside(&self, account: &Account, waiting: &BTreeSet<Account>) -> bool {
+        if self.accounts.len() + waiting.len() < ACCOUNTS_MAX || self.accounts.contains(account) {
+            return true;
+        }
+        let new = waiting.iter().filter(|waiting| !self.accounts.contains(*waiting)).count();
+        waiting.contains(account) || self.accounts.len() + new < ACCOUNTS_MAX
+    }
+
+    /// Whether an account is known, or there is room for it.
+    pub(super) fn admits(&self, account: &Account) -> bool {
+        self.accounts.len() < ACCOUNTS_MAX || self.accounts.contains(account)
+    }
+
+    /// The first entry that is needed beside this state: the first with deposits of a round that is not retired.
+    pub(super) fn floor(&self) -> u64 {
+        let spans = self.rounds.values().filter_map(|round| round.spans.first());
+        spans.map(|(first, _)| *first).min().unwrap_or_else(|| self.next_index())
+    }
+
+    /// Index of the entry to be applied next.
+    pub(super) fn next_index(&self) -> u64 {
+        self.applied.map_or(0, |applied| applied.index + 1)
+    }
+
+    pub(super) fn history(&self) -> History {
+        let phase = |round: &StoredRound| match (&round.sealed, round.published) {
+            (None, _) => Phase::Open,
+            (Some(_), false) => Phase::Sealed,
+            (Some(_), true) => Phase::Published,
+        };
+        History {
+            newest: self.newest,
+            manifests: self.manifests.iter().cloned().collect(),
+            rounds: self.rounds.iter().map(|(number, round)| (*number, phase(round))).collect(),
+        }
+    }
+
+    /// ```text
+    /// applied (25) | membership's entry (25) | membership | newest: flag, u8, and u64 | accounts | manifests, each with
+    /// its round | rounds, each: number, u64 | sealed, u8 | seed (32) | time, u64 | published, u8 | deposits, u64 | spans
+    /// ```
+    /// Lists begin with their length, u32.
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        let Self { applied, membership, newest, accounts, manifests, rounds } = self;
+        put_optional_log_id(out, applied.as_ref());
+        put_optional_log_id(out, membership.log_id().as_ref());
+        put_membership(out, membership.membership());
+        out.push(newest.is_some().into());
+        out.extend_from_slice(&newest.unwrap_or_default().0.to_le_bytes());
+        put_count(out, accounts.len());
+        accounts.iter().for_each(|account| out.extend_from_slice(account));
+        put_count(out, manifests.len());
+        for (round, manifest) in manifests {
+            out.extend_from_slice(&round.0.to_le_bytes());
+            put_manifest(out, manifest);
+        }
+        put_count(out, rounds.len());
+        for (number, round) in rounds {
+            let StoredRound { sealed, published, deposits, spans } = round;
+            out.extend_from_slice(&number.0.to_le_bytes());
+            out.push(sealed.is_some().into());
+            let (seed, at) = sealed.unwrap_or_default();
+            out.extend_from_slice(&seed);
+            out.extend_from_slice(&at.0.to_le_bytes());
+            out.push((*published).into());
+            out.extend_from_slice(&deposits.to_le_bytes());
+            put_count(out, spans.len());
+            for (first, last) in spans {
+                out.extend_from_slice(&first.to_le_bytes());
+                out.extend_from_slice(&last.to_le_bytes());
+            }
+        }
+    }
+
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let applied = take_optional_log_id(reader)?;
+        let membership = StoredMembership::new(take_optional_log_id(reader)?, take_membership(reader)?);
+        let some = reader.flag()?;
+        let newest = Round(reader.u64()?);
+        let accounts = reader.count(32)?;
+        let accounts = (0..accounts).map(|_| reader.array()).collect::<Result<_, _>>()?;
+        let manifests = reader.count(8 + MANIFEST_RECORD_BYTES)?;
+        let manifests = (0..manifests)
+            .map(|_| Ok((Round(reader.u64()?), take_manifest(reader)?)))
+            .collect::<Result<_, _>>()?;
+        let rounds = reader.count(62)?;
+        let rounds = (0..rounds)
+            .map(|_| Ok((Round(reader.u64()?), StoredRound::decode(reader)?)))
+            .collect::<Result<_, _>>()?;
+        let state = Self { applied, membership, newest: some.then_some(newest), accounts, manifests, rounds };
+        state.check()?;
+        Ok(state)
+    }
+
+    /// Whether entries can have led to this state.
+    fn check(&self) -> Result<(), Malformed> {
+        if self.accounts.len() > ACCOUNTS_MAX || self.manifests.len() > MANIFESTS_KEPT {
+            return Err(Malformed("it holds more than it can"));
+        }
+        let newest = self.rounds.keys().last().copied().max(self.manifests.back().map(|(round, _)| *round));
+        if newest > self.newest || self.newest >= Some(Round(u64::MAX)) {
+            return Err(Malformed("a round is newer than the newest"));
+        }
+        self.rounds.values().try_for_each(|round| round.check(self.next_index()))
+    }
+}
+
+impl StoredRound {
+    /// Whether entries below `end` can have led to this round.
+    fn check(&self, end: u64) -> Result<(), Malformed> {
+        let (mut least, mut entries) = (0, 0);
+        for (first, last) in &self.spans {
+            if *first < least || last < first || *last >= end {
+                return Err(Malformed("a round's entries are not where entries can be"));
+            }
+            entries += last - first + 1;
+            least = last + 1;
+        }
+        // Indices are below 2^48, and an entry is shorter than 2^22 bytes.
+        let most = entries * (PAYLOAD_MAX / DEPOSIT_BYTES) as u64;
+        if self.deposits <= most {
+            Ok(())
+        } else {
+            Err(Malformed("a round has more deposits than its entries"))
+        }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let some = reader.flag()?;
+        let sealed = (reader.array()?, UnixMillis(reader.u64()?));
+        let (published, deposits) = (reader.flag()?, reader.u64()?);
+        let spans = reader.count(16)?;
+        let spans = (0..spans).map(|_| Ok((reader.u64()?, reader.u64()?))).collect::<Result<_, _>>()?;
+        Ok(Self { sealed: some.then_some(sealed), published, deposits, spans })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use bytes::Bytes;
+    use openraft::{CommittedLeaderId, EntryPayload};
+    use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES, SignedManifest};
+    use sotto_protocol::{Round, UnixMillis};
+
+    use super::{ACCOUNTS_MAX, State};
+    use crate::log::codec::Reader;
+    use crate::log::entry::{Entry, LogId};
+    use crate::log::record::{Batch, Record};
+
+    fn apply(state: &mut State, record: Record) -> Option<&'static str> {
+        let log_id = LogId::new(CommittedLeaderId::new(1, 1), state.next_index());
+        state.apply(&Entry { log_id, payload: EntryPayload::Normal(Batch(vec![record])) }).refused
+    }
+
+    fn manifest() -> Box<SignedManifest> {
+        Box::new(SignedManifest { bytes: [3; MANIFEST_BYTES], signature: [4; SIGNATURE_BYTES] })
+    }
+
+    fn state() -> State {
+        let mut state = State::default();
+        let deposits = |count: usize| Bytes::from(vec![1; 304 * count]);
+        for record in [
+            Record::Accounts(vec![[1; 32], [2; 32]]),
+            Record::Open(Round(5)),
+            Record::Deposits(Round(5), deposits(2)),
+            Record::Deposits(Round(5), deposits(1)),
+            Record::Accounts(vec![[3; 32]]),
+            Record::Deposits(Round(5), deposits(3)),
+            Record::Seal(Round(5), [7; 32], UnixMillis(9)),
+            Record::Publish(Round(5), manifest()),
+            Record::Open(Round(6)),
+        ] {
+            assert_eq!(apply(&mut state, record), None);
+        }
+        state
+    }
+
+    #[test]
+    fn rounds_go_one_way_and_no_number_is_used_twice() {
+        let state = state();
+        let deposit = || Bytes::from(vec![1; 304]);
+        for record in [
+            Record::Open(Round(6)),
+            Record::Open(Round(1)),
+            Record::Deposits(Round(5), deposit()),
+            Record::Deposits(Round(7), deposit()),
+            Record::Seal(Round(5), [7; 32], UnixMillis(9)),
+            Record::Seal(Round(7), [7; 32], UnixMillis(9)),
+            Record::Publish(Round(5), manifest()),
+            Record::Publish(Round(6), manifest()),
+        ] {
+            let mut after = state.clone();
+            assert!(apply(&mut after, record.clone()).is_some(), "{record:?}");
+            after.applied = state.applied;
+            assert_eq!(after, state, "what is refused changes nothing");
+        }
+    }
+
+    #[test]
+    fn the_floor_is_the_first_deposit_of_a_round_that_is_still_needed() {
+        let mut state = state();
+        assert_eq!(state.rounds[&Round(5)].spans, [(2, 3), (5, 5)]);
+        assert_eq!(state.floor(), 2);
+        assert_eq!(apply(&mut state, Record::Retire(Round(5))), None);
+        assert_eq!(state.floor(), state.next_index());
+    }
+
+    #[test]
+    fn a_state_is_read_as_it_was_written() {
+        let state = state();
+        let mut bytes = Vec::new();
+        state.encode(&mut bytes);
+        let mut reader = Reader::new(&bytes);
+        assert_eq!(State::decode(&mut reader).unwrap(), state);
+        reader.finish().unwrap();
+        for end in 0..bytes.len() {
+            assert!(State::decode(&mut Reader::new(&bytes[..end])).is_err());
+        }
+    }
+
+    /// A checksum holds for whatever was written, by whomever.
+    #[test]
+    fn a_state_that_no_entries_lead_to_is_refused() {
+        let decoded = |change: &dyn Fn(&mut State)| {
+            let (mut changed, mut bytes) = (state(), Vec::new());
+            change(&mut changed);
+            changed.encode(&mut bytes);
+            State::decode(&mut Reader::new(&bytes))
+        };
+        assert!(decoded(&|_| {}).is_ok());
+        let id = |term, index| Some(LogId::new(CommittedLeaderId::new(term, 1), index));
+        assert!(decoded(&|state| state.applied = id(1, u64::MAX)).is_err());
+        assert!(decoded(&|state| state.applied = id(u64::MAX, 100)).is_err());
+        assert!(decoded(&|state| state.applied = id(1, 1)).is_err(), "its rounds come later");
+        assert!(decoded(&|state| state.newest = Some(Round(u64::MAX))).is_err());
+        assert!(decoded(&|state| state.newest = Some(Round(5))).is_err());
+        assert!(decoded(&|state| state.newest = None).is_err());
+        for deposits in [u64::MAX, 1 << 40] {
+            assert!(decoded(&|state| state.rounds.get_mut(&Round(5)).unwrap().deposits = deposits).is_err());
+        }
+        for spans in [vec![(3, 2)], vec![(2, u64::MAX)], vec![(2, 3), (3, 4)], vec![(4, 4), (2, 2)]] {
+            assert!(
+                decoded(&|state| state.rounds.get_mut(&Round(5)).unwrap().spans.clone_from(&spans)).is_err(),
+                "{spans:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn accounts_that_wait_take_up_room() {
+        const ROOM: u64 = ACCOUNTS_MAX as u64;
+        let account = |number: u64| {
+            let mut account = [0; 32];
+            account[..8].copy_from_slice(&number.to_be_bytes());
+            account
+        };
+        let accounts = (0..ROOM - 2).map(account).collect();
+        let state = State { accounts, ..State::default() };
+        let mut waiting = BTreeSet::from([account(0), account(1)]);
+        assert!(state.admits_beside(&account(ROOM), &waiting), "those that are known take up none");
+        waiting.insert(account(ROOM));
+        assert!(state.admits_beside(&account(ROOM + 1), &waiting));
+        waiting.insert(account(ROOM + 1));
+        assert!(!state.admits_beside(&account(ROOM + 2), &waiting));
+        for admitted in [0, 1, 7, ROOM, ROOM + 1] {
+            assert!(state.admits_beside(&account(admitted), &waiting), "{admitted}");
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The log on a disk that fails: at every write and every sync, in the middle of a write, and by single bits.
+
+mod faults;
+mod simulated;
+mod store;
+mod workload;
+
+pub(super) use simulated::Simulated;
+pub(super) use workload::options;

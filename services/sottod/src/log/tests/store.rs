@@ -1,0 +1,99 @@
+//! When snapshots are taken; and what a group of one never does, and a larger one will: entries that are taken back.
+
+use std::sync::Arc;
+
+use openraft::{CommittedLeaderId, EntryPayload};
+use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::{Deposit, Label, Round, SealedBox, UnixMillis};
+
+use super::simulated::Simulated;
+use super::workload::options;
+use crate::log::entry::{Entry, LogId, Vote};
+use crate::log::store::Store;
+use crate::log::{DurableLog, Options, RoundLog};
+
+fn entry(term: u64, index: u64) -> Entry {
+    let log_id = LogId::new(CommittedLeaderId::new(term, 1), index);
+    Entry { log_id, payload: EntryPayload::Normal(crate::log::record::Batch(vec![batch(index)])) }
+}
+
+fn batch(index: u64) -> crate::log::record::Record {
+    crate::log::record::Record::Accounts(vec![[index as u8; 32]; 20])
+}
+
+fn open(disk: &Simulated) -> Store {
+    Store::open(Arc::new(disk.clone()), options(5)).unwrap().0
+}
+
+/// A snapshot costs all accounts and manifests: it must be worth its bytes.
+#[tokio::test]
+async fn snapshots_come_with_the_bytes_that_they_free_and_not_with_rounds() {
+    const SEGMENT_BYTES: u64 = 1 << 16;
+    let disk = Simulated::default();
+    let options = Options { segment_bytes: SEGMENT_BYTES, ..options(6) };
+    let log = DurableLog::start(Arc::new(disk.clone()), options, ()).await.unwrap();
+    let snapshots = || disk.trace().iter().filter(|what| what.ends_with(" snapshot")).count();
+    let size = || disk.sizes().iter().map(|(_, bytes)| *bytes as u64).sum::<u64>();
+    let mut written = 0;
+    for round in 1..400 {
+        let before = size();
+        log.open(Round(round)).await.unwrap();
+        let deposit = Deposit { label: Label([7; 16]), sealed: SealedBox([round as u8; BOX_BYTES]) };
+        log.append(Round(round), vec![deposit], vec![[round as u8; 32]]).await.unwrap();
+        log.seal(Round(round), [1; 32], UnixMillis(round)).await.unwrap();
+        written += size() - before;
+        log.retire(Round(round)).await.unwrap();
+        log.settle().await;
+        assert!(snapshots() as u64 <= written.div_ceil(SEGMENT_BYTES), "round {round}");
+        assert!(size() < 3 * SEGMENT_BYTES, "round {round}");
+    }
+    assert!(snapshots() > 1);
+    log.close().await;
+}
+
+/// Appends in groups of three, takes some back, and appends others; the entries that must be there then.
+fn change(store: &mut Store, from: u64) -> Result<(), crate::log::LogError> {
+    store.save_vote(Vote::new(9, 1))?;
+    for first in (0..30).step_by(3) {
+        store.append((first..first + 3).map(|index| entry(1, index)).collect())?;
+    }
+    store.truncate(from)?;
+    store.append(vec![entry(2, from), entry(2, from + 1)])
+}
+
+#[test]
+fn entries_that_are_taken_back_are_gone_and_no_others() {
+    for from in 0..30 {
+        let disk = Simulated::default();
+        change(&mut open(&disk), from).unwrap();
+        let mut store = open(&disk);
+        let expected: Vec<Entry> =
+            (0..from).map(|index| entry(1, index)).chain([entry(2, from), entry(2, from + 1)]).collect();
+        assert_eq!(store.entries(.., u64::MAX).unwrap(), expected, "from {from}");
+        assert_eq!(store.bounds(), (None, Some(expected[expected.len() - 1].log_id)));
+    }
+}
+
+#[test]
+fn a_crash_while_entries_are_taken_back_keeps_all_before_them() {
+    for from in [0, 7, 14, 29] {
+        let disk = Simulated::default();
+        change(&mut open(&disk), from).unwrap();
+        let operations = disk.trace().len();
+        for crash_at in 0..operations {
+            let disk = Simulated::default();
+            disk.crash_at(Some(crash_at));
+            let Ok((mut store, _)) = Store::open(Arc::new(disk.clone()), options(5)) else { continue };
+            let mut durable = 0;
+            // Everything below `from` that was appended must stay.
+            if change(&mut store, from).is_err() {
+                durable = store.bounds().1.map_or(0, |last| last.index + 1).min(from);
+            }
+            let mut found = open(&disk.survivor(crash_at as u64));
+            let entries = found.entries(.., u64::MAX).unwrap();
+            assert!(entries.len() as u64 >= durable, "from {from}, crash at {crash_at}");
+            let expected = (0..durable).map(|index| entry(1, index));
+            assert!(entries.iter().take(durable as usize).cloned().eq(expected));
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Going on where an earlier process ended.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant as Clock;
+
+use pir_core::Scheme;
+use sotto_protocol::manifest::{MAPPING_BLOOM, Manifest, SignedManifest};
+use sotto_protocol::server::{RoundConfig, RoundMachine};
+use sotto_protocol::{Round, ServerParameters};
+use tokio::time::Instant;
+
+use super::watchers::Watchers;
+use super::{RunError, Surroundings, Task, build, seal};
+use crate::log::{History, Phase, RoundLog};
+use crate::round_database::BuildError;
+use crate::server::unix_now;
+
+impl<S: Scheme, L: RoundLog> Task<S, L> {
+    /// Takes up the rounds in the log: one that was open is sealed, those without a manifest get it, and those that can
+    /// still be retrieved are served again. Only then do new rounds begin, under numbers that were never used.
+    pub(super) async fn resume(surroundings: Surroundings, log: Arc<L>) -> Result<Self, RunError> {
+        let began = Clock::now();
+        let History { newest, manifests, rounds } = log.history()?;
+        let parameters = &surroundings.parameters;
+        let config = RoundConfig {
+            mode: parameters.mode,
+            round_ms: parameters.round_ms,
+            retained: parameters.retained.max(1),
+            deposits_max: surroundings.deposits_max,
+        };
+        let previous = match manifests.last() {
+            Some((_, newest)) => {
+                newest.verify(&parameters.manifest_key).map_err(|_| RunError::ForeignLog)?.digest()
+            }
+            None => [0; 32],
+        };
+        let now = unix_now();
+        let first = newest.map_or(surroundings.first, |newest| surroundings.least.max(newest.next()));
+        let mut task = Self {
+            machine: RoundMachine::new(config, first, now),
+            started: (now, Instant::now()),
+            served: BTreeMap::new(),
+            manifests: VecDeque::from(manifests),
+            previous,
+            watchers: Watchers::default(),
+            queue: VecDeque::new(),
+            building: None,
+            log,
+            surroundings,
+        };
+        task.take_up(&rounds, config.retained.into()).await?;
+        let ready: Vec<Round> = task.served.keys().copied().collect();
+        if newest.is_some() {
+            let ms = began.elapsed().as_millis() as u64;
+            tracing::info!(rounds = ready.len(), next = %first, ms, "the rounds of an earlier start are served again");
+        }
+        let now = unix_now();
+        task.started = (now, Instant::now());
+        task.machine = RoundMachine::resume(config, first, ready, now);
+        Ok(task)
+    }
+
+    async fn take_up(&mut self, rounds: &[(Round, Phase)], retained: usize) -> Result<(), RunError> {
+        let unpublished = rounds.iter().filter(|(_, phase)| *phase != Phase::Published).count();
+        let published = rounds.len() - unpublished;
+        // Rounds that nobody has seen yet come first.
+        let forgotten = published.saturating_sub(retained.saturating_sub(unpublished));
+        for (at, (round, phase)) in rounds.iter().enumerate() {
+            if at < forgotten && *phase == Phase::Published {
+                self.log.retire(*round).await?;
+                continue;
+            }
+            if *phase == Phase::Open {
+                let entries = seal(&*self.log, *round).await?;
+                tracing::info!(%round, entries, "the round that was open is sealed");
+            }
+            self.rebuild(*round, *phase == Phase::Published).await?;
+        }
+        Ok(())
+    }
+
+    async fn rebuild(&mut self, round: Round, published: bool) -> Result<(), RunError> {
+        let Surroundings { compute, parameters, .. } = &self.surroundings;
+        let signed = if published { Some(self.published(round)?) } else { None };
+        if let Some((_, manifest)) = &signed
+            && shape(manifest) != shape_of::<S>(parameters)
+        {
+            tracing::warn!(%round, "the round was published with other parameters and is not served again");
+            return Ok(self.log.retire(round).await?);
+        }
+        let built = build(Arc::clone(&self.log), compute.clone(), parameters.clone(), round).await;
+        let mut database = match built {
+            Ok(database) => database,
+            Err(BuildError::Log(error)) => return Err(error.into()),
+            // It could be built once, and another start may manage.
+            Err(error) if published => {
+                return Err(RunError::NotRebuilt { round, reason: error.to_string() });
+            }
+            Err(error) => {
+                tracing::error!(%round, %error, "the round cannot be built");
+                return Ok(self.log.retire(round).await?);
+            }
+        };
+        let Some((signed, manifest)) = signed else { return self.publish(round, database).await };
+        database.manifest.previous = manifest.previous;
+        if database.manifest != manifest {
+            return Err(RunError::Rebuilt(round));
+        }
+        self.serve(round, database, signed);
+        Ok(())
+    }
+
+    /// Under what a round was published.
+    fn published(&self, round: Round) -> Result<(SignedManifest, Manifest), RunError> {
+        let stored = self.manifests.iter().find(|(number, _)| *number == round);
+        let signed = stored.ok_or(RunError::Rebuilt(round))?.1.clone();
+        let manifest = signed.verify(&self.surroundings.parameters.manifest_key);
+        Ok((signed, manifest.map_err(|_| RunError::ForeignLog)?))
+    }
+}
+
+/// What an operator may change between two starts, as rounds are built now.
+fn shape_of<S: Scheme>(parameters: &ServerParameters) -> (u16, &str, u16, u16, u8, u8) {
+    let ServerParameters { protocol_version, retrieve, buckets, choices, .. } = parameters;
+    (*protocol_version, S::NAME, *retrieve, *buckets, *choices, MAPPING_BLOOM)
+}
+
+/// The same of a round that was built.
+fn shape(manifest: &Manifest) -> (u16, &str, u16, u16, u8, u8) {
+    let Manifest { version, engine, retrieve, buckets, choices, mapping_kind, .. } = manifest;
+    (*version, engine, *retrieve, *buckets, *choices, *mapping_kind)
+}

@@ -1,0 +1,71 @@
+//! A figure's numbers, as CSV for programs and as Markdown for people.
+
+/// Rows of cells below a header.
+pub(crate) struct Table {
+    title: &'static str,
+    header: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+    notes: Vec<String>,
+}
+
+impl Table {
+    pub(crate) const fn new(title: &'static str, header: Vec<&'static str>) -> Self {
+        Self { title, header, rows: Vec::new(), notes: Vec::new() }
+    }
+
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    /// A line below the table, in Markdown only.
+    pub(crate) fn note(&mut self, note: String) {
+        self.notes.push(note);
+    }
+
+    pub(crate) fn csv(&self) -> String {
+        let line =
+            |cells: &mut dyn Iterator<Item = &str>| cells.map(quoted).collect::<Vec<_>>().join(",") + "\n";
+        let header = line(&mut self.header.iter().copied());
+        let rows = self.rows.iter().map(|row| line(&mut row.iter().map(String::as_str)));
+        core::iter::once(header).chain(rows).collect()
+    }
+
+    pub(crate) fn markdown(&self) -> String {
+        let line = |cells: &mut dyn Iterator<Item = &str>| {
+            format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
+        };
+        let mut text = format!("{}\n\n", self.title);
+        text += &line(&mut self.header.iter().copied());
+        text += &format!("|{}\n", "---|".repeat(self.header.len()));
+        for row in &self.rows {
+            text += &line(&mut row.iter().map(String::as_str));
+        }
+        for note in &self.notes {
+            text += &format!("\n{note}\n");
+        }
+        text
+    }
+}
+
+fn quoted(cell: &str) -> String {
+    if cell.contains([',', '"', '\n']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Table;
+
+    /// A comma in a cell must not shift the columns of whoever reads the file.
+    #[test]
+    fn cells_with_commas_are_quoted() {
+        let mut table = Table::new("Title", vec!["code", "n"]);
+        table.row(vec!["cuckoo, w = 3".to_owned(), "1".to_owned()]);
+        assert_eq!(table.csv(), "code,n\n\"cuckoo, w = 3\",1\n");
+        table.note("A note.".to_owned());
+        assert_eq!(table.markdown(), "Title\n\n| code | n |\n|---|---|\n| cuckoo, w = 3 | 1 |\n\nA note.\n");
+    }
+}

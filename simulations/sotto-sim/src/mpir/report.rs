@@ -1,0 +1,83 @@
+//! What one measurement of a multi-query found.
+
+use serde::{Deserialize, Serialize};
+
+use super::Setting;
+
+/// Medians over the runs, CPU time of one thread, for one client's whole batch unless it says otherwise.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Report {
+    #[serde(flatten)]
+    pub(crate) setting: Setting,
+    /// What a multi-query costs the server: `answer_cpu_ms`. Encoding and set-up are paid once for all clients.
+    pub(crate) server_cpu_ms: f64,
+    /// The same for each of the k elements.
+    pub(crate) server_cpu_ms_per_message: f64,
+    /// The batch code with the bytes of its buckets.
+    pub(crate) encode_cpu_ms: f64,
+    /// All different buckets.
+    pub(crate) setup_cpu_ms: f64,
+    pub(crate) expand_cpu_ms: f64,
+    pub(crate) first_dimension_cpu_ms: f64,
+    /// Whatever follows the first dimension.
+    pub(crate) rest_cpu_ms: f64,
+    pub(crate) answer_cpu_ms: f64,
+    pub(crate) client_query_cpu_ms: f64,
+    pub(crate) client_extract_cpu_ms: f64,
+    /// Positions looked up and keys scheduled; the mapping itself is at hand.
+    pub(crate) plan_cpu_ms: f64,
+    pub(crate) upload_bytes: usize,
+    pub(crate) download_bytes: usize,
+    /// Uploaded once, not with every batch.
+    pub(crate) key_bytes: usize,
+    /// Queries of a batch: buckets, or k without a code.
+    pub(crate) buckets: usize,
+    /// Elements in each bucket, padding included.
+    pub(crate) bucket_size: usize,
+    /// In all buckets; those of equal content count each.
+    pub(crate) codewords: usize,
+    pub(crate) dimensions: usize,
+    /// Size in memory of the prepared buckets, those of equal content once.
+    pub(crate) database_bytes: usize,
+    /// Keys that found no place in their batch, over all runs.
+    pub(crate) deferred: usize,
+    /// Whether every other element was the database's.
+    pub(crate) verified: bool,
+    /// Of single queries, how many were measured; the times are scaled to k of them.
+    pub(crate) sampled: Option<usize>,
+    pub(crate) kernel: String,
+}
+
+impl Report {
+    /// For people.
+    pub(crate) fn print(&self) {
+        let Setting { way, k, elements, bytes, runs, .. } = self.setting;
+        let per_message = |time: f64| time / k as f64;
+        println!("{elements} elements of {bytes} bytes, k = {k}, {way:?}, {} kernel", self.kernel);
+        println!(
+            "buckets     {} of {} elements, d = {}, {} codewords, {} bytes prepared",
+            self.buckets, self.bucket_size, self.dimensions, self.codewords, self.database_bytes
+        );
+        if let Some(sampled) = self.sampled {
+            println!("sampled     {sampled} of {k} queries; times are scaled to all of them");
+        }
+        println!("medians of {runs} runs, CPU time of one thread:       whole batch     per message");
+        let line =
+            |name: &str, time: f64| println!("  {name:36} {time:12.2} ms {:12.4} ms", per_message(time));
+        line("server, each time", self.answer_cpu_ms);
+        line("  EXPAND", self.expand_cpu_ms);
+        line("  first dimension", self.first_dimension_cpu_ms);
+        line("  rest", self.rest_cpu_ms);
+        line("server, once for all clients: encode", self.encode_cpu_ms);
+        line("  and set-up", self.setup_cpu_ms);
+        line("client: plan", self.plan_cpu_ms);
+        line("  queries", self.client_query_cpu_ms);
+        line("  extraction", self.client_extract_cpu_ms);
+        println!(
+            "bytes       queries {}, answers {}, keys {} once",
+            self.upload_bytes, self.download_bytes, self.key_bytes
+        );
+        let found = if self.verified { "all as in the database" } else { "WRONG" };
+        println!("elements    {found}, {} deferred", self.deferred);
+    }
+}

@@ -1,0 +1,132 @@
+//! `sotto-sim pbc`: how often a batch code cannot serve a whole batch.
+
+mod code;
+mod interval;
+mod trials;
+
+use anyhow::ensure;
+use serde::Serialize;
+
+pub(crate) use code::{Code, CodeName, Dimensions};
+pub(crate) use interval::clopper_pearson;
+pub(crate) use trials::{Source, count_failures};
+
+/// What to measure.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    dimensions: Dimensions,
+    /// Batches to try, rounded up to whole seeds of 1,000 each.
+    #[arg(long, default_value_t = 1_000_000)]
+    trials: u64,
+    /// Number of the first seed; every thousand batches take the next.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Hash keys as clients do, a new round seed every thousand batches, instead of drawing the hashes from a generator
+    /// of random numbers. The distributions are the same; hashing takes several times as long.
+    #[arg(long)]
+    hashed: bool,
+    /// Try nothing; only state the bound or the exact probability where one is known.
+    #[arg(long)]
+    bound: bool,
+    /// End with one JSON object on the last line.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Report {
+    code: &'static str,
+    n: usize,
+    k: usize,
+    b: usize,
+    w: usize,
+    copies: usize,
+    search: String,
+    /// The share of batches that were not served completely; with `--bound` the exact probability or its bound.
+    failure: f64,
+    /// 95 % (Clopper and Pearson); with `--bound` what is certain.
+    interval: [f64; 2],
+    failure_log2: Option<f64>,
+    failures: u64,
+    trials: u64,
+    first_seed: u64,
+    last_seed: u64,
+    /// Rigorous.
+    bound_log2: Option<f64>,
+    /// Sharding and replication only.
+    exact: Option<f64>,
+    method: &'static str,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let code = Code::new(arguments.dimensions, [0; 32])?;
+    let (bound_log2, exact) = (code.bound_log2(), code.exact_failure());
+    let batch = code.batch();
+    let mut report = Report {
+        code: code.name(),
+        n: arguments.dimensions.n,
+        k: batch.batch_size(),
+        b: batch.bucket_count(),
+        w: code.choices(),
+        copies: code.copies(),
+        search: code.search().to_owned(),
+        failure: f64::NAN,
+        interval: [0.0, 1.0],
+        failure_log2: None,
+        failures: 0,
+        trials: 0,
+        first_seed: arguments.seed,
+        last_seed: arguments.seed,
+        bound_log2,
+        exact,
+        method: "",
+    };
+    if arguments.bound {
+        ensure!(
+            bound_log2.is_some() || exact.is_some(),
+            "no bound is known for this code; leave out --bound to simulate it"
+        );
+        let bound = bound_log2.map_or(1.0, f64::exp2);
+        report.failure = exact.unwrap_or(bound);
+        report.interval = exact.map_or([0.0, bound], |exact| [exact, exact]);
+        report.method = if exact.is_some() { "exact" } else { "union bound over minimal Hall violators" };
+    } else {
+        let source = if arguments.hashed { Source::Hashed } else { Source::Drawn };
+        let count = count_failures(arguments.dimensions, source, arguments.seed, arguments.trials)?;
+        report.failures = count.failures;
+        report.trials = count.trials;
+        report.last_seed = count.last_seed;
+        report.failure = count.failures as f64 / count.trials as f64;
+        report.interval = clopper_pearson(count.failures, count.trials);
+        report.method = source.name();
+    }
+    report.failure_log2 = (report.failure > 0.0).then(|| report.failure.log2());
+    print(&report);
+    if arguments.json {
+        println!("{}", serde_json::to_string(&report)?);
+    }
+    Ok(())
+}
+
+fn print(report: &Report) {
+    println!(
+        "{}, k {}, b {}, w {}, copies {}, {}",
+        report.code, report.k, report.b, report.w, report.copies, report.search
+    );
+    if report.trials > 0 {
+        println!("{} of {} batches failed ({})", report.failures, report.trials, report.method);
+        println!("seeds    {} to {}", report.first_seed, report.last_seed);
+    } else {
+        println!("method   {}", report.method);
+    }
+    let log2 = report.failure_log2.map_or(String::new(), |log2| format!(", 2^{log2:.1}"));
+    println!("failure  {:.3e}{log2}", report.failure);
+    println!("interval {:.2e} to {:.2e}", report.interval[0], report.interval[1]);
+    if let Some(bound) = report.bound_log2 {
+        println!("bound    2^{bound:.2}, rigorous");
+    }
+    if let Some(exact) = report.exact {
+        println!("exact    {exact:.4e}");
+    }
+}
