@@ -42,6 +42,7 @@ pub(crate) use disk::{Directory, Disk};
 pub(crate) use durable::DurableLog;
 pub use error::LogError;
 pub(crate) use memory::MemoryLog;
+pub(crate) use record::TokenId;
 pub(crate) use store::Options;
 
 /// Storage of rounds.
@@ -76,6 +77,18 @@ pub(crate) trait RoundLog: Send + Sync + 'static {
 
     /// Whether an account is known, or there is room for one more beside those that wait to be appended.
     fn admits(&self, account: &Account, waiting: &BTreeSet<Account>) -> bool;
+
+    /// Whether a registration token is spent; true of every one if there is no room to write down that another is.
+    #[allow(dead_code, reason = "nobody registers with tokens yet")]
+    fn is_spent(&self, token: &TokenId) -> bool;
+
+    /// Marks registration tokens as spent, for ever. Once it returns, that is durable. Nothing says who spent them, or in
+    /// which order.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    #[allow(dead_code, reason = "nobody registers with tokens yet")]
+    fn spend(&self, tokens: Vec<TokenId>) -> impl Future<Output = Result<(), LogError>> + Send;
 
     /// Fixes a round's deposits, to which none can be added afterwards, together with the seed of its batch code.
     /// Returns the number of deposits.

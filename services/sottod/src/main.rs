@@ -126,10 +126,11 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 
 fn check_log(data: &Path) -> Result<(), Failure> {
     let summary = sottod::check_log(data)?;
-    let Summary { segments, bytes, entries, deposits, rounds, accounts, newest, last, torn } = summary;
+    let Summary { segments, bytes, entries, deposits, rounds, accounts, tokens, newest, last, torn } =
+        summary;
     let or_none = |number: Option<u64>| number.map_or_else(|| "none".to_owned(), |number| number.to_string());
     println!("segments {segments}, bytes {bytes}, entries {entries}, deposits {deposits}");
-    println!("rounds not retired {rounds}, accounts {accounts}");
+    println!("rounds not retired {rounds}, accounts {accounts}, spent tokens {tokens}");
     println!("newest round {}, last entry {}", or_none(newest.map(|round| round.0)), or_none(last));
     if torn > 0 {
         println!(

@@ -65,3 +65,14 @@ pub(super) fn put_count(out: &mut Vec<u8>, count: usize) {
     let count = u32::try_from(count).expect("every list is bounded far below 2^32");
     out.extend_from_slice(&count.to_le_bytes());
 }
+
+/// Reads a list in which everything is higher than what stands before it.
+pub(super) fn take_ascending<const N: usize>(reader: &mut Reader<'_>) -> Result<Vec<[u8; N]>, Malformed> {
+    let count = reader.count(N)?;
+    let (list, _) = reader.take(count * N)?.as_chunks();
+    if list.is_sorted_by(|before, after| before < after) {
+        Ok(list.to_vec())
+    } else {
+        Err(Malformed("a list is not in ascending order"))
+    }
+}

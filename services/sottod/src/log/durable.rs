@@ -17,7 +17,7 @@ use super::replica::{LogStorage, NoPeers, StateMachine};
 use super::state::Applied;
 use super::store::{Opened, Options, Store};
 use super::writer::Writer;
-use super::{History, LogError, RoundLog, SealedRound};
+use super::{History, LogError, RoundLog, SealedRound, TokenId};
 
 /// This node, as long as it is the only one.
 const NODE: u64 = 1;
@@ -29,6 +29,8 @@ const DEPOSITS_PER_ENTRY: usize = ENTRY_MAX / DEPOSIT_BYTES;
 const DEPOSITS_RESERVED: usize = 1 << 16;
 /// Accounts in an entry that is full.
 const ACCOUNTS_PER_ENTRY: usize = ENTRY_MAX / 32;
+/// Spent tokens in an entry that is full.
+const TOKENS_PER_ENTRY: usize = ENTRY_MAX / 16;
 /// In a group of one there is nobody to wait for but the disk; whoever is not elected by then never will be.
 const ELECTION: Duration = Duration::from_secs(60);
 /// Entries read at a time when a round is read: others may write in between.
@@ -136,6 +138,12 @@ impl DurableLog {
         self.machine.lock().accounts.contains(account)
     }
 
+    /// The number of tokens that are spent.
+    #[cfg(test)]
+    pub(super) fn spent(&self) -> usize {
+        self.machine.lock().tokens.len()
+    }
+
     async fn write_one(&self, record: Record) -> Result<Applied, LogError> {
         self.write(Batch(vec![record])).await
     }
@@ -179,6 +187,24 @@ impl RoundLog for DurableLog {
 
     fn admits(&self, account: &Account, waiting: &BTreeSet<Account>) -> bool {
         self.machine.lock().admits_beside(account, waiting)
+    }
+
+    fn is_spent(&self, token: &TokenId) -> bool {
+        self.machine.lock().is_spent(token)
+    }
+
+    async fn spend(&self, mut tokens: Vec<TokenId>) -> Result<(), LogError> {
+        {
+            let state = self.machine.lock();
+            tokens.retain(|token| !state.tokens.contains(token));
+        }
+        // Accounts that come at the same time are in an order of their own, and in entries of their own.
+        tokens.sort_unstable();
+        tokens.dedup();
+        for chunk in tokens.chunks(TOKENS_PER_ENTRY) {
+            self.write_one(Record::Spent(chunk.to_vec())).await?;
+        }
+        Ok(())
     }
 
     async fn seal(&self, round: Round, seed: [u8; 32], at: UnixMillis) -> Result<u64, LogError> {

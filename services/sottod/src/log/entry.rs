@@ -171,6 +171,7 @@ mod tests {
             Record::Seal(Round(7), [9; 32], UnixMillis(1234)),
             Record::Publish(Round(7), Box::new(manifest)),
             Record::Retire(Round(7)),
+            Record::Spent(vec![[3; 16], [4; 16]]),
         ];
         let nodes = BTreeMap::from([(1, BasicNode::new("a:1")), (2, BasicNode::new(""))]);
         let membership = Membership::new(vec![BTreeSet::from([1]), BTreeSet::from([1, 2])], nodes);

@@ -1,18 +1,19 @@
 //! A log in memory: nothing survives the process.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round, UnixMillis};
 
-use super::{History, LogError, RoundLog, SealedRound};
+use super::{History, LogError, RoundLog, SealedRound, TokenId};
 
 /// Rounds in memory. Accounts need none: whoever proves to hold a key may take part.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryLog {
     rounds: Mutex<BTreeMap<Round, Entry>>,
+    tokens: Mutex<BTreeSet<TokenId>>,
 }
 
 #[derive(Debug, Default)]
@@ -25,6 +26,10 @@ impl MemoryLog {
     fn with<T>(&self, operation: impl FnOnce(&mut BTreeMap<Round, Entry>) -> T) -> T {
         // No operation leaves the map half changed.
         operation(&mut self.rounds.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn tokens(&self) -> MutexGuard<'_, BTreeSet<TokenId>> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -59,6 +64,15 @@ impl RoundLog for MemoryLog {
 
     fn admits(&self, _account: &Account, _waiting: &BTreeSet<Account>) -> bool {
         true
+    }
+
+    fn is_spent(&self, token: &TokenId) -> bool {
+        self.tokens().contains(token)
+    }
+
+    async fn spend(&self, tokens: Vec<TokenId>) -> Result<(), LogError> {
+        self.tokens().extend(tokens);
+        Ok(())
     }
 
     async fn seal(&self, round: Round, seed: [u8; 32], at: UnixMillis) -> Result<u64, LogError> {

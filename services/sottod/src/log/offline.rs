@@ -29,6 +29,8 @@ pub struct Summary {
     pub rounds: u64,
     /// Accounts that are known.
     pub accounts: u64,
+    /// Registration tokens that are spent.
+    pub tokens: u64,
     /// The highest number of a round that was ever opened.
     pub newest: Option<Round>,
     /// Index of the last entry.
@@ -71,7 +73,7 @@ pub(crate) fn rounds(directory: &Path) -> Result<BTreeMap<Round, LoggedRound>, L
         Record::Publish(round, manifest) => {
             rounds.entry(*round).or_default().manifest = Some((**manifest).clone());
         }
-        Record::Open(_) | Record::Accounts(_) | Record::Retire(_) => {}
+        Record::Open(_) | Record::Accounts(_) | Record::Retire(_) | Record::Spent(_) => {}
     })?;
     Ok(rounds)
 }
@@ -112,6 +114,7 @@ pub(super) fn summarise(disk: &dyn Disk, mut visit: impl FnMut(&Record)) -> Resu
     summary.bytes = found.segments.iter().map(|segment| segment.bytes).sum();
     summary.rounds = state.rounds.len() as u64;
     summary.accounts = state.accounts.len() as u64;
+    summary.tokens = state.tokens.len() as u64;
     summary.newest = state.history().newest;
     summary.last = found.last.map(|last| last.index);
     summary.torn = found.torn.map_or(0, |torn| torn.bytes);

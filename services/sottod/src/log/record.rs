@@ -8,7 +8,10 @@ use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES, SignedManifest};
 use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round, UnixMillis};
 
-use super::codec::{Malformed, Reader, put_count};
+use super::codec::{Malformed, Reader, put_count, take_ascending};
+
+/// What tells one registration token from another.
+pub(crate) type TokenId = [u8; 16];
 
 /// One change. Deposits name no account: who sent one is stored nowhere.
 #[derive(Clone, PartialEq, Eq)]
@@ -17,7 +20,7 @@ pub(crate) enum Record {
     Open(Round),
     /// Deposits for the open round, as they are sent, one behind the other.
     Deposits(Round, Bytes),
-    /// Accounts that are not known yet.
+    /// Accounts that are not known yet, ascending.
     Accounts(Vec<Account>),
     /// A round takes no more.
     Seal(Round, [u8; 32], UnixMillis),
@@ -25,6 +28,9 @@ pub(crate) enum Record {
     Publish(Round, Box<SignedManifest>),
     /// A round is forgotten.
     Retire(Round),
+    /// Registration tokens that are spent, ascending. For which accounts is stored nowhere, and so they never share an
+    /// entry with any.
+    Spent(Vec<TokenId>),
 }
 
 // What people deposit is for nobody's logs.
@@ -37,6 +43,7 @@ impl fmt::Debug for Record {
             Self::Seal(..) => "Seal",
             Self::Publish(..) => "Publish",
             Self::Retire(_) => "Retire",
+            Self::Spent(_) => "Spent",
         })
     }
 }
@@ -88,14 +95,20 @@ impl Record {
                 put_manifest(out, manifest);
             }
             Self::Retire(round) => start(6, round),
+            Self::Spent(tokens) => {
+                out.push(7);
+                put_count(out, tokens.len());
+                out.extend_from_slice(tokens.as_flattened());
+            }
         }
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let kind = reader.u8()?;
-        if kind == 3 {
-            let accounts = reader.count(32)?;
-            return Ok(Self::Accounts((0..accounts).map(|_| reader.array()).collect::<Result<_, _>>()?));
+        match kind {
+            3 => return Ok(Self::Accounts(take_ascending(reader)?)),
+            7 => return Ok(Self::Spent(take_ascending(reader)?)),
+            _ => {}
         }
         let round = Round(reader.u64()?);
         Ok(match kind {

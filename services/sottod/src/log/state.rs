@@ -8,19 +8,23 @@ use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::Account;
 use sotto_protocol::{Round, UnixMillis};
 
-use super::codec::{Malformed, Reader, put_count};
+use super::codec::{Malformed, Reader, put_count, take_ascending};
 use super::entry::{
     Entry, LogId, StoredMembership, put_membership, put_optional_log_id, take_membership,
     take_optional_log_id,
 };
 use super::frame::PAYLOAD_MAX;
-use super::record::{MANIFEST_RECORD_BYTES, Record, put_manifest, take_manifest};
+use super::record::{MANIFEST_RECORD_BYTES, Record, TokenId, put_manifest, take_manifest};
 use super::{History, Phase};
 
 /// Manifests kept for clients that close a gap.
 const MANIFESTS_KEPT: usize = sotto_wire::limits::MANIFESTS_MAX;
 /// Accounts that are known at most, so that nobody fills memory and disk by registering.
 pub(super) const ACCOUNTS_MAX: usize = 1 << 20;
+/// Spent tokens that are known at most.
+const TOKENS_MAX: usize = 1 << 20;
+/// Places of these that are left to tokens that are being spent when no more are taken.
+const TOKENS_UNDER_WAY: usize = 1 << 12;
 
 /// What became of an entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,6 +42,7 @@ pub(super) struct State {
     pub(super) membership: StoredMembership,
     newest: Option<Round>,
     pub(super) accounts: BTreeSet<Account>,
+    pub(super) tokens: BTreeSet<TokenId>,
     manifests: VecDeque<(Round, SignedManifest)>,
     pub(super) rounds: BTreeMap<Round, StoredRound>,
 }
@@ -88,6 +93,11 @@ impl State {
                 .is_none_or(|round| round.sealed.is_some())
                 .then_some("a deposit for no open round"),
             Record::Accounts(_) | Record::Retire(_) => None,
+            // One that was left out could be spent again.
+            Record::Spent(tokens) => {
+                let new = tokens.iter().filter(|token| !self.tokens.contains(*token)).count();
+                (self.tokens.len() + new > TOKENS_MAX).then_some("there is no room for spent tokens")
+            }
             Record::Seal(number, ..) => {
                 round(number).is_none_or(|round| round.sealed.is_some()).then_some("no open round to seal")
             }
@@ -136,6 +146,7 @@ impl State {
             Record::Retire(round) => {
                 self.rounds.remove(round);
             }
+            Record::Spent(tokens) => self.tokens.extend(tokens),
         }
     }
 
@@ -151,6 +162,11 @@ impl State {
     /// Whether an account is known, or there is room for it.
     pub(super) fn admits(&self, account: &Account) -> bool {
         self.accounts.len() < ACCOUNTS_MAX || self.accounts.contains(account)
+    }
+
+    /// Whether a token is spent, or there is no room to know that it is.
+    pub(super) fn is_spent(&self, token: &TokenId) -> bool {
+        self.tokens.len() + TOKENS_UNDER_WAY > TOKENS_MAX || self.tokens.contains(token)
     }
 
     /// The first entry that is needed beside this state: the first with deposits of a round that is not retired.
@@ -178,12 +194,12 @@ impl State {
     }
 
     /// ```text
-    /// applied (25) | membership's entry (25) | membership | newest: flag, u8, and u64 | accounts | manifests, each with
-    /// its round | rounds, each: number, u64 | sealed, u8 | seed (32) | time, u64 | published, u8 | deposits, u64 | spans
+    /// applied (25) | membership's entry (25) | membership | newest: flag, u8, and u64 | accounts | spent tokens |
+    /// manifests, each with its round | rounds, each: number, u64 | sealed, u8 | seed (32) | time, u64 | published, u8 | deposits, u64 | spans
     /// ```
-    /// Lists begin with their length, u32.
+    /// Lists begin with their length, u32, and are ascending.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        let Self { applied, membership, newest, accounts, manifests, rounds } = self;
+        let Self { applied, membership, newest, accounts, tokens, manifests, rounds } = self;
         put_optional_log_id(out, applied.as_ref());
         put_optional_log_id(out, membership.log_id().as_ref());
         put_membership(out, membership.membership());
@@ -191,6 +207,8 @@ impl State {
         out.extend_from_slice(&newest.unwrap_or_default().0.to_le_bytes());
         put_count(out, accounts.len());
         accounts.iter().for_each(|account| out.extend_from_slice(account));
+        put_count(out, tokens.len());
+        tokens.iter().for_each(|token| out.extend_from_slice(token));
         put_count(out, manifests.len());
         for (round, manifest) in manifests {
             out.extend_from_slice(&round.0.to_le_bytes());
@@ -219,8 +237,8 @@ impl State {
         let membership = StoredMembership::new(take_optional_log_id(reader)?, take_membership(reader)?);
         let some = reader.flag()?;
         let newest = Round(reader.u64()?);
-        let accounts = reader.count(32)?;
-        let accounts = (0..accounts).map(|_| reader.array()).collect::<Result<_, _>>()?;
+        let accounts = take_ascending(reader)?.into_iter().collect();
+        let tokens = take_ascending(reader)?.into_iter().collect();
         let manifests = reader.count(8 + MANIFEST_RECORD_BYTES)?;
         let manifests = (0..manifests)
             .map(|_| Ok((Round(reader.u64()?), take_manifest(reader)?)))
@@ -229,14 +247,18 @@ impl State {
         let rounds = (0..rounds)
             .map(|_| Ok((Round(reader.u64()?), StoredRound::decode(reader)?)))
             .collect::<Result<_, _>>()?;
-        let state = Self { applied, membership, newest: some.then_some(newest), accounts, manifests, rounds };
+        let newest = some.then_some(newest);
+        let state = Self { applied, membership, newest, accounts, tokens, manifests, rounds };
         state.check()?;
         Ok(state)
     }
 
     /// Whether entries can have led to this state.
     fn check(&self) -> Result<(), Malformed> {
-        if self.accounts.len() > ACCOUNTS_MAX || self.manifests.len() > MANIFESTS_KEPT {
+        if self.accounts.len() > ACCOUNTS_MAX
+            || self.tokens.len() > TOKENS_MAX
+            || self.manifests.len() > MANIFESTS_KEPT
+        {
             return Err(Malformed("it holds more than it can"));
         }
         let newest = self.rounds.keys().last().copied().max(self.manifests.back().map(|(round, _)| *round));
@@ -286,7 +308,7 @@ mod tests {
     use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES, SignedManifest};
     use sotto_protocol::{Round, UnixMillis};
 
-    use super::{ACCOUNTS_MAX, State};
+    use super::{ACCOUNTS_MAX, State, TOKENS_MAX, TOKENS_UNDER_WAY};
     use crate::log::codec::Reader;
     use crate::log::entry::{Entry, LogId};
     use crate::log::record::{Batch, Record};
@@ -309,6 +331,7 @@ mod tests {
             Record::Deposits(Round(5), deposits(2)),
             Record::Deposits(Round(5), deposits(1)),
             Record::Accounts(vec![[3; 32]]),
+            Record::Spent(vec![[1; 16], [9; 16]]),
             Record::Deposits(Round(5), deposits(3)),
             Record::Seal(Round(5), [7; 32], UnixMillis(9)),
             Record::Publish(Round(5), manifest()),
@@ -343,7 +366,7 @@ mod tests {
     #[test]
     fn the_floor_is_the_first_deposit_of_a_round_that_is_still_needed() {
         let mut state = state();
-        assert_eq!(state.rounds[&Round(5)].spans, [(2, 3), (5, 5)]);
+        assert_eq!(state.rounds[&Round(5)].spans, [(2, 3), (6, 6)]);
         assert_eq!(state.floor(), 2);
         assert_eq!(apply(&mut state, Record::Retire(Round(5))), None);
         assert_eq!(state.floor(), state.next_index());
@@ -387,6 +410,44 @@ mod tests {
                 decoded(&|state| state.rounds.get_mut(&Round(5)).unwrap().spans.clone_from(&spans)).is_err(),
                 "{spans:?}"
             );
+        }
+    }
+
+    fn token(number: u32) -> [u8; 16] {
+        let mut token = [7; 16];
+        token[..4].copy_from_slice(&number.to_be_bytes());
+        token
+    }
+
+    #[test]
+    fn a_token_that_cannot_be_written_down_counts_as_spent() {
+        let room = (TOKENS_MAX - TOKENS_UNDER_WAY) as u32;
+        let mut state = State { tokens: (0..room).map(token).collect(), ..State::default() };
+        let (another, last) = (token(u32::MAX), token(room));
+        assert!(state.is_spent(&token(3)) && !state.is_spent(&another));
+        let under_way: Vec<_> = (room..TOKENS_MAX as u32).map(token).collect();
+        assert_eq!(apply(&mut state, Record::Spent(vec![last])), None);
+        assert!(state.is_spent(&last) && state.is_spent(&another));
+        assert_eq!(apply(&mut state, Record::Spent(under_way.clone())), None, "what is under way has room");
+        assert!(apply(&mut state, Record::Spent(vec![another])).is_some(), "it could be spent twice");
+        assert_eq!(apply(&mut state, Record::Spent(under_way)), None, "those that are known take up none");
+    }
+
+    #[test]
+    fn a_state_whose_lists_are_not_ascending_is_refused() {
+        let mut bytes = Vec::new();
+        state().encode(&mut bytes);
+        for list in [[[1; 32], [2; 32]].concat(), [[1; 16], [9; 16]].concat()] {
+            let at = bytes.windows(list.len()).position(|found| found == list).unwrap();
+            let (first, second) = (at, at + list.len() / 2);
+            for (from, to) in [(first, second), (second, first)] {
+                let mut changed = bytes.clone();
+                changed.copy_within(from..from + list.len() / 2, to);
+                assert!(State::decode(&mut Reader::new(&changed)).is_err(), "two are equal");
+            }
+            let mut changed = bytes.clone();
+            changed[at..at + list.len()].rotate_left(list.len() / 2);
+            assert!(State::decode(&mut Reader::new(&changed)).is_err(), "two have changed places");
         }
     }
 

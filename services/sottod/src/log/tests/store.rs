@@ -18,7 +18,7 @@ fn entry(term: u64, index: u64) -> Entry {
 }
 
 fn batch(index: u64) -> crate::log::record::Record {
-    crate::log::record::Record::Accounts(vec![[index as u8; 32]; 20])
+    crate::log::record::Record::Accounts((0..20).map(|account| [index as u8 * 7 + account; 32]).collect())
 }
 
 fn open(disk: &Simulated) -> Store {

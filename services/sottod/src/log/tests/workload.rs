@@ -11,7 +11,7 @@ use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Label, Round, SealedBox, UnixMillis};
 
 use super::simulated::Simulated;
-use crate::log::{DurableLog, LogError, Options, Phase, RoundLog};
+use crate::log::{DurableLog, LogError, Options, Phase, RoundLog, TokenId};
 
 /// Small, so that segments come and go.
 const SEGMENT_BYTES: u64 = 6 << 10;
@@ -30,6 +30,9 @@ pub(super) async fn start(disk: &Simulated, seed: u64) -> Result<DurableLog, Log
 pub(super) struct Life {
     pub(super) rounds: BTreeMap<Round, Past>,
     accounts: BTreeSet<Account>,
+    tokens: BTreeSet<TokenId>,
+    /// Those whose spending was not acknowledged.
+    unsure: BTreeSet<TokenId>,
 }
 
 #[derive(Default)]
@@ -55,13 +58,17 @@ impl Life {
         let mut round = Round(rng.random_range(1..100));
         self.open(log, round).await?;
         for _ in 0..steps {
-            match rng.random_range(0..8) {
+            match rng.random_range(0..9) {
                 0 => {
                     let accounts: Vec<Account> = (0..rng.random_range(1..4)).map(|_| rng.random()).collect();
                     log.append(round, Vec::new(), accounts.clone()).await?;
                     self.accounts.extend(accounts);
                 }
-                1..=5 => {
+                1 => {
+                    let tokens: Vec<TokenId> = (0..rng.random_range(1..4)).map(|_| rng.random()).collect();
+                    self.spend(log, tokens).await?;
+                }
+                2..=6 => {
                     let deposits: Vec<Deposit> = (0..rng.random_range(1..9)).map(|_| deposit(rng)).collect();
                     self.append(log, round, deposits, rng.random()).await?;
                 }
@@ -105,6 +112,17 @@ impl Life {
         let past = self.past(round);
         past.unsure.clear();
         past.acknowledged.extend(deposits);
+        Ok(())
+    }
+
+    async fn spend(&mut self, log: &DurableLog, tokens: Vec<TokenId>) -> Result<(), LogError> {
+        assert!(!tokens.iter().any(|token| log.is_spent(token)));
+        self.unsure.extend(&tokens);
+        log.spend(tokens.clone()).await?;
+        self.unsure.clear();
+        // Spending again changes nothing.
+        log.spend(tokens.clone()).await?;
+        self.tokens.extend(tokens);
         Ok(())
     }
 
@@ -156,6 +174,10 @@ impl Life {
             assert!(self.rounds.contains_key(&newest), "a number that was never used");
         }
         assert!(self.accounts.iter().all(|account| log.knows(account)), "an account is lost");
+        assert!(self.tokens.iter().all(|token| log.is_spent(token)), "a token could be spent again");
+        let unsure = self.unsure.iter().filter(|token| log.is_spent(*token)).count();
+        assert!(unsure == 0 || unsure == self.unsure.len(), "tokens of one append come together");
+        assert_eq!(log.spent(), self.tokens.len() + unsure, "a token was spent that nobody spent");
         let phases: BTreeMap<Round, Phase> = history.rounds.into_iter().collect();
         let manifests: BTreeMap<Round, SignedManifest> = history.manifests.into_iter().collect();
         for (round, past) in &self.rounds {
