@@ -2,6 +2,7 @@
 
 mod check;
 mod error;
+mod transport;
 
 use core::fmt;
 use core::time::Duration;
@@ -13,16 +14,17 @@ use sha2::{Digest, Sha256};
 use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::{PROTOCOL_VERSION, Round, ServerParameters, SignedManifest};
 use sotto_wire::proto::sotto_client::SottoClient;
-use sotto_wire::{Failure, Info, Join, StreamError, fixed, limits, proto, register, split};
+use sotto_wire::{Failure, Info, Join, StreamError, Token, fixed, limits, proto, register, split};
 use tokio::time::{Instant, timeout};
 use tokio_stream::{Stream, StreamExt as _};
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tonic::{Code, Streaming};
 
 use crate::Address;
 
 pub use check::check;
 pub use error::ConnectError;
+pub use transport::{channel, endpoint};
 
 /// Flow-control window of one stream: at 20 ms of round trip still 200 MB/s.
 const STREAM_WINDOW: u32 = 4 * 1024 * 1024;
@@ -86,12 +88,9 @@ impl Connection {
     /// Connects.
     ///
     /// # Errors
-    /// [`ConnectError::Unreachable`].
+    /// [`ConnectError::Unreachable`] or [`ConnectError::WrongKey`].
     pub async fn open(settings: &ConnectionSettings) -> Result<Self, ConnectError> {
-        let authority = settings.address.authority();
-        let unreachable = || ConnectError::Unreachable(authority.clone());
-        let endpoint = Endpoint::from_shared(format!("http://{authority}"))
-            .map_err(|_| unreachable())?
+        let endpoint = endpoint(&settings.address)?
             .connect_timeout(settings.connect_timeout)
             .http2_keep_alive_interval(settings.keep_alive)
             .keep_alive_timeout(settings.keep_alive)
@@ -99,7 +98,7 @@ impl Connection {
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .tcp_nodelay(true);
-        let channel = endpoint.connect().await.map_err(|_| unreachable())?;
+        let channel = channel(endpoint, &settings.address, settings.connect_timeout).await?;
         let client = SottoClient::new(channel)
             .max_decoding_message_size(limits::MESSAGE_MAX)
             .max_encoding_message_size(limits::MESSAGE_MAX);
@@ -107,7 +106,7 @@ impl Connection {
     }
 
     /// What the server says of itself, checked against what this program accepts: its version, its engine `S`, its
-    /// security, and its key, which must be that of the address.
+    /// security, and its key, for which the root key of the address must vouch.
     ///
     /// # Errors
     /// The [`ConnectError`] that says what is wrong.
@@ -118,12 +117,12 @@ impl Connection {
         let answer = within(self.settings.call_timeout, client.info(request)).await;
         let answer = answer.map_err(|failure| ConnectError::of(failure, authority()))?;
         let info = Info::try_from(answer).map_err(|_| ConnectError::NoServer(authority()))?;
-        check::<S>(&info.parameters, self.settings.address.manifest_key(), self.settings.allow_no_privacy)?;
+        check::<S>(&info, self.settings.address.root_key(), self.settings.allow_no_privacy)?;
         Ok(info)
     }
 
-    /// Opens a session for the account with this Ed25519 seed, which is created if it is new. Parameters must be those
-    /// that the account was made for.
+    /// Opens a session for the account with this Ed25519 seed, which is created if it is new; some servers want a token
+    /// then. Parameters must be those that the account was made for.
     ///
     /// # Errors
     /// As for [`Connection::info`]; [`ConnectError::Changed`] if the server's parameters are not the pinned ones.
@@ -131,16 +130,22 @@ impl Connection {
         &self,
         account_seed: &[u8; 32],
         pinned: &ServerParameters,
+        token: Option<&Token>,
     ) -> Result<Session, ConnectError> {
         let info = self.info::<S>().await?;
         if info.parameters != *pinned {
             return Err(ConnectError::Changed);
         }
-        let session = self.open_session(account_seed, info.open).await;
+        let session = self.open_session(account_seed, &info, token).await;
         session.map_err(|failure| ConnectError::of(failure, self.settings.address.authority()))
     }
 
-    async fn open_session(&self, account_seed: &[u8; 32], open: Round) -> Result<Session, Failure> {
+    async fn open_session(
+        &self,
+        account_seed: &[u8; 32],
+        info: &Info,
+        token: Option<&Token>,
+    ) -> Result<Session, Failure> {
         let key = SigningKey::from_bytes(account_seed);
         let account = key.verifying_key().to_bytes();
         let deadline = self.settings.call_timeout;
@@ -148,15 +153,16 @@ impl Connection {
         let request = proto::ChallengeRequest { account: Bytes::copy_from_slice(&account) };
         let challenge = within(deadline, client.challenge(request)).await?;
         let nonce = fixed::<32>(&challenge.nonce, "nonce").map_err(nonsense)?;
-        let signed = register::message(self.settings.address.manifest_key(), &account, &nonce);
+        let signed = register::message(&info.parameters.manifest_key, &account, &nonce);
         let request = proto::RegisterRequest {
             account: Bytes::copy_from_slice(&account),
             nonce: challenge.nonce,
             signature: Bytes::copy_from_slice(&key.sign(&signed).to_bytes()),
+            token: token.map_or_else(Bytes::new, |token| Bytes::copy_from_slice(token.bytes())),
         };
         let registered = within(deadline, client.register(request)).await?;
         fixed::<32>(&registered.session, "session").map_err(nonsense)?;
-        Ok(Session { client, settings: self.settings.clone(), token: registered.session, open })
+        Ok(Session { client, settings: self.settings.clone(), token: registered.session, open: info.open })
     }
 }
 

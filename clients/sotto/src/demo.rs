@@ -19,7 +19,6 @@ use sotto_protocol::Round;
 use sottod::{Config, Running, ServerEvent};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tonic::transport::Endpoint;
 
 use crate::{Address, ConnectionSettings};
 use cast::{Cast, Happening};
@@ -96,10 +95,10 @@ impl Demonstration {
         config.retrieve = self.options.retrieve;
         let server = sottod::start::<SealPir>(config).context("the server cannot start")?;
         let mut events = server.events();
-        let address: Address = server.address().parse()?;
+        let address = server.address().clone();
         self.screen.title(&self.options, self.seed, server.parameters());
 
-        let (crowd, deposits) = self.gather_crowd(&address).await?;
+        let (crowd, deposits) = self.gather_crowd(&address, server.parameters().manifest_key).await?;
         let settings = ConnectionSettings::new(address);
         let mut cast = Cast::enter(&settings, &mut self.rng, &self.screen).await?;
         let mut crowd = tokio::spawn(crowd.run());
@@ -115,12 +114,15 @@ impl Demonstration {
         Ok(if tally.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    async fn gather_crowd(&mut self, address: &Address) -> anyhow::Result<(Crowd, Arc<AtomicU64>)> {
-        let endpoint = Endpoint::from_shared(format!("http://{}", address.authority()))?;
+    async fn gather_crowd(
+        &mut self,
+        address: &Address,
+        manifest_key: [u8; 32],
+    ) -> anyhow::Result<(Crowd, Arc<AtomicU64>)> {
         let registered = Arc::new(AtomicU64::new(0));
         let gathering = Crowd::register(
-            endpoint,
-            *address.manifest_key(),
+            address,
+            manifest_key,
             self.options.users,
             &mut self.rng,
             Arc::clone(&registered),

@@ -1,19 +1,18 @@
 //! The client of Sotto: a chat in which the server does not learn who talks with whom, how often, or when.
 //!
 //! [`Participant`] takes part in a server's rounds for one [`sotto_protocol::Client`]; [`Store`] keeps that on the disk;
-//! [`Address`] names a server and its key; [`Connection`] speaks to it. The command line is [`cli`].
+//! [`Address`] names a server and its cluster's key; [`Connection`] speaks to it. The command line is [`cli`].
 #![forbid(unsafe_code)]
 
-mod address;
 pub mod cli;
 pub mod connection;
 pub mod demo;
 pub mod participant;
 mod store;
 
-pub use address::{Address, AddressError};
 pub use connection::{ConnectError, Connection, ConnectionSettings};
 pub use participant::{Event, Events, Handle, HandleError, Participant, Phase, RoundReport, Trouble};
+pub use sotto_wire::{Address, AddressError};
 pub use store::{Store, StoreError};
 
 /// The PIR engine of the command line.

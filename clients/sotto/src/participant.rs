@@ -70,7 +70,7 @@ impl<S: Scheme> Participant<S> {
         let keys = Bytes::from(blocking(move || of_keys.public_keys()).await);
 
         let connection = Connection::open(&settings).await?;
-        let session = connection.register::<S>(client.account_seed(), client.server()).await?;
+        let session = connection.register::<S>(client.account_seed(), client.server(), None).await?;
         let gate =
             gate(&client, session.open()).map_err(|error| ConnectError::Parameters(error.to_string()))?;
         let started = Instant::now();

@@ -146,6 +146,15 @@ impl Store {
         fs::rename(&new, &path).map_err(|source| io_error("replace", &path, source))?;
         sync_directory(&self.directory).map_err(|source| io_error("sync", &self.directory, source))
     }
+
+    /// Removes the state, which nobody can use after that.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn discard(self) -> Result<(), StoreError> {
+        let path = self.directory.join(STATE);
+        fs::remove_file(&path).map_err(|source| io_error("remove", &path, source))
+    }
 }
 
 impl fmt::Debug for Store {
@@ -184,7 +193,7 @@ fn lock(directory: &Path) -> Result<File, StoreError> {
 fn encode(address: &Address, snapshot: &[u8]) -> Zeroizing<Vec<u8>> {
     let address = address.to_string();
     let mut body = Zeroizing::new(Vec::with_capacity(2 + address.len() + snapshot.len()));
-    // An address has less than 120 characters.
+    // An address has less than 400 characters.
     body.extend((address.len() as u16).to_le_bytes());
     body.extend(address.as_bytes());
     body.extend(snapshot);
@@ -287,10 +296,12 @@ mod tests {
     use std::path::PathBuf;
 
     use super::{HEAD_BYTES, STATE, STATE_NEW, Store, StoreError, default_directory};
+    use sotto_wire::{Host, RootKey, Transport};
+
     use crate::Address;
 
     fn address() -> Address {
-        Address::new(Ipv4Addr::LOCALHOST.into(), 7447, [7; 32]).unwrap()
+        Address::new(Transport::Tls, Host::Ip(Ipv4Addr::LOCALHOST.into()), 7447, RootKey([7; 32])).unwrap()
     }
 
     #[test]

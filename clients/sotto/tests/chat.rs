@@ -7,6 +7,7 @@ use pir_core::NoOp;
 use sotto::{Address, ConnectError, Connection, Event, Store};
 use sotto_protocol::client::{Client, Notice};
 use sotto_protocol::{Round, RoundMode};
+use sotto_wire::{Host, RootKey, Transport};
 use sottod::Config;
 use support::{Person, client, config, is_report, loopback, pair, settings};
 use zeroize::Zeroizing;
@@ -135,8 +136,13 @@ async fn a_server_that_is_not_the_pinned_one_is_refused_before_anything_is_sent(
     assert_eq!(open(&right).await, Ok(()));
 
     let mut other_key = right.clone();
-    other_key.address = Address::new(server.local_addr().ip(), server.local_addr().port(), [1; 32]).unwrap();
+    let at = server.local_addr();
+    let other = |transport| Address::new(transport, Host::Ip(at.ip()), at.port(), RootKey([1; 32])).unwrap();
+    other_key.address = other(Transport::Plaintext);
     assert_eq!(open(&other_key).await, Err(ConnectError::WrongKey));
+    // Without encryption nobody understands the other.
+    other_key.address = other(Transport::Tls);
+    assert!(matches!(open(&other_key).await, Err(ConnectError::Unreachable(_))));
     let mut strict = right.clone();
     strict.allow_no_privacy = false;
     assert_eq!(open(&strict).await, Err(ConnectError::Security { bits: 0 }));
@@ -148,10 +154,38 @@ async fn a_server_that_is_not_the_pinned_one_is_refused_before_anything_is_sent(
     let mut changed = person.server().clone();
     changed.buckets += 1;
     let refused =
-        Connection::open(&right).await.unwrap().register::<NoOp>(person.account_seed(), &changed).await;
+        Connection::open(&right).await.unwrap().register::<NoOp>(person.account_seed(), &changed, None).await;
     assert_eq!(refused.map(|_| ()), Err(ConnectError::Changed));
 
     server.shutdown().await.unwrap();
     let gone = open(&right).await.unwrap_err();
     assert!(matches!(gone, ConnectError::Unreachable(_)), "{gone:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_tls_texts_arrive_and_an_impostor_is_told_from_a_server_that_is_gone() {
+    let with = |listen| Config { transport: Transport::Tls, ..config(listen) };
+    let server = sottod::start::<NoOp>(with(loopback())).unwrap();
+    let settings = settings(&server);
+    let (alice, bob) = pair(&settings).await;
+    let mut alice = Person::start(alice, None, &settings).await;
+    let mut bob = Person::start(bob, None, &settings).await;
+    alice.say("over TLS").await;
+    bob.hears("over TLS").await;
+
+    let at = server.local_addr();
+    let address = |transport, root| Address::new(transport, Host::Ip(at.ip()), at.port(), root).unwrap();
+    let open = async |address| Connection::open(&sotto::ConnectionSettings { address, ..settings.clone() }).await;
+    let impostor = open(address(Transport::Tls, RootKey([1; 32]))).await;
+    assert_eq!(impostor.map(|_| ()), Err(ConnectError::WrongKey));
+    let another = sottod::start::<NoOp>(with(loopback())).unwrap();
+    let impostor = open(address(Transport::Tls, *another.address().root_key())).await;
+    assert_eq!(impostor.map(|_| ()), Err(ConnectError::WrongKey));
+    another.shutdown().await.unwrap();
+
+    alice.handle.stop().await.unwrap();
+    bob.handle.stop().await.unwrap();
+    server.shutdown().await.unwrap();
+    let gone = open(settings.address.clone()).await;
+    assert!(matches!(gone, Err(ConnectError::Unreachable(_))));
 }

@@ -9,6 +9,7 @@ use pir_core::{NoOp, Scheme as _};
 use sotto::{Address, Store};
 use sotto_protocol::client::{Client, Settings};
 use sotto_protocol::{PROTOCOL_VERSION, Round, RoundMode, ServerParameters, UnixMillis};
+use sotto_wire::{Host, RootKey, Transport};
 
 fn sotto(home: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::cargo_bin("sotto").unwrap();
@@ -29,7 +30,7 @@ fn fails(mut command: Command, code: i32, says: &str) {
 /// An account at a server where nobody listens.
 fn account(home: &Path) -> Address {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let address = Address::new([127, 0, 0, 1].into(), port, [3; 32]).unwrap();
+    let address = Address::new(Transport::Tls, Host::Ip([127, 0, 0, 1].into()), port, RootKey([3; 32])).unwrap();
     let parameters = ServerParameters {
         protocol_version: PROTOCOL_VERSION,
         manifest_key: [3; 32],

@@ -10,7 +10,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
 use pir_core::SealPir;
-use sottod::Config;
+use sottod::{Config, Registration};
 
 /// Nothing here takes so long unless it hangs.
 const LONGEST: Duration = Duration::from_secs(50);
@@ -25,6 +25,14 @@ fn output(mut command: Command) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// What becomes of a command that is told this: its exit code and its errors.
+fn with_input(mut command: Command, input: &str) -> (Option<i32>, String) {
+    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
 /// A running `sotto chat`, ended when it is dropped.
@@ -92,16 +100,33 @@ fn config(listen: SocketAddr) -> Config {
 #[test]
 fn two_processes_talk_both_ways_and_leave() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
+    let homes = tempfile::tempdir().unwrap();
+    let data = homes.path().join("server");
     let server = {
         let _inside = runtime.enter();
-        sottod::start::<SealPir>(config(([127, 0, 0, 1], 0).into())).unwrap()
+        let config = Config {
+            registration: Registration::Token,
+            data: Some(data.clone()),
+            ..config(([127, 0, 0, 1], 0).into())
+        };
+        sottod::start::<SealPir>(config).unwrap()
     };
-    let homes = tempfile::tempdir().unwrap();
     let (alice, bob) = (homes.path().join("alice"), homes.path().join("bob"));
-    for (home, name) in [(&alice, "alice"), (&bob, "bob")] {
-        let address = server.address();
-        output(sotto(home, &["init", "--server", &address, "--name", name, "--conversations", "1"]));
+    let address = server.address().to_string();
+    let tokens = [sottod::issue_token(&data).unwrap(), sottod::issue_token(&data).unwrap()];
+    for (home, name, token) in [(&alice, "alice", &tokens[0]), (&bob, "bob", &tokens[1])] {
+        let init = ["init", "--server", &address, "--name", name, "--conversations", "1"];
+        let (code, error) = with_input(sotto(home, &init), "");
+        assert_eq!(code, Some(2), "{error}");
+        let used = sottod::issue_token(&data).unwrap().to_string().replacen("a", "b", 1);
+        let (code, error) = with_input(sotto(home, &init), &used);
+        assert!(matches!(code, Some(2 | 3)), "{error}");
+        let (code, error) = with_input(sotto(home, &init), &token.to_string());
+        assert_eq!(code, Some(0), "{error}");
     }
+    let init = ["init", "--server", &address, "--name", "carol"];
+    let (code, error) = with_input(sotto(&homes.path().join("carol"), &init), &tokens[0].to_string());
+    assert!(code == Some(3) && error.contains("ask the server's operator"), "{error}");
     let invitation = output(sotto(&alice, &["invite", "bob"]));
     let mut accept = sotto(&bob, &["accept", "alice"]).stdin(Stdio::piped()).spawn().unwrap();
     accept.stdin.take().unwrap().write_all(invitation.as_bytes()).unwrap();
@@ -134,7 +159,7 @@ fn a_server_that_comes_back_with_another_key_ends_the_chat() {
         sottod::start::<SealPir>(config(listen))
     };
     let server = start(([127, 0, 0, 1], 0).into()).unwrap();
-    let (home, address) = (tempfile::tempdir().unwrap(), server.address());
+    let (home, address) = (tempfile::tempdir().unwrap(), server.address().to_string());
     let home = home.path();
     output(sotto(home, &["init", "--server", &address, "--name", "alice", "--conversations", "1"]));
     output(sotto(home, &["invite", "bob"]));

@@ -3,10 +3,12 @@
 
 mod support;
 
+use ed25519_dalek::SigningKey;
 use pir_core::NoOp;
 use sotto::{Address, ConnectError, Connection, ConnectionSettings};
 use sotto_protocol::{PROTOCOL_VERSION, RoundMode, ServerParameters};
-use sotto_wire::{Info, Refused, proto};
+use sotto_wire::root::endorse;
+use sotto_wire::{Host, Info, Refused, RootKey, Transport, proto};
 use support::loopback;
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
@@ -82,6 +84,10 @@ impl proto::sotto_server::Sotto for Other {
     }
 }
 
+fn root() -> SigningKey {
+    SigningKey::from_bytes(&[3; 32])
+}
+
 /// What a client makes of a server that answers so.
 async fn meets(answer: Result<proto::InfoResponse, Refused>) -> ConnectError {
     let listener = TcpListener::bind(loopback()).await.unwrap();
@@ -89,7 +95,8 @@ async fn meets(answer: Result<proto::InfoResponse, Refused>) -> ConnectError {
     let service = proto::sotto_server::SottoServer::new(Other(answer));
     let server = Server::builder().add_service(service);
     let serving = tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
-    let address = Address::new(at.ip(), at.port(), [3; 32]).unwrap();
+    let root = RootKey(root().verifying_key().to_bytes());
+    let address = Address::new(Transport::Plaintext, Host::Ip(at.ip()), at.port(), root).unwrap();
     let settings = ConnectionSettings { allow_no_privacy: true, ..ConnectionSettings::new(address) };
     let met = Connection::open(&settings).await.unwrap().info::<NoOp>().await;
     serving.abort();
@@ -112,7 +119,8 @@ fn info(protocol_version: u16) -> proto::InfoResponse {
         lookup_ms: 100,
         query_ms: 200,
     };
-    Info { parameters, open: Default::default() }.into()
+    let endorsement = endorse(&root(), &parameters.manifest_key);
+    Info { parameters, open: Default::default(), endorsement, token_required: false }.into()
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use sotto_protocol::{Deposit, Round, RoundMode, ServerParameters, SignedManifest
 
 use crate::limits::ENGINE_NAME_MAX;
 use crate::proto;
+use crate::root::Endorsement;
 use crate::status::Refused;
 
 /// A message of the schema whose fields are not what they should be.
@@ -41,6 +42,10 @@ pub struct Info {
     pub parameters: ServerParameters,
     /// The round open for deposits.
     pub open: Round,
+    /// The root key's signature under the manifest key; not yet checked, see [`RootKey::check`](crate::RootKey::check).
+    pub endorsement: Endorsement,
+    /// Whether a new account needs a token.
+    pub token_required: bool,
 }
 
 impl From<Info> for proto::InfoResponse {
@@ -61,6 +66,8 @@ impl From<Info> for proto::InfoResponse {
             lookup_ms: parameters.lookup_ms,
             query_ms: parameters.query_ms,
             open_round: info.open.0,
+            endorsement: Bytes::copy_from_slice(&info.endorsement),
+            token_required: info.token_required,
         }
     }
 }
@@ -87,7 +94,12 @@ impl TryFrom<proto::InfoResponse> for Info {
             lookup_ms: info.lookup_ms,
             query_ms: info.query_ms,
         };
-        Ok(Self { parameters, open: Round(info.open_round) })
+        Ok(Self {
+            parameters,
+            open: Round(info.open_round),
+            endorsement: fixed(&info.endorsement, "endorsement of the manifest key")?,
+            token_required: info.token_required,
+        })
     }
 }
 
@@ -155,6 +167,8 @@ mod tests {
                     query_ms: long[4],
                 },
                 open: Round(open),
+                endorsement: core::array::from_fn(|at| manifest_key[at % 32]),
+                token_required: closed,
             })
     }
 
@@ -203,12 +217,17 @@ mod tests {
 
     #[test]
     fn numbers_beyond_their_type_are_refused() {
-        let good = proto::InfoResponse { manifest_key: vec![0; 32].into(), ..Default::default() };
+        let good = proto::InfoResponse {
+            manifest_key: vec![0; 32].into(),
+            endorsement: vec![0; 64].into(),
+            ..Default::default()
+        };
         assert!(Info::try_from(good.clone()).is_ok());
         type Spoil = fn(&mut proto::InfoResponse);
-        let spoils: [(Spoil, &str); 7] = [
+        let spoils: [(Spoil, &str); 8] = [
             (|info| info.protocol_version = 1 << 16, "protocol version"),
             (|info| info.manifest_key = vec![0; 31].into(), "manifest key"),
+            (|info| info.endorsement = vec![0; 63].into(), "endorsement of the manifest key"),
             (|info| info.engine = "x".repeat(32), "engine name"),
             (|info| info.engine = "tab\there".into(), "engine name"),
             (|info| info.retrieve = 1 << 16, "messages per round"),

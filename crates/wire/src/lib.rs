@@ -2,14 +2,17 @@
 //! meaning of refusals. The only crate that sees prost types from the inside.
 //!
 //! Everything that arrives passes through here once: [`convert`] checks sizes and ranges, [`chunks`] bounds streams,
-//! [`status`] says what a refusal means.
+//! [`status`] says what a refusal means. [`address`] names a server, and [`root`] says what is believed of it.
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod chunks;
 pub mod convert;
 pub mod limits;
 pub mod register;
+pub mod root;
 pub mod status;
+pub mod token;
 
 /// Code generated from `proto/sotto.proto`.
 #[allow(
@@ -23,6 +26,9 @@ pub mod proto {
     tonic::include_proto!("sotto.v1");
 }
 
+pub use address::{Address, AddressError, Host, Transport};
 pub use chunks::{Join, StreamError, split};
 pub use convert::{Info, Malformed, fixed};
+pub use root::{Endorsement, RootKey};
 pub use status::{Failure, Refused};
+pub use token::Token;

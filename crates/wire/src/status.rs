@@ -34,6 +34,9 @@ pub enum Refused {
     /// The signature, or the nonce it signs, does not hold.
     #[error("the signature does not prove possession of the account key")]
     Signature,
+    /// A new account needs a token, and this is none, or one that was used.
+    #[error("a new account needs a registration token that was not used yet; ask the server's operator for one")]
+    Token,
     /// The call's bytes are not what they should be.
     #[error("the call is malformed")]
     Malformed,
@@ -46,7 +49,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::UnknownSession,
         Self::UnknownKeys,
         Self::Quota,
@@ -54,6 +57,7 @@ impl Refused {
         Self::RoundNotReady,
         Self::Version,
         Self::Signature,
+        Self::Token,
         Self::Malformed,
         Self::Busy,
         Self::Internal,
@@ -67,13 +71,21 @@ impl Refused {
             Self::UnknownKeys | Self::Version => Code::FailedPrecondition,
             Self::Quota | Self::Busy => Code::ResourceExhausted,
             Self::RoundClosed | Self::RoundNotReady => Code::OutOfRange,
-            Self::Signature => Code::PermissionDenied,
+            Self::Signature | Self::Token => Code::PermissionDenied,
             Self::Malformed => Code::InvalidArgument,
             Self::Internal => Code::Internal,
         }
     }
 
-    fn reason(self) -> &'static str {
+    /// The refusal of that word.
+    #[must_use]
+    pub fn from_reason(reason: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|refused| refused.reason() == reason)
+    }
+
+    /// The word that stands for it.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
         match self {
             Self::UnknownSession => "unknown-session",
             Self::UnknownKeys => "unknown-keys",
@@ -82,6 +94,7 @@ impl Refused {
             Self::RoundNotReady => "round-not-ready",
             Self::Version => "version",
             Self::Signature => "signature",
+            Self::Token => "token",
             Self::Malformed => "malformed",
             Self::Busy => "busy",
             Self::Internal => "internal",
@@ -131,7 +144,7 @@ impl From<Status> for Failure {
 impl From<&Status> for Failure {
     fn from(status: &Status) -> Self {
         let reason = status.metadata().get(REASON).and_then(|reason| reason.to_str().ok());
-        let refused = Refused::ALL.into_iter().find(|refused| Some(refused.reason()) == reason);
+        let refused = reason.and_then(Refused::from_reason);
         match (refused, status.code()) {
             (Some(refused), _) => Self::Refused(refused),
             // tonic reports a lost connection as any of these.

@@ -6,16 +6,27 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use pir_core::Scheme;
+use serde::{Deserialize, Serialize};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{PROTOCOL_VERSION, Round, RoundMode, ServerParameters};
-use sotto_wire::limits;
+use sotto_wire::{Host, Transport, limits};
 use zeroize::Zeroizing;
+
+use crate::identity::CertificateFiles;
 
 /// Everything a server is started with.
 #[derive(Clone)]
 pub struct Config {
-    /// Where to listen; port 0 takes any free one. Loopback only, as long as there is no TLS.
+    /// Where to listen; port 0 takes any free one.
     pub listen: SocketAddr,
+    /// Whether connections are encrypted; without, loopback only.
+    pub transport: Transport,
+    /// Host and port under which clients reach the server, if not those of `listen`.
+    pub public: Option<(Host, u16)>,
+    /// Who may make an account.
+    pub registration: Registration,
+    /// The node's certificate and key, if not those that go with the data directory.
+    pub certificate: Option<CertificateFiles>,
     /// When a round ends; [`RoundMode::ClosedLoop`] is for simulations and demonstrations.
     pub mode: RoundMode,
     /// Length of a round, ms; in closed loop the least length.
@@ -36,7 +47,7 @@ pub struct Config {
     pub query_ms: u32,
     /// The first round. Under a key that was used before, it must be later than all rounds served then.
     pub first_round: Round,
-    /// Seed of the key that signs manifests; `None` for a fresh one.
+    /// Seed of the key that signs manifests, from which the root key follows; `None` for a fresh one.
     pub manifest_seed: Option<Zeroizing<[u8; 32]>>,
     /// Directory that keeps key, rounds and accounts over restarts; `None` to keep everything in memory. With it, the
     /// key is the one there. The first round of a new log is not below the number of round lengths since 1970; later
@@ -52,6 +63,16 @@ pub struct Config {
     /// Permits an engine without privacy, for tests of everything else.
     #[doc(hidden)]
     pub allow_no_privacy: bool,
+}
+
+/// Who may make an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Registration {
+    /// Whoever reaches the server.
+    Open,
+    /// Who has a token that the operator has made and nobody has used. Needs a data directory.
+    Token,
 }
 
 /// Bounds on what clients can make the server hold or do.
@@ -121,6 +142,10 @@ impl Config {
     pub fn deadline(listen: SocketAddr) -> Self {
         Self {
             listen,
+            transport: Transport::Tls,
+            public: None,
+            registration: Registration::Open,
+            certificate: None,
             mode: RoundMode::Deadline,
             round_ms: 2000,
             retrieve: 16,
@@ -158,10 +183,18 @@ impl Config {
         manifest_key: [u8; 32],
     ) -> Result<ServerParameters, ConfigError> {
         if !self.listen.ip().is_loopback() {
-            return Err(match self.mode {
-                RoundMode::ClosedLoop => ConfigError::ClosedLoopOffLoopback,
-                RoundMode::Deadline => ConfigError::NoTls,
-            });
+            if self.mode == RoundMode::ClosedLoop {
+                return Err(ConfigError::ClosedLoopOffLoopback);
+            }
+            if self.transport == Transport::Plaintext {
+                return Err(ConfigError::PlaintextOffLoopback);
+            }
+        }
+        if self.listen.ip().is_unspecified() && self.public.is_none() {
+            return Err(ConfigError::Public);
+        }
+        if self.registration == Registration::Token && self.data.is_none() {
+            return Err(ConfigError::TokensNeedData);
         }
         let choices = if self.retrieve == 1 { 1 } else { self.choices };
         let buckets = match self.buckets {
@@ -248,14 +281,23 @@ pub enum ConfigError {
     )]
     ClosedLoopOffLoopback,
     /// An address that others reach, without encryption.
-    #[error("this version has no TLS yet and listens on loopback addresses only, such as 127.0.0.1")]
-    NoTls,
+    #[error("without TLS a server listens on loopback addresses only, such as 127.0.0.1; leave 'plaintext' out")]
+    PlaintextOffLoopback,
+    /// An address that is none for clients.
+    #[error("listening on all addresses, say under which host and port clients reach the server: 'public'")]
+    Public,
+    /// Nowhere to keep which tokens are spent.
+    #[error("registration by token needs a data directory, where the tokens' key is")]
+    TokensNeedData,
     /// No table says how many buckets these numbers need.
     #[error("no number of buckets is recommended for this many messages and choices; give --buckets")]
     Buckets,
     /// One message per round, and several buckets.
     #[error("one message per round is served from exactly one bucket; leave --buckets out")]
     Unencoded,
+    /// Clients could not use the address.
+    #[error(transparent)]
+    Address(sotto_wire::AddressError),
     /// A multi-query would reach the server when its round is retired.
     #[error("the multi-query comes after its round is retired; lower query_ms or lengthen the rounds")]
     QueryTooLate,

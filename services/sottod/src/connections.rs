@@ -6,10 +6,12 @@ use core::time::Duration;
 use std::io;
 use std::sync::Arc;
 
+use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, Sleep};
+use tokio_rustls::TlsAcceptor;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tokio_util::task::TaskTracker;
@@ -22,16 +24,27 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Accepted connections that wait to be served.
 const BACKLOG: usize = 16;
 
-/// Accepts connections, `most` at a time; beyond, they are closed at once. They all end when `cut` is cancelled.
+/// Who comes in, and how.
+pub(crate) struct Doors {
+    /// Without, plaintext.
+    pub(crate) tls: Option<Arc<ServerConfig>>,
+    /// Connections at a time; one more is closed at once.
+    pub(crate) most: usize,
+    /// How long a handshake may take.
+    pub(crate) handshake: Duration,
+}
+
+/// Accepts connections. They all end when `cut` is cancelled.
 pub(crate) fn accept(
     listener: TcpListener,
-    most: usize,
+    doors: Doors,
     tracker: &TaskTracker,
     closing: CancellationToken,
     cut: CancellationToken,
 ) -> ReceiverStream<io::Result<Connection>> {
     let (connections, accepted) = mpsc::channel(BACKLOG);
-    let room = Arc::new(Semaphore::new(most));
+    let room = Arc::new(Semaphore::new(doors.most));
+    let handshakes = tracker.clone();
     tracker.spawn(async move {
         loop {
             let accepted = tokio::select! {
@@ -49,26 +62,53 @@ pub(crate) fn accept(
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "a connection without TCP_NODELAY");
             }
-            let connection = Connection {
-                stream,
-                silence: Box::pin(tokio::time::sleep(SILENCE)),
-                cut: Box::pin(cut.clone().cancelled_owned()),
-                _permit: permit,
+            let (connections, closing, cut) = (connections.clone(), closing.clone(), cut.clone());
+            let Some(tls) = &doors.tls else {
+                let connection = Connection::new(Box::new(stream), cut, permit);
+                if connections.send(Ok(connection)).await.is_err() {
+                    return;
+                }
+                continue;
             };
-            if connections.send(Ok(connection)).await.is_err() {
-                return;
-            }
+            let handshake = TlsAcceptor::from(Arc::clone(tls)).accept(stream);
+            let handshake = tokio::time::timeout(doors.handshake, handshake);
+            // Aside, so that nobody waits for somebody else's handshake. Who begins one holds a place.
+            handshakes.spawn(async move {
+                let shaken = tokio::select! {
+                    () = closing.cancelled() => return,
+                    shaken = handshake => shaken,
+                };
+                // Who fails may be anybody: a scanner, or a client of another cluster.
+                let Ok(Ok(stream)) = shaken else { return };
+                let _ = connections.send(Ok(Connection::new(Box::new(stream), cut, permit))).await;
+            });
         }
     });
     ReceiverStream::new(accepted)
 }
 
-/// A TCP connection that ends by itself when its peer is silent for a minute.
+/// Bytes in both directions, plain or encrypted.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// A connection that ends by itself when its peer is silent for a minute.
 pub(crate) struct Connection {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     silence: Pin<Box<Sleep>>,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
     _permit: OwnedSemaphorePermit,
+}
+
+impl Connection {
+    fn new(stream: Box<dyn Stream>, cut: CancellationToken, permit: OwnedSemaphorePermit) -> Self {
+        Self {
+            stream,
+            silence: Box::pin(tokio::time::sleep(SILENCE)),
+            cut: Box::pin(cut.cancelled_owned()),
+            _permit: permit,
+        }
+    }
 }
 
 // Nothing about the peer reaches the calls.

@@ -1,9 +1,10 @@
 //! The directory that keeps a server over restarts.
 //!
 //! ```text
-//! lock    held by the process that uses the directory
-//! key     the key that signs manifests, see `key_file`
-//! log/    the round log
+//! lock       held by the process that uses the directory
+//! root.key   the secret half of the cluster's root key; may be kept elsewhere
+//! identity   who the server is, see `identity`, with manifest.key, token.key, node.key and node.pem
+//! log/       the round log
 //! ```
 
 use std::collections::BTreeMap;
@@ -16,14 +17,13 @@ use std::sync::Arc;
 use rand::TryRng;
 use rand::rngs::SysRng;
 use sotto_protocol::Round;
-use zeroize::Zeroizing;
+use sotto_wire::Token;
 
-use crate::key_file::{KeyFileError, create_key, load_key};
+use crate::identity::{CertificateFiles, Identity, IdentityError};
 use crate::log::offline::{self, LoggedRound, Summary};
 use crate::log::{Directory, Disk, DurableLog, LogError, Options};
 
 const LOCK: &str = "lock";
-const KEY: &str = "key";
 const LOG: &str = "log";
 
 /// After so many bytes a new file begins: what is retired is removed in steps of this.
@@ -31,44 +31,37 @@ const SEGMENT_BYTES: u64 = 64 << 20;
 
 /// A data directory that this process alone uses.
 pub(crate) struct DataDirectory {
-    key: Zeroizing<[u8; 32]>,
+    identity: Identity,
     disk: Arc<dyn Disk>,
     lock: File,
 }
 
 impl DataDirectory {
-    /// Takes a directory into use, or makes one.
-    pub(crate) fn open(path: &Path) -> Result<Self, DataError> {
+    /// Takes a directory into use, or makes one. Its certificate can be replaced by another one.
+    pub(crate) fn open(path: &Path, certificate: Option<&CertificateFiles>) -> Result<Self, DataError> {
+        let lock = take(path)?;
+        make_identity(path)?;
+        let identity = Identity::load(path, certificate)?;
         let failed = |source| DataError::Directory { path: path.to_owned(), source };
-        let lock = take(path).map_err(failed)?;
-        lock.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => DataError::InUse(path.to_owned()),
-            TryLockError::Error(source) => failed(source),
-        })?;
-        let log = path.join(LOG);
-        let key_path = path.join(KEY);
-        let bad_key = |source| DataError::Key { path: key_path.clone(), source };
-        let key = match load_key(&key_path).map_err(bad_key)? {
-            Some(key) => key,
-            // Under a new key, nobody could make use of the log.
-            None if fs::read_dir(&log).map_err(failed)?.next().is_some() => {
-                return Err(DataError::KeyMissing(key_path));
-            }
-            None => {
-                tracing::info!("a new key was made");
-                create_key(&key_path).map_err(bad_key)?
-            }
-        };
-        Ok(Self { key, disk: Arc::new(Directory::new(&log).map_err(failed)?), lock })
+        Ok(Self { identity, disk: Arc::new(Directory::new(&path.join(LOG)).map_err(failed)?), lock })
     }
 
-    /// Seed of the key that signs manifests.
-    pub(crate) fn key(&self) -> &[u8; 32] {
-        &self.key
+    /// Who the server is. The directory stays in use until the log is closed.
+    pub(crate) fn split(self) -> (Identity, DataLog) {
+        let Self { identity, disk, lock } = self;
+        (identity, DataLog { disk, lock })
     }
+}
 
-    /// The round log. The directory stays in use until the log is closed.
-    pub(crate) async fn into_log(self) -> Result<DurableLog, LogError> {
+/// The round log of a data directory, not yet read.
+pub(crate) struct DataLog {
+    disk: Arc<dyn Disk>,
+    lock: File,
+}
+
+impl DataLog {
+    /// Opens it.
+    pub(crate) async fn open(self) -> Result<DurableLog, LogError> {
         let salts = || {
             let mut salt = [0; 8];
             SysRng.try_fill_bytes(&mut salt).map_err(io::Error::other)?;
@@ -79,8 +72,44 @@ impl DataDirectory {
     }
 }
 
+/// Makes a data directory with a new identity, or says that there is one.
+///
+/// # Errors
+/// [`DataError::Exists`] if there is an identity, or whatever keeps it from being made.
+pub(crate) fn create(path: &Path) -> Result<(), DataError> {
+    let _lock = take(path)?;
+    if Identity::exists(path) { Err(DataError::Exists(path.to_owned())) } else { make_identity(path) }
+}
+
+/// Makes an identity where there is none, and no log that needs one.
+fn make_identity(path: &Path) -> Result<(), DataError> {
+    if Identity::exists(path) {
+        return Ok(());
+    }
+    let log = path.join(LOG);
+    let read = fs::read_dir(&log).and_then(|mut files| files.next().transpose());
+    // Under new keys, nobody could make use of the log.
+    if read.map_err(|source| DataError::Directory { path: log, source })?.is_some() {
+        return Err(DataError::IdentityMissing(path.to_owned()));
+    }
+    Identity::create(path)?;
+    tracing::info!("new keys were made");
+    Ok(())
+}
+
+/// Makes what is missing of a directory, durably, and locks it.
+fn take(path: &Path) -> Result<File, DataError> {
+    let failed = |source| DataError::Directory { path: path.to_owned(), source };
+    let lock = make(path).map_err(failed)?;
+    lock.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => DataError::InUse(path.to_owned()),
+        TryLockError::Error(source) => failed(source),
+    })?;
+    Ok(lock)
+}
+
 /// Makes what is missing of a directory, durably, and opens its lock.
-fn take(path: &Path) -> io::Result<File> {
+fn make(path: &Path) -> io::Result<File> {
     let log = path.join(LOG);
     let changed = changed_by_making(&log);
     let mut builder = DirBuilder::new();
@@ -127,6 +156,14 @@ pub fn read_log(data: &Path) -> Result<BTreeMap<Round, LoggedRound>, DataError> 
     Ok(offline::rounds(&data.join(LOG))?)
 }
 
+/// Makes a registration token of a data directory's server, which may be running.
+///
+/// # Errors
+/// [`DataError`] if the tokens' key cannot be read.
+pub fn issue_token(data: &Path) -> Result<Token, DataError> {
+    Ok(Identity::token_key(data)?.issue().ok_or(IdentityError::Randomness)?)
+}
+
 /// Keeps servers out, but nobody who only reads. A copy has no lock, and needs none.
 fn share(data: &Path) -> Result<Option<File>, DataError> {
     let failed = |source| DataError::Directory { path: data.to_owned(), source };
@@ -157,17 +194,15 @@ pub enum DataError {
     /// Another process uses it.
     #[error("data directory {}: another process is using it", .0.display())]
     InUse(PathBuf),
-    /// Its key cannot be used.
-    #[error("key file {}: {source}", path.display())]
-    Key {
-        /// Which.
-        path: PathBuf,
-        /// Why not.
-        source: KeyFileError,
-    },
-    /// There is a log, and no key.
-    #[error("key file {}: it is missing, and the log needs it; restore it from a backup", .0.display())]
-    KeyMissing(PathBuf),
+    /// It says nothing usable of who the server is.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// There is a log, and no identity.
+    #[error("data directory {}: its keys are missing, and its log needs them; restore them from a backup", .0.display())]
+    IdentityMissing(PathBuf),
+    /// There is an identity already.
+    #[error("data directory {}: it is in use already; start it with 'sottod serve --data', or name another one", .0.display())]
+    Exists(PathBuf),
     /// Its log cannot be read, or is not what was written.
     #[error("round log: {0}")]
     Log(#[from] LogError),

@@ -1,4 +1,4 @@
-//! The file that keeps the manifest key across restarts: the seed in lower-case base32, 52 characters and a new line.
+//! Files that keep keys across restarts: a seed in lower-case base32, 52 characters and a new line.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -28,16 +28,24 @@ pub(crate) fn create_key(path: &Path) -> Result<Zeroizing<[u8; 32]>, KeyFileErro
     SysRng.try_fill_bytes(seed.as_mut_slice()).map_err(|_| KeyFileError::Randomness)?;
     let mut line = Zeroizing::new(BASE32_NOPAD.encode(seed.as_slice()).to_ascii_lowercase());
     line.push('\n');
-    let temporary = path.with_extension("new");
+    write_durably(path, line.as_bytes(), 0o600)?;
+    Ok(seed)
+}
+
+/// Writes a file of which a crash leaves all or nothing.
+pub(crate) fn write_durably(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
     let _ = fs::remove_file(&temporary);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-    file.write_all(line.as_bytes())?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
+    file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&temporary, path)?;
-    if let Some(directory) = path.parent() {
-        fs::File::open(directory)?.sync_all()?;
+    match path.parent() {
+        Some(directory) if directory.as_os_str().is_empty() => fs::File::open(".")?.sync_all(),
+        Some(directory) => fs::File::open(directory)?.sync_all(),
+        None => Ok(()),
     }
-    Ok(seed)
 }
 
 fn load(file: fs::File) -> Result<Zeroizing<[u8; 32]>, KeyFileError> {

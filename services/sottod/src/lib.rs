@@ -5,11 +5,14 @@
 #![forbid(unsafe_code)]
 
 mod accounts;
+mod certificate;
+pub mod cli;
 mod compute;
 mod config;
 mod connections;
 mod data;
 mod events;
+mod identity;
 mod incoming;
 mod key_file;
 mod keys;
@@ -20,10 +23,13 @@ mod round_database;
 mod rounds;
 mod server;
 mod service;
+mod tokens;
 
-pub use config::{Config, ConfigError, Limits};
-pub use data::{DataError, check_log, read_log};
+pub use certificate::CertificateError;
+pub use config::{Config, ConfigError, Limits, Registration};
+pub use data::{DataError, check_log, issue_token, read_log};
 pub use events::ServerEvent;
+pub use identity::{CertificateFiles, IdentityError};
 pub use key_file::KeyFileError;
 pub use log::LogError;
 pub use log::offline::{LoggedRound, Summary};

@@ -75,6 +75,9 @@ pub(crate) trait RoundLog: Send + Sync + 'static {
         accounts: Vec<Account>,
     ) -> impl Future<Output = Result<(), LogError>> + Send;
 
+    /// Whether an account is among those that were appended.
+    fn knows(&self, account: &Account) -> bool;
+
     /// Whether an account is known, or there is room for one more beside those that wait to be appended.
     fn admits(&self, account: &Account, waiting: &BTreeSet<Account>) -> bool;
 

@@ -16,6 +16,7 @@ use rand::rngs::SysRng;
 use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::{Accepted, Account, Action, Refusal, RoundMachine};
 use sotto_protocol::{Deposit, Round, ServerParameters, UnixMillis};
+use sotto_wire::Refused;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -23,7 +24,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::compute::Compute;
 use crate::events::ServerEvent;
-use crate::log::{LogError, RoundLog};
+use crate::log::{LogError, RoundLog, TokenId};
 use crate::round_database::{BuildError, RoundDatabase};
 use crate::server::unix_now;
 
@@ -82,6 +83,8 @@ pub(crate) struct Surroundings {
     pub(crate) first: Round,
     /// No round behind a history has a lower number.
     pub(crate) least: Round,
+    /// Whether new accounts need a token.
+    pub(crate) token_required: bool,
     pub(crate) deposits_max: usize,
     pub(crate) compute: Compute,
     pub(crate) events: broadcast::Sender<ServerEvent>,
@@ -103,6 +106,8 @@ struct Task<S: Scheme, L> {
     /// Sealed, waiting for the one that is being built; the machine keeps it short.
     queue: VecDeque<Round>,
     building: Option<(Round, Building<S>)>,
+    /// Tokens spent since the last round was sealed.
+    spent: BTreeSet<TokenId>,
 }
 
 /// Starts the task, which begins with opening the log. It ends when told to, or with an error.
@@ -140,7 +145,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
             let wakeup = self.wakeup();
             tokio::select! {
                 biased;
-                () = stop.cancelled() => return Ok(()),
+                () = stop.cancelled() => return self.store_spent().await,
                 built = finished(&mut self.building) => self.finish(built).await?,
                 () = tokio::time::sleep_until(wakeup) => {}
                 received = commands.recv_many(&mut batch, BATCH) => {
@@ -178,14 +183,12 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
                         open = round;
                         accepted.deposits.push(*deposit);
                     }
-                    accepted.acknowledgements.push((reply, result.map(|_| ())));
+                    let result = result.map(|_| ()).map_err(Refused::from);
+                    accepted.acknowledgements.push((reply, result));
                 }
-                Command::Register { account, reply } => {
-                    let admitted = self.log.admits(&account, &accepted.accounts);
-                    if admitted {
-                        accepted.accounts.insert(account);
-                    }
-                    accepted.acknowledgements.push((reply, admitted.then_some(()).ok_or(Refusal::Full)));
+                Command::Register { account, token, reply } => {
+                    let admitted = self.admit(account, token, &mut accepted);
+                    accepted.acknowledgements.push((reply, admitted));
                 }
                 Command::Watch { account, has_keys, reply } => {
                     self.machine.registered(account, has_keys);
@@ -249,6 +252,37 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
         Ok(())
     }
 
+    /// Lets a known account in, and a new one if there is room and its token, if it needs one, is unspent.
+    fn admit(
+        &mut self,
+        account: Account,
+        token: Option<TokenId>,
+        accepted: &mut Accepting,
+    ) -> Result<(), Refused> {
+        if self.surroundings.token_required
+            && !accepted.accounts.contains(&account)
+            && !self.log.knows(&account)
+        {
+            let unspent = |token: &TokenId| !self.spent.contains(token) && !self.log.is_spent(token);
+            let token = token.filter(unspent).ok_or(Refused::Token)?;
+            if !self.log.admits(&account, &accepted.accounts) {
+                return Err(Refused::Busy);
+            }
+            self.spent.insert(token);
+        } else if !self.log.admits(&account, &accepted.accounts) {
+            return Err(Refused::Busy);
+        }
+        accepted.accounts.insert(account);
+        Ok(())
+    }
+
+    /// Stores which tokens were spent: once a round and in order, so that none is beside the account it admitted. A crash
+    /// before that lets a token serve once more.
+    async fn store_spent(&mut self) -> Result<(), RunError> {
+        let spent = core::mem::take(&mut self.spent);
+        if spent.is_empty() { Ok(()) } else { Ok(self.log.spend(spent.into_iter().collect()).await?) }
+    }
+
     fn served(&self, round: Round) -> Result<Arc<RoundDatabase<S>>, Refusal> {
         let too_early = round >= self.machine.current() || self.machine.is_building(round);
         self.served.get(&round).cloned().ok_or(if too_early { Refusal::NotReady } else { Refusal::Closed })
@@ -265,6 +299,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
                 }
                 Action::Seal(round) => {
                     let entries = seal(&*self.log, round).await?.try_into().unwrap_or(usize::MAX);
+                    self.store_spent().await?;
                     self.tell(ServerEvent::RoundSealed { round, entries });
                     self.queue.push_back(round);
                     self.build_next();

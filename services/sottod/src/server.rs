@@ -6,14 +6,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use data_encoding::BASE32_NOPAD;
-use ed25519_dalek::SigningKey;
 use pir_core::Scheme;
 use rand::TryRng;
 use rand::rngs::SysRng;
 use sotto_protocol::{Round, ServerParameters, UnixMillis};
 use sotto_wire::limits::MESSAGE_MAX;
 use sotto_wire::proto::sotto_server::SottoServer;
+use sotto_wire::{Address, Host, Transport};
 use tokio::net::TcpListener;
 use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
@@ -21,14 +20,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use zeroize::Zeroizing;
 
+use crate::certificate::CertificateError;
 use crate::compute::Compute;
-use crate::config::{Config, ConfigError};
-use crate::connections;
+use crate::config::{Config, ConfigError, Registration};
+use crate::connections::{self, Doors};
 use crate::data::{DataDirectory, DataError};
 use crate::events::ServerEvent;
+use crate::identity::Identity;
 use crate::log::MemoryLog;
 use crate::rounds::{self, RunError, Surroundings};
-use crate::service::Service;
+use crate::service::{Announcement, Service};
 
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 const STREAM_WINDOW: u32 = 2 << 20;
@@ -44,13 +45,25 @@ const EVENTS: usize = 256;
 /// [`StartError`], and then nothing is left running.
 pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
     tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
-    let data = config.data.as_deref().map(DataDirectory::open).transpose()?;
-    let signing_key = signing_key(&config, data.as_ref())?;
+    let (identity, log) = match config.data.as_deref() {
+        Some(data) => {
+            let (identity, log) = DataDirectory::open(data, config.certificate.as_ref())?.split();
+            (identity, Some(log))
+        }
+        None => (Identity::ephemeral(config.manifest_seed.as_deref()).map_err(DataError::from)?, None),
+    };
     let challenge_key = random_seed()?;
-    let manifest_key = signing_key.verifying_key().to_bytes();
-    let parameters = config.parameters::<S>(manifest_key)?;
+    let parameters = config.parameters::<S>(identity.manifest.verifying_key().to_bytes())?;
+    let tls = match config.transport {
+        Transport::Tls => Some(identity.certificate.server_config().map_err(StartError::Certificate)?),
+        Transport::Plaintext => None,
+    };
+    let token_required = config.registration == Registration::Token;
     let listener = bind(config.listen)?;
-    let address = listener.local_addr().map_err(StartError::Listen)?;
+    let local = listener.local_addr().map_err(StartError::Listen)?;
+    let (host, port) = config.public.clone().unwrap_or((Host::Ip(local.ip()), local.port()));
+    let address =
+        Address::new(config.transport, host, port, identity.root).map_err(ConfigError::Address)?;
     let compute =
         Compute::new(config.limits.threads, config.limits.computing).map_err(|_| StartError::Threads)?;
 
@@ -60,7 +73,8 @@ pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
     let (first, least) = first_rounds(&config);
     let surroundings = Surroundings {
         parameters: parameters.clone(),
-        signing_key,
+        signing_key: identity.manifest,
+        token_required,
         first,
         least,
         deposits_max: config.limits.deposits,
@@ -69,12 +83,17 @@ pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
         tracker: tracker.clone(),
         stop: cut.clone(),
     };
-    let (rounds, rounds_task) = match data {
-        Some(data) => rounds::start::<S, _>(surroundings, data.into_log()),
+    let (rounds, rounds_task) = match log {
+        Some(log) => rounds::start::<S, _>(surroundings, log.open()),
         None => rounds::start::<S, _>(surroundings, async { Ok(MemoryLog::default()) }),
     };
+    let announcement = Announcement {
+        parameters: parameters.clone(),
+        endorsement: identity.endorsement,
+        tokens: token_required.then_some(identity.tokens),
+    };
     let service = Service::new(
-        parameters.clone(),
+        announcement,
         config.limits,
         challenge_key,
         rounds,
@@ -85,8 +104,8 @@ pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
     let service = SottoServer::new(service)
         .max_decoding_message_size(MESSAGE_MAX)
         .max_encoding_message_size(MESSAGE_MAX);
-    let incoming =
-        connections::accept(listener, config.limits.connections, &tracker, closing.clone(), cut.clone());
+    let doors = Doors { tls, most: config.limits.connections, handshake: config.limits.stall };
+    let incoming = connections::accept(listener, doors, &tracker, closing.clone(), cut.clone());
     let router = tonic::transport::Server::builder()
         .max_concurrent_streams(config.limits.streams_per_connection)
         .initial_stream_window_size(STREAM_WINDOW)
@@ -99,6 +118,7 @@ pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
         tokio::spawn(router.serve_with_incoming_shutdown(incoming, closing.clone().cancelled_owned()));
 
     Ok(Running {
+        local,
         address,
         parameters,
         drain: config.limits.drain,
@@ -114,7 +134,8 @@ pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
 
 /// A server at work. Dropping it cuts all connections.
 pub struct Running<S: Scheme> {
-    address: SocketAddr,
+    local: SocketAddr,
+    address: Address,
     parameters: ServerParameters,
     drain: Duration,
     events: broadcast::Sender<ServerEvent>,
@@ -130,14 +151,13 @@ impl<S: Scheme> Running<S> {
     /// Where it listens.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
-        self.address
+        self.local
     }
 
-    /// What clients are given: `sotto://host:port/KEY`, with the manifest key in lower-case base32 without padding.
+    /// What clients are given.
     #[must_use]
-    pub fn address(&self) -> String {
-        let key = BASE32_NOPAD.encode(&self.parameters.manifest_key).to_ascii_lowercase();
-        format!("sotto://{}/{key}", self.address)
+    pub fn address(&self) -> &Address {
+        &self.address
     }
 
     /// What it announces.
@@ -213,16 +233,6 @@ impl<S: Scheme> Drop for Running<S> {
     }
 }
 
-fn signing_key(config: &Config, data: Option<&DataDirectory>) -> Result<SigningKey, StartError> {
-    if let Some(data) = data {
-        return Ok(SigningKey::from_bytes(data.key()));
-    }
-    if let Some(seed) = &config.manifest_seed {
-        return Ok(SigningKey::from_bytes(seed));
-    }
-    Ok(SigningKey::from_bytes(&*random_seed()?))
-}
-
 /// The first round of a log without history, and the least one behind a history.
 ///
 /// Clients refuse numbers that time cannot explain: the clock decides only where there is nothing to continue from.
@@ -276,6 +286,9 @@ pub enum StartError {
     /// It cannot listen there.
     #[error("cannot listen there: {0}")]
     Listen(#[source] io::Error),
+    /// Its certificate does not go with its key.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
     /// No key can be drawn.
     #[error("the operating system gives no randomness")]
     Randomness,

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use sotto_protocol::server::Account;
 use sotto_protocol::{PROTOCOL_VERSION, Round, ServerParameters};
 use sotto_wire::proto::sotto_server::Sotto;
-use sotto_wire::{Info, Refused, convert, fixed, limits, proto, split};
+use sotto_wire::{Endorsement, Info, Refused, convert, fixed, limits, proto, split};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -28,6 +28,7 @@ use crate::keys::KeyStore;
 use crate::outgoing::{Gone, Outgoing, Sender, stream};
 use crate::retrieve::Retrieval;
 use crate::rounds::{RoundNews, Rounds, Watch, WatchEnd};
+use crate::tokens::TokenKey;
 
 /// Retrievals, key uploads or mappings of one account at the same time: one, and one more while the server has not
 /// noticed yet that the caller of the first has gone.
@@ -35,7 +36,7 @@ const CALLS_PER_ACCOUNT: u8 = 2;
 
 /// The state that calls share.
 pub(crate) struct Service<S: Scheme> {
-    pub(crate) parameters: ServerParameters,
+    pub(crate) announcement: Announcement,
     pub(crate) limits: Limits,
     pub(crate) rounds: Rounds<S>,
     pub(crate) compute: Compute,
@@ -51,9 +52,18 @@ pub(crate) struct Service<S: Scheme> {
     mappings: Arc<Semaphore>,
 }
 
+/// What a server says of itself.
+pub(crate) struct Announcement {
+    pub(crate) parameters: ServerParameters,
+    /// The root key's signature under the manifest key.
+    pub(crate) endorsement: Endorsement,
+    /// What new accounts must have a token of.
+    pub(crate) tokens: Option<TokenKey>,
+}
+
 impl<S: Scheme> Service<S> {
     pub(crate) fn new(
-        parameters: ServerParameters,
+        announcement: Announcement,
         limits: Limits,
         challenge_key: Zeroizing<[u8; 32]>,
         rounds: Rounds<S>,
@@ -62,8 +72,8 @@ impl<S: Scheme> Service<S> {
         closing: CancellationToken,
     ) -> Self {
         // Who retrieves in every round keeps its keys until the next time, and one round longer if a call is lost.
-        let round = Duration::from_millis(parameters.round_ms.into());
-        let protection = round.saturating_mul(u32::from(parameters.retained) + 1);
+        let ServerParameters { round_ms, retained, .. } = announcement.parameters;
+        let protection = Duration::from_millis(round_ms.into()).saturating_mul(u32::from(retained) + 1);
         Self {
             accounts: Mutex::new(Accounts::new(&limits, challenge_key, Instant::now())),
             keys: Mutex::new(KeyStore::new(limits.key_bytes, protection)),
@@ -72,7 +82,7 @@ impl<S: Scheme> Service<S> {
             retrievals: Arc::new(Semaphore::new(limits.retrievals)),
             uploads: Arc::new(Semaphore::new(limits.uploads)),
             mappings: Arc::new(Semaphore::new(limits.mappings)),
-            parameters,
+            announcement,
             limits,
             rounds,
             compute,
@@ -164,7 +174,14 @@ impl<S: Scheme> Sotto for Service<S> {
             return Err(Refused::Version.into());
         }
         let open = self.within(async { Ok(self.rounds.current().await?) }).await?;
-        Ok(Response::new(Info { parameters: self.parameters.clone(), open }.into()))
+        let Announcement { parameters, endorsement, tokens } = &self.announcement;
+        let info = Info {
+            parameters: parameters.clone(),
+            open,
+            endorsement: *endorsement,
+            token_required: tokens.is_some(),
+        };
+        Ok(Response::new(info.into()))
     }
 
     async fn challenge(
@@ -185,8 +202,15 @@ impl<S: Scheme> Sotto for Service<S> {
         let nonce = fixed(&request.nonce, "nonce")?;
         let signature = fixed(&request.signature, "signature")?;
         let issued = lock(&self.accounts).issued(&account, &nonce, Instant::now())?;
-        verify(&self.parameters.manifest_key, &account, &nonce, &signature)?;
-        self.within(async { Ok(self.rounds.register(account).await?) }).await?;
+        let Announcement { parameters, tokens, .. } = &self.announcement;
+        verify(&parameters.manifest_key, &account, &nonce, &signature)?;
+        let token = match tokens {
+            Some(key) if !request.token.is_empty() => {
+                Some(key.check(&fixed(&request.token, "token")?).ok_or(Refused::Token)?)
+            }
+            _ => None,
+        };
+        self.within(async { Ok(self.rounds.register(account, token).await?) }).await?;
         let session: Session = random()?;
         lock(&self.accounts).open(account, issued, session, Instant::now())?;
         Ok(Response::new(proto::RegisterResponse { session: Bytes::copy_from_slice(&session) }))

@@ -10,7 +10,7 @@ use pbc::Plan;
 use pir_core::NoOp;
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{ChainStep, LabelOracle, Manifest, ManifestChain};
-use sottod::{Config, DataError, RunError, Running, StartError};
+use sottod::{Config, DataError, IdentityError, RunError, Running, StartError};
 use support::{Member, deposit, server};
 
 fn durable(data: &Path, adjust: impl FnOnce(&mut Config)) -> Running<NoOp> {
@@ -127,13 +127,18 @@ async fn a_directory_serves_one_process_and_needs_its_key() {
     running.shutdown().await.unwrap();
     assert_eq!(sottod::check_log(data).unwrap().accounts, 1);
 
-    let key = std::fs::read(data.join("key")).unwrap();
-    std::fs::remove_file(data.join("key")).unwrap();
+    let key = std::fs::read(data.join("manifest.key")).unwrap();
+    std::fs::remove_file(data.join("manifest.key")).unwrap();
     let missing = sottod::start::<NoOp>(config()).err().unwrap();
-    assert!(matches!(missing, StartError::Data(DataError::KeyMissing(_))), "{missing}");
-    std::fs::write(data.join("key"), key).unwrap();
+    let is_missing = matches!(missing, StartError::Data(DataError::Identity(IdentityError::Missing(_))));
+    assert!(is_missing, "{missing}");
+    std::fs::write(data.join("manifest.key"), key).unwrap();
     let exposed = sottod::start::<NoOp>(config()).err().unwrap();
-    assert!(matches!(exposed, StartError::Data(DataError::Key { .. })), "{exposed}");
+    let is_exposed = matches!(exposed, StartError::Data(DataError::Identity(IdentityError::File { .. })));
+    assert!(is_exposed && exposed.to_string().contains("chmod 600"), "{exposed}");
+    std::fs::remove_file(data.join("identity")).unwrap();
+    let missing = sottod::start::<NoOp>(config()).err().unwrap();
+    assert!(matches!(missing, StartError::Data(DataError::IdentityMissing(_))), "{missing}");
 }
 
 #[tokio::test]
@@ -145,7 +150,9 @@ async fn a_log_under_another_key_is_not_continued() {
         Member::register(&running, 1).await.watch().await.ready().await;
         running.shutdown().await.unwrap();
     }
-    std::fs::copy(other.join("key"), one.join("key")).unwrap();
+    for file in ["identity", "manifest.key", "node.key", "node.pem"] {
+        std::fs::copy(other.join(file), one.join(file)).unwrap();
+    }
     let mut running = durable(&one, |_| {});
     let failed = running.failed().await;
     assert!(matches!(failed, RunError::ForeignLog), "{failed}");

@@ -1,6 +1,8 @@
 //! Accounts, invitations, contacts.
 
+use core::fmt::Display;
 use core::str::FromStr;
+use core::time::Duration;
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 use std::path::PathBuf;
 
@@ -8,23 +10,35 @@ use data_encoding::BASE32_NOPAD;
 use serde_json::json;
 use sotto_protocol::client::{Client, Settings};
 use sotto_protocol::{ConversationKind, Error, Invitation};
+use sotto_wire::Token;
 use zeroize::Zeroizing;
 
 use super::failure::Failure;
 use super::{InitOptions, state};
 use crate::participant::now;
-use crate::{Connection, ConnectionSettings, Engine, Store};
+use crate::{ConnectError, Connection, ConnectionSettings, Engine, Store};
 
 /// A card for eight members has about 800 characters.
 const SECRET_MAX: u64 = 4096;
 
+/// Attempts to register, and the pause between two.
+const REGISTRATIONS: u32 = 4;
+const REGISTRATION_PAUSE: Duration = Duration::from_secs(1);
+
 pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<(), Failure> {
     let store = Store::create(&state::directory(home)?, options.server.clone())?;
-    let info = Connection::open(&ConnectionSettings::new(options.server)).await?.info::<Engine>().await?;
+    let connection = Connection::open(&ConnectionSettings::new(options.server)).await?;
+    let info = connection.info::<Engine>().await?;
+    let token =
+        if info.token_required { Some(read_secret("registration token", "this is not a token")?) } else { None };
     let settings = Settings { conversations: options.conversations };
     let client =
         Client::new(&options.name, info.parameters, settings, (info.open, now()), &mut state::rng())?;
     store.save(&client.snapshot())?;
+    if let Err(error) = register(&connection, &client, token.as_ref()).await {
+        store.discard()?;
+        return Err(error.into());
+    }
     let directory = store.directory().display();
     writeln!(
         io::stderr(),
@@ -32,6 +46,19 @@ pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<
         options.name
     )?;
     Ok(())
+}
+
+/// Makes the account known to the server. Repeating it does no harm, so a lost answer costs no token.
+async fn register(connection: &Connection, client: &Client, token: Option<&Token>) -> Result<(), ConnectError> {
+    let mut attempts = REGISTRATIONS;
+    loop {
+        attempts -= 1;
+        match connection.register::<Engine>(client.account_seed(), client.server(), token).await {
+            Ok(_) => return Ok(()),
+            Err(ConnectError::Unreachable(_)) if attempts > 0 => tokio::time::sleep(REGISTRATION_PAUSE).await,
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 pub(super) fn invite(home: Option<PathBuf>, contact: &str) -> Result<(), Failure> {
@@ -122,7 +149,7 @@ pub(super) fn decode_identity(text: &str) -> Option<[u8; 32]> {
 }
 
 /// A secret from standard input: a line of a terminal, all of anything else.
-pub(super) fn read_secret<T: FromStr<Err = Error>>(what: &str, other: &str) -> Result<T, Failure> {
+pub(super) fn read_secret<T: FromStr<Err: Display>>(what: &str, other: &str) -> Result<T, Failure> {
     // Never grown, so that no copy stays behind.
     let mut bytes = Zeroizing::new(Vec::with_capacity(2 * SECRET_MAX as usize));
     let mut input = io::stdin().lock().take(SECRET_MAX);
@@ -136,7 +163,7 @@ pub(super) fn read_secret<T: FromStr<Err = Error>>(what: &str, other: &str) -> R
     if secret.is_empty() {
         return Err(Failure::usage(format!("there is no {what} on standard input")));
     }
-    secret.parse().map_err(|error: Error| {
+    secret.parse().map_err(|error: T::Err| {
         let error = error.to_string();
         let advice = if error.contains("typing error") { "; copy the whole text again" } else { "" };
         Failure::usage(format!("{error}{advice}"))

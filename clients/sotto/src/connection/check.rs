@@ -3,6 +3,7 @@
 use pir_core::Scheme;
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{PROTOCOL_VERSION, ServerParameters};
+use sotto_wire::{Info, RootKey};
 
 use super::ConnectError;
 
@@ -12,17 +13,12 @@ use super::ConnectError;
 ///
 /// # Errors
 /// The [`ConnectError`] that says what is wrong and what to do.
-pub fn check<S: Scheme>(
-    parameters: &ServerParameters,
-    manifest_key: &[u8; 32],
-    allow_no_privacy: bool,
-) -> Result<(), ConnectError> {
+pub fn check<S: Scheme>(info: &Info, root: &RootKey, allow_no_privacy: bool) -> Result<(), ConnectError> {
+    let parameters = &info.parameters;
     if parameters.protocol_version != PROTOCOL_VERSION {
         return Err(ConnectError::Version { theirs: Some(parameters.protocol_version) });
     }
-    if parameters.manifest_key != *manifest_key {
-        return Err(ConnectError::WrongKey);
-    }
+    root.check(&parameters.manifest_key, &info.endorsement).map_err(|_| ConnectError::WrongKey)?;
     if parameters.engine != S::NAME {
         return Err(ConnectError::Engine { theirs: parameters.engine.clone(), ours: S::NAME });
     }
@@ -40,8 +36,11 @@ pub fn check<S: Scheme>(
 
 #[cfg(test)]
 mod tests {
+    use ed25519_dalek::SigningKey;
     use pir_core::{NoOp, Scheme as _};
-    use sotto_protocol::{PROTOCOL_VERSION, RoundMode, ServerParameters};
+    use sotto_protocol::{PROTOCOL_VERSION, Round, RoundMode, ServerParameters};
+    use sotto_wire::root::endorse;
+    use sotto_wire::{Info, RootKey};
 
     use super::{ConnectError, check};
 
@@ -63,24 +62,48 @@ mod tests {
         }
     }
 
+    fn root(seed: u8) -> (SigningKey, RootKey) {
+        let root = SigningKey::from_bytes(&[seed; 32]);
+        let key = RootKey(root.verifying_key().to_bytes());
+        (root, key)
+    }
+
+    fn judge(parameters: ServerParameters, allow_no_privacy: bool) -> Result<(), ConnectError> {
+        let (root, key) = root(1);
+        let endorsement = endorse(&root, &parameters.manifest_key);
+        let info = Info { parameters, open: Round(1), endorsement, token_required: false };
+        check::<NoOp>(&info, &key, allow_no_privacy)
+    }
+
     #[test]
     fn an_unacceptable_server_is_refused_with_what_to_do() {
-        assert_eq!(check::<NoOp>(&parameters(), &[3; 32], true), Ok(()));
-        assert_eq!(check::<NoOp>(&parameters(), &[4; 32], true), Err(ConnectError::WrongKey));
+        assert_eq!(judge(parameters(), true), Ok(()));
         let version = ServerParameters { protocol_version: PROTOCOL_VERSION + 1, ..parameters() };
-        let refused = check::<NoOp>(&version, &[3; 32], true).unwrap_err();
+        let refused = judge(version, true).unwrap_err();
         assert_eq!(refused, ConnectError::Version { theirs: Some(PROTOCOL_VERSION + 1) });
         assert!(refused.to_string().contains("update"));
         let engine = ServerParameters { engine: "another".into(), ..parameters() };
-        let refused = check::<NoOp>(&engine, &[3; 32], true).unwrap_err();
+        let refused = judge(engine, true).unwrap_err();
         assert!(matches!(refused, ConnectError::Engine { .. }), "{refused}");
         let shape = ServerParameters { retained: 9, ..parameters() };
-        assert!(matches!(check::<NoOp>(&shape, &[3; 32], true), Err(ConnectError::Parameters(_))));
+        assert!(matches!(judge(shape, true), Err(ConnectError::Parameters(_))));
+    }
+
+    #[test]
+    fn a_manifest_key_that_the_root_does_not_vouch_for_is_refused() {
+        let ((root, key), (_, other)) = (root(1), root(2));
+        let endorsement = endorse(&root, &[3; 32]);
+        let info = Info { parameters: parameters(), open: Round(1), endorsement, token_required: false };
+        assert_eq!(check::<NoOp>(&info, &key, true), Ok(()));
+        assert_eq!(check::<NoOp>(&info, &other, true), Err(ConnectError::WrongKey));
+        let another = ServerParameters { manifest_key: [4; 32], ..parameters() };
+        let info = Info { parameters: another, ..info };
+        assert_eq!(check::<NoOp>(&info, &key, true), Err(ConnectError::WrongKey));
     }
 
     #[test]
     fn a_server_that_claims_security_does_not_make_an_insecure_engine_acceptable() {
         let boasting = ServerParameters { security_bits: 256, ..parameters() };
-        assert_eq!(check::<NoOp>(&boasting, &[3; 32], false), Err(ConnectError::Security { bits: 0 }));
+        assert_eq!(judge(boasting, false), Err(ConnectError::Security { bits: 0 }));
     }
 }

@@ -1,5 +1,6 @@
 //! Simulated users: each has its own account and deposits cover every round over the same calls as everybody else.
 
+use core::time::Duration;
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
@@ -17,11 +18,16 @@ use sotto_wire::proto::{
 };
 use tokio::task::JoinSet;
 use tonic::Streaming;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
+
+use crate::Address;
+use crate::connection::{channel, endpoint};
 
 /// Connections the crowd shares, and tasks that work through its users.
 const CONNECTIONS: usize = 4;
 const WORKERS: usize = 16;
+/// For a connection.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A registered user: nothing but a session and a source of randomness.
 struct User {
@@ -52,7 +58,7 @@ struct Conductor {
 impl Crowd {
     /// Registers `users` accounts with the server; `registered` counts along.
     pub(super) async fn register(
-        endpoint: Endpoint,
+        address: &Address,
         manifest_key: [u8; 32],
         users: u32,
         rng: &mut ChaCha20Rng,
@@ -60,7 +66,8 @@ impl Crowd {
     ) -> anyhow::Result<Self> {
         let mut channels = Vec::new();
         for _ in 0..CONNECTIONS {
-            channels.push(endpoint.connect().await.context("the crowd cannot connect")?);
+            let channel = channel(endpoint(address)?, address, PATIENCE).await;
+            channels.push(channel.context("the crowd cannot connect")?);
         }
         let mut tasks = JoinSet::new();
         for worker in 0..WORKERS {
@@ -147,6 +154,7 @@ async fn register(
         account: account.to_vec().into(),
         nonce: challenge.nonce,
         signature: signature.to_vec().into(),
+        token: Bytes::new(),
     };
     Ok(User { session: client.register(request).await?.into_inner().session, rng })
 }

@@ -124,6 +124,6 @@ impl Link {
 
     async fn connect<S: Scheme>(&self) -> Result<Session, ConnectError> {
         let connection = Connection::open(&self.settings).await?;
-        connection.register::<S>(&self.account_seed, &self.pinned).await
+        connection.register::<S>(&self.account_seed, &self.pinned, None).await
     }
 }

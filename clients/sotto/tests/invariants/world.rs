@@ -10,6 +10,7 @@ use sotto::participant::now;
 use sotto::{Address, Connection, ConnectionSettings, Event, Events, Handle, Participant};
 use sotto_protocol::ConversationId;
 use sotto_protocol::client::{Client, Notice, Settings, Warning};
+use sotto_wire::{Host, Transport};
 use sottod::{Config, Running};
 
 use crate::hostile::Liar;
@@ -46,6 +47,7 @@ impl World {
         config.query_ms = QUERY_MS;
         config.retrieve = 4;
         config.manifest_seed = Some(zeroize::Zeroizing::new(MANIFEST_SEED));
+        config.transport = Transport::Plaintext;
         config.allow_no_privacy = true;
         let server = sottod::start::<NoOp>(config).unwrap();
         let liar = Liar::start(server.local_addr(), MANIFEST_SEED).await;
@@ -64,8 +66,9 @@ impl World {
     }
 
     fn settings(&self, at: SocketAddr) -> ConnectionSettings {
-        let key = self.server.parameters().manifest_key;
-        let mut settings = ConnectionSettings::new(Address::new(at.ip(), at.port(), key).unwrap());
+        let key = *self.server.address().root_key();
+        let address = Address::new(Transport::Plaintext, Host::Ip(at.ip()), at.port(), key).unwrap();
+        let mut settings = ConnectionSettings::new(address);
         settings.allow_no_privacy = true;
         settings
     }

@@ -6,9 +6,10 @@ use std::net::SocketAddr;
 
 use pir_core::{NoOp, Scheme};
 use sotto::participant::now;
-use sotto::{Address, Connection, ConnectionSettings, Event, Events, Handle, Participant, Store};
+use sotto::{Connection, ConnectionSettings, Event, Events, Handle, Participant, Store};
 use sotto_protocol::ConversationId;
 use sotto_protocol::client::{Client, Notice, Settings};
+use sotto_wire::Transport;
 use sottod::{Config, Running};
 use tokio::time::timeout;
 
@@ -26,6 +27,7 @@ pub(crate) fn config(listen: SocketAddr) -> Config {
         lookup_ms: 120,
         query_ms: 160,
         allow_no_privacy: true,
+        transport: Transport::Plaintext,
         ..Config::deadline(listen)
     }
 }
@@ -35,12 +37,11 @@ pub(crate) fn loopback() -> SocketAddr {
 }
 
 pub(crate) fn settings<S: Scheme>(server: &Running<S>) -> ConnectionSettings {
-    let address: Address = server.address().parse().expect("a server knows its address");
     ConnectionSettings {
         allow_no_privacy: true,
         retry_first: Duration::from_millis(50),
         retry_most: Duration::from_millis(400),
-        ..ConnectionSettings::new(address)
+        ..ConnectionSettings::new(server.address().clone())
     }
 }
 

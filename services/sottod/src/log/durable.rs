@@ -185,6 +185,10 @@ impl RoundLog for DurableLog {
         }
     }
 
+    fn knows(&self, account: &Account) -> bool {
+        self.machine.lock().accounts.contains(account)
+    }
+
     fn admits(&self, account: &Account, waiting: &BTreeSet<Account>) -> bool {
         self.machine.lock().admits_beside(account, waiting)
     }

@@ -9,7 +9,7 @@ use sotto_protocol::{Deposit, Round, UnixMillis};
 
 use super::{History, LogError, RoundLog, SealedRound, TokenId};
 
-/// Rounds in memory. Accounts need none: whoever proves to hold a key may take part.
+/// Rounds in memory. Accounts are not kept: whoever proves to hold a key may take part.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryLog {
     rounds: Mutex<BTreeMap<Round, Entry>>,
@@ -60,6 +60,10 @@ impl RoundLog for MemoryLog {
             entry.deposits.append(&mut deposits);
             Ok(())
         })
+    }
+
+    fn knows(&self, _account: &Account) -> bool {
+        false
     }
 
     fn admits(&self, _account: &Account, _waiting: &BTreeSet<Account>) -> bool {

@@ -6,14 +6,16 @@ use pir_core::Scheme;
 use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::{Account, Refusal};
 use sotto_protocol::{Deposit, Round};
+use sotto_wire::Refused;
 use tokio::sync::oneshot;
 
 use super::watchers::Joined;
+use crate::log::TokenId;
 use crate::round_database::RoundDatabase;
 
 pub(super) type Reply<T> = oneshot::Sender<T>;
 /// What a caller learns of what it brought, and where to.
-pub(super) type Acknowledgement = (Reply<Result<(), Refusal>>, Result<(), Refusal>);
+pub(super) type Acknowledgement = (Reply<Result<(), Refused>>, Result<(), Refused>);
 
 pub(super) enum Command<S: Scheme> {
     Deposit {
@@ -22,13 +24,15 @@ pub(super) enum Command<S: Scheme> {
         deposit: Box<Deposit>,
         digest: [u8; 32],
         /// Answered once the deposit is in the log.
-        reply: Reply<Result<(), Refusal>>,
+        reply: Reply<Result<(), Refused>>,
     },
     /// An account has proved to hold its key.
     Register {
         account: Account,
+        /// Of a token that this server made.
+        token: Option<TokenId>,
         /// Answered once the account is in the log.
-        reply: Reply<Result<(), Refusal>>,
+        reply: Reply<Result<(), Refused>>,
     },
     Watch {
         account: Account,

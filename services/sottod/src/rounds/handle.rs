@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 
 use super::command::{Command, Reply};
 use super::watchers::Watch;
+use crate::log::TokenId;
 use crate::round_database::RoundDatabase;
 
 /// Asks the task and waits for its answer. Callers set the time limit.
@@ -40,14 +41,12 @@ impl<S: Scheme> Rounds<S> {
     ) -> Result<(), Refused> {
         let digest = Sha256::digest(deposit.encode()).into();
         let deposit = Box::new(deposit);
-        self.ask(|reply| Command::Deposit { account, round, deposit, digest, reply })
-            .await?
-            .map_err(Refused::from)
+        self.ask(|reply| Command::Deposit { account, round, deposit, digest, reply }).await?
     }
 
     /// Makes an account known that has proved to hold its key.
-    pub(crate) async fn register(&self, account: Account) -> Result<(), Refused> {
-        self.ask(|reply| Command::Register { account, reply }).await?.map_err(Refused::from)
+    pub(crate) async fn register(&self, account: Account, token: Option<TokenId>) -> Result<(), Refused> {
+        self.ask(|reply| Command::Register { account, token, reply }).await?
     }
 
     /// Follows the rounds as this account, which takes part until the watch is dropped. An older watch of the same

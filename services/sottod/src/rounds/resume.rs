@@ -1,6 +1,6 @@
 //! Going on where an earlier process ended.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant as Clock;
 
@@ -46,6 +46,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
             watchers: Watchers::default(),
             queue: VecDeque::new(),
             building: None,
+            spent: BTreeSet::new(),
             log,
             surroundings,
         };

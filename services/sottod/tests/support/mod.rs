@@ -14,7 +14,7 @@ use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{BloomMapping, Deposit, Label, Manifest, Round, SealedBox, SignedManifest};
 use sotto_wire::proto::round_event::Event;
 use sotto_wire::proto::sotto_client::SottoClient;
-use sotto_wire::{Failure, Refused, limits, proto, split};
+use sotto_wire::{Failure, Transport, Refused, limits, proto, split};
 use sottod::{Config, Running};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Status, Streaming};
@@ -28,6 +28,7 @@ pub fn server(adjust: impl FnOnce(&mut Config)) -> Running<NoOp> {
 
 pub fn server_of<S: Scheme>(adjust: impl FnOnce(&mut Config)) -> Running<S> {
     let mut config = Config::deadline(([127, 0, 0, 1], 0).into());
+    config.transport = Transport::Plaintext;
     config.allow_no_privacy = true;
     config.retrieve = 4;
     config.round_ms = 300;
@@ -147,6 +148,16 @@ impl<S: Scheme> Member<S> {
 }
 
 pub async fn session(client: &mut Client, manifest_key: &[u8; 32], number: u8) -> Result<Bytes, Status> {
+    session_by(client, manifest_key, number, Bytes::new()).await
+}
+
+/// A session for an account that may need a token.
+pub async fn session_by(
+    client: &mut Client,
+    manifest_key: &[u8; 32],
+    number: u8,
+    token: Bytes,
+) -> Result<Bytes, Status> {
     let key = SigningKey::from_bytes(&[number; 32]);
     let account = key.verifying_key().to_bytes();
     let challenge = proto::ChallengeRequest { account: Bytes::copy_from_slice(&account) };
@@ -157,6 +168,7 @@ pub async fn session(client: &mut Client, manifest_key: &[u8; 32], number: u8) -
         account: Bytes::copy_from_slice(&account),
         nonce,
         signature: Bytes::copy_from_slice(&signature.to_bytes()),
+        token,
     };
     Ok(client.register(request).await?.into_inner().session)
 }

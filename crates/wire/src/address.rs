@@ -1,0 +1,265 @@
+//! Where a server is, how to speak to it, and which cluster it must belong to.
+
+use core::fmt;
+use core::net::IpAddr;
+use core::str::FromStr;
+
+use data_encoding::BASE32_NOPAD;
+
+use crate::root::RootKey;
+
+const TLS: &str = "sotto://";
+const PLAINTEXT: &str = "sotto+plain://";
+/// Characters of a key: 256 bits in base32 without padding.
+const KEY_CHARACTERS: usize = 52;
+/// Longest name of a host, and of one of its parts (RFC 1035).
+const NAME_MAX: usize = 253;
+const LABEL_MAX: usize = 63;
+
+/// The address of a server: `sotto://HOST:PORT/KEY`, where the key is the Ed25519 root key of the server's cluster as 52
+/// characters of lower-case base32 without padding. An address is public, but must come from somebody who knows the
+/// server: what the server says is believed only under this key.
+///
+/// `sotto+plain://HOST:PORT/KEY` is a server on this machine that is spoken to without TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    transport: Transport,
+    host: Host,
+    port: u16,
+    root_key: RootKey,
+}
+
+/// How bytes travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// TLS 1.3 under a certificate of the cluster's root key.
+    Tls,
+    /// Readable and changeable by whoever is in between; on loopback only.
+    Plaintext,
+}
+
+/// A machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Host {
+    /// By a name that is looked up.
+    Name(String),
+    /// By its number.
+    Ip(IpAddr),
+}
+
+/// Why a text is no address, or none to connect to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddressError {
+    /// Not of the form `sotto://HOST:PORT/KEY`.
+    #[error("not a server address; it looks like sotto://chat.example.org:7370/ followed by the server's key")]
+    Form,
+    /// The host is neither a name nor a number.
+    #[error("the host of the server address must be a name such as chat.example.org or a number such as 192.0.2.7 or [2001:db8::7]")]
+    Host,
+    /// The port is not 1 to 65535.
+    #[error("the port of the server address must be a number from 1 to 65535")]
+    Port,
+    /// The key is not one.
+    #[error(
+        "the server's key must be 52 characters, letters a-z and digits 2-7; copy the whole address again"
+    )]
+    Key,
+    /// The host is another machine, and there is no encryption.
+    #[error(
+        "a sotto+plain:// address is not encrypted and works on the same machine only (localhost, 127.0.0.1 or [::1]); \
+         ask for the server's sotto:// address"
+    )]
+    NotLoopback,
+}
+
+impl Address {
+    /// A server's address.
+    ///
+    /// # Errors
+    /// [`AddressError::NotLoopback`] for plaintext to another machine, [`AddressError::Port`] for port 0.
+    pub fn new(transport: Transport, host: Host, port: u16, root_key: RootKey) -> Result<Self, AddressError> {
+        if transport == Transport::Plaintext && !host.is_loopback() {
+            return Err(AddressError::NotLoopback);
+        }
+        if port == 0 {
+            return Err(AddressError::Port);
+        }
+        Ok(Self { transport, host, port, root_key })
+    }
+
+    /// How to speak to it.
+    #[must_use]
+    pub fn transport(&self) -> Transport {
+        self.transport
+    }
+
+    /// The key of the cluster that the server must belong to.
+    #[must_use]
+    pub fn root_key(&self) -> &RootKey {
+        &self.root_key
+    }
+
+    /// Host and port, for people and as the authority of a URI.
+    #[must_use]
+    pub fn authority(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+}
+
+impl Host {
+    fn is_loopback(&self) -> bool {
+        match self {
+            Self::Name(name) => name == "localhost",
+            Self::Ip(ip) => ip.is_loopback(),
+        }
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Ip(IpAddr::V4(ip)) => write!(f, "{ip}"),
+            Self::Ip(IpAddr::V6(ip)) => write!(f, "[{ip}]"),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = match self.transport {
+            Transport::Tls => TLS,
+            Transport::Plaintext => PLAINTEXT,
+        };
+        write!(f, "{scheme}{}/{}", self.authority(), self.root_key)
+    }
+}
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let text = text.trim();
+        let (transport, rest) = match (text.strip_prefix(TLS), text.strip_prefix(PLAINTEXT)) {
+            (Some(rest), _) => (Transport::Tls, rest),
+            (None, Some(rest)) => (Transport::Plaintext, rest),
+            (None, None) => return Err(AddressError::Form),
+        };
+        let (authority, key) = rest.split_once('/').ok_or(AddressError::Form)?;
+        let (host, port) = parse_authority(authority)?;
+        Self::new(transport, host, port, parse_key(key)?)
+    }
+}
+
+/// Host and port of `HOST:PORT`.
+///
+/// # Errors
+/// [`AddressError::Form`], [`AddressError::Host`] or [`AddressError::Port`].
+pub fn parse_authority(text: &str) -> Result<(Host, u16), AddressError> {
+    let (host, port) = text.rsplit_once(':').ok_or(AddressError::Form)?;
+    let port = port.parse().ok().filter(|port| *port != 0).ok_or(AddressError::Port)?;
+    Ok((parse_host(host)?, port))
+}
+
+fn parse_host(host: &str) -> Result<Host, AddressError> {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    if let Ok(ip) = bare.parse::<IpAddr>() {
+        let bracketed = bare.len() != host.len();
+        return if ip.is_ipv6() == bracketed { Ok(Host::Ip(ip)) } else { Err(AddressError::Form) };
+    }
+    // What looks like a number and is none is not a name either.
+    let numeric = host.rsplit('.').next().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit()));
+    if host.len() > NAME_MAX || numeric || !host.split('.').all(is_label) {
+        return Err(AddressError::Host);
+    }
+    Ok(Host::Name(host.to_ascii_lowercase()))
+}
+
+/// Whether this may stand between the dots of a name.
+fn is_label(label: &str) -> bool {
+    (1..=LABEL_MAX).contains(&label.len())
+        && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        && !label.starts_with('-')
+        && !label.ends_with('-')
+}
+
+fn parse_key(key: &str) -> Result<RootKey, AddressError> {
+    if key.len() != KEY_CHARACTERS {
+        return Err(AddressError::Key);
+    }
+    let bytes = BASE32_NOPAD.decode(key.to_ascii_uppercase().as_bytes()).map_err(|_| AddressError::Key)?;
+    bytes.try_into().map(RootKey).map_err(|_| AddressError::Key)
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+    use proptest::prelude::{any, prop_assert_eq, proptest};
+
+    use super::{Address, AddressError, Host, RootKey, Transport};
+
+    const KEY: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+
+    fn parse(text: &str) -> Result<Address, AddressError> {
+        text.parse()
+    }
+
+    proptest! {
+        #[test]
+        fn an_address_reads_back_as_itself(key in any::<[u8; 32]>(), port in 1..=u16::MAX, kind in 0..4) {
+            let ip = |ip: IpAddr| (Transport::Plaintext, Host::Ip(ip));
+            let (transport, host) = match kind {
+                0 => ip(Ipv6Addr::LOCALHOST.into()),
+                1 => ip(Ipv4Addr::new(127, 0, 3, 1).into()),
+                2 => (Transport::Tls, Host::Ip(Ipv4Addr::new(192, 0, 2, 7).into())),
+                _ => (Transport::Tls, Host::Name("chat.example.org".into())),
+            };
+            let address = Address::new(transport, host, port, RootKey(key)).unwrap();
+            prop_assert_eq!(parse(&address.to_string()), Ok(address));
+        }
+
+        #[test]
+        fn arbitrary_text_never_panics(text in "(sotto(\\+plain)?://)?.{0,40}(:[0-9]{0,6})?(/.{0,60})?") {
+            let _ = parse(&text);
+        }
+    }
+
+    #[test]
+    fn nothing_leaves_the_machine_without_encryption() {
+        for host in ["example.org", "192.168.1.5", "0.0.0.0", "[2001:db8::1]", "localhost.example.org"] {
+            let refused = parse(&format!("sotto+plain://{host}:7370/{KEY}"));
+            assert_eq!(refused, Err(AddressError::NotLoopback), "{host}");
+            assert!(parse(&format!("sotto://{host}:7370/{KEY}")).is_ok());
+        }
+        assert!(parse(&format!("sotto+plain://localhost:7370/{KEY}")).is_ok());
+        assert!(parse(&format!("  sotto+plain://[::1]:7370/{KEY}\n")).is_ok());
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        let cases = [
+            (format!("http://127.0.0.1:7370/{KEY}"), AddressError::Form),
+            ("sotto://127.0.0.1:7370".into(), AddressError::Form),
+            (format!("sotto://127.0.0.1/{KEY}"), AddressError::Form),
+            (format!("sotto://::1:7370/{KEY}"), AddressError::Form),
+            (format!("sotto://[127.0.0.1]:7370/{KEY}"), AddressError::Form),
+            (format!("sotto://:7370/{KEY}"), AddressError::Host),
+            (format!("sotto://a..b:7370/{KEY}"), AddressError::Host),
+            (format!("sotto://-a:7370/{KEY}"), AddressError::Host),
+            (format!("sotto://chat example:7370/{KEY}"), AddressError::Host),
+            (format!("sotto://256.0.0.1:7370/{KEY}"), AddressError::Host),
+            (format!("sotto://{}:7370/{KEY}", "a".repeat(64)), AddressError::Host),
+            (format!("sotto://127.0.0.1:0/{KEY}"), AddressError::Port),
+            (format!("sotto://127.0.0.1:65536/{KEY}"), AddressError::Port),
+            (format!("sotto://127.0.0.1:7370/{}", &KEY[1..]), AddressError::Key),
+            (format!("sotto://127.0.0.1:7370/{}1", &KEY[1..]), AddressError::Key),
+            // The last character carries four bits that must be zero.
+            (format!("sotto://127.0.0.1:7370/{}b", &KEY[1..]), AddressError::Key),
+        ];
+        for (text, error) in cases {
+            assert_eq!(parse(&text), Err(error), "{text}");
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! A node's certificate, by which clients know that whoever answers belongs to the cluster.
+
+use core::time::Duration;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use data_encoding::BASE64;
+use ed25519_dalek::{Signer, SigningKey};
+use rand::TryRng;
+use rand::rngs::SysRng;
+use rcgen::{
+    CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, Issuer, KeyUsagePurpose,
+    PublicKeyData, SerialNumber, SignatureAlgorithm,
+};
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, UnixTime};
+use rustls::server::NoServerSessionStorage;
+use rustls::{CertificateError as Invalid, RootCertStore, ServerConfig, version};
+use sotto_wire::RootKey;
+use sotto_wire::root::{APPLICATION, NODE_NAME, ROOT_NAME, node_name};
+use time::OffsetDateTime;
+use zeroize::Zeroizing;
+
+/// How long a new certificate is valid.
+const VALID: Duration = Duration::from_secs(825 * DAY);
+/// How long before its end an operator is told.
+const NOTICE: Duration = Duration::from_secs(30 * DAY);
+/// Clocks of clients may be so far behind.
+const SLACK: Duration = Duration::from_secs(DAY);
+const DAY: u64 = 86_400;
+
+/// What stands before an Ed25519 seed in PKCS #8 (RFC 8410).
+const PKCS8: [u8; 16] =
+    [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
+
+/// Certificates, a node's own first, and the key of the first.
+pub(crate) struct Certificate {
+    chain: Vec<CertificateDer<'static>>,
+    key: Zeroizing<Vec<u8>>,
+}
+
+impl Certificate {
+    /// A new one for a new key, signed by a root.
+    pub(crate) fn issue(root: &SigningKey) -> Result<Self, CertificateError> {
+        let mut random = Zeroizing::new([0; 48]);
+        SysRng.try_fill_bytes(random.as_mut_slice()).map_err(|_| CertificateError::Randomness)?;
+        let (seed, serial) = random.split_at(32);
+        let node = SigningKey::from_bytes(&Zeroizing::new(seed.try_into().map_err(|_| CertificateError::Made)?));
+        let mut params =
+            CertificateParams::new(vec![NODE_NAME.to_owned()]).map_err(|_| CertificateError::Made)?;
+        let now = OffsetDateTime::now_utc();
+        (params.not_before, params.not_after) = (now - SLACK, now + VALID);
+        params.distinguished_name = named(NODE_NAME);
+        // A serial number is positive.
+        let serial: Vec<u8> = serial.iter().enumerate().map(|(at, byte)| if at == 0 { byte & 0x7f | 1 } else { *byte }).collect();
+        params.serial_number = Some(SerialNumber::from(serial));
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let mut issuer = CertificateParams::default();
+        issuer.distinguished_name = named(ROOT_NAME);
+        issuer.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let issuer = Issuer::from_params(&issuer, Ed25519::new(root));
+        let certificate =
+            params.signed_by(&Ed25519::new(&node), &issuer).map_err(|_| CertificateError::Made)?;
+        let mut key = Zeroizing::new(Vec::with_capacity(PKCS8.len() + 32));
+        key.extend_from_slice(&PKCS8);
+        key.extend_from_slice(node.as_bytes());
+        Ok(Self { chain: vec![certificate.der().clone()], key })
+    }
+
+    /// One from two files, PEM.
+    pub(crate) fn load(certificate: &Path, key: &Path) -> Result<Self, CertificateError> {
+        let read = |path: &Path, error: pem::Error| match error {
+            pem::Error::Io(source) => CertificateError::File { path: path.to_owned(), source },
+            _ => CertificateError::Malformed(path.to_owned()),
+        };
+        let chain: Vec<_> = CertificateDer::pem_file_iter(certificate)
+            .and_then(Iterator::collect)
+            .map_err(|error| read(certificate, error))?;
+        if chain.is_empty() {
+            return Err(CertificateError::Malformed(certificate.to_owned()));
+        }
+        let parsed = PrivateKeyDer::from_pem_file(key).map_err(|error| read(key, error))?;
+        let PrivateKeyDer::Pkcs8(parsed) = parsed else {
+            return Err(CertificateError::Malformed(key.to_owned()));
+        };
+        Ok(Self { chain, key: Zeroizing::new(parsed.secret_pkcs8_der().to_vec()) })
+    }
+
+    /// Certificate and key as files hold them.
+    pub(crate) fn to_pem(&self) -> (String, Zeroizing<String>) {
+        let chain = self.chain.iter().map(|certificate| pem_of("CERTIFICATE", certificate)).collect();
+        (chain, Zeroizing::new(pem_of("PRIVATE KEY", &self.key)))
+    }
+
+    /// Whether clients that know this root will accept it. Says so in time if they soon will not.
+    pub(crate) fn check(&self, root: &RootKey) -> Result<(), CertificateError> {
+        self.check_at(root, UnixTime::now())?;
+        let soon = UnixTime::since_unix_epoch(Duration::from_secs(UnixTime::now().as_secs()) + NOTICE);
+        if matches!(self.check_at(root, soon), Err(CertificateError::Expired)) {
+            tracing::warn!("the node's certificate ends within 30 days; make a new one with 'sottod certify'");
+        }
+        Ok(())
+    }
+
+    fn check_at(&self, root: &RootKey, at: UnixTime) -> Result<(), CertificateError> {
+        let roots = Arc::new(RootCertStore { roots: vec![root.trust_anchor()] });
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider)
+            .build()
+            .map_err(|_| CertificateError::Foreign)?;
+        let (own, others) = self.chain.split_first().ok_or(CertificateError::Foreign)?;
+        match verifier.verify_server_cert(own, others, &node_name(), &[], at) {
+            Ok(_) => Ok(()),
+            Err(rustls::Error::InvalidCertificate(Invalid::Expired | Invalid::ExpiredContext { .. })) => {
+                Err(CertificateError::Expired)
+            }
+            Err(_) => Err(CertificateError::Foreign),
+        }
+    }
+
+    /// How a server speaks TLS with it: version 1.3, HTTP/2, no resumption, so that every connection has keys of its own.
+    pub(crate) fn server_config(&self) -> Result<Arc<ServerConfig>, CertificateError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key.to_vec()));
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&version::TLS13])
+            .map_err(|_| CertificateError::Key)?
+            .with_no_client_auth()
+            .with_single_cert(self.chain.clone(), key)
+            .map_err(|_| CertificateError::Key)?;
+        config.alpn_protocols = vec![APPLICATION.to_vec()];
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+        Ok(Arc::new(config))
+    }
+}
+
+fn named(name: &str) -> DistinguishedName {
+    let mut named = DistinguishedName::new();
+    named.push(DnType::CommonName, name);
+    named
+}
+
+/// Base64 in lines of 64 (RFC 7468).
+fn pem_of(label: &str, der: &[u8]) -> String {
+    let mut pem = format!("-----BEGIN {label}-----\n");
+    let text = Zeroizing::new(BASE64.encode(der));
+    for line in text.as_bytes().chunks(64) {
+        pem.extend(line.iter().map(|byte| char::from(*byte)));
+        pem.push('\n');
+    }
+    pem + &format!("-----END {label}-----\n")
+}
+
+/// An Ed25519 key as the maker of certificates wants it.
+struct Ed25519<'a> {
+    key: &'a SigningKey,
+    public: [u8; 32],
+}
+
+impl<'a> Ed25519<'a> {
+    fn new(key: &'a SigningKey) -> Self {
+        Self { key, public: key.verifying_key().to_bytes() }
+    }
+}
+
+impl PublicKeyData for Ed25519<'_> {
+    fn der_bytes(&self) -> &[u8] {
+        &self.public
+    }
+
+    fn algorithm(&self) -> &'static SignatureAlgorithm {
+        &rcgen::PKCS_ED25519
+    }
+}
+
+impl rcgen::SigningKey for Ed25519<'_> {
+    fn sign(&self, message: &[u8]) -> Result<Vec<u8>, rcgen::Error> {
+        Ok(self.key.sign(message).to_bytes().to_vec())
+    }
+}
+
+/// Why a certificate cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CertificateError {
+    /// A file cannot be read.
+    #[error("{}: {source}; 'sottod certify' makes the node's certificate and key anew", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A file is not what it should be.
+    #[error("{}: it holds no certificate or key (PKCS #8) in PEM", .0.display())]
+    Malformed(PathBuf),
+    /// Clients would take the server for an impostor.
+    #[error(
+        "the node's certificate was not made by this cluster's root key for the name {NODE_NAME}; 'sottod certify' \
+         makes one"
+    )]
+    Foreign,
+    /// It is no longer, or not yet, valid.
+    #[error("the node's certificate has ended; make a new one with 'sottod certify', and look at the clock")]
+    Expired,
+    /// The key is for something else.
+    #[error("the node's key does not go with its certificate; 'sottod certify' makes both anew")]
+    Key,
+    /// It could not be made.
+    #[error("the certificate could not be made: this is a fault of the program")]
+    Made,
+    /// No key can be drawn.
+    #[error("the operating system gives no randomness")]
+    Randomness,
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use ed25519_dalek::SigningKey;
+    use rustls::pki_types::UnixTime;
+    use sotto_wire::RootKey;
+
+    use super::{Certificate, CertificateError, DAY};
+
+    #[test]
+    fn a_certificate_is_accepted_under_its_root_in_its_time_and_not_otherwise() {
+        let root = SigningKey::from_bytes(&[1; 32]);
+        let certificate = Certificate::issue(&root).unwrap();
+        let key = RootKey(root.verifying_key().to_bytes());
+        certificate.check(&key).unwrap();
+        let other = RootKey(SigningKey::from_bytes(&[2; 32]).verifying_key().to_bytes());
+        assert!(matches!(certificate.check(&other), Err(CertificateError::Foreign)));
+        let in_days = |days: u64| {
+            UnixTime::since_unix_epoch(Duration::from_secs(UnixTime::now().as_secs() + days * DAY))
+        };
+        certificate.check_at(&key, in_days(824)).unwrap();
+        assert!(matches!(certificate.check_at(&key, in_days(826)), Err(CertificateError::Expired)));
+    }
+
+    #[test]
+    fn a_certificate_survives_its_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let certificate = Certificate::issue(&SigningKey::from_bytes(&[1; 32])).unwrap();
+        let (chain, key) = certificate.to_pem();
+        let (chain_path, key_path) = (directory.path().join("chain"), directory.path().join("key"));
+        std::fs::write(&chain_path, chain).unwrap();
+        std::fs::write(&key_path, key.as_bytes()).unwrap();
+        let loaded = Certificate::load(&chain_path, &key_path).unwrap();
+        assert_eq!(loaded.chain, certificate.chain);
+        assert_eq!(*loaded.key, *certificate.key);
+        loaded.server_config().unwrap();
+        assert!(matches!(Certificate::load(&key_path, &key_path), Err(CertificateError::Malformed(_))));
+        assert!(matches!(Certificate::load(&chain_path, &chain_path), Err(CertificateError::Malformed(_))));
+    }
+
+    #[test]
+    fn a_key_that_does_not_go_with_its_certificate_is_refused() {
+        let root = SigningKey::from_bytes(&[1; 32]);
+        let (one, other) = (Certificate::issue(&root).unwrap(), Certificate::issue(&root).unwrap());
+        let mixed = Certificate { chain: one.chain, key: other.key };
+        assert!(matches!(mixed.server_config(), Err(CertificateError::Key)));
+    }
+}

@@ -1,0 +1,149 @@
+//! The command line.
+//!
+//! Exit codes: 0 after a shutdown that was asked for, or if all is well; 1 if the server fails or cannot start, or what
+//! was looked at has a fault; 2 if it cannot run as configured.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the one place that talks to its operator")]
+
+mod keys;
+mod serve;
+mod settings;
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use pir_core::Scheme;
+use tracing_subscriber::EnvFilter;
+
+use crate::{Summary, check_log};
+
+const FAILED: u8 = 1;
+const MISCONFIGURED: u8 = 2;
+
+/// The round server of Sotto, a chat that hides who talks with whom.
+///
+/// Start with 'sottod init', then 'sottod serve', then 'sottod token' for every person who is to join. Without a command
+/// it serves.
+///
+/// Exit codes: 0 after a shutdown that was asked for, or if all is well; 1 if the server fails or cannot start, or what
+/// was looked at has a fault; 2 if it cannot run as configured.
+#[derive(Parser)]
+#[command(name = "sottod", version, args_conflicts_with_subcommands = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: serve::Options,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make a data directory: keys, certificate, and a configuration with every setting explained.
+    ///
+    /// Example: sottod init --data /var/lib/sottod --public chat.example.org:7370
+    Init(keys::InitOptions),
+    /// Serve rounds until told to stop.
+    ///
+    /// Settings come from the command line, else from SOTTOD_... in the environment, else from the configuration
+    /// (sottod.toml in the data directory), else they have their defaults.
+    ///
+    /// Example: sottod serve --data /var/lib/sottod
+    Serve(serve::Options),
+    /// Make registration tokens, one a line. Each admits one new account, and says nothing about whom it is for.
+    ///
+    /// They can be made while the server runs.
+    ///
+    /// Example: sottod token --data /var/lib/sottod --count 20
+    Token {
+        #[command(flatten)]
+        data: Data,
+        /// How many.
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+        count: u32,
+    },
+    /// Make the node's certificate and its key anew, signed by the cluster's root key. The server uses them from its next
+    /// start on.
+    ///
+    /// Example: sottod certify --data /var/lib/sottod --root /media/stick/root.key
+    Certify {
+        #[command(flatten)]
+        data: Data,
+        /// The file with the root key, if it is not in the data directory.
+        #[arg(long, value_name = "FILE")]
+        root: Option<PathBuf>,
+    },
+    /// Read and check every byte of a data directory's log, and print what is in it; no server may be using it.
+    ///
+    /// Example: sottod check-log --data /var/lib/sottod
+    CheckLog {
+        #[command(flatten)]
+        data: Data,
+    },
+}
+
+#[derive(Args)]
+struct Data {
+    /// The data directory.
+    #[arg(long, value_name = "DIR", env = "SOTTOD_DATA")]
+    data: PathBuf,
+}
+
+/// Reads the command line and does what it says, with the engine `S`.
+pub fn main<S: Scheme>() -> ExitCode {
+    let arguments = Arguments::parse();
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,openraft=warn"));
+    let ansi = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
+    let result = match arguments.command {
+        Some(Command::Init(options)) => keys::init(&options),
+        Some(Command::Serve(options)) => serve::run::<S>(options),
+        Some(Command::Token { data, count }) => keys::tokens(&data.data, count),
+        Some(Command::Certify { data, root }) => keys::certify(&data.data, root.as_deref()),
+        Some(Command::CheckLog { data }) => check(&data.data),
+        None => serve::run::<S>(arguments.serve),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure { code, error }) => {
+            eprintln!("sottod: {error:#}");
+            ExitCode::from(code)
+        }
+    }
+}
+
+struct Failure {
+    code: u8,
+    error: anyhow::Error,
+}
+
+impl Failure {
+    fn misconfigured(error: impl Into<anyhow::Error>) -> Self {
+        Self { code: MISCONFIGURED, error: error.into() }
+    }
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self { code: FAILED, error: error.into() }
+    }
+}
+
+fn check(data: &Path) -> Result<(), Failure> {
+    let Summary { segments, bytes, entries, deposits, rounds, accounts, tokens, newest, last, torn } =
+        check_log(data)?;
+    let or_none = |number: Option<u64>| number.map_or_else(|| "none".to_owned(), |number| number.to_string());
+    println!("segments {segments}, bytes {bytes}, entries {entries}, deposits {deposits}");
+    println!("rounds not retired {rounds}, accounts {accounts}, spent tokens {tokens}");
+    println!("newest round {}, last entry {}", or_none(newest.map(|round| round.0)), or_none(last));
+    if torn > 0 {
+        println!(
+            "CAUTION: the log ends with an incomplete append of {torn} bytes, which the next start cuts off."
+        );
+        println!(
+            "A crash leaves that, and then it was never acknowledged; in a copy, its end may be missing."
+        );
+    }
+    println!("every checksum of what is there holds");
+    Ok(())
+}

@@ -1,0 +1,278 @@
+//! Who a server is: the root of its cluster, what the root vouches for, and the key that makes registration tokens.
+//!
+//! The secret half of the root key makes certificates and vouches for the manifest key. A server needs neither to
+//! serve, so the file may be kept elsewhere.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use data_encoding::BASE32_NOPAD;
+use ed25519_dalek::SigningKey;
+use hkdf::Hkdf;
+use rand::TryRng;
+use rand::rngs::SysRng;
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+use sotto_wire::root::endorse;
+use sotto_wire::{Endorsement, RootKey};
+use zeroize::Zeroizing;
+
+use crate::certificate::{Certificate, CertificateError};
+use crate::key_file::{KeyFileError, create_key, load_key, write_durably};
+use crate::tokens::TokenKey;
+
+const ROOT: &str = "root.key";
+const MANIFEST: &str = "manifest.key";
+const TOKENS: &str = "token.key";
+const NODE_KEY: &str = "node.key";
+const NODE_CERTIFICATE: &str = "node.pem";
+/// What is public of all that; written last, so that it is there if all of it is.
+const IDENTITY: &str = "identity";
+/// Longer than any identity.
+const IDENTITY_MAX: u64 = 4096;
+
+/// What a server is known by.
+pub(crate) struct Identity {
+    pub(crate) root: RootKey,
+    pub(crate) manifest: SigningKey,
+    pub(crate) endorsement: Endorsement,
+    pub(crate) tokens: TokenKey,
+    /// Shown by TLS.
+    pub(crate) certificate: Certificate,
+}
+
+/// The public part, as its file holds it.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Public {
+    /// The root key, base32.
+    root: String,
+    /// The root's signature under the manifest key, base32.
+    endorsement: String,
+}
+
+/// Where a node's certificate and its key are, if not in the data directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The certificates, PEM, the node's own first.
+    pub certificate: PathBuf,
+    /// Its key, PEM (PKCS #8).
+    pub key: PathBuf,
+}
+
+impl Identity {
+    /// One that ends with the process: a new one, or that which follows from the seed of its manifest key.
+    pub(crate) fn ephemeral(manifest_seed: Option<&[u8; 32]>) -> Result<Self, IdentityError> {
+        let manifest = match manifest_seed {
+            Some(seed) => SigningKey::from_bytes(seed),
+            None => SigningKey::from_bytes(&*seed()?),
+        };
+        let (root, _) = Hkdf::<Sha256>::extract(Some(b"sotto ephemeral root"), manifest.as_bytes());
+        let root = SigningKey::from_bytes(&Zeroizing::new(root.into()));
+        Ok(Self {
+            root: RootKey(root.verifying_key().to_bytes()),
+            endorsement: endorse(&root, &manifest.verifying_key().to_bytes()),
+            manifest,
+            tokens: TokenKey::new(seed()?),
+            certificate: Certificate::issue(&root)?,
+        })
+    }
+
+    /// The one in a directory.
+    pub(crate) fn load(directory: &Path, files: Option<&CertificateFiles>) -> Result<Self, IdentityError> {
+        let path = directory.join(IDENTITY);
+        let (root, endorsement) = read_public(&path)?;
+        let manifest = SigningKey::from_bytes(&*secret(directory, MANIFEST)?);
+        root.check(&manifest.verifying_key().to_bytes(), &endorsement)
+            .map_err(|_| IdentityError::Mismatch(directory.join(MANIFEST)))?;
+        let certificate = match files {
+            Some(files) => Certificate::load(&files.certificate, &files.key)?,
+            None => Certificate::load(&directory.join(NODE_CERTIFICATE), &directory.join(NODE_KEY))?,
+        };
+        certificate.check(&root)?;
+        let tokens = TokenKey::new(secret(directory, TOKENS)?);
+        Ok(Self { root, manifest, endorsement, tokens, certificate })
+    }
+
+    /// Whether a directory holds one.
+    pub(crate) fn exists(directory: &Path) -> bool {
+        directory.join(IDENTITY).exists()
+    }
+
+    /// Makes a new one in a directory. Whatever of it an earlier attempt left is used.
+    pub(crate) fn create(directory: &Path) -> Result<(), IdentityError> {
+        let root = SigningKey::from_bytes(&*load_or_create(directory, ROOT)?);
+        let manifest = SigningKey::from_bytes(&*load_or_create(directory, MANIFEST)?);
+        load_or_create(directory, TOKENS)?;
+        write_certificate(directory, &root)?;
+        let encode = |bytes: &[u8]| BASE32_NOPAD.encode(bytes).to_ascii_lowercase();
+        let public = Public {
+            root: RootKey(root.verifying_key().to_bytes()).to_string(),
+            endorsement: encode(&endorse(&root, &manifest.verifying_key().to_bytes())),
+        };
+        let path = directory.join(IDENTITY);
+        let text = toml::to_string(&public).map_err(|_| IdentityError::Malformed(path.clone()))?;
+        write_durably(&path, text.as_bytes(), 0o644).map_err(|source| key_error(&path, source.into()))
+    }
+
+    /// Makes a node's certificate anew, with the root key of the directory or of another file.
+    pub(crate) fn certify(directory: &Path, root: Option<&Path>) -> Result<(), IdentityError> {
+        let (public, _) = read_public(&directory.join(IDENTITY))?;
+        let path = root.map_or_else(|| directory.join(ROOT), Path::to_owned);
+        let seed = load_key(&path).map_err(|source| key_error(&path, source))?;
+        let root = SigningKey::from_bytes(&*seed.ok_or_else(|| IdentityError::Missing(path.clone()))?);
+        if RootKey(root.verifying_key().to_bytes()) != public {
+            return Err(IdentityError::Mismatch(path));
+        }
+        write_certificate(directory, &root)
+    }
+
+    /// The key that makes a directory's registration tokens.
+    pub(crate) fn token_key(directory: &Path) -> Result<TokenKey, IdentityError> {
+        Ok(TokenKey::new(secret(directory, TOKENS)?))
+    }
+}
+
+fn write_certificate(directory: &Path, root: &SigningKey) -> Result<(), IdentityError> {
+    let (certificate, key) = Certificate::issue(root)?.to_pem();
+    // A crash in between leaves a certificate for another key, which is found at the next start.
+    for (name, text, mode) in [(NODE_KEY, key.as_str(), 0o600), (NODE_CERTIFICATE, certificate.as_str(), 0o644)] {
+        let path = directory.join(name);
+        write_durably(&path, text.as_bytes(), mode).map_err(|source| key_error(&path, source.into()))?;
+    }
+    Ok(())
+}
+
+fn read_public(path: &Path) -> Result<(RootKey, Endorsement), IdentityError> {
+    let malformed = || IdentityError::Malformed(path.to_owned());
+    let bytes = fs::metadata(path).map_err(|error| key_error(path, error.into()))?.len();
+    if bytes > IDENTITY_MAX {
+        return Err(malformed());
+    }
+    let text = fs::read_to_string(path).map_err(|error| key_error(path, error.into()))?;
+    let public: Public = toml::from_str(&text).map_err(|_| malformed())?;
+    let decode = |text: &str| BASE32_NOPAD.decode(text.to_ascii_uppercase().as_bytes()).map_err(|_| malformed());
+    let root = decode(&public.root)?.try_into().map_err(|_| malformed())?;
+    let endorsement = decode(&public.endorsement)?.try_into().map_err(|_| malformed())?;
+    Ok((RootKey(root), endorsement))
+}
+
+fn secret(directory: &Path, name: &str) -> Result<Zeroizing<[u8; 32]>, IdentityError> {
+    let path = directory.join(name);
+    let seed = load_key(&path).map_err(|source| key_error(&path, source))?;
+    seed.ok_or(IdentityError::Missing(path))
+}
+
+fn load_or_create(directory: &Path, name: &str) -> Result<Zeroizing<[u8; 32]>, IdentityError> {
+    let path = directory.join(name);
+    match load_key(&path).map_err(|source| key_error(&path, source))? {
+        Some(seed) => Ok(seed),
+        None => create_key(&path).map_err(|source| key_error(&path, source)),
+    }
+}
+
+fn key_error(path: &Path, source: KeyFileError) -> IdentityError {
+    IdentityError::File { path: path.to_owned(), source }
+}
+
+fn seed() -> Result<Zeroizing<[u8; 32]>, IdentityError> {
+    let mut seed = Zeroizing::new([0; 32]);
+    SysRng.try_fill_bytes(seed.as_mut_slice()).map_err(|_| IdentityError::Randomness)?;
+    Ok(seed)
+}
+
+/// Why a server has no identity.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum IdentityError {
+    /// A file cannot be used.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        source: KeyFileError,
+    },
+    /// A file that the others need is not there.
+    #[error("{}: it is missing; restore it from a backup", .0.display())]
+    Missing(PathBuf),
+    /// The file that says who the server is says something else.
+    #[error("{}: it is not what was written; restore it from a backup", .0.display())]
+    Malformed(PathBuf),
+    /// A key of another cluster.
+    #[error("{}: it does not belong to this cluster's root key; restore the file that does", .0.display())]
+    Mismatch(PathBuf),
+    /// The node's certificate cannot be used.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// No key can be drawn.
+    #[error("the operating system gives no randomness")]
+    Randomness,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::{IDENTITY, Identity, IdentityError, MANIFEST, NODE_CERTIFICATE, NODE_KEY, ROOT, TOKENS};
+
+    fn made(directory: &Path) -> Identity {
+        Identity::create(directory).unwrap();
+        Identity::load(directory, None).unwrap()
+    }
+
+    #[test]
+    fn an_identity_survives_a_restart_and_needs_no_root_key_for_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let first = made(directory.path());
+        fs::remove_file(directory.path().join(ROOT)).unwrap();
+        let second = Identity::load(directory.path(), None).unwrap();
+        assert_eq!(first.root, second.root);
+        assert_eq!(first.manifest.to_bytes(), second.manifest.to_bytes());
+    }
+
+    #[test]
+    fn a_file_of_another_cluster_is_refused_and_named() {
+        let (ours, theirs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        made(theirs.path());
+        for name in [MANIFEST, IDENTITY, NODE_KEY, NODE_CERTIFICATE] {
+            let _ = fs::remove_dir_all(ours.path());
+            fs::create_dir(ours.path()).unwrap();
+            made(ours.path());
+            fs::copy(theirs.path().join(name), ours.path().join(name)).unwrap();
+            let error = Identity::load(ours.path(), None).err().expect(name).to_string();
+            assert!(error.contains(".key") || error.contains("certificate"), "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_never_made_anew_beside_the_rest() {
+        for name in [MANIFEST, TOKENS] {
+            let directory = tempfile::tempdir().unwrap();
+            made(directory.path());
+            fs::remove_file(directory.path().join(name)).unwrap();
+            let missing = Identity::load(directory.path(), None).err().expect(name);
+            assert!(matches!(missing, IdentityError::Missing(path) if path.ends_with(name)));
+        }
+    }
+
+    #[test]
+    fn the_root_renews_a_certificate_and_no_other_key_does() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = made(directory.path()).root;
+        let before = fs::read(directory.path().join(NODE_CERTIFICATE)).unwrap();
+        // Kept on another machine.
+        let elsewhere = tempfile::tempdir().unwrap();
+        let kept = elsewhere.path().join("kept");
+        fs::rename(directory.path().join(ROOT), &kept).unwrap();
+        assert!(matches!(Identity::certify(directory.path(), None), Err(IdentityError::Missing(_))));
+        Identity::certify(directory.path(), Some(&kept)).unwrap();
+        assert_ne!(fs::read(directory.path().join(NODE_CERTIFICATE)).unwrap(), before);
+        assert_eq!(Identity::load(directory.path(), None).unwrap().root, root);
+
+        let manifest = directory.path().join(MANIFEST);
+        let wrong = Identity::certify(directory.path(), Some(&manifest));
+        assert!(matches!(wrong, Err(IdentityError::Mismatch(_))));
+    }
+}

@@ -1,0 +1,70 @@
+//! Registration tokens: what admits a new account, and who made it is all that can be told from one.
+//!
+//! A token is 16 random bytes, which name it, and the first 16 bytes of HMAC-SHA-256 over a domain and those bytes under
+//! the server's token key. So tokens can be made while the server runs or not, none is stored before it is spent, and
+//! a new key takes all unspent ones out of use.
+
+use hkdf::Hkdf;
+use rand::TryRng;
+use rand::rngs::SysRng;
+use sha2::Sha256;
+use sotto_wire::Token;
+use sotto_wire::token::TOKEN_BYTES;
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+use crate::log::TokenId;
+
+const DOMAIN: &[u8] = b"sotto v1 registration token";
+const ID_BYTES: usize = 16;
+
+/// The key of one server's tokens.
+pub(crate) struct TokenKey(Zeroizing<[u8; 32]>);
+
+impl TokenKey {
+    pub(crate) fn new(seed: Zeroizing<[u8; 32]>) -> Self {
+        Self(seed)
+    }
+
+    /// A new token; `None` if the operating system gives no randomness.
+    pub(crate) fn issue(&self) -> Option<Token> {
+        let mut bytes = Zeroizing::new([0; TOKEN_BYTES]);
+        let (id, tag) = bytes.split_at_mut(ID_BYTES);
+        SysRng.try_fill_bytes(id).ok()?;
+        tag.copy_from_slice(&self.tag(id));
+        Some(Token::new(*bytes))
+    }
+
+    /// What names a token that this key has made.
+    pub(crate) fn check(&self, token: &[u8; TOKEN_BYTES]) -> Option<TokenId> {
+        let (id, tag) = token.split_at(ID_BYTES);
+        let genuine = bool::from(self.tag(id).as_slice().ct_eq(tag));
+        genuine.then(|| core::array::from_fn(|at| id[at]))
+    }
+
+    fn tag(&self, id: &[u8]) -> [u8; TOKEN_BYTES - ID_BYTES] {
+        let (tag, _) = Hkdf::<Sha256>::extract(Some(self.0.as_slice()), &[DOMAIN, id].concat());
+        core::array::from_fn(|at| tag[at])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use zeroize::Zeroizing;
+
+    use super::TokenKey;
+
+    #[test]
+    fn only_what_the_key_made_is_a_token() {
+        let (key, other) = (TokenKey::new(Zeroizing::new([1; 32])), TokenKey::new(Zeroizing::new([2; 32])));
+        let (one, two) = (key.issue().unwrap(), key.issue().unwrap());
+        assert_eq!(key.check(one.bytes()).unwrap()[..], one.bytes()[..16]);
+        assert_ne!(key.check(one.bytes()), key.check(two.bytes()));
+        assert_eq!(other.check(one.bytes()), None);
+        for byte in 0..32 {
+            let mut forged = *one.bytes();
+            forged[byte] ^= 1;
+            assert_eq!(key.check(&forged), None, "byte {byte}");
+        }
+    }
+}
