@@ -67,11 +67,7 @@ pub(super) fn decode_all(payload: &[u8]) -> Result<(Option<LogId>, Vec<Entry>), 
     let committed = take_optional_log_id(&mut reader)?;
     let mut entries = Vec::new();
     while !reader.is_empty() {
-        // A frame is filled up with zeros, and no entry is empty.
-        let length = match reader.u32() {
-            Ok(length) if length > 0 => length,
-            _ => break,
-        };
+        let length = reader.u32()?;
         entries.push(decode(reader.take(length as usize)?)?);
     }
     Ok((committed, entries))
@@ -191,8 +187,6 @@ mod tests {
         let mut payload = Vec::new();
         put_optional_log_id(&mut payload, Some(&entries[1].log_id));
         entries.iter().for_each(|entry| payload.extend(encode(entry)));
-        let whole = payload.len();
-        payload.resize(whole.next_multiple_of(32), 0);
         assert_eq!(decode_all(&payload), Ok((Some(entries[1].log_id), entries)));
     }
 

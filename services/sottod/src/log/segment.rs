@@ -9,7 +9,7 @@
 use super::codec::Reader;
 use super::entry::take_number;
 use super::error::LogError;
-use super::frame::{self, Fault};
+use super::frame::{self, Fault, Payload};
 
 pub(super) const HEADER_BYTES: usize = 64;
 const CHECKED_BYTES: usize = HEADER_BYTES - 4;
@@ -81,7 +81,7 @@ pub(super) fn number(name: &str) -> Option<u64> {
 pub(super) struct Scanned<'a> {
     pub(super) header: Header,
     /// Place and payload of every frame.
-    pub(super) frames: Vec<(usize, &'a [u8])>,
+    pub(super) frames: Vec<(usize, Payload<'a>)>,
     /// Where the last frame ends; what follows is torn.
     pub(super) end: usize,
 }

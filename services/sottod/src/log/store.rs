@@ -160,7 +160,7 @@ impl Store {
         }
         let salt = self.segment(place.segment.into()).map_or(0, |segment| segment.header.salt);
         let payload = frame::reread(salt, &bytes).map_err(|what| place.corrupt(what))?;
-        Ok(decode_all(payload).map_err(|malformed| place.corrupt(malformed.0))?.1)
+        Ok(decode_all(&payload).map_err(|malformed| place.corrupt(malformed.0))?.1)
     }
 
     /// Whether it does nothing any more.

@@ -99,7 +99,8 @@ impl Found {
         let mut ends = scanned.frames.iter().skip(1).map(|(at, _)| *at).chain([scanned.end]);
         for (at, payload) in &scanned.frames {
             let corrupt = |what| corrupt(*at, what);
-            let (committed, entries) = decode_all(payload).map_err(|Malformed(what)| corrupt(what))?;
+            let (committed, entries) =
+                decode_all(&payload.bytes()).map_err(|Malformed(what)| corrupt(what))?;
             let end = ends.next().unwrap_or(scanned.end);
             // A segment is shorter than 2^32 bytes.
             let place = Place { segment: short, at: *at as u32, bytes: (end - at) as u32 };
