@@ -192,7 +192,7 @@ impl Store {
 }
 
 impl Segment {
-    fn complete(&self) -> Complete {
+    pub(super) fn complete(&self) -> Complete {
         let segment::Header { number, first, .. } = self.header;
         Complete { number, first, bytes: self.bytes, checksum: self.checksum }
     }

@@ -144,8 +144,13 @@ impl Found {
             return wrong(snapshot::NAME, "segments that the snapshot needs are missing");
         }
         for listed in &snapshot.segments {
-            if !self.segments.iter().any(|segment| segment.complete() == *listed) {
-                return wrong(&segment::name(listed.number), "the segment is not the one in the snapshot");
+            let name = segment::name(listed.number);
+            let Some(at) = self.segments.iter().position(|segment| segment.complete() == *listed) else {
+                return wrong(&name, "the segment is not the one in the snapshot");
+            };
+            let next = self.segments.get(at + 1).map_or(u64::MAX, |segment| segment.header.first);
+            if next > snapshot.state.next_index() {
+                return wrong(&name, "the segment goes beyond the snapshot that lists it");
             }
         }
         Ok(())
