@@ -17,6 +17,8 @@ use super::{frame, segment};
 
 pub(super) use change::APPEND_MAX;
 pub(super) use recovery::{Torn, read};
+#[cfg(test)]
+pub(super) use recovery::{decode_vote, encode_vote};
 
 /// The file of the vote.
 const VOTE: &str = "vote";

@@ -166,7 +166,7 @@ pub(super) fn read_snapshot(disk: &dyn Disk) -> Result<Option<Vec<u8>>, LogError
 /// ```text
 /// magic "SVOT" | version, u32 | term, u64 | node, u64 | committed, u8 | CRC-32C of all before, u32
 /// ```
-pub(super) fn encode_vote(vote: &Vote) -> Vec<u8> {
+pub(in crate::log) fn encode_vote(vote: &Vote) -> Vec<u8> {
     let mut out = VOTE_MAGIC.to_vec();
     out.extend_from_slice(&VOTE_VERSION.to_le_bytes());
     out.extend_from_slice(&vote.leader_id.term.to_le_bytes());
@@ -186,7 +186,7 @@ fn read_vote(disk: &dyn Disk) -> Result<Vote, LogError> {
     bytes.as_deref().map_or(Err(Malformed("it is too long")), decode_vote).map_err(malformed(VOTE))
 }
 
-fn decode_vote(bytes: &[u8]) -> Result<Vote, Malformed> {
+pub(in crate::log) fn decode_vote(bytes: &[u8]) -> Result<Vote, Malformed> {
     let mut reader = Reader::new(bytes);
     let checked = Reader::new(bytes).take(VOTE_BYTES - 4)?;
     if reader.array()? != VOTE_MAGIC || reader.u32()? != VOTE_VERSION {
