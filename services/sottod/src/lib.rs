@@ -26,6 +26,8 @@ pub use data::{DataError, check_log, read_log};
 pub use events::ServerEvent;
 pub use key_file::KeyFileError;
 pub use log::LogError;
+#[doc(hidden)]
+pub use log::fuzzing;
 pub use log::offline::{LoggedRound, Summary};
 pub use rounds::RunError;
 pub use server::{Running, StartError, start, unix_now};

@@ -13,7 +13,7 @@ use std::io::Cursor;
 
 use openraft::{BasicNode, CommittedLeaderId, EntryPayload};
 
-use super::codec::{Malformed, Reader, put_count};
+use super::codec::{Malformed, NONE_IS_ZERO, Reader, ascends, put_count};
 use super::record::Batch;
 use super::state::Applied;
 
@@ -111,7 +111,7 @@ pub(super) fn put_optional_log_id(out: &mut Vec<u8>, log_id: Option<&LogId>) {
 pub(super) fn take_optional_log_id(reader: &mut Reader<'_>) -> Result<Option<LogId>, Malformed> {
     let some = reader.flag()?;
     let log_id = take_log_id(reader)?;
-    Ok(some.then_some(log_id))
+    if some || log_id == LogId::default() { Ok(some.then_some(log_id)) } else { Err(NONE_IS_ZERO) }
 }
 
 pub(super) fn put_membership(out: &mut Vec<u8>, membership: &Membership) {
@@ -132,16 +132,25 @@ pub(super) fn take_membership(reader: &mut Reader<'_>) -> Result<Membership, Mal
     let bounded = |count, most| if count <= most { Ok(count) } else { Err(Malformed("too many nodes")) };
     let mut configurations = Vec::new();
     for _ in 0..bounded(reader.count(4)?, NODES_MAX)? {
-        let voters = bounded(reader.count(8)?, NODES_MAX)?;
-        configurations.push((0..voters).map(|_| reader.u64()).collect::<Result<BTreeSet<_>, _>>()?);
+        let mut voters = BTreeSet::new();
+        for _ in 0..bounded(reader.count(8)?, NODES_MAX)? {
+            let node = reader.u64()?;
+            ascends(voters.last(), &node)?;
+            voters.insert(node);
+        }
+        configurations.push(voters);
     }
     let mut nodes = BTreeMap::new();
     for _ in 0..bounded(reader.count(12)?, NODES_MAX)? {
         let node = reader.u64()?;
+        ascends(nodes.last_key_value().map(|(last, _)| last), &node)?;
         let bytes = bounded(reader.count(1)?, ADDRESS_MAX)?;
         let address =
             core::str::from_utf8(reader.take(bytes)?).map_err(|_| Malformed("an address is no text"))?;
         nodes.insert(node, BasicNode::new(address));
+    }
+    if !configurations.iter().flatten().all(|voter| nodes.contains_key(voter)) {
+        return Err(Malformed("a voter is no node"));
     }
     Ok(Membership::new(configurations, nodes))
 }

@@ -58,11 +58,17 @@ impl Header {
             return Err(Fault::Damaged("this is no segment of version 1"));
         }
         let _zeros = reader.u32().map_err(damaged)?;
-        Ok(Self {
+        let header = Self {
             number: take_number(&mut reader).map_err(damaged)?,
             first: take_number(&mut reader).map_err(damaged)?,
             salt: reader.u64().map_err(damaged)?,
-        })
+        };
+        // There is nothing where zeros belong.
+        if header.encode() == bytes[..HEADER_BYTES] {
+            Ok(header)
+        } else {
+            Err(Fault::Damaged("the segment's header is malformed"))
+        }
     }
 }
 

@@ -16,9 +16,7 @@ use super::state::State;
 use super::{frame, segment};
 
 pub(super) use change::APPEND_MAX;
-pub(super) use recovery::{Torn, read};
-#[cfg(test)]
-pub(super) use recovery::{decode_vote, encode_vote};
+pub(super) use recovery::{Torn, decode_vote, encode_vote, read};
 
 /// The file of the vote.
 const VOTE: &str = "vote";

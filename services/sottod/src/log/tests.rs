@@ -2,6 +2,7 @@
 
 mod examples;
 mod faults;
+mod fuzz;
 mod golden;
 mod simulated;
 mod store;

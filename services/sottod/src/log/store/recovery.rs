@@ -192,7 +192,7 @@ pub(in crate::log) fn decode_vote(bytes: &[u8]) -> Result<Vote, Malformed> {
     if reader.array()? != VOTE_MAGIC || reader.u32()? != VOTE_VERSION {
         return Err(Malformed("this is no vote of version 1"));
     }
-    let (term, node, committed) = (take_number(&mut reader)?, reader.u64()?, reader.u8()? != 0);
+    let (term, node, committed) = (take_number(&mut reader)?, reader.u64()?, reader.flag()?);
     if reader.u32()? != crc32c::crc32c(checked) {
         return Err(Malformed("the checksum of the vote does not hold"));
     }
