@@ -32,6 +32,8 @@ pub use events::ServerEvent;
 pub use identity::{CertificateFiles, IdentityError};
 pub use key_file::KeyFileError;
 pub use log::LogError;
+#[doc(hidden)]
+pub use log::fuzzing;
 pub use log::offline::{LoggedRound, Summary};
 pub use rounds::RunError;
 pub use server::{Running, StartError, start, unix_now};

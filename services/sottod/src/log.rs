@@ -19,6 +19,7 @@ mod durable;
 mod entry;
 mod error;
 mod frame;
+pub mod fuzzing;
 mod memory;
 pub(crate) mod offline;
 mod record;

@@ -4,49 +4,45 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{self, ChildStdout, Command, Stdio};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use data_encoding::BASE32_NOPAD;
 use sotto_wire::limits;
 use sotto_wire::proto::sotto_client::SottoClient;
 use tonic::transport::{Channel, Endpoint};
 
-/// A server in a process of its own; it does not outlive this.
+/// A server's process, which does not outlive this.
+pub(super) struct Process(process::Child);
+
+/// A server that listens.
 pub(super) struct Child {
-    process: process::Child,
+    process: Process,
     /// Held open: a server that cannot print ends.
     _output: BufReader<ChildStdout>,
     address: String,
     pub(super) key: [u8; 32],
 }
 
-/// Rounds are short, one message is retrieved per round, and nobody retrieves: setting up the databases is not what is
-/// tested here.
-const OPTIONS: [&str; 12] = [
-    "--round-ms",
-    "400",
-    "--retrieve",
-    "1",
-    "--retained",
-    "4",
-    "--deposit-ms",
-    "50",
-    "--lookup-ms",
-    "50",
-    "--query-ms",
-    "100",
-];
+/// One message is retrieved per round: the databases are as small as can be, so that a server lives through many rounds.
+const OPTIONS: [&str; 10] =
+    ["--retrieve", "1", "--retained", "4", "--deposit-ms", "50", "--lookup-ms", "50", "--query-ms", "100"];
 
-impl Child {
-    /// Starts a server, which listens when this returns.
-    pub(super) fn start(program: &Path, data: &Path) -> anyhow::Result<Self> {
-        let mut process = Command::new(program)
+impl Process {
+    /// Begins to start a server with rounds of this length.
+    pub(super) fn spawn(program: &Path, data: &Path, round_ms: u32) -> anyhow::Result<Self> {
+        let process = Command::new(program)
             .args(["serve", "--listen", "127.0.0.1:0", "--data"])
             .arg(data)
+            .args(["--round-ms", &round_ms.to_string()])
             .args(OPTIONS)
             .env("RUST_LOG", "warn")
             .stdout(Stdio::piped())
             .spawn()?;
-        let output = process.stdout.take().context("the server has no output")?;
+        Ok(Self(process))
+    }
+
+    /// Waits until it listens.
+    pub(super) fn listening(mut self) -> anyhow::Result<Child> {
+        let output = self.0.stdout.take().context("the server has no output")?;
         let mut line = String::new();
         let mut output = BufReader::new(output);
         output.read_line(&mut line)?;
@@ -55,26 +51,37 @@ impl Child {
         let (address, key) = address.split_once('/').context("the server's address has no key")?;
         let key = BASE32_NOPAD.decode(key.to_ascii_uppercase().as_bytes())?;
         let key = key[..].try_into().context("the server's key has another length")?;
-        Ok(Self { process, _output: output, address: format!("http://{address}"), key })
+        Ok(Child { process: self, _output: output, address: format!("http://{address}"), key })
     }
 
+    /// Ends it as a power failure would, as far as the process can tell. What it has done until then stays; if it has ended
+    /// by itself, it failed.
+    pub(super) fn kill(mut self) -> anyhow::Result<()> {
+        if let Some(ended) = self.0.try_wait()? {
+            bail!("the server has ended by itself: {ended}");
+        }
+        self.0.kill()?;
+        self.0.wait()?;
+        Ok(())
+    }
+}
+
+impl Child {
     pub(super) async fn connect(&self) -> anyhow::Result<SottoClient<Channel>> {
         let channel = Endpoint::from_shared(self.address.clone())?.connect().await?;
         Ok(SottoClient::new(channel).max_decoding_message_size(limits::MESSAGE_MAX))
     }
 
-    /// Ends it as a power failure would, as far as the process can tell.
-    pub(super) fn kill(&mut self) -> anyhow::Result<()> {
-        self.process.kill()?;
-        self.process.wait()?;
-        Ok(())
+    /// Ends it as [`Process::kill`] does.
+    pub(super) fn kill(self) -> anyhow::Result<()> {
+        self.process.kill()
     }
 }
 
-impl Drop for Child {
+impl Drop for Process {
     fn drop(&mut self) {
         // It may have been killed before.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }

@@ -20,14 +20,14 @@ use tonic::transport::Channel;
 
 use super::child::Child;
 
-type Client = SottoClient<Channel>;
+pub(super) type Client = SottoClient<Channel>;
 type Manifests = BTreeMap<Round, SignedManifest>;
 
 /// Time from the opening of a round within which clients deposit, ms.
 const SPREAD_MS: u64 = 350;
 
 /// Opens a session for the account with this number.
-async fn session(client: &mut Client, key: &[u8; 32], number: usize) -> Result<Bytes, Status> {
+pub(super) async fn session(client: &mut Client, key: &[u8; 32], number: usize) -> Result<Bytes, Status> {
     let mut seed = [0x5a; 32];
     seed[..8].copy_from_slice(&(number as u64).to_le_bytes());
     let signing = SigningKey::from_bytes(&seed);
@@ -44,6 +44,14 @@ async fn session(client: &mut Client, key: &[u8; 32], number: usize) -> Result<B
     Ok(client.register(request).await?.into_inner().session)
 }
 
+/// What a server acknowledged to one client.
+#[derive(Default)]
+pub(super) struct Acknowledged {
+    /// Which client, if it was registered.
+    pub(super) account: Option<usize>,
+    pub(super) deposits: Vec<(Round, Deposit)>,
+}
+
 /// Deposits once in every round that it hears of.
 pub(super) struct Depositor {
     pub(super) number: usize,
@@ -55,11 +63,12 @@ pub(super) struct Depositor {
 
 impl Depositor {
     /// Goes on until the server is gone; returns what was acknowledged.
-    pub(super) async fn deposit(mut self) -> Vec<(Round, Deposit)> {
-        let mut acknowledged = Vec::new();
+    pub(super) async fn deposit(mut self) -> Acknowledged {
+        let mut acknowledged = Acknowledged::default();
         let Ok(session) = session(&mut self.channel, &self.key, self.number).await else {
             return acknowledged;
         };
+        acknowledged.account = Some(self.number);
         loop {
             let opened = *self.opened.borrow_and_update();
             if let Some(round) = opened {
@@ -75,7 +84,7 @@ impl Depositor {
                 };
                 // One that is late or gets no answer is not acknowledged, and may be there or not.
                 if self.channel.deposit(request).await.is_ok() {
-                    acknowledged.push((round, deposit));
+                    acknowledged.deposits.push((round, deposit));
                 }
             }
             if self.opened.changed().await.is_err() {
@@ -89,8 +98,8 @@ impl Depositor {
 pub(super) struct Watcher {
     pub(super) opened: watch::Receiver<Option<Round>>,
     ready: watch::Receiver<Option<Round>>,
-    client: Client,
-    session: Bytes,
+    pub(super) client: Client,
+    pub(super) session: Bytes,
     task: JoinHandle<Manifests>,
 }
 

@@ -4,22 +4,35 @@
 mod child;
 #[path = "client.rs"]
 mod client;
+#[path = "retriever.rs"]
+mod retriever;
 
 use core::fmt;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use rand::rngs::StdRng;
+use rand::seq::IteratorRandom;
 use rand::{RngExt, SeedableRng};
 use sotto_protocol::deposit::arrange;
 use sotto_protocol::manifest::deposits_digest;
 use sotto_protocol::{Deposit, Round, SignedManifest};
 
-use child::Child;
+use child::Process;
 use client::{Depositor, Watcher};
+use retriever::Served;
+
+/// Length of a round while clients deposit, ms.
+const ROUND_MS: u32 = 400;
+/// While it is judged: no round ends before all is retrieved from it.
+const JUDGED_ROUND_MS: u32 = 60_000;
+/// Rounds that stay retrievable.
+const RETAINED: usize = 4;
+/// When a server is killed that is still starting, ms after its process was made.
+const STARTING_MS: Range<u64> = 0..400;
 
 /// What is to be done.
 pub(crate) struct Plan {
@@ -34,6 +47,10 @@ pub(crate) struct Plan {
     pub(crate) clients: usize,
     /// How long a server lives once its clients are there, ms.
     pub(crate) alive_ms: Range<u64>,
+    /// Share of the kills that come while the server is starting. The kill before a judgement never does.
+    pub(crate) starting: f64,
+    /// Deposits that are retrieved at each judgement; no more than clients.
+    pub(crate) sample: usize,
     pub(crate) verbose: bool,
 }
 
@@ -41,19 +58,42 @@ pub(crate) struct Plan {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) acknowledged: u64,
-    /// Exactly once in the round it was for, in no other round, and under the manifest that clients were given.
+    /// Exactly once in the round it was for, in no other round, and under the manifest that clients were given; and if it
+    /// was sampled, retrieved as it was sent.
     pub(crate) retrievable: u64,
+    /// How often any deposit was in the log beside the first time, when most were.
+    pub(crate) duplicates: u64,
+    /// Deposits that were asked for by private retrieval.
+    pub(crate) sampled: u64,
+    /// Those of them that came back as they were sent.
+    pub(crate) retrieved: u64,
 }
 
 impl Outcome {
     pub(crate) fn lost(&self) -> u64 {
         self.acknowledged - self.retrievable
     }
+
+    /// Whether everything is where it belongs, once.
+    pub(crate) fn is_good(&self) -> bool {
+        self.lost() == 0 && self.duplicates == 0 && self.retrieved == self.sampled
+    }
+
+    fn add(&mut self, judged: Self) {
+        self.acknowledged += judged.acknowledged;
+        self.retrievable += judged.retrievable;
+        // What was there before is still there, or its segment is removed.
+        self.duplicates = self.duplicates.max(judged.duplicates);
+        self.sampled += judged.sampled;
+        self.retrieved += judged.retrieved;
+    }
 }
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { acknowledged, retrievable } = self;
+        let Self { acknowledged, retrievable, duplicates, sampled, retrieved } = self;
+        writeln!(f, "duplicates {duplicates}")?;
+        writeln!(f, "retrieved by PIR: {retrieved} of {sampled} sampled")?;
         write!(f, "acknowledged {acknowledged}, retrievable {retrievable}, {} lost", self.lost())
     }
 }
@@ -63,6 +103,8 @@ impl fmt::Display for Outcome {
 struct Seen {
     /// What was acknowledged, and for which round.
     acknowledged: Vec<(Round, Deposit)>,
+    /// Clients that were registered, over all of the drill.
+    accounts: BTreeSet<usize>,
     /// Manifests as they were announced.
     announced: BTreeMap<Round, SignedManifest>,
     key: Option<[u8; 32]>,
@@ -77,20 +119,27 @@ impl Plan {
         let mut seen = Seen::default();
         let mut outcome = Outcome::default();
         for kill in 1..=self.kills {
-            let alive = Duration::from_millis(rng.random_range(self.alive_ms.clone()));
-            self.live(&mut seen, rng.random(), alive).await?;
+            let judged = kill == self.kills || kill % self.judge_every.max(1) == 0;
+            let starting = rng.random_bool(self.starting) && !judged;
+            let ms = if starting { STARTING_MS } else { self.alive_ms.clone() };
+            let alive = Duration::from_millis(rng.random_range(ms));
+            if starting {
+                let process = Process::spawn(&self.program, &self.data, ROUND_MS)?;
+                tokio::time::sleep(alive).await;
+                process.kill()?;
+            } else {
+                self.live(&mut seen, rng.random(), alive).await?;
+            }
             if self.verbose {
                 println!(
-                    "kill {kill} after {} ms: {} acknowledged",
+                    "kill {kill} after {} ms{}: {} acknowledged",
                     alive.as_millis(),
+                    if starting { " of starting" } else { "" },
                     outcome.acknowledged + seen.acknowledged.len() as u64
                 );
             }
-            if kill == self.kills || kill % self.judge_every.max(1) == 0 {
-                let manifests = self.chain(&mut seen).await?;
-                let Outcome { acknowledged, retrievable } = self.judge(&seen, &manifests)?;
-                outcome.acknowledged += acknowledged;
-                outcome.retrievable += retrievable;
+            if judged {
+                outcome.add(self.judge(&mut seen, &mut rng).await?);
                 seen.acknowledged.clear();
                 seen.announced.clear();
             }
@@ -100,7 +149,7 @@ impl Plan {
 
     /// One life of the server, under load, to its sudden end.
     async fn live(&self, seen: &mut Seen, seed: u64, alive: Duration) -> anyhow::Result<()> {
-        let mut server = Child::start(&self.program, &self.data)?;
+        let server = Process::spawn(&self.program, &self.data, ROUND_MS)?.listening()?;
         let key = *seen.key.get_or_insert(server.key);
         ensure!(server.key == key, "the server has another key than before");
         let watcher = Watcher::start(&server, 0).await.context("watching")?;
@@ -119,7 +168,9 @@ impl Plan {
         server.kill()?;
         // Their calls fail now; what was acknowledged was acknowledged before.
         while let Some(acknowledged) = depositors.join_next().await {
-            seen.acknowledged.extend(acknowledged?);
+            let acknowledged = acknowledged?;
+            seen.acknowledged.extend(acknowledged.deposits);
+            seen.accounts.extend(acknowledged.account);
         }
         for (round, manifest) in watcher.end().await? {
             let before = seen.announced.insert(round, manifest.clone());
@@ -128,18 +179,41 @@ impl Plan {
         Ok(())
     }
 
-    /// The manifests since the last judgement, from one more start; they must go on with the chain that was judged, and be
-    /// those that were announced.
-    async fn chain(&self, seen: &mut Seen) -> anyhow::Result<BTreeMap<Round, SignedManifest>> {
-        let mut server = Child::start(&self.program, &self.data)?;
+    /// Judges what was acknowledged since the last time: by one more start, which is asked for manifests and for a sample
+    /// of the deposits, and by what is in the log after it.
+    async fn judge(&self, seen: &mut Seen, rng: &mut StdRng) -> anyhow::Result<Outcome> {
+        let server = Process::spawn(&self.program, &self.data, JUDGED_ROUND_MS)?.listening()?;
         let mut watcher = Watcher::start(&server, 0).await?;
+        seen.accounts.insert(0);
         watcher.ready().await?;
+        let manifests = self.chain(seen, &mut watcher).await?;
+        let (client, session) = (&mut watcher.client, &watcher.session);
+        let served = Served::ask(client, session, &server.key, &manifests, RETAINED).await?;
+        let retrievable = seen.acknowledged.iter().filter(|(round, _)| served.serves(*round));
+        let sample = retrievable.sample(rng, self.sample.min(self.clients));
+        let missing = served.retrieve(&server, &sample).await?;
+        server.kill()?;
+        let missing: HashSet<[u8; 304]> = missing.iter().map(|(_, deposit)| deposit.encode()).collect();
+        let outcome = Outcome {
+            sampled: sample.len() as u64,
+            retrieved: (sample.len() - missing.len()) as u64,
+            ..self.examine(seen, &manifests, &missing)?
+        };
+        Ok(outcome)
+    }
+
+    /// The manifests since the last judgement; they must go on with the chain that was judged, and be those that were
+    /// announced.
+    async fn chain(
+        &self,
+        seen: &mut Seen,
+        watcher: &mut Watcher,
+    ) -> anyhow::Result<BTreeMap<Round, SignedManifest>> {
         let rounds = seen.acknowledged.iter().map(|(round, _)| *round).chain(seen.announced.keys().copied());
         let rounds = rounds.chain(seen.head.map(|(round, _)| round));
         let (first, last) = rounds
             .fold((Round(u64::MAX), Round(0)), |(first, last), round| (first.min(round), last.max(round)));
         let manifests = watcher.manifests(first, last).await?;
-        server.kill()?;
         let key = seen.key.context("no server was started")?;
         if let Some((round, _)) = seen.head {
             ensure!(manifests.contains_key(&round), "the manifest of round {round} is gone");
@@ -166,9 +240,16 @@ impl Plan {
         Ok(manifests)
     }
 
-    fn judge(&self, seen: &Seen, manifests: &BTreeMap<Round, SignedManifest>) -> anyhow::Result<Outcome> {
+    /// What is in the log of what was acknowledged, but for what could not be retrieved.
+    fn examine(
+        &self,
+        seen: &Seen,
+        manifests: &BTreeMap<Round, SignedManifest>,
+        missing: &HashSet<[u8; 304]>,
+    ) -> anyhow::Result<Outcome> {
         let summary = sottod::check_log(&self.data)?;
-        ensure!(summary.accounts == self.clients as u64 + 1, "{} accounts are known", summary.accounts);
+        let expected = seen.accounts.len() as u64..=self.clients as u64 + 1;
+        ensure!(expected.contains(&summary.accounts), "{} accounts are known", summary.accounts);
         let rounds = sottod::read_log(&self.data)?;
         let mut places: HashMap<[u8; 304], Vec<Round>> = HashMap::new();
         let mut published = BTreeMap::new();
@@ -185,9 +266,16 @@ impl Plan {
             published.insert(round, ());
         }
         let retrievable = seen.acknowledged.iter().filter(|(round, deposit)| {
-            places.get(&deposit.encode()).is_some_and(|places| places[..] == [*round])
+            let deposit = deposit.encode();
+            places.get(&deposit).is_some_and(|places| places[..] == [*round])
                 && published.contains_key(round)
+                && !missing.contains(&deposit)
         });
-        Ok(Outcome { acknowledged: seen.acknowledged.len() as u64, retrievable: retrievable.count() as u64 })
+        Ok(Outcome {
+            acknowledged: seen.acknowledged.len() as u64,
+            retrievable: retrievable.count() as u64,
+            duplicates: places.values().map(|places| places.len() as u64 - 1).sum(),
+            ..Outcome::default()
+        })
     }
 }

@@ -4,6 +4,9 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed(pub(super) &'static str);
 
+/// What is not there stands as zeros, so that there is one way to write everything.
+pub(super) const NONE_IS_ZERO: Malformed = Malformed("there is something where there is nothing");
+
 /// The rest of an encoding.
 pub(super) struct Reader<'a>(&'a [u8]);
 
@@ -66,13 +69,16 @@ pub(super) fn put_count(out: &mut Vec<u8>, count: usize) {
     out.extend_from_slice(&count.to_le_bytes());
 }
 
+/// Refuses what does not belong behind the last of an ascending list.
+pub(super) fn ascends<T: Ord>(last: Option<&T>, next: &T) -> Result<(), Malformed> {
+    if last.is_none_or(|last| last < next) { Ok(()) } else { Err(NOT_ASCENDING) }
+}
+
+const NOT_ASCENDING: Malformed = Malformed("a list is not in ascending order");
+
 /// Reads a list in which everything is higher than what stands before it.
 pub(super) fn take_ascending<const N: usize>(reader: &mut Reader<'_>) -> Result<Vec<[u8; N]>, Malformed> {
     let count = reader.count(N)?;
     let (list, _) = reader.take(count * N)?.as_chunks();
-    if list.is_sorted_by(|before, after| before < after) {
-        Ok(list.to_vec())
-    } else {
-        Err(Malformed("a list is not in ascending order"))
-    }
+    if list.is_sorted_by(|before, after| before < after) { Ok(list.to_vec()) } else { Err(NOT_ASCENDING) }
 }

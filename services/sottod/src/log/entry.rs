@@ -13,7 +13,7 @@ use std::io::Cursor;
 
 use openraft::{BasicNode, CommittedLeaderId, EntryPayload};
 
-use super::codec::{Malformed, Reader, put_count};
+use super::codec::{Malformed, NONE_IS_ZERO, Reader, ascends, put_count};
 use super::record::Batch;
 use super::state::Applied;
 
@@ -67,11 +67,7 @@ pub(super) fn decode_all(payload: &[u8]) -> Result<(Option<LogId>, Vec<Entry>), 
     let committed = take_optional_log_id(&mut reader)?;
     let mut entries = Vec::new();
     while !reader.is_empty() {
-        // A frame is filled up with zeros, and no entry is empty.
-        let length = match reader.u32() {
-            Ok(length) if length > 0 => length,
-            _ => break,
-        };
+        let length = reader.u32()?;
         entries.push(decode(reader.take(length as usize)?)?);
     }
     Ok((committed, entries))
@@ -115,7 +111,7 @@ pub(super) fn put_optional_log_id(out: &mut Vec<u8>, log_id: Option<&LogId>) {
 pub(super) fn take_optional_log_id(reader: &mut Reader<'_>) -> Result<Option<LogId>, Malformed> {
     let some = reader.flag()?;
     let log_id = take_log_id(reader)?;
-    Ok(some.then_some(log_id))
+    if some || log_id == LogId::default() { Ok(some.then_some(log_id)) } else { Err(NONE_IS_ZERO) }
 }
 
 pub(super) fn put_membership(out: &mut Vec<u8>, membership: &Membership) {
@@ -136,16 +132,25 @@ pub(super) fn take_membership(reader: &mut Reader<'_>) -> Result<Membership, Mal
     let bounded = |count, most| if count <= most { Ok(count) } else { Err(Malformed("too many nodes")) };
     let mut configurations = Vec::new();
     for _ in 0..bounded(reader.count(4)?, NODES_MAX)? {
-        let voters = bounded(reader.count(8)?, NODES_MAX)?;
-        configurations.push((0..voters).map(|_| reader.u64()).collect::<Result<BTreeSet<_>, _>>()?);
+        let mut voters = BTreeSet::new();
+        for _ in 0..bounded(reader.count(8)?, NODES_MAX)? {
+            let node = reader.u64()?;
+            ascends(voters.last(), &node)?;
+            voters.insert(node);
+        }
+        configurations.push(voters);
     }
     let mut nodes = BTreeMap::new();
     for _ in 0..bounded(reader.count(12)?, NODES_MAX)? {
         let node = reader.u64()?;
+        ascends(nodes.last_key_value().map(|(last, _)| last), &node)?;
         let bytes = bounded(reader.count(1)?, ADDRESS_MAX)?;
         let address =
             core::str::from_utf8(reader.take(bytes)?).map_err(|_| Malformed("an address is no text"))?;
         nodes.insert(node, BasicNode::new(address));
+    }
+    if !configurations.iter().flatten().all(|voter| nodes.contains_key(voter)) {
+        return Err(Malformed("a voter is no node"));
     }
     Ok(Membership::new(configurations, nodes))
 }
@@ -191,8 +196,6 @@ mod tests {
         let mut payload = Vec::new();
         put_optional_log_id(&mut payload, Some(&entries[1].log_id));
         entries.iter().for_each(|entry| payload.extend(encode(entry)));
-        let whole = payload.len();
-        payload.resize(whole.next_multiple_of(32), 0);
         assert_eq!(decode_all(&payload), Ok((Some(entries[1].log_id), entries)));
     }
 

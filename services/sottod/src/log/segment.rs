@@ -9,7 +9,7 @@
 use super::codec::Reader;
 use super::entry::take_number;
 use super::error::LogError;
-use super::frame::{self, Fault};
+use super::frame::{self, Fault, Payload};
 
 pub(super) const HEADER_BYTES: usize = 64;
 const CHECKED_BYTES: usize = HEADER_BYTES - 4;
@@ -58,11 +58,17 @@ impl Header {
             return Err(Fault::Damaged("this is no segment of version 1"));
         }
         let _zeros = reader.u32().map_err(damaged)?;
-        Ok(Self {
+        let header = Self {
             number: take_number(&mut reader).map_err(damaged)?,
             first: take_number(&mut reader).map_err(damaged)?,
             salt: reader.u64().map_err(damaged)?,
-        })
+        };
+        // There is nothing where zeros belong.
+        if header.encode() == bytes[..HEADER_BYTES] {
+            Ok(header)
+        } else {
+            Err(Fault::Damaged("the segment's header is malformed"))
+        }
     }
 }
 
@@ -81,7 +87,7 @@ pub(super) fn number(name: &str) -> Option<u64> {
 pub(super) struct Scanned<'a> {
     pub(super) header: Header,
     /// Place and payload of every frame.
-    pub(super) frames: Vec<(usize, &'a [u8])>,
+    pub(super) frames: Vec<(usize, Payload<'a>)>,
     /// Where the last frame ends; what follows is torn.
     pub(super) end: usize,
 }

@@ -5,9 +5,9 @@
 //! first entry, u64 | bytes, u64 | CRC-32C, u32 | state, see `state`
 //! ```
 //!
-//! The segments listed are complete: they never change again. All segments before the first of them are not needed any
-//! more. An entry that a snapshot covers is no longer part of the log that is replayed, but its deposits are read from
-//! where they are.
+//! The segments listed are complete, and hold only entries that the state knows: they never change again. A segment with
+//! entries of which the state knows only some is not listed, though its rounds may have deposits there. An entry that a
+//! snapshot covers is no longer part of the log that is replayed, but its deposits are read from where they are.
 
 use super::codec::{Malformed, Reader, put_count};
 use super::state::State;

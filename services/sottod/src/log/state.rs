@@ -8,7 +8,7 @@ use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::Account;
 use sotto_protocol::{Round, UnixMillis};
 
-use super::codec::{Malformed, Reader, put_count, take_ascending};
+use super::codec::{Malformed, NONE_IS_ZERO, Reader, ascends, put_count, take_ascending};
 use super::entry::{
     Entry, LogId, StoredMembership, put_membership, put_optional_log_id, take_membership,
     take_optional_log_id,
@@ -237,16 +237,23 @@ impl State {
         let membership = StoredMembership::new(take_optional_log_id(reader)?, take_membership(reader)?);
         let some = reader.flag()?;
         let newest = Round(reader.u64()?);
+        if !some && newest != Round::default() {
+            return Err(NONE_IS_ZERO);
+        }
         let accounts = take_ascending(reader)?.into_iter().collect();
         let tokens = take_ascending(reader)?.into_iter().collect();
-        let manifests = reader.count(8 + MANIFEST_RECORD_BYTES)?;
-        let manifests = (0..manifests)
-            .map(|_| Ok((Round(reader.u64()?), take_manifest(reader)?)))
-            .collect::<Result<_, _>>()?;
-        let rounds = reader.count(62)?;
-        let rounds = (0..rounds)
-            .map(|_| Ok((Round(reader.u64()?), StoredRound::decode(reader)?)))
-            .collect::<Result<_, _>>()?;
+        let mut manifests: VecDeque<(Round, SignedManifest)> = VecDeque::new();
+        for _ in 0..reader.count(8 + MANIFEST_RECORD_BYTES)? {
+            let round = Round(reader.u64()?);
+            ascends(manifests.back().map(|(last, _)| last), &round)?;
+            manifests.push_back((round, take_manifest(reader)?));
+        }
+        let mut rounds: BTreeMap<Round, StoredRound> = BTreeMap::new();
+        for _ in 0..reader.count(62)? {
+            let round = Round(reader.u64()?);
+            ascends(rounds.last_key_value().map(|(last, _)| last), &round)?;
+            rounds.insert(round, StoredRound::decode(reader)?);
+        }
         let newest = some.then_some(newest);
         let state = Self { applied, membership, newest, accounts, tokens, manifests, rounds };
         state.check()?;
@@ -292,6 +299,9 @@ impl StoredRound {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let some = reader.flag()?;
         let sealed = (reader.array()?, UnixMillis(reader.u64()?));
+        if !some && sealed != Default::default() {
+            return Err(NONE_IS_ZERO);
+        }
         let (published, deposits) = (reader.flag()?, reader.u64()?);
         let spans = reader.count(16)?;
         let spans = (0..spans).map(|_| Ok((reader.u64()?, reader.u64()?))).collect::<Result<_, _>>()?;

@@ -16,7 +16,7 @@ use super::state::State;
 use super::{frame, segment};
 
 pub(super) use change::APPEND_MAX;
-pub(super) use recovery::{Torn, read};
+pub(super) use recovery::{Torn, decode_vote, encode_vote, read};
 
 /// The file of the vote.
 const VOTE: &str = "vote";
@@ -160,7 +160,7 @@ impl Store {
         }
         let salt = self.segment(place.segment.into()).map_or(0, |segment| segment.header.salt);
         let payload = frame::reread(salt, &bytes).map_err(|what| place.corrupt(what))?;
-        Ok(decode_all(payload).map_err(|malformed| place.corrupt(malformed.0))?.1)
+        Ok(decode_all(&payload).map_err(|malformed| place.corrupt(malformed.0))?.1)
     }
 
     /// Whether it does nothing any more.
@@ -192,7 +192,7 @@ impl Store {
 }
 
 impl Segment {
-    fn complete(&self) -> Complete {
+    pub(super) fn complete(&self) -> Complete {
         let segment::Header { number, first, .. } = self.header;
         Complete { number, first, bytes: self.bytes, checksum: self.checksum }
     }

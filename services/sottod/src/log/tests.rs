@@ -1,6 +1,9 @@
 //! The log on a disk that fails: at every write and every sync, in the middle of a write, and by single bits.
 
+mod examples;
 mod faults;
+mod fuzz;
+mod golden;
 mod simulated;
 mod store;
 mod workload;

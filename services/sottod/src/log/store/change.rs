@@ -105,14 +105,17 @@ impl Store {
         })
     }
 
-    /// Makes a state the snapshot; returns its file. The segments with its rounds are complete from now on.
+    /// Makes a state the snapshot; returns its file. It lists the segments with deposits of its rounds, as far as they
+    /// are complete and of entries that the state knows: later ones may still be taken back.
     pub(in crate::log) fn take_snapshot(&mut self, state: State) -> Result<Vec<u8>, LogError> {
         self.change(|store| {
-            if store.newest().bytes > segment::HEADER_BYTES as u64 {
+            let (floor, next) = (state.floor(), state.next_index());
+            // What is written to is completed only if it can be listed, and has something that is needed.
+            if store.next_index() == next && store.newest().header.first < next && floor < next {
                 store.roll()?;
             }
-            let floor = state.floor();
-            let complete = store.segments.windows(2).filter(|pair| pair[1].header.first > floor);
+            let listed = floor + 1..=next;
+            let complete = store.segments.windows(2).filter(|pair| listed.contains(&pair[1].header.first));
             let segments: Vec<Complete> = complete.map(|pair| pair[0].complete()).collect();
             store.replace_snapshot(&Snapshot { segments, state })
         })
@@ -123,7 +126,10 @@ impl Store {
         self.change(|store| {
             let there =
                 |listed: &Complete| store.segments.iter().any(|segment| segment.complete() == *listed);
-            if !snapshot.segments.iter().all(there) {
+            let needed = snapshot.state.floor()..snapshot.state.next_index();
+            let entries =
+                needed.is_empty() || (store.first <= needed.start && needed.end <= store.next_index());
+            if !snapshot.segments.iter().all(there) || !entries {
                 return Err(LogError::Refused("a snapshot came without its segments"));
             }
             store.replace_snapshot(snapshot).map(|_| ())

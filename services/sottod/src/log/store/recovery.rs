@@ -99,7 +99,8 @@ impl Found {
         let mut ends = scanned.frames.iter().skip(1).map(|(at, _)| *at).chain([scanned.end]);
         for (at, payload) in &scanned.frames {
             let corrupt = |what| corrupt(*at, what);
-            let (committed, entries) = decode_all(payload).map_err(|Malformed(what)| corrupt(what))?;
+            let (committed, entries) =
+                decode_all(&payload.bytes()).map_err(|Malformed(what)| corrupt(what))?;
             let end = ends.next().unwrap_or(scanned.end);
             // A segment is shorter than 2^32 bytes.
             let place = Place { segment: short, at: *at as u32, bytes: (end - at) as u32 };
@@ -143,8 +144,13 @@ impl Found {
             return wrong(snapshot::NAME, "segments that the snapshot needs are missing");
         }
         for listed in &snapshot.segments {
-            if !self.segments.iter().any(|segment| segment.complete() == *listed) {
-                return wrong(&segment::name(listed.number), "the segment is not the one in the snapshot");
+            let name = segment::name(listed.number);
+            let Some(at) = self.segments.iter().position(|segment| segment.complete() == *listed) else {
+                return wrong(&name, "the segment is not the one in the snapshot");
+            };
+            let next = self.segments.get(at + 1).map_or(u64::MAX, |segment| segment.header.first);
+            if next > snapshot.state.next_index() {
+                return wrong(&name, "the segment goes beyond the snapshot that lists it");
             }
         }
         Ok(())
@@ -160,7 +166,7 @@ pub(super) fn read_snapshot(disk: &dyn Disk) -> Result<Option<Vec<u8>>, LogError
 /// ```text
 /// magic "SVOT" | version, u32 | term, u64 | node, u64 | committed, u8 | CRC-32C of all before, u32
 /// ```
-pub(super) fn encode_vote(vote: &Vote) -> Vec<u8> {
+pub(in crate::log) fn encode_vote(vote: &Vote) -> Vec<u8> {
     let mut out = VOTE_MAGIC.to_vec();
     out.extend_from_slice(&VOTE_VERSION.to_le_bytes());
     out.extend_from_slice(&vote.leader_id.term.to_le_bytes());
@@ -180,13 +186,13 @@ fn read_vote(disk: &dyn Disk) -> Result<Vote, LogError> {
     bytes.as_deref().map_or(Err(Malformed("it is too long")), decode_vote).map_err(malformed(VOTE))
 }
 
-fn decode_vote(bytes: &[u8]) -> Result<Vote, Malformed> {
+pub(in crate::log) fn decode_vote(bytes: &[u8]) -> Result<Vote, Malformed> {
     let mut reader = Reader::new(bytes);
     let checked = Reader::new(bytes).take(VOTE_BYTES - 4)?;
     if reader.array()? != VOTE_MAGIC || reader.u32()? != VOTE_VERSION {
         return Err(Malformed("this is no vote of version 1"));
     }
-    let (term, node, committed) = (take_number(&mut reader)?, reader.u64()?, reader.u8()? != 0);
+    let (term, node, committed) = (take_number(&mut reader)?, reader.u64()?, reader.flag()?);
     if reader.u32()? != crc32c::crc32c(checked) {
         return Err(Malformed("the checksum of the vote does not hold"));
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use openraft::{CommittedLeaderId, EntryPayload};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{Deposit, Label, Round, SealedBox, UnixMillis};
@@ -9,16 +10,20 @@ use sotto_protocol::{Deposit, Label, Round, SealedBox, UnixMillis};
 use super::simulated::Simulated;
 use super::workload::options;
 use crate::log::entry::{Entry, LogId, Vote};
-use crate::log::store::Store;
-use crate::log::{DurableLog, Options, RoundLog};
+use crate::log::record::{Batch, Record};
+use crate::log::snapshot::Snapshot;
+use crate::log::state::State;
+use crate::log::store::{Store, read};
+use crate::log::{Disk, DurableLog, LogError, Options, RoundLog};
 
 fn entry(term: u64, index: u64) -> Entry {
-    let log_id = LogId::new(CommittedLeaderId::new(term, 1), index);
-    Entry { log_id, payload: EntryPayload::Normal(crate::log::record::Batch(vec![batch(index)])) }
+    let accounts = (0..20).map(|account| [index as u8 * 7 + account; 32]).collect();
+    entry_of(term, index, Record::Accounts(accounts))
 }
 
-fn batch(index: u64) -> crate::log::record::Record {
-    crate::log::record::Record::Accounts((0..20).map(|account| [index as u8 * 7 + account; 32]).collect())
+fn entry_of(term: u64, index: u64, record: Record) -> Entry {
+    let log_id = LogId::new(CommittedLeaderId::new(term, 1), index);
+    Entry { log_id, payload: EntryPayload::Normal(Batch(vec![record])) }
 }
 
 fn open(disk: &Simulated) -> Store {
@@ -52,7 +57,7 @@ async fn snapshots_come_with_the_bytes_that_they_free_and_not_with_rounds() {
 }
 
 /// Appends in groups of three, takes some back, and appends others; the entries that must be there then.
-fn change(store: &mut Store, from: u64) -> Result<(), crate::log::LogError> {
+fn change(store: &mut Store, from: u64) -> Result<(), LogError> {
     store.save_vote(Vote::new(9, 1))?;
     for first in (0..30).step_by(3) {
         store.append((first..first + 3).map(|index| entry(1, index)).collect())?;
@@ -95,5 +100,86 @@ fn a_crash_while_entries_are_taken_back_keeps_all_before_them() {
             let expected = (0..durable).map(|index| entry(1, index));
             assert!(entries.iter().take(durable as usize).cloned().eq(expected));
         }
+    }
+}
+
+/// A round that opens and takes deposits in many segments, and is retired.
+fn round() -> Vec<Entry> {
+    let deposits = || Record::Deposits(Round(1), Bytes::from(vec![1; 2 * 304]));
+    let mut records = vec![Record::Open(Round(1))];
+    records.resize_with(30, deposits);
+    records.push(Record::Retire(Round(1)));
+    (0..).zip(records).map(|(index, record)| entry_of(1, index, record)).collect()
+}
+
+/// What a snapshot lists never changes, but entries that are not committed can be taken back.
+#[test]
+fn a_snapshot_lists_no_segment_with_entries_that_it_does_not_know() {
+    let round = round();
+    let numbers = |disk: &Simulated| {
+        let found = read(disk, &mut |_, _| {}).unwrap();
+        found.segments.iter().map(|segment| (segment.header.number, segment.header.first)).collect::<Vec<_>>()
+    };
+    let mut most = 0;
+    for applied in 1..round.len() {
+        let disk = Simulated::default();
+        let mut store = open(&disk);
+        store.save_vote(Vote::new(9, 1)).unwrap();
+        round.iter().for_each(|entry| store.append(vec![entry.clone()]).unwrap());
+        let mut state = State::default();
+        round[..=applied].iter().for_each(|entry| assert_eq!(state.apply(entry).refused, None));
+        let before = numbers(&disk);
+        let snapshot = Snapshot::decode(&store.take_snapshot(state).unwrap()).unwrap();
+        assert_eq!(numbers(&disk), before, "nothing is to be gained from a new segment");
+        for listed in &snapshot.segments {
+            let next = before.iter().find(|(number, _)| *number == listed.number + 1);
+            assert!(next.is_some_and(|(_, first)| *first <= applied as u64 + 1), "{listed:?} at {applied}");
+        }
+        most = most.max(snapshot.segments.len());
+        // Whatever is taken back, the snapshot is still that of the log.
+        store.truncate(applied as u64 + 1).unwrap();
+        store.append(vec![entry(2, applied as u64 + 1)]).unwrap();
+        drop(store);
+        assert_eq!(open(&disk).bounds().1.map(|last| last.index), Some(applied as u64 + 1));
+    }
+    assert!(most > 2, "the round is too short");
+}
+
+#[test]
+fn a_snapshot_completes_the_segment_that_is_written_to_only_for_what_it_needs_of_it() {
+    let round = round();
+    for (entries, rolls) in [(0, false), (1, false), (2, true), (30, true), (31, false)] {
+        let disk = Simulated::default();
+        let mut store = open(&disk);
+        store.save_vote(Vote::new(9, 1)).unwrap();
+        let mut state = State::default();
+        for entry in &round[..entries] {
+            store.append(vec![entry.clone()]).unwrap();
+            state.apply(entry);
+        }
+        let segments = |disk: &Simulated| read(disk, &mut |_, _| {}).unwrap().segments.len();
+        let before = segments(&disk);
+        let snapshot = Snapshot::decode(&store.take_snapshot(state).unwrap()).unwrap();
+        assert_eq!(segments(&disk), before + usize::from(rolls), "{entries} entries");
+        assert_eq!(snapshot.segments.len(), if rolls { before } else { 0 }, "{entries} entries");
+    }
+}
+
+#[test]
+fn a_snapshot_that_lists_more_than_it_knows_is_refused() {
+    let round = round();
+    let disk = Simulated::default();
+    let mut store = open(&disk);
+    store.save_vote(Vote::new(9, 1)).unwrap();
+    round.iter().for_each(|entry| store.append(vec![entry.clone()]).unwrap());
+    let mut state = State::default();
+    round[..20].iter().for_each(|entry| assert_eq!(state.apply(entry).refused, None));
+    let mut snapshot = Snapshot::decode(&store.take_snapshot(state).unwrap()).unwrap();
+    let all = read(&disk, &mut |_, _| {}).unwrap().segments;
+    let mut file = disk.open("snapshot", false).unwrap();
+    for more in snapshot.segments.len()..all.len() {
+        snapshot.segments.push(all[more].complete());
+        file.write_at(0, &snapshot.encode()).unwrap();
+        assert!(matches!(read(&disk, &mut |_, _| {}), Err(LogError::Corrupt { .. })), "{more}");
     }
 }

@@ -1,0 +1,90 @@
+//! One of everything that the log writes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use openraft::{BasicNode, CommittedLeaderId, EntryPayload};
+use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES, SignedManifest};
+use sotto_protocol::{Round, UnixMillis};
+
+use crate::log::entry::{Entry, LogId, Membership, Vote, encode, put_optional_log_id};
+use crate::log::record::{Batch, Record};
+use crate::log::segment::{HEADER_BYTES, Header};
+use crate::log::snapshot::{Complete, Snapshot};
+use crate::log::state::State;
+use crate::log::{frame, segment};
+
+pub(super) const HEADER: Header = Header { number: 1, first: 0, salt: 0x0123_4567_89ab_cdef };
+
+/// A record of each kind, by name, in an order in which they can be applied.
+pub(super) fn records() -> Vec<(&'static str, Record)> {
+    let mut manifest = SignedManifest { bytes: [0; MANIFEST_BYTES], signature: [0; SIGNATURE_BYTES] };
+    (0..).zip(&mut manifest.bytes).for_each(|(at, byte): (u8, &mut u8)| *byte = at.wrapping_mul(5));
+    (0..).zip(&mut manifest.signature).for_each(|(at, byte): (u8, &mut u8)| *byte = !at);
+    let deposits: Bytes = (0..2 * 304_u32).map(|at| (at * at >> 3) as u8).collect();
+    vec![
+        ("open", Record::Open(Round(7))),
+        ("deposits", Record::Deposits(Round(7), deposits)),
+        ("accounts", Record::Accounts(vec![[0x11; 32], [0x22; 32]])),
+        ("seal", Record::Seal(Round(7), [0x33; 32], UnixMillis(1_700_000_000_000))),
+        ("publish", Record::Publish(Round(7), Box::new(manifest))),
+        ("spent", Record::Spent(vec![[0x44; 16], [0x55; 16]])),
+        ("retire", Record::Retire(Round(6))),
+    ]
+}
+
+/// An entry of each kind, and one for each kind of record.
+pub(super) fn entries() -> Vec<(&'static str, Entry)> {
+    let nodes = BTreeMap::from([(1, BasicNode::new("a:1")), (2, BasicNode::new(""))]);
+    let membership = Membership::new(vec![BTreeSet::from([1]), BTreeSet::from([1, 2])], nodes);
+    let mut payloads = vec![
+        ("membership", EntryPayload::Membership(membership)),
+        ("blank", EntryPayload::Blank),
+        ("batch", EntryPayload::Normal(Batch::default())),
+    ];
+    let records = records().into_iter();
+    payloads.extend(records.map(|(name, record)| (name, EntryPayload::Normal(Batch(vec![record])))));
+    let entry = |(index, (name, payload))| {
+        (name, Entry { log_id: LogId::new(CommittedLeaderId::new(3, 1), index), payload })
+    };
+    (0..).zip(payloads).map(entry).collect()
+}
+
+/// The payload of an append with these entries, of which all before the last were committed.
+pub(super) fn payload(entries: &[Entry]) -> Vec<u8> {
+    let mut payload = Vec::new();
+    let committed = entries.len().checked_sub(2).and_then(|at| entries.get(at));
+    put_optional_log_id(&mut payload, committed.map(|entry| &entry.log_id));
+    entries.iter().for_each(|entry| payload.extend(encode(entry)));
+    payload
+}
+
+/// A whole segment with all entries, the first of them in a frame of its own.
+pub(super) fn segment() -> Vec<u8> {
+    let entries: Vec<Entry> = entries().into_iter().map(|(_, entry)| entry).collect();
+    let mut file = HEADER.encode().to_vec();
+    file.extend(frame::encode(HEADER.salt, &payload(&entries[..1])));
+    file.extend(frame::encode(HEADER.salt, &payload(&entries[1..])));
+    assert!(segment::scan(1, &file, false).is_ok_and(|found| found.is_some()) && file.len() > HEADER_BYTES);
+    file
+}
+
+/// The state after all entries, and after more for a round that is open.
+pub(super) fn snapshot() -> Snapshot {
+    let mut state = State::default();
+    entries().iter().for_each(|(name, entry)| assert_eq!(state.apply(entry).refused, None, "{name}"));
+    for record in [Record::Open(Round(9)), Record::Deposits(Round(9), Bytes::from(vec![6; 304]))] {
+        let log_id = LogId::new(CommittedLeaderId::new(3, 1), state.next_index());
+        let entry = Entry { log_id, payload: EntryPayload::Normal(Batch(vec![record])) };
+        assert_eq!(state.apply(&entry).refused, None);
+    }
+    let segments = vec![
+        Complete { number: 1, first: 0, bytes: 1000, checksum: 0x0102_0304 },
+        Complete { number: 2, first: 8, bytes: 2000, checksum: 0x0506_0708 },
+    ];
+    Snapshot { segments, state }
+}
+
+pub(super) fn vote() -> Vote {
+    Vote::new_committed(3, 1)
+}
