@@ -1,8 +1,10 @@
-//! Connections: how many there may be, and how long one may be silent.
+//! Connections: how many there may be, how long one may be silent or stuck, and what it takes to stay.
 
 use core::pin::Pin;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::task::{Context, Poll};
 use core::time::Duration;
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
@@ -13,25 +15,40 @@ use tokio::time::{Instant, Sleep};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tokio_util::task::TaskTracker;
+use tonic::Request;
 use tonic::transport::server::Connected;
+
+use crate::config::Limits;
 
 /// A live peer answers a ping at least this often; see the keep-alive interval of the server.
 const SILENCE: Duration = Duration::from_secs(60);
+/// Bytes with which every connection begins. They must come within the time in which a peer may stand still.
+const PREFACE_BYTES: usize = 24;
+/// Bytes that a connection may bring before a call on it shows who is there. What a client needs to say until then is
+/// a thousandth of that.
+const UNKNOWN_BYTES: usize = 512 << 10;
 /// Pause after an error of `accept`, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Accepted connections that wait to be served.
 const BACKLOG: usize = 16;
+/// How long a new connection waits for the place of one that is cut off for it.
+const ROOM_PATIENCE: Duration = Duration::from_millis(100);
+/// Refused connections are reported no more often than this.
+const REPORT_PAUSE: Duration = Duration::from_secs(60);
 
-/// Accepts connections, `most` at a time; beyond, they are closed at once. They all end when `cut` is cancelled.
+/// Accepts connections, so many at a time as `limits` say. Beyond, one that has not shown who it is makes room, and if
+/// there is none, new ones are closed at once and counted in `refused`. They all end when `cut` is cancelled.
 pub(crate) fn accept(
     listener: TcpListener,
-    most: usize,
+    limits: &Limits,
+    refused: Arc<AtomicU64>,
     tracker: &TaskTracker,
     closing: CancellationToken,
     cut: CancellationToken,
 ) -> ReceiverStream<io::Result<Connection>> {
     let (connections, accepted) = mpsc::channel(BACKLOG);
-    let room = Arc::new(Semaphore::new(most));
+    let (stall, unknown) = (limits.stall, limits.unknown);
+    let mut door = Door::new(limits.connections, refused);
     tracker.spawn(async move {
         loop {
             let accepted = tokio::select! {
@@ -42,17 +59,22 @@ pub(crate) fn accept(
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             };
-            let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
-                tracing::warn!("too many connections: one was closed");
+            let Some(permit) = door.place().await else {
+                door.refuse();
                 continue;
             };
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "a connection without TCP_NODELAY");
             }
+            let line = door.line(cut.child_token());
             let connection = Connection {
                 stream,
                 silence: Box::pin(tokio::time::sleep(SILENCE)),
-                cut: Box::pin(cut.clone().cancelled_owned()),
+                introduction: Some(Introduction::new(stall, unknown)),
+                stuck: None,
+                stall,
+                cut: Box::pin(line.cut.clone().cancelled_owned()),
+                line,
                 _permit: permit,
             };
             if connections.send(Ok(connection)).await.is_err() {
@@ -63,19 +85,160 @@ pub(crate) fn accept(
     ReceiverStream::new(accepted)
 }
 
-/// A TCP connection that ends by itself when its peer is silent for a minute.
+/// Who gets in when all places are taken.
+struct Door {
+    most: usize,
+    room: Arc<Semaphore>,
+    /// Connections in the order in which they came, without many that are known or have ended.
+    unknown: VecDeque<Line>,
+    refused: Arc<AtomicU64>,
+    /// When refusals were last reported, and how many there had been.
+    reported: Option<(Instant, u64)>,
+}
+
+impl Door {
+    fn new(most: usize, refused: Arc<AtomicU64>) -> Self {
+        Self { most, room: Arc::new(Semaphore::new(most)), unknown: VecDeque::new(), refused, reported: None }
+    }
+
+    async fn place(&mut self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() {
+            return Some(permit);
+        }
+        // Who floods the door with connections pushes out their own.
+        while let Some(line) = self.unknown.pop_front() {
+            if line.is_unknown() {
+                line.cut();
+                let place = Arc::clone(&self.room).acquire_owned();
+                return tokio::time::timeout(ROOM_PATIENCE, place).await.ok()?.ok();
+            }
+        }
+        None
+    }
+
+    fn line(&mut self, cut: CancellationToken) -> Line {
+        if self.unknown.len() >= self.most.saturating_mul(2) {
+            self.unknown.retain(Line::is_unknown);
+        }
+        let line = Line { known: Arc::default(), cut };
+        self.unknown.push_back(line.clone());
+        line
+    }
+
+    fn refuse(&mut self) {
+        let refused = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
+        let (at, before) = self.reported.unzip();
+        if at.is_none_or(|at: Instant| at.elapsed() >= REPORT_PAUSE) {
+            let more = refused - before.unwrap_or(0);
+            tracing::warn!(more, "too many connections: new ones were closed");
+            self.reported = Some((Instant::now(), refused));
+        }
+    }
+}
+
+/// What calls know of the connection they came by, and what they can do to it. It does not tell who the peer is.
+#[derive(Clone)]
+pub(crate) struct Line {
+    known: Arc<AtomicBool>,
+    cut: CancellationToken,
+}
+
+impl Line {
+    pub(crate) fn of<T>(request: &Request<T>) -> Self {
+        let line = request.extensions().get::<Self>().cloned();
+        // Every connection has one; a call that came another way has nothing to cut.
+        line.unwrap_or_else(|| Self { known: Arc::default(), cut: CancellationToken::new() })
+    }
+
+    /// Somebody has shown by it that they hold an account: it may stay.
+    pub(crate) fn is_known_now(&self) {
+        self.known.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends the connection and all its calls.
+    pub(crate) fn cut(&self) {
+        self.cut.cancel();
+    }
+
+    fn is_unknown(&self) -> bool {
+        !self.known.load(Ordering::Relaxed) && !self.cut.is_cancelled()
+    }
+}
+
+/// What a connection may take before it is known.
+struct Introduction {
+    bytes: usize,
+    limit: Pin<Box<Sleep>>,
+    /// When the limit is to be once the connection has begun as it must.
+    until: Instant,
+}
+
+impl Introduction {
+    fn new(stall: Duration, unknown: Duration) -> Self {
+        let limit = Box::pin(tokio::time::sleep(stall.min(unknown)));
+        Self { bytes: 0, limit, until: Instant::now() + unknown }
+    }
+
+    fn read(&mut self, bytes: usize) -> io::Result<()> {
+        let begun = self.bytes < PREFACE_BYTES && self.bytes + bytes >= PREFACE_BYTES;
+        self.bytes += bytes;
+        if begun {
+            self.limit.as_mut().reset(self.until);
+        }
+        if self.bytes > UNKNOWN_BYTES { Err(io::ErrorKind::ConnectionAborted.into()) } else { Ok(()) }
+    }
+}
+
+/// A TCP connection that ends by itself when its peer is silent for a minute, takes nothing of what is sent for as long
+/// as a peer may stand still, or does not show who it is.
 pub(crate) struct Connection {
     stream: TcpStream,
     silence: Pin<Box<Sleep>>,
+    introduction: Option<Introduction>,
+    /// Runs while there is something to write and the peer takes nothing.
+    stuck: Option<Pin<Box<Sleep>>>,
+    stall: Duration,
+    line: Line,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
     _permit: OwnedSemaphorePermit,
 }
 
-// Nothing about the peer reaches the calls.
 impl Connected for Connection {
-    type ConnectInfo = ();
+    type ConnectInfo = Line;
 
-    fn connect_info(&self) {}
+    fn connect_info(&self) -> Line {
+        self.line.clone()
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // So that the door does not take it for one that can make room.
+        self.line.cut();
+    }
+}
+
+impl Connection {
+    /// What of the times for reading is over.
+    fn overdue(&mut self, cx: &mut Context<'_>) -> bool {
+        let unknown = self.introduction.as_mut().filter(|_| self.line.is_unknown());
+        unknown.is_some_and(|introduction| introduction.limit.as_mut().poll(cx).is_ready())
+            || self.silence.as_mut().poll(cx).is_ready()
+    }
+
+    /// Notes whether the peer takes what is written.
+    fn written<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stuck = None;
+            return written;
+        }
+        if self.cut.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        let stall = self.stall;
+        let stuck = self.stuck.get_or_insert_with(|| Box::pin(tokio::time::sleep(stall)));
+        stuck.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
 }
 
 impl AsyncRead for Connection {
@@ -87,14 +250,21 @@ impl AsyncRead for Connection {
         if self.cut.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
+        let before = buffer.filled().len();
         match Pin::new(&mut self.stream).poll_read(cx, buffer) {
-            Poll::Pending => match self.silence.as_mut().poll(cx) {
-                Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-                Poll::Pending => Poll::Pending,
-            },
-            ready => {
+            Poll::Pending if self.overdue(cx) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Ready(Ok(())) => {
                 self.silence.as_mut().reset(Instant::now() + SILENCE);
-                ready
+                if !self.line.is_unknown() {
+                    self.introduction = None;
+                }
+                let bytes = buffer.filled().len() - before;
+                Poll::Ready(match &mut self.introduction {
+                    Some(introduction) => introduction.read(bytes),
+                    None => Ok(()),
+                })
             }
         }
     }
@@ -102,7 +272,8 @@ impl AsyncRead for Connection {
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.written(cx, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -118,7 +289,8 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
+        self.written(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -15,6 +15,7 @@ mod key_file;
 mod keys;
 mod log;
 mod outgoing;
+mod pace;
 mod retrieve;
 mod round_database;
 mod rounds;

@@ -1,9 +1,11 @@
 //! Starting and ending a server.
 
 use core::marker::PhantomData;
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use data_encoding::BASE32_NOPAD;
@@ -31,8 +33,9 @@ use crate::rounds::{self, RunError, Surroundings};
 use crate::service::Service;
 
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
-const STREAM_WINDOW: u32 = 2 << 20;
-const CONNECTION_WINDOW: u32 = 8 << 20;
+/// Bytes that a call may have sent and nobody has read, and all calls of a connection together.
+const STREAM_WINDOW: u32 = 1 << 20;
+const CONNECTION_WINDOW: u32 = 4 << 20;
 const HEADERS_MAX: u32 = 8 << 10;
 /// Events that a listener may be behind before it misses some.
 const EVENTS: usize = 256;
@@ -85,9 +88,18 @@ pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
     let service = SottoServer::new(service)
         .max_decoding_message_size(MESSAGE_MAX)
         .max_encoding_message_size(MESSAGE_MAX);
-    let incoming =
-        connections::accept(listener, config.limits.connections, &tracker, closing.clone(), cut.clone());
+    let refused = Arc::new(AtomicU64::new(0));
+    let incoming = connections::accept(
+        listener,
+        &config.limits,
+        Arc::clone(&refused),
+        &tracker,
+        closing.clone(),
+        cut.clone(),
+    );
     let router = tonic::transport::Server::builder()
+        // To the head of the response. Calls have limits of their own, but those begin when the request is read.
+        .timeout(config.limits.call.saturating_add(config.limits.stall))
         .max_concurrent_streams(config.limits.streams_per_connection)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
@@ -103,6 +115,7 @@ pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
         parameters,
         drain: config.limits.drain,
         events,
+        refused,
         closing,
         cut,
         tracker,
@@ -118,6 +131,7 @@ pub struct Running<S: Scheme> {
     parameters: ServerParameters,
     drain: Duration,
     events: broadcast::Sender<ServerEvent>,
+    refused: Arc<AtomicU64>,
     closing: CancellationToken,
     cut: CancellationToken,
     tracker: TaskTracker,
@@ -150,6 +164,12 @@ impl<S: Scheme> Running<S> {
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<ServerEvent> {
         self.events.subscribe()
+    }
+
+    /// Connections that were closed at once because there were too many.
+    #[must_use]
+    pub fn refused_connections(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
     }
 
     /// Waits until it fails; for ever if it does not.
