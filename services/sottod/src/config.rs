@@ -78,8 +78,10 @@ pub enum Registration {
 /// Bounds on what clients can make the server hold or do.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Open connections; one more is closed at once.
+    /// Open connections; for one more, one that has not shown an account is closed, or it is closed itself.
     pub connections: usize,
+    /// How long a connection may last before a call on it shows an account.
+    pub unknown: Duration,
     /// Concurrent calls on one connection.
     pub streams_per_connection: u32,
     /// Registered accounts with a session; idle ones make room for new ones.
@@ -117,6 +119,7 @@ impl Default for Limits {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             connections: 4096,
+            unknown: Duration::from_secs(60),
             streams_per_connection: 16,
             sessions: 1 << 18,
             session_idle: Duration::from_secs(600),

@@ -1,11 +1,14 @@
-//! Connections: how many there may be, and how long one may be silent.
+//! Connections: how many there may be, how long one may be silent or stuck, and what it takes to stay.
 
 use core::pin::Pin;
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll};
 use core::time::Duration;
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
+use prometheus_client::metrics::counter::Counter;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpListener;
@@ -15,26 +18,38 @@ use tokio_rustls::TlsAcceptor;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tokio_util::task::TaskTracker;
+use tonic::Request;
 use tonic::transport::server::Connected;
+
+use crate::config::Limits;
+use crate::metrics::{Counted, SharedMetrics};
 
 /// A live peer answers a ping at least this often; see the keep-alive interval of the server.
 const SILENCE: Duration = Duration::from_secs(60);
+/// Bytes with which every connection begins. They must come within the time in which a peer may stand still.
+const PREFACE_BYTES: usize = 24;
+/// Bytes that a connection may bring before a call on it shows who is there. What a client needs to say until then is
+/// a thousandth of that.
+const UNKNOWN_BYTES: usize = 512 << 10;
 /// Pause after an error of `accept`, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Accepted connections that wait to be served.
 const BACKLOG: usize = 16;
+/// How long a new connection waits for the place of one that is cut off for it.
+const ROOM_PATIENCE: Duration = Duration::from_millis(100);
+/// Refused connections are reported no more often than this.
+const REPORT_PAUSE: Duration = Duration::from_secs(60);
 
 /// Who comes in, and how.
 pub(crate) struct Doors {
     /// Without, plaintext.
     pub(crate) tls: Option<Arc<ServerConfig>>,
-    /// Connections at a time; one more is closed at once.
-    pub(crate) most: usize,
-    /// How long a handshake may take.
-    pub(crate) handshake: Duration,
+    pub(crate) limits: Limits,
+    pub(crate) metrics: SharedMetrics,
 }
 
-/// Accepts connections. They all end when `cut` is cancelled.
+/// Accepts connections, so many at a time as the limits say. Beyond, one that has not shown who it is makes room, and if
+/// there is none, new ones are closed at once. They all end when `cut` is cancelled.
 pub(crate) fn accept(
     listener: TcpListener,
     doors: Doors,
@@ -43,7 +58,8 @@ pub(crate) fn accept(
     cut: CancellationToken,
 ) -> ReceiverStream<io::Result<Connection>> {
     let (connections, accepted) = mpsc::channel(BACKLOG);
-    let room = Arc::new(Semaphore::new(doors.most));
+    let Doors { tls, limits, metrics } = doors;
+    let mut door = Door::new(limits.connections, metrics.clone());
     let handshakes = tracker.clone();
     tracker.spawn(async move {
         loop {
@@ -55,32 +71,35 @@ pub(crate) fn accept(
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             };
-            let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
-                tracing::warn!("too many connections: one was closed");
+            let Some(permit) = door.place().await else {
+                door.refuse();
                 continue;
             };
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "a connection without TCP_NODELAY");
             }
-            let (connections, closing, cut) = (connections.clone(), closing.clone(), cut.clone());
-            let Some(tls) = &doors.tls else {
-                let connection = Connection::new(Box::new(stream), cut, permit);
-                if connections.send(Ok(connection)).await.is_err() {
+            let line = door.line(cut.child_token());
+            let new = Newcomer { line, limits, metrics: metrics.clone(), permit };
+            let Some(tls) = &tls else {
+                if connections.send(Ok(new.connect(Box::new(stream)))).await.is_err() {
                     return;
                 }
                 continue;
             };
             let handshake = TlsAcceptor::from(Arc::clone(tls)).accept(stream);
-            let handshake = tokio::time::timeout(doors.handshake, handshake);
+            let (connections, closing) = (connections.clone(), closing.clone());
             // Aside, so that nobody waits for somebody else's handshake. Who begins one holds a place.
             handshakes.spawn(async move {
+                let cut = new.line.cut.clone();
                 let shaken = tokio::select! {
                     () = closing.cancelled() => return,
-                    shaken = handshake => shaken,
+                    () = cut.cancelled() => return,
+                    shaken = tokio::time::timeout(limits.stall, handshake) => shaken,
                 };
                 // Who fails may be anybody: a scanner, or a client of another cluster.
-                let Ok(Ok(stream)) = shaken else { return };
-                let _ = connections.send(Ok(Connection::new(Box::new(stream), cut, permit))).await;
+                if let Ok(Ok(stream)) = shaken {
+                    let _ = connections.send(Ok(new.connect(Box::new(stream)))).await;
+                }
             });
         }
     });
@@ -92,30 +111,195 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// A connection that ends by itself when its peer is silent for a minute.
-pub(crate) struct Connection {
-    stream: Box<dyn Stream>,
-    silence: Pin<Box<Sleep>>,
-    cut: Pin<Box<WaitForCancellationFutureOwned>>,
-    _permit: OwnedSemaphorePermit,
+/// Somebody who has a place, and has yet to begin.
+struct Newcomer {
+    line: Line,
+    limits: Limits,
+    metrics: SharedMetrics,
+    permit: OwnedSemaphorePermit,
 }
 
-impl Connection {
-    fn new(stream: Box<dyn Stream>, cut: CancellationToken, permit: OwnedSemaphorePermit) -> Self {
-        Self {
+impl Newcomer {
+    fn connect(self, stream: Box<dyn Stream>) -> Connection {
+        let Self { line, limits, metrics, permit } = self;
+        Connection {
             stream,
             silence: Box::pin(tokio::time::sleep(SILENCE)),
-            cut: Box::pin(cut.cancelled_owned()),
+            introduction: Some(Introduction::new(limits.stall, limits.unknown)),
+            stuck: None,
+            stall: limits.stall,
+            cut: Box::pin(line.cut.clone().cancelled_owned()),
+            line,
+            traffic: metrics.traffic(),
+            _open: Counted::new(&metrics.connections),
             _permit: permit,
         }
     }
 }
 
-// Nothing about the peer reaches the calls.
-impl Connected for Connection {
-    type ConnectInfo = ();
+/// Who gets in when all places are taken.
+struct Door {
+    most: usize,
+    room: Arc<Semaphore>,
+    /// Connections in the order in which they came, without many that are known or have ended.
+    unknown: VecDeque<Line>,
+    metrics: SharedMetrics,
+    /// When refusals were last reported, and how many there had been.
+    reported: Option<(Instant, u64)>,
+}
 
-    fn connect_info(&self) {}
+impl Door {
+    fn new(most: usize, metrics: SharedMetrics) -> Self {
+        Self { most, room: Arc::new(Semaphore::new(most)), unknown: VecDeque::new(), metrics, reported: None }
+    }
+
+    async fn place(&mut self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() {
+            return Some(permit);
+        }
+        // Who floods the door with connections pushes out their own.
+        while let Some(line) = self.unknown.pop_front() {
+            if line.is_unknown() {
+                line.cut();
+                let place = Arc::clone(&self.room).acquire_owned();
+                return tokio::time::timeout(ROOM_PATIENCE, place).await.ok()?.ok();
+            }
+        }
+        None
+    }
+
+    fn line(&mut self, cut: CancellationToken) -> Line {
+        if self.unknown.len() >= self.most.saturating_mul(2) {
+            self.unknown.retain(Line::is_unknown);
+        }
+        let line = Line { known: Arc::default(), cut };
+        self.unknown.push_back(line.clone());
+        line
+    }
+
+    fn refuse(&mut self) {
+        let refused = self.metrics.connections_refused.inc() + 1;
+        let (at, before) = self.reported.unzip();
+        if at.is_none_or(|at: Instant| at.elapsed() >= REPORT_PAUSE) {
+            let more = refused - before.unwrap_or(0);
+            tracing::warn!(more, "too many connections: new ones were closed");
+            self.reported = Some((Instant::now(), refused));
+        }
+    }
+}
+
+/// What calls know of the connection they came by, and what they can do to it. It does not tell who the peer is.
+#[derive(Clone)]
+pub(crate) struct Line {
+    known: Arc<AtomicBool>,
+    cut: CancellationToken,
+}
+
+impl Line {
+    pub(crate) fn of<T>(request: &Request<T>) -> Self {
+        let line = request.extensions().get::<Self>().cloned();
+        // Every connection has one; a call that came another way has nothing to cut.
+        line.unwrap_or_else(|| Self { known: Arc::default(), cut: CancellationToken::new() })
+    }
+
+    /// Somebody has shown by it that they hold an account: it may stay.
+    pub(crate) fn is_known_now(&self) {
+        self.known.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends the connection and all its calls.
+    pub(crate) fn cut(&self) {
+        self.cut.cancel();
+    }
+
+    fn is_unknown(&self) -> bool {
+        !self.known.load(Ordering::Relaxed) && !self.cut.is_cancelled()
+    }
+}
+
+/// What a connection may take before it is known.
+struct Introduction {
+    bytes: usize,
+    limit: Pin<Box<Sleep>>,
+    /// When the limit is to be once the connection has begun as it must.
+    until: Instant,
+}
+
+impl Introduction {
+    fn new(stall: Duration, unknown: Duration) -> Self {
+        let limit = Box::pin(tokio::time::sleep(stall.min(unknown)));
+        Self { bytes: 0, limit, until: Instant::now() + unknown }
+    }
+
+    fn read(&mut self, bytes: usize) -> io::Result<()> {
+        let begun = self.bytes < PREFACE_BYTES && self.bytes + bytes >= PREFACE_BYTES;
+        self.bytes += bytes;
+        if begun {
+            self.limit.as_mut().reset(self.until);
+        }
+        if self.bytes > UNKNOWN_BYTES { Err(io::ErrorKind::ConnectionAborted.into()) } else { Ok(()) }
+    }
+}
+
+/// A TCP connection that ends by itself when its peer is silent for a minute, takes nothing of what is sent for as long
+/// as a peer may stand still, or does not show who it is.
+pub(crate) struct Connection {
+    stream: Box<dyn Stream>,
+    silence: Pin<Box<Sleep>>,
+    introduction: Option<Introduction>,
+    /// Runs while there is something to write and the peer takes nothing.
+    stuck: Option<Pin<Box<Sleep>>>,
+    stall: Duration,
+    line: Line,
+    /// Bytes received and sent.
+    traffic: (Counter, Counter),
+    _open: Counted,
+    cut: Pin<Box<WaitForCancellationFutureOwned>>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Connected for Connection {
+    type ConnectInfo = Line;
+
+    fn connect_info(&self) -> Line {
+        self.line.clone()
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // So that the door does not take it for one that can make room.
+        self.line.cut();
+    }
+}
+
+impl Connection {
+    /// What of the times for reading is over.
+    fn overdue(&mut self, cx: &mut Context<'_>) -> bool {
+        let unknown = self.introduction.as_mut().filter(|_| self.line.is_unknown());
+        unknown.is_some_and(|introduction| introduction.limit.as_mut().poll(cx).is_ready())
+            || self.silence.as_mut().poll(cx).is_ready()
+    }
+
+    fn sent(&self, written: &Poll<io::Result<usize>>) {
+        if let Poll::Ready(Ok(bytes)) = written {
+            self.traffic.1.inc_by(*bytes as u64);
+        }
+    }
+
+    /// Notes whether the peer takes what is written.
+    fn written<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stuck = None;
+            return written;
+        }
+        if self.cut.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        let stall = self.stall;
+        let stuck = self.stuck.get_or_insert_with(|| Box::pin(tokio::time::sleep(stall)));
+        stuck.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
 }
 
 impl AsyncRead for Connection {
@@ -127,14 +311,22 @@ impl AsyncRead for Connection {
         if self.cut.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
+        let before = buffer.filled().len();
         match Pin::new(&mut self.stream).poll_read(cx, buffer) {
-            Poll::Pending => match self.silence.as_mut().poll(cx) {
-                Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-                Poll::Pending => Poll::Pending,
-            },
-            ready => {
+            Poll::Pending if self.overdue(cx) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Ready(Ok(())) => {
                 self.silence.as_mut().reset(Instant::now() + SILENCE);
-                ready
+                if !self.line.is_unknown() {
+                    self.introduction = None;
+                }
+                let bytes = buffer.filled().len() - before;
+                self.traffic.0.inc_by(bytes as u64);
+                Poll::Ready(match &mut self.introduction {
+                    Some(introduction) => introduction.read(bytes),
+                    None => Ok(()),
+                })
             }
         }
     }
@@ -142,11 +334,15 @@ impl AsyncRead for Connection {
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.sent(&written);
+        self.written(cx, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        // Encryption writes what it has kept back.
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        self.written(cx, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -158,7 +354,9 @@ impl AsyncWrite for Connection {
         cx: &mut Context<'_>,
         bytes: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
+        self.sent(&written);
+        self.written(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -7,6 +7,8 @@ use sotto_wire::{Join, Refused};
 use tokio::time::Instant;
 use tonic::{Status, Streaming};
 
+use crate::pace::patience;
+
 /// The next message, if it arrives within `stall`; `None` at the end.
 pub(crate) async fn next<T>(stream: &mut Streaming<T>, stall: Duration) -> Result<Option<T>, Status> {
     tokio::time::timeout(stall, stream.message())
@@ -30,42 +32,8 @@ pub(crate) async fn join<T>(
     let mut join = Join::exactly(expected);
     join.push(first).map_err(malformed)?;
     let began = Instant::now();
-    while let Some(chunk) = next(stream, patience(began.elapsed(), join.len(), stall)).await? {
+    while let Some(chunk) = next(stream, patience(began.elapsed(), join.len(), RATE, stall)).await? {
         join.push(data(chunk)).map_err(malformed)?;
     }
     join.finish().map_err(malformed)
-}
-
-/// How long to wait for more from a caller that has sent `bytes` in `elapsed`.
-fn patience(elapsed: Duration, bytes: usize, stall: Duration) -> Duration {
-    let earned = Duration::from_secs_f64(bytes as f64 / RATE as f64);
-    stall.saturating_add(earned).saturating_sub(elapsed).min(stall)
-}
-
-#[cfg(test)]
-mod tests {
-    use core::time::Duration;
-
-    use super::{RATE, patience};
-
-    const STALL: Duration = Duration::from_secs(10);
-
-    #[test]
-    fn a_caller_that_drips_holds_its_place_no_longer_than_a_silent_one() {
-        let mut elapsed = Duration::ZERO;
-        // One byte each time just before the patience ends.
-        for bytes in 1..=10 {
-            elapsed += patience(elapsed, bytes, STALL).mul_f64(0.99);
-        }
-        assert!(elapsed < STALL + Duration::from_millis(10), "{elapsed:?}");
-    }
-
-    #[test]
-    fn a_steady_caller_is_never_given_up() {
-        for seconds in 0..100 {
-            let elapsed = Duration::from_secs(seconds);
-            assert_eq!(patience(elapsed, RATE * seconds as usize, STALL), STALL);
-        }
-        assert_eq!(patience(Duration::ZERO, usize::MAX, STALL), STALL);
-    }
 }

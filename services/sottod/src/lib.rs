@@ -18,6 +18,7 @@ mod key_file;
 mod keys;
 mod log;
 mod outgoing;
+mod pace;
 mod retrieve;
 mod round_database;
 mod rounds;

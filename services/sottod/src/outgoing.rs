@@ -1,23 +1,52 @@
 //! Streams to clients, who may read slowly or not at all.
 
+use core::convert::Infallible;
 use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
 use core::time::Duration;
 
 use sotto_wire::Refused;
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
+use sotto_wire::limits::CHUNK_BYTES;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use tokio_stream::Stream;
 use tokio_util::task::TaskTracker;
 use tonic::Status;
+
+use crate::connections::Line;
+use crate::pace::patience;
 
 /// Messages made before they are taken.
 const AHEAD: usize = 4;
 
-pub(crate) type Outgoing<T> = ReceiverStream<Result<T, Status>>;
+/// Bytes per second below which a reader counts as standing still, however often it takes a little: the answers to 16
+/// messages are 1.1 MB, and whoever takes part fetches them and more in every round.
+const RATE: usize = 128 << 10;
+
+/// A response that is filled while it is read.
+pub(crate) struct Outgoing<T> {
+    messages: mpsc::Receiver<Result<T, Status>>,
+    /// Dropped with the rest, when the reader has everything or has gone.
+    _reader: oneshot::Sender<Infallible>,
+}
+
+impl<T> Stream for Outgoing<T> {
+    type Item = Result<T, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.messages.poll_recv(cx)
+    }
+}
 
 /// The sending end of one stream.
 pub(crate) struct Sender<T> {
     messages: mpsc::Sender<Result<T, Status>>,
     stall: Duration,
+    line: Line,
+    /// Handed over so far, and how long that was waited for.
+    bytes: usize,
+    waited: Duration,
 }
 
 /// The reader has gone or stands still; there is nobody to tell.
@@ -25,14 +54,25 @@ pub(crate) struct Sender<T> {
 pub(crate) struct Gone;
 
 impl<T: Send + 'static> Sender<T> {
-    /// Hands a message over, at the reader's pace.
-    pub(crate) async fn send(&self, message: T) -> Result<(), Gone> {
-        self.messages.send_timeout(Ok(message), self.stall).await.map_err(|_| Gone)
+    /// Hands a message of so many bytes over, at the reader's pace. One that falls too far behind [`RATE`] loses its
+    /// connection: what it has not read would stay in memory for as long as the connection.
+    pub(crate) async fn send(&mut self, message: T, bytes: usize) -> Result<(), Gone> {
+        let patience = patience(self.waited, self.bytes, RATE, self.stall);
+        let began = Instant::now();
+        let sent = self.messages.send_timeout(Ok(message), patience).await;
+        self.waited += began.elapsed();
+        self.bytes = self.bytes.saturating_add(bytes);
+        sent.map_err(|error| {
+            if matches!(error, mpsc::error::SendTimeoutError::Timeout(_)) {
+                self.line.cut();
+            }
+            Gone
+        })
     }
 
     /// Ends the stream with a refusal.
     pub(crate) async fn refuse(&self, refused: Refused) {
-        // A reader that does not take even this just loses the connection's stream.
+        // A reader that does not take even this loses the connection when its time is over.
         let _ = self.messages.send_timeout(Err(refused.into()), self.stall).await;
     }
 
@@ -46,6 +86,7 @@ impl<T: Send + 'static> Sender<T> {
 pub(crate) fn stream<T, F>(
     tracker: &TaskTracker,
     stall: Duration,
+    line: Line,
     produce: impl FnOnce(Sender<T>) -> F,
 ) -> Outgoing<T>
 where
@@ -53,6 +94,16 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     let (messages, stream) = mpsc::channel(AHEAD);
-    tracker.spawn(produce(Sender { messages, stall }));
-    ReceiverStream::new(stream)
+    let (reader, read) = oneshot::channel();
+    let sender = Sender { messages, stall, line: line.clone(), bytes: 0, waited: Duration::ZERO };
+    let produced = produce(sender);
+    tracker.spawn(async move {
+        produced.await;
+        // What was made ahead is to be taken, too.
+        let rest = Duration::from_secs_f64(((AHEAD + 1) * CHUNK_BYTES) as f64 / RATE as f64);
+        if tokio::time::timeout(stall.saturating_add(rest), read).await.is_err() {
+            line.cut();
+        }
+    });
+    Outgoing { messages: stream, _reader: reader }
 }

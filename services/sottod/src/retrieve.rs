@@ -27,7 +27,7 @@ pub(crate) struct Retrieval<S: Scheme> {
 
 impl<S: Scheme> Retrieval<S> {
     /// Answers bucket after bucket within `limit`; whether all answers were handed over.
-    pub(crate) async fn answer(self, sender: &Sender<proto::AnswerChunk>, limit: Duration) -> bool {
+    pub(crate) async fn answer(self, sender: &mut Sender<proto::AnswerChunk>, limit: Duration) -> bool {
         let result = tokio::time::timeout(limit, self.answer_all(sender)).await;
         match result {
             Ok(Ok(())) => true,
@@ -43,7 +43,7 @@ impl<S: Scheme> Retrieval<S> {
         }
     }
 
-    async fn answer_all(self, sender: &Sender<proto::AnswerChunk>) -> Result<(), Stop> {
+    async fn answer_all(self, sender: &mut Sender<proto::AnswerChunk>) -> Result<(), Stop> {
         let buckets = self.database.database.bucket_count();
         let mut pending = BytesMut::new();
         for first in (0..buckets).step_by(self.buckets_per_job.max(1)) {
@@ -51,18 +51,28 @@ impl<S: Scheme> Retrieval<S> {
             let (database, keys, query) =
                 (Arc::clone(&self.database), Arc::clone(&self.keys), self.query.clone());
             let job = move || answer_buckets(&database, &keys, &query, range);
-            for answer in self.compute.run(job).await.map_err(|_| Refused::Internal)?? {
+            let answers = tokio::select! {
+                // Whoever resets calls as fast as they are made leaves no work behind that has not begun.
+                () = sender.gone() => return Err(Stop::Gone),
+                answers = self.compute.run(job) => answers.map_err(|_| Refused::Internal)??,
+            };
+            for answer in answers {
                 pending.extend_from_slice(&answer);
                 while pending.len() >= CHUNK_BYTES {
-                    sender.send(proto::AnswerChunk { data: pending.split_to(CHUNK_BYTES).freeze() }).await?;
+                    send(sender, pending.split_to(CHUNK_BYTES)).await?;
                 }
             }
         }
         if !pending.is_empty() {
-            sender.send(proto::AnswerChunk { data: pending.freeze() }).await?;
+            send(sender, pending).await?;
         }
         Ok(())
     }
+}
+
+async fn send(sender: &mut Sender<proto::AnswerChunk>, data: BytesMut) -> Result<(), Gone> {
+    let bytes = data.len();
+    sender.send(proto::AnswerChunk { data: data.freeze() }, bytes).await
 }
 
 fn answer_buckets<S: Scheme>(

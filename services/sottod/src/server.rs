@@ -4,6 +4,7 @@ use core::marker::PhantomData;
 use core::time::Duration;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pir_core::Scheme;
@@ -32,8 +33,9 @@ use crate::rounds::{self, RunError, Surroundings};
 use crate::service::{Announcement, Service};
 
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
-const STREAM_WINDOW: u32 = 2 << 20;
-const CONNECTION_WINDOW: u32 = 8 << 20;
+/// Bytes that a call may have sent and nobody has read, and all calls of a connection together.
+const STREAM_WINDOW: u32 = 1 << 20;
+const CONNECTION_WINDOW: u32 = 4 << 20;
 const HEADERS_MAX: u32 = 8 << 10;
 /// Events that a listener may be behind before it misses some.
 const EVENTS: usize = 256;
@@ -104,9 +106,11 @@ pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
     let service = SottoServer::new(service)
         .max_decoding_message_size(MESSAGE_MAX)
         .max_encoding_message_size(MESSAGE_MAX);
-    let doors = Doors { tls, most: config.limits.connections, handshake: config.limits.stall };
+    let doors = Doors { tls, limits: config.limits, metrics: metrics.clone() };
     let incoming = connections::accept(listener, doors, &tracker, closing.clone(), cut.clone());
     let router = tonic::transport::Server::builder()
+        // To the head of the response. Calls have limits of their own, but those begin when the request is read.
+        .timeout(config.limits.call.saturating_add(config.limits.stall))
         .max_concurrent_streams(config.limits.streams_per_connection)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
@@ -123,6 +127,7 @@ pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
         parameters,
         drain: config.limits.drain,
         events,
+        metrics,
         closing,
         cut,
         tracker,
@@ -139,6 +144,7 @@ pub struct Running<S: Scheme> {
     parameters: ServerParameters,
     drain: Duration,
     events: broadcast::Sender<ServerEvent>,
+    metrics: SharedMetrics,
     closing: CancellationToken,
     cut: CancellationToken,
     tracker: TaskTracker,
@@ -170,6 +176,12 @@ impl<S: Scheme> Running<S> {
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<ServerEvent> {
         self.events.subscribe()
+    }
+
+    /// Connections that were closed at once because there were too many.
+    #[must_use]
+    pub fn refused_connections(&self) -> u64 {
+        self.metrics.connections_refused.get()
     }
 
     /// Waits until it fails; for ever if it does not.

@@ -9,6 +9,7 @@ use pir_core::Scheme;
 use rand::TryRng;
 use rand::rngs::SysRng;
 use sha2::{Digest, Sha256};
+use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES};
 use sotto_protocol::server::Account;
 use sotto_protocol::{PROTOCOL_VERSION, Round, ServerParameters};
 use sotto_wire::proto::sotto_server::Sotto;
@@ -23,6 +24,7 @@ use zeroize::Zeroizing;
 use crate::accounts::{Accounts, Session, verify};
 use crate::compute::Compute;
 use crate::config::Limits;
+use crate::connections::Line;
 use crate::incoming;
 use crate::keys::KeyStore;
 use crate::outgoing::{Gone, Outgoing, Sender, stream};
@@ -33,6 +35,9 @@ use crate::tokens::TokenKey;
 /// Retrievals, key uploads or mappings of one account at the same time: one, and one more while the server has not
 /// noticed yet that the caller of the first has gone.
 const CALLS_PER_ACCOUNT: u8 = 2;
+
+/// News come seldom: a watcher may stand still at each as long as at the first.
+const EVENT_BYTES: usize = usize::MAX;
 
 /// The state that calls share.
 pub(crate) struct Service<S: Scheme> {
@@ -91,8 +96,11 @@ impl<S: Scheme> Service<S> {
         }
     }
 
-    fn account(&self, session: &[u8]) -> Result<Account, Refused> {
-        lock(&self.accounts).account(session, Instant::now())
+    /// Whose session it is; the connection that shows it may stay.
+    fn account(&self, line: &Line, session: &[u8]) -> Result<Account, Refused> {
+        let account = lock(&self.accounts).account(session, Instant::now())?;
+        line.is_known_now();
+        Ok(account)
     }
 
     /// A place among the account's own calls and among all of the kind.
@@ -113,10 +121,10 @@ impl<S: Scheme> Service<S> {
         tokio::time::timeout(self.limits.call, call).await.map_err(late)?
     }
 
-    async fn upload(&self, mut chunks: Streaming<proto::KeysChunk>) -> Result<[u8; 32], Status> {
+    async fn upload(&self, line: &Line, mut chunks: Streaming<proto::KeysChunk>) -> Result<[u8; 32], Status> {
         let stall = self.limits.stall;
         let first = incoming::next(&mut chunks, stall).await?.ok_or(Refused::Malformed)?;
-        let account = self.account(&first.session)?;
+        let account = self.account(line, &first.session)?;
         let _admission = self.admit(&self.uploads, account)?;
         let expected = S::public_keys_bytes();
         let encoded = incoming::join(&mut chunks, first.data, expected, stall, |chunk| chunk.data).await?;
@@ -129,10 +137,14 @@ impl<S: Scheme> Service<S> {
     }
 
     /// Takes a multi-query in and checks all there is to check before the work begins.
-    async fn accept_query(&self, mut chunks: Streaming<proto::QueryChunk>) -> Result<Accepted<S>, Status> {
+    async fn accept_query(
+        &self,
+        line: &Line,
+        mut chunks: Streaming<proto::QueryChunk>,
+    ) -> Result<Accepted<S>, Status> {
         let stall = self.limits.stall;
         let first = incoming::next(&mut chunks, stall).await?.ok_or(Refused::Malformed)?;
-        let account = self.account(&first.session)?;
+        let account = self.account(line, &first.session)?;
         let mut admission = self.admit(&self.queries, account)?;
         let digest = fixed::<32>(&first.keys, "digest of the keys")?;
         let keys = lock(&self.keys).find(&account, &digest).ok_or(Refused::UnknownKeys)?;
@@ -197,6 +209,7 @@ impl<S: Scheme> Sotto for Service<S> {
         &self,
         request: Request<proto::RegisterRequest>,
     ) -> Result<Response<proto::RegisterResponse>, Status> {
+        let line = Line::of(&request);
         let request = request.into_inner();
         let account = fixed(&request.account, "account")?;
         let nonce = fixed(&request.nonce, "nonce")?;
@@ -211,6 +224,7 @@ impl<S: Scheme> Sotto for Service<S> {
             _ => None,
         };
         self.within(async { Ok(self.rounds.register(account, token).await?) }).await?;
+        line.is_known_now();
         let session: Session = random()?;
         lock(&self.accounts).open(account, issued, session, Instant::now())?;
         Ok(Response::new(proto::RegisterResponse { session: Bytes::copy_from_slice(&session) }))
@@ -220,7 +234,8 @@ impl<S: Scheme> Sotto for Service<S> {
         &self,
         request: Request<Streaming<proto::KeysChunk>>,
     ) -> Result<Response<proto::UploadKeysResponse>, Status> {
-        let digest = self.within(self.upload(request.into_inner())).await?;
+        let line = Line::of(&request);
+        let digest = self.within(self.upload(&line, request.into_inner())).await?;
         Ok(Response::new(proto::UploadKeysResponse { digest: Bytes::copy_from_slice(&digest) }))
     }
 
@@ -230,11 +245,12 @@ impl<S: Scheme> Sotto for Service<S> {
         &self,
         request: Request<proto::WatchRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        let account = self.account(&request.into_inner().session)?;
+        let line = Line::of(&request);
+        let account = self.account(&line, &request.into_inner().session)?;
         let has_keys = lock(&self.keys).has(&account);
         let watch = self.within(async { Ok(self.rounds.watch(account, has_keys).await?) }).await?;
         let closing = self.closing.clone();
-        let events = stream(&self.tracker, self.limits.stall, |sender| follow(watch, sender, closing));
+        let events = stream(&self.tracker, self.limits.stall, line, |sender| follow(watch, sender, closing));
         Ok(Response::new(events))
     }
 
@@ -242,8 +258,9 @@ impl<S: Scheme> Sotto for Service<S> {
         &self,
         request: Request<proto::DepositRequest>,
     ) -> Result<Response<proto::DepositResponse>, Status> {
+        let line = Line::of(&request);
         let request = request.into_inner();
-        let account = self.account(&request.session)?;
+        let account = self.account(&line, &request.session)?;
         let deposit = convert::deposit(&request.deposit)?;
         let accepted = self.rounds.deposit(account, Round(request.round), deposit);
         self.within(async { Ok(accepted.await?) }).await?;
@@ -256,17 +273,19 @@ impl<S: Scheme> Sotto for Service<S> {
         &self,
         request: Request<proto::MappingRequest>,
     ) -> Result<Response<Self::MappingStream>, Status> {
+        let line = Line::of(&request);
         let request = request.into_inner();
-        let account = self.account(&request.session)?;
+        let account = self.account(&line, &request.session)?;
         let admission = self.admit(&self.mappings, account)?;
         let mapping = self.rounds.mapping(account, Round(request.round));
         let database = self.within(async { Ok(mapping.await?) }).await?;
         let limit = self.limits.call;
-        let chunks = stream(&self.tracker, self.limits.stall, |sender| async move {
+        let chunks = stream(&self.tracker, self.limits.stall, line, |mut sender| async move {
             let _admission = admission;
             let all = async {
                 for data in split(database.mapping.clone()) {
-                    sender.send(proto::MappingChunk { data }).await?;
+                    let bytes = data.len();
+                    sender.send(proto::MappingChunk { data }, bytes).await?;
                 }
                 Ok::<(), Gone>(())
             };
@@ -283,12 +302,13 @@ impl<S: Scheme> Sotto for Service<S> {
         &self,
         request: Request<Streaming<proto::QueryChunk>>,
     ) -> Result<Response<Self::RetrieveStream>, Status> {
-        let accepted = self.within(self.accept_query(request.into_inner())).await?;
+        let line = Line::of(&request);
+        let accepted = self.within(self.accept_query(&line, request.into_inner())).await?;
         let (rounds, limit) = (self.rounds.clone(), self.limits.call);
-        let chunks = stream(&self.tracker, self.limits.stall, |sender| async move {
+        let chunks = stream(&self.tracker, self.limits.stall, line, |mut sender| async move {
             let Accepted { account, round, retrieval, admission } = accepted;
             // Before the reader sees the end, so that its next call finds room.
-            let complete = retrieval.answer(&sender, limit).await;
+            let complete = retrieval.answer(&mut sender, limit).await;
             drop(admission);
             rounds.answered(account, round, complete).await;
         });
@@ -301,8 +321,9 @@ impl<S: Scheme> Sotto for Service<S> {
         &self,
         request: Request<proto::ManifestsRequest>,
     ) -> Result<Response<Self::ManifestsStream>, Status> {
+        let line = Line::of(&request);
         let request = request.into_inner();
-        self.account(&request.session)?;
+        self.account(&line, &request.session)?;
         let many =
             request.last.checked_sub(request.first).is_none_or(|span| span >= limits::MANIFESTS_MAX as u64);
         if many {
@@ -310,9 +331,9 @@ impl<S: Scheme> Sotto for Service<S> {
         }
         let manifests = self.rounds.manifests(Round(request.first), Round(request.last));
         let manifests = self.within(async { Ok(manifests.await?) }).await?;
-        let messages = stream(&self.tracker, self.limits.stall, |sender| async move {
+        let messages = stream(&self.tracker, self.limits.stall, line, |mut sender| async move {
             for manifest in &manifests {
-                if sender.send(manifest.into()).await.is_err() {
+                if sender.send(manifest.into(), MANIFEST_BYTES + SIGNATURE_BYTES).await.is_err() {
                     return;
                 }
             }
@@ -322,7 +343,7 @@ impl<S: Scheme> Sotto for Service<S> {
 }
 
 /// Passes the rounds' news on until either side ends.
-async fn follow(mut watch: Watch, sender: Sender<proto::RoundEvent>, closing: CancellationToken) {
+async fn follow(mut watch: Watch, mut sender: Sender<proto::RoundEvent>, closing: CancellationToken) {
     loop {
         let news = tokio::select! {
             () = closing.cancelled() => return,
@@ -330,7 +351,7 @@ async fn follow(mut watch: Watch, sender: Sender<proto::RoundEvent>, closing: Ca
             news = watch.next() => news,
         };
         let sent = match news {
-            Ok(news) => sender.send(event(news)).await,
+            Ok(news) => sender.send(event(news), EVENT_BYTES).await,
             Err(WatchEnd::Slow) => return sender.refuse(Refused::Busy).await,
             Err(WatchEnd::Replaced) => return sender.refuse(Refused::UnknownSession).await,
             Err(WatchEnd::Stopped) => return,

@@ -126,7 +126,7 @@ fn outside_a_runtime_it_is_an_error_and_no_panic() {
 async fn connections_beyond_the_limit_are_closed_and_others_go_on() {
     let server = server(|config| config.limits.connections = 2);
     let mut member = Member::register(&server, 1).await;
-    let second = connect(&server).await;
+    let second = Member::register(&server, 2).await;
     let mut third = TcpStream::connect(server.local_addr()).await.unwrap();
     let closed = tokio::time::timeout(Duration::from_secs(5), third.read(&mut [0; 1])).await.unwrap();
     assert!(closed.is_err() || closed.is_ok_and(|bytes| bytes == 0));

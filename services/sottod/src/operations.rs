@@ -1,0 +1,134 @@
+//! What the operator's own programs ask a server: `/metrics`, `/health`, `/status`, over plain HTTP on an address of its
+//! own that no client needs to reach.
+
+use core::convert::Infallible;
+use core::time::Duration;
+use std::sync::Arc;
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+/// Connections at a time; more wait.
+const CONNECTIONS: usize = 16;
+/// How long a request may take to come, and a connection may last.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Most bytes of a request's head.
+const HEAD_MAX: usize = 8 << 10;
+/// Pause after an error of `accept`, such as too many open files.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const JSON: &str = "application/json";
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// How a server is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// Whether it answers calls: not while it reads its log, and not once it ends.
+    pub serving: bool,
+    /// Of the program.
+    pub version: String,
+    /// What clients are given.
+    pub address: String,
+    /// The PIR engine.
+    pub engine: String,
+    /// Since the start, s.
+    pub uptime_s: u64,
+    /// The newest round that took deposits.
+    pub open_round: u64,
+    /// Deposits in the newest sealed round.
+    pub round_deposits: u64,
+    /// Accounts that follow the rounds now.
+    pub participants: u64,
+    /// Open connections.
+    pub connections: u64,
+    /// Bytes of the round log.
+    pub log_bytes: u64,
+    /// Whether a new account needs a token.
+    pub token_required: bool,
+}
+
+/// What is asked.
+pub(crate) trait Observed: Send + Sync + 'static {
+    fn status(&self) -> Status;
+    fn metrics(&self) -> String;
+}
+
+/// Answers until it is told to stop.
+pub(crate) async fn serve(listener: TcpListener, observed: Arc<dyn Observed>, stop: CancellationToken) {
+    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let accepted = tokio::select! {
+            () = stop.cancelled() => return,
+            accepted = accept(&listener, &room) => accepted,
+        };
+        let Some((stream, place)) = accepted else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let observed = Arc::clone(&observed);
+        let answer = service_fn(move |request| {
+            let answer = answer(&request, &*observed);
+            async move { Ok::<_, Infallible>(answer) }
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(PATIENCE)
+            .max_buf_size(HEAD_MAX)
+            .keep_alive(false)
+            .serve_connection(TokioIo::new(stream), answer);
+        let stop = stop.clone();
+        tokio::spawn(async move {
+            let _place = place;
+            tokio::select! {
+                () = stop.cancelled() => {}
+                _ = tokio::time::timeout(PATIENCE, connection) => {}
+            }
+        });
+    }
+}
+
+async fn accept(
+    listener: &TcpListener,
+    room: &Arc<Semaphore>,
+) -> Option<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let place = Arc::clone(room).acquire_owned().await.ok()?;
+    let (stream, _) = listener.accept().await.ok()?;
+    Some((stream, place))
+}
+
+fn answer(request: &Request<Incoming>, observed: &dyn Observed) -> Response<Full<Bytes>> {
+    if request.method() != Method::GET {
+        return text(StatusCode::METHOD_NOT_ALLOWED, "only GET\n");
+    }
+    match request.uri().path() {
+        "/metrics" => respond(StatusCode::OK, METRICS, observed.metrics()),
+        "/status" => match serde_json::to_string(&observed.status()) {
+            Ok(status) => respond(StatusCode::OK, JSON, status),
+            Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "no status\n"),
+        },
+        "/health" if observed.status().serving => text(StatusCode::OK, "serving\n"),
+        "/health" => text(StatusCode::SERVICE_UNAVAILABLE, "not serving\n"),
+        _ => text(StatusCode::NOT_FOUND, "there are /metrics, /health and /status\n"),
+    }
+}
+
+fn text(code: StatusCode, body: &'static str) -> Response<Full<Bytes>> {
+    respond(code, TEXT, body)
+}
+
+fn respond(code: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = code;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
