@@ -10,6 +10,7 @@ mod config;
 mod connections;
 mod data;
 mod events;
+mod host;
 mod incoming;
 mod key_file;
 mod keys;
@@ -20,12 +21,15 @@ mod round_database;
 mod rounds;
 mod server;
 mod service;
+#[cfg(test)]
+mod simulation;
 
 pub use config::{Config, ConfigError, Limits};
 pub use data::{DataError, check_log, read_log};
 pub use events::ServerEvent;
+pub use host::unix_now;
 pub use key_file::KeyFileError;
 pub use log::LogError;
 pub use log::offline::{LoggedRound, Summary};
 pub use rounds::RunError;
-pub use server::{Running, StartError, start, unix_now};
+pub use server::{Running, StartError, start};

@@ -43,6 +43,8 @@ pub(crate) use durable::DurableLog;
 pub use error::LogError;
 pub(crate) use memory::MemoryLog;
 pub(crate) use store::Options;
+#[cfg(test)]
+pub(crate) use tests::Simulated;
 
 /// Storage of rounds.
 ///

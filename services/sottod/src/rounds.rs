@@ -11,8 +11,6 @@ use std::time::Duration;
 
 use ed25519_dalek::SigningKey;
 use pir_core::Scheme;
-use rand::TryRng;
-use rand::rngs::SysRng;
 use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::{Accepted, Account, Action, Refusal, RoundMachine};
 use sotto_protocol::{Deposit, Round, ServerParameters, UnixMillis};
@@ -23,9 +21,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::compute::Compute;
 use crate::events::ServerEvent;
+use crate::host::Host;
 use crate::log::{LogError, RoundLog};
 use crate::round_database::{BuildError, RoundDatabase};
-use crate::server::unix_now;
 
 use command::{Acknowledgement, Command};
 use watchers::Watchers;
@@ -87,6 +85,7 @@ pub(crate) struct Surroundings {
     pub(crate) events: broadcast::Sender<ServerEvent>,
     pub(crate) tracker: TaskTracker,
     pub(crate) stop: CancellationToken,
+    pub(crate) host: Arc<dyn Host>,
 }
 
 type Building<S> = oneshot::Receiver<Result<RoundDatabase<S>, BuildError>>;
@@ -116,6 +115,7 @@ pub(crate) fn start<S: Scheme, L: RoundLog>(
         let log = Arc::new(opening.await?);
         let stop = surroundings.stop.clone();
         let resumed = tokio::select! {
+            biased;
             () = stop.cancelled() => None,
             resumed = Task::resume(surroundings, Arc::clone(&log)) => Some(resumed),
         };
@@ -264,7 +264,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
                     self.tell(ServerEvent::RoundOpened { round });
                 }
                 Action::Seal(round) => {
-                    let entries = seal(&*self.log, round).await?.try_into().unwrap_or(usize::MAX);
+                    let entries = seal(&*self.log, round, &*self.surroundings.host).await?.try_into().unwrap_or(usize::MAX);
                     self.tell(ServerEvent::RoundSealed { round, entries });
                     self.queue.push_back(round);
                     self.build_next();
@@ -362,11 +362,11 @@ struct Accepting {
 }
 
 /// Closes a round to deposits; the number of those it has.
-async fn seal<L: RoundLog>(log: &L, round: Round) -> Result<u64, RunError> {
+async fn seal<L: RoundLog>(log: &L, round: Round, host: &dyn Host) -> Result<u64, RunError> {
     // Drawn only now: nobody could choose labels that collide under it.
     let mut seed = [0; 32];
-    SysRng.try_fill_bytes(&mut seed).map_err(|_| RunError::Randomness)?;
-    Ok(log.seal(round, seed, unix_now()).await?)
+    host.fill(&mut seed).map_err(|_| RunError::Randomness)?;
+    Ok(log.seal(round, seed, host.unix_now()).await?)
 }
 
 /// Builds a sealed round's database.

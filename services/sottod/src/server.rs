@@ -4,13 +4,11 @@ use core::marker::PhantomData;
 use core::time::Duration;
 use std::io;
 use std::net::SocketAddr;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
 
 use data_encoding::BASE32_NOPAD;
 use ed25519_dalek::SigningKey;
 use pir_core::Scheme;
-use rand::TryRng;
-use rand::rngs::SysRng;
 use sotto_protocol::{Round, ServerParameters, UnixMillis};
 use sotto_wire::limits::MESSAGE_MAX;
 use sotto_wire::proto::sotto_server::SottoServer;
@@ -26,6 +24,7 @@ use crate::config::{Config, ConfigError};
 use crate::connections;
 use crate::data::{DataDirectory, DataError};
 use crate::events::ServerEvent;
+use crate::host::{Host, System};
 use crate::log::MemoryLog;
 use crate::rounds::{self, RunError, Surroundings};
 use crate::service::Service;
@@ -45,8 +44,9 @@ const EVENTS: usize = 256;
 pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
     tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
     let data = config.data.as_deref().map(DataDirectory::open).transpose()?;
-    let signing_key = signing_key(&config, data.as_ref())?;
-    let challenge_key = random_seed()?;
+    let host: Arc<dyn Host> = Arc::new(System);
+    let signing_key = signing_key(&config, data.as_ref(), &*host)?;
+    let challenge_key = random_seed(&*host)?;
     let manifest_key = signing_key.verifying_key().to_bytes();
     let parameters = config.parameters::<S>(manifest_key)?;
     let listener = bind(config.listen)?;
@@ -57,7 +57,7 @@ pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
     let tracker = TaskTracker::new();
     let (closing, cut) = (CancellationToken::new(), CancellationToken::new());
     let events = broadcast::channel(EVENTS).0;
-    let (first, least) = first_rounds(&config);
+    let (first, least) = first_rounds(&config, host.unix_now());
     let surroundings = Surroundings {
         parameters: parameters.clone(),
         signing_key,
@@ -68,6 +68,7 @@ pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
         events: events.clone(),
         tracker: tracker.clone(),
         stop: cut.clone(),
+        host: Arc::clone(&host),
     };
     let (rounds, rounds_task) = match data {
         Some(data) => rounds::start::<S, _>(surroundings, data.into_log()),
@@ -81,6 +82,7 @@ pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
         compute,
         tracker.clone(),
         closing.clone(),
+        host,
     );
     let service = SottoServer::new(service)
         .max_decoding_message_size(MESSAGE_MAX)
@@ -213,22 +215,26 @@ impl<S: Scheme> Drop for Running<S> {
     }
 }
 
-fn signing_key(config: &Config, data: Option<&DataDirectory>) -> Result<SigningKey, StartError> {
+fn signing_key(
+    config: &Config,
+    data: Option<&DataDirectory>,
+    host: &dyn Host,
+) -> Result<SigningKey, StartError> {
     if let Some(data) = data {
         return Ok(SigningKey::from_bytes(data.key()));
     }
     if let Some(seed) = &config.manifest_seed {
         return Ok(SigningKey::from_bytes(seed));
     }
-    Ok(SigningKey::from_bytes(&*random_seed()?))
+    Ok(SigningKey::from_bytes(&*random_seed(host)?))
 }
 
 /// The first round of a log without history, and the least one behind a history.
 ///
 /// Clients refuse numbers that time cannot explain: the clock decides only where there is nothing to continue from.
-fn first_rounds(config: &Config) -> (Round, Round) {
+pub(crate) fn first_rounds(config: &Config, now: UnixMillis) -> (Round, Round) {
     let configured = config.first_round;
-    let by_clock = || configured.max(Round(unix_now().0 / u64::from(config.round_ms.max(1))));
+    let by_clock = || configured.max(Round(now.0 / u64::from(config.round_ms.max(1))));
     match (&config.data, config.restored) {
         (None, _) => (configured, configured),
         (Some(_), false) => (by_clock(), configured),
@@ -236,9 +242,9 @@ fn first_rounds(config: &Config) -> (Round, Round) {
     }
 }
 
-fn random_seed() -> Result<Zeroizing<[u8; 32]>, StartError> {
+fn random_seed(host: &dyn Host) -> Result<Zeroizing<[u8; 32]>, StartError> {
     let mut seed = Zeroizing::new([0; 32]);
-    SysRng.try_fill_bytes(seed.as_mut_slice()).map_err(|_| StartError::Randomness)?;
+    host.fill(seed.as_mut_slice()).map_err(|_| StartError::Randomness)?;
     Ok(seed)
 }
 
@@ -250,12 +256,6 @@ fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
     let listener = std::net::TcpListener::bind(address).map_err(listen)?;
     listener.set_nonblocking(true).map_err(StartError::Listen)?;
     TcpListener::from_std(listener).map_err(StartError::Listen)
-}
-
-/// The time of day; 0 if the clock stands before 1970.
-pub fn unix_now() -> UnixMillis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    UnixMillis(since.as_millis().try_into().unwrap_or(u64::MAX))
 }
 
 /// Why a server did not start.

@@ -6,8 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use pir_core::Scheme;
-use rand::TryRng;
-use rand::rngs::SysRng;
 use sha2::{Digest, Sha256};
 use sotto_protocol::server::Account;
 use sotto_protocol::{PROTOCOL_VERSION, Round, ServerParameters};
@@ -23,6 +21,7 @@ use zeroize::Zeroizing;
 use crate::accounts::{Accounts, Session, verify};
 use crate::compute::Compute;
 use crate::config::Limits;
+use crate::host::Host;
 use crate::incoming;
 use crate::keys::KeyStore;
 use crate::outgoing::{Gone, Outgoing, Sender, stream};
@@ -42,6 +41,7 @@ pub(crate) struct Service<S: Scheme> {
     pub(crate) tracker: TaskTracker,
     /// Cancelled when the server takes no more calls and watches end.
     pub(crate) closing: CancellationToken,
+    host: Arc<dyn Host>,
     accounts: Mutex<Accounts>,
     keys: Mutex<KeyStore<S>>,
     busy: Arc<Mutex<HashMap<Account, u8>>>,
@@ -60,6 +60,7 @@ impl<S: Scheme> Service<S> {
         compute: Compute,
         tracker: TaskTracker,
         closing: CancellationToken,
+        host: Arc<dyn Host>,
     ) -> Self {
         // Who retrieves in every round keeps its keys until the next time, and one round longer if a call is lost.
         let round = Duration::from_millis(parameters.round_ms.into());
@@ -78,6 +79,7 @@ impl<S: Scheme> Service<S> {
             compute,
             tracker,
             closing,
+            host,
         }
     }
 
@@ -172,7 +174,7 @@ impl<S: Scheme> Sotto for Service<S> {
         request: Request<proto::ChallengeRequest>,
     ) -> Result<Response<proto::ChallengeResponse>, Status> {
         let account = fixed(&request.into_inner().account, "account")?;
-        let nonce = lock(&self.accounts).challenge(&account, random()?, Instant::now());
+        let nonce = lock(&self.accounts).challenge(&account, random(&*self.host)?, Instant::now());
         Ok(Response::new(proto::ChallengeResponse { nonce: Bytes::copy_from_slice(&nonce) }))
     }
 
@@ -187,7 +189,7 @@ impl<S: Scheme> Sotto for Service<S> {
         let issued = lock(&self.accounts).issued(&account, &nonce, Instant::now())?;
         verify(&self.parameters.manifest_key, &account, &nonce, &signature)?;
         self.within(async { Ok(self.rounds.register(account).await?) }).await?;
-        let session: Session = random()?;
+        let session: Session = random(&*self.host)?;
         lock(&self.accounts).open(account, issued, session, Instant::now())?;
         Ok(Response::new(proto::RegisterResponse { session: Bytes::copy_from_slice(&session) }))
     }
@@ -301,6 +303,7 @@ impl<S: Scheme> Sotto for Service<S> {
 async fn follow(mut watch: Watch, sender: Sender<proto::RoundEvent>, closing: CancellationToken) {
     loop {
         let news = tokio::select! {
+            biased;
             () = closing.cancelled() => return,
             () = sender.gone() => return,
             news = watch.next() => news,
@@ -332,9 +335,9 @@ fn event(news: RoundNews) -> proto::RoundEvent {
     proto::RoundEvent { event: Some(event) }
 }
 
-fn random<const N: usize>() -> Result<[u8; N], Refused> {
+fn random<const N: usize>(host: &dyn Host) -> Result<[u8; N], Refused> {
     let mut bytes = [0; N];
-    SysRng.try_fill_bytes(&mut bytes).map_err(|_| Refused::Internal)?;
+    host.fill(&mut bytes).map_err(|_| Refused::Internal)?;
     Ok(bytes)
 }
 

@@ -54,6 +54,22 @@ impl DurableLog {
     ) -> Result<Self, LogError> {
         let started = std::time::Instant::now();
         let (writer, opened) = Writer::start(disk, options, guard).await?;
+        Self::over(writer, opened, started).await
+    }
+
+    /// The same without a thread: an order to the disk takes as long as `pace` says.
+    #[cfg(test)]
+    pub(crate) async fn start_inline(
+        disk: Arc<dyn Disk>,
+        options: Options,
+        pace: impl Fn() -> Duration + Send + 'static,
+    ) -> Result<Self, LogError> {
+        let started = std::time::Instant::now();
+        let (writer, opened) = Writer::start_inline(disk, options, pace).await?;
+        Self::over(writer, opened, started).await
+    }
+
+    async fn over(writer: Writer, opened: Opened, started: std::time::Instant) -> Result<Self, LogError> {
         let Opened { state, segments, bytes, entries, torn } = opened;
         if let Some(torn) = torn {
             tracing::warn!(

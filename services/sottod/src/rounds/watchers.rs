@@ -137,6 +137,7 @@ impl Watch {
             return Ok(missed);
         }
         tokio::select! {
+            biased;
             () = self.replaced.cancelled() => Err(WatchEnd::Replaced),
             news = self.news.recv() => news.map_err(|error| match error {
                 broadcast::error::RecvError::Lagged(_) => WatchEnd::Slow,
