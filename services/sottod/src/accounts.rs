@@ -133,6 +133,11 @@ impl Accounts {
         core::array::from_fn(|at| tag[at])
     }
 
+    /// How many accounts have a session.
+    pub(crate) fn sessions(&self) -> usize {
+        self.sessions.len()
+    }
+
     /// Whose session it is.
     pub(crate) fn account(&mut self, session: &[u8], now: Instant) -> Result<Account, Refused> {
         let member = self.sessions.get_mut(session).ok_or(Refused::UnknownSession)?;

@@ -7,6 +7,7 @@
 mod keys;
 mod serve;
 mod settings;
+mod status;
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -73,6 +74,10 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         root: Option<PathBuf>,
     },
+    /// Ask a running server how it is. Exit code 0 if it serves, 1 if not.
+    ///
+    /// Example: sottod status --data /var/lib/sottod
+    Status(status::Options),
     /// Read and check every byte of a data directory's log, and print what is in it; no server may be using it.
     ///
     /// Example: sottod check-log --data /var/lib/sottod
@@ -100,6 +105,7 @@ pub fn main<S: Scheme>() -> ExitCode {
         Some(Command::Serve(options)) => serve::run::<S>(options),
         Some(Command::Token { data, count }) => keys::tokens(&data.data, count),
         Some(Command::Certify { data, root }) => keys::certify(&data.data, root.as_deref()),
+        Some(Command::Status(options)) => status::run(&options),
         Some(Command::CheckLog { data }) => check(&data.data),
         None => serve::run::<S>(arguments.serve),
     };

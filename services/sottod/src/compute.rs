@@ -11,8 +11,18 @@ use tokio::sync::{Semaphore, oneshot};
 /// itself, which its only caller starts one at a time.
 #[derive(Clone)]
 pub(crate) struct Compute {
-    pool: Arc<rayon::ThreadPool>,
+    place: Place,
     lane: Arc<Semaphore>,
+    jobs: usize,
+}
+
+/// Where jobs run.
+#[derive(Clone)]
+enum Place {
+    Threads(Arc<rayon::ThreadPool>),
+    /// On the runtime's own thread, when the time has passed that the job is to take.
+    #[cfg(test)]
+    Inline(Arc<dyn Fn() -> core::time::Duration + Send + Sync>),
 }
 
 /// A job did not come to its end.
@@ -24,7 +34,21 @@ impl Compute {
     pub(crate) fn new(threads: usize, jobs: usize) -> Result<Self, rayon::ThreadPoolBuildError> {
         let name = |number| format!("sottod-compute-{number}");
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(name).build()?;
-        Ok(Self { pool: Arc::new(pool), lane: Arc::new(Semaphore::new(jobs)) })
+        Ok(Self { place: Place::Threads(Arc::new(pool)), lane: Arc::new(Semaphore::new(jobs)), jobs })
+    }
+
+    /// Without threads, so that what happens depends on nothing but what was asked for.
+    #[cfg(test)]
+    pub(crate) fn inline(
+        jobs: usize,
+        duration: impl Fn() -> core::time::Duration + Send + Sync + 'static,
+    ) -> Self {
+        Self { place: Place::Inline(Arc::new(duration)), lane: Arc::new(Semaphore::new(jobs)), jobs }
+    }
+
+    /// Clients' jobs that run now.
+    pub(crate) fn running(&self) -> usize {
+        self.jobs.saturating_sub(self.lane.available_permits())
     }
 
     /// Runs a client's job when its turn comes. Callers bound how many of them wait.
@@ -53,12 +77,23 @@ impl Compute {
     async fn start<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Result<T, Failed> {
         let (reply, result) = oneshot::channel();
         // A panic in a job would end the process; here it ends the job, whose data nobody sees again.
-        self.pool.spawn(move || {
+        let job = move || {
             if let Ok(result) = catch_unwind(AssertUnwindSafe(job)) {
                 // Nobody waits any more: fine.
                 let _ = reply.send(result);
             }
-        });
+        };
+        match &self.place {
+            Place::Threads(pool) => pool.spawn(job),
+            #[cfg(test)]
+            Place::Inline(duration) => {
+                let duration = duration();
+                tokio::spawn(async move {
+                    tokio::time::sleep(duration).await;
+                    job();
+                });
+            }
+        }
         result.await.map_err(|_| Failed)
     }
 }

@@ -23,6 +23,8 @@ pub struct Config {
     pub transport: Transport,
     /// Host and port under which clients reach the server, if not those of `listen`.
     pub public: Option<(Host, u16)>,
+    /// Where to tell the operator's programs how the server is, over plain HTTP; `None` for nowhere.
+    pub operations: Option<SocketAddr>,
     /// Who may make an account.
     pub registration: Registration,
     /// The node's certificate and key, if not those that go with the data directory.
@@ -147,6 +149,7 @@ impl Config {
             listen,
             transport: Transport::Tls,
             public: None,
+            operations: None,
             registration: Registration::Open,
             certificate: None,
             mode: RoundMode::Deadline,

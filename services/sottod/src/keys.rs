@@ -76,6 +76,11 @@ impl<S: Scheme> KeyStore<S> {
         entry.retrieved = Some(now);
     }
 
+    /// How many sets there are.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     pub(crate) fn has(&self, account: &Account) -> bool {
         self.entries.contains_key(account)
     }

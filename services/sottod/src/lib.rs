@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod accounts;
+mod calls;
 mod certificate;
 pub mod cli;
 mod compute;
@@ -12,11 +13,14 @@ mod config;
 mod connections;
 mod data;
 mod events;
+mod host;
 mod identity;
 mod incoming;
 mod key_file;
 mod keys;
 mod log;
+mod metrics;
+mod operations;
 mod outgoing;
 mod pace;
 mod retrieve;
@@ -24,17 +28,21 @@ mod round_database;
 mod rounds;
 mod server;
 mod service;
+#[cfg(test)]
+mod simulation;
 mod tokens;
 
 pub use certificate::CertificateError;
 pub use config::{Config, ConfigError, Limits, Registration};
 pub use data::{DataError, check_log, issue_token, read_log};
 pub use events::ServerEvent;
+pub use host::unix_now;
 pub use identity::{CertificateFiles, IdentityError};
 pub use key_file::KeyFileError;
 pub use log::LogError;
 #[doc(hidden)]
 pub use log::fuzzing;
 pub use log::offline::{LoggedRound, Summary};
+pub use operations::Status;
 pub use rounds::RunError;
-pub use server::{Running, StartError, start, unix_now};
+pub use server::{Running, StartError, start};

@@ -45,6 +45,8 @@ pub use error::LogError;
 pub(crate) use memory::MemoryLog;
 pub(crate) use record::TokenId;
 pub(crate) use store::Options;
+#[cfg(test)]
+pub(crate) use tests::Simulated;
 
 /// Storage of rounds.
 ///
@@ -128,8 +130,22 @@ pub(crate) trait RoundLog: Send + Sync + 'static {
     /// [`LogError`].
     fn retire(&self, round: Round) -> impl Future<Output = Result<(), LogError>> + Send;
 
+    /// How much there is of it.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    fn size(&self) -> impl Future<Output = Result<Size, LogError>> + Send;
+
     /// Ends all work on files, so that another process can go on.
     fn close(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// What a log takes on the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) segments: usize,
+    pub(crate) bytes: u64,
+    pub(crate) entries: usize,
 }
 
 /// What sealing fixed.

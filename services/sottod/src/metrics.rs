@@ -4,7 +4,7 @@
 
 use core::time::Duration;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -215,11 +215,6 @@ impl Drop for Counted {
 
 /// What the parts of a server share.
 pub(crate) type SharedMetrics = Arc<Metrics>;
-
-/// A number that only grows, read by others.
-pub(crate) fn read(counter: &AtomicU64) -> u64 {
-    counter.load(Ordering::Relaxed)
-}
 
 #[cfg(test)]
 mod tests {

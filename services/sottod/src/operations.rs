@@ -2,6 +2,7 @@
 //! own that no client needs to reach.
 
 use core::convert::Infallible;
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -12,10 +13,14 @@ use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use prometheus_client::metrics::gauge::Gauge;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+use crate::metrics::SharedMetrics;
 
 /// Connections at a time; more wait.
 const CONNECTIONS: usize = 16;
@@ -58,13 +63,44 @@ pub struct Status {
 }
 
 /// What is asked.
-pub(crate) trait Observed: Send + Sync + 'static {
-    fn status(&self) -> Status;
-    fn metrics(&self) -> String;
+pub(crate) struct Observed {
+    pub(crate) metrics: SharedMetrics,
+    /// Brings those measurements up to date that are of the moment.
+    pub(crate) gauges: Box<dyn Fn() + Send + Sync>,
+    pub(crate) serving: Arc<AtomicBool>,
+    pub(crate) started: Instant,
+    pub(crate) address: String,
+    pub(crate) engine: &'static str,
+    pub(crate) token_required: bool,
+}
+
+impl Observed {
+    fn metrics(&self) -> String {
+        (self.gauges)();
+        self.metrics.encode()
+    }
+
+    fn status(&self) -> Status {
+        let number = |gauge: &Gauge| gauge.get().try_into().unwrap_or(0);
+        let metrics = &self.metrics;
+        Status {
+            serving: self.serving.load(Ordering::Relaxed),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            address: self.address.clone(),
+            engine: self.engine.to_owned(),
+            uptime_s: self.started.elapsed().as_secs(),
+            open_round: number(&metrics.open_round),
+            round_deposits: number(&metrics.round_deposits),
+            participants: number(&metrics.participants),
+            connections: number(&metrics.connections),
+            log_bytes: number(&metrics.log_bytes),
+            token_required: self.token_required,
+        }
+    }
 }
 
 /// Answers until it is told to stop.
-pub(crate) async fn serve(listener: TcpListener, observed: Arc<dyn Observed>, stop: CancellationToken) {
+pub(crate) async fn serve(listener: TcpListener, observed: Arc<Observed>, stop: CancellationToken) {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let accepted = tokio::select! {
@@ -77,7 +113,7 @@ pub(crate) async fn serve(listener: TcpListener, observed: Arc<dyn Observed>, st
         };
         let observed = Arc::clone(&observed);
         let answer = service_fn(move |request| {
-            let answer = answer(&request, &*observed);
+            let answer = answer(&request, &observed);
             async move { Ok::<_, Infallible>(answer) }
         });
         let connection = http1::Builder::new()
@@ -106,7 +142,7 @@ async fn accept(
     Some((stream, place))
 }
 
-fn answer(request: &Request<Incoming>, observed: &dyn Observed) -> Response<Full<Bytes>> {
+fn answer(request: &Request<Incoming>, observed: &Observed) -> Response<Full<Bytes>> {
     if request.method() != Method::GET {
         return text(StatusCode::METHOD_NOT_ALLOWED, "only GET\n");
     }

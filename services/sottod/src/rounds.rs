@@ -11,8 +11,6 @@ use std::time::Duration;
 
 use ed25519_dalek::SigningKey;
 use pir_core::Scheme;
-use rand::TryRng;
-use rand::rngs::SysRng;
 use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::{Accepted, Account, Action, Refusal, RoundMachine};
 use sotto_protocol::{Deposit, Round, ServerParameters, UnixMillis};
@@ -24,9 +22,10 @@ use tokio_util::task::TaskTracker;
 
 use crate::compute::Compute;
 use crate::events::ServerEvent;
+use crate::host::Host;
 use crate::log::{LogError, RoundLog, TokenId};
+use crate::metrics::{Outcome, Phase, Queue, SharedMetrics, gauge};
 use crate::round_database::{BuildError, RoundDatabase};
-use crate::server::unix_now;
 
 use command::{Acknowledgement, Command};
 use watchers::Watchers;
@@ -90,6 +89,8 @@ pub(crate) struct Surroundings {
     pub(crate) events: broadcast::Sender<ServerEvent>,
     pub(crate) tracker: TaskTracker,
     pub(crate) stop: CancellationToken,
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) metrics: SharedMetrics,
 }
 
 type Building<S> = oneshot::Receiver<Result<RoundDatabase<S>, BuildError>>;
@@ -108,6 +109,9 @@ struct Task<S: Scheme, L> {
     building: Option<(Round, Building<S>)>,
     /// Tokens spent since the last round was sealed.
     spent: BTreeSet<TokenId>,
+    /// When the newest round opened, and when those were sealed that are not ready.
+    opened: Option<Instant>,
+    sealed: BTreeMap<Round, Instant>,
 }
 
 /// Starts the task, which begins with opening the log. It ends when told to, or with an error.
@@ -121,6 +125,7 @@ pub(crate) fn start<S: Scheme, L: RoundLog>(
         let log = Arc::new(opening.await?);
         let stop = surroundings.stop.clone();
         let resumed = tokio::select! {
+            biased;
             () = stop.cancelled() => None,
             resumed = Task::resume(surroundings, Arc::clone(&log)) => Some(resumed),
         };
@@ -143,6 +148,10 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
             let actions = self.machine.tick(self.now());
             self.perform(actions).await?;
             let wakeup = self.wakeup();
+            let metrics = &self.surroundings.metrics;
+            metrics.queue(Queue::Commands, commands.len());
+            metrics.queue(Queue::Builds, self.queue.len() + usize::from(self.building.is_some()));
+            metrics.participants.set(gauge(self.watchers.len()));
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return self.store_spent().await,
@@ -244,7 +253,11 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
     async fn append(&self, round: Round, accepted: &mut Accepting) -> Result<(), RunError> {
         let Accepting { deposits, accounts, acknowledgements } = core::mem::take(accepted);
         if !deposits.is_empty() || !accounts.is_empty() {
+            let (began, count) = (Instant::now(), deposits.len() as u64);
             self.log.append(round, deposits, accounts.into_iter().collect()).await?;
+            let metrics = &self.surroundings.metrics;
+            metrics.append.observe(began.elapsed().as_secs_f64());
+            metrics.deposits.inc_by(count);
         }
         for (reply, result) in acknowledgements {
             let _ = reply.send(result);
@@ -295,11 +308,15 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
                     // Before anybody hears of it: whoever did would never deposit under this number again.
                     self.log.open(round).await?;
                     self.watchers.opened(round);
+                    self.opened = Some(Instant::now());
+                    self.surroundings.metrics.open_round.set(gauge(round.0));
                     self.tell(ServerEvent::RoundOpened { round });
                 }
                 Action::Seal(round) => {
-                    let entries = seal(&*self.log, round).await?.try_into().unwrap_or(usize::MAX);
+                    let entries = seal(&*self.log, round, &*self.surroundings.host).await?;
+                    let entries = entries.try_into().unwrap_or(usize::MAX);
                     self.store_spent().await?;
+                    self.measure_sealed(round, entries).await?;
                     self.tell(ServerEvent::RoundSealed { round, entries });
                     self.queue.push_back(round);
                     self.build_next();
@@ -308,6 +325,8 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
                     self.queue.retain(|queued| *queued != round);
                     if self.served.remove(&round).is_none() {
                         tracing::warn!(%round, "the round is given up: its database was not ready in time");
+                        self.surroundings.metrics.round(Outcome::Abandoned);
+                        self.sealed.remove(&round);
                         self.tell(ServerEvent::RoundAbandoned { round });
                     }
                     self.log.retire(round).await?;
@@ -315,6 +334,33 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
             }
         }
         Ok(())
+    }
+
+    async fn measure_sealed(&mut self, round: Round, entries: usize) -> Result<(), RunError> {
+        let now = Instant::now();
+        self.sealed.insert(round, now);
+        let size = self.log.size().await?;
+        let metrics = &self.surroundings.metrics;
+        metrics.round(Outcome::Sealed);
+        if let Some(opened) = self.opened.take() {
+            metrics.phase(Phase::Open, now - opened);
+        }
+        metrics.round_deposits.set(gauge(entries));
+        metrics.log_bytes.set(gauge(size.bytes));
+        metrics.log_segments.set(gauge(size.segments));
+        metrics.log_entries.set(gauge(size.entries));
+        Ok(())
+    }
+
+    fn measure_ready(&mut self, round: Round, database: &RoundDatabase<S>) {
+        let metrics = &self.surroundings.metrics;
+        metrics.round(Outcome::Ready);
+        if let Some(sealed) = self.sealed.remove(&round) {
+            metrics.phase(Phase::Building, sealed.elapsed());
+        }
+        metrics.setup.observe(Duration::from_millis(database.setup_ms).as_secs_f64());
+        metrics.bucket_size.set(database.manifest.bucket_size.into());
+        metrics.mapping_bytes.set(gauge(database.mapping.len()));
     }
 
     fn build_next(&mut self) {
@@ -371,6 +417,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
     }
 
     fn serve(&mut self, round: Round, database: RoundDatabase<S>, signed: SignedManifest) {
+        self.measure_ready(round, &database);
         self.tell(ServerEvent::RoundBuilt {
             round,
             bucket_size: database.manifest.bucket_size,
@@ -397,11 +444,11 @@ struct Accepting {
 }
 
 /// Closes a round to deposits; the number of those it has.
-async fn seal<L: RoundLog>(log: &L, round: Round) -> Result<u64, RunError> {
+async fn seal<L: RoundLog>(log: &L, round: Round, host: &dyn Host) -> Result<u64, RunError> {
     // Drawn only now: nobody could choose labels that collide under it.
     let mut seed = [0; 32];
-    SysRng.try_fill_bytes(&mut seed).map_err(|_| RunError::Randomness)?;
-    Ok(log.seal(round, seed, unix_now()).await?)
+    host.fill(&mut seed).map_err(|_| RunError::Randomness)?;
+    Ok(log.seal(round, seed, host.unix_now()).await?)
 }
 
 /// Builds a sealed round's database.

@@ -1,42 +1,49 @@
 //! Starting and ending a server.
 
 use core::marker::PhantomData;
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use pir_core::Scheme;
-use rand::TryRng;
-use rand::rngs::SysRng;
 use sotto_protocol::{Round, ServerParameters, UnixMillis};
 use sotto_wire::limits::MESSAGE_MAX;
 use sotto_wire::proto::sotto_server::SottoServer;
-use sotto_wire::{Address, Host, Transport};
+use sotto_wire::{Address, Transport, address};
 use tokio::net::TcpListener;
 use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
 use zeroize::Zeroizing;
 
+use crate::calls::CountCalls;
 use crate::certificate::CertificateError;
 use crate::compute::Compute;
 use crate::config::{Config, ConfigError, Registration};
 use crate::connections::{self, Doors};
 use crate::data::{DataDirectory, DataError};
 use crate::events::ServerEvent;
+use crate::host::{Host, System};
 use crate::identity::Identity;
 use crate::log::MemoryLog;
+use crate::metrics::{Metrics, SharedMetrics};
+use crate::operations::{self, Observed};
 use crate::rounds::{self, RunError, Surroundings};
-use crate::service::{Announcement, Service};
+use crate::service::{Announcement, Means, Service};
 
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// Bytes that a call may have sent and nobody has read, and all calls of a connection together.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
 const HEADERS_MAX: u32 = 8 << 10;
+/// As the health service knows them: all of the server, and its service.
+const SERVICES: [&str; 2] = ["", "sotto.v1.Sotto"];
 /// Events that a listener may be behind before it misses some.
 const EVENTS: usize = 256;
 
@@ -54,25 +61,30 @@ pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
         }
         None => (Identity::ephemeral(config.manifest_seed.as_deref()).map_err(DataError::from)?, None),
     };
-    let challenge_key = random_seed()?;
+    let host: Arc<dyn Host> = Arc::new(System);
+    let challenge_key = random_seed(&*host)?;
     let parameters = config.parameters::<S>(identity.manifest.verifying_key().to_bytes())?;
     let tls = match config.transport {
         Transport::Tls => Some(identity.certificate.server_config().map_err(StartError::Certificate)?),
         Transport::Plaintext => None,
     };
     let token_required = config.registration == Registration::Token;
+    let metrics = Arc::new(Metrics::new());
     let listener = bind(config.listen)?;
     let local = listener.local_addr().map_err(StartError::Listen)?;
-    let (host, port) = config.public.clone().unwrap_or((Host::Ip(local.ip()), local.port()));
+    let (name, port) =
+        config.public.clone().unwrap_or((address::Host::Ip(local.ip()), local.port()));
     let address =
-        Address::new(config.transport, host, port, identity.root).map_err(ConfigError::Address)?;
+        Address::new(config.transport, name, port, identity.root).map_err(ConfigError::Address)?;
+    let operations = config.operations.map(bind).transpose()?;
+    let operations_address = operations.as_ref().and_then(|listener| listener.local_addr().ok());
     let compute =
         Compute::new(config.limits.threads, config.limits.computing).map_err(|_| StartError::Threads)?;
 
     let tracker = TaskTracker::new();
     let (closing, cut) = (CancellationToken::new(), CancellationToken::new());
     let events = broadcast::channel(EVENTS).0;
-    let (first, least) = first_rounds(&config);
+    let (first, least) = first_rounds(&config, host.unix_now());
     let surroundings = Surroundings {
         parameters: parameters.clone(),
         signing_key: identity.manifest,
@@ -84,6 +96,8 @@ pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
         events: events.clone(),
         tracker: tracker.clone(),
         stop: cut.clone(),
+        host: Arc::clone(&host),
+        metrics: Arc::clone(&metrics),
     };
     let (rounds, rounds_task) = match log {
         Some(log) => rounds::start::<S, _>(surroundings, log.open()),
@@ -98,11 +112,30 @@ pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
         announcement,
         config.limits,
         challenge_key,
-        rounds,
-        compute,
-        tracker.clone(),
-        closing.clone(),
+        Means {
+            rounds,
+            compute,
+            tracker: tracker.clone(),
+            closing: closing.clone(),
+            host,
+            metrics: Arc::clone(&metrics),
+        },
     );
+    let (health, health_service) = tonic_health::server::health_reporter();
+    let serving = Arc::new(AtomicBool::new(false));
+    tracker.spawn(tell_health(events.subscribe(), health, Arc::clone(&serving), closing.clone()));
+    if let Some(listener) = operations {
+        let observed = Observed {
+            metrics: Arc::clone(&metrics),
+            gauges: Box::new(service.gauges()),
+            serving,
+            started: Instant::now(),
+            address: address.to_string(),
+            engine: S::NAME,
+            token_required,
+        };
+        tracker.spawn(operations::serve(listener, Arc::new(observed), cut.clone()));
+    }
     let service = SottoServer::new(service)
         .max_decoding_message_size(MESSAGE_MAX)
         .max_encoding_message_size(MESSAGE_MAX);
@@ -117,7 +150,9 @@ pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
         .http2_keepalive_interval(Some(KEEP_ALIVE))
         .http2_keepalive_timeout(Some(KEEP_ALIVE))
         .http2_max_header_list_size(HEADERS_MAX)
-        .add_service(service);
+        .layer(CountCalls(Arc::clone(&metrics)))
+        .add_service(service)
+        .add_service(health_service);
     let calls_task =
         tokio::spawn(router.serve_with_incoming_shutdown(incoming, closing.clone().cancelled_owned()));
 
@@ -128,6 +163,7 @@ pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
         drain: config.limits.drain,
         events,
         metrics,
+        operations: operations_address,
         closing,
         cut,
         tracker,
@@ -145,6 +181,7 @@ pub struct Running<S: Scheme> {
     drain: Duration,
     events: broadcast::Sender<ServerEvent>,
     metrics: SharedMetrics,
+    operations: Option<SocketAddr>,
     closing: CancellationToken,
     cut: CancellationToken,
     tracker: TaskTracker,
@@ -164,6 +201,12 @@ impl<S: Scheme> Running<S> {
     #[must_use]
     pub fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// Where it tells the operator's programs how it is.
+    #[must_use]
+    pub fn operations_addr(&self) -> Option<SocketAddr> {
+        self.operations
     }
 
     /// What it announces.
@@ -245,12 +288,44 @@ impl<S: Scheme> Drop for Running<S> {
     }
 }
 
+/// Tells that calls are answered, from the first round that opens until the server ends.
+async fn tell_health(
+    mut events: broadcast::Receiver<ServerEvent>,
+    health: HealthReporter,
+    serving: Arc<AtomicBool>,
+    closing: CancellationToken,
+) {
+    let opened = async {
+        // Only a server that is behind its own events misses some, and that one has opened rounds.
+        while !matches!(
+            events.recv().await,
+            Ok(ServerEvent::RoundOpened { .. }) | Err(broadcast::error::RecvError::Lagged(_))
+        ) {}
+    };
+    for service in SERVICES {
+        health.set_service_status(service, ServingStatus::NotServing).await;
+    }
+    tokio::select! {
+        () = closing.cancelled() => return,
+        () = opened => {}
+    }
+    serving.store(true, Ordering::Relaxed);
+    for service in SERVICES {
+        health.set_service_status(service, ServingStatus::Serving).await;
+    }
+    closing.cancelled().await;
+    serving.store(false, Ordering::Relaxed);
+    for service in SERVICES {
+        health.set_service_status(service, ServingStatus::NotServing).await;
+    }
+}
+
 /// The first round of a log without history, and the least one behind a history.
 ///
 /// Clients refuse numbers that time cannot explain: the clock decides only where there is nothing to continue from.
-fn first_rounds(config: &Config) -> (Round, Round) {
+pub(crate) fn first_rounds(config: &Config, now: UnixMillis) -> (Round, Round) {
     let configured = config.first_round;
-    let by_clock = || configured.max(Round(unix_now().0 / u64::from(config.round_ms.max(1))));
+    let by_clock = || configured.max(Round(now.0 / u64::from(config.round_ms.max(1))));
     match (&config.data, config.restored) {
         (None, _) => (configured, configured),
         (Some(_), false) => (by_clock(), configured),
@@ -258,9 +333,9 @@ fn first_rounds(config: &Config) -> (Round, Round) {
     }
 }
 
-fn random_seed() -> Result<Zeroizing<[u8; 32]>, StartError> {
+fn random_seed(host: &dyn Host) -> Result<Zeroizing<[u8; 32]>, StartError> {
     let mut seed = Zeroizing::new([0; 32]);
-    SysRng.try_fill_bytes(seed.as_mut_slice()).map_err(|_| StartError::Randomness)?;
+    host.fill(seed.as_mut_slice()).map_err(|_| StartError::Randomness)?;
     Ok(seed)
 }
 
@@ -272,12 +347,6 @@ fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
     let listener = std::net::TcpListener::bind(address).map_err(listen)?;
     listener.set_nonblocking(true).map_err(StartError::Listen)?;
     TcpListener::from_std(listener).map_err(StartError::Listen)
-}
-
-/// The time of day; 0 if the clock stands before 1970.
-pub fn unix_now() -> UnixMillis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    UnixMillis(since.as_millis().try_into().unwrap_or(u64::MAX))
 }
 
 /// Why a server did not start.

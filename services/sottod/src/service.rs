@@ -6,8 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use pir_core::Scheme;
-use rand::TryRng;
-use rand::rngs::SysRng;
 use sha2::{Digest, Sha256};
 use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES};
 use sotto_protocol::server::Account;
@@ -25,8 +23,10 @@ use crate::accounts::{Accounts, Session, verify};
 use crate::compute::Compute;
 use crate::config::Limits;
 use crate::connections::Line;
+use crate::host::Host;
 use crate::incoming;
 use crate::keys::KeyStore;
+use crate::metrics::{Queue, SharedMetrics, gauge};
 use crate::outgoing::{Gone, Outgoing, Sender, stream};
 use crate::retrieve::Retrieval;
 use crate::rounds::{RoundNews, Rounds, Watch, WatchEnd};
@@ -43,18 +43,25 @@ const EVENT_BYTES: usize = usize::MAX;
 pub(crate) struct Service<S: Scheme> {
     pub(crate) announcement: Announcement,
     pub(crate) limits: Limits,
-    pub(crate) rounds: Rounds<S>,
-    pub(crate) compute: Compute,
-    pub(crate) tracker: TaskTracker,
-    /// Cancelled when the server takes no more calls and watches end.
-    pub(crate) closing: CancellationToken,
-    accounts: Mutex<Accounts>,
-    keys: Mutex<KeyStore<S>>,
+    pub(crate) means: Means<S>,
+    accounts: Arc<Mutex<Accounts>>,
+    keys: Arc<Mutex<KeyStore<S>>>,
     busy: Arc<Mutex<HashMap<Account, u8>>>,
     queries: Arc<Semaphore>,
     retrievals: Arc<Semaphore>,
     uploads: Arc<Semaphore>,
     mappings: Arc<Semaphore>,
+}
+
+/// What calls make use of.
+pub(crate) struct Means<S: Scheme> {
+    pub(crate) rounds: Rounds<S>,
+    pub(crate) compute: Compute,
+    pub(crate) tracker: TaskTracker,
+    /// Cancelled when the server takes no more calls and watches end.
+    pub(crate) closing: CancellationToken,
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) metrics: SharedMetrics,
 }
 
 /// What a server says of itself.
@@ -71,17 +78,14 @@ impl<S: Scheme> Service<S> {
         announcement: Announcement,
         limits: Limits,
         challenge_key: Zeroizing<[u8; 32]>,
-        rounds: Rounds<S>,
-        compute: Compute,
-        tracker: TaskTracker,
-        closing: CancellationToken,
+        means: Means<S>,
     ) -> Self {
         // Who retrieves in every round keeps its keys until the next time, and one round longer if a call is lost.
         let ServerParameters { round_ms, retained, .. } = announcement.parameters;
         let protection = Duration::from_millis(round_ms.into()).saturating_mul(u32::from(retained) + 1);
         Self {
-            accounts: Mutex::new(Accounts::new(&limits, challenge_key, Instant::now())),
-            keys: Mutex::new(KeyStore::new(limits.key_bytes, protection)),
+            accounts: Arc::new(Mutex::new(Accounts::new(&limits, challenge_key, Instant::now()))),
+            keys: Arc::new(Mutex::new(KeyStore::new(limits.key_bytes, protection))),
             busy: Arc::default(),
             queries: Arc::new(Semaphore::new(limits.queries)),
             retrievals: Arc::new(Semaphore::new(limits.retrievals)),
@@ -89,10 +93,29 @@ impl<S: Scheme> Service<S> {
             mappings: Arc::new(Semaphore::new(limits.mappings)),
             announcement,
             limits,
-            rounds,
-            compute,
-            tracker,
-            closing,
+            means,
+        }
+    }
+
+    /// Brings up to date what is measured of that which is held now.
+    pub(crate) fn gauges(&self) -> impl Fn() + Send + Sync + 'static {
+        let metrics = Arc::clone(&self.means.metrics);
+        let (accounts, keys) = (Arc::clone(&self.accounts), Arc::clone(&self.keys));
+        let Limits { uploads, queries, retrievals, mappings, .. } = self.limits;
+        let queues = [
+            (Queue::Uploads, Arc::clone(&self.uploads), uploads),
+            (Queue::Queries, Arc::clone(&self.queries), queries),
+            (Queue::Retrievals, Arc::clone(&self.retrievals), retrievals),
+            (Queue::Mappings, Arc::clone(&self.mappings), mappings),
+        ];
+        let compute = self.means.compute.clone();
+        move || {
+            for (queue, places, most) in &queues {
+                metrics.queue(*queue, most.saturating_sub(places.available_permits()));
+            }
+            metrics.queue(Queue::Computing, compute.running());
+            metrics.sessions.set(gauge(lock(&accounts).sessions()));
+            metrics.key_sets.set(gauge(lock(&keys).len()));
         }
     }
 
@@ -129,10 +152,10 @@ impl<S: Scheme> Service<S> {
         let expected = S::public_keys_bytes();
         let encoded = incoming::join(&mut chunks, first.data, expected, stall, |chunk| chunk.data).await?;
         let parse = move || (Sha256::digest(&encoded).into(), S::decode_public_keys(&encoded));
-        let (digest, keys) = self.compute.run(parse).await.map_err(|_| Refused::Internal)?;
+        let (digest, keys) = self.means.compute.run(parse).await.map_err(|_| Refused::Internal)?;
         let keys = keys.map_err(|_| Refused::Malformed)?;
         lock(&self.keys).insert(account, digest, Arc::new(keys), Instant::now())?;
-        self.rounds.has_keys(account).await?;
+        self.means.rounds.has_keys(account).await?;
         Ok(digest)
     }
 
@@ -149,10 +172,10 @@ impl<S: Scheme> Service<S> {
         let digest = fixed::<32>(&first.keys, "digest of the keys")?;
         let keys = lock(&self.keys).find(&account, &digest).ok_or(Refused::UnknownKeys)?;
         let round = Round(first.round);
-        let database = self.rounds.served(round).await?;
+        let database = self.means.rounds.served(round).await?;
         let expected = database.multi_query_bytes();
         let query = incoming::join(&mut chunks, first.data, expected, stall, |chunk| chunk.data).await?;
-        self.rounds.retrieve(account, round, Sha256::digest(&query).into()).await?;
+        self.means.rounds.retrieve(account, round, Sha256::digest(&query).into()).await?;
         lock(&self.keys).used(&account, Instant::now());
         // Only now, so that nobody holds a place for answers with a query that does not come. Those who wait here hold
         // their place among the queries.
@@ -162,7 +185,7 @@ impl<S: Scheme> Service<S> {
             database,
             keys,
             query,
-            compute: self.compute.clone(),
+            compute: self.means.compute.clone(),
             buckets_per_job: 4 * self.limits.threads,
         };
         Ok(Accepted { account, round, retrieval, admission })
@@ -185,7 +208,7 @@ impl<S: Scheme> Sotto for Service<S> {
         if request.into_inner().protocol_version != u32::from(PROTOCOL_VERSION) {
             return Err(Refused::Version.into());
         }
-        let open = self.within(async { Ok(self.rounds.current().await?) }).await?;
+        let open = self.within(async { Ok(self.means.rounds.current().await?) }).await?;
         let Announcement { parameters, endorsement, tokens } = &self.announcement;
         let info = Info {
             parameters: parameters.clone(),
@@ -201,7 +224,7 @@ impl<S: Scheme> Sotto for Service<S> {
         request: Request<proto::ChallengeRequest>,
     ) -> Result<Response<proto::ChallengeResponse>, Status> {
         let account = fixed(&request.into_inner().account, "account")?;
-        let nonce = lock(&self.accounts).challenge(&account, random()?, Instant::now());
+        let nonce = lock(&self.accounts).challenge(&account, random(&*self.means.host)?, Instant::now());
         Ok(Response::new(proto::ChallengeResponse { nonce: Bytes::copy_from_slice(&nonce) }))
     }
 
@@ -223,9 +246,9 @@ impl<S: Scheme> Sotto for Service<S> {
             }
             _ => None,
         };
-        self.within(async { Ok(self.rounds.register(account, token).await?) }).await?;
+        self.within(async { Ok(self.means.rounds.register(account, token).await?) }).await?;
         line.is_known_now();
-        let session: Session = random()?;
+        let session: Session = random(&*self.means.host)?;
         lock(&self.accounts).open(account, issued, session, Instant::now())?;
         Ok(Response::new(proto::RegisterResponse { session: Bytes::copy_from_slice(&session) }))
     }
@@ -248,9 +271,9 @@ impl<S: Scheme> Sotto for Service<S> {
         let line = Line::of(&request);
         let account = self.account(&line, &request.into_inner().session)?;
         let has_keys = lock(&self.keys).has(&account);
-        let watch = self.within(async { Ok(self.rounds.watch(account, has_keys).await?) }).await?;
-        let closing = self.closing.clone();
-        let events = stream(&self.tracker, self.limits.stall, line, |sender| follow(watch, sender, closing));
+        let watch = self.within(async { Ok(self.means.rounds.watch(account, has_keys).await?) }).await?;
+        let closing = self.means.closing.clone();
+        let events = stream(&self.means.tracker, self.limits.stall, line, |sender| follow(watch, sender, closing));
         Ok(Response::new(events))
     }
 
@@ -262,7 +285,7 @@ impl<S: Scheme> Sotto for Service<S> {
         let request = request.into_inner();
         let account = self.account(&line, &request.session)?;
         let deposit = convert::deposit(&request.deposit)?;
-        let accepted = self.rounds.deposit(account, Round(request.round), deposit);
+        let accepted = self.means.rounds.deposit(account, Round(request.round), deposit);
         self.within(async { Ok(accepted.await?) }).await?;
         Ok(Response::new(proto::DepositResponse {}))
     }
@@ -277,10 +300,10 @@ impl<S: Scheme> Sotto for Service<S> {
         let request = request.into_inner();
         let account = self.account(&line, &request.session)?;
         let admission = self.admit(&self.mappings, account)?;
-        let mapping = self.rounds.mapping(account, Round(request.round));
+        let mapping = self.means.rounds.mapping(account, Round(request.round));
         let database = self.within(async { Ok(mapping.await?) }).await?;
         let limit = self.limits.call;
-        let chunks = stream(&self.tracker, self.limits.stall, line, |mut sender| async move {
+        let chunks = stream(&self.means.tracker, self.limits.stall, line, |mut sender| async move {
             let _admission = admission;
             let all = async {
                 for data in split(database.mapping.clone()) {
@@ -304,12 +327,16 @@ impl<S: Scheme> Sotto for Service<S> {
     ) -> Result<Response<Self::RetrieveStream>, Status> {
         let line = Line::of(&request);
         let accepted = self.within(self.accept_query(&line, request.into_inner())).await?;
-        let (rounds, limit) = (self.rounds.clone(), self.limits.call);
-        let chunks = stream(&self.tracker, self.limits.stall, line, |mut sender| async move {
+        let (rounds, limit) = (self.means.rounds.clone(), self.limits.call);
+        let (metrics, began) = (Arc::clone(&self.means.metrics), Instant::now());
+        let chunks = stream(&self.means.tracker, self.limits.stall, line, |mut sender| async move {
             let Accepted { account, round, retrieval, admission } = accepted;
             // Before the reader sees the end, so that its next call finds room.
             let complete = retrieval.answer(&mut sender, limit).await;
             drop(admission);
+            if complete {
+                metrics.answer.observe(began.elapsed().as_secs_f64());
+            }
             rounds.answered(account, round, complete).await;
         });
         Ok(Response::new(chunks))
@@ -329,9 +356,9 @@ impl<S: Scheme> Sotto for Service<S> {
         if many {
             return Err(Refused::Malformed.into());
         }
-        let manifests = self.rounds.manifests(Round(request.first), Round(request.last));
+        let manifests = self.means.rounds.manifests(Round(request.first), Round(request.last));
         let manifests = self.within(async { Ok(manifests.await?) }).await?;
-        let messages = stream(&self.tracker, self.limits.stall, line, |mut sender| async move {
+        let messages = stream(&self.means.tracker, self.limits.stall, line, |mut sender| async move {
             for manifest in &manifests {
                 if sender.send(manifest.into(), MANIFEST_BYTES + SIGNATURE_BYTES).await.is_err() {
                     return;
@@ -346,6 +373,7 @@ impl<S: Scheme> Sotto for Service<S> {
 async fn follow(mut watch: Watch, mut sender: Sender<proto::RoundEvent>, closing: CancellationToken) {
     loop {
         let news = tokio::select! {
+            biased;
             () = closing.cancelled() => return,
             () = sender.gone() => return,
             news = watch.next() => news,
@@ -377,9 +405,9 @@ fn event(news: RoundNews) -> proto::RoundEvent {
     proto::RoundEvent { event: Some(event) }
 }
 
-fn random<const N: usize>() -> Result<[u8; N], Refused> {
+fn random<const N: usize>(host: &dyn Host) -> Result<[u8; N], Refused> {
     let mut bytes = [0; N];
-    SysRng.try_fill_bytes(&mut bytes).map_err(|_| Refused::Internal)?;
+    host.fill(&mut bytes).map_err(|_| Refused::Internal)?;
     Ok(bytes)
 }
 

@@ -30,6 +30,9 @@ pub(super) struct Options {
     /// Host and port under which clients reach the server, if not those of --listen.
     #[arg(long, value_name = "HOST:PORT")]
     public: Option<String>,
+    /// Where to tell how the server is, over plain HTTP: /metrics, /health, /status.
+    #[arg(long, value_name = "ADDRESS")]
+    operations: Option<SocketAddr>,
     /// Without TLS, for clients on this machine only.
     #[arg(long)]
     plaintext: bool,
@@ -122,6 +125,7 @@ impl Options {
         over(&mut settings.data, self.data);
         over(&mut settings.listen, self.listen);
         over(&mut settings.public, self.public);
+        over(&mut settings.operations, self.operations);
         over(&mut settings.plaintext, self.plaintext.then_some(true));
         let rounds = &mut settings.rounds;
         over(&mut rounds.closed_loop, self.closed_loop.then_some(true));

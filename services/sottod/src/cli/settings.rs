@@ -32,6 +32,7 @@ pub(super) struct Settings {
     pub(super) listen: Option<SocketAddr>,
     pub(super) public: Option<String>,
     pub(super) plaintext: Option<bool>,
+    pub(super) operations: Option<SocketAddr>,
     pub(super) registration: Option<Registration>,
     pub(super) data: Option<PathBuf>,
     pub(super) certificate: Option<PathBuf>,
@@ -58,6 +59,7 @@ pub(super) struct RoundSettings {
 #[serde(default, deny_unknown_fields)]
 pub(super) struct LimitSettings {
     connections: Option<usize>,
+    unknown_s: Option<u32>,
     streams_per_connection: Option<u32>,
     sessions: Option<usize>,
     session_idle_s: Option<u32>,
@@ -123,6 +125,7 @@ impl Settings {
         Ok(Config {
             transport: if self.plaintext == Some(true) { Transport::Plaintext } else { Transport::Tls },
             public: self.public.as_deref().map(parse_authority).transpose().context("'public'")?,
+            operations: self.operations,
             registration: self.registration.unwrap_or(defaults.registration),
             certificate,
             round_ms: rounds.round_ms.unwrap_or(defaults.round_ms),
@@ -152,6 +155,7 @@ impl LimitSettings {
         };
         Ok(Limits {
             connections: self.connections.unwrap_or(defaults.connections),
+            unknown: seconds(self.unknown_s, defaults.unknown),
             streams_per_connection: self.streams_per_connection.unwrap_or(defaults.streams_per_connection),
             sessions: self.sessions.unwrap_or(defaults.sessions),
             session_idle: seconds(self.session_idle_s, defaults.session_idle),

@@ -17,7 +17,7 @@ use super::replica::{LogStorage, NoPeers, StateMachine};
 use super::state::Applied;
 use super::store::{Opened, Options, Store};
 use super::writer::Writer;
-use super::{History, LogError, RoundLog, SealedRound, TokenId};
+use super::{History, LogError, RoundLog, SealedRound, Size, TokenId};
 
 /// This node, as long as it is the only one.
 const NODE: u64 = 1;
@@ -56,6 +56,22 @@ impl DurableLog {
     ) -> Result<Self, LogError> {
         let started = std::time::Instant::now();
         let (writer, opened) = Writer::start(disk, options, guard).await?;
+        Self::over(writer, opened, started).await
+    }
+
+    /// The same without a thread: an order to the disk takes as long as `pace` says.
+    #[cfg(test)]
+    pub(crate) async fn start_inline(
+        disk: Arc<dyn Disk>,
+        options: Options,
+        pace: impl Fn() -> Duration + Send + 'static,
+    ) -> Result<Self, LogError> {
+        let started = std::time::Instant::now();
+        let (writer, opened) = Writer::start_inline(disk, options, pace).await?;
+        Self::over(writer, opened, started).await
+    }
+
+    async fn over(writer: Writer, opened: Opened, started: std::time::Instant) -> Result<Self, LogError> {
         let Opened { state, segments, bytes, entries, torn } = opened;
         if let Some(torn) = torn {
             tracing::warn!(
@@ -252,6 +268,10 @@ impl RoundLog for DurableLog {
             self.raft.trigger().snapshot().await.map_err(failed)?;
         }
         Ok(())
+    }
+
+    async fn size(&self) -> Result<Size, LogError> {
+        self.writer.run(|store| Ok(store.size())).await
     }
 
     async fn close(&self) {

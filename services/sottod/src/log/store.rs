@@ -13,7 +13,7 @@ use super::entry::{Entry, LogId, Vote, decode_all};
 use super::error::LogError;
 use super::snapshot::Complete;
 use super::state::State;
-use super::{frame, segment};
+use super::{Size, frame, segment};
 
 pub(super) use change::APPEND_MAX;
 pub(super) use recovery::{Torn, decode_vote, encode_vote, read};
@@ -138,6 +138,14 @@ impl Store {
         let place = self.place(index).ok_or(LogError::Refused("an entry that is not there was asked for"))?;
         self.recent = self.read_frame(place)?;
         find(&self.recent).ok_or_else(|| place.corrupt("an entry is not where it was written"))
+    }
+
+    pub(super) fn size(&self) -> Size {
+        Size {
+            segments: self.segments.len(),
+            bytes: self.segments.iter().map(|segment| segment.bytes).sum(),
+            entries: self.places.len(),
+        }
     }
 
     /// Whether segments could be removed if the state with this floor were made a snapshot, and are together as long as

@@ -8,5 +8,5 @@ mod simulated;
 mod store;
 mod workload;
 
-pub(super) use simulated::Simulated;
+pub(crate) use simulated::Simulated;
 pub(super) use workload::options;

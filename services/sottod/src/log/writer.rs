@@ -1,6 +1,8 @@
 //! The thread that owns the files.
 
 use std::sync::{Arc, OnceLock};
+#[cfg(test)]
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -24,6 +26,45 @@ pub(super) struct Writer {
     failed: Arc<OnceLock<LogError>>,
 }
 
+/// What the thread holds: the files, and what keeps others away from them.
+struct Owner<G> {
+    store: Store,
+    _guard: G,
+}
+
+impl<G> Owner<G> {
+    /// Opens the log, and tells what was found.
+    fn open(
+        disk: Arc<dyn Disk>,
+        options: Options,
+        guard: G,
+        found: oneshot::Sender<Result<Opened, LogError>>,
+    ) -> Option<Self> {
+        let (opened, owner) = match Store::open(disk, options) {
+            Ok((store, opened)) => (Ok(opened), Some(Self { store, _guard: guard })),
+            Err(error) => (Err(error), None),
+        };
+        // Who asked may have gone.
+        let _ = found.send(opened);
+        owner
+    }
+
+    /// Does what is ordered; `None` if that was the end.
+    fn execute(mut self, order: Order) -> Option<Self> {
+        match order {
+            Order::Run(work) => {
+                work(&mut self.store);
+                Some(self)
+            }
+            Order::Stop(done) => {
+                drop(self);
+                let _ = done.send(());
+                None
+            }
+        }
+    }
+}
+
 impl Writer {
     /// Opens the log of a directory. The thread holds `guard` for as long as it may touch files.
     pub(super) async fn start(
@@ -32,34 +73,48 @@ impl Writer {
         guard: impl Send + 'static,
     ) -> Result<(Self, Opened), LogError> {
         let (orders, mut received) = mpsc::channel(WAITING);
-        let (reply, opened) = oneshot::channel();
+        let (found, opened) = oneshot::channel();
         let work = move || {
-            let _guard = guard;
-            let mut store = match Store::open(disk, options) {
-                Ok((store, opened)) => {
-                    let _ = reply.send(Ok(opened));
-                    store
-                }
-                Err(error) => {
-                    let _ = reply.send(Err(error));
-                    return;
-                }
-            };
-            while let Some(order) = received.blocking_recv() {
-                match order {
-                    Order::Run(work) => work(&mut store),
-                    Order::Stop(done) => {
-                        drop((store, _guard));
-                        let _ = done.send(());
-                        return;
-                    }
-                }
+            let mut owner = Owner::open(disk, options, guard, found);
+            while let Some(working) = owner
+                && let Some(order) = received.blocking_recv()
+            {
+                owner = working.execute(order);
             }
         };
         std::thread::Builder::new()
             .name("sottod-log".to_owned())
             .spawn(work)
             .map_err(LogError::file("the thread of the log", "start"))?;
+        Self::opened(orders, opened).await
+    }
+
+    /// The same with a task in place of the thread, so that what happens depends on nothing but what was ordered. Each
+    /// order takes as long as `pace` says.
+    #[cfg(test)]
+    pub(super) async fn start_inline(
+        disk: Arc<dyn Disk>,
+        options: Options,
+        pace: impl Fn() -> Duration + Send + 'static,
+    ) -> Result<(Self, Opened), LogError> {
+        let (orders, mut received) = mpsc::channel(WAITING);
+        let (found, opened) = oneshot::channel();
+        tokio::spawn(async move {
+            let mut owner = Owner::open(disk, options, (), found);
+            while let Some(working) = owner
+                && let Some(order) = received.recv().await
+            {
+                tokio::time::sleep(pace()).await;
+                owner = working.execute(order);
+            }
+        });
+        Self::opened(orders, opened).await
+    }
+
+    async fn opened(
+        orders: mpsc::Sender<Order>,
+        opened: oneshot::Receiver<Result<Opened, LogError>>,
+    ) -> Result<(Self, Opened), LogError> {
         let opened = opened.await.map_err(|_| LogError::Ended("its thread is gone".to_owned()))??;
         Ok((Self { orders, failed: Arc::default() }, opened))
     }

@@ -14,7 +14,6 @@ use super::watchers::Watchers;
 use super::{RunError, Surroundings, Task, build, seal};
 use crate::log::{History, Phase, RoundLog};
 use crate::round_database::BuildError;
-use crate::server::unix_now;
 
 impl<S: Scheme, L: RoundLog> Task<S, L> {
     /// Takes up the rounds in the log: one that was open is sealed, those without a manifest get it, and those that can
@@ -35,7 +34,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
             }
             None => [0; 32],
         };
-        let now = unix_now();
+        let now = surroundings.host.unix_now();
         let first = newest.map_or(surroundings.first, |newest| surroundings.least.max(newest.next()));
         let mut task = Self {
             machine: RoundMachine::new(config, first, now),
@@ -47,6 +46,8 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
             queue: VecDeque::new(),
             building: None,
             spent: BTreeSet::new(),
+            opened: None,
+            sealed: BTreeMap::new(),
             log,
             surroundings,
         };
@@ -56,7 +57,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
             let ms = began.elapsed().as_millis() as u64;
             tracing::info!(rounds = ready.len(), next = %first, ms, "the rounds of an earlier start are served again");
         }
-        let now = unix_now();
+        let now = task.surroundings.host.unix_now();
         task.started = (now, Instant::now());
         task.machine = RoundMachine::resume(config, first, ready, now);
         Ok(task)
@@ -73,7 +74,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
                 continue;
             }
             if *phase == Phase::Open {
-                let entries = seal(&*self.log, *round).await?;
+                let entries = seal(&*self.log, *round, &*self.surroundings.host).await?;
                 tracing::info!(%round, entries, "the round that was open is sealed");
             }
             self.rebuild(*round, *phase == Phase::Published).await?;

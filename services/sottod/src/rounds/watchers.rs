@@ -84,6 +84,10 @@ impl Watchers {
         newest
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.members.len()
+    }
+
     pub(super) fn has(&self, account: &Account) -> bool {
         self.members.contains_key(account)
     }
@@ -137,6 +141,7 @@ impl Watch {
             return Ok(missed);
         }
         tokio::select! {
+            biased;
             () = self.replaced.cancelled() => Err(WatchEnd::Replaced),
             news = self.news.recv() => news.map_err(|error| match error {
                 broadcast::error::RecvError::Lagged(_) => WatchEnd::Slow,

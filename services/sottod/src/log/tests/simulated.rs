@@ -12,7 +12,7 @@ use crate::log::disk::{Disk, DiskFile};
 const SECTOR: usize = 512;
 
 #[derive(Clone, Default)]
-pub(in crate::log) struct Simulated(Arc<Mutex<Inner>>);
+pub(crate) struct Simulated(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
@@ -23,7 +23,11 @@ struct Inner {
     trace: Vec<String>,
     crash_at: Option<usize>,
     crashed: bool,
+    observer: Option<Observer>,
 }
+
+/// Is told every operation that changes anything, and whether the disk has crashed in it.
+type Observer = Arc<dyn Fn(&str, bool) + Send + Sync>;
 
 #[derive(Clone)]
 enum Naming {
@@ -57,21 +61,25 @@ impl Simulated {
     }
 
     /// From now on, the operation with this number fails, and so does everything after it.
-    pub(in crate::log) fn crash_at(&self, operation: Option<usize>) {
+    pub(crate) fn crash_at(&self, operation: Option<usize>) {
         self.with(|inner| inner.crash_at = operation);
     }
 
-    pub(super) fn crashed(&self) -> bool {
+    pub(crate) fn observe(&self, observer: impl Fn(&str, bool) + Send + Sync + 'static) {
+        self.with(|inner| inner.observer = Some(Arc::new(observer)));
+    }
+
+    pub(crate) fn crashed(&self) -> bool {
         self.with(|inner| inner.crashed)
     }
 
     /// All operations that change anything, so far.
-    pub(super) fn trace(&self) -> Vec<String> {
+    pub(crate) fn trace(&self) -> Vec<String> {
         self.with(|inner| inner.trace.clone())
     }
 
     /// What is found after a crash: what was synced, and of all else any beginning, of which the last write is torn.
-    pub(super) fn survivor(&self, seed: u64) -> Self {
+    pub(crate) fn survivor(&self, seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
         self.with(|inner| {
             let mut names = inner.durable_names.clone();
@@ -83,6 +91,21 @@ impl Simulated {
                 files.insert(*file, Content { durable: now.clone(), now, pending: Vec::new() });
             }
             let inner = Inner { durable_names: names.clone(), names, files, ..Inner::default() };
+            Self(Arc::new(Mutex::new(inner)))
+        })
+    }
+
+    /// What the next process finds if this one is killed and the machine goes on: everything that was written, though
+    /// what was not synced can still be lost.
+    pub(crate) fn after_kill(&self) -> Self {
+        self.with(|inner| {
+            let inner = Inner {
+                names: inner.names.clone(),
+                durable_names: inner.durable_names.clone(),
+                pending_names: inner.pending_names.clone(),
+                files: inner.files.clone(),
+                ..Inner::default()
+            };
             Self(Arc::new(Mutex::new(inner)))
         })
     }
@@ -111,9 +134,12 @@ impl Inner {
         if self.crashed {
             return Err(io::Error::other("the disk has crashed"));
         }
+        self.crashed = self.crash_at.is_some_and(|at| self.trace.len() >= at);
+        if let Some(observer) = &self.observer {
+            observer(&what, self.crashed);
+        }
         self.trace.push(what);
-        if self.crash_at.is_some_and(|at| self.trace.len() > at) {
-            self.crashed = true;
+        if self.crashed {
             effect(self);
             return Err(io::Error::other("the disk crashes"));
         }

@@ -1,0 +1,390 @@
+//! Clients that keep to the protocol, with different habits.
+
+use core::fmt::Debug;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use ed25519_dalek::{Signer, SigningKey};
+use mpir::MultiClient;
+use pbc::Plan;
+use pir_core::{NoOp, Scheme};
+use rand::rngs::StdRng;
+use rand::{Rng, RngExt};
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::SeedableRng;
+use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::{
+    BloomMapping, Deposit, Label, LabelOracle, Manifest, Round, SealedBox, ServerParameters, SignedManifest,
+};
+use sotto_wire::proto::round_event::Event;
+use sotto_wire::proto::sotto_client::SottoClient;
+use sotto_wire::{Failure, Refused, proto};
+use tokio::time::{sleep, timeout};
+use tonic::{Request, Response, Status};
+
+use super::ledger::Ledger;
+use super::network::{Download, Intent, Line};
+use super::world::{World, rng};
+
+/// What a member does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Habit {
+    /// Deposits in every round.
+    Deposits,
+    /// Deposits in every round, and retrieves from every one.
+    Retrieves,
+    /// Retrieves from every round and deposits nothing.
+    Reads,
+    /// Follows the rounds and says nothing.
+    Silent,
+    /// Comes and goes, in the middle of anything.
+    Visits,
+}
+
+impl Habit {
+    pub(super) const ALL: [Self; 5] =
+        [Self::Deposits, Self::Retrieves, Self::Reads, Self::Silent, Self::Visits];
+
+    fn deposits(self) -> bool {
+        matches!(self, Self::Deposits | Self::Retrieves | Self::Visits)
+    }
+
+    fn retrieves(self) -> bool {
+        matches!(self, Self::Retrieves | Self::Reads)
+    }
+}
+
+/// A client, over all lives of a server.
+pub(super) struct Member {
+    seed: u64,
+    number: u8,
+    habit: Habit,
+    key: SigningKey,
+    parameters: ServerParameters,
+    pir: MultiClient<NoOp>,
+    memory: Mutex<Memory>,
+}
+
+/// What a client keeps when a server crashes.
+#[derive(Default)]
+struct Memory {
+    /// The newest round for which anything was sent: nothing is ever sent for an earlier one.
+    newest: Option<Round>,
+    /// Everything that it was told, and when.
+    view: Vec<String>,
+}
+
+/// A client's life beside one life of a server.
+pub(super) struct Presence {
+    member: Arc<Member>,
+    client: SottoClient<Line>,
+    line: Line,
+    world: Arc<World>,
+    ledger: Arc<Ledger>,
+    dice: StdRng,
+    session: Bytes,
+    keys: Bytes,
+}
+
+/// Begin anew, with a new session.
+#[derive(Debug)]
+struct Again;
+
+impl Member {
+    pub(super) fn new(seed: u64, number: u8, habit: Habit, parameters: ServerParameters) -> Self {
+        Self {
+            seed,
+            number,
+            habit,
+            key: SigningKey::from_bytes(&[number; 32]),
+            parameters,
+            pir: MultiClient::new(&[number; 32]),
+            memory: Mutex::default(),
+        }
+    }
+
+    /// What it has seen of the server.
+    pub(super) fn view(&self) -> Vec<String> {
+        self.memory.lock().unwrap().view.clone()
+    }
+
+    /// Its only deposit for a round.
+    fn deposit(&self, round: Round) -> Deposit {
+        let mut dice = rng(self.seed, format_args!("deposit {} {round}", self.number));
+        let (mut label, mut sealed) = ([0; 16], [0; BOX_BYTES]);
+        dice.fill_bytes(&mut label);
+        dice.fill_bytes(&mut sealed);
+        Deposit { label: Label(label), sealed: SealedBox(sealed) }
+    }
+
+    fn round(&self) -> Duration {
+        Duration::from_millis(self.parameters.round_ms.into())
+    }
+}
+
+impl Presence {
+    pub(super) fn new(member: &Arc<Member>, line: Line, (world, ledger): (Arc<World>, Arc<Ledger>)) -> Self {
+        let dice = rng(member.seed, format_args!("member {} in life {}", member.number, world.life()));
+        Self {
+            member: Arc::clone(member),
+            client: SottoClient::new(line.clone()),
+            line,
+            world,
+            ledger,
+            dice,
+            session: Bytes::new(),
+            keys: Bytes::new(),
+        }
+    }
+
+    pub(super) async fn live(mut self) {
+        let round = u64::from(self.member.parameters.round_ms);
+        loop {
+            let pause = Duration::from_millis(self.dice.random_range(1..=round / 4));
+            sleep(pause).await;
+            if self.member.habit == Habit::Visits {
+                let stay = Duration::from_millis(self.dice.random_range(1..=3 * round));
+                // Whatever is under way is left so.
+                let _ = timeout(stay, self.visit()).await;
+            } else {
+                let Again = self.visit().await;
+            }
+        }
+    }
+
+    async fn visit(&mut self) -> Again {
+        match self.follow().await {
+            Ok(()) => Again,
+            Err(again) => again,
+        }
+    }
+
+    /// Registers, and takes part as long as the server's events come.
+    async fn follow(&mut self) -> Result<(), Again> {
+        self.register().await?;
+        if self.member.habit.retrieves() {
+            self.upload().await?;
+        }
+        let request = proto::WatchRequest { session: self.session.clone() };
+        let mut client = self.client.clone();
+        let events = self.call("watch", client.watch(request)).await.map_err(|_| Again)?;
+        let mut events = self.line.ends().download(events);
+        loop {
+            let event = timeout(3 * self.member.round(), events.message()).await;
+            match event.map_err(|_| Again)? {
+                Ok(Some(proto::RoundEvent { event: Some(event) })) => self.hear(event).await?,
+                Ok(_) => return Ok(()),
+                Err(status) => {
+                    self.saw("the end of watching", Failure::from(status));
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    async fn hear(&mut self, event: Event) -> Result<(), Again> {
+        match event {
+            Event::Opened(proto::RoundOpened { round, elapsed_ms }) => {
+                let round = Round(round);
+                self.saw("opened", (round, elapsed_ms));
+                self.ledger.heard_of_open(round);
+                if self.member.habit.deposits() { self.deposit(round).await } else { Ok(()) }
+            }
+            Event::Ready(proto::RoundReady { manifest, elapsed_ms }) => {
+                let manifest = manifest.and_then(|signed| self.manifest(&signed));
+                let Some(manifest) = manifest else { return Ok(()) };
+                self.saw("ready", (manifest.round, elapsed_ms));
+                if !self.member.habit.retrieves() {
+                    return Ok(());
+                }
+                if self.dice.random_range(0..4) == 0 {
+                    self.look_back(manifest.round).await?;
+                }
+                self.retrieve(&manifest).await
+            }
+        }
+    }
+
+    fn manifest(&self, signed: &proto::SignedManifest) -> Option<Manifest> {
+        let (bytes, signature) = (signed.manifest[..].try_into(), signed.signature[..].try_into());
+        let signed = SignedManifest { bytes: bytes.unwrap(), signature: signature.unwrap() };
+        self.saw("manifest", format_args!("{:08x}", crc32c::crc32c(&signed.bytes)));
+        self.ledger.saw_manifest(&signed)
+    }
+
+    /// One call, given up after a while.
+    async fn call<T>(
+        &self,
+        what: &str,
+        call: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Result<T, Failure> {
+        let answer = timeout(self.member.round(), call).await;
+        let answer = answer.map_err(|_| Failure::Unreachable).and_then(|answer| Ok(answer?.into_inner()));
+        self.saw(what, answer.as_ref().err());
+        if let Err(Failure::Nonsense(_) | Failure::Refused(Refused::Malformed | Refused::Version)) = answer {
+            self.world.violated(format_args!("{what} of a member was taken for malformed"));
+        }
+        answer
+    }
+
+    fn saw(&self, what: &str, how: impl Debug) {
+        let line = format!("{} {what} {how:?}", self.world.now().as_millis());
+        self.member.memory.lock().unwrap().view.push(line);
+    }
+
+    async fn register(&mut self) -> Result<(), Again> {
+        let account = self.member.key.verifying_key().to_bytes();
+        let mut client = self.client.clone();
+        let challenge = proto::ChallengeRequest { account: Bytes::copy_from_slice(&account) };
+        let answer = self.call("challenge", client.challenge(challenge)).await;
+        let nonce = answer.map_err(|_| Again)?.nonce;
+        let manifest_key = &self.member.parameters.manifest_key;
+        let message = sotto_wire::register::message(manifest_key, &account, nonce[..].try_into().unwrap());
+        let request = proto::RegisterRequest {
+            account: Bytes::copy_from_slice(&account),
+            nonce,
+            signature: Bytes::copy_from_slice(&self.member.key.sign(&message).to_bytes()),
+        };
+        let answer = self.call("register", client.register(request)).await;
+        self.session = answer.map_err(|_| Again)?.session;
+        Ok(())
+    }
+
+    async fn upload(&mut self) -> Result<(), Again> {
+        let data = Bytes::from(self.member.pir.public_keys());
+        let chunk = proto::KeysChunk { session: self.session.clone(), data };
+        let mut client = self.client.clone();
+        let answer = self.call("upload", client.upload_keys(tokio_stream::iter([chunk]))).await;
+        self.keys = answer.map_err(|_| Again)?.digest;
+        Ok(())
+    }
+
+    /// Deposits in this round, with the same bytes until there is an answer.
+    async fn deposit(&mut self, round: Round) -> Result<(), Again> {
+        {
+            let memory = &mut *self.member.memory.lock().unwrap();
+            if memory.newest > Some(round) {
+                return Ok(());
+            }
+            memory.newest = Some(round);
+        }
+        let wait = Duration::from_millis(self.member.parameters.deposit_ms.into());
+        // Some come when the round is about to end.
+        let late = if self.member.habit == Habit::Visits { self.member.round() } else { wait };
+        let later = self.dice.random_range(0..=late.as_millis() as u64);
+        sleep(wait + Duration::from_millis(later)).await;
+        let deposit = self.member.deposit(round);
+        self.ledger.sent(round, &deposit);
+        for _ in 0..4 {
+            let mut request = Request::new(proto::DepositRequest {
+                session: self.session.clone(),
+                round: round.0,
+                deposit: Bytes::copy_from_slice(&deposit.encode()),
+            });
+            request.extensions_mut().insert(Intent(round, deposit.clone()));
+            let mut client = self.client.clone();
+            match self.call("deposit", client.deposit(request)).await {
+                Err(Failure::Unreachable | Failure::Refused(Refused::Busy)) => {}
+                Err(Failure::Refused(Refused::UnknownSession)) => return Err(Again),
+                Err(Failure::Refused(Refused::Quota)) => {
+                    self.world.violated("the same deposit again was taken for another one");
+                    return Ok(());
+                }
+                _ => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Fetches some manifests again.
+    async fn look_back(&mut self, round: Round) -> Result<(), Again> {
+        let request =
+            proto::ManifestsRequest { session: self.session.clone(), first: round.back(5).0, last: round.0 };
+        let mut client = self.client.clone();
+        let Ok(manifests) = self.call("manifests", client.manifests(request)).await else { return Ok(()) };
+        let mut manifests = self.line.ends().download(manifests);
+        while let Some(signed) = self.message(&mut manifests).await {
+            let _ = self.manifest(&signed);
+        }
+        Ok(())
+    }
+
+    /// The next message of a stream that has an end; `None` there, wherever it is.
+    async fn message<T>(&self, stream: &mut Download<T>) -> Option<T> {
+        timeout(self.member.round(), stream.message()).await.ok()?.ok()?
+    }
+
+    /// Retrieves what was acknowledged in a round, and looks at it.
+    async fn retrieve(&mut self, manifest: &Manifest) -> Result<(), Again> {
+        let round = manifest.round;
+        let request = proto::MappingRequest { session: self.session.clone(), round: round.0 };
+        let mut client = self.client.clone();
+        let Ok(chunks) = self.call("mapping", client.mapping(request)).await else { return Ok(()) };
+        let mut chunks = self.line.ends().download(chunks);
+        let mut mapping = Vec::new();
+        while let Some(chunk) = self.message(&mut chunks).await {
+            mapping.extend_from_slice(&chunk.data);
+        }
+        if BloomMapping::digest(&mapping) != manifest.mapping_digest {
+            // It was cut.
+            return Ok(());
+        }
+        let mapping = BloomMapping::decode(&mapping, manifest).unwrap();
+        let wanted = self.wanted(round);
+        let labels: Vec<Label> = wanted.iter().map(|deposit| deposit.label).collect();
+        let code = manifest.code().unwrap();
+        let oracle = LabelOracle::new(&mapping, &code, &labels);
+        let plan = Plan::new(&code, &oracle.keys(), &oracle);
+        let shape = NoOp::parameters(manifest.bucket_size as usize, BOX_BYTES).unwrap();
+        let query = self.member.pir.multi_query(&shape, &plan.targets, &mut ChaCha20Rng::from_seed([1; 32]));
+        let query = query.unwrap();
+        let bytes = Bytes::from(query.encoded().concat());
+        for _ in 0..2 {
+            match self.ask(round, &bytes).await {
+                Ok(answers) if answers.len() == plan.targets.len() * NoOp::answer_bytes(&shape) => {
+                    let answers: Vec<Vec<u8>> = answers.chunks(BOX_BYTES).map(<[u8]>::to_vec).collect();
+                    let elements = self.member.pir.multi_extract(&shape, &query, &answers);
+                    for (key, deposit) in wanted.iter().enumerate() {
+                        let right = |bucket: &pbc::BucketIndex| {
+                            elements[bucket.to_usize()].as_deref().ok() == Some(&deposit.sealed.0[..])
+                        };
+                        if !plan.assignment(key).iter().all(right) {
+                            self.world.violated(format_args!("round {round} does not serve what it has"));
+                        }
+                    }
+                    return Ok(());
+                }
+                Err(Failure::Refused(Refused::UnknownSession | Refused::UnknownKeys)) => return Err(Again),
+                Ok(_) | Err(Failure::Unreachable | Failure::Refused(Refused::Busy)) => {}
+                Err(_) => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a multi-query; the bytes of the answers, perhaps not all.
+    async fn ask(&self, round: Round, query: &Bytes) -> Result<Vec<u8>, Failure> {
+        let (session, keys) = (self.session.clone(), self.keys.clone());
+        let chunk = proto::QueryChunk { session, round: round.0, keys, data: query.clone() };
+        let mut client = self.client.clone();
+        let answers = self.call("retrieve", client.retrieve(tokio_stream::iter([chunk]))).await?;
+        let mut answers = self.line.ends().download(answers);
+        let mut bytes = Vec::new();
+        while let Some(chunk) = self.message(&mut answers).await {
+            bytes.extend_from_slice(&chunk.data);
+        }
+        self.saw("answers", format_args!("{:08x}", crc32c::crc32c(&bytes)));
+        Ok(bytes)
+    }
+
+    /// As many deposits of a round as can be retrieved at once, by chance.
+    fn wanted(&mut self, round: Round) -> Vec<Deposit> {
+        let mut deposits = self.ledger.deposits(round);
+        let most = usize::from(self.member.parameters.retrieve);
+        while deposits.len() > most {
+            deposits.swap_remove(self.dice.random_range(0..deposits.len()));
+        }
+        deposits
+    }
+}

@@ -1,0 +1,204 @@
+//! One life of a server.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ed25519_dalek::SigningKey;
+use pir_core::NoOp;
+use rand::RngExt;
+use rand::rngs::StdRng;
+use sotto_protocol::{Round, ServerParameters};
+use sotto_wire::limits::MESSAGE_MAX;
+use sotto_wire::proto::sotto_server::SottoServer;
+use tokio::sync::broadcast;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use zeroize::Zeroizing;
+
+use super::host::{Clock, Simulated as Machine};
+use super::ledger::Ledger;
+use super::witness::Witness;
+use super::world::{World, rng};
+use crate::compute::Compute;
+use crate::config::Config;
+use crate::events::ServerEvent;
+use crate::host::Host;
+use crate::log::{DurableLog, Options, Simulated};
+use crate::rounds::{self, RunError, Surroundings};
+use crate::server::first_rounds;
+use crate::service::Service;
+
+/// The key under which all servers of a history sign.
+pub(super) fn signing_key() -> SigningKey {
+    SigningKey::from_bytes(&[0x5e; 32])
+}
+
+/// What a server is started with.
+#[derive(Clone)]
+pub(super) struct Conditions {
+    pub(super) seed: u64,
+    pub(super) config: Config,
+    pub(super) parameters: ServerParameters,
+    pub(super) segment_bytes: u64,
+    /// Longest time that the disk usually takes for an order, ms.
+    pub(super) disk_ms: u64,
+    /// Longest time that a computation takes, ms.
+    pub(super) compute_ms: u64,
+    pub(super) clock: Clock,
+    /// What the clock shows at the start, ms since 1970.
+    pub(super) clock_base: i64,
+}
+
+pub(super) struct Server {
+    pub(super) service: SottoServer<Service<NoOp>>,
+    /// Ends with the server, and says why.
+    pub(super) rounds: JoinHandle<Result<(), RunError>>,
+    pub(super) closing: CancellationToken,
+    pub(super) cut: CancellationToken,
+    pub(super) tracker: TaskTracker,
+    deadlines: Arc<Deadlines>,
+}
+
+impl Server {
+    /// As [`start`](crate::start) does it, but for the sockets.
+    pub(super) fn start(
+        conditions: &Conditions,
+        disk: Simulated,
+        world: &Arc<World>,
+        ledger: &Arc<Ledger>,
+    ) -> Self {
+        let Conditions { seed, config, parameters, segment_bytes, disk_ms, compute_ms, .. } = conditions;
+        let life = world.life();
+        let draw = |purpose: &str| rng(*seed, format_args!("{purpose} in life {life}"));
+        // Two, so that what clients make the server draw does not change the seeds of rounds.
+        let machine = |purpose: &str| -> Arc<dyn Host> {
+            let Conditions { clock, clock_base, .. } = conditions;
+            Arc::new(Machine::new(*clock, *clock_base, draw(purpose), draw("clock")))
+        };
+        let (own, of_calls) = (machine("seeds of rounds"), machine("sessions"));
+        let compute = {
+            let (dice, longest) = (Mutex::new(draw("computing")), *compute_ms);
+            let duration = move || Duration::from_millis(dice.lock().unwrap().random_range(0..=longest));
+            Compute::inline(config.limits.computing, duration)
+        };
+        let (tracker, closing, cut) =
+            (TaskTracker::new(), CancellationToken::new(), CancellationToken::new());
+        let events = broadcast::channel(256).0;
+        let (first, least) = first_rounds(config, own.unix_now());
+        let surroundings = Surroundings {
+            parameters: parameters.clone(),
+            signing_key: signing_key(),
+            first,
+            least,
+            deposits_max: config.limits.deposits,
+            compute: compute.clone(),
+            events: events.clone(),
+            tracker: tracker.clone(),
+            stop: cut.clone(),
+            host: own,
+        };
+        let opening = {
+            let (world, ledger) = (Arc::clone(world), Arc::clone(ledger));
+            let pace = pace(draw("disk"), *disk_ms, world);
+            let mut salts = draw("salts");
+            let salts = Box::new(move || Ok(salts.random()));
+            let options = Options { segment_bytes: *segment_bytes, salts };
+            async move {
+                let log = DurableLog::start_inline(Arc::new(disk), options, pace).await?;
+                Ok(Witness { log, ledger })
+            }
+        };
+        let deadlines = Arc::new(Deadlines {
+            world: Arc::clone(world),
+            length: Duration::from_millis(config.round_ms.into()),
+            open: Mutex::default(),
+        });
+        tokio::spawn(Arc::clone(&deadlines).follow(events.subscribe()));
+        let (rounds, rounds_task) = rounds::start::<NoOp, _>(surroundings, opening);
+        let service = Service::new(
+            parameters.clone(),
+            config.limits,
+            Zeroizing::new(draw("challenges").random()),
+            rounds,
+            compute,
+            tracker.clone(),
+            closing.clone(),
+            of_calls,
+        );
+        let service = SottoServer::new(service)
+            .max_decoding_message_size(MESSAGE_MAX)
+            .max_encoding_message_size(MESSAGE_MAX);
+        Self { service, rounds: rounds_task, closing, cut, tracker, deadlines }
+    }
+
+    /// No round is open that should not be.
+    pub(super) fn check_deadline(&self) {
+        self.deadlines.check();
+    }
+}
+
+/// What the first round of a new log counts from: the configuration of a server with a data directory.
+pub(super) fn data() -> Option<PathBuf> {
+    Some(PathBuf::new())
+}
+
+/// How long the disk takes, which now and then is very long.
+fn pace(dice: StdRng, longest: u64, world: Arc<World>) -> impl Fn() -> Duration + Send + 'static {
+    let dice = Mutex::new(dice);
+    move || {
+        let dice = &mut *dice.lock().unwrap();
+        let long = dice.random_range(0..200) == 0;
+        let duration = dice.random_range(0..=if long { 50 * longest } else { longest });
+        let duration = Duration::from_millis(duration);
+        world.busy(duration);
+        duration
+    }
+}
+
+/// Whether rounds end when they should: nothing but the disk may keep one open.
+struct Deadlines {
+    world: Arc<World>,
+    length: Duration,
+    open: Mutex<Option<(Round, Duration)>>,
+}
+
+/// Clocks of milliseconds, rounded.
+const TOLERANCE: Duration = Duration::from_millis(5);
+
+impl Deadlines {
+    async fn follow(self: Arc<Self>, mut events: broadcast::Receiver<ServerEvent>) {
+        while let Ok(event) = events.recv().await {
+            match event {
+                ServerEvent::RoundOpened { round } => {
+                    self.world.note(format_args!("round {round} is open"));
+                    *self.open.lock().unwrap() = Some((round, self.world.now()));
+                }
+                ServerEvent::RoundSealed { round, entries } => {
+                    self.world.note(format_args!("round {round} is sealed with {entries}"));
+                    self.check();
+                    *self.open.lock().unwrap() = None;
+                }
+                ServerEvent::RoundBuilt { round, bucket_size, mapping_bytes, setup_ms: _ } => {
+                    self.world.note(format_args!("round {round} is built, {bucket_size} {mapping_bytes}"));
+                }
+                ServerEvent::RoundAbandoned { round } => {
+                    self.world.note(format_args!("round {round} is given up"));
+                }
+            }
+        }
+    }
+
+    fn check(&self) {
+        let Some((round, opened)) = *self.open.lock().unwrap() else { return };
+        let (now, deadline) = (self.world.now(), opened + self.length);
+        let late = now.saturating_sub(deadline);
+        let excused = if late.is_zero() { late } else { self.world.busy_between(deadline, now) };
+        if late > excused + TOLERANCE {
+            self.world.violated(format_args!(
+                "round {round} was open for {late:?} too long, of which the disk took {excused:?}"
+            ));
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What must hold whatever fails.
+
+use rand::TryRng;
+use rand::rngs::SysRng;
+
+use super::member::Habit;
+use super::network::Weather;
+use super::scenario::{End, History, Scenario};
+
+/// The seeds to try: the one that is asked for, or these and as many others as are asked for.
+fn seeds(fixed: impl IntoIterator<Item = u64>, random: usize) -> Vec<u64> {
+    if let Ok(seed) = std::env::var("SOTTO_SEED") {
+        return vec![seed.parse().expect("SOTTO_SEED is a number")];
+    }
+    let random = std::env::var("SOTTO_SEEDS").map_or(random, |seeds| seeds.parse().expect("a number"));
+    // Short enough to type.
+    let drawn = (0..random).map(|_| u64::from(SysRng.try_next_u32().unwrap()));
+    fixed.into_iter().chain(drawn).collect()
+}
+
+/// What to do about a failure.
+fn repeat(seed: u64, test: &str) -> String {
+    format!("seed {seed}; repeat with: SOTTO_SEED={seed} cargo test -p sottod --lib simulation::tests::{test}")
+}
+
+fn holds(history: &History, case: &str) {
+    assert!(history.violations.is_empty(), "{}\n{case}", history.violations.join("\n"));
+}
+
+/// Two traces must be the same.
+fn same(one: &[String], other: &[String], case: &str) {
+    let differs = one.iter().zip(other).position(|(one, other)| one != other);
+    let Some(at) = differs.or((one.len() != other.len()).then_some(one.len().min(other.len()))) else { return };
+    let show = |trace: &[String]| trace[at.saturating_sub(5)..trace.len().min(at + 3)].join("\n");
+    panic!("line {at} is another the second time:\n{}\n---\n{}\n{case}", show(one), show(other));
+}
+
+#[test]
+fn whatever_fails_no_promise_is_broken_and_all_of_it_happens_again() {
+    let (mut acknowledged, mut rounds) = (0, 0);
+    let seeds = seeds(1..=40, 40);
+    for seed in &seeds {
+        let case = repeat(*seed, "whatever_fails_no_promise_is_broken_and_all_of_it_happens_again");
+        let scenario = Scenario::random(*seed);
+        let history = scenario.run();
+        holds(&history, &case);
+        same(&history.trace, &scenario.run().trace, &case);
+        acknowledged += history.figures.acknowledged;
+        rounds += history.figures.published;
+    }
+    println!("{} seeds: {acknowledged} deposits acknowledged, {rounds} rounds published", seeds.len());
+    assert!(seeds.len() == 1 || acknowledged > 5 * seeds.len(), "nothing is promised, so nothing is proved");
+}
+
+/// The power fails, or the disk does and the server goes on; and again while the next server starts.
+#[test]
+fn a_crash_at_any_write_or_sync_breaks_no_promise() {
+    for seed in seeds([1], 0) {
+        let repeat = repeat(seed, "a_crash_at_any_write_or_sync_breaks_no_promise");
+        let whole = Scenario::small(seed, [End::Kill]).run();
+        holds(&whole, &repeat);
+        let snapshots = whole.trace.iter().filter(|line| line.ends_with("snapshot.new snapshot")).count();
+        assert!(snapshots > 1 && whole.operations[0] > 100, "the workload is too small");
+        let operations = whole.trace.iter().enumerate().filter(|(_, line)| line.contains(" disk: "));
+        for (at, (line, _)) in operations.take(whole.operations[0]).enumerate() {
+            for end in [End::Power(at), End::Disk(at)] {
+                let case = format!("{end:?}; {repeat}");
+                let history = Scenario::small(seed, [end, End::Power(at % 11), End::Kill]).run();
+                holds(&history, &case);
+                // The first line tells how it will end.
+                same(&whole.trace[1..=line], &history.trace[1..=line], &case);
+            }
+        }
+    }
+}
+
+/// A member whose calls fail in every way, or somebody who does what no client should, or nobody: for all others it is
+/// the same.
+#[test]
+fn no_client_learns_of_the_failure_of_another() {
+    let storm = Weather {
+        lost: 200,
+        unanswered: 200,
+        repeated: 300,
+        abandoned: 200,
+        torn: 200,
+        cut: 500,
+        late: 200,
+        way_ms: 50,
+        late_ms: 3000,
+    };
+    for seed in seeds(1..=5, 2) {
+        let case = repeat(seed, "no_client_learns_of_the_failure_of_another");
+        let with = |change: &dyn Fn(&mut Scenario)| {
+            let mut scenario = Scenario::calm(seed);
+            change(&mut scenario);
+            let history = scenario.run();
+            holds(&history, &case);
+            history.views
+        };
+        let others = Scenario::calm(seed).members.len();
+        let alone = with(&|_| {});
+        assert!(alone.iter().all(|view| view.len() > 10));
+        let reads = |weather| with(&|scenario| scenario.members.push((Habit::Reads, weather)));
+        let deposits = |weather| with(&|scenario| scenario.members.push((Habit::Retrieves, weather)));
+        let hostile = |weather| with(&|scenario| scenario.hostile = Some(weather));
+        for views in [reads(Weather::CALM), reads(storm), hostile(Weather::CALM), hostile(storm)] {
+            for (view, expected) in views[..others].iter().zip(&alone) {
+                same(expected, view, &case);
+            }
+        }
+        // How many deposits a round has is for everybody to see, and nothing else is.
+        for (view, expected) in deposits(storm)[..others].iter().zip(&deposits(Weather::CALM)) {
+            same(&without_contents(expected), &without_contents(view), &case);
+        }
+    }
+}
+
+/// What was answered and when, but not what stands in a manifest or an answer.
+fn without_contents(view: &[String]) -> Vec<String> {
+    let contents = |line: &str| line.contains(" manifest ") || line.contains(" answers ");
+    view.iter().filter(|line| !contents(line)).cloned().collect()
+}
