@@ -7,11 +7,12 @@ use std::path::Path;
 use std::process::Command;
 
 use pbc::Plan;
-use pir_core::NoOp;
+use pir_core::{Error, NoOp, Scheme};
+use rand::CryptoRng;
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{ChainStep, LabelOracle, Manifest, ManifestChain};
 use sottod::{Config, DataError, IdentityError, RunError, Running, StartError};
-use support::{Member, deposit, server};
+use support::{Member, deposit, server, server_of};
 
 fn durable(data: &Path, adjust: impl FnOnce(&mut Config)) -> Running<NoOp> {
     server(|config| {
@@ -156,6 +157,111 @@ async fn a_log_under_another_key_is_not_continued() {
     let mut running = durable(&one, |_| {});
     let failed = running.failed().await;
     assert!(matches!(failed, RunError::ForeignLog), "{failed}");
+}
+
+/// An engine that makes the same of everything, but fails.
+struct Failing;
+
+impl Scheme for Failing {
+    const NAME: &'static str = NoOp::NAME;
+
+    type Parameters = <NoOp as Scheme>::Parameters;
+    type Database = <NoOp as Scheme>::Database;
+    type ClientKey = <NoOp as Scheme>::ClientKey;
+    type PublicKeys = <NoOp as Scheme>::PublicKeys;
+
+    fn parameters(elements: usize, element_bytes: usize) -> Result<Self::Parameters, Error> {
+        NoOp::parameters(elements, element_bytes)
+    }
+
+    fn security_bits(parameters: &Self::Parameters) -> u32 {
+        NoOp::security_bits(parameters)
+    }
+
+    fn failure_log2(parameters: &Self::Parameters) -> f64 {
+        NoOp::failure_log2(parameters)
+    }
+
+    fn elements(parameters: &Self::Parameters) -> usize {
+        NoOp::elements(parameters)
+    }
+
+    fn query_bytes(parameters: &Self::Parameters) -> usize {
+        NoOp::query_bytes(parameters)
+    }
+
+    fn answer_bytes(parameters: &Self::Parameters) -> usize {
+        NoOp::answer_bytes(parameters)
+    }
+
+    fn public_keys_bytes() -> usize {
+        NoOp::public_keys_bytes()
+    }
+
+    fn client_key(seed: &[u8; 32]) -> Self::ClientKey {
+        NoOp::client_key(seed)
+    }
+
+    fn encode_public_keys(key: &Self::ClientKey) -> Vec<u8> {
+        NoOp::encode_public_keys(key)
+    }
+
+    fn decode_public_keys(bytes: &[u8]) -> Result<Self::PublicKeys, Error> {
+        NoOp::decode_public_keys(bytes)
+    }
+
+    fn setup(_: &Self::Parameters, _: &[u8]) -> Result<Self::Database, Error> {
+        Err(Error::Shape("it fails"))
+    }
+
+    fn queries<R: CryptoRng>(
+        key: &Self::ClientKey,
+        items: &[(&Self::Parameters, usize)],
+        rng: &mut R,
+    ) -> Result<Vec<Vec<u8>>, Error> {
+        NoOp::queries(key, items, rng)
+    }
+
+    fn answer(database: &Self::Database, keys: &Self::PublicKeys, query: &[u8]) -> Result<Vec<u8>, Error> {
+        NoOp::answer(database, keys, query)
+    }
+
+    fn extract(
+        parameters: &Self::Parameters,
+        key: &Self::ClientKey,
+        index: usize,
+        answer: &[u8],
+    ) -> Result<Vec<u8>, Error> {
+        NoOp::extract(parameters, key, index, answer)
+    }
+}
+
+#[tokio::test]
+async fn a_round_that_was_published_and_cannot_be_built_is_kept_until_it_can() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path();
+    let first = durable(data, |_| {});
+    let mut member = Member::with_keys(&first, 1).await;
+    let mut events = member.watch().await;
+    let round = events.fresh().await;
+    member.deposit(round, &deposit(1, 0x11)).await.unwrap();
+    let manifest = events.ready_of(round).await;
+    first.shutdown().await.unwrap();
+
+    for _ in 0..2 {
+        let mut failing: Running<Failing> = server_of(|config| config.data = Some(data.to_owned()));
+        let failed = failing.failed().await;
+        assert!(
+            matches!(&failed, RunError::NotRebuilt { reason, .. } if reason.contains("it fails")),
+            "{failed}"
+        );
+        let _ = failing.shutdown().await;
+    }
+
+    let again = durable(data, |_| {});
+    let mut member = Member::with_keys(&again, 1).await;
+    assert_eq!(retrieve(&mut member, &manifest).await, [0x11; BOX_BYTES]);
+    again.shutdown().await.unwrap();
 }
 
 #[test]

@@ -133,3 +133,78 @@ fn shape(manifest: &Manifest) -> (u16, &str, u16, u16, u8, u8) {
     let Manifest { version, engine, retrieve, buckets, choices, mapping_kind, .. } = manifest;
     (*version, engine, *retrieve, *buckets, *choices, *mapping_kind)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use pir_core::NoOp;
+    use sotto_protocol::deposit::BOX_BYTES;
+    use sotto_protocol::manifest::{Manifest, SignedManifest};
+    use sotto_protocol::{Deposit, Label, Round, SealedBox, UnixMillis};
+
+    use crate::data::DataDirectory;
+    use crate::log::RoundLog;
+    use crate::round_database::RoundDatabase;
+    use crate::{Config, RunError, ServerEvent};
+
+    const ROUND: Round = Round(5);
+
+    fn config(data: &Path) -> Config {
+        let mut config = Config::deadline(([127, 0, 0, 1], 0).into());
+        (config.allow_no_privacy, config.data) = (true, Some(data.to_owned()));
+        config
+    }
+
+    /// A log with a round that is published under what a change makes of its manifest.
+    async fn publish(data: &Path, change: fn(&mut Manifest)) {
+        let (identity, log) = DataDirectory::open(data, None).unwrap().split();
+        let key = identity.manifest;
+        let parameters = config(data).parameters::<NoOp>(key.verifying_key().to_bytes()).unwrap();
+        let log = log.open().await.unwrap();
+        log.open(ROUND).await.unwrap();
+        let deposit = |label| Deposit { label: Label([label; 16]), sealed: SealedBox([label; BOX_BYTES]) };
+        log.append(ROUND, (1..9).map(deposit).collect(), vec![[1; 32]]).await.unwrap();
+        log.seal(ROUND, [7; 32], UnixMillis(1)).await.unwrap();
+        let sealed = log.sealed(ROUND).await.unwrap();
+        let mut manifest = RoundDatabase::<NoOp>::build(sealed, &parameters).unwrap().manifest;
+        change(&mut manifest);
+        log.publish(ROUND, SignedManifest::sign(&manifest, &key)).await.unwrap();
+        log.close().await;
+    }
+
+    #[tokio::test]
+    async fn what_was_published_is_served_again_only_if_it_is_the_same() {
+        let same = tempfile::tempdir().unwrap();
+        publish(same.path(), |_| {}).await;
+        let running = crate::start::<NoOp>(config(same.path())).unwrap();
+        let mut events = running.events();
+        assert!(matches!(events.recv().await, Ok(ServerEvent::RoundBuilt { round: ROUND, .. })));
+        running.shutdown().await.unwrap();
+
+        let changes: [fn(&mut Manifest); 5] = [
+            |manifest| manifest.entries -= 1,
+            |manifest| manifest.bucket_size += 1,
+            |manifest| manifest.round_seed[0] ^= 1,
+            |manifest| manifest.mapping_digest[0] ^= 1,
+            |manifest| manifest.deposits_digest[0] ^= 1,
+        ];
+        for (number, change) in changes.into_iter().enumerate() {
+            let data = tempfile::tempdir().unwrap();
+            publish(data.path(), change).await;
+            let before = crate::check_log(data.path()).unwrap();
+            for start in 1..=2 {
+                let mut running = crate::start::<NoOp>(config(data.path())).unwrap();
+                let failed = running.failed().await;
+                assert!(
+                    matches!(failed, RunError::Rebuilt(ROUND)),
+                    "change {number}, start {start}: {failed}"
+                );
+                let _ = running.shutdown().await;
+            }
+            // For whoever finds out why.
+            let after = crate::check_log(data.path()).unwrap();
+            assert_eq!((after.rounds, after.deposits), (before.rounds, before.deposits));
+        }
+    }
+}

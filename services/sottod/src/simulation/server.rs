@@ -28,7 +28,8 @@ use crate::host::Host;
 use crate::log::{DurableLog, Options, Simulated};
 use crate::rounds::{self, RunError, Surroundings};
 use crate::server::first_rounds;
-use crate::service::Service;
+use crate::metrics::Metrics;
+use crate::service::{Announcement, Means, Service};
 
 /// The key under which all servers of a history sign.
 pub(super) fn signing_key() -> SigningKey {
@@ -86,10 +87,12 @@ impl Server {
         let (tracker, closing, cut) =
             (TaskTracker::new(), CancellationToken::new(), CancellationToken::new());
         let events = broadcast::channel(256).0;
+        let metrics = Arc::new(Metrics::new());
         let (first, least) = first_rounds(config, own.unix_now());
         let surroundings = Surroundings {
             parameters: parameters.clone(),
             signing_key: signing_key(),
+            token_required: false,
             first,
             least,
             deposits_max: config.limits.deposits,
@@ -98,6 +101,7 @@ impl Server {
             tracker: tracker.clone(),
             stop: cut.clone(),
             host: own,
+            metrics: Arc::clone(&metrics),
         };
         let opening = {
             let (world, ledger) = (Arc::clone(world), Arc::clone(ledger));
@@ -117,16 +121,17 @@ impl Server {
         });
         tokio::spawn(Arc::clone(&deadlines).follow(events.subscribe()));
         let (rounds, rounds_task) = rounds::start::<NoOp, _>(surroundings, opening);
-        let service = Service::new(
-            parameters.clone(),
-            config.limits,
-            Zeroizing::new(draw("challenges").random()),
+        let announcement = Announcement { parameters: parameters.clone(), endorsement: [0; 64], tokens: None };
+        let means = Means {
             rounds,
             compute,
-            tracker.clone(),
-            closing.clone(),
-            of_calls,
-        );
+            tracker: tracker.clone(),
+            closing: closing.clone(),
+            host: of_calls,
+            metrics,
+        };
+        let challenge_key = Zeroizing::new(draw("challenges").random());
+        let service = Service::new(announcement, config.limits, challenge_key, means);
         let service = SottoServer::new(service)
             .max_decoding_message_size(MESSAGE_MAX)
             .max_encoding_message_size(MESSAGE_MAX);

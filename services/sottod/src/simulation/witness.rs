@@ -8,7 +8,7 @@ use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round, UnixMillis};
 
 use super::ledger::Ledger;
-use crate::log::{DurableLog, History, LogError, RoundLog, SealedRound};
+use crate::log::{DurableLog, History, LogError, RoundLog, SealedRound, Size, TokenId};
 
 pub(super) struct Witness {
     pub(super) log: DurableLog,
@@ -35,6 +35,22 @@ impl RoundLog for Witness {
         accounts: Vec<Account>,
     ) -> Result<(), LogError> {
         self.log.append(round, deposits, accounts).await
+    }
+
+    fn knows(&self, account: &Account) -> bool {
+        self.log.knows(account)
+    }
+
+    fn is_spent(&self, token: &TokenId) -> bool {
+        self.log.is_spent(token)
+    }
+
+    async fn spend(&self, tokens: Vec<TokenId>) -> Result<(), LogError> {
+        self.log.spend(tokens).await
+    }
+
+    async fn size(&self) -> Result<Size, LogError> {
+        self.log.size().await
     }
 
     fn admits(&self, account: &Account, waiting: &BTreeSet<Account>) -> bool {
