@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::{self, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, bail};
-use data_encoding::BASE32_NOPAD;
-use sotto_wire::limits;
+use sotto_protocol::PROTOCOL_VERSION;
 use sotto_wire::proto::sotto_client::SottoClient;
+use sotto_wire::{Address, Info, limits, proto};
 use tonic::transport::{Channel, Endpoint};
 
 /// A server's process, which does not outlive this.
@@ -23,8 +23,8 @@ pub(super) struct Child {
 }
 
 /// One message is retrieved per round: the databases are as small as can be, so that a server lives through many rounds.
-const OPTIONS: [&str; 10] =
-    ["--retrieve", "1", "--retained", "4", "--deposit-ms", "50", "--lookup-ms", "50", "--query-ms", "100"];
+const OPTIONS: [&str; 11] =
+    ["--plaintext", "--retrieve", "1", "--retained", "4", "--deposit-ms", "50", "--lookup-ms", "50", "--query-ms", "100"];
 
 impl Process {
     /// Begins to start a server with rounds of this length.
@@ -41,17 +41,20 @@ impl Process {
     }
 
     /// Waits until it listens.
-    pub(super) fn listening(mut self) -> anyhow::Result<Child> {
+    pub(super) async fn listening(mut self) -> anyhow::Result<Child> {
         let output = self.0.stdout.take().context("the server has no output")?;
         let mut line = String::new();
         let mut output = BufReader::new(output);
         output.read_line(&mut line)?;
-        let address =
-            line.trim().strip_prefix("listening on sotto://").context("the server does not listen")?;
-        let (address, key) = address.split_once('/').context("the server's address has no key")?;
-        let key = BASE32_NOPAD.decode(key.to_ascii_uppercase().as_bytes())?;
-        let key = key[..].try_into().context("the server's key has another length")?;
-        Ok(Child { process: self, _output: output, address: format!("http://{address}"), key })
+        let address = line.trim().strip_prefix("listening on ").context("the server does not listen")?;
+        let address: Address = address.parse()?;
+        let mut child =
+            Child { process: self, _output: output, address: format!("http://{}", address.authority()), key: [0; 32] };
+        let request = proto::InfoRequest { protocol_version: PROTOCOL_VERSION.into() };
+        let info = Info::try_from(child.connect().await?.info(request).await?.into_inner())?;
+        address.root_key().check(&info.parameters.manifest_key, &info.endorsement)?;
+        child.key = info.parameters.manifest_key;
+        Ok(child)
     }
 
     /// Ends it as a power failure would, as far as the process can tell. What it has done until then stays; if it has ended

@@ -149,7 +149,7 @@ impl Plan {
 
     /// One life of the server, under load, to its sudden end.
     async fn live(&self, seen: &mut Seen, seed: u64, alive: Duration) -> anyhow::Result<()> {
-        let server = Process::spawn(&self.program, &self.data, ROUND_MS)?.listening()?;
+        let server = Process::spawn(&self.program, &self.data, ROUND_MS)?.listening().await?;
         let key = *seen.key.get_or_insert(server.key);
         ensure!(server.key == key, "the server has another key than before");
         let watcher = Watcher::start(&server, 0).await.context("watching")?;
@@ -182,7 +182,7 @@ impl Plan {
     /// Judges what was acknowledged since the last time: by one more start, which is asked for manifests and for a sample
     /// of the deposits, and by what is in the log after it.
     async fn judge(&self, seen: &mut Seen, rng: &mut StdRng) -> anyhow::Result<Outcome> {
-        let server = Process::spawn(&self.program, &self.data, JUDGED_ROUND_MS)?.listening()?;
+        let server = Process::spawn(&self.program, &self.data, JUDGED_ROUND_MS)?.listening().await?;
         let mut watcher = Watcher::start(&server, 0).await?;
         seen.accounts.insert(0);
         watcher.ready().await?;

@@ -137,9 +137,12 @@ fn shape(manifest: &Manifest) -> (u16, &str, u16, u16, u8, u8) {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::time::Instant;
 
-    use pir_core::NoOp;
-    use sotto_protocol::deposit::BOX_BYTES;
+    use pir_core::{NoOp, SealPir};
+    use rand::rngs::StdRng;
+    use rand::{Rng, RngExt, SeedableRng};
+    use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
     use sotto_protocol::manifest::{Manifest, SignedManifest};
     use sotto_protocol::{Deposit, Label, Round, SealedBox, UnixMillis};
 
@@ -205,6 +208,53 @@ mod tests {
             // For whoever finds out why.
             let after = crate::check_log(data.path()).unwrap();
             assert_eq!((after.rounds, after.deposits), (before.rounds, before.deposits));
+        }
+    }
+
+    /// `cargo test --release -p sottod --lib time_of_a_start -- --ignored --nocapture`
+    #[tokio::test(flavor = "multi_thread")]
+    #[ignore = "measures, and takes minutes and gigabytes"]
+    async fn time_of_a_start_with_full_rounds() {
+        const ROUNDS: u64 = 4;
+        const DEPOSITS: usize = 1 << 18;
+        const APPEND: usize = 1 << 14;
+        let data = tempfile::tempdir().unwrap();
+        let config = || Config { allow_no_privacy: false, retained: ROUNDS as u8, ..config(data.path()) };
+        let log = DataDirectory::open(data.path(), None).unwrap().split().1.open().await.unwrap();
+        let mut rng = StdRng::seed_from_u64(1);
+        let began = Instant::now();
+        for round in (1..=ROUNDS).map(Round) {
+            log.open(round).await.unwrap();
+            for _ in 0..DEPOSITS / APPEND {
+                let mut deposits = Vec::with_capacity(APPEND);
+                deposits.resize_with(APPEND, || {
+                    let mut bytes = [0; DEPOSIT_BYTES];
+                    rng.fill_bytes(&mut bytes);
+                    Deposit::decode(&bytes).unwrap()
+                });
+                log.append(round, deposits, Vec::new()).await.unwrap();
+            }
+            log.seal(round, rng.random(), UnixMillis(1)).await.unwrap();
+        }
+        log.close().await;
+        println!("{ROUNDS} rounds of {DEPOSITS} deposits of {} messages each", config().retrieve);
+        println!("filling the log: {:?}", began.elapsed());
+        for start in ["sealed", "published"] {
+            let began = Instant::now();
+            let log = DataDirectory::open(data.path(), None).unwrap().split().1.open().await.unwrap();
+            println!("rounds {start}: the log is open after {:?}", began.elapsed());
+            let began = Instant::now();
+            for round in (1..=ROUNDS).map(Round) {
+                assert_eq!(log.sealed(round).await.unwrap().deposits.len(), DEPOSITS);
+            }
+            println!("rounds {start}: all deposits are read again after {:?}", began.elapsed());
+            log.close().await;
+            let began = Instant::now();
+            let running = crate::start::<SealPir>(config()).unwrap();
+            let mut events = running.events();
+            while !matches!(events.recv().await, Ok(ServerEvent::RoundOpened { .. })) {}
+            println!("rounds {start}: calls are answered after {:?}", began.elapsed());
+            running.shutdown().await.unwrap();
         }
     }
 }

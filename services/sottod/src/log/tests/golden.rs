@@ -32,7 +32,7 @@ fn golden(name: &str, bytes: &[u8]) -> Vec<u8> {
 fn golden_entries_of_every_kind_are_written_and_read_as_ever() {
     for (name, entry) in entries() {
         golden(&format!("entry-{name}"), &encode(&entry));
-        assert_eq!(decode_all(&payload(&[entry.clone()])), Ok((None, vec![entry])));
+        assert_eq!(decode_all(&payload(std::slice::from_ref(&entry))), Ok((None, vec![entry])));
     }
 }
 

@@ -177,9 +177,9 @@ fn a_snapshot_that_lists_more_than_it_knows_is_refused() {
     let mut snapshot = Snapshot::decode(&store.take_snapshot(state).unwrap()).unwrap();
     let all = read(&disk, &mut |_, _| {}).unwrap().segments;
     let mut file = disk.open("snapshot", false).unwrap();
-    for more in snapshot.segments.len()..all.len() {
-        snapshot.segments.push(all[more].complete());
+    for more in &all[snapshot.segments.len()..] {
+        snapshot.segments.push(more.complete());
         file.write_at(0, &snapshot.encode()).unwrap();
-        assert!(matches!(read(&disk, &mut |_, _| {}), Err(LogError::Corrupt { .. })), "{more}");
+        assert!(matches!(read(&disk, &mut |_, _| {}), Err(LogError::Corrupt { .. })), "{more:?}");
     }
 }

@@ -175,7 +175,7 @@ impl Life {
         }
         assert!(self.accounts.iter().all(|account| log.knows(account)), "an account is lost");
         assert!(self.tokens.iter().all(|token| log.is_spent(token)), "a token could be spent again");
-        let unsure = self.unsure.iter().filter(|token| log.is_spent(*token)).count();
+        let unsure = self.unsure.iter().filter(|token| log.is_spent(token)).count();
         assert!(unsure == 0 || unsure == self.unsure.len(), "tokens of one append come together");
         assert_eq!(log.spent(), self.tokens.len() + unsure, "a token was spent that nobody spent");
         let phases: BTreeMap<Round, Phase> = history.rounds.into_iter().collect();
