@@ -253,4 +253,22 @@ mod tests {
         }
         assert!(text.contains("sottod_resident_memory_bytes "), "{text}");
     }
+
+    /// A picture of nothing says that all is well.
+    #[test]
+    fn the_dashboard_shows_only_what_is_measured() {
+        let text = Metrics::new().encode();
+        let dashboard = include_str!("../../../deploy/grafana-dashboard.json");
+        let mut shown = 0;
+        for found in dashboard.split("sottod_").skip(1) {
+            let name = found.split(|c: char| !c.is_ascii_lowercase() && c != '_').next().unwrap_or_default();
+            if name.is_empty() {
+                continue;
+            }
+            let name = ["_total", "_bucket"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+            assert!(text.contains(&format!("# TYPE sottod_{name} ")), "{name}");
+            shown += 1;
+        }
+        assert!(shown > 20, "{shown}");
+    }
 }
