@@ -39,7 +39,6 @@ struct Inner {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Figures {
     pub(super) acknowledged: usize,
-    pub(super) rounds: usize,
     pub(super) published: usize,
 }
 
@@ -205,7 +204,6 @@ impl Ledger {
         }
         let figures = Figures {
             acknowledged: inner.acknowledged.len(),
-            rounds: inner.opened.len(),
             published: inner.published.len(),
         };
         drop(inner);

@@ -29,10 +29,15 @@ pub(super) enum End {
     Power(usize),
     /// The disk fails in this operation, and the server must notice.
     Disk(usize),
-    /// The process is killed.
-    Kill,
+    /// The process is killed in this operation, or at the end of its time, and the machine goes on.
+    Kill(usize),
     /// It is told to end.
     Shutdown,
+}
+
+impl End {
+    /// Not before the end of its time.
+    pub(super) const NEVER: Self = Self::Kill(usize::MAX);
 }
 
 /// One life of a server.
@@ -84,7 +89,7 @@ impl Life {
         let end = match dice.random_range(0..10) {
             0..=4 => End::Power(dice.random_range(0..200)),
             5 => End::Disk(dice.random_range(0..200)),
-            6..=8 => End::Kill,
+            6..=8 => End::Kill(dice.random_range(0..200)),
             _ => End::Shutdown,
         };
         Self {
@@ -111,7 +116,7 @@ impl Scenario {
             compute_ms: 0,
             members: habits.map(|habit| (habit, Weather::CALM)).to_vec(),
             hostile: None,
-            lives: vec![Life::calm(8000, End::Kill)],
+            lives: vec![Life::calm(8000, End::NEVER)],
         }
     }
 
@@ -266,7 +271,7 @@ impl Play<'_> {
         let torn = self.scenario.seed ^ (operations as u64) << 32;
         self.disk = match life.end {
             End::Power(_) | End::Disk(_) => self.disk.survivor(torn),
-            End::Kill | End::Shutdown => self.disk.after_kill(),
+            End::Kill(_) | End::Shutdown => self.disk.after_kill(),
         };
         operations
     }
@@ -290,12 +295,12 @@ impl Play<'_> {
         self.disk.observe(move |what, crashed| {
             world.note(format_args!("disk: {what}"));
             match end {
-                End::Power(_) if crashed => world.cut_power(),
+                End::Power(_) | End::Kill(_) if crashed => world.cut_power(),
                 _ if crashed => world.ending(),
                 _ => {}
             }
         });
-        if let End::Power(at) | End::Disk(at) = end {
+        if let End::Power(at) | End::Disk(at) | End::Kill(at) = end {
             self.disk.crash_at(Some(at));
         }
     }

@@ -57,15 +57,21 @@ fn whatever_fails_no_promise_is_broken_and_all_of_it_happens_again() {
 fn a_crash_at_any_write_or_sync_breaks_no_promise() {
     for seed in seeds([1], 0) {
         let repeat = repeat(seed, "a_crash_at_any_write_or_sync_breaks_no_promise");
-        let whole = Scenario::small(seed, [End::Kill]).run();
+        let whole = Scenario::small(seed, [End::NEVER]).run();
         holds(&whole, &repeat);
         let snapshots = whole.trace.iter().filter(|line| line.ends_with("snapshot.new snapshot")).count();
         assert!(snapshots > 1 && whole.operations[0] > 100, "the workload is too small");
         let operations = whole.trace.iter().enumerate().filter(|(_, line)| line.contains(" disk: "));
         for (at, (line, _)) in operations.take(whole.operations[0]).enumerate() {
-            for end in [End::Power(at), End::Disk(at)] {
-                let case = format!("{end:?}; {repeat}");
-                let history = Scenario::small(seed, [end, End::Power(at % 11), End::Kill]).run();
+            let lost = End::Power(usize::MAX);
+            for (end, next) in [
+                (End::Power(at), End::Power(at % 11)),
+                (End::Disk(at), End::NEVER),
+                (End::Kill(at), End::Power(at % 13)),
+                (End::Kill(at), lost),
+            ] {
+                let case = format!("{end:?}, {next:?}; {repeat}");
+                let history = Scenario::small(seed, [end, next]).run();
                 holds(&history, &case);
                 // The first line tells how it will end.
                 same(&whole.trace[1..=line], &history.trace[1..=line], &case);
