@@ -62,6 +62,12 @@ impl DataDirectory {
         Ok(Self { key, disk: Arc::new(Directory::new(&log).map_err(failed)?), lock })
     }
 
+    /// The same directory with its log on another disk.
+    #[cfg(test)]
+    pub(crate) fn on_disk(self, disk: Arc<dyn Disk>) -> Self {
+        Self { disk, ..self }
+    }
+
     /// Seed of the key that signs manifests.
     pub(crate) fn key(&self) -> &[u8; 32] {
         &self.key

@@ -61,6 +61,11 @@ pub enum RunError {
         /// Why not.
         reason: String,
     },
+    /// The round log could not be closed in time.
+    #[error(
+        "the round log did not end in time, because the disk does not answer; nothing that was acknowledged is lost"
+    )]
+    Hangs,
     /// No round seed can be drawn.
     #[error("the operating system gives no randomness")]
     Randomness,
@@ -264,7 +269,10 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
                     self.tell(ServerEvent::RoundOpened { round });
                 }
                 Action::Seal(round) => {
-                    let entries = seal(&*self.log, round, &*self.surroundings.host).await?.try_into().unwrap_or(usize::MAX);
+                    let entries = seal(&*self.log, round, &*self.surroundings.host)
+                        .await?
+                        .try_into()
+                        .unwrap_or(usize::MAX);
                     self.tell(ServerEvent::RoundSealed { round, entries });
                     self.queue.push_back(round);
                     self.build_next();
