@@ -100,6 +100,20 @@ impl<S: Scheme> Service<S> {
         Ok(Admission { account, busy: Arc::clone(&self.busy), permit })
     }
 
+    /// Whether no call holds a place.
+    #[cfg(test)]
+    pub(crate) fn is_idle(&self) -> bool {
+        let Limits { queries, retrievals, uploads, mappings, .. } = self.limits;
+        let places = [
+            (&self.queries, queries),
+            (&self.retrievals, retrievals),
+            (&self.uploads, uploads),
+            (&self.mappings, mappings),
+        ];
+        let free = |(kind, most): &(&Arc<Semaphore>, usize)| kind.available_permits() == *most;
+        lock(&self.busy).is_empty() && places.iter().all(free)
+    }
+
     async fn within<T>(&self, call: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
         let late = |_| Status::deadline_exceeded("the call took too long");
         tokio::time::timeout(self.limits.call, call).await.map_err(late)?
