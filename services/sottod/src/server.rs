@@ -31,7 +31,7 @@ use crate::events::ServerEvent;
 use crate::host::{Host, System};
 use crate::log::MemoryLog;
 use crate::rounds::{self, RunError, Surroundings};
-use crate::service::Service;
+use crate::service::{Secrets, Service};
 
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 const STREAM_WINDOW: u32 = 2 << 20;
@@ -88,12 +88,11 @@ fn start_on<S: Scheme>(config: Config, data: Option<DataDirectory>) -> Result<Ru
     let service = Service::new(
         parameters.clone(),
         config.limits,
-        challenge_key,
+        Secrets { challenge_key, host },
         rounds,
         compute,
         tracker.clone(),
         closing.clone(),
-        host,
     );
     let service = SottoServer::new(service)
         .max_decoding_message_size(MESSAGE_MAX)

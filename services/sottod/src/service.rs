@@ -51,17 +51,24 @@ pub(crate) struct Service<S: Scheme> {
     mappings: Arc<Semaphore>,
 }
 
+/// Where comes from what nobody may guess.
+pub(crate) struct Secrets {
+    /// Of this process alone.
+    pub(crate) challenge_key: Zeroizing<[u8; 32]>,
+    pub(crate) host: Arc<dyn Host>,
+}
+
 impl<S: Scheme> Service<S> {
     pub(crate) fn new(
         parameters: ServerParameters,
         limits: Limits,
-        challenge_key: Zeroizing<[u8; 32]>,
+        secrets: Secrets,
         rounds: Rounds<S>,
         compute: Compute,
         tracker: TaskTracker,
         closing: CancellationToken,
-        host: Arc<dyn Host>,
     ) -> Self {
+        let Secrets { challenge_key, host } = secrets;
         // Who retrieves in every round keeps its keys until the next time, and one round longer if a call is lost.
         let round = Duration::from_millis(parameters.round_ms.into());
         let protection = round.saturating_mul(u32::from(parameters.retained) + 1);

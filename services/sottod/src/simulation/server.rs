@@ -28,7 +28,7 @@ use crate::host::Host;
 use crate::log::{DurableLog, Options, Simulated};
 use crate::rounds::{self, RunError, Surroundings};
 use crate::server::first_rounds;
-use crate::service::Service;
+use crate::service::{Secrets, Service};
 
 /// The key under which all servers of a history sign.
 pub(super) fn signing_key() -> SigningKey {
@@ -120,12 +120,11 @@ impl Server {
         let calls = Arc::new(Service::new(
             parameters.clone(),
             config.limits,
-            Zeroizing::new(draw("challenges").random()),
+            Secrets { challenge_key: Zeroizing::new(draw("challenges").random()), host: of_calls },
             rounds,
             compute,
             tracker.clone(),
             closing.clone(),
-            of_calls,
         ));
         Self { calls, rounds: rounds_task, closing, cut, tracker, deadlines }
     }
