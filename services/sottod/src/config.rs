@@ -112,7 +112,7 @@ pub struct Limits {
     pub stall: Duration,
     /// How long one call may take, [`Watch`](sotto_wire::proto::WatchRequest) excepted.
     pub call: Duration,
-    /// How long a shutdown waits for calls under way.
+    /// How long a shutdown waits for calls under way and for the round log.
     pub drain: Duration,
 }
 

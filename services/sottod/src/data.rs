@@ -46,6 +46,12 @@ impl DataDirectory {
         Ok(Self { identity, disk: Arc::new(Directory::new(&path.join(LOG)).map_err(failed)?), lock })
     }
 
+    /// The same directory with its log on another disk.
+    #[cfg(test)]
+    pub(crate) fn on_disk(self, disk: Arc<dyn Disk>) -> Self {
+        Self { disk, ..self }
+    }
+
     /// Who the server is. The directory stays in use until the log is closed.
     pub(crate) fn split(self) -> (Identity, DataLog) {
         let Self { identity, disk, lock } = self;

@@ -39,6 +39,8 @@ use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round, UnixMillis};
 
+#[cfg(test)]
+pub(crate) use disk::DiskFile;
 pub(crate) use disk::{Directory, Disk};
 pub(crate) use durable::DurableLog;
 pub use error::LogError;

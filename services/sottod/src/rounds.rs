@@ -63,6 +63,11 @@ pub enum RunError {
         /// Why not.
         reason: String,
     },
+    /// The round log could not be closed in time.
+    #[error(
+        "the round log did not end in time, because the disk does not answer; nothing that was acknowledged is lost"
+    )]
+    Hangs,
     /// No round seed can be drawn.
     #[error("the operating system gives no randomness")]
     Randomness,

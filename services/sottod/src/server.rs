@@ -1,5 +1,8 @@
 //! Starting and ending a server.
 
+#[cfg(test)]
+mod tests;
+
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -46,6 +49,8 @@ const HEADERS_MAX: u32 = 8 << 10;
 const SERVICES: [&str; 2] = ["", "sotto.v1.Sotto"];
 /// Events that a listener may be behind before it misses some.
 const EVENTS: usize = 256;
+/// What the round log may take to end, if calls under way have taken all the time that a shutdown has.
+const CLOSING: Duration = Duration::from_millis(500);
 
 /// Starts a server with the engine `S`, inside a tokio runtime. It listens at once; calls are answered when the rounds of
 /// an earlier start are served again.
@@ -54,9 +59,16 @@ const EVENTS: usize = 256;
 /// [`StartError`], and then nothing is left running.
 pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
     tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
-    let (identity, log) = match config.data.as_deref() {
+    let data = config.data.as_deref();
+    let data = data.map(|data| DataDirectory::open(data, config.certificate.as_ref())).transpose()?;
+    start_on(config, data)
+}
+
+/// Starts a server on a directory that was taken into use.
+fn start_on<S: Scheme>(config: Config, data: Option<DataDirectory>) -> Result<Running<S>, StartError> {
+    let (identity, log) = match data {
         Some(data) => {
-            let (identity, log) = DataDirectory::open(data, config.certificate.as_ref())?.split();
+            let (identity, log) = data.split();
             (identity, Some(log))
         }
         None => (Identity::ephemeral(config.manifest_seed.as_deref()).map_err(DataError::from)?, None),
@@ -258,25 +270,31 @@ impl<S: Scheme> Running<S> {
         }
     }
 
-    /// Takes no more calls, ends all watches, waits a while for calls under way, then ends.
+    /// Takes no more calls, ends all watches, waits a while for calls under way and for the round log, then ends.
     ///
     /// # Errors
-    /// [`RunError`] if it had failed before.
+    /// [`RunError`] if it had failed before, or if the round log does not end in time; its thread may then still wait
+    /// for the disk, and only the end of the process ends it.
     pub async fn shutdown(mut self) -> Result<(), RunError> {
         self.closing.cancel();
+        let drained = Instant::now() + self.drain;
         if let Some(task) = self.calls_task.take()
-            && tokio::time::timeout(self.drain, task).await.is_err()
+            && tokio::time::timeout_at(drained, task).await.is_err()
         {
             tracing::warn!("some calls did not end in time and were cut off");
         }
         self.cut.cancel();
+        let end = drained.max(Instant::now() + CLOSING);
         let result = match self.rounds_task.take() {
-            Some(task) => task.await.unwrap_or(Err(RunError::Rounds)),
+            Some(task) => match tokio::time::timeout_at(end, task).await {
+                Ok(ended) => ended.unwrap_or(Err(RunError::Rounds)),
+                Err(_) => Err(RunError::Hangs),
+            },
             None => Ok(()),
         };
         self.tracker.close();
         // A computation that nobody waits for any more may outlast this; it holds no connection.
-        let _ = tokio::time::timeout(self.drain, self.tracker.wait()).await;
+        let _ = tokio::time::timeout_at(end, self.tracker.wait()).await;
         result
     }
 }

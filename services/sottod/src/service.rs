@@ -80,6 +80,7 @@ impl<S: Scheme> Service<S> {
         challenge_key: Zeroizing<[u8; 32]>,
         means: Means<S>,
     ) -> Self {
+        let Secrets { challenge_key, host } = secrets;
         // Who retrieves in every round keeps its keys until the next time, and one round longer if a call is lost.
         let ServerParameters { round_ms, retained, .. } = announcement.parameters;
         let protection = Duration::from_millis(round_ms.into()).saturating_mul(u32::from(retained) + 1);
@@ -137,6 +138,20 @@ impl<S: Scheme> Service<S> {
         *calls += 1;
         drop(busy);
         Ok(Admission { account, busy: Arc::clone(&self.busy), permit })
+    }
+
+    /// Whether no call holds a place.
+    #[cfg(test)]
+    pub(crate) fn is_idle(&self) -> bool {
+        let Limits { queries, retrievals, uploads, mappings, .. } = self.limits;
+        let places = [
+            (&self.queries, queries),
+            (&self.retrievals, retrievals),
+            (&self.uploads, uploads),
+            (&self.mappings, mappings),
+        ];
+        let free = |(kind, most): &(&Arc<Semaphore>, usize)| kind.available_permits() == *most;
+        lock(&self.busy).is_empty() && places.iter().all(free)
     }
 
     async fn within<T>(&self, call: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {

@@ -56,7 +56,8 @@ async fn register(
     let challenge = proto::ChallengeRequest { account: account.clone() };
     let nonce = client.challenge(challenge).await.ok()?.into_inner().nonce;
     let signed = nonce[..].try_into().ok()?;
-    let message = sotto_wire::register::message(&parameters.manifest_key, key.verifying_key().as_bytes(), signed);
+    let message =
+        sotto_wire::register::message(&parameters.manifest_key, key.verifying_key().as_bytes(), signed);
     let mut signature = key.sign(&message).to_bytes();
     if dice.random_range(0..3) == 0 {
         signature[7] ^= 1;

@@ -39,7 +39,6 @@ struct Inner {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Figures {
     pub(super) acknowledged: usize,
-    pub(super) rounds: usize,
     pub(super) published: usize,
 }
 
@@ -180,7 +179,10 @@ impl Ledger {
         let mut wrong = Vec::new();
         let mut places: BTreeMap<Encoded, Vec<Round>> = BTreeMap::new();
         for (round, sealed) in &inner.sealed {
-            sealed.deposits.iter().for_each(|deposit| places.entry(deposit.encode()).or_default().push(*round));
+            sealed
+                .deposits
+                .iter()
+                .for_each(|deposit| places.entry(deposit.encode()).or_default().push(*round));
         }
         for (deposit, round) in &inner.acknowledged {
             let places = places.get(deposit).map(Vec::as_slice).unwrap_or_default();
@@ -203,11 +205,7 @@ impl Ledger {
                 wrong.push(format!("round {round} is another when it is built again"));
             }
         }
-        let figures = Figures {
-            acknowledged: inner.acknowledged.len(),
-            rounds: inner.opened.len(),
-            published: inner.published.len(),
-        };
+        let figures = Figures { acknowledged: inner.acknowledged.len(), published: inner.published.len() };
         drop(inner);
         wrong.into_iter().for_each(|what| self.world.violated(what));
         figures

@@ -229,6 +229,7 @@ impl Presence {
     }
 
     fn saw(&self, what: &str, how: impl Debug) {
+        self.world.note(format_args!("member {} saw {what} {how:?}", self.member.number));
         let line = format!("{} {what} {how:?}", self.world.now().as_millis());
         self.member.memory.lock().unwrap().view.push(line);
     }

@@ -17,7 +17,7 @@ use super::member::{Habit, Member, Presence};
 use super::network::{Line, Weather};
 use super::server::{Conditions, Server, data, signing_key};
 use super::world::{World, rng};
-use crate::config::Config;
+use crate::config::{Config, Limits};
 use crate::log::Simulated;
 
 use pir_core::NoOp;
@@ -29,10 +29,15 @@ pub(super) enum End {
     Power(usize),
     /// The disk fails in this operation, and the server must notice.
     Disk(usize),
-    /// The process is killed.
-    Kill,
+    /// The process is killed in this operation, or at the end of its time, and the machine goes on.
+    Kill(usize),
     /// It is told to end.
     Shutdown,
+}
+
+impl End {
+    /// Not before the end of its time.
+    pub(super) const NEVER: Self = Self::Kill(usize::MAX);
 }
 
 /// One life of a server.
@@ -84,7 +89,7 @@ impl Life {
         let end = match dice.random_range(0..10) {
             0..=4 => End::Power(dice.random_range(0..200)),
             5 => End::Disk(dice.random_range(0..200)),
-            6..=8 => End::Kill,
+            6..=7 => End::Kill(dice.random_range(0..200)),
             _ => End::Shutdown,
         };
         Self {
@@ -111,7 +116,7 @@ impl Scenario {
             compute_ms: 0,
             members: habits.map(|habit| (habit, Weather::CALM)).to_vec(),
             hostile: None,
-            lives: vec![Life::calm(8000, End::Kill)],
+            lives: vec![Life::calm(8000, End::NEVER)],
         }
     }
 
@@ -235,7 +240,8 @@ impl Play<'_> {
             let power = self.world.begin();
             self.world.note(format_args!("life {} {life:?}", self.world.life()));
             self.watch_disk(life.end);
-            let mut server = Server::start(&self.conditions(life), self.disk.clone(), &self.world, &self.ledger);
+            let mut server =
+                Server::start(&self.conditions(life), self.disk.clone(), &self.world, &self.ledger);
             let mut clients = if visited { self.clients(&server) } else { JoinSet::new() };
             let ended = tokio::select! {
                 biased;
@@ -244,7 +250,7 @@ impl Play<'_> {
                 () = sleep(Duration::from_millis(life.ms)) => None,
             };
             match ended {
-                None if life.end == End::Shutdown => self.shut_down(server).await,
+                None if life.end == End::Shutdown => self.shut_down(server, &mut clients).await,
                 None if power.is_cancelled() => {}
                 None => server.check_deadline(),
                 Some(ended) if self.disk.crashed() && matches!(&ended, Ok(Err(_))) => {
@@ -266,7 +272,7 @@ impl Play<'_> {
         let torn = self.scenario.seed ^ (operations as u64) << 32;
         self.disk = match life.end {
             End::Power(_) | End::Disk(_) => self.disk.survivor(torn),
-            End::Kill | End::Shutdown => self.disk.after_kill(),
+            End::Kill(_) | End::Shutdown => self.disk.after_kill(),
         };
         operations
     }
@@ -290,12 +296,12 @@ impl Play<'_> {
         self.disk.observe(move |what, crashed| {
             world.note(format_args!("disk: {what}"));
             match end {
-                End::Power(_) if crashed => world.cut_power(),
+                End::Power(_) | End::Kill(_) if crashed => world.cut_power(),
                 _ if crashed => world.ending(),
                 _ => {}
             }
         });
-        if let End::Power(at) | End::Disk(at) = end {
+        if let End::Power(at) | End::Disk(at) | End::Kill(at) = end {
             self.disk.crash_at(Some(at));
         }
     }
@@ -306,7 +312,7 @@ impl Play<'_> {
         let life = self.world.life();
         let line = |name: String, weather| {
             let dice = rng(self.scenario.seed, format_args!("line {name} in life {life}"));
-            Line::new(name, server.service.clone(), weather, dice, shared())
+            Line::new(name, server.service(), weather, dice, shared())
         };
         for (number, (member, weather)) in self.members.iter().enumerate() {
             let line = line(format!("member {}", number + 1), *weather);
@@ -320,8 +326,16 @@ impl Play<'_> {
         clients
     }
 
-    /// As [`Running::shutdown`](crate::Running::shutdown) does it.
-    async fn shut_down(&self, server: Server) {
+    /// As [`Running::shutdown`](crate::Running::shutdown) does it, after all clients have gone.
+    async fn shut_down(&self, server: Server, clients: &mut JoinSet<()>) {
+        server.check_deadline();
+        clients.abort_all();
+        let Limits { call, stall, .. } = self.config.limits;
+        // What arrives late, and then all that it may take.
+        sleep(Duration::from_millis(4 * u64::from(self.scenario.round_ms)) + 2 * (call + stall)).await;
+        if !server.is_idle() {
+            self.world.violated("a call holds its place for ever");
+        }
         server.check_deadline();
         self.world.ending();
         server.closing.cancel();

@@ -53,7 +53,7 @@ pub(super) struct Conditions {
 }
 
 pub(super) struct Server {
-    pub(super) service: SottoServer<Service<NoOp>>,
+    calls: Arc<Service<NoOp>>,
     /// Ends with the server, and says why.
     pub(super) rounds: JoinHandle<Result<(), RunError>>,
     pub(super) closing: CancellationToken,
@@ -131,11 +131,20 @@ impl Server {
             metrics,
         };
         let challenge_key = Zeroizing::new(draw("challenges").random());
-        let service = Service::new(announcement, config.limits, challenge_key, means);
-        let service = SottoServer::new(service)
+        let calls = Arc::new(Service::new(announcement, config.limits, challenge_key, means));
+        Self { calls, rounds: rounds_task, closing, cut, tracker, deadlines }
+    }
+
+    /// What a connection speaks to.
+    pub(super) fn service(&self) -> SottoServer<Service<NoOp>> {
+        SottoServer::from_arc(Arc::clone(&self.calls))
             .max_decoding_message_size(MESSAGE_MAX)
-            .max_encoding_message_size(MESSAGE_MAX);
-        Self { service, rounds: rounds_task, closing, cut, tracker, deadlines }
+            .max_encoding_message_size(MESSAGE_MAX)
+    }
+
+    /// Whether nobody's call holds a place that others may need.
+    pub(super) fn is_idle(&self) -> bool {
+        self.calls.is_idle()
     }
 
     /// No round is open that should not be.

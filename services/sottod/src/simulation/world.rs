@@ -15,6 +15,9 @@ pub(super) fn rng(seed: u64, purpose: impl Display) -> StdRng {
     StdRng::from_seed(Sha256::digest(format!("{seed} {purpose}")).into())
 }
 
+/// How a line of the trace begins that must never be.
+pub(super) const VIOLATION: &str = "VIOLATION: ";
+
 /// Everything that outlives a server.
 #[derive(Default)]
 pub(super) struct World(Mutex<Inner>);
@@ -112,7 +115,7 @@ impl World {
 
     /// Something that must never be.
     pub(super) fn violated(&self, what: impl Display) {
-        self.note(format_args!("VIOLATION {what}"));
+        self.note(format_args!("{VIOLATION}{what}"));
         let mut inner = self.lock();
         let line = format!("at {} ms: {what}", inner.now().as_millis());
         inner.violations.push(line);

@@ -33,7 +33,12 @@ impl Store {
         let active = match found.segments.last() {
             Some(newest) => {
                 let name = segment::name(newest.header.number);
-                disk.open(&name, false).map_err(LogError::file(&name, "open"))?
+                let mut file = disk.open(&name, false).map_err(LogError::file(&name, "open"))?;
+                // A process that was killed may have written what the machine can still lose. It counts from here on,
+                // and the next append may go to another file.
+                file.sync().map_err(LogError::file(&name, "sync"))?;
+                disk.sync_names().map_err(LogError::file("the directory", "sync"))?;
+                file
             }
             None => {
                 let (segment, file) = create(&*disk, &mut options, 1, found.first)?;

@@ -183,3 +183,32 @@ fn a_snapshot_that_lists_more_than_it_knows_is_refused() {
         assert!(matches!(read(&disk, &mut |_, _| {}), Err(LogError::Corrupt { .. })), "{more:?}");
     }
 }
+
+/// Who reads what a killed process wrote, and builds on it, must not lose it to a power failure.
+#[test]
+fn what_a_killed_process_wrote_is_durable_before_anything_follows_it() {
+    const ENTRIES: u64 = 12;
+    let append = |store: &mut Store, from| {
+        store.save_vote(Vote::new(9, 1))?;
+        (from..from + ENTRIES).try_for_each(|index| store.append(vec![entry(1, index)]))
+    };
+    let whole = Simulated::default();
+    append(&mut open(&whole), 0).unwrap();
+    assert!(whole.trace().iter().filter(|what| what.starts_with("create segment")).count() > 1);
+    for killed_at in 0..whole.trace().len() {
+        let disk = Simulated::default();
+        disk.crash_at(Some(killed_at));
+        if let Ok((mut store, _)) = Store::open(Arc::new(disk.clone()), options(5)) {
+            let _ = append(&mut store, 0);
+        }
+        let found = disk.after_kill();
+        let mut store = open(&found);
+        let from = store.bounds().1.map_or(0, |last| last.index + 1);
+        append(&mut store, from).unwrap();
+        for seed in 0..8 {
+            let mut left = open(&found.survivor(seed));
+            let expected = (0..from + ENTRIES).map(|index| entry(1, index));
+            assert!(left.entries(.., u64::MAX).unwrap().into_iter().eq(expected), "killed at {killed_at}");
+        }
+    }
+}
