@@ -107,7 +107,7 @@ async fn a_server_whose_disk_hangs_ends_and_says_why() {
     (config.allow_no_privacy, config.round_ms) = (true, 300);
     (config.deposit_ms, config.lookup_ms, config.query_ms) = (0, 0, 0);
     config.limits.drain = Duration::from_millis(100);
-    let data = DataDirectory::open(directory.path(, None)).unwrap().on_disk(Arc::new(disk.clone()));
+    let data = DataDirectory::open(directory.path(), None).unwrap().on_disk(Arc::new(disk.clone()));
     let running = start_on::<NoOp>(config, Some(data)).unwrap();
     let mut events = running.events();
     while !matches!(events.recv().await.unwrap(), ServerEvent::RoundSealed { .. }) {}
