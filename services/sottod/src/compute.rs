@@ -7,13 +7,18 @@ use tokio::sync::{Semaphore, oneshot};
 
 /// A pool of threads for heavy work, which never runs on the threads that serve connections.
 ///
-/// There are two lanes into the same pool: jobs of clients, of which only so many run at once, and those of the server
-/// itself, which its only caller starts one at a time.
+/// There are three lanes into the same pool: answers for clients, of which only so many run at once; keys of clients,
+/// which wait for each other and not in front of answers; and jobs of the server itself, which its only caller starts
+/// one at a time.
 #[derive(Clone)]
 pub(crate) struct Compute {
     pool: Arc<rayon::ThreadPool>,
-    lane: Arc<Semaphore>,
+    answers: Arc<Semaphore>,
+    keys: Arc<Semaphore>,
 }
+
+/// Threads for each that keys of clients may take at a time: nobody limits how often they are uploaded.
+const THREADS_PER_KEYS: usize = 4;
 
 /// A job did not come to its end.
 #[derive(Debug, thiserror::Error)]
@@ -24,15 +29,32 @@ impl Compute {
     pub(crate) fn new(threads: usize, jobs: usize) -> Result<Self, rayon::ThreadPoolBuildError> {
         let name = |number| format!("sottod-compute-{number}");
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(name).build()?;
-        Ok(Self { pool: Arc::new(pool), lane: Arc::new(Semaphore::new(jobs)) })
+        let keys = Arc::new(Semaphore::new((threads / THREADS_PER_KEYS).max(1)));
+        Ok(Self { pool: Arc::new(pool), answers: Arc::new(Semaphore::new(jobs)), keys })
     }
 
-    /// Runs a client's job when its turn comes. Callers bound how many of them wait.
-    pub(crate) async fn run<T: Send + 'static>(
+    /// Runs a job that answers a client when its turn comes. Callers bound how many of them wait.
+    pub(crate) async fn answer<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Failed> {
-        let permit = Arc::clone(&self.lane).acquire_owned().await.map_err(|_| Failed)?;
+        self.in_turn(&self.answers, job).await
+    }
+
+    /// Runs a job that reads a client's keys when its turn comes. Callers bound how many of them wait.
+    pub(crate) async fn read_keys<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Failed> {
+        self.in_turn(&self.keys, job).await
+    }
+
+    async fn in_turn<T: Send + 'static>(
+        &self,
+        lane: &Arc<Semaphore>,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Failed> {
+        let permit = Arc::clone(lane).acquire_owned().await.map_err(|_| Failed)?;
         // The job keeps its permit even if nobody waits for it any more.
         self.start(move || {
             let result = job();

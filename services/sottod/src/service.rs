@@ -119,7 +119,7 @@ impl<S: Scheme> Service<S> {
         let expected = S::public_keys_bytes();
         let encoded = incoming::join(&mut chunks, first.data, expected, stall, |chunk| chunk.data).await?;
         let parse = move || (Sha256::digest(&encoded).into(), S::decode_public_keys(&encoded));
-        let (digest, keys) = self.compute.run(parse).await.map_err(|_| Refused::Internal)?;
+        let (digest, keys) = self.compute.read_keys(parse).await.map_err(|_| Refused::Internal)?;
         let keys = keys.map_err(|_| Refused::Malformed)?;
         lock(&self.keys).insert(account, digest, Arc::new(keys), Instant::now())?;
         self.rounds.has_keys(account).await?;
