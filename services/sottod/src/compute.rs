@@ -7,13 +7,16 @@ use tokio::sync::{Semaphore, oneshot};
 
 /// A pool of threads for heavy work, which never runs on the threads that serve connections.
 ///
-/// There are two lanes into the same pool: jobs of clients, of which only so many run at once, and those of the server
-/// itself, which its only caller starts one at a time.
+/// There are three lanes into the same pool: answers for clients, of which only so many run at once; keys of clients,
+/// which wait for each other and not in front of answers; and jobs of the server itself, which its only caller starts
+/// one at a time.
 #[derive(Clone)]
 pub(crate) struct Compute {
     place: Place,
-    lane: Arc<Semaphore>,
-    jobs: usize,
+    answers: Arc<Semaphore>,
+    keys: Arc<Semaphore>,
+    /// Answers that may be computed at once.
+    most: usize,
 }
 
 /// Where jobs run.
@@ -25,6 +28,9 @@ enum Place {
     Inline(Arc<dyn Fn() -> core::time::Duration + Send + Sync>),
 }
 
+/// Threads for each that keys of clients may take at a time: nobody limits how often they are uploaded.
+const THREADS_PER_KEYS: usize = 4;
+
 /// A job did not come to its end.
 #[derive(Debug, thiserror::Error)]
 #[error("the computation failed")]
@@ -34,7 +40,8 @@ impl Compute {
     pub(crate) fn new(threads: usize, jobs: usize) -> Result<Self, rayon::ThreadPoolBuildError> {
         let name = |number| format!("sottod-compute-{number}");
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(name).build()?;
-        Ok(Self { place: Place::Threads(Arc::new(pool)), lane: Arc::new(Semaphore::new(jobs)), jobs })
+        let keys = (threads / THREADS_PER_KEYS).max(1);
+        Ok(Self::over(Place::Threads(Arc::new(pool)), jobs, keys))
     }
 
     /// Without threads, so that what happens depends on nothing but what was asked for.
@@ -43,20 +50,40 @@ impl Compute {
         jobs: usize,
         duration: impl Fn() -> core::time::Duration + Send + Sync + 'static,
     ) -> Self {
-        Self { place: Place::Inline(Arc::new(duration)), lane: Arc::new(Semaphore::new(jobs)), jobs }
+        Self::over(Place::Inline(Arc::new(duration)), jobs, 1)
     }
 
-    /// Clients' jobs that run now.
-    pub(crate) fn running(&self) -> usize {
-        self.jobs.saturating_sub(self.lane.available_permits())
+    fn over(place: Place, most: usize, keys: usize) -> Self {
+        Self { place, answers: Arc::new(Semaphore::new(most)), keys: Arc::new(Semaphore::new(keys)), most }
     }
 
-    /// Runs a client's job when its turn comes. Callers bound how many of them wait.
-    pub(crate) async fn run<T: Send + 'static>(
+    /// Answers that are computed now.
+    pub(crate) fn answering(&self) -> usize {
+        self.most.saturating_sub(self.answers.available_permits())
+    }
+
+    /// Runs a job that answers a client when its turn comes. Callers bound how many of them wait.
+    pub(crate) async fn answer<T: Send + 'static>(
         &self,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Failed> {
-        let permit = Arc::clone(&self.lane).acquire_owned().await.map_err(|_| Failed)?;
+        self.in_turn(&self.answers, job).await
+    }
+
+    /// Runs a job that reads a client's keys when its turn comes. Callers bound how many of them wait.
+    pub(crate) async fn read_keys<T: Send + 'static>(
+        &self,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Failed> {
+        self.in_turn(&self.keys, job).await
+    }
+
+    async fn in_turn<T: Send + 'static>(
+        &self,
+        lane: &Arc<Semaphore>,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Failed> {
+        let permit = Arc::clone(lane).acquire_owned().await.map_err(|_| Failed)?;
         // The job keeps its permit even if nobody waits for it any more.
         self.start(move || {
             let result = job();

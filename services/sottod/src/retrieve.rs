@@ -54,7 +54,7 @@ impl<S: Scheme> Retrieval<S> {
             let answers = tokio::select! {
                 // Whoever resets calls as fast as they are made leaves no work behind that has not begun.
                 () = sender.gone() => return Err(Stop::Gone),
-                answers = self.compute.run(job) => answers.map_err(|_| Refused::Internal)??,
+                answers = self.compute.answer(job) => answers.map_err(|_| Refused::Internal)??,
             };
             for answer in answers {
                 pending.extend_from_slice(&answer);

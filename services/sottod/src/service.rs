@@ -114,7 +114,7 @@ impl<S: Scheme> Service<S> {
             for (queue, places, most) in &queues {
                 metrics.queue(*queue, most.saturating_sub(places.available_permits()));
             }
-            metrics.queue(Queue::Computing, compute.running());
+            metrics.queue(Queue::Computing, compute.answering());
             metrics.sessions.set(gauge(lock(&accounts).sessions()));
             metrics.key_sets.set(gauge(lock(&keys).len()));
         }
@@ -167,7 +167,7 @@ impl<S: Scheme> Service<S> {
         let expected = S::public_keys_bytes();
         let encoded = incoming::join(&mut chunks, first.data, expected, stall, |chunk| chunk.data).await?;
         let parse = move || (Sha256::digest(&encoded).into(), S::decode_public_keys(&encoded));
-        let (digest, keys) = self.means.compute.run(parse).await.map_err(|_| Refused::Internal)?;
+        let (digest, keys) = self.means.compute.read_keys(parse).await.map_err(|_| Refused::Internal)?;
         let keys = keys.map_err(|_| Refused::Malformed)?;
         lock(&self.keys).insert(account, digest, Arc::new(keys), Instant::now())?;
         self.means.rounds.has_keys(account).await?;

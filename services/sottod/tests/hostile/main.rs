@@ -1,0 +1,64 @@
+//! Clients that attack, over real sockets, while honest ones deposit and retrieve.
+//!
+//! Every test has the same shape: honest members take part, an attack runs, the attacker gets exactly what
+//! docs/SECURITY.md says, and at the end every round of the honest members was complete. `--nocapture` prints what was
+//! measured; the times mean something only with `--test-threads 1`.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
+#![allow(clippy::print_stdout, reason = "measurements are for whoever runs the tests")]
+
+mod calls;
+mod ciphertexts;
+mod fat;
+mod floods;
+mod frames;
+mod honest;
+mod labels;
+mod order;
+mod raw;
+mod readers;
+mod replay;
+#[path = "../support/mod.rs"]
+mod support;
+mod transport;
+
+use std::time::{Duration, Instant};
+
+use pir_core::{NoOp, Scheme};
+use sottod::{Config, Running};
+
+/// Limits of the servers here: short, so that attacks end soon, and long enough for a busy machine.
+const STALL: Duration = Duration::from_secs(2);
+const CALL: Duration = Duration::from_secs(8);
+const UNKNOWN: Duration = Duration::from_secs(5);
+/// What a busy machine may add to a limit.
+const SLACK: Duration = Duration::from_secs(6);
+
+fn target(adjust: impl FnOnce(&mut Config)) -> Running<NoOp> {
+    target_of(adjust)
+}
+
+fn target_of<S: Scheme>(adjust: impl FnOnce(&mut Config)) -> Running<S> {
+    support::server_of(|config| {
+        config.round_ms = 1500;
+        config.limits.stall = STALL;
+        config.limits.call = CALL;
+        config.limits.unknown = UNKNOWN;
+        adjust(config);
+    })
+}
+
+/// Says how long an attack held what it held, which must be no longer than its limit.
+fn held(attack: &str, since: Instant, limit: Duration) {
+    let held = since.elapsed();
+    println!("measured: {attack}: {:.1} s, limit {:.1} s", held.as_secs_f64(), limit.as_secs_f64());
+    assert!(held < limit + SLACK, "{attack}: {held:?}");
+}
+
+/// Memory of this process, MiB, as the operating system counts it.
+fn resident() -> u64 {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok().and_then(|line| {
+        let resident = line.split(' ').nth(1)?;
+        resident.parse::<u64>().ok()
+    });
+    pages.unwrap_or(0) * 4096 / (1 << 20)
+}
