@@ -18,7 +18,7 @@ async fn recorded(server: &Running<NoOp>, number: u8) -> proto::RegisterRequest 
     let signed: [u8; 32] = nonce[..].try_into().unwrap();
     let message = sotto_wire::register::message(&server.parameters().manifest_key, &account, &signed);
     let signature = Bytes::copy_from_slice(&signing.sign(&message).to_bytes());
-    proto::RegisterRequest { account: Bytes::copy_from_slice(&account), nonce, signature }
+    proto::RegisterRequest { account: Bytes::copy_from_slice(&account), nonce, signature, token: Bytes::new() }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
