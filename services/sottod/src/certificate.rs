@@ -96,9 +96,10 @@ impl Certificate {
         (chain, Zeroizing::new(pem_of("PRIVATE KEY", &self.key)))
     }
 
-    /// Whether clients that know this root will accept it. Says so in time if they soon will not.
+    /// Whether clients that know this root will accept it, and its key is there. Says so in time if they soon will not.
     pub(crate) fn check(&self, root: &RootKey) -> Result<(), CertificateError> {
         self.check_at(root, UnixTime::now())?;
+        self.server_config()?;
         let soon = UnixTime::since_unix_epoch(Duration::from_secs(UnixTime::now().as_secs()) + NOTICE);
         if matches!(self.check_at(root, soon), Err(CertificateError::Expired)) {
             tracing::warn!("the node's certificate ends within 30 days; make a new one with 'sottod certify'");

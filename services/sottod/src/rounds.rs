@@ -164,7 +164,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
                 () = tokio::time::sleep_until(wakeup) => {}
                 received = commands.recv_many(&mut batch, BATCH) => {
                     if received == 0 {
-                        return Ok(());
+                        return self.store_spent().await;
                     }
                     self.handle(batch.drain(..)).await?;
                 }
