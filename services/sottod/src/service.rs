@@ -80,7 +80,6 @@ impl<S: Scheme> Service<S> {
         challenge_key: Zeroizing<[u8; 32]>,
         means: Means<S>,
     ) -> Self {
-        let Secrets { challenge_key, host } = secrets;
         // Who retrieves in every round keeps its keys until the next time, and one round longer if a call is lost.
         let ServerParameters { round_ms, retained, .. } = announcement.parameters;
         let protection = Duration::from_millis(round_ms.into()).saturating_mul(u32::from(retained) + 1);
