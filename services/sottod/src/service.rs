@@ -24,7 +24,7 @@ use zeroize::Zeroizing;
 use crate::accounts::{Accounts, Session, verify};
 use crate::compute::Compute;
 use crate::config::Limits;
-use crate::connections::Line;
+use crate::connections::{Known, Line};
 use crate::incoming;
 use crate::keys::KeyStore;
 use crate::outgoing::{Gone, Outgoing, Sender, stream};
@@ -49,6 +49,7 @@ pub(crate) struct Service<S: Scheme> {
     pub(crate) closing: CancellationToken,
     accounts: Mutex<Accounts>,
     keys: Mutex<KeyStore<S>>,
+    known: Mutex<Known>,
     busy: Arc<Mutex<HashMap<Account, u8>>>,
     queries: Arc<Semaphore>,
     retrievals: Arc<Semaphore>,
@@ -72,6 +73,7 @@ impl<S: Scheme> Service<S> {
         Self {
             accounts: Mutex::new(Accounts::new(&limits, challenge_key, Instant::now())),
             keys: Mutex::new(KeyStore::new(limits.key_bytes, protection)),
+            known: Mutex::default(),
             busy: Arc::default(),
             queries: Arc::new(Semaphore::new(limits.queries)),
             retrievals: Arc::new(Semaphore::new(limits.retrievals)),
@@ -89,7 +91,7 @@ impl<S: Scheme> Service<S> {
     /// Whose session it is; the connection that shows it may stay.
     fn account(&self, line: &Line, session: &[u8]) -> Result<Account, Refused> {
         let account = lock(&self.accounts).account(session, Instant::now())?;
-        line.is_known_now();
+        lock(&self.known).came(account, line);
         Ok(account)
     }
 
@@ -199,7 +201,7 @@ impl<S: Scheme> Sotto for Service<S> {
         let signature = fixed(&request.signature, "signature")?;
         let issued = lock(&self.accounts).issued(&account, &nonce, Instant::now())?;
         verify(&self.parameters.manifest_key, &account, &nonce, &signature)?;
-        line.is_known_now();
+        lock(&self.known).came(account, &line);
         self.within(async { Ok(self.rounds.register(account).await?) }).await?;
         let session: Session = random()?;
         lock(&self.accounts).open(account, issued, session, Instant::now())?;
