@@ -28,6 +28,8 @@ pub(crate) fn client() -> MultiClient<SealPir> {
     MultiClient::new(&[0x51; 32])
 }
 
+type Check = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
+
 /// What everybody asks in a round.
 pub(crate) struct Question {
     manifest: Manifest,
@@ -35,7 +37,7 @@ pub(crate) struct Question {
     answers: usize,
     due: Instant,
     /// Whether answers hold the box that was asked for.
-    check: Box<dyn Fn(&[u8]) -> bool + Send + Sync>,
+    check: Check,
     /// The first answers that do: with the same keys, all others are the same.
     reference: OnceLock<Bytes>,
 }
