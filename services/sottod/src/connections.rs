@@ -4,12 +4,13 @@ use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll};
 use core::time::Duration;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 
 use prometheus_client::metrics::counter::Counter;
 use rustls::ServerConfig;
+use sotto_protocol::server::Account;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -141,8 +142,8 @@ impl Newcomer {
 struct Door {
     most: usize,
     room: Arc<Semaphore>,
-    /// Connections in the order in which they came, without many that are known or have ended.
-    unknown: VecDeque<Line>,
+    /// Connections in the order in which they came, without many that have ended.
+    lines: VecDeque<Line>,
     metrics: SharedMetrics,
     /// When refusals were last reported, and how many there had been.
     reported: Option<(Instant, u64)>,
@@ -150,7 +151,7 @@ struct Door {
 
 impl Door {
     fn new(most: usize, metrics: SharedMetrics) -> Self {
-        Self { most, room: Arc::new(Semaphore::new(most)), unknown: VecDeque::new(), metrics, reported: None }
+        Self { most, room: Arc::new(Semaphore::new(most)), lines: VecDeque::new(), metrics, reported: None }
     }
 
     async fn place(&mut self) -> Option<OwnedSemaphorePermit> {
@@ -158,22 +159,18 @@ impl Door {
             return Some(permit);
         }
         // Who floods the door with connections pushes out their own.
-        while let Some(line) = self.unknown.pop_front() {
-            if line.is_unknown() {
-                line.cut();
-                let place = Arc::clone(&self.room).acquire_owned();
-                return tokio::time::timeout(ROOM_PATIENCE, place).await.ok()?.ok();
-            }
-        }
-        None
+        let first = self.lines.iter().position(Line::is_unknown)?;
+        self.lines.remove(first)?.cut();
+        let place = Arc::clone(&self.room).acquire_owned();
+        tokio::time::timeout(ROOM_PATIENCE, place).await.ok()?.ok()
     }
 
     fn line(&mut self, cut: CancellationToken) -> Line {
-        if self.unknown.len() >= self.most.saturating_mul(2) {
-            self.unknown.retain(Line::is_unknown);
+        if self.lines.len() >= self.most.saturating_mul(2) {
+            self.lines.retain(|line| !line.cut.is_cancelled());
         }
         let line = Line { known: Arc::default(), cut };
-        self.unknown.push_back(line.clone());
+        self.lines.push_back(line.clone());
         line
     }
 
@@ -202,11 +199,6 @@ impl Line {
         line.unwrap_or_else(|| Self { known: Arc::default(), cut: CancellationToken::new() })
     }
 
-    /// Somebody has shown by it that they hold an account: it may stay.
-    pub(crate) fn is_known_now(&self) {
-        self.known.store(true, Ordering::Relaxed);
-    }
-
     /// Ends the connection and all its calls.
     pub(crate) fn cut(&self) {
         self.cut.cancel();
@@ -214,6 +206,30 @@ impl Line {
 
     fn is_unknown(&self) -> bool {
         !self.known.load(Ordering::Relaxed) && !self.cut.is_cancelled()
+    }
+}
+
+/// By which connection each account came last: that one may stay. The others of the account are unknown again, so that
+/// one account does not take many places.
+#[derive(Default)]
+pub(crate) struct Known {
+    lines: HashMap<Account, Line>,
+    /// From so many on, those that have ended are taken out.
+    many: usize,
+}
+
+impl Known {
+    /// Somebody has shown by this connection that they hold an account.
+    pub(crate) fn came(&mut self, account: Account, line: &Line) {
+        line.known.store(true, Ordering::Relaxed);
+        let before = self.lines.insert(account, line.clone());
+        if let Some(before) = before.filter(|before| !Arc::ptr_eq(&before.known, &line.known)) {
+            before.known.store(false, Ordering::Relaxed);
+        }
+        if self.lines.len() > self.many {
+            self.lines.retain(|_, line| !line.cut.is_cancelled());
+            self.many = 1024 + 2 * self.lines.len();
+        }
     }
 }
 
@@ -361,5 +377,67 @@ impl AsyncWrite for Connection {
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio_util::sync::CancellationToken;
+
+    use super::{Door, Known, Line};
+
+    fn lines(door: &mut Door, many: usize) -> Vec<Line> {
+        (0..many).map(|_| door.line(CancellationToken::new())).collect()
+    }
+
+    #[test]
+    fn one_account_keeps_one_connection() {
+        let mut door = Door::new(4, Arc::default());
+        let lines = lines(&mut door, 3);
+        let mut known = Known::default();
+        for line in &lines {
+            known.came([1; 32], line);
+            known.came([1; 32], line);
+        }
+        let unknown: Vec<bool> = lines.iter().map(Line::is_unknown).collect();
+        assert_eq!(unknown, [true, true, false]);
+        // Accounts that share a connection do not disturb each other.
+        known.came([2; 32], &lines[2]);
+        assert!(!lines[2].is_unknown());
+    }
+
+    #[test]
+    fn connections_that_have_ended_are_forgotten() {
+        let mut door = Door::new(4, Arc::default());
+        let mut known = Known::default();
+        for number in 0..10_000_u32 {
+            let mut account = [0; 32];
+            account[..4].copy_from_slice(&number.to_le_bytes());
+            let line = door.line(CancellationToken::new());
+            known.came(account, &line);
+            line.cut();
+        }
+        assert!(known.lines.len() <= 1026 && door.lines.len() <= 8);
+    }
+
+    #[tokio::test]
+    async fn the_oldest_that_is_unknown_makes_room_and_nobody_else() {
+        let mut door = Door::new(2, Arc::default());
+        let (first, second) = (door.place().await.unwrap(), door.place().await.unwrap());
+        let lines = lines(&mut door, 2);
+        let mut known = Known::default();
+        known.came([1; 32], &lines[0]);
+        let ended = lines[1].cut.clone();
+        tokio::spawn(async move {
+            ended.cancelled().await;
+            drop(second);
+        });
+        let third = door.place().await;
+        assert!(third.is_some() && lines[1].cut.is_cancelled() && !lines[0].cut.is_cancelled());
+        assert!(door.place().await.is_none(), "whoever is known stays");
+        drop(first);
+        assert!(door.place().await.is_some());
     }
 }

@@ -22,7 +22,7 @@ use zeroize::Zeroizing;
 use crate::accounts::{Accounts, Session, verify};
 use crate::compute::Compute;
 use crate::config::Limits;
-use crate::connections::Line;
+use crate::connections::{Known, Line};
 use crate::host::Host;
 use crate::incoming;
 use crate::keys::KeyStore;
@@ -46,6 +46,7 @@ pub(crate) struct Service<S: Scheme> {
     pub(crate) means: Means<S>,
     accounts: Arc<Mutex<Accounts>>,
     keys: Arc<Mutex<KeyStore<S>>>,
+    known: Mutex<Known>,
     busy: Arc<Mutex<HashMap<Account, u8>>>,
     queries: Arc<Semaphore>,
     retrievals: Arc<Semaphore>,
@@ -86,6 +87,7 @@ impl<S: Scheme> Service<S> {
         Self {
             accounts: Arc::new(Mutex::new(Accounts::new(&limits, challenge_key, Instant::now()))),
             keys: Arc::new(Mutex::new(KeyStore::new(limits.key_bytes, protection))),
+            known: Mutex::default(),
             busy: Arc::default(),
             queries: Arc::new(Semaphore::new(limits.queries)),
             retrievals: Arc::new(Semaphore::new(limits.retrievals)),
@@ -122,7 +124,7 @@ impl<S: Scheme> Service<S> {
     /// Whose session it is; the connection that shows it may stay.
     fn account(&self, line: &Line, session: &[u8]) -> Result<Account, Refused> {
         let account = lock(&self.accounts).account(session, Instant::now())?;
-        line.is_known_now();
+        lock(&self.known).came(account, line);
         Ok(account)
     }
 
@@ -261,7 +263,7 @@ impl<S: Scheme> Sotto for Service<S> {
             _ => None,
         };
         self.within(async { Ok(self.means.rounds.register(account, token).await?) }).await?;
-        line.is_known_now();
+        lock(&self.known).came(account, &line);
         let session: Session = random(&*self.means.host)?;
         lock(&self.accounts).open(account, issued, session, Instant::now())?;
         Ok(Response::new(proto::RegisterResponse { session: Bytes::copy_from_slice(&session) }))

@@ -1,0 +1,50 @@
+//! Clients that deposit once in every round.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use rand::rngs::StdRng;
+use rand::{Rng, RngExt};
+use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::{Deposit, Label, Round, SealedBox};
+use sotto_wire::proto;
+use tokio::sync::{mpsc, watch};
+
+use crate::child::Client;
+use crate::ledger::{Fate, News};
+
+/// Offset of the first deposits in a round, as the server announces it.
+const OFFSET_MS: u64 = 200;
+
+pub(crate) struct Depositor {
+    pub(crate) client: Client,
+    pub(crate) session: Bytes,
+    pub(crate) rng: StdRng,
+    pub(crate) spread_ms: u64,
+    pub(crate) opened: watch::Receiver<Option<(Round, Instant)>>,
+    pub(crate) news: mpsc::UnboundedSender<News>,
+}
+
+impl Depositor {
+    /// Deposits until there are no more rounds.
+    pub(crate) async fn deposit(mut self) {
+        while self.opened.changed().await.is_ok() {
+            let Some((round, at)) = *self.opened.borrow_and_update() else { continue };
+            let offset = OFFSET_MS + self.rng.random_range(0..self.spread_ms.max(1));
+            tokio::time::sleep_until((at + Duration::from_millis(offset)).into()).await;
+            let mut sealed = [0; BOX_BYTES];
+            self.rng.fill_bytes(&mut sealed);
+            let deposit = Deposit { label: Label(self.rng.random()), sealed: SealedBox(sealed) };
+            let request = proto::DepositRequest {
+                session: self.session.clone(),
+                round: round.0,
+                deposit: Bytes::copy_from_slice(&deposit.encode()),
+            };
+            // If nobody listens any more, the run is over.
+            let _ = self.news.send(News::Sent { round });
+            let sent = Instant::now();
+            let fate = Fate::of(self.client.deposit(request).await, sent);
+            let _ = self.news.send(News::Ended { round, deposit: Box::new(deposit), fate });
+        }
+    }
+}

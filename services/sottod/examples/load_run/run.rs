@@ -1,0 +1,359 @@
+//! One run: a server, its clients, and somebody who watches all of them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use bytes::Bytes;
+use rand::rngs::StdRng;
+use rand::{Rng, RngExt, SeedableRng};
+use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::{Deposit, Label, Manifest, Round, SealedBox, SignedManifest};
+use sotto_wire::proto;
+use sotto_wire::proto::round_event::Event;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tonic::Streaming;
+
+use crate::child::{Child, Client, Usage};
+use crate::depositors::Depositor;
+use crate::ledger::{Fate, Ledger, News};
+use crate::retrievers::{self, Question, Retrieved, Retriever};
+use crate::session::session;
+use crate::summary::{Retrievals, Rounds, Sample, Summary};
+
+/// Clients on one connection: a server takes so many calls at a time from it.
+const CLIENTS_PER_CONNECTION: usize = 16;
+/// Uploads of keys at the same time.
+const UPLOADS: usize = 64;
+/// How long calls may take to end when a run is over; a server gives each up before.
+const END_PATIENCE: Duration = Duration::from_secs(75);
+
+/// What is to be done.
+#[derive(Clone)]
+pub(crate) struct Plan {
+    /// The server: this program with the argument `serve`.
+    pub(crate) program: PathBuf,
+    pub(crate) seconds: u64,
+    pub(crate) clients: usize,
+    pub(crate) retrievers: usize,
+    pub(crate) retrieve: u16,
+    pub(crate) round_ms: u32,
+    pub(crate) spread_ms: u64,
+    pub(crate) seed: u64,
+    pub(crate) progress: bool,
+}
+
+/// A run that is under way.
+struct Run {
+    plan: Plan,
+    server: Child,
+    client: Client,
+    session: Bytes,
+    events: Option<Streaming<proto::RoundEvent>>,
+    opened: Option<watch::Sender<Option<(Round, Instant)>>>,
+    questions: Option<watch::Sender<Option<Arc<Question>>>>,
+    news: mpsc::UnboundedSender<News>,
+    asked: mpsc::UnboundedSender<anyhow::Result<Arc<Question>>>,
+    wanted: HashMap<Round, Deposit>,
+    ledger: Ledger,
+    rounds: Rounds,
+    retrievals: Retrievals,
+    samples: Vec<Sample>,
+    rng: StdRng,
+    began: Instant,
+}
+
+impl Plan {
+    /// Does it.
+    pub(crate) async fn run(self) -> anyhow::Result<Summary> {
+        let (_directory, data) = crate::data_directory()?;
+        let options = ["--retrieve", &self.retrieve.to_string(), "--round-ms", &self.round_ms.to_string()];
+        let server = Child::start(&self.program, &data, &options.map(str::to_owned))?;
+        let mut client = server.connect().await?;
+        let own = session(&mut client, &server.key, 0).await?;
+
+        let registering = Instant::now();
+        let (news, mut told) = mpsc::unbounded_channel();
+        let (retrieved, mut answers) = mpsc::channel(64);
+        let (asked, mut ready) = mpsc::unbounded_channel();
+        let (opened, questions) = (watch::Sender::new(None), watch::Sender::new(None));
+        let (accounts, keys) = (self.register(&server).await?, retrievers::client().public_keys().into());
+        let mut tasks = JoinSet::new();
+        let mut uploads = JoinSet::new();
+        for (number, (client, session)) in accounts.into_iter().enumerate() {
+            if number < self.clients {
+                let rng = StdRng::seed_from_u64(self.seed ^ number as u64);
+                let (opened, news) = (opened.subscribe(), news.clone());
+                let spread_ms = self.spread_ms;
+                tasks.spawn(Depositor { client, session, rng, spread_ms, opened, news }.deposit());
+                continue;
+            }
+            let (questions, retrieved) = (questions.subscribe(), retrieved.clone());
+            let mut retriever = Retriever { client, session, keys: Bytes::new(), questions, retrieved };
+            let keys = Bytes::clone(&keys);
+            if uploads.len() >= UPLOADS
+                && let Some(retriever) = uploads.join_next().await
+            {
+                tasks.spawn(Retriever::retrieve(retriever??));
+            }
+            uploads.spawn(async move {
+                retriever.upload(keys).await?;
+                anyhow::Ok(retriever)
+            });
+        }
+        while let Some(retriever) = uploads.join_next().await {
+            tasks.spawn(retriever??.retrieve());
+        }
+        drop(retrieved);
+        let registered = registering.elapsed();
+
+        let mut run = Run {
+            rng: StdRng::seed_from_u64(!self.seed),
+            rounds: Rounds::new(self.round_ms),
+            server,
+            client,
+            session: own,
+            events: None,
+            opened: Some(opened),
+            questions: Some(questions),
+            news,
+            asked,
+            wanted: HashMap::new(),
+            ledger: Ledger::default(),
+            retrievals: Retrievals::default(),
+            samples: Vec::new(),
+            began: Instant::now(),
+            plan: self,
+        };
+        run.watch().await?;
+        let before = (Usage::of(run.server.id()), Usage::of(std::process::id()));
+        let died = run.drive(&mut tasks, &mut told, &mut answers, &mut ready).await?;
+        let after = (Usage::of(run.server.id()), Usage::of(std::process::id()));
+        let seconds = run.began.elapsed().as_secs_f64();
+        run.server.kill()?;
+        let accounts = run.plan.clients + run.plan.retrievers + 1;
+        let checked = check(&data, accounts, &mut run.ledger)?;
+        Ok(Summary {
+            clients: run.plan.clients,
+            retrievers: run.plan.retrievers,
+            retrieve: run.plan.retrieve,
+            round_ms: run.plan.round_ms,
+            spread_ms: run.plan.spread_ms,
+            seconds: run.plan.seconds,
+            registered,
+            totals: checked,
+            acknowledgements: run.ledger.acknowledgements,
+            refusals: run.ledger.refusals,
+            retrievals: run.retrievals,
+            rounds: run.rounds,
+            samples: run.samples,
+            server_cores: (after.0.processor - before.0.processor) / seconds,
+            client_cores: (after.1.processor - before.1.processor) / seconds,
+            died,
+        })
+    }
+
+    /// Registers everybody, so many on one connection as may be; first those who deposit.
+    async fn register(&self, server: &Child) -> anyhow::Result<Vec<(Client, Bytes)>> {
+        let mut connections = JoinSet::new();
+        let all = self.clients + self.retrievers;
+        for first in (0..all).step_by(CLIENTS_PER_CONNECTION) {
+            let mut client = server.connect().await?;
+            let key = server.key;
+            connections.spawn(async move {
+                let mut accounts = Vec::new();
+                for number in first..all.min(first + CLIENTS_PER_CONNECTION) {
+                    accounts.push((number, (client.clone(), session(&mut client, &key, number + 1).await?)));
+                }
+                anyhow::Ok(accounts)
+            });
+        }
+        let mut accounts = BTreeMap::new();
+        while let Some(registered) = connections.join_next().await {
+            accounts.extend(registered?.context("registering")?);
+        }
+        Ok(accounts.into_values().collect())
+    }
+}
+
+impl Run {
+    /// Until the time is over and all calls have ended; whether the server died before.
+    async fn drive(
+        &mut self,
+        tasks: &mut JoinSet<()>,
+        told: &mut mpsc::UnboundedReceiver<News>,
+        answers: &mut mpsc::Receiver<Retrieved>,
+        ready: &mut mpsc::UnboundedReceiver<anyhow::Result<Arc<Question>>>,
+    ) -> anyhow::Result<bool> {
+        let mut second = tokio::time::interval(Duration::from_secs(1));
+        let end = self.began + Duration::from_secs(self.plan.seconds);
+        let mut last = None;
+        loop {
+            tokio::select! {
+                event = next(&mut self.events) => match event {
+                    Some(event) => self.hear(event)?,
+                    None => {
+                        self.rounds.watches_lost += 1;
+                        if self.server.has_ended()? {
+                            return Ok(true);
+                        }
+                        tokio::time::sleep(Duration::from_millis(250)).await;
+                        // If that fails, it is tried again.
+                        let _ = self.watch().await;
+                    }
+                },
+                Some(news) = told.recv() => self.ledger.note(news),
+                Some(retrieved) = answers.recv() => self.take(retrieved),
+                Some(question) = ready.recv() => match question {
+                    Ok(question) => {
+                        if let Some(questions) = &self.questions {
+                            questions.send_replace(Some(question));
+                        }
+                    }
+                    Err(_) => self.rounds.unasked += 1,
+                },
+                _ = second.tick() => {
+                    self.sample();
+                    if self.server.has_ended()? {
+                        return Ok(true);
+                    }
+                    if Instant::now() >= end {
+                        // Those who wait for the next round end; calls under way go on.
+                        self.opened = None;
+                        self.questions = None;
+                        while tasks.try_join_next().is_some() {}
+                        let quiet = tasks.is_empty() && self.ledger.on_their_way() == 0;
+                        let since = *last.get_or_insert_with(Instant::now);
+                        let rounds = Duration::from_millis(u64::from(self.plan.round_ms) * 3);
+                        if (quiet && since.elapsed() >= rounds) || since.elapsed() >= END_PATIENCE {
+                            return Ok(false);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    async fn watch(&mut self) -> anyhow::Result<()> {
+        let request = proto::WatchRequest { session: self.session.clone() };
+        self.events = None;
+        self.events = Some(self.client.watch(request).await?.into_inner());
+        Ok(())
+    }
+
+    fn hear(&mut self, event: Event) -> anyhow::Result<()> {
+        let at = |elapsed_ms: u32| {
+            let now = Instant::now();
+            now.checked_sub(Duration::from_millis(elapsed_ms.into())).unwrap_or(now)
+        };
+        match event {
+            Event::Opened(event) => {
+                let (round, at) = (Round(event.round), at(event.elapsed_ms));
+                self.rounds.opened(round, at);
+                if let Some(opened) = &self.opened {
+                    self.rounds.loaded += 1;
+                    opened.send_replace(Some((round, at)));
+                    self.deposit_own(round);
+                }
+            }
+            Event::Ready(event) => {
+                let at = at(event.elapsed_ms);
+                let signed = event.manifest.context("a round without a manifest")?;
+                let bytes = signed.manifest[..].try_into().context("a manifest of another length")?;
+                let signature = signed.signature[..].try_into().context("a signature of another length")?;
+                let manifest = SignedManifest { bytes, signature }.verify(&self.server.key)?;
+                self.rounds.ready(manifest.round, at);
+                self.ask(&manifest, at);
+                let _ = self.news.send(News::Ready(Box::new(manifest)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Deposits a box that everybody will ask for.
+    fn deposit_own(&mut self, round: Round) {
+        let mut sealed = [0; BOX_BYTES];
+        self.rng.fill_bytes(&mut sealed);
+        let deposit = Deposit { label: Label(self.rng.random()), sealed: SealedBox(sealed) };
+        self.wanted.insert(round, deposit.clone());
+        let (mut client, session, news) = (self.client.clone(), self.session.clone(), self.news.clone());
+        tokio::spawn(async move {
+            let bytes = Bytes::copy_from_slice(&deposit.encode());
+            let _ = news.send(News::Sent { round });
+            let sent = Instant::now();
+            let request = proto::DepositRequest { session, round: round.0, deposit: bytes };
+            let fate = Fate::of(client.deposit(request).await, sent);
+            let _ = news.send(News::Ended { round, deposit: Box::new(deposit), fate });
+        });
+    }
+
+    fn ask(&mut self, manifest: &Manifest, at: Instant) {
+        let wanted = self.wanted.remove(&manifest.round);
+        self.wanted.retain(|round, _| *round > manifest.round);
+        let (Some(wanted), true) = (wanted, self.questions.is_some() && self.plan.retrievers > 0) else {
+            return;
+        };
+        let (mut client, session, asked) = (self.client.clone(), self.session.clone(), self.asked.clone());
+        let manifest = manifest.clone();
+        tokio::spawn(async move {
+            let pir = retrievers::client();
+            let built = retrievers::question(&mut client, &session, &pir, manifest, &wanted, at).await;
+            // If nobody listens any more, the run is over.
+            let _ = asked.send(built);
+        });
+    }
+
+    fn take(&mut self, retrieved: Retrieved) {
+        match retrieved {
+            Retrieved::Answers { answers, after, question } => {
+                self.retrievals.times.push(after.as_micros().try_into().unwrap_or(u32::MAX));
+                self.retrievals.wrong += u64::from(!question.is_answered_by(&answers));
+            }
+            Retrieved::Refused(word) => *self.retrievals.refusals.entry(word).or_default() += 1,
+            Retrieved::Skipped(rounds) => self.retrievals.skipped += rounds,
+        }
+    }
+
+    fn sample(&mut self) {
+        let usage = Usage::of(self.server.id());
+        let seconds = self.began.elapsed().as_secs_f64();
+        self.samples.push(Sample { seconds, resident: usage.resident });
+        if self.plan.progress {
+            let left = (self.plan.seconds as f64 - seconds).max(0.0);
+            let refused: u64 =
+                self.ledger.refusals.values().chain(self.retrievals.refusals.values()).sum::<u64>();
+            println!(
+                "{seconds:.0} s, {left:.0} s left: {} rounds, {} acknowledged, {} retrieved, {refused} refused, server {:.0} MiB",
+                self.rounds.sealed(),
+                self.ledger.totals.acknowledged,
+                self.retrievals.times.len(),
+                usage.resident
+            );
+        }
+    }
+}
+
+async fn next(events: &mut Option<Streaming<proto::RoundEvent>>) -> Option<Event> {
+    events.as_mut()?.message().await.ok()??.event
+}
+
+/// Judges by the log itself what no manifest was seen for.
+fn check(data: &Path, accounts: usize, ledger: &mut Ledger) -> anyhow::Result<crate::ledger::Totals> {
+    let summary = sottod::check_log(data)?;
+    ensure!(summary.accounts == accounts as u64, "{} accounts are known", summary.accounts);
+    let logged = sottod::read_log(data)?;
+    let mut totals = ledger.totals;
+    for (round, acknowledged) in ledger.take_open() {
+        let mut places: HashMap<[u8; 304], u32> = HashMap::new();
+        for deposit in logged.get(&round).iter().flat_map(|round| &round.deposits) {
+            *places.entry(deposit.encode()).or_default() += 1;
+        }
+        let stored = acknowledged.iter().filter(|deposit| places.get(&deposit.encode()) == Some(&1)).count();
+        totals.stored += stored as u64;
+        totals.lost += (acknowledged.len() - stored) as u64;
+    }
+    Ok(totals)
+}
