@@ -8,6 +8,9 @@ mod address;
 pub mod cli;
 pub mod connection;
 pub mod demo;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod participant;
 mod store;
 
