@@ -353,7 +353,7 @@ async fn join<T>(
     Ok((whole, first.unwrap_or_else(Instant::now)))
 }
 
-fn round_news(event: proto::RoundEvent) -> Result<RoundNews, Failure> {
+pub(crate) fn round_news(event: proto::RoundEvent) -> Result<RoundNews, Failure> {
     match event.event {
         Some(proto::round_event::Event::Opened(opened)) => Ok(RoundNews::Opened {
             round: Round(opened.round),

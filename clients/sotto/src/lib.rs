@@ -7,6 +7,9 @@
 pub mod cli;
 pub mod connection;
 pub mod demo;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod participant;
 mod store;
 

@@ -17,7 +17,7 @@ use crate::Address;
 const MAGIC: &[u8; 11] = b"sotto state";
 const VERSION: u8 = 1;
 const DIGEST_BYTES: usize = 32;
-const HEAD_BYTES: usize = MAGIC.len() + 1 + DIGEST_BYTES;
+pub(crate) const HEAD_BYTES: usize = MAGIC.len() + 1 + DIGEST_BYTES;
 
 const STATE: &str = "state";
 const STATE_NEW: &str = "state.new";
@@ -190,7 +190,7 @@ fn lock(directory: &Path) -> Result<File, StoreError> {
     }
 }
 
-fn encode(address: &Address, snapshot: &[u8]) -> Zeroizing<Vec<u8>> {
+pub(crate) fn encode(address: &Address, snapshot: &[u8]) -> Zeroizing<Vec<u8>> {
     let address = address.to_string();
     let mut body = Zeroizing::new(Vec::with_capacity(2 + address.len() + snapshot.len()));
     // An address has less than 400 characters.
@@ -205,7 +205,7 @@ fn encode(address: &Address, snapshot: &[u8]) -> Zeroizing<Vec<u8>> {
     bytes
 }
 
-enum Problem {
+pub(crate) enum Problem {
     Damaged(&'static str),
     Newer,
 }
@@ -219,7 +219,13 @@ impl Problem {
     }
 }
 
-fn decode(bytes: &[u8]) -> Result<(Address, &[u8]), Problem> {
+/// Any body as a state file whose checksum holds.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn checked(body: &[u8]) -> Vec<u8> {
+    [&MAGIC[..], &[VERSION], &Sha256::digest(body)[..], body].concat()
+}
+
+pub(crate) fn decode(bytes: &[u8]) -> Result<(Address, &[u8]), Problem> {
     let short = Problem::Damaged("it is cut short");
     let Some(rest) = bytes.strip_prefix(MAGIC) else {
         return Err(Problem::Damaged("it is no state file"));

@@ -4,6 +4,9 @@
 pub mod bfv;
 mod error;
 pub mod expand;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod noise;
 pub mod noop;
 pub mod ring;

@@ -32,6 +32,8 @@ use crate::{Deposit, Error, ManifestChain, Round, ServerParameters, UnixMillis, 
 
 pub use notice::{Notice, Warning};
 pub use retrieval::{Lookups, Retrieval};
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use state::checked;
 
 /// What a person decides when the client is made; it cannot be changed, since it shows in when the client may speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

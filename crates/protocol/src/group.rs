@@ -296,7 +296,13 @@ impl Group {
         }
     }
 
-    fn signed(&self, epoch: u32, member: u8, label: Label, plaintext: &Plaintext) -> Zeroizing<Vec<u8>> {
+    pub(crate) fn signed(
+        &self,
+        epoch: u32,
+        member: u8,
+        label: Label,
+        plaintext: &Plaintext,
+    ) -> Zeroizing<Vec<u8>> {
         let (domain, epoch) = (domain::GROUP_SIGNATURE.as_bytes(), epoch.to_le_bytes());
         let parts: [&[u8]; 7] = [domain, &[0], &self.id, &epoch, &[member], &label.0, plaintext.as_slice()];
         Zeroizing::new(parts.concat())

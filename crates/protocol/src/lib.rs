@@ -10,6 +10,9 @@ mod cycle;
 pub mod deposit;
 mod domain;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod group;
 mod invitation;
 pub mod manifest;

@@ -8,6 +8,9 @@
 pub mod address;
 pub mod chunks;
 pub mod convert;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod limits;
 pub mod register;
 pub mod root;

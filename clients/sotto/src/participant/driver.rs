@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use mpir::MultiClient;
 use pir_core::Scheme;
-use sotto_protocol::client::{Client, Retrieval};
+use sotto_protocol::client::{Client, Notice, Retrieval, Warning};
 use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::{Error, Manifest, Round, RoundMode, ServerParameters, SignedManifest};
 use sotto_wire::{Failure, Refused};
@@ -303,9 +303,11 @@ impl<S: Scheme> Driver<S> {
     /// Takes what is announced as ready. The calls follow it, believed or not. What announces no round at all cannot be
     /// followed, nor can what is far from the rounds that were opened.
     fn ready(&mut self, signed: Box<SignedManifest>, elapsed: Duration, at: Instant) {
-        let Ok(announced) = Manifest::decode(&signed.bytes) else {
-            let believing = self.keeper.believe(None, *signed);
-            return self.expect(believing, Done::Believed);
+        let announced = match Manifest::decode(&signed.bytes) {
+            Ok(announced) => announced,
+            Err(error) => {
+                return self.person.tell(Event::Notice(Notice::Warning(Warning::BadManifest(error))));
+            }
         };
         let (round, newest) = (announced.round, self.gate.newest_round());
         if round > newest {
@@ -322,8 +324,11 @@ impl<S: Scheme> Driver<S> {
     /// Starts the retrieval of a round.
     fn retrieve(&mut self, announced: Manifest, signed: Box<SignedManifest>, elapsed: Duration, at: Instant) {
         let round = announced.round;
+        if !self.rounds.is_news(round) {
+            return;
+        }
         let starts = self.rounds.is_waiting(round);
-        let believing = self.keeper.believe(Some(round), *signed);
+        let believing = self.keeper.believe(round, *signed);
         self.expect(believing, Done::Believed);
         // One who hears of a round late begins to count then.
         let lookup = Duration::from_millis(self.server.lookup_ms.into());

@@ -81,7 +81,7 @@ impl Keeper {
     /// Gives a manifest to the client, which decides whether it holds.
     pub(super) fn believe(
         &self,
-        round: Option<Round>,
+        round: Round,
         signed: SignedManifest,
     ) -> oneshot::Receiver<Option<Believed>> {
         self.hand_in(move |kept| kept.take_manifest(round, signed))
@@ -152,7 +152,7 @@ impl Kept {
             // Opened now, or before this process began.
             (Ok(()) | Err(Error::RoundReplayed(_)), Some(bytes)) => {
                 self.accepted = true;
-                early = self.early.take().map(|(round, signed)| self.believe(Some(round), &signed));
+                early = self.early.take().map(|(round, signed)| self.believe(round, &signed));
                 self.persist().map(|()| bytes).map_err(Trouble::Store)
             }
             (Ok(()), None) => Err(Trouble::RoundRefused(Error::Unknown("deposit"))),
@@ -161,19 +161,17 @@ impl Kept {
         Composed { bytes, early }
     }
 
-    fn take_manifest(&mut self, round: Option<Round>, signed: SignedManifest) -> Option<Believed> {
-        match round {
-            Some(round) if !self.accepted && round > self.client.newest_round() => {
-                self.early = Some((round, signed));
-                None
-            }
-            _ => Some(self.believe(round, &signed)),
+    fn take_manifest(&mut self, round: Round, signed: SignedManifest) -> Option<Believed> {
+        if !self.accepted && round > self.client.newest_round() {
+            self.early = Some((round, signed));
+            return None;
         }
+        Some(self.believe(round, &signed))
     }
 
-    fn believe(&mut self, round: Option<Round>, signed: &SignedManifest) -> Believed {
+    fn believe(&mut self, round: Round, signed: &SignedManifest) -> Believed {
         let notices = self.client.ready(signed, now());
-        Believed { round, notices, missing: self.client.missing_manifests() }
+        Believed { round: Some(round), notices, missing: self.client.missing_manifests() }
     }
 
     /// Puts the client on the disk.

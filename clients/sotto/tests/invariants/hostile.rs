@@ -2,20 +2,21 @@
 //! one's manifest key, as an operator does.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     net::SocketAddr,
     sync::{Arc, Mutex},
+    time::{Duration, Instant},
 };
 
 use ed25519_dalek::SigningKey;
 use sotto_protocol::{
-    Round,
+    Deposit, Round,
     manifest::{Manifest, SignedManifest},
 };
 use sotto_wire::proto::{
-    self, AnswerChunk, ChallengeRequest, ChallengeResponse, DepositRequest, DepositResponse, InfoRequest,
+    AnswerChunk, ChallengeRequest, ChallengeResponse, DepositRequest, DepositResponse, InfoRequest,
     InfoResponse, KeysChunk, ManifestsRequest, MappingChunk, MappingRequest, QueryChunk, RegisterRequest,
-    RegisterResponse, RoundEvent, UploadKeysResponse, WatchRequest,
+    RegisterResponse, RoundEvent, SignedManifest as WireManifest, UploadKeysResponse, WatchRequest,
     round_event::Event,
     sotto_client::SottoClient,
     sotto_server::{Sotto, SottoServer},
@@ -24,43 +25,22 @@ use tokio::net::TcpListener;
 use tokio_stream::{Stream, StreamExt, wrappers::TcpListenerStream};
 use tonic::{Request, Response, Status, Streaming, transport::Channel};
 
+use crate::forgery::{Forged, Forgery};
+use crate::lies::{Account, Call, FAR, Lie, Plan};
+use crate::teller::Teller;
+
 const MESSAGE_LIMIT: usize = 8 << 20;
 
-/// The lie to tell from the given round on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lie {
-    /// None: an honest relay.
-    Honest,
-    /// One byte in the middle of every answer is flipped.
-    CorruptElement,
-    /// All answers are cut short.
-    ShortAnswer,
-    /// All answers are noise of the right size.
-    NoiseAnswer,
-    /// The mapping is noise of the right size.
-    NoiseMapping,
-    /// The mapping is cut short.
-    ShortMapping,
-    /// The manifest's signature is broken.
-    UnsignedManifest,
-    /// Another round seed than the one the database was built with, well signed.
-    WrongSeed,
-    /// Another number of entries and another bucket size, well signed.
-    WrongCounts,
-    /// Counts that contradict each other, well signed.
-    ImpossibleCounts,
-    /// A previous manifest's digest that is not the last one's, well signed.
-    ForkedChain,
-    /// Opened rounds are announced again and again.
-    ReplayedRound,
-    /// A round far in the future is announced.
-    FarRound,
-    /// All rounds, opened and ready, are announced as if that had been long ago.
-    LongAgo,
-    /// Retrieval is refused.
-    RefusedRetrieval,
-    /// Deposits are refused.
-    RefusedDeposit,
+/// A call as the server saw it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SeenCall {
+    pub(crate) account: Account,
+    pub(crate) call: Call,
+    pub(crate) round: u64,
+    /// Bytes of the deposit or the multi-query.
+    pub(crate) bytes: usize,
+    /// Time since the event to which it belongs was announced to this account.
+    pub(crate) since: Option<Duration>,
 }
 
 /// What the lying server saw.
@@ -70,6 +50,23 @@ pub(crate) struct Seen {
     pub(crate) deposits: HashMap<Vec<u8>, Vec<Vec<u8>>>,
     /// The round each deposit was made for, in order, one entry per distinct deposit.
     pub(crate) rounds: Vec<u64>,
+    /// Every call of a round.
+    pub(crate) calls: Vec<SeenCall>,
+    /// What was deposited in a round, and by whom.
+    pub(crate) by_round: BTreeMap<u64, Vec<(Account, Deposit)>>,
+    /// When an event was announced to an account: opened, and ready.
+    announced: HashMap<(Account, bool, u64), Instant>,
+    /// The newest round that was opened.
+    pub(crate) newest: u64,
+}
+
+/// What one account was shown.
+#[derive(Default)]
+struct History {
+    shown: BTreeMap<u64, SignedManifest>,
+    forged: BTreeMap<u64, Forged>,
+    /// Whether it is another one than the honest server's.
+    diverged: bool,
 }
 
 /// A running liar.
@@ -79,24 +76,35 @@ pub(crate) struct Liar {
     state: Arc<State>,
 }
 
-struct State {
-    upstream: SottoClient<Channel>,
+pub(crate) struct State {
+    upstream: Mutex<SottoClient<Channel>>,
     key: SigningKey,
     lie: Mutex<Lie>,
+    plans: Mutex<Vec<Plan>>,
     seen: Mutex<Seen>,
+    /// Whose a session is.
+    sessions: Mutex<HashMap<Vec<u8>, Account>>,
+    histories: Mutex<HashMap<Account, History>>,
+}
+
+async fn connect(upstream: SocketAddr) -> SottoClient<Channel> {
+    let channel = Channel::from_shared(format!("http://{upstream}")).unwrap().connect().await.unwrap();
+    SottoClient::new(channel)
+        .max_decoding_message_size(MESSAGE_LIMIT)
+        .max_encoding_message_size(MESSAGE_LIMIT)
 }
 
 impl Liar {
     /// Starts a relay to the honest server at `upstream`, whose manifest key has the given seed.
     pub(crate) async fn start(upstream: SocketAddr, manifest_seed: [u8; 32]) -> Self {
-        let channel = Channel::from_shared(format!("http://{upstream}")).unwrap().connect().await.unwrap();
         let state = Arc::new(State {
-            upstream: SottoClient::new(channel)
-                .max_decoding_message_size(MESSAGE_LIMIT)
-                .max_encoding_message_size(MESSAGE_LIMIT),
+            upstream: Mutex::new(connect(upstream).await),
             key: SigningKey::from_bytes(&manifest_seed),
             lie: Mutex::new(Lie::Honest),
+            plans: Mutex::default(),
             seen: Mutex::default(),
+            sessions: Mutex::default(),
+            histories: Mutex::default(),
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -114,6 +122,19 @@ impl Liar {
         *self.state.lie.lock().unwrap() = lie;
     }
 
+    /// Tells a lie in the rounds of the plan.
+    pub(crate) fn plan(&self, plan: Plan) {
+        self.state.plans.lock().unwrap().push(plan);
+    }
+
+    /// Relays to another server with the same key from now on, and forgets what was shown.
+    pub(crate) async fn redirect(&self, upstream: SocketAddr) {
+        let upstream = connect(upstream).await;
+        *self.state.upstream.lock().unwrap() = upstream;
+        self.state.histories.lock().unwrap().clear();
+        self.state.seen.lock().unwrap().newest = 0;
+    }
+
     /// Looks at what was seen.
     pub(crate) fn seen<T>(&self, look: impl FnOnce(&Seen) -> T) -> T {
         look(&self.state.seen.lock().unwrap())
@@ -122,49 +143,135 @@ impl Liar {
 
 struct Relay(Arc<State>);
 
-impl Relay {
-    fn upstream(&self) -> SottoClient<Channel> {
-        self.0.upstream.clone()
-    }
-
-    fn lie(&self) -> Lie {
-        *self.0.lie.lock().unwrap()
-    }
-}
-
 impl State {
-    fn lie(&self) -> Lie {
-        *self.lie.lock().unwrap()
+    fn upstream(&self) -> SottoClient<Channel> {
+        self.upstream.lock().unwrap().clone()
     }
 
-    /// The events to send in place of an honest one.
-    fn events(&self, honest: RoundEvent) -> Vec<RoundEvent> {
-        let lie = self.lie();
-        let mut events = vec![honest];
-        match (&mut events[0].event, lie) {
-            (Some(Event::Opened(opened)), Lie::ReplayedRound) => {
-                let old = proto::RoundOpened { round: opened.round.saturating_sub(1), elapsed_ms: 0 };
-                let again = *opened;
-                events.push(RoundEvent { event: Some(Event::Opened(again)) });
-                events.push(RoundEvent { event: Some(Event::Opened(old)) });
-            }
-            (Some(Event::Opened(_)), Lie::FarRound) => {
-                let far = proto::RoundOpened { round: 1 << 40, elapsed_ms: 0 };
-                events.insert(0, RoundEvent { event: Some(Event::Opened(far)) });
-            }
-            (Some(Event::Opened(opened)), Lie::LongAgo) => opened.elapsed_ms = u32::MAX,
-            (Some(Event::Ready(ready)), Lie::LongAgo) => ready.elapsed_ms = u32::MAX,
-            (Some(Event::Ready(ready)), _) => {
-                if let Some(manifest) = &mut ready.manifest {
-                    *manifest = self.tamper(manifest, lie);
+    fn account(&self, session: &[u8]) -> Account {
+        self.sessions.lock().unwrap().get(session).copied().unwrap_or_default()
+    }
+
+    /// What to tell somebody in a round, and how many rounds the lie has lasted by then.
+    pub(crate) fn told(&self, account: &Account, round: u64) -> (Lie, u64) {
+        let plans = self.plans.lock().unwrap();
+        let fits = |plan: &&Plan| {
+            plan.rounds.contains(&round) && plan.target.is_none_or(|target| target == *account)
+        };
+        let plan = plans.iter().rfind(fits);
+        plan.map_or_else(|| (*self.lie.lock().unwrap(), 0), |plan| (plan.lie, round - plan.rounds.start))
+    }
+
+    /// Notes that an event is announced.
+    pub(crate) fn announce(&self, account: &Account, event: &RoundEvent) {
+        let mut seen = self.seen.lock().unwrap();
+        let (ready, round) = match &event.event {
+            Some(Event::Opened(opened)) => {
+                if opened.round < FAR.0 {
+                    seen.newest = seen.newest.max(opened.round);
                 }
+                (false, opened.round)
             }
-            _ => {}
-        }
-        events
+            Some(Event::Ready(ready)) => (true, round_of(ready.manifest.as_ref())),
+            None => return,
+        };
+        seen.announced.entry((*account, ready, round)).or_insert_with(Instant::now);
     }
 
-    fn tamper(&self, honest: &proto::SignedManifest, lie: Lie) -> proto::SignedManifest {
+    /// Notes a call, and does with it what the plan says: it may take a while, or be refused.
+    async fn meet(&self, account: Account, call: Call, round: u64, bytes: usize) -> Result<(), Status> {
+        {
+            let mut seen = self.seen.lock().unwrap();
+            let event = seen.announced.get(&(account, call != Call::Deposit, round));
+            let since = event.map(Instant::elapsed);
+            seen.calls.push(SeenCall { account, call, round, bytes, since });
+        }
+        match self.told(&account, round).0 {
+            Lie::Refuse(kind, refused) if kind == call => Err(refused.into()),
+            Lie::Delay(kind, ms) if kind == call => {
+                tokio::time::sleep(Duration::from_millis(ms)).await;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The manifest to show in place of an honest one. Who has been shown another history stays in it.
+    pub(crate) fn show(&self, account: &Account, honest: &WireManifest) -> WireManifest {
+        let mut manifest = Manifest::decode(&honest.manifest).unwrap();
+        let round = manifest.round.0;
+        let (lie, _) = self.told(account, round);
+        let tampered = self.tamper(honest, lie);
+        if tampered != *honest {
+            return tampered;
+        }
+        let mut histories = self.histories.lock().unwrap();
+        let history = histories.entry(*account).or_default();
+        if lie != Lie::ReadyFirst
+            && let Some(shown) = history.shown.get(&round)
+        {
+            return shown.into();
+        }
+        if history.diverged
+            && let Some((_, before)) = history.shown.range(..round).next_back()
+        {
+            manifest.previous = Manifest::decode(&before.bytes).unwrap().digest();
+        }
+        let signed = if let Lie::Forge(forgery) = lie {
+            let deposits = self.seen.lock().unwrap().by_round.get(&round).cloned().unwrap_or_default();
+            let forged = Forged::new(forgery, account, &deposits, manifest, &self.key);
+            let signed = forged.signed.clone();
+            history.forged.insert(round, forged);
+            history.diverged = true;
+            signed
+        } else {
+            SignedManifest::sign(&manifest, &self.key)
+        };
+        history.shown.entry(round).or_insert_with(|| signed.clone());
+        (&signed).into()
+    }
+
+    /// A round, announced as ready while it takes deposits, in which there is nothing.
+    pub(crate) fn show_early(&self, account: &Account, round: u64) -> Option<WireManifest> {
+        let mut histories = self.histories.lock().unwrap();
+        let history = histories.entry(*account).or_default();
+        let (_, before) = history.shown.range(..round).next_back()?;
+        let mut manifest = Manifest::decode(&before.bytes).unwrap();
+        manifest.previous = manifest.digest();
+        manifest.round = Round(round);
+        let forged = Forged::new(Forgery::OtherSeed, account, &[], manifest, &self.key);
+        let signed = forged.signed.clone();
+        history.forged.insert(round, forged);
+        history.shown.insert(round, signed.clone());
+        history.diverged = true;
+        Some((&signed).into())
+    }
+
+    /// Everything shown so far, each under another seed.
+    pub(crate) fn reseeded(&self, account: &Account) -> Vec<WireManifest> {
+        let histories = self.histories.lock().unwrap();
+        let shown = histories.get(account).into_iter().flat_map(|history| history.shown.values());
+        let reseed = |signed: &SignedManifest| {
+            let mut manifest = Manifest::decode(&signed.bytes).unwrap();
+            manifest.round_seed[0] ^= 0x80;
+            (&SignedManifest::sign(&manifest, &self.key)).into()
+        };
+        shown.map(reseed).collect()
+    }
+
+    /// Something of the round as it was forged for this account, if it was.
+    fn forged<T>(&self, account: &Account, round: u64, look: impl FnOnce(&Forged) -> T) -> Option<T> {
+        Some(look(self.histories.lock().unwrap().get(account)?.forged.get(&round)?))
+    }
+
+    /// What was shown of these rounds to somebody who is in another history than everybody else.
+    fn other_history(&self, account: &Account, first: u64, last: u64) -> Option<Vec<WireManifest>> {
+        let histories = self.histories.lock().unwrap();
+        let history = histories.get(account).filter(|history| history.diverged)?;
+        Some(history.shown.range(first..=last).map(|(_, shown)| shown.into()).collect())
+    }
+
+    fn tamper(&self, honest: &WireManifest, lie: Lie) -> WireManifest {
         let mut manifest = Manifest::decode(&honest.manifest).unwrap();
         match lie {
             Lie::UnsignedManifest => {
@@ -183,12 +290,13 @@ impl State {
             Lie::ForkedChain => manifest.previous[0] ^= 1,
             _ => return honest.clone(),
         }
-        let signed = SignedManifest::sign(&manifest, &self.key);
-        proto::SignedManifest {
-            manifest: signed.bytes.to_vec().into(),
-            signature: signed.signature.to_vec().into(),
-        }
+        (&SignedManifest::sign(&manifest, &self.key)).into()
     }
+}
+
+/// The round of a manifest as it is sent; 0 if it has none.
+pub(crate) fn round_of(signed: Option<&WireManifest>) -> u64 {
+    signed.and_then(|signed| Manifest::decode(&signed.manifest).ok()).map_or(0, |manifest| manifest.round.0)
 }
 
 type BoxStream<T> = std::pin::Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -198,46 +306,53 @@ impl Sotto for Relay {
     type WatchStream = BoxStream<RoundEvent>;
     type MappingStream = BoxStream<MappingChunk>;
     type RetrieveStream = BoxStream<AnswerChunk>;
-    type ManifestsStream = Streaming<proto::SignedManifest>;
+    type ManifestsStream = BoxStream<WireManifest>;
 
     async fn info(&self, request: Request<InfoRequest>) -> Result<Response<InfoResponse>, Status> {
-        self.upstream().info(request.into_inner()).await
+        self.0.upstream().info(request.into_inner()).await
     }
 
     async fn challenge(
         &self,
         request: Request<ChallengeRequest>,
     ) -> Result<Response<ChallengeResponse>, Status> {
-        self.upstream().challenge(request.into_inner()).await
+        self.0.upstream().challenge(request.into_inner()).await
     }
 
     async fn register(
         &self,
         request: Request<RegisterRequest>,
     ) -> Result<Response<RegisterResponse>, Status> {
-        self.upstream().register(request.into_inner()).await
+        let request = request.into_inner();
+        let account = request.account[..].try_into().unwrap_or_default();
+        let answer = self.0.upstream().register(request).await?;
+        self.0.sessions.lock().unwrap().insert(answer.get_ref().session.to_vec(), account);
+        Ok(answer)
     }
 
     async fn upload_keys(
         &self,
         request: Request<Streaming<KeysChunk>>,
     ) -> Result<Response<UploadKeysResponse>, Status> {
-        self.upstream().upload_keys(request.into_inner().filter_map(Result::ok)).await
+        self.0.upstream().upload_keys(request.into_inner().filter_map(Result::ok)).await
     }
 
     async fn watch(&self, request: Request<WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        let honest = self.upstream().watch(request.into_inner()).await?.into_inner();
+        let request = request.into_inner();
         let state = Arc::clone(&self.0);
+        let mut teller = Teller::new(state.account(&request.session));
+        let mut honest = state.upstream().watch(request).await?.into_inner();
         let (sender, receiver) = tokio::sync::mpsc::channel(16);
         tokio::spawn(async move {
-            let mut honest = honest;
             while let Some(event) = honest.next().await {
                 let events = match event {
-                    Ok(event) => state.events(event).into_iter().map(Ok).collect(),
-                    Err(status) => vec![Err(status)],
+                    Ok(event) => teller.events(&state, event),
+                    Err(status) => return drop(sender.send(Err(status)).await),
                 };
-                for event in events {
-                    if sender.send(event).await.is_err() {
+                for (delay, event) in events {
+                    tokio::time::sleep(delay).await;
+                    state.announce(&teller.account, &event);
+                    if sender.send(Ok(event)).await.is_err() {
                         return;
                     }
                 }
@@ -257,18 +372,34 @@ impl Sotto for Relay {
                 seen.rounds.push(request.round);
             }
         }
-        if self.lie() == Lie::RefusedDeposit {
+        let account = self.0.account(&request.session);
+        self.0.meet(account, Call::Deposit, request.round, request.deposit.len()).await?;
+        if self.0.told(&account, request.round).0 == Lie::RefusedDeposit {
             return Err(Status::resource_exhausted("no"));
         }
-        self.upstream().deposit(request).await
+        let (round, deposit) = (request.round, Deposit::decode(&request.deposit).unwrap());
+        let answer = self.0.upstream().deposit(request).await?;
+        let mut seen = self.0.seen.lock().unwrap();
+        let deposits = seen.by_round.entry(round).or_default();
+        if !deposits.contains(&(account, deposit.clone())) {
+            deposits.push((account, deposit));
+        }
+        Ok(answer)
     }
 
     async fn mapping(
         &self,
         request: Request<MappingRequest>,
     ) -> Result<Response<Self::MappingStream>, Status> {
-        let honest = self.upstream().mapping(request.into_inner()).await?.into_inner();
-        let lie = self.lie();
+        let request = request.into_inner();
+        let (account, round) = (self.0.account(&request.session), request.round);
+        self.0.meet(account, Call::Mapping, round, 0).await?;
+        if let Some(mapping) = self.0.forged(&account, round, |forged| forged.mapping.clone()) {
+            let chunks = sotto_wire::split(mapping.into()).map(|data| Ok(MappingChunk { data }));
+            return Ok(Response::new(Box::pin(tokio_stream::iter(chunks.collect::<Vec<_>>()))));
+        }
+        let honest = self.0.upstream().mapping(request).await?.into_inner();
+        let lie = self.0.told(&account, round).0;
         Ok(Response::new(Box::pin(honest.map(move |chunk| {
             chunk.map(|chunk| match lie {
                 Lie::NoiseMapping => MappingChunk {
@@ -284,15 +415,21 @@ impl Sotto for Relay {
         &self,
         request: Request<Streaming<QueryChunk>>,
     ) -> Result<Response<Self::RetrieveStream>, Status> {
-        let lie = self.lie();
+        // The whole query is read first, as a server that wants to look innocent would.
+        let queries: Vec<QueryChunk> = request.into_inner().filter_map(Result::ok).collect().await;
+        let first = queries.first().cloned().unwrap_or_default();
+        let (account, round) = (self.0.account(&first.session), first.round);
+        let query: Vec<u8> = queries.iter().flat_map(|chunk| chunk.data.clone()).collect();
+        self.0.meet(account, Call::Retrieve, round, query.len()).await?;
+        let lie = self.0.told(&account, round).0;
         if lie == Lie::RefusedRetrieval {
-            // Read the whole query first, as a server that wants to look innocent would.
-            let mut queries = request.into_inner();
-            while queries.next().await.is_some() {}
             return Err(Status::resource_exhausted("no"));
         }
-        let honest =
-            self.upstream().retrieve(request.into_inner().filter_map(Result::ok)).await?.into_inner();
+        if let Some(answer) = self.0.forged(&account, round, |forged| forged.answer(&query)) {
+            let chunks = sotto_wire::split(answer.into()).map(|data| Ok(AnswerChunk { data }));
+            return Ok(Response::new(Box::pin(tokio_stream::iter(chunks.collect::<Vec<_>>()))));
+        }
+        let honest = self.0.upstream().retrieve(tokio_stream::iter(queries)).await?.into_inner();
         Ok(Response::new(Box::pin(honest.map(move |chunk| {
             chunk.map(|chunk| match lie {
                 Lie::CorruptElement => {
@@ -314,9 +451,13 @@ impl Sotto for Relay {
         &self,
         request: Request<ManifestsRequest>,
     ) -> Result<Response<Self::ManifestsStream>, Status> {
-        self.upstream().manifests(request.into_inner()).await
+        let request = request.into_inner();
+        let account = self.0.account(&request.session);
+        self.0.meet(account, Call::Manifests, request.last, 0).await?;
+        if let Some(shown) = self.0.other_history(&account, request.first, request.last) {
+            return Ok(Response::new(Box::pin(tokio_stream::iter(shown.into_iter().map(Ok)))));
+        }
+        let honest = self.0.upstream().manifests(request).await?.into_inner();
+        Ok(Response::new(Box::pin(honest)))
     }
 }
-
-/// The round a liar's far announcement names.
-pub(crate) const FAR: Round = Round(1 << 40);

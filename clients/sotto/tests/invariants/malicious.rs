@@ -1,8 +1,26 @@
 //! A server that lies, in every way it can: the trace stays, no key serves twice, the person is told, nothing panics.
+//!
+//! The lies, all told by one relay (`hostile.rs`) that holds the manifest key, and where they are tested:
+//!
+//! | the server | test |
+//! |---|---|
+//! | corrupts, shortens or invents answers and mappings | here |
+//! | breaks signatures, seeds, counts and chains of manifests | here |
+//! | announces rounds again, far ahead, or as if long ago | here |
+//! | refuses everybody deposits or retrievals | here |
+//! | shows two people who talk different seeds or deposits, for one round or more | `equivocation.rs` |
+//! | refuses or holds up one account's calls of one kind, in chosen rounds and for every reason | `refusal.rs` |
+//! | puts boxes into other buckets or positions, under other labels, or one of them everywhere | `placement.rs` |
+//! | gives everybody a mapping of their own: filters full, empty or of some labels, or of another manifest | `placement.rs` |
+//! | opens and seals rounds early or late, announces them as ready before that, or in the wrong order | `seals.rs` |
+//! | says wrong times, tells old events again, floods the client with announcements | `seals.rs` |
+//! | comes back with older rounds and manifests, or seals an old round anew under another seed | `rollback.rs` |
+//!
+//! Those beside this file play each lie in two worlds that differ in what is secret (`scene.rs`).
 
 use std::time::Duration;
 
-use crate::hostile::{FAR, Lie};
+use crate::lies::{FAR, Lie};
 use crate::world::{Happened, Person, ROUND_MS, World};
 
 /// Sizes of the messages of a round's calls, each with the 5 bytes before it.
@@ -21,8 +39,8 @@ enum Told {
     Nothing,
 }
 
-async fn lied_to(lie: Lie) -> (Vec<Vec<usize>>, Happened, Happened, World) {
-    let mut world = World::new(100 + lie as u64).await;
+async fn lied_to(lie: Lie, seed: u64) -> (Vec<Vec<usize>>, Happened, Happened, World) {
+    let mut world = World::new(seed).await;
     let mut alice = world.client("Alice").await;
     let mut bob = world.client("Bob").await;
     let (at_alice, at_bob) = world.introduce(&mut alice, &mut bob);
@@ -55,8 +73,8 @@ async fn lied_to(lie: Lie) -> (Vec<Vec<usize>>, Happened, Happened, World) {
     (calls, during, before, world)
 }
 
-async fn check(lie: Lie, told: Told, recovers: bool) {
-    let (calls, during, after, world) = lied_to(lie).await;
+async fn check(lie: Lie, seed: u64, told: Told, recovers: bool) {
+    let (calls, during, after, world) = lied_to(lie, seed).await;
 
     // A chain that does not hold has a gap, and manifests are fetched to close it: that follows from what was announced.
     let (fetches, calls): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| *call == MANIFESTS);
@@ -121,11 +139,12 @@ const LIES: [(Lie, Told, bool); 16] = [
 async fn no_lie_changes_the_trace_or_makes_a_key_serve_twice() {
     let chosen = std::env::var("LIE").ok();
     let mut failures = Vec::new();
-    for batch in LIES.chunks(8) {
+    for (number, batch) in (0_u64..).zip(LIES.chunks(8)) {
         let mut worlds = Vec::new();
-        for &(lie, told, recovers) in batch {
+        for (place, &(lie, told, recovers)) in (0_u64..).zip(batch) {
+            let seed = 100 + 8 * number + place;
             if chosen.as_ref().is_none_or(|chosen| format!("{lie:?}") == *chosen) {
-                worlds.push((lie, tokio::spawn(check(lie, told, recovers))));
+                worlds.push((lie, tokio::spawn(check(lie, seed, told, recovers))));
             }
         }
         for (lie, world) in worlds {

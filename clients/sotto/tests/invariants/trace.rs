@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sotto_protocol::TEXT_MAX;
 
-use crate::hostile::Lie;
+use crate::lies::Lie;
 use crate::recorder::Call;
 use crate::world::{DEPOSIT_MS, Happened, Person, QUERY_MS, ROUND_MS, World};
 

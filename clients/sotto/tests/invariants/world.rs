@@ -8,8 +8,8 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 use sotto::participant::now;
 use sotto::{Address, Connection, ConnectionSettings, Event, Events, Handle, Participant};
-use sotto_protocol::ConversationId;
 use sotto_protocol::client::{Client, Notice, Settings, Warning};
+use sotto_protocol::{ConversationId, Round};
 use sotto_wire::{Host, Transport};
 use sottod::{Config, Running};
 
@@ -24,12 +24,24 @@ pub(crate) const QUERY_MS: u32 = 700;
 
 const MANIFEST_SEED: [u8; 32] = [7; 32];
 
+/// How long a round is, and when the calls of a round are made, ms.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slots {
+    pub(crate) round: u32,
+    pub(crate) deposit: u32,
+    pub(crate) lookup: u32,
+    pub(crate) query: u32,
+}
+
+const WIDE: Slots = Slots { round: ROUND_MS, deposit: DEPOSIT_MS, lookup: LOOKUP_MS, query: QUERY_MS };
+
 /// Everything but the people.
 pub(crate) struct World {
     pub(crate) server: Running<NoOp>,
     pub(crate) liar: Liar,
     pub(crate) recorder: Recorder,
     pub(crate) rng: ChaCha20Rng,
+    slots: Slots,
 }
 
 /// Somebody who takes part.
@@ -40,19 +52,22 @@ pub(crate) struct Person {
 
 impl World {
     pub(crate) async fn new(seed: u64) -> Self {
-        let mut config = Config::deadline("127.0.0.1:0".parse().unwrap());
-        config.round_ms = ROUND_MS;
-        config.deposit_ms = DEPOSIT_MS;
-        config.lookup_ms = LOOKUP_MS;
-        config.query_ms = QUERY_MS;
-        config.retrieve = 4;
-        config.manifest_seed = Some(zeroize::Zeroizing::new(MANIFEST_SEED));
-        config.transport = Transport::Plaintext;
-        config.allow_no_privacy = true;
-        let server = sottod::start::<NoOp>(config).unwrap();
+        Self::with(seed, WIDE).await
+    }
+
+    /// A world with other times.
+    pub(crate) async fn with(seed: u64, slots: Slots) -> Self {
+        let server = serve(slots, None);
         let liar = Liar::start(server.local_addr(), MANIFEST_SEED).await;
         let recorder = Recorder::start(liar.address).await.unwrap();
-        Self { server, liar, recorder, rng: ChaCha20Rng::seed_from_u64(seed) }
+        Self { server, liar, recorder, rng: ChaCha20Rng::seed_from_u64(seed), slots }
+    }
+
+    /// Ends the server and starts another one with the same key, which knows nothing and begins with this round.
+    pub(crate) async fn restart_server(&mut self, first: Round) {
+        // Dropped, it cuts all calls off at once, as a crash does.
+        self.server = serve(self.slots, Some(first));
+        self.liar.redirect(self.server.local_addr()).await;
     }
 
     /// Connects through recorder and liar.
@@ -75,8 +90,13 @@ impl World {
 
     /// Somebody with room for two conversations.
     pub(crate) async fn client(&mut self, name: &str) -> Client {
+        self.client_for(name, 2).await
+    }
+
+    /// Somebody with room for so many conversations.
+    pub(crate) async fn client_for(&mut self, name: &str, conversations: u8) -> Client {
         let info = Connection::open(&self.unwatched()).await.unwrap().info::<NoOp>().await.unwrap();
-        let settings = Settings { conversations: 2 };
+        let settings = Settings { conversations };
         Client::new(name, info.parameters, settings, (info.open, now()), &mut self.rng).unwrap()
     }
 
@@ -101,6 +121,20 @@ impl World {
     }
 }
 
+fn serve(slots: Slots, first: Option<Round>) -> Running<NoOp> {
+    let mut config = Config::deadline("127.0.0.1:0".parse().unwrap());
+    config.round_ms = slots.round;
+    config.deposit_ms = slots.deposit;
+    config.lookup_ms = slots.lookup;
+    config.query_ms = slots.query;
+    config.retrieve = 4;
+    config.first_round = first.unwrap_or(config.first_round);
+    config.manifest_seed = Some(zeroize::Zeroizing::new(MANIFEST_SEED));
+    config.transport = Transport::Plaintext;
+    config.allow_no_privacy = true;
+    sottod::start::<NoOp>(config).unwrap()
+}
+
 impl Person {
     pub(crate) async fn start(client: Client, settings: ConnectionSettings) -> Self {
         let (handle, events) = Participant::<NoOp>::start(client, None, settings).await.unwrap();
@@ -116,6 +150,7 @@ impl Person {
                 Event::Notice(Notice::Warning(warning)) => happened.warnings.push(warning),
                 Event::Trouble { trouble, .. } => happened.troubles.push(trouble.to_string()),
                 Event::RoundReport(_) => happened.rounds += 1,
+                Event::Missed(_) => happened.missed = true,
                 _ => {}
             }
         }
@@ -145,6 +180,8 @@ pub(crate) struct Happened {
     pub(crate) warnings: Vec<Warning>,
     pub(crate) troubles: Vec<String>,
     pub(crate) rounds: usize,
+    /// Whether there was too much to tell.
+    pub(crate) missed: bool,
 }
 
 impl Happened {
@@ -153,5 +190,6 @@ impl Happened {
         self.warnings.extend(more.warnings);
         self.troubles.extend(more.troubles);
         self.rounds += more.rounds;
+        self.missed |= more.missed;
     }
 }

@@ -50,6 +50,12 @@ impl Client {
     }
 }
 
+/// Any content as the bytes of a client whose checksum holds.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn checked(content: &[u8]) -> Vec<u8> {
+    [&[VERSION][..], &checksum(content), content].concat()
+}
+
 fn checksum(content: &[u8]) -> [u8; CHECKSUM_BYTES] {
     let digest: [u8; 32] = Sha256::new_with_prefix(domain::STATE_CHECKSUM)
         .chain_update([0, VERSION])

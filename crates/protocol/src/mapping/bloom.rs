@@ -164,6 +164,15 @@ impl BloomMapping {
     }
 }
 
+#[cfg(any(test, feature = "fuzzing"))]
+impl BloomMapping {
+    /// Bytes that the filters take.
+    pub(crate) fn filter_memory(&self) -> usize {
+        let filters = self.buckets.iter().flat_map(|bucket| &bucket.filters);
+        filters.map(|filter| filter.as_slice().len()).sum()
+    }
+}
+
 impl Mapping for BloomMapping {
     fn lookup(&self, code: &CuckooCode, label: &Label) -> Vec<(BucketIndex, Hits)> {
         let fingerprint = fingerprint(&self.round_seed, label);

@@ -12,6 +12,9 @@ use crate::participant::{Event, Phase, Trouble};
 
 /// Rounds remembered: more than can be in progress, so that an announcement repeated late is known as such.
 pub(super) const REMEMBERED: usize = 32;
+/// How often a round's end is listened to. After a reconnection it is announced again; a server that goes on and on must
+/// not pile up work for the client, which is to compose the next deposit.
+const ANNOUNCED_MAX: u8 = 8;
 /// Events kept back for a round, beside what was said in it.
 const HELD_MAX: usize = 64;
 
@@ -43,6 +46,8 @@ struct InProgress {
     /// Whether the round was heard of after the time of its deposit.
     late: bool,
     retrieval: Retrieval,
+    /// How often it was announced as ready.
+    announced: u8,
     held: Vec<Event>,
 }
 
@@ -137,6 +142,13 @@ impl Rounds {
         }
     }
 
+    /// Counts that a round is announced as ready; whether that is still worth listening to.
+    pub(super) fn is_news(&mut self, round: Round) -> bool {
+        let announced = &mut self.at(round).announced;
+        *announced = announced.saturating_add(1);
+        *announced <= ANNOUNCED_MAX
+    }
+
     /// Whether the retrieval of a round has not begun.
     pub(super) fn is_waiting(&self, round: Round) -> bool {
         self.rounds.get(&round).is_none_or(|place| place.retrieval == Retrieval::Waiting)
@@ -180,6 +192,7 @@ impl Rounds {
             deposit: Progress::None,
             late: false,
             retrieval: Retrieval::Waiting,
+            announced: 0,
             held: Vec::new(),
         })
     }

@@ -1,0 +1,69 @@
+//! What this crate reads from outside, with any bytes: addresses, state files, what a server says of rounds. The tests here
+//! and the crate `fuzz/` call these functions.
+
+use bytes::Bytes;
+use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES};
+use sotto_wire::proto::{self, round_event::Event};
+
+use crate::connection::round_news;
+use crate::{Address, store};
+
+/// An address: what is one prints as one that is the same.
+pub fn fuzz_address(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Ok(address) = text.parse::<Address>() {
+        assert!(address.to_string().parse::<Address>().is_ok_and(|again| again == address));
+        assert!(address.to_string().len() <= text.len() + 8);
+    }
+}
+
+/// A state file, as it is and behind a checksum that holds. What is read is written as a file that reads the same.
+pub fn fuzz_state_file(bytes: &[u8]) {
+    for file in [bytes, &store::checked(bytes)] {
+        let Ok((address, snapshot)) = store::decode(file) else { continue };
+        assert!(snapshot.len() < file.len());
+        let again = store::encode(&address, snapshot);
+        assert!(store::decode(&again).is_ok_and(|(other, same)| other == address && same == snapshot));
+    }
+}
+
+/// What a server says about a round: two bytes that choose how it is cut into a manifest and a signature, and these.
+pub fn fuzz_round_event(bytes: &[u8]) {
+    let Some(([kind, cut], rest)) = bytes.split_first_chunk::<2>() else { return };
+    let (manifest, signature) = rest.split_at(usize::from(*cut).min(rest.len()));
+    let signed = proto::SignedManifest {
+        manifest: Bytes::copy_from_slice(manifest),
+        signature: Bytes::copy_from_slice(signature),
+    };
+    let elapsed_ms = u32::from_le_bytes(core::array::from_fn(|i| rest.get(i).copied().unwrap_or(0xff)));
+    let ready = proto::RoundReady { manifest: (kind % 3 > 0).then_some(signed), elapsed_ms };
+    let event = (*kind < 250).then_some(Event::Ready(ready));
+    let sizes = (manifest.len(), signature.len()) == (MANIFEST_BYTES, SIGNATURE_BYTES);
+    assert_eq!(round_news(proto::RoundEvent { event }).is_ok(), *kind < 250 && kind % 3 > 0 && sizes);
+}
+
+/// Valid encodings to begin with.
+#[must_use]
+pub fn valid() -> Vec<Vec<u8>> {
+    let local = Host::Ip(core::net::Ipv4Addr::LOCALHOST.into());
+    let Ok(address) = Address::new(Transport::Plaintext, local, 7370, RootKey([7; 32])) else {
+        return Vec::new();
+    };
+    let file = store::encode(&address, b"a snapshot").to_vec();
+    let body = store::encode(&address, b"a snapshot")[store::HEAD_BYTES..].to_vec();
+    let key = "a".repeat(52);
+    let host = |host: &str| format!("sotto://{host}:7370/{key}").into_bytes();
+    let event = [&[1, 188][..], &[3; 188 + 64]].concat();
+    vec![
+        address.to_string().into_bytes(),
+        file,
+        body,
+        host("localhost"),
+        host("[::1]"),
+        host("example.org"),
+        event,
+    ]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,37 @@
+//! The fuzzed functions, driven with arbitrary bytes and with valid encodings that were damaged.
+
+#[path = "../../../../fuzz/mutations.rs"]
+mod mutations;
+
+use proptest::prelude::{ProptestConfig, proptest};
+
+use super::valid;
+use mutations::damaged;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn fuzz_address(bytes in damaged(valid())) {
+        super::fuzz_address(&bytes);
+    }
+
+    #[test]
+    fn fuzz_state_file(bytes in damaged(valid())) {
+        super::fuzz_state_file(&bytes);
+    }
+
+    #[test]
+    fn fuzz_round_event(bytes in damaged(valid())) {
+        super::fuzz_round_event(&bytes);
+    }
+}
+
+/// A decoder that refuses everything would pass all others.
+#[test]
+fn valid_encodings_are_what_they_claim_to_be() {
+    let valid = valid();
+    assert!(core::str::from_utf8(&valid[0]).unwrap().parse::<crate::Address>().is_ok());
+    assert!(crate::store::decode(&valid[1]).is_ok());
+    assert!(crate::store::decode(&crate::store::checked(&valid[2])).is_ok());
+}

@@ -1,0 +1,427 @@
+//! One function for every decoder that meets bytes from outside. Each takes any bytes, decodes, and asserts what must
+//! hold: no panic, nothing kept that is much larger than the input, and what decodes encodes to the same bytes again
+//! where a format has one encoding only. The tests here and the crate `fuzz/` call them.
+
+use ed25519_dalek::{Signer, SigningKey};
+use pbc::BatchCode;
+
+use crate::group::{Group, Rekey};
+use crate::invitation::Invitation;
+use crate::manifest::{MANIFEST_BYTES, deposits_digest};
+use crate::mapping::{BloomMapping, Mapping};
+use crate::message::{Frame, GroupFrame};
+use crate::pair::Pair;
+use crate::seal::{PLAINTEXT_BYTES, Plaintext};
+use crate::secret::Secret;
+use crate::stream::{TEXT_MAX, WINDOW};
+use crate::{
+    Client, Deposit, GroupCard, Label, Manifest, ManifestChain, Round, SealedBox, SignedManifest, UnixMillis,
+    armour,
+};
+
+/// A manifest, and its signature behind it.
+pub fn fuzz_manifest(bytes: &[u8]) {
+    let (manifest, rest) = bytes.split_at(bytes.len().min(MANIFEST_BYTES));
+    if let Ok(decoded) = Manifest::decode(manifest) {
+        assert_eq!(decoded.encode(), manifest);
+        assert!(decoded.check().is_ok() && decoded.code().is_ok());
+        // Nothing is sized by more than what the deposits explain.
+        let mapping = BloomMapping::encoded_bytes(decoded.buckets, decoded.bucket_size);
+        let explained = (decoded.entries + 1) * u64::from(decoded.choices);
+        assert!(mapping <= 1024 * 1024 + 3 * 4 * explained + 3 * 128 * 1024);
+    }
+    let key = SigningKey::from_bytes(&[1; 32]).verifying_key().to_bytes();
+    if let Some(signed) = signed(manifest, rest) {
+        if let Ok(verified) = signed.verify(&key) {
+            assert_eq!(verified.encode(), signed.bytes);
+        }
+        // A key that the server's address gives is any 32 bytes, too.
+        let _ = signed.verify(&core::array::from_fn(|i| signed.bytes[i]));
+    }
+}
+
+fn signed(manifest: &[u8], signature: &[u8]) -> Option<SignedManifest> {
+    Some(SignedManifest { bytes: manifest.try_into().ok()?, signature: *signature.first_chunk()? })
+}
+
+/// A chain of manifests, 3 bytes for each: its number, which one it calls its predecessor, and whether it is announced
+/// or fetched later.
+pub fn fuzz_manifest_chain(bytes: &[u8]) {
+    let mut chain = ManifestChain::default();
+    let mut seen: Vec<Manifest> = Vec::new();
+    for step in bytes.as_chunks::<3>().0.iter().take(512) {
+        let before = usize::from(step[1]);
+        let previous = seen.len().checked_sub(1 + before).map_or([step[1]; 32], |at| seen[at].digest());
+        let newest = chain.newest().map_or(1, |(round, _)| round.0);
+        let manifest = Manifest {
+            version: crate::PROTOCOL_VERSION,
+            round: Round((newest + u64::from(step[0] % 8)).saturating_sub(3)),
+            entries: u64::from(step[0] / 8),
+            engine: "none".to_owned(),
+            retrieve: 1,
+            buckets: 1,
+            choices: 1,
+            mapping_kind: crate::manifest::MAPPING_BLOOM,
+            bucket_size: 1,
+            round_seed: [0; 32],
+            mapping_digest: [0; 32],
+            deposits_digest: [0; 32],
+            previous,
+        };
+        let known = chain.prefix_of(manifest.round);
+        match step[2] % 4 {
+            0 => {
+                let from = seen.len().saturating_sub(8);
+                let _ = chain.fill_gap(&seen[from..]);
+            }
+            1 => {
+                let _ = chain.fill_gap(core::slice::from_ref(&manifest));
+            }
+            _ => {
+                let accepted = chain.accept(&manifest).is_ok();
+                assert!(!accepted || known.is_none(), "another manifest for a known round");
+                assert!(!accepted || chain.newest().is_some_and(|(round, _)| round == manifest.round));
+            }
+        }
+        if let Some(known) = chain.prefix_of(manifest.round) {
+            assert!(!chain.contradicts(manifest.round, known));
+        }
+        if let Some((first, last)) = chain.missing() {
+            assert!(first <= last, "a gap of nothing");
+        }
+        seen.push(manifest);
+        let size = postcard::experimental::serialized_size(&chain).unwrap_or(usize::MAX);
+        assert!(size < 8 << 10, "the chain grows");
+    }
+}
+
+/// A manifest, and a mapping behind it. The digest is put right, so that also what a lying server signs is read.
+pub fn fuzz_mapping(bytes: &[u8]) {
+    let (manifest, encoded) = bytes.split_at(bytes.len().min(MANIFEST_BYTES));
+    let Ok(mut manifest) = Manifest::decode(manifest) else { return };
+    let _ = BloomMapping::decode(encoded, &manifest);
+    manifest.mapping_digest = BloomMapping::digest(encoded);
+    let (Ok(mapping), Ok(code)) = (BloomMapping::decode(encoded, &manifest), manifest.code()) else { return };
+    assert!(mapping.filter_memory() <= 2 * encoded.len() + 128 * usize::from(manifest.buckets));
+    for number in 0..4 {
+        let places = mapping.lookup(&code, &Label([number * 85; 16]));
+        assert!(places.len() <= code.choices());
+        for (bucket, hits) in places {
+            assert!(bucket.to_usize() < code.bucket_count());
+            assert!(hits.count <= manifest.bucket_size as usize && hits.first <= hits.last);
+            assert!(hits.count == 0 || hits.last < manifest.bucket_size as usize);
+        }
+    }
+}
+
+/// A deposit.
+pub fn fuzz_deposit(bytes: &[u8]) {
+    if let Ok(deposit) = Deposit::decode(bytes) {
+        assert_eq!(deposit.encode(), bytes);
+        let digest = deposits_digest(core::slice::from_ref(&deposit));
+        assert!(digest != deposits_digest(&[]));
+    }
+}
+
+/// What is inside a box of a conversation of two and of a group, as it comes from a contact who writes anything.
+pub fn fuzz_message(bytes: &[u8]) {
+    let plaintext = plaintext(bytes);
+    let round = Round(u64::from_le_bytes(core::array::from_fn(|i| plaintext[16 + i])));
+    if let Ok(frame) = Frame::decode(&plaintext, round) {
+        assert!(frame.encode().is_ok_and(|again| *again == *plaintext));
+    }
+    let mut signature = [0; 64];
+    let keep = |_: &Plaintext, with: &[u8; 64]| {
+        signature = *with;
+        true
+    };
+    if let Ok(frame) = GroupFrame::decode(&plaintext, round, keep) {
+        assert!(frame.encode(|_| signature).is_ok_and(|again| *again == *plaintext));
+    }
+}
+
+/// Sealed boxes: none opens but the one that was sealed under the key.
+pub fn fuzz_box(bytes: &[u8]) {
+    let chain = || crate::ratchet::Chain::new(Round(1), Secret::new([7; 32]));
+    let (Ok(Some(sealing)), Ok(Some(opening))) = (chain().take(Round(1)), chain().take(Round(1))) else {
+        return;
+    };
+    let genuine = sealing.sealing(0).seal(&plaintext(bytes));
+    let key = opening.opening(0);
+    assert!(key.open(&genuine.sealed.0).is_some_and(|opened| *opened == *plaintext(bytes)));
+    assert!(bytes == genuine.sealed.0 || key.open(bytes).is_none());
+}
+
+/// A conversation with a contact whose messages are any bytes: 273 for each, the first of which chooses the keys under
+/// which it came.
+pub fn fuzz_pair(bytes: &[u8]) {
+    for introduced in [false, true] {
+        let Some(mut pair) = pair(introduced) else { return };
+        for (round, message) in (20..).zip(bytes.chunks(1 + PLAINTEXT_BYTES).take(64)) {
+            let Some((epoch, content)) = message.split_first() else { return };
+            let plaintext = of_round(content, round);
+            let taken = pair.receive(u32::from(epoch % 3), &plaintext, Round(round), Round(round + 1), &[]);
+            assert!(taken.is_err() || Frame::decode(&plaintext, Round(round)).is_ok());
+            let size = postcard::experimental::serialized_size(&pair).unwrap_or(usize::MAX);
+            assert!(
+                size <= TEXT_MAX + WINDOW as usize * 300 + 2048,
+                "the conversation grows to {size} bytes"
+            );
+        }
+    }
+}
+
+/// A group with a member who signs any bytes; some of them are new keys for the group.
+pub fn fuzz_group(bytes: &[u8]) {
+    let keys = [SigningKey::from_bytes(&[1; 32]), SigningKey::from_bytes(&[2; 32])];
+    let name = |number: usize| ["alice", "bob"][number].to_owned();
+    let member = |number: usize| (name(number), keys[number].verifying_key().to_bytes());
+    let (members, start) = (vec![member(0), member(1)], (Round(1), UnixMillis(0)));
+    let Ok(card) = GroupCard::new(&[3; 32], "desk", members, start, &mut Counting(0)) else { return };
+    let Ok(mut group) = Group::new(&card, member(0).1, Round(1)) else { return };
+    for (round, message) in (20..).zip(bytes.chunks(1 + PLAINTEXT_BYTES).take(32)) {
+        let Some((kind, content)) = message.split_first() else { return };
+        if kind % 4 == 0 {
+            if let Some(rekey) = content.get(..61).and_then(|content| Rekey::decode(content).ok()) {
+                assert_eq!(rekey.encode()[..], content[..61]);
+                let _ = group.apply(kind / 4 % 3, rekey, Round(round));
+            }
+        } else {
+            let (epoch, label) = (u32::from(kind / 4 % 2), Label([*kind; 16]));
+            let mut plaintext = of_round(content, round);
+            plaintext[40..104].fill(0);
+            let signature = keys[1].sign(&group.signed(epoch, 1, label, &plaintext)).to_bytes();
+            plaintext[40..104].copy_from_slice(&signature);
+            let _ = group.receive((epoch, 1), label, &plaintext, Round(round));
+        }
+        let size = postcard::experimental::serialized_size(&group).unwrap_or(usize::MAX);
+        assert!(size <= 2 * (TEXT_MAX + WINDOW as usize * 300) + 8192, "the group grows to {size} bytes");
+    }
+}
+
+/// Invitations, as text and behind a checksum that holds.
+pub fn fuzz_invitation(bytes: &[u8]) {
+    for text in
+        [String::from_utf8_lossy(bytes).into_owned(), armour::encode("sotto-invite-1-", bytes).to_string()]
+    {
+        if let Ok(invitation) = text.parse::<Invitation>() {
+            assert_eq!(invitation.to_string(), text.trim().to_ascii_lowercase());
+        }
+    }
+}
+
+/// Group cards, as text and behind a checksum that holds.
+pub fn fuzz_card(bytes: &[u8]) {
+    for text in
+        [String::from_utf8_lossy(bytes).into_owned(), armour::encode("sotto-group-1-", bytes).to_string()]
+    {
+        if let Ok(card) = text.parse::<GroupCard>() {
+            assert_eq!(card.to_string(), text.trim().to_ascii_lowercase());
+            assert!(card.members().len() <= 8);
+        }
+    }
+}
+
+/// A client's state, as it is and behind a checksum that holds.
+pub fn fuzz_client_state(bytes: &[u8]) {
+    let checked = crate::client::checked(bytes);
+    for state in [bytes, &checked] {
+        let Ok(client) = Client::restore(state) else { continue };
+        let snapshot = client.snapshot();
+        assert!(snapshot.len() <= state.len(), "a snapshot has more bytes than it came from");
+        assert!(Client::restore(&snapshot).is_ok_and(|again| *again.snapshot() == *snapshot));
+        let _ = (client.conversations(), client.newest_round(), client.missing_manifests());
+    }
+}
+
+/// The answers to a retrieval, and the mapping before it: a client with a contact looks up and takes what comes.
+pub fn fuzz_answers(bytes: &[u8]) {
+    let mut rng = Counting(1);
+    let Ok(mut client) = Client::restore(&valid_client_state()) else { return };
+    let (now, round) = (UnixMillis(2_000), client.newest_round().next());
+    if client.open_round(round, now, &mut rng).is_err() {
+        return;
+    }
+    let (manifest, rest) = bytes.split_at(bytes.len().min(MANIFEST_BYTES));
+    if let Ok(mut manifest) = Manifest::decode(manifest) {
+        manifest.round = round;
+        manifest.mapping_digest = BloomMapping::digest(rest);
+        let key = SigningKey::from_bytes(&[1; 32]);
+        client.ready(&SignedManifest::sign(&manifest, &key), now);
+    }
+    let retrieval = client.lookup(round, rest, &mut rng);
+    assert_eq!(retrieval.targets.len(), usize::from(client.server().buckets));
+    let elements = rest.chunks(288).map(|element| Some(element.to_vec())).collect();
+    client.received(retrieval, elements, now);
+}
+
+/// Valid encodings to begin with: of manifests, manifests with mappings, and so on, by the name of the function.
+#[must_use]
+pub fn valid(decoder: &str) -> Vec<Vec<u8>> {
+    match decoder {
+        "manifest" | "mapping" | "answers" => [(4, 12, 3), (1, 1, 1)].map(valid_round).into(),
+        "client_state" => vec![valid_client_state()],
+        "invitation" => vec![Invitation::new(&[3; 32], START, &mut Counting(0)).to_string().into_bytes()],
+        "card" => valid_card().into_iter().collect(),
+        "box" => vec![vec![0; 288]],
+        "deposit" => vec![vec![7; 304]],
+        _ => valid_messages(),
+    }
+}
+
+const START: (Round, UnixMillis) = (Round(1), UnixMillis(1_000));
+
+/// A manifest with the mapping of a few deposits behind it.
+fn valid_round((retrieve, buckets, choices): (u16, u16, u8)) -> Vec<u8> {
+    let deposits: Vec<Deposit> =
+        (0..5).map(|i| Deposit { label: Label([i; 16]), sealed: SealedBox([i; 288]) }).collect();
+    let mut manifest = Manifest {
+        version: crate::PROTOCOL_VERSION,
+        round: Round(9),
+        entries: 5,
+        engine: "none".to_owned(),
+        retrieve,
+        buckets,
+        choices,
+        mapping_kind: crate::manifest::MAPPING_BLOOM,
+        bucket_size: 5,
+        round_seed: [5; 32],
+        mapping_digest: [0; 32],
+        deposits_digest: deposits_digest(&deposits),
+        previous: [6; 32],
+    };
+    let labels: Vec<Label> = deposits.iter().map(|deposit| deposit.label).collect();
+    let keys: Vec<&[u8]> = labels.iter().map(|label| label.0.as_slice()).collect();
+    let encoding = manifest.code().map(|code| code.encode(&keys));
+    let mapping =
+        encoding.and_then(|encoding| BloomMapping::build(&manifest.round_seed, &encoding, &labels, 5));
+    let mapping = mapping.unwrap_or_default();
+    manifest.mapping_digest = BloomMapping::digest(&mapping);
+    [&manifest.encode()[..], &mapping].concat()
+}
+
+fn valid_card() -> Option<Vec<u8>> {
+    let members = ["alice", "bob", "carol"].map(|name| (name.to_owned(), [name.as_bytes()[0]; 32]));
+    let card = GroupCard::new(&[3; 32], "desk", members.into(), START, &mut Counting(0)).ok()?;
+    Some(card.to_string().into_bytes())
+}
+
+/// A client with a contact, a group and something to say.
+fn valid_client_state() -> Vec<u8> {
+    let mut rng = Counting(0);
+    let server = crate::ServerParameters {
+        protocol_version: crate::PROTOCOL_VERSION,
+        manifest_key: SigningKey::from_bytes(&[1; 32]).verifying_key().to_bytes(),
+        engine: "none".to_owned(),
+        security_bits: 128,
+        retrieve: 4,
+        buckets: 12,
+        choices: 3,
+        retained: 2,
+        mode: crate::RoundMode::Deadline,
+        round_ms: 1000,
+        deposit_ms: 100,
+        lookup_ms: 200,
+        query_ms: 300,
+    };
+    let settings = crate::Settings { conversations: 2 };
+    let Ok(mut client) = Client::new("alice", server, settings, START, &mut rng) else { return Vec::new() };
+    let roster = [("bob".to_owned(), SigningKey::from_bytes(&[2; 32]).verifying_key().to_bytes())];
+    let made = client.invite("bob", START.1, &mut rng).is_ok()
+        && client.create_group("desk", &roster, START.1, &mut rng).is_ok()
+        && client.find("desk").is_some_and(|desk| client.queue_text(desk, "to say").is_ok())
+        && client.open_round(START.0, START.1, &mut rng).is_ok();
+    if made { client.snapshot().to_vec() } else { Vec::new() }
+}
+
+/// Messages of every kind, one behind the other, each behind a byte.
+fn valid_messages() -> Vec<Vec<u8>> {
+    use crate::message::Kind;
+
+    let kinds = [Kind::Text, Kind::Acknowledgement, Kind::Rekey, Kind::Leave, Kind::Hello];
+    let message = |(number, kind): (usize, Kind)| {
+        let frame = Frame {
+            kind,
+            flags: 0,
+            sequence: u32::from(kind.is_numbered()),
+            acknowledgement: 0,
+            round: Round(20),
+            head: Some((Round(9), [1; 8])),
+            content: zeroize::Zeroizing::new(if kind == Kind::Text { vec![65; 40] } else { Vec::new() }),
+        };
+        let plaintext = frame.encode().map_or_else(|_| Vec::new(), |plaintext| plaintext.to_vec());
+        [&[number as u8][..], &plaintext].concat()
+    };
+    let all: Vec<Vec<u8>> = kinds.into_iter().enumerate().map(message).collect();
+    let bare = all.iter().map(|message| message[1..].to_vec());
+    bare.chain([all.concat(), [all[0].clone(), all[0].clone()].concat()]).collect()
+}
+
+fn plaintext(bytes: &[u8]) -> Plaintext {
+    Plaintext::new(core::array::from_fn::<u8, PLAINTEXT_BYTES, _>(|i| bytes.get(i).copied().unwrap_or(0)))
+}
+
+/// The plaintext with the round in which it comes, without which all others would be refused at once.
+fn of_round(bytes: &[u8], round: u64) -> Plaintext {
+    let mut plaintext = plaintext(bytes);
+    plaintext[16..24].copy_from_slice(&round.to_le_bytes());
+    plaintext
+}
+
+/// One side of a conversation, before or after the keys are exchanged.
+fn pair(introduced: bool) -> Option<Pair> {
+    let invitation = Invitation::new(&[3; 32], START, &mut Counting(0));
+    let keys = [1, 2].map(|seed| SigningKey::from_bytes(&[seed; 32]));
+    let side = |number: usize| {
+        let identity = keys[number].verifying_key().to_bytes();
+        Pair::new(number == 0, &invitation, Secret::new([4 + number as u8; 32]), identity, Round(1)).ok()
+    };
+    let (mut one, mut other) = (side(0)?, side(1)?);
+    for round in (1..8).map(Round).filter(|_| introduced) {
+        let turn = |number: usize| crate::conversation::Turn {
+            round,
+            mine: true,
+            head: None,
+            identity: &keys[number],
+        };
+        let (from_one, to_one) = one.open_round(&turn(0));
+        let (from_other, to_other) = other.open_round(&turn(1));
+        for (pair, deposit, listening) in [(&mut one, from_other, to_one), (&mut other, from_one, to_other)] {
+            let Some(deposit) = deposit else { continue };
+            for heard in listening.iter().filter(|heard| heard.key.label() == deposit.label) {
+                let plaintext = heard.key.open(&deposit.sealed.0)?;
+                pair.receive(heard.epoch, &plaintext, round, round.next(), &[]).ok()?;
+            }
+        }
+    }
+    assert_eq!(one.established(), introduced);
+    Some(one)
+}
+
+/// A generator that is none: it counts, so that every run does the same.
+struct Counting(u64);
+
+impl rand_core::TryRng for Counting {
+    type Error = core::convert::Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
+        self.try_next_u64().map(|word| word as u32)
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Self::Error> {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        Ok(self.0.rotate_left(17))
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Self::Error> {
+        for byte in bytes {
+            *byte = self.try_next_u64()? as u8;
+        }
+        Ok(())
+    }
+}
+
+impl rand_core::TryCryptoRng for Counting {}
+
+#[cfg(test)]
+mod tests;

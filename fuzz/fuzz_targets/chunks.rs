@@ -1,0 +1,4 @@
+//! [`sotto_wire::fuzzing::fuzz_chunks`].
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| sotto_wire::fuzzing::fuzz_chunks(bytes));

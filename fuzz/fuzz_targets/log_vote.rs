@@ -1,0 +1,4 @@
+//! [`sottod::fuzzing::log_vote`].
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| sottod::fuzzing::log_vote(bytes));
