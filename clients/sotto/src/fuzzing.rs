@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES};
 use sotto_wire::proto::{self, round_event::Event};
+use sotto_wire::{Host, RootKey, Transport};
 
 use crate::connection::round_news;
 use crate::{Address, store};

@@ -168,7 +168,7 @@ async fn over_tls_texts_arrive_and_an_impostor_is_told_from_a_server_that_is_gon
     let server = sottod::start::<NoOp>(with(loopback())).unwrap();
     let settings = settings(&server);
     let (alice, bob) = pair(&settings).await;
-    let mut alice = Person::start(alice, None, &settings).await;
+    let alice = Person::start(alice, None, &settings).await;
     let mut bob = Person::start(bob, None, &settings).await;
     alice.say("over TLS").await;
     bob.hears("over TLS").await;
