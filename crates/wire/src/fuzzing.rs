@@ -112,6 +112,8 @@ pub fn valid() -> Vec<Vec<u8>> {
         lookup_ms: 200,
         query_ms: 300,
         open_round: 9,
+        endorsement: vec![4; 64].into(),
+        token_required: true,
     };
     let query = proto::QueryChunk { session: key.clone(), round: 9, keys: key.clone(), data: short.clone() };
     vec![
@@ -120,7 +122,7 @@ pub fn valid() -> Vec<Vec<u8>> {
         event(proto::round_event::Event::Ready(ready)),
         event(proto::round_event::Event::Opened(opened)),
         proto::DepositRequest { session: key.clone(), round: 9, deposit: long }.encode_to_vec(),
-        proto::RegisterRequest { account: key.clone(), nonce: key, signature: vec![3; 64].into() }
+        proto::RegisterRequest { account: key.clone(), nonce: key.clone(), signature: vec![3; 64].into(), token: key }
             .encode_to_vec(),
         query.encode_to_vec(),
         proto::MappingChunk { data: short }.encode_to_vec(),

@@ -387,6 +387,7 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::{Door, Known, Line};
+    use crate::metrics::Metrics;
 
     fn lines(door: &mut Door, many: usize) -> Vec<Line> {
         (0..many).map(|_| door.line(CancellationToken::new())).collect()
@@ -394,7 +395,7 @@ mod tests {
 
     #[test]
     fn one_account_keeps_one_connection() {
-        let mut door = Door::new(4, Arc::default());
+        let mut door = Door::new(4, Arc::new(Metrics::new()));
         let lines = lines(&mut door, 3);
         let mut known = Known::default();
         for line in &lines {
@@ -410,7 +411,7 @@ mod tests {
 
     #[test]
     fn connections_that_have_ended_are_forgotten() {
-        let mut door = Door::new(4, Arc::default());
+        let mut door = Door::new(4, Arc::new(Metrics::new()));
         let mut known = Known::default();
         for number in 0..10_000_u32 {
             let mut account = [0; 32];
@@ -424,7 +425,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_oldest_that_is_unknown_makes_room_and_nobody_else() {
-        let mut door = Door::new(2, Arc::default());
+        let mut door = Door::new(2, Arc::new(Metrics::new()));
         let (first, second) = (door.place().await.unwrap(), door.place().await.unwrap());
         let lines = lines(&mut door, 2);
         let mut known = Known::default();

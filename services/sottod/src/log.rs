@@ -87,7 +87,6 @@ pub(crate) trait RoundLog: Send + Sync + 'static {
     fn admits(&self, account: &Account, waiting: &BTreeSet<Account>) -> bool;
 
     /// Whether a registration token is spent; true of every one if there is no room to write down that another is.
-    #[allow(dead_code, reason = "nobody registers with tokens yet")]
     fn is_spent(&self, token: &TokenId) -> bool;
 
     /// Marks registration tokens as spent, for ever. Once it returns, that is durable. Nothing says who spent them, or in
@@ -95,7 +94,6 @@ pub(crate) trait RoundLog: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`LogError`].
-    #[allow(dead_code, reason = "nobody registers with tokens yet")]
     fn spend(&self, tokens: Vec<TokenId>) -> impl Future<Output = Result<(), LogError>> + Send;
 
     /// Fixes a round's deposits, to which none can be added afterwards, together with the seed of its batch code.

@@ -5,9 +5,13 @@ use std::path::Path;
 use std::process::{self, ChildStdout, Command, Stdio};
 
 use anyhow::Context;
-use data_encoding::BASE32_NOPAD;
-use sotto_wire::limits;
+use hyper_util::rt::TokioIo;
+use sotto_protocol::PROTOCOL_VERSION;
 use sotto_wire::proto::sotto_client::SottoClient;
+use sotto_wire::root::node_name;
+use sotto_wire::{Address, Info, limits, proto};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint};
 
 pub(crate) type Client = SottoClient<Channel>;
@@ -21,13 +25,13 @@ pub(crate) struct Child {
     process: process::Child,
     /// Held open: a server that cannot print ends.
     _output: BufReader<ChildStdout>,
-    address: String,
+    address: Address,
     pub(crate) key: [u8; 32],
 }
 
 impl Child {
     /// Starts a server, which listens when this returns.
-    pub(crate) fn start(program: &Path, data: &Path, options: &[String]) -> anyhow::Result<Self> {
+    pub(crate) async fn start(program: &Path, data: &Path, options: &[String]) -> anyhow::Result<Self> {
         let mut process = Command::new(program)
             .args(["serve", "--listen", "127.0.0.1:0", "--data"])
             .arg(data)
@@ -39,20 +43,31 @@ impl Child {
         let mut line = String::new();
         let mut output = BufReader::new(output);
         output.read_line(&mut line)?;
-        let address =
-            line.trim().strip_prefix("listening on sotto://").context("the server does not listen")?;
-        let (address, key) = address.split_once('/').context("the server's address has no key")?;
-        let key = BASE32_NOPAD.decode(key.to_ascii_uppercase().as_bytes())?;
-        let key = key[..].try_into().context("the server's key has another length")?;
-        Ok(Self { process, _output: output, address: format!("http://{address}"), key })
+        let address = line.trim().strip_prefix("listening on ").context("the server does not listen")?;
+        let mut child = Self { process, _output: output, address: address.parse()?, key: [0; 32] };
+        let request = proto::InfoRequest { protocol_version: PROTOCOL_VERSION.into() };
+        let info = Info::try_from(child.connect().await?.info(request).await?.into_inner())?;
+        child.address.root_key().check(&info.parameters.manifest_key, &info.endorsement)?;
+        child.key = info.parameters.manifest_key;
+        Ok(child)
     }
 
+    /// Connects as clients do, by TLS.
     pub(crate) async fn connect(&self) -> anyhow::Result<Client> {
-        let endpoint = Endpoint::from_shared(self.address.clone())?
+        let (authority, config) = (self.address.authority(), self.address.root_key().client_config()?);
+        let endpoint = Endpoint::from_shared(format!("http://{authority}"))?
             .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
-            .tcp_nodelay(true);
-        Ok(SottoClient::new(endpoint.connect().await?).max_decoding_message_size(limits::MESSAGE_MAX))
+            .initial_connection_window_size(CONNECTION_WINDOW);
+        let connector = tower::service_fn(move |_| {
+            let (authority, config) = (authority.clone(), config.clone());
+            async move {
+                let stream = TcpStream::connect(authority).await?;
+                stream.set_nodelay(true)?;
+                TlsConnector::from(config).connect(node_name(), stream).await.map(TokioIo::new)
+            }
+        });
+        let channel = endpoint.connect_with_connector(connector).await?;
+        Ok(SottoClient::new(channel).max_decoding_message_size(limits::MESSAGE_MAX))
     }
 
     pub(crate) fn id(&self) -> u32 {

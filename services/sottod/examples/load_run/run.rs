@@ -71,7 +71,7 @@ impl Plan {
     pub(crate) async fn run(self) -> anyhow::Result<Summary> {
         let (_directory, data) = crate::data_directory()?;
         let options = ["--retrieve", &self.retrieve.to_string(), "--round-ms", &self.round_ms.to_string()];
-        let server = Child::start(&self.program, &data, &options.map(str::to_owned))?;
+        let server = Child::start(&self.program, &data, &options.map(str::to_owned)).await?;
         let mut client = server.connect().await?;
         let own = session(&mut client, &server.key, 0).await?;
 

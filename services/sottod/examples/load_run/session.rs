@@ -22,6 +22,7 @@ pub(crate) async fn session(client: &mut Client, key: &[u8; 32], number: usize) 
         account: Bytes::copy_from_slice(&account),
         nonce,
         signature: Bytes::copy_from_slice(&signature.to_bytes()),
+        token: Bytes::new(),
     };
     Ok(client.register(request).await?.into_inner().session)
 }
