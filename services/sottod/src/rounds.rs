@@ -65,7 +65,7 @@ pub enum RunError {
     },
     /// The round log could not be closed in time.
     #[error(
-        "the round log did not end in time, because the disk does not answer; nothing that was acknowledged is lost"
+        "the round log did not end in time: the disk does not answer, or is slow; nothing acknowledged is lost"
     )]
     Hangs,
     /// No round seed can be drawn.

@@ -41,7 +41,7 @@ fn same(one: &[String], other: &[String], case: &str) {
         return;
     };
     let show = |trace: &[String]| trace[at.saturating_sub(5)..trace.len().min(at + 3)].join("\n");
-    panic!("line {at} is another the second time:\n{}\n---\n{}\n{case}", show(one), show(other));
+    panic!("line {at} is another:\n{}\n---\n{}\n{case}", show(one), show(other));
 }
 
 #[test]
