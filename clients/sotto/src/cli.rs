@@ -40,7 +40,9 @@ const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 server 
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Make an account at a server
-    #[command(after_help = "Example:\n  sotto init --server sotto://chat.example.org:7370/KEY --name alice\n  sotto init --server ADDRESS --name alice < token     (if the server asks for a registration token)")]
+    #[command(
+        after_help = "Example:\n  sotto init --server sotto://chat.example.org:7370/KEY --name alice\n  sotto init --server ADDRESS --name alice < token     (if the server asks for a registration token)"
+    )]
     Init(InitOptions),
     /// Make a contact and print the invitation for that person
     ///

@@ -21,6 +21,8 @@ pub(crate) const HEAD_BYTES: usize = MAGIC.len() + 1 + DIGEST_BYTES;
 
 const STATE: &str = "state";
 const STATE_NEW: &str = "state.new";
+/// There until the server has taken the account.
+const JOINING: &str = "joining";
 const LOCK: &str = "lock";
 
 /// A state directory, locked for this process.
@@ -147,13 +149,36 @@ impl Store {
         sync_directory(&self.directory).map_err(|source| io_error("sync", &self.directory, source))
     }
 
+    /// The state of an account that may not be known to its server yet, if there is one.
+    ///
+    /// # Errors
+    /// As for [`Store::open`].
+    pub fn open_joining(directory: &Path) -> Result<Option<(Self, Zeroizing<Vec<u8>>)>, StoreError> {
+        if !directory.join(JOINING).exists() || !directory.join(STATE).exists() {
+            return Ok(None);
+        }
+        Self::open(directory).map(Some)
+    }
+
+    /// Notes that the account may not be known to its server yet, or that it is.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn set_joining(&self, joining: bool) -> Result<(), StoreError> {
+        let path = self.directory.join(JOINING);
+        let done = if joining { write_private(&path, b"") } else { fs::remove_file(&path) };
+        done.map_err(|source| io_error("change", &path, source))?;
+        sync_directory(&self.directory).map_err(|source| io_error("sync", &self.directory, source))
+    }
+
     /// Removes the state, which nobody can use after that.
     ///
     /// # Errors
     /// [`StoreError::Io`].
     pub fn discard(self) -> Result<(), StoreError> {
         let path = self.directory.join(STATE);
-        fs::remove_file(&path).map_err(|source| io_error("remove", &path, source))
+        fs::remove_file(&path).map_err(|source| io_error("remove", &path, source))?;
+        self.set_joining(false)
     }
 }
 

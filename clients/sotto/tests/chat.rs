@@ -175,7 +175,8 @@ async fn over_tls_texts_arrive_and_an_impostor_is_told_from_a_server_that_is_gon
 
     let at = server.local_addr();
     let address = |transport, root| Address::new(transport, Host::Ip(at.ip()), at.port(), root).unwrap();
-    let open = async |address| Connection::open(&sotto::ConnectionSettings { address, ..settings.clone() }).await;
+    let open =
+        async |address| Connection::open(&sotto::ConnectionSettings { address, ..settings.clone() }).await;
     let impostor = open(address(Transport::Tls, RootKey([1; 32]))).await;
     assert_eq!(impostor.map(|_| ()), Err(ConnectError::WrongKey));
     let another = sottod::start::<NoOp>(with(loopback())).unwrap();

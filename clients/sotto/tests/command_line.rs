@@ -30,7 +30,8 @@ fn fails(mut command: Command, code: i32, says: &str) {
 /// An account at a server where nobody listens.
 fn account(home: &Path) -> Address {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let address = Address::new(Transport::Tls, Host::Ip([127, 0, 0, 1].into()), port, RootKey([3; 32])).unwrap();
+    let address =
+        Address::new(Transport::Tls, Host::Ip([127, 0, 0, 1].into()), port, RootKey([3; 32])).unwrap();
     let parameters = ServerParameters {
         protocol_version: PROTOCOL_VERSION,
         manifest_key: [3; 32],
@@ -70,9 +71,9 @@ fn wrong_usage_ends_with_2() {
     assert_eq!(code(&[]), Some(2));
     assert_eq!(code(&["chatter"]), Some(2));
     assert_eq!(code(&["init", "--name", "alice", "--server", "http://127.0.0.1/"]), Some(2));
-    let output =
-        sotto(home.path(), &["init", "--name", "a", "--server", "sotto://example.org:1/a"]).output().unwrap();
-    assert!(String::from_utf8(output.stderr).unwrap().contains("TLS"));
+    let plain = format!("sotto+plain://example.org:1/{}", "a".repeat(52));
+    let output = sotto(home.path(), &["init", "--name", "a", "--server", &plain]).output().unwrap();
+    assert!(String::from_utf8(output.stderr).unwrap().contains("not encrypted"));
     account(home.path());
     fails(sotto(home.path(), &["accept", "bob", "sotto-invite-1-aaaa"]), 2, "paste it");
     fails(sotto(home.path(), &["accept", "bob"]), 2, "no invitation");

@@ -52,10 +52,14 @@ pub enum Host {
 #[non_exhaustive]
 pub enum AddressError {
     /// Not of the form `sotto://HOST:PORT/KEY`.
-    #[error("not a server address; it looks like sotto://chat.example.org:7370/ followed by the server's key")]
+    #[error(
+        "not a server address; it looks like sotto://chat.example.org:7370/ followed by the server's key"
+    )]
     Form,
     /// The host is neither a name nor a number.
-    #[error("the host of the server address must be a name such as chat.example.org or a number such as 192.0.2.7 or [2001:db8::7]")]
+    #[error(
+        "the host of the server address must be a name such as chat.example.org or a number such as 192.0.2.7 or [2001:db8::7]"
+    )]
     Host,
     /// The port is not 1 to 65535.
     #[error("the port of the server address must be a number from 1 to 65535")]

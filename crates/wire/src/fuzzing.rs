@@ -122,8 +122,13 @@ pub fn valid() -> Vec<Vec<u8>> {
         event(proto::round_event::Event::Ready(ready)),
         event(proto::round_event::Event::Opened(opened)),
         proto::DepositRequest { session: key.clone(), round: 9, deposit: long }.encode_to_vec(),
-        proto::RegisterRequest { account: key.clone(), nonce: key.clone(), signature: vec![3; 64].into(), token: key }
-            .encode_to_vec(),
+        proto::RegisterRequest {
+            account: key.clone(),
+            nonce: key.clone(),
+            signature: vec![3; 64].into(),
+            token: key,
+        }
+        .encode_to_vec(),
         query.encode_to_vec(),
         proto::MappingChunk { data: short }.encode_to_vec(),
         [&[8][..], Refused::Busy.to_string().as_bytes()].concat(),

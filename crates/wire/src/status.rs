@@ -35,7 +35,9 @@ pub enum Refused {
     #[error("the signature does not prove possession of the account key")]
     Signature,
     /// A new account needs a token, and this is none, or one that was used.
-    #[error("a new account needs a registration token that was not used yet; ask the server's operator for one")]
+    #[error(
+        "a new account needs a registration token that was not used yet; ask the server's operator for one"
+    )]
     Token,
     /// The call's bytes are not what they should be.
     #[error("the call is malformed")]

@@ -37,7 +37,8 @@ impl FromStr for Token {
 
     fn from_str(text: &str) -> Result<Self, Malformed> {
         let malformed = Malformed("token: it is sotto-token-1- and 52 letters and digits; copy all of it");
-        let rest = text.trim().strip_prefix(PREFIX).filter(|rest| rest.len() == CHARACTERS).ok_or(malformed)?;
+        let rest =
+            text.trim().strip_prefix(PREFIX).filter(|rest| rest.len() == CHARACTERS).ok_or(malformed)?;
         let upper = Zeroizing::new(rest.to_ascii_uppercase());
         let bytes = Zeroizing::new(BASE32_NOPAD.decode(upper.as_bytes()).map_err(|_| malformed)?);
         Ok(Self::new(bytes.as_slice().try_into().map_err(|_| malformed)?))

@@ -1,6 +1,7 @@
 //! A node's certificate, by which clients know that whoever answers belongs to the cluster.
 
 use core::time::Duration;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,10 +25,14 @@ use sotto_wire::root::{APPLICATION, NODE_NAME, ROOT_NAME, node_name};
 use time::OffsetDateTime;
 use zeroize::Zeroizing;
 
+use crate::key_file::is_private;
+
 /// How long a new certificate is valid.
 const VALID: Duration = Duration::from_secs(825 * DAY);
-/// How long before its end an operator is told.
-const NOTICE: Duration = Duration::from_secs(30 * DAY);
+/// Days before its end from which on an operator is told.
+pub(crate) const NOTICE_DAYS: u64 = 30;
+/// Days that one looks ahead.
+const DAYS_AHEAD: u64 = 10 * 366;
 /// Clocks of clients may be so far behind.
 const SLACK: Duration = Duration::from_secs(DAY);
 const DAY: u64 = 86_400;
@@ -48,14 +53,19 @@ impl Certificate {
         let mut random = Zeroizing::new([0; 48]);
         SysRng.try_fill_bytes(random.as_mut_slice()).map_err(|_| CertificateError::Randomness)?;
         let (seed, serial) = random.split_at(32);
-        let node = SigningKey::from_bytes(&Zeroizing::new(seed.try_into().map_err(|_| CertificateError::Made)?));
+        let node =
+            SigningKey::from_bytes(&Zeroizing::new(seed.try_into().map_err(|_| CertificateError::Made)?));
         let mut params =
             CertificateParams::new(vec![NODE_NAME.to_owned()]).map_err(|_| CertificateError::Made)?;
         let now = OffsetDateTime::now_utc();
         (params.not_before, params.not_after) = (now - SLACK, now + VALID);
         params.distinguished_name = named(NODE_NAME);
         // A serial number is positive.
-        let serial: Vec<u8> = serial.iter().enumerate().map(|(at, byte)| if at == 0 { byte & 0x7f | 1 } else { *byte }).collect();
+        let serial: Vec<u8> = serial
+            .iter()
+            .enumerate()
+            .map(|(at, byte)| if at == 0 { byte & 0x7f | 1 } else { *byte })
+            .collect();
         params.serial_number = Some(SerialNumber::from(serial));
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
@@ -83,6 +93,10 @@ impl Certificate {
         if chain.is_empty() {
             return Err(CertificateError::Malformed(certificate.to_owned()));
         }
+        let opened = File::open(key).and_then(|file| is_private(&file));
+        if !opened.map_err(|source| CertificateError::File { path: key.to_owned(), source })? {
+            return Err(CertificateError::Exposed(key.to_owned()));
+        }
         let parsed = PrivateKeyDer::from_pem_file(key).map_err(|error| read(key, error))?;
         let PrivateKeyDer::Pkcs8(parsed) = parsed else {
             return Err(CertificateError::Malformed(key.to_owned()));
@@ -96,15 +110,26 @@ impl Certificate {
         (chain, Zeroizing::new(pem_of("PRIVATE KEY", &self.key)))
     }
 
-    /// Whether clients that know this root will accept it, and its key is there. Says so in time if they soon will not.
+    /// Whether clients that know this root will accept it, and its key is there.
     pub(crate) fn check(&self, root: &RootKey) -> Result<(), CertificateError> {
         self.check_at(root, UnixTime::now())?;
-        self.server_config()?;
-        let soon = UnixTime::since_unix_epoch(Duration::from_secs(UnixTime::now().as_secs()) + NOTICE);
-        if matches!(self.check_at(root, soon), Err(CertificateError::Expired)) {
-            tracing::warn!("the node's certificate ends within 30 days; make a new one with 'sottod certify'");
+        self.server_config().map(|_| ())
+    }
+
+    /// Whole days for which clients will accept it, as far as one looks ahead.
+    pub(crate) fn days_left(&self, root: &RootKey) -> u64 {
+        let now = UnixTime::now().as_secs();
+        let valid = |days: u64| {
+            let at = UnixTime::since_unix_epoch(Duration::from_secs(now.saturating_add(days * DAY)));
+            self.check_at(root, at).is_ok()
+        };
+        // Valid after so many days, and not after so many.
+        let (mut least, mut most) = (0, DAYS_AHEAD + 1);
+        while least + 1 < most {
+            let middle = least.midpoint(most);
+            if valid(middle) { least = middle } else { most = middle }
         }
-        Ok(())
+        least
     }
 
     fn check_at(&self, root: &RootKey, at: UnixTime) -> Result<(), CertificateError> {
@@ -200,6 +225,9 @@ pub enum CertificateError {
     /// A file is not what it should be.
     #[error("{}: it holds no certificate or key (PKCS #8) in PEM", .0.display())]
     Malformed(PathBuf),
+    /// Others can read the key.
+    #[error("{}: others can read it; make it private with chmod 600", .0.display())]
+    Exposed(PathBuf),
     /// Clients would take the server for an impostor.
     #[error(
         "the node's certificate was not made by this cluster's root key for the name {NODE_NAME}; 'sottod certify' \
@@ -223,6 +251,8 @@ pub enum CertificateError {
 #[cfg(test)]
 mod tests {
     use core::time::Duration;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
 
     use ed25519_dalek::SigningKey;
     use rustls::pki_types::UnixTime;
@@ -243,6 +273,7 @@ mod tests {
         };
         certificate.check_at(&key, in_days(824)).unwrap();
         assert!(matches!(certificate.check_at(&key, in_days(826)), Err(CertificateError::Expired)));
+        assert!((823..=825).contains(&certificate.days_left(&key)));
     }
 
     #[test]
@@ -253,6 +284,11 @@ mod tests {
         let (chain_path, key_path) = (directory.path().join("chain"), directory.path().join("key"));
         std::fs::write(&chain_path, chain).unwrap();
         std::fs::write(&key_path, key.as_bytes()).unwrap();
+        std::fs::set_permissions(&key_path, Permissions::from_mode(0o640)).unwrap();
+        let exposed = Certificate::load(&chain_path, &key_path);
+        assert!(matches!(exposed, Err(CertificateError::Exposed(_))));
+        std::fs::set_permissions(&key_path, Permissions::from_mode(0o600)).unwrap();
+        std::fs::set_permissions(&chain_path, Permissions::from_mode(0o600)).unwrap();
         let loaded = Certificate::load(&chain_path, &key_path).unwrap();
         assert_eq!(loaded.chain, certificate.chain);
         assert_eq!(*loaded.key, *certificate.key);

@@ -67,6 +67,9 @@ pub struct Config {
     pub allow_no_privacy: bool,
 }
 
+/// Most threads that compute.
+const THREADS_MAX: usize = 1024;
+
 /// Who may make an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -253,18 +256,30 @@ pub(crate) fn sizes_fit<S: Scheme>(parameters: &S::Parameters, buckets: u16) -> 
 impl Limits {
     fn check(&self) -> Result<(), ConfigError> {
         let counts = [
-            self.connections,
-            self.sessions,
-            self.uploads,
-            self.queries,
-            self.retrievals,
-            self.mappings,
-            self.computing,
-            self.threads,
-            self.deposits,
+            ("connections", self.connections),
+            ("streams_per_connection", self.streams_per_connection as usize),
+            ("sessions", self.sessions),
+            ("key_mib", self.key_bytes / (1 << 20)),
+            ("uploads", self.uploads),
+            ("queries", self.queries),
+            ("retrievals", self.retrievals),
+            ("mappings", self.mappings),
+            ("computing", self.computing),
+            ("deposits", self.deposits),
         ];
-        let possible = counts.iter().all(|count| (1..=1 << 24).contains(count));
-        if possible && self.streams_per_connection > 0 { Ok(()) } else { Err(ConfigError::Limits) }
+        let times = [
+            ("unknown_s", self.unknown),
+            ("challenge_s", self.challenge_age),
+            ("stall_s", self.stall),
+            ("call_s", self.call),
+        ];
+        let absurd = counts.iter().find(|(_, count)| !(1..=1 << 24).contains(count)).map(|(name, _)| *name);
+        let timeless = times.iter().find(|(_, time)| time.is_zero()).map(|(name, _)| *name);
+        let crowded = (!(1..=THREADS_MAX).contains(&self.threads)).then_some("threads");
+        match absurd.or(timeless).or(crowded) {
+            Some(name) => Err(ConfigError::Limits(name)),
+            None => Ok(()),
+        }
     }
 }
 
@@ -287,7 +302,9 @@ pub enum ConfigError {
     )]
     ClosedLoopOffLoopback,
     /// An address that others reach, without encryption.
-    #[error("without TLS a server listens on loopback addresses only, such as 127.0.0.1; leave 'plaintext' out")]
+    #[error(
+        "without TLS a server listens on loopback addresses only, such as 127.0.0.1; leave 'plaintext' out"
+    )]
     PlaintextOffLoopback,
     /// An address that is none for clients.
     #[error("listening on all addresses, say under which host and port clients reach the server: 'public'")]
@@ -311,8 +328,8 @@ pub enum ConfigError {
     #[error("with so many buckets a multi-query or its answers are larger than the protocol allows")]
     Sizes,
     /// A limit is zero or absurdly high.
-    #[error("every limit must be between 1 and 2^24")]
-    Limits,
+    #[error("the limit '{0}' is zero or too high: counts are 1 to 2^24, threads 1 to 1024, times above 0")]
+    Limits(&'static str),
     /// The parameters contradict each other.
     #[error(transparent)]
     Parameters(#[from] sotto_protocol::Error),

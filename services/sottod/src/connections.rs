@@ -92,15 +92,17 @@ pub(crate) fn accept(
             // Aside, so that nobody waits for somebody else's handshake. Who begins one holds a place.
             handshakes.spawn(async move {
                 let cut = new.line.cut.clone();
+                // So that the door does not take who fails for one that can make room.
+                let failed = cut.clone().drop_guard();
                 let shaken = tokio::select! {
                     () = closing.cancelled() => return,
                     () = cut.cancelled() => return,
                     shaken = tokio::time::timeout(limits.stall, handshake) => shaken,
                 };
-                // Who fails may be anybody: a scanner, or a client of another cluster.
-                if let Ok(Ok(stream)) = shaken {
-                    let _ = connections.send(Ok(new.connect(Box::new(stream)))).await;
-                }
+                // That may be anybody: a scanner, or a client of another cluster.
+                let Ok(Ok(stream)) = shaken else { return };
+                failed.disarm();
+                let _ = connections.send(Ok(new.connect(Box::new(stream)))).await;
             });
         }
     });
@@ -362,7 +364,9 @@ impl AsyncWrite for Connection {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        // Encryption says good-bye, which a peer that reads nothing does not take.
+        let shut = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.written(cx, shut)
     }
 
     fn poll_write_vectored(

@@ -78,13 +78,17 @@ impl DataLog {
     }
 }
 
-/// Makes a data directory with a new identity, or says that there is one.
+/// Makes a data directory with a new identity, or says that there is one. `before` writes what must be there before.
 ///
 /// # Errors
 /// [`DataError::Exists`] if there is an identity, or whatever keeps it from being made.
-pub(crate) fn create(path: &Path) -> Result<(), DataError> {
+pub(crate) fn create(path: &Path, before: impl FnOnce() -> io::Result<()>) -> Result<(), DataError> {
     let _lock = take(path)?;
-    if Identity::exists(path) { Err(DataError::Exists(path.to_owned())) } else { make_identity(path) }
+    if Identity::exists(path) {
+        return Err(DataError::Exists(path.to_owned()));
+    }
+    before().map_err(|source| DataError::Directory { path: path.to_owned(), source })?;
+    make_identity(path)
 }
 
 /// Makes an identity where there is none, and no log that needs one.

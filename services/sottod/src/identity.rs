@@ -136,7 +136,9 @@ impl Identity {
 fn write_certificate(directory: &Path, root: &SigningKey) -> Result<(), IdentityError> {
     let (certificate, key) = Certificate::issue(root)?.to_pem();
     // A crash in between leaves a certificate for another key, which is found at the next start.
-    for (name, text, mode) in [(NODE_KEY, key.as_str(), 0o600), (NODE_CERTIFICATE, certificate.as_str(), 0o644)] {
+    for (name, text, mode) in
+        [(NODE_KEY, key.as_str(), 0o600), (NODE_CERTIFICATE, certificate.as_str(), 0o644)]
+    {
         let path = directory.join(name);
         write_durably(&path, text.as_bytes(), mode).map_err(|source| key_error(&path, source.into()))?;
     }
@@ -151,7 +153,8 @@ fn read_public(path: &Path) -> Result<(RootKey, Endorsement), IdentityError> {
     }
     let text = fs::read_to_string(path).map_err(|error| key_error(path, error.into()))?;
     let public: Public = toml::from_str(&text).map_err(|_| malformed())?;
-    let decode = |text: &str| BASE32_NOPAD.decode(text.to_ascii_uppercase().as_bytes()).map_err(|_| malformed());
+    let decode =
+        |text: &str| BASE32_NOPAD.decode(text.to_ascii_uppercase().as_bytes()).map_err(|_| malformed());
     let root = decode(&public.root)?.try_into().map_err(|_| malformed())?;
     let endorsement = decode(&public.endorsement)?.try_into().map_err(|_| malformed())?;
     Ok((RootKey(root), endorsement))

@@ -2,7 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
 use data_encoding::BASE32_NOPAD;
@@ -38,6 +38,10 @@ pub(crate) fn write_durably(path: &Path, bytes: &[u8], mode: u32) -> io::Result<
     temporary.push(".new");
     let _ = fs::remove_file(&temporary);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
+    if let Ok(old) = fs::metadata(path) {
+        // Who replaces a server's file for it leaves it the server's.
+        fchown(&file, Some(old.uid()), Some(old.gid()))?;
+    }
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&temporary, path)?;
@@ -48,8 +52,13 @@ pub(crate) fn write_durably(path: &Path, bytes: &[u8], mode: u32) -> io::Result<
     }
 }
 
+/// Whether nobody but its owner can read or change a file.
+pub(crate) fn is_private(file: &fs::File) -> io::Result<bool> {
+    Ok(file.metadata()?.permissions().mode() & 0o077 == 0)
+}
+
 fn load(file: fs::File) -> Result<Zeroizing<[u8; 32]>, KeyFileError> {
-    if file.metadata()?.permissions().mode() & 0o077 != 0 {
+    if !is_private(&file)? {
         return Err(KeyFileError::Exposed);
     }
     let mut line = Zeroizing::new(String::with_capacity(CHARACTERS + 2));

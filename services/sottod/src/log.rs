@@ -131,10 +131,7 @@ pub(crate) trait RoundLog: Send + Sync + 'static {
     fn retire(&self, round: Round) -> impl Future<Output = Result<(), LogError>> + Send;
 
     /// How much there is of it.
-    ///
-    /// # Errors
-    /// [`LogError`].
-    fn size(&self) -> impl Future<Output = Result<Size, LogError>> + Send;
+    fn size(&self) -> Size;
 
     /// Ends all work on files, so that another process can go on.
     fn close(&self) -> impl Future<Output = ()> + Send;

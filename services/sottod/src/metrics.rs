@@ -41,6 +41,7 @@ pub(crate) struct Metrics {
     pub(crate) log_bytes: Gauge,
     pub(crate) log_segments: Gauge,
     pub(crate) log_entries: Gauge,
+    pub(crate) certificate_days: Gauge,
     resident_bytes: Gauge,
     cpu_seconds: Gauge<f64, AtomicU64>,
 }
@@ -89,19 +90,52 @@ impl Metrics {
         Self {
             open_round: add(&mut registry, "open_round", "Number of the newest round that took deposits"),
             rounds: add(&mut registry, "rounds", "Rounds by what became of them"),
-            phases: add_made(&mut registry, "round_phase_seconds", "How long rounds were in a phase", histograms()),
+            phases: add_made(
+                &mut registry,
+                "round_phase_seconds",
+                "How long rounds were in a phase",
+                histograms(),
+            ),
             round_deposits: add(&mut registry, "round_deposits", "Deposits in the newest sealed round"),
-            bucket_size: add(&mut registry, "bucket_elements", "Elements of a bucket in the newest ready round"),
+            bucket_size: add(
+                &mut registry,
+                "bucket_elements",
+                "Elements of a bucket in the newest ready round",
+            ),
             mapping_bytes: add(&mut registry, "mapping_bytes", "Bytes of the newest ready round's mapping"),
             deposits: add(&mut registry, "deposits", "Deposits acknowledged"),
-            append: add_made(&mut registry, "append_seconds", "Until an append to the log is durable", seconds()),
-            setup: add_made(&mut registry, "setup_seconds", "Setting up a round's databases and mapping", seconds()),
-            answer: add_made(&mut registry, "answer_seconds", "From a whole multi-query to its last answer", seconds()),
+            append: add_made(
+                &mut registry,
+                "append_seconds",
+                "Until an append to the log is durable",
+                seconds(),
+            ),
+            setup: add_made(
+                &mut registry,
+                "setup_seconds",
+                "Setting up a round's databases and mapping",
+                seconds(),
+            ),
+            answer: add_made(
+                &mut registry,
+                "answer_seconds",
+                "From a whole multi-query to its last answer",
+                seconds(),
+            ),
             calls: add(&mut registry, "calls", "Calls by name and how they began to be answered"),
-            call_seconds: add_made(&mut registry, "call_seconds", "Until a call begins to be answered", histograms()),
+            call_seconds: add_made(
+                &mut registry,
+                "call_seconds",
+                "Until a call begins to be answered",
+                histograms(),
+            ),
             bytes: add(&mut registry, "bytes", "Bytes at the connections, without what TLS adds"),
             connections: add(&mut registry, "connections", "Open connections"),
-            connections_refused: add(&mut registry, "connections_refused", "Connections closed because there were too many"),
+            connections_refused: add(
+                &mut registry,
+                "connections_refused",
+                "Connections closed because there were too many",
+            ),
             queues: add(&mut registry, "queue", "Who waits for what, or holds a place in it"),
             participants: add(&mut registry, "participants", "Accounts that follow the rounds now"),
             sessions: add(&mut registry, "sessions", "Accounts with a session"),
@@ -109,6 +143,11 @@ impl Metrics {
             log_bytes: add(&mut registry, "log_bytes", "Bytes of the round log"),
             log_segments: add(&mut registry, "log_segments", "Files of the round log"),
             log_entries: add(&mut registry, "log_entries", "Entries of the round log"),
+            certificate_days: add(
+                &mut registry,
+                "certificate_days",
+                "Days until the node's certificate ends",
+            ),
             resident_bytes: add(&mut registry, "resident_memory_bytes", "Memory of the process"),
             cpu_seconds: add(&mut registry, "cpu_seconds", "Processor time of the process"),
             registry,
@@ -257,7 +296,13 @@ mod tests {
     /// A picture of nothing says that all is well.
     #[test]
     fn the_dashboard_shows_only_what_is_measured() {
-        let text = Metrics::new().encode();
+        let metrics = Metrics::new();
+        metrics.round(Outcome::Abandoned);
+        metrics.phase(Phase::Building, Duration::from_secs(1));
+        metrics.call("info", "ok", Duration::from_secs(1));
+        metrics.queue(Queue::Commands, 0);
+        metrics.traffic();
+        let text = metrics.encode();
         let dashboard = include_str!("../../../deploy/grafana-dashboard.json");
         let mut shown = 0;
         for found in dashboard.split("sottod_").skip(1) {

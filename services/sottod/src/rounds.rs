@@ -35,6 +35,8 @@ pub(crate) use watchers::{RoundNews, Watch, WatchEnd};
 
 /// Commands that wait for the task.
 const COMMANDS: usize = 1024;
+/// Tokens spent in one round; the log keeps room for so many.
+const SPENT_MAX: usize = 4096;
 /// Commands handled between two looks at the time; their deposits share one append.
 const BATCH: usize = 1024;
 /// Manifests kept for clients that close a gap.
@@ -114,6 +116,7 @@ struct Task<S: Scheme, L> {
     building: Option<(Round, Building<S>)>,
     /// Tokens spent since the last round was sealed.
     spent: BTreeSet<TokenId>,
+    has_sealed: bool,
     /// When the newest round opened, and when those were sealed that are not ready.
     opened: Option<Instant>,
     sealed: BTreeMap<Round, Instant>,
@@ -127,8 +130,12 @@ pub(crate) fn start<S: Scheme, L: RoundLog>(
     let (sender, receiver) = mpsc::channel(COMMANDS);
     let tracker = surroundings.tracker.clone();
     let joined = tracker.spawn(async move {
-        let log = Arc::new(opening.await?);
         let stop = surroundings.stop.clone();
+        let log = tokio::select! {
+            biased;
+            () = stop.cancelled() => return Ok(()),
+            log = opening => Arc::new(log?),
+        };
         let resumed = tokio::select! {
             biased;
             () = stop.cancelled() => None,
@@ -152,6 +159,10 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
         loop {
             let actions = self.machine.tick(self.now());
             self.perform(actions).await?;
+            // Behind the opening of the next round, which nothing is to hold up.
+            if core::mem::take(&mut self.has_sealed) {
+                self.store_spent().await?;
+            }
             let wakeup = self.wakeup();
             let metrics = &self.surroundings.metrics;
             metrics.queue(Queue::Commands, commands.len());
@@ -281,6 +292,9 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
             && !accepted.accounts.contains(&account)
             && !self.log.knows(&account)
         {
+            if self.spent.len() >= SPENT_MAX {
+                return Err(Refused::Busy);
+            }
             let unspent = |token: &TokenId| !self.spent.contains(token) && !self.log.is_spent(token);
             let token = token.filter(unspent).ok_or(Refused::Token)?;
             if !self.log.admits(&account, &accepted.accounts) {
@@ -320,8 +334,8 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
                 Action::Seal(round) => {
                     let entries = seal(&*self.log, round, &*self.surroundings.host).await?;
                     let entries = entries.try_into().unwrap_or(usize::MAX);
-                    self.store_spent().await?;
-                    self.measure_sealed(round, entries).await?;
+                    self.measure_sealed(round, entries);
+                    self.has_sealed = true;
                     self.tell(ServerEvent::RoundSealed { round, entries });
                     self.queue.push_back(round);
                     self.build_next();
@@ -341,10 +355,10 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
         Ok(())
     }
 
-    async fn measure_sealed(&mut self, round: Round, entries: usize) -> Result<(), RunError> {
+    fn measure_sealed(&mut self, round: Round, entries: usize) {
         let now = Instant::now();
         self.sealed.insert(round, now);
-        let size = self.log.size().await?;
+        let size = self.log.size();
         let metrics = &self.surroundings.metrics;
         metrics.round(Outcome::Sealed);
         if let Some(opened) = self.opened.take() {
@@ -354,7 +368,6 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
         metrics.log_bytes.set(gauge(size.bytes));
         metrics.log_segments.set(gauge(size.segments));
         metrics.log_entries.set(gauge(size.entries));
-        Ok(())
     }
 
     fn measure_ready(&mut self, round: Round, database: &RoundDatabase<S>) {

@@ -14,9 +14,10 @@ use pir_core::Scheme;
 use sotto_protocol::{Round, ServerParameters, UnixMillis};
 use sotto_wire::limits::MESSAGE_MAX;
 use sotto_wire::proto::sotto_server::SottoServer;
-use sotto_wire::{Address, Transport, address};
+use sotto_wire::{Address, RootKey, Transport, address};
 use tokio::net::TcpListener;
 use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -26,7 +27,7 @@ use tonic_health::server::HealthReporter;
 use zeroize::Zeroizing;
 
 use crate::calls::CountCalls;
-use crate::certificate::CertificateError;
+use crate::certificate::{Certificate, CertificateError, NOTICE_DAYS};
 use crate::compute::Compute;
 use crate::config::{Config, ConfigError, Registration};
 use crate::connections::{self, Doors};
@@ -35,7 +36,7 @@ use crate::events::ServerEvent;
 use crate::host::{Host, System};
 use crate::identity::Identity;
 use crate::log::MemoryLog;
-use crate::metrics::{Metrics, SharedMetrics};
+use crate::metrics::{Metrics, SharedMetrics, gauge};
 use crate::operations::{self, Observed};
 use crate::rounds::{self, RunError, Surroundings};
 use crate::service::{Announcement, Means, Service};
@@ -45,6 +46,10 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
 const HEADERS_MAX: u32 = 8 << 10;
+/// Longest question about the server's health, bytes.
+const HEALTH_MAX: usize = 1 << 10;
+/// How often the certificate is looked at.
+const DAY: Duration = Duration::from_secs(86_400);
 /// As the health service knows them: all of the server, and its service.
 const SERVICES: [&str; 2] = ["", "sotto.v1.Sotto"];
 /// Events that a listener may be behind before it misses some.
@@ -84,10 +89,8 @@ fn start_on<S: Scheme>(config: Config, data: Option<DataDirectory>) -> Result<Ru
     let metrics = Arc::new(Metrics::new());
     let listener = bind(config.listen)?;
     let local = listener.local_addr().map_err(StartError::Listen)?;
-    let (name, port) =
-        config.public.clone().unwrap_or((address::Host::Ip(local.ip()), local.port()));
-    let address =
-        Address::new(config.transport, name, port, identity.root).map_err(ConfigError::Address)?;
+    let (name, port) = config.public.clone().unwrap_or((address::Host::Ip(local.ip()), local.port()));
+    let address = Address::new(config.transport, name, port, identity.root).map_err(ConfigError::Address)?;
     let operations = config.operations.map(bind).transpose()?;
     let operations_address = operations.as_ref().and_then(|listener| listener.local_addr().ok());
     let compute =
@@ -134,8 +137,17 @@ fn start_on<S: Scheme>(config: Config, data: Option<DataDirectory>) -> Result<Ru
         },
     );
     let (health, health_service) = tonic_health::server::health_reporter();
+    let health_service = health_service.max_decoding_message_size(HEALTH_MAX);
     let serving = Arc::new(AtomicBool::new(false));
     tracker.spawn(tell_health(events.subscribe(), health, Arc::clone(&serving), closing.clone()));
+    if config.transport == Transport::Tls {
+        let telling =
+            tell_certificate(identity.certificate, identity.root, Arc::clone(&metrics), closing.clone());
+        tracker.spawn(telling);
+    }
+    if config.registration == Registration::Open && !config.listen.ip().is_loopback() {
+        tracing::warn!("registration is open: everybody who reaches the server can make accounts");
+    }
     if let Some(listener) = operations {
         let observed = Observed {
             metrics: Arc::clone(&metrics),
@@ -306,6 +318,26 @@ impl<S: Scheme> Drop for Running<S> {
     }
 }
 
+/// Says every day how long the certificate is valid.
+async fn tell_certificate(
+    certificate: Certificate,
+    root: RootKey,
+    metrics: SharedMetrics,
+    closing: CancellationToken,
+) {
+    loop {
+        let days = certificate.days_left(&root);
+        metrics.certificate_days.set(gauge(days));
+        if days < NOTICE_DAYS {
+            tracing::warn!(days, "the node's certificate ends soon; make a new one with 'sottod certify'");
+        }
+        tokio::select! {
+            () = closing.cancelled() => return,
+            () = tokio::time::sleep(DAY) => {}
+        }
+    }
+}
+
 /// Tells that calls are answered, from the first round that opens until the server ends.
 async fn tell_health(
     mut events: broadcast::Receiver<ServerEvent>,
@@ -315,10 +347,13 @@ async fn tell_health(
 ) {
     let opened = async {
         // Only a server that is behind its own events misses some, and that one has opened rounds.
-        while !matches!(
-            events.recv().await,
-            Ok(ServerEvent::RoundOpened { .. }) | Err(broadcast::error::RecvError::Lagged(_))
-        ) {}
+        loop {
+            match events.recv().await {
+                Ok(ServerEvent::RoundOpened { .. }) | Err(RecvError::Lagged(_)) => return,
+                Ok(_) => {}
+                Err(RecvError::Closed) => core::future::pending().await,
+            }
+        }
     };
     for service in SERVICES {
         health.set_service_status(service, ServingStatus::NotServing).await;

@@ -257,9 +257,7 @@ impl<S: Scheme> Sotto for Service<S> {
         let Announcement { parameters, tokens, .. } = &self.announcement;
         verify(&parameters.manifest_key, &account, &nonce, &signature)?;
         let token = match tokens {
-            Some(key) if !request.token.is_empty() => {
-                Some(key.check(&fixed(&request.token, "token")?).ok_or(Refused::Token)?)
-            }
+            Some(key) if !request.token.is_empty() => key.check(&fixed(&request.token, "token")?),
             _ => None,
         };
         self.within(async { Ok(self.means.rounds.register(account, token).await?) }).await?;
@@ -289,7 +287,8 @@ impl<S: Scheme> Sotto for Service<S> {
         let has_keys = lock(&self.keys).has(&account);
         let watch = self.within(async { Ok(self.means.rounds.watch(account, has_keys).await?) }).await?;
         let closing = self.means.closing.clone();
-        let events = stream(&self.means.tracker, self.limits.stall, line, |sender| follow(watch, sender, closing));
+        let events =
+            stream(&self.means.tracker, self.limits.stall, line, |sender| follow(watch, sender, closing));
         Ok(Response::new(events))
     }
 

@@ -10,7 +10,7 @@ use data_encoding::BASE32_NOPAD;
 use serde_json::json;
 use sotto_protocol::client::{Client, Settings};
 use sotto_protocol::{ConversationKind, Error, Invitation};
-use sotto_wire::Token;
+use sotto_wire::{Refused, Token};
 use zeroize::Zeroizing;
 
 use super::failure::Failure;
@@ -26,30 +26,58 @@ const REGISTRATIONS: u32 = 4;
 const REGISTRATION_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<(), Failure> {
-    let store = Store::create(&state::directory(home)?, options.server.clone())?;
+    let directory = state::directory(home)?;
+    let unfinished = Store::open_joining(&directory)?.filter(|(store, _)| *store.address() == options.server);
+    let again = unfinished.is_some();
+    let (store, snapshot) = match unfinished {
+        Some((store, snapshot)) => (store, Some(snapshot)),
+        None => (Store::create(&directory, options.server.clone())?, None),
+    };
     let connection = Connection::open(&ConnectionSettings::new(options.server)).await?;
     let info = connection.info::<Engine>().await?;
-    let token =
-        if info.token_required { Some(read_secret("registration token", "this is not a token")?) } else { None };
-    let settings = Settings { conversations: options.conversations };
-    let client =
-        Client::new(&options.name, info.parameters, settings, (info.open, now()), &mut state::rng())?;
-    store.save(&client.snapshot())?;
-    if let Err(error) = register(&connection, &client, token.as_ref()).await {
-        store.discard()?;
-        return Err(error.into());
+    let token = if info.token_required {
+        Some(read_secret("registration token", "this is not a token")?)
+    } else {
+        None
+    };
+    let client = match snapshot {
+        Some(snapshot) => state::restore(store.directory(), &snapshot)?,
+        None => {
+            let settings = Settings { conversations: options.conversations };
+            let joined = (info.open, now());
+            let client = Client::new(&options.name, info.parameters, settings, joined, &mut state::rng())?;
+            store.set_joining(true)?;
+            store.save(&client.snapshot())?;
+            client
+        }
+    };
+    match register(&connection, &client, token.as_ref()).await {
+        Ok(()) => store.set_joining(false)?,
+        // The server has certainly not taken it.
+        Err(error @ ConnectError::Refused(Refused::Token)) => {
+            store.discard()?;
+            return Err(error.into());
+        }
+        Err(error) => {
+            writeln!(
+                io::stderr(),
+                "the server may have taken the account all the same: run the same 'sotto init' once more, with the same token"
+            )?;
+            return Err(error.into());
+        }
     }
-    let directory = store.directory().display();
-    writeln!(
-        io::stderr(),
-        "made an account for {} in {directory}; next: 'sotto invite CONTACT'",
-        options.name
-    )?;
+    let (directory, name) = (store.directory().display(), client.name());
+    let made = if again { "went on with" } else { "made" };
+    writeln!(io::stderr(), "{made} an account for {name} in {directory}; next: 'sotto invite CONTACT'")?;
     Ok(())
 }
 
 /// Makes the account known to the server. Repeating it does no harm, so a lost answer costs no token.
-async fn register(connection: &Connection, client: &Client, token: Option<&Token>) -> Result<(), ConnectError> {
+async fn register(
+    connection: &Connection,
+    client: &Client,
+    token: Option<&Token>,
+) -> Result<(), ConnectError> {
     let mut attempts = REGISTRATIONS;
     loop {
         attempts -= 1;

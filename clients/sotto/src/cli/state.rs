@@ -27,7 +27,7 @@ pub(super) fn read(home: Option<PathBuf>) -> Result<Client, Failure> {
     restore(&directory, &snapshot)
 }
 
-fn restore(directory: &Path, snapshot: &[u8]) -> Result<Client, Failure> {
+pub(super) fn restore(directory: &Path, snapshot: &[u8]) -> Result<Client, Failure> {
     Client::restore(snapshot).map_err(|error: Error| {
         let directory = directory.display();
         Failure::state(format!(

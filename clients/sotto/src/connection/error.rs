@@ -19,6 +19,12 @@ pub enum ConnectError {
          if nobody can explain the change"
     )]
     WrongKey,
+    /// A certificate that has ended, or a clock that stands wrong.
+    #[error(
+        "the server's certificate is not valid at this machine's time; set the clock right, and if it is, tell the \
+         server's operator to make a new certificate"
+    )]
+    Certificate,
     /// Another version of the protocol.
     #[error(
         "the server speaks {} of the protocol and this program version {PROTOCOL_VERSION}; update the older one",

@@ -22,7 +22,7 @@ const CROWD: usize = 3;
 /// Rounds in which two people exchange keys.
 const BEGINNING: u64 = 8;
 /// Rounds in which everything must arrive when the lies have ended.
-const PATIENCE: u64 = 40;
+const PATIENCE: u64 = 120;
 
 /// Whom a lie is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

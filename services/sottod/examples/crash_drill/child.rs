@@ -23,8 +23,19 @@ pub(super) struct Child {
 }
 
 /// One message is retrieved per round: the databases are as small as can be, so that a server lives through many rounds.
-const OPTIONS: [&str; 11] =
-    ["--plaintext", "--retrieve", "1", "--retained", "4", "--deposit-ms", "50", "--lookup-ms", "50", "--query-ms", "100"];
+const OPTIONS: [&str; 11] = [
+    "--plaintext",
+    "--retrieve",
+    "1",
+    "--retained",
+    "4",
+    "--deposit-ms",
+    "50",
+    "--lookup-ms",
+    "50",
+    "--query-ms",
+    "100",
+];
 
 impl Process {
     /// Begins to start a server with rounds of this length.
@@ -48,8 +59,12 @@ impl Process {
         output.read_line(&mut line)?;
         let address = line.trim().strip_prefix("listening on ").context("the server does not listen")?;
         let address: Address = address.parse()?;
-        let mut child =
-            Child { process: self, _output: output, address: format!("http://{}", address.authority()), key: [0; 32] };
+        let mut child = Child {
+            process: self,
+            _output: output,
+            address: format!("http://{}", address.authority()),
+            key: [0; 32],
+        };
         let request = proto::InfoRequest { protocol_version: PROTOCOL_VERSION.into() };
         let info = Info::try_from(child.connect().await?.info(request).await?.into_inner())?;
         address.root_key().check(&info.parameters.manifest_key, &info.endorsement)?;

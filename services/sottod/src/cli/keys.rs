@@ -1,5 +1,6 @@
 //! Making a data directory, certificates, tokens.
 
+use std::fs;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -39,7 +40,6 @@ pub(super) fn init(options: &InitOptions) -> Result<(), Failure> {
         Some(_) => ([0, 0, 0, 0], 7370).into(),
         None => ([127, 0, 0, 1], 7370).into(),
     });
-    data::create(data)?;
     let mut settings = TEMPLATE.replace("listen = \"127.0.0.1:7370\"", &format!("listen = \"{listen}\""));
     if let Some(public) = public {
         settings = settings.replace("#public = \"chat.example.org:7370\"", &format!("public = \"{public}\""));
@@ -48,7 +48,11 @@ pub(super) fn init(options: &InitOptions) -> Result<(), Failure> {
         settings = settings.replace("registration = \"token\"", "registration = \"open\"");
     }
     let path = data.join(FILE);
-    write_durably(&path, settings.as_bytes(), 0o644)?;
+    // Before the keys, without which nothing is served: whoever has keys also has the configuration.
+    data::create(data, || match fs::symlink_metadata(&path) {
+        Ok(_) => Ok(()),
+        Err(_) => write_durably(&path, settings.as_bytes(), 0o644),
+    })?;
 
     let mut out = std::io::stdout().lock();
     let data = data.display();

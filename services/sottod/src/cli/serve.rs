@@ -11,7 +11,7 @@ use sotto_wire::Transport;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Failure;
-use super::settings::Settings;
+use super::settings::{Settings, environment};
 use crate::{DataError, Running, StartError};
 
 /// What the command line says; it goes before everything else.
@@ -70,7 +70,8 @@ pub(super) struct Options {
 }
 
 pub(super) fn run<S: Scheme>(options: Options) -> Result<(), Failure> {
-    let mut settings = Settings::read(options.config.as_deref(), options.data.as_deref(), std::env::vars())
+    let environment = environment().map_err(Failure::misconfigured)?;
+    let mut settings = Settings::read(options.config.as_deref(), options.data.as_deref(), environment)
         .map_err(Failure::misconfigured)?;
     let restored = options.restored;
     options.override_in(&mut settings);

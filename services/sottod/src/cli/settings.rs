@@ -82,9 +82,10 @@ impl Settings {
     pub(super) fn read(
         file: Option<&Path>,
         data: Option<&Path>,
-        environment: impl Iterator<Item = (String, String)>,
+        environment: impl IntoIterator<Item = (String, String)>,
     ) -> anyhow::Result<Self> {
-        let beside = data.map(|data| data.join(FILE)).filter(|path| path.exists());
+        // One that is there and cannot be read is not as good as none.
+        let beside = data.map(|data| data.join(FILE)).filter(|path| fs::symlink_metadata(path).is_ok());
         let path = file.map(Path::to_owned).or(beside);
         let mut table = match &path {
             Some(path) => read(path).with_context(|| format!("configuration {}", path.display()))?,
@@ -126,7 +127,10 @@ impl Settings {
             transport: if self.plaintext == Some(true) { Transport::Plaintext } else { Transport::Tls },
             public: self.public.as_deref().map(parse_authority).transpose().context("'public'")?,
             operations: self.operations,
-            registration: self.registration.unwrap_or(defaults.registration),
+            registration: self.registration.unwrap_or(match listen.ip().is_loopback() {
+                true => Registration::Open,
+                false => Registration::Token,
+            }),
             certificate,
             round_ms: rounds.round_ms.unwrap_or(defaults.round_ms),
             retrieve: rounds.retrieve.unwrap_or(defaults.retrieve),
@@ -173,6 +177,20 @@ impl LimitSettings {
             drain: seconds(self.drain_s, defaults.drain),
         })
     }
+}
+
+/// The environment, as far as it is text.
+pub(super) fn environment() -> anyhow::Result<Vec<(String, String)>> {
+    let mut variables = Vec::new();
+    for (name, value) in std::env::vars_os() {
+        let Ok(name) = name.into_string() else { continue };
+        match value.into_string() {
+            Ok(value) => variables.push((name, value)),
+            Err(_) if name.starts_with(PREFIX) => bail!("the variable {name} is no text"),
+            Err(_) => {}
+        }
+    }
+    Ok(variables)
 }
 
 fn read(path: &Path) -> anyhow::Result<Table> {
@@ -251,7 +269,9 @@ mod tests {
         let everything: String = TEMPLATE
             .lines()
             .map(|line| {
-                let bare = line.strip_prefix('#').filter(|rest| rest.split_once(" = ").is_some_and(|(key, _)| !key.contains(' ')));
+                let bare = line
+                    .strip_prefix('#')
+                    .filter(|rest| rest.split_once(" = ").is_some_and(|(key, _)| !key.contains(' ')));
                 format!("{}\n", bare.unwrap_or(line))
             })
             .collect();
@@ -262,7 +282,10 @@ mod tests {
         let Settings { rounds, limits, .. } = &settings;
         let debug = format!("{settings:?}{rounds:?}{limits:?}");
         assert!(!debug.contains("None"), "not in the template: {debug}");
-        assert_eq!(fields().count(), table.len() - 2 + fields().filter(|(section, _)| section.is_some()).count());
+        assert_eq!(
+            fields().count(),
+            table.len() - 2 + fields().filter(|(section, _)| section.is_some()).count()
+        );
     }
 
     #[test]
@@ -273,7 +296,14 @@ mod tests {
         assert_eq!(format!("{:?}", config.limits), format!("{:?}", Limits::default()));
         let shape = |config: &Config| {
             (
-                (config.listen, config.transport, config.mode, config.round_ms, config.retrieve, config.buckets),
+                (
+                    config.listen,
+                    config.transport,
+                    config.mode,
+                    config.round_ms,
+                    config.retrieve,
+                    config.buckets,
+                ),
                 (config.choices, config.retained, config.deposit_ms, config.lookup_ms, config.query_ms),
             )
         };

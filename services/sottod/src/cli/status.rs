@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 use clap::Args;
 
 use super::Failure;
-use super::settings::Settings;
+use super::settings::{Settings, environment};
 use crate::Status;
 
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -35,9 +35,10 @@ pub(super) struct Options {
 
 pub(super) fn run(options: &Options) -> Result<(), Failure> {
     let configured = || {
-        let settings =
-            Settings::read(options.config.as_deref(), options.data.as_deref(), std::env::vars())?;
-        settings.operations.context("the server has no 'operations' address; set one, or name it with --operations")
+        let settings = Settings::read(options.config.as_deref(), options.data.as_deref(), environment()?)?;
+        settings
+            .operations
+            .context("the server has no 'operations' address; set one, or name it with --operations")
     };
     let address = match options.operations {
         Some(address) => address,
@@ -55,14 +56,20 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
     } else {
         print(&mut out, &status)?;
     }
-    if status.serving { Ok(()) } else { Err(anyhow::anyhow!("the server is not serving: it reads its log, or ends").into()) }
+    if status.serving {
+        Ok(())
+    } else {
+        Err(anyhow::anyhow!("the server is not serving: it reads its log, or ends").into())
+    }
 }
 
 fn ask(address: SocketAddr) -> anyhow::Result<Status> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    stream.write_all(format!("GET /status HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").as_bytes())?;
+    stream.write_all(
+        format!("GET /status HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").as_bytes(),
+    )?;
     let mut answer = String::new();
     stream.take(BYTES_MAX).read_to_string(&mut answer)?;
     let (head, body) = answer.split_once("\r\n\r\n").context("what answers is no server of ours")?;
@@ -73,9 +80,17 @@ fn ask(address: SocketAddr) -> anyhow::Result<Status> {
 fn print(out: &mut impl Write, status: &Status) -> std::io::Result<()> {
     let Status { serving, version, address, engine, uptime_s, open_round, .. } = status;
     let Status { round_deposits, participants, connections, log_bytes, token_required, .. } = status;
-    writeln!(out, "{}, version {version}, engine {engine}, up {uptime_s} s", if *serving { "serving" } else { "not serving" })?;
+    writeln!(
+        out,
+        "{}, version {version}, engine {engine}, up {uptime_s} s",
+        if *serving { "serving" } else { "not serving" }
+    )?;
     writeln!(out, "address {address}")?;
     writeln!(out, "round {open_round} is open; the one before has {round_deposits} deposits")?;
     writeln!(out, "participants {participants}, connections {connections}, log {log_bytes} bytes")?;
-    writeln!(out, "new accounts {}", if *token_required { "need a token: 'sottod token'" } else { "need no token" })
+    writeln!(
+        out,
+        "new accounts {}",
+        if *token_required { "need a token: 'sottod token'" } else { "need no token" }
+    )
 }

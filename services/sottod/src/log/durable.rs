@@ -270,8 +270,8 @@ impl RoundLog for DurableLog {
         Ok(())
     }
 
-    async fn size(&self) -> Result<Size, LogError> {
-        self.writer.run(|store| Ok(store.size())).await
+    fn size(&self) -> Size {
+        self.writer.size()
     }
 
     async fn close(&self) {

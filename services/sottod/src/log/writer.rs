@@ -1,11 +1,12 @@
 //! The thread that owns the files.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 #[cfg(test)]
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
+use super::Size;
 use super::disk::Disk;
 use super::error::LogError;
 use super::store::{Opened, Options, Store};
@@ -24,6 +25,8 @@ pub(super) struct Writer {
     orders: mpsc::Sender<Order>,
     /// The first thing that went wrong.
     failed: Arc<OnceLock<LogError>>,
+    /// As of the last thing that was done.
+    size: Arc<Mutex<Size>>,
 }
 
 /// What the thread holds: the files, and what keeps others away from them.
@@ -116,7 +119,13 @@ impl Writer {
         opened: oneshot::Receiver<Result<Opened, LogError>>,
     ) -> Result<(Self, Opened), LogError> {
         let opened = opened.await.map_err(|_| LogError::Ended("its thread is gone".to_owned()))??;
-        Ok((Self { orders, failed: Arc::default() }, opened))
+        let Opened { segments, bytes, entries, .. } = &opened;
+        let size = Size {
+            segments: *segments,
+            bytes: *bytes,
+            entries: usize::try_from(*entries).unwrap_or(usize::MAX),
+        };
+        Ok((Self { orders, failed: Arc::default(), size: Arc::new(Mutex::new(size)) }, opened))
     }
 
     /// Has the thread do something, after everything that was ordered before.
@@ -125,9 +134,10 @@ impl Writer {
         work: impl FnOnce(&mut Store) -> Result<T, LogError> + Send + 'static,
     ) -> Result<T, LogError> {
         let (reply, result) = oneshot::channel();
-        let failed = Arc::clone(&self.failed);
+        let (failed, size) = (Arc::clone(&self.failed), Arc::clone(&self.size));
         let order = Order::Run(Box::new(move |store| {
             let result = work(store);
+            *size.lock().unwrap_or_else(PoisonError::into_inner) = store.size();
             if let Err(error) = &result {
                 // What was refused and left the store at work is nobody's failure but the asker's.
                 if !matches!(error, LogError::Refused(_)) || store.has_failed() {
@@ -139,6 +149,11 @@ impl Writer {
         }));
         self.orders.send(order).await.map_err(|_| self.failure("it was closed"))?;
         result.await.map_err(|_| self.failure("its thread is gone"))?
+    }
+
+    /// How much there is of the log. Asks nobody: whoever measures changes nothing.
+    pub(super) fn size(&self) -> Size {
+        *self.size.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the thread. When this returns, all files are closed and the guard is released.

@@ -46,6 +46,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
             queue: VecDeque::new(),
             building: None,
             spent: BTreeSet::new(),
+            has_sealed: false,
             opened: None,
             sealed: BTreeMap::new(),
             log,

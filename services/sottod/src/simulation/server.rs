@@ -26,9 +26,9 @@ use crate::config::Config;
 use crate::events::ServerEvent;
 use crate::host::Host;
 use crate::log::{DurableLog, Options, Simulated};
+use crate::metrics::Metrics;
 use crate::rounds::{self, RunError, Surroundings};
 use crate::server::first_rounds;
-use crate::metrics::Metrics;
 use crate::service::{Announcement, Means, Service};
 
 /// The key under which all servers of a history sign.
@@ -121,7 +121,8 @@ impl Server {
         });
         tokio::spawn(Arc::clone(&deadlines).follow(events.subscribe()));
         let (rounds, rounds_task) = rounds::start::<NoOp, _>(surroundings, opening);
-        let announcement = Announcement { parameters: parameters.clone(), endorsement: [0; 64], tokens: None };
+        let announcement =
+            Announcement { parameters: parameters.clone(), endorsement: [0; 64], tokens: None };
         let means = Means {
             rounds,
             compute,

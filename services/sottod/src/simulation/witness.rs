@@ -49,8 +49,8 @@ impl RoundLog for Witness {
         self.log.spend(tokens).await
     }
 
-    async fn size(&self) -> Result<Size, LogError> {
-        self.log.size().await
+    fn size(&self) -> Size {
+        self.log.size()
     }
 
     fn admits(&self, account: &Account, waiting: &BTreeSet<Account>) -> bool {

@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Code;
 
+use crate::TURNS;
 use crate::honest::Honest;
 use crate::raw::{END_HEADERS, HEADERS, Raw, field, frame, head};
 use crate::support::Member;
@@ -14,6 +15,7 @@ use crate::{CALL, SLACK, STALL, held, target};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn uploads_and_queries_that_stop_or_drip_are_given_up() {
+    let _turn = TURNS.read().await;
     let server = target(|_| {});
     let honest = Honest::start(&server).await;
     let mut attacks = tokio::task::JoinSet::new();
@@ -70,6 +72,7 @@ async fn uploads_and_queries_that_stop_or_drip_are_given_up() {
 /// A request whose message is there and whose end is not; and one whose first bytes never come.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn requests_that_do_not_end_are_answered_or_end_in_time() {
+    let _turn = TURNS.read().await;
     let server = target(|_| {});
     let honest = Honest::start(&server).await;
     let member = Member::register(&server, 1).await;

@@ -7,6 +7,7 @@ use sotto_protocol::deposit::BOX_BYTES;
 use sotto_wire::{Refused, proto, split};
 use tonic::Status;
 
+use crate::TURNS;
 use crate::honest::Honest;
 use crate::support::{Member, refusal};
 use crate::{target, target_of};
@@ -31,6 +32,7 @@ async fn upload<S: Scheme>(member: &mut Member<S>, keys: Vec<u8>) -> Result<(), 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn keys_that_are_none_are_refused_and_those_that_could_be_some_hurt_nobody() {
+    let _turn = TURNS.read().await;
     let server = target_of::<SealPir>(|config| config.round_ms = 3000);
     let honest = Honest::start(&server).await;
     let mut member = Member::<SealPir>::register(&server, 1).await;
@@ -90,6 +92,7 @@ async fn keys_that_are_none_are_refused_and_those_that_could_be_some_hurt_nobody
 /// One account for each query: what is answered uses the round's quota up.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn ciphertexts_that_no_client_makes_get_a_refusal_or_a_harmless_answer() {
+    let _turn = TURNS.read().await;
     let server = target_of::<SealPir>(|config| config.round_ms = 3000);
     let honest = Honest::start(&server).await;
     let mut members = Vec::new();
@@ -137,6 +140,7 @@ async fn ciphertexts_that_no_client_makes_get_a_refusal_or_a_harmless_answer() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn queries_beyond_the_database_are_refused_by_the_engine_of_the_tests_too() {
+    let _turn = TURNS.read().await;
     let server = target(|_| {});
     let honest = Honest::start(&server).await;
     let mut manifest = None;

@@ -7,6 +7,7 @@ use pir_core::SealPir;
 use sotto_wire::{Failure, Refused, proto};
 use tokio::task::JoinSet;
 
+use crate::TURNS;
 use crate::honest::Honest;
 use crate::raw::{DATA, END_HEADERS, END_STREAM, HEADERS, Raw, Seen, field, frame, grpc, head};
 use crate::support::{Member, connect, refusal, session};
@@ -14,6 +15,7 @@ use crate::{SLACK, resident, target, target_of};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_flood_of_connections_pushes_out_its_own_and_neither_members_nor_newcomers() {
+    let _turn = TURNS.write().await;
     const PLACES: usize = 16;
     let server = target(|config| {
         config.limits.connections = PLACES;
@@ -66,6 +68,7 @@ async fn a_flood_of_connections_pushes_out_its_own_and_neither_members_nor_newco
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn calls_beyond_the_limit_of_a_connection_are_reset() {
+    let _turn = TURNS.write().await;
     const REFUSED_STREAM: u32 = 7;
     let server = target(|_| {});
     let honest = Honest::start(&server).await;
@@ -86,6 +89,7 @@ async fn calls_beyond_the_limit_of_a_connection_are_reset() {
 /// As many uploads of real keys as a few accounts can send; parsing them is work.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_flood_of_uploads_holds_up_no_retrieval() {
+    let _turn = TURNS.write().await;
     let server = target_of::<SealPir>(|config| config.round_ms = 3000);
     let honest = Honest::start(&server).await;
     let before = resident();
@@ -127,6 +131,7 @@ async fn a_flood_of_uploads_holds_up_no_retrieval() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn floods_of_challenges_registrations_and_repeated_calls_leave_the_others_alone() {
+    let _turn = TURNS.write().await;
     let server = target(|config| config.limits.sessions = 8);
     let honest = Honest::start(&server).await;
     let manifest_key = server.parameters().manifest_key;

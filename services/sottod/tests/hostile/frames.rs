@@ -10,6 +10,7 @@ use tonic::codegen::{Service, http};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
+use crate::TURNS;
 use crate::honest::Honest;
 use crate::raw::{DATA, END_HEADERS, HEADERS, Raw, frame, head};
 use crate::support::{Member, refusal};
@@ -33,6 +34,7 @@ async fn post(channel: &mut Channel, method: &str, header: Option<(&str, &str)>,
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn messages_that_are_too_large_or_make_no_sense_get_a_status_each() {
+    let _turn = TURNS.read().await;
     let server = target(|_| {});
     let honest = Honest::start(&server).await;
     let mut member = Member::register(&server, 1).await;
@@ -80,6 +82,7 @@ async fn messages_that_are_too_large_or_make_no_sense_get_a_status_each() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn frames_beyond_the_limits_end_the_connection() {
+    let _turn = TURNS.read().await;
     const FRAME_SIZE_ERROR: u32 = 6;
     let server = target(|_| {});
     let honest = Honest::start(&server).await;

@@ -3,6 +3,7 @@
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{Deposit, Label, SealedBox};
 
+use crate::TURNS;
 use crate::honest::{Honest, deposit_of};
 use crate::support::Member;
 use crate::target;
@@ -21,6 +22,7 @@ async fn accounts(server: &sottod::Running<pir_core::NoOp>) -> Vec<Member> {
 /// Who knows a label, as a contact does, can put another box under it; the reader tries both.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_squatter_under_a_known_label_suppresses_nothing() {
+    let _turn = TURNS.read().await;
     let server = target(|_| {});
     let honest = Honest::start(&server).await;
     let mut squatter = Member::register(&server, 1).await;
@@ -37,6 +39,7 @@ async fn a_squatter_under_a_known_label_suppresses_nothing() {
 /// Sixty accounts with one label: four boxes of it stay, and the round is as small as without the others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_accounts_with_one_label_leave_four_boxes() {
+    let _turn = TURNS.read().await;
     let server = target(|_| {});
     let mut members = accounts(&server).await;
     let honest = Honest::start(&server).await;
@@ -58,6 +61,7 @@ async fn many_accounts_with_one_label_leave_four_boxes() {
 /// Labels that all fell into one bucket in the round before: by the next seed they are spread like any others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn labels_chosen_for_one_bucket_are_spread_by_the_next_seed() {
+    let _turn = TURNS.read().await;
     let server = target(|_| {});
     let mut members = accounts(&server).await;
     let honest = Honest::start(&server).await;

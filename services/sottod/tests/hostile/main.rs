@@ -25,6 +25,10 @@ use std::time::{Duration, Instant};
 
 use pir_core::{NoOp, Scheme};
 use sottod::{Config, Running};
+use tokio::sync::RwLock;
+
+/// Floods take the machine for themselves; everything else can be tried side by side.
+static TURNS: RwLock<()> = RwLock::const_new(());
 
 /// Limits of the servers here: short, so that attacks end soon, and long enough for a busy machine.
 const STALL: Duration = Duration::from_secs(2);

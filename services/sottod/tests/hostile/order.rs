@@ -5,6 +5,7 @@ use ed25519_dalek::{Signer, SigningKey};
 use sotto_protocol::Round;
 use sotto_wire::{Refused, proto};
 
+use crate::TURNS;
 use crate::honest::Honest;
 use crate::support::{Client, Member, deposit, refusal};
 use crate::target;
@@ -32,6 +33,7 @@ fn register(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nobody_registers_with_what_belongs_to_another() {
+    let _turn = TURNS.read().await;
     let server = target(|_| {});
     let honest = Honest::start(&server).await;
     let member = Member::register(&server, 1).await;
@@ -71,6 +73,7 @@ async fn nobody_registers_with_what_belongs_to_another() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn calls_in_the_wrong_order_say_what_is_wrong() {
+    let _turn = TURNS.read().await;
     let server = target(|config| config.retained = 1);
     let honest = Honest::start(&server).await;
     let mut member = Member::with_keys(&server, 1).await;
@@ -116,6 +119,7 @@ async fn calls_in_the_wrong_order_say_what_is_wrong() {
 /// The session counts that stands in the first chunk; nobody slips another one in behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_upload_belongs_to_the_session_that_began_it() {
+    let _turn = TURNS.read().await;
     let server = target(|_| {});
     let honest = Honest::start(&server).await;
     let mut attacker = Member::register(&server, 1).await;

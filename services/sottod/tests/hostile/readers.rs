@@ -13,6 +13,7 @@ use sottod::{Config, Running};
 use tonic::Streaming;
 use tonic::transport::Endpoint;
 
+use crate::TURNS;
 use crate::fat::Fat;
 use crate::honest::Honest;
 use crate::support::{Client, Member};
@@ -61,6 +62,7 @@ async fn ask<S: Scheme>(
 /// Everybody else waits for the place of whoever does not read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn answers_that_are_not_read_hold_a_place_no_longer_than_a_peer_may_stand_still() {
+    let _turn = TURNS.read().await;
     let server = target_of::<Fat>(|config| {
         many_buckets(config);
         config.limits.retrievals = 2;
@@ -82,6 +84,7 @@ async fn answers_that_are_not_read_hold_a_place_no_longer_than_a_peer_may_stand_
 /// A little now and then keeps the place no longer than the rate allows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_reader_that_drips_loses_its_place_when_it_falls_behind_the_rate() {
+    let _turn = TURNS.read().await;
     let server = target_of::<Fat>(|config| {
         many_buckets(config);
         config.limits.stall = STANDSTILL;
@@ -113,6 +116,7 @@ async fn a_reader_that_drips_loses_its_place_when_it_falls_behind_the_rate() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn whoever_reads_nothing_loses_the_connection_and_what_waits_for_it() {
+    let _turn = TURNS.read().await;
     let server = target(|config| config.buckets = Some(1024));
     let honest = Honest::start(&server).await;
     let before = resident();

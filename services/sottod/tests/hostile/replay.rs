@@ -6,6 +6,7 @@ use pir_core::NoOp;
 use sotto_wire::{Refused, proto};
 use sottod::Running;
 
+use crate::TURNS;
 use crate::honest::Honest;
 use crate::support::{Member, connect, deposit, refusal};
 use crate::{target, target_of};
@@ -18,11 +19,17 @@ async fn recorded(server: &Running<NoOp>, number: u8) -> proto::RegisterRequest 
     let signed: [u8; 32] = nonce[..].try_into().unwrap();
     let message = sotto_wire::register::message(&server.parameters().manifest_key, &account, &signed);
     let signature = Bytes::copy_from_slice(&signing.sign(&message).to_bytes());
-    proto::RegisterRequest { account: Bytes::copy_from_slice(&account), nonce, signature, token: Bytes::new() }
+    proto::RegisterRequest {
+        account: Bytes::copy_from_slice(&account),
+        nonce,
+        signature,
+        token: Bytes::new(),
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_registration_serves_once_and_a_session_until_the_next() {
+    let _turn = TURNS.read().await;
     let server = target(|_| {});
     let honest = Honest::start(&server).await;
     let mut client = connect(&server).await;
@@ -80,6 +87,7 @@ async fn a_registration_serves_once_and_a_session_until_the_next() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nothing_recorded_before_a_restart_is_worth_anything_after_it() {
+    let _turn = TURNS.read().await;
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let server: Running<NoOp> = target_of(|config| config.data = Some(data.clone()));

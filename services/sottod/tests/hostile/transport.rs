@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
 
+use crate::TURNS;
 use crate::honest::Honest;
 use crate::raw::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RESET, Raw, SETTINGS, field, frame,
@@ -18,6 +19,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn connections_that_do_not_begin_or_do_not_say_who_they_are_are_closed() {
+    let _turn = TURNS.read().await;
     let server = target(|_| {});
     let honest = Honest::start(&server).await;
     let address = server.local_addr();
@@ -78,6 +80,7 @@ async fn connections_that_do_not_begin_or_do_not_say_who_they_are_are_closed() {
 /// With a session, a connection may stay; what it holds beside its place ends nevertheless.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn connections_with_a_session_that_are_half_open_are_closed() {
+    let _turn = TURNS.read().await;
     let server = target(|_| {});
     let honest = Honest::start(&server).await;
     let address = server.local_addr();
@@ -124,6 +127,7 @@ async fn connections_with_a_session_that_are_half_open_are_closed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn floods_of_frames_end_with_the_connection_or_cost_only_its_sender() {
+    let _turn = TURNS.write().await;
     let server = target(|_| {});
     let honest = Honest::start(&server).await;
     let address = server.local_addr();

@@ -14,7 +14,7 @@ use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{BloomMapping, Deposit, Label, Manifest, Round, SealedBox, SignedManifest};
 use sotto_wire::proto::round_event::Event;
 use sotto_wire::proto::sotto_client::SottoClient;
-use sotto_wire::{Failure, Transport, Refused, limits, proto, split};
+use sotto_wire::{Failure, Refused, Transport, limits, proto, split};
 use sottod::{Config, Running};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Status, Streaming};

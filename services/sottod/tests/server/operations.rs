@@ -1,7 +1,4 @@
 //! What an operator uses: the commands of the program, and what it tells of itself.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
-
-mod support;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,9 +6,9 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use crate::support::{self, Member, deposit, refusal};
 use sotto_wire::{Refused, Token};
 use sottod::Status;
-use support::{Member, deposit, refusal};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
@@ -79,7 +76,9 @@ async fn what_is_measured_is_what_happened_and_names_nobody() {
     assert!(status.serving && status.open_round > round.0 && status.participants == 1, "{status:?}");
     assert_eq!(get(operations, "/health").1, "serving\n");
     assert!(get(operations, "/anything").0.starts_with("HTTP/1.1 404 "));
-    assert!(ask(operations, "POST /metrics HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n").0.contains(" 405 "));
+    assert!(
+        ask(operations, "POST /metrics HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n").0.contains(" 405 ")
+    );
     let long = format!("GET /{} HTTP/1.1\r\nhost: a\r\n\r\n", "x".repeat(64 << 10));
     let mut stream = TcpStream::connect(operations).unwrap();
     let _ = stream.write_all(long.as_bytes());
@@ -166,7 +165,11 @@ fn from_nothing_to_a_server_with_tokens_by_the_commands_alone() {
     assert!(renewed.status.success(), "{}", said(&renewed));
     drop(server);
     let gone = run(&["status", "--operations", &operations], &data);
-    assert!(gone.status.code() == Some(1) && said(&gone).contains("is the server running"), "{}", said(&gone));
+    assert!(
+        gone.status.code() == Some(1) && said(&gone).contains("is the server running"),
+        "{}",
+        said(&gone)
+    );
     let again = Serving::start(&data, &[("SOTTOD_OPERATIONS", &operations)]);
     assert_eq!(again.address, status.address);
     drop(again);
@@ -185,7 +188,17 @@ fn from_nothing_to_a_server_with_tokens_by_the_commands_alone() {
 async fn at_its_usual_level_the_log_names_no_account_label_or_address() {
     let directory = tempfile::tempdir().unwrap();
     let mut child = Command::new(PROGRAM)
-        .args(["serve", "--plaintext", "--listen", "127.0.0.1:0", "--retrieve", "1", "--round-ms", "400", "--data"])
+        .args([
+            "serve",
+            "--plaintext",
+            "--listen",
+            "127.0.0.1:0",
+            "--retrieve",
+            "1",
+            "--round-ms",
+            "400",
+            "--data",
+        ])
         .arg(directory.path().join("data"))
         .args(["--deposit-ms", "50", "--lookup-ms", "50", "--query-ms", "100"])
         .env_remove("RUST_LOG")
@@ -200,7 +213,8 @@ async fn at_its_usual_level_the_log_names_no_account_label_or_address() {
 
     let channel = tonic::transport::Channel::from_shared(format!("http://{server}")).unwrap();
     let mut client = sotto_wire::proto::sotto_client::SottoClient::new(channel.connect().await.unwrap());
-    let request = sotto_wire::proto::InfoRequest { protocol_version: sotto_protocol::PROTOCOL_VERSION.into() };
+    let request =
+        sotto_wire::proto::InfoRequest { protocol_version: sotto_protocol::PROTOCOL_VERSION.into() };
     let info = client.info(request).await.unwrap().into_inner();
     let key = info.manifest_key[..].try_into().unwrap();
     let session = support::session(&mut client, &key, 9).await.unwrap();

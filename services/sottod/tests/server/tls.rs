@@ -1,7 +1,4 @@
 //! TLS: who is let in, and that nobody waits for those who are not.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
-
-mod support;
 
 use std::time::Duration;
 
@@ -14,6 +11,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::ProtocolVersion;
+
+use crate::support;
 
 fn server() -> Running<NoOp> {
     support::server(|config| {
@@ -64,6 +63,31 @@ async fn who_does_not_finish_a_handshake_keeps_nobody_waiting_and_is_cut_off() {
         let mut byte = [0];
         let end = tokio::time::timeout(Duration::from_secs(20), stream.read(&mut byte)).await;
         assert!(matches!(end.unwrap(), Ok(0) | Err(_)));
+    }
+    server.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn handshakes_that_fail_take_nobodys_place() {
+    const PLACES: usize = 8;
+    let server = support::server(|config| {
+        config.transport = Transport::Tls;
+        config.limits.connections = PLACES;
+        config.limits.stall = Duration::from_secs(20);
+    });
+    let root = *server.address().root_key();
+    for _ in 0..PLACES * 40 {
+        let mut stream = TcpStream::connect(server.local_addr()).await.unwrap();
+        let _ = stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await;
+    }
+    let mut silent = Vec::new();
+    for _ in 0..PLACES {
+        silent.push(TcpStream::connect(server.local_addr()).await.unwrap());
+    }
+    let mut refused = 0;
+    while connect(&server, &root).await.is_err() {
+        refused += 1;
+        assert!(refused < 20, "failed handshakes count as connections that can make room");
     }
     server.shutdown().await.unwrap();
 }

@@ -1,15 +1,13 @@
 //! Starting, limits, ending.
 
-mod support;
-
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::support::{Member, connect, refusal, server};
 use pir_core::NoOp;
 use sotto_protocol::RoundMode;
 use sotto_wire::{Refused, Transport};
 use sottod::{Config, ConfigError, Registration, ServerEvent, StartError};
-use support::{Member, connect, refusal, server};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
@@ -114,7 +112,7 @@ async fn what_cannot_be_safe_does_not_start() {
     assert!(matches!(refused(Config { retained: 5, ..config() }), ConfigError::Parameters(_)));
     let mut none = config();
     none.limits.retrievals = 0;
-    assert!(matches!(refused(none), ConfigError::Limits));
+    assert!(matches!(refused(none), ConfigError::Limits(_)));
 }
 
 #[test]

@@ -1,18 +1,16 @@
 //! A server that goes on where it ended.
-#![allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
-
-mod support;
 
 use std::path::Path;
 use std::process::Command;
 
+use crate::support::{Member, deposit, server, server_of};
 use pbc::Plan;
 use pir_core::{Error, NoOp, Scheme};
 use rand::CryptoRng;
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{ChainStep, LabelOracle, Manifest, ManifestChain};
+use sotto_wire::Transport;
 use sottod::{Config, DataError, IdentityError, RunError, Running, StartError};
-use support::{Member, deposit, server, server_of};
 
 fn durable(data: &Path, adjust: impl FnOnce(&mut Config)) -> Running<NoOp> {
     server(|config| {
@@ -118,6 +116,7 @@ async fn a_directory_serves_one_process_and_needs_its_key() {
     let config = || {
         let mut config = Config::deadline(([127, 0, 0, 1], 0).into());
         (config.allow_no_privacy, config.data) = (true, Some(data.to_owned()));
+        config.transport = Transport::Plaintext;
         config
     };
     let running = sottod::start::<NoOp>(config()).unwrap();

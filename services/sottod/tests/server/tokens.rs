@@ -1,15 +1,12 @@
 //! Registration tokens: one account each, and nothing else.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
-
-mod support;
 
 use std::path::Path;
 
+use crate::support::{self, connect, refusal, session_by};
 use bytes::Bytes;
 use pir_core::NoOp;
 use sotto_wire::Refused;
 use sottod::{Registration, Running, issue_token};
-use support::{connect, refusal, session_by};
 use tokio::task::JoinSet;
 
 fn server(data: &Path) -> Running<NoOp> {

@@ -1,8 +1,6 @@
 //! Every call over real gRPC, right and wrong.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
 
-mod support;
-
+use crate::support::{Member, connect, deposit, refusal, server, server_of, session};
 use bytes::Bytes;
 use pbc::Plan;
 use pir_core::{NoOp, Scheme, SealPir};
@@ -11,7 +9,6 @@ use sotto_protocol::manifest::deposits_digest;
 use sotto_protocol::{ChainStep, Deposit, LabelOracle, ManifestChain, Round};
 use sotto_wire::{Info, Refused, proto};
 use sottod::Running;
-use support::{Member, connect, deposit, refusal, server, server_of, session};
 use tonic::Code;
 
 #[tokio::test]
