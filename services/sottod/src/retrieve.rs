@@ -52,6 +52,7 @@ impl<S: Scheme> Retrieval<S> {
                 (Arc::clone(&self.database), Arc::clone(&self.keys), self.query.clone());
             let job = move || answer_buckets(&database, &keys, &query, range);
             let answers = tokio::select! {
+                biased;
                 // Whoever resets calls as fast as they are made leaves no work behind that has not begun.
                 () = sender.gone() => return Err(Stop::Gone),
                 answers = self.compute.answer(job) => answers.map_err(|_| Refused::Internal)??,
