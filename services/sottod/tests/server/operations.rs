@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::time::Duration;
 
 use crate::support::{self, Member, deposit, refusal};
@@ -104,6 +104,8 @@ fn said(output: &Output) -> String {
 /// A server in a process, ended when it is dropped.
 struct Serving {
     child: Child,
+    /// Held open: a server that cannot print ends.
+    _output: BufReader<ChildStdout>,
     address: String,
 }
 
@@ -118,9 +120,10 @@ impl Serving {
             .spawn()
             .unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        output.read_line(&mut line).unwrap();
         let address = line.trim().strip_prefix("listening on ").expect(&line).to_owned();
-        Self { child, address }
+        Self { child, _output: output, address }
     }
 }
 
@@ -207,7 +210,8 @@ async fn at_its_usual_level_the_log_names_no_account_label_or_address() {
         .spawn()
         .unwrap();
     let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    output.read_line(&mut line).unwrap();
     let address: sotto_wire::Address = line.trim().strip_prefix("listening on ").unwrap().parse().unwrap();
     let server: SocketAddr = address.authority().parse().unwrap();
 
