@@ -149,15 +149,10 @@ impl Store {
         sync_directory(&self.directory).map_err(|source| io_error("sync", &self.directory, source))
     }
 
-    /// The state of an account that may not be known to its server yet, if there is one.
-    ///
-    /// # Errors
-    /// As for [`Store::open`].
-    pub fn open_joining(directory: &Path) -> Result<Option<(Self, Zeroizing<Vec<u8>>)>, StoreError> {
-        if !directory.join(JOINING).exists() || !directory.join(STATE).exists() {
-            return Ok(None);
-        }
-        Self::open(directory).map(Some)
+    /// Whether a directory holds the state of an account that may not be known to its server yet.
+    #[must_use]
+    pub fn is_joining(directory: &Path) -> bool {
+        directory.join(JOINING).exists() && directory.join(STATE).exists()
     }
 
     /// Notes that the account may not be known to its server yet, or that it is.
@@ -438,5 +433,27 @@ mod tests {
         );
         assert_eq!(with(&[("SOTTO_HOME", "/s"), ("XDG_DATA_HOME", "/x")]), Some("/s".into()));
         assert_eq!(with(&[]), None);
+    }
+
+    #[test]
+    fn an_account_that_its_server_may_not_know_is_taken_up_again_until_it_does() {
+        let home = tempfile::tempdir().unwrap();
+        let joining = || Store::is_joining(home.path());
+        let store = Store::create(home.path(), address()).unwrap();
+        store.set_joining(true).unwrap();
+        assert!(!joining(), "there is no state yet");
+        store.save(b"snapshot").unwrap();
+        drop(store);
+        assert!(joining());
+        let (store, snapshot) = Store::open(home.path()).unwrap();
+        assert_eq!(snapshot[..], b"snapshot"[..]);
+        store.set_joining(false).unwrap();
+        drop(store);
+        assert!(!joining());
+
+        let (store, _) = Store::open(home.path()).unwrap();
+        store.set_joining(true).unwrap();
+        store.discard().unwrap();
+        assert!(!joining() && Store::create(home.path(), address()).is_ok());
     }
 }

@@ -218,7 +218,10 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use super::{IDENTITY, Identity, IdentityError, MANIFEST, NODE_CERTIFICATE, NODE_KEY, ROOT, TOKENS};
+    use super::{
+        CertificateError, CertificateFiles, IDENTITY, Identity, IdentityError, MANIFEST, NODE_CERTIFICATE,
+        NODE_KEY, ROOT, TOKENS,
+    };
 
     fn made(directory: &Path) -> Identity {
         Identity::create(directory).unwrap();
@@ -277,5 +280,17 @@ mod tests {
         let manifest = directory.path().join(MANIFEST);
         let wrong = Identity::certify(directory.path(), Some(&manifest));
         assert!(matches!(wrong, Err(IdentityError::Mismatch(_))));
+    }
+
+    #[test]
+    fn a_certificate_of_ones_own_must_be_of_the_same_root() {
+        let (ours, theirs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        made(ours.path());
+        made(theirs.path());
+        let files =
+            |of: &Path| CertificateFiles { certificate: of.join(NODE_CERTIFICATE), key: of.join(NODE_KEY) };
+        assert!(Identity::load(ours.path(), Some(&files(ours.path()))).is_ok());
+        let foreign = Identity::load(ours.path(), Some(&files(theirs.path()))).err();
+        assert!(matches!(foreign, Some(IdentityError::Certificate(CertificateError::Foreign))));
     }
 }

@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 use super::failure::Failure;
 use super::{InitOptions, state};
 use crate::participant::now;
-use crate::{ConnectError, Connection, ConnectionSettings, Engine, Store};
+use crate::{ConnectError, Connection, ConnectionSettings, Engine, Store, StoreError};
 
 /// A card for eight members has about 800 characters.
 const SECRET_MAX: u64 = 4096;
@@ -27,11 +27,15 @@ const REGISTRATION_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<(), Failure> {
     let directory = state::directory(home)?;
-    let unfinished = Store::open_joining(&directory)?.filter(|(store, _)| *store.address() == options.server);
-    let again = unfinished.is_some();
-    let (store, snapshot) = match unfinished {
-        Some((store, snapshot)) => (store, Some(snapshot)),
-        None => (Store::create(&directory, options.server.clone())?, None),
+    let again = Store::is_joining(&directory);
+    let (store, snapshot) = if again {
+        let (store, snapshot) = Store::open(&directory)?;
+        if *store.address() != options.server {
+            return Err(StoreError::Exists(directory).into());
+        }
+        (store, Some(snapshot))
+    } else {
+        (Store::create(&directory, options.server.clone())?, None)
     };
     let connection = Connection::open(&ConnectionSettings::new(options.server)).await?;
     let info = connection.info::<Engine>().await?;
