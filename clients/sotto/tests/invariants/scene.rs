@@ -253,7 +253,6 @@ pub(crate) async fn play(seed: u64, steps: &'static [Step]) {
         if tokio::spawn(play_once(seed + 1000 * attempt, steps)).await.is_ok() {
             return;
         }
-        println!("attempt {attempt} of seed {seed} failed");
     }
     play_once(seed, steps).await;
 }
