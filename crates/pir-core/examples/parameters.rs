@@ -73,7 +73,7 @@ fn predict(sizes: &[usize]) -> Result<(), Error> {
     for &n in sizes {
         let p = Parameters::choose(n, ELEMENT_BYTES)?;
         let substitutions: Vec<usize> = expand::substitutions(p.selectors(), p.levels()).collect();
-        // Those of the substitutions, and four to switch a leaf.
+        // Those of the substitutions, and seven to switch two rows that one substitution makes; four for a last row.
         let transforms = |(level, count): (usize, &usize)| count * (preset.gadget(level).digits as usize + 1);
         println!(
             "| {n} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
@@ -82,7 +82,9 @@ fn predict(sizes: &[usize]) -> Result<(), Error> {
             p.rows(),
             p.columns(),
             substitutions.iter().sum::<usize>(),
-            substitutions.iter().enumerate().map(transforms).sum::<usize>() + 4 * p.selectors(),
+            substitutions.iter().enumerate().map(transforms).sum::<usize>()
+                + 7 * (p.rows() / 2)
+                + 4 * (p.rows() % 2),
             p.query_bytes(),
             p.answer_bytes(),
             p.answer_coefficient_bits()

@@ -7,6 +7,12 @@ pub enum Error {
     /// An index is not below the number of elements.
     #[error("index out of range")]
     Index,
+    /// The system has no memory left for a database.
+    #[error("no memory for a database of {bytes} bytes")]
+    Memory {
+        /// What was asked for.
+        bytes: usize,
+    },
     /// Received bytes are not an encoding of what they should be.
     #[error("malformed {0}")]
     Malformed(&'static str),

@@ -41,25 +41,26 @@ pub fn expand(
     if let Some(root) = nodes.first_mut() {
         *root = query.into_evaluation(parameters.large());
     }
-    expand_in_place(parameters, keys, &mut nodes, levels, &mut Workspace::new(parameters), &mut |_| ());
+    expand_in_place(parameters, keys, &mut nodes, levels, 0, &mut Workspace::new(parameters));
     nodes
 }
 
 /// [`expand`] in the memory of the leaves: their number is that of the selectors, and the first holds the root, already
-/// divided by `2^levels`. `finish` gets every leaf as soon as it is made, while it is still in the cache.
+/// divided by `2^levels`. The first `switched` leaves are switched to q; that takes at least one level.
 pub(crate) fn expand_in_place(
     parameters: &Parameters,
     keys: &GaloisKeys,
     leaves: &mut [Ciphertext<Evaluation>],
     levels: u32,
+    switched: usize,
     workspace: &mut Workspace,
-    finish: &mut impl FnMut(&mut Ciphertext<Evaluation>),
 ) {
     assert!(
         levels as usize <= parameters.levels() && (1..=1 << levels).contains(&leaves.len()),
         "leaves of the tree"
     );
-    descend(parameters, keys, leaves, 0..levels, workspace, finish);
+    assert!(levels > 0 || switched == 0, "a level that switches");
+    descend(parameters, keys, leaves, 0..levels, switched, workspace);
 }
 
 /// The subtree of the node at the front of `leaves`, with the levels that are left.
@@ -68,16 +69,24 @@ fn descend(
     keys: &GaloisKeys,
     leaves: &mut [Ciphertext<Evaluation>],
     mut levels: core::ops::Range<u32>,
+    switched: usize,
     workspace: &mut Workspace,
-    finish: &mut impl FnMut(&mut Ciphertext<Evaluation>),
 ) {
-    let Some(level) = levels.next() else { return leaves.iter_mut().for_each(finish) };
+    let Some(level) = levels.next() else { return };
     let (even, odd) = leaves.split_at_mut(leaves.len().min(1 << levels.len()));
-    if let Some(node) = even.first_mut() {
-        keys.split(parameters, level as usize, node, odd.first_mut(), workspace);
+    let Some(node) = even.first_mut() else { return };
+    let level = level as usize;
+    if !levels.is_empty() || switched == 0 {
+        keys.split(parameters, level, node, odd.first_mut(), workspace);
+    } else if switched == 1 && !odd.is_empty() {
+        keys.split(parameters, level, node, odd.first_mut(), workspace);
+        node.switch(parameters);
+    } else {
+        keys.split_and_switch(parameters, level, node, odd.first_mut(), workspace);
     }
-    descend(parameters, keys, even, levels.clone(), workspace, finish);
+    let switched_odd = switched.saturating_sub(even.len());
+    descend(parameters, keys, even, levels.clone(), switched - switched_odd, workspace);
     if !odd.is_empty() {
-        descend(parameters, keys, odd, levels, workspace, finish);
+        descend(parameters, keys, odd, levels, switched_odd, workspace);
     }
 }

@@ -9,11 +9,16 @@ pub mod expand;
 pub mod fuzzing;
 pub mod noise;
 pub mod noop;
+mod pages;
+pub mod paper;
 pub mod ring;
 pub mod scheme;
 pub mod sealpir;
+pub mod xpir;
 
 pub use error::Error;
 pub use noop::NoOp;
+pub use paper::PaperSealPir;
 pub use scheme::Scheme;
 pub use sealpir::SealPir;
+pub use xpir::Xpir;

@@ -11,11 +11,11 @@
 //! | substitution at level j adds | Q | `V_j = l N 4^B/12 sigma^2 + 4^r/12 W` |
 //! | leaf of EXPAND, mean over coefficients | Q | `E = F / 2^h + sum_j 2^(h-1-j) V_j` |
 //! | the same, coefficients divisible by 2^h | Q | `F + sum_j 4^(h-1-j) V_j` |
-//! | selector: leaf switched to q | q | `S = E (q/Q)^2 + R`, `R = (1 + W)/12` |
+//! | selector of a row: leaf switched to q | q | `S = E (q/Q)^2 + R`, `R = (1 + W)/12` |
 //! | first dimension, n1 rows | q | `n1 N S t^2/12` |
 //! | switched to t^2 | t^2 | `first (t^2/q)^2 + R` |
-//! | second dimension, n2 columns | q | `n2 N S t^2/12` |
-//! | answer of `b` bits | 2^b | `last (2^b/q)^2 + R` |
+//! | second dimension, n2 columns | Q | `n2 N E t^2/12` |
+//! | answer of `b` bits | 2^b | `last (2^b/q)^2 + R`, with Q for q if d = 2 |
 //!
 //! The noise of level j reaches the leaves doubled up to `h-1-j` times, so the energy that a whole inner product collects
 //! fluctuates. It is a quadratic form in Gaussian variables of mean `T = n N E`, and with `m` at least its largest
@@ -24,6 +24,10 @@
 //! `m = F + sum_j (1 + [S > 2^(h-1-j)]) 4^(h-1-j) V_j`. The failure bound takes the energy at the `y` for which that
 //! probability is 2^-[`ENERGY_LOG2`]. Plaintexts are whitened ([`crate::sealpir`]), so their coefficients count as uniform
 //! in `[-t/2, t/2)` whatever the database holds. Tails are taken as Gaussian and united over all coefficients.
+
+mod fresh;
+
+pub use fresh::{FreshCircuit, FreshStages};
 
 use crate::bfv::Parameters;
 use crate::ring::sampling;
@@ -60,13 +64,13 @@ pub struct Stages {
     pub expanded: f64,
     /// Leaves of EXPAND, at coefficients divisible by 2^h, modulo Q.
     pub expanded_peak: f64,
-    /// Selectors, mean over the coefficients, modulo q.
+    /// Selectors of rows, mean over the coefficients, modulo q.
     pub selector: f64,
     /// After the first dimension, modulo q.
     pub first: f64,
     /// After the switch to `t^2`; 0 if there is one dimension.
     pub switched: f64,
-    /// After the second dimension, modulo q; 0 if there is none.
+    /// After the second dimension, modulo Q; 0 if there is none.
     pub second: f64,
     /// In the answer, modulo `2^answer_bits`.
     pub answer: f64,
@@ -94,10 +98,8 @@ pub fn failure_log2(parameters: &Parameters, circuit: &Circuit) -> f64 {
     let [first, second] = [circuit.rows, circuit.columns].map(|n| energy_factor(parameters, circuit, n));
     let worst = with_energy(parameters, circuit, first, second);
     let coefficients = (parameters.degree() * circuit.groups) as f64;
-    // A coefficient is safe up to half a step of the plaintext.
     let stage = |modulus_bits: u32, deviation: f64, coefficients: f64| {
-        let margin = f64::from(modulus_bits) - f64::from(parameters.plaintext_bits()) - 1.0;
-        tail_log2(margin.exp2() / deviation) + coefficients.log2()
+        stage_failure_log2(parameters, modulus_bits, deviation) + coefficients.log2()
     };
     let terms = if circuit.columns == 1 {
         [
@@ -114,26 +116,32 @@ pub fn failure_log2(parameters: &Parameters, circuit: &Circuit) -> f64 {
     terms.iter().map(|term| term.exp2()).sum::<f64>().log2()
 }
 
+/// For one coefficient modulo a power of two: it is safe up to half a step of the plaintext.
+fn stage_failure_log2(parameters: &Parameters, modulus_bits: u32, deviation: f64) -> f64 {
+    let margin = f64::from(modulus_bits) - f64::from(parameters.plaintext_bits()) - 1.0;
+    tail_log2(margin.exp2() / deviation)
+}
+
 fn with_energy(parameters: &Parameters, circuit: &Circuit, first_factor: f64, second_factor: f64) -> Stages {
     let degree = parameters.degree() as f64;
     let [large, small] = [parameters.large(), parameters.small()].map(|ntt| ntt.modulus().value() as f64);
-    let rounding = (1.0 + secret_weight(parameters)) / 12.0;
+    let rounding = rounding_variance(parameters);
     let query = query_variance(circuit);
     let substitutions =
         |growth: f64| -> f64 { weighted_substitutions(parameters, circuit.levels, growth).sum() };
     let expanded = query / f64::from(circuit.levels).exp2() + substitutions(2.0);
     let expanded_peak = query + substitutions(4.0);
     let selector = |factor: f64| factor * expanded * (small / large).powi(2) + rounding;
-    let plaintext = f64::from(2 * parameters.plaintext_bits()).exp2() / 12.0;
+    let plaintext = plaintext_variance(parameters);
     let first = circuit.rows as f64 * degree * selector(first_factor) * plaintext;
     let (switched, second, last) = if circuit.columns == 1 {
-        (0.0, 0.0, first)
+        (0.0, 0.0, first / small.powi(2))
     } else {
         let target = f64::from(2 * parameters.plaintext_bits()).exp2();
-        let second = circuit.columns as f64 * degree * selector(second_factor) * plaintext;
-        (first * (target / small).powi(2) + rounding, second, second)
+        let second = circuit.columns as f64 * degree * second_factor * expanded * plaintext;
+        (first * (target / small).powi(2) + rounding, second, second / large.powi(2))
     };
-    let answer = last * (f64::from(circuit.answer_bits).exp2() / small).powi(2) + rounding;
+    let answer = last * f64::from(2 * circuit.answer_bits).exp2() + rounding;
     Stages {
         query: query.sqrt(),
         expanded: expanded.sqrt(),
@@ -149,7 +157,22 @@ fn with_energy(parameters: &Parameters, circuit: &Circuit, first_factor: f64, se
 /// F.
 fn query_variance(circuit: &Circuit) -> f64 {
     let dropped = f64::from(2 * circuit.query_dropped_bits).exp2() / 12.0;
-    sampling::error_deviation().powi(2) + if circuit.query_dropped_bits == 0 { 0.0 } else { dropped }
+    error_variance() + if circuit.query_dropped_bits == 0 { 0.0 } else { dropped }
+}
+
+/// sigma^2.
+fn error_variance() -> f64 {
+    sampling::error_deviation().powi(2)
+}
+
+/// R: what a switch adds.
+fn rounding_variance(parameters: &Parameters) -> f64 {
+    (1.0 + secret_weight(parameters)) / 12.0
+}
+
+/// Of the coefficients of a whitened plaintext, t^2/12.
+fn plaintext_variance(parameters: &Parameters) -> f64 {
+    f64::from(2 * parameters.plaintext_bits()).exp2() / 12.0
 }
 
 /// W.
@@ -178,7 +201,12 @@ fn energy_factor(parameters: &Parameters, circuit: &Circuit, selectors: usize) -
                 if in_query > 1 << height { 2.0 * energy } else { energy }
             })
             .sum::<f64>();
-    let needed = 2.0 * ENERGY_LOG2 * core::f64::consts::LN_2 * largest / total;
+    energy_excess(largest / total)
+}
+
+/// y, for the largest eigenvalue m as a share of T.
+pub(crate) fn energy_excess(share: f64) -> f64 {
+    let needed = 2.0 * ENERGY_LOG2 * core::f64::consts::LN_2 * share;
     let (mut low, mut high) = (1.0, 2.0 * needed + 4.0);
     for _ in 0..60 {
         let middle: f64 = (low + high) / 2.0;
@@ -188,7 +216,7 @@ fn energy_factor(parameters: &Parameters, circuit: &Circuit, selectors: usize) -
 }
 
 /// `log2 P(|X| > x)` for a standard Gaussian, from above: `2 exp(-x^2/2) / (x sqrt(2 pi))`.
-fn tail_log2(x: f64) -> f64 {
+pub(crate) fn tail_log2(x: f64) -> f64 {
     let bound =
         1.0 - x * x / 2.0 * core::f64::consts::LOG2_E - (x * (2.0 * core::f64::consts::PI).sqrt()).log2();
     bound.min(0.0)

@@ -117,7 +117,7 @@ proptest! {
         let mut ciphertext = encrypt(&parameters, &key, &message, 3);
         ciphertext.rescale(parameters.to_small());
         let bits = parameters.plaintext_bits() + 8;
-        ciphertext.rescale(parameters.small_to_power_of_two(bits));
+        ciphertext.rescale(Parameters::to_power_of_two(parameters.small(), bits));
         let (c0, c1) = (ciphertext.c0.residues(), ciphertext.c1.residues());
         prop_assert_eq!(&key.decrypt(&parameters, c0, c1, bits)[..], &residues(&parameters, message));
     }

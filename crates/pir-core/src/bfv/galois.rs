@@ -141,7 +141,8 @@ impl GaloisKeys {
         ciphertext: &Ciphertext<Evaluation>,
         workspace: &mut Workspace,
     ) -> Ciphertext<Evaluation> {
-        self.switch_key(parameters, level, ciphertext, workspace);
+        Self::rotate(parameters, level, ciphertext, workspace);
+        self.switch_key(parameters, level, &ciphertext.c0, workspace);
         let [c0, c1] = workspace.sums.each_ref().map(|half| Polynomial::from_residues(half.iter().copied()));
         Ciphertext { c0, c1 }
     }
@@ -155,7 +156,8 @@ impl GaloisKeys {
         odd: Option<&mut Ciphertext<Evaluation>>,
         workspace: &mut Workspace,
     ) {
-        self.switch_key(parameters, level, node, workspace);
+        Self::rotate(parameters, level, node, workspace);
+        self.switch_key(parameters, level, &node.c0, workspace);
         let modulus = parameters.large().modulus();
         let [sum0, sum1] = &workspace.sums;
         if let Some(odd) = odd {
@@ -168,19 +170,66 @@ impl GaloisKeys {
         }
     }
 
-    /// Leaves both halves of the substituted ciphertext in `workspace.sums`.
-    fn switch_key(
+    /// [`GaloisKeys::split`], with both results switched to q.
+    ///
+    /// The switch needs coefficients, and so do the digits: made from the same ones, they save a transform, and the
+    /// monomial only moves coefficients.
+    pub(crate) fn split_and_switch(
         &self,
+        parameters: &Parameters,
+        level: usize,
+        node: &mut Ciphertext<Evaluation>,
+        odd: Option<&mut Ciphertext<Evaluation>>,
+        workspace: &mut Workspace,
+    ) {
+        let (large, small, rescale) = (parameters.large(), parameters.small(), parameters.to_small());
+        let modulus = large.modulus();
+        large.inverse(node.c1.residues_mut());
+        parameters.automorphism(level).coefficients_into(modulus, node.c1.residues(), &mut workspace.rotated);
+        self.switch_key(parameters, level, &node.c0, workspace);
+        large.inverse(node.c0.residues_mut());
+        workspace.sums.iter_mut().for_each(|sum| large.inverse(sum));
+        if let Some(odd) = odd {
+            let halves = [(&node.c0, &mut odd.c0), (&node.c1, &mut odd.c1)];
+            for ((half, odd), sum) in halves.into_iter().zip(&workspace.sums) {
+                // X^m times X^-p: lower powers than p go around and change their sign.
+                let (low, high) = half.residues().split_at(1 << level);
+                let (sum_low, sum_high) = sum.split_at(1 << level);
+                let (front, back) = odd.residues_mut().split_at_mut(high.len());
+                rescale.apply_to_differences(modulus, front, high, sum_high);
+                rescale.apply_to_differences(modulus, back, sum_low, low);
+                small.forward(odd.residues_mut());
+            }
+        }
+        for (half, sum) in [&mut node.c0, &mut node.c1].into_iter().zip(&workspace.sums) {
+            rescale.apply_to_sums(modulus, half.residues_mut(), sum);
+            small.forward(half.residues_mut());
+        }
+    }
+
+    /// Leaves the coefficients of the substituted c1 in `workspace.rotated`.
+    fn rotate(
         parameters: &Parameters,
         level: usize,
         ciphertext: &Ciphertext<Evaluation>,
         workspace: &mut Workspace,
     ) {
+        parameters.automorphism(level).slots_into(ciphertext.c1.residues(), &mut workspace.rotated);
+        parameters.large().inverse(&mut workspace.rotated);
+    }
+
+    /// From c0 and the coefficients of the substituted c1 in `workspace.rotated`, leaves both halves of the substituted
+    /// ciphertext in `workspace.sums`.
+    fn switch_key(
+        &self,
+        parameters: &Parameters,
+        level: usize,
+        c0: &Polynomial<Evaluation>,
+        workspace: &mut Workspace,
+    ) {
         let (ntt, modulus) = (parameters.large(), parameters.large().modulus());
         let (automorphism, gadget) = (parameters.automorphism(level), parameters.gadget(level));
         let Workspace { rotated, digits, sums: [sum0, sum1] } = workspace;
-        automorphism.slots_into(ciphertext.c1.residues(), rotated);
-        ntt.inverse(rotated);
         ring::centre(modulus, gadget.offset(modulus), rotated);
         let digits = &mut digits[..gadget.digits as usize * parameters.degree()];
         for (i, digit) in digits.chunks_exact_mut(parameters.degree()).enumerate() {
@@ -188,7 +237,7 @@ impl GaloisKeys {
             ntt.forward(digit);
         }
         ring::key_products(modulus, [sum0, sum1], digits, &self.keys[level]);
-        automorphism.slots_into(ciphertext.c0.residues(), rotated);
+        automorphism.slots_into(c0.residues(), rotated);
         ring::add(modulus, sum0, rotated);
     }
 }

@@ -19,3 +19,5 @@ pub use galois::{GaloisKeys, Workspace};
 pub use parameters::Parameters;
 pub use secret_key::{Measurement, SecretKey, SeededCiphertext};
 pub use switching::Rescale;
+
+pub(crate) use parameters::security_bits;

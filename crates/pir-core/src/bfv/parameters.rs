@@ -33,7 +33,7 @@ pub struct Parameters {
 /// Half of all substitutions happen at the last level, but the noise of the first is doubled most often: few digits
 /// where there are many nodes, many where there are few.
 const S2048_GADGETS: [(u32, u32); 11] =
-    [(7, 6), (7, 6), (7, 6), (6, 7), (6, 7), (5, 8), (5, 8), (5, 8), (4, 10), (4, 10), (3, 12)];
+    [(7, 6), (7, 6), (7, 6), (6, 7), (6, 7), (6, 7), (5, 8), (5, 8), (4, 10), (3, 12), (3, 12)];
 
 /// N = 2048, Q of 50 bits and q of 36, both congruent to 1 modulo 2^14, t = 2^9.
 static S2048: LazyLock<Parameters> = LazyLock::new(|| {
@@ -151,13 +151,13 @@ impl Parameters {
         Rescale::new(self.large.modulus(), self.small.modulus().value())
     }
 
-    /// The map `round(2^bits x / q) mod 2^bits`.
+    /// The map `round(2^bits x / q) mod 2^bits` from the prime of one of the rings.
     ///
     /// # Panics
-    /// Unless `2^bits < q / 2` or so.
+    /// If `2^bits` is above half the prime.
     #[must_use]
-    pub fn small_to_power_of_two(&self, bits: u32) -> Rescale {
-        Rescale::new(self.small.modulus(), 1 << bits)
+    pub fn to_power_of_two(ring: &Ntt, bits: u32) -> Rescale {
+        Rescale::new(ring.modulus(), 1 << bits)
     }
 
     /// `Delta = floor(Q / t)`.
@@ -190,7 +190,8 @@ impl Parameters {
     }
 }
 
-fn security_bits(degree: usize, modulus_bits: u32) -> u32 {
+/// By the tables of the Homomorphic Encryption Standard where they have an entry, inversely proportional elsewhere.
+pub(crate) fn security_bits(degree: usize, modulus_bits: u32) -> u32 {
     let limit = match degree {
         1024 => 27,
         2048 => 54,

@@ -150,16 +150,21 @@ impl SecretKey {
         ntt: &Ntt,
         ciphertext: &Ciphertext<Coefficient>,
     ) -> Polynomial<Coefficient> {
+        let mut product = self.over(parameters, ntt);
+        product.mul_assign(ntt.modulus(), &ciphertext.c1.clone().into_evaluation(ntt));
+        let mut phase = product.into_coefficient(ntt);
+        phase.add_assign(ntt.modulus(), &ciphertext.c0);
+        phase
+    }
+
+    /// `s` over the given ring, that of Q or of q. It is as secret as the key: to be wiped.
+    pub(crate) fn over(&self, parameters: &Parameters, ntt: &Ntt) -> Polynomial<Evaluation> {
         let mut secret = self.evaluation.clone().into_coefficient(parameters.large());
         let modulus = parameters.large().modulus();
         for value in secret.residues_mut() {
             *value = ntt.modulus().from_signed(modulus.centre(*value));
         }
-        let mut product = secret.into_evaluation(ntt);
-        product.mul_assign(ntt.modulus(), &ciphertext.c1.clone().into_evaluation(ntt));
-        let mut phase = product.into_coefficient(ntt);
-        phase.add_assign(ntt.modulus(), &ciphertext.c0);
-        phase
+        secret.into_evaluation(ntt)
     }
 
     /// `s * polynomial` modulo Q.

@@ -1,13 +1,26 @@
 //! Modulus switching: to a smaller prime or to a power of two.
 
 use super::ciphertext::Ciphertext;
-use crate::ring::{self, Coefficient, Modulus};
+use super::parameters::Parameters;
+use crate::ring::{self, Coefficient, Evaluation, Modulus};
 
 impl Ciphertext<Coefficient> {
     /// Switches both halves: an additive error of at most `(1 + |s|_1) / 2` in units of the new modulus.
     pub fn rescale(&mut self, rescale: Rescale) {
         rescale.apply_all(self.c0.residues_mut());
         rescale.apply_all(self.c1.residues_mut());
+    }
+}
+
+impl Ciphertext<Evaluation> {
+    /// Switches both halves from Q to q.
+    pub(crate) fn switch(&mut self, parameters: &Parameters) {
+        let rescale = parameters.to_small();
+        for half in [&mut self.c0, &mut self.c1] {
+            parameters.large().inverse(half.residues_mut());
+            rescale.apply_all(half.residues_mut());
+            parameters.small().forward(half.residues_mut());
+        }
     }
 }
 
@@ -31,6 +44,16 @@ impl Rescale {
         assert!(target <= modulus.value() / 2, "a target of at most half the modulus");
         let q = u128::from(modulus.value());
         Self { multiplier: (((u128::from(target) << 64) + q / 2) / q) as u64, target }
+    }
+
+    /// Replaces every `a` by the image of `a + b`.
+    pub(super) fn apply_to_sums(&self, modulus: &Modulus, a: &mut [u64], b: &[u64]) {
+        ring::rescale_sum(modulus, self.multiplier, self.target, a, b);
+    }
+
+    /// Writes the images of `a - b`.
+    pub(super) fn apply_to_differences(&self, modulus: &Modulus, out: &mut [u64], a: &[u64], b: &[u64]) {
+        ring::rescale_difference(modulus, self.multiplier, self.target, out, a, b);
     }
 
     /// Replaces every value by its image.

@@ -15,6 +15,8 @@ pub struct Automorphism {
     /// The same eight slots at a time; empty if some eight slots do not come from one aligned group of eight. Up to
     /// `X^(N/2^j + 1)` with `j <= log2 N - 3`, they do.
     vectors: Vec<VectorSource>,
+    /// `p(X^k)` has as coefficient `i` coefficient `coefficients[i] / 2` of `p(X)`, negated if that is odd.
+    coefficients: Vec<u32>,
 }
 
 /// Where eight neighbouring slots come from.
@@ -54,7 +56,12 @@ impl Automorphism {
             .collect();
         let vectors =
             slots.as_chunks().0.iter().map(VectorSource::new).collect::<Option<_>>().unwrap_or_default();
-        Self { exponent, degree, slots, vectors }
+        let mut coefficients = vec![0; degree];
+        for m in 0..degree {
+            let power = m * exponent % (2 * degree);
+            coefficients[power % degree] = (2 * m + power / degree) as u32;
+        }
+        Self { exponent, degree, slots, vectors, coefficients }
     }
 
     /// k.
@@ -82,6 +89,12 @@ impl Automorphism {
         (&self.slots, &self.vectors)
     }
 
+    /// Where each coefficient comes from.
+    #[cfg(test)]
+    pub(super) fn coefficient_table(&self) -> &[u32] {
+        &self.coefficients
+    }
+
     /// Applies it in coefficient form: coefficient `m` moves to `k m mod N`, negated when `k m mod 2N >= N`.
     #[must_use]
     pub fn coefficient(
@@ -90,12 +103,14 @@ impl Automorphism {
         polynomial: &Polynomial<Coefficient>,
     ) -> Polynomial<Coefficient> {
         let mut out = Polynomial::zero(self.degree);
-        for (m, value) in polynomial.residues().iter().enumerate() {
-            let power = m * self.exponent % (2 * self.degree);
-            out.residues_mut()[power % self.degree] =
-                if power < self.degree { *value } else { modulus.neg(*value) };
-        }
+        self.coefficients_into(modulus, polynomial.residues(), out.residues_mut());
         out
+    }
+
+    /// Applies it to coefficients.
+    pub(crate) fn coefficients_into(&self, modulus: &Modulus, source: &[u64], out: &mut [u64]) {
+        assert_eq!(source.len(), self.degree, "one value per coefficient");
+        kernel::substitute(modulus, out, source, &self.coefficients);
     }
 }
 

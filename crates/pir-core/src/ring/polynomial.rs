@@ -96,6 +96,11 @@ impl<F: Form> Polynomial<F> {
         kernel::scale(modulus, &mut self.residues, factor);
     }
 
+    /// The same residues in the other form, for transforms that are not of this module.
+    pub(crate) fn reinterpret<G: Form>(self) -> Polynomial<G> {
+        Polynomial::of(self.residues)
+    }
+
     fn of_degree(&self, degree: usize) -> &[u64] {
         assert_eq!(self.residues.len(), degree, "polynomials of one degree");
         &self.residues

@@ -4,7 +4,7 @@
 //! No sampler branches on or indexes by a value that it returns; the rejection loops reveal only how many candidates
 //! were thrown away, which is independent of those kept.
 
-use rand_chacha::ChaCha20Rng;
+use rand_chacha::{ChaCha8Rng, ChaCha20Rng};
 use rand_core::{Rng, SeedableRng};
 use zeroize::Zeroizing;
 
@@ -70,9 +70,9 @@ pub fn errors(count: usize, seed: &[u8; 32], stream: u64) -> Zeroizing<Vec<i64>>
     values
 }
 
-/// XORs the keystream of (`seed`, `stream`) into `bytes`.
-pub(crate) fn mask(bytes: &mut [u8], seed: &[u8; 32], stream: u64) {
-    let mut generator = ChaCha20Rng::from_seed(*seed);
+/// XORs the ChaCha8 keystream of (`seed`, `stream`) into `bytes`: what comes out looks random, and nothing is hidden.
+pub(crate) fn whiten(bytes: &mut [u8], seed: &[u8; 32], stream: u64) {
+    let mut generator = ChaCha8Rng::from_seed(*seed);
     generator.set_stream(stream);
     let mut keystream = [0; Keystream::BUFFER];
     for chunk in bytes.chunks_mut(Keystream::BUFFER) {

@@ -89,23 +89,31 @@ pub(super) fn extract(
         return Err(Error::Malformed("answer"));
     }
     let body = strip_header(answer, answer_header(parameters), Error::Malformed("answer"))?;
+    Ok(extract_element(secret, parameters, parameters.dimensions(), [place.plaintext, place.slot], body))
+}
+
+/// Decrypts an answer of the given number of dimensions without its header, and picks the element of a slot of a
+/// plaintext.
+pub(crate) fn extract_element(
+    secret: &SecretKey,
+    parameters: &Parameters,
+    dimensions: usize,
+    [plaintext, slot]: [usize; 2],
+    body: &[u8],
+) -> Vec<u8> {
     let mut reader = BitReader::new(body);
     let mut element = Vec::with_capacity(parameters.element_bytes());
     for group in 0..parameters.groups() {
-        let coefficients = if parameters.dimensions() == 1 {
-            decrypt(secret, parameters, &mut reader)
-        } else {
-            decrypt_twice(secret, parameters, &mut reader)
-        };
+        let coefficients = decrypt_nested(secret, parameters, dimensions, &mut reader);
         let mut bytes = Zeroizing::new(Vec::with_capacity(plaintext_bytes()));
         let mut writer = BitWriter::new(&mut bytes);
         let bits = bfv::Parameters::s2048().plaintext_bits();
         coefficients.iter().for_each(|coefficient| writer.write(*coefficient, bits));
         writer.finish();
-        whiten(parameters, &mut bytes, group, place.plaintext);
-        select(&bytes, parameters, group, place.slot, &mut element);
+        whiten(parameters, &mut bytes, group, plaintext);
+        select(&bytes, parameters, group, slot, &mut element);
     }
-    Ok(element)
+    element
 }
 
 /// Reads and decrypts one ciphertext of the answer.
@@ -117,16 +125,21 @@ fn decrypt(secret: &SecretKey, parameters: &Parameters, reader: &mut BitReader<'
     secret.decrypt(bfv, &c0, &c1, bits)
 }
 
-/// Reads and decrypts the four ciphertexts that carry a ciphertext modulo `t^2`, and decrypts that.
-fn decrypt_twice(
+/// Reads and decrypts a ciphertext of the answer or, with more dimensions than one, what carries the four chunks of a
+/// ciphertext modulo `t^2`, and decrypts that.
+fn decrypt_nested(
     secret: &SecretKey,
     parameters: &Parameters,
+    dimensions: usize,
     reader: &mut BitReader<'_>,
 ) -> Zeroizing<Vec<u64>> {
+    if dimensions == 1 {
+        return decrypt(secret, parameters, reader);
+    }
     let bfv = bfv::Parameters::s2048();
     let mut half = || {
-        let low = decrypt(secret, parameters, reader);
-        let high = decrypt(secret, parameters, reader);
+        let low = decrypt_nested(secret, parameters, dimensions - 1, reader);
+        let high = decrypt_nested(secret, parameters, dimensions - 1, reader);
         low.iter()
             .zip(high.iter())
             .map(|(low, high)| low | high << bfv.plaintext_bits())
@@ -148,12 +161,12 @@ fn select(bytes: &[u8], parameters: &Parameters, group: usize, slot: usize, elem
     element.extend_from_slice(&chosen);
 }
 
-fn equal(a: usize, b: usize) -> Choice {
+pub(crate) fn equal(a: usize, b: usize) -> Choice {
     (a as u64).ct_eq(&(b as u64))
 }
 
 /// Quotient and remainder by long division, a bit at a time; `divisor` is public and not 0.
-fn divide(dividend: usize, divisor: usize) -> (usize, usize) {
+pub(crate) fn divide(dividend: usize, divisor: usize) -> (usize, usize) {
     let (dividend, divisor) = (dividend as u64, divisor as u64);
     let (mut quotient, mut remainder) = (0u64, 0u64);
     for bit in (0..u64::BITS).rev() {

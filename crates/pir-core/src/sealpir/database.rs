@@ -2,58 +2,61 @@
 
 use std::sync::LazyLock;
 
-use rayon::iter::{IndexedParallelIterator, IntoParallelRefMutIterator, ParallelIterator};
+use rayon::iter::{IndexedParallelIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
 use sha2::{Digest, Sha256};
 
 use super::shape::{Parameters, plaintext_bytes};
-use crate::ring::{self, Aligned, COLUMNS, Evaluation, Lanes, Polynomial, RowSums, Selectors, sampling};
+use crate::pages::Pages;
+use crate::ring::{self, Aligned, COLUMNS, Evaluation, Lanes, RowSums, Selectors, sampling};
 use crate::{Error, bfv};
 
 /// Slots that are stored and multiplied together.
 const LANES: usize = size_of::<Lanes>() / size_of::<u64>();
 
-/// Plaintexts that are encoded before they are put in their places: enough for long runs, few enough for the cache.
+/// Plaintexts for each thread that are encoded before they are put in their places: enough for long runs, few enough for
+/// the cache.
 const BATCH: usize = 32;
 
-/// Bytes of selectors that stay in the second-level cache while all bundles meet them.
-const CACHED: usize = 1 << 19;
+/// Bytes of selectors put in order at a time; with many clients or rows, more.
+const ARRANGED_BYTES: usize = 1 << 20;
 
 /// Blocks whose selectors are put in order at a time: neighbours in memory, of which the processor fetches many at once.
-const ARRANGED: usize = 32;
+const ARRANGED_BLOCKS: core::ops::RangeInclusive<usize> = 8..=32;
 
 /// A database ready to answer.
 ///
-/// The columns of every group stand together in bundles of four, the last one of a group possibly smaller. A bundle
-/// holds, for each eight neighbouring slots (a *block*), its rows one after the other: in each row, for each of its
-/// columns, eight residues of `bits(q)` bits packed into as many bytes. The first dimension reads it from end to end,
-/// with the sums of a bundle in registers; at 36 bits, 4 bytes are kept per byte of 288-byte elements.
+/// For each eight neighbouring slots (a *block*), the columns stand together in bundles of four, the last one of a group
+/// possibly smaller. A bundle holds its rows one after the other: in each row, for each of its columns, eight residues of
+/// `bits(q)` bits packed into as many bytes. The first dimension reads all of it once, from end to end, with the sums of a
+/// bundle in registers and the selectors of a block in the cache; at 36 bits, 4 bytes are kept per byte of 288-byte
+/// elements.
 pub struct Database {
     parameters: Parameters,
-    /// Group by group.
-    bundles: Vec<Vec<u8>>,
+    /// Block by block, group by group.
+    packed: Pages,
 }
 
 /// Results of the first dimension for one client and group.
 ///
 /// For each column, c0 and c1 modulo q, in evaluation form.
 #[derive(Clone, Default)]
-pub(super) struct Products(Aligned<u64>);
+pub(crate) struct Products(Aligned<u64>);
 
 impl Database {
     /// Packs and transforms `elements * element_bytes` bytes, on all threads of the current rayon pool.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the size is not that of the parameters.
+    /// [`Error::Shape`] if the size is not that of the parameters; [`Error::Memory`] if there is no room for it.
     pub fn new(parameters: &Parameters, elements: &[u8]) -> Result<Self, Error> {
         if elements.len() != parameters.elements() * parameters.element_bytes() {
             return Err(Error::Shape("size of the database"));
         }
-        let mut bundles = vec![Vec::new(); parameters.groups() * bundles_per_group(parameters)];
-        bundles.par_iter_mut().enumerate().for_each(|(index, bundle)| {
-            *bundle = encode_bundle(parameters, elements, index);
-        });
-        Ok(Self { parameters: *parameters, bundles })
+        let mut packed = Pages::zeroed(parameters.groups() * group_bytes(parameters))?;
+        for (group, packed) in packed.chunks_exact_mut(group_bytes(parameters)).enumerate() {
+            encode_group(parameters, elements, group, packed);
+        }
+        Ok(Self { parameters: *parameters, packed })
     }
 
     /// The shape it was made for.
@@ -65,12 +68,12 @@ impl Database {
     /// Size in memory, bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.bundles.iter().map(Vec::len).sum()
+        self.packed.len()
     }
 
     /// For every client and column, `sum_r selectors[r] * plaintext(r, column)` over the `n1` rows r, for both halves of
     /// the selectors, in one pass over the database.
-    pub(super) fn first_dimension(
+    pub(crate) fn first_dimension(
         &self,
         group: usize,
         selectors: &[&[bfv::Ciphertext<Evaluation>]],
@@ -82,87 +85,65 @@ impl Database {
         let ntt = bfv::Parameters::s2048().small();
         let (columns, rows) = (self.parameters.columns(), self.parameters.rows());
         for products in products.iter_mut() {
-            products.0.resize(columns * 2 * ntt.degree(), 0);
+            products.resize(columns);
         }
-        let per_group = bundles_per_group(&self.parameters);
-        let bundles = &self.bundles[group * per_group..(group + 1) * per_group];
+        let bytes = group_bytes(&self.parameters);
+        let packed = &self.packed[group * bytes..(group + 1) * bytes];
+        let block_bytes = block_bytes(&self.parameters);
         let (mut scratch, mut out) = (RowSums::default(), Aligned::default());
         let clients = selectors.len();
         let mut arranged = Selectors::new(clients, rows);
-        let blocks = ntt.degree() / LANES;
-        let most = (CACHED / arranged.block_bytes().max(1)).clamp(1, ARRANGED);
-        for first in (0..blocks).step_by(ARRANGED) {
-            let batch = ARRANGED.min(blocks - first);
-            arranged.resize(batch);
+        let at_once = (ARRANGED_BYTES / arranged.block_bytes().max(1))
+            .clamp(*ARRANGED_BLOCKS.start(), *ARRANGED_BLOCKS.end());
+        for (index, packed) in packed.chunks(at_once * block_bytes).enumerate() {
+            let (first, blocks) = (index * at_once, packed.len() / block_bytes);
+            arranged.resize(blocks);
             for (client, selectors) in selectors.iter().enumerate() {
                 for (row, selector) in selectors.iter().take(rows).enumerate() {
-                    let slots = first * LANES..(first + batch) * LANES;
+                    let slots = first * LANES..(first + blocks) * LANES;
                     let halves = [&selector.c0, &selector.c1].map(|half| &half.residues()[slots.clone()]);
                     ring::arrange(ntt.modulus(), &mut arranged, client, row, halves);
                 }
             }
-            for start in (0..batch).step_by(most) {
-                let run = start..batch.min(start + most);
-                for (index, bundle) in bundles.iter().enumerate() {
-                    let columns = columns_in_bundle(&self.parameters, index);
-                    let block_bytes = block_bytes(&self.parameters, columns);
-                    let packed = &bundle[(first + run.start) * block_bytes..(first + run.end) * block_bytes];
-                    out.resize(run.len() * clients * columns, [[0; LANES]; 2]);
-                    let out = &mut out[..run.len() * clients * columns];
-                    ring::row_products(
-                        ntt.modulus(),
-                        packed,
-                        columns,
-                        arranged.run(run.start),
-                        out,
-                        &mut scratch,
-                    );
-                    for (client, products) in products.iter_mut().enumerate() {
-                        let results = out.chunks_exact(columns).skip(client).step_by(clients);
-                        products.put(index * COLUMNS, columns, first + run.start, results);
-                    }
-                }
+            out.resize(blocks * clients * columns, [[0; LANES]; 2]);
+            ring::row_products(ntt.modulus(), packed, columns, &arranged, &mut out, &mut scratch);
+            for (client, products) in products.iter_mut().enumerate() {
+                products.put(first, out.chunks_exact(columns).skip(client).step_by(clients));
             }
         }
     }
 }
 
 impl Products {
-    /// Puts the results of some columns, block by block from `first_block` on, in their places.
-    fn put<'a>(
-        &mut self,
-        first_column: usize,
-        columns: usize,
-        first_block: usize,
-        results: impl Iterator<Item = &'a [[Lanes; 2]]> + Clone,
-    ) {
+    /// Makes room for so many columns.
+    pub(crate) fn resize(&mut self, columns: usize) {
+        self.0.resize(columns * 2 * bfv::Parameters::s2048().degree(), 0);
+    }
+
+    /// Puts results, those of all columns block by block from `first` on, in their places.
+    fn put<'a>(&mut self, first: usize, results: impl Iterator<Item = &'a [[Lanes; 2]]> + Clone) {
         let degree = bfv::Parameters::s2048().degree();
-        let places = self.0.chunks_exact_mut(degree).skip(2 * first_column).take(2 * columns);
-        for (i, half) in places.enumerate() {
-            let blocks = half.as_chunks_mut().0[first_block..].iter_mut();
+        for (i, half) in self.0.chunks_exact_mut(degree).enumerate() {
+            let blocks = half.as_chunks_mut().0[first..].iter_mut();
             blocks.zip(results.clone()).for_each(|(place, result)| *place = result[i / 2][i % 2]);
         }
     }
 
     /// c0 and c1 of a column.
-    pub(super) fn column(&mut self, column: usize) -> [&mut [u64]; 2] {
+    pub(crate) fn column(&mut self, column: usize) -> [&mut [u64]; 2] {
         let degree = bfv::Parameters::s2048().degree();
         self.0[2 * column * degree..2 * (column + 1) * degree].split_at_mut(degree).into()
     }
 }
 
-fn bundles_per_group(parameters: &Parameters) -> usize {
-    parameters.columns().div_ceil(COLUMNS)
+/// Bytes of a block of a group.
+fn block_bytes(parameters: &Parameters) -> usize {
+    parameters.rows() * parameters.columns() * residue_bits()
 }
 
-/// Columns of bundle `index` of a group.
-fn columns_in_bundle(parameters: &Parameters, index: usize) -> usize {
-    COLUMNS.min(parameters.columns() - index * COLUMNS)
-}
-
-/// Bytes of a block of a bundle of so many columns.
-fn block_bytes(parameters: &Parameters, columns: usize) -> usize {
-    parameters.rows() * columns * residue_bits()
+/// Bytes of all blocks of a group.
+fn group_bytes(parameters: &Parameters) -> usize {
+    bfv::Parameters::s2048().degree() / LANES * block_bytes(parameters)
 }
 
 /// Bits of a stored residue, and bytes of eight.
@@ -170,70 +151,83 @@ fn residue_bits() -> usize {
     bfv::Parameters::s2048().small().modulus().bits() as usize
 }
 
-/// Encodes a batch of neighbouring rows, then writes, block by block, the run of bytes they share.
-fn encode_bundle(parameters: &Parameters, elements: &[u8], index: usize) -> Vec<u8> {
-    let degree = bfv::Parameters::s2048().degree();
-    let (group, index) = (index / bundles_per_group(parameters), index % bundles_per_group(parameters));
-    let columns = columns_in_bundle(parameters, index);
-    let (block_bytes, width) = (block_bytes(parameters, columns), residue_bits());
-    let mut bundle = vec![0; degree / LANES * block_bytes];
-    let rows_at_once = BATCH.div_ceil(columns);
-    let mut batch = vec![Polynomial::zero(degree); rows_at_once * columns];
-    for first in (0..parameters.rows()).step_by(rows_at_once) {
-        let rows = rows_at_once.min(parameters.rows() - first);
-        let batch = &mut batch[..rows * columns];
-        batch.par_chunks_exact_mut(columns).enumerate().for_each(|(row, encoded)| {
-            for (column, encoded) in encoded.iter_mut().enumerate() {
-                let column = index * COLUMNS + column;
-                *encoded = encode(parameters, elements, group, column * parameters.rows() + first + row);
-            }
+/// The plaintext, counted column by column, at a place of every block.
+fn plaintext_at(parameters: &Parameters, place: usize) -> usize {
+    let (rows, columns) = (parameters.rows(), parameters.columns());
+    let (bundle, place) = (place / (rows * COLUMNS), place % (rows * COLUMNS));
+    let in_bundle = COLUMNS.min(columns - bundle * COLUMNS);
+    (bundle * COLUMNS + place % in_bundle) * rows + place / in_bundle
+}
+
+/// Encodes plaintexts that stand next to each other, then writes, block by block, the run of bytes they share.
+fn encode_group(parameters: &Parameters, elements: &[u8], group: usize, packed: &mut [u8]) {
+    let (degree, width) = (bfv::Parameters::s2048().degree(), residue_bits());
+    let places = parameters.rows() * parameters.columns();
+    let at_once = places.min(BATCH * rayon::current_num_threads());
+    let mut batch = Aligned::filled(0, at_once * degree);
+    for first in (0..places).step_by(at_once) {
+        let batch = &mut batch[..at_once.min(places - first) * degree];
+        batch.par_chunks_exact_mut(degree).enumerate().for_each_init(
+            Encoder::default,
+            |encoder, (i, encoded)| {
+                encoder.encode(parameters, elements, group, plaintext_at(parameters, first + i), encoded);
+            },
+        );
+        let sources: Vec<&[u64]> = batch.chunks_exact(degree).collect();
+        packed.par_chunks_exact_mut(block_bytes(parameters)).enumerate().for_each(|(block, bytes)| {
+            ring::pack(width, block * LANES, &sources, &mut bytes[first * width..][..sources.len() * width]);
         });
-        let sources: Vec<&[u64]> = batch.iter().map(Polynomial::residues).collect();
-        for (block, bytes) in bundle.chunks_exact_mut(block_bytes).enumerate() {
-            let run = &mut bytes[first * columns * width..][..rows * columns * width];
-            ring::pack(width, block * LANES, &sources, run);
+    }
+}
+
+/// Buffers of one thread for plaintexts in the making.
+#[derive(Default)]
+pub(crate) struct Encoder {
+    bytes: Vec<u8>,
+    coefficients: Vec<u64>,
+}
+
+impl Encoder {
+    /// Plaintext `plaintext` of group `group`, in evaluation form: whitened bytes, cut into coefficients of log2 t bits
+    /// centred in `[-t/2, t/2)`.
+    pub(crate) fn encode(
+        &mut self,
+        parameters: &Parameters,
+        elements: &[u8],
+        group: usize,
+        plaintext: usize,
+        encoded: &mut [u64],
+    ) {
+        if plaintext >= parameters.plaintexts() {
+            // Places that the last column has too many.
+            encoded.fill(0);
+            return;
         }
+        let bfv = bfv::Parameters::s2048();
+        let per_plaintext = parameters.elements_per_plaintext();
+        let size = parameters.element_bytes();
+        let first = (plaintext * per_plaintext).min(parameters.elements());
+        let last = (first + per_plaintext).min(parameters.elements());
+        let source = &elements[first * size..last * size];
+        // One of the two factors is 1: several elements in a plaintext, or several plaintexts (groups) to an element.
+        let offset = group * plaintext_bytes();
+        let part = &source[offset.min(source.len())..source.len().min(offset + plaintext_bytes())];
+        self.bytes.clear();
+        self.bytes.extend_from_slice(part);
+        self.bytes.resize(plaintext_bytes(), 0);
+        whiten(parameters, &mut self.bytes, group, plaintext);
+
+        let bits = bfv.plaintext_bits();
+        self.coefficients.resize(bfv.degree(), 0);
+        ring::unpack(bits as usize, &self.bytes, &mut self.coefficients);
+        ring::chunk(bfv.small().modulus(), 0, bits, encoded, &self.coefficients);
+        bfv.small().forward(encoded);
     }
-    bundle
 }
 
-/// Plaintext `plaintext` of group `group`: whitened bytes, cut into coefficients of log2 t bits centred in
-/// `[-t/2, t/2)`.
-pub(super) fn encode(
-    parameters: &Parameters,
-    elements: &[u8],
-    group: usize,
-    plaintext: usize,
-) -> Polynomial<Evaluation> {
-    let bfv = bfv::Parameters::s2048();
-    let mut bytes = vec![0; plaintext_bytes()];
-    let per_plaintext = parameters.elements_per_plaintext();
-    let size = parameters.element_bytes();
-    let first = (plaintext * per_plaintext).min(parameters.elements());
-    let last = (first + per_plaintext).min(parameters.elements());
-    let source = &elements[first * size..last * size];
-    // One of the two factors is 1: several elements in a plaintext, or several plaintexts (groups) to an element.
-    let offset = group * plaintext_bytes();
-    let part = &source[offset.min(source.len())..source.len().min(offset + plaintext_bytes())];
-    if plaintext >= parameters.plaintexts() {
-        // Places that the last column has too many.
-        return Polynomial::zero(bfv.degree());
-    }
-    bytes[..part.len()].copy_from_slice(part);
-    whiten(parameters, &mut bytes, group, plaintext);
-
-    let bits = bfv.plaintext_bits();
-    let mut coefficients = vec![0; bfv.degree()];
-    ring::unpack(bits as usize, &bytes, &mut coefficients);
-    let mut encoded = Polynomial::zero(bfv.degree());
-    ring::chunk(bfv.small().modulus(), 0, bits, encoded.residues_mut(), &coefficients);
-    bfv.small().forward(encoded.residues_mut());
-    encoded
-}
-
-/// XORs the public keystream of a plaintext into its bytes: ChaCha20 under SHA-256("sotto sealpir whitening v1"), stream
+/// XORs the public keystream of a plaintext into its bytes: ChaCha8 under SHA-256("sotto sealpir whitening v2"), stream
 /// `plaintext * groups + group`.
 pub(super) fn whiten(parameters: &Parameters, bytes: &mut [u8], group: usize, plaintext: usize) {
-    static SEED: LazyLock<[u8; 32]> = LazyLock::new(|| Sha256::digest(b"sotto sealpir whitening v1").into());
-    sampling::mask(bytes, &SEED, (plaintext * parameters.groups() + group) as u64);
+    static SEED: LazyLock<[u8; 32]> = LazyLock::new(|| Sha256::digest(b"sotto sealpir whitening v2").into());
+    sampling::whiten(bytes, &SEED, (plaintext * parameters.groups() + group) as u64);
 }

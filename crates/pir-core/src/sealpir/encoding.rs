@@ -13,7 +13,7 @@ use crate::{Error, bfv};
 pub(super) const HEADER_BYTES: usize = 4;
 
 /// Version of all three formats.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 pub(super) fn keys_header() -> [u8; HEADER_BYTES] {
     [1, VERSION, bfv::Parameters::s2048().degree().ilog2() as u8, 0]

@@ -22,7 +22,7 @@ mod encoding;
 mod server;
 mod shape;
 #[cfg(test)]
-mod stages;
+pub(crate) mod stages;
 
 use core::fmt;
 
@@ -32,6 +32,13 @@ use zeroize::Zeroizing;
 pub use database::Database;
 pub use server::Stage;
 pub use shape::{MAXIMUM_QUERY_BYTES, Parameters};
+
+pub(crate) use client::{divide, equal, extract_element};
+#[cfg(test)]
+pub(crate) use database::Encoder;
+pub(crate) use database::Products;
+pub(crate) use server::{SecondDimension, encode_ciphertext};
+pub(crate) use shape::ANSWER_MARGIN_BITS;
 
 use crate::bfv::{GaloisKeys, SecretKey};
 use crate::{Error, Scheme, bfv, noise};

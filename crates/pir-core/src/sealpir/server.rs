@@ -8,7 +8,7 @@ use super::shape::{Parameters, QUERY_DROPPED_BITS, SEED_BYTES, query_coefficient
 use crate::bfv::{Ciphertext, GaloisKeys, Workspace};
 use crate::expand::{expand_in_place, position};
 use crate::ring::bits::{BitReader, BitWriter};
-use crate::ring::{self, Aligned, Coefficient, Evaluation, Polynomial, sampling};
+use crate::ring::{self, Aligned, Coefficient, Evaluation, Ntt, Polynomial, sampling};
 use crate::{Error, bfv};
 
 /// Clients that are answered in one pass over the database.
@@ -28,6 +28,8 @@ pub enum Stage {
     Expanded,
     /// The first dimension of one group is done.
     FirstDimension,
+    /// What follows is done, for one group or a part of it.
+    FurtherDimensions,
 }
 
 /// One client's query on its way to an answer. It is kept for the next query, since fresh memory costs more to get than
@@ -70,7 +72,9 @@ fn answer_some(
     let expanded: Vec<Result<(), Error>> = queries
         .iter()
         .zip(&mut tile)
-        .map(|((keys, query), progress)| progress.expand(parameters, keys, decode_query(parameters, query)?))
+        .map(|((keys, query), progress)| {
+            progress.expand(parameters, keys, decode_query(parameters, query)?, parameters.rows())
+        })
         .collect();
     let mut valid: Vec<&mut Progress> = tile
         .iter_mut()
@@ -86,6 +90,7 @@ fn answer_some(
         for (progress, answer) in valid.iter_mut().zip(&mut answers) {
             progress.finish_group(parameters, answer);
         }
+        observe(Stage::FurtherDimensions);
     }
     SPARE.set(tile);
     let mut answers = answers.into_iter();
@@ -100,31 +105,14 @@ pub(super) fn first_dimension(database: &Database, group: usize, clients: &mut [
 }
 
 impl Progress {
-    /// EXPAND, and the switch of every leaf to q.
+    /// EXPAND. The first `switched` leaves, those of the rows, go to q with the database; those of the columns stay at Q,
+    /// where the second dimension meets them.
     pub(super) fn expand(
         &mut self,
         parameters: &Parameters,
         keys: &GaloisKeys,
-        query: Ciphertext<Coefficient>,
-    ) -> Result<(), Error> {
-        let bfv = bfv::Parameters::s2048();
-        let rescale = bfv.to_small();
-        self.expand_and(parameters, keys, query, |leaf| {
-            for half in [&mut leaf.c0, &mut leaf.c1] {
-                bfv.large().inverse(half.residues_mut());
-                rescale.apply_all(half.residues_mut());
-                bfv.small().forward(half.residues_mut());
-            }
-        })
-    }
-
-    /// EXPAND, with something done to every leaf.
-    pub(super) fn expand_and(
-        &mut self,
-        parameters: &Parameters,
-        keys: &GaloisKeys,
         mut query: Ciphertext<Coefficient>,
-        mut finish: impl FnMut(&mut Ciphertext<Evaluation>),
+        switched: usize,
     ) -> Result<(), Error> {
         let bfv = bfv::Parameters::s2048();
         self.leaves.resize_with(parameters.selectors(), || Ciphertext::zero(bfv.degree()));
@@ -132,7 +120,7 @@ impl Progress {
         let root = self.leaves.first_mut().ok_or(Error::Shape("no selector"))?;
         *root = query.into_evaluation(bfv.large());
         let workspace = self.workspace.get_or_insert_with(|| Workspace::new(bfv));
-        expand_in_place(bfv, keys, &mut self.leaves, parameters.levels(), workspace, &mut finish);
+        expand_in_place(bfv, keys, &mut self.leaves, parameters.levels(), switched, workspace);
         Ok(())
     }
 
@@ -151,12 +139,12 @@ impl Progress {
 
     /// From the first dimension's results of one group to the answer.
     fn finish_group(&mut self, parameters: &Parameters, answer: &mut Vec<u8>) {
-        let columns = &self.leaves[parameters.rows()..];
+        let (bfv, columns) = (bfv::Parameters::s2048(), &self.leaves[parameters.rows()..]);
         if parameters.dimensions() == 1 {
-            encode_ciphertext(parameters, self.products.column(0), answer);
+            encode_ciphertext(parameters, bfv.small(), self.products.column(0), answer);
         } else {
-            for ciphertext in self.second.run(&mut self.products, columns) {
-                encode_ciphertext(parameters, ciphertext, answer);
+            for ciphertext in self.second.run(bfv.large(), &mut self.products, columns) {
+                encode_ciphertext(parameters, bfv.large(), ciphertext, answer);
             }
         }
     }
@@ -165,14 +153,18 @@ impl Progress {
     #[cfg(test)]
     pub(super) fn second(&mut self, parameters: &Parameters) -> Vec<Ciphertext<Evaluation>> {
         let polynomial = |half: &mut [u64]| Polynomial::from_residues(half.to_vec());
-        let results = self.second.run(&mut self.products, &self.leaves[parameters.rows()..]);
+        let results = self.second.run(
+            bfv::Parameters::s2048().large(),
+            &mut self.products,
+            &self.leaves[parameters.rows()..],
+        );
         results.map(|[c0, c1]| Ciphertext { c0: polynomial(c0), c1: polynomial(c1) }).collect()
     }
 }
 
 /// Buffers of the second dimension.
 #[derive(Default)]
-struct SecondDimension {
+pub(crate) struct SecondDimension {
     /// The chunks of a few columns in evaluation form.
     chunks: Aligned<u64>,
     /// Both words of the sums: chunk by chunk, half by half.
@@ -181,16 +173,17 @@ struct SecondDimension {
 }
 
 impl SecondDimension {
-    /// `sum_c columns[c] * chunk(c)` for each of the four chunks of the columns' first-dimension results, which are used
-    /// up. Results are switched to `t^2`; chunks are centred modulo t.
-    fn run<'a>(
+    /// `sum_c columns[c] * chunk(c)`, in the ring of the columns' selectors, for each of the four chunks of the columns'
+    /// results modulo q, which are used up. Results are switched to `t^2`; chunks are centred modulo t.
+    pub(crate) fn run<'a>(
         &'a mut self,
+        ntt: &Ntt,
         products: &mut Products,
         columns: &[Ciphertext<Evaluation>],
     ) -> impl Iterator<Item = [&'a mut [u64]; 2]> + use<'a> {
         let bfv = bfv::Parameters::s2048();
-        let (ntt, degree, bits) = (bfv.small(), bfv.degree(), bfv.plaintext_bits());
-        let rescale = bfv.small_to_power_of_two(2 * bits);
+        let (degree, bits) = (bfv.degree(), bfv.plaintext_bits());
+        let rescale = bfv::Parameters::to_power_of_two(bfv.small(), 2 * bits);
         self.chunks.resize(COLUMNS_AT_ONCE * CHUNKS * degree, 0);
         self.sums.iter_mut().for_each(|sums| sums.resize(2 * CHUNKS * degree, 0));
         self.results.resize(2 * CHUNKS * degree, 0);
@@ -198,7 +191,7 @@ impl SecondDimension {
             for (i, chunks) in self.chunks.chunks_exact_mut(CHUNKS * degree).take(columns.len()).enumerate() {
                 let halves = products.column(index * COLUMNS_AT_ONCE + i);
                 for (half, chunks) in halves.into_iter().zip(chunks.chunks_exact_mut(2 * degree)) {
-                    ntt.inverse(half);
+                    bfv.small().inverse(half);
                     rescale.apply_all(half);
                     for (shift, chunk) in [0, bits].into_iter().zip(chunks.chunks_exact_mut(degree)) {
                         ring::chunk(ntt.modulus(), shift, bits, chunk, half);
@@ -250,14 +243,18 @@ pub(super) fn decode_query(parameters: &Parameters, bytes: &[u8]) -> Result<Ciph
     Ok(Ciphertext { c0, c1: sampling::uniform(bfv.large(), seed, 0) })
 }
 
-/// Switches a ciphertext to the answer's modulus and appends it; it is used up.
-fn encode_ciphertext(parameters: &Parameters, ciphertext: [&mut [u64]; 2], answer: &mut Vec<u8>) {
-    let bfv = bfv::Parameters::s2048();
+/// Switches a ciphertext of the given ring to the answer's modulus and appends it; it is used up.
+pub(crate) fn encode_ciphertext(
+    parameters: &Parameters,
+    ntt: &Ntt,
+    ciphertext: [&mut [u64]; 2],
+    answer: &mut Vec<u8>,
+) {
     let bits = parameters.answer_coefficient_bits();
-    let rescale = bfv.small_to_power_of_two(bits);
+    let rescale = bfv::Parameters::to_power_of_two(ntt, bits);
     let mut writer = BitWriter::new(answer);
     for half in ciphertext {
-        bfv.small().inverse(half);
+        ntt.inverse(half);
         rescale.apply_all(half);
         half.iter().for_each(|value| writer.write(*value, bits));
     }

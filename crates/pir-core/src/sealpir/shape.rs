@@ -12,7 +12,7 @@ pub const MAXIMUM_QUERY_BYTES: usize = 4096;
 pub(super) const QUERY_DROPPED_BITS: u32 = 20;
 
 /// The bits of an answer's coefficients beyond those of its plaintext: 8, or more where the failure bound demands.
-const ANSWER_MARGIN_BITS: core::ops::RangeInclusive<u32> = 8..=12;
+pub(crate) const ANSWER_MARGIN_BITS: core::ops::RangeInclusive<u32> = 8..=12;
 
 /// Bytes of the seed of a query's uniform half.
 pub(super) const SEED_BYTES: usize = 32;
@@ -105,6 +105,19 @@ impl Parameters {
             })
             .find(|circuit| noise::failure_log2(bfv, circuit) <= noise::MAXIMUM_FAILURE_LOG2)
             .ok_or(Error::Shape("too much noise"))?;
+        Ok(Self { elements, element_bytes, elements_per_plaintext, plaintexts, circuit })
+    }
+
+    /// Packing, arrangement and answer alone, for engines that share them but neither queries nor noise: nothing is
+    /// checked about either.
+    pub(crate) fn arranged(
+        elements: usize,
+        element_bytes: usize,
+        [rows, columns]: [usize; 2],
+        answer_bits: u32,
+    ) -> Result<Self, Error> {
+        let Packing { elements_per_plaintext, plaintexts, groups } = Packing::new(elements, element_bytes)?;
+        let circuit = Circuit { query_dropped_bits: 0, levels: 0, rows, columns, groups, answer_bits };
         Ok(Self { elements, element_bytes, elements_per_plaintext, plaintexts, circuit })
     }
 

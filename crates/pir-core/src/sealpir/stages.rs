@@ -3,7 +3,7 @@
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
-use super::database::{Database, encode};
+use super::database::{Database, Encoder};
 use super::server::{self, Progress, decode_query};
 use super::shape::{QUERY_DROPPED_BITS, SEED_BYTES, query_coefficient_bits};
 use super::{Parameters, SealPir, client};
@@ -11,18 +11,18 @@ use crate::bfv::{Ciphertext, Measurement};
 use crate::expand::position;
 use crate::noise;
 use crate::ring::bits::{BitReader, BitWriter};
-use crate::ring::{Coefficient, Ntt, Polynomial};
+use crate::ring::{Coefficient, Evaluation, Ntt, Polynomial};
 use crate::{Scheme, bfv};
 
 /// Beyond this many standard deviations, a Gaussian value is met with probability 2^-57.
 const EXTREME: f64 = 8.6;
 
 /// How far, in bits, the energy of so many leaves may be from its mean: much of it sits in one coefficient of each.
-fn fluctuation(leaves: usize) -> f64 {
+pub(crate) fn fluctuation(leaves: usize) -> f64 {
     0.1 + 1.5 / (leaves as f64).sqrt()
 }
 
-fn assert_predicted(stage: &str, measured: Measurement, predicted: f64, tolerance: f64) {
+pub(crate) fn assert_predicted(stage: &str, measured: Measurement, predicted: f64, tolerance: f64) {
     let distance = (measured.deviation / predicted).log2();
     println!("{stage}: sd 2^{:.2}, predicted 2^{:.2}", measured.deviation.log2(), predicted.log2());
     assert!(distance.abs() <= tolerance, "{stage}: {distance:+.2} bits off the prediction");
@@ -43,7 +43,7 @@ fn assert_few_predicted(stage: &str, measured: Measurement, predicted: f64, coun
 }
 
 /// `round(q m / t)` modulo the prime q of the ring.
-fn scaled(ntt: &Ntt, message: &[i64]) -> Polynomial<Coefficient> {
+pub(crate) fn scaled(ntt: &Ntt, message: &[i64]) -> Polynomial<Coefficient> {
     let bits = bfv::Parameters::s2048().plaintext_bits();
     let (q, half) = (i128::from(ntt.modulus().value()), 1 << (bits - 1));
     let scaled: Vec<i64> = message.iter().map(|m| ((i128::from(*m) * q + half) >> bits) as i64).collect();
@@ -56,7 +56,7 @@ fn centre(value: u64, bits: u32) -> i64 {
 }
 
 /// The low and the high halves of the coefficients of c0, then of c1, centred modulo t.
-fn chunks(ciphertext: &Ciphertext<Coefficient>) -> impl Iterator<Item = Vec<i64>> {
+pub(crate) fn chunks(ciphertext: &Ciphertext<Coefficient>) -> impl Iterator<Item = Vec<i64>> {
     let bits = bfv::Parameters::s2048().plaintext_bits();
     [&ciphertext.c0, &ciphertext.c1].into_iter().flat_map(move |half| {
         [0, bits].map(|shift| half.residues().iter().map(|value| centre(value >> shift, bits)).collect())
@@ -64,7 +64,7 @@ fn chunks(ciphertext: &Ciphertext<Coefficient>) -> impl Iterator<Item = Vec<i64>
 }
 
 /// Noise of a phase modulo `2^bits` whose message, scaled, is `message 2^(bits - log2 t)`.
-fn distance(phase: &[u64], message: &[i64], bits: u32) -> Measurement {
+pub(crate) fn distance(phase: &[u64], message: &[i64], bits: u32) -> Measurement {
     let scale = bits - bfv::Parameters::s2048().plaintext_bits();
     let noise = phase.iter().zip(message);
     Measurement::of(noise.map(|(phase, m)| centre(phase.wrapping_sub((m << scale) as u64), bits) as f64))
@@ -105,16 +105,12 @@ fn check(elements: usize, columns: usize, fill: Option<u8>) {
 
     // EXPAND.
     let mut progress = Progress::default();
-    let mut expand = |finish: bool| {
+    let mut expand = |switched: usize| {
         let mut noise = [Vec::new(), Vec::new()];
         let query = decode_query(&parameters, &query).unwrap();
-        if finish {
-            progress.expand(&parameters, &keys, query).unwrap();
-        } else {
-            progress.expand_and(&parameters, &keys, query, |_| ()).unwrap();
-        }
-        let ntt = if finish { small } else { large };
-        for (i, leaf) in progress.leaves().iter().enumerate() {
+        progress.expand(&parameters, &keys, query, switched).unwrap();
+        let (ntt, count) = if switched > 0 { (small, switched) } else { (large, parameters.selectors()) };
+        for (i, leaf) in progress.leaves().iter().take(count).enumerate() {
             let mut expected = vec![0; bfv.degree()];
             expected[0] = i64::from(is_chosen(i));
             let mut phase = key.secret.phase(bfv, ntt, &leaf.clone().into_coefficient(ntt));
@@ -125,8 +121,8 @@ fn check(elements: usize, columns: usize, fill: Option<u8>) {
         }
         noise.map(|noise| Measurement::of(noise.into_iter()))
     };
-    let ([all, peak], [selectors, _]) = (expand(false), expand(true));
-    let (selector_count, excess) = (parameters.selectors(), predicted.expanded_peak / predicted.expanded);
+    let ([all, peak], [selectors, _]) = (expand(0), expand(parameters.rows()));
+    let (selector_count, excess) = (parameters.rows(), predicted.expanded_peak / predicted.expanded);
     for (stage, measured, predicted) in
         [("expanded", all, predicted.expanded), ("selector", selectors, predicted.selector)]
     {
@@ -135,11 +131,13 @@ fn check(elements: usize, columns: usize, fill: Option<u8>) {
         assert!(distance.abs() < fluctuation(selector_count), "{stage}: {distance:+.2} bits off");
         assert!(measured.maximum < EXTREME * predicted * excess, "{stage}: maximum {}", measured.maximum);
     }
-    assert_few_predicted("peak", peak, predicted.expanded_peak, selector_count);
+    assert_few_predicted("peak", peak, predicted.expanded_peak, parameters.selectors());
 
     // First dimension.
     let message: Vec<i64> = {
-        let encoded = encode(&parameters, &data, 0, plaintext).into_coefficient(small);
+        let mut encoded = Polynomial::<Evaluation>::zero(bfv.degree());
+        Encoder::default().encode(&parameters, &data, 0, plaintext, encoded.residues_mut());
+        let encoded = encoded.into_coefficient(small);
         encoded.residues().iter().map(|value| small.modulus().centre(*value)).collect()
     };
     server::first_dimension(&database, 0, &mut [&mut progress]);
@@ -151,14 +149,14 @@ fn check(elements: usize, columns: usize, fill: Option<u8>) {
     let mut messages = vec![message];
     if parameters.dimensions() == 2 {
         let bits = 2 * bfv.plaintext_bits();
-        first.rescale(bfv.small_to_power_of_two(bits));
+        first.rescale(bfv::Parameters::to_power_of_two(small, bits));
         let phase = key.secret.phase_power_of_two(bfv, first.c0.residues(), first.c1.residues(), bits);
         let measured = distance(&phase, &messages[0], bits);
         assert_predicted("switched", measured, predicted.switched, fluctuation(parameters.rows()));
         messages = chunks(&first).collect();
         for (ciphertext, chunk) in progress.second(&parameters).into_iter().zip(&messages) {
-            let ciphertext = ciphertext.into_coefficient(small);
-            let measured = key.secret.noise(bfv, small, &ciphertext, &scaled(small, chunk));
+            let ciphertext = ciphertext.into_coefficient(large);
+            let measured = key.secret.noise(bfv, large, &ciphertext, &scaled(large, chunk));
             assert_predicted("second", measured, predicted.second, fluctuation(parameters.columns()));
         }
     }

@@ -6,7 +6,7 @@
 //! magnitude below 2^53, so that every sum is exact and the results are those of the other kernels.
 
 use super::super::modulus::{Modulus, ShoupFactor};
-use super::{Digit, Lanes, RowSums, SelectorRun, Selectors, portable};
+use super::{Digit, Lanes, RowSums, Selectors, portable};
 use crate::ring::automorphism::VectorSource;
 use crate::ring::ntt::{Ntt, SplitFactors};
 
@@ -140,6 +140,16 @@ portable! {
     fn centre(modulus: &Modulus, offset: u64, a: &mut [u64]);
     fn digit(digit: Digit, out: &mut [u64], a: &[u64]);
     fn rescale(multiplier: u64, target: u64, a: &mut [u64]);
+    fn rescale_sum(modulus: &Modulus, multiplier: u64, target: u64, a: &mut [u64], b: &[u64]);
+    fn rescale_difference(
+        modulus: &Modulus,
+        multiplier: u64,
+        target: u64,
+        out: &mut [u64],
+        a: &[u64],
+        b: &[u64],
+    );
+    fn substitute(modulus: &Modulus, out: &mut [u64], source: &[u64], sources: &[u32]);
     fn chunk(modulus: &Modulus, shift: u32, bits: u32, out: &mut [u64], a: &[u64]);
     fn permute(out: &mut [u64], source: &[u64], slots: &[u32], vectors: &[VectorSource]);
     fn pack(width: usize, slot: usize, sources: &[&[u64]], out: &mut [u8]);
@@ -149,7 +159,7 @@ portable! {
         modulus: &Modulus,
         packed: &[u8],
         columns: usize,
-        selectors: SelectorRun<'_>,
+        selectors: &Selectors,
         out: &mut [[Lanes; 2]],
         scratch: &mut RowSums,
     );

@@ -42,8 +42,19 @@ pub(crate) struct Digit {
     pub(crate) bias: u64,
 }
 
-/// Columns that [`row_products`] takes at most.
+/// Columns that stand together, in a *bundle*: as many sums as fit in registers.
 pub(crate) const COLUMNS: usize = 4;
+
+/// Bundle by bundle of a block of the database: its first column, their number, its bytes.
+fn bundles(
+    packed: &[u8],
+    rows: usize,
+    columns: usize,
+    width: usize,
+) -> impl Iterator<Item = (usize, usize, &[u8])> {
+    let bundles = packed.chunks(rows * COLUMNS * width).zip((0..columns).step_by(COLUMNS));
+    bundles.map(move |(bundle, first)| (first, COLUMNS.min(columns - first), bundle))
+}
 
 /// The selectors of some clients at a run of blocks, in the order and the form in which [`row_products`] reads them:
 /// block by block, client by client and row by row, two words for eight slots of both halves.
@@ -74,33 +85,9 @@ impl Selectors {
         self.words.iter_mut().skip(client * self.rows + row).step_by(self.clients * self.rows)
     }
 
-    /// The blocks from a given one on.
-    pub(crate) fn run(&self, first_block: usize) -> SelectorRun<'_> {
-        SelectorRun { selectors: self, first_block }
-    }
-}
-
-/// Selectors from a block on.
-#[derive(Clone, Copy)]
-pub(crate) struct SelectorRun<'a> {
-    selectors: &'a Selectors,
-    first_block: usize,
-}
-
-impl<'a> SelectorRun<'a> {
-    fn clients(self) -> usize {
-        self.selectors.clients
-    }
-
-    fn rows(self) -> usize {
-        self.selectors.rows
-    }
-
     /// Block by block, the selectors of each client.
-    fn blocks(self) -> impl Iterator<Item = impl Iterator<Item = &'a [[Lanes; 2]]>> {
-        let Selectors { clients, rows, ref words } = *self.selectors;
-        let blocks = words.chunks_exact(clients * rows).skip(self.first_block);
-        blocks.map(move |block| block.chunks_exact(rows))
+    fn blocks(&self) -> impl Iterator<Item = impl Iterator<Item = &[[Lanes; 2]]> + Clone> {
+        self.words.chunks_exact(self.clients * self.rows).map(|block| block.chunks_exact(self.rows))
     }
 }
 
@@ -254,12 +241,28 @@ operations! {
     /// `a[i] = centre(a[i]) + offset`, where `centre` takes residues to `(-q/2, q/2)` and `offset > q/2`.
     fn centre(modulus: &Modulus, offset: u64, a: &mut [u64]);
 
+    /// `out[i] = source[s]` where `sources[i]` is `2 s`, `-source[s] mod q` where it is `2 s + 1`.
+    fn substitute(modulus: &Modulus, out: &mut [u64], source: &[u64], sources: &[u32]);
+
     /// `out[i] = (floor(a[i] / 2^shift) & mask) + bias`.
     fn digit(digit: Digit, out: &mut [u64], a: &[u64]);
 
     /// `a[i] = floor((a[i] * multiplier + 2^63) / 2^64)`, and 0 instead of `target`, for `a[i] < 2^52`; no result may be
     /// above `target <= 2^50`.
     fn rescale(multiplier: u64, target: u64, a: &mut [u64]);
+
+    /// The same for `a[i] = a[i] + b[i] mod q`.
+    fn rescale_sum(modulus: &Modulus, multiplier: u64, target: u64, a: &mut [u64], b: &[u64]);
+
+    /// The same for `out[i] = a[i] - b[i] mod q`.
+    fn rescale_difference(
+        modulus: &Modulus,
+        multiplier: u64,
+        target: u64,
+        out: &mut [u64],
+        a: &[u64],
+        b: &[u64],
+    );
 
     /// `out[i] = q + c`, where `c` in `[-2^(bits-1), 2^(bits-1))` is `floor(a[i] / 2^shift)` modulo `2^bits < q`.
     fn chunk(modulus: &Modulus, shift: u32, bits: u32, out: &mut [u64], a: &[u64]);
@@ -278,15 +281,15 @@ operations! {
 
     /// The inner products of the first dimension, at a run of blocks of eight neighbouring slots.
     ///
-    /// `packed` holds, block by block and row by row, the `columns <= 4` plaintexts of a row, each eight residues of
-    /// `bits(q)` bits packed into as many bytes. `out` gets, block by block, client by client and column by column, for
+    /// `packed` holds, block by block, bundle by bundle of [`COLUMNS`] columns (the last may be smaller) and row by row, a
+    /// plaintext for each of the bundle's columns: eight residues of `bits(q)` bits packed into as many bytes. `out` gets, block by block, client by client and column by column, for
     /// both halves of the client's selectors, the sum over the rows r, at most 2^12, of
     /// `selectors[r] * plaintext(r, column) mod q`.
     fn row_products(
         modulus: &Modulus,
         packed: &[u8],
         columns: usize,
-        selectors: SelectorRun<'_>,
+        selectors: &Selectors,
         out: &mut [[Lanes; 2]],
         scratch: &mut RowSums,
     );

@@ -1,6 +1,6 @@
 //! Plain Rust: Harvey's lazy butterflies with Shoup factors, 128-bit sums.
 
-use super::{CHUNK, Digit, Lanes, RowSums, SelectorRun, Selectors};
+use super::{CHUNK, Digit, Lanes, RowSums, Selectors, bundles};
 use crate::ring::automorphism::VectorSource;
 use crate::ring::modulus::{Modulus, ShoupFactor};
 use crate::ring::ntt::Ntt;
@@ -200,28 +200,34 @@ pub(super) fn row_products(
     modulus: &Modulus,
     packed: &[u8],
     columns: usize,
-    selectors: SelectorRun<'_>,
+    selectors: &Selectors,
     out: &mut [[Lanes; 2]],
     scratch: &mut RowSums,
 ) {
-    let (width, rows) = (modulus.bits() as usize, selectors.rows());
-    let blocks = selectors.blocks().zip(out.chunks_exact_mut(selectors.clients() * columns));
+    let (width, rows) = (modulus.bits() as usize, selectors.rows);
+    let blocks = selectors.blocks().zip(out.chunks_exact_mut(selectors.clients * columns));
     for ((clients, out), packed) in blocks.zip(packed.chunks_exact(rows * columns * width)) {
-        scratch.clear(columns, selectors.clients());
-        let clients: Vec<&[[Lanes; 2]]> = clients.collect();
-        for (chunk, packed) in packed.chunks(CHUNK * columns * width).enumerate() {
-            for (values, bytes) in scratch.values.iter_mut().zip(packed.chunks_exact(width)) {
-                *values = unpack_lanes(bytes);
-            }
-            let values = &scratch.values[..packed.len() / width];
-            for (selectors, sums) in clients.iter().zip(scratch.sums.chunks_exact_mut(columns)) {
-                for (row, selector) in values.chunks_exact(columns).zip(&selectors[chunk * CHUNK..]) {
-                    row.iter().zip(&mut *sums).for_each(|(values, sums)| accumulate(sums, values, selector));
+        for (first, bundle, packed) in bundles(packed, rows, columns, width) {
+            scratch.clear(bundle, selectors.clients);
+            for (chunk, packed) in packed.chunks(CHUNK * bundle * width).enumerate() {
+                for (values, bytes) in scratch.values.iter_mut().zip(packed.chunks_exact(width)) {
+                    *values = unpack_lanes(bytes);
+                }
+                let values = &scratch.values[..packed.len() / width];
+                for (selectors, sums) in clients.clone().zip(scratch.sums.chunks_exact_mut(bundle)) {
+                    for (row, selector) in values.chunks_exact(bundle).zip(&selectors[chunk * CHUNK..]) {
+                        row.iter()
+                            .zip(&mut *sums)
+                            .for_each(|(values, sums)| accumulate(sums, values, selector));
+                    }
                 }
             }
-        }
-        for (out, [low, high]) in out.as_flattened_mut().iter_mut().zip(scratch.sums.as_flattened_mut()) {
-            reduce(modulus, out, [low, high]);
+            for (out, sums) in out.chunks_exact_mut(columns).zip(scratch.sums.chunks_exact_mut(bundle)) {
+                let out = out[first..first + bundle].as_flattened_mut();
+                for (out, [low, high]) in out.iter_mut().zip(sums.as_flattened_mut()) {
+                    reduce(modulus, out, [low, high]);
+                }
+            }
         }
     }
 }
@@ -363,6 +369,35 @@ pub(super) fn rescale(multiplier: u64, target: u64, a: &mut [u64]) {
         let scaled = u128::from(*x) * u128::from(multiplier) + (1 << 63);
         let quotient = (scaled >> 64) as u64;
         *x = quotient.min(quotient.wrapping_sub(target));
+    }
+}
+
+#[inline(always)]
+pub(super) fn rescale_sum(modulus: &Modulus, multiplier: u64, target: u64, a: &mut [u64], b: &[u64]) {
+    add(modulus, a, b);
+    rescale(multiplier, target, a);
+}
+
+#[inline(always)]
+pub(super) fn rescale_difference(
+    modulus: &Modulus,
+    multiplier: u64,
+    target: u64,
+    out: &mut [u64],
+    a: &[u64],
+    b: &[u64],
+) {
+    for ((out, x), y) in out.iter_mut().zip(a).zip(b) {
+        *out = modulus.sub(*x, *y);
+    }
+    rescale(multiplier, target, out);
+}
+
+#[inline(always)]
+pub(super) fn substitute(modulus: &Modulus, out: &mut [u64], source: &[u64], sources: &[u32]) {
+    for (value, from) in out.iter_mut().zip(sources) {
+        let x = source[(from >> 1) as usize];
+        *value = if from & 1 == 0 { x } else { modulus.neg(x) };
     }
 }
 

@@ -152,6 +152,12 @@ fn every_back_end_computes_the_same_slot_by_slot() {
                 let q = u128::from(modulus.value());
                 let multiplier = (((u128::from(target) << 64) + q / 2) / q) as u64;
                 assert_same("rescale", &a, |backend, words| backend.rescale(multiplier, target, words));
+                assert_same("rescale_sum", &a, |backend, words| {
+                    backend.rescale_sum(modulus, multiplier, target, words, &b);
+                });
+                assert_same("rescale_difference", &a, |backend, words| {
+                    backend.rescale_difference(modulus, multiplier, target, words, &a, &b);
+                });
             }
         }
         for level in 0..6 {
@@ -161,6 +167,9 @@ fn every_back_end_computes_the_same_slot_by_slot() {
             assert_same("permute", &values, |backend, words| {
                 let (slots, vectors) = substitution.tables();
                 backend.permute(words, &values, slots, vectors);
+            });
+            assert_same("substitute", &values, |backend, words| {
+                backend.substitute(modulus, words, &values, substitution.coefficient_table());
             });
         }
     }
@@ -199,7 +208,14 @@ fn every_number_of_digits_is_multiplied_with_its_keys_exactly() {
 fn every_back_end_packs_and_multiplies_rows_alike_and_exactly() {
     for modulus in primes() {
         let width = modulus.bits() as usize;
-        for (rows, columns, clients) in [(1, 1, 1), (3, 2, 1), (64, 3, 2), (130, COLUMNS, 5)] {
+        for (rows, columns, clients) in [
+            (1, 1, 1),
+            (3, 2, 1),
+            (64, 3, 2),
+            (130, COLUMNS, 5),
+            (70, COLUMNS + 3, 1),
+            (65, 2 * COLUMNS + 1, 3),
+        ] {
             for kind in [0, 2] {
                 let plain = residues(&modulus, 8 * rows * columns, kind);
                 let sources: Vec<&[u64]> = plain.chunks(8).collect();
@@ -219,7 +235,7 @@ fn every_back_end_packs_and_multiplies_rows_alike_and_exactly() {
                     let mut unpacked = vec![0; plain.len()];
                     backend.unpack(width, &packed, &mut unpacked);
                     assert_eq!(unpacked, plain, "{}", backend.name());
-                    // The same plaintexts in two blocks, the second of them also alone.
+                    // The same plaintexts in two blocks.
                     let mut selectors = Selectors::new(clients as usize, rows);
                     selectors.resize(2);
                     for (client, row) in
@@ -231,18 +247,17 @@ fn every_back_end_packs_and_multiplies_rows_alike_and_exactly() {
                     }
                     let packed = packed.repeat(2);
                     let in_block = columns * clients as usize;
-                    let mut out = vec![[[0; 8]; 2]; 3 * in_block];
+                    let mut out = vec![[[0; 8]; 2]; 2 * in_block];
                     let mut scratch = RowSums::default();
-                    let (both, alone) = out.split_at_mut(2 * in_block);
-                    backend.row_products(&modulus, &packed, columns, selectors.run(0), both, &mut scratch);
-                    let half = &packed[packed.len() / 2..];
-                    backend.row_products(&modulus, half, columns, selectors.run(1), alone, &mut scratch);
-                    assert!(both[in_block..] == *alone, "{}", backend.name());
-                    for (i, out) in both.iter().enumerate() {
+                    backend.row_products(&modulus, &packed, columns, &selectors, &mut out, &mut scratch);
+                    for (i, out) in out.iter().enumerate() {
                         let (block, client, column) = (i / in_block, i % in_block / columns, i % columns);
                         for (half, lane) in (0..2).flat_map(|half| (0..8).map(move |lane| (half, lane))) {
                             let expected = (0..rows).fold(0, |sum, row| {
-                                let plain = plain[8 * (row * columns + column) + lane];
+                                let (bundle, in_bundle) = (column / COLUMNS, column % COLUMNS);
+                                let of_bundle = COLUMNS.min(columns - bundle * COLUMNS);
+                                let place = bundle * COLUMNS * rows + row * of_bundle + in_bundle;
+                                let plain = plain[8 * place + lane];
                                 let selector = halves[client][2 * row + half][8 * block + lane];
                                 modulus.add(sum, modulus.mul(plain, selector))
                             });

@@ -1,10 +1,12 @@
 //! Operations slot by slot. Lengths that are not multiples of eight (only tests have them) end in the portable twin.
 
 use core::arch::x86_64::{
-    __m512i, _mm512_add_epi64, _mm512_setzero_si512, _mm512_slli_epi64, _mm512_srli_epi64, _mm512_sub_epi64,
+    __m512i, _mm256_loadu_si256, _mm512_add_epi64, _mm512_cvtepu32_epi64, _mm512_i64gather_epi64,
+    _mm512_mask_sub_epi64, _mm512_min_epu64, _mm512_setzero_si512, _mm512_slli_epi64, _mm512_srli_epi64,
+    _mm512_sub_epi64, _mm512_test_epi64_mask,
 };
 
-use super::super::avx512f::{load, reduce_by, splat, store};
+use super::super::avx512f::{load, reduce_by, rescaling, splat, store};
 use super::super::portable;
 use super::{Factor, Lanes, Prime, high, low};
 use crate::ring::modulus::{Modulus, ShoupFactor};
@@ -72,17 +74,50 @@ fn difference(prime: &Prime, x: __m512i, y: __m512i) -> __m512i {
 
 /// With `M = M0 + 2^52 M1`, the sum is `low(x M0) + 2^52 (high(x M0) + low(x M1) + 2^11) + 2^104 high(x M1)`, and its
 /// first part carries nothing.
-#[target_feature(enable = "avx512f,avx512ifma")]
-pub(in super::super) fn rescale(multiplier: u64, target: u64, a: &mut [u64]) {
-    let (a, rest) = a.as_chunks_mut();
-    let (low_part, high_part) = (splat(multiplier & ((1 << 52) - 1)), splat(multiplier >> 52));
-    let (rounding, limit) = (splat(1 << 11), splat(target));
-    for x in a {
-        let value = load(x);
-        let middle = low(high(rounding, value, low_part), value, high_part);
+struct Rescale {
+    parts: [__m512i; 2],
+    rounding: __m512i,
+    limit: __m512i,
+}
+
+impl Rescale {
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn new(multiplier: u64, target: u64) -> Self {
+        Self {
+            parts: [splat(multiplier & ((1 << 52) - 1)), splat(multiplier >> 52)],
+            rounding: splat(1 << 11),
+            limit: splat(target),
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    fn apply(&self, value: __m512i) -> __m512i {
+        let [low_part, high_part] = self.parts;
+        let middle = low(high(self.rounding, value, low_part), value, high_part);
         let top = high(_mm512_setzero_si512(), value, high_part);
         let sum = _mm512_add_epi64(_mm512_srli_epi64::<12>(middle), _mm512_slli_epi64::<40>(top));
-        store(x, reduce_by(sum, limit));
+        reduce_by(sum, self.limit)
     }
-    portable::rescale(multiplier, target, rest);
+}
+
+rescaling!("avx512f,avx512ifma");
+
+/// Gathers eight coefficients at a time.
+#[target_feature(enable = "avx512f")]
+pub(in super::super) fn substitute(modulus: &Modulus, out: &mut [u64], source: &[u64], sources: &[u32]) {
+    let ((out, out_rest), (indices, indices_rest)) = (out.as_chunks_mut::<8>(), sources.as_chunks::<8>());
+    let prime = splat(modulus.value());
+    let last = splat(source.len() as u64 - 1);
+    for (out, from) in out.iter_mut().zip(indices) {
+        // SAFETY: the reference covers the 32 bytes that are read.
+        let from = _mm512_cvtepu32_epi64(unsafe { _mm256_loadu_si256(from.as_ptr().cast()) });
+        let index = _mm512_min_epu64(_mm512_srli_epi64::<1>(from), last);
+        // SAFETY: no index is above that of the last of the source's words.
+        let x = unsafe { _mm512_i64gather_epi64::<8>(index, source.as_ptr().cast()) };
+        let negated = _mm512_test_epi64_mask(from, splat(1));
+        store(out, reduce_by(_mm512_mask_sub_epi64(x, negated, prime, x), prime));
+    }
+    portable::substitute(modulus, out_rest, source, indices_rest);
 }

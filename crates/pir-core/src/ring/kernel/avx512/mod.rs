@@ -16,7 +16,7 @@ use core::arch::x86_64::{
 };
 
 pub(super) use super::avx512f::{add, centre, chunk, digit, permute, subtract};
-pub(super) use elementwise::{halves, multiply, rescale, scale};
+pub(super) use elementwise::{halves, multiply, rescale, rescale_difference, rescale_sum, scale, substitute};
 pub(super) use ntt::{forward, inverse};
 pub(super) use product::{arrange, key_products, multiply_accumulate, pack, reduce, row_products, unpack};
 

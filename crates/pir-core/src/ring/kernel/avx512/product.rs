@@ -4,18 +4,21 @@
 //! The low parts of up to 2^12 products stay below 2^64, and the high parts, below `2^(2 bits - 52)` each, below 2^60.
 
 use core::arch::x86_64::{
-    __m512i, _MM_HINT_T1, _mm_prefetch, _mm512_and_si512, _mm512_loadu_si512, _mm512_mask_storeu_epi8,
-    _mm512_maskz_loadu_epi8, _mm512_maskz_permutexvar_epi8, _mm512_or_si512, _mm512_permutexvar_epi8,
-    _mm512_setzero_si512, _mm512_sllv_epi64, _mm512_srlv_epi64,
+    __m512i, _MM_HINT_T0, _MM_HINT_T1, _mm_prefetch, _mm512_and_si512, _mm512_loadu_si512,
+    _mm512_mask_storeu_epi8, _mm512_maskz_loadu_epi8, _mm512_maskz_permutexvar_epi8, _mm512_or_si512,
+    _mm512_permutexvar_epi8, _mm512_setzero_si512, _mm512_sllv_epi64, _mm512_srlv_epi64,
 };
 
 use super::super::avx512f::{lanes, load, splat, store};
-use super::super::{CHUNK, RowSums, SelectorRun, Selectors, portable};
+use super::super::{CHUNK, RowSums, Selectors, bundles, portable};
 use super::{Lanes, Prime, high, low};
 use crate::ring::modulus::Modulus;
 
-/// How far ahead of its use the database is fetched, bytes.
-const AHEAD: usize = 4096;
+/// How far ahead of its use the database is fetched to the first-level cache, bytes.
+const AHEAD: usize = 768;
+
+/// The same for the second-level cache.
+const FAR_AHEAD: usize = 8192;
 
 /// Whether sums of 2^12 products need the third part in [`Prime::reduce_sums`].
 fn is_wide(modulus: &Modulus) -> bool {
@@ -157,55 +160,167 @@ pub(in super::super) fn arrange(
     portable::arrange(modulus, selectors, client, row, halves);
 }
 
-/// Unpacks [`CHUNK`] rows at a time into the first-level cache and multiplies them with every client's selectors.
+/// One client takes the residues as they come. Several share the work of unpacking them, [`CHUNK`] rows at a time into
+/// the first-level cache.
 #[target_feature(enable = "avx512f,avx512bw,avx512ifma,avx512vbmi")]
 pub(in super::super) fn row_products(
     modulus: &Modulus,
     packed: &[u8],
     columns: usize,
-    selectors: SelectorRun<'_>,
+    selectors: &Selectors,
     out: &mut [[Lanes; 2]],
     scratch: &mut RowSums,
 ) {
-    let (width, rows) = (modulus.bits() as usize, selectors.rows());
+    let (width, rows) = (modulus.bits() as usize, selectors.rows);
     let (prime, unpacker) = (Prime::new(modulus), Unpacker::new(width));
-    let blocks = selectors.blocks().zip(out.chunks_exact_mut(selectors.clients() * columns));
+    let blocks = selectors.blocks().zip(out.chunks_exact_mut(selectors.clients * columns));
     for ((clients, out), packed) in blocks.zip(packed.chunks_exact(rows * columns * width)) {
-        scratch.clear(columns, selectors.clients());
-        let clients: Vec<&[[Lanes; 2]]> = clients.collect();
-        for (chunk, packed) in packed.chunks(CHUNK * columns * width).enumerate() {
-            // One client takes the residues as they come; several share the work of unpacking them.
-            let shared = clients.len() > 1;
-            if shared {
-                for (values, bytes) in scratch.values.iter_mut().zip(packed.chunks_exact(width)) {
-                    store(values, unpacker.unpack(bytes));
-                }
-            }
-            let values = &scratch.values[..];
-            for (selectors, sums) in clients.iter().zip(scratch.sums.chunks_exact_mut(columns)) {
-                let selectors = &selectors[chunk * CHUNK..];
-                let source = Source { unpacker: &unpacker, packed, values, width };
-                match (columns, shared) {
-                    (1, false) => accumulate_rows::<1, false>(sums, source, selectors),
-                    (2, false) => accumulate_rows::<2, false>(sums, source, selectors),
-                    (3, false) => accumulate_rows::<3, false>(sums, source, selectors),
-                    (_, false) => accumulate_rows::<4, false>(sums, source, selectors),
-                    (1, true) => accumulate_rows::<1, true>(sums, source, selectors),
-                    (2, true) => accumulate_rows::<2, true>(sums, source, selectors),
-                    (3, true) => accumulate_rows::<3, true>(sums, source, selectors),
-                    (_, true) => accumulate_rows::<4, true>(sums, source, selectors),
-                }
+        for (first, bundle, packed) in bundles(packed, rows, columns, width) {
+            let outs = out.chunks_exact_mut(columns).map(|out| &mut out[first..first + bundle]);
+            let clients = clients.clone().zip(outs);
+            match (bundle, selectors.clients) {
+                (1, 1) => for_one::<1>(modulus, &prime, &unpacker, packed, clients),
+                (2, 1) => for_one::<2>(modulus, &prime, &unpacker, packed, clients),
+                (3, 1) => for_one::<3>(modulus, &prime, &unpacker, packed, clients),
+                (_, 1) => for_one::<4>(modulus, &prime, &unpacker, packed, clients),
+                (1, _) => for_several::<1>(modulus, &prime, &unpacker, packed, clients, scratch),
+                (2, _) => for_several::<2>(modulus, &prime, &unpacker, packed, clients, scratch),
+                (3, _) => for_several::<3>(modulus, &prime, &unpacker, packed, clients, scratch),
+                _ => for_several::<4>(modulus, &prime, &unpacker, packed, clients, scratch),
             }
         }
-        for (out, [sum0, sum1]) in out.as_flattened_mut().iter_mut().zip(scratch.sums.as_flattened()) {
-            let (sum0, sum1) = (load(sum0), load(sum1));
+    }
+}
+
+/// Two words of a sum, low parts and high parts, for both halves of the selectors and each column: in registers.
+type Words<const COLUMNS: usize> = [[[__m512i; 2]; 2]; COLUMNS];
+
+/// A bundle for each client on its own.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512ifma,avx512vbmi")]
+fn for_one<'a, 'b, const COLUMNS: usize>(
+    modulus: &Modulus,
+    prime: &Prime,
+    unpacker: &Unpacker,
+    packed: &[u8],
+    clients: impl Iterator<Item = (&'a [[Lanes; 2]], &'b mut [[Lanes; 2]])>,
+) {
+    for (selectors, out) in clients {
+        let mut words = [[[_mm512_setzero_si512(); 2]; 2]; COLUMNS];
+        accumulate_packed(&mut words, unpacker, packed, selectors);
+        finish(modulus, prime, &words, out);
+    }
+}
+
+/// A bundle for all clients, [`CHUNK`] rows at a time.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512ifma,avx512vbmi")]
+fn for_several<'a, 'b, const COLUMNS: usize>(
+    modulus: &Modulus,
+    prime: &Prime,
+    unpacker: &Unpacker,
+    packed: &[u8],
+    clients: impl Iterator<Item = (&'a [[Lanes; 2]], &'b mut [[Lanes; 2]])>,
+    scratch: &mut RowSums,
+) {
+    let clients: Vec<_> = clients.collect();
+    scratch.clear(COLUMNS, clients.len());
+    let sums = scratch.sums.as_chunks_mut::<COLUMNS>().0;
+    for (chunk, packed) in packed.chunks(CHUNK * COLUMNS * unpacker.width()).enumerate() {
+        let values = &mut scratch.values[..packed.len() / unpacker.width()];
+        for (values, bytes) in values.iter_mut().zip(packed.chunks_exact(unpacker.width())) {
+            store(values, unpacker.unpack(bytes));
+            // While the processor multiplies, the next rows shall come.
+            _mm_prefetch::<_MM_HINT_T1>(bytes.as_ptr().wrapping_add(packed.len()).cast());
+        }
+        for ((selectors, _), sums) in clients.iter().zip(&mut *sums) {
+            accumulate_values(sums, values.as_chunks::<COLUMNS>().0, &selectors[chunk * CHUNK..]);
+        }
+    }
+    for ((_, out), sums) in clients.into_iter().zip(sums) {
+        finish(modulus, prime, &load_words(sums), out);
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512ifma")]
+fn finish<const COLUMNS: usize>(
+    modulus: &Modulus,
+    prime: &Prime,
+    words: &Words<COLUMNS>,
+    out: &mut [[Lanes; 2]],
+) {
+    for (out, words) in out.iter_mut().zip(words) {
+        for (out, [sum0, sum1]) in out.iter_mut().zip(words) {
             let reduced = if is_wide(modulus) {
-                prime.reduce_sums::<true>(sum0, sum1)
+                prime.reduce_sums::<true>(*sum0, *sum1)
             } else {
-                prime.reduce_sums::<false>(sum0, sum1)
+                prime.reduce_sums::<false>(*sum0, *sum1)
             };
             store(out, reduced);
         }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load_words<const COLUMNS: usize>(sums: &[[[Lanes; 2]; 2]; COLUMNS]) -> Words<COLUMNS> {
+    let mut words = [[[_mm512_setzero_si512(); 2]; 2]; COLUMNS];
+    for (words, sums) in words.as_flattened_mut().iter_mut().zip(sums.as_flattened()) {
+        *words = [load(&sums[0]), load(&sums[1])];
+    }
+    words
+}
+
+/// All rows of one client.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512ifma,avx512vbmi")]
+fn accumulate_packed<const COLUMNS: usize>(
+    words: &mut Words<COLUMNS>,
+    unpacker: &Unpacker,
+    packed: &[u8],
+    selectors: &[[Lanes; 2]],
+) {
+    for (bytes, selector) in packed.chunks_exact(COLUMNS * unpacker.width()).zip(selectors) {
+        // While the processor multiplies, the memory shall not rest.
+        for line in 0..COLUMNS.min(3) {
+            let line = bytes.as_ptr().wrapping_add(64 * line);
+            _mm_prefetch::<_MM_HINT_T1>(line.wrapping_add(FAR_AHEAD).cast());
+            _mm_prefetch::<_MM_HINT_T0>(line.wrapping_add(AHEAD).cast());
+        }
+        let selector = [load(&selector[0]), load(&selector[1])];
+        for (words, bytes) in words.iter_mut().zip(bytes.chunks_exact(unpacker.width())) {
+            multiply_into(words, unpacker.unpack(bytes), selector);
+        }
+    }
+}
+
+/// Some rows of one client, unpacked.
+#[inline]
+#[target_feature(enable = "avx512f,avx512ifma")]
+fn accumulate_values<const COLUMNS: usize>(
+    sums: &mut [[[Lanes; 2]; 2]; COLUMNS],
+    values: &[[Lanes; COLUMNS]],
+    selectors: &[[Lanes; 2]],
+) {
+    let mut words = load_words(sums);
+    for (values, selector) in values.iter().zip(selectors) {
+        let selector = [load(&selector[0]), load(&selector[1])];
+        for (words, value) in words.iter_mut().zip(values) {
+            multiply_into(words, load(value), selector);
+        }
+    }
+    for (sums, words) in sums.as_flattened_mut().iter_mut().zip(words.as_flattened()) {
+        store(&mut sums[0], words[0]);
+        store(&mut sums[1], words[1]);
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512ifma")]
+fn multiply_into(words: &mut [[__m512i; 2]; 2], value: __m512i, selector: [__m512i; 2]) {
+    for (word, selector) in words.iter_mut().zip(selector) {
+        *word = [low(word[0], value, selector), high(word[1], value, selector)];
     }
 }
 
@@ -214,55 +329,6 @@ pub(in super::super) fn unpack(width: usize, packed: &[u8], out: &mut [u64]) {
     let unpacker = Unpacker::new(width);
     for (values, bytes) in out.as_chunks_mut().0.iter_mut().zip(packed.chunks_exact(width)) {
         store(values, unpacker.unpack(bytes));
-    }
-}
-
-/// At most [`CHUNK`] rows of the database: packed, and where clients share the work, unpacked.
-struct Source<'a> {
-    unpacker: &'a Unpacker,
-    packed: &'a [u8],
-    values: &'a [Lanes],
-    width: usize,
-}
-
-/// Both halves of the selectors against `COLUMNS` columns: `4 COLUMNS` sums in registers.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512ifma,avx512vbmi")]
-fn accumulate_rows<const COLUMNS: usize, const SHARED: bool>(
-    sums: &mut [[[Lanes; 2]; 2]],
-    source: Source<'_>,
-    selectors: &[[Lanes; 2]],
-) {
-    let Some(sums) = sums.first_chunk_mut::<COLUMNS>() else { return };
-    let zero = _mm512_setzero_si512();
-    let mut words = [[[zero; 2]; 2]; COLUMNS];
-    for (words, sums) in words.iter_mut().zip(sums.iter()) {
-        *words = [[load(&sums[0][0]), load(&sums[0][1])], [load(&sums[1][0]), load(&sums[1][1])]];
-    }
-    let Source { unpacker, packed, values, width } = source;
-    for (row, (bytes, selector)) in packed.chunks_exact(COLUMNS * width).zip(selectors).enumerate() {
-        // While the processor multiplies, the memory shall not rest.
-        let ahead = bytes.as_ptr().wrapping_add(if SHARED { packed.len() } else { AHEAD });
-        for line in 0..3 {
-            _mm_prefetch::<_MM_HINT_T1>(ahead.wrapping_add(64 * line).cast());
-        }
-        let selector = [load(&selector[0]), load(&selector[1])];
-        for (column, words) in words.iter_mut().enumerate() {
-            let value = if SHARED {
-                load(&values[row * COLUMNS + column])
-            } else {
-                unpacker.unpack(&bytes[column * width..(column + 1) * width])
-            };
-            for (word, selector) in words.iter_mut().zip(selector) {
-                *word = [low(word[0], value, selector), high(word[1], value, selector)];
-            }
-        }
-    }
-    for (words, sums) in words.into_iter().zip(sums) {
-        for (words, sums) in words.into_iter().zip(sums) {
-            store(&mut sums[0], words[0]);
-            store(&mut sums[1], words[1]);
-        }
     }
 }
 
@@ -292,10 +358,15 @@ impl Unpacker {
         }
     }
 
+    /// Bits of a field, bytes of eight.
+    fn width(&self) -> usize {
+        self.mask.count_ones() as usize
+    }
+
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
     fn unpack(&self, bytes: &[u8]) -> __m512i {
-        debug_assert_eq!(bytes.len(), self.mask.count_ones() as usize, "as many bytes as a field has bits");
+        debug_assert_eq!(bytes.len(), self.width(), "as many bytes as a field has bits");
         // SAFETY: the mask selects the first `width` bytes, the caller's slice has that many (it comes from
         // `chunks_exact(width)`), and bytes that are not selected are not accessed.
         let packed = unsafe { _mm512_maskz_loadu_epi8(self.mask, bytes.as_ptr().cast()) };

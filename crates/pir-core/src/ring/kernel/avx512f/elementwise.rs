@@ -2,15 +2,69 @@
 //! in the portable twin.
 
 use core::arch::x86_64::{
-    _mm_cvtsi64_si128, _mm512_add_epi64, _mm512_and_si512, _mm512_cmpgt_epu64_mask, _mm512_cvtepi64_pd,
-    _mm512_cvtepu8_epi64, _mm512_mask_sub_epi64, _mm512_mul_epu32, _mm512_permutexvar_epi64,
-    _mm512_sllv_epi64, _mm512_srav_epi64, _mm512_srli_epi64, _mm512_srlv_epi64, _mm512_sub_epi64,
+    __m512i, _mm_cvtsi64_si128, _mm512_add_epi64, _mm512_and_si512, _mm512_cmpgt_epu64_mask,
+    _mm512_cvtepi64_pd, _mm512_cvtepu8_epi64, _mm512_mask_sub_epi64, _mm512_mul_epu32,
+    _mm512_permutexvar_epi64, _mm512_sllv_epi64, _mm512_srav_epi64, _mm512_srli_epi64, _mm512_srlv_epi64,
+    _mm512_sub_epi64,
 };
 
 use super::super::{Digit, Lanes, portable};
 use super::{Factor, Field, double, load, reduce_by, splat, store};
 use crate::ring::automorphism::VectorSource;
 use crate::ring::modulus::{Modulus, ShoupFactor};
+
+/// The three operations that end in a type `Rescale`, for any features.
+macro_rules! rescaling {
+    ($features:literal) => {
+        #[target_feature(enable = $features)]
+        pub(in super::super) fn rescale(multiplier: u64, target: u64, a: &mut [u64]) {
+            let (a, rest) = a.as_chunks_mut();
+            let rescale = Rescale::new(multiplier, target);
+            for x in a {
+                store(x, rescale.apply(load(x)));
+            }
+            portable::rescale(multiplier, target, rest);
+        }
+
+        #[target_feature(enable = $features)]
+        pub(in super::super) fn rescale_sum(
+            modulus: &Modulus,
+            multiplier: u64,
+            target: u64,
+            a: &mut [u64],
+            b: &[u64],
+        ) {
+            let (prime, rescale) = (splat(modulus.value()), Rescale::new(multiplier, target));
+            let ((a, a_rest), (b, b_rest)) = (a.as_chunks_mut(), b.as_chunks());
+            for (x, y) in a.iter_mut().zip(b) {
+                let sum = reduce_by(_mm512_add_epi64(load(x), load(y)), prime);
+                store(x, rescale.apply(sum));
+            }
+            portable::rescale_sum(modulus, multiplier, target, a_rest, b_rest);
+        }
+
+        #[target_feature(enable = $features)]
+        pub(in super::super) fn rescale_difference(
+            modulus: &Modulus,
+            multiplier: u64,
+            target: u64,
+            out: &mut [u64],
+            a: &[u64],
+            b: &[u64],
+        ) {
+            let (prime, rescale) = (splat(modulus.value()), Rescale::new(multiplier, target));
+            let ((a, a_rest), (b, b_rest)) = (a.as_chunks(), b.as_chunks());
+            let (out, out_rest) = out.as_chunks_mut();
+            for ((out, x), y) in out.iter_mut().zip(a).zip(b) {
+                let difference = _mm512_sub_epi64(_mm512_add_epi64(load(x), prime), load(y));
+                store(out, rescale.apply(reduce_by(difference, prime)));
+            }
+            portable::rescale_difference(modulus, multiplier, target, out_rest, a_rest, b_rest);
+        }
+    };
+}
+
+pub(in super::super) use rescaling;
 
 #[target_feature(enable = "avx512f,avx512dq")]
 pub(in super::super) fn multiply(modulus: &Modulus, a: &mut [u64], b: &[u64]) {
@@ -58,22 +112,44 @@ pub(in super::super) fn halves(
 }
 
 /// Schoolbook products of 32-bit halves: with `x = x0 + 2^32 x1` and `M = M0 + 2^32 M1`, nothing overflows 64 bits.
-#[target_feature(enable = "avx512f")]
-pub(in super::super) fn rescale(multiplier: u64, target: u64, a: &mut [u64]) {
-    let (a, rest) = a.as_chunks_mut();
-    let (low_part, high_part) = (splat(multiplier & u64::from(u32::MAX)), splat(multiplier >> 32));
-    let (half, low_half, limit) = (splat(1 << 31), splat(u64::from(u32::MAX)), splat(target));
-    for x in a {
-        let x0 = load(x);
+struct Rescale {
+    parts: [__m512i; 2],
+    low_half: __m512i,
+    half: __m512i,
+    limit: __m512i,
+}
+
+impl Rescale {
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn new(multiplier: u64, target: u64) -> Self {
+        Self {
+            parts: [splat(multiplier & u64::from(u32::MAX)), splat(multiplier >> 32)],
+            low_half: splat(u64::from(u32::MAX)),
+            half: splat(1 << 31),
+            limit: splat(target),
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn apply(&self, x0: __m512i) -> __m512i {
+        let [low_part, high_part] = self.parts;
         let x1 = _mm512_srli_epi64::<32>(x0);
         let low = _mm512_srli_epi64::<32>(_mm512_mul_epu32(x0, low_part));
         let middle = _mm512_add_epi64(_mm512_mul_epu32(x0, high_part), low);
-        let other = _mm512_add_epi64(_mm512_mul_epu32(x1, low_part), _mm512_and_si512(middle, low_half));
-        let carry = _mm512_srli_epi64::<32>(_mm512_add_epi64(other, half));
+        let other = _mm512_add_epi64(_mm512_mul_epu32(x1, low_part), _mm512_and_si512(middle, self.low_half));
+        let carry = _mm512_srli_epi64::<32>(_mm512_add_epi64(other, self.half));
         let high = _mm512_add_epi64(_mm512_mul_epu32(x1, high_part), _mm512_srli_epi64::<32>(middle));
-        store(x, reduce_by(_mm512_add_epi64(high, carry), limit));
+        reduce_by(_mm512_add_epi64(high, carry), self.limit)
     }
-    portable::rescale(multiplier, target, rest);
+}
+
+rescaling!("avx512f");
+
+#[target_feature(enable = "avx512f")]
+pub(in super::super) fn substitute(modulus: &Modulus, out: &mut [u64], source: &[u64], sources: &[u32]) {
+    portable::substitute(modulus, out, source, sources);
 }
 
 #[target_feature(enable = "avx512f")]

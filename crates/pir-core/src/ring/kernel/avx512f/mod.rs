@@ -22,7 +22,8 @@ use core::arch::x86_64::{
 };
 
 pub(super) use elementwise::{
-    add, centre, chunk, digit, halves, multiply, permute, rescale, scale, subtract,
+    add, centre, chunk, digit, halves, multiply, permute, rescale, rescale_difference, rescale_sum,
+    rescaling, scale, substitute, subtract,
 };
 pub(super) use ntt::{forward, inverse};
 pub(super) use passes::{LEAST_DEGREE, passes};

@@ -13,7 +13,7 @@ use core::arch::x86_64::{
     _mm512_slli_epi64, _mm512_sllv_epi64, _mm512_srai_epi64, _mm512_srlv_epi64, _mm512_sub_epi64,
 };
 
-use super::super::{CHUNK, RowSums, SelectorRun, Selectors, portable};
+use super::super::{CHUNK, RowSums, Selectors, bundles, portable};
 use super::{Field, Lanes, double, lanes, load, load_double, splat, store, store_double};
 use crate::ring::modulus::Modulus;
 
@@ -168,46 +168,48 @@ pub(in super::super) fn row_products(
     modulus: &Modulus,
     packed: &[u8],
     columns: usize,
-    selectors: SelectorRun<'_>,
+    selectors: &Selectors,
     out: &mut [[Lanes; 2]],
     scratch: &mut RowSums,
 ) {
     if !is_split(modulus) {
         return portable::row_products(modulus, packed, columns, selectors, out, scratch);
     }
-    let (width, rows) = (modulus.bits() as usize, selectors.rows());
+    let (width, rows) = (modulus.bits() as usize, selectors.rows);
     let (field, unpacker) = (Field::new(modulus), Unpacker::new(width));
-    let blocks = selectors.blocks().zip(out.chunks_exact_mut(selectors.clients() * columns));
+    // One client takes the residues as they come; several share the work of unpacking them.
+    let shared = selectors.clients > 1;
+    let blocks = selectors.blocks().zip(out.chunks_exact_mut(selectors.clients * columns));
     for ((clients, out), packed) in blocks.zip(packed.chunks_exact(rows * columns * width)) {
-        scratch.clear(columns, selectors.clients());
-        let clients: Vec<&[[Lanes; 2]]> = clients.collect();
-        for (chunk, packed) in packed.chunks(CHUNK * columns * width).enumerate() {
-            // One client takes the residues as they come; several share the work of unpacking them.
-            let shared = clients.len() > 1;
-            if shared {
-                for (values, bytes) in scratch.values.iter_mut().zip(packed.chunks_exact(width)) {
-                    store_double(values, double(unpacker.unpack(bytes)));
+        for (first, bundle, packed) in bundles(packed, rows, columns, width) {
+            scratch.clear(bundle, selectors.clients);
+            for (chunk, packed) in packed.chunks(CHUNK * bundle * width).enumerate() {
+                if shared {
+                    for (values, bytes) in scratch.values.iter_mut().zip(packed.chunks_exact(width)) {
+                        store_double(values, double(unpacker.unpack(bytes)));
+                    }
+                }
+                let values = &scratch.values[..];
+                for (selectors, sums) in clients.clone().zip(scratch.sums.chunks_exact_mut(bundle)) {
+                    let selectors = &selectors[chunk * CHUNK..];
+                    let source = Source { unpacker: &unpacker, packed, values, width };
+                    match (bundle, shared) {
+                        (1, false) => accumulate_rows::<1, false>(&field, sums, source, selectors),
+                        (2, false) => accumulate_rows::<2, false>(&field, sums, source, selectors),
+                        (3, false) => accumulate_rows::<3, false>(&field, sums, source, selectors),
+                        (_, false) => accumulate_rows::<4, false>(&field, sums, source, selectors),
+                        (1, true) => accumulate_rows::<1, true>(&field, sums, source, selectors),
+                        (2, true) => accumulate_rows::<2, true>(&field, sums, source, selectors),
+                        (3, true) => accumulate_rows::<3, true>(&field, sums, source, selectors),
+                        (_, true) => accumulate_rows::<4, true>(&field, sums, source, selectors),
+                    }
                 }
             }
-            let values = &scratch.values[..];
-            for (selectors, sums) in clients.iter().zip(scratch.sums.chunks_exact_mut(columns)) {
-                let selectors = &selectors[chunk * CHUNK..];
-                let source = Source { unpacker: &unpacker, packed, values, width };
-                match (columns, shared) {
-                    (1, false) => accumulate_rows::<1, false>(&field, sums, source, selectors),
-                    (2, false) => accumulate_rows::<2, false>(&field, sums, source, selectors),
-                    (3, false) => accumulate_rows::<3, false>(&field, sums, source, selectors),
-                    (_, false) => accumulate_rows::<4, false>(&field, sums, source, selectors),
-                    (1, true) => accumulate_rows::<1, true>(&field, sums, source, selectors),
-                    (2, true) => accumulate_rows::<2, true>(&field, sums, source, selectors),
-                    (3, true) => accumulate_rows::<3, true>(&field, sums, source, selectors),
-                    (_, true) => accumulate_rows::<4, true>(&field, sums, source, selectors),
+            for (out, sums) in out.chunks_exact_mut(columns).zip(scratch.sums.chunks_exact(bundle)) {
+                let out = out[first..first + bundle].as_flattened_mut();
+                for (out, sum) in out.iter_mut().zip(sums.as_flattened()) {
+                    store(out, field.residue(load_double(&sum[0])));
                 }
-            }
-        }
-        for (out, sums) in out.iter_mut().zip(scratch.sums.iter()) {
-            for (out, sum) in out.iter_mut().zip(sums) {
-                store(out, field.residue(load_double(&sum[0])));
             }
         }
     }

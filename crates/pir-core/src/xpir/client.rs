@@ -1,0 +1,131 @@
+//! QUERY and EXTRACT. No branch and no memory access depends on the index.
+
+use core::fmt;
+
+use rand_core::CryptoRng;
+use sha2::{Digest, Sha256};
+use subtle::ConditionallySelectable;
+use zeroize::{Zeroize, Zeroizing};
+
+use super::encoding::{answer_header, query_header};
+use super::shape::Parameters;
+use crate::bfv::SecretKey;
+use crate::ring::bits::BitWriter;
+use crate::ring::{Coefficient, Evaluation, Polynomial, sampling};
+use crate::sealpir::{divide, equal, extract_element};
+use crate::{Error, bfv};
+
+/// A client's secret, for all databases.
+pub struct ClientKey {
+    secret: SecretKey,
+    /// The secret modulo q.
+    small: Polynomial<Evaluation>,
+}
+
+impl fmt::Debug for ClientKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientKey").finish_non_exhaustive()
+    }
+}
+
+impl Drop for ClientKey {
+    fn drop(&mut self) {
+        self.small.zeroize();
+    }
+}
+
+impl ClientKey {
+    /// The secret is derived from SHA-256("sotto xpir client v1", 0, `seed`): another one than SealPIR's from that seed.
+    pub(super) fn derive(seed: &[u8; 32]) -> Self {
+        let bfv = bfv::Parameters::s2048();
+        let digest = Sha256::new().chain_update(b"sotto xpir client v1\0").chain_update(seed).finalize();
+        let seed: Zeroizing<[u8; 32]> = Zeroizing::new(digest.into());
+        let secret = SecretKey::derive(bfv, &seed);
+        let small = secret.over(bfv, bfv.small());
+        Self { secret, small }
+    }
+
+    /// The secret.
+    #[cfg(test)]
+    pub(super) fn secret(&self) -> &SecretKey {
+        &self.secret
+    }
+}
+
+/// Where an element lies.
+struct Place<const D: usize> {
+    /// Plaintext within its plane.
+    plaintext: usize,
+    /// Which of the elements of its plaintext.
+    slot: usize,
+    /// Row, column and, if d = 3, plane.
+    coordinates: [usize; D],
+}
+
+impl<const D: usize> Place<D> {
+    fn new(parameters: &Parameters<D>, index: usize) -> Result<Self, Error> {
+        if index >= parameters.elements() {
+            return Err(Error::Index);
+        }
+        let layout = parameters.layout();
+        let (number, slot) = divide(index, layout.elements_per_plaintext());
+        let (plane, plaintext) = divide(number, layout.rows() * layout.columns());
+        let (column, row) = divide(plaintext, layout.rows());
+        let all = [row, column, plane];
+        Ok(Self { plaintext, slot, coordinates: core::array::from_fn(|dimension| all[dimension]) })
+    }
+}
+
+pub(super) fn query<const D: usize, R: CryptoRng>(
+    key: &ClientKey,
+    parameters: &Parameters<D>,
+    index: usize,
+    rng: &mut R,
+) -> Result<Vec<u8>, Error> {
+    let place = Place::new(parameters, index)?;
+    let bfv = bfv::Parameters::s2048();
+    let (ntt, modulus) = (bfv.small(), bfv.small().modulus());
+    let (mut uniform_seed, mut error_seed) = ([0; 32], Zeroizing::new([0; 32]));
+    rng.fill_bytes(&mut uniform_seed);
+    rng.fill_bytes(&mut error_seed[..]);
+
+    let mut bytes = Vec::with_capacity(parameters.query_bytes());
+    bytes.extend(query_header::<D>());
+    bytes.extend(uniform_seed);
+    // floor(q / t).
+    let delta = modulus.value() >> bfv.plaintext_bits();
+    let mut stream = 0;
+    for (size, chosen) in parameters.shape().into_iter().zip(place.coordinates) {
+        for selector in 0..size {
+            let errors = sampling::errors(bfv.degree(), &error_seed, stream);
+            let mut c0 = Polynomial::<Coefficient>::from_signed(modulus, &errors).into_evaluation(ntt);
+            let mut product: Polynomial<Evaluation> = sampling::uniform(ntt, &uniform_seed, stream);
+            product.mul_assign(modulus, &key.small);
+            c0.sub_assign(modulus, &product);
+            product.zeroize();
+            // A constant has the same value at every slot.
+            let message = u64::conditional_select(&0, &delta, equal(selector, chosen));
+            let mut writer = BitWriter::new(&mut bytes);
+            c0.residues().iter().for_each(|slot| writer.write(modulus.add(*slot, message), modulus.bits()));
+            writer.finish();
+            stream += 1;
+        }
+    }
+    Ok(bytes)
+}
+
+pub(super) fn extract<const D: usize>(
+    key: &ClientKey,
+    parameters: &Parameters<D>,
+    index: usize,
+    answer: &[u8],
+) -> Result<Vec<u8>, Error> {
+    const MALFORMED: Error = Error::Malformed("answer");
+    let place = Place::new(parameters, index)?;
+    if answer.len() != parameters.answer_bytes() {
+        return Err(MALFORMED);
+    }
+    let header = answer_header::<D>(parameters.answer_coefficient_bits());
+    let body = answer.strip_prefix(&header).ok_or(MALFORMED)?;
+    Ok(extract_element(&key.secret, parameters.layout(), D, [place.plaintext, place.slot], body))
+}

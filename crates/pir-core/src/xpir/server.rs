@@ -1,0 +1,196 @@
+//! The database, plane by plane, and ANSWER (paper Figure 1 with the further dimensions of section 3.4).
+
+use super::encoding::{SEED_BYTES, answer_header, query_header};
+use super::shape::{CHUNKS, Parameters, selector_bytes};
+use crate::bfv::Ciphertext;
+use crate::ring::{self, Evaluation, Polynomial, sampling};
+use crate::sealpir::{self, Products, SecondDimension, Stage, encode_ciphertext};
+use crate::{Error, bfv};
+
+/// Clients that are answered in one pass over the database.
+const TILE: usize = 16;
+
+/// Parsed queries of a tile take at most as many bytes, unless one alone takes more.
+const TILE_BYTES: usize = 1 << 28;
+
+/// A database ready to answer.
+pub struct Database<const D: usize> {
+    parameters: Parameters<D>,
+    planes: Vec<sealpir::Database>,
+}
+
+/// One client's answer in the making.
+#[derive(Default)]
+pub(super) struct Progress {
+    /// The first dimension's results for one plane.
+    products: Products,
+    second: SecondDimension,
+    /// If d = 3, each chunk's results of the second dimension, plane by plane.
+    planes: [Products; CHUNKS],
+}
+
+impl<const D: usize> Database<D> {
+    /// Packs and transforms `elements * element_bytes` bytes, on all threads of the current rayon pool.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if the size is not that of the parameters.
+    pub fn new(parameters: &Parameters<D>, elements: &[u8]) -> Result<Self, Error> {
+        let layout = parameters.layout();
+        if elements.len() != parameters.elements() * parameters.element_bytes() {
+            return Err(Error::Shape("size of the database"));
+        }
+        let in_plane = layout.rows() * layout.columns() * layout.elements_per_plaintext();
+        let planes = elements.chunks(in_plane * parameters.element_bytes()).map(|part| {
+            let plane = parameters.plane(part.len() / parameters.element_bytes())?;
+            sealpir::Database::new(&plane, part)
+        });
+        Ok(Self { parameters: *parameters, planes: planes.collect::<Result<_, _>>()? })
+    }
+
+    /// The shape it was made for.
+    #[must_use]
+    pub fn parameters(&self) -> &Parameters<D> {
+        &self.parameters
+    }
+
+    /// Size in memory, bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.planes.iter().map(sealpir::Database::bytes).sum()
+    }
+}
+
+/// [`crate::Scheme::answer_tile`], telling `observe` whenever a stage has ended for a whole tile.
+pub(super) fn answer_tile<const D: usize>(
+    database: &Database<D>,
+    queries: &[&[u8]],
+    observe: &mut dyn FnMut(Stage),
+) -> Vec<Result<Vec<u8>, Error>> {
+    let parsed = database.parameters.selectors() * 2 * bfv::Parameters::s2048().degree() * size_of::<u64>();
+    let tile = (TILE_BYTES / parsed).clamp(1, TILE);
+    queries.chunks(tile).flat_map(|queries| answer_some(database, queries, observe)).collect()
+}
+
+fn answer_some<const D: usize>(
+    database: &Database<D>,
+    queries: &[&[u8]],
+    observe: &mut dyn FnMut(Stage),
+) -> Vec<Result<Vec<u8>, Error>> {
+    let parameters = &database.parameters;
+    let parsed: Vec<_> = queries.iter().map(|query| decode_query(parameters, query)).collect();
+    observe(Stage::Expanded);
+    let selectors: Vec<&[Ciphertext<Evaluation>]> = parsed.iter().flatten().map(Vec::as_slice).collect();
+    let mut clients: Vec<Progress> = selectors.iter().map(|_| Progress::default()).collect();
+    let mut answers = vec![answer_header::<D>(parameters.answer_coefficient_bits()).to_vec(); clients.len()];
+    for group in 0..parameters.groups() {
+        for plane in 0..database.planes.len() {
+            first_dimension(database, plane, group, &selectors, &mut clients);
+            observe(Stage::FirstDimension);
+            for ((client, selectors), answer) in clients.iter_mut().zip(&selectors).zip(&mut answers) {
+                client.second(parameters, plane, selectors, answer);
+            }
+            observe(Stage::FurtherDimensions);
+        }
+        for ((client, selectors), answer) in clients.iter_mut().zip(&selectors).zip(&mut answers) {
+            client.third(parameters, selectors, answer);
+        }
+        observe(Stage::FurtherDimensions);
+    }
+    let mut answers = answers.into_iter();
+    parsed.into_iter().map(|parsed| parsed.map(|_| answers.next().unwrap_or_default())).collect()
+}
+
+/// The first dimension's results of one plane for all clients, in one pass.
+pub(super) fn first_dimension<const D: usize>(
+    database: &Database<D>,
+    plane: usize,
+    group: usize,
+    selectors: &[&[Ciphertext<Evaluation>]],
+    clients: &mut [Progress],
+) {
+    let mut products: Vec<&mut Products> = clients.iter_mut().map(|client| &mut client.products).collect();
+    database.planes[plane].first_dimension(group, selectors, &mut products);
+}
+
+impl Progress {
+    /// The second dimension for the plane whose first is done: its results are the answer if d = 2, and kept otherwise.
+    pub(super) fn second<const D: usize>(
+        &mut self,
+        parameters: &Parameters<D>,
+        plane: usize,
+        selectors: &[Ciphertext<Evaluation>],
+        answer: &mut Vec<u8>,
+    ) {
+        let ring = bfv::Parameters::s2048().small();
+        let (rows, columns) = (parameters.layout().rows(), parameters.layout().columns());
+        let results = self.second.run(ring, &mut self.products, &selectors[rows..rows + columns]);
+        for (result, kept) in results.zip(&mut self.planes) {
+            if let Some(planes) = parameters.shape().get(2) {
+                kept.resize(*planes);
+                let places = kept.column(plane).into_iter();
+                places.zip(result).for_each(|(place, half)| place.copy_from_slice(half));
+            } else {
+                encode_ciphertext(parameters.layout(), ring, result, answer);
+            }
+        }
+    }
+
+    /// The third dimension, if there is one, for the group whose planes are done.
+    pub(super) fn third<const D: usize>(
+        &mut self,
+        parameters: &Parameters<D>,
+        selectors: &[Ciphertext<Evaluation>],
+        answer: &mut Vec<u8>,
+    ) {
+        let Some(planes) = parameters.shape().get(2).copied() else { return };
+        let ring = bfv::Parameters::s2048().small();
+        let selectors = &selectors[selectors.len() - planes..];
+        for kept in &mut self.planes {
+            for result in self.second.run(ring, kept, selectors) {
+                encode_ciphertext(parameters.layout(), ring, result, answer);
+            }
+        }
+    }
+
+    /// The first dimension's result for a column.
+    #[cfg(test)]
+    pub(super) fn product(&mut self, column: usize) -> Ciphertext<Evaluation> {
+        ciphertext(self.products.column(column))
+    }
+
+    /// The second dimension's results for a plane, if d = 3.
+    #[cfg(test)]
+    pub(super) fn kept(&mut self, plane: usize) -> [Ciphertext<Evaluation>; CHUNKS] {
+        self.planes.each_mut().map(|kept| ciphertext(kept.column(plane)))
+    }
+}
+
+#[cfg(test)]
+fn ciphertext(halves: [&mut [u64]; 2]) -> Ciphertext<Evaluation> {
+    let [c0, c1] = halves.map(|half| Polynomial::from_residues(half.iter().copied()));
+    Ciphertext { c0, c1 }
+}
+
+/// Parses a query into its selectors.
+pub(super) fn decode_query<const D: usize>(
+    parameters: &Parameters<D>,
+    bytes: &[u8],
+) -> Result<Vec<Ciphertext<Evaluation>>, Error> {
+    const MALFORMED: Error = Error::Malformed("query");
+    if bytes.len() != parameters.query_bytes() {
+        return Err(MALFORMED);
+    }
+    let body = bytes.strip_prefix(&query_header::<D>()).ok_or(MALFORMED)?;
+    let (seed, packed) = body.split_first_chunk::<SEED_BYTES>().ok_or(MALFORMED)?;
+    let bfv = bfv::Parameters::s2048();
+    let (ntt, modulus) = (bfv.small(), bfv.small().modulus());
+    let selectors = packed.chunks_exact(selector_bytes()).zip(0..).map(|(packed, stream)| {
+        let mut c0 = Polynomial::zero(bfv.degree());
+        ring::unpack(modulus.bits() as usize, packed, c0.residues_mut());
+        if c0.residues().iter().any(|slot| *slot >= modulus.value()) {
+            return Err(MALFORMED);
+        }
+        Ok(Ciphertext { c0, c1: sampling::uniform(ntt, seed, stream) })
+    });
+    selectors.collect()
+}
