@@ -1,10 +1,19 @@
-//! CPU time of the calling thread: what the operator pays, whatever else the machine does.
+//! CPU time: what the operator pays, whatever else the machine does.
 
 use rustix::time::{ClockId, clock_gettime};
 
 /// CPU time the calling thread has used, milliseconds.
 pub(crate) fn milliseconds() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
+    read(ClockId::ThreadCPUTime)
+}
+
+/// CPU time all threads of this process have used, milliseconds.
+pub(crate) fn process_milliseconds() -> f64 {
+    read(ClockId::ProcessCPUTime)
+}
+
+fn read(clock: ClockId) -> f64 {
+    let time = clock_gettime(clock);
     time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
 }
 

@@ -1,56 +1,96 @@
 //! `sotto-sim figures`: figures of the paper, measured again, with its values beside ours.
 
+mod canvas;
 mod chart;
+mod engines;
+mod figure10;
+mod figure11;
 mod figure12;
 mod figure15;
 mod figure5;
+mod figure9;
+mod lines;
+mod report;
 mod table;
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
 
+use report::Section;
+use table::Table;
+
 /// Figures of the paper, measured again, with its values beside ours.
 ///
-/// On one core that nothing else uses, figure 5 takes a minute, figure 15 half a minute, and figure 12 six minutes. Figure 12 keeps what
-/// it has measured in figure-12.measured.jsonl beside its table, and a run that was interrupted goes on from there;
-/// delete that file to measure anew. What would read more than 6 GB of buckets for one multi-query is left out.
+/// Each figure leaves a table (CSV, Markdown), a chart (SVG) and its part of the report (JSON) in the directory; the
+/// report, README.md and index.html, is made of all figures that are there. Figure 12 keeps what it has measured in
+/// figure-12.measured.jsonl, and a run that was interrupted goes on from there; delete that file to measure anew. What
+/// would read more than 6 GB of buckets for one multi-query is left out.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Numbers of the paper's figures, separated by commas: 5, 12, 15.
-    #[arg(long, value_delimiter = ',', default_values_t = [5, 12, 15])]
+    /// Numbers of the paper's figures, separated by commas.
+    #[arg(long, value_delimiter = ',', default_values_t = FIGURES)]
     only: Vec<u8>,
-    /// The directory to write to, made if need be: for each figure a table as CSV and Markdown, and a chart as SVG.
+    /// The directory to write to, made if need be.
     #[arg(long)]
     out: PathBuf,
-    /// Smaller collections and fewer batches, to see that everything works.
+    /// Smaller collections, fewer batches and clients, to see that everything works.
     #[arg(long)]
     quick: bool,
+    /// Round-trip times of figure 10's links, milliseconds: within a data center, between two, at home, mobile.
+    #[arg(long, value_delimiter = ',', default_values_t = figure10::ROUND_TRIPS_MS)]
+    rtt_ms: Vec<f64>,
+}
+
+/// The figures that can be made.
+const FIGURES: [u8; 6] = [5, 9, 10, 11, 12, 15];
+
+/// What comes of a figure.
+struct Figure {
+    table: Table,
+    svg: String,
+    /// What it shows.
+    shows: String,
+    /// What differs from the paper's figure, and why.
+    differs: String,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let out = &arguments.out;
     std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
-    for figure in &arguments.only {
+    for number in &arguments.only {
+        let start = Instant::now();
         // Each on a thread of its own: a thread can be the only one of one pool.
-        let made = std::thread::scope(|scope| scope.spawn(|| make(*figure, arguments)).join());
-        let (table, svg) = made.map_err(|_| anyhow!("figure {figure} panicked"))??;
-        let name = format!("figure-{figure}");
-        for (extension, content) in [("csv", table.csv()), ("md", table.markdown()), ("svg", svg)] {
+        let made = std::thread::scope(|scope| scope.spawn(|| make(*number, arguments)).join());
+        let figure = made.map_err(|_| anyhow!("figure {number} panicked"))??;
+        let markdown = figure.table.markdown();
+        let csv = figure.table.csv();
+        let svg = figure.svg.clone();
+        let section = Section::new(*number, figure, start.elapsed(), arguments.quick);
+        let json = serde_json::to_string_pretty(&section)? + "\n";
+        let name = format!("figure-{number}");
+        for (extension, content) in [("csv", csv), ("md", markdown), ("svg", svg), ("json", json)] {
             let path = out.join(&name).with_extension(extension);
             std::fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
             println!("{}", path.display());
         }
-        println!("\n{}", table.markdown());
+        println!("\n{}", section.table.markdown());
+    }
+    for path in report::write(out)? {
+        println!("{}", path.display());
     }
     Ok(())
 }
 
-fn make(figure: u8, arguments: &Arguments) -> anyhow::Result<(table::Table, String)> {
+fn make(figure: u8, arguments: &Arguments) -> anyhow::Result<Figure> {
     match figure {
         5 => figure5::make(arguments.quick),
+        9 => figure9::make(arguments.quick),
+        10 => figure10::make(arguments.quick, &arguments.rtt_ms),
+        11 => figure11::make(arguments.quick),
         12 => figure12::make(arguments.quick, &arguments.out),
         15 => figure15::make(arguments.quick),
-        _ => bail!("figure {figure} is not among those that can be made: 5, 12, 15"),
+        _ => bail!("figure {figure} is not among those that can be made: {FIGURES:?}"),
     }
 }

@@ -3,10 +3,14 @@
 #![allow(clippy::print_stdout, reason = "a program that talks to people")]
 
 mod cpu;
+mod engine;
 mod figures;
+mod machine;
 mod mpir;
 mod pbc;
 mod pir;
+mod serving;
+mod shaping;
 
 use clap::{Parser, Subcommand};
 

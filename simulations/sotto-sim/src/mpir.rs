@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use measure::measure;
 pub(crate) use report::Report;
 
+use crate::engine::EngineName;
 use crate::pbc::CodeName;
 
 /// How a batch is read.
@@ -52,6 +53,10 @@ impl Way {
 /// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 pub(crate) struct Setting {
+    /// The engine.
+    #[arg(long, value_enum, default_value_t)]
+    #[serde(default)]
+    pub(crate) engine: EngineName,
     /// The batch code, or single queries.
     #[arg(long = "code", value_enum, default_value_t = Way::Cuckoo)]
     pub(crate) way: Way,

@@ -1,12 +1,10 @@
-//! Horizontal bars on a logarithmic axis, the paper's beside ours, one panel for each quantity.
+//! Horizontal bars on a logarithmic axis, in groups, one panel for each quantity.
 
-use anyhow::{Context, anyhow};
-use plotters::backend::SVGBackend;
-use plotters::coord::Shift;
-use plotters::drawing::{DrawingArea, IntoDrawingArea};
-use plotters::element::{PathElement, Rectangle, Text};
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{BLACK, Color, IntoFont, RGBColor, ShapeStyle, TextStyle, WHITE};
+use plotters::style::RGBColor;
+use plotters::style::text_anchor::HPos;
+
+pub(crate) use super::canvas::short;
+use super::canvas::{Canvas, GRID, PAPER, SERIES, WIDTH, power, svg as canvas_svg};
 
 /// One quantity of every code.
 pub(crate) struct Panel {
@@ -22,117 +20,147 @@ pub(crate) struct Bars {
     pub(crate) ours: Option<f64>,
 }
 
-const PAPER: RGBColor = RGBColor(0xb0, 0xb4, 0xba);
-const OURS: RGBColor = RGBColor(0x1f, 0x6f, 0xb4);
-const GRID: RGBColor = RGBColor(0xe0, 0xe0, 0xe0);
+/// One panel of groups of bars.
+pub(crate) struct Groups {
+    /// The quantity, with its unit.
+    pub(crate) title: String,
+    pub(crate) groups: Vec<Group>,
+}
+
+/// A bar for every series; nothing is drawn where there is none.
+pub(crate) struct Group {
+    pub(crate) name: String,
+    pub(crate) bars: Vec<Option<Bar>>,
+}
+
+/// A value, and whether it is computed from what was measured rather than measured.
+#[derive(Clone, Copy)]
+pub(crate) struct Bar {
+    pub(crate) value: f64,
+    pub(crate) extrapolated: bool,
+}
 
 // All in pixels.
-const WIDTH: i32 = 900;
 const TITLE: i32 = 64;
 const LEFT: i32 = 190;
 const RIGHT: i32 = WIDTH - 90;
 const BAR: i32 = 13;
-const ROW: i32 = 2 * BAR + 12;
+const BETWEEN: i32 = 12;
 const ABOVE: i32 = 34;
 const BELOW: i32 = 40;
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-
-/// The chart as SVG.
+/// The paper's values beside ours, as SVG, every panel with its own axis.
 pub(crate) fn svg(title: &str, panels: &[Panel]) -> anyhow::Result<String> {
-    let panel_height = |panel: &Panel| ABOVE + ROW * panel.bars.len() as i32 + BELOW;
-    let height = TITLE + panels.iter().map(panel_height).sum::<i32>();
-    let mut svg = String::new();
-    {
-        let area = SVGBackend::with_string(&mut svg, (WIDTH as u32, height as u32)).into_drawing_area();
-        draw(&area, title, panels).context("cannot draw the chart")?;
-        area.present().map_err(|error| anyhow!("{error}"))?;
-    }
-    Ok(svg)
+    let bar = |value| Bar { value, extrapolated: false };
+    let group =
+        |bars: &Bars| Group { name: bars.name.clone(), bars: vec![bars.paper.map(bar), bars.ours.map(bar)] };
+    let panels: Vec<Groups> = panels
+        .iter()
+        .map(|panel| Groups { title: panel.title.clone(), groups: panel.bars.iter().map(group).collect() })
+        .collect();
+    let series = [("paper", PAPER), ("here", SERIES[0])];
+    draw(title, &series, &panels, &|panel| Axis::of([panel]))
 }
 
-fn draw(area: &Area<'_>, title: &str, panels: &[Panel]) -> anyhow::Result<()> {
-    area.fill(&WHITE).map_err(|error| anyhow!("{error}"))?;
-    text(area, title, (20, 20), 18, HPos::Left)?;
-    for (x, color, name) in [(20, PAPER, "paper"), (110, OURS, "here")] {
-        rectangle(area, (x, 42), (x + 14, 54), color)?;
-        text(area, name, (x + 20, 48), 13, HPos::Left)?;
-    }
-    let mut top = TITLE;
-    for panel in panels {
-        draw_panel(area, panel, top)?;
-        top += ABOVE + ROW * panel.bars.len() as i32 + BELOW;
-    }
-    Ok(())
+/// Groups of bars of the named series, as SVG, all panels with the same axis.
+pub(crate) fn grouped_svg(title: &str, series: &[&str], panels: &[Groups]) -> anyhow::Result<String> {
+    let series: Vec<_> = series.iter().copied().zip(SERIES).collect();
+    draw(title, &series, panels, &|_| Axis::of(panels))
 }
 
-fn draw_panel(area: &Area<'_>, panel: &Panel, top: i32) -> anyhow::Result<()> {
-    let values =
-        panel.bars.iter().flat_map(|bars| [bars.paper, bars.ours]).flatten().filter(|value| *value > 0.0);
-    let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
-    for exponent in values.map(f64::log10) {
-        // A bar of the smallest value is to be seen, too.
-        low = low.min((exponent - 0.1).floor());
-        high = high.max(exponent.ceil());
-    }
-    if low > high {
-        (low, high) = (0.0, 1.0);
-    }
-    high = high.max(low + 1.0);
-    let x = |value: f64| LEFT + ((value.log10() - low) / (high - low) * f64::from(RIGHT - LEFT)) as i32;
+fn draw(
+    title: &str,
+    series: &[(&str, RGBColor)],
+    panels: &[Groups],
+    axis: &dyn Fn(&Groups) -> Axis,
+) -> anyhow::Result<String> {
+    canvas_svg(title, TITLE + panels.iter().map(height).sum::<i32>(), |canvas| {
+        let mut left = 20;
+        for (name, color) in series {
+            canvas.rectangle((left, 42), (left + 14, 54), *color)?;
+            canvas.text(name, (left + 20, 48), 13, HPos::Left)?;
+            left += 48 + 8 * name.chars().count() as i32;
+        }
+        let mut top = TITLE;
+        for panel in panels {
+            draw_panel(canvas, panel, series, &axis(panel), top)?;
+            top += height(panel);
+        }
+        Ok(())
+    })
+}
 
-    text(area, &panel.title, (20, top + 14), 15, HPos::Left)?;
-    let (first, last) = (top + ABOVE, top + ABOVE + ROW * panel.bars.len() as i32);
-    let decades = (high - low) as i32;
-    let step = (decades / 9 + 1) as usize;
-    for exponent in (low as i32..=high as i32).step_by(step) {
-        let at = x(10_f64.powi(exponent));
-        line(area, (at, first), (at, last))?;
-        let label = if (0..=3).contains(&exponent) {
-            10_i32.pow(exponent as u32).to_string()
+const fn row(group: &Group) -> i32 {
+    BAR * group.bars.len() as i32 + BETWEEN
+}
+
+fn height(panel: &Groups) -> i32 {
+    ABOVE + panel.groups.iter().map(row).sum::<i32>() + BELOW
+}
+
+/// Exponents of ten at both ends.
+struct Axis {
+    low: f64,
+    high: f64,
+}
+
+impl Axis {
+    /// An axis on which all values have their place.
+    fn of<'a>(panels: impl IntoIterator<Item = &'a Groups>) -> Self {
+        let groups = panels.into_iter().flat_map(|panel| &panel.groups);
+        let values = groups.flat_map(|group| group.bars.iter().flatten()).map(|bar| bar.value);
+        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        for exponent in values.filter(|value| *value > 0.0).map(f64::log10) {
+            // A bar of the smallest value is to be seen, too.
+            low = low.min((exponent - 0.1).floor());
+            high = high.max(exponent.ceil());
+        }
+        if low > high {
+            (low, high) = (0.0, 1.0);
+        }
+        Self { low, high: high.max(low + 1.0) }
+    }
+
+    fn x(&self, value: f64) -> i32 {
+        if value > 0.0 {
+            LEFT + ((value.log10() - self.low) / (self.high - self.low) * f64::from(RIGHT - LEFT)) as i32
         } else {
-            format!("1e{exponent}")
-        };
-        text(area, &label, (at, last + 11), 12, HPos::Center)?;
-    }
-    for (bars, y) in panel.bars.iter().zip((first..).step_by(ROW as usize)) {
-        text(area, &bars.name, (LEFT - 10, y + ROW / 2), 13, HPos::Right)?;
-        // One bar alone stands beside its name.
-        let alone = if bars.paper.is_none() || bars.ours.is_none() { BAR / 2 } else { 0 };
-        for (value, color, y) in [(bars.paper, PAPER, y + 6 + alone), (bars.ours, OURS, y + 6 + BAR - alone)]
-        {
-            let Some(value) = value else { continue };
-            let end = if value > 0.0 { x(value) } else { LEFT };
-            rectangle(area, (LEFT, y), (end, y + BAR - 1), color)?;
-            text(area, &short(value), (end + 5, y + BAR / 2), 12, HPos::Left)?;
+            LEFT
         }
     }
-    Ok(())
 }
 
-/// Three digits, for people.
-pub(crate) fn short(value: f64) -> String {
-    match value {
-        0.0 => "0".to_owned(),
-        _ if !(0.01..1e6).contains(&value) => format!("{value:.1e}"),
-        _ if value >= 100.0 => format!("{value:.0}"),
-        _ if value >= 10.0 => format!("{value:.1}"),
-        _ if value >= 1.0 => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
+fn draw_panel(
+    canvas: &Canvas<'_>,
+    panel: &Groups,
+    series: &[(&str, RGBColor)],
+    axis: &Axis,
+    top: i32,
+) -> anyhow::Result<()> {
+    canvas.text(&panel.title, (20, top + 14), 15, HPos::Left)?;
+    let (first, last) = (top + ABOVE, top + height(panel) - BELOW);
+    let decades = (axis.high - axis.low) as i32;
+    let step = (decades / 9 + 1) as usize;
+    for exponent in (axis.low as i32..=axis.high as i32).step_by(step) {
+        let at = axis.x(10_f64.powi(exponent));
+        canvas.line(&[(at, first), (at, last)], GRID, 1)?;
+        canvas.text(&power(exponent), (at, last + 11), 12, HPos::Center)?;
     }
-}
-
-fn text(area: &Area<'_>, text: &str, at: (i32, i32), size: i32, side: HPos) -> anyhow::Result<()> {
-    let style =
-        TextStyle::from(("sans-serif", size).into_font()).color(&BLACK).pos(Pos::new(side, VPos::Center));
-    area.draw(&Text::new(text.to_owned(), at, style)).map_err(|error| anyhow!("{error}"))
-}
-
-fn rectangle(area: &Area<'_>, from: (i32, i32), to: (i32, i32), color: RGBColor) -> anyhow::Result<()> {
-    area.draw(&Rectangle::new([from, to], color.filled())).map_err(|error| anyhow!("{error}"))
-}
-
-fn line(area: &Area<'_>, from: (i32, i32), to: (i32, i32)) -> anyhow::Result<()> {
-    let style = ShapeStyle { color: GRID.to_rgba(), filled: false, stroke_width: 1 };
-    area.draw(&PathElement::new([from, to], style)).map_err(|error| anyhow!("{error}"))
+    let mut y = first;
+    for group in &panel.groups {
+        canvas.text(&group.name, (LEFT - 10, y + row(group) / 2), 13, HPos::Right)?;
+        // Bars stand beside the middle of their name, however few there are.
+        let missing = group.bars.iter().filter(|bar| bar.is_none()).count() as i32;
+        let mut at = y + BETWEEN / 2 + missing * BAR / 2;
+        for (bar, (_, color)) in group.bars.iter().zip(series) {
+            let Some(bar) = bar else { continue };
+            let end = axis.x(bar.value);
+            canvas.rectangle((LEFT, at), (end, at + BAR - 1), *color)?;
+            let about = if bar.extrapolated { "about " } else { "" };
+            canvas.text(&format!("{about}{}", short(bar.value)), (end + 5, at + BAR / 2), 12, HPos::Left)?;
+            at += BAR;
+        }
+        y += row(group);
+    }
+    Ok(())
 }

@@ -1,23 +1,27 @@
 //! A figure's numbers, as CSV for programs and as Markdown for people.
 
+use serde::{Deserialize, Serialize};
+
 /// Rows of cells below a header.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Table {
-    title: &'static str,
-    header: Vec<&'static str>,
-    rows: Vec<Vec<String>>,
-    notes: Vec<String>,
+    pub(super) title: String,
+    pub(super) header: Vec<String>,
+    pub(super) rows: Vec<Vec<String>>,
+    pub(super) notes: Vec<String>,
 }
 
 impl Table {
-    pub(crate) const fn new(title: &'static str, header: Vec<&'static str>) -> Self {
-        Self { title, header, rows: Vec::new(), notes: Vec::new() }
+    pub(crate) fn new(title: &str, header: Vec<&str>) -> Self {
+        let header = header.into_iter().map(str::to_owned).collect();
+        Self { title: title.to_owned(), header, rows: Vec::new(), notes: Vec::new() }
     }
 
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 
-    /// A line below the table, in Markdown only.
+    /// A paragraph below the table; not in CSV.
     pub(crate) fn note(&mut self, note: String) {
         self.notes.push(note);
     }
@@ -25,17 +29,22 @@ impl Table {
     pub(crate) fn csv(&self) -> String {
         let line =
             |cells: &mut dyn Iterator<Item = &str>| cells.map(quoted).collect::<Vec<_>>().join(",") + "\n";
-        let header = line(&mut self.header.iter().copied());
+        let header = line(&mut self.header.iter().map(String::as_str));
         let rows = self.rows.iter().map(|row| line(&mut row.iter().map(String::as_str)));
         core::iter::once(header).chain(rows).collect()
     }
 
+    /// The title, the cells and the notes.
     pub(crate) fn markdown(&self) -> String {
+        format!("{}\n\n{}", self.title, self.markdown_body())
+    }
+
+    /// The cells and the notes.
+    pub(super) fn markdown_body(&self) -> String {
         let line = |cells: &mut dyn Iterator<Item = &str>| {
             format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
         };
-        let mut text = format!("{}\n\n", self.title);
-        text += &line(&mut self.header.iter().copied());
+        let mut text = line(&mut self.header.iter().map(String::as_str));
         text += &format!("|{}\n", "---|".repeat(self.header.len()));
         for row in &self.rows {
             text += &line(&mut row.iter().map(String::as_str));

@@ -7,8 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use mpir::{MultiClient, reconstruct};
 use pbc::{BatchCode, Encoding, EncodingOracle, PartitionedCode, Plan};
 use pir_core::ring::Backend;
-use pir_core::sealpir::{Parameters, PublicKeys};
-use pir_core::{Scheme, SealPir};
+use pir_core::{PaperSealPir, SealPir, Xpir};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
@@ -16,6 +15,7 @@ use super::report::Report;
 use super::server::{Served, serve};
 use super::{Setting, Way};
 use crate::cpu::{median, timed};
+use crate::engine::{Engine, EngineName};
 use crate::pbc::{Code, Dimensions};
 
 /// Single queries that are measured; all of them cost the same.
@@ -31,17 +31,17 @@ struct Times {
 }
 
 /// The same database and client for all runs.
-struct World<'a> {
+struct World<'a, E: Engine> {
     setting: &'a Setting,
     elements: Vec<u8>,
-    client: MultiClient<SealPir>,
-    public_keys: PublicKeys,
+    client: MultiClient<E>,
+    public_keys: E::PublicKeys,
     progress: ProgressBar,
 }
 
 /// What does not depend on the run.
-struct Shape {
-    parameters: Parameters,
+struct Shape<E: Engine> {
+    parameters: E::Parameters,
     buckets: usize,
     bucket_size: usize,
     codewords: usize,
@@ -49,6 +49,16 @@ struct Shape {
 
 /// Measures on the calling thread; `message` stands beside the progress bar.
 pub(crate) fn measure(setting: &Setting, message: &str) -> anyhow::Result<Report> {
+    match setting.engine {
+        EngineName::Sealpir => measure_engine::<SealPir>(setting, message),
+        EngineName::Xpir2 => measure_engine::<Xpir<2>>(setting, message),
+        EngineName::Xpir3 => measure_engine::<Xpir<3>>(setting, message),
+        EngineName::PaperT20 => measure_engine::<PaperSealPir<20>>(setting, message),
+        EngineName::PaperT23 => measure_engine::<PaperSealPir<23>>(setting, message),
+    }
+}
+
+fn measure_engine<E: Engine>(setting: &Setting, message: &str) -> anyhow::Result<Report> {
     ensure!(
         (1..=setting.elements).contains(&setting.k),
         "k is at least 1 and at most the number of elements"
@@ -56,10 +66,11 @@ pub(crate) fn measure(setting: &Setting, message: &str) -> anyhow::Result<Report
     let mut rng = StdRng::seed_from_u64(setting.seed);
     let mut elements = vec![0; setting.elements * setting.bytes];
     rng.fill_bytes(&mut elements);
-    let client = MultiClient::<SealPir>::new(&rng.random());
+    let client = MultiClient::<E>::new(&rng.random());
     let key_bytes = client.public_keys();
-    let public_keys = SealPir::decode_public_keys(&key_bytes)?;
-    let world = World { setting, elements, client, public_keys, progress: progress_bar(message) };
+    let public_keys = E::decode_public_keys(&key_bytes)?;
+    let world: World<'_, E> =
+        World { setting, elements, client, public_keys, progress: progress_bar(message) };
 
     let measured = match setting.way.code() {
         None => single(&world, &mut rng)?,
@@ -74,14 +85,14 @@ pub(crate) fn measure(setting: &Setting, message: &str) -> anyhow::Result<Report
 }
 
 /// Times and shape, and how many keys were deferred and whether all others were right.
-struct Measured {
+struct Measured<E: Engine> {
     times: Vec<Times>,
-    shape: Shape,
+    shape: Shape<E>,
     deferred: usize,
     verified: bool,
 }
 
-impl World<'_> {
+impl<E: Engine> World<'_, E> {
     fn element(&self, index: usize) -> &[u8] {
         &self.elements[index * self.setting.bytes..][..self.setting.bytes]
     }
@@ -95,19 +106,21 @@ impl World<'_> {
         &self,
         contents: &[&[u8]],
         copies: usize,
-        parameters: &Parameters,
+        parameters: &E::Parameters,
         queries: &[Vec<u8>],
     ) -> anyhow::Result<Served> {
         let steps = u64::from(self.setting.runs) * (contents.len() + queries.len()) as u64;
         self.progress.set_length(steps);
-        serve(contents, copies, parameters, &self.public_keys, queries, &|steps| self.progress.inc(steps))
+        serve::<E>(contents, copies, parameters, &self.public_keys, queries, &|steps| {
+            self.progress.inc(steps);
+        })
     }
 }
 
 /// Queries of the whole database; without a code there is nothing to encode or plan.
-fn single(world: &World<'_>, rng: &mut StdRng) -> anyhow::Result<Measured> {
+fn single<E: Engine>(world: &World<'_, E>, rng: &mut StdRng) -> anyhow::Result<Measured<E>> {
     let Setting { k, elements: n, bytes, runs, .. } = *world.setting;
-    let parameters = SealPir::parameters(n, bytes)?;
+    let parameters = E::parameters_to_measure(n, bytes)?;
     let (mut times, mut verified) = (Vec::new(), true);
     for _ in 0..runs {
         let wanted = world.wanted(k.min(SINGLE_QUERIES), rng);
@@ -125,7 +138,7 @@ fn single(world: &World<'_>, rng: &mut StdRng) -> anyhow::Result<Measured> {
     Ok(Measured { times, shape, deferred: 0, verified })
 }
 
-fn coded(world: &World<'_>, code: &Code, rng: &mut StdRng) -> anyhow::Result<Measured> {
+fn coded<E: Engine>(world: &World<'_, E>, code: &Code, rng: &mut StdRng) -> anyhow::Result<Measured<E>> {
     let Setting { k, elements: n, bytes, runs, .. } = *world.setting;
     let batch: &dyn BatchCode = code.batch();
     let keys: Vec<[u8; 8]> = (0..n as u64).map(PartitionedCode::key).collect();
@@ -134,7 +147,7 @@ fn coded(world: &World<'_>, code: &Code, rng: &mut StdRng) -> anyhow::Result<Mea
     // Always the same one.
     let encoding = batch.encode(&keys);
     let bucket_size = encoding.largest();
-    let parameters = SealPir::parameters(bucket_size, bytes)?;
+    let parameters = E::parameters_to_measure(bucket_size, bytes)?;
     let oracle = EncodingOracle::new(&encoding, &keys);
     let (mut times, mut deferred, mut verified) = (Vec::new(), 0, true);
     let mut contents = Vec::new();
@@ -173,34 +186,38 @@ fn coded(world: &World<'_>, code: &Code, rng: &mut StdRng) -> anyhow::Result<Mea
     Ok(Measured { times, shape: Shape { parameters, buckets, bucket_size, codewords }, deferred, verified })
 }
 
-fn report(setting: &Setting, key_bytes: usize, measured: Measured) -> Report {
+fn report<E: Engine>(setting: &Setting, key_bytes: usize, measured: Measured<E>) -> Report {
     let Measured { times, shape, deferred, verified } = measured;
     let k = setting.k;
     let sampled = (setting.way == Way::Single && k > SINGLE_QUERIES).then_some(SINGLE_QUERIES);
     let scale = sampled.map_or(1.0, |sampled| k as f64 / sampled as f64);
     let over = |part: fn(&Times) -> f64| median(times.iter().map(part).collect());
     let scaled = |part| scale * over(part);
-    let answer = scaled(|times| times.served.answer);
+    let answer = scaled(|times| times.served.times.total);
+    let before_products = scaled(|times| times.served.times.expand);
     Report {
         setting: *setting,
         server_cpu_ms: answer,
         server_cpu_ms_per_message: answer / k as f64,
         encode_cpu_ms: over(|times| times.encode),
         setup_cpu_ms: over(|times| times.served.setup),
-        expand_cpu_ms: scaled(|times| times.served.expand),
-        first_dimension_cpu_ms: scaled(|times| times.served.first_dimension),
-        rest_cpu_ms: scaled(|Times { served, .. }| served.answer - served.expand - served.first_dimension),
+        expand_cpu_ms: E::EXPANDS.then_some(before_products),
+        parse_cpu_ms: (!E::EXPANDS).then_some(before_products),
+        first_dimension_cpu_ms: scaled(|times| times.served.times.first_dimension),
+        rest_cpu_ms: scaled(|Times { served: Served { times, .. }, .. }| {
+            times.total - times.expand - times.first_dimension
+        }),
         answer_cpu_ms: answer,
         client_query_cpu_ms: scaled(|times| times.query),
         client_extract_cpu_ms: scaled(|times| times.extract),
         plan_cpu_ms: over(|times| times.plan),
-        upload_bytes: shape.buckets * SealPir::query_bytes(&shape.parameters),
-        download_bytes: shape.buckets * SealPir::answer_bytes(&shape.parameters),
+        upload_bytes: shape.buckets * E::query_bytes(&shape.parameters),
+        download_bytes: shape.buckets * E::answer_bytes(&shape.parameters),
         key_bytes,
         buckets: shape.buckets,
         bucket_size: shape.bucket_size,
         codewords: shape.codewords,
-        dimensions: shape.parameters.dimensions(),
+        dimensions: E::arrangement(&shape.parameters).dimensions,
         database_bytes: times.first().map_or(0, |times| times.served.database_bytes),
         deferred,
         verified,

@@ -17,7 +17,11 @@ pub(crate) struct Report {
     pub(crate) encode_cpu_ms: f64,
     /// All different buckets.
     pub(crate) setup_cpu_ms: f64,
-    pub(crate) expand_cpu_ms: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) expand_cpu_ms: Option<f64>,
+    /// Of engines that do not expand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) parse_cpu_ms: Option<f64>,
     pub(crate) first_dimension_cpu_ms: f64,
     /// Whatever follows the first dimension.
     pub(crate) rest_cpu_ms: f64,
@@ -51,9 +55,12 @@ pub(crate) struct Report {
 impl Report {
     /// For people.
     pub(crate) fn print(&self) {
-        let Setting { way, k, elements, bytes, runs, .. } = self.setting;
+        let Setting { engine, way, k, elements, bytes, runs, .. } = self.setting;
         let per_message = |time: f64| time / k as f64;
-        println!("{elements} elements of {bytes} bytes, k = {k}, {way:?}, {} kernel", self.kernel);
+        println!(
+            "{elements} elements of {bytes} bytes, k = {k}, {engine:?}, {way:?}, {} kernel",
+            self.kernel
+        );
         println!(
             "buckets     {} of {} elements, d = {}, {} codewords, {} bytes prepared",
             self.buckets, self.bucket_size, self.dimensions, self.codewords, self.database_bytes
@@ -65,7 +72,8 @@ impl Report {
         let line =
             |name: &str, time: f64| println!("  {name:36} {time:12.2} ms {:12.4} ms", per_message(time));
         line("server, each time", self.answer_cpu_ms);
-        line("  EXPAND", self.expand_cpu_ms);
+        self.expand_cpu_ms.inspect(|time| line("  EXPAND", *time));
+        self.parse_cpu_ms.inspect(|time| line("  parsing", *time));
         line("  first dimension", self.first_dimension_cpu_ms);
         line("  rest", self.rest_cpu_ms);
         line("server, once for all clients: encode", self.encode_cpu_ms);

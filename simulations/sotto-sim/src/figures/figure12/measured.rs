@@ -51,6 +51,7 @@ mod tests {
     use std::io::Write;
 
     use super::Measurements;
+    use crate::engine::EngineName;
     use crate::mpir::{Setting, Way};
 
     /// Hours of measurements must not be lost to an interruption, and none of another setting be taken for it.
@@ -58,8 +59,17 @@ mod tests {
     fn an_interrupted_run_goes_on() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("measured.jsonl");
-        let setting =
-            Setting { way: Way::Cuckoo, k: 2, elements: 64, bytes: 8, b: None, w: 3, runs: 1, seed: 1 };
+        let setting = Setting {
+            engine: EngineName::Sealpir,
+            way: Way::Cuckoo,
+            k: 2,
+            elements: 64,
+            bytes: 8,
+            b: None,
+            w: 3,
+            runs: 1,
+            seed: 1,
+        };
         let first = Measurements::open(&path).unwrap().get(&setting, "").unwrap();
         std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"way\":\"cu").unwrap();
 

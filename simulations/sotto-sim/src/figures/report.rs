@@ -1,0 +1,184 @@
+//! The report: all figures that lie in a directory, as Markdown and as a page for a browser.
+
+mod html;
+mod markdown;
+
+use core::time::Duration;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use super::Figure;
+use super::table::Table;
+use crate::machine::{self, Machine};
+
+/// A figure's part of the report; its chart lies beside it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Section {
+    number: u8,
+    pub(super) table: Table,
+    shows: String,
+    differs: String,
+    made: Made,
+}
+
+/// By what, when and where a figure was made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Made {
+    machine: Machine,
+    commit: Option<String>,
+    command: String,
+    /// Year, month, day.
+    date: String,
+    seconds: f64,
+    quick: bool,
+}
+
+impl Section {
+    /// The part of a figure that was just made.
+    pub(super) fn new(number: u8, figure: Figure, took: Duration, quick: bool) -> Self {
+        let Figure { table, shows, differs, svg: _ } = figure;
+        let release = if cfg!(debug_assertions) { "" } else { " --release" };
+        let arguments: Vec<String> = std::env::args().skip(1).collect();
+        let made = Made {
+            machine: Machine::here(),
+            commit: machine::commit(),
+            command: format!("cargo run{release} -p sotto-sim -- {}", arguments.join(" ")),
+            date: OffsetDateTime::now_utc().date().to_string(),
+            seconds: took.as_secs_f64(),
+            quick,
+        };
+        Self { number, table, shows, differs, made }
+    }
+
+    fn svg_name(&self) -> String {
+        format!("figure-{}.svg", self.number)
+    }
+}
+
+impl Made {
+    fn duration(&self) -> String {
+        let seconds = self.seconds.ceil() as u64;
+        if seconds < 120 { format!("{seconds} s") } else { format!("{} min", seconds.div_ceil(60)) }
+    }
+
+    fn commit(&self) -> &str {
+        self.commit.as_deref().unwrap_or("unknown")
+    }
+
+    fn size(&self) -> &'static str {
+        if self.quick { "quick: smaller than the paper's, to see that everything works" } else { "full" }
+    }
+}
+
+/// What both forms of the report say at their heads.
+const TITLE: &str = "Figures of the paper, measured again";
+const INTRODUCTION: &str = "The figures of \"PIR with compressed queries and amortized query processing\" that are made \
+    by this project's own code, with the paper's values beside ours. Times depend on the machine; the paper's servers \
+    had 16 cores at 3.6 GHz (Intel Xeon E5-2667), its clients 16 at 2.4 GHz.";
+
+/// Writes the report on all figures in the directory, and returns the files.
+pub(super) fn write(out: &Path) -> anyhow::Result<[PathBuf; 2]> {
+    let sections = sections(out)?;
+    let mut charts = Vec::new();
+    for section in &sections {
+        let path = out.join(section.svg_name());
+        charts.push(fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?);
+    }
+    let machines = machines(&sections);
+    let files = [
+        (out.join("README.md"), markdown::report(&sections, &machines)),
+        (out.join("index.html"), html::report(&sections, &machines, &charts)),
+    ];
+    for (path, content) in &files {
+        fs::write(path, content).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(files.map(|(path, _)| path))
+}
+
+/// All sections that lie there, in the order of the figures.
+fn sections(out: &Path) -> anyhow::Result<Vec<Section>> {
+    let mut sections = Vec::new();
+    for entry in fs::read_dir(out).with_context(|| format!("cannot read {}", out.display()))? {
+        let path = entry?.path();
+        let name = path.file_stem().and_then(OsStr::to_str).unwrap_or_default();
+        if !name.starts_with("figure-") || path.extension() != Some(OsStr::new("json")) {
+            continue;
+        }
+        let context =
+            || format!("{} is not a figure's part of a report; make that figure anew", path.display());
+        let text = fs::read_to_string(&path).with_context(context)?;
+        sections.push(serde_json::from_str::<Section>(&text).with_context(context)?);
+    }
+    sections.sort_by_key(|section| section.number);
+    Ok(sections)
+}
+
+/// Every machine, described, with the numbers of its figures.
+fn machines(sections: &[Section]) -> Vec<(String, String)> {
+    let mut machines: Vec<(&Machine, Vec<String>)> = Vec::new();
+    for section in sections {
+        let number = section.number.to_string();
+        match machines.iter_mut().find(|(machine, _)| *machine == &section.made.machine) {
+            Some((_, numbers)) => numbers.push(number),
+            None => machines.push((&section.made.machine, vec![number])),
+        }
+    }
+    machines.into_iter().map(|(machine, numbers)| (machine.describe(), numbers.join(", "))).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
+mod tests {
+    use core::time::Duration;
+    use std::fs;
+
+    use super::{Figure, Section, Table, write};
+
+    fn section(number: u8, cell: &str) -> Section {
+        let mut table = Table::new(&format!("Figure {number}: costs"), vec!["n", "ms"]);
+        table.row(vec![cell.to_owned(), "1.5".to_owned()]);
+        table.note("A < B & C.".to_owned());
+        let figure =
+            Figure { table, svg: String::new(), shows: "It shows.".into(), differs: "It differs.".into() };
+        Section::new(number, figure, Duration::from_secs(60), true)
+    }
+
+    /// Making one figure again must not lose the others from the report, nor mix up their order.
+    #[test]
+    fn the_report_holds_all_figures_of_the_directory_in_their_order() {
+        let out = tempfile::tempdir().unwrap();
+        let put = |number: u8, cell: &str| {
+            let name = out.path().join(format!("figure-{number}"));
+            let json = serde_json::to_string(&section(number, cell)).unwrap();
+            fs::write(name.with_extension("json"), json).unwrap();
+            fs::write(name.with_extension("svg"), format!("<svg id=\"{number}\"></svg>")).unwrap();
+            write(out.path()).unwrap();
+        };
+        put(15, "fifteen");
+        put(9, "nine");
+        put(15, "anew");
+        let read = |name| fs::read_to_string(out.path().join(name)).unwrap();
+        let (markdown, html) = (read("README.md"), read("index.html"));
+        for text in [&markdown, &html] {
+            assert!(text.find("Figure 9: costs").unwrap() < text.find("Figure 15: costs").unwrap());
+            assert!(text.contains("nine") && text.contains("anew") && !text.contains("fifteen"));
+            assert!(text.contains("It differs.") && text.contains("kernel"));
+        }
+        assert!(markdown.contains("](figure-15.svg)") && html.contains("<svg id=\"15\""));
+        assert!(html.contains("A &lt; B &amp; C."));
+    }
+
+    /// A part of another version must be named, not left out silently.
+    #[test]
+    fn a_part_that_cannot_be_read_is_named() {
+        let out = tempfile::tempdir().unwrap();
+        fs::write(out.path().join("figure-9.json"), "{}").unwrap();
+        let error = write(out.path()).unwrap_err().to_string();
+        assert!(error.contains("figure-9.json") && error.contains("anew"), "{error}");
+    }
+}
