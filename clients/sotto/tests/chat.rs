@@ -6,7 +6,7 @@ mod support;
 use pir_core::NoOp;
 use sotto::{Address, ConnectError, Connection, Event, Store};
 use sotto_protocol::client::{Client, Notice};
-use sotto_protocol::{Round, RoundMode};
+use sotto_protocol::{CodeKind, Round, RoundMode};
 use sotto_wire::{Host, RootKey, Transport};
 use sottod::Config;
 use support::{Person, client, config, is_report, loopback, pair, settings};
@@ -48,6 +48,28 @@ async fn texts_travel_both_ways_and_one_who_leaves_disturbs_nobody() {
     alice.handle.stop().await.unwrap();
     bob.handle.stop().await.unwrap();
     server.shutdown().await.unwrap();
+}
+
+/// What a client does follows from the signed manifest, whichever code that names.
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_travel_with_every_batch_code() {
+    for (code, buckets) in [(CodeKind::Hybrid, Some(18)), (CodeKind::Single, None)] {
+        let server = sottod::start::<NoOp>(Config { code, buckets, ..config(loopback()) }).unwrap();
+        let settings = settings(&server);
+        let (alice, bob) = pair(&settings).await;
+        let mut alice = Person::start(alice, None, &settings).await;
+        let mut bob = Person::start(bob, None, &settings).await;
+        alice.say("Which code is this?").await;
+        bob.hears("Which code is this?").await;
+        bob.say("It makes no difference.").await;
+        alice.hears("It makes no difference.").await;
+        let seen = alice.until("round", is_report).await;
+        let Some(Event::RoundReport(report)) = seen.last() else { panic!("{seen:?}") };
+        assert!(report.complete && !report.dummy, "{seen:?}");
+        alice.handle.stop().await.unwrap();
+        bob.handle.stop().await.unwrap();
+        server.shutdown().await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,7 +8,7 @@ use assert_cmd::Command;
 use pir_core::{NoOp, Scheme as _};
 use sotto::{Address, Store};
 use sotto_protocol::client::{Client, Settings};
-use sotto_protocol::{PROTOCOL_VERSION, Round, RoundMode, ServerParameters, UnixMillis};
+use sotto_protocol::{CodeKind, PROTOCOL_VERSION, Round, RoundMode, ServerParameters, UnixMillis};
 use sotto_wire::{Host, RootKey, Transport};
 
 fn sotto(home: &Path, arguments: &[&str]) -> Command {
@@ -37,6 +37,7 @@ fn account(home: &Path) -> Address {
         manifest_key: [3; 32],
         engine: NoOp::NAME.into(),
         security_bits: 128,
+        code: CodeKind::Cuckoo,
         retrieve: 4,
         buckets: 16,
         choices: 3,

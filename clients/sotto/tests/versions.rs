@@ -6,7 +6,7 @@ mod support;
 use ed25519_dalek::SigningKey;
 use pir_core::NoOp;
 use sotto::{Address, ConnectError, Connection, ConnectionSettings};
-use sotto_protocol::{PROTOCOL_VERSION, RoundMode, ServerParameters};
+use sotto_protocol::{CodeKind, PROTOCOL_VERSION, RoundMode, ServerParameters};
 use sotto_wire::root::endorse;
 use sotto_wire::{Host, Info, Refused, RootKey, Transport, proto};
 use support::loopback;
@@ -109,6 +109,7 @@ fn info(protocol_version: u16) -> proto::InfoResponse {
         manifest_key: [3; 32],
         engine: "noop-no-privacy".into(),
         security_bits: 0,
+        code: CodeKind::Cuckoo,
         retrieve: 4,
         buckets: 8,
         choices: 3,

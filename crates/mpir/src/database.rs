@@ -1,14 +1,18 @@
 //! The server's side: one database per bucket.
 
 use pir_core::Scheme;
-use rayon::prelude::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
+use rayon::prelude::{
+    IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator, ParallelIterator,
+};
 
 use crate::Error;
 
 /// The preprocessed buckets of one batch-coded database.
 pub struct MultiDatabase<S: Scheme> {
     parameters: S::Parameters,
-    buckets: Vec<S::Database>,
+    /// The different contents; bucket `i` has content `i / copies`.
+    contents: Vec<S::Database>,
+    copies: usize,
 }
 
 impl<S: Scheme> MultiDatabase<S> {
@@ -21,13 +25,27 @@ impl<S: Scheme> MultiDatabase<S> {
     /// [`Error::Bucket`] if there is none; [`Error::Engine`] if the engine has no parameters for this shape or a bucket
     /// is of another size.
     pub fn setup(element_bytes: usize, padded: usize, buckets: &[Vec<u8>]) -> Result<Self, Error> {
-        if buckets.is_empty() {
+        Self::setup_copies(element_bytes, padded, buckets, 1)
+    }
+
+    /// The same for a code that has several buckets of one content: `contents` and `copies` are those of
+    /// [`pbc::Encoding::contents`], and every content is preprocessed, and held, only once.
+    ///
+    /// # Errors
+    /// As for [`MultiDatabase::setup`]; [`Error::Bucket`] also if there are no copies.
+    pub fn setup_copies(
+        element_bytes: usize,
+        padded: usize,
+        contents: &[Vec<u8>],
+        copies: usize,
+    ) -> Result<Self, Error> {
+        if contents.len().checked_mul(copies).is_none_or(|buckets| buckets == 0) {
             return Err(Error::Bucket);
         }
         let parameters = S::parameters(padded, element_bytes)?;
-        let buckets =
-            buckets.par_iter().map(|bucket| S::setup(&parameters, bucket)).collect::<Result<_, _>>()?;
-        Ok(Self { parameters, buckets })
+        let contents =
+            contents.par_iter().map(|content| S::setup(&parameters, content)).collect::<Result<_, _>>()?;
+        Ok(Self { parameters, contents, copies })
     }
 
     /// The parameters common to all buckets.
@@ -37,7 +55,12 @@ impl<S: Scheme> MultiDatabase<S> {
 
     /// The number `b` of buckets.
     pub const fn bucket_count(&self) -> usize {
-        self.buckets.len()
+        // Checked when it was set up.
+        self.contents.len() * self.copies
+    }
+
+    fn bucket(&self, bucket: usize) -> Result<&S::Database, Error> {
+        self.contents.get(bucket / self.copies).ok_or(Error::Bucket)
     }
 
     /// Answers one client's queries (ANSWER), in parallel: the `i`-th answer is bucket `i`'s to the `i`-th query.
@@ -46,15 +69,12 @@ impl<S: Scheme> MultiDatabase<S> {
     /// [`Error::Count`] unless there is exactly one query per bucket; [`Error::Engine`] if one is malformed, and then no
     /// answer at all.
     pub fn answer(&self, keys: &S::PublicKeys, queries: &[&[u8]]) -> Result<Vec<Vec<u8>>, Error> {
-        if queries.len() != self.buckets.len() {
-            return Err(Error::Count {
-                what: "queries",
-                expected: self.buckets.len(),
-                actual: queries.len(),
-            });
+        let expected = self.bucket_count();
+        if queries.len() != expected {
+            return Err(Error::Count { what: "queries", expected, actual: queries.len() });
         }
-        let answer = |(bucket, query): (&S::Database, &&[u8])| S::answer(bucket, keys, query);
-        Ok(self.buckets.par_iter().zip(queries).map(answer).collect::<Result<_, _>>()?)
+        let answer = |(bucket, query): (usize, &&[u8])| self.answer_one(bucket, keys, query);
+        (0..expected).into_par_iter().zip(queries).map(answer).collect()
     }
 
     /// Answers the query to one bucket, for a server that streams answers as they become ready.
@@ -62,7 +82,7 @@ impl<S: Scheme> MultiDatabase<S> {
     /// # Errors
     /// [`Error::Bucket`] if there is no such bucket; [`Error::Engine`] if the query is malformed.
     pub fn answer_one(&self, bucket: usize, keys: &S::PublicKeys, query: &[u8]) -> Result<Vec<u8>, Error> {
-        let database = self.buckets.get(bucket).ok_or(Error::Bucket)?;
+        let database = self.bucket(bucket)?;
         Ok(S::answer(database, keys, query)?)
     }
 
@@ -75,7 +95,7 @@ impl<S: Scheme> MultiDatabase<S> {
         bucket: usize,
         queries: &[(&S::PublicKeys, &[u8])],
     ) -> Result<Vec<Result<Vec<u8>, Error>>, Error> {
-        let database = self.buckets.get(bucket).ok_or(Error::Bucket)?;
+        let database = self.bucket(bucket)?;
         let answers = S::answer_tile(database, queries);
         Ok(answers.into_iter().map(|answer| answer.map_err(Error::from)).collect())
     }
@@ -86,7 +106,7 @@ impl<S: Scheme> core::fmt::Debug for MultiDatabase<S> {
         f.debug_struct("MultiDatabase")
             .field("engine", &S::NAME)
             .field("parameters", &self.parameters)
-            .field("buckets", &self.buckets.len())
+            .field("buckets", &self.bucket_count())
             .finish()
     }
 }

@@ -59,6 +59,11 @@ pub trait HashedCode: BatchCode {
     /// Which content a bucket has.
     fn content_of(&self, bucket: BucketIndex) -> usize;
 
+    /// The contents that hold copies of elements, ascending; any others hold sums of several of them.
+    fn copying(&self) -> Vec<usize> {
+        (0..self.contents()).collect()
+    }
+
     /// The contents that hold a copy of a key's element, all different.
     fn holders(&self, key: &[u8]) -> Vec<usize>;
 }

@@ -202,6 +202,11 @@ impl HashedCode for HybridCode {
         bucket.to_usize()
     }
 
+    fn copying(&self) -> Vec<usize> {
+        let of_cube = |cube| (0..CELLS).map(move |quarter| holder(cube, quarter).to_usize());
+        (0..self.cubes).flat_map(of_cube).collect()
+    }
+
     fn holders(&self, key: &[u8]) -> Vec<usize> {
         self.places(key).map(|(cube, quarter)| holder(cube, quarter).to_usize()).into()
     }

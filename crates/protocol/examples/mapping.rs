@@ -8,11 +8,11 @@
 
 use std::error::Error;
 
-use pbc::{BatchCode, recommended_buckets};
+use pbc::recommended_buckets;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sotto_protocol::manifest::{MAPPING_BLOOM, Manifest};
-use sotto_protocol::{BloomMapping, Label, Mapping, PROTOCOL_VERSION, Round};
+use sotto_protocol::{BloomMapping, CodeKind, Label, Mapping, PROTOCOL_VERSION, Round};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|word| word.parse().ok()).collect();
@@ -27,6 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         round: Round(1),
         entries: n as u64,
         engine: "example".to_owned(),
+        code: if k == 1 { CodeKind::Single } else { CodeKind::Cuckoo },
         retrieve: u16::try_from(k)?,
         buckets: u16::try_from(b)?,
         choices: u8::try_from(w)?,
@@ -41,7 +42,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let keys: Vec<&[u8]> = labels.iter().map(|label| label.0.as_slice()).collect();
     let encoding = code.encode(&keys);
     manifest.bucket_size = u32::try_from(encoding.largest().max(1))?;
-    let encoded = BloomMapping::build(&manifest.round_seed, &encoding, &labels, manifest.bucket_size)?;
+    let encoded =
+        BloomMapping::build(&manifest.round_seed, &*code, &encoding, &labels, manifest.bucket_size)?;
     manifest.mapping_digest = BloomMapping::digest(&encoded);
     manifest.check()?;
     let mapping = BloomMapping::decode(&encoded, &manifest)?;
@@ -54,7 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // One that was not deposited: a bucket shows it by error; it is asked for if all its buckets do.
     let (mut buckets_with_hits, mut hits, mut shown) = (0, 0, 0);
     for _ in 0..lookups {
-        let found = mapping.lookup(&code, &label(&mut rng));
+        let found = mapping.lookup(&*code, &label(&mut rng));
         buckets_with_hits += found.iter().filter(|(_, hits)| hits.count > 0).count();
         hits += found.iter().map(|(_, hits)| hits.count).sum::<usize>();
         shown += usize::from(found.iter().all(|(_, hits)| hits.count > 0));
@@ -71,7 +73,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // One that was: it is missed if a bucket does not show it, and ambiguous if all of them show others beside it.
     let (mut missed, mut beside, mut ambiguous) = (0, 0, 0);
     for _ in 0..lookups {
-        let found = mapping.lookup(&code, &labels[rng.next_u64() as usize % n]);
+        let found = mapping.lookup(&*code, &labels[rng.next_u64() as usize % n]);
         missed += usize::from(found.iter().any(|(_, hits)| hits.count == 0));
         beside += found.iter().filter(|(_, hits)| hits.count > 1).count();
         ambiguous += usize::from(found.iter().all(|(_, hits)| hits.count > 1));

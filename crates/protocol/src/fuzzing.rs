@@ -3,7 +3,6 @@
 //! where a format has one encoding only. The tests here and the crate `fuzz/` call them.
 
 use ed25519_dalek::{Signer, SigningKey};
-use pbc::BatchCode;
 
 use crate::group::{Group, Rekey};
 use crate::invitation::Invitation;
@@ -15,8 +14,8 @@ use crate::seal::{PLAINTEXT_BYTES, Plaintext};
 use crate::secret::Secret;
 use crate::stream::{TEXT_MAX, WINDOW};
 use crate::{
-    Client, Deposit, GroupCard, Label, Manifest, ManifestChain, Round, SealedBox, SignedManifest, UnixMillis,
-    armour,
+    Client, CodeKind, Deposit, GroupCard, Label, Manifest, ManifestChain, Round, SealedBox, SignedManifest,
+    UnixMillis, armour,
 };
 
 /// A manifest, and its signature behind it.
@@ -26,7 +25,7 @@ pub fn fuzz_manifest(bytes: &[u8]) {
         assert_eq!(decoded.encode(), manifest);
         assert!(decoded.check().is_ok() && decoded.code().is_ok());
         // Nothing is sized by more than what the deposits explain.
-        let mapping = BloomMapping::encoded_bytes(decoded.buckets, decoded.bucket_size);
+        let mapping = BloomMapping::encoded_bytes(decoded.shape(), decoded.bucket_size);
         let explained = (decoded.entries + 1) * u64::from(decoded.choices);
         assert!(mapping <= 1024 * 1024 + 3 * 4 * explained + 3 * 128 * 1024);
     }
@@ -58,6 +57,7 @@ pub fn fuzz_manifest_chain(bytes: &[u8]) {
             round: Round((newest + u64::from(step[0] % 8)).saturating_sub(3)),
             entries: u64::from(step[0] / 8),
             engine: "none".to_owned(),
+            code: CodeKind::Single,
             retrieve: 1,
             buckets: 1,
             choices: 1,
@@ -104,8 +104,8 @@ pub fn fuzz_mapping(bytes: &[u8]) {
     let (Ok(mapping), Ok(code)) = (BloomMapping::decode(encoded, &manifest), manifest.code()) else { return };
     assert!(mapping.filter_memory() <= 2 * encoded.len() + 128 * usize::from(manifest.buckets));
     for number in 0..4 {
-        let places = mapping.lookup(&code, &Label([number * 85; 16]));
-        assert!(places.len() <= code.choices());
+        let places = mapping.lookup(&*code, &Label([number * 85; 16]));
+        assert!(places.len() <= code.bucket_count());
         for (bucket, hits) in places {
             assert!(bucket.to_usize() < code.bucket_count());
             assert!(hits.count <= manifest.bucket_size as usize && hits.first <= hits.last);
@@ -259,7 +259,14 @@ pub fn fuzz_answers(bytes: &[u8]) {
 #[must_use]
 pub fn valid(decoder: &str) -> Vec<Vec<u8>> {
     match decoder {
-        "manifest" | "mapping" | "answers" => [(4, 12, 3), (1, 1, 1)].map(valid_round).into(),
+        "manifest" | "mapping" | "answers" => [
+            (CodeKind::Cuckoo, 4, 12, 3),
+            (CodeKind::Single, 1, 1, 1),
+            (CodeKind::Single, 3, 3, 1),
+            (CodeKind::Hybrid, 4, 18, 2),
+        ]
+        .map(valid_round)
+        .into(),
         "client_state" => vec![valid_client_state()],
         "invitation" => vec![Invitation::new(&[3; 32], START, &mut Counting(0)).to_string().into_bytes()],
         "card" => valid_card().into_iter().collect(),
@@ -272,7 +279,7 @@ pub fn valid(decoder: &str) -> Vec<Vec<u8>> {
 const START: (Round, UnixMillis) = (Round(1), UnixMillis(1_000));
 
 /// A manifest with the mapping of a few deposits behind it.
-fn valid_round((retrieve, buckets, choices): (u16, u16, u8)) -> Vec<u8> {
+fn valid_round((code, retrieve, buckets, choices): (CodeKind, u16, u16, u8)) -> Vec<u8> {
     let deposits: Vec<Deposit> =
         (0..5).map(|i| Deposit { label: Label([i; 16]), sealed: SealedBox([i; 288]) }).collect();
     let mut manifest = Manifest {
@@ -280,6 +287,7 @@ fn valid_round((retrieve, buckets, choices): (u16, u16, u8)) -> Vec<u8> {
         round: Round(9),
         entries: 5,
         engine: "none".to_owned(),
+        code,
         retrieve,
         buckets,
         choices,
@@ -292,9 +300,9 @@ fn valid_round((retrieve, buckets, choices): (u16, u16, u8)) -> Vec<u8> {
     };
     let labels: Vec<Label> = deposits.iter().map(|deposit| deposit.label).collect();
     let keys: Vec<&[u8]> = labels.iter().map(|label| label.0.as_slice()).collect();
-    let encoding = manifest.code().map(|code| code.encode(&keys));
-    let mapping =
-        encoding.and_then(|encoding| BloomMapping::build(&manifest.round_seed, &encoding, &labels, 5));
+    let mapping = manifest
+        .code()
+        .and_then(|code| BloomMapping::build(&manifest.round_seed, &*code, &code.encode(&keys), &labels, 5));
     let mapping = mapping.unwrap_or_default();
     manifest.mapping_digest = BloomMapping::digest(&mapping);
     [&manifest.encode()[..], &mapping].concat()
@@ -314,6 +322,7 @@ fn valid_client_state() -> Vec<u8> {
         manifest_key: SigningKey::from_bytes(&[1; 32]).verifying_key().to_bytes(),
         engine: "none".to_owned(),
         security_bits: 128,
+        code: CodeKind::Cuckoo,
         retrieve: 4,
         buckets: 12,
         choices: 3,

@@ -5,6 +5,7 @@
 mod armour;
 pub mod client;
 mod clock;
+pub mod code;
 mod conversation;
 mod cycle;
 pub mod deposit;
@@ -29,6 +30,7 @@ pub mod server;
 mod stream;
 
 pub use client::{Client, Lookups, MessageId, Notice, Retrieval, Settings, Warning};
+pub use code::{CodeKind, CodeShape};
 pub use conversation::{ConversationId, ConversationKind, ConversationSummary};
 pub use deposit::{Deposit, Label, SealedBox};
 pub use error::Error;

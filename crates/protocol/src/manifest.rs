@@ -3,10 +3,10 @@
 mod chain;
 mod signed;
 
-use pbc::CuckooCode;
+use pbc::HashedCode;
 use sha2::{Digest, Sha256};
 
-use crate::{Deposit, Error, PROTOCOL_VERSION, Round, ServerParameters};
+use crate::{CodeKind, CodeShape, Deposit, Error, PROTOCOL_VERSION, Round};
 
 pub use chain::{ChainStep, HEADS_KEPT, ManifestChain};
 pub use signed::{SIGNATURE_BYTES, SignedManifest};
@@ -20,7 +20,7 @@ pub const MAPPING_BLOOM: u8 = 1;
 /// Bytes of the prefix of a head that messages carry.
 pub const HEAD_PREFIX_BYTES: usize = 8;
 
-const ENGINE_BYTES: usize = 32;
+const ENGINE_BYTES: usize = 31;
 const DIGEST_DOMAIN: &[u8] = b"sotto/manifest/v1/digest\0";
 const DEPOSITS_DOMAIN: &[u8] = b"sotto/manifest/v1/deposits\0";
 
@@ -38,7 +38,8 @@ const DEPOSITS_DOMAIN: &[u8] = b"sotto/manifest/v1/deposits\0";
 /// | 8 | 8 | `round` |
 /// | 16 | 8 | `entries` (n) |
 /// | 24 | 4 | `bucket_size` |
-/// | 28 | 32 | `engine`, ASCII, padded with zeros; 1 to 31 characters |
+/// | 28 | 31 | `engine`, ASCII, padded with zeros; 1 to 31 characters |
+/// | 59 | 1 | `code`, [`CodeKind::byte`] |
 /// | 60 | 32 | `round_seed` |
 /// | 92 | 32 | `mapping_digest` |
 /// | 124 | 32 | `deposits_digest` |
@@ -53,11 +54,13 @@ pub struct Manifest {
     pub entries: u64,
     /// Name of the PIR engine.
     pub engine: String,
+    /// The batch code.
+    pub code: CodeKind,
     /// Messages a client retrieves (k).
     pub retrieve: u16,
-    /// Buckets of the batch code (b); 1 if k = 1.
+    /// Buckets of the batch code, each of which gets one query (b).
     pub buckets: u16,
-    /// Candidate buckets of a label (w); 1 if k = 1.
+    /// Copies of every deposit, in as many candidate buckets (w).
     pub choices: u8,
     /// Kind of the mapping from labels to positions: [`MAPPING_BLOOM`].
     pub mapping_kind: u8,
@@ -78,10 +81,10 @@ impl Manifest {
     #[must_use]
     pub fn encode(&self) -> [u8; MANIFEST_BYTES] {
         let mut engine = [0; ENGINE_BYTES];
-        for (place, byte) in engine.iter_mut().take(ENGINE_BYTES - 1).zip(self.engine.bytes()) {
+        for (place, byte) in engine.iter_mut().zip(self.engine.bytes()) {
             *place = byte;
         }
-        let fields: [&[u8]; 13] = [
+        let fields: [&[u8]; 14] = [
             &self.version.to_le_bytes(),
             &[self.mapping_kind],
             &[self.choices],
@@ -91,6 +94,7 @@ impl Manifest {
             &self.entries.to_le_bytes(),
             &self.bucket_size.to_le_bytes(),
             &engine,
+            &[self.code.byte()],
             &self.round_seed,
             &self.mapping_digest,
             &self.deposits_digest,
@@ -120,6 +124,8 @@ impl Manifest {
             entries: u64::from_le_bytes(fields.take()?),
             bucket_size: u32::from_le_bytes(fields.take()?),
             engine: decode_engine(fields.take()?)?,
+            code: CodeKind::of_byte(u8::from_le_bytes(fields.take()?))
+                .ok_or(Error::Manifest("an unknown batch code"))?,
             round_seed: fields.take()?,
             mapping_digest: fields.take()?,
             deposits_digest: fields.take()?,
@@ -141,26 +147,17 @@ impl Manifest {
         if self.mapping_kind != MAPPING_BLOOM {
             return refuse("an unknown kind of mapping");
         }
-        if self.engine.is_empty() || self.engine.len() >= ENGINE_BYTES || !self.engine.is_ascii() {
+        if self.engine.is_empty() || self.engine.len() > ENGINE_BYTES || !self.engine.is_ascii() {
             return refuse("no name of an engine");
         }
-        if self.retrieve == 0 || self.retrieve > ServerParameters::RETRIEVE_MAX {
-            return refuse("messages per round");
-        }
-        if self.buckets < self.retrieve || self.buckets > ServerParameters::BUCKETS_MAX {
-            return refuse("number of buckets");
-        }
-        if self.choices == 0 || usize::from(self.choices) > pbc::MAX_CHOICES {
-            return refuse("number of candidate buckets");
-        }
-        if u16::from(self.choices) > self.buckets || (self.retrieve == 1) != (self.buckets == 1) {
-            return refuse("number of buckets");
-        }
+        let shape = self.shape();
+        shape.check().map_err(Error::Manifest)?;
         if self.entries > ENTRIES_MAX {
             return refuse("more deposits than a round can have");
         }
-        let codewords = self.entries * u64::from(self.choices);
-        let mean = codewords.div_ceil(u64::from(self.buckets));
+        let copies = self.entries * u64::from(self.choices);
+        // Contents that are sums of others are as long as the longest of those.
+        let mean = copies.div_ceil(u64::from(shape.copying()));
         let size = u64::from(self.bucket_size);
         if size == 0 || size < mean || size > self.entries.max(1) || size > 2 * mean + BUCKET_SLACK {
             return refuse("size of the buckets");
@@ -180,16 +177,19 @@ impl Manifest {
         prefix(&self.digest())
     }
 
-    /// The round's batch code; for k = 1 the unencoded one.
+    /// The batch code with its dimensions.
+    #[must_use]
+    pub const fn shape(&self) -> CodeShape {
+        let Self { code: kind, retrieve, buckets, choices, .. } = *self;
+        CodeShape { kind, retrieve, buckets, choices }
+    }
+
+    /// The round's batch code.
     ///
     /// # Errors
     /// [`Error::Manifest`] if there is no such code, which [`Manifest::check`] excludes.
-    pub fn code(&self) -> Result<CuckooCode, Error> {
-        if self.retrieve == 1 {
-            return Ok(CuckooCode::unencoded(self.round_seed));
-        }
-        let (k, b, w) = (self.retrieve.into(), self.buckets.into(), self.choices.into());
-        CuckooCode::new(k, b, w, self.round_seed).map_err(|_| Error::Manifest("no such batch code"))
+    pub fn code(&self) -> Result<Box<dyn HashedCode>, Error> {
+        self.shape().code(self.round_seed).map_err(|_| Error::Manifest("no such batch code"))
     }
 }
 
@@ -216,7 +216,7 @@ fn prefix(digest: &[u8; 32]) -> [u8; HEAD_PREFIX_BYTES] {
 
 fn decode_engine(field: [u8; ENGINE_BYTES]) -> Result<String, Error> {
     let malformed = || Error::Malformed("name of an engine");
-    let length = field.iter().position(|byte| *byte == 0).ok_or_else(malformed)?;
+    let length = field.iter().position(|byte| *byte == 0).unwrap_or(ENGINE_BYTES);
     let (name, padding) = field.split_at(length);
     if !name.iter().all(u8::is_ascii_graphic) || padding.iter().any(|byte| *byte != 0) {
         return Err(malformed());

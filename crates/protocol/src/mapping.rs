@@ -3,7 +3,7 @@
 mod bloom;
 mod oracle;
 
-use pbc::{BucketIndex, CuckooCode};
+use pbc::{BucketIndex, HashedCode};
 
 use crate::Label;
 
@@ -33,11 +33,12 @@ impl Hits {
 
 /// A published mapping of one round.
 ///
-/// A label that was deposited is found in every one of its candidate buckets, but for a chance below 2^-29 that it
+/// A label that was deposited is found in every bucket that holds a copy of it, but for a chance below 2^-29 that it
 /// stands outside the window searched; one that was not may seem to be there.
 pub trait Mapping {
-    /// The candidate buckets of a label, in the code's order, with the positions at which it may stand.
-    fn lookup(&self, code: &CuckooCode, label: &Label) -> Vec<(BucketIndex, Hits)>;
+    /// The buckets that hold a copy of a label's box, in the code's order, with the positions at which it may stand.
+    /// Where a code reads sums of boxes, the summands stand at the position of the copy ([`pbc::BatchCode::holder`]).
+    fn lookup(&self, code: &dyn HashedCode, label: &Label) -> Vec<(BucketIndex, Hits)>;
 }
 
 /// The positions to search for a key in a bucket of `count` elements sorted by a uniform key: six standard deviations,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, PROTOCOL_VERSION};
+use crate::{CodeKind, CodeShape, Error, PROTOCOL_VERSION};
 
 /// When a round ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,11 +24,13 @@ pub struct ServerParameters {
     pub engine: String,
     /// Security of the engine, bits.
     pub security_bits: u32,
+    /// The batch code.
+    pub code: CodeKind,
     /// Messages a client retrieves per round (k), 1 to 256.
     pub retrieve: u16,
     /// Buckets of the batch code (b).
     pub buckets: u16,
-    /// Candidate buckets of a label (w).
+    /// Copies of every deposit, in as many candidate buckets (w).
     pub choices: u8,
     /// Rounds that stay retrievable (R), 1 to 4.
     pub retained: u8,
@@ -95,20 +97,7 @@ impl ServerParameters {
         if self.protocol_version != PROTOCOL_VERSION {
             return refuse("it speaks another version of the protocol; update the older side");
         }
-        if self.retrieve == 0 || self.retrieve > Self::RETRIEVE_MAX {
-            return refuse("messages per round must be 1 to 256");
-        }
-        if self.buckets < self.retrieve || self.buckets > Self::BUCKETS_MAX {
-            return refuse(
-                "the number of buckets must be at least that of messages per round and at most 1024",
-            );
-        }
-        if (self.retrieve == 1) != (self.buckets == 1) {
-            return refuse("there is one bucket if and only if there is one message per round");
-        }
-        if self.choices == 0 || self.choices > 8 || u16::from(self.choices) > self.buckets {
-            return refuse("candidate buckets must be 1 to 8");
-        }
+        self.shape().check().map_err(Error::Negotiation)?;
         if self.retained == 0 || self.retained > 4 {
             return refuse("retained rounds must be 1 to 4");
         }
@@ -117,11 +106,19 @@ impl ServerParameters {
         }
         Ok(())
     }
+
+    /// The batch code with its dimensions.
+    #[must_use]
+    pub const fn shape(&self) -> CodeShape {
+        let Self { code: kind, retrieve, buckets, choices, .. } = *self;
+        CodeShape { kind, retrieve, buckets, choices }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{RoundMode, ServerParameters};
+    use crate::CodeKind;
 
     fn parameters() -> ServerParameters {
         ServerParameters {
@@ -129,6 +126,7 @@ mod tests {
             manifest_key: [1; 32],
             engine: "none".into(),
             security_bits: 128,
+            code: CodeKind::Cuckoo,
             retrieve: 4,
             buckets: 8,
             choices: 3,
@@ -168,7 +166,8 @@ mod tests {
 
     #[test]
     fn one_bucket_for_many_messages_or_many_for_one_is_refused() {
-        let one = ServerParameters { retrieve: 1, buckets: 1, choices: 1, ..parameters() };
+        let code = CodeKind::Single;
+        let one = ServerParameters { code, retrieve: 1, buckets: 1, choices: 1, ..parameters() };
         assert_eq!(one.check_shape(), Ok(()));
         assert!(ServerParameters { buckets: 8, ..one }.check_shape().is_err());
     }

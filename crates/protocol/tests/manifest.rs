@@ -6,7 +6,7 @@ use ed25519_dalek::SigningKey;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use sotto_protocol::manifest::{HEADS_KEPT, MANIFEST_BYTES, MAPPING_BLOOM, deposits_digest};
 use sotto_protocol::{
-    ChainStep, Deposit, Error, Label, Manifest, ManifestChain, PROTOCOL_VERSION, Round, SealedBox,
+    ChainStep, CodeKind, Deposit, Error, Label, Manifest, ManifestChain, PROTOCOL_VERSION, Round, SealedBox,
     SignedManifest,
 };
 
@@ -18,6 +18,7 @@ fn manifest(round: u64, previous: [u8; 32]) -> Manifest {
         round: Round(round),
         entries: 0x0001_0203,
         engine: "seal-pir".to_owned(),
+        code: CodeKind::Cuckoo,
         retrieve: 16,
         buckets: 32,
         choices: 3,
@@ -79,7 +80,7 @@ fn a_truncated_or_oversized_manifest_is_refused() {
 
 #[test]
 fn impossible_numbers_are_refused_before_anything_is_sized_by_them() {
-    let spoils: [fn(&mut Manifest); 15] = [
+    let spoils: [fn(&mut Manifest); 19] = [
         |m| m.version = 2,
         |m| m.mapping_kind = 0,
         |m| m.engine.clear(),
@@ -95,6 +96,11 @@ fn impossible_numbers_are_refused_before_anything_is_sized_by_them() {
         |m| m.bucket_size = 0,
         |m| m.bucket_size = 5000, // Fewer places than codewords.
         |m| m.bucket_size = u32::MAX,
+        |m| m.code = CodeKind::Single,
+        |m| m.code = CodeKind::Hybrid,
+        |m| (m.code, m.choices, m.buckets) = (CodeKind::Hybrid, 2, 32),
+        // Copies lie in four of nine buckets, so that these are not enough places.
+        |m| (m.code, m.choices, m.buckets, m.bucket_size) = (CodeKind::Hybrid, 2, 144, 0x0600),
     ];
     for spoil in spoils {
         let mut bad = manifest(1, [0; 32]);
@@ -106,10 +112,38 @@ fn impossible_numbers_are_refused_before_anything_is_sized_by_them() {
     assert_eq!(Manifest::decode(&empty.encode()), Ok(empty));
 }
 
+/// The byte behind the engine's name says which code; without one the numbers of the others would be believed.
+#[test]
+fn every_code_is_read_with_its_own_numbers_only() {
+    let cuckoo = manifest(1, [0; 32]);
+    let hybrid =
+        Manifest { code: CodeKind::Hybrid, buckets: 144, choices: 2, bucket_size: 0x0900, ..cuckoo.clone() };
+    let single = Manifest {
+        code: CodeKind::Single,
+        buckets: 16,
+        choices: 1,
+        bucket_size: 0x0001_0203,
+        ..cuckoo.clone()
+    };
+    for (byte, good) in [(0, cuckoo), (1, hybrid), (2, single)] {
+        let encoded = good.encode();
+        assert_eq!(encoded[59], byte);
+        assert_eq!(Manifest::decode(&encoded), Ok(good));
+        for other in (0..=255).filter(|other| *other != byte) {
+            let mut bad = encoded;
+            bad[59] = other;
+            assert!(Manifest::decode(&bad).is_err(), "{byte} as {other}");
+        }
+    }
+}
+
 #[test]
 fn the_name_of_the_engine_has_one_encoding() {
+    let named = |length| Manifest { engine: "x".repeat(length), ..manifest(1, [0; 32]) };
+    assert_eq!(Manifest::decode(&named(31).encode()), Ok(named(31)));
+    assert!(named(32).check().is_err());
     let bytes = manifest(1, [0; 32]).encode();
-    for (at, byte) in [(28, b' '), (28, 0x80), (28 + 20, b'x'), (28 + 31, b'x')] {
+    for (at, byte) in [(28, b' '), (28, 0x80), (28 + 20, b'x'), (28 + 30, b'x')] {
         let mut bad = bytes;
         bad[at] = byte;
         assert!(Manifest::decode(&bad).is_err());

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::manifest::MANIFEST_BYTES;
-use sotto_protocol::{Deposit, Round, RoundMode, ServerParameters, SignedManifest};
+use sotto_protocol::{CodeKind, Deposit, Round, RoundMode, ServerParameters, SignedManifest};
 
 use crate::limits::ENGINE_NAME_MAX;
 use crate::proto;
@@ -56,6 +56,7 @@ impl From<Info> for proto::InfoResponse {
             manifest_key: Bytes::copy_from_slice(&parameters.manifest_key),
             engine: parameters.engine,
             security_bits: parameters.security_bits,
+            code: parameters.code.byte().into(),
             retrieve: parameters.retrieve.into(),
             buckets: parameters.buckets.into(),
             choices: parameters.choices.into(),
@@ -84,6 +85,7 @@ impl TryFrom<proto::InfoResponse> for Info {
             manifest_key: fixed(&info.manifest_key, "manifest key")?,
             engine: info.engine,
             security_bits: info.security_bits,
+            code: u8::try_from(info.code).ok().and_then(CodeKind::of_byte).ok_or(Malformed("batch code"))?,
             retrieve: info.retrieve.try_into().map_err(|_| Malformed("messages per round"))?,
             buckets: info.buckets.try_into().map_err(|_| Malformed("number of buckets"))?,
             choices: info.choices.try_into().map_err(|_| Malformed("number of candidate buckets"))?,
@@ -144,7 +146,7 @@ mod tests {
     fn info() -> impl Strategy<Value = Info> {
         (
             any::<[u16; 3]>(),
-            any::<[u8; 2]>(),
+            any::<[u8; 3]>(),
             any::<[u32; 5]>(),
             any::<[u8; 32]>(),
             any::<(bool, u64)>(),
@@ -156,6 +158,7 @@ mod tests {
                     manifest_key,
                     engine,
                     security_bits: long[0],
+                    code: CodeKind::of_byte(small[2] % 3).unwrap(),
                     retrieve: words[1],
                     buckets: words[2],
                     choices: small[0],
@@ -224,7 +227,9 @@ mod tests {
         };
         assert!(Info::try_from(good.clone()).is_ok());
         type Spoil = fn(&mut proto::InfoResponse);
-        let spoils: [(Spoil, &str); 8] = [
+        let spoils: [(Spoil, &str); 10] = [
+            (|info| info.code = 3, "batch code"),
+            (|info| info.code = 256, "batch code"),
             (|info| info.protocol_version = 1 << 16, "protocol version"),
             (|info| info.manifest_key = vec![0; 31].into(), "manifest key"),
             (|info| info.endorsement = vec![0; 63].into(), "endorsement of the manifest key"),

@@ -102,6 +102,7 @@ pub fn valid() -> Vec<Vec<u8>> {
         manifest_key: key.clone(),
         engine: "none".to_owned(),
         security_bits: 128,
+        code: 0,
         retrieve: 4,
         buckets: 12,
         choices: 3,

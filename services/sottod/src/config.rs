@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use pir_core::Scheme;
 use serde::{Deserialize, Serialize};
 use sotto_protocol::deposit::BOX_BYTES;
-use sotto_protocol::{PROTOCOL_VERSION, Round, RoundMode, ServerParameters};
+use sotto_protocol::{CodeKind, PROTOCOL_VERSION, Round, RoundMode, ServerParameters};
 use sotto_wire::{Host, Transport, limits};
 use zeroize::Zeroizing;
 
@@ -35,9 +35,11 @@ pub struct Config {
     pub round_ms: u32,
     /// Messages a client retrieves per round (k).
     pub retrieve: u16,
+    /// The batch code; taken as [`CodeKind::Single`] if k = 1. The others than cuckoo hashing are there to compare with.
+    pub code: CodeKind,
     /// Buckets (b); `None` for as many as k and w need.
     pub buckets: Option<u16>,
-    /// Candidate buckets of a label (w); taken as 1 if k = 1.
+    /// Candidate buckets of a label (w); only cuckoo hashing leaves a choice.
     pub choices: u8,
     /// Rounds that stay retrievable (R), 1 to 4.
     pub retained: u8,
@@ -158,6 +160,7 @@ impl Config {
             mode: RoundMode::Deadline,
             round_ms: 2000,
             retrieve: 16,
+            code: CodeKind::Cuckoo,
             buckets: None,
             choices: pbc::DEFAULT_CHOICES as u8,
             retained: 2,
@@ -205,15 +208,20 @@ impl Config {
         if self.registration == Registration::Token && self.data.is_none() {
             return Err(ConfigError::TokensNeedData);
         }
-        let choices = if self.retrieve == 1 { 1 } else { self.choices };
+        let code = if self.retrieve == 1 { CodeKind::Single } else { self.code };
+        let (choices, recommended) = match code {
+            CodeKind::Cuckoo => {
+                (self.choices, pbc::recommended_buckets(self.retrieve.into(), self.choices.into()))
+            }
+            // The paper's: a cube for each message.
+            CodeKind::Hybrid => (2, Some(9 * usize::from(self.retrieve))),
+            CodeKind::Single => (1, Some(self.retrieve.into())),
+        };
         let buckets = match self.buckets {
             Some(buckets) => buckets,
-            None => pbc::recommended_buckets(self.retrieve.into(), choices.into())
-                .or_else(|| (self.retrieve == 1).then_some(1))
-                .and_then(|buckets| u16::try_from(buckets).ok())
-                .ok_or(ConfigError::Buckets)?,
+            None => recommended.and_then(|b| u16::try_from(b).ok()).ok_or(ConfigError::Buckets)?,
         };
-        if self.retrieve == 1 && buckets != 1 {
+        if code == CodeKind::Single && buckets != self.retrieve {
             return Err(ConfigError::Unencoded);
         }
         let shape = S::parameters(1, BOX_BYTES)?;
@@ -222,6 +230,7 @@ impl Config {
             manifest_key,
             engine: S::NAME.to_owned(),
             security_bits: S::security_bits(&shape),
+            code,
             retrieve: self.retrieve,
             buckets,
             choices,
@@ -315,8 +324,10 @@ pub enum ConfigError {
     /// No table says how many buckets these numbers need.
     #[error("no number of buckets is recommended for this many messages and choices; give --buckets")]
     Buckets,
-    /// One message per round, and several buckets.
-    #[error("one message per round is served from exactly one bucket; leave --buckets out")]
+    /// No batch code, and another number of buckets than of messages.
+    #[error(
+        "without a batch code, as for one message per round, the number of buckets is that of messages; leave --buckets out"
+    )]
     Unencoded,
     /// Clients could not use the address.
     #[error(transparent)]

@@ -39,6 +39,7 @@ impl<S: Scheme> RoundDatabase<S> {
             round,
             entries: deposits.len() as u64,
             engine: S::NAME.to_owned(),
+            code: parameters.code,
             retrieve: parameters.retrieve,
             buckets: parameters.buckets,
             choices: parameters.choices,
@@ -56,7 +57,7 @@ impl<S: Scheme> RoundDatabase<S> {
         let padded = encoding.largest().max(1);
         manifest.bucket_size = u32::try_from(padded).map_err(|_| BuildError::TooLarge)?;
         manifest.check()?;
-        if BloomMapping::encoded_bytes(manifest.buckets, manifest.bucket_size) > limits::MAPPING_MAX as u64
+        if BloomMapping::encoded_bytes(manifest.shape(), manifest.bucket_size) > limits::MAPPING_MAX as u64
             || !sizes_fit::<S>(&S::parameters(padded, BOX_BYTES)?, manifest.buckets)
         {
             return Err(BuildError::TooLarge);
@@ -65,10 +66,11 @@ impl<S: Scheme> RoundDatabase<S> {
         let boxes: Vec<u8> = deposits.iter().flat_map(|deposit| deposit.sealed.0).collect();
         drop(deposits);
         let setup = || -> Result<MultiDatabase<S>, BuildError> {
-            let buckets = encoding.materialise(BOX_BYTES, &boxes, padded)?;
-            Ok(MultiDatabase::setup(BOX_BYTES, padded, &buckets)?)
+            let mut contents = Vec::new();
+            encoding.materialise_contents(BOX_BYTES, &boxes, padded, &mut contents)?;
+            Ok(MultiDatabase::setup_copies(BOX_BYTES, padded, &contents, encoding.copies())?)
         };
-        let mapping = || BloomMapping::build(&seed, &encoding, &labels, manifest.bucket_size);
+        let mapping = || BloomMapping::build(&seed, &*code, &encoding, &labels, manifest.bucket_size);
         let (database, mapping) = rayon::join(setup, mapping);
         let (database, mapping) = (database?, mapping?);
         manifest.mapping_digest = BloomMapping::digest(&mapping);
@@ -110,7 +112,9 @@ pub(crate) enum BuildError {
 mod tests {
     use pir_core::NoOp;
     use sotto_protocol::deposit::{BOX_BYTES, COPIES_MAX};
-    use sotto_protocol::{Deposit, Label, Round, RoundMode, SealedBox, ServerParameters, UnixMillis};
+    use sotto_protocol::{
+        CodeKind, Deposit, Label, Round, RoundMode, SealedBox, ServerParameters, UnixMillis,
+    };
 
     use super::RoundDatabase;
     use crate::log::SealedRound;
@@ -125,15 +129,24 @@ mod tests {
         (0..).zip(labels).map(deposit).collect()
     }
 
-    fn entries(retrieve: u16, seed: u8, deposits: Vec<Deposit>) -> u64 {
+    fn entries(code: CodeKind, retrieve: u16, seed: u8, deposits: Vec<Deposit>) -> u64 {
         let parameters = ServerParameters {
             protocol_version: 1,
             manifest_key: [1; 32],
             engine: "noop-no-privacy".into(),
             security_bits: 0,
+            code,
             retrieve,
-            buckets: if retrieve == 1 { 1 } else { 2 * retrieve },
-            choices: if retrieve == 1 { 1 } else { 3 },
+            buckets: match code {
+                CodeKind::Cuckoo => 2 * retrieve,
+                CodeKind::Hybrid => 9 * retrieve,
+                CodeKind::Single => retrieve,
+            },
+            choices: match code {
+                CodeKind::Cuckoo => 3,
+                CodeKind::Hybrid => 2,
+                CodeKind::Single => 1,
+            },
             retained: 2,
             mode: RoundMode::Deadline,
             round_ms: 1000,
@@ -149,9 +162,13 @@ mod tests {
     #[test]
     fn equal_labels_never_abandon_a_round() {
         for (honest, equal) in [(0, 150), (10, 60), (10, 250), (10, 2500), (1000, 1500), (5000, 2500)] {
-            for retrieve in [1, 4, 16] {
+            for (code, retrieve) in [(CodeKind::Single, 1), (CodeKind::Single, 4)]
+                .into_iter()
+                .chain([4, 16].map(|retrieve| (CodeKind::Cuckoo, retrieve)))
+                .chain([2, 16].map(|retrieve| (CodeKind::Hybrid, retrieve)))
+            {
                 let labels = (1..=honest).chain(std::iter::repeat_n(0, equal));
-                let kept = entries(retrieve, 7, deposits(labels));
+                let kept = entries(code, retrieve, 7, deposits(labels));
                 assert_eq!(kept, honest + COPIES_MAX as u64);
             }
         }
@@ -161,9 +178,17 @@ mod tests {
     #[test]
     fn a_round_full_of_repeated_labels_is_within_the_bounds_of_its_manifest() {
         for labels in [1, 3, 10, 50, 100, 200, 350, 700, 2000] {
-            for (retrieve, seed) in [(2, 1), (16, 2), (16, 3), (64, 4)] {
+            for (code, retrieve, seed) in [
+                (CodeKind::Cuckoo, 2, 1),
+                (CodeKind::Cuckoo, 16, 2),
+                (CodeKind::Cuckoo, 16, 3),
+                (CodeKind::Cuckoo, 64, 4),
+                (CodeKind::Hybrid, 2, 5),
+                (CodeKind::Hybrid, 16, 6),
+                (CodeKind::Single, 2, 7),
+            ] {
                 let repeated = (0..labels).flat_map(|label| std::iter::repeat_n(label, 6));
-                assert_eq!(entries(retrieve, seed, deposits(repeated)), labels * COPIES_MAX as u64);
+                assert_eq!(entries(code, retrieve, seed, deposits(repeated)), labels * COPIES_MAX as u64);
             }
         }
     }

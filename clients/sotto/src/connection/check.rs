@@ -38,7 +38,7 @@ pub fn check<S: Scheme>(info: &Info, root: &RootKey, allow_no_privacy: bool) -> 
 mod tests {
     use ed25519_dalek::SigningKey;
     use pir_core::{NoOp, Scheme as _};
-    use sotto_protocol::{PROTOCOL_VERSION, Round, RoundMode, ServerParameters};
+    use sotto_protocol::{CodeKind, PROTOCOL_VERSION, Round, RoundMode, ServerParameters};
     use sotto_wire::root::endorse;
     use sotto_wire::{Info, RootKey};
 
@@ -50,6 +50,7 @@ mod tests {
             manifest_key: [3; 32],
             engine: NoOp::NAME.into(),
             security_bits: 0,
+            code: CodeKind::Cuckoo,
             retrieve: 4,
             buckets: 8,
             choices: 3,

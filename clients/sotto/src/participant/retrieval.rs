@@ -64,7 +64,7 @@ impl<S: Scheme> Shape<S> {
         let buckets = server.buckets;
         let bucket_size = announced.bucket_size;
         let parameters = S::parameters(usize::try_from(bucket_size).ok()?, BOX_BYTES).ok()?;
-        let mapping_bytes = usize::try_from(BloomMapping::encoded_bytes(buckets, bucket_size)).ok()?;
+        let mapping_bytes = usize::try_from(BloomMapping::encoded_bytes(server.shape(), bucket_size)).ok()?;
         let buckets = usize::from(buckets);
         let query_bytes = S::query_bytes(&parameters).checked_mul(buckets)?;
         let answer_bytes = S::answer_bytes(&parameters).checked_mul(buckets)?;

@@ -75,7 +75,8 @@ impl Forged {
 
         let mut labels: Vec<Label> = deposits.iter().map(|deposit| deposit.label).collect();
         let keys: Vec<&[u8]> = labels.iter().map(|label| label.0.as_slice()).collect();
-        let encoding = manifest.code().unwrap().encode(&keys);
+        let code = manifest.code().unwrap();
+        let encoding = code.encode(&keys);
         let mut contents: Vec<Vec<Codeword>> = encoding.buckets().iter().cloned().collect();
         let mut boxes: Vec<&SealedBox> = deposits.iter().map(|deposit| &deposit.sealed).collect();
         match forgery {
@@ -91,7 +92,8 @@ impl Forged {
         }
         let encoding = Encoding::new(labels.len(), contents).unwrap();
         manifest.bucket_size = encoding.largest().max(1) as u32;
-        let mut mapping = BloomMapping::build(&seed, &encoding, &labels, manifest.bucket_size).unwrap();
+        let mut mapping =
+            BloomMapping::build(&seed, &*code, &encoding, &labels, manifest.bucket_size).unwrap();
         if forgery == Forgery::OtherMapping {
             manifest.mapping_digest = BloomMapping::digest(&mapping);
         }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use pbc::Plan;
+use pbc::{HashedCode, Plan};
 use rand_core::CryptoRng;
 
 use super::{Client, MessageId, Notice, State, Want, Warning};
@@ -22,8 +22,9 @@ pub struct Retrieval {
     pub targets: Vec<Option<usize>>,
     /// What became of the boxes looked for.
     pub counts: Lookups,
-    /// Which bucket is read for which wanted box.
-    assigned: Vec<(usize, Label)>,
+    /// Which buckets are read together for which wanted box, and the code that makes the box of what they hold.
+    assigned: Vec<(Vec<usize>, Label)>,
+    code: Option<Box<dyn HashedCode>>,
     problem: Option<Warning>,
 }
 
@@ -45,7 +46,16 @@ impl Retrieval {
     #[must_use]
     pub fn dummy(round: Round, buckets: usize) -> Self {
         let (assigned, counts) = (Vec::new(), Lookups::default());
-        Self { round, targets: vec![None; buckets], counts, assigned, problem: None }
+        Self { round, targets: vec![None; buckets], counts, assigned, code: None, problem: None }
+    }
+}
+
+impl Retrieval {
+    /// The box read from these buckets together, if all their answers came.
+    fn decode(&self, buckets: &[usize], elements: &[Option<Vec<u8>>]) -> Option<Vec<u8>> {
+        let codeword = |bucket: &usize| elements.get(*bucket)?.as_deref();
+        let codewords: Option<Vec<&[u8]>> = buckets.iter().map(codeword).collect();
+        self.code.as_ref()?.decode(&codewords?).ok()
     }
 }
 
@@ -74,18 +84,18 @@ impl Client {
     /// erased, whatever came of it.
     pub fn received(
         &mut self,
-        retrieval: Retrieval,
+        mut retrieval: Retrieval,
         elements: Vec<Option<Vec<u8>>>,
         _now: UnixMillis,
     ) -> Vec<Notice> {
         let round = retrieval.round;
         self.state.ready.remove(&round);
         let wants = self.state.wants.remove(&round).unwrap_or_default();
-        let mut notices: Vec<Notice> = retrieval.problem.into_iter().map(Notice::Warning).collect();
+        let mut notices: Vec<Notice> = retrieval.problem.take().into_iter().map(Notice::Warning).collect();
         for want in &wants {
             let read = retrieval.assigned.iter().filter(|(_, wanted)| *wanted == want.key.label());
-            let boxes: Vec<&[u8]> =
-                read.filter_map(|(bucket, _)| elements.get(*bucket)?.as_deref()).collect();
+            let boxes: Vec<Vec<u8>> =
+                read.filter_map(|(buckets, _)| retrieval.decode(buckets, &elements)).collect();
             if boxes.is_empty() {
                 continue;
             }
@@ -116,15 +126,15 @@ fn plan(
     order.sort_unstable();
     let label = |(_, number): &(u64, usize)| wants.get(*number).map(|want| want.key.label());
     let labels: Vec<Label> = order.iter().filter_map(label).collect();
-    let oracle = LabelOracle::new(&mapping, &code, &labels);
+    let oracle = LabelOracle::new(&mapping, &*code, &labels);
     let keys = oracle.keys();
-    let plan = Plan::new(&code, &keys, &oracle);
+    let plan = Plan::new(&*code, &keys, &oracle);
 
     let mut assigned = Vec::new();
     for key in 0..keys.len() {
         let wanted = oracle.wanted(key).and_then(|wanted| labels.get(wanted));
-        if let (Some(bucket), Some(label)) = (plan.assignment(key).first(), wanted) {
-            assigned.push((bucket.to_usize(), *label));
+        if let (buckets @ [_, ..], Some(label)) = (plan.assignment(key), wanted) {
+            assigned.push((buckets.iter().map(|bucket| bucket.to_usize()).collect(), *label));
         }
     }
     let count = |outcome| oracle.outcomes().iter().filter(|other| **other == outcome).count();
@@ -135,7 +145,8 @@ fn plan(
     read.dedup();
     let deferred = (found + ambiguous).saturating_sub(read.len());
     let counts = Lookups { found, absent, ambiguous, deferred };
-    Ok(Retrieval { round: manifest.round, targets: plan.targets, counts, assigned, problem: None })
+    let (round, targets, code) = (manifest.round, plan.targets, Some(code));
+    Ok(Retrieval { round, targets, counts, assigned, code, problem: None })
 }
 
 impl State {

@@ -92,10 +92,7 @@ impl Client {
 impl State {
     fn take_manifest(&mut self, manifest: &Manifest) -> Result<(), Error> {
         let server = &self.server;
-        let same = manifest.engine == server.engine
-            && manifest.retrieve == server.retrieve
-            && manifest.buckets == server.buckets
-            && manifest.choices == server.choices;
+        let same = manifest.engine == server.engine && manifest.shape() == server.shape();
         if !same {
             return Err(Error::Manifest("its parameters are not those of this server"));
         }

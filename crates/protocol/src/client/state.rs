@@ -1,7 +1,7 @@
 //! The client as bytes.
 //!
 //! ```text
-//! version, u8 = 1 | first 8 bytes of SHA-256("sotto v1 client state" | 0 | version | content) | content (postcard)
+//! version, u8 = 2 | first 8 bytes of SHA-256("sotto v1 client state" | 0 | version | content) | content (postcard)
 //! ```
 //!
 //! The checksum is against accidents. The bytes hold all secrets: whoever stores them keeps them as carefully.
@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use super::{Client, State};
 use crate::{Error, domain};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const CHECKSUM_BYTES: usize = 8;
 const HEADER_BYTES: usize = 1 + CHECKSUM_BYTES;
 
@@ -104,6 +104,7 @@ mod tests {
             manifest_key: [1; 32],
             engine: "none".into(),
             security_bits: 128,
+            code: crate::CodeKind::Cuckoo,
             retrieve: 4,
             buckets: 12,
             choices: 3,

@@ -1,20 +1,20 @@
 //! Pung's mapping: per bucket a Bloom filter over (label, position).
 
 use bloomfilter::Bloom;
-use pbc::{BucketIndex, CuckooCode, Encoding};
+use pbc::{BucketIndex, Encoding, HashedCode};
 use sha2::{Digest, Sha256};
 
 use super::{Hits, Mapping, window};
-use crate::{Error, Label, Manifest};
+use crate::{CodeShape, Error, Label, Manifest};
 
-/// Bytes before the counts of the buckets.
+/// Bytes before the counts.
 pub const MAPPING_HEADER_BYTES: usize = 12;
 
 const VERSION: u8 = 1;
 const COUNT_BYTES: usize = 4;
 /// Filter bytes per element: 24 bits, a false-positive rate of 1e-5.
 const ELEMENT_BYTES: usize = 3;
-/// Filters of the only bucket of an unencoded round: since no other bucket can stand in for it, both must agree. One
+/// Filters of the only content of an unencoded round: since no other one can stand in for it, both must agree. One
 /// filter of the same size would be worse: all its bit numbers derive from two hashes, so its rate has a floor.
 const FILTERS_UNENCODED: u16 = 2;
 /// Filters are made for at least so many elements: in smaller ones the crate's double hashing degenerates.
@@ -24,17 +24,18 @@ const DIGEST_DOMAIN: &[u8] = b"sotto/mapping/v1/digest\0";
 const LABEL_DOMAIN: &[u8] = b"sotto/mapping/v1/label\0";
 const FILTER_DOMAIN: &[u8] = b"sotto/mapping/v1/filter\0";
 
-/// A Bloom filter per bucket, and the number of elements of every bucket.
+/// A Bloom filter for every content that holds copies, and the number of elements in it. Buckets with the same content
+/// share it, and sums of contents need none: their summands stand at the positions of the copies.
 ///
-/// Layout, integers little-endian; the size follows from `buckets` and `bucket_size` alone:
+/// Layout, integers little-endian; the size follows from the code's shape and `bucket_size` alone:
 ///
 /// ```text
-/// version u8 = 1 | kind u8 = 1 | buckets u16 | bucket_size u32 | filter_bytes u32
-/// | count u32, for every bucket | filter_bytes bytes of filter, for every bucket (one bucket: twice)
+/// version u8 = 1 | kind u8 = 1 | contents u16 | bucket_size u32 | filter_bytes u32
+/// | count u32, for every content | filter_bytes bytes of filter, for every content (an only one: twice)
 /// ```
 ///
 /// `filter_bytes` is 3 for each of `max(bucket_size, 64)` elements; a bit is number `i mod 8`, from the least
-/// significant one, of byte `i / 8`. Filter number `c`, which is that of bucket `c` (one bucket: both filters are its),
+/// significant one, of byte `i / 8`. Filter number `c`, which is that of content `c` (an only one: both are its),
 /// is keyed by `SHA-256("sotto/mapping/v1/filter\0" | round_seed | c as u32)` and holds, for the element at `position`,
 /// the number `f * 2^64 + position` as 16 little-endian bytes, where `f` is the first little-endian word of
 /// `SHA-256("sotto/mapping/v1/label\0" | round_seed | label)`. Hashing is that of the crate `bloomfilter` 3: two
@@ -42,23 +43,24 @@ const FILTER_DOMAIN: &[u8] = b"sotto/mapping/v1/filter\0";
 #[derive(Debug)]
 pub struct BloomMapping {
     round_seed: [u8; 32],
-    buckets: Vec<Bucket>,
+    /// Of every content of the code; `None` for those that hold sums.
+    contents: Vec<Option<Content>>,
 }
 
 #[derive(Debug)]
-struct Bucket {
+struct Content {
     count: usize,
-    /// A tuple is in the bucket if all of them hold it.
+    /// A tuple is in the content if all of them hold it.
     filters: Vec<Bloom<u128>>,
 }
 
 impl BloomMapping {
     /// Exact size of an encoded mapping, bytes.
     #[must_use]
-    pub fn encoded_bytes(buckets: u16, bucket_size: u32) -> u64 {
-        let per_bucket =
-            COUNT_BYTES as u64 + filter_bytes(bucket_size) * u64::from(filters_per_bucket(buckets));
-        MAPPING_HEADER_BYTES as u64 + u64::from(buckets) * per_bucket
+    pub fn encoded_bytes(shape: CodeShape, bucket_size: u32) -> u64 {
+        let contents = shape.copying();
+        let each = COUNT_BYTES as u64 + filter_bytes(bucket_size) * u64::from(filters_of_each(contents));
+        MAPPING_HEADER_BYTES as u64 + u64::from(contents) * each
     }
 
     /// Digest of an encoded mapping, as it stands in the manifest: SHA-256 over a domain and the bytes.
@@ -70,38 +72,41 @@ impl BloomMapping {
     /// Builds and encodes the mapping of a round whose element `i` stands under `labels[i]`.
     ///
     /// # Errors
-    /// [`Error::Input`] if the encoding is not one of these labels into at most 65,535 buckets of at most
+    /// [`Error::Input`] if the encoding is not one of these labels by such a code, or a bucket has more than
     /// `bucket_size` elements.
     pub fn build(
         round_seed: &[u8; 32],
+        code: &dyn HashedCode,
         encoding: &Encoding,
         labels: &[Label],
         bucket_size: u32,
     ) -> Result<Vec<u8>, Error> {
-        let unfit = |_| Error::Input("more buckets than a mapping can have");
-        let buckets = u16::try_from(encoding.buckets().len()).map_err(unfit)?;
         if encoding.elements() != labels.len() || encoding.largest() as u64 > u64::from(bucket_size) {
             return Err(Error::Input("the labels are not those of the encoding"));
         }
+        let content = |number: usize| encoding.contents().get(number);
+        let contents: Option<Vec<_>> = code.copying().into_iter().map(content).collect();
+        let contents = contents.ok_or(Error::Input("the encoding is one of another code"))?;
+        let unfit = |_| Error::Input("more contents than a mapping can have");
+        let number = u16::try_from(contents.len()).map_err(unfit)?;
         let fingerprints: Vec<u64> = labels.iter().map(|label| fingerprint(round_seed, label)).collect();
 
         let filter_bytes =
             u32::try_from(filter_bytes(bucket_size)).map_err(|_| Error::Input("a bucket is too large"))?;
         let mut encoded = Vec::new();
         encoded.extend([VERSION, crate::manifest::MAPPING_BLOOM]);
-        encoded.extend(buckets.to_le_bytes());
+        encoded.extend(number.to_le_bytes());
         encoded.extend(bucket_size.to_le_bytes());
         encoded.extend(filter_bytes.to_le_bytes());
-        for bucket in encoding.buckets() {
+        for content in &contents {
             // At most `bucket_size`, checked above.
-            encoded.extend((bucket.len() as u32).to_le_bytes());
+            encoded.extend((content.len() as u32).to_le_bytes());
         }
-        let filters_per_bucket = usize::from(filters_per_bucket(buckets));
-        let filters =
-            encoding.buckets().iter().flat_map(|bucket| core::iter::repeat_n(bucket, filters_per_bucket));
-        for (number, bucket) in (0..).zip(filters) {
+        let each = usize::from(filters_of_each(number));
+        let filters = contents.into_iter().flat_map(|content| core::iter::repeat_n(content, each));
+        for (number, content) in (0..).zip(filters) {
             let mut filter = empty_filter(round_seed, number, bucket_size)?;
-            for (position, codeword) in (0_u64..).zip(bucket) {
+            for (position, codeword) in (0_u64..).zip(content) {
                 for element in codeword.elements() {
                     // Below the number of labels, by the construction of an encoding.
                     filter.set(&tuple(fingerprints[*element as usize], position));
@@ -119,15 +124,16 @@ impl BloomMapping {
     /// allocated before the size and the digest are checked.
     pub fn decode(encoded: &[u8], manifest: &Manifest) -> Result<Self, Error> {
         let malformed = || Error::Malformed("mapping");
-        let (buckets, bucket_size) = (manifest.buckets, manifest.bucket_size);
-        if encoded.len() as u64 != Self::encoded_bytes(buckets, bucket_size)
+        let (shape, bucket_size) = (manifest.shape(), manifest.bucket_size);
+        if encoded.len() as u64 != Self::encoded_bytes(shape, bucket_size)
             || Self::digest(encoded) != manifest.mapping_digest
         {
             return Err(malformed());
         }
         let (header, rest) = encoded.split_at_checked(MAPPING_HEADER_BYTES).ok_or_else(malformed)?;
+        let copying = shape.copying();
         let mut expected = vec![VERSION, crate::manifest::MAPPING_BLOOM];
-        expected.extend(buckets.to_le_bytes());
+        expected.extend(copying.to_le_bytes());
         expected.extend(bucket_size.to_le_bytes());
         let filter_bytes = filter_bytes(bucket_size);
         expected.extend(u32::try_from(filter_bytes).map_err(|_| malformed())?.to_le_bytes());
@@ -136,7 +142,7 @@ impl BloomMapping {
         }
 
         let (counts, filters) =
-            rest.split_at_checked(usize::from(buckets) * COUNT_BYTES).ok_or_else(malformed)?;
+            rest.split_at_checked(usize::from(copying) * COUNT_BYTES).ok_or_else(malformed)?;
         let (counts, _) = counts.as_chunks::<COUNT_BYTES>();
         let counts: Vec<u32> = counts.iter().map(|count| u32::from_le_bytes(*count)).collect();
         let total: u64 = counts.iter().map(|count| u64::from(*count)).sum();
@@ -154,13 +160,15 @@ impl BloomMapping {
             Bloom::from_bytes(bytes).map_err(|_| malformed())
         };
         let mut filters = (0..).zip(filters.chunks_exact(filter_bytes)).map(read);
-        let of_bucket = |count: u32| {
-            let filters =
-                filters.by_ref().take(filters_per_bucket(buckets).into()).collect::<Result<_, Error>>()?;
-            Ok(Bucket { count: count as usize, filters })
-        };
-        let buckets = counts.into_iter().map(of_bucket).collect::<Result<_, Error>>()?;
-        Ok(Self { round_seed: manifest.round_seed, buckets })
+        let code = manifest.code()?;
+        let mut contents: Vec<Option<Content>> = (0..code.contents()).map(|_| None).collect();
+        for (number, count) in code.copying().into_iter().zip(counts) {
+            let each = filters_of_each(copying).into();
+            let filters = filters.by_ref().take(each).collect::<Result<_, Error>>()?;
+            let content = Content { count: count as usize, filters };
+            *contents.get_mut(number).ok_or_else(malformed)? = Some(content);
+        }
+        Ok(Self { round_seed: manifest.round_seed, contents })
     }
 }
 
@@ -168,26 +176,35 @@ impl BloomMapping {
 impl BloomMapping {
     /// Bytes that the filters take.
     pub(crate) fn filter_memory(&self) -> usize {
-        let filters = self.buckets.iter().flat_map(|bucket| &bucket.filters);
+        let filters = self.contents.iter().flatten().flat_map(|content| &content.filters);
         filters.map(|filter| filter.as_slice().len()).sum()
     }
 }
 
 impl Mapping for BloomMapping {
-    fn lookup(&self, code: &CuckooCode, label: &Label) -> Vec<(BucketIndex, Hits)> {
+    fn lookup(&self, code: &dyn HashedCode, label: &Label) -> Vec<(BucketIndex, Hits)> {
         let fingerprint = fingerprint(&self.round_seed, label);
         let order = code.order(&label.0);
-        let hits = |bucket: &BucketIndex| {
-            let Some(Bucket { count, filters }) = self.buckets.get(bucket.to_usize()) else {
-                return (*bucket, Hits::default());
+        let copies = code.bucket_count() / code.contents().max(1);
+        let hits = |content: usize| {
+            let Some(Some(Content { count, filters })) = self.contents.get(content) else {
+                return Hits::default();
             };
             let present = |position: &usize| {
                 let tuple = tuple(fingerprint, *position as u64);
                 filters.iter().all(|filter| filter.check(&tuple))
             };
-            (*bucket, Hits::of(window(order, *count).filter(present)))
+            Hits::of(window(order, *count).filter(present))
         };
-        code.candidates(&label.0).iter().map(hits).collect()
+        // Bucket numbers have 32 bits.
+        let buckets = |content: usize| {
+            (content * copies..(content + 1) * copies).map(|bucket| BucketIndex(bucket as u32))
+        };
+        let places = |content| {
+            let hits = hits(content);
+            buckets(content).map(move |bucket| (bucket, hits))
+        };
+        code.holders(&label.0).into_iter().flat_map(places).collect()
     }
 }
 
@@ -196,8 +213,8 @@ fn filter_bytes(bucket_size: u32) -> u64 {
     u64::from(bucket_size).max(ELEMENTS_MIN as u64) * ELEMENT_BYTES as u64
 }
 
-fn filters_per_bucket(buckets: u16) -> u16 {
-    if buckets == 1 { FILTERS_UNENCODED } else { 1 }
+fn filters_of_each(contents: u16) -> u16 {
+    if contents == 1 { FILTERS_UNENCODED } else { 1 }
 }
 
 fn empty_filter(round_seed: &[u8; 32], number: u32, bucket_size: u32) -> Result<Bloom<u128>, Error> {

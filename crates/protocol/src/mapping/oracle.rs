@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use pbc::{BucketIndex, CuckooCode, Oracle};
+use pbc::{BucketIndex, HashedCode, Oracle};
 
 use super::{Hits, Mapping};
 use crate::Label;
@@ -39,7 +39,7 @@ struct Key {
 impl LabelOracle {
     /// Looks up labels given in order of priority, the most important first.
     #[must_use]
-    pub fn new(mapping: &dyn Mapping, code: &CuckooCode, wanted: &[Label]) -> Self {
+    pub fn new(mapping: &dyn Mapping, code: &dyn HashedCode, wanted: &[Label]) -> Self {
         let mut keys = Vec::with_capacity(wanted.len());
         let mut repeated = Vec::new();
         let mut outcomes = Vec::with_capacity(wanted.len());
@@ -56,7 +56,7 @@ impl LabelOracle {
                     .collect(),
             };
             keys.push(key(|hits| hits.first));
-            if least > 1 && code.choices() > 1 {
+            if least > 1 && hits.len() > 1 {
                 repeated.push(key(|hits| hits.last));
             }
             outcomes.push(match least {

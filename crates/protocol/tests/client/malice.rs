@@ -300,8 +300,9 @@ fn pose(client: &mut Client, identity: [u8; 32]) {
     let (mut bytes, own) = (client.snapshot().to_vec(), client.identity());
     let place = bytes.windows(32).position(|window| window == own).unwrap();
     bytes[place..place + 32].copy_from_slice(&identity);
-    let digest =
-        Sha256::new_with_prefix("sotto v1 client state").chain_update([0, 1]).chain_update(&bytes[9..]);
+    let digest = Sha256::new_with_prefix("sotto v1 client state")
+        .chain_update([0, bytes[0]])
+        .chain_update(&bytes[9..]);
     bytes[1..9].copy_from_slice(&digest.finalize()[..8]);
     *client = Client::restore(&bytes).unwrap();
 }

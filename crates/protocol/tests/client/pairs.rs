@@ -2,7 +2,7 @@
 
 use proptest::prelude::{ProptestConfig, any, prop_oneof, proptest};
 use proptest::strategy::{Just, Strategy};
-use sotto_protocol::{Client, Error, Notice, Settings, TEXT_MAX};
+use sotto_protocol::{Client, CodeKind, Error, Notice, Settings, TEXT_MAX};
 
 use crate::world::{Fate, World};
 
@@ -29,6 +29,32 @@ fn two_people_meet_and_talk() {
     assert!(world.warnings().is_empty());
     let bob = world.clients[1].identity();
     assert_eq!(world.clients[0].contact_identity(world.id(0, "bob")), Some(bob));
+}
+
+/// Where a code reads boxes as sums of others, everybody's messages still arrive, and each of them once.
+#[test]
+fn every_code_carries_conversations() {
+    let names = ["alice", "bob", "carol", "dave", "erin"];
+    for code in [CodeKind::Cuckoo, CodeKind::Hybrid, CodeKind::Single] {
+        let mut world = World::with_code(5, &names, 4, 8, code);
+        for one in 0..names.len() {
+            for other in one + 1..names.len() {
+                world.befriend(one, other);
+                world.say(one, names[other], "hello");
+                world.say(other, names[one], "and hello");
+            }
+        }
+        world.run(60);
+        for reader in 0..names.len() {
+            let text = |writer: usize| if writer < reader { "hello" } else { "and hello" };
+            let others = (0..names.len()).filter(|writer| *writer != reader);
+            let expected: Vec<_> = others.map(|writer| (names[writer].into(), text(writer).into())).collect();
+            let mut read = world.texts(reader);
+            read.sort_unstable();
+            assert_eq!(read, expected, "{code:?}");
+        }
+        assert!(world.warnings().is_empty(), "{code:?}: {:?}", world.warnings());
+    }
 }
 
 /// A conversation that goes on for ever when nobody has anything to say would wear out its sequence numbers, and one

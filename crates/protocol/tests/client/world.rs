@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 
 use ed25519_dalek::SigningKey;
-use pbc::BatchCode;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sotto_protocol::{
-    BloomMapping, Client, ConversationId, Deposit, Label, Manifest, Notice, PROTOCOL_VERSION, Retrieval,
-    Round, RoundMode, SealedBox, ServerParameters, Settings, SignedManifest, UnixMillis,
+    BloomMapping, Client, CodeKind, ConversationId, Deposit, Label, Manifest, Notice, PROTOCOL_VERSION,
+    Retrieval, Round, RoundMode, SealedBox, ServerParameters, Settings, SignedManifest, UnixMillis,
     deposit::{self, BOX_BYTES},
     manifest,
 };
@@ -52,17 +51,33 @@ pub(crate) struct Published {
 
 impl World {
     pub(crate) fn new(seed: u64, names: &[&str], conversations: u8, retrieve: u16) -> Self {
+        let code = if retrieve == 1 { CodeKind::Single } else { CodeKind::Cuckoo };
+        Self::with_code(seed, names, conversations, retrieve, code)
+    }
+
+    pub(crate) fn with_code(
+        seed: u64,
+        names: &[&str],
+        conversations: u8,
+        retrieve: u16,
+        code: CodeKind,
+    ) -> Self {
         let mut rng = ChaCha20Rng::seed_from_u64(seed);
         let key = SigningKey::from_bytes(&[1; 32]);
-        let buckets = pbc::recommended_buckets(retrieve.into(), 3).unwrap() as u16;
+        let (buckets, choices) = match code {
+            CodeKind::Cuckoo => (pbc::recommended_buckets(retrieve.into(), 3).unwrap() as u16, 3),
+            CodeKind::Hybrid => (9 * retrieve, 2),
+            CodeKind::Single => (retrieve, 1),
+        };
         let parameters = ServerParameters {
             protocol_version: PROTOCOL_VERSION,
             manifest_key: key.verifying_key().to_bytes(),
             engine: "none".into(),
             security_bits: 128,
+            code,
             retrieve,
             buckets,
-            choices: if buckets == 1 { 1 } else { 3 },
+            choices,
             retained: 2,
             mode: RoundMode::Deadline,
             round_ms: ROUND_MS as u32,
@@ -166,6 +181,7 @@ impl World {
             round: Round(self.round),
             entries: deposits.len() as u64,
             engine: parameters.engine.clone(),
+            code: parameters.code,
             retrieve: parameters.retrieve,
             buckets: parameters.buckets,
             choices: parameters.choices,
@@ -178,9 +194,10 @@ impl World {
         };
         let labels: Vec<Label> = deposits.iter().map(|deposit| deposit.label).collect();
         let keys: Vec<&[u8]> = labels.iter().map(|label| label.0.as_slice()).collect();
-        let encoding = manifest.code().unwrap().encode(&keys);
+        let code = manifest.code().unwrap();
+        let encoding = code.encode(&keys);
         manifest.bucket_size = encoding.largest().max(1) as u32;
-        let mapping = BloomMapping::build(&seed, &encoding, &labels, manifest.bucket_size).unwrap();
+        let mapping = BloomMapping::build(&seed, &*code, &encoding, &labels, manifest.bucket_size).unwrap();
         manifest.mapping_digest = BloomMapping::digest(&mapping);
         let elements: Vec<u8> = deposits.iter().flat_map(|deposit| deposit.sealed.0).collect();
         let buckets = encoding.materialise(BOX_BYTES, &elements, manifest.bucket_size as usize).unwrap();

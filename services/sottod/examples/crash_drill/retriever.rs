@@ -114,8 +114,8 @@ impl<'a> Account<'a> {
         label: Label,
     ) -> anyhow::Result<Option<Vec<u8>>> {
         let code = manifest.code()?;
-        let oracle = LabelOracle::new(mapping, &code, &[label]);
-        let plan = Plan::new(&code, &oracle.keys(), &oracle);
+        let oracle = LabelOracle::new(mapping, &*code, &[label]);
+        let plan = Plan::new(&*code, &oracle.keys(), &oracle);
         let [bucket] = plan.assignment(0) else { return Ok(None) };
         let parameters = SealPir::parameters(manifest.bucket_size as usize, BOX_BYTES)?;
         let query = self.pir.multi_query(&parameters, &plan.targets, &mut self.rng)?;

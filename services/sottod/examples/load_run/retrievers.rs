@@ -80,8 +80,8 @@ pub(crate) async fn question(
     let mapping = fetch_mapping(client, session, &manifest).await?;
     let mapping = BloomMapping::decode(&mapping, &manifest)?;
     let code = manifest.code()?;
-    let oracle = LabelOracle::new(&mapping, &code, &[wanted.label]);
-    let plan = Plan::new(&code, &oracle.keys(), &oracle);
+    let oracle = LabelOracle::new(&mapping, &*code, &[wanted.label]);
+    let plan = Plan::new(&*code, &oracle.keys(), &oracle);
     let bucket = plan.assignment(0).first().context("a deposit is not in its round's mapping")?.to_usize();
     let parameters = SealPir::parameters(manifest.bucket_size as usize, BOX_BYTES)?;
     let mut rng = StdRng::seed_from_u64(manifest.round.0);

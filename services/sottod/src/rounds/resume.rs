@@ -7,7 +7,7 @@ use std::time::Instant as Clock;
 use pir_core::Scheme;
 use sotto_protocol::manifest::{MAPPING_BLOOM, Manifest, SignedManifest};
 use sotto_protocol::server::{RoundConfig, RoundMachine};
-use sotto_protocol::{Round, ServerParameters};
+use sotto_protocol::{CodeShape, Round, ServerParameters};
 use tokio::time::Instant;
 
 use super::watchers::Watchers;
@@ -124,15 +124,13 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
 }
 
 /// What an operator may change between two starts, as rounds are built now.
-fn shape_of<S: Scheme>(parameters: &ServerParameters) -> (u16, &str, u16, u16, u8, u8) {
-    let ServerParameters { protocol_version, retrieve, buckets, choices, .. } = parameters;
-    (*protocol_version, S::NAME, *retrieve, *buckets, *choices, MAPPING_BLOOM)
+fn shape_of<S: Scheme>(parameters: &ServerParameters) -> (u16, &str, CodeShape, u8) {
+    (parameters.protocol_version, S::NAME, parameters.shape(), MAPPING_BLOOM)
 }
 
 /// The same of a round that was built.
-fn shape(manifest: &Manifest) -> (u16, &str, u16, u16, u8, u8) {
-    let Manifest { version, engine, retrieve, buckets, choices, mapping_kind, .. } = manifest;
-    (*version, engine, *retrieve, *buckets, *choices, *mapping_kind)
+fn shape(manifest: &Manifest) -> (u16, &str, CodeShape, u8) {
+    (manifest.version, &manifest.engine, manifest.shape(), manifest.mapping_kind)
 }
 
 #[cfg(test)]

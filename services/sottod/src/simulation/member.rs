@@ -336,8 +336,8 @@ impl Presence {
         let wanted = self.wanted(round);
         let labels: Vec<Label> = wanted.iter().map(|deposit| deposit.label).collect();
         let code = manifest.code().unwrap();
-        let oracle = LabelOracle::new(&mapping, &code, &labels);
-        let plan = Plan::new(&code, &oracle.keys(), &oracle);
+        let oracle = LabelOracle::new(&mapping, &*code, &labels);
+        let plan = Plan::new(&*code, &oracle.keys(), &oracle);
         let shape = NoOp::parameters(manifest.bucket_size as usize, BOX_BYTES).unwrap();
         let query = self.member.pir.multi_query(&shape, &plan.targets, &mut ChaCha20Rng::from_seed([1; 32]));
         let query = query.unwrap();

@@ -105,8 +105,8 @@ async fn retrieve_own<S: Scheme>(member: &mut Member<S>, manifest: &Manifest, nu
     let mapping = member.decoded_mapping(manifest).await;
     let other = NUMBERS[usize::from(number == NUMBERS[0])];
     let deposits = [deposit_of(number, manifest.round), deposit_of(other, manifest.round)];
-    let oracle = LabelOracle::new(&mapping, &code, &[deposits[0].label, deposits[1].label]);
-    let plan = Plan::new(&code, &oracle.keys(), &oracle);
+    let oracle = LabelOracle::new(&mapping, &*code, &[deposits[0].label, deposits[1].label]);
+    let plan = Plan::new(&*code, &oracle.keys(), &oracle);
     let elements = member.retrieve(manifest, &plan.targets).await.unwrap();
     let mut found = false;
     for key in (0..oracle.keys().len()).filter(|key| oracle.wanted(*key) == Some(0)) {

@@ -73,7 +73,7 @@ async fn labels_chosen_for_one_bucket_are_spread_by_the_next_seed() {
         let mut labels = (0_u64..).filter_map(|number| {
             let mut label = [0x77; 16];
             label[..8].copy_from_slice(&number.to_le_bytes());
-            let hit = code.candidates(&label).iter().any(|bucket| bucket.to_usize() == 0);
+            let hit = code.holders(&label).contains(&0);
             hit.then_some(Label(label))
         });
         let round = events.fresh().await;

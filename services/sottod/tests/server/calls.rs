@@ -6,7 +6,7 @@ use pbc::Plan;
 use pir_core::{NoOp, Scheme, SealPir};
 use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
 use sotto_protocol::manifest::deposits_digest;
-use sotto_protocol::{ChainStep, Deposit, LabelOracle, ManifestChain, Round};
+use sotto_protocol::{ChainStep, CodeKind, Deposit, LabelOracle, ManifestChain, Round};
 use sotto_wire::{Info, Refused, proto};
 use sottod::Running;
 use tonic::Code;
@@ -16,6 +16,17 @@ async fn what_is_deposited_is_retrieved_by_label() {
     deposit_and_retrieve(server(|_| {})).await;
 }
 
+/// The hybrid with two cubes: boxes of one quarter are read as sums.
+#[tokio::test]
+async fn what_is_deposited_is_retrieved_by_every_code() {
+    for (code, buckets) in [(CodeKind::Hybrid, Some(18)), (CodeKind::Hybrid, None), (CodeKind::Single, None)]
+    {
+        let server = server(|config| (config.code, config.buckets) = (code, buckets));
+        assert_eq!(server.parameters().code, code);
+        deposit_and_retrieve(server).await;
+    }
+}
+
 #[tokio::test]
 async fn what_is_deposited_is_retrieved_privately() {
     deposit_and_retrieve(server_of::<SealPir>(|config| config.round_ms = 1000)).await;
@@ -23,7 +34,7 @@ async fn what_is_deposited_is_retrieved_privately() {
 
 async fn deposit_and_retrieve<S: Scheme>(server: Running<S>) {
     let mut members = Vec::new();
-    for number in 1..=3 {
+    for number in 1..=4 {
         members.push(Member::with_keys(&server, number).await);
     }
     let mut events = members[0].watch().await;
@@ -32,18 +43,21 @@ async fn deposit_and_retrieve<S: Scheme>(server: Running<S>) {
         member.deposit(round, &deposit(number, 0x10 + number)).await.unwrap();
     }
     let manifest = events.ready_of(round).await;
-    assert_eq!(manifest.entries, 3);
-    let sorted: Vec<Deposit> = (1..=3).map(|number| deposit(number, 0x10 + number)).collect();
+    assert_eq!(manifest.entries, 4);
+    assert_eq!(manifest.shape(), server.parameters().shape());
+    let sorted: Vec<Deposit> = (1..=4).map(|number| deposit(number, 0x10 + number)).collect();
     assert_eq!(manifest.deposits_digest, deposits_digest(&sorted), "the order must not tell who came first");
 
     let code = manifest.code().unwrap();
     let mapping = members[2].decoded_mapping(&manifest).await;
-    let wanted = [deposit(1, 0).label, deposit(9, 0).label, deposit(2, 0).label];
-    let oracle = LabelOracle::new(&mapping, &code, &wanted);
-    let plan = Plan::new(&code, &oracle.keys(), &oracle);
+    let wanted = [1, 9, 2, 3, 4].map(|number| deposit(number, 0).label);
+    let oracle = LabelOracle::new(&mapping, &*code, &wanted);
+    let plan = Plan::new(&*code, &oracle.keys(), &oracle);
     let elements = members[2].retrieve(&manifest, &plan.targets).await.unwrap();
-    for (key, expected) in [(0, 0x11), (2, 0x12)] {
-        assert_eq!(elements[plan.assignment(key)[0].to_usize()], [expected; BOX_BYTES]);
+    for (key, expected) in [(0, 0x11), (2, 0x12), (3, 0x13), (4, 0x14)] {
+        let codeword = |bucket: &pbc::BucketIndex| elements[bucket.to_usize()].as_slice();
+        let codewords: Vec<&[u8]> = plan.assignment(key).iter().map(codeword).collect();
+        assert_eq!(code.decode(&codewords).unwrap(), [expected; BOX_BYTES]);
     }
     assert!(plan.assignment(1).is_empty());
     server.shutdown().await.unwrap();

@@ -25,8 +25,8 @@ async fn retrieve(member: &mut Member, manifest: &Manifest) -> Vec<u8> {
     let code = manifest.code().unwrap();
     let mapping = member.decoded_mapping(manifest).await;
     let wanted = [deposit(1, 0).label];
-    let oracle = LabelOracle::new(&mapping, &code, &wanted);
-    let plan = Plan::new(&code, &oracle.keys(), &oracle);
+    let oracle = LabelOracle::new(&mapping, &*code, &wanted);
+    let plan = Plan::new(&*code, &oracle.keys(), &oracle);
     let elements = member.retrieve(manifest, &plan.targets).await.unwrap();
     elements[plan.assignment(0)[0].to_usize()].clone()
 }

@@ -1,0 +1,151 @@
+//! The batch code of a round: which one, with what dimensions.
+
+use pbc::{CuckooCode, HashedCode, HybridCode, ReplicationCode};
+use serde::{Deserialize, Serialize};
+
+use crate::ServerParameters;
+
+/// Which batch code the rounds of a server have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CodeKind {
+    /// w-way cuckoo hashing.
+    #[default]
+    Cuckoo,
+    /// Pung's hybrid of two-choice hashing and the subcube code. Only to compare with: it costs server and network
+    /// several times what cuckoo hashing does.
+    Hybrid,
+    /// None: k queries of one database of all elements. The only one for k = 1; otherwise only to compare with.
+    Single,
+}
+
+impl CodeKind {
+    /// The byte that stands for it.
+    #[must_use]
+    pub const fn byte(self) -> u8 {
+        match self {
+            Self::Cuckoo => 0,
+            Self::Hybrid => 1,
+            Self::Single => 2,
+        }
+    }
+
+    /// What a byte stands for.
+    #[must_use]
+    pub const fn of_byte(byte: u8) -> Option<Self> {
+        match byte {
+            0 => Some(Self::Cuckoo),
+            1 => Some(Self::Hybrid),
+            2 => Some(Self::Single),
+            _ => None,
+        }
+    }
+}
+
+/// A batch code with its dimensions; everything of a round is sized by them and the size of its buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodeShape {
+    /// Which code.
+    pub kind: CodeKind,
+    /// Messages a client retrieves (k).
+    pub retrieve: u16,
+    /// Buckets, each of which gets one query (b).
+    pub buckets: u16,
+    /// Copies of every element (w).
+    pub choices: u8,
+}
+
+/// Buckets of one cube of the hybrid code, and those of them that hold copies.
+const CUBE_BUCKETS: u16 = 9;
+const CUBE_COPYING: u16 = 4;
+
+impl CodeShape {
+    /// Whether there is such a code within the bounds that hold for all servers.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let Self { kind, retrieve, buckets, choices } = *self;
+        if retrieve == 0 || retrieve > ServerParameters::RETRIEVE_MAX {
+            return Err("messages per round must be 1 to 256");
+        }
+        if buckets < retrieve || buckets > ServerParameters::BUCKETS_MAX {
+            return Err("the number of buckets must be at least that of messages per round and at most 1024");
+        }
+        if choices == 0 || usize::from(choices) > pbc::MAX_CHOICES || u16::from(choices) > buckets {
+            return Err("candidate buckets must be 1 to 8");
+        }
+        match kind {
+            CodeKind::Single if buckets != retrieve || choices != 1 => {
+                Err("without a batch code there is one query for each message")
+            }
+            CodeKind::Cuckoo | CodeKind::Hybrid if retrieve == 1 => {
+                Err("one message per round needs no batch code")
+            }
+            CodeKind::Hybrid
+                if choices != 2 || !buckets.is_multiple_of(CUBE_BUCKETS) || buckets < 2 * CUBE_BUCKETS =>
+            {
+                Err("the hybrid code has two or more cubes of nine buckets, and two copies")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The number of different contents that hold copies of elements, not sums of them: what a mapping describes.
+    #[must_use]
+    pub const fn copying(&self) -> u16 {
+        match self.kind {
+            CodeKind::Cuckoo => self.buckets,
+            CodeKind::Hybrid => self.buckets / CUBE_BUCKETS * CUBE_COPYING,
+            CodeKind::Single => 1,
+        }
+    }
+
+    /// The code of a seed.
+    ///
+    /// # Errors
+    /// If there is none, which [`CodeShape::check`] excludes.
+    pub fn code(&self, seed: [u8; 32]) -> Result<Box<dyn HashedCode>, pbc::Error> {
+        let (k, b, w) = (self.retrieve.into(), usize::from(self.buckets), self.choices.into());
+        Ok(match self.kind {
+            CodeKind::Cuckoo => Box::new(CuckooCode::new(k, b, w, seed)?),
+            CodeKind::Hybrid => Box::new(HybridCode::new(k, b / usize::from(CUBE_BUCKETS), seed)?),
+            CodeKind::Single => Box::new(ReplicationCode::new(k, seed)?),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CodeKind, CodeShape};
+
+    const KINDS: [CodeKind; 3] = [CodeKind::Cuckoo, CodeKind::Hybrid, CodeKind::Single];
+
+    /// A shape that passes sizes buffers and calls: it must be exactly that of the code.
+    #[test]
+    fn every_shape_that_passes_is_that_of_its_code() {
+        let mut passed = [0; 3];
+        for (number, kind) in KINDS.into_iter().enumerate() {
+            assert_eq!(CodeKind::of_byte(kind.byte()), Some(kind));
+            for retrieve in [0, 1, 2, 3, 8, 9, 16, 256, 257] {
+                for buckets in [0, 1, 2, 3, 8, 9, 16, 17, 18, 27, 28, 144, 256, 1017, 1024, 1026] {
+                    for choices in [0, 1, 2, 3, 8, 9] {
+                        let shape = CodeShape { kind, retrieve, buckets, choices };
+                        if shape.check().is_err() {
+                            continue;
+                        }
+                        passed[number] += 1;
+                        let code = shape.code([1; 32]).unwrap();
+                        assert_eq!(code.batch_size(), usize::from(retrieve));
+                        assert_eq!(code.bucket_count(), usize::from(buckets));
+                        assert_eq!(code.holders(b"key").len(), usize::from(choices));
+                        assert_eq!(code.copying().len(), usize::from(shape.copying()));
+                        assert!(retrieve > 1 || kind == CodeKind::Single);
+                    }
+                }
+            }
+        }
+        assert_eq!(passed[2], 7, "one shape for each k");
+        assert!(passed[0] > 100 && passed[1] > 10, "{passed:?}");
+        assert_eq!(CodeKind::of_byte(3), None);
+    }
+}
