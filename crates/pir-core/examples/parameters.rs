@@ -72,19 +72,14 @@ fn predict(sizes: &[usize]) -> Result<(), Error> {
     println!("|---|---|---|---|---|---|---|---|---|---|");
     for &n in sizes {
         let p = Parameters::choose(n, ELEMENT_BYTES)?;
-        let substitutions: Vec<usize> = expand::substitutions(p.selectors(), p.levels()).collect();
-        // Those of the substitutions, and seven to switch two rows that one substitution makes; four for a last row.
-        let transforms = |(level, count): (usize, &usize)| count * (preset.gadget(level).digits as usize + 1);
         println!(
             "| {n} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             p.dimensions(),
             p.plaintexts(),
             p.rows(),
             p.columns(),
-            substitutions.iter().sum::<usize>(),
-            substitutions.iter().enumerate().map(transforms).sum::<usize>()
-                + 7 * (p.rows() / 2)
-                + 4 * (p.rows() % 2),
+            expand::substitutions(p.selectors(), p.levels()).sum::<usize>(),
+            p.expand_transforms(),
             p.query_bytes(),
             p.answer_bytes(),
             p.answer_coefficient_bits()

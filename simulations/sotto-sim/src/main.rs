@@ -6,6 +6,7 @@ mod cpu;
 mod engine;
 mod figures;
 mod machine;
+mod model;
 mod mpir;
 mod pbc;
 mod pir;
