@@ -37,7 +37,11 @@ pub(crate) enum EngineName {
 pub(crate) struct Arrangement {
     pub(crate) dimensions: usize,
     pub(crate) rows: usize,
+    /// Of one part.
     pub(crate) columns: usize,
+    /// Sets of columns under the same selectors, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) parts: Option<usize>,
     /// Of a third dimension.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) planes: Option<usize>,
@@ -130,6 +134,7 @@ impl Engine for SealPir {
             dimensions: parameters.dimensions(),
             rows: parameters.rows(),
             columns: parameters.columns(),
+            parts: Some(parameters.parts()).filter(|parts| *parts > 1),
             planes: None,
             levels: Some(parameters.levels()),
             plaintext_bits: None,
@@ -158,6 +163,7 @@ impl<const D: usize> Engine for Xpir<D> {
             dimensions: D,
             rows: shape[0],
             columns: shape[1],
+            parts: None,
             planes: shape.get(2).copied(),
             levels: None,
             plaintext_bits: None,
@@ -190,6 +196,7 @@ impl<const T: u32> Engine for PaperSealPir<T> {
             dimensions: parameters.dimensions(),
             rows: parameters.rows(),
             columns: parameters.columns(),
+            parts: None,
             planes: None,
             levels: Some(parameters.levels()[0]),
             plaintext_bits: Some(parameters.plaintext_bits()),
