@@ -285,7 +285,7 @@ impl Parameters {
         self.groups()
             * packed_bytes(bfv.degree(), bfv.small().modulus().bits())
             * self.rows()
-            * self.columns()
+            * self.all_columns()
     }
 
     /// Transforms of degree N that EXPAND costs: `l + 1` for a substitution with l digits, seven to switch two rows that

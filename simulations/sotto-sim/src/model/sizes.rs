@@ -28,7 +28,7 @@ impl BucketSize {
 
     /// Places of plaintexts.
     pub(crate) fn plaintexts(&self) -> f64 {
-        (self.parameters.rows() * self.parameters.columns()) as f64
+        (self.parameters.rows() * self.parameters.all_columns()) as f64
     }
 
     pub(crate) fn scanned_kib(&self) -> f64 {
@@ -40,13 +40,13 @@ impl BucketSize {
     }
 
     pub(super) fn first_features(&self) -> [f64; 2] {
-        [(self.parameters.rows() + self.parameters.columns()) as f64, self.scanned_kib()]
+        [(self.parameters.rows() + self.parameters.all_columns()) as f64, self.scanned_kib()]
     }
 
     pub(super) fn rest_features(&self) -> [f64; 2] {
         let parameters = &self.parameters;
-        let second = if parameters.dimensions() == 1 { 0 } else { parameters.columns() };
-        [parameters.answer_ciphertexts() as f64, second as f64]
+        let second = if parameters.dimensions() == 1 { 0 } else { parameters.all_columns() };
+        [(parameters.parts() * parameters.answer_ciphertexts()) as f64, second as f64]
     }
 
     pub(super) fn setup_features(&self) -> [f64; 2] {
