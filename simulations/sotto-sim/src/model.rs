@@ -4,10 +4,11 @@
 mod calibrate;
 mod fit;
 mod sizes;
+mod transport;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use calibrate::{Calibration, calibrate};
+pub(crate) use calibrate::{Calibration, Uncertainty, calibrate};
 pub(crate) use sizes::{BucketSize, RoundSize};
 
 /// CPU time of one thread on the machine that was measured, microseconds.
@@ -32,6 +33,16 @@ pub(crate) struct Constants {
     pub(crate) setup_plaintext: f64,
     /// Encode, for each codeword, with its bytes.
     pub(crate) encode_codeword: f64,
+    /// A box of a sealed round, put in its place and digested.
+    pub(crate) sealed_box: f64,
+    /// The mapping, for each codeword.
+    pub(crate) mapped_codeword: f64,
+    /// The calls of one client in one round, without the bytes they carry.
+    pub(crate) calls: f64,
+    /// A KiB of those bytes.
+    pub(crate) sent_kib: f64,
+    /// A client's public keys, read once.
+    pub(crate) keys: f64,
 }
 
 /// CPU time of one answer, milliseconds.
@@ -80,6 +91,17 @@ impl Constants {
             + self.setup_bucket(&round.bucket) * round.buckets as f64
     }
 
+    /// Everything that is done once in a round for all clients, milliseconds.
+    pub(crate) fn build_round(&self, round: &RoundSize) -> f64 {
+        let indexed = self.sealed_box * round.boxes as f64 + self.mapped_codeword * round.codewords();
+        self.setup_round(round) + indexed / 1e3
+    }
+
+    /// Of one client's calls in a round, without the answers, milliseconds.
+    pub(crate) fn transport(&self, bytes: f64) -> f64 {
+        (self.calls + self.sent_kib * bytes / 1024.0) / 1e3
+    }
+
     /// The size of a bucket, in elements, from which on more than half of an answer is the scan, whose cost is linear in
     /// the size; below, most of it is what grows with the square root or not at all. None if no bucket that the engine
     /// can arrange is as large.
@@ -117,6 +139,11 @@ pub(crate) mod tests {
         setup_bucket: 100.0,
         setup_plaintext: 16.0,
         encode_codeword: 0.5,
+        sealed_box: 1.0,
+        mapped_codeword: 0.25,
+        calls: 1000.0,
+        sent_kib: 2.0,
+        keys: 5000.0,
     };
 
     /// Against a calculation by hand from docs/PARAMETERS.md: 8192 elements are 41 rows and 25 columns, 489 transforms.

@@ -75,7 +75,7 @@ pub(super) fn make(quick: bool) -> anyhow::Result<Figure> {
     };
     // Everything happens on the calling thread, so that its clock sees all of it.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build()?;
-    let calibration = pool.install(|| calibrate(quick, &progress_bar(0)))?;
+    let calibration = calibrate(quick, 1, &progress_bar(0))?;
     let theory = |n, k| theory(&calibration, n, k);
     let measure = |n, k| -> anyhow::Result<Point> {
         let measured =
