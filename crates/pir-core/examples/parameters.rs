@@ -86,16 +86,12 @@ fn predict(sizes: &[usize]) -> Result<(), Error> {
 }
 
 fn shapes(shapes: impl Iterator<Item = Result<Parameters, Error>>) -> Result<(), Error> {
-    let preset = bfv::Parameters::s2048();
     println!(
         "\n| n | d | parts | plaintexts | rows | columns | key switches | transforms | query, bytes | answer, bytes | bits | failure |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
     for p in shapes {
         let p = p?;
-        let substitutions: Vec<usize> = expand::substitutions(p.selectors(), p.levels()).collect();
-        // Those of the substitutions, and seven to switch two rows that one substitution makes; four for a last row.
-        let transforms = |(level, count): (usize, &usize)| count * (preset.gadget(level).digits as usize + 1);
         println!(
             "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | 2^{:.1} |",
             p.elements(),
@@ -104,10 +100,8 @@ fn shapes(shapes: impl Iterator<Item = Result<Parameters, Error>>) -> Result<(),
             p.plaintexts(),
             p.rows(),
             p.columns(),
-            substitutions.iter().sum::<usize>(),
-            substitutions.iter().enumerate().map(transforms).sum::<usize>()
-                + 7 * (p.rows() / 2)
-                + 4 * (p.rows() % 2),
+            expand::substitutions(p.selectors(), p.levels()).sum::<usize>(),
+            p.expand_transforms(),
             p.query_bytes(),
             p.answer_bytes(),
             p.answer_coefficient_bits(),

@@ -17,6 +17,7 @@ static CLIENT: LazyLock<(ClientKey, PublicKeys)> = LazyLock::new(|| {
 /// Fetches the elements at `indices` and compares them.
 fn fetch(parameters: &Parameters, elements: &[u8], indices: &[usize]) {
     let database = SealPir::setup(parameters, elements).unwrap();
+    assert_eq!(database.bytes(), parameters.database_bytes(), "what an operator plans with");
     let mut rng = ChaCha20Rng::seed_from_u64(parameters.elements() as u64);
     let items: Vec<_> = indices.iter().map(|index| (parameters, *index)).collect();
     let queries = SealPir::queries(&CLIENT.0, &items, &mut rng).unwrap();

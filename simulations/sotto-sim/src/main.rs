@@ -6,9 +6,11 @@ mod cpu;
 mod engine;
 mod figures;
 mod machine;
+mod model;
 mod mpir;
 mod pbc;
 mod pir;
+mod plan;
 mod serving;
 mod shaping;
 
@@ -32,6 +34,8 @@ enum Command {
     Mpir(mpir::Arguments),
     /// How often a batch code cannot serve a whole batch.
     Pbc(pbc::Arguments),
+    /// What a server for so many users needs, or whom a machine can serve.
+    Plan(Box<plan::Arguments>),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -40,5 +44,6 @@ fn main() -> anyhow::Result<()> {
         Command::Pir(arguments) => pir::run(&arguments),
         Command::Mpir(arguments) => mpir::run(&arguments),
         Command::Pbc(arguments) => pbc::run(&arguments),
+        Command::Plan(arguments) => plan::run(&arguments),
     }
 }

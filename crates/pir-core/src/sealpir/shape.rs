@@ -1,6 +1,7 @@
 //! How a database is packed and arranged, and the choice of the cheapest arrangement.
 
 use super::encoding::HEADER_BYTES;
+use crate::expand::substitutions;
 use crate::noise::{self, Circuit};
 use crate::ring::bits::packed_bytes;
 use crate::{Error, bfv};
@@ -275,6 +276,27 @@ impl Parameters {
     pub(super) fn result_bytes(&self) -> usize {
         let coefficients = 2 * bfv::Parameters::s2048().degree();
         self.answer_ciphertexts() * packed_bytes(coefficients, self.answer_coefficient_bits())
+    }
+
+    /// Size of the prepared database in memory, bytes: what the first dimension reads for an answer.
+    #[must_use]
+    pub fn database_bytes(&self) -> usize {
+        let bfv = bfv::Parameters::s2048();
+        self.groups()
+            * packed_bytes(bfv.degree(), bfv.small().modulus().bits())
+            * self.rows()
+            * self.all_columns()
+    }
+
+    /// Transforms of degree N that EXPAND costs: `l + 1` for a substitution with l digits, seven to switch two rows that
+    /// one substitution makes, four for a last row.
+    #[must_use]
+    pub fn expand_transforms(&self) -> usize {
+        let bfv = bfv::Parameters::s2048();
+        let transforms = |(level, count)| count * (bfv.gadget(level).digits as usize + 1);
+        substitutions(self.selectors(), self.levels()).enumerate().map(transforms).sum::<usize>()
+            + 7 * (self.rows() / 2)
+            + 4 * (self.rows() % 2)
     }
 
     /// Bytes of an element in group `group`: those of a full plaintext, fewer in the last.
