@@ -242,7 +242,9 @@ fn row(sweep: &str, point: &Point) -> Vec<String> {
     ]
     .into();
     let shape = point.theory.size.bucket.parameters;
-    cells.extend([shape.rows(), shape.columns(), shape.expand_transforms()].map(|count| count.to_string()));
+    cells.extend(
+        [shape.rows(), shape.all_columns(), shape.expand_transforms()].map(|count| count.to_string()),
+    );
     cells.push(format!("{:.1}", report.database_bytes as f64 / 1e6));
     for (_, decimals, (_, measured, theory)) in COLUMNS {
         cells.extend([measured(report), theory(&point.theory)].map(|value| format!("{value:.decimals$}")));

@@ -17,6 +17,7 @@ pub(crate) struct BucketSize {
 }
 
 impl BucketSize {
+    /// One of many in a round.
     pub(crate) fn of(elements: usize) -> anyhow::Result<Self> {
         let parameters = SealPir::parameters(elements, BOX_BYTES)
             .with_context(|| format!("a bucket of {elements} boxes has no arrangement"))?;
@@ -75,7 +76,11 @@ impl RoundSize {
         );
         let code = default_code(retrieve)?;
         let (buckets, choices) = (usize::from(code.buckets), usize::from(code.choices));
-        let bucket = BucketSize::of(padded(boxes, buckets, choices))?;
+        let elements = padded(boxes, buckets, choices);
+        let parameters = mpir::parameters::<SealPir>(buckets, elements, BOX_BYTES);
+        let parameters =
+            parameters.with_context(|| format!("a bucket of {elements} boxes has no arrangement"))?;
+        let bucket = BucketSize { elements, parameters };
         Ok(Self { boxes, retrieve, buckets, choices, code, bucket })
     }
 
