@@ -105,7 +105,9 @@ fn constants(arguments: &Arguments) -> anyhow::Result<Calibration> {
     let calibration = match &arguments.constants {
         Some(path) => read(path)?,
         None => {
-            let threads = std::thread::available_parallelism().map_or(1, usize::from);
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            // As the runs that predictions are compared with.
+            let threads = if arguments.validate { validate::THREADS } else { cores };
             calibrate(arguments.quick, threads, &progress_bar())?
         }
     };

@@ -2,12 +2,14 @@
 
 mod text;
 
+use sotto_protocol::BloomMapping;
+
 use super::Figure;
 use super::engines::{power_of_two, progress_bar};
 use super::lines::{self, Panel, Scale, Series};
 use super::table::Table;
 use crate::engine::EngineName;
-use crate::model::{AnswerTime, BucketSize, Calibration, RoundSize, calibrate};
+use crate::model::{AnswerTime, BucketSize, Calibration, RoundSize, calibrate, default_code};
 use crate::mpir::{self, Report, Setting, Way};
 
 const ELEMENT_BYTES: usize = 288;
@@ -176,7 +178,8 @@ fn theory(calibration: &Calibration, n: usize, k: usize) -> anyhow::Result<Theor
 }
 
 fn mapping_bytes(report: &Report) -> u64 {
-    sotto_protocol::BloomMapping::encoded_bytes(report.buckets as u16, report.bucket_size as u32)
+    default_code(report.setting.k)
+        .map_or(0, |code| BloomMapping::encoded_bytes(code, report.bucket_size as u32))
 }
 
 /// The values, and between each two the one in the middle of their ratio.
@@ -239,7 +242,9 @@ fn row(sweep: &str, point: &Point) -> Vec<String> {
     ]
     .into();
     let shape = point.theory.size.bucket.parameters;
-    cells.extend([shape.rows(), shape.columns(), shape.expand_transforms()].map(|count| count.to_string()));
+    cells.extend(
+        [shape.rows(), shape.all_columns(), shape.expand_transforms()].map(|count| count.to_string()),
+    );
     cells.push(format!("{:.1}", report.database_bytes as f64 / 1e6));
     for (_, decimals, (_, measured, theory)) in COLUMNS {
         cells.extend([measured(report), theory(&point.theory)].map(|value| format!("{value:.decimals$}")));

@@ -2,7 +2,6 @@
 
 use anyhow::{Context, ensure};
 use indicatif::ProgressBar;
-use pbc::{BatchCode, CuckooCode, recommended_buckets};
 use pir_core::sealpir::Database;
 use pir_core::{Scheme, SealPir};
 use rand::rngs::StdRng;
@@ -15,7 +14,7 @@ use sotto_protocol::manifest::deposits_digest;
 use sotto_protocol::{BloomMapping, Deposit, Label, SealedBox};
 
 use super::fit::{fit, residual};
-use super::{AnswerTime, BucketSize, Constants, transport};
+use super::{AnswerTime, BucketSize, Constants, default_code, transport};
 use crate::cpu::{process_milliseconds, timed};
 use crate::engine::StageTimes;
 use crate::machine::{self, Machine};
@@ -266,9 +265,9 @@ impl RoundTimes {
     fn measure(boxes: usize, repeats: usize) -> anyhow::Result<Self> {
         const RETRIEVE: usize = 16;
         let mut rng = StdRng::seed_from_u64(boxes as u64);
-        let buckets = recommended_buckets(RETRIEVE, 3).context("a number of buckets")?;
         let seed: [u8; 32] = rng.random();
-        let code = CuckooCode::new(RETRIEVE, buckets, 3, seed)?;
+        let code = default_code(RETRIEVE)?.code(seed)?;
+        let buckets = code.bucket_count();
         let mut deposits = vec![Deposit { label: Label([0; 16]), sealed: SealedBox([7; BOX_BYTES]) }; boxes];
         deposits.iter_mut().for_each(|deposit| rng.fill_bytes(&mut deposit.label.0));
         let elements = vec![7; boxes * BOX_BYTES];
@@ -292,7 +291,7 @@ impl RoundTimes {
             let encoding = encoding?;
             let padded = encoding.largest();
             let (mapping, mapping_time) =
-                process_timed(|| BloomMapping::build(&seed, &encoding, &labels, padded as u32));
+                process_timed(|| BloomMapping::build(&seed, &*code, &encoding, &labels, padded as u32));
             let codewords = (buckets * padded) as f64;
             ensure!(mapping?.len() > labels.len() && digest != [0; 32], "a mapping and a digest");
             if number > 0 {

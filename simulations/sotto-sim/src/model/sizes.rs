@@ -1,15 +1,12 @@
 //! What is counted: the same formulas that server and client use.
 
 use anyhow::{Context, ensure};
-use pbc::recommended_buckets;
+use pbc::{DEFAULT_CHOICES, recommended_buckets};
 use pir_core::sealpir::Parameters;
 use pir_core::{Scheme, SealPir};
-use sotto_protocol::BloomMapping;
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::manifest::ENTRIES_MAX;
-
-/// Candidate buckets of a label.
-const CHOICES: usize = 3;
+use sotto_protocol::{BloomMapping, CodeKind, CodeShape};
 
 /// One bucket, as the engine arranges it.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +17,7 @@ pub(crate) struct BucketSize {
 }
 
 impl BucketSize {
+    /// One of many in a round.
     pub(crate) fn of(elements: usize) -> anyhow::Result<Self> {
         let parameters = SealPir::parameters(elements, BOX_BYTES)
             .with_context(|| format!("a bucket of {elements} boxes has no arrangement"))?;
@@ -65,21 +63,25 @@ pub(crate) struct RoundSize {
     pub(crate) buckets: usize,
     /// w.
     pub(crate) choices: usize,
+    code: CodeShape,
     pub(crate) bucket: BucketSize,
 }
 
 impl RoundSize {
-    /// With the number of buckets that the code's table recommends.
+    /// With the code that a server takes for this k if nothing else is asked for.
     pub(crate) fn new(boxes: usize, retrieve: usize) -> anyhow::Result<Self> {
         ensure!(
             (1..=ENTRIES_MAX).contains(&(boxes as u64)),
             "a round has 1 to {ENTRIES_MAX} boxes, and not {boxes}"
         );
-        let buckets = recommended_buckets(retrieve, CHOICES);
-        let buckets = buckets.with_context(|| format!("no number of buckets is known for k = {retrieve}"))?;
-        let choices = if buckets == 1 { 1 } else { CHOICES };
-        let bucket = BucketSize::of(padded(boxes, buckets, choices))?;
-        Ok(Self { boxes, retrieve, buckets, choices, bucket })
+        let code = default_code(retrieve)?;
+        let (buckets, choices) = (usize::from(code.buckets), usize::from(code.choices));
+        let elements = padded(boxes, buckets, choices);
+        let parameters = mpir::parameters::<SealPir>(buckets, elements, BOX_BYTES);
+        let parameters =
+            parameters.with_context(|| format!("a bucket of {elements} boxes has no arrangement"))?;
+        let bucket = BucketSize { elements, parameters };
+        Ok(Self { boxes, retrieve, buckets, choices, code, bucket })
     }
 
     /// In all buckets, padding included.
@@ -104,9 +106,25 @@ impl RoundSize {
 
     /// Of the mapping from labels to positions, which every client downloads.
     pub(crate) fn mapping_bytes(&self) -> u64 {
-        // Both fit: the table has no more than 900 buckets, and a bucket not more boxes than a round.
-        BloomMapping::encoded_bytes(self.buckets as u16, self.bucket.elements as u32)
+        // A bucket has no more boxes than a round.
+        BloomMapping::encoded_bytes(self.code, self.bucket.elements as u32)
     }
+}
+
+/// The code of a server for this k.
+pub(crate) fn default_code(retrieve: usize) -> anyhow::Result<CodeShape> {
+    let buckets = recommended_buckets(retrieve, DEFAULT_CHOICES);
+    let context = || format!("no number of buckets is known for k = {retrieve}");
+    let (kind, choices) =
+        if retrieve == 1 { (CodeKind::Single, 1) } else { (CodeKind::Cuckoo, DEFAULT_CHOICES as u8) };
+    let code = CodeShape {
+        kind,
+        retrieve: retrieve.try_into().with_context(context)?,
+        buckets: buckets.and_then(|buckets| buckets.try_into().ok()).with_context(context)?,
+        choices,
+    };
+    code.check().map_err(|problem| anyhow::anyhow!("k = {retrieve}: {problem}"))?;
+    Ok(code)
 }
 
 /// What all buckets are padded to: the expected load of the fullest one.

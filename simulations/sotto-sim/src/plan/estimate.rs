@@ -200,21 +200,18 @@ pub(super) mod tests {
     fn a_small_deployment_agrees_with_a_calculation_by_hand() {
         let need = need(8192, 1);
         let bucket = need.round.bucket.parameters;
-        let (rows, columns, transforms) =
-            (bucket.rows() as f64, bucket.columns() as f64, bucket.expand_transforms() as f64);
-        assert_eq!((need.round.buckets, bucket.answer_bytes()), (1, 34_820));
+        // In three parts: docs/PARAMETERS.md.
+        assert_eq!((bucket.rows(), bucket.columns(), bucket.parts()), (29, 12, 3));
+        assert_eq!((bucket.expand_transforms(), bucket.answer_bytes()), (335, 104_452));
+        let (rows, columns) = (29.0, 36.0);
         let scanned = rows * columns * 9.0;
         close(
             need.answer_ms,
-            0.5 + transforms * 0.01
-                + (rows + columns) * 0.01
-                + scanned * 0.0002
-                + 4.0 * 0.05
-                + columns * 0.04,
+            0.5 + 3.35 + (rows + columns) * 0.01 + scanned * 0.0002 + 12.0 * 0.05 + columns * 0.04,
         );
         let mapping = need.round.mapping_bytes() as f64;
         close(need.up, 304.0 + bucket.query_bytes() as f64);
-        close(need.down, 188.0 + 64.0 + 34_820.0 + mapping);
+        close(need.down, 188.0 + 64.0 + 104_452.0 + mapping);
         close(need.transport_ms, 1.0 + (need.up + need.down) / 1024.0 * 0.002);
         close(need.build_ms, 0.1 + rows * columns * 0.016 + 8192.0 * (0.0005 + 0.001 + 0.00025));
         close(need.cpu_seconds(), (8192.0 * need.client_round_ms() + need.build_ms) / 1e3);

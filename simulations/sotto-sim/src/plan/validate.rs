@@ -10,6 +10,9 @@ use crate::mpir::{self, Setting, Way};
 /// The most that a prediction may be off, relatively.
 const OFF_MAX: f64 = 0.2;
 
+/// Of the runs, which are those of `sotto-sim mpir`.
+pub(super) const THREADS: usize = 1;
+
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// Numbers of users to compare at, separated by commas.
@@ -76,7 +79,7 @@ fn compare(users: usize, retrieve: usize, calibration: &Calibration) -> anyhow::
         runs: 3,
         seed: 1,
     };
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(THREADS).build()?;
     let measured_ms = pool.install(|| mpir::measure(&setting, &format!("{users} users")))?.server_cpu_ms;
     Ok(Compared { users, retrieve, predicted_ms, measured_ms, off: predicted_ms / measured_ms - 1.0 })
 }
