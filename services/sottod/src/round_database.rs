@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use mpir::MultiDatabase;
-use pbc::BatchCode;
 use pir_core::Scheme;
 use sotto_protocol::deposit::{BOX_BYTES, arrange};
 use sotto_protocol::manifest::{MAPPING_BLOOM, Manifest, deposits_digest};

@@ -21,7 +21,6 @@ use serde::{Deserialize, Serialize};
 use sotto_protocol::{CodeKind, ServerParameters};
 
 pub(crate) use child::SUBCOMMAND;
-use report::Report;
 pub(crate) use run::run_once;
 
 use crate::engine::EngineName;

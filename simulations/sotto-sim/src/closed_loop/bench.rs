@@ -57,8 +57,9 @@ fn stages<E: Engine>(orders: &Orders, shape: CodeShape) -> anyhow::Result<Bench>
         Ok((encoding, padded, contents))
     })?;
     drop(deposits);
-    let database =
-        timed(&mut bench.prepare_ms, || MultiDatabase::<Observed<E>>::setup_copies(BOX_BYTES, padded, &contents, encoding.copies()))?;
+    let database = timed(&mut bench.prepare_ms, || {
+        MultiDatabase::<Observed<E>>::setup_copies(BOX_BYTES, padded, &contents, encoding.copies())
+    })?;
     drop(contents);
     timed(&mut bench.mapping_ms, || {
         BloomMapping::build(&seed, &*code, &encoding, &labels, u32::try_from(padded).unwrap_or(u32::MAX))
