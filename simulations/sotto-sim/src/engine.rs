@@ -98,6 +98,15 @@ impl StageTimes {
         database: &E::Database,
         queries: &[(&E::PublicKeys, &[u8])],
     ) -> Result<Vec<Vec<u8>>, Error> {
+        self.observe::<E>(database, queries).into_iter().collect()
+    }
+
+    /// The same, with an error for each malformed query.
+    pub(crate) fn observe<E: Engine>(
+        &mut self,
+        database: &E::Database,
+        queries: &[(&E::PublicKeys, &[u8])],
+    ) -> Vec<Result<Vec<u8>, Error>> {
         let start = milliseconds();
         let mut last = start;
         let answers = E::answer_observed(database, queries, &mut |stage| {
@@ -110,7 +119,7 @@ impl StageTimes {
             last = now;
         });
         self.total += milliseconds() - start;
-        answers.into_iter().collect()
+        answers
     }
 }
 

@@ -22,7 +22,7 @@ use anyhow::{Context, anyhow};
 
 use item::Item;
 use report::Section;
-use table::Table;
+pub(crate) use table::Table;
 
 /// Figures of the paper, measured again, with its values beside ours.
 ///

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "a program that talks to people")]
 
+mod closed_loop;
 mod cpu;
 mod engine;
 mod figures;
@@ -26,6 +27,11 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// A real server and real clients, whose rounds go on as soon as all of them are done.
+    ClosedLoop(closed_loop::Arguments),
+    /// The server's process of such a loop.
+    #[command(name = closed_loop::SUBCOMMAND, hide = true)]
+    ClosedLoopServer { orders: String },
     /// Figures of the paper, measured again.
     Figures(figures::Arguments),
     /// One private retrieval, stage by stage, in CPU time of one thread.
@@ -40,6 +46,8 @@ enum Command {
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
+        Command::ClosedLoop(arguments) => closed_loop::run(&arguments),
+        Command::ClosedLoopServer { orders } => closed_loop::serve(&orders),
         Command::Figures(arguments) => figures::run(&arguments),
         Command::Pir(arguments) => pir::run(&arguments),
         Command::Mpir(arguments) => mpir::run(&arguments),
