@@ -1,15 +1,19 @@
 //! `sotto-sim figures`: figures of the paper, measured again, with its values beside ours.
 
 mod canvas;
+mod case_study;
 mod chart;
 mod engines;
 mod figure10;
 mod figure11;
 mod figure12;
+mod figure13;
+mod figure14;
 mod figure15;
 mod figure5;
 mod figure9;
 mod lines;
+mod measured;
 mod report;
 mod table;
 
@@ -24,9 +28,9 @@ use table::Table;
 /// Figures of the paper, measured again, with its values beside ours.
 ///
 /// Each figure leaves a table (CSV, Markdown), a chart (SVG) and its part of the report (JSON) in the directory; the
-/// report, README.md and index.html, is made of all figures that are there. Figure 12 keeps what it has measured in
-/// figure-12.measured.jsonl, and a run that was interrupted goes on from there; delete that file to measure anew. What
-/// would read more than 6 GB of buckets for one multi-query is left out.
+/// report, README.md and index.html, is made of all figures that are there. Figures 12 and 13 keep what they have measured
+/// in figure-12.measured.jsonl and figure-13.measured.jsonl, and a run that was interrupted goes on from there; delete
+/// these files to measure anew. What would read more than 6 GB of buckets for one multi-query is left out of figure 12.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Numbers of the paper's figures, separated by commas.
@@ -44,7 +48,7 @@ pub(crate) struct Arguments {
 }
 
 /// The figures that can be made.
-const FIGURES: [u8; 6] = [5, 9, 10, 11, 12, 15];
+const FIGURES: [u8; 8] = [5, 9, 10, 11, 12, 13, 14, 15];
 
 /// What comes of a figure.
 struct Figure {
@@ -90,6 +94,8 @@ fn make(figure: u8, arguments: &Arguments) -> anyhow::Result<Figure> {
         10 => figure10::make(arguments.quick, &arguments.rtt_ms),
         11 => figure11::make(arguments.quick),
         12 => figure12::make(arguments.quick, &arguments.out),
+        13 => figure13::make(arguments.quick, &arguments.out),
+        14 => figure14::make(arguments.quick),
         15 => figure15::make(arguments.quick),
         _ => bail!("figure {figure} is not among those that can be made: {FIGURES:?}"),
     }
