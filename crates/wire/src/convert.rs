@@ -138,7 +138,7 @@ mod tests {
     use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest};
     use prost::Message;
     use sotto_protocol::manifest::MANIFEST_BYTES;
-    use sotto_protocol::{Round, RoundMode, ServerParameters, SignedManifest};
+    use sotto_protocol::{CodeKind, Round, RoundMode, ServerParameters, SignedManifest};
 
     use super::{Info, Malformed, deposit, fixed};
     use crate::proto;

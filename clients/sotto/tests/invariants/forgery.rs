@@ -2,7 +2,7 @@
 //! nothing, and a server with a real one could do the same without looking at the queries.
 
 use ed25519_dalek::SigningKey;
-use pbc::{BatchCode, Codeword, Encoding};
+use pbc::{Codeword, Encoding};
 use sotto_protocol::deposit::{self, BOX_BYTES, LABEL_BYTES};
 use sotto_protocol::manifest::{self, Manifest, SignedManifest};
 use sotto_protocol::mapping::MAPPING_HEADER_BYTES;

@@ -66,7 +66,7 @@ fn stages<E: Engine>(orders: &Orders, shape: CodeShape) -> anyhow::Result<Bench>
     })?;
     drop((encoding, labels));
 
-    let parameters = E::parameters(padded, BOX_BYTES)?;
+    let parameters = mpir::parameters::<E>(database.bucket_count(), padded, BOX_BYTES)?;
     let clients = orders.clients.clamp(1, CLIENTS);
     let asked: Vec<(E::PublicKeys, Vec<Vec<u8>>)> = (0..clients)
         .map(|_| {

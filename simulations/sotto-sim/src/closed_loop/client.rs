@@ -119,7 +119,8 @@ impl<S: Scheme> Client<S> {
         self.session.deposit(round, &deposit.encode()).await.context("a deposit was not taken")?;
         let manifest = self.ready(round).await?;
 
-        let parameters = S::parameters(manifest.bucket_size as usize, BOX_BYTES)?;
+        let bucket_size = manifest.bucket_size as usize;
+        let parameters = mpir::parameters::<S>(manifest.buckets.into(), bucket_size, BOX_BYTES)?;
         let mapping_bytes = BloomMapping::encoded_bytes(manifest.shape(), manifest.bucket_size);
         let mapping = self.session.mapping(round, usize::try_from(mapping_bytes)?).await;
         let mapping = mapping.context("a mapping did not come")?;

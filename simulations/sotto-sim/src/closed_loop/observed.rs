@@ -94,6 +94,10 @@ impl<E: Engine> Scheme for Observed<E> {
         E::parameters(elements, element_bytes)
     }
 
+    fn parameters_for_one_query(elements: usize, element_bytes: usize) -> Result<Self::Parameters, Error> {
+        E::parameters_for_one_query(elements, element_bytes)
+    }
+
     fn security_bits(parameters: &Self::Parameters) -> u32 {
         E::security_bits(parameters)
     }
