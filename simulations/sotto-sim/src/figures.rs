@@ -1,16 +1,20 @@
 //! `sotto-sim figures`: figures of the paper, measured again, with its values beside ours, and the laws behind them.
 
 mod canvas;
+mod case_study;
 mod chart;
 mod engines;
 mod figure10;
 mod figure11;
 mod figure12;
+mod figure13;
+mod figure14;
 mod figure15;
 mod figure5;
 mod figure9;
 mod item;
 mod lines;
+mod measured;
 mod report;
 mod scaling;
 mod table;
@@ -29,9 +33,9 @@ pub(crate) use table::Table;
 /// `scaling` is none of the paper's: it lays measurements beside a model of the cost whose constants are measured apart.
 ///
 /// Each figure leaves a table (CSV, Markdown), a chart (SVG) and its part of the report (JSON) in the directory; the
-/// report, README.md and index.html, is made of all figures that are there. Figure 12 keeps what it has measured in
-/// figure-12.measured.jsonl, and a run that was interrupted goes on from there; delete that file to measure anew. What
-/// would read more than 6 GB of buckets for one multi-query is left out.
+/// report, README.md and index.html, is made of all figures that are there. Figures 12 and 13 keep what they have measured
+/// in figure-12.measured.jsonl and figure-13.measured.jsonl, and a run that was interrupted goes on from there; delete
+/// these files to measure anew. What would read more than 6 GB of buckets for one multi-query is left out of figure 12.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Numbers of the paper's figures, or `scaling`, separated by commas.
@@ -92,6 +96,8 @@ fn make(item: Item, arguments: &Arguments) -> anyhow::Result<Figure> {
         Item::Figure10 => figure10::make(arguments.quick, &arguments.rtt_ms),
         Item::Figure11 => figure11::make(arguments.quick),
         Item::Figure12 => figure12::make(arguments.quick, &arguments.out),
+        Item::Figure13 => figure13::make(arguments.quick, &arguments.out),
+        Item::Figure14 => figure14::make(arguments.quick),
         Item::Figure15 => figure15::make(arguments.quick),
         Item::Scaling => scaling::make(arguments.quick),
     }

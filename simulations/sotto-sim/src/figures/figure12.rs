@@ -1,6 +1,5 @@
 //! Figure 12: what one element costs, alone and in batches, by every code.
 
-mod measured;
 mod paper;
 
 use std::path::Path;
@@ -9,11 +8,11 @@ use anyhow::ensure;
 
 use super::Figure;
 use super::chart::{self, Bars, Panel, short};
+use super::measured::Measurements;
 use super::table::Table;
 use crate::engine::EngineName;
 use crate::mpir::{Report, Setting, Way};
 use crate::pbc::{Code, Dimensions};
-use measured::Measurements;
 use paper::Paper;
 
 const ELEMENT_BYTES: usize = 288;

@@ -18,6 +18,10 @@ pub(super) enum Item {
     Figure11,
     #[value(name = "12")]
     Figure12,
+    #[value(name = "13")]
+    Figure13,
+    #[value(name = "14")]
+    Figure14,
     #[value(name = "15")]
     Figure15,
     /// How costs grow with the collection and with the batch.
@@ -25,12 +29,14 @@ pub(super) enum Item {
 }
 
 impl Item {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Figure5,
         Self::Figure9,
         Self::Figure10,
         Self::Figure11,
         Self::Figure12,
+        Self::Figure13,
+        Self::Figure14,
         Self::Figure15,
         Self::Scaling,
     ];
@@ -60,6 +66,8 @@ impl fmt::Display for Item {
             Self::Figure10 => "10",
             Self::Figure11 => "11",
             Self::Figure12 => "12",
+            Self::Figure13 => "13",
+            Self::Figure14 => "14",
             Self::Figure15 => "15",
             Self::Scaling => "scaling",
         })

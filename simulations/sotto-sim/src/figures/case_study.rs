@@ -1,0 +1,159 @@
+//! The four systems of the paper's case study (section 7.4): Pung as it was, and with SealPIR, with mPIR, with both.
+
+use anyhow::Context;
+use pbc::HashedCode;
+use pir_core::{Scheme, SealPir, Xpir};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES, LABEL_BYTES};
+use sotto_protocol::{BloomMapping, CodeKind, CodeShape};
+
+use crate::engine::EngineName;
+
+/// Users of the paper's deployment, each with one message in a round.
+pub(super) const USERS: usize = 1 << 18;
+
+/// Messages that a user retrieves in a round.
+pub(super) const BATCHES: [usize; 4] = [1, 16, 64, 256];
+
+/// One of the four.
+pub(super) struct System {
+    pub(super) name: &'static str,
+    pub(super) engine: EngineName,
+    pub(super) engine_name: &'static str,
+    /// For k above 1; one message is retrieved without a code.
+    code: CodeKind,
+    traffic: fn(CodeShape, usize) -> anyhow::Result<Traffic>,
+}
+
+/// The paper's names; all engines and codes are this project's.
+pub(super) const SYSTEMS: [System; 4] = [
+    System::of::<Xpir<2>>("Pung", EngineName::Xpir2, "XPIR d = 2", CodeKind::Hybrid),
+    System::of::<SealPir>("Pung+S", EngineName::Sealpir, "SealPIR", CodeKind::Hybrid),
+    System::of::<Xpir<2>>("Pung+M", EngineName::Xpir2, "XPIR d = 2", CodeKind::Cuckoo),
+    System::of::<SealPir>("Pung+MS", EngineName::Sealpir, "SealPIR", CodeKind::Cuckoo),
+];
+
+/// What a client sends and receives, bytes.
+pub(super) struct Traffic {
+    pub(super) buckets: usize,
+    pub(super) bucket_size: usize,
+    /// Once, with the first round.
+    pub(super) keys: usize,
+    pub(super) deposit: usize,
+    pub(super) mapping: usize,
+    pub(super) queries: usize,
+    pub(super) answers: usize,
+}
+
+impl Traffic {
+    /// Of one round, without the keys.
+    pub(super) const fn round(&self) -> usize {
+        self.deposit + self.mapping + self.queries + self.answers
+    }
+}
+
+impl System {
+    const fn of<S: Scheme>(
+        name: &'static str,
+        engine: EngineName,
+        engine_name: &'static str,
+        code: CodeKind,
+    ) -> Self {
+        Self { name, engine, engine_name, code, traffic: traffic::<S> }
+    }
+
+    pub(super) const fn code(&self, k: usize) -> CodeKind {
+        if k == 1 { CodeKind::Single } else { self.code }
+    }
+
+    /// What one of `n` users who all deposit sends and receives in a round.
+    pub(super) fn traffic(&self, k: usize, n: usize) -> anyhow::Result<Traffic> {
+        let kind = self.code(k);
+        let (buckets, choices) = match kind {
+            CodeKind::Single => (k, 1),
+            CodeKind::Hybrid => (9 * k, 2),
+            CodeKind::Cuckoo => {
+                let buckets = pbc::recommended_buckets(k, pbc::DEFAULT_CHOICES);
+                (buckets.context("no number of buckets is recommended")?, pbc::DEFAULT_CHOICES as u8)
+            }
+        };
+        let shape =
+            CodeShape { kind, retrieve: u16::try_from(k)?, buckets: u16::try_from(buckets)?, choices };
+        (self.traffic)(shape, n)
+    }
+}
+
+/// The name of a code in tables.
+pub(super) const fn code_name(kind: CodeKind) -> &'static str {
+    match kind {
+        CodeKind::Single => "none",
+        CodeKind::Hybrid => "Pung hybrid",
+        CodeKind::Cuckoo => "cuckoo",
+    }
+}
+
+/// All sizes follow from the largest bucket; so labels are drawn, and encoded as in a round.
+fn traffic<S: Scheme>(shape: CodeShape, n: usize) -> anyhow::Result<Traffic> {
+    let mut rng = StdRng::seed_from_u64(1);
+    let mut labels = vec![0; n * LABEL_BYTES];
+    rng.fill_bytes(&mut labels);
+    let labels: Vec<&[u8]> = labels.chunks_exact(LABEL_BYTES).collect();
+    let code: Box<dyn HashedCode> = shape.code([1; 32])?;
+    let bucket_size = code.encode(&labels).largest();
+    let parameters = S::parameters(bucket_size, BOX_BYTES)?;
+    let buckets = usize::from(shape.buckets);
+    Ok(Traffic {
+        buckets,
+        bucket_size,
+        keys: S::public_keys_bytes(),
+        deposit: DEPOSIT_BYTES,
+        mapping: usize::try_from(BloomMapping::encoded_bytes(shape, u32::try_from(bucket_size)?))?,
+        queries: buckets * S::query_bytes(&parameters),
+        answers: buckets * S::answer_bytes(&parameters),
+    })
+}
+
+/// What the paper's text says of figures 13 and 14; their other values are in its charts only.
+pub(super) mod paper {
+    /// Of Pung+MS, how many times the throughput of Pung.
+    pub(in super::super) fn times_pung(system: &str, k: usize) -> Option<f64> {
+        match (system, k) {
+            ("Pung", _) => Some(1.0),
+            ("Pung+MS", 64) => Some(3.1),
+            _ => None,
+        }
+    }
+
+    /// Megabytes of a user's round.
+    pub(in super::super) fn megabytes(system: &str, k: usize) -> Option<f64> {
+        match (system, k) {
+            ("Pung", 16) => Some(279.0),
+            ("Pung+MS", 16) => Some(7.7),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
+mod tests {
+    use super::{BATCHES, SYSTEMS, USERS};
+
+    /// Traffic is what sizes and the number of buckets say, and what the paper replaced must show in it.
+    #[test]
+    fn every_replaced_part_saves_traffic() {
+        let of = |system: usize, k| SYSTEMS[system].traffic(k, 1 << 12).unwrap();
+        for k in [16, 64] {
+            let [pung, seal, mpir, both] = [0, 1, 2, 3].map(|system| of(system, k));
+            assert_eq!((pung.buckets, both.buckets), (9 * k, if k == 16 { 32 } else { 96 }));
+            assert!(seal.queries < pung.queries && both.queries < mpir.queries);
+            assert!(mpir.round() < pung.round() && both.round() < seal.round());
+            assert!(both.mapping > 3 * 3 << 12, "three copies of three bytes: {}", both.mapping);
+        }
+        let alone = SYSTEMS.each_ref().map(|system| system.traffic(1, 1 << 12).unwrap());
+        assert_eq!(alone[0].round(), alone[2].round());
+        assert_eq!(alone[1].round(), alone[3].round());
+        assert!(BATCHES.contains(&16) && USERS == 262_144);
+    }
+}
