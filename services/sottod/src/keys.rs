@@ -13,6 +13,12 @@ use tokio::time::Instant;
 /// a packed coefficient of 50 bits becomes a word of 64.
 const PARSED_PER_ENCODED: usize = 3;
 
+/// Memory that a server budgets for one client's keys, bytes.
+#[must_use]
+pub fn key_memory_bytes<S: Scheme>() -> usize {
+    S::public_keys_bytes().saturating_mul(PARSED_PER_ENCODED)
+}
+
 /// At most one set of keys per account, so that nobody can crowd others out with more. When the budget is used up, the
 /// set longest unused is dropped, and its owner uploads it again; but not one that was used for a retrieval a short
 /// while ago, so that uploads alone crowd nobody out who takes part.
@@ -34,8 +40,7 @@ struct Entry<S: Scheme> {
 impl<S: Scheme> KeyStore<S> {
     /// A store for `budget` bytes of memory, but at least for one set. A retrieval protects its keys for `protection`.
     pub(crate) fn new(budget: usize, protection: Duration) -> Self {
-        let parsed = S::public_keys_bytes().saturating_mul(PARSED_PER_ENCODED);
-        let capacity = budget.checked_div(parsed).unwrap_or(1).max(1);
+        let capacity = budget.checked_div(key_memory_bytes::<S>()).unwrap_or(1).max(1);
         Self { capacity, protection, entries: HashMap::new(), by_age: BTreeMap::new(), uses: 0 }
     }
 

@@ -40,6 +40,7 @@ pub use events::ServerEvent;
 pub use host::unix_now;
 pub use identity::{CertificateFiles, IdentityError};
 pub use key_file::KeyFileError;
+pub use keys::key_memory_bytes;
 pub use log::LogError;
 #[doc(hidden)]
 pub use log::fuzzing;

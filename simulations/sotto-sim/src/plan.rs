@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
     /// Keep the constants in a file.
     #[arg(long)]
     save: Option<PathBuf>,
-    /// Compare predictions with runs, and fail if one is off by more than a fifth.
+    /// Compare predictions with closed loops, and fail if one is off by more than a fifth.
     #[arg(long, conflicts_with_all = ["users", "largest", "cores", "round"])]
     validate: bool,
     #[command(flatten)]
@@ -80,10 +80,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         crate::model::RoundSize::new(users, arguments.retrieve)?;
     }
     let calibration = constants(arguments)?;
-    if arguments.validate {
-        return validate::run(&arguments.validation, arguments.retrieve, &calibration, arguments.json);
-    }
     let need = |users| Need::of(users, arguments.retrieve, &arguments.assumptions, &calibration);
+    if arguments.validate {
+        return validate::run(&arguments.validation, &need, &progress_bar(), arguments.json);
+    }
     let (users, bound) = match (arguments.users, arguments.cores, arguments.memory) {
         (Some(users), ..) => (users, None),
         (None, Some(cores), Some(memory)) => {
@@ -105,9 +105,7 @@ fn constants(arguments: &Arguments) -> anyhow::Result<Calibration> {
     let calibration = match &arguments.constants {
         Some(path) => read(path)?,
         None => {
-            let cores = std::thread::available_parallelism().map_or(1, usize::from);
-            // As the runs that predictions are compared with.
-            let threads = if arguments.validate { validate::THREADS } else { cores };
+            let threads = std::thread::available_parallelism().map_or(1, usize::from);
             calibrate(arguments.quick, threads, &progress_bar())?
         }
     };

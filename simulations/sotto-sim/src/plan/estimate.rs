@@ -8,8 +8,6 @@ use sotto_protocol::manifest::MANIFEST_BYTES;
 
 use crate::model::{Calibration, RoundSize};
 
-/// Bytes of a parsed set of keys for each that was uploaded, as the server budgets them.
-const PARSED_KEYS: usize = 3;
 /// A signature under the manifest.
 const SIGNATURE_BYTES: usize = 64;
 /// Rounds on the disk beside those that are retained: the one that is open, and the one that is being built.
@@ -119,7 +117,7 @@ impl Need {
             databases: rounds * round.database_bytes() as f64,
             building: (n + round.codewords()) * BOX_BYTES as f64,
             mappings: rounds * mapping,
-            keys: n * (PARSED_KEYS * SealPir::public_keys_bytes()) as f64,
+            keys: n * sottod::key_memory_bytes::<SealPir>() as f64,
             connections: n * assumptions.connection_kib * 1024.0,
         };
         let logged = usize::from(assumptions.retained) + ROUNDS_UNDER_WAY;

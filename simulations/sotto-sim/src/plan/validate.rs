@@ -1,34 +1,45 @@
-//! Predictions beside runs.
+//! Predictions beside closed loops: a real server, real clients, and a database of as many users.
 
 use anyhow::ensure;
+use indicatif::ProgressBar;
 use serde::Serialize;
 
+use super::estimate::Need;
+use crate::closed_loop::{self, Code, Config, MappingName};
 use crate::engine::EngineName;
-use crate::model::{Calibration, RoundSize};
-use crate::mpir::{self, Setting, Way};
 
 /// The most that a prediction may be off, relatively.
 const OFF_MAX: f64 = 0.2;
-
-/// Of the runs, which are those of `sotto-sim mpir`.
-pub(super) const THREADS: usize = 1;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// Numbers of users to compare at, separated by commas.
     #[arg(long, value_delimiter = ',', default_values_t = [16_384, 65_536, 262_144], requires = "validate")]
-    validate_users: Vec<usize>,
+    validate_users: Vec<u32>,
+    /// Real clients among them.
+    #[arg(long, default_value_t = 32, requires = "validate")]
+    clients: u32,
+    /// Rounds that are measured.
+    #[arg(long, default_value_t = 2, requires = "validate")]
+    rounds: u32,
 }
 
-/// One number of users, CPU time of the server for each client-round, milliseconds.
+/// One number of users. CPU time of the server, milliseconds.
 #[derive(Serialize)]
 struct Compared {
-    users: usize,
+    users: u32,
     retrieve: usize,
+    /// For each client-round.
     predicted_ms: f64,
     measured_ms: f64,
-    /// Predicted beside measured, relatively.
+    /// By how much the prediction is off, relatively.
     off: f64,
+    /// Of transport, deposits and everything else that is no answer.
+    predicted_other_ms: f64,
+    measured_other_ms: f64,
+    /// Once a round.
+    predicted_build_ms: f64,
+    measured_build_ms: f64,
 }
 
 #[derive(Serialize)]
@@ -42,19 +53,24 @@ struct Validation {
 /// If a prediction is off by more than a fifth.
 pub(super) fn run(
     arguments: &Arguments,
-    retrieve: usize,
-    calibration: &Calibration,
+    need: &dyn Fn(usize) -> anyhow::Result<Need>,
+    progress: &ProgressBar,
     json: bool,
 ) -> anyhow::Result<()> {
     let mut compared = Vec::new();
-    println!("{:>10} {:>4} {:>16} {:>16} {:>8}", "users", "k", "predicted, ms", "measured, ms", "off");
+    println!(
+        "{:>8} {:>22} {:>22} {:>8} {:>20} {:>20}",
+        "users", "client-round, predicted", "measured, ms", "off", "build, predicted", "measured, ms"
+    );
     for &users in &arguments.validate_users {
-        let one = compare(users, retrieve, calibration)?;
+        let one = compare(arguments, users, &need(users as usize)?, progress)?;
         println!(
-            "{users:>10} {retrieve:>4} {:>16.2} {:>16.2} {:>6.1} %",
+            "{users:>8} {:>23.2} {:>22.2} {:>+6.1} % {:>20.0} {:>20.0}",
             one.predicted_ms,
             one.measured_ms,
-            100.0 * one.off
+            100.0 * one.off,
+            one.predicted_build_ms,
+            one.measured_build_ms
         );
         compared.push(one);
     }
@@ -66,20 +82,37 @@ pub(super) fn run(
     Ok(())
 }
 
-fn compare(users: usize, retrieve: usize, calibration: &Calibration) -> anyhow::Result<Compared> {
-    let predicted_ms = calibration.constants.client_round(&RoundSize::new(users, retrieve)?).total();
-    let setting = Setting {
+fn compare(
+    arguments: &Arguments,
+    users: u32,
+    need: &Need,
+    progress: &ProgressBar,
+) -> anyhow::Result<Compared> {
+    let config = Config {
+        users,
+        clients: arguments.clients,
+        retrieve: need.round.retrieve.try_into()?,
+        rounds: arguments.rounds,
         engine: EngineName::Sealpir,
-        way: Way::Cuckoo,
-        k: retrieve,
-        elements: users,
-        bytes: 288,
-        b: None,
-        w: 3,
-        runs: 3,
+        code: if need.round.buckets == 1 { Code::Single } else { Code::Cuckoo },
+        mapping: MappingName::Bloom,
+        threads: None,
         seed: 1,
     };
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(THREADS).build()?;
-    let measured_ms = pool.install(|| mpir::measure(&setting, &format!("{users} users")))?.server_cpu_ms;
-    Ok(Compared { users, retrieve, predicted_ms, measured_ms, off: predicted_ms / measured_ms - 1.0 })
+    progress.reset();
+    let report = closed_loop::run_once(&config, progress)?;
+    progress.finish_and_clear();
+    ensure!(report.wrong == 0, "a retrieved message is not the one that was sent");
+    let (predicted_ms, measured_ms) = (need.client_round_ms(), 1e3 * report.core_seconds_per_client_round);
+    Ok(Compared {
+        users,
+        retrieve: need.round.retrieve,
+        predicted_ms,
+        measured_ms,
+        off: predicted_ms / measured_ms - 1.0,
+        predicted_other_ms: need.transport_ms,
+        measured_other_ms: report.stages_ms.other + report.stages_ms.deposits,
+        predicted_build_ms: need.build_ms,
+        measured_build_ms: report.setup_cpu_ms,
+    })
 }
