@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use anyhow::{Context, bail, ensure};
+use sotto_wire::limits::QUERY_MAX;
 use tokio::sync::mpsc;
 
 use super::lines::{Bench, Orders, Point, Request, Said, Snapshot};
@@ -90,7 +91,12 @@ impl ServerProcess {
                 }
                 Some(Said::Failed(reason)) => bail!("the server: {reason}"),
                 Some(Said::Round { round, point, at }) => {
-                    ensure!(point != Point::Abandoned, "the server could not build round {round}");
+                    ensure!(
+                        point != Point::Abandoned,
+                        "the server could not build round {round}: with this engine and code, queries (at most {} MiB \
+                         together), answers or mapping are larger than the protocol allows; retrieve fewer messages",
+                        QUERY_MAX >> 20
+                    );
                     self.points.push((round, point, at));
                 }
                 Some(other) => return Ok(other),
