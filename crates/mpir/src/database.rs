@@ -5,7 +5,7 @@ use rayon::prelude::{
     IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator, ParallelIterator,
 };
 
-use crate::Error;
+use crate::{Error, parameters};
 
 /// The preprocessed buckets of one batch-coded database.
 pub struct MultiDatabase<S: Scheme> {
@@ -19,7 +19,7 @@ impl<S: Scheme> MultiDatabase<S> {
     /// Preprocesses every bucket (SETUP), in parallel.
     ///
     /// A bucket is given as `padded * element_bytes` bytes, as `pbc::Encoding::materialise` makes them. The parameters
-    /// are `S::parameters(padded, element_bytes)`, so that a client derives them from the two published numbers.
+    /// are those of [`crate::parameters`], so that a client derives them from published numbers.
     ///
     /// # Errors
     /// [`Error::Bucket`] if there is none; [`Error::Engine`] if the engine has no parameters for this shape or a bucket
@@ -42,7 +42,7 @@ impl<S: Scheme> MultiDatabase<S> {
         if contents.len().checked_mul(copies).is_none_or(|buckets| buckets == 0) {
             return Err(Error::Bucket);
         }
-        let parameters = S::parameters(padded, element_bytes)?;
+        let parameters = parameters::<S>(contents.len() * copies, padded, element_bytes)?;
         let contents =
             contents.par_iter().map(|content| S::setup(&parameters, content)).collect::<Result<_, _>>()?;
         Ok(Self { parameters, contents, copies })

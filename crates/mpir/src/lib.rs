@@ -49,3 +49,21 @@ pub use client::{MultiClient, MultiQuery};
 pub use database::MultiDatabase;
 pub use error::Error;
 pub use reconstruct::reconstruct;
+
+use pir_core::Scheme;
+
+/// The engine's parameters that all `buckets` buckets of `padded` elements share.
+///
+/// A client asks each of them one query a round. With many, answers are what it downloads most, and shall be short; with
+/// one, they may be longer if that spares the server work.
+///
+/// # Errors
+/// [`Error::Engine`] if the engine has none for this shape.
+pub fn parameters<S: Scheme>(
+    buckets: usize,
+    padded: usize,
+    element_bytes: usize,
+) -> Result<S::Parameters, Error> {
+    let parameters = if buckets == 1 { S::parameters_for_one_query } else { S::parameters };
+    Ok(parameters(padded, element_bytes)?)
+}

@@ -66,30 +66,10 @@ fn predict(sizes: &[usize]) -> Result<(), Error> {
             noise.log2()
         );
     }
-    println!(
-        "\n| n | d | plaintexts | rows | columns | key switches | transforms | query, bytes | answer, bytes | bits |"
-    );
-    println!("|---|---|---|---|---|---|---|---|---|---|");
-    for &n in sizes {
-        let p = Parameters::choose(n, ELEMENT_BYTES)?;
-        let substitutions: Vec<usize> = expand::substitutions(p.selectors(), p.levels()).collect();
-        // Those of the substitutions, and seven to switch two rows that one substitution makes; four for a last row.
-        let transforms = |(level, count): (usize, &usize)| count * (preset.gadget(level).digits as usize + 1);
-        println!(
-            "| {n} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-            p.dimensions(),
-            p.plaintexts(),
-            p.rows(),
-            p.columns(),
-            substitutions.iter().sum::<usize>(),
-            substitutions.iter().enumerate().map(transforms).sum::<usize>()
-                + 7 * (p.rows() / 2)
-                + 4 * (p.rows() % 2),
-            p.query_bytes(),
-            p.answer_bytes(),
-            p.answer_coefficient_bits()
-        );
-    }
+    println!("\nA database that is asked many queries a round:");
+    shapes(sizes.iter().map(|n| Parameters::choose(*n, ELEMENT_BYTES)))?;
+    println!("\nA database that is asked one query a round:");
+    shapes(sizes.iter().map(|n| SealPir::parameters_for_one_query(*n, ELEMENT_BYTES)))?;
     println!("\n| n | query | expanded | peak | selector | first | switched | second | answer | failure |");
     println!("|---|---|---|---|---|---|---|---|---|---|");
     for &n in sizes {
@@ -101,6 +81,32 @@ fn predict(sizes: &[usize]) -> Result<(), Error> {
             .map(|sd| if *sd > 0.0 { format!("2^{:.2}", sd.log2()) } else { "-".to_owned() })
             .collect();
         println!("| {n} | {} | 2^{:.1} |", cells.join(" | "), SealPir::failure_log2(&p));
+    }
+    Ok(())
+}
+
+fn shapes(shapes: impl Iterator<Item = Result<Parameters, Error>>) -> Result<(), Error> {
+    println!(
+        "\n| n | d | parts | plaintexts | rows | columns | key switches | transforms | query, bytes | answer, bytes | bits | failure |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
+    for p in shapes {
+        let p = p?;
+        println!(
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | 2^{:.1} |",
+            p.elements(),
+            p.dimensions(),
+            p.parts(),
+            p.plaintexts(),
+            p.rows(),
+            p.columns(),
+            expand::substitutions(p.selectors(), p.levels()).sum::<usize>(),
+            p.expand_transforms(),
+            p.query_bytes(),
+            p.answer_bytes(),
+            p.answer_coefficient_bits(),
+            SealPir::failure_log2(&p)
+        );
     }
     Ok(())
 }

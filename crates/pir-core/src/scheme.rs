@@ -32,6 +32,15 @@ pub trait Scheme: Send + Sync + 'static {
     /// [`Error::Shape`] if there is no element, an element is empty, or no shape has a failure bound of 2^-40.
     fn parameters(elements: usize, element_bytes: usize) -> Result<Self::Parameters, Error>;
 
+    /// [`Scheme::parameters`] for a database that is asked a single query a round, next to which a longer answer counts for
+    /// little: an engine may spend bytes to spare the server work.
+    ///
+    /// # Errors
+    /// Those of [`Scheme::parameters`].
+    fn parameters_for_one_query(elements: usize, element_bytes: usize) -> Result<Self::Parameters, Error> {
+        Self::parameters(elements, element_bytes)
+    }
+
     /// Estimated security in bits; 0 for an engine without privacy.
     fn security_bits(parameters: &Self::Parameters) -> u32;
 

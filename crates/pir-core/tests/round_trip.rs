@@ -17,6 +17,7 @@ static CLIENT: LazyLock<(ClientKey, PublicKeys)> = LazyLock::new(|| {
 /// Fetches the elements at `indices` and compares them.
 fn fetch(parameters: &Parameters, elements: &[u8], indices: &[usize]) {
     let database = SealPir::setup(parameters, elements).unwrap();
+    assert_eq!(database.bytes(), parameters.database_bytes(), "what an operator plans with");
     let mut rng = ChaCha20Rng::seed_from_u64(parameters.elements() as u64);
     let items: Vec<_> = indices.iter().map(|index| (parameters, *index)).collect();
     let queries = SealPir::queries(&CLIENT.0, &items, &mut rng).unwrap();
@@ -100,6 +101,40 @@ fn every_size_up_to_a_million_has_a_shape_within_the_failure_bound_and_the_query
     }
     assert_eq!(SealPir::parameters(1, 288).map(|p| SealPir::answer_bytes(&p)), Ok(8704 + 4));
     assert_eq!(SealPir::parameters(32_768, 288).map(|p| SealPir::answer_bytes(&p)), Ok(34_816 + 4));
+}
+
+#[test]
+fn longer_answers_lose_no_part_of_the_database() {
+    for (n, size) in [(96, 288), (97, 288), (500, 288), (2048, 288), (8192 - 5, 288), (300, 4000)] {
+        for answer_bytes in [40_000, 110_592] {
+            let parameters = Parameters::choose_within(n, size, answer_bytes).unwrap();
+            assert!(parameters.answer_bytes() <= answer_bytes);
+            let in_part = parameters.elements_per_plaintext() * parameters.rows() * parameters.columns();
+            let of_each_part = (0..parameters.parts()).map(|part| (part * in_part + part).min(n - 1));
+            let indices: Vec<usize> = of_each_part.chain([n / 2, n - 1]).collect();
+            fetch(&parameters, &random(n * size, n as u64), &indices);
+        }
+    }
+    let one_dimension = Parameters::choose_within(2048, 288, 110_592).unwrap();
+    assert_eq!((one_dimension.dimensions(), one_dimension.parts()), (1, 12));
+    let two_dimensions = Parameters::choose_within(8192, 288, 110_592).unwrap();
+    assert_eq!((two_dimensions.dimensions(), two_dimensions.parts()), (2, 3));
+}
+
+#[test]
+fn longer_answers_make_shorter_queries_within_the_same_bounds() {
+    for n in (0..=20).map(|log2| 1usize << log2) {
+        let (short, long) =
+            (SealPir::parameters(n, 288).unwrap(), SealPir::parameters_for_one_query(n, 288).unwrap());
+        assert!(long.selectors() <= short.selectors(), "{n} elements");
+        assert!(long.answer_bytes() <= 110_592, "{n} elements");
+        assert!(SealPir::failure_log2(&long) <= -40.0, "{n} elements");
+        assert!(long.rows() * long.all_columns() >= long.plaintexts());
+    }
+    // Elements whose shortest answer is longer than that still have one.
+    let large = SealPir::parameters_for_one_query(4, 60_000).unwrap();
+    assert!(large.answer_bytes() > 110_592);
+    assert!(matches!(Parameters::choose_within(4, 288, 8000), Err(Error::Shape(_))));
 }
 
 #[test]

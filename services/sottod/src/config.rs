@@ -13,6 +13,7 @@ use sotto_wire::{Host, Transport, limits};
 use zeroize::Zeroizing;
 
 use crate::identity::CertificateFiles;
+use crate::population::Population;
 
 /// Everything a server is started with.
 #[derive(Clone)]
@@ -64,6 +65,9 @@ pub struct Config {
     pub restored: bool,
     /// Bounds on what clients can make the server hold or do.
     pub limits: Limits,
+    /// Simulated users, whose deposits every round holds beside those of the clients; for measurements in closed loop
+    /// alone. No command line has this.
+    pub population: Option<Population>,
     /// Permits an engine without privacy, for tests of everything else.
     #[doc(hidden)]
     pub allow_no_privacy: bool,
@@ -172,6 +176,7 @@ impl Config {
             data: None,
             restored: false,
             limits: Limits::default(),
+            population: None,
             allow_no_privacy: false,
         }
     }
@@ -200,6 +205,15 @@ impl Config {
             }
             if self.transport == Transport::Plaintext {
                 return Err(ConfigError::PlaintextOffLoopback);
+            }
+        }
+        if let Some(population) = self.population {
+            // What is simulated must never pass for what people have handed in.
+            if self.mode != RoundMode::ClosedLoop || self.data.is_some() {
+                return Err(ConfigError::PopulationElsewhere);
+            }
+            if population.users as usize > self.limits.deposits {
+                return Err(ConfigError::PopulationTooLarge(self.limits.deposits));
             }
         }
         if self.listen.ip().is_unspecified() && self.public.is_none() {
@@ -318,6 +332,12 @@ pub enum ConfigError {
     /// An address that is none for clients.
     #[error("listening on all addresses, say under which host and port clients reach the server: 'public'")]
     Public,
+    /// Simulated users of a server that people could use.
+    #[error("simulated users take part in closed loop only, on a server without a data directory")]
+    PopulationElsewhere,
+    /// More simulated users than a round has room for.
+    #[error("more simulated users than a round has room for: 'deposits' is {0}")]
+    PopulationTooLarge(usize),
     /// Nowhere to keep which tokens are spent.
     #[error("registration by token needs a data directory, where the tokens' key is")]
     TokensNeedData,

@@ -18,6 +18,13 @@ pub enum ServerEvent {
         /// Deposits in it.
         entries: usize,
     },
+    /// The deposits of simulated users are in it, and its database is about to be built.
+    RoundPopulated {
+        /// Which.
+        round: Round,
+        /// Simulated users.
+        users: u32,
+    },
     /// It can be retrieved.
     RoundBuilt {
         /// Which.

@@ -57,7 +57,10 @@ impl<S: Scheme> RoundDatabase<S> {
         manifest.bucket_size = u32::try_from(padded).map_err(|_| BuildError::TooLarge)?;
         manifest.check()?;
         if BloomMapping::encoded_bytes(manifest.shape(), manifest.bucket_size) > limits::MAPPING_MAX as u64
-            || !sizes_fit::<S>(&S::parameters(padded, BOX_BYTES)?, manifest.buckets)
+            || !sizes_fit::<S>(
+                &mpir::parameters::<S>(manifest.buckets.into(), padded, BOX_BYTES)?,
+                manifest.buckets,
+            )
         {
             return Err(BuildError::TooLarge);
         }

@@ -25,6 +25,7 @@ use crate::events::ServerEvent;
 use crate::host::Host;
 use crate::log::{LogError, RoundLog, TokenId};
 use crate::metrics::{Outcome, Phase, Queue, SharedMetrics, gauge};
+use crate::population::Population;
 use crate::round_database::{BuildError, RoundDatabase};
 
 use command::{Acknowledgement, Command};
@@ -93,6 +94,7 @@ pub(crate) struct Surroundings {
     pub(crate) token_required: bool,
     pub(crate) deposits_max: usize,
     pub(crate) compute: Compute,
+    pub(crate) population: Option<Population>,
     pub(crate) events: broadcast::Sender<ServerEvent>,
     pub(crate) tracker: TaskTracker,
     pub(crate) stop: CancellationToken,
@@ -387,12 +389,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
         }
         let Some(round) = self.queue.pop_front() else { return };
         let (reply, built) = oneshot::channel();
-        let build = build(
-            Arc::clone(&self.log),
-            self.surroundings.compute.clone(),
-            self.surroundings.parameters.clone(),
-            round,
-        );
+        let build = build(Arc::clone(&self.log), Builder::of(&self.surroundings), round);
         self.surroundings.tracker.spawn(async move {
             let _ = reply.send(build.await);
         });
@@ -469,14 +466,40 @@ async fn seal<L: RoundLog>(log: &L, round: Round, host: &dyn Host) -> Result<u64
     Ok(log.seal(round, seed, host.unix_now()).await?)
 }
 
+/// What a round's database is built with.
+struct Builder {
+    compute: Compute,
+    parameters: ServerParameters,
+    population: Option<Population>,
+    events: broadcast::Sender<ServerEvent>,
+}
+
+impl Builder {
+    fn of(surroundings: &Surroundings) -> Self {
+        let Surroundings { compute, parameters, population, events, .. } = surroundings;
+        Self {
+            compute: compute.clone(),
+            parameters: parameters.clone(),
+            population: *population,
+            events: events.clone(),
+        }
+    }
+}
+
 /// Builds a sealed round's database.
 async fn build<S: Scheme, L: RoundLog>(
     log: Arc<L>,
-    compute: Compute,
-    parameters: ServerParameters,
+    builder: Builder,
     round: Round,
 ) -> Result<RoundDatabase<S>, BuildError> {
-    let sealed = log.sealed(round).await?;
+    let Builder { compute, parameters, population, events } = builder;
+    let mut sealed = log.sealed(round).await?;
+    if let Some(population) = population {
+        let deposits = compute.run_own(move || population.deposits(round)).await;
+        sealed.deposits.extend(deposits.map_err(|_| BuildError::Compute)?);
+        // Told apart from the building, which is what a server without simulated users does, too.
+        let _ = events.send(ServerEvent::RoundPopulated { round, users: population.users });
+    }
     compute
         .run_own(move || RoundDatabase::build(sealed, &parameters))
         .await

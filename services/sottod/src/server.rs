@@ -108,6 +108,7 @@ fn start_on<S: Scheme>(config: Config, data: Option<DataDirectory>) -> Result<Ru
         least,
         deposits_max: config.limits.deposits,
         compute: compute.clone(),
+        population: config.population,
         events: events.clone(),
         tracker: tracker.clone(),
         stop: cut.clone(),

@@ -37,7 +37,11 @@ pub(crate) enum EngineName {
 pub(crate) struct Arrangement {
     pub(crate) dimensions: usize,
     pub(crate) rows: usize,
+    /// Of one part.
     pub(crate) columns: usize,
+    /// Sets of columns under the same selectors, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) parts: Option<usize>,
     /// Of a third dimension.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) planes: Option<usize>,
@@ -94,6 +98,15 @@ impl StageTimes {
         database: &E::Database,
         queries: &[(&E::PublicKeys, &[u8])],
     ) -> Result<Vec<Vec<u8>>, Error> {
+        self.observe::<E>(database, queries).into_iter().collect()
+    }
+
+    /// The same, with an error for each malformed query.
+    pub(crate) fn observe<E: Engine>(
+        &mut self,
+        database: &E::Database,
+        queries: &[(&E::PublicKeys, &[u8])],
+    ) -> Vec<Result<Vec<u8>, Error>> {
         let start = milliseconds();
         let mut last = start;
         let answers = E::answer_observed(database, queries, &mut |stage| {
@@ -106,7 +119,7 @@ impl StageTimes {
             last = now;
         });
         self.total += milliseconds() - start;
-        answers.into_iter().collect()
+        answers
     }
 }
 
@@ -130,6 +143,7 @@ impl Engine for SealPir {
             dimensions: parameters.dimensions(),
             rows: parameters.rows(),
             columns: parameters.columns(),
+            parts: Some(parameters.parts()).filter(|parts| *parts > 1),
             planes: None,
             levels: Some(parameters.levels()),
             plaintext_bits: None,
@@ -158,6 +172,7 @@ impl<const D: usize> Engine for Xpir<D> {
             dimensions: D,
             rows: shape[0],
             columns: shape[1],
+            parts: None,
             planes: shape.get(2).copied(),
             levels: None,
             plaintext_bits: None,
@@ -190,6 +205,7 @@ impl<const T: u32> Engine for PaperSealPir<T> {
             dimensions: parameters.dimensions(),
             rows: parameters.rows(),
             columns: parameters.columns(),
+            parts: None,
             planes: None,
             levels: Some(parameters.levels()[0]),
             plaintext_bits: Some(parameters.plaintext_bits()),

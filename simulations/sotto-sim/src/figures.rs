@@ -1,4 +1,4 @@
-//! `sotto-sim figures`: figures of the paper, measured again, with its values beside ours.
+//! `sotto-sim figures`: figures of the paper, measured again, with its values beside ours, and the laws behind them.
 
 mod canvas;
 mod case_study;
@@ -12,20 +12,25 @@ mod figure14;
 mod figure15;
 mod figure5;
 mod figure9;
+mod item;
 mod lines;
 mod measured;
 mod report;
+mod scaling;
 mod table;
 
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 
+use item::Item;
 use report::Section;
-use table::Table;
+pub(crate) use table::Table;
 
 /// Figures of the paper, measured again, with its values beside ours.
+///
+/// `scaling` is none of the paper's: it lays measurements beside a model of the cost whose constants are measured apart.
 ///
 /// Each figure leaves a table (CSV, Markdown), a chart (SVG) and its part of the report (JSON) in the directory; the
 /// report, README.md and index.html, is made of all figures that are there. Figures 12 and 13 keep what they have measured
@@ -33,9 +38,9 @@ use table::Table;
 /// these files to measure anew. What would read more than 6 GB of buckets for one multi-query is left out of figure 12.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Numbers of the paper's figures, separated by commas.
-    #[arg(long, value_delimiter = ',', default_values_t = FIGURES)]
-    only: Vec<u8>,
+    /// Numbers of the paper's figures, or `scaling`, separated by commas.
+    #[arg(long, value_delimiter = ',', default_values_t = Item::ALL)]
+    only: Vec<Item>,
     /// The directory to write to, made if need be.
     #[arg(long)]
     out: PathBuf,
@@ -46,9 +51,6 @@ pub(crate) struct Arguments {
     #[arg(long, value_delimiter = ',', default_values_t = figure10::ROUND_TRIPS_MS)]
     rtt_ms: Vec<f64>,
 }
-
-/// The figures that can be made.
-const FIGURES: [u8; 8] = [5, 9, 10, 11, 12, 13, 14, 15];
 
 /// What comes of a figure.
 struct Figure {
@@ -63,17 +65,17 @@ struct Figure {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let out = &arguments.out;
     std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
-    for number in &arguments.only {
+    for &item in &arguments.only {
         let start = Instant::now();
         // Each on a thread of its own: a thread can be the only one of one pool.
-        let made = std::thread::scope(|scope| scope.spawn(|| make(*number, arguments)).join());
-        let figure = made.map_err(|_| anyhow!("figure {number} panicked"))??;
+        let made = std::thread::scope(|scope| scope.spawn(|| make(item, arguments)).join());
+        let figure = made.map_err(|_| anyhow!("{} panicked", item.name()))??;
         let markdown = figure.table.markdown();
         let csv = figure.table.csv();
         let svg = figure.svg.clone();
-        let section = Section::new(*number, figure, start.elapsed(), arguments.quick);
+        let section = Section::new(item, figure, start.elapsed(), arguments.quick);
         let json = serde_json::to_string_pretty(&section)? + "\n";
-        let name = format!("figure-{number}");
+        let name = item.file_stem();
         for (extension, content) in [("csv", csv), ("md", markdown), ("svg", svg), ("json", json)] {
             let path = out.join(&name).with_extension(extension);
             std::fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
@@ -87,16 +89,16 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn make(figure: u8, arguments: &Arguments) -> anyhow::Result<Figure> {
-    match figure {
-        5 => figure5::make(arguments.quick),
-        9 => figure9::make(arguments.quick),
-        10 => figure10::make(arguments.quick, &arguments.rtt_ms),
-        11 => figure11::make(arguments.quick),
-        12 => figure12::make(arguments.quick, &arguments.out),
-        13 => figure13::make(arguments.quick, &arguments.out),
-        14 => figure14::make(arguments.quick),
-        15 => figure15::make(arguments.quick),
-        _ => bail!("figure {figure} is not among those that can be made: {FIGURES:?}"),
+fn make(item: Item, arguments: &Arguments) -> anyhow::Result<Figure> {
+    match item {
+        Item::Figure5 => figure5::make(arguments.quick),
+        Item::Figure9 => figure9::make(arguments.quick),
+        Item::Figure10 => figure10::make(arguments.quick, &arguments.rtt_ms),
+        Item::Figure11 => figure11::make(arguments.quick),
+        Item::Figure12 => figure12::make(arguments.quick, &arguments.out),
+        Item::Figure13 => figure13::make(arguments.quick, &arguments.out),
+        Item::Figure14 => figure14::make(arguments.quick),
+        Item::Figure15 => figure15::make(arguments.quick),
+        Item::Scaling => scaling::make(arguments.quick),
     }
 }

@@ -61,11 +61,11 @@ impl<S: Scheme> Shape<S> {
     ///
     /// There are none if nobody could serve them. Then no call is made; the server, which announced them, knows that.
     pub(super) fn new(server: &ServerParameters, announced: &Manifest) -> Option<Self> {
-        let buckets = server.buckets;
+        let buckets = usize::from(server.buckets);
         let bucket_size = announced.bucket_size;
-        let parameters = S::parameters(usize::try_from(bucket_size).ok()?, BOX_BYTES).ok()?;
+        let parameters =
+            mpir::parameters::<S>(buckets, usize::try_from(bucket_size).ok()?, BOX_BYTES).ok()?;
         let mapping_bytes = usize::try_from(BloomMapping::encoded_bytes(server.shape(), bucket_size)).ok()?;
-        let buckets = usize::from(buckets);
         let query_bytes = S::query_bytes(&parameters).checked_mul(buckets)?;
         let answer_bytes = S::answer_bytes(&parameters).checked_mul(buckets)?;
         let servable = mapping_bytes <= limits::MAPPING_MAX

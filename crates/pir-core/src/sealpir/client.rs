@@ -20,6 +20,7 @@ struct Place {
     slot: usize,
     row: usize,
     column: usize,
+    part: usize,
 }
 
 impl Place {
@@ -29,7 +30,8 @@ impl Place {
         }
         let (plaintext, slot) = divide(index, parameters.elements_per_plaintext());
         let (column, row) = divide(plaintext, parameters.rows());
-        Ok(Self { plaintext, slot, row, column })
+        let (part, column) = divide(column, parameters.columns());
+        Ok(Self { plaintext, slot, row, column, part })
     }
 }
 
@@ -89,7 +91,22 @@ pub(super) fn extract(
         return Err(Error::Malformed("answer"));
     }
     let body = strip_header(answer, answer_header(parameters), Error::Malformed("answer"))?;
-    Ok(extract_element(secret, parameters, parameters.dimensions(), [place.plaintext, place.slot], body))
+    let results = pick(parameters, place.part, body);
+    Ok(extract_element(secret, parameters, parameters.dimensions(), [place.plaintext, place.slot], &results))
+}
+
+/// The results of one part, group by group, touching those of all parts.
+fn pick(parameters: &Parameters, part: usize, body: &[u8]) -> Zeroizing<Vec<u8>> {
+    let size = parameters.result_bytes();
+    let mut picked = Zeroizing::new(vec![0; parameters.groups() * size]);
+    let groups = body.chunks_exact(parameters.parts() * size);
+    for (picked, results) in picked.chunks_exact_mut(size).zip(groups) {
+        for (candidate, result) in results.chunks_exact(size).enumerate() {
+            let choice = equal(candidate, part);
+            picked.iter_mut().zip(result).for_each(|(out, byte)| out.conditional_assign(byte, choice));
+        }
+    }
+    picked
 }
 
 /// Decrypts an answer of the given number of dimensions without its header, and picks the element of a slot of a

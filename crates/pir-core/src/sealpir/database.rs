@@ -83,7 +83,7 @@ impl Database {
             return;
         }
         let ntt = bfv::Parameters::s2048().small();
-        let (columns, rows) = (self.parameters.columns(), self.parameters.rows());
+        let (columns, rows) = (self.parameters.all_columns(), self.parameters.rows());
         for products in products.iter_mut() {
             products.resize(columns);
         }
@@ -138,7 +138,7 @@ impl Products {
 
 /// Bytes of a block of a group.
 fn block_bytes(parameters: &Parameters) -> usize {
-    parameters.rows() * parameters.columns() * residue_bits()
+    parameters.rows() * parameters.all_columns() * residue_bits()
 }
 
 /// Bytes of all blocks of a group.
@@ -153,7 +153,7 @@ fn residue_bits() -> usize {
 
 /// The plaintext, counted column by column, at a place of every block.
 fn plaintext_at(parameters: &Parameters, place: usize) -> usize {
-    let (rows, columns) = (parameters.rows(), parameters.columns());
+    let (rows, columns) = (parameters.rows(), parameters.all_columns());
     let (bundle, place) = (place / (rows * COLUMNS), place % (rows * COLUMNS));
     let in_bundle = COLUMNS.min(columns - bundle * COLUMNS);
     (bundle * COLUMNS + place % in_bundle) * rows + place / in_bundle
@@ -162,7 +162,7 @@ fn plaintext_at(parameters: &Parameters, place: usize) -> usize {
 /// Encodes plaintexts that stand next to each other, then writes, block by block, the run of bytes they share.
 fn encode_group(parameters: &Parameters, elements: &[u8], group: usize, packed: &mut [u8]) {
     let (degree, width) = (bfv::Parameters::s2048().degree(), residue_bits());
-    let places = parameters.rows() * parameters.columns();
+    let places = parameters.rows() * parameters.all_columns();
     let at_once = places.min(BATCH * rayon::current_num_threads());
     let mut batch = Aligned::filled(0, at_once * degree);
     for first in (0..places).step_by(at_once) {
@@ -199,7 +199,7 @@ impl Encoder {
         encoded: &mut [u64],
     ) {
         if plaintext >= parameters.plaintexts() {
-            // Places that the last column has too many.
+            // Places that the last columns have too many.
             encoded.fill(0);
             return;
         }

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | public keys | 1, version, log2 N, 0 | seed, then the `b` halves ([`crate::bfv::GaloisKeys::encode`]) |
 //! | query | 2, version, d, h | seed of c1; then for every selector i and `m < N/2^h` the coefficient `r_i + m 2^h` of c0 without its 20 lowest bits |
-//! | answer | 3, version, d, bits | for every group and ciphertext, the N coefficients of c0, then those of c1 |
+//! | answer | 3, version, d, bits | for every group, part and ciphertext, the N coefficients of c0, then those of c1 |
 
 use super::shape::Parameters;
 use crate::{Error, bfv};

@@ -9,6 +9,9 @@
 //! these four rows of chunks are the answer: F = 4 ciphertexts. Answers are switched to a power of two before they are
 //! sent.
 //!
+//! Where longer answers are welcome ([`Parameters::choose_within`]), there are several such sets of columns, called parts,
+//! under the same selectors, and the answer holds the results of all of them.
+//!
 //! # Whitening
 //!
 //! The bytes of every plaintext are XORed with a public, fixed keystream before they are packed, and again after they
@@ -31,7 +34,7 @@ use zeroize::Zeroizing;
 
 pub use database::Database;
 pub use server::Stage;
-pub use shape::{MAXIMUM_QUERY_BYTES, Parameters};
+pub use shape::{MAXIMUM_ANSWER_BYTES, MAXIMUM_QUERY_BYTES, Parameters};
 
 pub(crate) use client::{divide, equal, extract_element};
 #[cfg(test)]
@@ -84,6 +87,12 @@ impl Scheme for SealPir {
 
     fn parameters(elements: usize, element_bytes: usize) -> Result<Parameters, Error> {
         Parameters::choose(elements, element_bytes)
+    }
+
+    /// Answers have at most [`MAXIMUM_ANSWER_BYTES`], unless even the shortest is longer.
+    fn parameters_for_one_query(elements: usize, element_bytes: usize) -> Result<Parameters, Error> {
+        let shortest = Parameters::choose(elements, element_bytes)?;
+        Parameters::choose_within(elements, element_bytes, shortest.answer_bytes().max(MAXIMUM_ANSWER_BYTES))
     }
 
     fn security_bits(_: &Parameters) -> u32 {

@@ -140,10 +140,13 @@ impl Progress {
     /// From the first dimension's results of one group to the answer.
     fn finish_group(&mut self, parameters: &Parameters, answer: &mut Vec<u8>) {
         let (bfv, columns) = (bfv::Parameters::s2048(), &self.leaves[parameters.rows()..]);
-        if parameters.dimensions() == 1 {
-            encode_ciphertext(parameters, bfv.small(), self.products.column(0), answer);
-        } else {
-            for ciphertext in self.second.run(bfv.large(), &mut self.products, columns) {
+        for part in 0..parameters.parts() {
+            if parameters.dimensions() == 1 {
+                encode_ciphertext(parameters, bfv.small(), self.products.column(part), answer);
+                continue;
+            }
+            let first = part * parameters.columns();
+            for ciphertext in self.second.run(bfv.large(), &mut self.products, first, columns) {
                 encode_ciphertext(parameters, bfv.large(), ciphertext, answer);
             }
         }
@@ -156,6 +159,7 @@ impl Progress {
         let results = self.second.run(
             bfv::Parameters::s2048().large(),
             &mut self.products,
+            0,
             &self.leaves[parameters.rows()..],
         );
         results.map(|[c0, c1]| Ciphertext { c0: polynomial(c0), c1: polynomial(c1) }).collect()
@@ -173,12 +177,14 @@ pub(crate) struct SecondDimension {
 }
 
 impl SecondDimension {
-    /// `sum_c columns[c] * chunk(c)`, in the ring of the columns' selectors, for each of the four chunks of the columns'
-    /// results modulo q, which are used up. Results are switched to `t^2`; chunks are centred modulo t.
+    /// `sum_c columns[c] * chunk(c)`, in the ring of the columns' selectors, for each of the four chunks of the results
+    /// modulo q of the columns from `first` on, which are used up. Results are switched to `t^2`; chunks are centred
+    /// modulo t.
     pub(crate) fn run<'a>(
         &'a mut self,
         ntt: &Ntt,
         products: &mut Products,
+        first: usize,
         columns: &[Ciphertext<Evaluation>],
     ) -> impl Iterator<Item = [&'a mut [u64]; 2]> + use<'a> {
         let bfv = bfv::Parameters::s2048();
@@ -189,7 +195,7 @@ impl SecondDimension {
         self.results.resize(2 * CHUNKS * degree, 0);
         for (index, columns) in columns.chunks(COLUMNS_AT_ONCE).enumerate() {
             for (i, chunks) in self.chunks.chunks_exact_mut(CHUNKS * degree).take(columns.len()).enumerate() {
-                let halves = products.column(index * COLUMNS_AT_ONCE + i);
+                let halves = products.column(first + index * COLUMNS_AT_ONCE + i);
                 for (half, chunks) in halves.into_iter().zip(chunks.chunks_exact_mut(2 * degree)) {
                     bfv.small().inverse(half);
                     rescale.apply_all(half);

@@ -1,12 +1,16 @@
 //! How a database is packed and arranged, and the choice of the cheapest arrangement.
 
 use super::encoding::HEADER_BYTES;
+use crate::expand::substitutions;
 use crate::noise::{self, Circuit};
 use crate::ring::bits::packed_bytes;
 use crate::{Error, bfv};
 
 /// No query is larger.
 pub const MAXIMUM_QUERY_BYTES: usize = 4096;
+
+/// No answer for a single query a round is larger, unless the elements leave no choice.
+pub const MAXIMUM_ANSWER_BYTES: usize = 108 << 10;
 
 /// Low bits that are not sent of the coefficients of a query; at the noise of EXPAND, nobody misses them.
 pub(super) const QUERY_DROPPED_BITS: u32 = 20;
@@ -26,38 +30,74 @@ pub struct Parameters {
     elements_per_plaintext: usize,
     /// Plaintexts, not counting groups.
     plaintexts: usize,
+    /// Sets of columns that share the selectors; the answer holds the result of each.
+    parts: usize,
     circuit: Circuit,
 }
 
-/// Cost of the server's work, in microseconds as measured with the kernel `avx512f` (`docs/BENCHMARKS.md`). Shapes are part
+/// Cost of the server's work, in microseconds as measured with the kernel `avx512` (`docs/BENCHMARKS.md`). Shapes are part
 /// of the protocol, so the weights are constants; what counts is their ratio, and the optimum is flat.
 mod cost {
-    /// A selector: one substitution and the switch of its leaf.
-    pub(super) const SELECTOR: f64 = 56.0;
+    /// A selector of a row: a substitution, the switch of its leaf, and its place in the first dimension.
+    pub(super) const ROW_SELECTOR: f64 = 36.0;
+    /// A selector of a column: a substitution.
+    pub(super) const COLUMN_SELECTOR: f64 = 22.0;
     /// A plaintext of the first dimension.
-    pub(super) const PLAINTEXT: f64 = 1.6;
+    pub(super) const PLAINTEXT: f64 = 0.75;
     /// A column of the second dimension.
-    pub(super) const COLUMN: f64 = 40.0;
+    pub(super) const COLUMN: f64 = 27.0;
     /// A ciphertext of the answer.
-    pub(super) const ANSWER_CIPHERTEXT: f64 = 25.0;
-    /// A KiB sent is worth as much: one dimension wins over two only if it costs little more.
-    pub(super) const ANSWER_KIB: f64 = 10.0;
+    pub(super) const ANSWER_CIPHERTEXT: f64 = 10.0;
+    /// A KiB sent is worth as much, where answers shall be short: one dimension wins over two only if it costs little
+    /// more.
+    pub(super) const ANSWER_KIB: f64 = 6.0;
 }
 
 impl Parameters {
-    /// The cheapest admissible arrangement; see [`crate::Scheme::parameters`].
+    /// The cheapest admissible arrangement, short answers being worth something; see [`crate::Scheme::parameters`].
     ///
     /// # Errors
     /// [`Error::Shape`] if there is no element, an element is empty, or there is no admissible arrangement.
     pub fn choose(elements: usize, element_bytes: usize) -> Result<Self, Error> {
-        let plaintexts = Packing::new(elements, element_bytes)?.plaintexts;
-        let most = plaintexts.min(bfv::Parameters::s2048().degree());
-        (1..=most)
-            // Rows that leave the last column empty are those of a smaller number of columns.
-            .filter(|columns| plaintexts.div_ceil(plaintexts.div_ceil(*columns)) == *columns)
-            .filter_map(|columns| Self::with_columns(elements, element_bytes, columns).ok())
-            .min_by(|a, b| a.cost().total_cmp(&b.cost()))
+        let price = |shape: &Self| shape.cost() + shape.answer_bytes() as f64 / 1024.0 * cost::ANSWER_KIB;
+        Self::admissible(elements, element_bytes, 1)?
+            .min_by(|a, b| price(a).total_cmp(&price(b)))
             .ok_or(Error::Shape("too many elements"))
+    }
+
+    /// The arrangement that costs the server least among those whose answers have at most `answer_bytes` bytes.
+    ///
+    /// The columns may be dealt into several parts. One selector of the second dimension then serves a column of every
+    /// part, so that queries have fewer selectors, and fewer are expanded; the answer holds the results of all parts.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] as for [`Parameters::choose`], or if no answer is as short as that.
+    pub fn choose_within(elements: usize, element_bytes: usize, answer_bytes: usize) -> Result<Self, Error> {
+        let bfv = bfv::Parameters::s2048();
+        let least_bits = bfv.plaintext_bits() + ANSWER_MARGIN_BITS.start();
+        let most_parts = (answer_bytes / packed_bytes(2 * bfv.degree(), least_bits)).max(1);
+        Self::admissible(elements, element_bytes, most_parts)?
+            .filter(|shape| shape.answer_bytes() <= answer_bytes)
+            .min_by(|a, b| a.cost().total_cmp(&b.cost()))
+            .ok_or(Error::Shape("no answer is as short as that"))
+    }
+
+    /// All arrangements in up to so many parts, one for each number of columns of which none is empty.
+    fn admissible(
+        elements: usize,
+        element_bytes: usize,
+        most_parts: usize,
+    ) -> Result<impl Iterator<Item = Self>, Error> {
+        let plaintexts = Packing::new(elements, element_bytes)?.plaintexts;
+        let bfv = bfv::Parameters::s2048();
+        let (most, levels) = (plaintexts.min(bfv.degree()), bfv.levels() as u32);
+        Ok((1..=most_parts).flat_map(move |parts| {
+            (1..=most / parts)
+                .filter(move |columns| {
+                    plaintexts.div_ceil(plaintexts.div_ceil(parts * columns)) == parts * columns
+                })
+                .filter_map(move |columns| Self::new(elements, element_bytes, [columns, parts], levels).ok())
+        }))
     }
 
     /// The arrangement in the given number of columns: one for d = 1, more for d = 2. For tests and measurements.
@@ -67,7 +107,7 @@ impl Parameters {
     /// always allowed).
     pub fn with_columns(elements: usize, element_bytes: usize, columns: usize) -> Result<Self, Error> {
         let levels = bfv::Parameters::s2048().levels() as u32;
-        Self::with_columns_and_levels(elements, element_bytes, columns, levels)
+        Self::new(elements, element_bytes, [columns, 1], levels)
     }
 
     /// The same with fewer levels of EXPAND than the log2 N that [`Parameters::choose`] takes, and longer queries. For
@@ -81,11 +121,20 @@ impl Parameters {
         columns: usize,
         levels: u32,
     ) -> Result<Self, Error> {
+        Self::new(elements, element_bytes, [columns, 1], levels)
+    }
+
+    fn new(
+        elements: usize,
+        element_bytes: usize,
+        [columns, parts]: [usize; 2],
+        levels: u32,
+    ) -> Result<Self, Error> {
         let Packing { elements_per_plaintext, plaintexts, groups } = Packing::new(elements, element_bytes)?;
-        if columns == 0 || columns > plaintexts.max(2) {
+        if columns == 0 || columns * parts > plaintexts.max(2) {
             return Err(Error::Shape("more columns than plaintexts"));
         }
-        let rows = plaintexts.div_ceil(columns);
+        let rows = plaintexts.div_ceil(columns * parts);
         let selectors = if columns == 1 { rows } else { rows + columns };
         let bfv = bfv::Parameters::s2048();
         if levels as usize > bfv.levels()
@@ -105,7 +154,7 @@ impl Parameters {
             })
             .find(|circuit| noise::failure_log2(bfv, circuit) <= noise::MAXIMUM_FAILURE_LOG2)
             .ok_or(Error::Shape("too much noise"))?;
-        Ok(Self { elements, element_bytes, elements_per_plaintext, plaintexts, circuit })
+        Ok(Self { elements, element_bytes, elements_per_plaintext, plaintexts, parts, circuit })
     }
 
     /// Packing, arrangement and answer alone, for engines that share them but neither queries nor noise: nothing is
@@ -118,7 +167,7 @@ impl Parameters {
     ) -> Result<Self, Error> {
         let Packing { elements_per_plaintext, plaintexts, groups } = Packing::new(elements, element_bytes)?;
         let circuit = Circuit { query_dropped_bits: 0, levels: 0, rows, columns, groups, answer_bits };
-        Ok(Self { elements, element_bytes, elements_per_plaintext, plaintexts, circuit })
+        Ok(Self { elements, element_bytes, elements_per_plaintext, plaintexts, parts: 1, circuit })
     }
 
     /// Number of elements n.
@@ -139,7 +188,7 @@ impl Parameters {
         self.elements_per_plaintext
     }
 
-    /// Plaintexts of one group: `ceil(n / elements_per_plaintext)`, at most `n1 n2`.
+    /// Plaintexts of one group: `ceil(n / elements_per_plaintext)`, at most `n1 n2` in each part.
     #[must_use]
     pub fn plaintexts(&self) -> usize {
         self.plaintexts
@@ -163,10 +212,22 @@ impl Parameters {
         self.circuit.rows
     }
 
-    /// n2, 1 if d = 1.
+    /// n2, 1 if d = 1: the columns of one part.
     #[must_use]
     pub fn columns(&self) -> usize {
         self.circuit.columns
+    }
+
+    /// Sets of columns that share the selectors; the answer holds the result of each.
+    #[must_use]
+    pub fn parts(&self) -> usize {
+        self.parts
+    }
+
+    /// The columns of all parts.
+    #[must_use]
+    pub fn all_columns(&self) -> usize {
+        self.parts * self.columns()
     }
 
     /// Selectors in a query: n1, and n2 more if d = 2.
@@ -187,7 +248,7 @@ impl Parameters {
         self.circuit.answer_bits
     }
 
-    /// Ciphertexts per group in the answer: 1, or the four chunks if d = 2.
+    /// Ciphertexts in the answer for each group and part: 1, or the four chunks if d = 2.
     #[must_use]
     pub fn answer_ciphertexts(&self) -> usize {
         if self.dimensions() == 1 { 1 } else { 4 }
@@ -208,11 +269,34 @@ impl Parameters {
     /// Size of an answer, bytes.
     #[must_use]
     pub fn answer_bytes(&self) -> usize {
+        HEADER_BYTES + self.groups() * self.parts * self.result_bytes()
+    }
+
+    /// Bytes of one part's result for one group.
+    pub(super) fn result_bytes(&self) -> usize {
         let coefficients = 2 * bfv::Parameters::s2048().degree();
-        HEADER_BYTES
-            + self.groups()
-                * self.answer_ciphertexts()
-                * packed_bytes(coefficients, self.answer_coefficient_bits())
+        self.answer_ciphertexts() * packed_bytes(coefficients, self.answer_coefficient_bits())
+    }
+
+    /// Size of the prepared database in memory, bytes: what the first dimension reads for an answer.
+    #[must_use]
+    pub fn database_bytes(&self) -> usize {
+        let bfv = bfv::Parameters::s2048();
+        self.groups()
+            * packed_bytes(bfv.degree(), bfv.small().modulus().bits())
+            * self.rows()
+            * self.all_columns()
+    }
+
+    /// Transforms of degree N that EXPAND costs: `l + 1` for a substitution with l digits, seven to switch two rows that
+    /// one substitution makes, four for a last row.
+    #[must_use]
+    pub fn expand_transforms(&self) -> usize {
+        let bfv = bfv::Parameters::s2048();
+        let transforms = |(level, count)| count * (bfv.gadget(level).digits as usize + 1);
+        substitutions(self.selectors(), self.levels()).enumerate().map(transforms).sum::<usize>()
+            + 7 * (self.rows() / 2)
+            + 4 * (self.rows() % 2)
     }
 
     /// Bytes of an element in group `group`: those of a full plaintext, fewer in the last.
@@ -221,14 +305,17 @@ impl Parameters {
     }
 
     fn cost(&self) -> f64 {
-        let (groups, columns) = (self.groups() as f64, self.columns() as f64);
-        let second = if self.dimensions() == 1 { 0.0 } else { columns * cost::COLUMN };
-        self.selectors() as f64 * cost::SELECTOR
-            + groups
-                * ((self.rows() * self.columns()) as f64 * cost::PLAINTEXT
-                    + second
-                    + self.answer_ciphertexts() as f64 * cost::ANSWER_CIPHERTEXT)
-            + self.answer_bytes() as f64 / 1024.0 * cost::ANSWER_KIB
+        let (rows, all_columns) = (self.rows() as f64, self.all_columns() as f64);
+        let (column_selectors, second) = match self.dimensions() {
+            1 => (0.0, 0.0),
+            _ => (self.columns() as f64, all_columns),
+        };
+        rows * cost::ROW_SELECTOR
+            + column_selectors * cost::COLUMN_SELECTOR
+            + self.groups() as f64
+                * (rows * all_columns * cost::PLAINTEXT
+                    + second * cost::COLUMN
+                    + (self.parts * self.answer_ciphertexts()) as f64 * cost::ANSWER_CIPHERTEXT)
     }
 }
 

@@ -123,7 +123,7 @@ impl Progress {
     ) {
         let ring = bfv::Parameters::s2048().small();
         let (rows, columns) = (parameters.layout().rows(), parameters.layout().columns());
-        let results = self.second.run(ring, &mut self.products, &selectors[rows..rows + columns]);
+        let results = self.second.run(ring, &mut self.products, 0, &selectors[rows..rows + columns]);
         for (result, kept) in results.zip(&mut self.planes) {
             if let Some(planes) = parameters.shape().get(2) {
                 kept.resize(*planes);
@@ -146,7 +146,7 @@ impl Progress {
         let ring = bfv::Parameters::s2048().small();
         let selectors = &selectors[selectors.len() - planes..];
         for kept in &mut self.planes {
-            for result in self.second.run(ring, kept, selectors) {
+            for result in self.second.run(ring, kept, 0, selectors) {
                 encode_ciphertext(parameters.layout(), ring, result, answer);
             }
         }

@@ -117,7 +117,8 @@ impl<'a> Account<'a> {
         let oracle = LabelOracle::new(mapping, &*code, &[label]);
         let plan = Plan::new(&*code, &oracle.keys(), &oracle);
         let [bucket] = plan.assignment(0) else { return Ok(None) };
-        let parameters = SealPir::parameters(manifest.bucket_size as usize, BOX_BYTES)?;
+        let parameters =
+            mpir::parameters::<SealPir>(manifest.buckets.into(), manifest.bucket_size as usize, BOX_BYTES)?;
         let query = self.pir.multi_query(&parameters, &plan.targets, &mut self.rng)?;
         let (session, keys, round) = (self.session.clone(), self.keys.clone(), manifest.round.0);
         let chunks =

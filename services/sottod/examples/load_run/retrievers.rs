@@ -83,7 +83,8 @@ pub(crate) async fn question(
     let oracle = LabelOracle::new(&mapping, &*code, &[wanted.label]);
     let plan = Plan::new(&*code, &oracle.keys(), &oracle);
     let bucket = plan.assignment(0).first().context("a deposit is not in its round's mapping")?.to_usize();
-    let parameters = SealPir::parameters(manifest.bucket_size as usize, BOX_BYTES)?;
+    let parameters =
+        mpir::parameters::<SealPir>(manifest.buckets.into(), manifest.bucket_size as usize, BOX_BYTES)?;
     let mut rng = StdRng::seed_from_u64(manifest.round.0);
     let query = pir.multi_query(&parameters, &plan.targets, &mut rng)?;
     let size = SealPir::answer_bytes(&parameters);

@@ -11,7 +11,7 @@ use sotto_protocol::{CodeShape, Round, ServerParameters};
 use tokio::time::Instant;
 
 use super::watchers::Watchers;
-use super::{RunError, Surroundings, Task, build, seal};
+use super::{Builder, RunError, Surroundings, Task, build, seal};
 use crate::log::{History, Phase, RoundLog};
 use crate::round_database::BuildError;
 
@@ -84,7 +84,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
     }
 
     async fn rebuild(&mut self, round: Round, published: bool) -> Result<(), RunError> {
-        let Surroundings { compute, parameters, .. } = &self.surroundings;
+        let parameters = &self.surroundings.parameters;
         let signed = if published { Some(self.published(round)?) } else { None };
         if let Some((_, manifest)) = &signed
             && shape(manifest) != shape_of::<S>(parameters)
@@ -92,7 +92,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
             tracing::warn!(%round, "the round was published with other parameters and is not served again");
             return Ok(self.log.retire(round).await?);
         }
-        let built = build(Arc::clone(&self.log), compute.clone(), parameters.clone(), round).await;
+        let built = build(Arc::clone(&self.log), Builder::of(&self.surroundings), round).await;
         let mut database = match built {
             Ok(database) => database,
             Err(BuildError::Log(error)) => return Err(error.into()),

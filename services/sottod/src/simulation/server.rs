@@ -97,6 +97,7 @@ impl Server {
             least,
             deposits_max: config.limits.deposits,
             compute: compute.clone(),
+            population: None,
             events: events.clone(),
             tracker: tracker.clone(),
             stop: cut.clone(),
@@ -195,6 +196,7 @@ impl Deadlines {
                     self.check();
                     *self.open.lock().unwrap() = None;
                 }
+                ServerEvent::RoundPopulated { .. } => {}
                 ServerEvent::RoundBuilt { round, bucket_size, mapping_bytes, setup_ms: _ } => {
                     self.world.note(format_args!("round {round} is built, {bucket_size} {mapping_bytes}"));
                 }

@@ -72,7 +72,9 @@ async fn keys_that_are_none_are_refused_and_those_that_could_be_some_hurt_nobody
     upload(&mut member, zeros).await.unwrap();
     let mut events = member.watch().await;
     let manifest = events.ready().await;
-    let parameters = SealPir::parameters(manifest.bucket_size as usize, BOX_BYTES).unwrap();
+    let parameters =
+        mpir::parameters::<SealPir>(manifest.buckets.into(), manifest.bucket_size as usize, BOX_BYTES)
+            .unwrap();
     let buckets = usize::from(manifest.buckets);
     let mut rng = ChaCha20Rng::seed_from_u64(SEED);
     let query = member.pir.multi_query(&parameters, &vec![None; buckets], &mut rng).unwrap();
@@ -100,7 +102,9 @@ async fn ciphertexts_that_no_client_makes_get_a_refusal_or_a_harmless_answer() {
         members.push(Member::<SealPir>::with_keys(&server, number).await);
     }
     let manifest = members[0].watch().await.ready().await;
-    let parameters = SealPir::parameters(manifest.bucket_size as usize, BOX_BYTES).unwrap();
+    let parameters =
+        mpir::parameters::<SealPir>(manifest.buckets.into(), manifest.bucket_size as usize, BOX_BYTES)
+            .unwrap();
     let (size, buckets) = (SealPir::query_bytes(&parameters), usize::from(manifest.buckets));
     let mut rng = ChaCha20Rng::seed_from_u64(SEED);
     let built = members[0].pir.multi_query(&parameters, &vec![None; buckets], &mut rng).unwrap();

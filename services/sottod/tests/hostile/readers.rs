@@ -45,7 +45,8 @@ async fn ask<S: Scheme>(
     client: &mut Client,
     manifest: &Manifest,
 ) -> Streaming<proto::AnswerChunk> {
-    let parameters = S::parameters(manifest.bucket_size as usize, BOX_BYTES).unwrap();
+    let parameters =
+        mpir::parameters::<S>(manifest.buckets.into(), manifest.bucket_size as usize, BOX_BYTES).unwrap();
     let mut rng = ChaCha20Rng::from_seed([1; 32]);
     let targets = vec![None; manifest.buckets.into()];
     let built = member.pir.multi_query(&parameters, &targets, &mut rng).unwrap().encoded().concat();

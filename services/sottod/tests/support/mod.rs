@@ -133,7 +133,8 @@ impl<S: Scheme> Member<S> {
         manifest: &Manifest,
         targets: &[Option<usize>],
     ) -> Result<Vec<Vec<u8>>, Status> {
-        let parameters = S::parameters(manifest.bucket_size as usize, BOX_BYTES).unwrap();
+        let parameters =
+            mpir::parameters::<S>(manifest.buckets.into(), manifest.bucket_size as usize, BOX_BYTES).unwrap();
         let mut rng = ChaCha20Rng::from_seed([1; 32]);
         let query = self.pir.multi_query(&parameters, targets, &mut rng).unwrap();
         let bytes = self.send_query(manifest.round, query.encoded().concat()).await?;

@@ -33,10 +33,16 @@ pub(super) fn make(quick: bool) -> anyhow::Result<Figure> {
     let title = format!("queries, answers, mapping and deposit of one round, MB, {n} users");
     let series = [SYSTEMS[0].name, SYSTEMS[1].name, SYSTEMS[2].name, SYSTEMS[3].name];
     let series = [&series[..], &["Pung, paper", "Pung+MS, paper"]].concat();
-    let svg =
-        chart::grouped_svg("Figure 14: network cost of one user's round", &series, &[Groups { title, groups }])?;
+    let svg = chart::grouped_svg(
+        "Figure 14: network cost of one user's round",
+        &series,
+        &[Groups { title, groups }],
+    )?;
     let saved = saved.map(|times| {
-        format!(" With k = 16, both changes together save a factor of {}; in the paper, of over 36.", short(times))
+        format!(
+            " With k = 16, both changes together save a factor of {}; in the paper, of over 36.",
+            short(times)
+        )
     });
     let shows = format!(
         "What a user of the chat sends and receives in one round, with Pung's own engine and batch code and with those of \

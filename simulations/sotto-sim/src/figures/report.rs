@@ -13,13 +13,14 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use super::Figure;
+use super::item::Item;
 use super::table::Table;
 use crate::machine::{self, Machine};
 
 /// A figure's part of the report; its chart lies beside it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Section {
-    number: u8,
+    item: Item,
     pub(super) table: Table,
     shows: String,
     differs: String,
@@ -40,7 +41,7 @@ struct Made {
 
 impl Section {
     /// The part of a figure that was just made.
-    pub(super) fn new(number: u8, figure: Figure, took: Duration, quick: bool) -> Self {
+    pub(super) fn new(item: Item, figure: Figure, took: Duration, quick: bool) -> Self {
         let Figure { table, shows, differs, svg: _ } = figure;
         let release = if cfg!(debug_assertions) { "" } else { " --release" };
         let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -52,11 +53,11 @@ impl Section {
             seconds: took.as_secs_f64(),
             quick,
         };
-        Self { number, table, shows, differs, made }
+        Self { item, table, shows, differs, made }
     }
 
     fn svg_name(&self) -> String {
-        format!("figure-{}.svg", self.number)
+        format!("{}.svg", self.item.file_stem())
     }
 }
 
@@ -106,7 +107,7 @@ fn sections(out: &Path) -> anyhow::Result<Vec<Section>> {
     for entry in fs::read_dir(out).with_context(|| format!("cannot read {}", out.display()))? {
         let path = entry?.path();
         let name = path.file_stem().and_then(OsStr::to_str).unwrap_or_default();
-        if !name.starts_with("figure-") || path.extension() != Some(OsStr::new("json")) {
+        if !Item::names_file(name) || path.extension() != Some(OsStr::new("json")) {
             continue;
         }
         let context =
@@ -114,7 +115,7 @@ fn sections(out: &Path) -> anyhow::Result<Vec<Section>> {
         let text = fs::read_to_string(&path).with_context(context)?;
         sections.push(serde_json::from_str::<Section>(&text).with_context(context)?);
     }
-    sections.sort_by_key(|section| section.number);
+    sections.sort_by_key(|section| section.item);
     Ok(sections)
 }
 
@@ -122,7 +123,7 @@ fn sections(out: &Path) -> anyhow::Result<Vec<Section>> {
 fn machines(sections: &[Section]) -> Vec<(String, String)> {
     let mut machines: Vec<(&Machine, Vec<String>)> = Vec::new();
     for section in sections {
-        let number = section.number.to_string();
+        let number = section.item.to_string();
         match machines.iter_mut().find(|(machine, _)| *machine == &section.made.machine) {
             Some((_, numbers)) => numbers.push(number),
             None => machines.push((&section.made.machine, vec![number])),
@@ -137,35 +138,37 @@ mod tests {
     use core::time::Duration;
     use std::fs;
 
-    use super::{Figure, Section, Table, write};
+    use super::{Figure, Item, Section, Table, write};
 
-    fn section(number: u8, cell: &str) -> Section {
-        let mut table = Table::new(&format!("Figure {number}: costs"), vec!["n", "ms"]);
+    fn section(item: Item, cell: &str) -> Section {
+        let mut table = Table::new(&format!("{}: costs", item.name()), vec!["n", "ms"]);
         table.row(vec![cell.to_owned(), "1.5".to_owned()]);
         table.note("A < B & C.".to_owned());
         let figure =
             Figure { table, svg: String::new(), shows: "It shows.".into(), differs: "It differs.".into() };
-        Section::new(number, figure, Duration::from_secs(60), true)
+        Section::new(item, figure, Duration::from_secs(60), true)
     }
 
     /// Making one figure again must not lose the others from the report, nor mix up their order.
     #[test]
     fn the_report_holds_all_figures_of_the_directory_in_their_order() {
         let out = tempfile::tempdir().unwrap();
-        let put = |number: u8, cell: &str| {
-            let name = out.path().join(format!("figure-{number}"));
-            let json = serde_json::to_string(&section(number, cell)).unwrap();
+        let put = |item: Item, cell: &str| {
+            let name = out.path().join(item.file_stem());
+            let json = serde_json::to_string(&section(item, cell)).unwrap();
             fs::write(name.with_extension("json"), json).unwrap();
-            fs::write(name.with_extension("svg"), format!("<svg id=\"{number}\"></svg>")).unwrap();
+            fs::write(name.with_extension("svg"), format!("<svg id=\"{item}\"></svg>")).unwrap();
             write(out.path()).unwrap();
         };
-        put(15, "fifteen");
-        put(9, "nine");
-        put(15, "anew");
+        put(Item::Scaling, "scaled");
+        put(Item::Figure15, "fifteen");
+        put(Item::Figure9, "nine");
+        put(Item::Figure15, "anew");
         let read = |name| fs::read_to_string(out.path().join(name)).unwrap();
         let (markdown, html) = (read("README.md"), read("index.html"));
         for text in [&markdown, &html] {
             assert!(text.find("Figure 9: costs").unwrap() < text.find("Figure 15: costs").unwrap());
+            assert!(text.find("Figure 15: costs").unwrap() < text.find("Scaling: costs").unwrap());
             assert!(text.contains("nine") && text.contains("anew") && !text.contains("fifteen"));
             assert!(text.contains("It differs.") && text.contains("kernel"));
         }

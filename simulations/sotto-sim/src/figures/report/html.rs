@@ -26,8 +26,8 @@ pub(super) fn report(sections: &[Section], machines: &[(String, String)], charts
     );
     page += &paragraph("", INTRODUCTION);
     page += "<nav>";
-    for Section { number, .. } in sections {
-        page += &format!("<a href=\"#figure-{number}\">Figure {number}</a>");
+    for Section { item, .. } in sections {
+        page += &format!("<a href=\"#{}\">{}</a>", item.file_stem(), item.name());
     }
     page += "</nav>\n<h2>How they were made</h2>\n<ul>\n";
     for (machine, numbers) in machines {
@@ -35,16 +35,16 @@ pub(super) fn report(sections: &[Section], machines: &[(String, String)], charts
     }
     page += "</ul>\n";
     let header = ["figure", "command", "date", "duration", "commit", "size"].map(str::to_owned);
-    let made = sections.iter().map(|Section { number, made, .. }| {
+    let made = sections.iter().map(|Section { item, made, .. }| {
         let command = format!("`{}`", made.command);
-        [&number.to_string(), &command, &made.date, &made.duration(), made.commit(), made.size()]
+        [&item.to_string(), &command, &made.date, &made.duration(), made.commit(), made.size()]
             .map(str::to_owned)
             .into()
     });
     page += &table(&header, &made.collect::<Vec<_>>());
     for (section, chart) in sections.iter().zip(charts) {
-        let Section { number, table: numbers, .. } = section;
-        page += &format!("<h2 id=\"figure-{number}\">{}</h2>\n", text(&numbers.title));
+        let Section { item, table: numbers, .. } = section;
+        page += &format!("<h2 id=\"{}\">{}</h2>\n", item.file_stem(), text(&numbers.title));
         page += &paragraph("", &section.shows);
         page += &format!("<figure>{chart}</figure>\n");
         page += &table(&numbers.header, &numbers.rows);

@@ -12,7 +12,7 @@ pub(super) fn report(sections: &[Section], machines: &[(String, String)]) -> Str
         let made = &section.made;
         text += &format!(
             "| {} | `{}` | {} | {} | {} | {} |\n",
-            section.number,
+            section.item,
             made.command,
             made.date,
             made.duration(),

@@ -1,0 +1,97 @@
+//! The bare stages of one round, without a server around them: what the system adds is judged by these.
+
+use std::sync::Arc;
+
+use mpir::{MultiClient, MultiDatabase};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use rayon::prelude::{IntoParallelIterator, ParallelIterator};
+use sotto_protocol::deposit::{BOX_BYTES, arrange};
+use sotto_protocol::manifest::deposits_digest;
+use sotto_protocol::{BloomMapping, CodeShape, Label, Round};
+use sottod::Population;
+
+use super::lines::{Bench, Orders};
+use super::observed::{METER, Observed};
+use crate::cpu::process_milliseconds;
+use crate::engine::Engine;
+
+/// Different clients; when there are more, each stands for several, whose keys are then no better cached than here.
+const CLIENTS: u32 = 32;
+
+/// Sets one round up and answers one multi-query of each client, on a pool like the server's, so that as many cores are
+/// busy. Nothing else runs in this process, so all its CPU time belongs to the stages.
+pub(super) fn bench<E: Engine>(orders: &Orders, shape: CodeShape) -> anyhow::Result<Bench> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(orders.threads).build()?;
+    pool.install(|| stages::<E>(orders, shape))
+}
+
+fn timed<T>(time: &mut f64, work: impl FnOnce() -> T) -> T {
+    let start = process_milliseconds();
+    let result = work();
+    *time += process_milliseconds() - start;
+    result
+}
+
+fn stages<E: Engine>(orders: &Orders, shape: CodeShape) -> anyhow::Result<Bench> {
+    let mut bench = Bench::default();
+    let mut rng = StdRng::seed_from_u64(orders.seed);
+    let seed: [u8; 32] = rng.random();
+    // As many tuples as in a round, the clients' included.
+    let users = orders.users + orders.clients;
+    let mut deposits = Population { users, seed: orders.seed }.deposits(Round(u64::MAX));
+
+    timed(&mut bench.arrange_ms, || {
+        arrange(&mut deposits, &seed);
+        std::hint::black_box(deposits_digest(&deposits));
+    });
+    let code = shape.code(seed)?;
+    let labels: Vec<Label> = deposits.iter().map(|deposit| deposit.label).collect();
+    let (encoding, padded, contents) = timed(&mut bench.encode_ms, || -> anyhow::Result<_> {
+        let keys: Vec<&[u8]> = labels.iter().map(|label| label.0.as_slice()).collect();
+        let encoding = code.encode(&keys);
+        let padded = encoding.largest().max(1);
+        let boxes: Vec<u8> = deposits.iter().flat_map(|deposit| deposit.sealed.0).collect();
+        let mut contents = Vec::new();
+        encoding.materialise_contents(BOX_BYTES, &boxes, padded, &mut contents)?;
+        Ok((encoding, padded, contents))
+    })?;
+    drop(deposits);
+    let database = timed(&mut bench.prepare_ms, || {
+        MultiDatabase::<Observed<E>>::setup_copies(BOX_BYTES, padded, &contents, encoding.copies())
+    })?;
+    drop(contents);
+    timed(&mut bench.mapping_ms, || {
+        BloomMapping::build(&seed, &*code, &encoding, &labels, u32::try_from(padded).unwrap_or(u32::MAX))
+    })?;
+    drop((encoding, labels));
+
+    let parameters = mpir::parameters::<E>(database.bucket_count(), padded, BOX_BYTES)?;
+    let clients = orders.clients.clamp(1, CLIENTS);
+    let asked: Vec<(E::PublicKeys, Vec<Vec<u8>>)> = (0..clients)
+        .map(|_| {
+            let client = MultiClient::<E>::new(&rng.random());
+            let keys = E::decode_public_keys(&client.public_keys())?;
+            let targets = vec![None; database.bucket_count()];
+            let query = client.multi_query(&parameters, &targets, &mut rng)?;
+            anyhow::Ok((keys, query.encoded().to_vec()))
+        })
+        .collect::<Result<_, _>>()?;
+    let before = METER.read();
+    timed(&mut bench.answer_ms, || -> anyhow::Result<()> {
+        for client in 0..orders.clients {
+            let (keys, queries) = &asked[(client % clients) as usize];
+            let answer = |bucket: usize| database.answer_one(bucket, keys, &queries[bucket]);
+            let answers: Vec<Vec<u8>> =
+                (0..database.bucket_count()).into_par_iter().map(answer).collect::<Result<_, _>>()?;
+            std::hint::black_box(Arc::new(answers));
+        }
+        Ok(())
+    })?;
+    let after = METER.read();
+    bench.expand_ms = after.expand_ms - before.expand_ms;
+    bench.first_dimension_ms = after.first_dimension_ms - before.first_dimension_ms;
+    bench.rest_ms = after.rest_ms - before.rest_ms;
+    bench.answers = after.answers - before.answers;
+    Ok(bench)
+}

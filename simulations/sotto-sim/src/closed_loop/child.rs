@@ -1,0 +1,108 @@
+//! The server's process, from outside.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use anyhow::{Context, bail, ensure};
+use tokio::sync::mpsc;
+
+use super::lines::{Bench, Orders, Point, Request, Said, Snapshot};
+
+/// The subcommand under which this program is the server.
+pub(crate) const SUBCOMMAND: &str = "closed-loop-server";
+
+/// A server in a process of its own, which does not outlive this.
+pub(super) struct ServerProcess {
+    process: Child,
+    input: ChildStdin,
+    said: mpsc::UnboundedReceiver<Said>,
+    pub(super) address: String,
+    points: Vec<(u64, Point, Snapshot)>,
+}
+
+impl ServerProcess {
+    /// Starts a server, which listens when this returns.
+    pub(super) async fn start(orders: &Orders) -> anyhow::Result<Self> {
+        let mut process = Command::new(std::env::current_exe()?)
+            .args([SUBCOMMAND, &serde_json::to_string(orders)?])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("the server's process cannot be started")?;
+        let input = process.stdin.take().context("the server has no input")?;
+        let output = process.stdout.take().context("the server has no output")?;
+        let (sender, said) = mpsc::unbounded_channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                let said = serde_json::from_str(&line)
+                    .unwrap_or_else(|error| Said::Failed(format!("{line:?} is nothing to say: {error}")));
+                if sender.send(said).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut server = Self { process, input, said, address: String::new(), points: Vec::new() };
+        match server.hear().await? {
+            Said::Listening { address } => server.address = address,
+            other => bail!("the server does not listen; it says {other:?}"),
+        }
+        Ok(server)
+    }
+
+    /// What it has used up to now, and holds.
+    pub(super) async fn now(&mut self) -> anyhow::Result<Snapshot> {
+        self.ask(Request::Now)?;
+        match self.hear().await? {
+            Said::Now(snapshot) => Ok(snapshot),
+            other => bail!("the server says {other:?} when asked what it has used"),
+        }
+    }
+
+    /// Ends the server; what the bare stages of a round cost in its process.
+    pub(super) async fn bench(&mut self) -> anyhow::Result<Bench> {
+        self.ask(Request::Bench)?;
+        match self.hear().await? {
+            Said::Bench(bench) => Ok(bench),
+            other => bail!("the server says {other:?} when asked for its bench"),
+        }
+    }
+
+    /// When a round came to a point; it must have.
+    pub(super) fn point(&self, round: u64, point: Point) -> anyhow::Result<Snapshot> {
+        let found = self.points.iter().find(|(other, at, _)| (*other, *at) == (round, point));
+        let (_, _, snapshot) = found.with_context(|| format!("round {round} was never {point:?}"))?;
+        Ok(*snapshot)
+    }
+
+    fn ask(&mut self, request: Request) -> anyhow::Result<()> {
+        writeln!(self.input, "{}", serde_json::to_string(&request)?).context("the server has ended")?;
+        Ok(())
+    }
+
+    /// The next thing it says, beside what happens to its rounds.
+    async fn hear(&mut self) -> anyhow::Result<Said> {
+        loop {
+            match self.said.recv().await {
+                None => {
+                    let status = self.process.wait()?;
+                    bail!("the server has ended by itself ({status})");
+                }
+                Some(Said::Failed(reason)) => bail!("the server: {reason}"),
+                Some(Said::Round { round, point, at }) => {
+                    ensure!(point != Point::Abandoned, "the server could not build round {round}");
+                    self.points.push((round, point, at));
+                }
+                Some(other) => return Ok(other),
+            }
+        }
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        // It may have ended before.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

@@ -1,0 +1,239 @@
+//! A real client: every call is the one that `sotto` makes, with the code that `sotto` makes it with.
+
+use core::pin::Pin;
+use core::time::Duration;
+use std::sync::Arc;
+
+use anyhow::{Context, bail, ensure};
+use bytes::Bytes;
+use mpir::{MultiClient, reconstruct};
+use pbc::{HashedCode, Plan};
+use pir_core::Scheme;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use sotto::connection::{RoundNews, Session};
+use sotto::{Address, Connection, ConnectionSettings};
+use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
+use sotto_protocol::mapping::Outcome;
+use sotto_protocol::{BloomMapping, Deposit, LabelOracle, Manifest, Round};
+use sotto_wire::Failure;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout};
+use tokio_stream::{Stream, StreamExt as _};
+
+/// No round takes longer; then something is broken.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+type News = Pin<Box<dyn Stream<Item = Result<RoundNews, Failure>> + Send>>;
+
+/// A registered client whose keys the server has.
+pub(super) struct Client<S: Scheme> {
+    session: Session,
+    multi: Arc<MultiClient<S>>,
+    digest: [u8; 32],
+    pub(super) key_bytes: usize,
+    manifest_key: [u8; 32],
+    news: News,
+    rng: StdRng,
+}
+
+/// What one client's part in one round came to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Took {
+    pub(super) counts: Counts,
+    pub(super) bytes: Payload,
+    /// From the multi-query to the last byte of its answers.
+    pub(super) latency: Duration,
+    pub(super) buckets: usize,
+    pub(super) bucket_size: usize,
+    pub(super) entries: u64,
+}
+
+/// What became of the labels that were looked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    /// Whose box came back, bit by bit.
+    pub(super) retrieved: u64,
+    /// For which another box came.
+    pub(super) wrong: u64,
+    /// That the mapping does not show.
+    pub(super) missing: u64,
+    /// That the mapping shows several times in every bucket; some of their boxes are retrieved all the same.
+    pub(super) ambiguous: u64,
+    /// Of these, those whose box did not come.
+    pub(super) ambiguous_unread: u64,
+    /// That are in the round, but found no free bucket.
+    pub(super) deferred: u64,
+}
+
+/// Bytes of the calls' contents, without all that carries them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Payload {
+    pub(super) deposit: u64,
+    pub(super) mapping: u64,
+    pub(super) query: u64,
+    pub(super) answer: u64,
+}
+
+impl<S: Scheme> Client<S> {
+    /// Connects, registers and uploads its keys.
+    pub(super) async fn enter(address: Address, seed: [u8; 32]) -> anyhow::Result<Self> {
+        let mut rng = StdRng::from_seed(seed);
+        let (account, pir): ([u8; 32], [u8; 32]) = (rng.random(), rng.random());
+        let (multi, keys) = blocking(move || {
+            let multi = MultiClient::<S>::new(&pir);
+            let keys = multi.public_keys();
+            (Arc::new(multi), keys)
+        })
+        .await?;
+        let mut settings = ConnectionSettings::new(address);
+        // Everybody's answers are computed at the same time.
+        settings.transfer_timeout = PATIENCE;
+        settings.call_timeout = PATIENCE;
+        let connection = Connection::open(&settings).await?;
+        let info = connection.info::<S>().await?;
+        let session = connection.register::<S>(&account, &info.parameters, None).await?;
+        let key_bytes = keys.len();
+        let digest = session.upload_keys(keys.into()).await?;
+        let news: News = Box::pin(session.watch().await?);
+        let manifest_key = info.parameters.manifest_key;
+        Ok(Self { session, multi, digest, key_bytes, manifest_key, news, rng })
+    }
+
+    /// The next round that opens.
+    pub(super) async fn opened(&mut self) -> anyhow::Result<Round> {
+        loop {
+            if let RoundNews::Opened { round, .. } = self.next_news().await? {
+                return Ok(round);
+            }
+        }
+    }
+
+    /// The calls of one round: the deposit, the mapping, the multi-query; and the look for what is wanted.
+    pub(super) async fn take_part(
+        &mut self,
+        round: Round,
+        deposit: &Deposit,
+        wanted: Vec<Deposit>,
+    ) -> anyhow::Result<Took> {
+        self.session.deposit(round, &deposit.encode()).await.context("a deposit was not taken")?;
+        let manifest = self.ready(round).await?;
+
+        let bucket_size = manifest.bucket_size as usize;
+        let parameters = mpir::parameters::<S>(manifest.buckets.into(), bucket_size, BOX_BYTES)?;
+        let mapping_bytes = BloomMapping::encoded_bytes(manifest.shape(), manifest.bucket_size);
+        let mapping = self.session.mapping(round, usize::try_from(mapping_bytes)?).await;
+        let mapping = mapping.context("a mapping did not come")?;
+
+        let bytes = |data: &Bytes| data.len() as u64;
+        let (mut payload, buckets) = (Payload::default(), usize::from(manifest.buckets));
+        (payload.deposit, payload.mapping) = (DEPOSIT_BYTES as u64, bytes(&mapping));
+        let (bucket_size, entries) = (manifest.bucket_size as usize, manifest.entries);
+
+        let (multi, shape, seed) = (Arc::clone(&self.multi), parameters.clone(), self.rng.random());
+        let asked = blocking(move || ask::<S>(&multi, &shape, &manifest, &mapping, wanted, seed)).await??;
+        let encoded = Bytes::from(asked.query.encoded().concat());
+        payload.query = bytes(&encoded);
+        let answer_bytes = S::answer_bytes(&parameters) * buckets;
+        let sent = Instant::now();
+        let (answer, _) = self.session.retrieve(round, &self.digest, encoded, answer_bytes).await?;
+        let latency = sent.elapsed();
+        payload.answer = bytes(&answer);
+
+        let multi = Arc::clone(&self.multi);
+        let counts = blocking(move || asked.judge::<S>(&multi, &parameters, &answer)).await?;
+        Ok(Took { counts, bytes: payload, latency, buckets, bucket_size, entries })
+    }
+
+    /// The manifest of a round, verified, when the round can be retrieved.
+    async fn ready(&mut self, round: Round) -> anyhow::Result<Manifest> {
+        loop {
+            if let RoundNews::Ready { manifest, .. } = self.next_news().await? {
+                let manifest = manifest.verify(&self.manifest_key)?;
+                if manifest.round == round {
+                    return Ok(manifest);
+                }
+            }
+        }
+    }
+
+    async fn next_news(&mut self) -> anyhow::Result<RoundNews> {
+        match timeout(PATIENCE, self.news.next()).await {
+            Ok(Some(news)) => Ok(news?),
+            Ok(None) => bail!("the server has ended"),
+            Err(_) => bail!("nothing has happened for an hour"),
+        }
+    }
+}
+
+/// A multi-query, with what is needed to judge its answers.
+struct Asked {
+    query: mpir::MultiQuery,
+    code: Box<dyn HashedCode>,
+    plan: Plan,
+    oracle: LabelOracle,
+    wanted: Vec<Deposit>,
+}
+
+/// Looks the wanted labels up and asks for them: what `sotto_protocol::Client::lookup` does with the labels of contacts,
+/// with the same parts.
+fn ask<S: Scheme>(
+    multi: &MultiClient<S>,
+    parameters: &S::Parameters,
+    manifest: &Manifest,
+    mapping: &[u8],
+    wanted: Vec<Deposit>,
+    seed: [u8; 32],
+) -> anyhow::Result<Asked> {
+    let mapping = BloomMapping::decode(mapping, manifest)?;
+    let code = manifest.code()?;
+    let labels: Vec<_> = wanted.iter().map(|deposit| deposit.label).collect();
+    let oracle = LabelOracle::new(&mapping, &*code, &labels);
+    let plan = Plan::new(&*code, &oracle.keys(), &oracle);
+    let query = multi.multi_query(parameters, &plan.targets, &mut StdRng::from_seed(seed))?;
+    Ok(Asked { query, code, plan, oracle, wanted })
+}
+
+impl Asked {
+    /// Extracts all buckets and compares what was wanted with what was deposited.
+    fn judge<S: Scheme>(&self, multi: &MultiClient<S>, parameters: &S::Parameters, answer: &Bytes) -> Counts {
+        let size = S::answer_bytes(parameters);
+        let answers: Vec<Vec<u8>> = answer.chunks(size).map(<[u8]>::to_vec).collect();
+        let codewords = multi.multi_extract(parameters, &self.query, &answers);
+        let elements = reconstruct(&*self.code, &self.plan, &codewords);
+        let mut counts = Counts::default();
+        for (number, (wanted, outcome)) in self.wanted.iter().zip(self.oracle.outcomes()).enumerate() {
+            let read: Vec<_> = (elements.iter().enumerate())
+                .filter(|(key, _)| self.oracle.wanted(*key) == Some(number))
+                .filter_map(|(_, element)| element.as_ref())
+                .collect();
+            let right = read.iter().any(|element| matches!(element, Ok(bytes) if *bytes == wanted.sealed.0));
+            counts.retrieved += u64::from(right);
+            counts.ambiguous += u64::from(*outcome == Outcome::Ambiguous);
+            match outcome {
+                _ if right => {}
+                Outcome::Absent => counts.missing += 1,
+                Outcome::Ambiguous => counts.ambiguous_unread += 1,
+                Outcome::Found if read.is_empty() => counts.deferred += 1,
+                Outcome::Found => counts.wrong += 1,
+            }
+        }
+        counts
+    }
+}
+
+/// Work of the clients, on as many threads as there are processors: real clients do not share a machine.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<T> {
+    let (reply, result) = oneshot::channel();
+    // If nobody waits any more, nobody misses the result.
+    rayon::spawn(move || drop(reply.send(work())));
+    result.await.context("a computation has failed")
+}
+
+/// What is deposited must be what is compared.
+pub(super) fn ensure_complete(counts: Counts, wanted: u64) -> anyhow::Result<()> {
+    let Counts { retrieved, wrong, missing, ambiguous_unread, deferred, .. } = counts;
+    let all = retrieved + wrong + missing + ambiguous_unread + deferred;
+    ensure!(all == wanted, "{wanted} labels were looked for, and {all} accounted for");
+    Ok(())
+}

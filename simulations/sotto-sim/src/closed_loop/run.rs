@@ -1,0 +1,279 @@
+//! One closed loop, from the start of the server to the report.
+
+use std::sync::Arc;
+
+use anyhow::{Context, ensure};
+use hdrhistogram::Histogram;
+use indicatif::ProgressBar;
+use pir_core::{Scheme, SealPir, Xpir};
+use rand::rngs::StdRng;
+use rand::seq::index::sample;
+use rand::{RngExt, SeedableRng};
+use sha2::{Digest, Sha256};
+use sotto_protocol::{Deposit, Round, cover};
+use sotto_wire::{Address, Host};
+use sottod::Population;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use super::Config;
+use super::child::ServerProcess;
+use super::client::{Client, Counts, Payload, Took, ensure_complete};
+use super::counting::{Counter, Traffic};
+use super::lines::{Bench, Orders, Point, Snapshot, Spent};
+use super::report::{Report, memory_warning};
+use crate::cpu::process_milliseconds;
+use crate::engine::EngineName;
+
+/// Clients that connect at a time.
+const ENTERING: usize = 8;
+/// Rounds before those that are measured: memory is new, and connections open their windows.
+const WARM_UP: u32 = 1;
+
+/// What a whole run has measured.
+pub(super) struct Measured {
+    pub(super) rounds: Vec<RoundMeasured>,
+    pub(super) latencies: Histogram<u64>,
+    pub(super) key_bytes: u64,
+    /// In the sockets while clients registered and uploaded keys.
+    pub(super) entering: Traffic,
+    /// Before any client, when all of them had uploaded their keys, and at the end.
+    pub(super) memory: [Snapshot; 3],
+    /// Of all prepared buckets, of as many rounds as are kept.
+    pub(super) database_bytes: u64,
+    pub(super) bench: Bench,
+    pub(super) warnings: Vec<String>,
+}
+
+/// One round of all clients.
+#[derive(Clone, Debug)]
+pub(super) struct RoundMeasured {
+    pub(super) round: u64,
+    /// From the release of the clients to the last answer judged.
+    pub(super) all: Spent,
+    /// Until the round was sealed: deposits.
+    pub(super) deposits: Spent,
+    /// Making up the simulated users' deposits.
+    pub(super) population: Spent,
+    pub(super) setup: Spent,
+    /// From the publication of the round until every client had its answers.
+    pub(super) retrieval: Spent,
+    pub(super) counts: Counts,
+    pub(super) payload: Payload,
+    pub(super) traffic: Traffic,
+    pub(super) clients_cpu_ms: f64,
+    pub(super) buckets: usize,
+    pub(super) bucket_size: usize,
+}
+
+/// Runs a closed loop, and shows how far it is.
+///
+/// # Errors
+/// If it cannot be run, or somebody cannot go on.
+pub(crate) fn run_once(config: &Config, progress: &ProgressBar) -> anyhow::Result<Report> {
+    config.check()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    match config.engine {
+        EngineName::Xpir2 => runtime.block_on(measure::<Xpir<2>>(config, progress)),
+        EngineName::Xpir3 => runtime.block_on(measure::<Xpir<3>>(config, progress)),
+        _ => runtime.block_on(measure::<SealPir>(config, progress)),
+    }
+}
+
+async fn measure<S: Scheme>(config: &Config, progress: &ProgressBar) -> anyhow::Result<Report> {
+    let orders = Orders {
+        engine: config.engine,
+        code: config.code,
+        retrieve: config.retrieve,
+        users: config.users - config.clients,
+        clients: config.clients,
+        threads: config.threads(),
+        seed: config.seed,
+    };
+    let warnings: Vec<String> = memory_warning(config).into_iter().collect();
+    for warning in &warnings {
+        progress.suspend(|| eprintln!("warning: {warning}"));
+    }
+    let rounds = WARM_UP + config.rounds;
+    let clients = u64::from(config.clients);
+    // The bench answers as much as one round.
+    progress.set_length(clients + (u64::from(rounds) + 1) * (clients + 1));
+
+    let mut server = ServerProcess::start(&orders).await?;
+    let address: Address = server.address.parse()?;
+    let counter = Counter::start(address.authority()).await.context("the proxy cannot listen")?;
+    let host = Host::Ip(counter.address.ip());
+    let address = Address::new(address.transport(), host, counter.address.port(), *address.root_key())?;
+
+    let empty = server.now().await?;
+    progress.set_message("clients register");
+    let mut participants = enter::<S>(config, &address, progress).await?;
+    let key_bytes = participants.iter().map(|client| client.key_bytes as u64).sum();
+    let (entered, entering) = (server.now().await?, counter.traffic());
+
+    let population = Population { users: orders.users, seed: orders.seed };
+    let mut latencies = Histogram::new(3)?;
+    let mut measured = Vec::new();
+    let (mut before, mut traffic_before) = (entered, entering);
+    for number in 0..rounds {
+        let counted = number >= WARM_UP;
+        progress.set_message(if counted { format!("round {}", number) } else { "warm-up round".into() });
+        let cpu = process_milliseconds();
+        let (round, took);
+        (participants, round, took) = play(config, population, participants, progress).await?;
+        let (after, traffic) = (server.now().await?, counter.traffic());
+        let clients_cpu_ms = process_milliseconds() - cpu;
+        let point = |point| server.point(round.0, point);
+        let (sealed, populated, built) =
+            (point(Point::Sealed)?, point(Point::Populated)?, point(Point::Built)?);
+        if counted {
+            for took in &took {
+                latencies.record(took.latency.as_micros().try_into().unwrap_or(u64::MAX))?;
+            }
+            let any = took.first().context("a round without clients")?;
+            let wanted = clients * u64::from(config.retrieve);
+            let (counts, payload) = sum(&took);
+            ensure_complete(counts, wanted)?;
+            ensure!(
+                any.entries == u64::from(config.users),
+                "the round has {} messages for {} users",
+                any.entries,
+                config.users
+            );
+            measured.push(RoundMeasured {
+                round: round.0,
+                all: after - before,
+                deposits: sealed - before,
+                population: populated - sealed,
+                setup: built - populated,
+                retrieval: after - built,
+                counts,
+                payload,
+                traffic: Traffic {
+                    up: traffic.up - traffic_before.up,
+                    down: traffic.down - traffic_before.down,
+                },
+                clients_cpu_ms,
+                buckets: any.buckets,
+                bucket_size: any.bucket_size,
+            });
+        }
+        (before, traffic_before) = (after, traffic);
+    }
+    drop(participants);
+    progress.set_message("bare stages, to compare with");
+    let bench = server.bench().await?;
+    progress.inc(clients + 1);
+    let measured = Measured {
+        rounds: measured,
+        latencies,
+        key_bytes,
+        entering,
+        memory: [empty, entered, before],
+        database_bytes: before.database_bytes,
+        bench,
+        warnings,
+    };
+    Report::new::<S>(config, &measured)
+}
+
+/// All clients, connected and registered, a few at a time.
+async fn enter<S: Scheme>(
+    config: &Config,
+    address: &Address,
+    progress: &ProgressBar,
+) -> anyhow::Result<Vec<Client<S>>> {
+    let places = Arc::new(Semaphore::new(ENTERING));
+    let mut entering = JoinSet::new();
+    for number in 0..config.clients {
+        let (places, address) = (Arc::clone(&places), address.clone());
+        let seed = derive(config.seed, "client", Round(0), number);
+        entering.spawn(async move {
+            let _place = places.acquire().await?;
+            anyhow::Ok((number, Client::<S>::enter(address, seed).await?))
+        });
+    }
+    let mut clients = Vec::new();
+    while let Some(entered) = entering.join_next().await {
+        clients.push(entered?.context("a client cannot enter")?);
+        progress.inc(1);
+    }
+    clients.sort_by_key(|(number, _)| *number);
+    Ok(clients.into_iter().map(|(_, client)| client).collect())
+}
+
+/// One round of all clients at the same time.
+async fn play<S: Scheme>(
+    config: &Config,
+    population: Population,
+    clients: Vec<Client<S>>,
+    progress: &ProgressBar,
+) -> anyhow::Result<(Vec<Client<S>>, Round, Vec<Took>)> {
+    let mut playing = JoinSet::new();
+    for (number, mut client) in (0..).zip(clients) {
+        let config = config.clone();
+        playing.spawn(async move {
+            let round = client.opened().await?;
+            let wanted = wanted(&config, population, round, number);
+            let took = client.take_part(round, &deposit(&config, round, number), wanted).await?;
+            anyhow::Ok((number, client, round, took))
+        });
+    }
+    let mut played = Vec::new();
+    while let Some(done) = playing.join_next().await {
+        played.push(done?.context("a client cannot go on")?);
+        progress.inc(1);
+    }
+    progress.inc(1);
+    played.sort_by_key(|(number, ..)| *number);
+    let round = played.first().map(|(_, _, round, _)| *round).context("a round without clients")?;
+    ensure!(played.iter().all(|(_, _, other, _)| *other == round), "clients are in different rounds");
+    let (mut clients, mut took) = (Vec::new(), Vec::new());
+    for (_, client, _, one) in played {
+        clients.push(client);
+        took.push(one);
+    }
+    Ok((clients, round, took))
+}
+
+/// What a client hands in: sealed as every message is, under keys that follow from the seed, so that the client it is
+/// for can say what it must get.
+fn deposit(config: &Config, round: Round, client: u32) -> Deposit {
+    cover(round, &mut StdRng::from_seed(derive(config.seed, "deposit", round, client)))
+}
+
+/// What a client is to find in a round: the message of the client before it, and those of simulated users.
+fn wanted(config: &Config, population: Population, round: Round, client: u32) -> Vec<Deposit> {
+    let mut rng = StdRng::from_seed(derive(config.seed, "wanted", round, client));
+    let sender = (client + config.clients - 1) % config.clients;
+    let others = sample(&mut rng, population.users as usize, usize::from(config.retrieve) - 1);
+    let mut wanted = vec![deposit(config, round, sender)];
+    wanted.extend(others.into_iter().map(|user| population.deposit(round, user as u32)));
+    // No place in the schedule belongs to real clients.
+    let place = rng.random_range(0..wanted.len());
+    wanted.swap(0, place);
+    wanted
+}
+
+fn derive(seed: u64, purpose: &str, round: Round, client: u32) -> [u8; 32] {
+    let digest = Sha256::new_with_prefix(b"sotto-sim/closed-loop/v1\0").chain_update(purpose);
+    let digest = digest.chain_update([0]).chain_update(seed.to_le_bytes());
+    digest.chain_update(round.0.to_le_bytes()).chain_update(client.to_le_bytes()).finalize().into()
+}
+
+fn sum(took: &[Took]) -> (Counts, Payload) {
+    let (mut counts, mut payload) = (Counts::default(), Payload::default());
+    for Took { counts: one, bytes, .. } in took {
+        counts.retrieved += one.retrieved;
+        counts.wrong += one.wrong;
+        counts.missing += one.missing;
+        counts.ambiguous += one.ambiguous;
+        counts.ambiguous_unread += one.ambiguous_unread;
+        counts.deferred += one.deferred;
+        payload.deposit += bytes.deposit;
+        payload.mapping += bytes.mapping;
+        payload.query += bytes.query;
+        payload.answer += bytes.answer;
+    }
+    (counts, payload)
+}

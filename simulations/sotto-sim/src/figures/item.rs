@@ -1,0 +1,75 @@
+//! What can be made.
+
+use core::fmt;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+/// A figure of the paper, or what is ours; in the order of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
+pub(super) enum Item {
+    #[value(name = "5")]
+    Figure5,
+    #[value(name = "9")]
+    Figure9,
+    #[value(name = "10")]
+    Figure10,
+    #[value(name = "11")]
+    Figure11,
+    #[value(name = "12")]
+    Figure12,
+    #[value(name = "13")]
+    Figure13,
+    #[value(name = "14")]
+    Figure14,
+    #[value(name = "15")]
+    Figure15,
+    /// How costs grow with the collection and with the batch.
+    Scaling,
+}
+
+impl Item {
+    pub(super) const ALL: [Self; 9] = [
+        Self::Figure5,
+        Self::Figure9,
+        Self::Figure10,
+        Self::Figure11,
+        Self::Figure12,
+        Self::Figure13,
+        Self::Figure14,
+        Self::Figure15,
+        Self::Scaling,
+    ];
+
+    /// For people.
+    pub(super) fn name(self) -> String {
+        if self == Self::Scaling { "Scaling".to_owned() } else { format!("Figure {self}") }
+    }
+
+    /// Of all its files.
+    pub(super) fn file_stem(self) -> String {
+        if self == Self::Scaling { self.to_string() } else { format!("figure-{self}") }
+    }
+
+    /// Whether a file of this stem would be a part of a report, of this version or another.
+    pub(super) fn names_file(stem: &str) -> bool {
+        stem.starts_with("figure-") || stem == Self::Scaling.file_stem()
+    }
+}
+
+/// As on the command line.
+impl fmt::Display for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Figure5 => "5",
+            Self::Figure9 => "9",
+            Self::Figure10 => "10",
+            Self::Figure11 => "11",
+            Self::Figure12 => "12",
+            Self::Figure13 => "13",
+            Self::Figure14 => "14",
+            Self::Figure15 => "15",
+            Self::Scaling => "scaling",
+        })
+    }
+}

@@ -1,0 +1,360 @@
+//! The constants, measured on the machine this runs on.
+
+use anyhow::{Context, ensure};
+use indicatif::ProgressBar;
+use pir_core::sealpir::Database;
+use pir_core::{Scheme, SealPir};
+use rand::rngs::StdRng;
+use rand::{Rng, RngExt, SeedableRng};
+use rayon::ThreadPool;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use serde::{Deserialize, Serialize};
+use sotto_protocol::deposit::{BOX_BYTES, arrange};
+use sotto_protocol::manifest::deposits_digest;
+use sotto_protocol::{BloomMapping, Deposit, Label, SealedBox};
+
+use super::fit::{fit, residual};
+use super::{AnswerTime, BucketSize, Constants, default_code, transport};
+use crate::cpu::{process_milliseconds, timed};
+use crate::engine::StageTimes;
+use crate::machine::{self, Machine};
+
+/// What a calibration found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Calibration {
+    pub(crate) machine: Machine,
+    pub(crate) commit: Option<String>,
+    /// At work at a time.
+    pub(crate) threads: usize,
+    pub(crate) constants: Constants,
+    pub(crate) answer_error: Uncertainty,
+    pub(crate) setup_error: Uncertainty,
+}
+
+impl Calibration {
+    /// Refuses what no measurement finds.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        let Self { constants, answer_error, setup_error, .. } = self;
+        let constants = serde_json::to_value(constants)?;
+        let values = constants.as_object().into_iter().flat_map(|map| map.values());
+        let values = values.map(|value| value.as_f64().unwrap_or(f64::NAN));
+        let errors = [answer_error, setup_error].map(Uncertainty::total);
+        for value in values.chain(errors) {
+            ensure!(value.is_finite() && value >= 0.0, "{value} is neither a cost nor an error");
+        }
+        ensure!(
+            self.constants.transform > 0.0 && self.constants.scanned_kib > 0.0,
+            "an answer that costs nothing"
+        );
+        Ok(())
+    }
+}
+
+/// Relative deviations.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Uncertainty {
+    /// Standard deviation of repeated runs, the root of the mean square over all sizes.
+    pub(crate) spread: f64,
+    /// Of the model at sizes that it was not fitted to, the root of the mean square.
+    pub(crate) residual: f64,
+}
+
+impl Uncertainty {
+    /// Both together, as of independent errors.
+    pub(crate) fn total(&self) -> f64 {
+        self.spread.hypot(self.residual)
+    }
+}
+
+/// What is measured: sizes of buckets, in elements, in ascending order; every other one, from the second on, is kept out
+/// of the fit.
+struct Plan {
+    buckets: &'static [usize],
+    rounds: &'static [usize],
+    repeats: usize,
+    /// Prepared buckets of each size, bytes: more than a cache holds, as on a server.
+    prepared: usize,
+    /// Answers that make a run, at least.
+    answers: usize,
+}
+
+const FULL: Plan = Plan {
+    buckets: &[300, 800, 2_000, 5_000, 12_000, 30_000, 75_000, 130_000, 200_000],
+    rounds: &[1 << 14, 1 << 16, 1 << 17],
+    repeats: 5,
+    prepared: 96 << 20,
+    answers: 6,
+};
+
+const QUICK: Plan = Plan {
+    buckets: &[100, 200, 400, 800, 1_600],
+    rounds: &[1 << 10, 1 << 11, 1 << 12],
+    repeats: 2,
+    prepared: 1 << 20,
+    answers: 4,
+};
+
+/// Measures with so many threads at work at a time, in less than a minute; a quick one is good for nothing but tests.
+///
+/// A core is slower while its neighbour works, too: an operator pays for busy ones.
+pub(crate) fn calibrate(quick: bool, threads: usize, progress: &ProgressBar) -> anyhow::Result<Calibration> {
+    let plan = if quick { &QUICK } else { &FULL };
+    progress.set_length(((plan.repeats + 1) * plan.buckets.len() + plan.rounds.len() + 1) as u64);
+    progress.set_message("calibration");
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+    let client = Client::new()?;
+    let mut buckets = Vec::new();
+    for &elements in plan.buckets {
+        buckets.push(Measured::prepare(plan, elements, &pool, &client)?);
+        progress.inc(1);
+    }
+    // All sizes in turn, so that what disturbs the machine for a while disturbs all of them, and shows in the spread.
+    for _ in 0..plan.repeats {
+        for bucket in &mut buckets {
+            bucket.answer(plan.answers, &pool, &client)?;
+            progress.inc(1);
+        }
+    }
+    let mut rounds = Vec::new();
+    for &boxes in plan.rounds {
+        rounds.push(pool.install(|| RoundTimes::measure(boxes, plan.repeats))?);
+        progress.inc(1);
+    }
+    let [calls, sent_kib] = transport::measure(quick)?;
+    progress.finish_and_clear();
+
+    let fitted = || buckets.iter().step_by(2);
+    let kept_out = || buckets.iter().skip(1).step_by(2);
+    let answers = |features: fn(&BucketSize) -> [f64; 2], part: fn(&AnswerTime) -> f64| {
+        let point = |size, time| (features(size), 1e3 * part(time));
+        let points =
+            fitted().flat_map(|bucket| bucket.answers.iter().map(move |time| point(&bucket.size, time)));
+        fit(&points.collect::<Vec<_>>())
+    };
+    let setups = fitted().flat_map(|bucket| {
+        bucket.setups.iter().map(|milliseconds| (bucket.size.setup_features(), 1e3 * milliseconds))
+    });
+    let [query, transform] = answers(BucketSize::expand_features, |time| time.expand);
+    let [arranged, scanned_kib] = answers(BucketSize::first_features, |time| time.first_dimension);
+    let [answer, column] = answers(BucketSize::rest_features, |time| time.rest);
+    let [setup_bucket, setup_plaintext] = fit(&setups.collect::<Vec<_>>());
+    let over_rounds = |part: fn(&RoundTimes) -> f64| mean(&rounds.iter().map(part).collect::<Vec<_>>());
+    let constants = Constants {
+        query,
+        transform,
+        arranged,
+        scanned_kib,
+        column,
+        answer,
+        setup_bucket,
+        setup_plaintext,
+        encode_codeword: over_rounds(|times| times.encode_codeword),
+        sealed_box: over_rounds(|times| times.sealed_box),
+        mapped_codeword: over_rounds(|times| times.mapped_codeword),
+        calls,
+        sent_kib,
+        keys: client.keys,
+    };
+    let totals = |bucket: &Measured| bucket.answers.iter().map(AnswerTime::total).collect::<Vec<_>>();
+    let answer_error = Uncertainty {
+        spread: spread(buckets.iter().map(totals)),
+        residual: residual(
+            kept_out().map(|bucket| (constants.answer(&bucket.size).total(), mean(&totals(bucket)))),
+        ),
+    };
+    let setup_error = Uncertainty {
+        spread: spread(buckets.iter().map(|bucket| bucket.setups.clone())),
+        residual: residual(
+            kept_out().map(|bucket| (constants.setup_bucket(&bucket.size), mean(&bucket.setups))),
+        ),
+    };
+    let (machine, commit) = (Machine::here(), machine::commit());
+    Ok(Calibration { machine, commit, threads, constants, answer_error, setup_error })
+}
+
+/// Whose queries are answered.
+struct Client {
+    key: <SealPir as Scheme>::ClientKey,
+    public_keys: <SealPir as Scheme>::PublicKeys,
+    /// CPU time of reading them, microseconds.
+    keys: f64,
+}
+
+impl Client {
+    fn new() -> anyhow::Result<Self> {
+        let key = SealPir::client_key(&[1; 32]);
+        let encoded = SealPir::encode_public_keys(&key);
+        let (public_keys, _) = timed(|| SealPir::decode_public_keys(&encoded));
+        let (_, time) = timed(|| SealPir::decode_public_keys(&encoded));
+        Ok(Self { key, public_keys: public_keys?, keys: 1e3 * time })
+    }
+}
+
+/// Buckets of one size, and the times they took, milliseconds.
+struct Measured {
+    size: BucketSize,
+    databases: Vec<Database>,
+    query: Vec<u8>,
+    /// The bucket that is answered next.
+    next: usize,
+    /// Of one answer, a mean for each run.
+    answers: Vec<AnswerTime>,
+    setups: Vec<f64>,
+}
+
+impl Measured {
+    fn prepare(plan: &Plan, elements: usize, pool: &ThreadPool, client: &Client) -> anyhow::Result<Self> {
+        let size = BucketSize::of(elements)?;
+        let mut rng = StdRng::seed_from_u64(elements as u64);
+        let mut bytes = vec![0; elements * BOX_BYTES];
+        rng.fill_bytes(&mut bytes);
+        let queries = SealPir::queries(&client.key, &[(&size.parameters, elements / 2)], &mut rng)?;
+        let query = queries.into_iter().next().context("one query")?;
+        let held = plan.prepared.div_ceil(size.parameters.database_bytes()).max(pool.current_num_threads());
+        // As many at a time as a run takes, each on a thread of its own, as a server does it.
+        let at_once = held.div_ceil(plan.repeats).max(pool.current_num_threads());
+        let (mut databases, mut setups) = (Vec::new(), Vec::new());
+        for _ in 0..plan.repeats {
+            let start = process_milliseconds();
+            let made: Result<Vec<_>, _> = pool.install(|| {
+                (0..at_once).into_par_iter().map(|_| SealPir::setup(&size.parameters, &bytes)).collect()
+            });
+            setups.push((process_milliseconds() - start) / at_once as f64);
+            databases.extend(made?);
+            databases.truncate(held);
+        }
+        Ok(Self { size, databases, query, next: 0, answers: Vec::new(), setups })
+    }
+
+    /// One run, of so many answers on each thread.
+    fn answer(&mut self, answers: usize, pool: &ThreadPool, client: &Client) -> anyhow::Result<()> {
+        let (databases, first, query) = (&self.databases, self.next, &self.query);
+        let threads = pool.current_num_threads();
+        let times = pool.broadcast(|context| {
+            let mut times = StageTimes::default();
+            for number in 0..answers {
+                let database = &databases[(first + number * threads + context.index()) % databases.len()];
+                times.answer::<SealPir>(database, &[(&client.public_keys, query)])?;
+            }
+            Ok::<_, pir_core::Error>(times)
+        });
+        self.next += answers * threads;
+        let mut all = AnswerTime { expand: 0.0, first_dimension: 0.0, rest: 0.0 };
+        for times in times {
+            let StageTimes { expand, first_dimension, total } = times?;
+            all.expand += expand;
+            all.first_dimension += first_dimension;
+            all.rest += total - expand - first_dimension;
+        }
+        self.answers.push(all.times(1.0 / (answers * threads) as f64));
+        Ok(())
+    }
+}
+
+/// CPU time of what is done with a whole round but SETUP, microseconds.
+struct RoundTimes {
+    encode_codeword: f64,
+    sealed_box: f64,
+    mapped_codeword: f64,
+}
+
+impl RoundTimes {
+    /// Means of so many rounds, in memory that is used again, as a server's is.
+    fn measure(boxes: usize, repeats: usize) -> anyhow::Result<Self> {
+        const RETRIEVE: usize = 16;
+        let mut rng = StdRng::seed_from_u64(boxes as u64);
+        let seed: [u8; 32] = rng.random();
+        let code = default_code(RETRIEVE)?.code(seed)?;
+        let buckets = code.bucket_count();
+        let mut deposits = vec![Deposit { label: Label([0; 16]), sealed: SealedBox([7; BOX_BYTES]) }; boxes];
+        deposits.iter_mut().for_each(|deposit| rng.fill_bytes(&mut deposit.label.0));
+        let elements = vec![7; boxes * BOX_BYTES];
+        let mut contents = Vec::new();
+        let [mut encode, mut seal, mut index] = [const { Vec::new() }; 3];
+        // The first one gets its memory from the system.
+        for number in 0..=repeats {
+            let mut sealed = deposits.clone();
+            let (digest, sealing) = process_timed(|| {
+                arrange(&mut sealed, &seed);
+                deposits_digest(&sealed)
+            });
+            let labels: Vec<Label> = sealed.iter().map(|deposit| deposit.label).collect();
+            let keys: Vec<&[u8]> = labels.iter().map(|label| label.0.as_slice()).collect();
+            let (encoding, encoding_time) = process_timed(|| -> anyhow::Result<_> {
+                let encoding = code.encode(&keys);
+                let padded = encoding.largest();
+                encoding.materialise_contents(BOX_BYTES, &elements, padded, &mut contents)?;
+                Ok(encoding)
+            });
+            let encoding = encoding?;
+            let padded = encoding.largest();
+            let (mapping, mapping_time) =
+                process_timed(|| BloomMapping::build(&seed, &*code, &encoding, &labels, padded as u32));
+            let codewords = (buckets * padded) as f64;
+            ensure!(mapping?.len() > labels.len() && digest != [0; 32], "a mapping and a digest");
+            if number > 0 {
+                encode.push(1e3 * encoding_time / codewords);
+                seal.push(1e3 * sealing / boxes as f64);
+                index.push(1e3 * mapping_time / codewords);
+            }
+        }
+        let [encode_codeword, sealed_box, mapped_codeword] = [encode, seal, index].map(|times| mean(&times));
+        Ok(Self { encode_codeword, sealed_box, mapped_codeword })
+    }
+}
+
+/// What `work` returns, and the CPU time of all threads, milliseconds.
+fn process_timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
+    let start = process_milliseconds();
+    let result = work();
+    (result, process_milliseconds() - start)
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The root of the mean of the relative variances of all groups.
+fn spread(groups: impl Iterator<Item = Vec<f64>>) -> f64 {
+    let variances: Vec<f64> = groups
+        .filter(|values| values.len() > 1)
+        .map(|values| {
+            let mean = mean(&values);
+            let squares: f64 = values.iter().map(|value| (value / mean - 1.0).powi(2)).sum();
+            squares / (values.len() - 1) as f64
+        })
+        .collect();
+    (variances.iter().sum::<f64>() / variances.len().max(1) as f64).sqrt()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
+mod tests {
+    use indicatif::ProgressBar;
+
+    use super::{Calibration, Uncertainty, calibrate, spread};
+
+    #[test]
+    fn the_spread_is_relative_and_both_errors_add_as_squares() {
+        let groups = [vec![9.0, 11.0], vec![0.9, 1.1], vec![5.0]];
+        // Each pair: (0.1^2 + 0.1^2) / 1.
+        assert!((spread(groups.into_iter()) - 0.02_f64.sqrt()).abs() < 1e-12);
+        assert_eq!(Uncertainty { spread: 3.0, residual: 4.0 }.total(), 5.0);
+    }
+
+    /// A constant of nothing would predict that work is free; a file that is read back must say the same.
+    #[test]
+    fn a_calibration_measures_and_can_be_kept() {
+        let calibration = calibrate(true, 2, &ProgressBar::hidden()).unwrap();
+        let constants = calibration.constants;
+        assert!(constants.transform > 0.0 && constants.scanned_kib > 0.0 && constants.column > 0.0);
+        assert!(constants.setup_plaintext > 0.0 && constants.encode_codeword > 0.0);
+        assert!(constants.sealed_box > 0.0 && constants.mapped_codeword > 0.0 && constants.keys > 0.0);
+        assert!(constants.calls > 0.0 && constants.sent_kib > 0.0);
+        assert!(calibration.answer_error.total() > 0.0 && calibration.answer_error.total().is_finite());
+        let json = serde_json::to_string(&calibration).unwrap();
+        assert_eq!(serde_json::from_str::<Calibration>(&json).unwrap(), calibration);
+    }
+}

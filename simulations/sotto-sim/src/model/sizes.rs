@@ -1,0 +1,140 @@
+//! What is counted: the same formulas that server and client use.
+
+use anyhow::{Context, ensure};
+use pbc::{DEFAULT_CHOICES, recommended_buckets};
+use pir_core::sealpir::Parameters;
+use pir_core::{Scheme, SealPir};
+use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::manifest::ENTRIES_MAX;
+use sotto_protocol::{BloomMapping, CodeKind, CodeShape};
+
+/// One bucket, as the engine arranges it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BucketSize {
+    /// Boxes, padding included.
+    pub(crate) elements: usize,
+    pub(crate) parameters: Parameters,
+}
+
+impl BucketSize {
+    /// One of many in a round.
+    pub(crate) fn of(elements: usize) -> anyhow::Result<Self> {
+        let parameters = SealPir::parameters(elements, BOX_BYTES)
+            .with_context(|| format!("a bucket of {elements} boxes has no arrangement"))?;
+        Ok(Self { elements, parameters })
+    }
+
+    /// Places of plaintexts.
+    pub(crate) fn plaintexts(&self) -> f64 {
+        (self.parameters.rows() * self.parameters.all_columns()) as f64
+    }
+
+    pub(crate) fn scanned_kib(&self) -> f64 {
+        self.parameters.database_bytes() as f64 / 1024.0
+    }
+
+    pub(super) fn expand_features(&self) -> [f64; 2] {
+        [1.0, self.parameters.expand_transforms() as f64]
+    }
+
+    pub(super) fn first_features(&self) -> [f64; 2] {
+        [(self.parameters.rows() + self.parameters.all_columns()) as f64, self.scanned_kib()]
+    }
+
+    pub(super) fn rest_features(&self) -> [f64; 2] {
+        let parameters = &self.parameters;
+        let second = if parameters.dimensions() == 1 { 0 } else { parameters.all_columns() };
+        [(parameters.parts() * parameters.answer_ciphertexts()) as f64, second as f64]
+    }
+
+    pub(super) fn setup_features(&self) -> [f64; 2] {
+        [1.0, self.plaintexts()]
+    }
+}
+
+/// A round of so many boxes, of which every client retrieves so many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RoundSize {
+    /// Boxes, n.
+    pub(crate) boxes: usize,
+    /// Messages that a client retrieves, k.
+    pub(crate) retrieve: usize,
+    /// b.
+    pub(crate) buckets: usize,
+    /// w.
+    pub(crate) choices: usize,
+    code: CodeShape,
+    pub(crate) bucket: BucketSize,
+}
+
+impl RoundSize {
+    /// With the code that a server takes for this k if nothing else is asked for.
+    pub(crate) fn new(boxes: usize, retrieve: usize) -> anyhow::Result<Self> {
+        ensure!(
+            (1..=ENTRIES_MAX).contains(&(boxes as u64)),
+            "a round has 1 to {ENTRIES_MAX} boxes, and not {boxes}"
+        );
+        let code = default_code(retrieve)?;
+        let (buckets, choices) = (usize::from(code.buckets), usize::from(code.choices));
+        let elements = padded(boxes, buckets, choices);
+        let parameters = mpir::parameters::<SealPir>(buckets, elements, BOX_BYTES);
+        let parameters =
+            parameters.with_context(|| format!("a bucket of {elements} boxes has no arrangement"))?;
+        let bucket = BucketSize { elements, parameters };
+        Ok(Self { boxes, retrieve, buckets, choices, code, bucket })
+    }
+
+    /// In all buckets, padding included.
+    pub(crate) fn codewords(&self) -> f64 {
+        (self.buckets * self.bucket.elements) as f64
+    }
+
+    /// Of all prepared buckets.
+    pub(crate) fn database_bytes(&self) -> usize {
+        self.buckets * self.bucket.parameters.database_bytes()
+    }
+
+    /// The multi-query of one client.
+    pub(crate) fn upload_bytes(&self) -> usize {
+        self.buckets * self.bucket.parameters.query_bytes()
+    }
+
+    /// The answers to it.
+    pub(crate) fn download_bytes(&self) -> usize {
+        self.buckets * self.bucket.parameters.answer_bytes()
+    }
+
+    /// Of the mapping from labels to positions, which every client downloads.
+    pub(crate) fn mapping_bytes(&self) -> u64 {
+        // A bucket has no more boxes than a round.
+        BloomMapping::encoded_bytes(self.code, self.bucket.elements as u32)
+    }
+}
+
+/// The code of a server for this k.
+pub(crate) fn default_code(retrieve: usize) -> anyhow::Result<CodeShape> {
+    let buckets = recommended_buckets(retrieve, DEFAULT_CHOICES);
+    let context = || format!("no number of buckets is known for k = {retrieve}");
+    let (kind, choices) =
+        if retrieve == 1 { (CodeKind::Single, 1) } else { (CodeKind::Cuckoo, DEFAULT_CHOICES as u8) };
+    let code = CodeShape {
+        kind,
+        retrieve: retrieve.try_into().with_context(context)?,
+        buckets: buckets.and_then(|buckets| buckets.try_into().ok()).with_context(context)?,
+        choices,
+    };
+    code.check().map_err(|problem| anyhow::anyhow!("k = {retrieve}: {problem}"))?;
+    Ok(code)
+}
+
+/// What all buckets are padded to: the expected load of the fullest one.
+///
+/// Each load is binomial; the mean of the largest of b of them, each of deviation s, exceeds theirs by at most
+/// `s sqrt(2 ln b)`, and by little less.
+fn padded(boxes: usize, buckets: usize, choices: usize) -> usize {
+    let share = choices as f64 / buckets as f64;
+    let mean = boxes as f64 * share;
+    let deviation = (mean * (1.0 - share)).sqrt();
+    let largest = mean + deviation * (2.0 * (buckets as f64).ln()).sqrt();
+    (largest.round() as usize).clamp(1, boxes)
+}

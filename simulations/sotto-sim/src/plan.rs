@@ -1,0 +1,135 @@
+//! `sotto-sim plan`: what so many users need, from constants measured on a machine.
+
+mod estimate;
+mod largest;
+mod prices;
+mod report;
+mod validate;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail, ensure};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::model::{Calibration, calibrate};
+use estimate::{Assumptions, Need};
+use prices::PriceArguments;
+use report::Plan;
+
+/// What a server for so many users needs: cores, memory, disk, bandwidth, money; or what a machine can serve.
+///
+/// The costs of the parts are measured on this machine first, with all of its cores at work, in less than a minute; or
+/// they are read from a file that an earlier run has saved. docs/PLANNING.md has the formulas.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Users, each of whom deposits one message in every round.
+    #[arg(long, required_unless_present_any = ["largest", "validate"], conflicts_with = "largest")]
+    users: Option<usize>,
+    /// Messages that each of them retrieves per round (k).
+    #[arg(long, default_value_t = 16)]
+    retrieve: usize,
+    /// Length of a round, seconds; or give `--cores` and learn it.
+    #[arg(long)]
+    round: Option<f64>,
+    /// Cores that there are.
+    #[arg(long)]
+    cores: Option<f64>,
+    /// Memory that there is, GiB; with `--largest`.
+    #[arg(long, requires = "largest")]
+    memory: Option<f64>,
+    /// Find the most users that `--cores` and `--memory` can serve, in rounds of `--round` if that is given.
+    #[arg(long, requires = "cores", requires = "memory")]
+    largest: bool,
+    #[command(flatten)]
+    assumptions: Assumptions,
+    #[command(flatten)]
+    prices: PriceArguments,
+    /// Measure the constants on this machine; that is the default.
+    #[arg(long, conflicts_with = "constants")]
+    measure: bool,
+    /// Take the constants from a file that `--save` has written.
+    #[arg(long)]
+    constants: Option<PathBuf>,
+    /// Keep the constants in a file.
+    #[arg(long)]
+    save: Option<PathBuf>,
+    /// Compare predictions with runs, and fail if one is off by more than a fifth.
+    #[arg(long, conflicts_with_all = ["users", "largest", "cores", "round"])]
+    validate: bool,
+    #[command(flatten)]
+    validation: validate::Arguments,
+    /// A calibration of a second that is good for nothing but tests.
+    #[arg(long, hide = true)]
+    quick: bool,
+    /// End with one JSON object on the last line.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    // What makes no sense is told before anything takes its time.
+    arguments.assumptions.check()?;
+    let prices = arguments.prices.read()?;
+    for (name, value) in
+        [("--round", arguments.round), ("--cores", arguments.cores), ("--memory", arguments.memory)]
+    {
+        ensure!(value.is_none_or(|value| value.is_finite() && value > 0.0), "{name} must be above 0");
+    }
+    if let Some(users) = arguments.users {
+        ensure!(arguments.round.is_some() || arguments.cores.is_some(), "give --round, --cores, or both");
+        crate::model::RoundSize::new(users, arguments.retrieve)?;
+    }
+    let calibration = constants(arguments)?;
+    if arguments.validate {
+        return validate::run(&arguments.validation, arguments.retrieve, &calibration, arguments.json);
+    }
+    let need = |users| Need::of(users, arguments.retrieve, &arguments.assumptions, &calibration);
+    let (users, bound) = match (arguments.users, arguments.cores, arguments.memory) {
+        (Some(users), ..) => (users, None),
+        (None, Some(cores), Some(memory)) => {
+            let (users, bound) = largest::find(&need, cores, memory * f64::from(1 << 30), arguments.round)?;
+            (users, Some(bound))
+        }
+        _ => bail!("give --users, or --largest with --cores and --memory"),
+    };
+    let plan = Plan::new(need(users)?, arguments.round, arguments.cores, bound, &prices, &calibration);
+    plan.print();
+    if arguments.json {
+        println!("{}", serde_json::to_string(&plan)?);
+    }
+    Ok(())
+}
+
+/// From the file or from the machine.
+fn constants(arguments: &Arguments) -> anyhow::Result<Calibration> {
+    let calibration = match &arguments.constants {
+        Some(path) => read(path)?,
+        None => {
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            // As the runs that predictions are compared with.
+            let threads = if arguments.validate { validate::THREADS } else { cores };
+            calibrate(arguments.quick, threads, &progress_bar())?
+        }
+    };
+    if let Some(path) = &arguments.save {
+        let json = serde_json::to_string_pretty(&calibration)? + "\n";
+        std::fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(calibration)
+}
+
+fn read(path: &Path) -> anyhow::Result<Calibration> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let calibration: Calibration = serde_json::from_str(&text)
+        .with_context(|| format!("{} holds no constants of this version", path.display()))?;
+    calibration.check().with_context(|| format!("{} holds constants that cannot be", path.display()))?;
+    Ok(calibration)
+}
+
+/// On the terminal only; hidden where the error output is not one.
+fn progress_bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg} {bar:40} {percent} % {elapsed} gone, {eta} left");
+    let bar = ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar.enable_steady_tick(core::time::Duration::from_millis(200));
+    bar
+}

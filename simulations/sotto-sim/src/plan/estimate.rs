@@ -1,0 +1,259 @@
+//! The arithmetic: from users and constants to cores and bytes.
+
+use anyhow::{Context, ensure};
+use pir_core::{Scheme, SealPir};
+use serde::Serialize;
+use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
+use sotto_protocol::manifest::MANIFEST_BYTES;
+
+use crate::model::{Calibration, RoundSize};
+
+/// Bytes of a parsed set of keys for each that was uploaded, as the server budgets them.
+const PARSED_KEYS: usize = 3;
+/// A signature under the manifest.
+const SIGNATURE_BYTES: usize = 64;
+/// Rounds on the disk beside those that are retained: the one that is open, and the one that is being built.
+const ROUNDS_UNDER_WAY: usize = 2;
+/// What segments of the log that are not removed yet may take (docs/OPERATIONS.md).
+const LOG_SLACK: f64 = 128.0 * 1024.0 * 1024.0;
+/// Frames and checksums of the log, a share of the deposits.
+const LOG_FRAMING: f64 = 0.01;
+/// An account in a snapshot, and the token that it was made with.
+const ACCOUNT_BYTES: f64 = 64.0;
+
+/// What is not measured.
+#[derive(Clone, Copy, Debug, clap::Args, Serialize)]
+pub(super) struct Assumptions {
+    /// Rounds that stay retrievable (R).
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=4))]
+    pub(super) retained: u8,
+    /// Share of the cores' time that is planned; the rest is for peaks. An assumption.
+    #[arg(long, default_value_t = 0.8)]
+    pub(super) load: f64,
+    /// Memory of one user's connection and session, KiB. An assumption.
+    #[arg(long, default_value_t = 64.0)]
+    pub(super) connection_kib: f64,
+}
+
+impl Assumptions {
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        ensure!(self.load > 0.0 && self.load <= 1.0, "--load is above 0 and at most 1");
+        ensure!(
+            self.connection_kib.is_finite() && self.connection_kib >= 0.0,
+            "--connection-kib is 0 or above"
+        );
+        Ok(())
+    }
+}
+
+/// Memory, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Memory {
+    /// Prepared buckets of the retained rounds and of the one that is being built.
+    pub(super) databases: f64,
+    /// Boxes and codewords of the round that is being built.
+    pub(super) building: f64,
+    /// Of the same rounds as the databases.
+    pub(super) mappings: f64,
+    /// Of all users.
+    pub(super) keys: f64,
+    pub(super) connections: f64,
+}
+
+impl Memory {
+    pub(super) fn total(&self) -> f64 {
+        self.databases + self.building + self.mappings + self.keys + self.connections
+    }
+}
+
+/// What does not depend on the length of rounds.
+#[derive(Clone, Debug)]
+pub(super) struct Need {
+    pub(super) users: usize,
+    pub(super) round: RoundSize,
+    pub(super) assumptions: Assumptions,
+    /// CPU time of one user's round, milliseconds: answers, and moving bytes.
+    pub(super) answer_ms: f64,
+    pub(super) transport_ms: f64,
+    /// CPU time of building the round, milliseconds.
+    pub(super) build_ms: f64,
+    /// Relative error of all CPU time of a round.
+    pub(super) error: f64,
+    pub(super) memory: Memory,
+    pub(super) disk: f64,
+    /// Payload of one user in a round, bytes.
+    pub(super) up: f64,
+    pub(super) down: f64,
+    /// Uploaded once, bytes.
+    pub(super) keys: f64,
+}
+
+impl Need {
+    pub(super) fn of(
+        users: usize,
+        retrieve: usize,
+        assumptions: &Assumptions,
+        calibration: &Calibration,
+    ) -> anyhow::Result<Self> {
+        let round = RoundSize::new(users, retrieve).with_context(|| format!("{users} users"))?;
+        let constants = &calibration.constants;
+        let mapping = round.mapping_bytes() as f64;
+        let up = (DEPOSIT_BYTES + round.upload_bytes()) as f64;
+        let down = (MANIFEST_BYTES + SIGNATURE_BYTES + round.download_bytes()) as f64 + mapping;
+        let answer_ms = constants.client_round(&round).total();
+        let transport_ms = constants.transport(up + down);
+        let build_ms = constants.build_round(&round);
+
+        let n = users as f64;
+        // Transport is measured without TLS and gRPC: all of it counts as error.
+        let parts = [
+            n * answer_ms * calibration.answer_error.total(),
+            n * transport_ms,
+            build_ms * calibration.setup_error.total(),
+        ];
+        let error = parts.iter().map(|part| part * part).sum::<f64>().sqrt()
+            / (n * (answer_ms + transport_ms) + build_ms);
+
+        let rounds = f64::from(assumptions.retained) + 1.0;
+        let memory = Memory {
+            databases: rounds * round.database_bytes() as f64,
+            building: (n + round.codewords()) * BOX_BYTES as f64,
+            mappings: rounds * mapping,
+            keys: n * (PARSED_KEYS * SealPir::public_keys_bytes()) as f64,
+            connections: n * assumptions.connection_kib * 1024.0,
+        };
+        let logged = usize::from(assumptions.retained) + ROUNDS_UNDER_WAY;
+        let disk =
+            (logged * users * DEPOSIT_BYTES) as f64 * (1.0 + LOG_FRAMING) + LOG_SLACK + n * ACCOUNT_BYTES;
+        let keys = SealPir::public_keys_bytes() as f64;
+        let assumptions = *assumptions;
+        Ok(Self {
+            users,
+            round,
+            assumptions,
+            answer_ms,
+            transport_ms,
+            build_ms,
+            error,
+            memory,
+            disk,
+            up,
+            down,
+            keys,
+        })
+    }
+
+    /// CPU time of one user's round, milliseconds.
+    pub(super) fn client_round_ms(&self) -> f64 {
+        self.answer_ms + self.transport_ms
+    }
+
+    /// CPU time of a whole round, seconds.
+    pub(super) fn cpu_seconds(&self) -> f64 {
+        (self.users as f64 * self.client_round_ms() + self.build_ms) / 1e3
+    }
+
+    /// Cores for rounds of so many seconds.
+    pub(super) fn cores(&self, round: f64) -> f64 {
+        self.cpu_seconds() / (round * self.assumptions.load)
+    }
+
+    /// The shortest round on so many cores, seconds.
+    pub(super) fn round_seconds(&self, cores: f64) -> f64 {
+        self.cpu_seconds() / (cores * self.assumptions.load)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
+pub(super) mod tests {
+    use super::{Assumptions, Need};
+    use crate::machine::Machine;
+    use crate::model::tests::BY_HAND;
+    use crate::model::{Calibration, Uncertainty};
+
+    pub(in crate::plan) const ASSUMED: Assumptions =
+        Assumptions { retained: 2, load: 0.8, connection_kib: 64.0 };
+
+    pub(in crate::plan) fn calibration() -> Calibration {
+        let error = |spread, residual| Uncertainty { spread, residual };
+        Calibration {
+            machine: Machine::here(),
+            commit: None,
+            threads: 1,
+            constants: BY_HAND,
+            answer_error: error(0.03, 0.04),
+            setup_error: error(0.0, 0.1),
+        }
+    }
+
+    pub(in crate::plan) fn need(users: usize, retrieve: usize) -> Need {
+        Need::of(users, retrieve, &ASSUMED, &calibration()).unwrap()
+    }
+
+    fn close(a: f64, b: f64) {
+        assert!((a / b - 1.0).abs() < 1e-9, "{a} {b}");
+    }
+
+    /// One bucket of 8192 boxes, k = 1: every number can be calculated by hand from docs/PARAMETERS.md and the constants.
+    #[test]
+    fn a_small_deployment_agrees_with_a_calculation_by_hand() {
+        let need = need(8192, 1);
+        let bucket = need.round.bucket.parameters;
+        // In three parts: docs/PARAMETERS.md.
+        assert_eq!((bucket.rows(), bucket.columns(), bucket.parts()), (29, 12, 3));
+        assert_eq!((bucket.expand_transforms(), bucket.answer_bytes()), (335, 104_452));
+        let (rows, columns) = (29.0, 36.0);
+        let scanned = rows * columns * 9.0;
+        close(
+            need.answer_ms,
+            0.5 + 3.35 + (rows + columns) * 0.01 + scanned * 0.0002 + 12.0 * 0.05 + columns * 0.04,
+        );
+        let mapping = need.round.mapping_bytes() as f64;
+        close(need.up, 304.0 + bucket.query_bytes() as f64);
+        close(need.down, 188.0 + 64.0 + 104_452.0 + mapping);
+        close(need.transport_ms, 1.0 + (need.up + need.down) / 1024.0 * 0.002);
+        close(need.build_ms, 0.1 + rows * columns * 0.016 + 8192.0 * (0.0005 + 0.001 + 0.00025));
+        close(need.cpu_seconds(), (8192.0 * need.client_round_ms() + need.build_ms) / 1e3);
+        close(need.cores(10.0), need.cpu_seconds() / 8.0);
+        close(need.round_seconds(need.cores(10.0)), 10.0);
+
+        close(need.memory.databases, 3.0 * scanned * 1024.0);
+        close(need.memory.building, 2.0 * 8192.0 * 288.0);
+        close(need.memory.keys, 8192.0 * 3.0 * 755_236.0);
+        close(need.memory.connections, 8192.0 * 65_536.0);
+        close(need.disk, 4.0 * 8192.0 * 304.0 * 1.01 + f64::from(128 << 20) + 8192.0 * 64.0);
+        let errors: [f64; 3] =
+            [8192.0 * need.answer_ms * 0.05, 8192.0 * need.transport_ms, need.build_ms * 0.1];
+        close(need.error, errors.iter().map(|e| e * e).sum::<f64>().sqrt() / (need.cpu_seconds() * 1e3));
+    }
+
+    /// A plan in which growth makes something cheaper would mislead whoever buys by it.
+    #[test]
+    fn more_users_or_more_messages_never_need_less() {
+        let quantities = |need: &Need| {
+            [
+                need.cpu_seconds(),
+                need.memory.total(),
+                need.disk,
+                need.down * need.users as f64,
+                need.up * need.users as f64,
+            ]
+        };
+        let grows = |needs: Vec<Need>| {
+            for pair in needs.windows(2) {
+                let [less, more] = [&pair[0], &pair[1]].map(quantities);
+                assert!(less.iter().zip(&more).all(|(less, more)| less <= more), "{less:?} {more:?}");
+            }
+        };
+        for retrieve in [1, 16, 64] {
+            grows(
+                (8..=20)
+                    .flat_map(|log| [1 << log, 3 << (log - 1)])
+                    .map(|users| need(users, retrieve))
+                    .collect(),
+            );
+        }
+        grows([2, 4, 8, 16, 32, 64, 128, 256].into_iter().map(|retrieve| need(1 << 16, retrieve)).collect());
+    }
+}

@@ -1,0 +1,300 @@
+//! The plan, for people and for programs.
+
+use serde::Serialize;
+use sotto_protocol::deposit::BOX_BYTES;
+
+use super::estimate::{Assumptions, Memory, Need};
+use super::largest::Bound;
+use super::prices::{MONTH_HOURS, Prices};
+use crate::model::{Calibration, Constants, Uncertainty};
+
+/// Accounts that one server keeps (docs/OPERATIONS.md).
+const ACCOUNTS_MAX: usize = 1 << 20;
+
+/// A value, and between what it lies if the errors are as large as they were when the constants were measured.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Estimate {
+    pub(super) value: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
+impl Estimate {
+    fn new(value: f64, error: f64) -> Self {
+        Self { value, low: value * (1.0 - error).max(0.0), high: value * (1.0 + error) }
+    }
+}
+
+/// A month, in the currency of the prices.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct MonthlyCost {
+    pub(super) cores: f64,
+    pub(super) memory: f64,
+    pub(super) disk: f64,
+    pub(super) egress: f64,
+    pub(super) total: f64,
+    pub(super) per_user: f64,
+    /// If the cores are at the upper end of their estimate.
+    pub(super) per_user_high: f64,
+}
+
+/// Everything that is told.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Plan {
+    users: usize,
+    retrieve: usize,
+    buckets: usize,
+    bucket_size: usize,
+    box_bytes: usize,
+    /// Length of a round: the one asked for, or the shortest one for the cores.
+    round_seconds: f64,
+    /// Needed for rounds of this length.
+    cores: Estimate,
+    /// Whole cores that are paid: those there are, or those needed.
+    cores_paid: f64,
+    /// The shortest round on the cores paid.
+    shortest_round_seconds: Estimate,
+    client_round_ms: f64,
+    answer_ms: f64,
+    transport_ms: f64,
+    build_seconds: f64,
+    error: f64,
+    memory_bytes: Memory,
+    memory_total_bytes: f64,
+    disk_bytes: f64,
+    /// Payload of one user.
+    up_bytes_per_user_round: f64,
+    down_bytes_per_user_round: f64,
+    keys_bytes_per_user_once: f64,
+    /// Of all users, 10^6 bits per second over a round.
+    server_receives_mbit: f64,
+    server_sends_mbit: f64,
+    monthly_cost: MonthlyCost,
+    prices: Prices,
+    assumptions: Assumptions,
+    /// What does not allow more users, if the most were asked for.
+    bound: Option<Bound>,
+    /// Settings of the server that must be at least so large.
+    key_mib: f64,
+    warnings: Vec<String>,
+    constants: Constants,
+    answer_error: Uncertainty,
+    setup_error: Uncertainty,
+    threads_measured: usize,
+    machine: String,
+}
+
+impl Plan {
+    /// At least one of the length of a round and the cores is given.
+    pub(super) fn new(
+        need: Need,
+        round: Option<f64>,
+        cores: Option<f64>,
+        bound: Option<Bound>,
+        prices: &Prices,
+        calibration: &Calibration,
+    ) -> Self {
+        let round_seconds = round.unwrap_or_else(|| need.round_seconds(cores.unwrap_or(1.0)));
+        let needed = need.cores(round_seconds);
+        let paid = cores.unwrap_or_else(|| needed.ceil().max(1.0));
+        let Need { users, error, up, down, .. } = need;
+        let n = users as f64;
+        let memory = need.memory.total();
+        let rounds = MONTH_HOURS * 3600.0 / round_seconds;
+        let cost = |cores: f64| {
+            let cores = cores * prices.core_hour * MONTH_HOURS;
+            let memory = memory / 1e9 * prices.gb_memory_hour * MONTH_HOURS;
+            let disk = need.disk / 1e9 * prices.gb_disk_month;
+            let egress = n * down * rounds / 1e9 * prices.gb_egress;
+            [cores, memory, disk, egress, cores + memory + disk + egress]
+        };
+        let cores_high = if cores.is_some() { paid } else { (needed * (1.0 + error)).ceil().max(1.0) };
+        let [of_cores, of_memory, of_disk, of_egress, total] = cost(paid);
+        let mut warnings = Vec::new();
+        if users > ACCOUNTS_MAX {
+            warnings.push(format!(
+                "a server keeps {ACCOUNTS_MAX} accounts at most: these users need several servers"
+            ));
+        }
+        if needed > paid {
+            warnings.push(format!("{needed:.1} cores are needed for such rounds, and there are {paid}"));
+        }
+        Self {
+            users,
+            retrieve: need.round.retrieve,
+            buckets: need.round.buckets,
+            bucket_size: need.round.bucket.elements,
+            box_bytes: BOX_BYTES,
+            round_seconds,
+            cores: Estimate::new(needed, error),
+            cores_paid: paid,
+            shortest_round_seconds: Estimate::new(need.round_seconds(paid), error),
+            client_round_ms: need.client_round_ms(),
+            answer_ms: need.answer_ms,
+            transport_ms: need.transport_ms,
+            build_seconds: need.build_ms / 1e3,
+            error,
+            memory_bytes: need.memory,
+            memory_total_bytes: memory,
+            disk_bytes: need.disk,
+            up_bytes_per_user_round: up,
+            down_bytes_per_user_round: down,
+            keys_bytes_per_user_once: need.keys,
+            server_receives_mbit: n * up * 8.0 / 1e6 / round_seconds,
+            server_sends_mbit: n * down * 8.0 / 1e6 / round_seconds,
+            monthly_cost: MonthlyCost {
+                cores: of_cores,
+                memory: of_memory,
+                disk: of_disk,
+                egress: of_egress,
+                total,
+                per_user: total / n,
+                per_user_high: cost(cores_high)[4] / n,
+            },
+            prices: *prices,
+            assumptions: need.assumptions,
+            bound,
+            key_mib: (need.memory.keys / f64::from(1 << 20)).ceil(),
+            warnings,
+            constants: calibration.constants,
+            answer_error: calibration.answer_error,
+            setup_error: calibration.setup_error,
+            threads_measured: calibration.threads,
+            machine: calibration.machine.describe(),
+        }
+    }
+
+    /// For people.
+    pub(super) fn print(&self) {
+        let Self { users, retrieve, buckets, bucket_size, memory_bytes: memory, .. } = self;
+        println!(
+            "{users} users, each retrieves {retrieve} messages a round: {buckets} buckets of {bucket_size} boxes"
+        );
+        println!("constants measured on {}, {} threads at work", self.machine, self.threads_measured);
+        if let Some(bound) = self.bound {
+            println!("bound by     {bound:?}: more users do not fit");
+        }
+        println!("round        {}", seconds(self.round_seconds));
+        let Estimate { value, low, high } = self.cores;
+        println!("cores        {value:.2} ({low:.2} to {high:.2}), paid {:.0}", self.cores_paid);
+        let Estimate { value, low, high } = self.shortest_round_seconds;
+        println!(
+            "             with those the shortest round is {} ({} to {})",
+            seconds(value),
+            seconds(low),
+            seconds(high)
+        );
+        println!(
+            "             {:.2} ms for each user and round ({:.2} answers, {:.2} transport), {} to build a round",
+            self.client_round_ms,
+            self.answer_ms,
+            self.transport_ms,
+            seconds(self.build_seconds)
+        );
+        println!("memory       {}", bytes(self.memory_total_bytes));
+        for (part, size) in [
+            ("prepared rounds", memory.databases),
+            ("round being built", memory.building),
+            ("mappings", memory.mappings),
+            ("keys of all users", memory.keys),
+            ("connections", memory.connections),
+        ] {
+            println!("  {part:19} {}", bytes(size));
+        }
+        println!("disk         {}", bytes(self.disk_bytes));
+        println!(
+            "traffic      a user sends {} and receives {} a round, and sends {} of keys once",
+            bytes(self.up_bytes_per_user_round),
+            bytes(self.down_bytes_per_user_round),
+            bytes(self.keys_bytes_per_user_once)
+        );
+        println!(
+            "             the server receives {:.1} and sends {:.1} Mbit/s",
+            self.server_receives_mbit, self.server_sends_mbit
+        );
+        let MonthlyCost { cores, memory, disk, egress, total, per_user, per_user_high } = self.monthly_cost;
+        println!(
+            "cost         {per_user:.4} per user and month (at most {per_user_high:.4}), {total:.2} for all:"
+        );
+        println!("             cores {cores:.2}, memory {memory:.2}, disk {disk:.2}, egress {egress:.2}");
+        let Prices { core_hour, gb_egress, gb_memory_hour, gb_disk_month } = self.prices;
+        println!(
+            "assumptions  core-hour {core_hour}, GB sent {gb_egress}, GB-hour of memory {gb_memory_hour}, GB-month of disk {gb_disk_month};"
+        );
+        let Assumptions { retained, load, connection_kib } = self.assumptions;
+        println!(
+            "             {retained} rounds retained, cores loaded to {:.0} %, {connection_kib} KiB for each connection",
+            100.0 * load
+        );
+        println!(
+            "settings     key_mib = {:.0} at least; connections, sessions and deposits at least {users}",
+            self.key_mib
+        );
+        self.warnings.iter().for_each(|warning| println!("CAUTION      {warning}"));
+    }
+}
+
+fn seconds(value: f64) -> String {
+    match value {
+        _ if value < 1.0 => format!("{:.0} ms", 1e3 * value),
+        _ if value < 600.0 => format!("{value:.1} s"),
+        _ => format!("{:.1} min", value / 60.0),
+    }
+}
+
+/// Decimal units.
+pub(super) fn bytes(value: f64) -> String {
+    match value {
+        _ if value < 1e6 => format!("{:.1} KB", value / 1e3),
+        _ if value < 1e9 => format!("{:.1} MB", value / 1e6),
+        _ if value < 1e12 => format!("{:.2} GB", value / 1e9),
+        _ => format!("{:.2} TB", value / 1e12),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
+mod tests {
+    use super::super::estimate::tests::{calibration, need};
+    use super::{Plan, Prices};
+
+    const PRICES: Prices =
+        Prices { core_hour: 0.1, gb_egress: 0.02, gb_memory_hour: 0.01, gb_disk_month: 0.5 };
+
+    fn plan(users: usize, round: Option<f64>, cores: Option<f64>) -> Plan {
+        Plan::new(need(users, 16), round, cores, None, &PRICES, &calibration())
+    }
+
+    /// Each of the four prices, by hand.
+    #[test]
+    fn a_month_costs_what_the_prices_say() {
+        let (of, plan) = (need(10_000, 16), plan(10_000, Some(60.0), None));
+        let close = |a: f64, b: f64| assert!((a / b - 1.0).abs() < 1e-9, "{a} {b}");
+        let cost = plan.monthly_cost;
+        close(plan.cores_paid, of.cores(60.0).ceil());
+        close(cost.cores, plan.cores_paid * 0.1 * 730.0);
+        close(cost.memory, of.memory.total() / 1e9 * 0.01 * 730.0);
+        close(cost.disk, of.disk / 1e9 * 0.5);
+        // 43,800 rounds of a minute are a month.
+        close(cost.egress, 10_000.0 * of.down * 43_800.0 / 1e9 * 0.02);
+        close(cost.total, cost.cores + cost.memory + cost.disk + cost.egress);
+        close(cost.per_user, cost.total / 10_000.0);
+        assert!(cost.per_user_high >= cost.per_user);
+        close(plan.cores.high - plan.cores.low, 2.0 * plan.cores.value * of.error);
+    }
+
+    /// Given cores, the round is as short as they allow; more users must not be told of shorter ones.
+    #[test]
+    fn rounds_follow_from_cores_and_grow_with_users() {
+        let given = plan(1 << 14, None, Some(4.0));
+        assert!((given.round_seconds / need(1 << 14, 16).round_seconds(4.0) - 1.0).abs() < 1e-9);
+        assert!((given.cores.value - 4.0).abs() < 1e-9);
+        assert!(plan(1 << 15, None, Some(4.0)).round_seconds > given.round_seconds);
+        assert!(plan(1 << 15, Some(1.0), Some(4.0)).warnings.iter().any(|warning| warning.contains("cores")));
+        assert!(given.warnings.is_empty());
+        for pair in [1 << 12, 1 << 14, 1 << 16, 1 << 18].map(|users| plan(users, Some(60.0), None)).windows(2)
+        {
+            assert!(pair[0].monthly_cost.total <= pair[1].monthly_cost.total);
+        }
+    }
+}
