@@ -42,7 +42,8 @@ fn every_message_arrives_and_every_byte_is_accounted_for() {
     assert_eq!(report["buckets"], 12);
     assert_eq!(number(&report, "/bytes/deposit"), 304.0);
     let per_bucket = number(&report, "/bytes/query") / 12.0;
-    assert!(per_bucket.fract() == 0.0 && per_bucket > 1000.0 && per_bucket < 20_000.0, "{per_bucket}");
+    // A seed and a few packed coefficients.
+    assert!(per_bucket.fract() == 0.0 && per_bucket > 32.0 && per_bucket < 20_000.0, "{per_bucket}");
     let size = number(&report, "/bucket_size");
     assert!((128.0..200.0).contains(&size), "{size} of 512 messages thrice in 12 buckets");
     assert!((number(&report, "/bytes/mapping") - 12.0 * (4.0 + 3.0 * size)).abs() <= 400.0);

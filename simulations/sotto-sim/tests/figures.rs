@@ -30,7 +30,7 @@ fn figures_are_whole_and_have_the_papers_values() {
         ("figure-11", "per core and second, paper", "0.438"),
         ("figure-12", "MultiAnswer, ms", "2885"),
         ("figure-13", "messages a minute", "closed loop"),
-        ("figure-14", "mapping, MB", "279"),
+        ("figure-14", "mapping, KB", "279"),
         ("figure-15", "GenSchedule, us", "319.2"),
         ("scaling", "each message, ms, model", "1024"),
     ] {
