@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use sotto_protocol::{CodeKind, ServerParameters};
 
 pub(crate) use child::SUBCOMMAND;
+pub(crate) use report::Report;
 pub(crate) use run::run_once;
 
 use crate::engine::EngineName;
@@ -197,7 +198,7 @@ pub(crate) fn serve(orders: &str) -> anyhow::Result<()> {
 }
 
 /// On the terminal only; hidden where the error output is not one.
-fn progress_bar() -> ProgressBar {
+pub(crate) fn progress_bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{msg:28} {bar:40} {percent} % {elapsed} gone, {eta} left")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
     let progress = ProgressBar::new(0).with_style(style);

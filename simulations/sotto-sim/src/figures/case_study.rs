@@ -6,7 +6,8 @@ use pir_core::{Scheme, SealPir, Xpir};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES, LABEL_BYTES};
-use sotto_protocol::{BloomMapping, CodeKind, CodeShape};
+use sotto_protocol::{BloomMapping, CodeKind, CodeShape, ServerParameters};
+use sotto_wire::limits;
 
 use crate::engine::EngineName;
 
@@ -50,6 +51,14 @@ impl Traffic {
     /// Of one round, without the keys.
     pub(super) const fn round(&self) -> usize {
         self.deposit + self.mapping + self.queries + self.answers
+    }
+
+    /// Whether the limits of the protocol allow such a round.
+    pub(super) fn fits(&self) -> bool {
+        self.buckets <= usize::from(ServerParameters::BUCKETS_MAX)
+            && self.mapping <= limits::MAPPING_MAX
+            && self.queries <= limits::QUERY_MAX
+            && self.answers <= limits::ANSWER_MAX
     }
 }
 
@@ -101,8 +110,8 @@ fn traffic<S: Scheme>(shape: CodeShape, n: usize) -> anyhow::Result<Traffic> {
     let labels: Vec<&[u8]> = labels.chunks_exact(LABEL_BYTES).collect();
     let code: Box<dyn HashedCode> = shape.code([1; 32])?;
     let bucket_size = code.encode(&labels).largest();
-    let parameters = S::parameters(bucket_size, BOX_BYTES)?;
     let buckets = usize::from(shape.buckets);
+    let parameters = mpir::parameters::<S>(buckets, bucket_size, BOX_BYTES)?;
     Ok(Traffic {
         buckets,
         bucket_size,

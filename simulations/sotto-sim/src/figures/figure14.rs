@@ -64,11 +64,11 @@ fn header() -> Vec<&'static str> {
         "k",
         "buckets",
         "bucket size",
-        "keys, once, MB",
+        "keys, once, KB",
         "deposit, bytes",
-        "mapping, MB",
-        "queries, MB",
-        "answers, MB",
+        "mapping, KB",
+        "queries, KB",
+        "answers, KB",
         "round, MB",
         "round, paper, MB",
         "first round with keys, MB",
@@ -85,17 +85,18 @@ fn row(
     times: f64,
 ) -> Vec<String> {
     let size = |bytes: usize| short(megabytes(bytes));
+    let part = |bytes: usize| short(bytes as f64 / 1e3);
     vec![
         system.to_owned(),
         code.to_owned(),
         k.to_string(),
         traffic.buckets.to_string(),
         traffic.bucket_size.to_string(),
-        size(traffic.keys),
+        part(traffic.keys),
         traffic.deposit.to_string(),
-        size(traffic.mapping),
-        size(traffic.queries),
-        size(traffic.answers),
+        part(traffic.mapping),
+        part(traffic.queries),
+        part(traffic.answers),
         size(traffic.round()),
         of_paper.map_or("-".to_owned(), short),
         size(traffic.round() + traffic.keys),
@@ -105,7 +106,7 @@ fn row(
 
 fn notes(table: &mut Table, n: usize) {
     table.note(format!(
-        "{n} users, each of whom deposits one message of 288 bytes under a label of 16, and retrieves k. MB are 10^6 bytes, \
+        "{n} users, each of whom deposits one message of 288 bytes under a label of 16, and retrieves k. KB and MB are 10^3 and 10^6 bytes, \
          exact sizes of the protocol's formats without those of gRPC and TLS. The mapping is downloaded by everybody \
          in every round; public keys are uploaded once. One message is retrieved from the whole database, without a code."
     ));
