@@ -1,6 +1,6 @@
 //! Measures Sotto's parts on the machine it runs on.
 #![forbid(unsafe_code)]
-#![allow(clippy::print_stdout, reason = "a program that talks to people")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to people")]
 
 mod closed_loop;
 mod cpu;

@@ -1,5 +1,5 @@
 //! Closed loops as a user runs them: a real server in its own process, real clients, few of both.
-#![allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
 
 use std::process::Output;
 

@@ -213,7 +213,7 @@ impl Report {
                 expand: per_client(|round| round.retrieval.expand_ms),
                 first_dimension: per_client(|round| round.retrieval.first_dimension_ms),
                 rest: per_client(|round| round.retrieval.rest_ms),
-                other: per_client(|round| other(round)),
+                other: per_client(other),
                 deposits: per_client(|round| round.deposits.cpu_ms),
             },
             latency_ms: Latency {
