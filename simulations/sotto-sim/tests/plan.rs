@@ -1,5 +1,5 @@
 //! The capacity planner as an operator uses it.
-#![allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
 
 use std::path::Path;
 use std::process::Output;
