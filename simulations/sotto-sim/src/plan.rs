@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     #[arg(long, conflicts_with_all = ["users", "largest", "cores", "round"])]
     validate: bool,
     #[command(flatten)]
-    validation: validate::Arguments,
+    validation: validate::ValidationArguments,
     /// A calibration of a second that is good for nothing but tests.
     #[arg(long, hide = true)]
     quick: bool,

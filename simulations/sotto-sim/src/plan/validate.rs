@@ -12,7 +12,7 @@ use crate::engine::EngineName;
 const OFF_MAX: f64 = 0.2;
 
 #[derive(clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct ValidationArguments {
     /// Numbers of users to compare at, separated by commas.
     #[arg(long, value_delimiter = ',', default_values_t = [16_384, 65_536, 262_144], requires = "validate")]
     validate_users: Vec<u32>,
@@ -52,7 +52,7 @@ struct Validation {
 /// # Errors
 /// If a prediction is off by more than a fifth.
 pub(super) fn run(
-    arguments: &Arguments,
+    arguments: &ValidationArguments,
     need: &dyn Fn(usize) -> anyhow::Result<Need>,
     progress: &ProgressBar,
     json: bool,
@@ -83,7 +83,7 @@ pub(super) fn run(
 }
 
 fn compare(
-    arguments: &Arguments,
+    arguments: &ValidationArguments,
     users: u32,
     need: &Need,
     progress: &ProgressBar,
