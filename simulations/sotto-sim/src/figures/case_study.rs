@@ -158,7 +158,7 @@ mod tests {
             assert_eq!((pung.buckets, both.buckets), (9 * k, if k == 16 { 32 } else { 96 }));
             assert!(seal.queries < pung.queries && both.queries < mpir.queries);
             assert!(mpir.round() < pung.round() && both.round() < seal.round());
-            assert!(both.mapping > 3 * 3 << 12, "three copies of three bytes: {}", both.mapping);
+            assert!(both.mapping > (3 * 3) << 12, "three copies of three bytes: {}", both.mapping);
         }
         let alone = SYSTEMS.each_ref().map(|system| system.traffic(1, 1 << 12).unwrap());
         assert_eq!(alone[0].round(), alone[2].round());
