@@ -44,10 +44,7 @@ pub(crate) struct Arguments {
     assumptions: Assumptions,
     #[command(flatten)]
     prices: PriceArguments,
-    /// Measure the constants on this machine; that is the default.
-    #[arg(long, conflicts_with = "constants")]
-    measure: bool,
-    /// Take the constants from a file that `--save` has written.
+    /// Take the constants from a file that `--save` has written [default: measure them on this machine].
     #[arg(long)]
     constants: Option<PathBuf>,
     /// Keep the constants in a file.
