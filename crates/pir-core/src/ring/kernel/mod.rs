@@ -4,6 +4,7 @@
 //! this machine does not offer is ignored ([`Backend::active`] says what runs, so that a caller can report it).
 
 #[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "vector loads and stores")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code, reason = "vector loads and stores")]
@@ -30,6 +31,9 @@ pub(crate) type Lanes = [u64; 8];
 
 /// Rows that [`row_products`] unpacks at a time.
 const CHUNK: usize = 64;
+
+/// Words that a row takes when it is unpacked: one for each column of a bundle, or three digits for two of them.
+const ROW_WORDS: usize = 6;
 
 /// One digit of a gadget decomposition: see [`digit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +98,7 @@ impl Selectors {
 /// Buffers of one thread for [`row_products`].
 #[derive(Default)]
 pub(crate) struct RowSums {
-    /// [`CHUNK`] rows.
+    /// [`CHUNK`] rows of [`ROW_WORDS`].
     values: Aligned<Lanes>,
     /// For every client and column, two words for each half.
     sums: Aligned<[[Lanes; 2]; 2]>,
@@ -102,7 +106,7 @@ pub(crate) struct RowSums {
 
 impl RowSums {
     fn clear(&mut self, columns: usize, clients: usize) {
-        self.values.resize(CHUNK * COLUMNS, [0; 8]);
+        self.values.resize(CHUNK * ROW_WORDS, [0; 8]);
         self.sums.resize(columns * clients, [[[0; 8]; 2]; 2]);
         self.sums.fill([[[0; 8]; 2]; 2]);
     }

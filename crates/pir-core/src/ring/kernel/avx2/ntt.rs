@@ -1,19 +1,7 @@
-//! AVX2 and FMA. There is no wide integer product in AVX2, but a product of two integers below 2^50 is the exact sum of
-//! two doubles, `h = a b` rounded and `l = a b - h` by a fused multiply-add; the transforms work on doubles, four to a
-//! register. Everything else is the portable code, compiled for these features.
-//!
-//! The loops are plain Rust on slices, which the compiler turns into vectors; doubles hold integers throughout, of
-//! magnitude below 2^53, so that every sum is exact and the results are those of the other kernels.
+//! Transforms on doubles.
 
-use super::super::modulus::{Modulus, ShoupFactor};
-use super::{Digit, Lanes, RowSums, Selectors, portable};
-use crate::ring::automorphism::VectorSource;
+use crate::ring::modulus::Modulus;
 use crate::ring::ntt::{Ntt, SplitFactors};
-
-/// Whether this machine can run the functions of this module.
-pub(super) fn is_available() -> bool {
-    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("bmi2")
-}
 
 /// 2^52: adding it puts an integer below 2^52 into the low bits of a double.
 const SHIFTER: f64 = 4_503_599_627_370_496.0;
@@ -67,7 +55,7 @@ fn double(x: u64) -> f64 {
 
 /// Cooley-Tukey, one level per pass; x is reduced at every level, so that values stay below `1.2 q`.
 #[target_feature(enable = "avx2,fma,bmi2")]
-pub(super) fn forward(ntt: &Ntt, values: &mut [u64]) {
+pub(in super::super) fn forward(ntt: &Ntt, values: &mut [u64]) {
     let (field, roots) = (Field::new(ntt.modulus()), ntt.forward_doubles());
     for value in values.iter_mut() {
         *value = field.reduce(double(*value)).to_bits();
@@ -92,7 +80,7 @@ pub(super) fn forward(ntt: &Ntt, values: &mut [u64]) {
 
 /// Gentleman-Sande, one level per pass; values stay below `0.6 q`.
 #[target_feature(enable = "avx2,fma,bmi2")]
-pub(super) fn inverse(ntt: &Ntt, values: &mut [u64]) {
+pub(in super::super) fn inverse(ntt: &Ntt, values: &mut [u64]) {
     let (field, roots) = (Field::new(ntt.modulus()), ntt.inverse_doubles());
     for value in values.iter_mut() {
         *value = field.reduce(double(*value)).to_bits();
@@ -114,53 +102,4 @@ pub(super) fn inverse(ntt: &Ntt, values: &mut [u64]) {
     for value in values {
         *value = field.canonical(field.multiply(f64::from_bits(*value), scale));
     }
-}
-
-/// The portable functions, with the instructions of this module.
-macro_rules! portable {
-    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?);)*) => {
-        $(
-            #[target_feature(enable = "avx2,fma,bmi2")]
-            pub(super) fn $name($($argument: $type),*) {
-                portable::$name($($argument),*);
-            }
-        )*
-    };
-}
-
-portable! {
-    fn multiply_accumulate(modulus: &Modulus, sums: [&mut [u64]; 2], terms: &[(&[u64], &[u64])]);
-    fn reduce(modulus: &Modulus, out: &mut [u64], sums: [&mut [u64]; 2]);
-    fn multiply(modulus: &Modulus, a: &mut [u64], b: &[u64]);
-    fn scale(modulus: &Modulus, a: &mut [u64], factor: ShoupFactor);
-    fn halves(modulus: &Modulus, a: &mut [u64], odd: &mut [u64], b: &[u64], factors: &[ShoupFactor]);
-    fn add(modulus: &Modulus, a: &mut [u64], b: &[u64]);
-    fn subtract(modulus: &Modulus, a: &mut [u64], b: &[u64]);
-    fn key_products(modulus: &Modulus, out: [&mut [u64]; 2], digits: &[u64], keys: &[u64]);
-    fn centre(modulus: &Modulus, offset: u64, a: &mut [u64]);
-    fn digit(digit: Digit, out: &mut [u64], a: &[u64]);
-    fn rescale(multiplier: u64, target: u64, a: &mut [u64]);
-    fn rescale_sum(modulus: &Modulus, multiplier: u64, target: u64, a: &mut [u64], b: &[u64]);
-    fn rescale_difference(
-        modulus: &Modulus,
-        multiplier: u64,
-        target: u64,
-        out: &mut [u64],
-        a: &[u64],
-        b: &[u64],
-    );
-    fn substitute(modulus: &Modulus, out: &mut [u64], source: &[u64], sources: &[u32]);
-    fn chunk(modulus: &Modulus, shift: u32, bits: u32, out: &mut [u64], a: &[u64]);
-    fn permute(out: &mut [u64], source: &[u64], slots: &[u32], vectors: &[VectorSource]);
-    fn pack(width: usize, slot: usize, sources: &[&[u64]], out: &mut [u8]);
-    fn unpack(width: usize, packed: &[u8], out: &mut [u64]);
-    fn arrange(modulus: &Modulus, selectors: &mut Selectors, client: usize, row: usize, halves: [&[u64]; 2]);
-    fn row_products(
-        modulus: &Modulus,
-        packed: &[u8],
-        columns: usize,
-        selectors: &Selectors,
-        out: &mut [[Lanes; 2]],
-        scratch: &mut RowSums,
-    );
 }

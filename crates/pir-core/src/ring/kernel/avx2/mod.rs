@@ -1,0 +1,185 @@
+//! AVX2 and FMA: four residues to a register, wide products by doubles. What is not here is the portable code, compiled
+//! for these features.
+//!
+//! The product of two integers below 2^52 and 2^50 is the exact sum of two doubles, `h = a b` rounded and `l = a b - h`
+//! by a fused multiply-add. With `b` the nearest integer to `a b / q`, `a b - b q = (h - b q) + l` is an integer below 2^53
+//! in magnitude, so that every step is exact and the results are those of the other kernels.
+//!
+//! Every `unsafe` block here reads or writes memory behind a reference to an array of the size that is moved.
+
+mod ntt;
+mod product;
+
+use core::arch::x86_64::{
+    __m256d, __m256i, _CMP_LT_OQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm256_add_pd, _mm256_and_pd,
+    _mm256_castpd_si256, _mm256_castsi256_pd, _mm256_cmp_pd, _mm256_fmsub_pd, _mm256_fnmadd_pd,
+    _mm256_loadu_si256, _mm256_mul_pd, _mm256_or_si256, _mm256_round_pd, _mm256_set1_pd, _mm256_setzero_pd,
+    _mm256_storeu_si256, _mm256_sub_pd, _mm256_xor_si256,
+};
+
+pub(super) use ntt::{forward, inverse};
+pub(super) use product::{arrange, row_products};
+
+use super::super::modulus::{Modulus, ShoupFactor};
+use super::{Digit, portable};
+use crate::ring::automorphism::VectorSource;
+use crate::ring::ntt::SplitFactors;
+
+/// What a register holds.
+type Four = [u64; 4];
+
+/// Whether this machine can run the functions of this module.
+pub(super) fn is_available() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("bmi2")
+}
+
+/// 2^52: adding it puts an integer below 2^52 into the low bits of a double.
+const SHIFTER: f64 = 4_503_599_627_370_496.0;
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load(values: &Four) -> __m256i {
+    // SAFETY: the reference covers the 32 bytes that are read, and an unaligned load has no other demand.
+    unsafe { _mm256_loadu_si256(values.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn store(values: &mut Four, lanes: __m256i) {
+    // SAFETY: the exclusive reference covers the 32 bytes that are written; an unaligned store has no other demand.
+    unsafe { _mm256_storeu_si256(values.as_mut_ptr().cast(), lanes) }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load_double(values: &Four) -> __m256d {
+    _mm256_castsi256_pd(load(values))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn store_double(values: &mut Four, lanes: __m256d) {
+    store(values, _mm256_castpd_si256(lanes));
+}
+
+/// The doubles of integers below 2^52.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn double(x: __m256i) -> __m256d {
+    let shifter = _mm256_set1_pd(SHIFTER);
+    _mm256_sub_pd(_mm256_castsi256_pd(_mm256_or_si256(x, _mm256_castpd_si256(shifter))), shifter)
+}
+
+/// A fixed factor `w` and `w / q`, in every lane or lane by lane.
+#[derive(Clone, Copy)]
+struct Factor {
+    value: __m256d,
+    quotient: __m256d,
+}
+
+impl Factor {
+    /// The same in all lanes.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn splat([value, quotient]: [f64; 2]) -> Self {
+        Self { value: _mm256_set1_pd(value), quotient: _mm256_set1_pd(quotient) }
+    }
+}
+
+/// A prime in every lane.
+#[derive(Clone, Copy)]
+struct Field {
+    value: __m256d,
+    inverse: __m256d,
+}
+
+impl Field {
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn new(modulus: &Modulus) -> Self {
+        let value = modulus.value() as f64;
+        Self { value: _mm256_set1_pd(value), inverse: _mm256_set1_pd(1.0 / value) }
+    }
+
+    /// `x mod q` of magnitude at most `q/2` and a rounding error, for integers `x` below `2^51 q`.
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    fn reduce(&self, x: __m256d) -> __m256d {
+        _mm256_fnmadd_pd(round(_mm256_mul_pd(x, self.inverse)), self.value, x)
+    }
+
+    /// `x w mod q` of magnitude below `0.76 q`, for integers `|x| < 2^52` and a factor of at most `q/2`.
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    fn multiply(&self, x: __m256d, factor: Factor) -> __m256d {
+        let [high, low] = self.multiply_parts(x, factor);
+        _mm256_add_pd(high, low)
+    }
+
+    /// Two parts of that product.
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    fn multiply_parts(&self, x: __m256d, factor: Factor) -> [__m256d; 2] {
+        let high = _mm256_mul_pd(x, factor.value);
+        let low = _mm256_fmsub_pd(x, factor.value, high);
+        let quotient = round(_mm256_mul_pd(x, factor.quotient));
+        [_mm256_fnmadd_pd(quotient, self.value, high), low]
+    }
+
+    /// From magnitude below q to `[0, q)`, as integers.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn residue(&self, x: __m256d) -> __m256i {
+        let negative = _mm256_cmp_pd::<_CMP_LT_OQ>(x, _mm256_setzero_pd());
+        let x = _mm256_add_pd(x, _mm256_and_pd(negative, self.value));
+        let shifter = _mm256_set1_pd(SHIFTER);
+        _mm256_xor_si256(_mm256_castpd_si256(_mm256_add_pd(x, shifter)), _mm256_castpd_si256(shifter))
+    }
+}
+
+/// To the nearest integers.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn round(x: __m256d) -> __m256d {
+    _mm256_round_pd::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x)
+}
+
+/// The portable functions, with the instructions of this module.
+macro_rules! portable {
+    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?);)*) => {
+        $(
+            #[target_feature(enable = "avx2,fma,bmi2")]
+            pub(super) fn $name($($argument: $type),*) {
+                portable::$name($($argument),*);
+            }
+        )*
+    };
+}
+
+portable! {
+    fn multiply_accumulate(modulus: &Modulus, sums: [&mut [u64]; 2], terms: &[(&[u64], &[u64])]);
+    fn reduce(modulus: &Modulus, out: &mut [u64], sums: [&mut [u64]; 2]);
+    fn multiply(modulus: &Modulus, a: &mut [u64], b: &[u64]);
+    fn scale(modulus: &Modulus, a: &mut [u64], factor: ShoupFactor);
+    fn halves(modulus: &Modulus, a: &mut [u64], odd: &mut [u64], b: &[u64], factors: &[ShoupFactor]);
+    fn add(modulus: &Modulus, a: &mut [u64], b: &[u64]);
+    fn subtract(modulus: &Modulus, a: &mut [u64], b: &[u64]);
+    fn key_products(modulus: &Modulus, out: [&mut [u64]; 2], digits: &[u64], keys: &[u64]);
+    fn centre(modulus: &Modulus, offset: u64, a: &mut [u64]);
+    fn digit(digit: Digit, out: &mut [u64], a: &[u64]);
+    fn rescale(multiplier: u64, target: u64, a: &mut [u64]);
+    fn rescale_sum(modulus: &Modulus, multiplier: u64, target: u64, a: &mut [u64], b: &[u64]);
+    fn rescale_difference(
+        modulus: &Modulus,
+        multiplier: u64,
+        target: u64,
+        out: &mut [u64],
+        a: &[u64],
+        b: &[u64],
+    );
+    fn substitute(modulus: &Modulus, out: &mut [u64], source: &[u64], sources: &[u32]);
+    fn chunk(modulus: &Modulus, shift: u32, bits: u32, out: &mut [u64], a: &[u64]);
+    fn permute(out: &mut [u64], source: &[u64], slots: &[u32], vectors: &[VectorSource]);
+    fn pack(width: usize, slot: usize, sources: &[&[u64]], out: &mut [u8]);
+    fn unpack(width: usize, packed: &[u8], out: &mut [u64]);
+}
