@@ -10,13 +10,13 @@
 
 use core::arch::x86_64::{
     __m128i, __m256d, __m256i, _CMP_GT_OQ, _mm_loadu_si128, _mm256_add_pd, _mm256_and_pd, _mm256_and_si256,
-    _mm256_castpd_si256, _mm256_castsi128_si256, _mm256_castsi256_pd, _mm256_cmp_pd, _mm256_fmadd_pd,
-    _mm256_inserti128_si256, _mm256_mul_pd, _mm256_or_si256, _mm256_set1_pd, _mm256_setr_epi8,
-    _mm256_setr_epi64x, _mm256_setr_pd, _mm256_setzero_pd, _mm256_shuffle_epi8, _mm256_sub_pd,
+    _mm256_castsi128_si256, _mm256_cmp_pd, _mm256_fmadd_pd, _mm256_inserti128_si256, _mm256_mul_pd,
+    _mm256_set1_pd, _mm256_setr_epi8, _mm256_setr_epi64x, _mm256_setr_pd, _mm256_setzero_pd,
+    _mm256_shuffle_epi8, _mm256_sub_pd,
 };
 
 use super::super::{CHUNK, Lanes, RowSums, Selectors, bundles, portable};
-use super::{Field, Four, SHIFTER, double, load, load_double, store, store_double};
+use super::{Field, Four, double, load, load_double, store, store_double};
 use crate::ring::modulus::Modulus;
 
 /// The bits of a residue, and the bytes of eight, with which the first dimension is computed here; otherwise it is
@@ -25,6 +25,9 @@ const WIDTH: usize = 36;
 
 /// Digits of a residue.
 const DIGITS: usize = 3;
+
+/// Four slots of a plaintext.
+type Digits = [Four; DIGITS];
 
 /// Columns whose sums fit in the registers: with three digits and both halves, twelve of sixteen.
 const PAIR: usize = 2;
@@ -79,16 +82,11 @@ pub(in super::super) fn row_products(
         for (first, bundle, packed) in bundles(packed, rows, columns, WIDTH) {
             scratch.clear(bundle, selectors.clients);
             for (chunk, packed) in packed.as_chunks().0.chunks(CHUNK * bundle).enumerate() {
-                for column in (0..bundle).step_by(PAIR) {
-                    let source = Source { packed, bundle, column };
-                    let sums = scratch.sums.chunks_exact_mut(bundle).map(|sums| &mut sums[column..]);
-                    let clients = clients.clone().map(|selectors| &selectors[chunk * CHUNK..]).zip(sums);
-                    let values = scratch.values.as_flattened_mut().as_chunks_mut().0;
-                    if column + 1 < bundle {
-                        accumulate_columns::<PAIR>(&field, &source, values, selectors.clients, clients);
-                    } else {
-                        accumulate_columns::<1>(&field, &source, values, selectors.clients, clients);
-                    }
+                let clients = clients.clone().map(|selectors| &selectors[chunk * CHUNK..]);
+                if selectors.clients == 1 {
+                    accumulate(&field, packed, bundle, clients, &mut scratch.sums);
+                } else {
+                    accumulate_shared(&field, packed, bundle, clients, scratch);
                 }
             }
             for (out, sums) in out.chunks_exact_mut(columns).zip(scratch.sums.chunks_exact(bundle)) {
@@ -103,106 +101,171 @@ pub(in super::super) fn row_products(
     }
 }
 
-/// At most [`CHUNK`] rows of a bundle of the database, and the first of the columns in question.
-struct Source<'a> {
-    packed: &'a [[u8; WIDTH]],
+/// The columns of a bundle, at most [`CHUNK`] rows of them, against each client's selectors: column by column, the digits as
+/// they come.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn accumulate<'a>(
+    field: &Field,
+    packed: &[[u8; WIDTH]],
     bundle: usize,
-    column: usize,
-}
-
-impl<'a> Source<'a> {
-    /// Row by row, the plaintexts of so many columns.
-    #[inline]
-    fn rows<const COLUMNS: usize>(
-        &self,
-    ) -> impl Iterator<Item = &'a [[u8; WIDTH]; COLUMNS]> + use<'a, COLUMNS> {
-        let column = self.column;
-        self.packed.chunks_exact(self.bundle).filter_map(move |row| row[column..].first_chunk())
-    }
-}
-
-/// Some columns of a [`Source`] against each client's selectors. One client takes the digits as they come; several share
-/// the work of unpacking them.
-#[inline]
-#[target_feature(enable = "avx2,fma")]
-fn accumulate_columns<'a, const COLUMNS: usize>(
-    field: &Field,
-    source: &Source<'_>,
-    values: &mut [Four],
-    number: usize,
-    clients: impl Iterator<Item = (&'a [[Lanes; 2]], &'a mut [[[Lanes; 2]; 2]])>,
+    clients: impl Iterator<Item = &'a [[Lanes; 2]]>,
+    sums: &mut [[[Lanes; 2]; 2]],
 ) {
-    if number == 1 {
-        for (selectors, sums) in clients {
-            accumulate_half::<COLUMNS, 0, false>(field, source, values, selectors, sums);
-            accumulate_half::<COLUMNS, 1, false>(field, source, values, selectors, sums);
+    for (selectors, sums) in clients.zip(sums.chunks_exact_mut(bundle)) {
+        for (column, sums) in sums.iter_mut().enumerate() {
+            add_packed(field, &packed[column..], bundle, selectors, sums);
         }
-        return;
-    }
-    let (first, second) = values.split_at_mut(CHUNK * PAIR * DIGITS);
-    let digits = first.as_chunks_mut().0.iter_mut().zip(second.as_chunks_mut().0);
-    for ((first, second), plaintext) in digits.zip(source.rows::<COLUMNS>().flatten()) {
-        store_digits(first, unpack::<0>(plaintext));
-        store_digits(second, unpack::<1>(plaintext));
-    }
-    for (selectors, sums) in clients {
-        accumulate_half::<COLUMNS, 0, true>(field, source, first, selectors, sums);
-        accumulate_half::<COLUMNS, 1, true>(field, source, second, selectors, sums);
     }
 }
 
-/// Four of the eight slots: both halves of the selectors against so many columns, `6 COLUMNS` sums in registers, below
-/// 2^53 each. What is added up in memory, in the first word of a sum, are reduced doubles.
+/// The same where several clients share the work of unpacking: two columns at a time.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-fn accumulate_half<const COLUMNS: usize, const HALF: usize, const SHARED: bool>(
+fn accumulate_shared<'a>(
     field: &Field,
-    source: &Source<'_>,
-    values: &[Four],
+    packed: &[[u8; WIDTH]],
+    bundle: usize,
+    clients: impl Iterator<Item = &'a [[Lanes; 2]]> + Clone,
+    scratch: &mut RowSums,
+) {
+    let digits = scratch.values.as_flattened_mut().as_chunks_mut().0.as_chunks_mut().0;
+    let (first, second) = digits.split_at_mut(CHUNK * PAIR);
+    for column in (0..bundle).step_by(PAIR) {
+        let columns = column..bundle.min(column + PAIR);
+        let plaintexts = packed.chunks_exact(bundle).flat_map(|row| &row[columns.clone()]);
+        for (plaintext, digits) in plaintexts.zip(first.iter_mut().zip(&mut *second)) {
+            store_digits(plaintext, digits);
+        }
+        for (selectors, sums) in clients.clone().zip(scratch.sums.chunks_exact_mut(bundle)) {
+            add_unpacked(field, [first, second], selectors, &mut sums[columns.clone()]);
+        }
+    }
+}
+
+/// Every `stride`-th plaintext.
+#[inline(never)]
+#[target_feature(enable = "avx2,fma")]
+fn add_packed(
+    field: &Field,
+    plaintexts: &[[u8; WIDTH]],
+    stride: usize,
+    selectors: &[[Lanes; 2]],
+    sums: &mut [[Lanes; 2]; 2],
+) {
+    add_packed_slots::<0>(field, plaintexts, stride, selectors, sums);
+    add_packed_slots::<1>(field, plaintexts, stride, selectors, sums);
+}
+
+/// One or two columns.
+#[inline(never)]
+#[target_feature(enable = "avx2,fma")]
+fn add_unpacked(
+    field: &Field,
+    [first, second]: [&[Digits]; 2],
     selectors: &[[Lanes; 2]],
     sums: &mut [[[Lanes; 2]; 2]],
 ) {
-    let mut words = [[[_mm256_setzero_pd(); DIGITS]; 2]; COLUMNS];
-    let mut values = values.as_chunks::<DIGITS>().0.as_chunks::<COLUMNS>().0.iter();
-    for (row, selector) in source.rows::<COLUMNS>().zip(selectors) {
-        let selector = selector.each_ref().map(|half| load_double(&half.as_chunks().0[HALF]));
-        let shared = if SHARED { values.next() } else { None };
+    if let Some(sums) = sums.first_chunk_mut() {
+        add_unpacked_slots::<PAIR, 0>(field, first, selectors, sums);
+        add_unpacked_slots::<PAIR, 1>(field, second, selectors, sums);
+    } else if let Some(sums) = sums.first_chunk_mut() {
+        add_unpacked_slots::<1, 0>(field, first, selectors, sums);
+        add_unpacked_slots::<1, 1>(field, second, selectors, sums);
+    }
+}
+
+/// The first or the second four slots: six sums in registers, below 2^53 each.
+///
+/// It is not inlined, as the next one is not, so that no constant of its surroundings takes a register that a sum needs.
+#[inline(never)]
+#[target_feature(enable = "avx2,fma")]
+fn add_packed_slots<const FOUR: usize>(
+    field: &Field,
+    plaintexts: &[[u8; WIDTH]],
+    stride: usize,
+    selectors: &[[Lanes; 2]],
+    sums: &mut [[Lanes; 2]; 2],
+) {
+    let mut words = [[_mm256_setzero_pd(); 2]; DIGITS];
+    let plaintexts = plaintexts.chunks(stride).filter_map(<[_]>::first);
+    for (plaintext, selector) in plaintexts.zip(selectors) {
+        let (residues, selector) = (unpack::<FOUR>(plaintext), load_selector::<FOUR>(selector));
+        multiply_add(&mut words[0], digit::<0>(residues), selector);
+        multiply_add(&mut words[1], digit::<1>(residues), selector);
+        multiply_add(&mut words[2], digit::<2>(residues), selector);
+    }
+    add_up::<FOUR>(field, &words, sums);
+}
+
+/// The same for several columns, with six sums each.
+#[inline(never)]
+#[target_feature(enable = "avx2,fma")]
+fn add_unpacked_slots<const COLUMNS: usize, const FOUR: usize>(
+    field: &Field,
+    digits: &[Digits],
+    selectors: &[[Lanes; 2]],
+    sums: &mut [[[Lanes; 2]; 2]; COLUMNS],
+) {
+    let mut words = [[[_mm256_setzero_pd(); 2]; DIGITS]; COLUMNS];
+    for (digits, selector) in digits.as_chunks::<COLUMNS>().0.iter().take(CHUNK).zip(selectors) {
+        let selector = load_selector::<FOUR>(selector);
         for column in 0..COLUMNS {
-            let digits = match shared {
-                Some(values) => values[column].each_ref().map(|digit| load_double(digit)),
-                None => unpack::<HALF>(&row[column]),
-            };
-            for (words, selector) in words[column].iter_mut().zip(selector) {
-                for (word, digit) in words.iter_mut().zip(digits) {
-                    *word = _mm256_fmadd_pd(digit, selector, *word);
-                }
-            }
+            multiply_add(&mut words[column][0], load_double(&digits[column][0]), selector);
+            multiply_add(&mut words[column][1], load_double(&digits[column][1]), selector);
+            multiply_add(&mut words[column][2], load_double(&digits[column][2]), selector);
         }
     }
     for (words, sums) in words.iter().zip(sums) {
-        for (words, [sum, _]) in words.iter().zip(sums) {
-            let sum = &mut sum.as_chunks_mut().0[HALF];
-            let total =
-                words.iter().fold(load_double(sum), |total, word| _mm256_add_pd(total, field.reduce(*word)));
-            store_double(sum, total);
+        add_up::<FOUR>(field, words, sums);
+    }
+}
+
+/// Four slots of both halves of a selector.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load_selector<const FOUR: usize>([first, second]: &[Lanes; 2]) -> [__m256d; 2] {
+    [load_double(&first.as_chunks().0[FOUR]), load_double(&second.as_chunks().0[FOUR])]
+}
+
+/// A digit times both halves of a selector.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn multiply_add(sums: &mut [__m256d; 2], digit: __m256d, selector: [__m256d; 2]) {
+    *sums = [_mm256_fmadd_pd(digit, selector[0], sums[0]), _mm256_fmadd_pd(digit, selector[1], sums[1])];
+}
+
+/// What is added up in memory, in the first word of each half's sum, are reduced doubles.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn add_up<const FOUR: usize>(field: &Field, words: &[[__m256d; 2]; DIGITS], sums: &mut [[Lanes; 2]; 2]) {
+    for (half, [sum, _]) in sums.iter_mut().enumerate() {
+        let sum = &mut sum.as_chunks_mut().0[FOUR];
+        let mut total = load_double(sum);
+        for word in words {
+            total = _mm256_add_pd(total, field.reduce(word[half]));
         }
+        store_double(sum, total);
     }
 }
 
+/// The digits of all eight slots.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn store_digits(place: &mut [Four; DIGITS], digits: [__m256d; DIGITS]) {
-    for (place, digit) in place.iter_mut().zip(digits) {
-        store_double(place, digit);
+fn store_digits(plaintext: &[u8; WIDTH], (first, second): (&mut Digits, &mut Digits)) {
+    for (place, residues) in [(first, unpack::<0>(plaintext)), (second, unpack::<1>(plaintext))] {
+        store_double(&mut place[0], digit::<0>(residues));
+        store_double(&mut place[1], digit::<1>(residues));
+        store_double(&mut place[2], digit::<2>(residues));
     }
 }
 
-/// The digits of four of eight residues, each with its power of two.
+/// Four of eight residues, every second one 2^4 times too large.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn unpack<const HALF: usize>(plaintext: &[u8; WIDTH]) -> [__m256d; DIGITS] {
+fn unpack<const FOUR: usize>(plaintext: &[u8; WIDTH]) -> __m256i {
     // The residues begin at bits 0, 36, 72, 108, and 144, 180, 216, 252. The last 16 bytes begin at bit 160.
-    let (bytes, places) = if HALF == 0 {
+    let (bytes, places) = if FOUR == 0 {
         let places = _mm256_setr_epi8(
             0, 1, 2, 3, 4, -1, -1, -1, 4, 5, 6, 7, 8, -1, -1, -1, //
             0, 1, 2, 3, 4, -1, -1, -1, 4, 5, 6, 7, 8, -1, -1, -1,
@@ -215,13 +278,15 @@ fn unpack<const HALF: usize>(plaintext: &[u8; WIDTH]) -> [__m256d; DIGITS] {
         );
         (join(part::<18>(plaintext), part::<20>(plaintext)), places)
     };
-    let residues = _mm256_shuffle_epi8(bytes, places);
-    let shifter = _mm256_set1_pd(SHIFTER);
-    core::array::from_fn(|digit| {
-        let (even, odd) = (0xFFF << (12 * digit), 0xFFF << (12 * digit + 4));
-        let field = _mm256_and_si256(residues, _mm256_setr_epi64x(even, odd, even, odd));
-        _mm256_sub_pd(_mm256_castsi256_pd(_mm256_or_si256(field, _mm256_castpd_si256(shifter))), shifter)
-    })
+    _mm256_shuffle_epi8(bytes, places)
+}
+
+/// One digit of each, with its power of two. What is above the residue is not part of any digit.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn digit<const INDEX: u32>(residues: __m256i) -> __m256d {
+    let (even, odd) = const { (0xFFF << (12 * INDEX), 0xFFF << (12 * INDEX + 4)) };
+    double(_mm256_and_si256(residues, _mm256_setr_epi64x(even, odd, even, odd)))
 }
 
 #[inline]
