@@ -242,10 +242,23 @@ fn accumulate(sums: &mut [[Lanes; 2]; 2], values: &Lanes, selector: &[Lanes; 2])
     }
 }
 
+/// Widths that are known when this is compiled are several times as fast: those of plaintexts and of the database.
 #[inline(always)]
 pub(super) fn unpack(width: usize, packed: &[u8], out: &mut [u64]) {
-    for (values, bytes) in out.as_chunks_mut().0.iter_mut().zip(packed.chunks_exact(width)) {
-        *values = unpack_lanes(bytes);
+    match width {
+        9 => unpack_all(packed.as_chunks::<9>().0, out),
+        36 => unpack_all(packed.as_chunks::<36>().0, out),
+        _ => unpack_all(packed.chunks_exact(width), out),
+    }
+}
+
+#[inline(always)]
+fn unpack_all<'a, Bytes: AsRef<[u8]> + ?Sized + 'a>(
+    packed: impl IntoIterator<Item = &'a Bytes>,
+    out: &mut [u64],
+) {
+    for (values, bytes) in out.as_chunks_mut().0.iter_mut().zip(packed) {
+        *values = unpack_lanes(bytes.as_ref());
     }
 }
 
@@ -264,9 +277,21 @@ fn unpack_lanes(bytes: &[u8]) -> Lanes {
 
 #[inline(always)]
 pub(super) fn pack(width: usize, slot: usize, sources: &[&[u64]], out: &mut [u8]) {
-    for (source, bytes) in sources.iter().zip(out.chunks_exact_mut(width)) {
+    match width {
+        36 => pack_all(slot, sources, out.as_chunks_mut::<36>().0),
+        _ => pack_all(slot, sources, out.chunks_exact_mut(width)),
+    }
+}
+
+#[inline(always)]
+fn pack_all<'a, Bytes: AsMut<[u8]> + ?Sized + 'a>(
+    slot: usize,
+    sources: &[&[u64]],
+    out: impl IntoIterator<Item = &'a mut Bytes>,
+) {
+    for (source, bytes) in sources.iter().zip(out) {
         if let Some(values) = source[slot..].first_chunk() {
-            pack_lanes(values, bytes);
+            pack_lanes(values, bytes.as_mut());
         }
     }
 }
@@ -274,19 +299,15 @@ pub(super) fn pack(width: usize, slot: usize, sources: &[&[u64]], out: &mut [u8]
 /// The inverse of [`unpack_lanes`].
 #[inline(always)]
 fn pack_lanes(values: &Lanes, bytes: &mut [u8]) {
-    let width = bytes.len() as u32;
-    let (mut pending, mut filled) = (0u128, 0);
-    let mut out = bytes.iter_mut();
-    for value in values {
-        pending |= u128::from(*value) << filled;
-        filled += width;
-        while filled >= 64 {
-            out.by_ref().zip((pending as u64).to_le_bytes()).for_each(|(out, byte)| *out = byte);
-            pending >>= 64;
-            filled -= 64;
+    let (width, mut words) = (bytes.len(), [0; 8]);
+    for (lane, value) in values.iter().enumerate() {
+        let (word, shift) = (lane * width / 64, lane * width % 64);
+        words[word] |= value << shift;
+        if shift + width > 64 {
+            words[word + 1] |= value >> (64 - shift);
         }
     }
-    out.zip((pending as u64).to_le_bytes()).for_each(|(out, byte)| *out = byte);
+    bytes.copy_from_slice(&words.map(u64::to_le_bytes).as_flattened()[..width]);
 }
 
 #[inline(always)]
