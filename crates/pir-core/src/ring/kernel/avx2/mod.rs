@@ -11,10 +11,10 @@ mod ntt;
 mod product;
 
 use core::arch::x86_64::{
-    __m256d, __m256i, _CMP_LT_OQ, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm256_add_pd, _mm256_and_pd,
-    _mm256_castpd_si256, _mm256_castsi256_pd, _mm256_cmp_pd, _mm256_fmsub_pd, _mm256_fnmadd_pd,
-    _mm256_loadu_si256, _mm256_mul_pd, _mm256_or_si256, _mm256_round_pd, _mm256_set1_pd, _mm256_setzero_pd,
-    _mm256_storeu_si256, _mm256_sub_pd, _mm256_xor_si256,
+    __m256d, __m256i, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm256_add_pd, _mm256_blendv_pd,
+    _mm256_castpd_si256, _mm256_castsi256_pd, _mm256_fmsub_pd, _mm256_fnmadd_pd, _mm256_loadu_si256,
+    _mm256_mul_pd, _mm256_or_si256, _mm256_round_pd, _mm256_set1_pd, _mm256_storeu_si256, _mm256_sub_pd,
+    _mm256_xor_si256,
 };
 
 pub(super) use ntt::{forward, inverse};
@@ -23,7 +23,6 @@ pub(super) use product::{arrange, row_products};
 use super::super::modulus::{Modulus, ShoupFactor};
 use super::{Digit, portable};
 use crate::ring::automorphism::VectorSource;
-use crate::ring::ntt::SplitFactors;
 
 /// What a register holds.
 type Four = [u64; 4];
@@ -108,7 +107,10 @@ impl Field {
         _mm256_fnmadd_pd(round(_mm256_mul_pd(x, self.inverse)), self.value, x)
     }
 
-    /// `x w mod q` of magnitude below `0.76 q`, for integers `|x| < 2^52` and a factor of at most `q/2`.
+    /// `x w mod q` of magnitude below q, for integers `|x| < 2^53` and a factor below `q/2`.
+    ///
+    /// `w / q` is below 1/2 and off by 2^-55 at most, the product with it below 2^52 and rounded by 2^-2 at most: the
+    /// quotient is off by less than 1/2 before it is rounded. Below 2^52 the bound is `0.76 q`.
     #[inline]
     #[target_feature(enable = "avx2,fma")]
     fn multiply(&self, x: __m256d, factor: Factor) -> __m256d {
@@ -126,14 +128,15 @@ impl Field {
         [_mm256_fnmadd_pd(quotient, self.value, high), low]
     }
 
-    /// From magnitude below q to `[0, q)`, as integers.
+    /// From magnitude below q to `[0, q)`, as integers. Zero comes without a sign: no step before makes a negative one.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn residue(&self, x: __m256d) -> __m256i {
-        let negative = _mm256_cmp_pd::<_CMP_LT_OQ>(x, _mm256_setzero_pd());
-        let x = _mm256_add_pd(x, _mm256_and_pd(negative, self.value));
         let shifter = _mm256_set1_pd(SHIFTER);
-        _mm256_xor_si256(_mm256_castpd_si256(_mm256_add_pd(x, shifter)), _mm256_castpd_si256(shifter))
+        let (plain, raised) =
+            (_mm256_add_pd(x, shifter), _mm256_add_pd(x, _mm256_add_pd(self.value, shifter)));
+        let chosen = _mm256_blendv_pd(plain, raised, x);
+        _mm256_xor_si256(_mm256_castpd_si256(chosen), _mm256_castpd_si256(shifter))
     }
 }
 
