@@ -60,7 +60,7 @@ impl ServerProcess {
         }
     }
 
-    /// Ends the server; what the bare stages of a round cost in its process.
+    /// Ends the server, if it still runs; what the bare stages of a round cost in its process.
     pub(super) async fn bench(&mut self) -> anyhow::Result<Bench> {
         self.ask(Request::Bench)?;
         match self.hear().await? {

@@ -25,7 +25,7 @@ pub(super) struct Orders {
 pub(super) enum Request {
     /// [`Said::Now`].
     Now,
-    /// To end the server and then measure the bare stages: [`Said::Bench`].
+    /// To end the server, if it runs, and then measure the bare stages: [`Said::Bench`].
     Bench,
 }
 
@@ -100,6 +100,25 @@ pub(super) struct Bench {
 impl Bench {
     pub(super) fn setup_ms(&self) -> f64 {
         self.arrange_ms + self.encode_ms + self.prepare_ms + self.mapping_ms
+    }
+}
+
+/// All of one and the other.
+impl core::ops::Add for Bench {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            arrange_ms: self.arrange_ms + other.arrange_ms,
+            encode_ms: self.encode_ms + other.encode_ms,
+            prepare_ms: self.prepare_ms + other.prepare_ms,
+            mapping_ms: self.mapping_ms + other.mapping_ms,
+            answer_ms: self.answer_ms + other.answer_ms,
+            expand_ms: self.expand_ms + other.expand_ms,
+            first_dimension_ms: self.first_dimension_ms + other.first_dimension_ms,
+            rest_ms: self.rest_ms + other.rest_ms,
+            answers: self.answers + other.answers,
+        }
     }
 }
 

@@ -88,10 +88,13 @@ fn serve<E: Engine>(orders: &Orders) -> anyhow::Result<()> {
     let server: Option<Running<Observed<E>>> = serving?;
     if let Some(server) = server {
         let shape = server.parameters().shape();
-        // Its rounds make room for those of the bench.
+        // From now on, all CPU time of this process belongs to the stages.
         runtime.block_on(server.shutdown())?;
         say(&Said::Bench(bench::<E>(orders, shape)?));
-        runtime.block_on(async { while requests.recv().await.is_some() {} });
+        // Whatever is asked of a process without a server can only be the same again.
+        while runtime.block_on(requests.recv()).is_some() {
+            say(&Said::Bench(bench::<E>(orders, shape)?));
+        }
     }
     // Whoever asked has gone, and the thread that reads has ended with its input.
     runtime.shutdown_background();
