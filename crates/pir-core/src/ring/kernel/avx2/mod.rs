@@ -7,6 +7,7 @@
 //!
 //! Every `unsafe` block here reads or writes memory behind a reference to an array of the size that is moved.
 
+mod elementwise;
 mod ntt;
 mod product;
 
@@ -17,6 +18,7 @@ use core::arch::x86_64::{
     _mm256_xor_si256,
 };
 
+pub(super) use elementwise::{key_products, multiply, scale};
 pub(super) use ntt::{forward, inverse};
 pub(super) use product::{arrange, row_products};
 
@@ -107,25 +109,51 @@ impl Field {
         _mm256_fnmadd_pd(round(_mm256_mul_pd(x, self.inverse)), self.value, x)
     }
 
-    /// `x w mod q` of magnitude below q, for integers `|x| < 2^53` and a factor below `q/2`.
-    ///
-    /// `w / q` is below 1/2 and off by 2^-55 at most, the product with it below 2^52 and rounded by 2^-2 at most: the
-    /// quotient is off by less than 1/2 before it is rounded. Below 2^52 the bound is `0.76 q`.
+    /// [`Self::reduce`] for all.
     #[inline]
     #[target_feature(enable = "avx2,fma")]
-    fn multiply(&self, x: __m256d, factor: Factor) -> __m256d {
-        let [high, low] = self.multiply_parts(x, factor);
-        _mm256_add_pd(high, low)
+    fn reduce_each<const K: usize>(&self, x: [__m256d; K]) -> [__m256d; K] {
+        let quotients = x.map(|x| _mm256_mul_pd(x, self.inverse)).map(|quotient| round(quotient));
+        core::array::from_fn(|i| _mm256_fnmadd_pd(quotients[i], self.value, x[i]))
     }
 
-    /// Two parts of that product.
+    /// `x w mod q` of magnitude below q, for integers `|x| < 2^53` and factors below `q/2`; step by step for all, since one
+    /// after the other they would wait for themselves.
+    ///
+    /// `w / q` is below 1/2 and off by 2^-55 at most, the product with it below 2^52 and rounded by 2^-2 at most: the
+    /// quotient is off by less than 1/2 before it is rounded.
     #[inline]
     #[target_feature(enable = "avx2,fma")]
-    fn multiply_parts(&self, x: __m256d, factor: Factor) -> [__m256d; 2] {
-        let high = _mm256_mul_pd(x, factor.value);
-        let low = _mm256_fmsub_pd(x, factor.value, high);
-        let quotient = round(_mm256_mul_pd(x, factor.quotient));
+    fn multiply<const K: usize>(&self, x: [__m256d; K], factors: [Factor; K]) -> [__m256d; K] {
+        let high: [_; K] = core::array::from_fn(|i| _mm256_mul_pd(x[i], factors[i].value));
+        let quotients: [_; K] = core::array::from_fn(|i| _mm256_mul_pd(x[i], factors[i].quotient));
+        let low: [_; K] = core::array::from_fn(|i| _mm256_fmsub_pd(x[i], factors[i].value, high[i]));
+        let quotients = quotients.map(|quotient| round(quotient));
+        let high: [_; K] = core::array::from_fn(|i| _mm256_fnmadd_pd(quotients[i], self.value, high[i]));
+        core::array::from_fn(|i| _mm256_add_pd(high[i], low[i]))
+    }
+
+    /// Two parts of `x y mod q`, of magnitude below `0.9 q` together, for residues: the quotient, below 2^50, comes out of
+    /// three roundings by 2^-53 of it each.
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    fn product_parts(&self, x: __m256d, y: __m256d) -> [__m256d; 2] {
+        let high = _mm256_mul_pd(x, y);
+        let low = _mm256_fmsub_pd(x, y, high);
+        let quotient = round(_mm256_mul_pd(high, self.inverse));
         [_mm256_fnmadd_pd(quotient, self.value, high), low]
+    }
+
+    /// `-x w mod q`, like [`Self::multiply`].
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    fn multiply_negated<const K: usize>(&self, x: [__m256d; K], factors: [Factor; K]) -> [__m256d; K] {
+        let high: [_; K] = core::array::from_fn(|i| _mm256_mul_pd(x[i], factors[i].value));
+        let quotients: [_; K] = core::array::from_fn(|i| _mm256_mul_pd(x[i], factors[i].quotient));
+        let low: [_; K] = core::array::from_fn(|i| _mm256_fnmadd_pd(x[i], factors[i].value, high[i]));
+        let quotients = quotients.map(|quotient| round(quotient));
+        let high: [_; K] = core::array::from_fn(|i| _mm256_fmsub_pd(quotients[i], self.value, high[i]));
+        core::array::from_fn(|i| _mm256_add_pd(high[i], low[i]))
     }
 
     /// From magnitude below q to `[0, q)`, as integers. Zero comes without a sign: no step before makes a negative one.
@@ -162,12 +190,9 @@ macro_rules! portable {
 portable! {
     fn multiply_accumulate(modulus: &Modulus, sums: [&mut [u64]; 2], terms: &[(&[u64], &[u64])]);
     fn reduce(modulus: &Modulus, out: &mut [u64], sums: [&mut [u64]; 2]);
-    fn multiply(modulus: &Modulus, a: &mut [u64], b: &[u64]);
-    fn scale(modulus: &Modulus, a: &mut [u64], factor: ShoupFactor);
     fn halves(modulus: &Modulus, a: &mut [u64], odd: &mut [u64], b: &[u64], factors: &[ShoupFactor]);
     fn add(modulus: &Modulus, a: &mut [u64], b: &[u64]);
     fn subtract(modulus: &Modulus, a: &mut [u64], b: &[u64]);
-    fn key_products(modulus: &Modulus, out: [&mut [u64]; 2], digits: &[u64], keys: &[u64]);
     fn centre(modulus: &Modulus, offset: u64, a: &mut [u64]);
     fn digit(digit: Digit, out: &mut [u64], a: &[u64]);
     fn rescale(multiplier: u64, target: u64, a: &mut [u64]);

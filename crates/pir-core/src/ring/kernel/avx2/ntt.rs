@@ -4,11 +4,14 @@
 //! Every product is below q in magnitude, as long as what is multiplied is below 2^53, see [`Field::multiply`]. So
 //! magnitudes grow by less than q per level forward, and double in the inverse where sums follow upon sums. The passes
 //! count them, in units of q, and reduce where the next pass could exceed 2^53: half of the values in every third pass
-//! forward, every fourth in each pass of the inverse for primes of 50 bits, and none for primes of 36.
+//! forward, a quarter in each pass of the inverse for primes of 50 bits, and none for primes of 36.
+//!
+//! One butterfly is a chain of some sixteen cycles, and the processor looks only so far ahead: [`SIDE`] of them stand side
+//! by side, step by step.
 
 use core::arch::x86_64::{
-    __m256d, _mm256_add_pd, _mm256_blend_pd, _mm256_castsi256_pd, _mm256_or_pd, _mm256_permute2f128_pd,
-    _mm256_set1_pd, _mm256_sub_pd, _mm256_unpackhi_pd, _mm256_unpacklo_pd,
+    __m256d, _mm256_add_pd, _mm256_castsi256_pd, _mm256_fmadd_pd, _mm256_or_pd, _mm256_permute_pd,
+    _mm256_permute2f128_pd, _mm256_set1_pd, _mm256_sub_pd, _mm256_unpackhi_pd, _mm256_unpacklo_pd,
 };
 
 use super::super::portable;
@@ -16,8 +19,11 @@ use super::{Factor, Field, Four, SHIFTER, load_double, store, store_double};
 use crate::ring::modulus::Modulus;
 use crate::ring::ntt::{Ntt, SplitFactors};
 
-/// Least degree with a pass over whole vectors before the levels inside them.
-const LEAST_DEGREE: usize = 16;
+/// Least degree with a pass over whole vectors, for two vectors of each quarter, before the levels inside them.
+const LEAST_DEGREE: usize = 32;
+
+/// Pairs of vectors that go side by side through the levels inside them.
+const SIDE: usize = 4;
 
 /// The multiples of q that integers in a double can reach, at least 8.
 fn limit(modulus: &Modulus) -> u64 {
@@ -64,117 +70,156 @@ pub(in super::super) fn forward(ntt: &Ntt, values: &mut [u64]) {
 #[target_feature(enable = "avx2,fma")]
 fn forward_pass<const ENTRY: u8>(field: &Field, roots: &SplitFactors, values: &mut [Four], blocks: usize) {
     if values.len() == 4 * blocks {
-        forward_blocks::<ENTRY, 4>(field, roots, values, blocks);
-    } else {
-        forward_blocks::<ENTRY, 0>(field, roots, values, blocks);
+        for ([a, b, c, d, e, f, g, h], factors) in
+            values.as_chunks_mut().0.iter_mut().zip(roots_of_two(roots, blocks))
+        {
+            forward_two_levels::<ENTRY>(field, [a, e, b, f, c, g, d, h], factors.map(|roots| splat(roots)));
+        }
+        return;
     }
-}
-
-/// Blocks of `LENGTH` vectors; of any number of them if that is 0.
-#[inline]
-#[target_feature(enable = "avx2,fma")]
-fn forward_blocks<const ENTRY: u8, const LENGTH: usize>(
-    field: &Field,
-    roots: &SplitFactors,
-    values: &mut [Four],
-    blocks: usize,
-) {
-    let length = if LENGTH == 0 { values.len() / blocks } else { LENGTH };
+    let length = values.len() / blocks;
     for (block, factors) in values.chunks_exact_mut(length).zip(outer_roots(roots, blocks)) {
-        let [first, second, third] =
-            [Factor::splat(factors[0]), Factor::splat(factors[1]), Factor::splat(factors[2])];
-        for [a, b, c, d] in quarters(block) {
-            // The other two are multiplied, which reduces them.
-            let (x, y) = (enter::<ENTRY>(field, load_double(a)), enter::<ENTRY>(field, load_double(b)));
-            let (z, w) = if ENTRY == FIRST {
-                (enter::<FIRST>(field, load_double(c)), enter::<FIRST>(field, load_double(d)))
-            } else {
-                (load_double(c), load_double(d))
-            };
-            let (x, z) = forward_butterfly(field, x, z, first);
-            let (y, w) = forward_butterfly(field, y, w, first);
-            let (x, y) = forward_butterfly(field, x, y, second);
-            let (z, w) = forward_butterfly(field, z, w, third);
-            store_double(a, x);
-            store_double(b, y);
-            store_double(c, z);
-            store_double(d, w);
+        let factors = splat(factors);
+        for [[a, e], [b, f], [c, g], [d, h]] in quarters(block) {
+            forward_two_levels::<ENTRY>(field, [a, e, b, f, c, g, d, h], [factors, factors]);
         }
     }
 }
 
-/// The vectors at the same place of the four quarters of a block.
+/// The four quarters of two blocks, or at two places of one.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn forward_two_levels<const ENTRY: u8>(field: &Field, vectors: [&mut Four; 8], [one, two]: [[Factor; 3]; 2]) {
+    let [a, e, b, f, c, g, d, h] = vectors;
+    let lower = [load_double(a), load_double(e), load_double(b), load_double(f)];
+    let upper = [load_double(c), load_double(g), load_double(d), load_double(h)];
+    // What is multiplied needs no reduction.
+    let upper = if ENTRY == FIRST { enter::<FIRST, _>(field, upper) } else { upper };
+    let first = [one[0], two[0], one[0], two[0]];
+    let ([p, q, r, s], [t, u, v, w]) =
+        forward_butterflies(field, enter::<ENTRY, _>(field, lower), upper, first);
+    let second = [one[1], two[1], one[2], two[2]];
+    let (sums, differences) = forward_butterflies(field, [p, q, t, u], [r, s, v, w], second);
+    for (vector, value) in [a, e, c, g].into_iter().zip(sums) {
+        store_double(vector, value);
+    }
+    for (vector, value) in [b, f, d, h].into_iter().zip(differences) {
+        store_double(vector, value);
+    }
+}
+
+/// Two vectors at the same place of the four quarters of a block.
 #[inline(always)]
-fn quarters(block: &mut [Four]) -> impl Iterator<Item = [&mut Four; 4]> {
-    let (low, high) = block.split_at_mut(block.len() / 2);
-    let ((a, b), (c, d)) = (low.split_at_mut(low.len() / 2), high.split_at_mut(high.len() / 2));
+fn quarters(block: &mut [Four]) -> impl Iterator<Item = [&mut [Four; 2]; 4]> {
+    let pairs = block.as_chunks_mut().0;
+    let quarter = pairs.len() / 4;
+    let (low, high) = pairs.split_at_mut(2 * quarter);
+    let ((a, b), (c, d)) = (low.split_at_mut(quarter), high.split_at_mut(quarter));
     a.iter_mut().zip(b).zip(c.iter_mut().zip(d)).map(|((a, b), (c, d))| [a, b, c, d])
 }
 
-/// For each of so many blocks, the root of a level and the two of the next.
+/// A root and the two of the next level.
+type OuterRoots = [[f64; 2]; 3];
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn splat([first, second, third]: OuterRoots) -> [Factor; 3] {
+    [Factor::splat(first), Factor::splat(second), Factor::splat(third)]
+}
+
+/// Block by block.
 #[inline(always)]
-fn outer_roots(roots: &SplitFactors, blocks: usize) -> impl Iterator<Item = [[f64; 2]; 3]> {
-    let level = |range: core::ops::Range<usize>| {
-        let (values, quotients) = (&roots.values[range.clone()], &roots.quotients[range]);
-        (values, quotients)
-    };
-    let ((values, quotients), (next_values, next_quotients)) =
-        (level(blocks..2 * blocks), level(2 * blocks..4 * blocks));
-    let next = next_values.as_chunks::<2>().0.iter().zip(next_quotients.as_chunks::<2>().0);
-    values.iter().zip(quotients).zip(next).map(|((value, quotient), (values, quotients))| {
-        [[*value, *quotient], [values[0], quotients[0]], [values[1], quotients[1]]]
-            .map(|pair| pair.map(f64::from_bits))
+fn outer_roots(roots: &SplitFactors, blocks: usize) -> impl Iterator<Item = OuterRoots> {
+    let [[values, quotients], [next_values, next_quotients]] = two_levels(roots, blocks);
+    let next = next_values.as_chunks().0.iter().zip(next_quotients.as_chunks().0);
+    values.iter().zip(quotients).zip(next).map(|((a, aq), ([b, c], [bq, cq]))| {
+        [[*a, *aq], [*b, *bq], [*c, *cq]].map(|root| root.map(f64::from_bits))
     })
 }
 
-/// The roots of the levels inside a pair of vectors: the one at distance 4, two and four.
-struct InnerRoots<'a> {
-    one: [f64; 2],
-    two: [&'a [u64; 2]; 2],
-    four: [&'a Four; 2],
+/// For two blocks at a time.
+#[inline(always)]
+fn roots_of_two(roots: &SplitFactors, blocks: usize) -> impl Iterator<Item = [OuterRoots; 2]> {
+    let [[values, quotients], [next_values, next_quotients]] = two_levels(roots, blocks);
+    let one = values.as_chunks::<2>().0.iter().zip(quotients.as_chunks::<2>().0);
+    let next = next_values.as_chunks::<4>().0.iter().zip(next_quotients.as_chunks::<4>().0);
+    one.zip(next).map(|((a, aq), (b, bq))| {
+        [0, 1].map(|i| {
+            [[a[i], aq[i]], [b[2 * i], bq[2 * i]], [b[2 * i + 1], bq[2 * i + 1]]]
+                .map(|root| root.map(f64::from_bits))
+        })
+    })
 }
+
+/// The values and quotients of a level of so many blocks, and of the next.
+#[inline(always)]
+fn two_levels(roots: &SplitFactors, blocks: usize) -> [[&[u64]; 2]; 2] {
+    let level = |blocks: usize| [&roots.values[blocks..2 * blocks], &roots.quotients[blocks..2 * blocks]];
+    [level(blocks), level(2 * blocks)]
+}
+
+/// The roots of the levels inside [`SIDE`] pairs of vectors.
+struct InnerRoots<'a> {
+    one: [&'a [u64; SIDE]; 2],
+    two: [Around<'a>; 2],
+    four: [&'a [Four; SIDE]; 2],
+}
+
+/// Two roots for each of [`SIDE`] pairs, with a neighbour on either side: those of even pairs, and those of odd pairs.
+type Around<'a> = (&'a [Four; SIDE / 2], &'a [Four; SIDE / 2]);
 
 impl InnerRoots<'_> {
     /// Distance 4.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn one(&self) -> Factor {
-        Factor::splat(self.one)
+    fn one(&self) -> [Factor; SIDE] {
+        let [values, quotients] = self.one;
+        core::array::from_fn(|i| Factor::splat([values[i], quotients[i]].map(f64::from_bits)))
     }
 
-    /// Distance 2: two roots, each for two lanes.
+    /// Distance 2: two roots of a pair, each for two lanes. They are loaded with their neighbours, so that none has to
+    /// move from half to half.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn two(&self) -> Factor {
-        let [value, quotient] = self.two.map(|pair| {
-            let [a, b] = pair.map(f64::from_bits);
-            _mm256_blend_pd::<0b1100>(_mm256_set1_pd(a), _mm256_set1_pd(b))
-        });
-        Factor { value, quotient }
+    fn two(&self) -> [Factor; SIDE] {
+        core::array::from_fn(|i| {
+            let [value, quotient] = self.two.map(|(even, odd)| {
+                let around = if i % 2 == 0 { &even[i / 2] } else { &odd[i / 2] };
+                _mm256_permute_pd::<0b0011>(load_double(around))
+            });
+            Factor { value, quotient }
+        })
     }
 
     /// Distance 1.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn four(&self) -> Factor {
-        let [value, quotient] = self.four.map(|four| load_double(four));
-        Factor { value, quotient }
+    fn four(&self) -> [Factor; SIDE] {
+        let [values, quotients] = self.four;
+        core::array::from_fn(|i| Factor {
+            value: load_double(&values[i]),
+            quotient: load_double(&quotients[i]),
+        })
     }
 }
 
-/// Pair by pair.
+/// Group by group of [`SIDE`] pairs.
 #[inline(always)]
 fn inner_roots(roots: &SplitFactors, pairs: usize) -> impl Iterator<Item = InnerRoots<'_>> {
-    let (values, quotients) = (&roots.values[pairs..8 * pairs], &roots.quotients[pairs..8 * pairs]);
-    let ((one, values), (one_quotients, quotients)) = (values.split_at(pairs), quotients.split_at(pairs));
-    let ((two, four), (two_quotients, four_quotients)) =
-        (values.split_at(2 * pairs), quotients.split_at(2 * pairs));
-    let one = one.iter().zip(one_quotients);
-    let two = two.as_chunks::<2>().0.iter().zip(two_quotients.as_chunks::<2>().0);
-    let four = four.as_chunks::<4>().0.iter().zip(four_quotients.as_chunks::<4>().0);
-    one.zip(two).zip(four).map(|((one, two), four)| InnerRoots {
-        one: [*one.0, *one.1].map(f64::from_bits),
-        two: two.into(),
+    let level = |from: usize, to: usize| [&roots.values[from..to], &roots.quotients[from..to]];
+    let [values, quotients] = level(pairs, 2 * pairs).map(|table| table.as_chunks().0);
+    let one = values.iter().zip(quotients);
+    let [values, quotients] =
+        level(2 * pairs - 1, 4 * pairs - 1).map(|table| table.as_chunks().0.as_chunks().0);
+    let even = values.iter().zip(quotients);
+    let [values, quotients] =
+        level(2 * pairs + 1, 4 * pairs + 1).map(|table| table.as_chunks().0.as_chunks().0);
+    let odd = values.iter().zip(quotients);
+    let [values, quotients] = level(4 * pairs, 8 * pairs).map(|table| table.as_chunks().0.as_chunks().0);
+    let four = values.iter().zip(quotients);
+    one.zip(even.zip(odd)).zip(four).map(|((one, (even, odd)), four)| InnerRoots {
+        one: one.into(),
+        two: [(even.0, odd.0), (even.1, odd.1)],
         four: four.into(),
     })
 }
@@ -188,45 +233,64 @@ fn forward_inside<const THREE: bool, const ENTRY: u8>(
     values: &mut [Four],
 ) {
     let pairs = values.len() / 2;
-    for ([a, b], roots) in values.as_chunks_mut::<2>().0.iter_mut().zip(inner_roots(roots, pairs)) {
-        let (mut x, mut y) = (load_double(a), load_double(b));
+    for (vectors, roots) in
+        values.as_chunks_mut::<2>().0.as_chunks_mut::<SIDE>().0.iter_mut().zip(inner_roots(roots, pairs))
+    {
+        let mut x = vectors.each_ref().map(|[a, _]| load_double(a));
+        let mut y = vectors.each_ref().map(|[_, b]| load_double(b));
         if THREE {
-            (x, y) = forward_butterfly(field, enter::<ENTRY>(field, x), y, roots.one());
+            (x, y) = forward_butterflies(field, enter::<ENTRY, _>(field, x), y, roots.one());
         }
         // a0 a1 b0 b1 against a2 a3 b2 b3.
         (x, y) = exchange_halves(x, y);
         if !THREE {
-            x = enter::<ENTRY>(field, x);
+            x = enter::<ENTRY, _>(field, x);
         }
-        (x, y) = forward_butterfly(field, x, y, roots.two());
+        (x, y) = forward_butterflies(field, x, y, roots.two());
         // Even against odd.
-        (x, y) = (_mm256_unpacklo_pd(x, y), _mm256_unpackhi_pd(x, y));
-        (x, y) = forward_butterfly(field, x, y, roots.four());
-        (x, y) = (field.reduce(x), field.reduce(y));
-        (x, y) = (_mm256_castsi256_pd(field.residue(x)), _mm256_castsi256_pd(field.residue(y)));
-        (x, y) = (_mm256_unpacklo_pd(x, y), _mm256_unpackhi_pd(x, y));
-        (x, y) = exchange_halves(x, y);
-        store_double(a, x);
-        store_double(b, y);
+        (x, y) = exchange_odd(x, y);
+        (x, y) = forward_butterflies(field, x, y, roots.four());
+        (x, y) = (field.reduce_each(x), field.reduce_each(y));
+        (x, y) = exchange_odd(x, y);
+        let residue = |x| _mm256_castsi256_pd(field.residue(x));
+        (x, y) = exchange_halves(x.map(residue), y.map(residue));
+        for (([a, b], x), y) in vectors.iter_mut().zip(x).zip(y) {
+            store_double(a, x);
+            store_double(b, y);
+        }
     }
 }
 
 /// The lower halves, and the upper halves.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn exchange_halves(x: __m256d, y: __m256d) -> (__m256d, __m256d) {
-    (_mm256_permute2f128_pd::<0x20>(x, y), _mm256_permute2f128_pd::<0x31>(x, y))
+fn exchange_halves(x: [__m256d; SIDE], y: [__m256d; SIDE]) -> ([__m256d; SIDE], [__m256d; SIDE]) {
+    (
+        core::array::from_fn(|i| _mm256_permute2f128_pd::<0x20>(x[i], y[i])),
+        core::array::from_fn(|i| _mm256_permute2f128_pd::<0x31>(x[i], y[i])),
+    )
 }
 
-/// With a first pass, `x` holds integers, from which `2q` is taken away.
+/// The lower lanes of the halves, and the upper lanes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn exchange_odd(x: [__m256d; SIDE], y: [__m256d; SIDE]) -> ([__m256d; SIDE], [__m256d; SIDE]) {
+    (
+        core::array::from_fn(|i| _mm256_unpacklo_pd(x[i], y[i])),
+        core::array::from_fn(|i| _mm256_unpackhi_pd(x[i], y[i])),
+    )
+}
+
+/// In a first pass, `x` holds integers, from which `2q` is taken away.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-fn enter<const ENTRY: u8>(field: &Field, x: __m256d) -> __m256d {
+fn enter<const ENTRY: u8, const K: usize>(field: &Field, x: [__m256d; K]) -> [__m256d; K] {
     match ENTRY {
         FIRST => {
-            difference(x, _mm256_add_pd(_mm256_add_pd(field.value, field.value), _mm256_set1_pd(SHIFTER)))
+            let twice = _mm256_add_pd(field.value, field.value);
+            difference(x, _mm256_add_pd(twice, _mm256_set1_pd(SHIFTER)))
         }
-        REDUCED => field.reduce(x),
+        REDUCED => field.reduce_each(x),
         _ => x,
     }
 }
@@ -234,16 +298,31 @@ fn enter<const ENTRY: u8>(field: &Field, x: __m256d) -> __m256d {
 /// `x - y` for integers `x` below 2^52, and `y + 2^52` as doubles.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn difference(x: __m256d, raised: __m256d) -> __m256d {
-    _mm256_sub_pd(_mm256_or_pd(x, _mm256_set1_pd(SHIFTER)), raised)
+fn difference<const K: usize>(x: [__m256d; K], y: __m256d) -> [__m256d; K] {
+    x.map(|x| _mm256_sub_pd(raised(x), y))
+}
+
+/// The double of `x + 2^52`, for integers below.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn raised(x: __m256d) -> __m256d {
+    _mm256_or_pd(x, _mm256_set1_pd(SHIFTER))
 }
 
 /// `(x, y) -> (x + w y, x - w y)`.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-fn forward_butterfly(field: &Field, x: __m256d, y: __m256d, factor: Factor) -> (__m256d, __m256d) {
-    let product = field.multiply(y, factor);
-    (_mm256_add_pd(x, product), _mm256_sub_pd(x, product))
+fn forward_butterflies<const K: usize>(
+    field: &Field,
+    x: [__m256d; K],
+    y: [__m256d; K],
+    factors: [Factor; K],
+) -> ([__m256d; K], [__m256d; K]) {
+    let products = field.multiply(y, factors);
+    (
+        core::array::from_fn(|i| _mm256_add_pd(x[i], products[i])),
+        core::array::from_fn(|i| _mm256_sub_pd(x[i], products[i])),
+    )
 }
 
 #[target_feature(enable = "avx2,fma,bmi2")]
@@ -291,27 +370,34 @@ fn inverse_inside<const THREE: bool, const REDUCED: bool>(
 ) {
     let pairs = values.len() / 2;
     let entry = _mm256_add_pd(field.value, _mm256_set1_pd(SHIFTER));
-    for ([a, b], roots) in values.as_chunks_mut::<2>().0.iter_mut().zip(inner_roots(roots, pairs)) {
-        let (mut x, mut y) = (difference(load_double(a), entry), difference(load_double(b), entry));
-        (x, y) = exchange_halves(x, y);
-        // Even against odd.
-        (x, y) = (_mm256_unpacklo_pd(x, y), _mm256_unpackhi_pd(x, y));
-        (x, y) = inverse_butterfly(field, x, y, roots.four());
+    for (vectors, roots) in
+        values.as_chunks_mut::<2>().0.as_chunks_mut::<SIDE>().0.iter_mut().zip(inner_roots(roots, pairs))
+    {
+        let x = vectors.each_ref().map(|[a, _]| load_double(a));
+        let y = vectors.each_ref().map(|[_, b]| load_double(b));
+        let (x, y) = exchange_halves(x, y);
+        // Even against odd. An operation stands before and behind: on adjacent exchanges, or an exchange and a sum, the
+        // compiler would choose slower instructions.
+        let (x, y) = exchange_odd(x.map(|x| raised(x)), y.map(|y| raised(y)));
+        let (mut x, mut y) = (x.map(|x| _mm256_sub_pd(x, entry)), y.map(|y| _mm256_sub_pd(y, entry)));
+        (x, y) = inverse_butterflies(field, x, y, roots.four());
         // a0 a1 b0 b1 against a2 a3 b2 b3.
-        (x, y) = (_mm256_unpacklo_pd(x, y), _mm256_unpackhi_pd(x, y));
-        (x, y) = inverse_butterfly(field, x, y, roots.two());
+        (x, y) = exchange_odd(x, y);
+        (x, y) = inverse_butterflies_of_exchanged(field, x, y, roots.two());
         if REDUCED && !THREE {
-            x = field.reduce(x);
+            x = field.reduce_each(x);
         }
         (x, y) = exchange_halves(x, y);
         if THREE {
-            (x, y) = inverse_butterfly(field, x, y, roots.one());
+            (x, y) = inverse_butterflies(field, x, y, roots.one());
             if REDUCED {
-                x = field.reduce(x);
+                x = field.reduce_each(x);
             }
         }
-        store_double(a, x);
-        store_double(b, y);
+        for (([a, b], x), y) in vectors.iter_mut().zip(x).zip(y) {
+            store_double(a, x);
+            store_double(b, y);
+        }
     }
 }
 
@@ -326,35 +412,42 @@ fn inverse_pass<const REDUCED: bool>(
     blocks: usize,
 ) {
     if values.len() == 4 * blocks {
-        inverse_blocks::<REDUCED, 4>(field, roots, values, blocks);
-    } else {
-        inverse_blocks::<REDUCED, 0>(field, roots, values, blocks);
+        for ([a, b, c, d, e, f, g, h], factors) in
+            values.as_chunks_mut().0.iter_mut().zip(roots_of_two(roots, blocks))
+        {
+            inverse_two_levels::<REDUCED>(field, [a, e, b, f, c, g, d, h], factors.map(|roots| splat(roots)));
+        }
+        return;
+    }
+    let length = values.len() / blocks;
+    for (block, factors) in values.chunks_exact_mut(length).zip(outer_roots(roots, blocks)) {
+        let factors = splat(factors);
+        for [[a, e], [b, f], [c, g], [d, h]] in quarters(block) {
+            inverse_two_levels::<REDUCED>(field, [a, e, b, f, c, g, d, h], [factors, factors]);
+        }
     }
 }
 
-/// Blocks of `LENGTH` vectors; of any number of them if that is 0.
+/// The four quarters of two blocks, or at two places of one.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-fn inverse_blocks<const REDUCED: bool, const LENGTH: usize>(
+fn inverse_two_levels<const REDUCED: bool>(
     field: &Field,
-    roots: &SplitFactors,
-    values: &mut [Four],
-    blocks: usize,
+    vectors: [&mut Four; 8],
+    [one, two]: [[Factor; 3]; 2],
 ) {
-    let length = if LENGTH == 0 { values.len() / blocks } else { LENGTH };
-    for (block, factors) in values.chunks_exact_mut(length).zip(outer_roots(roots, blocks)) {
-        let [first, second, third] =
-            [Factor::splat(factors[0]), Factor::splat(factors[1]), Factor::splat(factors[2])];
-        for [a, b, c, d] in quarters(block) {
-            let (x, y) = inverse_butterfly(field, load_double(a), load_double(b), second);
-            let (z, w) = inverse_butterfly(field, load_double(c), load_double(d), third);
-            let (x, z) = inverse_butterfly(field, x, z, first);
-            let (y, w) = inverse_butterfly(field, y, w, first);
-            store_double(a, if REDUCED { field.reduce(x) } else { x });
-            store_double(b, y);
-            store_double(c, z);
-            store_double(d, w);
-        }
+    let [a, e, b, f, c, g, d, h] = vectors;
+    let x = [load_double(a), load_double(e), load_double(c), load_double(g)];
+    let y = [load_double(b), load_double(f), load_double(d), load_double(h)];
+    let ([p, q, t, u], [r, s, v, w]) = inverse_butterflies(field, x, y, [one[1], two[1], one[2], two[2]]);
+    let first = [one[0], two[0], one[0], two[0]];
+    let ([p, q, r, s], differences) = inverse_butterflies(field, [p, q, r, s], [t, u, v, w], first);
+    let [p, q] = if REDUCED { field.reduce_each([p, q]) } else { [p, q] };
+    for (vector, value) in [a, e, b, f].into_iter().zip([p, q, r, s]) {
+        store_double(vector, value);
+    }
+    for (vector, value) in [c, g, d, h].into_iter().zip(differences) {
+        store_double(vector, value);
     }
 }
 
@@ -365,14 +458,19 @@ fn inverse_last_pass(field: &Field, ntt: &Ntt, values: &mut [Four]) {
     let of = |factor| SplitFactors::double(ntt.modulus(), factor);
     let [scale, scaled_root] = ntt.inverse_last();
     let (scale, scaled_root) = (Factor::splat(of(scale.value)), Factor::splat(of(scaled_root.value)));
-    let (second, third) =
-        (Factor::splat(ntt.inverse_doubles().doubles(2)), Factor::splat(ntt.inverse_doubles().doubles(3)));
-    for [a, b, c, d] in quarters(values) {
-        let (x, y) = inverse_butterfly(field, load_double(a), load_double(b), second);
-        let (z, w) = inverse_butterfly(field, load_double(c), load_double(d), third);
-        for (x, y, low, high) in [(x, z, a, c), (y, w, b, d)] {
-            store(low, field.residue(field.multiply(_mm256_add_pd(x, y), scale)));
-            store(high, field.residue(field.multiply(_mm256_sub_pd(x, y), scaled_root)));
+    let [second, third] = [2, 3].map(|i| Factor::splat(ntt.inverse_doubles().doubles(i)));
+    for [[a, e], [b, f], [c, g], [d, h]] in quarters(values) {
+        let x = [load_double(a), load_double(e), load_double(c), load_double(g)];
+        let y = [load_double(b), load_double(f), load_double(d), load_double(h)];
+        let ([p, q, t, u], [r, s, v, w]) = inverse_butterflies(field, x, y, [second, second, third, third]);
+        let (x, y) = ([p, q, r, s], [t, u, v, w]);
+        let sums = core::array::from_fn(|i| _mm256_add_pd(x[i], y[i]));
+        let differences = core::array::from_fn(|i| _mm256_sub_pd(x[i], y[i]));
+        for (vector, value) in [a, e, b, f].into_iter().zip(field.multiply(sums, [scale; 4])) {
+            store(vector, field.residue(value));
+        }
+        for (vector, value) in [c, g, d, h].into_iter().zip(field.multiply(differences, [scaled_root; 4])) {
+            store(vector, field.residue(value));
         }
     }
 }
@@ -380,6 +478,26 @@ fn inverse_last_pass(field: &Field, ntt: &Ntt, values: &mut [Four]) {
 /// `(x, y) -> (x + y, (x - y) w)`.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-fn inverse_butterfly(field: &Field, x: __m256d, y: __m256d, factor: Factor) -> (__m256d, __m256d) {
-    (_mm256_add_pd(x, y), field.multiply(_mm256_sub_pd(x, y), factor))
+fn inverse_butterflies<const K: usize>(
+    field: &Field,
+    x: [__m256d; K],
+    y: [__m256d; K],
+    factors: [Factor; K],
+) -> ([__m256d; K], [__m256d; K]) {
+    let differences = core::array::from_fn(|i| _mm256_sub_pd(x[i], y[i]));
+    (core::array::from_fn(|i| _mm256_add_pd(x[i], y[i])), field.multiply(differences, factors))
+}
+
+/// The same, in a form that the compiler does not take for horizontal sums, which are slower.
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn inverse_butterflies_of_exchanged<const K: usize>(
+    field: &Field,
+    x: [__m256d; K],
+    y: [__m256d; K],
+    factors: [Factor; K],
+) -> ([__m256d; K], [__m256d; K]) {
+    let differences: [_; K] = core::array::from_fn(|i| _mm256_sub_pd(y[i], x[i]));
+    let sums = core::array::from_fn(|i| _mm256_fmadd_pd(x[i], _mm256_set1_pd(2.0), differences[i]));
+    (sums, field.multiply_negated(differences, factors))
 }
