@@ -19,11 +19,10 @@ use crate::engine::Engine;
 /// Different clients; when there are more, each stands for several, whose keys are then no better cached than here.
 const CLIENTS: u32 = 32;
 
-/// Sets one round up and answers one multi-query of each client, on a pool like the server's, so that as many cores are
-/// busy. Nothing else runs in this process, so all its CPU time belongs to the stages.
-pub(super) fn bench<E: Engine>(orders: &Orders, shape: CodeShape) -> anyhow::Result<Bench> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(orders.threads).build()?;
-    pool.install(|| stages::<E>(orders, shape))
+/// What runs the bare stages: a pool like the server's, which lives as long, so that as many cores are busy, and memory is
+/// as well known to it.
+pub(super) fn pool(orders: &Orders) -> anyhow::Result<rayon::ThreadPool> {
+    Ok(rayon::ThreadPoolBuilder::new().num_threads(orders.threads).build()?)
 }
 
 fn timed<T>(time: &mut f64, work: impl FnOnce() -> T) -> T {
@@ -33,7 +32,9 @@ fn timed<T>(time: &mut f64, work: impl FnOnce() -> T) -> T {
     result
 }
 
-fn stages<E: Engine>(orders: &Orders, shape: CodeShape) -> anyhow::Result<Bench> {
+/// Sets one round up and answers one multi-query of each client, on the pool that it is called from. Nothing else shall run
+/// in this process, so that all its CPU time belongs to the stages.
+pub(super) fn stages<E: Engine>(orders: &Orders, shape: CodeShape) -> anyhow::Result<Bench> {
     let mut bench = Bench::default();
     let mut rng = StdRng::seed_from_u64(orders.seed);
     let seed: [u8; 32] = rng.random();

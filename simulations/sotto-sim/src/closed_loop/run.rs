@@ -98,7 +98,7 @@ async fn measure<S: Scheme>(config: &Config, progress: &ProgressBar) -> anyhow::
     let rounds = WARM_UP + config.rounds;
     let clients = u64::from(config.clients);
     // A bench answers as much as one round.
-    progress.set_length(clients + u64::from(rounds + config.rounds) * (clients + 1));
+    progress.set_length(clients + 2 * u64::from(rounds) * (clients + 1));
 
     let mut server = ServerProcess::start(&orders).await?;
     // In this one, bare stages take their turn with the rounds: a machine that is slower for a while is so for both.
@@ -160,9 +160,12 @@ async fn measure<S: Scheme>(config: &Config, progress: &ProgressBar) -> anyhow::
                 buckets: any.buckets,
                 bucket_size: any.bucket_size,
             });
-            progress.set_message("bare stages, to compare with");
-            benches.push(bare.bench().await?);
-            progress.inc(clients + 1);
+        }
+        progress.set_message("bare stages, to compare with");
+        let bench = bare.bench().await?;
+        progress.inc(clients + 1);
+        if counted {
+            benches.push(bench);
         }
         (before, traffic_before) = (after, traffic);
     }

@@ -8,7 +8,7 @@ use pir_core::{SealPir, Xpir};
 use sottod::{Config, Limits, Population, Running, ServerEvent};
 use tokio::sync::{broadcast, mpsc};
 
-use super::bench::bench;
+use super::bench;
 use super::lines::{Orders, Point, Request, Said, Snapshot};
 use super::observed::{METER, Observed};
 use crate::cpu::process_milliseconds;
@@ -90,10 +90,11 @@ fn serve<E: Engine>(orders: &Orders) -> anyhow::Result<()> {
         let shape = server.parameters().shape();
         // From now on, all CPU time of this process belongs to the stages.
         runtime.block_on(server.shutdown())?;
-        say(&Said::Bench(bench::<E>(orders, shape)?));
+        let pool = bench::pool(orders)?;
+        say(&Said::Bench(pool.install(|| bench::stages::<E>(orders, shape))?));
         // Whatever is asked of a process without a server can only be the same again.
         while runtime.block_on(requests.recv()).is_some() {
-            say(&Said::Bench(bench::<E>(orders, shape)?));
+            say(&Said::Bench(pool.install(|| bench::stages::<E>(orders, shape))?));
         }
     }
     // Whoever asked has gone, and the thread that reads has ended with its input.
