@@ -19,6 +19,9 @@ use crate::engine::Engine;
 /// Different clients; when there are more, each stands for several, whose keys are then no better cached than here.
 const CLIENTS: u32 = 32;
 
+/// The prepared buckets of a round.
+pub(super) type Prepared<E> = MultiDatabase<Observed<E>>;
+
 /// What runs the bare stages: a pool like the server's, which lives as long, so that as many cores are busy, and memory is
 /// as well known to it.
 pub(super) fn pool(orders: &Orders) -> anyhow::Result<rayon::ThreadPool> {
@@ -34,7 +37,14 @@ fn timed<T>(time: &mut f64, work: impl FnOnce() -> T) -> T {
 
 /// Sets one round up and answers one multi-query of each client, on the pool that it is called from. Nothing else shall run
 /// in this process, so that all its CPU time belongs to the stages.
-pub(super) fn stages<E: Engine>(orders: &Orders, shape: CodeShape) -> anyhow::Result<Bench> {
+///
+/// As on a server, the prepared round before this one, `kept`, makes room when this one is there: how long ago memory was
+/// given back decides what it costs to get some.
+pub(super) fn stages<E: Engine>(
+    orders: &Orders,
+    shape: CodeShape,
+    kept: &mut Option<Prepared<E>>,
+) -> anyhow::Result<Bench> {
     let mut bench = Bench::default();
     let mut rng = StdRng::seed_from_u64(orders.seed);
     let seed: [u8; 32] = rng.random();
@@ -59,7 +69,7 @@ pub(super) fn stages<E: Engine>(orders: &Orders, shape: CodeShape) -> anyhow::Re
     })?;
     drop(deposits);
     let database = timed(&mut bench.prepare_ms, || {
-        MultiDatabase::<Observed<E>>::setup_copies(BOX_BYTES, padded, &contents, encoding.copies())
+        Prepared::<E>::setup_copies(BOX_BYTES, padded, &contents, encoding.copies())
     })?;
     drop(contents);
     timed(&mut bench.mapping_ms, || {
@@ -67,6 +77,7 @@ pub(super) fn stages<E: Engine>(orders: &Orders, shape: CodeShape) -> anyhow::Re
     })?;
     drop((encoding, labels));
 
+    let database = kept.insert(database);
     let parameters = mpir::parameters::<E>(database.bucket_count(), padded, BOX_BYTES)?;
     let clients = orders.clients.clamp(1, CLIENTS);
     let asked: Vec<(E::PublicKeys, Vec<Vec<u8>>)> = (0..clients)

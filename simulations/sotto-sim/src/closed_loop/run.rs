@@ -117,11 +117,11 @@ async fn measure<S: Scheme>(config: &Config, progress: &ProgressBar) -> anyhow::
     let population = Population { users: orders.users, seed: orders.seed };
     let mut latencies = Histogram::new(3)?;
     let (mut measured, mut benches) = (Vec::new(), Vec::new());
-    let (mut before, mut traffic_before) = (entered, entering);
+    let mut last = entered;
     for number in 0..rounds {
         let counted = number >= WARM_UP;
         progress.set_message(if counted { format!("round {}", number) } else { "warm-up round".into() });
-        let cpu = process_milliseconds();
+        let (before, traffic_before, cpu) = (server.now().await?, counter.traffic(), process_milliseconds());
         let (round, took);
         (participants, round, took) = play(config, population, participants, progress).await?;
         let (after, traffic) = (server.now().await?, counter.traffic());
@@ -161,13 +161,13 @@ async fn measure<S: Scheme>(config: &Config, progress: &ProgressBar) -> anyhow::
                 bucket_size: any.bucket_size,
             });
         }
+        last = after;
         progress.set_message("bare stages, to compare with");
         let bench = bare.bench().await?;
         progress.inc(clients + 1);
         if counted {
             benches.push(bench);
         }
-        (before, traffic_before) = (after, traffic);
     }
     drop(participants);
     let measured = Measured {
@@ -175,8 +175,8 @@ async fn measure<S: Scheme>(config: &Config, progress: &ProgressBar) -> anyhow::
         latencies,
         key_bytes,
         entering,
-        memory: [empty, entered, before],
-        database_bytes: before.database_bytes,
+        memory: [empty, entered, last],
+        database_bytes: last.database_bytes,
         benches,
         warnings,
     };

@@ -90,11 +90,11 @@ fn serve<E: Engine>(orders: &Orders) -> anyhow::Result<()> {
         let shape = server.parameters().shape();
         // From now on, all CPU time of this process belongs to the stages.
         runtime.block_on(server.shutdown())?;
-        let pool = bench::pool(orders)?;
-        say(&Said::Bench(pool.install(|| bench::stages::<E>(orders, shape))?));
+        let (pool, mut kept) = (bench::pool(orders)?, None);
+        say(&Said::Bench(pool.install(|| bench::stages::<E>(orders, shape, &mut kept))?));
         // Whatever is asked of a process without a server can only be the same again.
         while runtime.block_on(requests.recv()).is_some() {
-            say(&Said::Bench(pool.install(|| bench::stages::<E>(orders, shape))?));
+            say(&Said::Bench(pool.install(|| bench::stages::<E>(orders, shape, &mut kept))?));
         }
     }
     // Whoever asked has gone, and the thread that reads has ended with its input.
