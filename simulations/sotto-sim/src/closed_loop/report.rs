@@ -157,6 +157,9 @@ pub(crate) struct RoundReport {
     pub(crate) bytes_up: u64,
     pub(crate) bytes_down: u64,
     pub(crate) retrieved: u64,
+    /// Of the bare stages after this round.
+    pub(crate) bare_setup_cpu_ms: f64,
+    pub(crate) bare_retrieval_cpu_ms: f64,
 }
 
 impl Report {
@@ -268,7 +271,7 @@ impl Report {
             ambiguous: total(|round| round.counts.ambiguous),
             ambiguous_unread: total(|round| round.counts.ambiguous_unread),
             deferred: total(|round| round.counts.deferred),
-            by_round: rounds.iter().map(of_round).collect(),
+            by_round: rounds.iter().zip(benches).map(|(round, bench)| of_round(round, bench)).collect(),
             warnings: measured.warnings.clone(),
         })
     }
@@ -293,7 +296,7 @@ fn other(round: &RoundMeasured) -> f64 {
     spent.cpu_ms - spent.expand_ms - spent.first_dimension_ms - spent.rest_ms
 }
 
-fn of_round(round: &RoundMeasured) -> RoundReport {
+fn of_round(round: &RoundMeasured, bench: &Bench) -> RoundReport {
     RoundReport {
         round: round.round,
         wall_ms: round.all.wall_ms - round.population.wall_ms,
@@ -309,6 +312,8 @@ fn of_round(round: &RoundMeasured) -> RoundReport {
         bytes_up: round.traffic.up,
         bytes_down: round.traffic.down,
         retrieved: round.counts.retrieved,
+        bare_setup_cpu_ms: bench.setup_ms(),
+        bare_retrieval_cpu_ms: bench.answer_ms,
     }
 }
 
@@ -317,15 +322,18 @@ const COPIES: u64 = 5;
 /// Bytes that a byte in a bucket takes when it is prepared.
 const PREPARED: u64 = 4;
 
-/// Says so if there is less memory than the server and the clients will want: two prepared rounds, one round's buckets
-/// and messages.
+/// Processes that hold prepared rounds: the server's, and the one of the bare stages.
+const HOLDERS: u64 = 2;
+
+/// Says so if there is less memory than this will want: in each process two prepared rounds, one round's buckets and
+/// messages.
 pub(super) fn memory_warning(config: &Config) -> Option<String> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let available = line.split_whitespace().next()?.parse::<u64>().ok()? * 1024;
     let copies = if config.code == Code::Single { 1 } else { COPIES };
     let messages = u64::from(config.users) * BOX_BYTES as u64;
-    let needed = messages * (copies * (2 * PREPARED + 1) + 2);
+    let needed = HOLDERS * messages * (copies * (2 * PREPARED + 1) + 2);
     let gibibytes = |bytes: u64| bytes as f64 / f64::from(1 << 30);
     (needed > available).then(|| {
         format!(

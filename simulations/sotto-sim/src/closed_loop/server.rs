@@ -18,8 +18,8 @@ use crate::engine::{Engine, EngineName};
 const RETAINED: u8 = 1;
 /// As long as it takes: a call that ends before its answer would end the measurement.
 const CALL: Duration = Duration::from_secs(3600);
-/// Longer than all the work in between two calls of one client.
-const CHALLENGE: Duration = Duration::from_secs(600);
+/// Longer than all the work in between two calls of one client, bare stages included.
+const CHALLENGE: Duration = CALL;
 
 /// Runs a server until its input ends.
 pub(super) fn run(orders: &str) -> anyhow::Result<()> {
@@ -91,10 +91,13 @@ fn serve<E: Engine>(orders: &Orders) -> anyhow::Result<()> {
         // From now on, all CPU time of this process belongs to the stages.
         runtime.block_on(server.shutdown())?;
         let (pool, mut kept) = (bench::pool(orders)?, None);
-        say(&Said::Bench(pool.install(|| bench::stages::<E>(orders, shape, &mut kept))?));
-        // Whatever is asked of a process without a server can only be the same again.
-        while runtime.block_on(requests.recv()).is_some() {
-            say(&Said::Bench(pool.install(|| bench::stages::<E>(orders, shape, &mut kept))?));
+        let mut bench = || pool.install(|| bench::stages::<E>(orders, shape, &mut kept));
+        say(&Said::Bench(bench()?));
+        while let Some(line) = runtime.block_on(requests.recv()) {
+            match serde_json::from_str(&line) {
+                Ok(Request::Bench) => say(&Said::Bench(bench()?)),
+                Ok(Request::Now) | Err(_) => bail!("an order for a server, which has ended: {line:?}"),
+            }
         }
     }
     // Whoever asked has gone, and the thread that reads has ended with its input.

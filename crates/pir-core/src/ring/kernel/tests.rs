@@ -213,18 +213,32 @@ fn every_back_end_packs_and_multiplies_rows_alike_and_exactly() {
             (3, 2, 1),
             (64, 3, 2),
             (130, COLUMNS, 5),
+            (4096, 2, 1),
+            (4096, 1, 2),
             (70, COLUMNS + 3, 1),
             (65, 2 * COLUMNS + 1, 3),
         ] {
-            for kind in [0, 2] {
-                let plain = residues(&modulus, 8 * rows * columns, kind);
+            // Random, all q - 1, and what makes the longest sums of signed digits: selectors of q/2 on either side, and
+            // plaintexts of which the lower digits are as large as can be.
+            for kind in [0, 2, 4, 5] {
+                let extreme = kind >= 4;
+                let longest = ((modulus.value() - 1) >> 12 << 12) - 1;
+                let plain = if extreme {
+                    vec![longest; 8 * rows * columns]
+                } else {
+                    residues(&modulus, 8 * rows * columns, kind)
+                };
                 let sources: Vec<&[u64]> = plain.chunks(8).collect();
                 let mut packed = vec![0; width * sources.len()];
                 Backend::Portable.pack(width, 0, &sources, &mut packed);
                 // For every client and row, two halves of two blocks each.
                 let halves: Vec<Vec<Vec<u64>>> = (0..clients)
                     .map(|client| {
-                        let values = residues(&modulus, 32 * rows, kind + 4 * client);
+                        let values = if extreme {
+                            vec![modulus.value() / 2 + (kind - 4); 32 * rows]
+                        } else {
+                            residues(&modulus, 32 * rows, kind + 4 * client)
+                        };
                         values.chunks(16).map(<[u64]>::to_vec).collect()
                     })
                     .collect();

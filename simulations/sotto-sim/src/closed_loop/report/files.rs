@@ -185,6 +185,8 @@ fn rounds(reports: &[Report]) -> Table {
         "setup_cpu_ms",
         "retrieval_wall_ms",
         "retrieval_cpu_ms",
+        "bare_setup_cpu_ms",
+        "bare_retrieval_cpu_ms",
         "clients_cpu_ms",
         "bytes_up",
         "bytes_down",
@@ -200,6 +202,8 @@ fn rounds(reports: &[Report]) -> Table {
                 round.setup_cpu_ms,
                 round.retrieval_wall_ms,
                 round.retrieval_cpu_ms,
+                round.bare_setup_cpu_ms,
+                round.bare_retrieval_cpu_ms,
                 round.clients_cpu_ms,
             ];
             let mut cells = vec![report.code.name().to_owned(), round.round.to_string()];

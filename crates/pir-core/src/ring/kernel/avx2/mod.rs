@@ -1,11 +1,11 @@
 //! AVX2 and FMA: four residues to a register, wide products by doubles. What is not here is the portable code, compiled
 //! for these features.
 //!
-//! The product of two integers below 2^52 and 2^50 is the exact sum of two doubles, `h = a b` rounded and `l = a b - h`
-//! by a fused multiply-add. With `b` the nearest integer to `a b / q`, `a b - b q = (h - b q) + l` is an integer below 2^53
-//! in magnitude, so that every step is exact and the results are those of the other kernels.
+//! The product of two integers of magnitude below 2^53 is the exact sum of two doubles, `h = a b` rounded and `l = a b - h`
+//! by a fused multiply-add. With `n` an integer near `a b / q`, `a b - n q = (h - n q) + l` is an integer below 2^53 in
+//! magnitude, so that every step is exact and the results are those of the other kernels.
 //!
-//! Every `unsafe` block here reads or writes memory behind a reference to an array of the size that is moved.
+//! Every `unsafe` block here reads or writes memory behind a reference to an array of at least the size that is moved.
 
 mod elementwise;
 mod ntt;
@@ -102,7 +102,7 @@ impl Field {
         Self { value: _mm256_set1_pd(value), inverse: _mm256_set1_pd(1.0 / value) }
     }
 
-    /// `x mod q` of magnitude at most `q/2` and a rounding error, for integers `x` below `2^51 q`.
+    /// `x mod q` of magnitude at most `q/2` and a rounding error of 1/16 of it, for integers `x` below `2^48 q`.
     #[inline]
     #[target_feature(enable = "avx2,fma")]
     fn reduce(&self, x: __m256d) -> __m256d {

@@ -144,6 +144,9 @@ fn accumulate_shared<'a>(
 }
 
 /// Every `stride`-th plaintext.
+///
+/// Not inlined, as the next one is not: only from a function that has nothing to drop does the compiler call what it shall
+/// not inline.
 #[inline(never)]
 #[target_feature(enable = "avx2,fma")]
 fn add_packed(
@@ -175,7 +178,7 @@ fn add_unpacked(
     }
 }
 
-/// The first or the second four slots: six sums in registers, below 2^53 each.
+/// The first or the second four slots: six sums in registers, of at most 53 bits each, beside their powers of two.
 ///
 /// It is not inlined, as the next one is not, so that no constant of its surroundings takes a register that a sum needs.
 #[inline(never)]
