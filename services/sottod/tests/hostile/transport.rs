@@ -42,11 +42,18 @@ async fn connections_that_do_not_begin_or_do_not_say_who_they_are_are_closed() {
         held("a preface byte by byte", began, STALL);
     };
     let idle = async {
-        // It answers pings for as long as it may.
-        let raw = Raw::connect(address).await;
-        raw.closed(UNKNOWN + SLACK).await;
-        assert!(began.elapsed() >= UNKNOWN);
-        held("greets and makes no call", began, UNKNOWN);
+        // It answers pings for as long as it may. On a machine that is busy for two seconds an answer can come too late for
+        // the server, which then closes sooner: such a connection says nothing.
+        for patience in (0..3).rev() {
+            let began = Instant::now();
+            let raw = Raw::connect(address).await;
+            raw.closed(UNKNOWN + SLACK).await;
+            if began.elapsed() >= UNKNOWN {
+                held("greets and makes no call", began, UNKNOWN);
+                break;
+            }
+            assert!(patience > 0, "closed before its time, three times");
+        }
     };
     let endless_head = async {
         let raw = Raw::deaf(address).await;
