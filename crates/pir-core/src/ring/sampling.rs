@@ -4,7 +4,9 @@
 //! No sampler branches on or indexes by a value that it returns; the rejection loops reveal only how many candidates
 //! were thrown away, which is independent of those kept.
 
-use rand_chacha::{ChaCha8Rng, ChaCha20Rng};
+use chacha20::ChaCha8;
+use chacha20::cipher::{KeyIvInit, StreamCipher};
+use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use zeroize::Zeroizing;
 
@@ -72,13 +74,11 @@ pub fn errors(count: usize, seed: &[u8; 32], stream: u64) -> Zeroizing<Vec<i64>>
 
 /// XORs the ChaCha8 keystream of (`seed`, `stream`) into `bytes`: what comes out looks random, and nothing is hidden.
 pub(crate) fn whiten(bytes: &mut [u8], seed: &[u8; 32], stream: u64) {
-    let mut generator = ChaCha8Rng::from_seed(*seed);
-    generator.set_stream(stream);
-    let mut keystream = [0; Keystream::BUFFER];
-    for chunk in bytes.chunks_mut(Keystream::BUFFER) {
-        generator.fill_bytes(&mut keystream);
-        chunk.iter_mut().zip(&keystream).for_each(|(byte, mask)| *byte ^= mask);
-    }
+    // The cipher counts blocks in 32 bits, enough for 256 GiB, and takes a nonce of 96; with these the state is that of the
+    // layout above.
+    let mut nonce = [0; 12];
+    nonce[4..].copy_from_slice(&stream.to_le_bytes());
+    ChaCha8::new(seed.into(), &nonce.into()).apply_keystream(bytes);
 }
 
 struct Keystream {

@@ -3,6 +3,25 @@
 //! All back ends give identical results, bit for bit. `SOTTO_KERNEL` forces one by its name; a name that this build or
 //! this machine does not offer is ignored ([`Backend::active`] says what runs, so that a caller can report it).
 
+/// The body of a vector kernel's `key_products`: the number of digits is a constant of its `key_products_of` where there
+/// are 3 to 8, and the portable code has the rest. It stands before the modules since they see no macro that follows them.
+#[cfg(target_arch = "x86_64")]
+macro_rules! key_products_by_digits {
+    ($lanes:literal, $modulus:ident, $out:ident, $digits:ident, $keys:ident) => {{
+        let degree = $out[0].len();
+        let whole = degree > 0 && degree.is_multiple_of($lanes);
+        match if whole { $digits.len() / degree } else { 0 } {
+            3 => key_products_of::<3>($modulus, $out, $digits, $keys),
+            4 => key_products_of::<4>($modulus, $out, $digits, $keys),
+            5 => key_products_of::<5>($modulus, $out, $digits, $keys),
+            6 => key_products_of::<6>($modulus, $out, $digits, $keys),
+            7 => key_products_of::<7>($modulus, $out, $digits, $keys),
+            8 => key_products_of::<8>($modulus, $out, $digits, $keys),
+            _ => portable::key_products($modulus, $out, $digits, $keys),
+        }
+    }};
+}
+
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code, reason = "vector loads and stores")]
 mod avx2;

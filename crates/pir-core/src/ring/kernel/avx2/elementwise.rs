@@ -33,19 +33,7 @@ pub(in super::super) fn scale(modulus: &Modulus, a: &mut [u64], factor: ShoupFac
 /// With at most eight digits, whose products add up to less than 2^53.
 #[target_feature(enable = "avx2,fma,bmi2")]
 pub(in super::super) fn key_products(modulus: &Modulus, out: [&mut [u64]; 2], digits: &[u64], keys: &[u64]) {
-    let degree = out[0].len();
-    if degree == 0 || !degree.is_multiple_of(4) {
-        return portable::key_products(modulus, out, digits, keys);
-    }
-    match digits.len() / degree {
-        3 => key_products_of::<3>(modulus, out, digits, keys),
-        4 => key_products_of::<4>(modulus, out, digits, keys),
-        5 => key_products_of::<5>(modulus, out, digits, keys),
-        6 => key_products_of::<6>(modulus, out, digits, keys),
-        7 => key_products_of::<7>(modulus, out, digits, keys),
-        8 => key_products_of::<8>(modulus, out, digits, keys),
-        _ => portable::key_products(modulus, out, digits, keys),
-    }
+    key_products_by_digits!(4, modulus, out, digits, keys);
 }
 
 #[inline]

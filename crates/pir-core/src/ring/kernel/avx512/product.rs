@@ -20,6 +20,9 @@ const AHEAD: usize = 768;
 /// The same for the second-level cache.
 const FAR_AHEAD: usize = 8192;
 
+/// Bytes that are fetched together.
+const LINE: usize = 64;
+
 /// Whether sums of 2^12 products need the third part in [`Prime::reduce_sums`].
 fn is_wide(modulus: &Modulus) -> bool {
     modulus.bits() > 45
@@ -65,19 +68,7 @@ pub(in super::super) fn reduce(modulus: &Modulus, out: &mut [u64], sums: [&mut [
 /// The high parts of 12 products stay below 2^52.
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(in super::super) fn key_products(modulus: &Modulus, out: [&mut [u64]; 2], digits: &[u64], keys: &[u64]) {
-    let degree = out[0].len();
-    if degree == 0 || !degree.is_multiple_of(8) {
-        return portable::key_products(modulus, out, digits, keys);
-    }
-    match digits.len() / degree {
-        3 => key_products_of::<3>(modulus, out, digits, keys),
-        4 => key_products_of::<4>(modulus, out, digits, keys),
-        5 => key_products_of::<5>(modulus, out, digits, keys),
-        6 => key_products_of::<6>(modulus, out, digits, keys),
-        7 => key_products_of::<7>(modulus, out, digits, keys),
-        8 => key_products_of::<8>(modulus, out, digits, keys),
-        _ => portable::key_products(modulus, out, digits, keys),
-    }
+    key_products_by_digits!(8, modulus, out, digits, keys);
 }
 
 #[inline]
@@ -230,10 +221,14 @@ fn for_several<'a, 'b, const COLUMNS: usize>(
         let values = &mut scratch.values[..packed.len() / unpacker.width()];
         for (values, bytes) in values.iter_mut().zip(packed.chunks_exact(unpacker.width())) {
             store(values, unpacker.unpack(bytes));
-            // While the processor multiplies, the next rows shall come.
-            _mm_prefetch::<_MM_HINT_T1>(bytes.as_ptr().wrapping_add(packed.len()).cast());
         }
-        for ((selectors, _), sums) in clients.iter().zip(&mut *sums) {
+        // While the processor multiplies, the next rows shall come: a share for each client, since all at once would
+        // take up every buffer that this chunk's rows come through.
+        let lines = packed.len().div_ceil(LINE).div_ceil(clients.len());
+        for (client, ((selectors, _), sums)) in clients.iter().zip(&mut *sums).enumerate() {
+            for line in client * lines..(client + 1) * lines {
+                _mm_prefetch::<_MM_HINT_T1>(packed.as_ptr().wrapping_add(packed.len() + LINE * line).cast());
+            }
             accumulate_values(sums, values.as_chunks::<COLUMNS>().0, &selectors[chunk * CHUNK..]);
         }
     }
