@@ -48,9 +48,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     constants: Option<PathBuf>,
     /// Keep the constants in a file.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "validate")]
     save: Option<PathBuf>,
-    /// Compare predictions with closed loops, and fail if one is off by more than a fifth.
+    /// Compare predictions with closed loops, and fail if one is off by more than a fifth. Constants are measured before
+    /// and after each of them.
     #[arg(long, conflicts_with_all = ["users", "largest", "cores", "round"])]
     validate: bool,
     #[command(flatten)]
@@ -76,11 +77,17 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         ensure!(arguments.round.is_some() || arguments.cores.is_some(), "give --round, --cores, or both");
         crate::model::RoundSize::new(users, arguments.retrieve)?;
     }
+    let need_by = |users, constants: &Calibration| {
+        Need::of(users, arguments.retrieve, &arguments.assumptions, constants)
+    };
     let calibration = constants(arguments)?;
-    let need = |users| Need::of(users, arguments.retrieve, &arguments.assumptions, &calibration);
     if arguments.validate {
-        return validate::run(&arguments.validation, &need, &progress_bar(), arguments.json);
+        // Constants from a file stay as they are.
+        let again =
+            || if arguments.constants.is_some() { Ok(calibration.clone()) } else { measured(arguments) };
+        return validate::run(&arguments.validation, &calibration, &again, &need_by, arguments.json);
     }
+    let need = |users| need_by(users, &calibration);
     let (users, bound) = match (arguments.users, arguments.cores, arguments.memory) {
         (Some(users), ..) => (users, None),
         (None, Some(cores), Some(memory)) => {
@@ -101,16 +108,18 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 fn constants(arguments: &Arguments) -> anyhow::Result<Calibration> {
     let calibration = match &arguments.constants {
         Some(path) => read(path)?,
-        None => {
-            let threads = std::thread::available_parallelism().map_or(1, usize::from);
-            calibrate(arguments.quick, threads, &progress_bar())?
-        }
+        None => measured(arguments)?,
     };
     if let Some(path) = &arguments.save {
         let json = serde_json::to_string_pretty(&calibration)? + "\n";
         std::fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(calibration)
+}
+
+fn measured(arguments: &Arguments) -> anyhow::Result<Calibration> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    calibrate(arguments.quick, threads, &progress_bar())
 }
 
 fn read(path: &Path) -> anyhow::Result<Calibration> {

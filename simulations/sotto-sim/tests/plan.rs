@@ -128,3 +128,26 @@ fn refusals(at: &Path) {
     let output = plan("--largest --cores 1 --memory 0.0001 --constants constants.json", at);
     assert!(String::from_utf8_lossy(&output.stderr).contains("not even one user"));
 }
+
+/// Whether the constants of a second's calibration are good is not judged here, only that the verdict follows the numbers.
+#[test]
+fn predictions_are_held_against_a_closed_loop() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = "--validate --quick --validate-users 1024 --clients 2 --rounds 1 --retrieve 4 --json";
+    let output = plan(arguments, directory.path());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let last = text.lines().last().unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&output.stderr)));
+    let validation: Value = serde_json::from_str(last).unwrap();
+    let [predicted, measured, off] = ["predicted_ms", "measured_ms", "off"]
+        .map(|name| number(&validation, &format!("/compared/0/{name}")));
+    assert!(predicted > 0.0 && measured > 0.0, "{validation}");
+    assert!((predicted / measured - 1.0 - off).abs() < 1e-9, "{validation}");
+    let [before, after] =
+        [0, 1].map(|which| number(&validation, &format!("/compared/0/predictions_ms/{which}")));
+    assert!((before.midpoint(after) - predicted).abs() < 1e-9 * predicted, "{validation}");
+    for path in ["predicted_other_ms", "measured_other_ms", "predicted_build_ms", "measured_build_ms"] {
+        assert!(number(&validation, &format!("/compared/0/{path}")) > 0.0, "{path}");
+    }
+    assert_eq!(validation["passed"], off.abs() <= number(&validation, "/off_max"));
+    assert_eq!(output.status.success(), validation["passed"] == true);
+}

@@ -1,12 +1,16 @@
 //! Predictions beside closed loops: a real server, real clients, and a database of as many users.
+//!
+//! Unless they come from a file, constants are measured before and after every run, and a prediction is the mean of both: a
+//! machine that others use changes its speed within a minute, which says nothing about the model.
 
 use anyhow::ensure;
-use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::estimate::Need;
+use super::progress_bar;
 use crate::closed_loop::{self, Code, Config, MappingName};
 use crate::engine::EngineName;
+use crate::model::Calibration;
 
 /// The most that a prediction may be off, relatively.
 const OFF_MAX: f64 = 0.2;
@@ -31,6 +35,8 @@ struct Compared {
     retrieve: usize,
     /// For each client-round.
     predicted_ms: f64,
+    /// By the constants from before the run, and by those from after it.
+    predictions_ms: [f64; 2],
     measured_ms: f64,
     /// By how much the prediction is off, relatively.
     off: f64,
@@ -53,17 +59,22 @@ struct Validation {
 /// If a prediction is off by more than a fifth.
 pub(super) fn run(
     arguments: &ValidationArguments,
-    need: &dyn Fn(usize) -> anyhow::Result<Need>,
-    progress: &ProgressBar,
+    first: &Calibration,
+    again: &dyn Fn() -> anyhow::Result<Calibration>,
+    need: &dyn Fn(usize, &Calibration) -> anyhow::Result<Need>,
     json: bool,
 ) -> anyhow::Result<()> {
     let mut compared = Vec::new();
+    let mut before = first.clone();
     println!(
         "{:>8} {:>22} {:>22} {:>8} {:>20} {:>20}",
         "users", "client-round, predicted", "measured, ms", "off", "build, predicted", "measured, ms"
     );
     for &users in &arguments.validate_users {
-        let one = compare(arguments, users, &need(users as usize)?, progress)?;
+        let early = need(users as usize, &before)?;
+        let report = closed_loop(arguments, users, &early)?;
+        before = again()?;
+        let one = compare(users, &[early, need(users as usize, &before)?], &report);
         println!(
             "{users:>8} {:>23.2} {:>22.2} {:>+6.1} % {:>20.0} {:>20.0}",
             one.predicted_ms,
@@ -82,12 +93,11 @@ pub(super) fn run(
     Ok(())
 }
 
-fn compare(
+fn closed_loop(
     arguments: &ValidationArguments,
     users: u32,
     need: &Need,
-    progress: &ProgressBar,
-) -> anyhow::Result<Compared> {
+) -> anyhow::Result<closed_loop::Report> {
     let config = Config {
         users,
         clients: arguments.clients,
@@ -99,20 +109,30 @@ fn compare(
         threads: None,
         seed: 1,
     };
-    progress.reset();
-    let report = closed_loop::run_once(&config, progress)?;
+    let progress = progress_bar();
+    let report = closed_loop::run_once(&config, &progress)?;
     progress.finish_and_clear();
-    ensure!(report.wrong == 0, "a retrieved message is not the one that was sent");
-    let (predicted_ms, measured_ms) = (need.client_round_ms(), 1e3 * report.core_seconds_per_client_round);
-    Ok(Compared {
+    ensure!(
+        report.wrong == 0 && report.missing == 0,
+        "a retrieved message is not the one that was sent, or missing"
+    );
+    Ok(report)
+}
+
+fn compare(users: u32, needs: &[Need; 2], report: &closed_loop::Report) -> Compared {
+    let mean = |of: &dyn Fn(&Need) -> f64| needs.iter().map(of).sum::<f64>() / needs.len() as f64;
+    let (predicted_ms, measured_ms) =
+        (mean(&Need::client_round_ms), 1e3 * report.core_seconds_per_client_round);
+    Compared {
         users,
-        retrieve: need.round.retrieve,
+        retrieve: needs[0].round.retrieve,
         predicted_ms,
+        predictions_ms: needs.each_ref().map(Need::client_round_ms),
         measured_ms,
         off: predicted_ms / measured_ms - 1.0,
-        predicted_other_ms: need.transport_ms,
+        predicted_other_ms: mean(&|need| need.transport_ms),
         measured_other_ms: report.stages_ms.other + report.stages_ms.deposits,
-        predicted_build_ms: need.build_ms,
+        predicted_build_ms: mean(&|need| need.build_ms),
         measured_build_ms: report.setup_cpu_ms,
-    })
+    }
 }
