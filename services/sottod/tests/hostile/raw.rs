@@ -44,34 +44,29 @@ pub(crate) struct Raw {
 impl Raw {
     /// A connection on which nothing was sent yet, and nothing will be but what a test sends.
     pub(crate) async fn open(address: SocketAddr) -> Self {
-        Self::start(address, false).await
+        Self::start(address, &[], false).await
     }
 
     /// A connection that has begun as it must and answers pings.
     pub(crate) async fn connect(address: SocketAddr) -> Self {
-        let raw = Self::start(address, true).await;
-        raw.greet().await;
-        raw
+        Self::start(address, &greeting(), true).await
     }
 
     /// A connection that has begun as it must and answers nothing from then on.
     pub(crate) async fn deaf(address: SocketAddr) -> Self {
-        let raw = Self::start(address, false).await;
-        raw.greet().await;
-        raw
+        Self::start(address, &greeting(), false).await
     }
 
-    async fn start(address: SocketAddr, polite: bool) -> Self {
-        let (read, write) = TcpStream::connect(address).await.unwrap().into_split();
+    /// The greeting goes before anything is answered: the settings of a server may come first, and an answer to them
+    /// ahead of the preface is an error that ends the connection.
+    async fn start(address: SocketAddr, greeting: &[u8], polite: bool) -> Self {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(greeting).await.unwrap();
+        let (read, write) = stream.into_split();
         let write = Arc::new(Mutex::new(write));
         let (tell, seen) = watch::channel(Seen::default());
         tokio::spawn(listen(read, Arc::clone(&write), tell, polite));
         Self { write, seen }
-    }
-
-    async fn greet(&self) {
-        self.send(PREFACE).await;
-        self.send(&frame(SETTINGS, 0, 0, &[])).await;
     }
 
     /// Whether it could be sent: the server may have closed.
@@ -142,6 +137,11 @@ async fn listen(
         }
     }
     tell.send_modify(|seen| seen.closed = true);
+}
+
+/// What every client sends first.
+pub(crate) fn greeting() -> Vec<u8> {
+    [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()
 }
 
 /// One frame.
