@@ -17,6 +17,7 @@ pub use polynomial::{Coefficient, Evaluation, Form, Polynomial};
 
 pub(crate) use aligned::Aligned;
 pub(crate) use kernel::{
-    COLUMNS, Digit, Lanes, RowSums, Selectors, add, arrange, centre, chunk, digit, halves, key_products,
-    multiply_accumulate, pack, reduce, rescale, rescale_difference, rescale_sum, row_products, unpack,
+    COLUMNS, Digit, Lanes, Products, RowSums, Selectors, add, arrange, centre, chunk, digit, halves,
+    key_products, multiply_accumulate, pack, reduce, rescale, rescale_difference, rescale_sum, row_products,
+    unpack,
 };

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::shape::{Parameters, plaintext_bytes};
 use crate::pages::Pages;
-use crate::ring::{self, Aligned, COLUMNS, Evaluation, Lanes, RowSums, Selectors, sampling};
+use crate::ring::{self, Aligned, COLUMNS, Evaluation, Lanes, Products, RowSums, Selectors, sampling};
 use crate::{Error, bfv};
 
 /// Slots that are stored and multiplied together.
@@ -36,12 +36,6 @@ pub struct Database {
     /// Block by block, group by group.
     packed: Pages,
 }
-
-/// Results of the first dimension for one client and group.
-///
-/// For each column, c0 and c1 modulo q, in evaluation form.
-#[derive(Clone, Default)]
-pub(crate) struct Products(Aligned<u64>);
 
 impl Database {
     /// Packs and transforms `elements * element_bytes` bytes, on all threads of the current rayon pool.
@@ -72,7 +66,7 @@ impl Database {
     }
 
     /// For every client and column, `sum_r selectors[r] * plaintext(r, column)` over the `n1` rows r, for both halves of
-    /// the selectors, in one pass over the database.
+    /// the selectors, modulo q and in evaluation form, in one pass over the database.
     pub(crate) fn first_dimension(
         &self,
         group: usize,
@@ -85,54 +79,28 @@ impl Database {
         let ntt = bfv::Parameters::s2048().small();
         let (columns, rows) = (self.parameters.all_columns(), self.parameters.rows());
         for products in products.iter_mut() {
-            products.resize(columns);
+            products.resize(columns, ntt.degree());
         }
         let bytes = group_bytes(&self.parameters);
         let packed = &self.packed[group * bytes..(group + 1) * bytes];
         let block_bytes = block_bytes(&self.parameters);
-        let (mut scratch, mut out) = (RowSums::default(), Aligned::default());
-        let clients = selectors.len();
-        let mut arranged = Selectors::new(clients, rows);
+        let mut scratch = RowSums::default();
+        let mut arranged = Selectors::new(selectors.len(), rows);
         let at_once = (ARRANGED_BYTES / arranged.block_bytes().max(1))
             .clamp(*ARRANGED_BLOCKS.start(), *ARRANGED_BLOCKS.end());
         for (index, packed) in packed.chunks(at_once * block_bytes).enumerate() {
-            let (first, blocks) = (index * at_once, packed.len() / block_bytes);
+            let first = index * at_once;
+            let blocks = first..first + packed.len() / block_bytes;
+            let slots = blocks.start * LANES..blocks.end * LANES;
             arranged.resize(blocks);
             for (client, selectors) in selectors.iter().enumerate() {
                 for (row, selector) in selectors.iter().take(rows).enumerate() {
-                    let slots = first * LANES..(first + blocks) * LANES;
                     let halves = [&selector.c0, &selector.c1].map(|half| &half.residues()[slots.clone()]);
                     ring::arrange(ntt.modulus(), &mut arranged, client, row, halves);
                 }
             }
-            out.resize(blocks * clients * columns, [[0; LANES]; 2]);
-            ring::row_products(ntt.modulus(), packed, columns, &arranged, &mut out, &mut scratch);
-            for (client, products) in products.iter_mut().enumerate() {
-                products.put(first, out.chunks_exact(columns).skip(client).step_by(clients));
-            }
+            ring::row_products(ntt.modulus(), packed, columns, &arranged, products, &mut scratch);
         }
-    }
-}
-
-impl Products {
-    /// Makes room for so many columns.
-    pub(crate) fn resize(&mut self, columns: usize) {
-        self.0.resize(columns * 2 * bfv::Parameters::s2048().degree(), 0);
-    }
-
-    /// Puts results, those of all columns block by block from `first` on, in their places.
-    fn put<'a>(&mut self, first: usize, results: impl Iterator<Item = &'a [[Lanes; 2]]> + Clone) {
-        let degree = bfv::Parameters::s2048().degree();
-        for (i, half) in self.0.chunks_exact_mut(degree).enumerate() {
-            let blocks = half.as_chunks_mut().0[first..].iter_mut();
-            blocks.zip(results.clone()).for_each(|(place, result)| *place = result[i / 2][i % 2]);
-        }
-    }
-
-    /// c0 and c1 of a column.
-    pub(crate) fn column(&mut self, column: usize) -> [&mut [u64]; 2] {
-        let degree = bfv::Parameters::s2048().degree();
-        self.0[2 * column * degree..2 * (column + 1) * degree].split_at_mut(degree).into()
     }
 }
 

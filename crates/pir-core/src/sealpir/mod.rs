@@ -39,7 +39,6 @@ pub use shape::{MAXIMUM_ANSWER_BYTES, MAXIMUM_QUERY_BYTES, Parameters};
 pub(crate) use client::{divide, equal, extract_element};
 #[cfg(test)]
 pub(crate) use database::Encoder;
-pub(crate) use database::Products;
 pub(crate) use server::{SecondDimension, encode_ciphertext};
 pub(crate) use shape::ANSWER_MARGIN_BITS;
 

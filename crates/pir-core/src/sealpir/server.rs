@@ -2,13 +2,13 @@
 
 use core::cell::RefCell;
 
-use super::database::{Database, Products};
+use super::database::Database;
 use super::encoding::{answer_header, query_header, strip_header};
 use super::shape::{Parameters, QUERY_DROPPED_BITS, SEED_BYTES, query_coefficient_bits};
 use crate::bfv::{Ciphertext, GaloisKeys, Workspace};
 use crate::expand::{expand_in_place, position};
 use crate::ring::bits::{BitReader, BitWriter};
-use crate::ring::{self, Aligned, Coefficient, Evaluation, Ntt, Polynomial, sampling};
+use crate::ring::{self, Aligned, Coefficient, Evaluation, Ntt, Polynomial, Products, sampling};
 use crate::{Error, bfv};
 
 /// Clients that are answered in one pass over the database.
@@ -132,8 +132,8 @@ impl Progress {
 
     /// The result of the first dimension for a column.
     #[cfg(test)]
-    pub(super) fn product(&mut self, column: usize) -> Ciphertext<Evaluation> {
-        let [c0, c1] = self.products.column(column).map(|half| Polynomial::from_residues(half.to_vec()));
+    pub(super) fn product(&self, column: usize) -> Ciphertext<Evaluation> {
+        let [c0, c1] = self.products.column(column).map(Polynomial::from_residues);
         Ciphertext { c0, c1 }
     }
 
@@ -142,11 +142,11 @@ impl Progress {
         let (bfv, columns) = (bfv::Parameters::s2048(), &self.leaves[parameters.rows()..]);
         for part in 0..parameters.parts() {
             if parameters.dimensions() == 1 {
-                encode_ciphertext(parameters, bfv.small(), self.products.column(part), answer);
+                encode_ciphertext(parameters, bfv.small(), self.second.skip(&self.products, part), answer);
                 continue;
             }
             let first = part * parameters.columns();
-            for ciphertext in self.second.run(bfv.large(), &mut self.products, first, columns) {
+            for ciphertext in self.second.run(bfv.large(), &self.products, first, columns) {
                 encode_ciphertext(parameters, bfv.large(), ciphertext, answer);
             }
         }
@@ -158,7 +158,7 @@ impl Progress {
         let polynomial = |half: &mut [u64]| Polynomial::from_residues(half.to_vec());
         let results = self.second.run(
             bfv::Parameters::s2048().large(),
-            &mut self.products,
+            &self.products,
             0,
             &self.leaves[parameters.rows()..],
         );
@@ -169,7 +169,9 @@ impl Progress {
 /// Buffers of the second dimension.
 #[derive(Default)]
 pub(crate) struct SecondDimension {
-    /// The chunks of a few columns in evaluation form.
+    /// c0 and c1 of a few columns, slot by slot.
+    columns: Aligned<u64>,
+    /// Their chunks in evaluation form.
     chunks: Aligned<u64>,
     /// Both words of the sums: chunk by chunk, half by half.
     sums: [Aligned<u64>; 2],
@@ -177,32 +179,41 @@ pub(crate) struct SecondDimension {
 }
 
 impl SecondDimension {
+    /// The first dimension's result for a column, where there is no second.
+    fn skip(&mut self, products: &Products, column: usize) -> [&mut [u64]; 2] {
+        let degree = bfv::Parameters::s2048().degree();
+        self.columns.resize(2 * degree, 0);
+        products.read(column..column + 1, &mut self.columns);
+        self.columns.split_at_mut(degree).into()
+    }
+
     /// `sum_c columns[c] * chunk(c)`, in the ring of the columns' selectors, for each of the four chunks of the results
-    /// modulo q of the columns from `first` on, which are used up. Results are switched to `t^2`; chunks are centred
-    /// modulo t.
+    /// modulo q of the columns from `first` on. Results are switched to `t^2`; chunks are centred modulo t.
     pub(crate) fn run<'a>(
         &'a mut self,
         ntt: &Ntt,
-        products: &mut Products,
+        products: &Products,
         first: usize,
         columns: &[Ciphertext<Evaluation>],
     ) -> impl Iterator<Item = [&'a mut [u64]; 2]> + use<'a> {
         let bfv = bfv::Parameters::s2048();
         let (degree, bits) = (bfv.degree(), bfv.plaintext_bits());
         let rescale = bfv::Parameters::to_power_of_two(bfv.small(), 2 * bits);
+        self.columns.resize(COLUMNS_AT_ONCE * 2 * degree, 0);
         self.chunks.resize(COLUMNS_AT_ONCE * CHUNKS * degree, 0);
         self.sums.iter_mut().for_each(|sums| sums.resize(2 * CHUNKS * degree, 0));
         self.results.resize(2 * CHUNKS * degree, 0);
         for (index, columns) in columns.chunks(COLUMNS_AT_ONCE).enumerate() {
-            for (i, chunks) in self.chunks.chunks_exact_mut(CHUNKS * degree).take(columns.len()).enumerate() {
-                let halves = products.column(first + index * COLUMNS_AT_ONCE + i);
-                for (half, chunks) in halves.into_iter().zip(chunks.chunks_exact_mut(2 * degree)) {
-                    bfv.small().inverse(half);
-                    rescale.apply_all(half);
-                    for (shift, chunk) in [0, bits].into_iter().zip(chunks.chunks_exact_mut(degree)) {
-                        ring::chunk(ntt.modulus(), shift, bits, chunk, half);
-                        ntt.forward(chunk);
-                    }
+            let first = first + index * COLUMNS_AT_ONCE;
+            let halves = &mut self.columns[..columns.len() * 2 * degree];
+            products.read(first..first + columns.len(), halves);
+            let halves = halves.chunks_exact_mut(degree);
+            for (half, chunks) in halves.zip(self.chunks.chunks_exact_mut(2 * degree)) {
+                bfv.small().inverse(half);
+                rescale.apply_all(half);
+                for (shift, chunk) in [0, bits].into_iter().zip(chunks.chunks_exact_mut(degree)) {
+                    ring::chunk(ntt.modulus(), shift, bits, chunk, half);
+                    ntt.forward(chunk);
                 }
             }
             let [sums0, sums1] = &mut self.sums;

@@ -3,8 +3,8 @@
 use super::encoding::{SEED_BYTES, answer_header, query_header};
 use super::shape::{CHUNKS, Parameters, selector_bytes};
 use crate::bfv::Ciphertext;
-use crate::ring::{self, Evaluation, Polynomial, sampling};
-use crate::sealpir::{self, Products, SecondDimension, Stage, encode_ciphertext};
+use crate::ring::{self, Evaluation, Polynomial, Products, sampling};
+use crate::sealpir::{self, SecondDimension, Stage, encode_ciphertext};
 use crate::{Error, bfv};
 
 /// Clients that are answered in one pass over the database.
@@ -123,12 +123,11 @@ impl Progress {
     ) {
         let ring = bfv::Parameters::s2048().small();
         let (rows, columns) = (parameters.layout().rows(), parameters.layout().columns());
-        let results = self.second.run(ring, &mut self.products, 0, &selectors[rows..rows + columns]);
+        let results = self.second.run(ring, &self.products, 0, &selectors[rows..rows + columns]);
         for (result, kept) in results.zip(&mut self.planes) {
             if let Some(planes) = parameters.shape().get(2) {
-                kept.resize(*planes);
-                let places = kept.column(plane).into_iter();
-                places.zip(result).for_each(|(place, half)| place.copy_from_slice(half));
+                kept.resize(*planes, ring.degree());
+                kept.write(plane, result.map(|half| &*half));
             } else {
                 encode_ciphertext(parameters.layout(), ring, result, answer);
             }
@@ -145,7 +144,7 @@ impl Progress {
         let Some(planes) = parameters.shape().get(2).copied() else { return };
         let ring = bfv::Parameters::s2048().small();
         let selectors = &selectors[selectors.len() - planes..];
-        for kept in &mut self.planes {
+        for kept in &self.planes {
             for result in self.second.run(ring, kept, 0, selectors) {
                 encode_ciphertext(parameters.layout(), ring, result, answer);
             }
@@ -154,20 +153,20 @@ impl Progress {
 
     /// The first dimension's result for a column.
     #[cfg(test)]
-    pub(super) fn product(&mut self, column: usize) -> Ciphertext<Evaluation> {
+    pub(super) fn product(&self, column: usize) -> Ciphertext<Evaluation> {
         ciphertext(self.products.column(column))
     }
 
     /// The second dimension's results for a plane, if d = 3.
     #[cfg(test)]
-    pub(super) fn kept(&mut self, plane: usize) -> [Ciphertext<Evaluation>; CHUNKS] {
-        self.planes.each_mut().map(|kept| ciphertext(kept.column(plane)))
+    pub(super) fn kept(&self, plane: usize) -> [Ciphertext<Evaluation>; CHUNKS] {
+        self.planes.each_ref().map(|kept| ciphertext(kept.column(plane)))
     }
 }
 
 #[cfg(test)]
-fn ciphertext(halves: [&mut [u64]; 2]) -> Ciphertext<Evaluation> {
-    let [c0, c1] = halves.map(|half| Polynomial::from_residues(half.iter().copied()));
+fn ciphertext(halves: [Vec<u64>; 2]) -> Ciphertext<Evaluation> {
+    let [c0, c1] = halves.map(Polynomial::from_residues);
     Ciphertext { c0, c1 }
 }
 

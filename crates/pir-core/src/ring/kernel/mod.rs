@@ -35,6 +35,7 @@ mod portable;
 #[cfg(test)]
 mod tests;
 
+use core::ops::Range;
 use std::sync::OnceLock;
 
 use super::aligned::Aligned;
@@ -68,15 +69,15 @@ pub(crate) struct Digit {
 /// Columns that stand together, in a *bundle*: as many sums as fit in registers.
 pub(crate) const COLUMNS: usize = 4;
 
-/// Bundle by bundle of a block of the database: its first column, their number, its bytes.
+/// Bundle by bundle of a block of the database: its columns and its bytes.
 fn bundles(
     packed: &[u8],
     rows: usize,
     columns: usize,
     width: usize,
-) -> impl Iterator<Item = (usize, usize, &[u8])> {
+) -> impl Iterator<Item = (Range<usize>, &[u8])> {
     let bundles = packed.chunks(rows * COLUMNS * width).zip((0..columns).step_by(COLUMNS));
-    bundles.map(move |(bundle, first)| (first, COLUMNS.min(columns - first), bundle))
+    bundles.map(move |(bundle, first)| (first..columns.min(first + COLUMNS), bundle))
 }
 
 /// The selectors of some clients at a run of blocks, in the order and the form in which [`row_products`] reads them:
@@ -84,18 +85,20 @@ fn bundles(
 pub(crate) struct Selectors {
     clients: usize,
     rows: usize,
+    first: usize,
     words: Aligned<[Lanes; 2]>,
 }
 
 impl Selectors {
     /// For so many clients, `rows` selectors each.
     pub(crate) fn new(clients: usize, rows: usize) -> Self {
-        Self { clients, rows, words: Aligned::default() }
+        Self { clients, rows, first: 0, words: Aligned::default() }
     }
 
-    /// Makes room for so many blocks.
-    pub(crate) fn resize(&mut self, blocks: usize) {
-        self.words.resize(blocks * self.clients * self.rows, [[0; 8]; 2]);
+    /// Makes room for these blocks.
+    pub(crate) fn resize(&mut self, blocks: Range<usize>) {
+        self.first = blocks.start;
+        self.words.resize(blocks.len() * self.clients * self.rows, [[0; 8]; 2]);
     }
 
     /// Bytes of a block.
@@ -108,9 +111,59 @@ impl Selectors {
         self.words.iter_mut().skip(client * self.rows + row).step_by(self.clients * self.rows)
     }
 
-    /// Block by block, the selectors of each client.
-    fn blocks(&self) -> impl Iterator<Item = impl Iterator<Item = &[[Lanes; 2]]> + Clone> {
-        self.words.chunks_exact(self.clients * self.rows).map(|block| block.chunks_exact(self.rows))
+    /// Block by block, its number and the selectors of each client.
+    fn blocks(&self) -> impl Iterator<Item = (usize, impl Iterator<Item = &[[Lanes; 2]]> + Clone)> {
+        let blocks = self.words.chunks_exact(self.clients * self.rows);
+        (self.first..).zip(blocks.map(|block| block.chunks_exact(self.rows)))
+    }
+}
+
+/// What [`row_products`] gives one client: block by block and column by column, both halves of a sum. In this order it is
+/// written from end to end; slot by slot, every store would go to another page.
+#[derive(Clone, Default)]
+pub(crate) struct Products {
+    columns: usize,
+    values: Aligned<[Lanes; 2]>,
+}
+
+impl Products {
+    /// Makes room for so many columns of polynomials of the given degree.
+    pub(crate) fn resize(&mut self, columns: usize, degree: usize) {
+        self.columns = columns;
+        self.values.resize(columns * degree / 8, [[0; 8]; 2]);
+    }
+
+    /// c0 and c1 of neighbouring columns, polynomial by polynomial.
+    pub(crate) fn read(&self, columns: Range<usize>, out: &mut [u64]) {
+        let blocks = self.values.len() / self.columns;
+        for (block, values) in self.values.chunks_exact(self.columns).enumerate() {
+            let out = out.as_chunks_mut().0.iter_mut().skip(block).step_by(blocks);
+            out.zip(values[columns.clone()].as_flattened()).for_each(|(place, slots)| *place = *slots);
+        }
+    }
+
+    /// c0 and c1 of one column.
+    #[cfg(test)]
+    pub(crate) fn column(&self, column: usize) -> [Vec<u64>; 2] {
+        let degree = 8 * self.values.len() / self.columns;
+        let mut halves = vec![0; 2 * degree];
+        self.read(column..column + 1, &mut halves);
+        let c1 = halves.split_off(degree);
+        [halves, c1]
+    }
+
+    /// Takes c0 and c1 of one column.
+    pub(crate) fn write(&mut self, column: usize, [c0, c1]: [&[u64]; 2]) {
+        let places = self.values.iter_mut().skip(column).step_by(self.columns);
+        for ((place, c0), c1) in places.zip(c0.as_chunks().0).zip(c1.as_chunks().0) {
+            *place = [*c0, *c1];
+        }
+    }
+
+    /// The places of neighbouring columns at a block.
+    fn places(&mut self, columns: &Range<usize>, block: usize) -> &mut [Lanes] {
+        let first = block * self.columns;
+        self.values[first + columns.start..first + columns.end].as_flattened_mut()
     }
 }
 
@@ -302,18 +355,18 @@ operations! {
     /// Puts both halves of a selector, residues at the blocks that `selectors` has room for, in their places.
     fn arrange(modulus: &Modulus, selectors: &mut Selectors, client: usize, row: usize, halves: [&[u64]; 2]);
 
-    /// The inner products of the first dimension, at a run of blocks of eight neighbouring slots.
+    /// The inner products of the first dimension, at a run of blocks of eight neighbouring slots: those of `selectors`.
     ///
     /// `packed` holds, block by block, bundle by bundle of [`COLUMNS`] columns (the last may be smaller) and row by row, a
-    /// plaintext for each of the bundle's columns: eight residues of `bits(q)` bits packed into as many bytes. `out` gets, block by block, client by client and column by column, for
-    /// both halves of the client's selectors, the sum over the rows r, at most 2^12, of
-    /// `selectors[r] * plaintext(r, column) mod q`.
+    /// plaintext for each of the bundle's columns: eight residues of `bits(q)` bits packed into as many bytes. Every
+    /// client gets into its `products`, for each column and both halves of its selectors, the sum over the rows r, at
+    /// most 2^12, of `selectors[r] * plaintext(r, column) mod q`.
     fn row_products(
         modulus: &Modulus,
         packed: &[u8],
         columns: usize,
         selectors: &Selectors,
-        out: &mut [[Lanes; 2]],
+        products: &mut [&mut Products],
         scratch: &mut RowSums,
     );
 }

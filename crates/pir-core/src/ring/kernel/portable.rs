@@ -1,6 +1,6 @@
 //! Plain Rust: Harvey's lazy butterflies with Shoup factors, 128-bit sums.
 
-use super::{CHUNK, Digit, Lanes, RowSums, Selectors, bundles};
+use super::{CHUNK, Digit, Lanes, Products, RowSums, Selectors, bundles};
 use crate::ring::automorphism::VectorSource;
 use crate::ring::modulus::{Modulus, ShoupFactor};
 use crate::ring::ntt::Ntt;
@@ -201,13 +201,14 @@ pub(super) fn row_products(
     packed: &[u8],
     columns: usize,
     selectors: &Selectors,
-    out: &mut [[Lanes; 2]],
+    products: &mut [&mut Products],
     scratch: &mut RowSums,
 ) {
     let (width, rows) = (modulus.bits() as usize, selectors.rows);
-    let blocks = selectors.blocks().zip(out.chunks_exact_mut(selectors.clients * columns));
-    for ((clients, out), packed) in blocks.zip(packed.chunks_exact(rows * columns * width)) {
-        for (first, bundle, packed) in bundles(packed, rows, columns, width) {
+    let blocks = selectors.blocks().zip(packed.chunks_exact(rows * columns * width));
+    for ((block, clients), packed) in blocks {
+        for (columns, packed) in bundles(packed, rows, columns, width) {
+            let bundle = columns.len();
             scratch.clear(bundle, selectors.clients);
             for (chunk, packed) in packed.chunks(CHUNK * bundle * width).enumerate() {
                 for (values, bytes) in scratch.values.iter_mut().zip(packed.chunks_exact(width)) {
@@ -222,10 +223,10 @@ pub(super) fn row_products(
                     }
                 }
             }
-            for (out, sums) in out.chunks_exact_mut(columns).zip(scratch.sums.chunks_exact_mut(bundle)) {
-                let out = out[first..first + bundle].as_flattened_mut();
-                for (out, [low, high]) in out.iter_mut().zip(sums.as_flattened_mut()) {
-                    reduce(modulus, out, [low, high]);
+            for (products, sums) in products.iter_mut().zip(scratch.sums.chunks_exact_mut(bundle)) {
+                let places = products.places(&columns, block);
+                for (place, [low, high]) in places.iter_mut().zip(sums.as_flattened_mut()) {
+                    reduce(modulus, place, [low, high]);
                 }
             }
         }

@@ -1,7 +1,7 @@
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
-use super::{Backend, COLUMNS, Digit, RowSums, Selectors};
+use super::{Backend, COLUMNS, Digit, Products, RowSums, Selectors};
 use crate::ring::automorphism::Automorphism;
 use crate::ring::modulus::Modulus;
 use crate::ring::ntt::Ntt;
@@ -251,7 +251,7 @@ fn every_back_end_packs_and_multiplies_rows_alike_and_exactly() {
                     assert_eq!(unpacked, plain, "{}", backend.name());
                     // The same plaintexts in two blocks.
                     let mut selectors = Selectors::new(clients as usize, rows);
-                    selectors.resize(2);
+                    selectors.resize(1..3);
                     for (client, row) in
                         (0..clients).flat_map(|client| (0..rows).map(move |row| (client, row)))
                     {
@@ -260,22 +260,28 @@ fn every_back_end_packs_and_multiplies_rows_alike_and_exactly() {
                         backend.arrange(&modulus, &mut selectors, client, row, halves);
                     }
                     let packed = packed.repeat(2);
-                    let in_block = columns * clients as usize;
-                    let mut out = vec![[[0; 8]; 2]; 2 * in_block];
+                    // Three blocks, the first of which is not to be touched.
+                    let mut products = vec![Products::default(); clients as usize];
+                    products.iter_mut().for_each(|products| products.resize(columns, 24));
                     let mut scratch = RowSums::default();
-                    backend.row_products(&modulus, &packed, columns, &selectors, &mut out, &mut scratch);
-                    for (i, out) in out.iter().enumerate() {
-                        let (block, client, column) = (i / in_block, i % in_block / columns, i % columns);
-                        for (half, lane) in (0..2).flat_map(|half| (0..8).map(move |lane| (half, lane))) {
-                            let expected = (0..rows).fold(0, |sum, row| {
-                                let (bundle, in_bundle) = (column / COLUMNS, column % COLUMNS);
-                                let of_bundle = COLUMNS.min(columns - bundle * COLUMNS);
-                                let place = bundle * COLUMNS * rows + row * of_bundle + in_bundle;
-                                let plain = plain[8 * place + lane];
-                                let selector = halves[client][2 * row + half][8 * block + lane];
-                                modulus.add(sum, modulus.mul(plain, selector))
-                            });
-                            assert_eq!(out[half][lane], expected, "{}", backend.name());
+                    let mut each: Vec<&mut Products> = products.iter_mut().collect();
+                    backend.row_products(&modulus, &packed, columns, &selectors, &mut each, &mut scratch);
+                    for (client, column) in (0..products.len())
+                        .flat_map(|client| (0..columns).map(move |column| (client, column)))
+                    {
+                        for (half, results) in products[client].column(column).into_iter().enumerate() {
+                            assert_eq!(results[..8], [0; 8], "{}", backend.name());
+                            for (slot, result) in results[8..].iter().enumerate() {
+                                let expected = (0..rows).fold(0, |sum, row| {
+                                    let (bundle, in_bundle) = (column / COLUMNS, column % COLUMNS);
+                                    let of_bundle = COLUMNS.min(columns - bundle * COLUMNS);
+                                    let place = bundle * COLUMNS * rows + row * of_bundle + in_bundle;
+                                    let plain = plain[8 * place + slot % 8];
+                                    let selector = halves[client][2 * row + half][slot];
+                                    modulus.add(sum, modulus.mul(plain, selector))
+                                });
+                                assert_eq!(*result, expected, "{}", backend.name());
+                            }
                         }
                     }
                 }

@@ -15,7 +15,7 @@ use core::arch::x86_64::{
     _mm256_shuffle_epi8, _mm256_sub_pd,
 };
 
-use super::super::{CHUNK, Lanes, RowSums, Selectors, bundles, portable};
+use super::super::{CHUNK, Lanes, Products, RowSums, Selectors, bundles, portable};
 use super::{Field, Four, double, load, load_double, store, store_double};
 use crate::ring::modulus::Modulus;
 
@@ -70,16 +70,17 @@ pub(in super::super) fn row_products(
     packed: &[u8],
     columns: usize,
     selectors: &Selectors,
-    out: &mut [[Lanes; 2]],
+    products: &mut [&mut Products],
     scratch: &mut RowSums,
 ) {
     if !is_split(modulus) {
-        return portable::row_products(modulus, packed, columns, selectors, out, scratch);
+        return portable::row_products(modulus, packed, columns, selectors, products, scratch);
     }
     let (field, rows) = (Field::new(modulus), selectors.rows);
-    let blocks = selectors.blocks().zip(out.chunks_exact_mut(selectors.clients * columns));
-    for ((clients, out), packed) in blocks.zip(packed.chunks_exact(rows * columns * WIDTH)) {
-        for (first, bundle, packed) in bundles(packed, rows, columns, WIDTH) {
+    let blocks = selectors.blocks().zip(packed.chunks_exact(rows * columns * WIDTH));
+    for ((block, clients), packed) in blocks {
+        for (columns, packed) in bundles(packed, rows, columns, WIDTH) {
+            let bundle = columns.len();
             scratch.clear(bundle, selectors.clients);
             for (chunk, packed) in packed.as_chunks().0.chunks(CHUNK * bundle).enumerate() {
                 let clients = clients.clone().map(|selectors| &selectors[chunk * CHUNK..]);
@@ -89,11 +90,11 @@ pub(in super::super) fn row_products(
                     accumulate_shared(&field, packed, bundle, clients, scratch);
                 }
             }
-            for (out, sums) in out.chunks_exact_mut(columns).zip(scratch.sums.chunks_exact(bundle)) {
-                let out = out[first..first + bundle].as_flattened_mut();
-                for (out, [sum, _]) in out.iter_mut().zip(sums.as_flattened()) {
-                    for (out, sum) in out.as_chunks_mut().0.iter_mut().zip(sum.as_chunks().0) {
-                        store(out, field.residue(field.reduce(load_double(sum))));
+            for (products, sums) in products.iter_mut().zip(scratch.sums.chunks_exact(bundle)) {
+                let places = products.places(&columns, block);
+                for (place, [sum, _]) in places.iter_mut().zip(sums.as_flattened()) {
+                    for (place, sum) in place.as_chunks_mut().0.iter_mut().zip(sum.as_chunks().0) {
+                        store(place, field.residue(field.reduce(load_double(sum))));
                     }
                 }
             }

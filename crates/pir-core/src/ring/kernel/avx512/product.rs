@@ -10,7 +10,7 @@ use core::arch::x86_64::{
 };
 
 use super::super::avx512f::{lanes, load, splat, store};
-use super::super::{CHUNK, RowSums, Selectors, bundles, portable};
+use super::super::{CHUNK, Products, RowSums, Selectors, bundles, portable};
 use super::{Lanes, Prime, high, low};
 use crate::ring::modulus::Modulus;
 
@@ -159,17 +159,17 @@ pub(in super::super) fn row_products(
     packed: &[u8],
     columns: usize,
     selectors: &Selectors,
-    out: &mut [[Lanes; 2]],
+    products: &mut [&mut Products],
     scratch: &mut RowSums,
 ) {
     let (width, rows) = (modulus.bits() as usize, selectors.rows);
     let (prime, unpacker) = (Prime::new(modulus), Unpacker::new(width));
-    let blocks = selectors.blocks().zip(out.chunks_exact_mut(selectors.clients * columns));
-    for ((clients, out), packed) in blocks.zip(packed.chunks_exact(rows * columns * width)) {
-        for (first, bundle, packed) in bundles(packed, rows, columns, width) {
-            let outs = out.chunks_exact_mut(columns).map(|out| &mut out[first..first + bundle]);
-            let clients = clients.clone().zip(outs);
-            match (bundle, selectors.clients) {
+    let blocks = selectors.blocks().zip(packed.chunks_exact(rows * columns * width));
+    for ((block, clients), packed) in blocks {
+        for (columns, packed) in bundles(packed, rows, columns, width) {
+            let places = products.iter_mut().map(|products| products.places(&columns, block));
+            let clients = clients.clone().zip(places);
+            match (columns.len(), selectors.clients) {
                 (1, 1) => for_one::<1>(modulus, &prime, &unpacker, packed, clients),
                 (2, 1) => for_one::<2>(modulus, &prime, &unpacker, packed, clients),
                 (3, 1) => for_one::<3>(modulus, &prime, &unpacker, packed, clients),
@@ -194,12 +194,12 @@ fn for_one<'a, 'b, const COLUMNS: usize>(
     prime: &Prime,
     unpacker: &Unpacker,
     packed: &[u8],
-    clients: impl Iterator<Item = (&'a [[Lanes; 2]], &'b mut [[Lanes; 2]])>,
+    clients: impl Iterator<Item = (&'a [[Lanes; 2]], &'b mut [Lanes])>,
 ) {
-    for (selectors, out) in clients {
+    for (selectors, places) in clients {
         let mut words = [[[_mm512_setzero_si512(); 2]; 2]; COLUMNS];
         accumulate_packed(&mut words, unpacker, packed, selectors);
-        finish(modulus, prime, &words, out);
+        finish(modulus, prime, &words, places);
     }
 }
 
@@ -211,7 +211,7 @@ fn for_several<'a, 'b, const COLUMNS: usize>(
     prime: &Prime,
     unpacker: &Unpacker,
     packed: &[u8],
-    clients: impl Iterator<Item = (&'a [[Lanes; 2]], &'b mut [[Lanes; 2]])>,
+    clients: impl Iterator<Item = (&'a [[Lanes; 2]], &'b mut [Lanes])>,
     scratch: &mut RowSums,
 ) {
     let clients: Vec<_> = clients.collect();
@@ -232,8 +232,8 @@ fn for_several<'a, 'b, const COLUMNS: usize>(
             accumulate_values(sums, values.as_chunks::<COLUMNS>().0, &selectors[chunk * CHUNK..]);
         }
     }
-    for ((_, out), sums) in clients.into_iter().zip(sums) {
-        finish(modulus, prime, &load_words(sums), out);
+    for ((_, places), sums) in clients.into_iter().zip(sums) {
+        finish(modulus, prime, &load_words(sums), places);
     }
 }
 
@@ -243,17 +243,15 @@ fn finish<const COLUMNS: usize>(
     modulus: &Modulus,
     prime: &Prime,
     words: &Words<COLUMNS>,
-    out: &mut [[Lanes; 2]],
+    places: &mut [Lanes],
 ) {
-    for (out, words) in out.iter_mut().zip(words) {
-        for (out, [sum0, sum1]) in out.iter_mut().zip(words) {
-            let reduced = if is_wide(modulus) {
-                prime.reduce_sums::<true>(*sum0, *sum1)
-            } else {
-                prime.reduce_sums::<false>(*sum0, *sum1)
-            };
-            store(out, reduced);
-        }
+    for (place, [sum0, sum1]) in places.iter_mut().zip(words.as_flattened()) {
+        let reduced = if is_wide(modulus) {
+            prime.reduce_sums::<true>(*sum0, *sum1)
+        } else {
+            prime.reduce_sums::<false>(*sum0, *sum1)
+        };
+        store(place, reduced);
     }
 }
 

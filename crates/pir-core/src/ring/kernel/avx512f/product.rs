@@ -13,7 +13,7 @@ use core::arch::x86_64::{
     _mm512_slli_epi64, _mm512_sllv_epi64, _mm512_srai_epi64, _mm512_srlv_epi64, _mm512_sub_epi64,
 };
 
-use super::super::{CHUNK, RowSums, Selectors, bundles, portable};
+use super::super::{CHUNK, Products, RowSums, Selectors, bundles, portable};
 use super::{Field, Lanes, double, lanes, load, load_double, splat, store, store_double};
 use crate::ring::modulus::Modulus;
 
@@ -157,19 +157,20 @@ pub(in super::super) fn row_products(
     packed: &[u8],
     columns: usize,
     selectors: &Selectors,
-    out: &mut [[Lanes; 2]],
+    products: &mut [&mut Products],
     scratch: &mut RowSums,
 ) {
     if !is_split(modulus) {
-        return portable::row_products(modulus, packed, columns, selectors, out, scratch);
+        return portable::row_products(modulus, packed, columns, selectors, products, scratch);
     }
     let (width, rows) = (modulus.bits() as usize, selectors.rows);
     let (field, unpacker) = (Field::new(modulus), Unpacker::new(width));
     // One client takes the residues as they come; several share the work of unpacking them.
     let shared = selectors.clients > 1;
-    let blocks = selectors.blocks().zip(out.chunks_exact_mut(selectors.clients * columns));
-    for ((clients, out), packed) in blocks.zip(packed.chunks_exact(rows * columns * width)) {
-        for (first, bundle, packed) in bundles(packed, rows, columns, width) {
+    let blocks = selectors.blocks().zip(packed.chunks_exact(rows * columns * width));
+    for ((block, clients), packed) in blocks {
+        for (columns, packed) in bundles(packed, rows, columns, width) {
+            let bundle = columns.len();
             scratch.clear(bundle, selectors.clients);
             for (chunk, packed) in packed.chunks(CHUNK * bundle * width).enumerate() {
                 if shared {
@@ -193,10 +194,10 @@ pub(in super::super) fn row_products(
                     }
                 }
             }
-            for (out, sums) in out.chunks_exact_mut(columns).zip(scratch.sums.chunks_exact(bundle)) {
-                let out = out[first..first + bundle].as_flattened_mut();
-                for (out, sum) in out.iter_mut().zip(sums.as_flattened()) {
-                    store(out, field.residue(load_double(&sum[0])));
+            for (products, sums) in products.iter_mut().zip(scratch.sums.chunks_exact(bundle)) {
+                let places = products.places(&columns, block);
+                for (place, sum) in places.iter_mut().zip(sums.as_flattened()) {
+                    store(place, field.residue(load_double(&sum[0])));
                 }
             }
         }
