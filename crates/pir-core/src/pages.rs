@@ -1,26 +1,73 @@
 //! Memory for databases, in huge pages where the system has them: a scan of ordinary ones waits for addresses to be
 //! looked up, and the system clears and hands them out one by one.
+//!
+//! What one database leaves is kept for the next, since a server makes new ones in every round and fresh pages are dear: the
+//! system clears them, and under a host that takes back what is free it has to ask for them again, which takes several times
+//! as long as filling them.
 
 use core::ops::{Deref, DerefMut};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use memmap2::MmapMut;
 
 use crate::Error;
 
+/// Memory that was left and not taken again.
+static LEFT: Mutex<Left> = Mutex::new(Left(Vec::new()));
+
 /// Bytes that begin at a page.
-pub(crate) struct Pages(MmapMut);
+pub(crate) struct Pages {
+    /// Taken away only when this is dropped.
+    memory: Option<MmapMut>,
+    bytes: usize,
+}
 
 impl Pages {
-    /// So many zeros.
+    /// So many bytes with any content, to be overwritten.
     ///
     /// # Errors
     /// [`Error::Memory`] if the system has no room for them.
-    pub(crate) fn zeroed(bytes: usize) -> Result<Self, Error> {
-        let memory = MmapMut::map_anon(bytes).map_err(|_| Error::Memory { bytes })?;
-        // A wish: without huge pages everything works, more slowly.
-        #[cfg(target_os = "linux")]
-        let _ = memory.advise(memmap2::Advice::HugePage);
-        Ok(Self(memory))
+    pub(crate) fn new(bytes: usize) -> Result<Self, Error> {
+        let left = left().take(bytes);
+        let memory = left.map_or_else(|| map(bytes), Ok)?;
+        Ok(Self { memory: Some(memory), bytes })
+    }
+}
+
+/// Never more than was in use at once: as soon as nothing in it fits what is asked for, all of it goes back to the system.
+struct Left(Vec<MmapMut>);
+
+impl Left {
+    /// The smallest that is large enough, if it is not far too large.
+    fn take(&mut self, bytes: usize) -> Option<MmapMut> {
+        let fits = |memory: &&MmapMut| (bytes..=bytes + bytes / 4).contains(&memory.len());
+        let smallest = self.0.iter().filter(fits).map(|memory| memory.len()).min();
+        let Some(place) = self.0.iter().position(|memory| Some(memory.len()) == smallest) else {
+            self.0.clear();
+            return None;
+        };
+        Some(self.0.swap_remove(place))
+    }
+}
+
+/// Nothing that is done under the lock can leave it half done.
+fn left() -> MutexGuard<'static, Left> {
+    LEFT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Somewhat more than is asked for, so that it fits a database that is a little larger, too; what is never touched takes only
+/// addresses.
+fn map(bytes: usize) -> Result<MmapMut, Error> {
+    let memory = MmapMut::map_anon(bytes + bytes / 8).map_err(|_| Error::Memory { bytes })?;
+    // A wish: without huge pages everything works, more slowly.
+    #[cfg(target_os = "linux")]
+    let _ = memory.advise(memmap2::Advice::HugePage);
+    Ok(memory)
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        left().0.extend(self.memory.take());
     }
 }
 
@@ -28,12 +75,31 @@ impl Deref for Pages {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.0
+        self.memory.as_deref().map_or(&[], |memory| &memory[..self.bytes])
     }
 }
 
 impl DerefMut for Pages {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.0
+        self.memory.as_deref_mut().map_or(&mut [], |memory| &mut memory[..self.bytes])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Left, map};
+
+    #[test]
+    fn what_was_left_is_taken_where_it_fits_and_returned_where_nothing_does() {
+        let mut left = Left(Vec::new());
+        assert!(left.take(8000).is_none(), "nothing was left");
+        left.0.extend([map(8000).unwrap(), map(16000).unwrap(), map(9000).unwrap()]);
+        assert_eq!(left.take(8500).unwrap().len(), 9000, "of those that are large enough, the smallest");
+        assert_eq!(left.take(8500).unwrap().len(), 10125);
+        assert_eq!(left.0.len(), 1);
+        assert!(left.take(8500).is_none(), "18,000 would be a waste");
+        assert!(left.0.is_empty(), "what fits no longer is not kept");
+        left.0.push(map(8000).unwrap());
+        assert!(left.take(9001).is_none());
     }
 }

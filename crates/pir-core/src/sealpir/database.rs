@@ -46,7 +46,7 @@ impl Database {
         if elements.len() != parameters.elements() * parameters.element_bytes() {
             return Err(Error::Shape("size of the database"));
         }
-        let mut packed = Pages::zeroed(parameters.groups() * group_bytes(parameters))?;
+        let mut packed = Pages::new(parameters.groups() * group_bytes(parameters))?;
         for (group, packed) in packed.chunks_exact_mut(group_bytes(parameters)).enumerate() {
             encode_group(parameters, elements, group, packed);
         }
@@ -198,4 +198,19 @@ impl Encoder {
 pub(super) fn whiten(parameters: &Parameters, bytes: &mut [u8], group: usize, plaintext: usize) {
     static SEED: LazyLock<[u8; 32]> = LazyLock::new(|| Sha256::digest(b"sotto sealpir whitening v2").into());
     sampling::whiten(bytes, &SEED, (plaintext * parameters.groups() + group) as u64);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Database, Parameters};
+
+    #[test]
+    fn nothing_of_a_database_whose_memory_was_left_remains() {
+        let parameters = Parameters::choose(1000, 288).unwrap();
+        let elements = |factor: usize| (0..288_000).map(|i| (i * factor % 251) as u8).collect::<Vec<u8>>();
+        let database = Database::new(&parameters, &elements(7)).unwrap();
+        drop(Database::new(&parameters, &elements(11)).unwrap());
+        let again = Database::new(&parameters, &elements(7)).unwrap();
+        assert_eq!(database.packed[..], again.packed[..]);
+    }
 }
