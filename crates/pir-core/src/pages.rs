@@ -28,25 +28,27 @@ impl Pages {
     /// # Errors
     /// [`Error::Memory`] if the system has no room for them.
     pub(crate) fn new(bytes: usize) -> Result<Self, Error> {
-        let left = left().take(bytes);
-        let memory = left.map_or_else(|| map(bytes), Ok)?;
+        // The lock is gone before what does not fit is dropped, which takes the system a while.
+        let taken = left().take(bytes);
+        let memory = taken.or_else(|unfit| {
+            drop(unfit);
+            map(bytes)
+        })?;
         Ok(Self { memory: Some(memory), bytes })
     }
 }
 
-/// Never more than was in use at once: as soon as nothing in it fits what is asked for, all of it goes back to the system.
+/// With what is in use, hardly more than was in use at once: new memory is asked for only when nothing here fits, and then all
+/// of this goes back to the system.
 struct Left(Vec<MmapMut>);
 
 impl Left {
-    /// The smallest that is large enough, if it is not far too large.
-    fn take(&mut self, bytes: usize) -> Option<MmapMut> {
+    /// The smallest that is large enough, if it is not far too large; otherwise all of it, to be dropped.
+    fn take(&mut self, bytes: usize) -> Result<MmapMut, Vec<MmapMut>> {
         let fits = |memory: &&MmapMut| (bytes..=bytes + bytes / 4).contains(&memory.len());
         let smallest = self.0.iter().filter(fits).map(|memory| memory.len()).min();
-        let Some(place) = self.0.iter().position(|memory| Some(memory.len()) == smallest) else {
-            self.0.clear();
-            return None;
-        };
-        Some(self.0.swap_remove(place))
+        let place = self.0.iter().position(|memory| Some(memory.len()) == smallest);
+        place.map(|place| self.0.swap_remove(place)).ok_or_else(|| core::mem::take(&mut self.0))
     }
 }
 
@@ -55,8 +57,8 @@ fn left() -> MutexGuard<'static, Left> {
     LEFT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Somewhat more than is asked for, so that it fits a database that is a little larger, too; what is never touched takes only
-/// addresses.
+/// Somewhat more than is asked for, so that it fits a database that is a little larger, too. What is never touched takes only
+/// addresses, but for the rest of the last huge page.
 fn map(bytes: usize) -> Result<MmapMut, Error> {
     let memory = MmapMut::map_anon(bytes + bytes / 8).map_err(|_| Error::Memory { bytes })?;
     // A wish: without huge pages everything works, more slowly.
@@ -92,14 +94,14 @@ mod tests {
     #[test]
     fn what_was_left_is_taken_where_it_fits_and_returned_where_nothing_does() {
         let mut left = Left(Vec::new());
-        assert!(left.take(8000).is_none(), "nothing was left");
+        assert!(left.take(8000).is_err(), "nothing was left");
         left.0.extend([map(8000).unwrap(), map(16000).unwrap(), map(9000).unwrap()]);
         assert_eq!(left.take(8500).unwrap().len(), 9000, "of those that are large enough, the smallest");
         assert_eq!(left.take(8500).unwrap().len(), 10125);
         assert_eq!(left.0.len(), 1);
-        assert!(left.take(8500).is_none(), "18,000 would be a waste");
+        assert_eq!(left.take(8500).unwrap_err().len(), 1, "18,000 would be a waste");
         assert!(left.0.is_empty(), "what fits no longer is not kept");
         left.0.push(map(8000).unwrap());
-        assert!(left.take(9001).is_none());
+        assert_eq!(left.take(9001).unwrap_err().len(), 1, "too small");
     }
 }

@@ -202,15 +202,22 @@ pub(super) fn whiten(parameters: &Parameters, bytes: &mut [u8], group: usize, pl
 
 #[cfg(test)]
 mod tests {
-    use super::{Database, Parameters};
+    use super::{Parameters, encode_group, group_bytes};
 
     #[test]
-    fn nothing_of_a_database_whose_memory_was_left_remains() {
-        let parameters = Parameters::choose(1000, 288).unwrap();
-        let elements = |factor: usize| (0..288_000).map(|i| (i * factor % 251) as u8).collect::<Vec<u8>>();
-        let database = Database::new(&parameters, &elements(7)).unwrap();
-        drop(Database::new(&parameters, &elements(11)).unwrap());
-        let again = Database::new(&parameters, &elements(7)).unwrap();
-        assert_eq!(database.packed[..], again.packed[..]);
+    fn every_byte_is_written_whatever_was_there() {
+        // Columns and a last plaintext that are not full; elements of several plaintexts.
+        for (elements, element_bytes) in [(1000, 288), (5, 6000)] {
+            let parameters = Parameters::choose(elements, element_bytes).unwrap();
+            let bytes: Vec<u8> = (0..elements * element_bytes).map(|i| (i * 7 % 251) as u8).collect();
+            for group in 0..parameters.groups() {
+                let [zeros, ones] = [0, 0xFF].map(|content| {
+                    let mut packed = vec![content; group_bytes(&parameters)];
+                    encode_group(&parameters, &bytes, group, &mut packed);
+                    packed
+                });
+                assert_eq!(zeros, ones, "{elements} of {element_bytes} bytes");
+            }
+        }
     }
 }

@@ -169,7 +169,7 @@ impl Progress {
 /// Buffers of the second dimension.
 #[derive(Default)]
 pub(crate) struct SecondDimension {
-    /// c0 and c1 of a few columns, slot by slot.
+    /// c0 and c1 of a few columns, polynomial by polynomial.
     columns: Aligned<u64>,
     /// Their chunks in evaluation form.
     chunks: Aligned<u64>,

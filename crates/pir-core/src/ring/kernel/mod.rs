@@ -119,7 +119,7 @@ impl Selectors {
 }
 
 /// What [`row_products`] gives one client: block by block and column by column, both halves of a sum. In this order it is
-/// written from end to end; slot by slot, every store would go to another page.
+/// written from end to end; polynomial by polynomial, every store would go to another page.
 #[derive(Clone, Default)]
 pub(crate) struct Products {
     columns: usize,
