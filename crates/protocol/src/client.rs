@@ -12,6 +12,7 @@
 //! round goes on with random queries.
 
 mod contacts;
+mod crowding;
 mod notice;
 mod retrieval;
 mod rounds;
@@ -30,6 +31,7 @@ use crate::seal::OpeningKey;
 use crate::secret::Secret;
 use crate::{Deposit, Error, ManifestChain, Round, ServerParameters, UnixMillis, domain};
 
+use crowding::Crowding;
 pub use notice::{Notice, Warning};
 pub use retrieval::{Lookups, Retrieval};
 #[cfg(any(test, feature = "fuzzing"))]
@@ -79,6 +81,7 @@ struct State {
     wants: BTreeMap<Round, Vec<Want>>,
     conversations: Vec<Conversation>,
     next_id: u32,
+    crowding: Crowding,
 }
 
 /// A box to look for, with the key that opens it.
@@ -119,6 +122,7 @@ impl Client {
             wants: BTreeMap::new(),
             conversations: Vec::new(),
             next_id: 1,
+            crowding: Crowding::default(),
             server,
         };
         Ok(Self { state })

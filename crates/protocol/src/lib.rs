@@ -37,7 +37,7 @@ pub use error::Error;
 pub use group::{GroupCard, Member};
 pub use invitation::Invitation;
 pub use manifest::{ChainStep, Manifest, ManifestChain, SignedManifest};
-pub use mapping::{BloomMapping, LabelOracle, Mapping};
+pub use mapping::{BloomMapping, Lookup, Mapping};
 pub use negotiation::{RoundMode, ServerParameters};
 pub use round::{Round, UnixMillis};
 pub use seal::cover;

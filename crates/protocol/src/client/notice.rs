@@ -82,6 +82,11 @@ pub enum Warning {
         /// Where.
         conversation: ConversationId,
     },
+    /// The labels of boxes that are waited for stand at several positions more often than honest filters make them: the
+    /// server writes false mappings, or somebody deposits under the labels of a contact. Either loses messages, which
+    /// are repeated.
+    #[error("messages are being crowded out: the server or a contact makes their places ambiguous")]
+    Crowded,
     /// A second person answers to the invitation of a contact whose keys are known; only the first is heard.
     #[error("somebody else holds the invitation of this contact, too")]
     OtherKeys {
