@@ -17,6 +17,7 @@ mod notice;
 mod retrieval;
 mod rounds;
 mod state;
+mod unshown;
 
 use std::collections::BTreeMap;
 
@@ -36,6 +37,7 @@ pub use notice::{Notice, Warning};
 pub use retrieval::{Lookups, Retrieval};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use state::checked;
+pub use unshown::Unshown;
 
 /// What a person decides when the client is made; it cannot be changed, since it shows in when the client may speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,6 +84,8 @@ struct State {
     conversations: Vec<Conversation>,
     next_id: u32,
     crowding: Crowding,
+    unshown: Vec<Unshown>,
+    next_text: u64,
 }
 
 /// A box to look for, with the key that opens it.
@@ -123,6 +127,8 @@ impl Client {
             conversations: Vec::new(),
             next_id: 1,
             crowding: Crowding::default(),
+            unshown: Vec::new(),
+            next_text: 1,
             server,
         };
         Ok(Self { state })

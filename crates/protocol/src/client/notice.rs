@@ -24,6 +24,8 @@ pub enum Notice {
         text: String,
         /// The sender's number for it.
         sequence: u32,
+        /// By which the client is told that it was shown: [`super::Client::shown`].
+        number: u64,
     },
     /// A text has arrived: with the contact, or with all members present.
     Acknowledged {
@@ -123,7 +125,7 @@ mod tests {
         let (from, text) = ("alice".to_owned(), "a secret".to_owned());
         let conversation = ConversationId(1);
         let left = Notice::Left { conversation, from: from.clone() };
-        let notices = [Notice::Text { conversation, from, text, sequence: 77 }, left];
+        let notices = [Notice::Text { conversation, from, text, sequence: 77, number: 1 }, left];
         assert_eq!(format!("{notices:?}"), "[Text(..), Left(..)]");
     }
 }

@@ -176,6 +176,8 @@ impl State {
     ) -> Result<Vec<Notice>, Error> {
         let next = self.clock.next();
         let id = want.conversation;
+        let room = self.has_room(id);
+        self.conversation_mut(id)?.make_room(room);
         let others = self.conversations.iter().filter(|other| other.id != id);
         let held: Vec<[u8; 32]> = others
             .filter_map(|other| match &other.talk {
@@ -228,11 +230,11 @@ impl State {
             Talk::Pair(_) => conversation.name.clone(),
             Talk::Group(group) => group.name_of(member).to_owned(),
         };
-        let text = core::str::from_utf8(content).map(str::to_owned);
-        Ok(vec![text.map_or_else(
-            |_| corrupted(),
-            |text| Notice::Text { conversation: id, from, text, sequence: whole.sequence },
-        )])
+        let Ok(text) = core::str::from_utf8(content).map(str::to_owned) else {
+            return Ok(vec![corrupted()]);
+        };
+        let number = self.keep_unshown(id, &from, &text, whole.sequence);
+        Ok(vec![Notice::Text { conversation: id, from, text, sequence: whole.sequence, number }])
     }
 
     /// Somebody has left: the present member of the lowest number makes new keys.
