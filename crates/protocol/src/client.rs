@@ -12,6 +12,7 @@
 //! round goes on with random queries.
 
 mod contacts;
+mod invitations;
 mod notice;
 mod retrieval;
 mod rounds;
@@ -30,6 +31,7 @@ use crate::seal::OpeningKey;
 use crate::secret::Secret;
 use crate::{Deposit, Error, ManifestChain, Round, ServerParameters, UnixMillis, domain};
 
+pub use invitations::{Holder, OpenInvitation};
 pub use notice::{Notice, Warning};
 pub use retrieval::{Lookups, Retrieval};
 #[cfg(any(test, feature = "fuzzing"))]
@@ -79,6 +81,9 @@ struct State {
     wants: BTreeMap<Round, Vec<Want>>,
     conversations: Vec<Conversation>,
     next_id: u32,
+    /// Accepted invitations, until they expire.
+    used: Vec<invitations::Used>,
+    untold: Vec<invitations::Untold>,
 }
 
 /// A box to look for, with the key that opens it.
@@ -119,6 +124,8 @@ impl Client {
             wants: BTreeMap::new(),
             conversations: Vec::new(),
             next_id: 1,
+            used: Vec::new(),
+            untold: Vec::new(),
             server,
         };
         Ok(Self { state })

@@ -23,13 +23,16 @@ mod name;
 pub mod negotiation;
 mod pair;
 mod ratchet;
+mod reaction;
 pub mod round;
 mod seal;
 mod secret;
 pub mod server;
 mod stream;
 
-pub use client::{Client, Lookups, MessageId, Notice, Retrieval, Settings, Warning};
+pub use client::{
+    Client, Holder, Lookups, MessageId, Notice, OpenInvitation, Retrieval, Settings, Warning,
+};
 pub use code::{CodeKind, CodeShape};
 pub use conversation::{ConversationId, ConversationKind, ConversationSummary};
 pub use deposit::{Deposit, Label, SealedBox};
