@@ -108,7 +108,9 @@ impl Conversation {
 
     pub(crate) fn summary(&self) -> ConversationSummary {
         let (kind, established, outbox) = match &self.talk {
-            Talk::Pair(pair) => (ConversationKind::Contact, pair.established() && !pair.is_double(), pair.outbox()),
+            Talk::Pair(pair) => {
+                (ConversationKind::Contact, pair.established() && !pair.is_double(), pair.outbox())
+            }
             Talk::Group(group) => (ConversationKind::Group, true, group.outbox()),
         };
         ConversationSummary {

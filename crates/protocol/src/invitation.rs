@@ -185,7 +185,11 @@ mod tests {
 
     #[test]
     fn the_layout_does_not_change_unnoticed() {
-        let expected = "";
+        let expected = concat!(
+            "sotto-invite-2-aeaqcaibaeaqcaicaibaeaqcaibaeaqcaibaeaqcaibaeaqcaibaeaqcaibaeaqcaicqkbifaucqkbifaucqk",
+            "bifaucqkbifaucqkbifaucqkbifaucqlcuhl77r5m4ekflxvtk273sakrlfndoxzcpascddubkxxr5pjhyxamaaaaaaaaaaabaaa",
+            "aaaaaaaaadqaaaaaaaaaaepr3y6k",
+        );
         assert_eq!(invitation().to_string(), expected);
     }
 

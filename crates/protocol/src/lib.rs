@@ -30,9 +30,7 @@ mod secret;
 pub mod server;
 mod stream;
 
-pub use client::{
-    Client, Holder, Lookups, MessageId, Notice, OpenInvitation, Retrieval, Settings, Warning,
-};
+pub use client::{Client, Holder, Lookups, MessageId, Notice, OpenInvitation, Retrieval, Settings, Warning};
 pub use code::{CodeKind, CodeShape};
 pub use conversation::{ConversationId, ConversationKind, ConversationSummary};
 pub use deposit::{Deposit, Label, SealedBox};

@@ -116,8 +116,7 @@ impl Chains {
 
 impl Handshake {
     fn new(invitation: &Invitation, now: UnixMillis, next: Round, says: Says) -> Result<Self, Error> {
-        let mut requests =
-            Chain::new(invitation.start, invitation.secret.expand(domain::REQUEST_CHAIN, &[]));
+        let mut requests = Chain::new(invitation.start, invitation.secret.expand(domain::REQUEST_CHAIN, &[]));
         requests.advance(next)?;
         Ok(Self {
             mark: invitation.mark(),
@@ -350,12 +349,7 @@ impl Pair {
         Ok((events, frame.head))
     }
 
-    fn take_request(
-        &mut self,
-        content: &[u8],
-        next: Round,
-        held: &[[u8; 32]],
-    ) -> Result<Vec<Event>, Error> {
+    fn take_request(&mut self, content: &[u8], next: Round, held: &[[u8; 32]]) -> Result<Vec<Event>, Error> {
         let request: &[u8; REQUEST_BYTES] = content.try_into().map_err(|_| MALFORMED)?;
         let Some(handshake) = self.handshake.as_mut().filter(|_| self.inviter) else {
             return Ok(Vec::new());

@@ -131,7 +131,9 @@ impl Client {
     /// before.
     #[must_use]
     pub fn double_of(&self, id: ConversationId) -> Option<Holder> {
-        let Ok(Conversation { talk: Talk::Pair(pair), .. }) = self.state.conversation(id) else { return None };
+        let Ok(Conversation { talk: Talk::Pair(pair), .. }) = self.state.conversation(id) else {
+            return None;
+        };
         self.state.holder(pair.peer_identity().filter(|_| pair.is_double())?, Some(id))
     }
 

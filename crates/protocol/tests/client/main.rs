@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
 
 mod crashes;
+mod finder;
 mod groups;
+mod handshake;
+mod invitations;
 mod malice;
 mod pairs;
 mod world;
