@@ -155,8 +155,8 @@ pub fn fuzz_box(bytes: &[u8]) {
 /// A conversation with a contact whose messages are any bytes: 273 for each, the first of which chooses the keys under
 /// which it came.
 pub fn fuzz_pair(bytes: &[u8]) {
-    for introduced in [false, true] {
-        let Some(mut pair) = pair(introduced) else { return };
+    let sides = [false, true].into_iter().flat_map(|introduced| pair(introduced).into_iter().flatten());
+    for mut pair in sides {
         for (round, message) in (20..).zip(bytes.chunks(1 + PLAINTEXT_BYTES).take(64)) {
             let Some((epoch, content)) = message.split_first() else { return };
             let plaintext = of_round(content, round);
@@ -385,8 +385,8 @@ fn of_round(bytes: &[u8], round: u64) -> Plaintext {
     plaintext
 }
 
-/// One side of a conversation, before or after the keys are exchanged.
-fn pair(introduced: bool) -> Option<Pair> {
+/// Both sides of a conversation, before or after the handshake.
+fn pair(introduced: bool) -> Option<[Pair; 2]> {
     let invitation = valid_invitation();
     let keys = [1, 2].map(|seed| SigningKey::from_bytes(&[seed; 32]));
     let mut one = Pair::inviting(&invitation, Secret::new([4; 32]), START.1, Round(1)).ok()?;
@@ -408,8 +408,8 @@ fn pair(introduced: bool) -> Option<Pair> {
             }
         }
     }
-    assert_eq!(one.established(), introduced);
-    Some(one)
+    assert_eq!([one.established(), other.established()], [introduced; 2]);
+    Some([one, other])
 }
 
 /// A generator that is none: it counts, so that every run does the same.

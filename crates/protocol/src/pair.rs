@@ -206,6 +206,12 @@ impl Pair {
         self.peer
     }
 
+    /// The other's identity key, proven or only named by its invitation.
+    pub(crate) fn named_identity(&self) -> Option<[u8; 32]> {
+        let named = self.handshake.as_ref().filter(|_| !self.inviter);
+        self.peer.or(named.map(|handshake| handshake.inviter.identity))
+    }
+
     /// Whether the peer is this person, or has another conversation already. Such a one goes on as any other does, so that
     /// nobody can see it, but nothing is said in it.
     pub(crate) fn is_double(&self) -> bool {

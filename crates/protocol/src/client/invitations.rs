@@ -134,7 +134,7 @@ impl Client {
         let Ok(Conversation { talk: Talk::Pair(pair), .. }) = self.state.conversation(id) else {
             return None;
         };
-        self.state.holder(pair.peer_identity().filter(|_| pair.is_double())?, Some(id))
+        self.state.holder(pair.named_identity().filter(|_| pair.is_double())?, Some(id))
     }
 
     /// The invitations, made and accepted, that somebody has yet to answer.

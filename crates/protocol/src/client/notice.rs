@@ -104,7 +104,7 @@ pub enum Warning {
     /// that this was noticed, as long as the conversation is kept.
     #[error(
         "this invitation leads to yourself or to a contact you have already: somebody passed it on, or you met before; \
-         nothing can be said here"
+         nothing can be said here, and what waited was not sent"
     )]
     IdentityHeld {
         /// Which contact.
