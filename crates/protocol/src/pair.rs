@@ -246,6 +246,10 @@ impl Pair {
         &self.outbox
     }
 
+    pub(crate) fn make_room(&mut self, room: bool) {
+        self.inbox.make_room(room);
+    }
+
     /// # Errors
     /// As for [`Outbox::push`]; [`Error::Input`] for a double.
     pub(crate) fn queue(&mut self, kind: Kind, content: &[u8]) -> Result<u32, Error> {
@@ -259,6 +263,8 @@ impl Pair {
 
     /// Uses up the sending keys of a round, and says which boxes to look for.
     pub(crate) fn open_round(&mut self, turn: &Turn) -> (Option<Deposit>, Vec<Listening>) {
+        self.inbox.begin(turn.round);
+        self.outbox.begin(turn.round);
         let mut deposit = None;
         let mut listening = Vec::new();
         let says = self.says(turn.round);
@@ -318,7 +324,7 @@ impl Pair {
             kind,
             flags,
             sequence,
-            acknowledgement: self.inbox.complete(),
+            acknowledgement: self.inbox.acknowledgement(),
             round: turn.round,
             head: turn.head,
             content: Zeroizing::new(content),

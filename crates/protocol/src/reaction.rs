@@ -1,28 +1,15 @@
-//! When a client may react: what it says follows in one block of rounds only from what it had read before the block
-//! began.
+//! When what a client has read may change what it says.
 //!
-//! What a client reads depends on which boxes it could fetch in a round, and that may depend on its other conversations.
-//! Were it to react at once, a contact would see of every round whether something was read in it; so a contact sees one
-//! reaction to a whole block. Listening may change at once, since it does not show.
+//! A contact who works with the server can make one retrieval fail, and watch for the difference. So what a client says
+//! in a *block* of rounds follows from what it had read when the block began: the results of all rounds of a block show
+//! together, as one acknowledgement, on a schedule that everybody knows.
 
 use crate::Round;
 
-/// Rounds in a block.
+/// Rounds of a block.
 pub(crate) const REACTION_ROUNDS: u64 = 8;
 
-/// The block that a round belongs to.
-pub(crate) fn block(round: Round) -> u64 {
+/// The block of a round.
+pub(crate) const fn block(round: Round) -> u64 {
     round.0 / REACTION_ROUNDS
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{REACTION_ROUNDS, block};
-    use crate::Round;
-
-    #[test]
-    fn blocks_begin_at_multiples_of_their_length() {
-        assert_eq!(block(Round(0)), block(Round(REACTION_ROUNDS - 1)));
-        assert_eq!(block(Round(REACTION_ROUNDS)), 1);
-    }
 }

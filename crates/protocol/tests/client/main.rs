@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
 
 mod crashes;
+mod crowding;
 mod finder;
 mod groups;
 mod handshake;
