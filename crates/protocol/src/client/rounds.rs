@@ -22,6 +22,7 @@ impl Client {
     ) -> Result<(), Error> {
         let state = &mut self.state;
         state.clock.advance(round, now)?;
+        state.end_expired(now);
         state.store = Secret::extract(domain::FRESH, [&state.store, &Secret::random(rng)]);
 
         let (sender, polled) = (state.cycle.sender(round), state.cycle.polled(round));
