@@ -12,6 +12,7 @@
 //! round goes on with random queries.
 
 mod contacts;
+mod groups;
 mod notice;
 mod retrieval;
 mod rounds;

@@ -23,6 +23,7 @@ mod name;
 pub mod negotiation;
 mod pair;
 mod ratchet;
+mod reaction;
 pub mod round;
 mod seal;
 mod secret;

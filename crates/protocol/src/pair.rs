@@ -234,7 +234,9 @@ impl Pair {
         let established = self.established();
         let mut events = match (epoch, frame.kind) {
             (0, Kind::Hello) => self.receive_hello(&frame, next, held)?,
-            (1, Kind::Text | Kind::Rekey | Kind::Acknowledgement) => self.receive_message(&frame),
+            (1, Kind::Text | Kind::Rekey | Kind::Leave | Kind::Acknowledgement) => {
+                self.receive_message(&frame)
+            }
             _ => return Err(Error::Malformed("message")),
         };
         if self.established() && !established {

@@ -146,6 +146,24 @@ impl Outbox {
         }
     }
 
+    /// Texts that have not arrived as a whole with one who has everything up to `sequence`.
+    pub(crate) fn texts_after(&self, sequence: u32) -> usize {
+        let after =
+            |item: &&Item| item.kind == Kind::Text && item.flags & MORE == 0 && item.sequence > sequence;
+        self.items.iter().filter(after).count()
+    }
+
+    /// Whether a message of this kind waits or is under way.
+    pub(crate) fn awaits(&self, kind: Kind) -> bool {
+        self.items.iter().any(|item| item.kind == kind)
+    }
+
+    /// Gives up everything; returns the numbers that stand for whole texts.
+    pub(crate) fn give_back(&mut self) -> Vec<u32> {
+        let whole = |item: &Item| item.kind == Kind::Text && item.flags & MORE == 0;
+        self.items.drain(..).filter(whole).map(|item| item.sequence).collect()
+    }
+
     /// The newest message, whatever is overdue and whatever the window.
     pub(crate) fn newest(&mut self, round: Round) -> Option<&Item> {
         self.turn += 1;
