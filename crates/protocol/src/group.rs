@@ -106,6 +106,8 @@ pub(crate) struct Group {
     turns: u8,
     /// Whether the person was told that no new keys can be made.
     refused: bool,
+    /// Whether the person was told that a member bears a contact's name.
+    names_told: bool,
     /// Whether the keeper has removed this client.
     ended: bool,
     news: Vec<News>,
@@ -172,6 +174,7 @@ impl Group {
             strange: false,
             turns: 0,
             refused: false,
+            names_told: false,
             ended: false,
             news: Vec::new(),
         };
@@ -303,9 +306,10 @@ impl Group {
         self.change.is_some()
     }
 
-    /// Notes that no new keys can be made; whether that is news.
-    pub(crate) fn refuse_keys(&mut self) {
-        if !core::mem::replace(&mut self.refused, true) {
+    /// Tells, once, that no new keys can be made. A group still on its card waits while a contact's key is expected.
+    pub(crate) fn refuse_keys(&mut self, expecting: bool) {
+        let waits = expecting && self.gone() == 0;
+        if !waits && !core::mem::replace(&mut self.refused, true) {
             self.tell(if self.gone() == 0 { News::CardKeys } else { News::RekeyNeeded });
         }
     }

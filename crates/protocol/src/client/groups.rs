@@ -51,8 +51,8 @@ impl Client {
         self.state.add_group(card)
     }
 
-    /// The names on a card that are those of contacts, borne by somebody else. That is decided by identity keys: a
-    /// contact whose key has not come yet counts as somebody else.
+    /// The names on a card that are those of contacts, borne by somebody else. That is decided by identity keys: of a
+    /// contact whose key has not come yet nothing is known, and the warning may come later.
     #[must_use]
     pub fn borrowed_names(&self, card: &GroupCard) -> Vec<String> {
         let borrowed = |(name, identity): &&(String, [u8; 32])| self.state.is_borrowed(name, identity);
@@ -134,7 +134,10 @@ impl State {
     /// What falls to this client in its groups when a round opens.
     pub(super) fn tend_groups(&mut self, round: Round) {
         let groups: Vec<ConversationId> = self.groups().collect();
+        let pair = |other: &&Conversation| matches!(other.talk, Talk::Pair(_));
+        let expecting = self.conversations.iter().filter(pair).any(|pair| identity_of(pair).is_none());
         for id in groups {
+            self.compare_names(id);
             let Ok(group) = self.group_mut(id) else { continue };
             let due = group.tend(round);
             let stragglers = group.stragglers(round);
@@ -143,8 +146,17 @@ impl State {
                 && self.rekey(id, round).is_err()
                 && let Ok(group) = self.group_mut(id)
             {
-                group.refuse_keys();
+                group.refuse_keys(expecting);
             }
+        }
+    }
+
+    /// Warns, once, of a member with the name of a contact whose key has come and is another.
+    fn compare_names(&mut self, id: ConversationId) {
+        if self.has_borrowed_names(id)
+            && let Ok(group) = self.group_mut(id)
+        {
+            group.warn_of_names();
         }
     }
 
@@ -211,8 +223,14 @@ impl State {
         if self.contact(identity).is_some() || self.signing_key().verifying_key().as_bytes() == identity {
             return false;
         }
-        let pairs = self.conversations.iter().filter(|other| matches!(other.talk, Talk::Pair(_)));
-        pairs.into_iter().any(|contact| is_same_name(&contact.name, name))
+        let known = self.conversations.iter().filter(|other| identity_of(other).is_some());
+        known.into_iter().any(|contact| is_same_name(&contact.name, name))
+    }
+
+    fn has_borrowed_names(&self, id: ConversationId) -> bool {
+        let talk = self.conversation(id).map(|conversation| &conversation.talk);
+        let borrowed = |member: Member| self.is_borrowed(&member.card_name, &member.identity);
+        matches!(talk, Ok(Talk::Group(group)) if group.members().any(borrowed))
     }
 
     fn contact(&self, identity: &[u8; 32]) -> Option<&Conversation> {
@@ -283,11 +301,8 @@ impl State {
         let identity = self.signing_key().verifying_key().to_bytes();
         let next = self.clock.next();
         let others = card.members.len().saturating_sub(1);
-        let borrowed = card.members.iter().any(|(name, identity)| self.is_borrowed(name, identity));
         let id = self.add(&card.name, others, || Group::new(card, identity, next).map(Talk::Group))?;
-        if borrowed {
-            self.group_mut(id)?.warn_of_names();
-        }
+        self.compare_names(id);
         Ok(id)
     }
 }

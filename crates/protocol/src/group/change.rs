@@ -96,7 +96,9 @@ impl Group {
 
     /// A name on the card is that of a contact, borne by somebody else.
     pub(crate) fn warn_of_names(&mut self) {
-        self.tell(News::NameBorrowed);
+        if !core::mem::replace(&mut self.names_told, true) {
+            self.tell(News::NameBorrowed);
+        }
     }
 
     pub(super) fn tell(&mut self, news: News) {

@@ -406,6 +406,7 @@ proptest! {
                 assert_eq!(heard, said);
             }
         }
-        assert!(world.warnings().is_empty(), "{:?}", world.warnings());
+        let card_keys = Warning::CardKeys { conversation: world.id(0, "crew") };
+        assert_eq!(world.warnings(), [&Notice::Warning(card_keys)]);
     }
 }
