@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sotto_protocol::TEXT_MAX;
+use sotto_protocol::client::Warning;
 
 use crate::lies::Lie;
 use crate::recorder::Call;
