@@ -238,6 +238,12 @@ impl Group {
         })
     }
 
+    pub(crate) fn make_room(&mut self, room: bool) {
+        for peer in &mut self.members {
+            peer.inbox.make_room(room);
+        }
+    }
+
     pub(crate) fn outbox(&self) -> &Outbox {
         &self.outbox
     }
@@ -316,16 +322,18 @@ impl Group {
 
     /// Whether this client has left, so that all of it can be erased.
     pub(crate) fn has_left(&self) -> bool {
-        self.leaving.is_some_and(|turns| turns == 0 || self.outbox.is_empty())
+        self.leaving.is_some_and(|turns| turns == 0 || self.outbox.is_settled())
     }
 
     /// Uses up the sending keys of a round, and says which boxes to look for.
     pub(crate) fn open_round(&mut self, turn: &Turn) -> (Option<Deposit>, Vec<Listening>) {
+        self.outbox.begin(turn.round);
         let mut listening = Vec::new();
         if self.ended {
             return (None, listening);
         }
         for (number, (member, peer)) in (0..).zip(&mut self.members).enumerate() {
+            peer.inbox.begin(turn.round);
             let take = |chain: &mut Option<Chain>| chain.as_mut()?.take(turn.round).ok().flatten();
             let present = take(&mut peer.chain).map(|key| (self.epoch, key));
             let changed = self.change.as_mut().and_then(|change| {
@@ -375,7 +383,7 @@ impl Group {
         let frame = Frame { kind, flags, sequence, acknowledgement: 0, round, head, content };
         let mut acknowledgements = [0; MEMBERS_MAX];
         for (acknowledgement, peer) in acknowledgements.iter_mut().zip(&self.members) {
-            *acknowledgement = peer.inbox.complete();
+            *acknowledgement = peer.inbox.acknowledgement();
         }
         let label = key.label();
         let sign = |plaintext: &Plaintext| {

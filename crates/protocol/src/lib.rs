@@ -30,7 +30,7 @@ mod secret;
 pub mod server;
 mod stream;
 
-pub use client::{Client, Lookups, MessageId, Notice, Retrieval, Settings, Warning};
+pub use client::{Client, Lookups, MessageId, Notice, Retrieval, Settings, Unshown, Warning};
 pub use code::{CodeKind, CodeShape};
 pub use conversation::{ConversationId, ConversationKind, ConversationSummary};
 pub use deposit::{Deposit, Label, SealedBox};
@@ -38,7 +38,7 @@ pub use error::Error;
 pub use group::{GroupCard, Member};
 pub use invitation::Invitation;
 pub use manifest::{ChainStep, Manifest, ManifestChain, SignedManifest};
-pub use mapping::{BloomMapping, LabelOracle, Mapping};
+pub use mapping::{BloomMapping, Lookup, Mapping};
 pub use negotiation::{RoundMode, ServerParameters};
 pub use round::{Round, UnixMillis};
 pub use seal::cover;
