@@ -13,6 +13,7 @@
 
 mod contacts;
 mod crowding;
+mod groups;
 mod invitations;
 mod notice;
 mod retrieval;

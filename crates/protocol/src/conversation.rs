@@ -37,6 +37,10 @@ pub struct ConversationSummary {
     pub queued: usize,
     /// Messages, of which a long text takes several, that were sent and are not acknowledged.
     pub unacknowledged: usize,
+    /// A group whose keys are still those of its card: whoever finds that can read what is said now.
+    pub on_card: bool,
+    /// A group from which this person was removed: nothing more is heard or said there.
+    pub ended: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -121,7 +125,11 @@ impl Conversation {
             Talk::Pair(pair) => {
                 (ConversationKind::Contact, pair.established() && !pair.is_double(), pair.outbox())
             }
-            Talk::Group(group) => (ConversationKind::Group, true, group.outbox()),
+            Talk::Group(group) => (ConversationKind::Group, !group.is_ended(), group.outbox()),
+        };
+        let (on_card, ended) = match &self.talk {
+            Talk::Pair(_) => (false, false),
+            Talk::Group(group) => (group.is_on_card(), group.is_ended()),
         };
         ConversationSummary {
             id: self.id,
@@ -130,6 +138,8 @@ impl Conversation {
             established,
             queued: outbox.texts(),
             unacknowledged: outbox.unacknowledged(),
+            on_card,
+            ended,
         }
     }
 }

@@ -36,8 +36,12 @@ pub(crate) const GROUP_CHAIN: &str = "sotto v1 group chain";
 pub(crate) const GROUP_BASE: &str = "sotto v1 group base";
 /// From that and a fresh secret to the secret of the next epoch.
 pub(crate) const GROUP_REKEY: &str = "sotto v1 group rekey";
+/// From a group's secret to the mark by which members compare what they were given.
+pub(crate) const GROUP_MARK: &str = "sotto v1 group mark";
 /// What a member signs.
 pub(crate) const GROUP_SIGNATURE: &str = "sotto v1 group signature";
+/// What a member signs who leaves.
+pub(crate) const GROUP_FAREWELL: &str = "sotto v1 group farewell";
 /// Checksum of an invitation or a group card.
 pub(crate) const STRING_CHECKSUM: &str = "sotto v1 string checksum";
 /// From the cycle secret and the number of a cycle to the order of its places.
@@ -60,7 +64,7 @@ mod tests {
         let all = lines.filter_map(|line| line.split_once("&str = "));
         let strings: Vec<&str> = all.map(|(_, string)| string.trim_matches([';', '"'])).collect();
         let distinct: BTreeSet<&str> = strings.iter().copied().collect();
-        assert_eq!((strings.len(), distinct.len()), (23, 23));
+        assert_eq!((strings.len(), distinct.len()), (25, 25));
         assert!(strings.iter().all(|string| string.starts_with("sotto v1 ") && !string.contains('\0')));
     }
 }

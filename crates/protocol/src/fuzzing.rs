@@ -183,7 +183,8 @@ pub fn fuzz_group(bytes: &[u8]) {
         if kind % 4 == 0 {
             if let Some(rekey) = content.get(..61).and_then(|content| Rekey::decode(content).ok()) {
                 assert_eq!(rekey.encode()[..], content[..61]);
-                let _ = group.apply(kind / 4 % 3, rekey, Round(round));
+                let _ = group.offer(kind / 4 % 3, rekey, Round(round));
+                group.tend(Round(8 * round));
             }
         } else {
             let (epoch, label) = (u32::from(kind / 4 % 2), Label([*kind; 16]));
@@ -364,7 +365,11 @@ fn valid_messages() -> Vec<Vec<u8>> {
             check: 0,
             round: Round(20),
             head: Some((Round(9), [1; 8])),
-            content: zeroize::Zeroizing::new(if kind == Kind::Text { vec![65; 40] } else { Vec::new() }),
+            content: zeroize::Zeroizing::new(match kind {
+                Kind::Text => vec![65; 40],
+                Kind::Leave => vec![66; 81],
+                _ => Vec::new(),
+            }),
         };
         let plaintext = frame.encode().map_or_else(|_| Vec::new(), |plaintext| plaintext.to_vec());
         [&[number as u8][..], &plaintext].concat()

@@ -2,57 +2,75 @@
 //!
 //! ```text
 //! chain of a member     = HKDF-Expand(group secret, "sotto v1 group chain" | 0 | group id (16) | epoch, u32 | identity (32))
-//! base of an epoch      = HKDF-Expand(group secret, "sotto v1 group base" | 0 | group id (16) | epoch, u32)
-//! group secret (e + 1)  = HKDF-Extract("sotto v1 group rekey", base (e) | fresh secret)
+//! base of a group       = HKDF-Expand(card's secret, "sotto v1 group base" | 0 | group id (16) | 0, u32)
+//! group secret          = the card's in epoch 0, else HKDF-Extract("sotto v1 group rekey", base | fresh secret)
+//! mark of an epoch      = HKDF-Expand(group secret, "sotto v1 group mark" | 0 | group id (16) | epoch, u32
+//!                                     | start round, u64 | members excluded, u8), 32 bytes
 //! signature             = Ed25519("sotto v1 group signature" | 0 | group id (16) | epoch, u32 | member, u8
 //!                                 | label (16) | the 272 bytes to be sealed with zeros for the signature)
-//! rekey                 = group id (16) | epoch, u32 | start round, u64 | member removed, u8 | fresh secret (32)
+//! farewell              = Ed25519("sotto v1 group farewell" | 0 | group id (16) | member, u8)
+//! rekey                 = group id (16) | epoch, u32 | start round, u64 | members excluded, u8 | fresh secret (32)
 //! ```
 //!
 //! All members can compute all chains, so a signature tells who speaks. The secret of an epoch is erased once its chains
-//! are made; the base does not lead back to them.
+//! are made; neither base nor mark lead back to them, and no epoch leads to another.
 //!
 //! Acknowledgements ride in the group's own boxes, as one number per member, and not in conversations of two: members
 //! need not be each other's contacts. A message is done when all present members have acknowledged it.
 //!
-//! When a member leaves or is removed, a member who is a contact of all that remain hands them a fresh secret, in a rekey
-//! message through those conversations. Two members may do so at once: of two for the same epoch the one by the member
-//! of the lower number holds, and the other's author removes its member again in the next epoch. Sequence numbers go on
-//! across epochs, so whatever was sent to no ear while members changed over is repeated.
+//! The *keeper*, the present member of the lowest number, makes new keys as soon as it has heard everybody on those of
+//! the card, and whenever somebody has gone. It hands them out in conversations of two, so it must be a contact of all
+//! who remain. Nobody else removes anybody; who leaves says so in words that others can hand on. [`change`] has the rest.
 
 mod card;
+mod change;
 mod rekey;
 
-use ed25519_dalek::{Signature, Signer, VerifyingKey};
+use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use crate::conversation::{Event, Listening, Turn};
-use crate::message::{Frame, GROUP_CONTENT, GroupFrame, Head, Kind, MEMBERS_MAX};
+use crate::message::{FAREWELL_BYTES, Frame, GROUP_CONTENT, GroupFrame, Head, Kind, MEMBERS_MAX};
 use crate::ratchet::Chain;
 use crate::seal::{Plaintext, SealingKey};
 use crate::secret::Secret;
-use crate::stream::{Delivered, Inbox, Item, Outbox};
+use crate::stream::{Inbox, Item, Outbox};
 use crate::{Deposit, Error, Label, Round, domain};
 
 pub use card::GroupCard;
 pub(crate) use card::MEMBER_NAME_MAX;
-pub(crate) use rekey::Rekey;
+pub(crate) use change::News;
+pub(crate) use rekey::{Farewell, Rekey};
+
+use change::Change;
+use rekey::Echo;
 
 /// Turns in which one who leaves says so.
-const LEAVE_TURNS: u8 = 12;
+const LEAVE_TURNS: u8 = 24;
+/// Rounds for which a card is taken: twelve days of two-second rounds. Its chains have to be stepped through them.
+const CARD_ROUNDS_MAX: u64 = 1 << 19;
 
 /// A member as its group shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its number in the group.
+    /// Its number in the group; the present member of the lowest makes keys and removes others.
     pub number: u8,
-    /// The name on the group's card.
+    /// The name to show: of a contact the one this person gave it, of others the one on the card, with a remark if a
+    /// contact has that name and is somebody else.
     pub name: String,
+    /// The name on the group's card.
+    pub card_name: String,
     /// Its Ed25519 identity key.
     pub identity: [u8; 32],
     /// Whether it has neither left nor been removed.
     pub present: bool,
+    /// Whether it has shown that it has the newest keys. One who has not for long is away, or was not given them.
+    pub confirmed: bool,
+    /// Up to which number it has what this client said.
+    pub acknowledged: u32,
+    /// Texts of this client that wait or are under way and have not arrived there.
+    pub missing: usize,
 }
 
 /// One member's side of a group.
@@ -61,16 +79,38 @@ pub(crate) struct Group {
     id: [u8; 16],
     epoch: u32,
     base: Secret,
-    /// What the newest rekey replaced, in case one of higher rank comes.
-    previous: Option<rekey::Replaced>,
-    /// Rekeys of epochs that follow one not heard of yet.
-    early: Vec<rekey::Early>,
     me: u8,
     members: Vec<Peer>,
     send: Chain,
     outbox: Outbox,
     /// Turns left to say goodbye.
     leaving: Option<u8>,
+    /// Members, as bits, who do not have the present keys.
+    excluded: u8,
+    /// Where the present chains began.
+    start: Round,
+    change: Option<Change>,
+    /// The newest rekey, until there is time for it.
+    offer: Option<Rekey>,
+    /// When the group last began to change its keys.
+    taken: Option<Round>,
+    /// Members, as bits, whom this client will remove with the next change.
+    removing: u8,
+    /// The newest block of rounds in which something was said.
+    block: u64,
+    /// Whether to give a sign in every turn.
+    announcing: bool,
+    /// Whether somebody has shown keys that this client was not given.
+    strange: bool,
+    /// Turns so far: during a change some belong to the mark of the new keys.
+    turns: u8,
+    /// Whether the person was told that no new keys can be made.
+    refused: bool,
+    /// Whether the person was told that a member bears a contact's name.
+    names_told: bool,
+    /// Whether the keeper has removed this client.
+    ended: bool,
+    news: Vec<News>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -78,11 +118,20 @@ struct Peer {
     name: String,
     identity: [u8; 32],
     present: bool,
-    /// Of the others that are present.
+    /// Of the others that have the present keys.
     chain: Option<Chain>,
     inbox: Inbox,
     /// Up to where it has what this client said.
     acknowledged: u32,
+    /// When it was last heard under the present keys.
+    heard: Option<Round>,
+    /// The signature by which it left.
+    farewell: Vec<u8>,
+}
+
+/// A member in a set of bits.
+fn bit(member: u8) -> u8 {
+    1_u8.checked_shl(member.into()).unwrap_or(0)
 }
 
 impl Group {
@@ -92,6 +141,9 @@ impl Group {
         let me = card.members.iter().position(|(_, member)| *member == identity);
         let me = me.and_then(|me| u8::try_from(me).ok());
         let me = me.ok_or(Error::Input("this group card does not name you as a member"))?;
+        if next.0.saturating_sub(card.start.0) > CARD_ROUNDS_MAX {
+            return Err(Error::RoundTooFar(card.start));
+        }
         let peer = |(name, identity): &(String, [u8; 32])| Peer {
             name: name.clone(),
             identity: *identity,
@@ -99,43 +151,63 @@ impl Group {
             chain: None,
             inbox: Inbox::default(),
             acknowledged: 0,
+            heard: None,
+            farewell: Vec::new(),
         };
         let mut group = Self {
             id: card.id,
             epoch: 0,
             base: card.secret.expand(domain::GROUP_BASE, &[&card.id, &0_u32.to_le_bytes()]),
-            previous: None,
-            early: Vec::new(),
             me,
             members: card.members.iter().map(peer).collect(),
             send: Chain::new(card.start, card.secret.clone()),
             outbox: Outbox::default(),
             leaving: None,
+            excluded: 0,
+            start: card.start,
+            change: None,
+            offer: None,
+            taken: None,
+            removing: 0,
+            block: 0,
+            announcing: true,
+            strange: false,
+            turns: 0,
+            refused: false,
+            names_told: false,
+            ended: false,
+            news: Vec::new(),
         };
-        group.start_epoch(0, &card.secret, card.start, next)?;
+        let (send, chains) = group.derive(0, &card.secret, card.start, next, 0)?;
+        group.send = send;
+        for (peer, chain) in group.members.iter_mut().zip(chains) {
+            peer.chain = chain;
+        }
         Ok(group)
     }
 
-    /// Makes the chains of an epoch, which step towards `next`, the first round not opened, and catch up with the rounds.
-    fn start_epoch(&mut self, epoch: u32, secret: &Secret, start: Round, next: Round) -> Result<(), Error> {
-        let epoch_bytes = epoch.to_le_bytes();
+    /// This member's chain of an epoch, and those of the others by number, which step towards `next`, the first round not
+    /// opened, and catch up with the rounds.
+    fn derive(
+        &self,
+        epoch: u32,
+        secret: &Secret,
+        start: Round,
+        next: Round,
+        excluded: u8,
+    ) -> Result<(Chain, Vec<Option<Chain>>), Error> {
+        let epoch = epoch.to_le_bytes();
         let chain = |identity: &[u8; 32]| {
-            let key = secret.expand(domain::GROUP_CHAIN, &[&self.id, &epoch_bytes, identity]);
-            let mut chain = Chain::new(start, key);
+            let mut chain =
+                Chain::new(start, secret.expand(domain::GROUP_CHAIN, &[&self.id, &epoch, identity]));
             chain.advance(next).map(|()| chain)
         };
-        let mut chains =
-            self.members.iter().map(|member| chain(&member.identity)).collect::<Result<Vec<_>, _>>()?;
-        self.base = secret.expand(domain::GROUP_BASE, &[&self.id, &epoch_bytes]);
-        self.epoch = epoch;
-        for (number, (member, chain)) in self.members.iter_mut().zip(chains.drain(..)).enumerate() {
-            if number == usize::from(self.me) {
-                self.send = chain;
-            } else {
-                member.chain = member.present.then_some(chain);
-            }
-        }
-        Ok(())
+        let mine = self.members.get(usize::from(self.me)).ok_or(Error::Unknown("member"))?;
+        let others = (0..).zip(&self.members).map(|(number, peer)| {
+            let listens = number != self.me && excluded & bit(number) == 0;
+            listens.then(|| chain(&peer.identity)).transpose()
+        });
+        Ok((chain(&mine.identity)?, others.collect::<Result<_, _>>()?))
     }
 
     pub(crate) fn id(&self) -> &[u8; 16] {
@@ -147,16 +219,23 @@ impl Group {
     }
 
     pub(crate) fn members(&self) -> impl Iterator<Item = Member> + '_ {
-        (0..).zip(&self.members).map(|(number, peer)| Member {
-            number,
-            name: peer.name.clone(),
-            identity: peer.identity,
-            present: peer.present,
+        (0..).zip(&self.members).map(|(number, peer)| {
+            let confirmed = match &self.change {
+                Some(change) => change.has_confirmed(number),
+                None => peer.heard.is_some(),
+            };
+            let missing = self.outbox.texts_after(peer.acknowledged);
+            Member {
+                number,
+                name: peer.name.clone(),
+                card_name: peer.name.clone(),
+                identity: peer.identity,
+                present: peer.present,
+                confirmed: peer.present && (confirmed || number == self.me),
+                acknowledged: peer.acknowledged,
+                missing: if peer.present && number != self.me { missing } else { 0 },
+            }
         })
-    }
-
-    pub(crate) fn name_of(&self, member: u8) -> &str {
-        self.members.get(usize::from(member)).map_or("", |peer| &peer.name)
     }
 
     pub(crate) fn make_room(&mut self, room: bool) {
@@ -169,9 +248,22 @@ impl Group {
         &self.outbox
     }
 
+    /// Whether its keys are those of its card, which open what is said to whoever finds that.
+    pub(crate) fn is_on_card(&self) -> bool {
+        self.epoch == 0 && !self.ended
+    }
+
+    /// Whether the keeper has removed this client.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.ended
+    }
+
     /// # Errors
-    /// As for [`Outbox::push`]; [`Error::Input`] for one who is leaving.
+    /// As for [`Outbox::push`]; [`Error::Input`] for one who is leaving or was removed.
     pub(crate) fn queue(&mut self, kind: Kind, content: &[u8]) -> Result<u32, Error> {
+        if self.ended {
+            return Err(Error::Input("you were removed from this group"));
+        }
         if self.leaving.is_some() {
             return Err(Error::Input("you are leaving this group"));
         }
@@ -182,29 +274,79 @@ impl Group {
     ///
     /// # Errors
     /// As for [`Group::queue`].
-    pub(crate) fn leave(&mut self) -> Result<(), Error> {
-        if self.leaving.is_none() {
+    pub(crate) fn leave(&mut self, identity: &SigningKey) -> Result<(), Error> {
+        if self.leaving.is_none() && !self.ended {
             self.outbox.retract_unsent();
         }
-        self.queue(Kind::Leave, &[])?;
+        let farewell = Farewell::new(self.id, self.me, identity);
+        self.queue(Kind::Leave, &farewell.signature)?;
         self.leaving = Some(LEAVE_TURNS);
         Ok(())
     }
 
-    /// Whether this client has left, so that all of it can be erased.
-    pub(crate) fn has_left(&self) -> bool {
-        self.leaving.is_some_and(|turns| turns == 0 || self.outbox.is_empty())
+    /// Decides to remove a member.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] if it has gone already or is nobody; [`Error::Input`] if this client is not the keeper.
+    pub(crate) fn remove(&mut self, member: u8) -> Result<(), Error> {
+        let present = self.members.get(usize::from(member)).is_some_and(|peer| peer.present);
+        if !present || self.removing & bit(member) != 0 || member == self.me {
+            return Err(Error::Unknown("member"));
+        }
+        if self.keeper() != Some(self.me) || self.leaving.is_some() {
+            return Err(Error::Input(
+                "only the one who made this group removes members, or, when it has left, the next on the card",
+            ));
+        }
+        self.removing |= bit(member);
+        Ok(())
     }
 
-    /// Uses up the sending key of a round, and says which boxes to look for.
+    /// Thinks better of it, before anybody was told.
+    pub(crate) fn keep(&mut self, member: u8) {
+        self.removing &= !bit(member);
+    }
+
+    /// Whether a change has to wait for the one under way.
+    pub(crate) fn is_changing(&self) -> bool {
+        self.change.is_some()
+    }
+
+    /// Tells, once, that no new keys can be made. A group still on its card waits while a contact's key is expected.
+    pub(crate) fn refuse_keys(&mut self, expecting: bool) {
+        let waits = expecting && self.gone() == 0;
+        if !waits && !core::mem::replace(&mut self.refused, true) {
+            self.tell(if self.gone() == 0 { News::CardKeys } else { News::RekeyNeeded });
+        }
+    }
+
+    /// Whether this client has left, so that all of it can be erased.
+    pub(crate) fn has_left(&self) -> bool {
+        self.leaving.is_some_and(|turns| turns == 0 || self.outbox.is_settled())
+    }
+
+    /// Uses up the sending keys of a round, and says which boxes to look for.
     pub(crate) fn open_round(&mut self, turn: &Turn) -> (Option<Deposit>, Vec<Listening>) {
         self.outbox.begin(turn.round);
         let mut listening = Vec::new();
-        for (member, peer) in (0..).zip(&mut self.members) {
+        if self.ended {
+            return (None, listening);
+        }
+        for (number, (member, peer)) in (0..).zip(&mut self.members).enumerate() {
             peer.inbox.begin(turn.round);
-            if let Some(key) = peer.chain.as_mut().and_then(|chain| chain.take(turn.round)) {
-                listening.push(Listening { epoch: self.epoch, member, key: key.opening(0) });
+            let take = |chain: &mut Option<Chain>| chain.as_mut()?.take(turn.round);
+            let present = take(&mut peer.chain).map(|key| (self.epoch, key));
+            let changed = self.change.as_mut().and_then(|change| {
+                let key = take(change.chains.get_mut(number)?)?;
+                (change.listens(member, turn.round) && peer.present).then_some((change.epoch, key))
+            });
+            if let Some((epoch, key)) = changed.or(present) {
+                listening.push(Listening { epoch, member, key: key.opening(0) });
             }
+        }
+        if let Some(change) = &mut self.change {
+            // Used up, since the round is; nothing is said with it before all have changed.
+            let _ = change.send.take(turn.round);
         }
         let key = self.send.take(turn.round);
         let deposit = key.filter(|_| turn.mine).and_then(|key| self.speak(turn, key.sealing(0)));
@@ -212,17 +354,31 @@ impl Group {
     }
 
     fn speak(&mut self, turn: &Turn, key: SealingKey) -> Option<Deposit> {
-        let owed = self.members.iter().any(|peer| peer.present && peer.inbox.owed());
+        let owed = self.members.iter().any(|peer| peer.chain.is_some() && peer.inbox.owed());
         if let Some(turns) = &mut self.leaving {
             *turns = turns.saturating_sub(1);
         }
+        // What is new is not for who is about to lose the keys.
+        let quiet = self.leaving.is_none()
+            && (self.removing != 0
+                || self.change.as_ref().is_some_and(|change| change.excluded != self.excluded));
+        let echo = self.change.as_ref().map(|change| Echo { epoch: change.epoch, mark: change.mark });
+        // By twos, since who listens for it may do so in every other round.
+        self.turns = self.turns.wrapping_add(1);
+        let marked = echo.is_some() && self.turns & 2 == 0;
         let item = match self.leaving {
             Some(turns) if turns % 2 == 1 => self.outbox.newest(turn.round),
+            _ if quiet || marked => None,
             _ => self.outbox.next(turn.round, owed),
         };
         let (kind, flags, sequence, content) = match item {
             Some(item) => (item.kind, item.flags, item.sequence, Zeroizing::new(item.content.clone())),
-            None if owed => (Kind::Acknowledgement, 0, 0, Zeroizing::default()),
+            None if owed || self.announcing || echo.is_some() => (
+                Kind::Acknowledgement,
+                0,
+                0,
+                Zeroizing::new(echo.map_or_else(Vec::new, |echo| echo.encode())),
+            ),
             None => return None,
         };
         let (round, head) = (turn.round, turn.head);
@@ -255,7 +411,7 @@ impl Group {
     ) -> Result<(Vec<Event>, Option<Head>), Error> {
         let malformed = Error::Malformed("message");
         let peer = self.members.get(usize::from(member)).ok_or(malformed.clone())?;
-        if !peer.present {
+        if self.ended || (!peer.present && peer.farewell.is_empty()) {
             return Ok((Vec::new(), None));
         }
         let verify = |plaintext: &Plaintext, signature: &[u8; 64]| {
@@ -264,13 +420,17 @@ impl Group {
                 .is_ok_and(|key| key.verify_strict(&signed, &Signature::from_bytes(signature)).is_ok())
         };
         let GroupFrame { frame, acknowledgements } = GroupFrame::decode(plaintext, round, verify)?;
-        if frame.kind == Kind::Rekey {
+        let forged = frame.kind == Kind::Leave && self.farewell(member, &frame.content).is_none();
+        if frame.kind == Kind::Rekey || forged {
             return Err(malformed);
         }
 
         let acknowledged = acknowledgements.get(usize::from(self.me)).copied().unwrap_or(0);
         let peer = self.members.get_mut(usize::from(member)).ok_or(malformed)?;
         peer.acknowledged = peer.acknowledged.max(acknowledged);
+        if epoch == self.epoch {
+            peer.heard = peer.heard.max(Some(round));
+        }
         let mut events = Vec::new();
         let mut delivered = Vec::new();
         if frame.kind.is_numbered() {
@@ -279,14 +439,29 @@ impl Group {
             delivered = whole;
             events.extend(in_order.is_err().then_some(Event::WentBack));
         }
-        for whole in delivered {
-            if whole.kind == Kind::Leave {
-                self.mark_gone(member);
+        if self.change.as_ref().is_some_and(|change| change.epoch == epoch) {
+            self.heard_changed(member);
+        } else if let Some(echo) = Echo::decode(&frame.content).filter(|_| epoch == self.epoch)
+            && frame.kind == Kind::Acknowledgement
+        {
+            self.take_echo(member, echo);
+        }
+        for mut whole in delivered {
+            let content = whole.content.take_if(|_| whole.kind == Kind::Leave);
+            match content.and_then(|content| self.farewell(member, &content)) {
+                Some(farewell) => self.take_farewell(&farewell)?,
+                None => events.push(Event::Delivered { member, whole }),
             }
-            events.push(Event::Delivered { member, whole });
         }
         events.extend(self.acknowledged().into_iter().map(Event::Acknowledged));
         Ok((events, frame.head))
+    }
+
+    fn farewell(&self, member: u8, signature: &[u8]) -> Option<Farewell> {
+        let signature: [u8; FAREWELL_BYTES] = signature.try_into().ok()?;
+        let farewell = Farewell { group: self.id, member, signature };
+        self.members.get(usize::from(member)).filter(|peer| farewell.is_by(&peer.identity))?;
+        Some(farewell)
     }
 
     /// Forgets what all present members have.
@@ -295,13 +470,6 @@ impl Group {
         let all = others.map(|(_, peer)| peer.acknowledged).min();
         // With nobody left to hear it, nothing is held back for anybody.
         self.outbox.acknowledge(all.unwrap_or(u32::MAX))
-    }
-
-    fn mark_gone(&mut self, member: u8) {
-        if let Some(peer) = self.members.get_mut(usize::from(member)) {
-            peer.present = false;
-            peer.chain = None;
-        }
     }
 
     pub(crate) fn signed(
@@ -315,11 +483,6 @@ impl Group {
         let parts: [&[u8]; 7] = [domain, &[0], &self.id, &epoch, &[member], &label.0, plaintext.as_slice()];
         Zeroizing::new(parts.concat())
     }
-}
-
-/// Whether a goodbye was among what was delivered.
-pub(crate) fn is_goodbye(whole: &Delivered) -> bool {
-    whole.kind == Kind::Leave
 }
 
 #[cfg(test)]

@@ -30,6 +30,13 @@ pub(crate) const PAIR_CONTENT: usize = PLAINTEXT_BYTES - PAIR_CONTENT_AT;
 /// Bytes of content in a group.
 pub(crate) const GROUP_CONTENT: usize = PLAINTEXT_BYTES - GROUP_CONTENT_AT;
 
+/// Bytes by which a member of a group shows which new keys it was given: their epoch, u32, and their mark.
+pub(crate) const ECHO_BYTES: usize = 4 + 32;
+/// Bytes of the signature with which a member leaves a group.
+pub(crate) const FAREWELL_BYTES: usize = 64;
+/// The same as one member hands it to another: group id, member, signature.
+pub(crate) const FORWARDED_FAREWELL_BYTES: usize = 16 + 1 + FAREWELL_BYTES;
+
 const PAIR_CONTENT_AT: usize = 40;
 const SIGNATURE_AT: usize = 40;
 const ACKNOWLEDGEMENTS_AT: usize = 104;
@@ -69,6 +76,17 @@ impl Kind {
             4 => Some(Self::Rekey),
             5 => Some(Self::Leave),
             _ => None,
+        }
+    }
+
+    /// Whether there may be so much content in it: in a group or, with another farewell, in a conversation of two.
+    fn allows(self, content: usize, group: bool) -> bool {
+        match (self, group) {
+            (Self::Hello | Self::Text | Self::Rekey, _) => true,
+            (Self::Acknowledgement, false) => content == 0,
+            (Self::Acknowledgement, true) => content == 0 || content == ECHO_BYTES,
+            (Self::Leave, false) => content == FORWARDED_FAREWELL_BYTES,
+            (Self::Leave, true) => content == FAREWELL_BYTES,
         }
     }
 
@@ -157,8 +175,7 @@ impl Frame {
         let numbered = (frame.sequence != 0) == kind.is_numbered();
         let sayable = match kind {
             Kind::Hello => frame.acknowledgement == 0,
-            Kind::Acknowledgement | Kind::Leave => frame.content.is_empty(),
-            Kind::Text | Kind::Rekey => true,
+            kind => kind.allows(frame.content.len(), content_at == GROUP_CONTENT_AT),
         };
         if !zeros || !numbered || !sayable || frame.flags & !kind.flags() != 0 || frame.round != round {
             return Err(MALFORMED);

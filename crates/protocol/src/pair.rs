@@ -354,7 +354,9 @@ impl Pair {
         let mut events = match (epoch, frame.kind) {
             (REQUESTS, Kind::Hello) => self.take_request(&frame.content, next, held)?,
             (TALK, Kind::Hello) => self.take_answer(&frame.content, held)?,
-            (TALK, Kind::Text | Kind::Rekey | Kind::Acknowledgement) => self.take_message(&frame)?,
+            (TALK, Kind::Text | Kind::Rekey | Kind::Leave | Kind::Acknowledgement) => {
+                self.take_message(&frame)?
+            }
             _ => return Err(MALFORMED),
         };
         if self.established() && !established && !self.double {

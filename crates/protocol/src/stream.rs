@@ -238,11 +238,6 @@ impl Outbox {
         self.pending().filter(|item| item.sent.is_some()).count()
     }
 
-    /// Whether everything is acknowledged.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.pending().next().is_none()
-    }
-
     fn pending(&self) -> impl Iterator<Item = &Item> {
         self.items.iter().filter(|item| item.sequence > self.acknowledged)
     }
@@ -253,6 +248,28 @@ impl Outbox {
             self.items.pop_back();
             self.newest = self.newest.saturating_sub(1);
         }
+    }
+
+    /// Texts that have not arrived as a whole with one who has everything up to `sequence`.
+    pub(crate) fn texts_after(&self, sequence: u32) -> usize {
+        self.pending().filter(|item| item.ends_text() && item.sequence > sequence).count()
+    }
+
+    /// Whether a message of this kind waits or is under way.
+    pub(crate) fn awaits(&self, kind: Kind) -> bool {
+        self.pending().any(|item| item.kind == kind)
+    }
+
+    /// Whether everything was acknowledged before this block.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Gives up everything; returns the numbers that stand for whole texts and were not acknowledged.
+    pub(crate) fn give_back(&mut self) -> Vec<u32> {
+        let texts = self.pending().filter(|item| item.ends_text()).map(|item| item.sequence).collect();
+        self.items.clear();
+        texts
     }
 
     /// The newest message, whatever is overdue and whatever the window.
@@ -437,7 +454,7 @@ mod tests {
         assert!(outbox.acknowledge(u32::MAX).is_empty());
         next(&mut outbox, 1, false);
         assert_eq!(outbox.acknowledge(u32::MAX), [1]);
-        assert!(outbox.is_empty());
+        assert!(outbox.pending().next().is_none());
     }
 
     /// A contact must not see in the next box whether one round was read.
@@ -534,7 +551,7 @@ mod tests {
             }
             let received: Vec<Vec<u8>> = received.into_iter().map(|whole| whole.content.unwrap().to_vec()).collect();
             assert_eq!(received, texts);
-            assert!(outbox.is_empty());
+            assert!(outbox.pending().next().is_none());
         }
     }
 }

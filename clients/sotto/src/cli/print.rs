@@ -54,6 +54,20 @@ impl Printer {
             Event::Notice(Notice::Expired { contact, accepted, texts, .. }) => {
                 status(&expired(contact, *accepted, *texts));
             }
+            Event::Notice(Notice::Removed { conversation, by, yourself: true, .. }) => {
+                status(&format!("{by} has removed you from {}", self.name(*conversation)));
+            }
+            Event::Notice(Notice::Removed { conversation, by, member, .. }) => {
+                status(&format!("{by} has removed {member} from {}", self.name(*conversation)));
+            }
+            Event::Notice(Notice::NewKeys { conversation }) => {
+                status(&format!("{} has new keys", self.name(*conversation)));
+            }
+            Event::Notice(Notice::NotSent { conversation, message }) => {
+                let said = self.said.remove(message);
+                let text = said.map_or_else(String::new, |text| format!(": {}", *text));
+                status(&format!("not sent to {}{text}", self.name(*conversation)));
+            }
             Event::Notice(Notice::Warning(warning)) => {
                 status(&format!("warning{}: {warning}", self.about(warning)));
             }
@@ -97,6 +111,10 @@ impl Printer {
             Warning::SplitView { conversation }
             | Warning::Corrupted { conversation }
             | Warning::OtherKeys { conversation }
+            | Warning::CardKeys { conversation }
+            | Warning::KeysDiffer { conversation }
+            | Warning::RekeyRefused { conversation }
+            | Warning::NameBorrowed { conversation }
             | Warning::RekeyNeeded { conversation } => format!(" ({})", self.name(*conversation)),
             Warning::IdentityHeld { conversation, held } => {
                 let held = held.map_or("yourself", |held| self.name(held));

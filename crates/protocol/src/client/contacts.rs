@@ -1,52 +1,15 @@
-//! Contacts and groups: making them, ending them, talking in them.
-
-use rand_core::CryptoRng;
+//! What all conversations have in common: their names and places, and talking in them.
 
 use super::{Client, MessageId, State};
+use crate::Error;
 use crate::conversation::{Conversation, ConversationId, ConversationSummary, Talk};
-use crate::group::{Group, GroupCard, MEMBER_NAME_MAX, Member};
-use crate::invitation::server_mark;
 use crate::message::Kind;
 use crate::name::is_name;
-use crate::{Error, UnixMillis};
 
 /// Most bytes of a name.
 const NAME_MAX: usize = 64;
 
 impl Client {
-    /// Makes a group of this person and others, whose names and identity keys are given, and the card to hand to all of
-    /// them on a way that nobody else reads.
-    ///
-    /// # Errors
-    /// [`Error::Capacity`]; [`Error::Input`] for a name that is none or taken, or members that make no group.
-    pub fn create_group(
-        &mut self,
-        name: &str,
-        members: &[(String, [u8; 32])],
-        _now: UnixMillis,
-        rng: &mut impl CryptoRng,
-    ) -> Result<GroupCard, Error> {
-        let me = (member_name(self.name()), self.identity());
-        let all = core::iter::once(me).chain(members.iter().cloned()).collect();
-        let state = &mut self.state;
-        let card = GroupCard::new(&state.server.manifest_key, name, all, state.clock.newest(), rng)?;
-        state.add_group(&card)?;
-        Ok(card)
-    }
-
-    /// Joins the group of a card.
-    ///
-    /// # Errors
-    /// As for [`Client::create_group`]; [`Error::Input`] also if the card is for another server or does not name this
-    /// person; [`Error::RoundTooFar`] if no time explains the rounds since it was made.
-    pub fn join_group(&mut self, card: &GroupCard, now: UnixMillis) -> Result<ConversationId, Error> {
-        if card.server != server_mark(&self.state.server.manifest_key) {
-            return Err(Error::Input("this group card is for another server"));
-        }
-        self.state.clock.explains(card.start, card.time, now)?;
-        self.state.add_group(card)
-    }
-
     /// All conversations, by number.
     #[must_use]
     pub fn conversations(&self) -> Vec<ConversationSummary> {
@@ -69,15 +32,6 @@ impl Client {
         }
     }
 
-    /// The members of a group, this person among them; none in a conversation of two.
-    #[must_use]
-    pub fn members(&self, id: ConversationId) -> Vec<Member> {
-        match self.state.conversation(id).map(|conversation| &conversation.talk) {
-            Ok(Talk::Group(group)) => group.members().collect(),
-            _ => Vec::new(),
-        }
-    }
-
     /// Hands in a text, of at most 16 KiB. It waits until the conversation is established, and is repeated until
     /// [`super::Notice::Acknowledged`].
     ///
@@ -93,27 +47,6 @@ impl Client {
         };
         Ok(MessageId { conversation: id, sequence })
     }
-
-    /// Leaves a group: says so in the next turns, then forgets it.
-    ///
-    /// # Errors
-    /// [`Error::Unknown`]; [`Error::Input`] if the client is leaving already.
-    pub fn leave_group(&mut self, id: ConversationId) -> Result<(), Error> {
-        self.state.group_mut(id)?.leave()
-    }
-
-    /// Removes a member from a group: makes new keys and hands them to all others, who must be contacts.
-    ///
-    /// # Errors
-    /// [`Error::Unknown`] for no such group or member; [`Error::Input`] if somebody who remains is no contact.
-    pub fn remove_member(&mut self, id: ConversationId, number: u8) -> Result<(), Error> {
-        let group = self.state.group_mut(id)?;
-        let present = |member: &Member| member.number == number && member.present && number != group.me();
-        if !group.members().any(|member| present(&member)) {
-            return Err(Error::Unknown("member"));
-        }
-        self.state.rekey(id, number)
-    }
 }
 
 impl State {
@@ -125,67 +58,6 @@ impl State {
     pub(super) fn conversation_mut(&mut self, id: ConversationId) -> Result<&mut Conversation, Error> {
         let found = self.conversations.iter_mut().find(|conversation| conversation.id == id);
         found.ok_or(Error::Unknown("conversation"))
-    }
-
-    pub(super) fn group_mut(&mut self, id: ConversationId) -> Result<&mut Group, Error> {
-        match &mut self.conversation_mut(id)?.talk {
-            Talk::Group(group) => Ok(group),
-            Talk::Pair(_) => Err(Error::Unknown("group")),
-        }
-    }
-
-    /// Makes new keys for a group without `removed`, and queues them for all who remain.
-    ///
-    /// # Errors
-    /// [`Error::Input`] if somebody who remains is no contact; nothing is changed then.
-    pub(super) fn rekey(&mut self, id: ConversationId, removed: u8) -> Result<(), Error> {
-        let next = self.clock.next();
-        let fresh = self.fresh();
-        let group = self.group_mut(id)?;
-        let me = group.me();
-        let rekey = group.propose(removed, fresh, next)?;
-        let remains = |member: &Member| member.present && member.number != removed && member.number != me;
-        let remaining: Vec<[u8; 32]> =
-            group.members().filter(remains).map(|member| member.identity).collect();
-
-        let is_remaining = |conversation: &&mut Conversation| match &conversation.talk {
-            Talk::Pair(pair) => {
-                !pair.is_double()
-                    && pair.peer_identity().is_some_and(|identity| remaining.contains(&identity))
-            }
-            Talk::Group(_) => false,
-        };
-        let mut contacts: Vec<&mut Conversation> = Vec::new();
-        for contact in self.conversations.iter_mut().filter(is_remaining) {
-            let known = |other: &&mut Conversation| identity(other) == identity(contact);
-            if !contacts.iter().any(known) {
-                contacts.push(contact);
-            }
-        }
-        if contacts.len() != remaining.len() {
-            return Err(Error::Input("only one who has all other members as contacts can remove somebody"));
-        }
-        for contact in contacts {
-            if let Talk::Pair(pair) = &mut contact.talk {
-                pair.queue(Kind::Rekey, &rekey.encode())?;
-            }
-        }
-        self.group_mut(id)?.apply(me, rekey, next)?;
-        Ok(())
-    }
-
-    fn add_group(&mut self, card: &GroupCard) -> Result<ConversationId, Error> {
-        let same = |conversation: &Conversation| match &conversation.talk {
-            Talk::Group(group) => *group.id() == card.id,
-            Talk::Pair(_) => false,
-        };
-        if self.conversations.iter().any(same) {
-            return Err(Error::Input("you are in this group already"));
-        }
-        let identity = self.signing_key().verifying_key().to_bytes();
-        let next = self.clock.next();
-        let others = card.members.len().saturating_sub(1);
-        self.add(&card.name, others, || Group::new(card, identity, next).map(Talk::Group))
     }
 
     pub(super) fn add(
@@ -220,13 +92,6 @@ impl State {
     }
 }
 
-fn identity(conversation: &Conversation) -> Option<[u8; 32]> {
-    match &conversation.talk {
-        Talk::Pair(pair) => pair.peer_identity(),
-        Talk::Group(_) => None,
-    }
-}
-
 /// # Errors
 /// [`Error::Input`] unless it has 1 to 64 bytes and no control characters or others that would make it look different.
 pub(super) fn check_name(name: &str) -> Result<(), Error> {
@@ -234,13 +99,4 @@ pub(super) fn check_name(name: &str) -> Result<(), Error> {
         return Err(Error::Input("a name has 1 to 64 bytes and no control or invisible characters"));
     }
     Ok(())
-}
-
-/// As much of a name as a group's card has room for.
-fn member_name(name: &str) -> String {
-    let mut length = name.len().min(MEMBER_NAME_MAX);
-    while !name.is_char_boundary(length) {
-        length -= 1;
-    }
-    name[..length].to_owned()
 }

@@ -34,7 +34,7 @@ pub enum Notice {
         /// Which.
         message: MessageId,
     },
-    /// A member has left a group or was removed.
+    /// A member has left a group. Until [`Notice::NewKeys`] it can still read it.
     Left {
         /// Which group.
         conversation: ConversationId,
@@ -52,6 +52,29 @@ pub enum Notice {
         /// Texts that waited for the contact, and are gone, too.
         texts: u32,
     },
+    /// A member was removed from a group. What is said from now on it cannot read.
+    Removed {
+        /// Which group.
+        conversation: ConversationId,
+        /// The name of the one who did it.
+        by: String,
+        /// The removed member's name.
+        member: String,
+        /// Whether that is this person, for whom the group has ended.
+        yourself: bool,
+    },
+    /// A group has new keys, which no card gives, nor anybody's who has gone.
+    NewKeys {
+        /// Which group.
+        conversation: ConversationId,
+    },
+    /// A text will not be sent, or sent no more: the conversation has ended for this person.
+    NotSent {
+        /// Where.
+        conversation: ConversationId,
+        /// Which.
+        message: MessageId,
+    },
     /// Something is wrong.
     Warning(Warning),
 }
@@ -64,6 +87,9 @@ impl fmt::Debug for Notice {
             Self::Acknowledged { .. } => f.write_str("Acknowledged(..)"),
             Self::Left { .. } => f.write_str("Left(..)"),
             Self::Expired { .. } => f.write_str("Expired(..)"),
+            Self::Removed { .. } => f.write_str("Removed(..)"),
+            Self::NewKeys { .. } => f.write_str("NewKeys(..)"),
+            Self::NotSent { .. } => f.write_str("NotSent(..)"),
             Self::Warning(warning) => f.debug_tuple("Warning").field(warning).finish(),
         }
     }
@@ -136,9 +162,37 @@ pub enum Warning {
     HistoryLost,
     /// Somebody left a group, and this client, whose task it is, is not everybody's contact and cannot make new keys.
     #[error(
-        "the one who left can still read this group: new keys need a member who has all others as contacts"
+        "the one who left can still read this group: for new keys you need all other members as contacts"
     )]
     RekeyNeeded {
+        /// Which group.
+        conversation: ConversationId,
+    },
+    /// This client, which made a group, is not everybody's contact and cannot make other keys than those of the card.
+    #[error(
+        "whoever finds the card can read this group: for other keys you need all other members as contacts"
+    )]
+    CardKeys {
+        /// Which group.
+        conversation: ConversationId,
+    },
+    /// New keys were handed out of which members who are there have others, or none. Nobody changes to them.
+    #[error(
+        "members of this group were not all given the same new keys; what changes with them waits, see who has not got them"
+    )]
+    KeysDiffer {
+        /// Which group.
+        conversation: ConversationId,
+    },
+    /// A member whose right it is not tried to change a group's keys, and with them its members.
+    #[error("a member tried to change this group's keys or members without the right to, and was not heeded")]
+    RekeyRefused {
+        /// Which group.
+        conversation: ConversationId,
+    },
+    /// A member of a group bears the name of one of this person's contacts and is somebody else.
+    #[error("a member of this group has the name of a contact of yours, and is somebody else")]
+    NameBorrowed {
         /// Which group.
         conversation: ConversationId,
     },

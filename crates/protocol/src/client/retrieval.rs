@@ -8,7 +8,7 @@ use rand_core::CryptoRng;
 use super::crowding::Crowding;
 use super::{Client, Holder, MessageId, Notice, State, Want, Warning};
 use crate::conversation::{ConversationId, Event, Talk};
-use crate::group::{Rekey, is_goodbye};
+use crate::group::{Farewell, Rekey};
 use crate::mapping::{BloomMapping, Lookup, Outcome, Reading};
 use crate::message::{Head, Kind};
 use crate::seal::Plaintext;
@@ -135,6 +135,7 @@ impl Client {
                 Err(_) => notices.push(Notice::Warning(Warning::Corrupted { conversation })),
             }
         }
+        notices.extend(self.state.group_news());
         notices
     }
 }
@@ -221,65 +222,50 @@ impl State {
     }
 
     fn deliver(&mut self, id: ConversationId, member: u8, whole: Delivered) -> Result<Vec<Notice>, Error> {
-        if is_goodbye(&whole) {
-            return self.take_goodbye(id, member);
-        }
         let corrupted = || Notice::Warning(Warning::Corrupted { conversation: id });
         let Some(content) = &whole.content else { return Ok(vec![corrupted()]) };
-        if whole.kind == Kind::Rekey {
-            return self.take_rekey(id, content).or_else(|_| Ok(vec![corrupted()]));
-        }
-        let conversation = self.conversation(id)?;
-        let from = match &conversation.talk {
-            Talk::Pair(pair) => self.name_of_peer(id, pair, &conversation.name),
-            Talk::Group(group) => group.name_of(member).to_owned(),
+        let taken = match whole.kind {
+            Kind::Rekey => self.take_rekey(id, content),
+            Kind::Leave => self.take_farewell(content),
+            _ => return self.deliver_text(id, member, content, whole.sequence),
         };
-        let Ok(text) = core::str::from_utf8(content).map(str::to_owned) else {
-            return Ok(vec![corrupted()]);
-        };
-        let number = self.keep_unshown(id, &from, &text, whole.sequence);
-        Ok(vec![Notice::Text { conversation: id, from, text, sequence: whole.sequence, number }])
+        Ok(taken.err().map(|_| corrupted()).into_iter().collect())
     }
 
-    /// Somebody has left: the present member of the lowest number makes new keys.
-    fn take_goodbye(&mut self, id: ConversationId, member: u8) -> Result<Vec<Notice>, Error> {
-        let group = self.group_mut(id)?;
-        let from = group.name_of(member).to_owned();
-        let mut notices = vec![Notice::Left { conversation: id, from }];
-        let present: Vec<u8> = group.members().filter(|peer| peer.present).map(|peer| peer.number).collect();
-        let mine = present.len() > 1 && present.first() == Some(&group.me());
-        if mine && self.rekey(id, member).is_err() {
-            notices.push(Notice::Warning(Warning::RekeyNeeded { conversation: id }));
-        }
-        Ok(notices)
+    fn deliver_text(
+        &mut self,
+        id: ConversationId,
+        member: u8,
+        content: &[u8],
+        sequence: u32,
+    ) -> Result<Vec<Notice>, Error> {
+        let text = core::str::from_utf8(content).ok().filter(|text| !text.is_empty());
+        let Some(text) = text.map(str::to_owned) else {
+            return Ok(vec![Notice::Warning(Warning::Corrupted { conversation: id })]);
+        };
+        let from = self.name_of(id, member)?;
+        let number = self.keep_unshown(id, &from, &text, sequence);
+        Ok(vec![Notice::Text { conversation: id, from, text, sequence, number }])
     }
 
     /// A contact hands over new keys for a group of which both are members.
-    fn take_rekey(&mut self, contact: ConversationId, content: &[u8]) -> Result<Vec<Notice>, Error> {
+    fn take_rekey(&mut self, contact: ConversationId, content: &[u8]) -> Result<(), Error> {
         let rekey = Rekey::decode(content)?;
         let next = self.clock.next();
         let author = match &self.conversation(contact)?.talk {
             Talk::Pair(pair) => pair.peer_identity().ok_or(Error::Unknown("contact"))?,
             Talk::Group(_) => return Err(Error::Malformed("rekey")),
         };
-        let found = self.conversations.iter_mut().find_map(|conversation| match &mut conversation.talk {
-            Talk::Group(group) if *group.id() == rekey.group => Some((conversation.id, group)),
-            _ => None,
-        });
-        // A group that was left, or never joined.
-        let Some((id, group)) = found else { return Ok(Vec::new()) };
+        // None is a group that was left, or never joined.
+        let Some(group) = self.group_of(&rekey.group) else { return Ok(()) };
         let author = group.members().find(|member| member.identity == author).map(|member| member.number);
-        let rekeyed = group.apply(author.ok_or(Error::Malformed("rekey"))?, rekey, next)?;
+        group.offer(author.ok_or(Error::Malformed("rekey"))?, rekey, next)
+    }
 
-        let left = |number: &u8| Notice::Left { conversation: id, from: group.name_of(*number).to_owned() };
-        let mut notices: Vec<Notice> = rekeyed.removed.iter().map(left).collect();
-        notices.extend(group.acknowledged().into_iter().map(|sequence| acknowledged(id, sequence)));
-        if let Some(again) = rekeyed.again
-            && self.rekey(id, again).is_err()
-        {
-            notices.push(Notice::Warning(Warning::RekeyNeeded { conversation: id }));
-        }
-        Ok(notices)
+    /// A contact hands on that a member of a group has left it.
+    fn take_farewell(&mut self, content: &[u8]) -> Result<(), Error> {
+        let farewell = Farewell::decode(content)?;
+        self.group_of(&farewell.group).map_or(Ok(()), |group| group.take_farewell(&farewell))
     }
 }
 

@@ -25,6 +25,7 @@ impl Client {
         state.end_expired(now);
         state.store = Secret::extract(domain::FRESH, [&state.store, &Secret::random(rng)]);
 
+        state.tend_groups(round);
         let (sender, polled) = (state.cycle.sender(round), state.cycle.polled(round));
         let (identity, head) = (state.signing_key(), state.chain.newest());
         let mut deposit = seal::cover(round, rng);

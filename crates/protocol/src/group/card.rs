@@ -19,8 +19,9 @@ const PREFIX: &str = "sotto-group-1-";
 const FIXED_BYTES: usize = 8 + 16 + 32 + 8 + 8 + MEMBER_NAME_MAX + 1;
 const MEMBER_BYTES: usize = MEMBER_NAME_MAX + 32;
 
-/// A group: its members, and the secret from which their chains are made. Whoever holds it can read what the group says
-/// until its next epoch, so it travels on a way that only members read.
+/// A group: its members, the first of them its creator, and the secret from which their first chains are made. Whoever
+/// holds it can read what the group says until it has keys that no card gives, so it travels on a way that only members
+/// read, and is taken for 2^19 rounds only.
 ///
 /// As a string it is `sotto-group-1-` and, in lower-case base32 without padding, these bytes (integers little-endian,
 /// names in UTF-8 padded with zeros) and a checksum as for an [`crate::Invitation`]:

@@ -1,25 +1,24 @@
-//! New chains for a group from which somebody has gone.
+//! What members hand each other outside the group's own boxes: new keys, and farewells of others.
 
-use serde::{Deserialize, Serialize};
+use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use zeroize::Zeroizing;
 
-use super::Group;
+use crate::message::{ECHO_BYTES, FAREWELL_BYTES, FORWARDED_FAREWELL_BYTES};
 use crate::secret::Secret;
 use crate::{Error, Round, domain};
 
 const BYTES: usize = 16 + 4 + 8 + 1 + 32;
-/// Rekeys kept that came before the one they follow.
-const EARLY_MAX: usize = 8;
-/// Rounds by which the author of a rekey may be ahead.
-const AHEAD_MAX: u64 = 16;
+/// Bits of an epoch below the number of the member whose keys it has.
+const AUTHOR_SHIFT: u32 = 24;
 
-/// A fresh secret for the members that remain.
-#[derive(Clone, Serialize, Deserialize)]
+/// A fresh secret for all members but those excluded; of zeros for one who is.
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Rekey {
     pub(crate) group: [u8; 16],
     pub(crate) epoch: u32,
     pub(crate) start: Round,
-    pub(crate) removed: u8,
+    /// Members without the new keys, as bits by number.
+    pub(crate) excluded: u8,
     pub(crate) fresh: Secret,
 }
 
@@ -29,7 +28,7 @@ impl Rekey {
         bytes.extend(self.group);
         bytes.extend(self.epoch.to_le_bytes());
         bytes.extend(self.start.0.to_le_bytes());
-        bytes.push(self.removed);
+        bytes.push(self.excluded);
         bytes.extend(self.fresh.bytes());
         bytes
     }
@@ -42,90 +41,88 @@ impl Rekey {
             group: core::array::from_fn(|i| bytes[i]),
             epoch: u32::from_le_bytes(core::array::from_fn(|i| bytes[16 + i])),
             start: Round(u64::from_le_bytes(core::array::from_fn(|i| bytes[20 + i]))),
-            removed: bytes[28],
+            excluded: bytes[28],
             fresh: Secret::new(core::array::from_fn(|i| bytes[29 + i])),
+        })
+    }
+
+    /// The same as a member is told it who is excluded.
+    pub(crate) fn without_secret(&self) -> Self {
+        Self { fresh: Secret::new([0; 32]), ..self.clone() }
+    }
+}
+
+/// The epoch after `epoch`, with keys of this author: keys of a later author come after all of an earlier one, since only
+/// those of higher numbers take over.
+pub(super) fn epoch_after(epoch: u32, author: u8) -> Option<u32> {
+    let next = epoch.checked_add(1)?.max((u32::from(author) << AUTHOR_SHIFT) + 1);
+    (author_of(next) == author).then_some(next)
+}
+
+/// By whom an epoch's keys are; those of epoch 0 are by the creator, on the card.
+pub(super) fn author_of(epoch: u32) -> u8 {
+    // The highest of four bytes.
+    epoch.to_be_bytes()[0]
+}
+
+/// A member's word that it leaves, which others can hand on.
+#[derive(Clone)]
+pub(crate) struct Farewell {
+    pub(crate) group: [u8; 16],
+    pub(crate) member: u8,
+    pub(crate) signature: [u8; FAREWELL_BYTES],
+}
+
+impl Farewell {
+    pub(super) fn new(group: [u8; 16], member: u8, identity: &SigningKey) -> Self {
+        let signature = identity.sign(&signed(&group, member)).to_bytes();
+        Self { group, member, signature }
+    }
+
+    pub(super) fn is_by(&self, identity: &[u8; 32]) -> bool {
+        let signed = signed(&self.group, self.member);
+        VerifyingKey::from_bytes(identity)
+            .is_ok_and(|key| key.verify_strict(&signed, &Signature::from_bytes(&self.signature)).is_ok())
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        [self.group.as_slice(), &[self.member], &self.signature].concat()
+    }
+
+    /// # Errors
+    /// [`Error::Malformed`] for another size.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        let bytes: &[u8; FORWARDED_FAREWELL_BYTES] =
+            bytes.try_into().map_err(|_| Error::Malformed("farewell"))?;
+        Ok(Self {
+            group: core::array::from_fn(|i| bytes[i]),
+            member: bytes[16],
+            signature: core::array::from_fn(|i| bytes[17 + i]),
         })
     }
 }
 
-/// What the next rekey replaced.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Replaced {
-    base: Secret,
-    author: u8,
-    removed: u8,
+fn signed(group: &[u8; 16], member: u8) -> Vec<u8> {
+    [domain::GROUP_FAREWELL.as_bytes(), &[0], group, &[member]].concat()
 }
 
-#[derive(Serialize, Deserialize)]
-pub(super) struct Early {
-    author: u8,
-    rekey: Rekey,
+/// Which new keys a member was given, as it tells all others under the present ones.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Echo {
+    pub(super) epoch: u32,
+    pub(super) mark: [u8; 32],
 }
 
-/// What became of a rekey; nothing, if it says nothing new or comes before the one it follows.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Rekeyed {
-    /// The members removed by it and by those that waited for it, unless they had gone before.
-    pub(crate) removed: Vec<u8>,
-    /// It replaced one of this client's, who must remove this member anew.
-    pub(crate) again: Option<u8>,
-}
-
-impl Group {
-    /// The rekey by which this client would remove a member.
-    pub(crate) fn propose(&self, removed: u8, fresh: Secret, next: Round) -> Result<Rekey, Error> {
-        let epoch = self.epoch.checked_add(1).ok_or(Error::Input("this group has used up its epochs"))?;
-        Ok(Rekey { group: self.id, epoch, start: next, removed, fresh })
+impl Echo {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        [self.epoch.to_le_bytes().as_slice(), &self.mark].concat()
     }
 
-    /// Takes a rekey whose author was authenticated.
-    ///
-    /// # Errors
-    /// [`Error::Malformed`] if no honest member writes it.
-    pub(crate) fn apply(&mut self, author: u8, rekey: Rekey, next: Round) -> Result<Rekeyed, Error> {
-        let known = |number: u8| self.members.get(usize::from(number));
-        let plausible = known(author).is_some_and(|peer| peer.present)
-            && known(rekey.removed).is_some()
-            && rekey.removed != author
-            && rekey.removed != self.me
-            && rekey.start.0 <= next.0.saturating_add(AHEAD_MAX);
-        if !plausible || rekey.group != self.id {
-            return Err(Error::Malformed("rekey"));
-        }
-        if rekey.epoch > self.epoch.saturating_add(1) {
-            if self.early.len() < EARLY_MAX {
-                self.early.push(Early { author, rekey });
-            }
-            return Ok(Rekeyed::default());
-        }
-
-        let outranked = match &self.previous {
-            Some(replaced) if rekey.epoch == self.epoch && author < replaced.author => {
-                Some((replaced.base.clone(), replaced.author, replaced.removed))
-            }
-            _ if rekey.epoch == self.epoch.saturating_add(1) => None,
-            _ => return Ok(Rekeyed::default()),
-        };
-        let base = outranked.as_ref().map_or_else(|| self.base.clone(), |(base, _, _)| base.clone());
-        let mut removed = self.switch(author, &rekey, base, next)?;
-        let again = outranked.filter(|(_, other, again)| *other == self.me && *again != rekey.removed);
-
-        let follower =
-            self.early.iter().position(|early| Some(early.rekey.epoch) == self.epoch.checked_add(1));
-        if let Some(Early { author, rekey }) = follower.map(|place| self.early.remove(place))
-            && let Ok(more) = self.apply(author, rekey, next)
-        {
-            removed.extend(more.removed);
-        }
-        Ok(Rekeyed { removed, again: again.map(|(_, _, again)| again) })
-    }
-
-    fn switch(&mut self, author: u8, rekey: &Rekey, base: Secret, next: Round) -> Result<Vec<u8>, Error> {
-        let secret = Secret::extract(domain::GROUP_REKEY, [&base, &rekey.fresh]);
-        let was_present = self.members.get(usize::from(rekey.removed)).is_some_and(|peer| peer.present);
-        self.start_epoch(rekey.epoch, &secret, rekey.start, next)?;
-        self.mark_gone(rekey.removed);
-        self.previous = Some(Replaced { base, author, removed: rekey.removed });
-        Ok(was_present.then_some(rekey.removed).into_iter().collect())
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; ECHO_BYTES] = bytes.try_into().ok()?;
+        Some(Self {
+            epoch: u32::from_le_bytes(core::array::from_fn(|i| bytes[i])),
+            mark: core::array::from_fn(|i| bytes[4 + i]),
+        })
     }
 }

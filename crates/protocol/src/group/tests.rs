@@ -2,7 +2,9 @@
 
 use ed25519_dalek::SigningKey;
 
-use super::{Group, GroupCard, Rekey};
+use super::change::{BEHIND_MAX, CHANGE_ROUNDS, News, RENEW_ROUNDS};
+use super::rekey::{author_of, epoch_after};
+use super::{Farewell, Group, GroupCard, LEAVE_TURNS, Rekey};
 use crate::conversation::{Event, Turn};
 use crate::message::Kind;
 use crate::secret::Secret;
@@ -14,9 +16,9 @@ fn key(member: usize) -> SigningKey {
     SigningKey::from_bytes(&[member as u8 + 1; 32])
 }
 
-fn group(member: usize) -> Group {
+fn card() -> GroupCard {
     let public = |member| key(member).verifying_key().to_bytes();
-    let card = GroupCard {
+    GroupCard {
         server: [0; 8],
         id: [4; 16],
         secret: Secret::new([5; 32]),
@@ -24,8 +26,11 @@ fn group(member: usize) -> Group {
         time: UnixMillis(0),
         name: "crew".into(),
         members: (0..3).map(|member| (NAMES[member].to_owned(), public(member))).collect(),
-    };
-    Group::new(&card, public(member), Round(1)).unwrap()
+    }
+}
+
+fn group(member: usize) -> Group {
+    Group::new(&card(), key(member).verifying_key().to_bytes(), Round(1)).unwrap()
 }
 
 fn speak(group: &mut Group, round: u64, identity: &SigningKey) -> Deposit {
@@ -77,10 +82,66 @@ fn a_signature_holds_for_one_place_only() {
     assert!(alice.receive((0, 1), deposit.label, &plaintext, Round(1)).is_ok());
 }
 
+/// Members who speak in every round, and hear each other unless they are away.
+struct Room {
+    groups: Vec<Group>,
+    round: u64,
+    texts: Vec<Vec<Vec<u8>>>,
+    news: Vec<Vec<News>>,
+}
+
+impl Room {
+    fn new() -> Self {
+        let groups = (0..3).map(group).collect();
+        Self { groups, round: 1, texts: vec![Vec::new(); 3], news: vec![Vec::new(); 3] }
+    }
+
+    fn run(&mut self, rounds: u64, away: &[usize]) {
+        for _ in 0..rounds {
+            let round = Round(self.round);
+            let mut deposits = Vec::new();
+            let mut listening = Vec::new();
+            for (number, group) in self.groups.iter_mut().enumerate().filter(|(n, _)| !away.contains(n)) {
+                group.tend(round);
+                let identity = key(number);
+                let turn = Turn { round, mine: true, head: None, identity: &identity };
+                let (deposit, boxes) = group.open_round(&turn);
+                deposits.extend(deposit);
+                listening.extend(boxes.into_iter().map(|listening| (number, listening)));
+            }
+            for (number, found) in listening {
+                let deposit = deposits.iter().find(|deposit| deposit.label == found.key.label());
+                let Some(deposit) = deposit else { continue };
+                let plaintext = found.key.open(&deposit.sealed.0).unwrap();
+                let from = (found.epoch, found.member);
+                let (events, _) =
+                    self.groups[number].receive(from, deposit.label, &plaintext, round).unwrap();
+                for event in events {
+                    if let Event::Delivered { whole, .. } = event {
+                        self.texts[number].push(whole.content.unwrap().to_vec());
+                    }
+                }
+            }
+            for (news, group) in self.news.iter_mut().zip(&mut self.groups) {
+                news.extend(group.news());
+            }
+            self.round += 1;
+        }
+    }
+
+    fn propose(&self, author: usize, fresh: u8) -> Rekey {
+        self.groups[author].propose(Secret::new([fresh; 32]), Round(self.round)).unwrap()
+    }
+
+    fn epochs(&self) -> Vec<u32> {
+        self.groups.iter().map(|group| group.epoch).collect()
+    }
+}
+
 #[test]
 fn an_impossible_rekey_changes_nothing() {
-    let mut alice = group(0);
-    let rekey = group(1).propose(2, Secret::new([6; 32]), Round(2)).unwrap();
+    let mut bob = group(1);
+    let rekey = group(0).propose(Secret::new([6; 32]), Round(2)).unwrap();
     let wrong = |change: fn(&mut Rekey)| {
         let mut rekey = rekey.clone();
         change(&mut rekey);
@@ -88,98 +149,286 @@ fn an_impossible_rekey_changes_nothing() {
     };
     for rekey in [
         wrong(|rekey| rekey.group = [0; 16]),
-        wrong(|rekey| rekey.removed = 0),
-        wrong(|rekey| rekey.removed = 1),
-        wrong(|rekey| rekey.removed = 7),
+        wrong(|rekey| rekey.excluded = 1),
+        wrong(|rekey| rekey.excluded = 8),
+        wrong(|rekey| rekey.epoch = 0),
+        wrong(|rekey| rekey.epoch = (1 << 24) + 1),
         wrong(|rekey| rekey.start = Round(1000)),
     ] {
-        assert!(alice.apply(1, rekey, Round(2)).is_err());
+        assert!(bob.offer(0, rekey, Round(2)).is_err());
     }
-    assert!(alice.apply(9, rekey.clone(), Round(2)).is_err());
-    let replay = wrong(|rekey| rekey.epoch = 0);
-    assert!(alice.apply(1, replay, Round(2)).unwrap().removed.is_empty());
-    assert_eq!(alice.epoch, 0);
+    assert!(bob.offer(9, rekey.clone(), Round(2)).is_err() && bob.offer(1, rekey.clone(), Round(2)).is_err());
+    assert!(bob.offer.is_none() && bob.news().is_empty());
     assert!(Rekey::decode(&rekey.encode()[1..]).is_err());
-    let copied = Rekey::decode(&rekey.encode()).unwrap();
-    let base = *alice.base.bytes();
-    assert_eq!(alice.apply(1, copied, Round(2)).unwrap().removed, [2]);
-    assert_eq!(alice.epoch, 1);
-    assert_ne!(*alice.base.bytes(), base, "the next epoch would follow from what carol knows");
-    let identity = key(0);
-    let turn = Turn { round: Round(2), mine: false, head: None, identity: &identity };
-    assert_eq!(alice.open_round(&turn).1.len(), 1, "nobody listens to carol");
-    // Carol, once removed, says nothing that is heard, nor removes anybody.
-    assert!(alice.apply(2, wrong(|rekey| rekey.epoch = 2), Round(2)).is_err());
+    bob.offer(0, Rekey::decode(&rekey.encode()).unwrap(), Round(2)).unwrap();
+    assert!(bob.offer.is_some());
 }
 
 #[test]
-fn rekeys_out_of_order_are_kept_until_they_fit() {
-    let (mut alice, mut bob) = (group(0), group(1));
-    let first = bob.propose(2, Secret::new([6; 32]), Round(2)).unwrap();
-    bob.apply(1, first.clone(), Round(2)).unwrap();
-    let second = bob.propose(2, Secret::new([8; 32]), Round(2)).unwrap();
-    bob.apply(1, second.clone(), Round(2)).unwrap();
-    assert!(alice.apply(1, second, Round(2)).unwrap().removed.is_empty());
-    assert_eq!(alice.apply(1, first, Round(2)).unwrap().removed, [2]);
-    assert_eq!(alice.epoch, 2);
-    let deposit = speak(&mut bob, 3, &key(1));
-    assert!(hear(&mut alice, 3, &deposit).is_ok());
+fn epochs_of_a_later_keeper_come_after_all_of_an_earlier_one() {
+    assert_eq!(epoch_after(0, 0), Some(1));
+    assert_eq!(epoch_after(7, 2), Some((2 << 24) + 1));
+    assert_eq!(epoch_after((2 << 24) + 1, 2), Some((2 << 24) + 2));
+    assert_eq!(epoch_after((1 << 24) - 1, 0), None);
+    assert_eq!(epoch_after(u32::MAX, 7), None);
+    assert_eq!(author_of((2 << 24) + 9), 2);
 }
 
-/// A member chooses where new chains begin; all the steps from long ago, made at once, would delay the next calls of
-/// every other member by seconds, and so show who is in one group with it.
 #[test]
-fn a_rekey_from_long_ago_does_not_stall_a_member() {
-    const NOW: u64 = 5_000_000;
+fn all_change_together_and_no_text_is_lost() {
+    let mut room = Room::new();
+    room.groups[2].queue(Kind::Text, b"before").unwrap();
+    room.run(10, &[]);
+    let rekey = room.propose(0, 6);
+    room.groups[0].begin(&rekey, Round(room.round)).unwrap();
+    room.groups[1].queue(Kind::Text, b"meanwhile").unwrap();
+    room.groups[1].offer(0, rekey.clone(), Round(room.round)).unwrap();
+    room.run(30, &[]);
+    assert_eq!(room.epochs(), [0, 0, 0], "nobody changes before carol has the keys");
+    room.groups[2].offer(0, rekey, Round(room.round)).unwrap();
+    room.run(40, &[]);
+    assert_eq!(room.epochs(), [1, 1, 1]);
+    assert!(room.groups.iter().all(|group| group.members().all(|member| member.confirmed)));
+    assert!(room.news.iter().all(|news| news.iter().filter(|news| **news == News::NewKeys).count() == 1));
+    room.groups[1].queue(Kind::Text, b"after").unwrap();
+    room.run(10, &[]);
+    assert_eq!(room.texts[2], [b"meanwhile".to_vec(), b"after".to_vec()]);
+    assert_eq!(room.texts[0], [b"before".to_vec(), b"meanwhile".to_vec(), b"after".to_vec()]);
+}
+
+/// Any member could make it look as if another had gone.
+#[test]
+fn attack_a7_nobody_but_the_keeper_removes_anybody() {
+    for excluded in [1, 4, 5] {
+        let mut carol_or_alice = if excluded == 1 { group(2) } else { group(0) };
+        let forged = Rekey {
+            group: [4; 16],
+            epoch: (1 << 24) + 1,
+            start: Round(2),
+            excluded,
+            fresh: Secret::new([9; 32]),
+        };
+        carol_or_alice.offer(1, forged, Round(2)).unwrap();
+        assert!(!carol_or_alice.tend(Round(8)));
+        assert_eq!(carol_or_alice.news(), [News::RekeyRefused]);
+        assert!(carol_or_alice.members().all(|member| member.present) && !carol_or_alice.is_ended());
+        assert!(carol_or_alice.change.is_none() && carol_or_alice.epoch == 0);
+    }
+    assert!(matches!(group(1).remove(2), Err(Error::Input(_))));
+}
+
+/// Keys handed to bob alone would put him where only their author hears him.
+#[test]
+fn attack_a7_keys_given_to_one_member_alone_take_it_nowhere() {
+    let mut room = Room::new();
+    room.run(10, &[]);
+    let rekey = room.propose(0, 6);
+    room.groups[1].offer(0, rekey, Round(room.round)).unwrap();
+    room.groups[1].queue(Kind::Text, b"can you hear me?").unwrap();
+    room.run(2 * CHANGE_ROUNDS, &[]);
+    assert_eq!(room.epochs(), [0, 0, 0]);
+    assert_eq!(room.news[1], [News::KeysDiffer]);
+    assert_eq!(room.texts[2], [b"can you hear me?".to_vec()]);
+    let shown: Vec<bool> = room.groups[1].members().map(|member| member.confirmed).collect();
+    assert_eq!(shown, [false, true, false]);
+    // Should the keeper pretend to have changed, carol alone holds him where she is.
+    let secret = room.propose(0, 6);
+    room.groups[0].begin(&secret, Round(room.round)).unwrap();
+    room.run(2 * CHANGE_ROUNDS, &[]);
+    assert_eq!(room.groups[1].epoch, 0);
+}
+
+#[test]
+fn attack_a7_different_keys_for_different_members_are_told_to_both() {
+    let mut room = Room::new();
+    room.run(10, &[]);
+    for (member, fresh) in [(1, 6), (2, 7)] {
+        let rekey = room.propose(0, fresh);
+        room.groups[member].offer(0, rekey, Round(room.round)).unwrap();
+    }
+    room.run(2 * CHANGE_ROUNDS, &[0]);
+    assert_eq!(room.epochs(), [0, 0, 0]);
+    assert_eq!([&room.news[1][..], &room.news[2][..]], [[News::KeysDiffer]; 2]);
+    room.groups[1].queue(Kind::Text, b"we two").unwrap();
+    room.run(4, &[0]);
+    assert_eq!(room.texts[2], [b"we two".to_vec()]);
+}
+
+/// One who is away must not keep the others from removing somebody, nor be shut out itself.
+#[test]
+fn a_member_who_is_silent_holds_the_others_up_for_a_while_and_catches_up() {
+    let mut room = Room::new();
+    room.run(10, &[]);
+    let rekey = room.propose(0, 6);
+    room.groups[0].begin(&rekey, Round(room.round)).unwrap();
+    room.groups[1].offer(0, rekey.clone(), Round(room.round)).unwrap();
+    room.run(CHANGE_ROUNDS, &[2]);
+    room.run(16, &[2]);
+    assert_eq!(room.epochs(), [1, 1, 0]);
+    assert!(!room.groups[0].members().nth(2).unwrap().confirmed);
+    room.groups[0].queue(Kind::Text, b"carol?").unwrap();
+    room.run(100, &[2]);
+    assert_eq!(room.groups[0].members().nth(2).unwrap().missing, 1);
+    room.groups[2].offer(0, rekey, Round(room.round)).unwrap();
+    room.run(40, &[]);
+    assert_eq!(room.epochs(), [1, 1, 1]);
+    assert_eq!(room.texts[2], [b"carol?".to_vec()]);
+    assert!(room.groups[0].members().all(|member| member.confirmed && member.missing == 0));
+}
+
+/// Rekeys of epochs that never come took all the places there were, and later ones were lost.
+#[test]
+fn attack_b4_no_number_of_rekeys_takes_the_place_of_the_keepers_next() {
+    let mut carol = group(2);
     let rekey = |epoch, start| Rekey {
         group: [4; 16],
         epoch,
         start: Round(start),
-        removed: 2,
+        excluded: 0,
         fresh: Secret::new([9; 32]),
     };
-    let mut alice = group(0);
-    alice.apply(1, rekey(1, NOW), Round(NOW)).unwrap();
-    let started = std::time::Instant::now();
-    for epoch in 2..20 {
-        alice.apply(1, rekey(epoch, NOW - (1 << 22) + 2), Round(NOW)).unwrap();
-        let identity = key(0);
-        let turn = Turn { round: Round(NOW), mine: true, head: None, identity: &identity };
-        let (deposit, listening) = alice.open_round(&turn);
-        assert!(deposit.is_none() && listening.is_empty());
+    for more in 1..100 {
+        carol.offer(1, rekey((1 << 24) + more, 2), Round(2)).unwrap();
     }
-    // Seventy-five million steps, of which fewer than a hundredth are made, take more than ten seconds on any machine.
-    assert!(started.elapsed() < std::time::Duration::from_secs(5));
-    assert!(alice.apply(1, rekey(20, NOW - (1 << 22) - 1), Round(NOW)).is_err());
+    assert!(carol.offer.is_none());
+    let size = postcard::to_allocvec(&carol).unwrap().len();
+    carol.offer(0, rekey(1, 2), Round(2)).unwrap();
+    assert!(postcard::to_allocvec(&carol).unwrap().len() < size + 80);
+    carol.tend(Round(8));
+    assert_eq!(carol.change.as_ref().map(|change| change.epoch), Some(1));
+
+    // The keeper itself, however many it makes, begins a change each time the last has had its time and no oftener.
+    let mut begun = Vec::new();
+    for round in 9..9 + 10 * CHANGE_ROUNDS {
+        carol.offer(0, rekey(u32::try_from(round).unwrap(), round), Round(round)).unwrap();
+        let before = carol.taken;
+        carol.tend(Round(round));
+        if carol.taken != before {
+            begun.push(round);
+        }
+        assert!(postcard::to_allocvec(&carol).unwrap().len() < size + 500);
+    }
+    assert_eq!(begun.len(), 10);
 }
 
-/// Who was away while somebody was removed is not shut out.
+/// A member chooses where new chains begin; steps from long ago would delay the other calls of all who are in a group
+/// with it, and so show who they are.
 #[test]
-fn a_member_who_was_away_catches_up_with_a_rekey() {
-    let (mut alice, mut bob) = (group(0), group(1));
-    let rekey = bob.propose(2, Secret::new([6; 32]), Round(2)).unwrap();
-    bob.apply(1, rekey.clone(), Round(2)).unwrap();
-    let identity = key(0);
-    let mut round = 20_000;
-    alice.apply(1, rekey, Round(round)).unwrap();
-    loop {
-        let turn = Turn { round: Round(round), mine: false, head: None, identity: &identity };
-        let waiting = alice.open_round(&turn).1.is_empty();
-        bob.open_round(&turn);
-        round += 1;
-        if !waiting {
-            break;
-        }
+fn attack_b4_a_rekey_begins_near_the_present() {
+    let now = 5_000_000;
+    for (behind, taken) in [(0, true), (BEHIND_MAX, true), (BEHIND_MAX + 1, false), (1 << 22, false)] {
+        let mut carol = group(2);
+        let rekey = Rekey {
+            group: [4; 16],
+            epoch: 1,
+            start: Round(now - behind),
+            excluded: 0,
+            fresh: Secret::new([9; 32]),
+        };
+        carol.offer(0, rekey, Round(now)).unwrap();
+        carol.tend(Round(now));
+        assert_eq!(carol.change.is_some(), taken, "{behind}");
     }
-    assert_eq!(round, 20_003);
-    let deposit = speak(&mut bob, round, &key(1));
-    assert!(hear(&mut alice, round, &deposit).is_ok());
+    let old = GroupCard { start: Round(1), ..card() };
+    assert!(Group::new(&old, key(0).verifying_key().to_bytes(), Round((1 << 19) + 1)).is_ok());
+    let late = Group::new(&old, key(0).verifying_key().to_bytes(), Round((1 << 19) + 2));
+    assert_eq!(late.err(), Some(Error::RoundTooFar(Round(1))));
+}
+
+/// Keys that came too late for a member are followed by others that do not.
+#[test]
+fn the_keeper_notices_who_came_too_late() {
+    let mut room = Room::new();
+    room.run(10, &[]);
+    let rekey = room.propose(0, 6);
+    room.groups[0].begin(&rekey, Round(room.round)).unwrap();
+    room.groups[1].offer(0, rekey, Round(room.round)).unwrap();
+    room.run(CHANGE_ROUNDS + 16, &[2]);
+    assert!(room.groups[0].stragglers(Round(room.round)).is_empty());
+    let later = Round(room.round + RENEW_ROUNDS);
+    assert_eq!(room.groups[0].stragglers(later), [key(2).verifying_key().to_bytes()]);
+    assert!(room.groups[1].stragglers(later).is_empty(), "it is not bob's to make them");
+}
+
+#[test]
+fn the_next_member_takes_over_from_a_keeper_who_said_farewell_and_from_no_other() {
+    let mut carol = group(2);
+    let rekey = Rekey {
+        group: [4; 16],
+        epoch: (1 << 24) + 1,
+        start: Round(2),
+        excluded: 1,
+        fresh: Secret::new([9; 32]),
+    };
+    carol.offer(1, rekey.clone(), Round(2)).unwrap();
+    assert_eq!(carol.news(), [News::RekeyRefused]);
+    let genuine = Farewell::new([4; 16], 0, &key(0));
+    for forged in [
+        Farewell::new([4; 16], 0, &key(1)),
+        Farewell::new([5; 16], 0, &key(0)),
+        Farewell { member: 1, ..genuine.clone() },
+        Farewell { group: [5; 16], ..genuine.clone() },
+        Farewell { member: 9, ..genuine.clone() },
+    ] {
+        assert!(carol.take_farewell(&forged).is_err());
+    }
+    let handed_on = Farewell::decode(&genuine.encode()).unwrap();
+    carol.take_farewell(&handed_on).unwrap();
+    carol.take_farewell(&handed_on).unwrap();
+    assert_eq!(carol.news(), [News::Left(0)]);
+    assert_eq!(carol.keeper(), Some(1));
+    carol.offer(1, rekey, Round(2)).unwrap();
+    carol.tend(Round(8));
+    assert_eq!(carol.change.as_ref().map(|change| change.excluded), Some(1));
+    assert!(carol.news().is_empty(), "alice left, and nobody removed her");
+    // What alice may have said before she left is passed over without alarm.
+    let late = Rekey { epoch: 5, excluded: 0, group: [4; 16], start: Round(2), fresh: Secret::new([1; 32]) };
+    carol.offer(0, late, Round(9)).unwrap();
+    assert!(carol.news().is_empty() && carol.offer.is_none());
+}
+
+/// Who leaves is answered where it listens, until the others change.
+#[test]
+fn one_who_leaves_is_acknowledged() {
+    let mut room = Room::new();
+    room.run(10, &[]);
+    room.groups[2].queue(Kind::Text, b"farewell").unwrap();
+    room.run(1, &[]);
+    room.groups[2].leave(&key(2)).unwrap();
+    let mut turns = 0;
+    while !room.groups[2].has_left() {
+        room.run(1, &[]);
+        turns += 1;
+    }
+    assert!(turns < LEAVE_TURNS.into(), "all turns were needed");
+    assert!(room.groups[2].leaving.is_some_and(|left| left > 0));
+    assert_eq!([&room.texts[0], &room.texts[1]], [&vec![b"farewell".to_vec()]; 2]);
+    assert_eq!([&room.news[0][..], &room.news[1][..]], [[News::Left(2)]; 2]);
+}
+
+/// A farewell that its author did not sign for others to see could not be handed on.
+#[test]
+fn a_goodbye_without_its_signature_is_refused() {
+    let mut carol = group(2);
+    carol.queue(Kind::Leave, &[1; 64]).unwrap();
+    let identity = key(2);
+    let turn = Turn { round: Round(1), mine: true, head: None, identity: &identity };
+    let deposit = carol.open_round(&turn).0.unwrap();
+    let mut alice = group(0);
+    assert_eq!(hear(&mut alice, 1, &deposit).err(), Some(Error::Malformed("message")));
+    assert!(alice.members().all(|member| member.present));
 }
 
 /// What is kept of an epoch must not lead to its chains.
 #[test]
 fn a_stolen_state_holds_no_secret_of_the_epoch() {
-    let alice = group(0);
-    let bytes = postcard::to_allocvec(&alice).unwrap();
-    assert!(!bytes.windows(32).any(|window| window == [5; 32]));
+    let mut alice = group(0);
+    let holds = |group: &Group, needle: &[u8]| {
+        postcard::to_allocvec(group).unwrap().windows(32).any(|window| window == needle)
+    };
+    assert!(!holds(&alice, &[5; 32]));
+    let rekey = alice.propose(Secret::new([6; 32]), Round(2)).unwrap();
+    alice.begin(&rekey, Round(2)).unwrap();
+    let secret = Secret::extract(crate::domain::GROUP_REKEY, [&alice.base, &rekey.fresh]);
+    assert!(!holds(&alice, &[6; 32]) && !holds(&alice, secret.bytes()));
 }

@@ -1,0 +1,390 @@
+//! How a group changes its keys: together or not at all.
+//!
+//! New keys come from the *keeper*, the present member of the lowest number, through conversations of two. Who was given
+//! them shows their mark under the present keys, and changes over when every member who remains has shown the same mark,
+//! or is heard under the new keys. A member who is silent holds the others up for [`CHANGE_ROUNDS`]; one who speaks
+//! without the mark holds them up for as long as it does, since whoever changed over without it might have been given
+//! keys that nobody else has.
+
+use serde::{Deserialize, Serialize};
+
+use super::rekey::{Echo, Farewell, Rekey, author_of, epoch_after};
+use super::{Group, bit};
+use crate::message::FAREWELL_BYTES;
+use crate::ratchet::Chain;
+use crate::reaction::block;
+use crate::secret::Secret;
+use crate::{Error, Round, domain};
+
+/// Rounds by which the author of a rekey may be ahead.
+const AHEAD_MAX: u64 = 16;
+/// Rounds by which a rekey's chains may begin before the present one.
+pub(super) const BEHIND_MAX: u64 = 4096;
+/// Rounds between two changes that a member takes part in.
+const CHANGE_PAUSE: u64 = 64;
+/// Rounds for which a member that is not heard holds up a change.
+pub(super) const CHANGE_ROUNDS: u64 = 256;
+/// Rounds after which keys are made anew for a member that came too late for them.
+pub(super) const RENEW_ROUNDS: u64 = 2048;
+
+/// Keys that a group is changing to.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Change {
+    pub(super) epoch: u32,
+    pub(super) excluded: u8,
+    start: Round,
+    pub(super) mark: [u8; 32],
+    since: Round,
+    pub(super) send: Chain,
+    /// By member; of those who have the keys.
+    pub(super) chains: Vec<Option<Chain>>,
+    /// Members, as bits, who have shown the mark.
+    confirmed: u8,
+    /// Members, as bits, heard under these keys.
+    heard: u8,
+    /// The person was told that members were given different keys.
+    told: bool,
+}
+
+impl Change {
+    /// Whether to listen to a member under these keys in this round, and not under the present ones: it may have changed
+    /// over already, and there is but one box for each member to look for.
+    pub(super) fn listens(&self, member: u8, round: Round) -> bool {
+        self.excluded & bit(member) == 0 && (self.has_confirmed(member) || round.0 % 2 == 1)
+    }
+
+    pub(super) fn has_confirmed(&self, member: u8) -> bool {
+        self.confirmed & bit(member) != 0
+    }
+}
+
+/// What a group has to tell its person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum News {
+    /// A member has left.
+    Left(u8),
+    /// One member removed another.
+    Removed { by: u8, member: u8 },
+    /// What was said under this number has arrived with all who are present.
+    Acknowledged(u32),
+    /// What was said under this number will not be sent.
+    NotSent(u32),
+    /// All present members but those named by [`super::Member::confirmed`] have new keys.
+    NewKeys,
+    /// The group stays under the keys of its card.
+    CardKeys,
+    /// One who has gone still has the group's keys.
+    RekeyNeeded,
+    /// The keeper gave members different keys, or some of them none.
+    KeysDiffer,
+    /// A member who is not the keeper made new keys.
+    RekeyRefused,
+    /// A member bears the name of a contact and is somebody else.
+    NameBorrowed,
+}
+
+impl Group {
+    /// Whose task it is to make new keys, and who alone removes others: the present member of the lowest number.
+    pub(crate) fn keeper(&self) -> Option<u8> {
+        (0..).zip(&self.members).find(|(_, peer)| peer.present).map(|(number, _)| number)
+    }
+
+    /// All that has happened since it was last asked.
+    pub(crate) fn news(&mut self) -> Vec<News> {
+        core::mem::take(&mut self.news)
+    }
+
+    /// A name on the card is that of a contact, borne by somebody else.
+    pub(crate) fn warn_of_names(&mut self) {
+        if !core::mem::replace(&mut self.names_told, true) {
+            self.tell(News::NameBorrowed);
+        }
+    }
+
+    pub(super) fn tell(&mut self, news: News) {
+        if !self.news.contains(&news) {
+            self.news.push(news);
+        }
+    }
+
+    /// Takes a farewell in, from its author or handed on by another.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if its author has not signed it.
+    pub(crate) fn take_farewell(&mut self, farewell: &Farewell) -> Result<(), Error> {
+        let malformed = Error::Malformed("farewell");
+        let peer = self.members.get_mut(usize::from(farewell.member)).ok_or(malformed.clone())?;
+        if farewell.group != self.id || farewell.member == self.me || !farewell.is_by(&peer.identity) {
+            return Err(malformed);
+        }
+        if peer.present {
+            peer.present = false;
+            peer.farewell = farewell.signature.to_vec();
+            self.refused = false;
+            self.tell(News::Left(farewell.member));
+        }
+        Ok(())
+    }
+
+    /// The farewells of those who left, for members who may not have heard them.
+    pub(crate) fn farewells(&self) -> Vec<Farewell> {
+        let farewell = |(member, signature): (u8, &[u8])| {
+            let signature: [u8; FAREWELL_BYTES] = signature.try_into().ok()?;
+            Some(Farewell { group: self.id, member, signature })
+        };
+        let members = (0..).zip(&self.members).map(|(number, peer)| (number, peer.farewell.as_slice()));
+        members.filter_map(farewell).collect()
+    }
+
+    /// The members, as bits, who have left or were removed.
+    pub(super) fn gone(&self) -> u8 {
+        let gone = (0..).zip(&self.members).filter(|(_, peer)| !peer.present);
+        gone.fold(0, |gone, (number, _)| gone | bit(number))
+    }
+
+    /// The members, as bits, to whom new keys are not to be given.
+    pub(crate) fn excluded_next(&self) -> u8 {
+        self.gone() | self.removing
+    }
+
+    /// The rekey for all who remain.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if this author has used up its epochs.
+    pub(crate) fn propose(&self, fresh: Secret, round: Round) -> Result<Rekey, Error> {
+        let newest = self.change.as_ref().map_or(self.epoch, |change| change.epoch);
+        let epoch = epoch_after(newest, self.me);
+        let epoch = epoch.ok_or(Error::Input("this group has used up its epochs"))?;
+        Ok(Rekey { group: self.id, epoch, start: round, excluded: self.excluded_next(), fresh })
+    }
+
+    /// Takes a rekey whose author was authenticated. It waits until a block of rounds begins; of several the newest does.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if no honest member writes it.
+    pub(crate) fn offer(&mut self, author: u8, rekey: Rekey, next: Round) -> Result<(), Error> {
+        let excluded = |member: u8| rekey.excluded & bit(member) != 0;
+        let members = u8::try_from(self.members.len()).unwrap_or(0);
+        let possible = rekey.group == self.id
+            && author < members
+            && author != self.me
+            && !excluded(author)
+            && (members..8).all(|nobody| !excluded(nobody))
+            && author_of(rekey.epoch) == author
+            && epoch_after(0, author).is_some_and(|first| rekey.epoch >= first)
+            && rekey.start.0 <= next.0.saturating_add(AHEAD_MAX);
+        if !possible {
+            return Err(Error::Malformed("rekey"));
+        }
+        // One who has left is no longer believed, and may have spoken before it did.
+        if self.ended || !self.members.get(usize::from(author)).is_some_and(|peer| peer.present) {
+            return Ok(());
+        }
+        let keeps = self.keeper() == Some(author) && (0..author).all(excluded);
+        if !keeps {
+            self.tell(News::RekeyRefused);
+            return Ok(());
+        }
+        let changing = self.change.as_ref().map_or(0, |change| change.epoch);
+        let waiting = self.offer.as_ref().map_or(0, |rekey| rekey.epoch);
+        if rekey.epoch > self.epoch.max(changing).max(waiting) {
+            self.offer = Some(rekey);
+        }
+        Ok(())
+    }
+
+    /// At the first round of a block, acts on what was read before. Whether this member is to make new keys.
+    pub(crate) fn tend(&mut self, round: Round) -> bool {
+        if self.ended || block(round) <= self.block {
+            return false;
+        }
+        self.block = block(round);
+        self.conclude(round);
+        self.take_offer(round);
+        if self.ended {
+            return false;
+        }
+        let strange = core::mem::take(&mut self.strange);
+        let me = self.me;
+        let unheard = (0..)
+            .zip(&self.members)
+            .any(|(number, peer)| number != me && peer.present && peer.heard.is_none());
+        self.announcing = strange || unheard || self.epoch == 0 || self.change.is_some();
+        self.keys_are_due(round, unheard)
+    }
+
+    fn keys_are_due(&self, round: Round, unheard: bool) -> bool {
+        let alone = self.excluded_next() | bit(self.me) == self.everybody();
+        if self.keeper() != Some(self.me) || self.leaving.is_some() || alone {
+            return false;
+        }
+        match &self.change {
+            None => self.excluded_next() != self.excluded || (self.epoch == 0 && !unheard),
+            // One who does not take the keys must not keep its keeper from removing it.
+            Some(change) => {
+                self.excluded_next() != change.excluded
+                    && round.0 >= change.since.0.saturating_add(CHANGE_ROUNDS)
+            }
+        }
+    }
+
+    pub(super) fn everybody(&self) -> u8 {
+        (0..).zip(&self.members).fold(0, |all, (number, _)| all | bit(number))
+    }
+
+    /// Present members who have not been heard under keys that are so old that they may have come too late for them.
+    pub(crate) fn stragglers(&self, round: Round) -> Vec<[u8; 32]> {
+        let old = self.start.0.saturating_add(RENEW_ROUNDS) <= round.0;
+        if !old || self.epoch == 0 || self.change.is_some() || self.keeper() != Some(self.me) {
+            return Vec::new();
+        }
+        let me = self.me;
+        let unheard = (0..)
+            .zip(&self.members)
+            .filter(|(number, peer)| *number != me && peer.present && peer.heard.is_none());
+        unheard.map(|(_, peer)| peer.identity).collect()
+    }
+
+    fn take_offer(&mut self, round: Round) {
+        let Some(rekey) = &self.offer else { return };
+        // The author may have left since.
+        if self.keeper() != Some(author_of(rekey.epoch)) {
+            self.offer = None;
+            return;
+        }
+        if rekey.excluded & bit(self.me) != 0 {
+            let by = author_of(rekey.epoch);
+            self.end(by);
+            return;
+        }
+        let rested = |since: Round, pause: u64| round.0.saturating_sub(since.0) >= pause;
+        let ready = self.taken.is_none_or(|taken| rested(taken, CHANGE_PAUSE))
+            && self.change.as_ref().is_none_or(|change| rested(change.since, CHANGE_ROUNDS));
+        if ready && let Some(rekey) = self.offer.take() {
+            // Keys from too long ago are passed over; the keeper makes others for who came too late.
+            let _ = self.begin(&rekey, round);
+        }
+    }
+
+    /// Begins to change to new keys, which `round` is the first to be able to use.
+    ///
+    /// # Errors
+    /// [`Error::RoundTooFar`] if they begin too long ago; nothing is changed then.
+    pub(crate) fn begin(&mut self, rekey: &Rekey, round: Round) -> Result<(), Error> {
+        if round.0.saturating_sub(rekey.start.0) > BEHIND_MAX {
+            return Err(Error::RoundTooFar(rekey.start));
+        }
+        let secret = Secret::extract(domain::GROUP_REKEY, [&self.base, &rekey.fresh]);
+        let excluded = rekey.excluded;
+        let (send, chains) = self.derive(rekey.epoch, &secret, rekey.start, round, excluded)?;
+        let epoch = rekey.epoch.to_le_bytes();
+        let start = rekey.start.0.to_le_bytes();
+        let mark = secret.expand(domain::GROUP_MARK, &[&self.id, &epoch, &start, &[excluded]]);
+        let by = author_of(rekey.epoch);
+        for (member, peer) in (0..).zip(&mut self.members) {
+            if excluded & bit(member) == 0 {
+                continue;
+            }
+            if peer.present {
+                peer.present = false;
+                self.news.push(News::Removed { by, member });
+            }
+            // Who left is heard, and answered, until the change; who was removed is not.
+            if peer.farewell.is_empty() {
+                peer.chain = None;
+            }
+        }
+        self.removing &= !excluded;
+        self.change = Some(Change {
+            epoch: rekey.epoch,
+            excluded,
+            start: rekey.start,
+            mark: *mark.bytes(),
+            since: round,
+            send,
+            chains,
+            confirmed: 0,
+            heard: 0,
+            told: false,
+        });
+        self.taken = Some(round);
+        self.announcing = true;
+        self.refused = false;
+        for sequence in self.acknowledged() {
+            self.news.push(News::Acknowledged(sequence));
+        }
+        Ok(())
+    }
+
+    /// A member was heard under the keys that the group is changing to.
+    pub(super) fn heard_changed(&mut self, member: u8) {
+        if let Some(change) = &mut self.change {
+            change.confirmed |= bit(member);
+            change.heard |= bit(member);
+        }
+    }
+
+    /// A member shows which keys it was given.
+    pub(super) fn take_echo(&mut self, member: u8, echo: Echo) {
+        let differ = match &mut self.change {
+            Some(change) if change.epoch == echo.epoch && change.mark == echo.mark => {
+                change.confirmed |= bit(member);
+                return;
+            }
+            Some(change) if change.epoch == echo.epoch => !core::mem::replace(&mut change.told, true),
+            _ => false,
+        };
+        // It must hear that this member is there, and was not given the same.
+        self.strange = true;
+        if differ {
+            self.tell(News::KeysDiffer);
+        }
+    }
+
+    /// Changes over, if nobody would be left behind who is there.
+    fn conclude(&mut self, round: Round) {
+        let everybody = self.everybody();
+        let remaining = everybody & !self.gone() & !bit(self.me);
+        let Some(change) = &mut self.change else { return };
+        let missing = remaining & !change.excluded & !change.confirmed;
+        let waited = round.0.saturating_sub(change.since.0);
+        if missing != 0 && waited < CHANGE_ROUNDS {
+            return;
+        }
+        let lately =
+            |heard: Round| heard > change.since && round.0.saturating_sub(heard.0) < CHANGE_ROUNDS / 2;
+        let mut others = (0..).zip(&self.members).filter(|(number, _)| missing & bit(*number) != 0);
+        if others.any(|(_, peer)| peer.heard.is_some_and(lately)) {
+            if !core::mem::replace(&mut change.told, true) {
+                self.tell(News::KeysDiffer);
+            }
+            return;
+        }
+        let Some(change) = self.change.take() else { return };
+        for ((number, peer), chain) in (0..).zip(&mut self.members).zip(change.chains) {
+            peer.chain = chain.filter(|_| peer.present);
+            peer.heard = (change.heard & bit(number) != 0).then_some(round);
+        }
+        self.send = change.send;
+        (self.epoch, self.excluded, self.start) = (change.epoch, change.excluded, change.start);
+        self.tell(News::NewKeys);
+    }
+
+    /// The keeper has removed this member: all keys are erased, and what was not said stays unsaid.
+    fn end(&mut self, by: u8) {
+        self.ended = true;
+        (self.change, self.offer) = (None, None);
+        self.base = Secret::new([0; 32]);
+        self.send = Chain::new(Round(0), Secret::new([0; 32]));
+        for peer in &mut self.members {
+            peer.chain = None;
+        }
+        if let Some(me) = self.members.get_mut(usize::from(self.me)) {
+            me.present = false;
+        }
+        self.news.push(News::Removed { by, member: self.me });
+        for sequence in self.outbox.give_back() {
+            self.news.push(News::NotSent(sequence));
+        }
+    }
+}
