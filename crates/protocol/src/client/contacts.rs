@@ -160,6 +160,20 @@ impl Client {
         self.state.rekey(id, number)
     }
 
+    /// Gives a conversation another name, which nobody else sees.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`]; [`Error::Input`] for a name that is none or taken by another conversation.
+    pub fn rename(&mut self, id: ConversationId, name: &str) -> Result<(), Error> {
+        check_name(name)?;
+        let named = |other: &Conversation| other.name == name && other.id != id;
+        if self.state.conversations.iter().any(named) {
+            return Err(Error::Input("there is a conversation of that name already"));
+        }
+        name.clone_into(&mut self.state.conversation_mut(id)?.name);
+        Ok(())
+    }
+
     /// Forgets a conversation at once, with all its keys, and says nothing to anybody.
     ///
     /// # Errors
