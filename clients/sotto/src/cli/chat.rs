@@ -1,7 +1,7 @@
 //! A chat, line by line: a program of the running participant, which stays online when the chat ends.
 
 use core::pin::pin;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -149,7 +149,7 @@ impl Chat {
                 print::text(&text, self.options.json)?;
                 self.unshown = self.unshown.saturating_sub(1);
                 self.showing += 1;
-                let shown = Account::Shown { numbers: vec![text.number] };
+                let shown = Account::Shown { id: text.id, number: text.number };
                 self.link.send(&Request::Account(shown)).await?;
             }
             Told::Unread { conversation, texts } => {
@@ -181,8 +181,10 @@ pub(super) async fn read(home: Option<PathBuf>, contact: Option<String>, json: b
         for text in &texts {
             print::text(text, json)?;
         }
-        let numbers = texts.iter().map(|text| text.number).collect();
-        quietly(home.clone(), Account::Shown { numbers }).await?;
+        let shown: BTreeMap<_, _> = texts.iter().map(|text| (text.id, text.number)).collect();
+        for (id, number) in shown {
+            quietly(home.clone(), Account::Shown { id, number }).await?;
+        }
     }
     if !any && !json {
         status("nothing new");

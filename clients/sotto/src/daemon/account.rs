@@ -78,7 +78,7 @@ impl Account {
                 let waiting = waiting(client, message.conversation);
                 return Ok(Reply::Queued { sequence: message.sequence, waiting });
             }
-            Self::Shown { numbers } => inbox::shown(client, &numbers),
+            Self::Shown { id, number } => inbox::shown(client, id, number),
             looks => return looks.look(client),
         }
         Ok(Reply::Done)
@@ -100,19 +100,19 @@ pub(super) fn waiting(client: &Client, id: ConversationId) -> usize {
 }
 
 /// Texts that nobody has seen, by number, as programs show them.
-pub(super) fn texts(client: &Client) -> Vec<(ConversationId, Text)> {
+pub(super) fn texts(client: &Client) -> Vec<Text> {
     let conversations = client.conversations();
     let text = |unshown: Unshown| {
         let found = conversations.iter().find(|conversation| conversation.id == unshown.conversation);
-        let text = Text {
+        Text {
             number: unshown.number,
+            id: unshown.conversation,
             conversation: found.map_or_else(|| "?".to_owned(), |conversation| conversation.name.clone()),
             group: found.is_some_and(|conversation| conversation.kind == ConversationKind::Group),
             from: unshown.from,
             text: Private(Zeroizing::new(unshown.text)),
             sequence: unshown.sequence,
-        };
-        (unshown.conversation, text)
+        }
     };
     inbox::unshown(client).into_iter().map(text).collect()
 }
@@ -120,9 +120,9 @@ pub(super) fn texts(client: &Client) -> Vec<(ConversationId, Text)> {
 fn unshown(client: &Client, conversation: Option<&str>) -> Result<Reply, Failure> {
     let wanted = conversation.map(|name| find(client, name)).transpose()?;
     let mut texts = texts(client);
-    texts.retain(|(id, _)| wanted.is_none_or(|wanted| wanted == *id));
+    texts.retain(|text| wanted.is_none_or(|wanted| wanted == text.id));
     let mut bytes = 0;
-    let portion = texts.into_iter().map(|(_, text)| text).take_while(|text| {
+    let portion = texts.into_iter().take_while(|text| {
         let first = bytes == 0;
         bytes += text.text.0.len().max(1);
         first || bytes <= PORTION_BYTES

@@ -37,8 +37,8 @@ pub(crate) fn unshown(_: &Client) -> Vec<Unshown> {
     TEXTS.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
 }
 
-/// A person has seen these.
-pub(crate) fn shown(_: &mut Client, numbers: &[u64]) {
+/// A person has seen the texts of a conversation up to this number.
+pub(crate) fn shown(_: &mut Client, id: ConversationId, number: u64) {
     let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
-    texts.retain(|number, _| !numbers.contains(number));
+    texts.retain(|_, text| text.conversation != id || text.number > number);
 }

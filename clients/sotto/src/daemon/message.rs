@@ -4,6 +4,7 @@
 use core::fmt;
 
 use serde::{Deserialize, Serialize};
+use sotto_protocol::ConversationId;
 use zeroize::Zeroizing;
 
 /// Version of the local protocol: programs and the participant must be of the same.
@@ -107,8 +108,8 @@ pub(crate) enum Account {
         /// Only those of this contact or group.
         conversation: Option<String>,
     },
-    /// A person has seen these; [`Reply::Done`].
-    Shown { numbers: Vec<u64> },
+    /// A person has seen the texts of a conversation up to this number; [`Reply::Done`].
+    Shown { id: ConversationId, number: u64 },
 }
 
 /// What becomes of a request.
@@ -173,6 +174,8 @@ pub(crate) enum Message {
 pub(crate) struct Text {
     /// Its number among all texts of the account.
     pub(crate) number: u64,
+    pub(crate) id: ConversationId,
+    /// Name of the contact or group.
     pub(crate) conversation: String,
     /// Whether that is a group.
     pub(crate) group: bool,

@@ -80,7 +80,7 @@ impl Program<'_> {
         &mut self,
         name: String,
         verbose: bool,
-    ) -> Result<(Attached, Vec<(ConversationId, Text)>), Failure> {
+    ) -> Result<(Attached, Vec<Text>), Failure> {
         let journal = self.desk.journal.listen();
         let look = move |client: &Client| {
             let conversation = find(client, &name)?;
@@ -89,7 +89,7 @@ impl Program<'_> {
             let attached = Attached {
                 established: client.conversations().iter().find(of_it).is_some_and(|it| it.established),
                 waiting: waiting(client, conversation),
-                unshown: texts.iter().filter(|(of, _)| *of == conversation).count(),
+                unshown: texts.iter().filter(|text| text.id == conversation).count(),
                 pace: pace(client.server(), client.settings().conversations, &name),
             };
             Ok::<_, Failure>((conversation, attached, texts))
@@ -135,15 +135,15 @@ impl Program<'_> {
     }
 
     /// Hands out the texts of the program's conversation, and announces those of others.
-    async fn hand_out(&mut self, texts: Vec<(ConversationId, Text)>) -> io::Result<()> {
+    async fn hand_out(&mut self, texts: Vec<Text>) -> io::Result<()> {
         let Some(listening) = &mut self.listening else { return Ok(()) };
         let (conversation, handed) = (listening.conversation, listening.handed);
-        listening.handed = texts.last().map_or(handed, |(_, text)| handed.max(text.number));
+        listening.handed = texts.last().map_or(handed, |text| handed.max(text.number));
         let mut others = BTreeMap::<ConversationId, (String, usize, bool)>::new();
-        for (id, text) in texts {
+        for text in texts {
             let new = text.number > handed;
-            if id != conversation {
-                let (_, count, any_new) = others.entry(id).or_insert((text.conversation, 0, false));
+            if text.id != conversation {
+                let (_, count, any_new) = others.entry(text.id).or_insert((text.conversation, 0, false));
                 *count += 1;
                 *any_new |= new;
             } else if new {
