@@ -8,7 +8,6 @@ mod account;
 mod desk;
 mod face;
 pub(crate) mod frame;
-mod inbox;
 mod journal;
 pub(crate) mod message;
 mod notes;

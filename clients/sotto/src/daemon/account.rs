@@ -2,11 +2,10 @@
 //! state itself while none runs.
 
 use data_encoding::BASE32_NOPAD;
-use sotto_protocol::client::Client;
+use sotto_protocol::client::{Client, Unshown};
 use sotto_protocol::{ConversationId, ConversationKind, Error, GroupCard};
 use zeroize::Zeroizing;
 
-use super::inbox::{self, Unshown};
 use super::message::{Account, Conversation, Invitation, Kind, Member, Private, Reply, Text};
 use crate::cli::failure::Failure;
 use crate::participant::now;
@@ -78,7 +77,7 @@ impl Account {
                 let waiting = waiting(client, message.conversation);
                 return Ok(Reply::Queued { sequence: message.sequence, waiting });
             }
-            Self::Shown { id, number } => inbox::shown(client, id, number),
+            Self::Shown { id, number } => client.shown(id, number),
             looks => return looks.look(client),
         }
         Ok(Reply::Done)
@@ -102,19 +101,19 @@ pub(super) fn waiting(client: &Client, id: ConversationId) -> usize {
 /// Texts that nobody has seen, by number, as programs show them.
 pub(super) fn texts(client: &Client) -> Vec<Text> {
     let conversations = client.conversations();
-    let text = |unshown: Unshown| {
+    let text = |unshown: &Unshown| {
         let found = conversations.iter().find(|conversation| conversation.id == unshown.conversation);
         Text {
             number: unshown.number,
             id: unshown.conversation,
             conversation: found.map_or_else(|| "?".to_owned(), |conversation| conversation.name.clone()),
             group: found.is_some_and(|conversation| conversation.kind == ConversationKind::Group),
-            from: unshown.from,
-            text: Private(Zeroizing::new(unshown.text)),
+            from: unshown.from.clone(),
+            text: Private(Zeroizing::new(unshown.text.clone())),
             sequence: unshown.sequence,
         }
     };
-    inbox::unshown(client).into_iter().map(text).collect()
+    client.unshown().map(text).collect()
 }
 
 fn unshown(client: &Client, conversation: Option<&str>) -> Result<Reply, Failure> {
@@ -131,7 +130,6 @@ fn unshown(client: &Client, conversation: Option<&str>) -> Result<Reply, Failure
 }
 
 fn conversations(client: &Client) -> Vec<Conversation> {
-    let texts = inbox::unshown(client);
     let conversation = |summary: sotto_protocol::ConversationSummary| Conversation {
         kind: match summary.kind {
             ConversationKind::Contact => Kind::Contact,
@@ -140,7 +138,7 @@ fn conversations(client: &Client) -> Vec<Conversation> {
         established: summary.established,
         queued: summary.queued,
         unacknowledged: summary.unacknowledged,
-        unread: texts.iter().filter(|text| text.conversation == summary.id).count(),
+        unread: client.unshown().filter(|text| text.conversation == summary.id).count(),
         identity: client.contact_identity(summary.id).map(|key| encode_identity(&key)),
         members: client.members(summary.id).into_iter().map(member).collect(),
         name: summary.name,

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::face::Face;
 use super::journal::{Entry, Journal};
 use super::message::{Account, Reply, Status};
-use super::{inbox, notes};
+use super::notes;
 use crate::cli::failure::Failure;
 use crate::{ConnectError, Event, Handle};
 
@@ -76,9 +76,6 @@ impl Desk {
             Event::ConnectionLost(_) => self.connected.store(false, Ordering::Relaxed),
             Event::ConnectionRestored => self.connected.store(true, Ordering::Relaxed),
             _ => {}
-        }
-        if let Event::Notice(notice) = &event {
-            inbox::arrived(notice);
         }
         // One that has stopped has nothing to tell any more.
         let Ok(entry) = self.handle.ask(move |client| notes::entry(&event, client)).await else { return };
