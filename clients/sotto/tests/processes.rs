@@ -34,7 +34,7 @@ fn two_people_join_with_tokens_talk_both_ways_and_leave() {
     let invitation = alice.succeeds(&["invite", "bob"]);
     bob.succeeds_with(&["accept", "alice"], &invitation);
     let mut at_alice = Program::start(&alice, &["chat", "bob"]);
-    at_alice.is_told("rounds of 0.5 s; your turn with bob comes in every round");
+    at_alice.is_told("rounds of 0.7 s; your turn with bob comes in every round");
     at_alice.is_told("bob has not answered yet");
     let mut at_bob = Program::start(&bob, &["chat", "alice", "--json", "--stay"]);
     at_alice.says("Are you there?");

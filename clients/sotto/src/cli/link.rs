@@ -166,3 +166,34 @@ fn start(directory: &Path) -> Result<(), Failure> {
     let message = last.strip_prefix("error: ").unwrap_or(last).to_owned();
     Err(Failure::reported(code.filter(|code| *code != 0).unwrap_or(1), message))
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use tokio::net::UnixListener;
+
+    use super::Link;
+    use crate::daemon::frame::write;
+    use crate::daemon::message::{Greeting, VERSION};
+
+    #[tokio::test]
+    async fn a_participant_of_another_version_is_named_and_one_that_ends_is_none() {
+        let home = tempfile::tempdir().unwrap();
+        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        let listener = UnixListener::bind(home.path().join("socket")).unwrap();
+        let serving = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            write(&mut stream, &Greeting { sotto: VERSION + 1, process: 77 }).await.unwrap();
+            let (stream, _) = listener.accept().await.unwrap();
+            drop(stream);
+        };
+        let asking = async {
+            let refused = Link::reach(home.path()).await.err().unwrap();
+            assert!(format!("{refused:?}").contains("kill 77"), "{refused:?}");
+            assert!(Link::reach(home.path()).await.unwrap().is_none());
+        };
+        tokio::join!(serving, asking);
+    }
+}

@@ -100,20 +100,22 @@ pub(super) fn waiting(client: &Client, id: ConversationId) -> usize {
 
 /// Texts that nobody has seen, by number, as programs show them.
 pub(super) fn texts(client: &Client) -> Vec<Text> {
+    client.unshown().map(|unshown| as_shown(client, unshown)).collect()
+}
+
+/// A text as programs show it.
+pub(super) fn as_shown(client: &Client, unshown: &Unshown) -> Text {
     let conversations = client.conversations();
-    let text = |unshown: &Unshown| {
-        let found = conversations.iter().find(|conversation| conversation.id == unshown.conversation);
-        Text {
-            number: unshown.number,
-            id: unshown.conversation,
-            conversation: found.map_or_else(|| "?".to_owned(), |conversation| conversation.name.clone()),
-            group: found.is_some_and(|conversation| conversation.kind == ConversationKind::Group),
-            from: unshown.from.clone(),
-            text: Private(Zeroizing::new(unshown.text.clone())),
-            sequence: unshown.sequence,
-        }
-    };
-    client.unshown().map(text).collect()
+    let found = conversations.iter().find(|conversation| conversation.id == unshown.conversation);
+    Text {
+        number: unshown.number,
+        id: unshown.conversation,
+        conversation: found.map_or_else(|| "?".to_owned(), |conversation| conversation.name.clone()),
+        group: found.is_some_and(|conversation| conversation.kind == ConversationKind::Group),
+        from: unshown.from.clone(),
+        text: Private(Zeroizing::new(unshown.text.clone())),
+        sequence: unshown.sequence,
+    }
 }
 
 fn unshown(client: &Client, conversation: Option<&str>) -> Result<Reply, Failure> {

@@ -1,11 +1,13 @@
 //! What happened, for programs that are attached and for those that come later. It holds up nobody and grows without end
 //! by nothing: who does not listen misses what is old.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sotto_protocol::client::MessageId;
 use tokio::sync::watch;
+
+use super::message::Text;
 
 /// Entries that are kept.
 const KEPT_MAX: usize = 1024;
@@ -21,8 +23,8 @@ pub(super) enum Entry {
     Arrived(MessageId),
     /// What a round cost.
     Round(String),
-    /// There are texts that nobody has seen.
-    Texts,
+    /// A text came. Who comes later finds it among those that nobody has seen.
+    Text(Text),
 }
 
 #[derive(Default)]
@@ -32,12 +34,22 @@ struct Kept {
     first: u64,
     /// Up to here somebody has taken them.
     taken: u64,
-    listeners: usize,
+    /// Up to where every listener has, by the listener's number.
+    places: BTreeMap<u64, u64>,
+    listeners: u64,
 }
 
 impl Kept {
     fn end(&self) -> u64 {
         self.first + self.entries.len() as u64
+    }
+
+    /// Forgets what nobody will take any more.
+    fn forget(&mut self) {
+        let needed = self.places.values().copied().min().unwrap_or(self.taken);
+        while self.first < needed && self.entries.pop_front().is_some() {
+            self.first += 1;
+        }
     }
 }
 
@@ -50,7 +62,7 @@ pub(super) struct Journal {
 /// One who listens.
 pub(super) struct Listener<'a> {
     journal: &'a Journal,
-    place: u64,
+    number: u64,
     news: watch::Receiver<u64>,
 }
 
@@ -61,7 +73,7 @@ impl Journal {
 
     pub(super) fn write(&self, entry: Entry) {
         let mut kept = self.kept();
-        if kept.listeners == 0 && !matches!(entry, Entry::Lasting(_)) {
+        if kept.places.is_empty() && !matches!(entry, Entry::Lasting(_)) {
             return;
         }
         if kept.entries.len() == KEPT_MAX {
@@ -76,14 +88,15 @@ impl Journal {
     pub(super) fn listen(&self) -> Listener<'_> {
         let mut kept = self.kept();
         kept.listeners += 1;
-        let place = kept.taken.max(kept.first);
+        let (number, place) = (kept.listeners, kept.taken.max(kept.first));
+        kept.places.insert(number, place);
         let mut news = self.end.subscribe();
         news.mark_changed();
-        Listener { journal: self, place, news }
+        Listener { journal: self, number, news }
     }
 
     pub(super) fn listeners(&self) -> usize {
-        self.kept().listeners
+        self.kept().places.len()
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -102,18 +115,22 @@ impl Listener<'_> {
     /// The next entry, and how many before it came too fast.
     pub(super) fn next(&mut self) -> Option<(u64, Entry)> {
         let mut kept = self.journal.kept();
-        let missed = kept.first.saturating_sub(self.place);
-        self.place += missed;
-        let entry = kept.entries.get(usize::try_from(self.place - kept.first).ok()?)?.clone();
-        self.place += 1;
-        kept.taken = kept.taken.max(self.place);
+        let place = *kept.places.get(&self.number)?;
+        let missed = kept.first.saturating_sub(place);
+        let place = place + missed;
+        let entry = kept.entries.get(usize::try_from(place - kept.first).ok()?)?.clone();
+        kept.places.insert(self.number, place + 1);
+        kept.taken = kept.taken.max(place + 1);
+        kept.forget();
         Some((missed, entry))
     }
 }
 
 impl Drop for Listener<'_> {
     fn drop(&mut self) {
-        self.journal.kept().listeners -= 1;
+        let mut kept = self.journal.kept();
+        kept.places.remove(&self.number);
+        kept.forget();
     }
 }
 
@@ -138,6 +155,12 @@ mod tests {
         journal.write(passing(2));
         assert_eq!((first.next(), second.next()), (Some((0, passing(2))), Some((0, passing(2)))));
         assert_eq!(journal.listeners(), 2);
+        assert!(journal.kept().entries.is_empty(), "what all have taken is forgotten");
+        journal.write(passing(3));
+        drop(first);
+        assert_eq!(second.next(), Some((0, passing(3))));
+        drop(second);
+        assert!(journal.kept().entries.is_empty());
     }
 
     #[tokio::test]

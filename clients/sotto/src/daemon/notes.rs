@@ -2,9 +2,10 @@
 
 use core::time::Duration;
 
-use sotto_protocol::client::{Client, Notice, Warning};
+use sotto_protocol::client::{Client, Notice, Unshown, Warning};
 use sotto_protocol::{ConversationId, RoundMode, ServerParameters};
 
+use super::account::as_shown;
 use super::desk::is_alarming;
 use super::journal::Entry;
 use crate::{Event, RoundReport};
@@ -13,7 +14,11 @@ use crate::{Event, RoundReport};
 pub(super) fn entry(event: &Event, client: &Client) -> Option<Entry> {
     let name = |id: &ConversationId| name(client, *id);
     Some(match event {
-        Event::Notice(Notice::Text { .. }) => Entry::Texts,
+        Event::Notice(Notice::Text { conversation, from, text, sequence, number }) => {
+            let (conversation, sequence, number) = (*conversation, *sequence, *number);
+            let (from, text) = (from.clone(), text.clone());
+            Entry::Text(as_shown(client, &Unshown { number, conversation, from, text, sequence }))
+        }
         Event::Notice(Notice::Established { conversation }) => {
             Entry::Lasting(format!("{} is there: texts can go out", name(conversation)))
         }

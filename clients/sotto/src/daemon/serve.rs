@@ -68,7 +68,7 @@ impl Program<'_> {
             Request::Attach { conversation, verbose } => match self.attach(conversation, verbose).await {
                 Ok((attached, texts)) => {
                     self.send(&Message::Reply(Reply::Attached(attached))).await?;
-                    return self.hand_out(texts).await;
+                    return self.catch_up(texts).await;
                 }
                 Err(failure) => Err(failure),
             },
@@ -101,7 +101,6 @@ impl Program<'_> {
 
     /// Tells what happened since it was told last.
     async fn tell(&mut self) -> io::Result<()> {
-        let mut new_texts = false;
         while let Some((missed, entry)) = self.listening.as_mut().and_then(|it| it.journal.next()) {
             let Some(listening) = &self.listening else { break };
             let told = match entry {
@@ -110,8 +109,8 @@ impl Program<'_> {
                     Some(Told::Arrived { sequence: message.sequence })
                 }
                 Entry::Round(line) if listening.verbose => Some(Told::Round { line }),
-                Entry::Texts => {
-                    new_texts = true;
+                Entry::Text(text) => {
+                    self.hand_out(text).await?;
                     None
                 }
                 Entry::Arrived(_) | Entry::Round(_) => None,
@@ -124,36 +123,48 @@ impl Program<'_> {
                 self.send(&Message::Told(told)).await?;
             }
         }
-        if !new_texts {
-            return Ok(());
-        }
-        match self.desk.handle().ask(texts).await {
-            Ok(texts) => self.hand_out(texts).await,
-            // They are stored, and come when the account is online again.
-            Err(_) => Ok(()),
-        }
+        Ok(())
     }
 
-    /// Hands out the texts of the program's conversation, and announces those of others.
-    async fn hand_out(&mut self, texts: Vec<Text>) -> io::Result<()> {
+    /// Hands out what nobody has seen yet of the program's conversation, and announces what there is of others.
+    async fn catch_up(&mut self, texts: Vec<Text>) -> io::Result<()> {
         let Some(listening) = &mut self.listening else { return Ok(()) };
-        let (conversation, handed) = (listening.conversation, listening.handed);
-        listening.handed = texts.last().map_or(handed, |text| handed.max(text.number));
-        let mut others = BTreeMap::<ConversationId, (String, usize, bool)>::new();
+        let conversation = listening.conversation;
+        listening.handed = texts.last().map_or(0, |text| text.number);
+        let mut others = BTreeMap::<ConversationId, (String, usize)>::new();
         for text in texts {
-            let new = text.number > handed;
-            if text.id != conversation {
-                let (_, count, any_new) = others.entry(text.id).or_insert((text.conversation, 0, false));
-                *count += 1;
-                *any_new |= new;
-            } else if new {
+            if text.id == conversation {
                 self.send(&Message::Told(Told::Text(text))).await?;
+            } else {
+                others.entry(text.id).or_insert((text.conversation, 0)).1 += 1;
             }
         }
-        for (conversation, texts, _) in others.into_values().filter(|(_, _, any_new)| *any_new) {
+        for (conversation, texts) in others.into_values() {
             self.send(&Message::Told(Told::Unread { conversation, texts })).await?;
         }
         Ok(())
+    }
+
+    /// Hands out a text that has just come, or announces it. All programs get it that listen, whichever shows it first.
+    async fn hand_out(&mut self, text: Text) -> io::Result<()> {
+        let Some(listening) = &mut self.listening else { return Ok(()) };
+        if text.number <= listening.handed {
+            return Ok(());
+        }
+        listening.handed = text.number;
+        if text.id == listening.conversation {
+            return self.send(&Message::Told(Told::Text(text))).await;
+        }
+        let id = text.id;
+        let unseen = move |client: &Client| client.unshown().filter(|text| text.conversation == id).count();
+        match self.desk.handle().ask(unseen).await {
+            // Somebody has seen it, or it is announced when the account is online again.
+            Ok(0) | Err(_) => Ok(()),
+            Ok(texts) => {
+                let conversation = text.conversation;
+                self.send(&Message::Told(Told::Unread { conversation, texts })).await
+            }
+        }
     }
 
     async fn send(&mut self, message: &Message) -> io::Result<()> {

@@ -18,16 +18,16 @@ use tokio::runtime::Runtime;
 /// Nothing here takes so long unless it hangs.
 pub(crate) const LONGEST: Duration = Duration::from_secs(120);
 
-/// Rounds of half a second with the real engine, in its smallest form.
+/// Short rounds, with slack for slow disks, and the real engine, in its smallest form.
 pub(crate) fn config(listen: SocketAddr) -> Config {
     Config {
-        round_ms: 500,
+        round_ms: 700,
         retrieve: 1,
         choices: 1,
         retained: 4,
-        deposit_ms: 100,
-        lookup_ms: 150,
-        query_ms: 250,
+        deposit_ms: 350,
+        lookup_ms: 200,
+        query_ms: 300,
         ..Config::deadline(listen)
     }
 }
