@@ -32,6 +32,11 @@ fn fails(mut command: Command, code: i32, says: &str) {
 
 /// An account at a server where nobody listens.
 fn account(home: &Path) -> Address {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(home, std::fs::Permissions::from_mode(0o700)).unwrap();
+    }
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let address =
         Address::new(Transport::Tls, Host::Ip([127, 0, 0, 1].into()), port, RootKey([3; 32])).unwrap();
@@ -79,7 +84,7 @@ fn wrong_usage_ends_with_2() {
     let output = sotto(home.path(), &["init", "--name", "a", "--server", &plain]).output().unwrap();
     assert!(String::from_utf8(output.stderr).unwrap().contains("not encrypted"));
     account(home.path());
-    fails(sotto(home.path(), &["accept", "bob", "sotto-invite-1-aaaa"]), 2, "paste it");
+    fails(sotto(home.path(), &["accept", "bob", "sotto-invite-2-aaaa"]), 2, "paste it");
     fails(sotto(home.path(), &["accept", "bob"]), 2, "no invitation");
     let code = |arguments: &[&str]| sotto(home.path(), arguments).output().unwrap().status.code();
     assert_eq!(code(&["run", "--for", "tomorrow"]), Some(2));
@@ -138,14 +143,20 @@ fn contacts_and_groups_are_made_listed_and_not_confused() {
     let server = Server::start(config(loopback()));
     let [alice, bob] = ["alice", "bob"].map(|name| Home::join(&server.address(), name, 3));
     let invitation = alice.succeeds(&["invite", "bob"]);
-    assert!(invitation.starts_with("sotto-invite-1-"));
+    assert!(invitation.starts_with("sotto-invite-2-"));
     bob.fails(&["accept", "alice"], &invitation[..40], 2, "copy the whole text again");
     bob.fails(&["accept", "alice"], "sotto", 2, "not an invitation");
     bob.fails(&["group", "join"], &invitation, 2, "not a group card");
     assert!(bob.process().is_none(), "what is no invitation takes nobody online");
     bob.succeeds_with(&["accept", "alice"], &invitation);
-    bob.fails(&["accept", "alice"], &invitation, 1, "accepted it already");
-    alice.fails(&["accept", "bob"], &invitation, 1, "your own");
+    bob.fails(&["accept", "alice"], &invitation, 1, "accepted this invitation already");
+    let own = alice.output(&["accept", "carol"], &invitation);
+    assert!(own.status.success() && String::from_utf8(own.stderr).unwrap().contains("leads to yourself"));
+    alice.succeeds(&["forget", "carol"]);
+    let open = &alice.json(&["invitations", "--json"])[0];
+    assert_eq!((&open["contact"], &open["accepted"]), (&"bob".into(), &false.into()));
+    assert!(open["expires_ms"].as_u64() > open["made_ms"].as_u64());
+    assert!(alice.succeeds(&["invitations"]).starts_with("bob\tmade here\texpires in "));
     alice.fails(&["invite", "bob"], "", 1, "name");
     alice.fails(&["chat", "carol"], "", 1, "sotto contacts");
     alice.fails(&["rename", "bob", "b\u{202e}ob"], "", 1, "invisible");

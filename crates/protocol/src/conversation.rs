@@ -84,7 +84,7 @@ pub(crate) enum Event {
         whole: Delivered,
     },
     OtherKeys,
-    /// The keys are those of this client or of another contact.
+    /// The identity is this person's own or that of another contact.
     IdentityHeld,
 }
 
@@ -116,7 +116,9 @@ impl Conversation {
 
     pub(crate) fn summary(&self) -> ConversationSummary {
         let (kind, established, outbox) = match &self.talk {
-            Talk::Pair(pair) => (ConversationKind::Contact, pair.established(), pair.outbox()),
+            Talk::Pair(pair) => {
+                (ConversationKind::Contact, pair.established() && !pair.is_double(), pair.outbox())
+            }
             Talk::Group(group) => (ConversationKind::Group, true, group.outbox()),
         };
         ConversationSummary {

@@ -3,7 +3,7 @@
 //! ```text
 //! header, 16 bytes
 //!     0   kind, u8              1 hello, 2 text, 3 acknowledgement only, 4 rekey, 5 leave
-//!     1   flags, u8             1 HAVE_KEY (hello), 2 MORE (text), 4 CONFIRM (all but hello)
+//!     1   flags, u8             2 MORE (text)
 //!     2   length, u16           of the content
 //!     4   sequence, u32         from 1 for text, rekey and leave; 0 for the others
 //!     8   acknowledgement, u32  all up to this sequence number have arrived in order; 0 in groups
@@ -35,12 +35,8 @@ const SIGNATURE_AT: usize = 40;
 const ACKNOWLEDGEMENTS_AT: usize = 104;
 const GROUP_CONTENT_AT: usize = 136;
 
-/// A hello's sender has the receiver's key.
-pub(crate) const HAVE_KEY: u8 = 1;
 /// The text goes on in the next sequence number.
 pub(crate) const MORE: u8 = 2;
-/// The sender has heard nothing under the new keys yet, and asks for a sign.
-pub(crate) const CONFIRM: u8 = 4;
 
 /// What a message is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -81,9 +77,8 @@ impl Kind {
 
     const fn flags(self) -> u8 {
         match self {
-            Self::Hello => HAVE_KEY,
-            Self::Text => MORE | CONFIRM,
-            Self::Acknowledgement | Self::Rekey | Self::Leave => CONFIRM,
+            Self::Text => MORE,
+            Self::Hello | Self::Acknowledgement | Self::Rekey | Self::Leave => 0,
         }
     }
 }

@@ -12,6 +12,7 @@ use super::link::{online, quietly};
 use super::print::{object, result, status};
 use crate::daemon::message::{Account, Conversation, Kind, Reply};
 use crate::daemon::{parse, unexpected};
+use crate::participant::now;
 
 pub(super) async fn invite(home: Option<PathBuf>, contact: String) -> Result<(), Failure> {
     let name = contact.clone();
@@ -42,7 +43,16 @@ pub(super) async fn accept(
     // What is none is no reason to come online.
     parse::<Invitation>(&invitation)?;
     let name = contact.clone();
-    online(home, Account::Accept { contact, invitation }).await?;
+    let Reply::Accepted { held } = online(home, Account::Accept { contact, invitation }).await? else {
+        return Err(unexpected());
+    };
+    if let Some(held) = held {
+        status(&format!(
+            "this invitation leads to {held}: whoever gave it to you as another's passed it on. Nothing can be said to \
+             {name}; as long as you keep it, nobody sees that you know"
+        ));
+        return Ok(());
+    }
     status(&format!("{name} is a contact now; next: 'sotto chat {name}'"));
     Ok(())
 }
@@ -58,7 +68,10 @@ pub(super) async fn invitations(home: Option<PathBuf>, json: bool) -> Result<(),
         if json {
             object(&json!(invitation))?;
         } else {
-            result(&invitation.contact)?;
+            let (contact, left) = (&invitation.contact, invitation.expires_ms.saturating_sub(now().0) / 60_000);
+            let whose = if invitation.accepted { "accepted here" } else { "made here" };
+            let (days, hours, minutes) = (left / (24 * 60), left / 60 % 24, left % 60);
+            result(&format!("{contact}\t{whose}\texpires in {days} d {hours} h {minutes} min"))?;
         }
     }
     Ok(())

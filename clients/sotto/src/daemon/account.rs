@@ -2,7 +2,7 @@
 //! state itself while none runs.
 
 use data_encoding::BASE32_NOPAD;
-use sotto_protocol::client::{Client, Unshown};
+use sotto_protocol::client::{Client, Holder, Unshown};
 use sotto_protocol::{ConversationId, ConversationKind, Error, GroupCard};
 use zeroize::Zeroizing;
 
@@ -45,17 +45,20 @@ impl Account {
                 return Ok(Reply::Invitation(Private::new(invitation.to_string())));
             }
             Self::Accept { contact, invitation } => {
-                let invitation = parse(&invitation)?;
+                let invitation: sotto_protocol::Invitation = parse(&invitation)?;
+                let holder = client.holder(invitation.identity());
                 client.accept(&contact, &invitation, now(), &mut rng).map_err(stale)?;
+                let named = |id| client.conversations().into_iter().find(|other| other.id == id);
+                let name = |holder: Holder| holder.contact().and_then(named).map(|held| held.name);
+                let held = holder.map(|holder| name(holder).unwrap_or_else(|| "yourself".to_owned()));
+                return Ok(Reply::Accepted { held });
             }
             Self::Withdraw { contact } => {
-                let id = find(client, &contact)?;
-                if !is_invitation(client, id) {
-                    return Err(Failure::other(format!(
+                client.withdraw(find(client, &contact)?).map_err(|_| {
+                    Failure::other(format!(
                         "{contact} has answered, or never was invited; 'sotto forget {contact}' ends the conversation"
-                    )));
-                }
-                client.forget(id)?;
+                    ))
+                })?;
             }
             Self::Forget { name } => client.forget(find(client, &name)?)?,
             Self::Rename { name, to } => client.rename(find(client, &name)?, &to)?,
@@ -153,15 +156,13 @@ fn member(member: sotto_protocol::Member) -> Member {
 }
 
 fn invitations(client: &Client) -> Vec<Invitation> {
-    let open = client.conversations().into_iter().filter(|other| is_invitation(client, other.id));
-    open.map(|conversation| Invitation { contact: conversation.name }).collect()
-}
-
-fn is_invitation(client: &Client, id: ConversationId) -> bool {
-    let open = |other: &sotto_protocol::ConversationSummary| {
-        other.id == id && other.kind == ConversationKind::Contact && !other.established
+    let invitation = |open: sotto_protocol::client::OpenInvitation| Invitation {
+        contact: open.contact,
+        accepted: open.accepted,
+        made_ms: open.made.0,
+        expires_ms: open.expires.0,
     };
-    client.conversations().iter().any(open)
+    client.invitations().into_iter().map(invitation).collect()
 }
 
 fn remove_member(client: &mut Client, group: &str, member: &str) -> Result<(), Failure> {

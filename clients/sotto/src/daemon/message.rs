@@ -85,7 +85,7 @@ pub(crate) enum Account {
     Identity,
     /// Make a contact; [`Reply::Invitation`].
     Invite { contact: String },
-    /// Make a contact of who invited; [`Reply::Done`].
+    /// Make a contact of who invited; [`Reply::Accepted`].
     Accept { contact: String, invitation: Private },
     /// Take an invitation back that nobody has answered; [`Reply::Done`].
     Withdraw { contact: String },
@@ -124,6 +124,10 @@ pub(crate) enum Reply {
     Identity(String),
     Invitation(Private),
     Card(Private),
+    Accepted {
+        /// To whom the invitation leads, if that is somebody known already.
+        held: Option<String>,
+    },
     Joined {
         /// Name of the group.
         group: String,
@@ -254,4 +258,10 @@ pub(crate) struct Member {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Invitation {
     pub(crate) contact: String,
+    /// Whether it came from the contact and was accepted here; otherwise it was made here.
+    pub(crate) accepted: bool,
+    /// When it was made or accepted, in milliseconds since 1970.
+    pub(crate) made_ms: u64,
+    /// When it ends if nobody answers.
+    pub(crate) expires_ms: u64,
 }

@@ -26,6 +26,14 @@ pub(super) fn entry(event: &Event, client: &Client) -> Option<Entry> {
         Event::Notice(Notice::Left { conversation, from }) => {
             Entry::Lasting(format!("{from} has left {}", name(conversation)))
         }
+        Event::Notice(Notice::Expired { contact, accepted, texts, .. }) => {
+            Entry::Lasting(expired(contact, *accepted, *texts))
+        }
+        Event::Notice(Notice::Warning(Warning::IdentityHeld { conversation, held })) => {
+            let held = held.map_or_else(|| "yourself".to_owned(), |held| name(&held));
+            let warning = Warning::IdentityHeld { conversation: *conversation, held: None };
+            Entry::Lasting(format!("warning ({} is {held}): {warning}", name(conversation)))
+        }
         Event::Notice(Notice::Warning(warning)) => {
             let about = about(warning).map_or_else(String::new, |id| format!(" ({})", name(&id)));
             Entry::Lasting(format!("warning{about}: {warning}"))
@@ -46,13 +54,21 @@ pub(super) fn entry(event: &Event, client: &Client) -> Option<Entry> {
     })
 }
 
+/// What became of an invitation that nobody answered.
+fn expired(contact: &str, accepted: bool, texts: u32) -> String {
+    let whose = if accepted { "from" } else { "for" };
+    let lost = if texts == 0 { String::new() } else { format!("; {texts} texts that waited are gone") };
+    format!(
+        "the invitation {whose} {contact} was not answered in its time and has ended: ask for another, or make one{lost}"
+    )
+}
+
 /// The conversation that a warning is about.
 fn about(warning: &Warning) -> Option<ConversationId> {
     match warning {
         Warning::SplitView { conversation }
         | Warning::Corrupted { conversation }
         | Warning::OtherKeys { conversation }
-        | Warning::IdentityHeld { conversation }
         | Warning::RekeyNeeded { conversation } => Some(*conversation),
         _ => None,
     }

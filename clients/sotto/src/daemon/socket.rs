@@ -63,7 +63,13 @@ impl Listener {
     /// [`SocketError`].
     pub(crate) fn bind(directory: &Path) -> Result<Self, SocketError> {
         let user = user().map_err(SocketError::io("ask who owns", directory))?;
-        let path = path(directory, user, true)?;
+        let (directory, holder, path) = find(directory)?;
+        closed(&directory, user)?;
+        if let Some(holder) = holder {
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(&holder);
+            made.map_err(SocketError::io("make the directory", &holder))?;
+            closed(&holder, user)?;
+        }
         match fs::symlink_metadata(&path) {
             Ok(found) if found.file_type().is_socket() => {
                 fs::remove_file(&path).map_err(SocketError::io("remove", &path))?;
@@ -102,7 +108,7 @@ impl Listener {
 /// [`SocketError`].
 pub(crate) async fn connect(directory: &Path) -> Result<Option<Stream>, SocketError> {
     let user = user().map_err(SocketError::io("ask who owns", directory))?;
-    let path = path(directory, user, false)?;
+    let (directory, holder, path) = find(directory)?;
     match fs::symlink_metadata(&path) {
         Ok(found) if !found.file_type().is_socket() => return Err(SocketError::InTheWay(path)),
         Ok(found) if found.uid() != user => return Err(SocketError::Foreign(path)),
@@ -110,6 +116,8 @@ pub(crate) async fn connect(directory: &Path) -> Result<Option<Stream>, SocketEr
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(SocketError::io("look at", &path)(source)),
     }
+    closed(&directory, user)?;
+    holder.map_or(Ok(()), |holder| closed(&holder, user))?;
     let gone = [io::ErrorKind::ConnectionRefused, io::ErrorKind::NotFound];
     match Stream::connect(&path).await {
         Ok(stream) if stream.peer_cred().is_ok_and(|peer| peer.uid() == user) => Ok(Some(stream)),
@@ -126,23 +134,14 @@ fn user() -> io::Result<u32> {
 }
 
 /// Where the socket of a state directory is: in it, or, if that path is too long for an address, in the user's runtime
-/// directory under a digest of that path.
-fn path(directory: &Path, user: u32, make: bool) -> Result<PathBuf, SocketError> {
+/// directory under a digest of that path. With the directories that must be closed to others.
+fn find(directory: &Path) -> Result<(PathBuf, Option<PathBuf>, PathBuf), SocketError> {
     let directory = fs::canonicalize(directory).map_err(SocketError::io("find", directory))?;
-    closed(&directory, user)?;
     let runtime = std::env::var_os("XDG_RUNTIME_DIR");
-    let (holder, path) = place(&directory, runtime).ok_or(SocketError::TooLong(directory))?;
-    if let Some(holder) = holder {
-        if make {
-            let made = DirBuilder::new().recursive(true).mode(0o700).create(&holder);
-            made.map_err(SocketError::io("make the directory", &holder))?;
-        }
-        match closed(&holder, user) {
-            Err(SocketError::Io { source, .. }) if !make && source.kind() == io::ErrorKind::NotFound => {}
-            other => other?,
-        }
+    match place(&directory, runtime) {
+        Some((holder, path)) => Ok((directory, holder, path)),
+        None => Err(SocketError::TooLong(directory)),
     }
-    Ok(path)
 }
 
 /// The path of the socket, and the directory that must be made for it.
@@ -189,6 +188,7 @@ mod tests {
     #[tokio::test]
     async fn only_the_owner_reaches_it_and_a_stale_one_is_replaced() {
         let home = tempfile::tempdir().unwrap();
+        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o700)).unwrap();
         assert!(connect(home.path()).await.unwrap().is_none());
         let first = Listener::bind(home.path()).unwrap();
         assert_eq!(mode(home.path().join("socket")), 0o600);
@@ -228,6 +228,10 @@ mod tests {
         fs::set_permissions(&home, fs::Permissions::from_mode(0o750)).unwrap();
         let refused = Listener::bind(&home).err().unwrap();
         assert!(matches!(refused, SocketError::Open(_)) && refused.to_string().contains("chmod 700 /"));
+        assert!(connect(&home).await.unwrap().is_none());
+        fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).unwrap();
+        let _listening = Listener::bind(&home).unwrap();
+        fs::set_permissions(&home, fs::Permissions::from_mode(0o750)).unwrap();
         assert!(matches!(connect(&home).await, Err(SocketError::Open(_))));
     }
 

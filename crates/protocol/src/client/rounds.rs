@@ -26,6 +26,7 @@ impl Client {
             return Err(Error::RoundTooFar(round));
         }
         state.clock.advance(round, now)?;
+        state.end_expired(now);
         state.store = Secret::extract(domain::FRESH, [&state.store, &Secret::random(rng)]);
 
         let (sender, polled) = (state.cycle.sender(round), state.cycle.polled(round));

@@ -57,7 +57,7 @@ proptest! {
             }
             world.round += 1;
         }
-        world.run(30);
+        world.run(60);
         assert!(world.texts(0).iter().any(|(_, text)| text == "two"));
         assert!(world.texts(1).iter().any(|(_, text)| text == "one"));
     }
@@ -85,7 +85,7 @@ fn a_damaged_state_is_refused_and_never_half_read() {
 fn a_stolen_state_does_not_open_what_was_read_before() {
     let mut world = World::new(2, &["alice", "bob"], 1, 4);
     world.befriend(0, 1);
-    world.run(20);
+    world.run(40);
     world.say(0, "bob", "burn after reading");
     let deposits = world.deposits(&[Fate::default(); 2]);
     let published = world.publish(&deposits);
@@ -109,7 +109,7 @@ fn a_stolen_state_does_not_open_what_was_read_before() {
 fn keys_of_rounds_never_read_are_erased_when_those_retire() {
     let mut world = World::new(3, &["alice", "bob"], 1, 4);
     world.befriend(0, 1);
-    world.run(20);
+    world.run(40);
     world.say(0, "bob", "unread");
     let deposits = world.deposits(&[Fate::default(); 2]);
     let published = world.publish(&deposits);
@@ -129,14 +129,14 @@ fn keys_of_rounds_never_read_are_erased_when_those_retire() {
 fn rounds_that_time_cannot_explain_use_no_key() {
     let mut world = World::new(4, &["alice", "bob"], 1, 4);
     world.befriend(0, 1);
-    world.run(20);
+    world.run(40);
     let before = world.clients[0].snapshot();
     let now = world.now();
-    for round in [0, 1, 19, 20] {
+    for round in [0, 1, 39, 40] {
         let replayed = world.clients[0].open_round(Round(round), now, &mut world.rng);
         assert_eq!(replayed, Err(Error::RoundReplayed(Round(round))));
     }
-    for round in [30, 1000, u64::MAX] {
+    for round in [50, 1000, u64::MAX] {
         let far = world.clients[0].open_round(Round(round), now, &mut world.rng);
         assert_eq!(far, Err(Error::RoundTooFar(Round(round))));
     }
