@@ -12,12 +12,12 @@ mod journal;
 pub(crate) mod message;
 mod notes;
 mod serve;
+mod signals;
 #[cfg(unix)]
 mod socket;
 #[cfg(not(unix))]
 #[path = "daemon/socket_elsewhere.rs"]
 mod socket;
-mod signals;
 
 use core::pin::pin;
 use core::time::Duration;

@@ -157,7 +157,10 @@ fn attack_a2_a_fixed_time_ends_whatever_has_arrived() {
         assert!(person.is_online_since_the_first_time());
         assert_eq!(online.end().0, Some(0));
         assert!(began.elapsed() >= stay);
-        assert!(matches!(person.relay.sees(person.before + 2)[person.before..], [Seen::Opened(_), Seen::Closed(_)]));
+        assert!(matches!(
+            person.relay.sees(person.before + 2)[person.before..],
+            [Seen::Opened(_), Seen::Closed(_)]
+        ));
     }
     assert_eq!(waiting(&waits.home), 1);
     server.shutdown();

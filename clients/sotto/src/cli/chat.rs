@@ -106,8 +106,14 @@ impl Chat {
         let text = match line {
             Line::Text(text) if text.trim().is_empty() => return Ok(()),
             Line::Text(text) => text,
-            Line::NotText => return Ok(self.refuse("the line is not UTF-8 text")),
-            Line::TooLong => return Ok(self.refuse("a text has at most 16 KiB")),
+            Line::NotText => {
+                self.refuse("the line is not UTF-8 text");
+                return Ok(());
+            }
+            Line::TooLong => {
+                self.refuse("a text has at most 16 KiB");
+                return Ok(());
+            }
         };
         self.saying = Some(beginning(&text));
         let conversation = self.options.contact.clone();

@@ -68,7 +68,8 @@ pub(super) async fn invitations(home: Option<PathBuf>, json: bool) -> Result<(),
         if json {
             object(&json!(invitation))?;
         } else {
-            let (contact, left) = (&invitation.contact, invitation.expires_ms.saturating_sub(now().0) / 60_000);
+            let (contact, left) =
+                (&invitation.contact, invitation.expires_ms.saturating_sub(now().0) / 60_000);
             let whose = if invitation.accepted { "accepted here" } else { "made here" };
             let (days, hours, minutes) = (left / (24 * 60), left / 60 % 24, left % 60);
             result(&format!("{contact}\t{whose}\texpires in {days} d {hours} h {minutes} min"))?;
@@ -107,7 +108,8 @@ fn describe(conversation: &Conversation) -> io::Result<()> {
         Kind::Contact => "contact",
         Kind::Group => "group",
     };
-    let mut state = vec![if conversation.established { "established" } else { "waiting for the other side" }.to_owned()];
+    let mut state =
+        vec![if conversation.established { "established" } else { "waiting for the other side" }.to_owned()];
     if conversation.queued > 0 {
         state.push(format!("{} not arrived yet", conversation.queued));
     }

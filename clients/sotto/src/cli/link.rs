@@ -135,7 +135,9 @@ pub(super) async fn quietly(home: Option<PathBuf>, account: Account) -> Result<R
 }
 
 fn gone() -> Failure {
-    Failure::other("'sotto run' has ended; what was handed in is kept, and goes out when you are online again")
+    Failure::other(
+        "'sotto run' has ended; what was handed in is kept, and goes out when you are online again",
+    )
 }
 
 /// Starts a process of its own that is online, and waits until it is.

@@ -105,7 +105,9 @@ mod tests {
         assert_eq!(seconds("30m"), Ok(1800));
         assert_eq!(seconds("8h"), Ok(28_800));
         assert_eq!(parse_duration("2d"), Ok(Duration::from_secs(172_800)));
-        for wrong in ["", "s", "90", "0s", "-1s", "1.5h", "367d", "99999999999999999999d", "213503982334602d", "1ä"] {
+        for wrong in
+            ["", "s", "90", "0s", "-1s", "1.5h", "367d", "99999999999999999999d", "213503982334602d", "1ä"]
+        {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }
     }

@@ -61,7 +61,8 @@ impl Desk {
     }
 
     pub(super) fn leaving(&self) {
-        let line = "going offline at the end of the round; what has not arrived goes out when you are online again";
+        let line =
+            "going offline at the end of the round; what has not arrived goes out when you are online again";
         self.note(Entry::Passing(line.to_owned()), line);
     }
 

@@ -76,11 +76,7 @@ impl Program<'_> {
         self.send(&Message::Reply(reply.unwrap_or_else(Failure::into_reply))).await
     }
 
-    async fn attach(
-        &mut self,
-        name: String,
-        verbose: bool,
-    ) -> Result<(Attached, Vec<Text>), Failure> {
+    async fn attach(&mut self, name: String, verbose: bool) -> Result<(Attached, Vec<Text>), Failure> {
         let journal = self.desk.journal.listen();
         let look = move |client: &Client| {
             let conversation = find(client, &name)?;
