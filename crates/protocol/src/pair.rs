@@ -270,7 +270,7 @@ impl Pair {
         let says = self.says(turn.round);
         if let Some(handshake) = &mut self.handshake
             && let Some(requests) = &mut handshake.requests
-            && let Ok(Some(key)) = requests.take(turn.round)
+            && let Some(key) = requests.take(turn.round)
         {
             if self.inviter {
                 listening.push(Listening { epoch: REQUESTS, member: 0, key: key.opening(0) });
@@ -279,10 +279,10 @@ impl Pair {
             }
         }
         let Some(chains) = &mut self.chains else { return (deposit, listening) };
-        if let Ok(Some(key)) = chains.receive.take(turn.round) {
+        if let Some(key) = chains.receive.take(turn.round) {
             listening.push(Listening { epoch: TALK, member: 0, key: key.opening(0) });
         }
-        if let Ok(Some(key)) = chains.send.take(turn.round)
+        if let Some(key) = chains.send.take(turn.round)
             && turn.mine
         {
             match says {
@@ -315,19 +315,21 @@ impl Pair {
 
     fn speak(&mut self, turn: &Turn, key: SealingKey) -> Option<Deposit> {
         let owed = self.inbox.owed();
+        let (acknowledgement, check) = self.inbox.acknowledgement();
         let (kind, flags, sequence, content) = match self.outbox.next(turn.round, owed) {
-            Some(item) => (item.kind, item.flags, item.sequence, item.content.clone()),
-            None if owed => (Kind::Acknowledgement, 0, 0, Vec::new()),
+            Some(item) => (item.kind, item.flags, item.sequence, Zeroizing::new(item.content.clone())),
+            None if owed => (Kind::Acknowledgement, 0, 0, Zeroizing::default()),
             None => return None,
         };
         let frame = Frame {
             kind,
             flags,
             sequence,
-            acknowledgement: self.inbox.acknowledgement(),
+            acknowledgement,
+            check,
             round: turn.round,
             head: turn.head,
-            content: Zeroizing::new(content),
+            content,
         };
         let plaintext = frame.encode().ok()?;
         self.inbox.settle();
@@ -411,13 +413,18 @@ impl Pair {
             handshake.confirmed = true;
             handshake.requests = None;
         }
-        let mut events: Vec<Event> =
-            self.outbox.acknowledge(frame.acknowledgement).into_iter().map(Event::Acknowledged).collect();
+        let mut events = Vec::new();
+        if self.outbox.compare(frame.acknowledgement, frame.check).is_err() {
+            events.push(Event::WentBack);
+        }
+        events.extend(self.outbox.acknowledge(frame.acknowledgement).into_iter().map(Event::Acknowledged));
         if frame.kind.is_numbered() {
             let item = Item::received(frame.sequence, frame.kind, frame.flags, &frame.content);
-            events.extend(
-                self.inbox.accept(item).into_iter().map(|whole| Event::Delivered { member: 0, whole }),
-            );
+            let (delivered, in_order) = self.inbox.accept(item);
+            if in_order.is_err() {
+                events.push(Event::WentBack);
+            }
+            events.extend(delivered.into_iter().map(|whole| Event::Delivered { member: 0, whole }));
         }
         Ok(events)
     }
@@ -429,6 +436,7 @@ fn hello(turn: &Turn, content: &[u8], key: SealingKey) -> Option<Deposit> {
         flags: 0,
         sequence: 0,
         acknowledgement: 0,
+        check: 0,
         round: turn.round,
         head: turn.head,
         content: Zeroizing::new(content.to_vec()),

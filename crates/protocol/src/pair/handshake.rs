@@ -10,13 +10,13 @@
 //! signature = Ed25519(identity key, "sotto v1 handshake signature" | 0 | mark of the invitation, 8 bytes | direction, u8
 //!                                   | keys of the inviter | keys of the invited)
 //! request   = exchange key of the invited, 32 bytes
-//!             | ChaCha20-Poly1305(request key, nonce of zeros, identity key of the invited | signature of direction 1)
+//!             | AES-256-GCM-SIV(request key, nonce of zeros, identity key of the invited | signature of direction 1)
 //! request key = HKDF-Expand(secret, "sotto v1 request key" | 0 | keys of the inviter | exchange key of the invited)
 //! answer    = signature of direction 0
 //! ```
 
-use chacha20poly1305::aead::Aead;
-use chacha20poly1305::{ChaCha20Poly1305, KeyInit, Nonce};
+use aes_gcm_siv::aead::Aead;
+use aes_gcm_siv::{Aes256GcmSiv, KeyInit, Nonce};
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use serde::{Deserialize, Serialize};
 use x25519_dalek::{PublicKey, StaticSecret};
@@ -112,9 +112,9 @@ impl Agreement {
         self.0.expand(domain::PAIR_ROOT, &[&terms.inviter.encode(), &terms.invited.encode()])
     }
 
-    fn cipher(&self, inviter: &Keys, exchange: &[u8; KEY_BYTES]) -> ChaCha20Poly1305 {
+    fn cipher(&self, inviter: &Keys, exchange: &[u8; KEY_BYTES]) -> Aes256GcmSiv {
         let key = self.0.expand(domain::REQUEST_KEY, &[&inviter.encode(), exchange]);
-        ChaCha20Poly1305::new(key.bytes().into())
+        Aes256GcmSiv::new(key.bytes().into())
     }
 
     /// The one request that is ever sealed with this secret: signatures of Ed25519 are deterministic.

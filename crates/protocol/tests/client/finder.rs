@@ -1,7 +1,7 @@
 //! What somebody can compute who has an invitation's string and nothing else, by the page of the protocol.
 
-use chacha20poly1305::aead::{Aead, Payload};
-use chacha20poly1305::{ChaCha20Poly1305, KeyInit, Nonce};
+use aes_gcm_siv::aead::{Aead, Payload};
+use aes_gcm_siv::{Aes256GcmSiv, KeyInit, Nonce};
 use data_encoding::BASE32_NOPAD;
 use hkdf::Hkdf;
 use sha2::{Digest, Sha256};
@@ -69,7 +69,7 @@ impl Finder {
     pub(crate) fn read(&mut self, round: u64, deposits: &[Deposit]) -> Vec<Option<Vec<u8>>> {
         let (label, key) = self.keys(round);
         let aad = [b"sotto v1 box\0".as_slice(), &round.to_le_bytes(), &label].concat();
-        let cipher = ChaCha20Poly1305::new(&key.into());
+        let cipher = Aes256GcmSiv::new(&key.into());
         let open = |deposit: &Deposit| {
             cipher.decrypt(&Nonce::default(), Payload { msg: &deposit.sealed.0, aad: &aad }).ok()
         };
