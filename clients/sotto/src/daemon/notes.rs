@@ -69,6 +69,7 @@ fn about(warning: &Warning) -> Option<ConversationId> {
         Warning::SplitView { conversation }
         | Warning::Corrupted { conversation }
         | Warning::OtherKeys { conversation }
+        | Warning::WentBack { conversation }
         | Warning::RekeyNeeded { conversation } => Some(*conversation),
         _ => None,
     }
