@@ -6,12 +6,16 @@
 
 mod account;
 mod chat;
-mod failure;
+mod contacts;
+pub(crate) mod failure;
 mod group;
 mod input;
-mod print;
-mod state;
+mod link;
+pub(crate) mod print;
+mod run;
+pub(crate) mod state;
 
+use core::time::Duration;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -22,7 +26,9 @@ use failure::Failure;
 
 /// Metadata-private chat: the server does not learn who talks with whom, how often, or when.
 ///
-/// Start with 'sotto init', then 'sotto invite' on one side and 'sotto accept' on the other, then 'sotto chat'.
+/// Start with 'sotto init', then 'sotto run', which takes you online and keeps you there; then 'sotto invite' on one side
+/// and 'sotto accept' on the other, then 'sotto chat'. Whatever needs you online takes you there itself, and nothing but
+/// 'sotto stop' takes you offline: when you are online should tell nothing about with whom you talk.
 /// 'sotto demo' shows everything on this machine without any of that.
 #[derive(Debug, Parser)]
 #[command(name = "sotto", version, after_help = EXIT_CODES)]
@@ -44,6 +50,22 @@ enum Command {
         after_help = "Example:\n  sotto init --server sotto://chat.example.org:7370/KEY --name alice\n  sotto init --server ADDRESS --name alice < token     (if the server asks for a registration token)"
     )]
     Init(InitOptions),
+    /// Take part in every round until 'sotto stop', Ctrl-C, or for a time that is fixed now
+    ///
+    /// Others can see when you are online, so nothing but you decides it: not contacts, nor texts, nor what has arrived.
+    /// All other commands come to this one, and start it in the background if it does not run.
+    #[command(after_help = "Examples:\n  sotto run\n  sotto run --for 8h")]
+    Run(RunOptions),
+    /// Go offline at the end of the round
+    #[command(after_help = "Example:\n  sotto stop")]
+    Stop,
+    /// Show whether you are online, and what has not arrived or not been read
+    #[command(after_help = "Example:\n  sotto status --json")]
+    Status {
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
+    },
     /// Make a contact and print the invitation for that person
     ///
     /// Whoever holds the invitation can take that person's place: hand it over where nobody else reads it.
@@ -63,25 +85,62 @@ enum Command {
         #[arg(hide = true)]
         invitation: Option<String>,
     },
-    /// List contacts and groups
+    /// List the invitations that nobody has answered
+    #[command(after_help = "Example:\n  sotto invitations --json")]
+    Invitations {
+        /// One JSON object per line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Take back an invitation that nobody has answered
+    #[command(after_help = "Example:\n  sotto withdraw bob")]
+    Withdraw {
+        /// Your name for the contact
+        contact: String,
+    },
+    /// List contacts and groups, with their identities
     #[command(after_help = "Example:\n  sotto contacts --json")]
     Contacts {
         /// One JSON object per line
         #[arg(long)]
         json: bool,
     },
+    /// Forget a contact or a group at once, with all its keys, and tell nobody
+    #[command(after_help = "Example:\n  sotto forget bob")]
+    Forget {
+        /// The contact or group
+        name: String,
+    },
+    /// Give a contact or a group another name, which only you see
+    #[command(after_help = "Example:\n  sotto rename bob robert")]
+    Rename {
+        /// The contact or group
+        name: String,
+        /// Its new name
+        to: String,
+    },
     /// Talk with a contact or a group, line by line
     ///
-    /// Every line of standard input is sent as a text; what arrives is printed as 'name: text'. After the end of input
-    /// the chat goes on until every text has arrived, and then to the next multiple of 16 rounds since it began, so that
-    /// the moment it ends does not tell when the last text arrived; with --stay it goes on until Ctrl-C. While it runs
-    /// you take part in every round, also when you say nothing, and receive from all your contacts.
-    #[command(after_help = "Examples:\n  sotto chat bob\n  echo 'The documents are ready.' | sotto chat bob")]
+    /// Every line of standard input is handed in as a text; what arrives is printed as 'name: text', what came while
+    /// nobody looked first. The chat ends with its input, or with Ctrl-C, and you stay online: what has not arrived by
+    /// then goes out in the conversation's turns. Several chats can run at the same time.
+    #[command(
+        after_help = "Examples:\n  sotto chat bob\n  echo 'The documents are ready.' | sotto chat bob\n  echo 'The documents are ready.' | sotto chat bob --wait"
+    )]
     Chat(ChatOptions),
+    /// Print the texts that came and that nobody has seen
+    #[command(after_help = "Examples:\n  sotto read\n  sotto read bob --json")]
+    Read {
+        /// Only those of this contact or group
+        contact: Option<String>,
+        /// One JSON object per text
+        #[arg(long)]
+        json: bool,
+    },
     /// Print your identity, by which others put you into groups
     #[command(after_help = "Example:\n  sotto identity")]
     Identity,
-    /// Make, join or leave groups
+    /// Make, join or leave groups, or remove a member
     Group {
         #[command(subcommand)]
         command: GroupCommand,
@@ -107,6 +166,17 @@ struct InitOptions {
     conversations: u8,
 }
 
+/// How to be online.
+#[derive(Debug, Args)]
+struct RunOptions {
+    /// Leave after this time, counted from when you are online: 90s, 30m, 8h or 2d
+    #[arg(long = "for", value_name = "TIME", value_parser = run::parse_duration)]
+    stay: Option<Duration>,
+    /// Started by another command, which waits until you are online.
+    #[arg(long, hide = true)]
+    detached: bool,
+}
+
 /// How to chat.
 #[derive(Debug, Args)]
 struct ChatOptions {
@@ -118,6 +188,9 @@ struct ChatOptions {
     /// Stay after the end of input, until Ctrl-C
     #[arg(long)]
     stay: bool,
+    /// After the end of input, wait until everything typed here has arrived; you stay online then, too
+    #[arg(long)]
+    wait: bool,
     /// Tell what every round costs
     #[arg(long)]
     verbose: bool,
@@ -142,11 +215,19 @@ enum GroupCommand {
     /// Join the group whose card is on standard input
     #[command(after_help = "Example:\n  sotto group join < card-of-desk")]
     Join,
-    /// Leave a group; the next chat tells the others
+    /// Leave a group; the others learn it while you are online
     #[command(after_help = "Example:\n  sotto group leave desk")]
     Leave {
         /// Name of the group
         name: String,
+    },
+    /// Remove a member from a group: all others get new keys
+    #[command(after_help = "Example:\n  sotto group remove desk carol")]
+    Remove {
+        /// Name of the group
+        name: String,
+        /// The member's name on the group's card, or the identity
+        member: String,
     },
 }
 
@@ -158,25 +239,36 @@ pub fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return Failure::other(format!("cannot start: {error}")).report(),
     };
-    let done = runtime.block_on(run(cli));
+    let done = runtime.block_on(perform(cli));
     // A reader of standard input may be waiting for a line that never comes.
     runtime.shutdown_background();
     done.unwrap_or_else(|failure| failure.report())
 }
 
-async fn run(cli: Cli) -> Result<ExitCode, Failure> {
+async fn perform(cli: Cli) -> Result<ExitCode, Failure> {
     let home = cli.home;
     match cli.command {
         Command::Init(options) => account::init(home, options).await?,
-        Command::Invite { contact } => account::invite(home, &contact)?,
-        Command::Accept { contact, invitation } => account::accept(home, &contact, invitation.is_some())?,
-        Command::Contacts { json } => account::contacts(home, json)?,
+        Command::Run(options) => run::run(home, options).await?,
+        Command::Stop => run::stop(home).await?,
+        Command::Status { json } => run::status_of(home, json).await?,
+        Command::Invite { contact } => contacts::invite(home, contact).await?,
+        Command::Accept { contact, invitation } => {
+            contacts::accept(home, contact, invitation.is_some()).await?;
+        }
+        Command::Invitations { json } => contacts::invitations(home, json).await?,
+        Command::Withdraw { contact } => contacts::withdraw(home, contact).await?,
+        Command::Contacts { json } => contacts::contacts(home, json).await?,
+        Command::Forget { name } => contacts::forget(home, name).await?,
+        Command::Rename { name, to } => contacts::rename(home, name, to).await?,
         Command::Chat(options) => return chat::chat(home, options).await,
-        Command::Identity => account::identity(home)?,
+        Command::Read { contact, json } => chat::read(home, contact, json).await?,
+        Command::Identity => contacts::identity(home).await?,
         Command::Group { command } => match command {
-            GroupCommand::Create { name, members } => group::create(home, &name, &members)?,
-            GroupCommand::Join => group::join(home)?,
-            GroupCommand::Leave { name } => group::leave(home, &name)?,
+            GroupCommand::Create { name, members } => group::create(home, name, members).await?,
+            GroupCommand::Join => group::join(home).await?,
+            GroupCommand::Leave { name } => group::leave(home, name).await?,
+            GroupCommand::Remove { name, member } => group::remove(home, name, member).await?,
         },
         Command::Demo(options) => {
             return demo::run(options).await.map_err(|error| Failure::other(format!("{error:#}")));

@@ -6,6 +6,7 @@
 
 pub mod cli;
 pub mod connection;
+mod daemon;
 pub mod demo;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]

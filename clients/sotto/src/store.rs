@@ -24,6 +24,8 @@ const STATE_NEW: &str = "state.new";
 /// There until the server has taken the account.
 const JOINING: &str = "joining";
 const LOCK: &str = "lock";
+/// Held by whoever is about to use the state, until that is known to others.
+const STARTING: &str = "starting";
 
 /// A state directory, locked for this process.
 pub struct Store {
@@ -41,7 +43,7 @@ pub enum StoreError {
     #[error("no place for the state directory; name one with --home DIRECTORY")]
     NoHome,
     /// Another process has it.
-    #[error("another sotto is using {}; leave the chat first, or name another directory with --home", .0.display())]
+    #[error("another program is using {}; wait until it is done, or name another directory with --home", .0.display())]
     Locked(PathBuf),
     /// There is none.
     #[error("there is no state in {}; run 'sotto init --server ADDRESS --name NAME' first", .0.display())]
@@ -124,6 +126,30 @@ impl Store {
         Ok(read(directory)?.1)
     }
 
+    /// Waits until nobody else is about to use a directory, and keeps others from it while the file is open.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`], [`StoreError::Io`].
+    pub(crate) async fn starting(directory: &Path) -> Result<File, StoreError> {
+        let (path, file) = starting(directory)?;
+        let locked = tokio::task::spawn_blocking(move || file.lock().map(|()| file)).await;
+        let locked = locked.unwrap_or_else(|error| Err(io::Error::other(error)));
+        locked.map_err(|source| io_error("lock", &path, source))
+    }
+
+    /// As [`Store::starting`], but None if somebody is.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`], [`StoreError::Io`].
+    pub(crate) fn try_starting(directory: &Path) -> Result<Option<File>, StoreError> {
+        let (path, file) = starting(directory)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(source)) => Err(io_error("lock", &path, source)),
+        }
+    }
+
     /// The server this state belongs to.
     #[must_use]
     pub fn address(&self) -> &Address {
@@ -197,12 +223,26 @@ fn read(directory: &Path) -> Result<(Address, Zeroizing<Vec<u8>>), StoreError> {
     Ok((address, Zeroizing::new(snapshot.to_vec())))
 }
 
-fn lock(directory: &Path) -> Result<File, StoreError> {
-    let path = directory.join(LOCK);
+fn starting(directory: &Path) -> Result<(PathBuf, File), StoreError> {
+    if !directory.join(STATE).exists() {
+        return Err(StoreError::Missing(directory.to_owned()));
+    }
+    let path = directory.join(STARTING);
+    let file = lock_file(&path)?;
+    Ok((path, file))
+}
+
+/// A file that is only there to be locked.
+fn lock_file(path: &Path) -> Result<File, StoreError> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false);
     private(&mut options);
-    let file = options.open(&path).map_err(|source| io_error("open", &path, source))?;
+    options.open(path).map_err(|source| io_error("open", path, source))
+}
+
+fn lock(directory: &Path) -> Result<File, StoreError> {
+    let path = directory.join(LOCK);
+    let file = lock_file(&path)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(StoreError::Locked(directory.to_owned())),
@@ -352,7 +392,7 @@ mod tests {
         store.save(b"state").unwrap();
         let refused = Store::open(home.path()).unwrap_err();
         assert!(matches!(refused, StoreError::Locked(_)), "{refused}");
-        assert!(refused.to_string().contains("another sotto"));
+        assert!(refused.to_string().contains("another program"));
         drop(store);
         assert!(Store::open(home.path()).is_ok());
     }

@@ -1,6 +1,9 @@
 //! What the command line says and which code it ends with when something is wrong.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
 
+#[cfg(unix)]
+mod programs;
+
 use std::net::TcpListener;
 use std::path::Path;
 
@@ -29,6 +32,11 @@ fn fails(mut command: Command, code: i32, says: &str) {
 
 /// An account at a server where nobody listens.
 fn account(home: &Path) -> Address {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(home, std::fs::Permissions::from_mode(0o700)).unwrap();
+    }
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let address =
         Address::new(Transport::Tls, Host::Ip([127, 0, 0, 1].into()), port, RootKey([3; 32])).unwrap();
@@ -78,7 +86,8 @@ fn wrong_usage_ends_with_2() {
     account(home.path());
     fails(sotto(home.path(), &["accept", "bob", "sotto-invite-2-aaaa"]), 2, "paste it");
     fails(sotto(home.path(), &["accept", "bob"]), 2, "no invitation");
-    fails(sotto(home.path(), &["group", "create", "desk", "carol=xyz"]), 2, "sotto identity");
+    let code = |arguments: &[&str]| sotto(home.path(), arguments).output().unwrap().status.code();
+    assert_eq!(code(&["run", "--for", "tomorrow"]), Some(2));
 }
 
 #[test]
@@ -88,9 +97,14 @@ fn a_server_that_is_not_there_ends_with_3() {
     let other = home.path().join("other");
     fails(sotto(&other, &["init", "--server", &address, "--name", "bob"]), 3, "check that it is running");
     assert!(Store::open(&other).is_err(), "no half-made account stays behind");
-    sotto(home.path(), &["invite", "bob"]).assert().success();
-    let output = sotto(home.path(), &["chat", "bob"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(3));
+    fails(sotto(home.path(), &["run"]), 3, "check that it is running");
+    fails(sotto(home.path(), &["invite", "bob"]), 3, "check that it is running");
+    fails(sotto(home.path(), &["chat", "bob"]), 1, "sotto contacts");
+    // What shows to nobody needs no server.
+    sotto(home.path(), &["contacts"]).assert().success();
+    sotto(home.path(), &["status"]).assert().success().stdout("offline; 'sotto run' takes you online\n");
+    sotto(home.path(), &["stop"]).assert().success();
+    fails(sotto(home.path(), &["forget", "bob"]), 1, "sotto contacts");
 }
 
 #[test]
@@ -98,70 +112,70 @@ fn a_state_in_use_or_damaged_ends_with_4() {
     let home = tempfile::tempdir().unwrap();
     let address = account(home.path()).to_string();
     let (store, _) = Store::open(home.path()).unwrap();
-    fails(sotto(home.path(), &["invite", "bob"]), 4, "leave the chat first");
+    fails(sotto(home.path(), &["run"]), 4, "another program is using");
+    fails(sotto(home.path(), &["invite", "bob"]), 4, "another program is using");
+    fails(sotto(home.path(), &["forget", "bob"]), 4, "another program is using");
     sotto(home.path(), &["contacts"]).assert().success();
     sotto(home.path(), &["identity"]).assert().success();
     drop(store);
-    sotto(home.path(), &["invite", "bob"]).assert().success();
     fails(sotto(home.path(), &["init", "--server", &address, "--name", "b"]), 4, "already holds");
     std::fs::write(home.path().join("state"), "rubbish").unwrap();
     fails(sotto(home.path(), &["contacts"]), 4, "damaged");
+    fails(sotto(home.path(), &["run"]), 4, "damaged");
 }
 
+#[cfg(unix)]
 #[test]
-fn contacts_are_made_listed_and_not_confused() {
-    let (home, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+fn a_directory_that_others_may_enter_is_not_used_online() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = tempfile::tempdir().unwrap();
     account(home.path());
-    account(other.path());
-    let output = sotto(home.path(), &["invite", "bob"]).output().unwrap();
-    let invitation = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success() && invitation.starts_with("sotto-invite-2-"));
-    assert!(output.stderr.is_empty());
-
-    let accept = |home, input: &str| {
-        let mut command = sotto(home, &["accept", "alice"]);
-        command.write_stdin(input);
-        command
-    };
-    fails(accept(other.path(), &invitation[..40]), 2, "copy the whole text again");
-    fails(accept(other.path(), "sotto"), 2, "not an invitation");
-    let mut bytes = sotto(other.path(), &["accept", "alice"]);
-    bytes.write_stdin(b"sotto-invite-2-\xff".as_slice());
-    fails(bytes, 2, "this is not an invitation");
-    let own = accept(home.path(), &invitation).output().unwrap();
-    assert!(own.status.success() && String::from_utf8(own.stderr).unwrap().contains("yourself"));
-    accept(other.path(), &invitation).assert().success();
-    fails(accept(other.path(), &invitation), 1, "accepted this invitation already");
-    fails(sotto(home.path(), &["invite", "bob"]), 1, "name");
-    fails(sotto(home.path(), &["chat", "carol"]), 1, "sotto contacts");
-    fails(sotto(home.path(), &["group", "create", "desk", "bob"]), 1, "identity of bob");
-
-    let listed = sotto(other.path(), &["contacts", "--json"]).output().unwrap().stdout;
-    let listed: serde_json::Value = serde_json::from_slice(&listed).unwrap();
-    assert_eq!((&listed["name"], &listed["established"]), (&"alice".into(), &false.into()));
-    let listed = sotto(other.path(), &["contacts"]).output().unwrap().stdout;
-    assert_eq!(listed, b"alice\tcontact\twaiting for the other side\n");
+    std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    fails(sotto(home.path(), &["run"]), 4, "chmod 700");
+    fails(sotto(home.path(), &["invite", "bob"]), 4, "chmod 700");
 }
 
+#[cfg(unix)]
 #[test]
-fn a_group_is_made_with_identities_and_joined_with_its_card() {
-    let (home, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    account(home.path());
-    account(other.path());
-    let text = |mut command: Command| {
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    };
-    let identity = text(sotto(other.path(), &["identity"]));
-    let card = text(sotto(home.path(), &["group", "create", "desk", &format!("bob={}", identity.trim())]));
-    let mut join = sotto(other.path(), &["group", "join"]);
-    join.write_stdin(card);
-    join.assert().success();
-    let listed: serde_json::Value =
-        serde_json::from_str(&text(sotto(other.path(), &["contacts", "--json"]))).unwrap();
+fn contacts_and_groups_are_made_listed_and_not_confused() {
+    use programs::{Home, Server, config, loopback};
+
+    let server = Server::start(config(loopback()));
+    let [alice, bob] = ["alice", "bob"].map(|name| Home::join(&server.address(), name, 3));
+    let invitation = alice.succeeds(&["invite", "bob"]);
+    assert!(invitation.starts_with("sotto-invite-2-"));
+    bob.fails(&["accept", "alice"], &invitation[..40], 2, "copy the whole text again");
+    bob.fails(&["accept", "alice"], "sotto", 2, "not an invitation");
+    bob.fails(&["group", "join"], &invitation, 2, "not a group card");
+    assert!(bob.process().is_none(), "what is no invitation takes nobody online");
+    bob.succeeds_with(&["accept", "alice"], &invitation);
+    bob.fails(&["accept", "alice"], &invitation, 1, "accepted this invitation already");
+    let own = alice.output(&["accept", "carol"], &invitation);
+    assert!(own.status.success() && String::from_utf8(own.stderr).unwrap().contains("leads to yourself"));
+    alice.succeeds(&["forget", "carol"]);
+    let open = &alice.json(&["invitations", "--json"])[0];
+    assert_eq!((&open["contact"], &open["accepted"]), (&"bob".into(), &false.into()));
+    assert!(open["expires_ms"].as_u64() > open["made_ms"].as_u64());
+    assert!(alice.succeeds(&["invitations"]).starts_with("bob\tmade here\texpires in "));
+    alice.fails(&["invite", "bob"], "", 1, "name");
+    alice.fails(&["chat", "carol"], "", 1, "sotto contacts");
+    alice.fails(&["rename", "bob", "b\u{202e}ob"], "", 1, "invisible");
+    alice.fails(&["group", "create", "desk", "bob"], "", 1, "identity of bob");
+    alice.fails(&["group", "create", "desk", "carol=xyz"], "", 2, "sotto identity");
+    alice.succeeds(&["rename", "bob", "robert"]);
+    let listed = &alice.json(&["contacts", "--json"])[0];
+    assert_eq!((&listed["name"], &listed["kind"]), (&"robert".into(), &"contact".into()));
+
+    let identity = bob.succeeds(&["identity"]);
+    let card = alice.succeeds(&["group", "create", "desk", &format!("bob={}", identity.trim())]);
+    bob.succeeds_with(&["group", "join"], &card);
+    let listed = &bob.json(&["contacts", "--json"])[1];
     assert_eq!((&listed["kind"], listed["members"].as_array().unwrap().len()), (&"group".into(), 2));
-    text(sotto(other.path(), &["group", "leave", "desk"]));
+    assert!(bob.succeeds(&["contacts"]).contains(&format!("desk\tbob\tmember\t{}", identity.trim())));
+    bob.fails(&["group", "remove", "desk", "carol"], "", 1, "no member 'carol'");
+    alice.succeeds(&["group", "remove", "desk", identity.trim()]);
+    bob.succeeds(&["group", "leave", "desk"]);
+    server.shutdown();
 }
 
 #[test]
@@ -176,6 +190,16 @@ fn help_explains_itself_with_examples() {
         &["identity"],
         &["group", "create"],
         &["group", "join"],
+        &["group", "leave"],
+        &["group", "remove"],
+        &["run"],
+        &["stop"],
+        &["status"],
+        &["invitations"],
+        &["withdraw"],
+        &["forget"],
+        &["rename"],
+        &["read"],
         &["demo"],
     ] {
         let output = sotto(home.path(), &[command, &["--help"]].concat()).output().unwrap();

@@ -1,180 +1,105 @@
-//! A chat, line by line.
+//! A chat, line by line: a program of the running participant, which stays online when the chat ends.
 
 use core::pin::pin;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use sotto_protocol::{ConversationId, Round, RoundMode, ServerParameters, TEXTS_MAX};
+use sotto_protocol::TEXTS_MAX;
 use tokio::io::{BufReader, Stdin, stdin};
+use zeroize::Zeroizing;
 
+use super::ChatOptions;
 use super::failure::Failure;
 use super::input::{Line, Lines};
-use super::print::{Printer, status};
-use super::{ChatOptions, state};
-use crate::{ConnectError, ConnectionSettings, Engine, Event, Events, Handle, HandleError, Participant};
+use super::link::{Link, quietly};
+use super::print::{self, status};
+use crate::daemon::message::{Account, Message, Private, Reply, Request, Told};
+use crate::daemon::{interrupted, unexpected};
 
-/// After the end of input, the chat ends after whole multiples of so many rounds, so that the moment does not tell in
-/// which round the last text arrived.
-const STAY_ROUNDS: u64 = 16;
+/// So much of a text is shown when it has arrived.
+const SAID_CHARACTERS: usize = 40;
 
 pub(super) async fn chat(home: Option<PathBuf>, options: ChatOptions) -> Result<ExitCode, Failure> {
-    let (store, client) = state::open(home)?;
-    let conversation = state::find(&client, &options.contact)?;
-    let conversations = client.conversations();
-    let established = conversations.iter().any(|other| other.id == conversation && other.established);
-    let printer = Printer::new(options.json, options.verbose, &conversations);
-    let pace = pace(client.server(), client.settings().conversations, &options.contact);
-    let settings = ConnectionSettings::new(store.address().clone());
-    let (handle, events) = Participant::<Engine>::start(client, Some(store), settings).await?;
-    status(&format!("connected; Ctrl-C leaves the chat with {}", options.contact));
-    status(&pace);
-    if !established {
+    // One that is not there is no reason to come online.
+    let Reply::Conversations(all) = quietly(home.clone(), Account::Contacts).await? else {
+        return Err(unexpected());
+    };
+    let name = options.contact.clone();
+    if !all.iter().any(|conversation| conversation.name == name) {
+        return Err(Failure::other(format!(
+            "there is no contact or group '{name}'; 'sotto contacts' lists those there are"
+        )));
+    }
+    let mut link = Link::open(home).await?;
+    let attach = Request::Attach { conversation: name, verbose: options.verbose };
+    link.send(&attach).await?;
+    let Message::Reply(reply) = link.next().await? else { return Err(unexpected()) };
+    let Reply::Attached(attached) = reply.into_result()? else { return Err(unexpected()) };
+    status(&format!("Ctrl-C leaves the chat with {}; you stay online", options.contact));
+    status(&attached.pace);
+    if !attached.established {
         status(&format!("{} has not answered yet; what you type waits", options.contact));
     }
-
-    let mut chat = Chat {
-        handle,
-        events,
-        printer,
-        conversation,
-        stay: options.stay,
+    let chat = Chat {
+        link,
         input: Some(Lines::new(BufReader::new(stdin()))),
+        options,
         refused: false,
-        stays: Stays::default(),
+        unshown: attached.unshown,
+        waiting: attached.waiting,
+        saying: None,
+        showing: 0,
+        said: HashMap::new(),
     };
-    let talked = chat.talk().await;
-    match &talked {
-        Ok(End::Said) => chat.leave().await,
-        Ok(End::Interrupted) => {
-            status("finishing the round, so that the moment you leave tells nothing; Ctrl-C leaves at once");
-            chat.leave().await;
-        }
-        Err(Broken { at_once: false, .. }) => chat.leave().await,
-        // There are no rounds to finish with somebody else's server. Whether it was running still makes no difference.
-        Err(Broken { at_once: true, .. }) => drop(chat.handle.stop().await),
-    }
-    talked.map_err(|broken| broken.failure)?;
-    Ok(if chat.refused { ExitCode::FAILURE } else { ExitCode::SUCCESS })
-}
-
-/// What a person can expect of the server's rounds.
-fn pace(server: &ServerParameters, places: u8, contact: &str) -> String {
-    let least = match server.mode {
-        RoundMode::Deadline => "",
-        RoundMode::ClosedLoop => "at least ",
-    };
-    let seconds = f64::from(server.round_ms) / 1000.0;
-    let turns = match places {
-        1 => "in every round".to_owned(),
-        places => format!("once in {places} rounds"),
-    };
-    // Where not everything is polled in a round, a text is found in one of several turns. A turn takes a round to come,
-    // and one to be retrieved; the next one is up to two cycles away.
-    let polls = (2 * u32::from(places)).div_ceil(server.retrieve.max(1).into());
-    let rounds = u32::from(places) * polls + 2;
-    let about = (f64::from(rounds) * seconds).ceil();
-    format!(
-        "rounds of {least}{seconds} s; your turn with {contact} comes {turns}, so a text takes about {about} to {} s",
-        2.0 * about
-    )
-}
-
-/// Why a chat ends that was not broken off.
-enum End {
-    /// Everything has arrived.
-    Said,
-    /// The person wants to leave.
-    Interrupted,
-}
-
-/// Why a chat breaks off.
-struct Broken {
-    failure: Failure,
-    /// Whether there is no round to finish.
-    at_once: bool,
-}
-
-impl<E: Into<Failure>> From<E> for Broken {
-    fn from(error: E) -> Self {
-        Self { failure: error.into(), at_once: false }
-    }
+    chat.talk().await
 }
 
 struct Chat {
-    handle: Handle,
-    events: Events,
-    printer: Printer,
-    conversation: ConversationId,
-    stay: bool,
+    link: Link,
     /// None after its end.
     input: Option<Lines<BufReader<Stdin>>>,
+    options: ChatOptions,
     /// Whether a line was not sent.
     refused: bool,
-    stays: Stays,
-}
-
-/// Counts the rounds taken part in.
-#[derive(Default)]
-struct Stays {
-    first: Option<Round>,
-    whole: u64,
-}
-
-impl Stays {
-    /// Whether a whole multiple of [`STAY_ROUNDS`] is over with this round. Rounds of which nothing was heard count, too.
-    fn is_over(&mut self, round: Round) -> bool {
-        let first = *self.first.get_or_insert(round);
-        let whole = (round.0.saturating_sub(first.0) + 1) / STAY_ROUNDS;
-        let over = whole > self.whole;
-        self.whole = self.whole.max(whole);
-        over
-    }
+    /// Texts from before the chat that come yet.
+    unshown: usize,
+    /// Texts of the conversation that have not arrived.
+    waiting: usize,
+    /// What is being handed in.
+    saying: Option<Zeroizing<String>>,
+    /// Texts that were shown, of which the participant has not said that it knows.
+    showing: usize,
+    /// How the texts begin that were typed here and have not arrived, by number.
+    said: HashMap<u32, Zeroizing<String>>,
 }
 
 impl Chat {
-    /// Sends and prints until everything is said and has arrived, or the person wants to leave.
-    async fn talk(&mut self) -> Result<End, Broken> {
+    /// Sends and prints until everything is said, or the person wants to leave.
+    async fn talk(mut self) -> Result<ExitCode, Failure> {
         let mut interrupted = pin!(interrupted());
-        let mut waiting = self.waiting().await?;
-        loop {
-            let room = waiting < TEXTS_MAX;
+        while !self.is_done() {
+            // One line at a time, each after what came before it.
+            let ready = self.saying.is_none() && self.unshown == 0 && self.waiting < TEXTS_MAX;
             tokio::select! {
-                () = &mut interrupted => return Ok(End::Interrupted),
-                event = self.events.recv() => match event {
-                    Some(Event::ConnectionLost(error @ ConnectError::WrongKey)) => {
-                        return Err(Broken { failure: error.into(), at_once: true });
-                    }
-                    Some(event) => {
-                        self.printer.event(&event)?;
-                        if matches!(event, Event::Notice(_)) {
-                            waiting = self.waiting().await?;
-                        }
-                        if let Event::RoundReport(report) = &event
-                            && self.stays.is_over(report.round)
-                            && self.input.is_none()
-                            && !self.stay
-                            && waiting == 0
-                        {
-                            return Ok(End::Said);
-                        }
-                    }
-                    None => return Err(HandleError::Stopped.into()),
+                () = &mut interrupted => break,
+                message = self.link.next() => self.hear(message?).await?,
+                line = next_line(&mut self.input), if ready => match line? {
+                    Some(line) => self.say(line).await?,
+                    None => self.input = None,
                 },
-                line = next_line(&mut self.input), if room => {
-                    match line? {
-                        Some(line) => self.say(line).await?,
-                        None => self.input = None,
-                    }
-                    waiting = self.waiting().await?;
-                    if self.input.is_none() && !self.stay {
-                        status(&format!(
-                            "{waiting} to arrive; the chat ends after a multiple of {STAY_ROUNDS} rounds when all has \
-                             arrived, so that the moment tells little; Ctrl-C ends it now"
-                        ));
-                    }
-                }
             }
         }
+        if self.waiting > 0 {
+            status(&format!("{} not arrived yet; they go out while you are online", self.waiting));
+        }
+        Ok(if self.refused { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+
+    fn is_done(&self) -> bool {
+        let told = self.saying.is_none() && self.unshown == 0 && self.showing == 0;
+        let arrived = self.said.is_empty() || !self.options.wait;
+        self.input.is_none() && !self.options.stay && told && arrived
     }
 
     async fn say(&mut self, line: Line) -> Result<(), Failure> {
@@ -190,12 +115,10 @@ impl Chat {
                 return Ok(());
             }
         };
-        match self.handle.queue_text(self.conversation, &text).await {
-            Ok(message) => self.printer.said(message, &text),
-            Err(HandleError::Protocol(error)) => self.refuse(&error.to_string()),
-            Err(error) => return Err(error.into()),
-        }
-        Ok(())
+        self.saying = Some(beginning(&text));
+        let conversation = self.options.contact.clone();
+        let say = Account::Say { conversation, text: Private(text) };
+        self.link.send(&Request::Account(say)).await
     }
 
     fn refuse(&mut self, why: &str) {
@@ -203,37 +126,76 @@ impl Chat {
         status(&format!("not sent: {why}"));
     }
 
-    /// Texts that have not arrived.
-    async fn waiting(&self) -> Result<usize, Failure> {
-        let conversations = self.handle.conversations().await?;
-        let found = conversations.iter().find(|conversation| conversation.id == self.conversation);
-        Ok(found.map_or(0, |conversation| conversation.queued))
+    async fn hear(&mut self, message: Message) -> Result<(), Failure> {
+        match message {
+            Message::Told(told) => self.told(told).await,
+            Message::Reply(Reply::Queued { sequence, waiting }) => {
+                self.waiting = waiting;
+                if let Some(said) = self.saying.take() {
+                    self.said.insert(sequence, said);
+                }
+                Ok(())
+            }
+            Message::Reply(Reply::Done) => {
+                self.showing = self.showing.saturating_sub(1);
+                Ok(())
+            }
+            Message::Reply(Reply::Failed { code: 1, message }) if self.saying.take().is_some() => {
+                self.refuse(&message);
+                Ok(())
+            }
+            Message::Reply(reply) => Err(reply.into_result().err().unwrap_or_else(unexpected)),
+        }
     }
 
-    /// Leaves at the end of the round, or at once if the person insists.
-    async fn leave(&mut self) {
-        let mut interrupted = pin!(interrupted());
-        let mut finished = pin!(self.handle.finish());
-        let mut open = true;
-        loop {
-            tokio::select! {
-                _ = &mut finished => break,
-                () = &mut interrupted => {
-                    // Whether it was running still makes no difference.
-                    let _ = self.handle.stop().await;
-                    break;
-                }
-                event = self.events.recv(), if open => match event {
-                    // Standard output may be why the chat ends.
-                    Some(event) => drop(self.printer.event(&event)),
-                    None => open = false,
-                },
+    async fn told(&mut self, told: Told) -> Result<(), Failure> {
+        match told {
+            Told::Text(text) => {
+                // Only what is out of this program was shown.
+                print::text(&text, self.options.json)?;
+                self.unshown = self.unshown.saturating_sub(1);
+                self.showing += 1;
+                let shown = Account::Shown { id: text.id, number: text.number };
+                self.link.send(&Request::Account(shown)).await?;
             }
+            Told::Unread { conversation, texts } => {
+                let texts = if texts == 1 { "1 new text".to_owned() } else { format!("{texts} new texts") };
+                status(&format!("{conversation}: {texts}"));
+            }
+            Told::Arrived { sequence } => {
+                self.waiting = self.waiting.saturating_sub(1);
+                let said = self.said.remove(&sequence);
+                let text = said.map_or_else(String::new, |text| format!(": {}", *text));
+                status(&format!("arrived at {}{text}", self.options.contact));
+            }
+            Told::Note { line } | Told::Round { line } => status(&line),
         }
-        while let Ok(event) = self.events.try_recv() {
-            drop(self.printer.event(&event));
+        Ok(())
+    }
+}
+
+/// Shows what came and nobody has seen.
+pub(super) async fn read(home: Option<PathBuf>, contact: Option<String>, json: bool) -> Result<(), Failure> {
+    let mut any = false;
+    loop {
+        let unshown = Account::Unshown { conversation: contact.clone() };
+        let Reply::Texts(texts) = quietly(home.clone(), unshown).await? else { return Err(unexpected()) };
+        if texts.is_empty() {
+            break;
+        }
+        any = true;
+        for text in &texts {
+            print::text(text, json)?;
+        }
+        let shown: BTreeMap<_, _> = texts.iter().map(|text| (text.id, text.number)).collect();
+        for (id, number) in shown {
+            quietly(home.clone(), Account::Shown { id, number }).await?;
         }
     }
+    if !any && !json {
+        status("nothing new");
+    }
+    Ok(())
 }
 
 async fn next_line(input: &mut Option<Lines<BufReader<Stdin>>>) -> std::io::Result<Option<Line>> {
@@ -243,48 +205,21 @@ async fn next_line(input: &mut Option<Lines<BufReader<Stdin>>>) -> std::io::Resu
     }
 }
 
-/// Ctrl-C, or being told to end.
-async fn interrupted() {
-    let interrupt = async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            core::future::pending::<()>().await;
-        }
-    };
-    tokio::select! {
-        () = interrupt => {}
-        () = terminated() => {}
-    }
-}
-
-#[cfg(unix)]
-async fn terminated() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut signal) => {
-            signal.recv().await;
-        }
-        Err(_) => core::future::pending().await,
-    }
-}
-
-#[cfg(not(unix))]
-async fn terminated() {
-    core::future::pending().await
+/// The first characters of a text.
+fn beginning(text: &str) -> Zeroizing<String> {
+    Zeroizing::new(match text.char_indices().nth(SAID_CHARACTERS) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use sotto_protocol::Round;
-
-    use super::{STAY_ROUNDS, Stays};
+    use super::beginning;
 
     #[test]
-    fn the_chat_ends_only_after_whole_multiples_of_rounds() {
-        let mut stays = Stays::default();
-        let over: Vec<u64> = (0..3 * STAY_ROUNDS).filter(|round| stays.is_over(Round(100 + round))).collect();
-        assert_eq!(over, [1, 2, 3].map(|whole| whole * STAY_ROUNDS - 1));
-        // Over a gap, at the first round after the multiple.
-        assert!(stays.is_over(Round(100 + 4 * STAY_ROUNDS + 3)));
-        assert!(!stays.is_over(Round(100 + 4 * STAY_ROUNDS + 4)));
+    fn of_a_long_text_the_beginning_is_shown() {
+        assert_eq!(*beginning(&"ä".repeat(40)), "ä".repeat(40));
+        assert_eq!(*beginning(&"ä".repeat(41)), format!("{}...", "ä".repeat(40)));
     }
 }

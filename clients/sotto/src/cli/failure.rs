@@ -5,6 +5,9 @@ use std::process::ExitCode;
 
 use sotto_protocol::Error;
 
+use super::print::harmless;
+use crate::daemon::SocketError;
+use crate::daemon::message::Reply;
 use crate::{AddressError, ConnectError, HandleError, StoreError};
 
 const FAILED: u8 = 1;
@@ -15,34 +18,50 @@ const SERVER: u8 = 5;
 
 /// A message and an exit code.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Failure {
+pub(crate) struct Failure {
     code: u8,
     message: String,
 }
 
 impl Failure {
-    pub(super) fn other(message: impl Into<String>) -> Self {
+    pub(crate) fn other(message: impl Into<String>) -> Self {
         Self { code: FAILED, message: message.into() }
     }
 
-    pub(super) fn usage(message: impl Into<String>) -> Self {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { code: USAGE, message: message.into() }
     }
 
-    pub(super) fn state(message: impl Into<String>) -> Self {
+    pub(crate) fn state(message: impl Into<String>) -> Self {
         Self { code: STATE, message: message.into() }
     }
 
+    /// As another process reported it.
+    pub(crate) fn reported(code: u8, message: String) -> Self {
+        Self { code, message }
+    }
+
+    /// For another process to report.
+    pub(crate) fn into_reply(self) -> Reply {
+        Reply::Failed { code: self.code, message: self.message }
+    }
+
     /// Tells the person and gives the code.
-    pub(super) fn report(self) -> ExitCode {
+    pub(crate) fn report(self) -> ExitCode {
         // Without standard error there is nobody to tell.
-        let _ = writeln!(io::stderr(), "error: {}", self.message);
+        let _ = writeln!(io::stderr(), "error: {}", harmless(&self.message));
         ExitCode::from(self.code)
     }
 }
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
+        Self::state(error.to_string())
+    }
+}
+
+impl From<SocketError> for Failure {
+    fn from(error: SocketError) -> Self {
         Self::state(error.to_string())
     }
 }

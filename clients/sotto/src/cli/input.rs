@@ -1,11 +1,16 @@
 //! What is typed: lines of bytes, of which anything may come.
 
-use std::io;
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 
 use sotto_protocol::TEXT_MAX;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _};
 use zeroize::Zeroizing;
 
+use super::failure::Failure;
+use crate::daemon::message::Private;
+
+/// A card for eight members has about 800 characters.
+const SECRET_MAX: u64 = 4096;
 /// The longest text and the carriage return that may follow it.
 const KEPT_MAX: usize = TEXT_MAX + 1;
 
@@ -62,6 +67,24 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
         self.kept.clear();
         line
     }
+}
+
+/// A secret from standard input: a line of a terminal, all of anything else.
+pub(super) fn read_secret(what: &str, other: &str) -> Result<Private, Failure> {
+    // Never grown, so that no copy stays behind.
+    let mut bytes = Zeroizing::new(Vec::with_capacity(2 * SECRET_MAX as usize));
+    let mut input = io::stdin().lock().take(SECRET_MAX);
+    if io::stdin().is_terminal() {
+        write!(io::stderr(), "paste the {what}: ")?;
+        input.read_until(b'\n', &mut bytes)?;
+    } else {
+        input.read_to_end(&mut bytes)?;
+    }
+    let secret = core::str::from_utf8(&bytes).map_err(|_| Failure::usage(other))?.trim();
+    if secret.is_empty() {
+        return Err(Failure::usage(format!("there is no {what} on standard input")));
+    }
+    Ok(Private::new(secret))
 }
 
 #[cfg(test)]

@@ -1,200 +1,145 @@
-//! What a chat prints. What others wrote must not be able to command a terminal, or to look like somebody else's line.
+//! What is printed. What others wrote must not be able to command a terminal, or to look like somebody else's line.
 
-use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
-use serde_json::json;
-use sotto_protocol::client::{MessageId, Notice, Warning};
-use sotto_protocol::{ConversationId, ConversationKind, ConversationSummary};
-use zeroize::Zeroizing;
+use serde_json::{Value, json};
 
-use crate::{Event, RoundReport};
+use crate::daemon::message::Text;
 
-/// So much of a text is shown when it has arrived.
-const SAID_CHARACTERS: usize = 40;
-
-/// Prints arrivals to standard output and everything else to standard error.
-pub(super) struct Printer {
-    pub(super) json: bool,
-    pub(super) verbose: bool,
-    names: HashMap<ConversationId, (String, ConversationKind)>,
-    /// How the texts begin that were typed here and have not arrived.
-    said: HashMap<MessageId, Zeroizing<String>>,
+/// Prints a result. When this returns, it is out of this program.
+///
+/// # Errors
+/// If standard output is closed.
+pub(super) fn result(line: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let fields: Vec<String> = line.split('\t').map(harmless).collect();
+    writeln!(out, "{}", fields.join("\t"))?;
+    out.flush()
 }
 
-impl Printer {
-    pub(super) fn new(json: bool, verbose: bool, conversations: &[ConversationSummary]) -> Self {
-        let name = |other: &ConversationSummary| (other.id, (other.name.clone(), other.kind));
-        Self { json, verbose, names: conversations.iter().map(name).collect(), said: HashMap::new() }
-    }
-
-    /// Remembers how a text begins, to name it when it has arrived.
-    pub(super) fn said(&mut self, message: MessageId, text: &str) {
-        self.said.insert(message, Zeroizing::new(beginning(text)));
-    }
-
-    /// # Errors
-    /// If standard output is closed.
-    pub(super) fn event(&mut self, event: &Event) -> io::Result<()> {
-        match event {
-            Event::Notice(Notice::Text { conversation, from, text, sequence, .. }) => {
-                self.arrival(*conversation, from, text, *sequence)?;
-            }
-            Event::Notice(Notice::Established { conversation }) => {
-                status(&format!("{} is there: texts can go out", self.name(*conversation)));
-            }
-            Event::Notice(Notice::Acknowledged { conversation, message }) => {
-                let said = self.said.remove(message);
-                let text = said.map_or_else(String::new, |text| format!(": {}", *text));
-                status(&format!("arrived at {}{text}", self.name(*conversation)));
-            }
-            Event::Notice(Notice::Left { conversation, from }) => {
-                status(&format!("{from} has left {}", self.name(*conversation)));
-            }
-            Event::Notice(Notice::Expired { contact, accepted, texts, .. }) => {
-                status(&expired(contact, *accepted, *texts));
-            }
-            Event::Notice(Notice::Removed { conversation, by, yourself: true, .. }) => {
-                status(&format!("{by} has removed you from {}", self.name(*conversation)));
-            }
-            Event::Notice(Notice::Removed { conversation, by, member, .. }) => {
-                status(&format!("{by} has removed {member} from {}", self.name(*conversation)));
-            }
-            Event::Notice(Notice::NewKeys { conversation }) => {
-                status(&format!("{} has new keys", self.name(*conversation)));
-            }
-            Event::Notice(Notice::NotSent { conversation, message }) => {
-                let said = self.said.remove(message);
-                let text = said.map_or_else(String::new, |text| format!(": {}", *text));
-                status(&format!("not sent to {}{text}", self.name(*conversation)));
-            }
-            Event::Notice(Notice::Warning(warning)) => {
-                status(&format!("warning{}: {warning}", self.about(warning)));
-            }
-            Event::Trouble { round: Some(round), trouble } => {
-                status(&format!("warning: round {round}: {trouble}"));
-            }
-            Event::Trouble { round: None, trouble } => status(&format!("warning: {trouble}")),
-            Event::ConnectionLost(error) => status(&format!("connection lost: {error}; trying again")),
-            Event::ConnectionRestored => status("connected again"),
-            Event::RoundReport(report) if self.verbose => status(&describe(report)),
-            Event::RoundReport(_) => {}
-            Event::Missed(count) => status(&format!("warning: {count} messages of this program were lost")),
-        }
-        Ok(())
-    }
-
-    fn arrival(&self, conversation: ConversationId, from: &str, text: &str, sequence: u32) -> io::Result<()> {
-        let mut out = io::stdout().lock();
-        let name = self.name(conversation);
-        if self.json {
-            let line = json!({"conversation": name, "from": from, "text": text, "sequence": sequence});
-            writeln!(out, "{line}")?;
-        } else if self.is_group(conversation) {
-            writeln!(out, "{}@{}: {}", harmless(from), harmless(name), harmless(text))?;
-        } else {
-            writeln!(out, "{}: {}", harmless(from), harmless(text))?;
-        }
-        out.flush()
-    }
-
-    fn name(&self, conversation: ConversationId) -> &str {
-        self.names.get(&conversation).map_or("?", |(name, _)| name)
-    }
-
-    fn is_group(&self, conversation: ConversationId) -> bool {
-        matches!(self.names.get(&conversation), Some((_, ConversationKind::Group)))
-    }
-
-    fn about(&self, warning: &Warning) -> String {
-        match warning {
-            Warning::SplitView { conversation }
-            | Warning::Corrupted { conversation }
-            | Warning::OtherKeys { conversation }
-            | Warning::CardKeys { conversation }
-            | Warning::KeysDiffer { conversation }
-            | Warning::RekeyRefused { conversation }
-            | Warning::NameBorrowed { conversation }
-            | Warning::RekeyNeeded { conversation } => format!(" ({})", self.name(*conversation)),
-            Warning::IdentityHeld { conversation, held } => {
-                let held = held.map_or("yourself", |held| self.name(held));
-                format!(" ({} is {held})", self.name(*conversation))
-            }
-            _ => String::new(),
-        }
-    }
+/// Prints a result for programs.
+///
+/// # Errors
+/// If standard output is closed.
+pub(super) fn object(value: &Value) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}", escaped(value))?;
+    out.flush()
 }
 
-/// What became of an invitation that nobody answered.
-fn expired(contact: &str, accepted: bool, texts: u32) -> String {
-    let whose = if accepted { "from" } else { "for" };
-    let lost = if texts == 0 { String::new() } else { format!("; {texts} texts that waited are gone") };
-    format!(
-        "the invitation {whose} {contact} was not answered in its time and has ended: ask for another, or make one{lost}"
-    )
+/// Prints a text that came.
+///
+/// # Errors
+/// If standard output is closed.
+pub(super) fn text(text: &Text, as_json: bool) -> io::Result<()> {
+    if as_json {
+        return object(&json!({
+            "conversation": text.conversation,
+            "from": text.from,
+            "text": *text.text.0,
+            "sequence": text.sequence,
+        }));
+    }
+    let mut out = io::stdout().lock();
+    let (from, said) = (harmless(&text.from), harmless(&text.text.0));
+    if text.group {
+        writeln!(out, "{from}@{}: {said}", harmless(&text.conversation))?;
+    } else {
+        writeln!(out, "{from}: {said}")?;
+    }
+    out.flush()
 }
 
 /// Tells the person something that is no result.
-pub(super) fn status(line: &str) {
+pub(crate) fn status(line: &str) {
     // Without standard error there is nobody to tell.
     let _ = writeln!(io::stderr(), "* {}", harmless(line));
 }
 
-/// The first characters of a text.
-fn beginning(text: &str) -> String {
-    match text.char_indices().nth(SAID_CHARACTERS) {
-        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
-}
-
 /// A text that can only be read: further lines are marked, and characters that control a terminal or the direction of
-/// writing are replaced.
-fn harmless(text: &str) -> String {
+/// writing, or cannot be seen, are replaced.
+pub(crate) fn harmless(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
             '\n' => safe.push_str("\n  | "),
             '\t' => safe.push(' '),
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}' => {
-                safe.push('\u{fffd}');
-            }
-            control if control.is_control() => safe.push('\u{fffd}'),
+            hidden if is_hidden(hidden) => safe.push('\u{fffd}'),
             other => safe.push(other),
         }
     }
     safe
 }
 
-fn describe(report: &RoundReport) -> String {
-    let up = report.keys.bytes + report.deposit.bytes + report.query.bytes;
-    let down = report.mapping.bytes + report.answer.bytes;
-    format!(
-        "round {}: {} deposits; {} bytes up, {} bytes down; query {} ms, answer {} ms",
-        report.round,
-        report.entries,
-        up,
-        down,
-        report.build.as_millis(),
-        (report.query.time + report.answer.time).as_millis(),
-    )
+/// JSON in which the same characters are escaped.
+fn escaped(value: &Value) -> String {
+    let mut safe = String::new();
+    // They occur only within strings.
+    for character in value.to_string().chars() {
+        if is_hidden(character) {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                // Writing to a string does not fail.
+                let _ = write!(safe, "\\u{unit:04x}");
+            }
+        } else {
+            safe.push(character);
+        }
+    }
+    safe
+}
+
+/// Whether a terminal obeys a character, or shows nothing where it is: Unicode's controls and separators of lines, and
+/// what is ignored by default, but for the two joiners and the variation selectors, without which some languages and
+/// signs cannot be written.
+fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{ad}'
+                | '\u{34f}'
+                | '\u{61c}'
+                | '\u{115f}'..='\u{1160}'
+                | '\u{17b4}'..='\u{17b5}'
+                | '\u{180b}'..='\u{180f}'
+                | '\u{200b}'
+                | '\u{200e}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{3164}'
+                | '\u{feff}'
+                | '\u{ffa0}'
+                | '\u{fff0}'..='\u{fffb}'
+                | '\u{1bca0}'..='\u{1bca3}'
+                | '\u{1d173}'..='\u{1d17a}'
+                | '\u{e0000}'..='\u{e00ff}'
+                | '\u{e01f0}'..='\u{e0fff}'
+        )
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{beginning, harmless};
+    use serde_json::{Value, json};
 
-    #[test]
-    fn of_a_long_text_the_beginning_is_shown() {
-        assert_eq!(beginning(&"ä".repeat(40)), "ä".repeat(40));
-        assert_eq!(beginning(&"ä".repeat(41)), format!("{}...", "ä".repeat(40)));
-    }
+    use super::{escaped, harmless};
 
     #[test]
     fn a_text_can_neither_command_the_terminal_nor_pass_for_another_line() {
         assert_eq!(harmless("hi\nalice: send the money"), "hi\n  | alice: send the money");
         assert_eq!(harmless("\u{1b}[2Jgone\r\u{7}"), "\u{fffd}[2Jgone\u{fffd}\u{fffd}");
         assert_eq!(harmless("abc\u{202e}def\u{2028}g"), "abc\u{fffd}def\u{fffd}g");
-        assert_eq!(harmless("Grüße, 你好 👋"), "Grüße, 你好 👋");
+        assert_eq!(harmless("a\u{200b}b\u{feff}c\u{e0041}"), "a\u{fffd}b\u{fffd}c\u{fffd}");
+        let fine = "Grüße, 你好 👋 \u{645}\u{6cc}\u{200c}\u{62e} \u{2764}\u{fe0f}\u{200d}";
+        assert_eq!(harmless(fine), fine);
+    }
+
+    #[test]
+    fn json_holds_the_same_text_without_characters_that_cannot_be_seen() {
+        let text = "a\u{202e}b\u{200b}\u{85}\u{e0041}\n\"👋";
+        let value = json!({ text: text });
+        let line = escaped(&value);
+        assert!(line.contains(r"a\u202eb\u200b\u0085\udb40\udc41\n"), "{line}");
+        assert!(!line.chars().any(super::is_hidden));
+        assert_eq!(serde_json::from_str::<Value>(&line).unwrap(), value);
     }
 }

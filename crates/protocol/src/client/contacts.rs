@@ -47,6 +47,20 @@ impl Client {
         };
         Ok(MessageId { conversation: id, sequence })
     }
+
+    /// Gives a conversation another name, which nobody else sees.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`]; [`Error::Input`] for a name that is none or taken by another conversation.
+    pub fn rename(&mut self, id: ConversationId, name: &str) -> Result<(), Error> {
+        check_name(name)?;
+        let named = |other: &Conversation| other.name == name && other.id != id;
+        if self.state.conversations.iter().any(named) {
+            return Err(Error::Input("there is a conversation of that name already"));
+        }
+        name.clone_into(&mut self.state.conversation_mut(id)?.name);
+        Ok(())
+    }
 }
 
 impl State {

@@ -1,0 +1,149 @@
+//! Contacts and their invitations.
+
+use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
+
+use serde_json::json;
+use sotto_protocol::Invitation;
+
+use super::failure::Failure;
+use super::input::read_secret;
+use super::link::{online, quietly};
+use super::print::{object, result, status};
+use crate::daemon::message::{Account, Conversation, Kind, Reply};
+use crate::daemon::{parse, unexpected};
+use crate::participant::now;
+
+pub(super) async fn invite(home: Option<PathBuf>, contact: String) -> Result<(), Failure> {
+    let name = contact.clone();
+    let Reply::Invitation(invitation) = online(home, Account::Invite { contact }).await? else {
+        return Err(unexpected());
+    };
+    result(&invitation.0)?;
+    if io::stdout().is_terminal() {
+        status(&format!(
+            "give this to {name}, where nobody else reads it; there: 'sotto accept YOUR-NAME'; then both: 'sotto chat'"
+        ));
+    }
+    Ok(())
+}
+
+pub(super) async fn accept(
+    home: Option<PathBuf>,
+    contact: String,
+    on_command_line: bool,
+) -> Result<(), Failure> {
+    if on_command_line {
+        return Err(Failure::usage(format!(
+            "an invitation is a secret, and other programs can read a command line: run 'sotto accept {contact}' and \
+             paste it"
+        )));
+    }
+    let invitation = read_secret("invitation", "this is not an invitation")?;
+    // What is none is no reason to come online.
+    parse::<Invitation>(&invitation)?;
+    let name = contact.clone();
+    let Reply::Accepted { held } = online(home, Account::Accept { contact, invitation }).await? else {
+        return Err(unexpected());
+    };
+    if let Some(held) = held {
+        status(&format!(
+            "this invitation leads to {held}: whoever gave it to you as another's passed it on. Nothing can be said to \
+             {name}; as long as you keep it, nobody sees that you know"
+        ));
+        return Ok(());
+    }
+    status(&format!("{name} is a contact now; next: 'sotto chat {name}'"));
+    Ok(())
+}
+
+pub(super) async fn invitations(home: Option<PathBuf>, json: bool) -> Result<(), Failure> {
+    let Reply::Invitations(invitations) = quietly(home, Account::Invitations).await? else {
+        return Err(unexpected());
+    };
+    if invitations.is_empty() && !json {
+        status("no invitation is open");
+    }
+    for invitation in invitations {
+        if json {
+            object(&json!(invitation))?;
+        } else {
+            let (contact, left) =
+                (&invitation.contact, invitation.expires_ms.saturating_sub(now().0) / 60_000);
+            let whose = if invitation.accepted { "accepted here" } else { "made here" };
+            let (days, hours, minutes) = (left / (24 * 60), left / 60 % 24, left % 60);
+            result(&format!("{contact}\t{whose}\texpires in {days} d {hours} h {minutes} min"))?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn withdraw(home: Option<PathBuf>, contact: String) -> Result<(), Failure> {
+    let name = contact.clone();
+    quietly(home, Account::Withdraw { contact }).await?;
+    status(&format!("the invitation of {name} is worth nothing any more; the place is free"));
+    Ok(())
+}
+
+pub(super) async fn contacts(home: Option<PathBuf>, json: bool) -> Result<(), Failure> {
+    let Reply::Conversations(conversations) = quietly(home, Account::Contacts).await? else {
+        return Err(unexpected());
+    };
+    if conversations.is_empty() && !json {
+        status("no contacts yet; make one with 'sotto invite CONTACT' or 'sotto accept CONTACT'");
+    }
+    for conversation in conversations {
+        if json {
+            object(&json!(conversation))?;
+        } else {
+            describe(&conversation)?;
+        }
+    }
+    Ok(())
+}
+
+/// One line per contact or group, and one per member.
+fn describe(conversation: &Conversation) -> io::Result<()> {
+    let kind = match conversation.kind {
+        Kind::Contact => "contact",
+        Kind::Group => "group",
+    };
+    let mut state =
+        vec![if conversation.established { "established" } else { "waiting for the other side" }.to_owned()];
+    if conversation.queued > 0 {
+        state.push(format!("{} not arrived yet", conversation.queued));
+    }
+    if conversation.unread > 0 {
+        state.push(format!("{} not read yet", conversation.unread));
+    }
+    let identity = conversation.identity.as_deref().unwrap_or("-");
+    match conversation.kind {
+        Kind::Contact => result(&format!("{}\t{kind}\t{}\t{identity}", conversation.name, state.join(", ")))?,
+        Kind::Group => result(&format!("{}\t{kind}\t{}", conversation.name, state.join(", ")))?,
+    }
+    for member in &conversation.members {
+        let presence = if member.present { "member" } else { "left or removed" };
+        result(&format!("{}\t{}\t{presence}\t{}", conversation.name, member.name, member.identity))?;
+    }
+    Ok(())
+}
+
+pub(super) async fn forget(home: Option<PathBuf>, name: String) -> Result<(), Failure> {
+    let forgotten = name.clone();
+    quietly(home, Account::Forget { name }).await?;
+    status(&format!("{forgotten} is forgotten, with all keys; nobody is told"));
+    Ok(())
+}
+
+pub(super) async fn rename(home: Option<PathBuf>, name: String, to: String) -> Result<(), Failure> {
+    let line = format!("{name} is called {to} now, here and nowhere else");
+    quietly(home, Account::Rename { name, to }).await?;
+    status(&line);
+    Ok(())
+}
+
+pub(super) async fn identity(home: Option<PathBuf>) -> Result<(), Failure> {
+    let Reply::Identity(identity) = quietly(home, Account::Identity).await? else { return Err(unexpected()) };
+    result(&identity)?;
+    Ok(())
+}

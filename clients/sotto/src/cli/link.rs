@@ -1,0 +1,201 @@
+//! The way of commands to the running participant, which they start if none runs and never end.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use tokio::io::{ReadHalf, WriteHalf, split};
+
+use super::failure::Failure;
+use super::print::status;
+use super::state;
+use crate::Store;
+use crate::daemon::frame::{Frames, write};
+use crate::daemon::message::{Account, Greeting, Message, Reply, Request, VERSION};
+use crate::daemon::{ONLINE, Stream, connect};
+
+/// What a detached process says of its end at most.
+const COMPLAINT_MAX: u64 = 4096;
+
+/// A connection to the running participant.
+pub(super) struct Link {
+    frames: Frames<ReadHalf<Stream>>,
+    output: WriteHalf<Stream>,
+}
+
+impl Link {
+    /// Reaches the participant, if one runs.
+    ///
+    /// # Errors
+    /// If it is of another version, or what is there is not the person's own.
+    pub(super) async fn reach(directory: &Path) -> Result<Option<Self>, Failure> {
+        if !directory.exists() {
+            return Ok(None);
+        }
+        let Some(stream) = connect(directory).await? else { return Ok(None) };
+        let (input, mut output) = split(stream);
+        let mut frames = Frames::new(input);
+        // One that ends meanwhile is none.
+        if write(&mut output, &Greeting::ours()).await.is_err() {
+            return Ok(None);
+        }
+        match frames.next::<Greeting>().await {
+            Ok(Some(Greeting { sotto: VERSION, .. })) => Ok(Some(Self { frames, output })),
+            Ok(Some(Greeting { process, .. })) => Err(Failure::state(format!(
+                "the 'sotto run' that is online is of another version; end it with Ctrl-C or 'kill {process}', and come \
+                 online again"
+            ))),
+            Ok(None) | Err(_) => Ok(None),
+        }
+    }
+
+    /// Reaches the participant, and comes online if none runs.
+    ///
+    /// # Errors
+    /// Why that cannot be, with the exit code of 'sotto run'.
+    pub(super) async fn open(home: Option<PathBuf>) -> Result<Self, Failure> {
+        let directory = state::directory(home)?;
+        if let Some(link) = Self::reach(&directory).await? {
+            return Ok(link);
+        }
+        let _starting = Store::starting(&directory).await?;
+        // Another program may have been faster.
+        if let Some(link) = Self::reach(&directory).await? {
+            return Ok(link);
+        }
+        let at = directory.clone();
+        let started = tokio::task::spawn_blocking(move || start(&at)).await;
+        started.unwrap_or_else(|error| Err(Failure::other(format!("cannot come online: {error}"))))?;
+        status("you are online now, and stay so; 'sotto stop' takes you offline");
+        let link = Self::reach(&directory).await?;
+        link.ok_or_else(|| Failure::other("'sotto run' ended as soon as it was online"))
+    }
+
+    /// Asks, where nothing is told in between.
+    ///
+    /// # Errors
+    /// What the participant refuses, or that it is gone.
+    pub(super) async fn ask(&mut self, request: Request) -> Result<Reply, Failure> {
+        self.send(&request).await?;
+        loop {
+            if let Message::Reply(reply) = self.next().await? {
+                return reply.into_result();
+            }
+        }
+    }
+
+    pub(super) async fn send(&mut self, request: &Request) -> Result<(), Failure> {
+        write(&mut self.output, request).await.map_err(|_| gone())
+    }
+
+    /// What the participant says next. Nothing is lost when this is cancelled.
+    pub(super) async fn next(&mut self) -> Result<Message, Failure> {
+        self.frames.next().await.ok().flatten().ok_or_else(gone)
+    }
+
+    /// Waits until the participant has ended.
+    pub(super) async fn end(&mut self) {
+        while let Ok(Some(_)) = self.frames.next::<Message>().await {}
+    }
+}
+
+impl Reply {
+    /// What was refused is a failure.
+    pub(super) fn into_result(self) -> Result<Self, Failure> {
+        match self {
+            Self::Failed { code, message } => Err(Failure::reported(code, message)),
+            reply => Ok(reply),
+        }
+    }
+}
+
+/// Asks a running participant, and comes online for it.
+pub(super) async fn online(home: Option<PathBuf>, account: Account) -> Result<Reply, Failure> {
+    Link::open(home).await?.ask(Request::Account(account)).await
+}
+
+/// Asks a running participant, or, if none runs, the state itself: for what shows to nobody.
+pub(super) async fn quietly(home: Option<PathBuf>, account: Account) -> Result<Reply, Failure> {
+    let directory = state::directory(home)?;
+    if let Some(mut link) = Link::reach(&directory).await? {
+        return link.ask(Request::Account(account)).await;
+    }
+    if account.only_looks() {
+        return account.look(&state::restore(&directory, &Store::read(&directory)?)?);
+    }
+    let _starting = Store::starting(&directory).await?;
+    if let Some(mut link) = Link::reach(&directory).await? {
+        return link.ask(Request::Account(account)).await;
+    }
+    let (store, snapshot) = Store::open(&directory)?;
+    let mut client = state::restore(store.directory(), &snapshot)?;
+    let reply = account.perform(&mut client)?;
+    store.save(&client.snapshot())?;
+    Ok(reply)
+}
+
+fn gone() -> Failure {
+    Failure::other(
+        "'sotto run' has ended; what was handed in is kept, and goes out when you are online again",
+    )
+}
+
+/// Starts a process of its own that is online, and waits until it is.
+fn start(directory: &Path) -> Result<(), Failure> {
+    let cannot = |error: std::io::Error| Failure::other(format!("cannot come online: {error}"));
+    let program = std::env::current_exe().map_err(cannot)?;
+    let home = directory.canonicalize().map_err(cannot)?;
+    let mut command = Command::new(program);
+    command.arg("--home").arg(home).args(["run", "--detached"]).current_dir("/");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    #[cfg(unix)]
+    // Ctrl-C in this terminal is not meant for it.
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let mut child = command.spawn().map_err(cannot)?;
+    let mut said = String::new();
+    if let Some(out) = child.stdout.take() {
+        BufReader::new(out.take(COMPLAINT_MAX)).read_line(&mut said).map_err(cannot)?;
+    }
+    if said.trim_end() == ONLINE {
+        return Ok(());
+    }
+    let mut complaint = String::new();
+    if let Some(error) = child.stderr.take() {
+        error.take(COMPLAINT_MAX).read_to_string(&mut complaint).map_err(cannot)?;
+    }
+    let code = child.wait().map_err(cannot)?.code().and_then(|code| u8::try_from(code).ok());
+    let last = complaint.lines().last().unwrap_or("'sotto run' said nothing");
+    let message = last.strip_prefix("error: ").unwrap_or(last).to_owned();
+    Err(Failure::reported(code.filter(|code| *code != 0).unwrap_or(1), message))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use tokio::net::UnixListener;
+
+    use super::Link;
+    use crate::daemon::frame::write;
+    use crate::daemon::message::{Greeting, VERSION};
+
+    #[tokio::test]
+    async fn a_participant_of_another_version_is_named_and_one_that_ends_is_none() {
+        let home = tempfile::tempdir().unwrap();
+        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        let listener = UnixListener::bind(home.path().join("socket")).unwrap();
+        let serving = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            write(&mut stream, &Greeting { sotto: VERSION + 1, process: 77 }).await.unwrap();
+            let (stream, _) = listener.accept().await.unwrap();
+            drop(stream);
+        };
+        let asking = async {
+            let refused = Link::reach(home.path()).await.err().unwrap();
+            assert!(format!("{refused:?}").contains("kill 77"), "{refused:?}");
+            assert!(Link::reach(home.path()).await.unwrap().is_none());
+        };
+        tokio::join!(serving, asking);
+    }
+}

@@ -1,0 +1,167 @@
+//! The running participant of an account, and what programs of the same person say to it.
+//!
+//! One process owns the state and takes part in every round, with or without contacts, until its person ends it or until
+//! the moment fixed when it came. Everything else is a program that comes to its local socket and goes again; nothing
+//! that programs do, and nothing that arrives or does not, makes it connect, reconnect or leave.
+
+mod account;
+mod desk;
+mod face;
+pub(crate) mod frame;
+mod journal;
+pub(crate) mod message;
+mod notes;
+mod serve;
+mod signals;
+#[cfg(unix)]
+mod socket;
+#[cfg(not(unix))]
+#[path = "daemon/socket_elsewhere.rs"]
+mod socket;
+
+use core::pin::pin;
+use core::time::Duration;
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::cli::failure::Failure;
+use crate::cli::state;
+use crate::{ConnectionSettings, Engine, Events, HandleError, Participant, Store};
+use desk::Desk;
+use face::Face;
+use socket::Listener;
+
+pub(crate) use account::parse;
+pub(crate) use signals::interrupted;
+pub(crate) use socket::{SocketError, Stream, connect};
+
+/// What a detached participant says when it is online.
+pub(crate) const ONLINE: &str = "online";
+/// Programs at the same time.
+const PROGRAMS_MAX: usize = 64;
+/// After the system refused another connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+/// How to be online.
+#[derive(Debug)]
+pub(crate) struct Options {
+    /// Started by a program that waits until it is online: nobody looks at its terminal, and none ends it.
+    pub(crate) detached: bool,
+    /// Time from coming to leaving; without it, until the person ends it.
+    pub(crate) stay: Option<Duration>,
+}
+
+/// Is online, until told to leave.
+///
+/// # Errors
+/// Why it could not come online, or could not stay.
+pub(crate) async fn run(directory: &Path, options: Options) -> Result<(), Failure> {
+    let mut ended = pin!(signals::ended(options.detached));
+    // Whoever started a detached one has this, and waits.
+    let starting = if options.detached { None } else { Some(Store::starting(directory).await?) };
+    if !options.detached && connect(directory).await?.is_some() {
+        return Err(Failure::state("you are online already; 'sotto status' shows since when"));
+    }
+    let (store, snapshot) = Store::open(directory)?;
+    let client = state::restore(store.directory(), &snapshot)?;
+    let listener = Listener::bind(directory)?;
+    let settings = ConnectionSettings::new(store.address().clone());
+    let server = store.address().authority();
+    let name = client.name().to_owned();
+    let started = Participant::<Engine>::start(client, Some(store), settings).await;
+    let (handle, mut events) = match started {
+        Ok(started) => started,
+        Err(error) => {
+            listener.remove();
+            return Err(error.into());
+        }
+    };
+    let leaves = options.stay.map(|stay| Instant::now() + stay);
+    let face = Face::new(options.detached);
+    face.online(&server, &name, options.stay);
+    if options.detached {
+        // Whoever waits for this may have left.
+        let _ = writeln!(io::stdout(), "{ONLINE}");
+    }
+    drop(starting);
+
+    let desk = Arc::new(Desk::new(handle, name, server, leaves, face));
+    let mut programs = JoinSet::new();
+    let stayed = loop {
+        tokio::select! {
+            () = &mut ended => break Ok(()),
+            () = desk.stopped() => break Ok(()),
+            () = until(leaves) => break Ok(()),
+            event = events.recv() => match event {
+                Some(event) => desk.hear(event).await,
+                None => break Err(HandleError::Stopped.into()),
+            },
+            stream = listener.accept() => admit(stream, &mut programs, &desk).await,
+            Some(_) = programs.join_next(), if !programs.is_empty() => {}
+        }
+    };
+    leave(&desk, &mut events, &listener, &mut programs, options.detached).await;
+    if let Ok(Some(_alone)) = Store::try_starting(directory) {
+        listener.remove();
+    }
+    programs.shutdown().await;
+    stayed
+}
+
+/// Leaves at the end of the round, or at once if the person insists. Programs are served as long as it lasts.
+async fn leave(
+    desk: &Arc<Desk>,
+    events: &mut Events,
+    listener: &Listener,
+    programs: &mut JoinSet<()>,
+    detached: bool,
+) {
+    desk.leaving();
+    let mut insisted = pin!(signals::ended(detached));
+    let mut finished = pin!(desk.handle().finish());
+    let mut open = true;
+    loop {
+        tokio::select! {
+            // Whether it was running still makes no difference.
+            _ = &mut finished => break,
+            () = &mut insisted => {
+                let _ = desk.handle().stop().await;
+                break;
+            }
+            event = events.recv(), if open => match event {
+                Some(event) => desk.hear(event).await,
+                None => open = false,
+            },
+            stream = listener.accept() => admit(stream, programs, desk).await,
+            Some(_) = programs.join_next(), if !programs.is_empty() => {}
+        }
+    }
+}
+
+async fn admit(stream: io::Result<Stream>, programs: &mut JoinSet<()>, desk: &Arc<Desk>) {
+    match stream {
+        Ok(stream) if programs.len() < PROGRAMS_MAX => {
+            let desk = Arc::clone(desk);
+            programs.spawn(async move { serve::serve(stream, &desk).await });
+        }
+        // It hears that the connection ends.
+        Ok(_) => {}
+        Err(_) => sleep(ACCEPT_PAUSE).await,
+    }
+}
+
+/// What a program says whom the participant answered something else.
+pub(crate) fn unexpected() -> Failure {
+    Failure::other("'sotto run' answered something else; end it with 'sotto stop', and come online again")
+}
+
+async fn until(leaves: Option<Instant>) {
+    match leaves {
+        Some(leaves) => sleep_until(leaves).await,
+        None => core::future::pending().await,
+    }
+}

@@ -1,0 +1,230 @@
+//! What needs nothing but the account's state: done by the running participant, or, where it shows to nobody, on the
+//! state itself while none runs.
+
+use data_encoding::BASE32_NOPAD;
+use sotto_protocol::client::{Client, Holder, Unshown};
+use sotto_protocol::{ConversationId, ConversationKind, Error, GroupCard};
+use zeroize::Zeroizing;
+
+use super::message::{Account, Conversation, Invitation, Kind, Member, Private, Reply, Text};
+use crate::cli::failure::Failure;
+use crate::participant::now;
+
+/// Texts go to a program in portions of about so many bytes.
+const PORTION_BYTES: usize = 16 * 1024;
+
+impl Account {
+    /// Whether the state stays as it is.
+    pub(crate) fn only_looks(&self) -> bool {
+        matches!(self, Self::Contacts | Self::Invitations | Self::Identity | Self::Unshown { .. })
+    }
+
+    /// Answers what [`Account::only_looks`].
+    ///
+    /// # Errors
+    /// What to tell the person.
+    pub(crate) fn look(&self, client: &Client) -> Result<Reply, Failure> {
+        match self {
+            Self::Contacts => Ok(Reply::Conversations(conversations(client))),
+            Self::Invitations => Ok(Reply::Invitations(invitations(client))),
+            Self::Identity => Ok(Reply::Identity(encode_identity(&client.identity()))),
+            Self::Unshown { conversation } => unshown(client, conversation.as_deref()),
+            _ => Err(Failure::other("this changes the account")),
+        }
+    }
+
+    /// Does as told.
+    ///
+    /// # Errors
+    /// What to tell the person; the client is as before then.
+    pub(crate) fn perform(self, client: &mut Client) -> Result<Reply, Failure> {
+        let mut rng: rand::rngs::StdRng = rand::make_rng();
+        match self {
+            Self::Invite { contact } => {
+                let invitation = client.invite(&contact, now(), &mut rng)?;
+                return Ok(Reply::Invitation(Private::new(invitation.to_string())));
+            }
+            Self::Accept { contact, invitation } => {
+                let invitation: sotto_protocol::Invitation = parse(&invitation)?;
+                let holder = client.holder(invitation.identity());
+                client.accept(&contact, &invitation, now(), &mut rng).map_err(stale)?;
+                let named = |id| client.conversations().into_iter().find(|other| other.id == id);
+                let name = |holder: Holder| holder.contact().and_then(named).map(|held| held.name);
+                let held = holder.map(|holder| name(holder).unwrap_or_else(|| "yourself".to_owned()));
+                return Ok(Reply::Accepted { held });
+            }
+            Self::Withdraw { contact } => {
+                client.withdraw(find(client, &contact)?).map_err(|_| {
+                    Failure::other(format!(
+                        "{contact} has answered, or never was invited; 'sotto forget {contact}' ends the conversation"
+                    ))
+                })?;
+            }
+            Self::Forget { name } => client.forget(find(client, &name)?)?,
+            Self::Rename { name, to } => client.rename(find(client, &name)?, &to)?,
+            Self::CreateGroup { name, members } => {
+                let members = members.iter().map(|member| parse_member(client, member));
+                let members = members.collect::<Result<Vec<_>, _>>()?;
+                let card = client.create_group(&name, &members, now(), &mut rng)?;
+                return Ok(Reply::Card(Private::new(card.to_string())));
+            }
+            Self::JoinGroup { card } => {
+                let card: GroupCard = parse(&card)?;
+                client.join_group(&card, now()).map_err(stale)?;
+                return Ok(Reply::Joined { group: card.name().to_owned() });
+            }
+            Self::LeaveGroup { name } => client.leave_group(find(client, &name)?)?,
+            Self::RemoveMember { group, member } => remove_member(client, &group, &member)?,
+            Self::Say { conversation, text } => {
+                let message = client.queue_text(find(client, &conversation)?, &text.0)?;
+                let waiting = waiting(client, message.conversation);
+                return Ok(Reply::Queued { sequence: message.sequence, waiting });
+            }
+            Self::Shown { id, number } => client.shown(id, number),
+            looks => return looks.look(client),
+        }
+        Ok(Reply::Done)
+    }
+}
+
+/// The conversation of that name.
+pub(super) fn find(client: &Client, name: &str) -> Result<ConversationId, Failure> {
+    client.find(name).ok_or_else(|| {
+        Failure::other(format!(
+            "there is no contact or group '{name}'; 'sotto contacts' lists those there are"
+        ))
+    })
+}
+
+/// Texts of a conversation that have not arrived.
+pub(super) fn waiting(client: &Client, id: ConversationId) -> usize {
+    client.conversations().iter().find(|conversation| conversation.id == id).map_or(0, |found| found.queued)
+}
+
+/// Texts that nobody has seen, by number, as programs show them.
+pub(super) fn texts(client: &Client) -> Vec<Text> {
+    client.unshown().map(|unshown| as_shown(client, unshown)).collect()
+}
+
+/// A text as programs show it.
+pub(super) fn as_shown(client: &Client, unshown: &Unshown) -> Text {
+    let conversations = client.conversations();
+    let found = conversations.iter().find(|conversation| conversation.id == unshown.conversation);
+    Text {
+        number: unshown.number,
+        id: unshown.conversation,
+        conversation: found.map_or_else(|| "?".to_owned(), |conversation| conversation.name.clone()),
+        group: found.is_some_and(|conversation| conversation.kind == ConversationKind::Group),
+        from: unshown.from.clone(),
+        text: Private(Zeroizing::new(unshown.text.clone())),
+        sequence: unshown.sequence,
+    }
+}
+
+fn unshown(client: &Client, conversation: Option<&str>) -> Result<Reply, Failure> {
+    let wanted = conversation.map(|name| find(client, name)).transpose()?;
+    let mut texts = texts(client);
+    texts.retain(|text| wanted.is_none_or(|wanted| wanted == text.id));
+    let mut bytes = 0;
+    let portion = texts.into_iter().take_while(|text| {
+        let first = bytes == 0;
+        bytes += text.text.0.len().max(1);
+        first || bytes <= PORTION_BYTES
+    });
+    Ok(Reply::Texts(portion.collect()))
+}
+
+fn conversations(client: &Client) -> Vec<Conversation> {
+    let conversation = |summary: sotto_protocol::ConversationSummary| Conversation {
+        kind: match summary.kind {
+            ConversationKind::Contact => Kind::Contact,
+            ConversationKind::Group => Kind::Group,
+        },
+        established: summary.established,
+        queued: summary.queued,
+        unacknowledged: summary.unacknowledged,
+        unread: client.unshown().filter(|text| text.conversation == summary.id).count(),
+        identity: client.contact_identity(summary.id).map(|key| encode_identity(&key)),
+        members: client.members(summary.id).into_iter().map(member).collect(),
+        name: summary.name,
+    };
+    client.conversations().into_iter().map(conversation).collect()
+}
+
+fn member(member: sotto_protocol::Member) -> Member {
+    Member { identity: encode_identity(&member.identity), name: member.name, present: member.present }
+}
+
+fn invitations(client: &Client) -> Vec<Invitation> {
+    let invitation = |open: sotto_protocol::client::OpenInvitation| Invitation {
+        contact: open.contact,
+        accepted: open.accepted,
+        made_ms: open.made.0,
+        expires_ms: open.expires.0,
+    };
+    client.invitations().into_iter().map(invitation).collect()
+}
+
+fn remove_member(client: &mut Client, group: &str, member: &str) -> Result<(), Failure> {
+    let id = find(client, group)?;
+    let members = client.members(id);
+    let mut named = members.iter().filter(|other| other.present && is_called(other, member));
+    match (named.next(), named.next()) {
+        // Whether the one removed can be told: who is no contact sees that nothing comes any more.
+        (Some(found), None) => client.remove_member(id, found.number).map(|_| ()).map_err(Into::into),
+        (Some(_), Some(_)) => {
+            Err(Failure::other(format!("{group} has several members '{member}'; give the identity instead")))
+        }
+        (None, _) => Err(Failure::other(format!(
+            "{group} has no member '{member}'; 'sotto contacts' lists the members there are"
+        ))),
+    }
+}
+
+fn is_called(member: &sotto_protocol::Member, name: &str) -> bool {
+    member.name == name || decode_identity(name).is_some_and(|identity| identity == member.identity)
+}
+
+/// `NAME` of a contact, or `NAME=IDENTITY`.
+fn parse_member(client: &Client, member: &str) -> Result<(String, [u8; 32]), Failure> {
+    if let Some((name, identity)) = member.split_once('=') {
+        let identity = decode_identity(identity).ok_or_else(|| {
+            Failure::usage(format!("the identity of {name} is not valid; 'sotto identity' there prints it"))
+        })?;
+        return Ok((name.to_owned(), identity));
+    }
+    let identity = client.contact_identity(find(client, member)?).ok_or_else(|| {
+        Failure::other(format!(
+            "the identity of {member} has not come yet; wait until {member} is established, or give {member}=IDENTITY"
+        ))
+    })?;
+    Ok((member.to_owned(), identity))
+}
+
+/// An invitation or a card, as a person copied it.
+pub(crate) fn parse<T: core::str::FromStr<Err: core::fmt::Display>>(text: &Private) -> Result<T, Failure> {
+    text.0.parse().map_err(|error: T::Err| {
+        let error = error.to_string();
+        let advice = if error.contains("typing error") { "; copy the whole text again" } else { "" };
+        Failure::usage(format!("{error}{advice}"))
+    })
+}
+
+pub(crate) fn encode_identity(identity: &[u8; 32]) -> String {
+    BASE32_NOPAD.encode(identity).to_ascii_lowercase()
+}
+
+fn decode_identity(text: &str) -> Option<[u8; 32]> {
+    BASE32_NOPAD.decode(text.to_ascii_uppercase().as_bytes()).ok()?.try_into().ok()
+}
+
+/// The person, unlike the protocol, can set a clock.
+fn stale(error: Error) -> Failure {
+    match error {
+        Error::RoundTooFar(_) => Failure::other(
+            "the times of the two sides do not fit together; check the clocks of both machines, let 'sotto run' catch up \
+             with the server, and try again",
+        ),
+        other => other.into(),
+    }
+}

@@ -1,0 +1,267 @@
+//! What programs and the running participant say to each other over the local socket. Both begin with a [`Greeting`];
+//! then every [`Request`] has one [`Reply`], in order, and to an attached program [`Told`] comes in between.
+
+use core::fmt;
+
+use serde::{Deserialize, Serialize};
+use sotto_protocol::ConversationId;
+use zeroize::Zeroizing;
+
+/// Version of the local protocol: programs and the participant must be of the same.
+pub(crate) const VERSION: u16 = 1;
+
+/// The first frame of either side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Greeting {
+    /// The side's [`VERSION`].
+    pub(crate) sotto: u16,
+    /// Number of the side's process, for the person who has to end it.
+    pub(crate) process: u32,
+}
+
+impl Greeting {
+    pub(crate) fn ours() -> Self {
+        Self { sotto: VERSION, process: std::process::id() }
+    }
+}
+
+/// A text, an invitation, or a card: wiped when it is gone, and not printed by accident.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Private(pub(crate) Zeroizing<String>);
+
+impl Private {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self(Zeroizing::new(text.into()))
+    }
+}
+
+impl fmt::Debug for Private {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Private(..)")
+    }
+}
+
+impl Serialize for Private {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Private {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|text| Self(Zeroizing::new(text)))
+    }
+}
+
+/// What a program wants.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Request {
+    /// How things stand; answered with [`Reply::Status`].
+    Status,
+    /// Leave the server when the rounds in progress are done; answered with [`Reply::Leaving`], and the connection ends
+    /// when it is done.
+    Stop,
+    /// All that needs nothing but the account's state.
+    Account(Account),
+    /// Hear what happens from now on, and the texts of one conversation; answered with [`Reply::Attached`].
+    Attach {
+        /// Contact or group.
+        conversation: String,
+        /// Also what every round costs.
+        verbose: bool,
+    },
+}
+
+/// What needs nothing but the account's state.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Account {
+    /// [`Reply::Conversations`].
+    Contacts,
+    /// [`Reply::Invitations`].
+    Invitations,
+    /// [`Reply::Identity`].
+    Identity,
+    /// Make a contact; [`Reply::Invitation`].
+    Invite { contact: String },
+    /// Make a contact of who invited; [`Reply::Accepted`].
+    Accept { contact: String, invitation: Private },
+    /// Take an invitation back that nobody has answered; [`Reply::Done`].
+    Withdraw { contact: String },
+    /// Forget a contact or a group; [`Reply::Done`].
+    Forget { name: String },
+    /// Give a contact or a group another name; [`Reply::Done`].
+    Rename { name: String, to: String },
+    /// Make a group of contacts and of people given as NAME=IDENTITY; [`Reply::Card`].
+    CreateGroup { name: String, members: Vec<String> },
+    /// Join the group of a card; [`Reply::Joined`].
+    JoinGroup { card: Private },
+    /// Leave a group; [`Reply::Done`].
+    LeaveGroup { name: String },
+    /// Remove a member; [`Reply::Done`].
+    RemoveMember { group: String, member: String },
+    /// Hand in a text; [`Reply::Queued`].
+    Say { conversation: String, text: Private },
+    /// The first texts that nobody has seen; [`Reply::Texts`].
+    Unshown {
+        /// Only those of this contact or group.
+        conversation: Option<String>,
+    },
+    /// A person has seen the texts of a conversation up to this number; [`Reply::Done`].
+    Shown { id: ConversationId, number: u64 },
+}
+
+/// What becomes of a request.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Reply {
+    Done,
+    Leaving,
+    Status(Status),
+    Conversations(Vec<Conversation>),
+    Invitations(Vec<Invitation>),
+    Identity(String),
+    Invitation(Private),
+    Card(Private),
+    Accepted {
+        /// To whom the invitation leads, if that is somebody known already.
+        held: Option<String>,
+    },
+    Joined {
+        /// Name of the group.
+        group: String,
+    },
+    Queued {
+        /// The text's number in its conversation.
+        sequence: u32,
+        /// Texts of the conversation that have not arrived, this one among them.
+        waiting: usize,
+    },
+    Texts(Vec<Text>),
+    Attached(Attached),
+    /// It could not be done.
+    Failed {
+        /// Exit code.
+        code: u8,
+        /// What to tell the person.
+        message: String,
+    },
+}
+
+/// What an attached program is told.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Told {
+    /// A text of the conversation attached to, which nobody has seen. It comes again until it is told as shown.
+    Text(Text),
+    /// Texts of another conversation that nobody has seen.
+    Unread { conversation: String, texts: usize },
+    /// A text of the conversation attached to has arrived.
+    Arrived { sequence: u32 },
+    /// Something else.
+    Note { line: String },
+    /// What a round cost.
+    Round { line: String },
+}
+
+/// What the participant sends.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Message {
+    Reply(Reply),
+    Told(Told),
+}
+
+/// A text that nobody has seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Text {
+    /// Its number among all texts of the account.
+    pub(crate) number: u64,
+    pub(crate) id: ConversationId,
+    /// Name of the contact or group.
+    pub(crate) conversation: String,
+    /// Whether that is a group.
+    pub(crate) group: bool,
+    pub(crate) from: String,
+    pub(crate) text: Private,
+    /// The sender's number for it.
+    pub(crate) sequence: u32,
+}
+
+/// What a program finds that attaches itself.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Attached {
+    pub(crate) established: bool,
+    /// Texts that have not arrived.
+    pub(crate) waiting: usize,
+    /// Texts that nobody has seen, which come next.
+    pub(crate) unshown: usize,
+    /// What to expect of the rounds.
+    pub(crate) pace: String,
+}
+
+/// How a running participant stands.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Status {
+    pub(crate) name: String,
+    /// Host and port.
+    pub(crate) server: String,
+    pub(crate) process: u32,
+    /// Whether there is a session now.
+    pub(crate) connected: bool,
+    /// The newest round.
+    pub(crate) round: u64,
+    /// Time since it came online.
+    pub(crate) online_seconds: u64,
+    /// Time until it leaves by itself.
+    pub(crate) leaves_in_seconds: Option<u64>,
+    /// Programs attached.
+    pub(crate) attached: usize,
+}
+
+/// A contact or a group.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Conversation {
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    pub(crate) established: bool,
+    /// Texts that have not arrived.
+    pub(crate) queued: usize,
+    /// Messages sent and not acknowledged.
+    pub(crate) unacknowledged: usize,
+    /// Texts that nobody has seen.
+    pub(crate) unread: usize,
+    /// A contact's, once it has come.
+    pub(crate) identity: Option<String>,
+    /// A group's.
+    pub(crate) members: Vec<Member>,
+}
+
+/// Of how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    Contact,
+    Group,
+}
+
+/// A member of a group.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Member {
+    pub(crate) name: String,
+    pub(crate) identity: String,
+    pub(crate) present: bool,
+}
+
+/// An invitation that nobody has answered.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Invitation {
+    pub(crate) contact: String,
+    /// Whether it came from the contact and was accepted here; otherwise it was made here.
+    pub(crate) accepted: bool,
+    /// When it was made or accepted, in milliseconds since 1970.
+    pub(crate) made_ms: u64,
+    /// When it ends if nobody answers.
+    pub(crate) expires_ms: u64,
+}

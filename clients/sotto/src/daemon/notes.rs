@@ -1,0 +1,134 @@
+//! What the participant's events say to a person.
+
+use core::time::Duration;
+
+use sotto_protocol::client::{Client, Notice, Unshown, Warning};
+use sotto_protocol::{ConversationId, RoundMode, ServerParameters};
+
+use super::account::as_shown;
+use super::desk::is_alarming;
+use super::journal::Entry;
+use crate::{Event, RoundReport};
+
+/// What becomes of an event in the journal.
+pub(super) fn entry(event: &Event, client: &Client) -> Option<Entry> {
+    let name = |id: &ConversationId| name(client, *id);
+    Some(match event {
+        Event::Notice(Notice::Text { conversation, from, text, sequence, number }) => {
+            let (conversation, sequence, number) = (*conversation, *sequence, *number);
+            let (from, text) = (from.clone(), text.clone());
+            Entry::Text(as_shown(client, &Unshown { number, conversation, from, text, sequence }))
+        }
+        Event::Notice(Notice::Established { conversation }) => {
+            Entry::Lasting(format!("{} is there: texts can go out", name(conversation)))
+        }
+        Event::Notice(Notice::Acknowledged { message, .. }) => Entry::Arrived(*message),
+        Event::Notice(Notice::Left { conversation, from }) => {
+            Entry::Lasting(format!("{from} has left {}", name(conversation)))
+        }
+        Event::Notice(Notice::Removed { conversation, by, yourself: true, .. }) => {
+            Entry::Lasting(format!("{by} has removed you from {}", name(conversation)))
+        }
+        Event::Notice(Notice::Removed { conversation, by, member, .. }) => {
+            Entry::Lasting(format!("{by} has removed {member} from {}", name(conversation)))
+        }
+        Event::Notice(Notice::NewKeys { conversation }) => {
+            Entry::Passing(format!("{} has new keys", name(conversation)))
+        }
+        Event::Notice(Notice::NotSent { conversation, .. }) => {
+            Entry::Lasting(format!("a text to {} was not sent: it has ended for you", name(conversation)))
+        }
+        Event::Notice(Notice::Expired { contact, accepted, texts, .. }) => {
+            Entry::Lasting(expired(contact, *accepted, *texts))
+        }
+        Event::Notice(Notice::Warning(Warning::IdentityHeld { conversation, held })) => {
+            let held = held.map_or_else(|| "yourself".to_owned(), |held| name(&held));
+            let warning = Warning::IdentityHeld { conversation: *conversation, held: None };
+            Entry::Lasting(format!("warning ({} is {held}): {warning}", name(conversation)))
+        }
+        Event::Notice(Notice::Warning(warning)) => {
+            let about = about(warning).map_or_else(String::new, |id| format!(" ({})", name(&id)));
+            Entry::Lasting(format!("warning{about}: {warning}"))
+        }
+        Event::Trouble { round: Some(round), trouble } => {
+            Entry::Passing(format!("warning: round {round}: {trouble}"))
+        }
+        Event::Trouble { round: None, trouble } => Entry::Passing(format!("warning: {trouble}")),
+        Event::ConnectionLost(error) => {
+            let line = format!("connection lost: {error}; trying again");
+            if is_alarming(error) { Entry::Lasting(line) } else { Entry::Passing(line) }
+        }
+        Event::ConnectionRestored => Entry::Passing("connected again".to_owned()),
+        Event::RoundReport(report) => Entry::Round(describe(report)),
+        Event::Missed(count) => {
+            Entry::Lasting(format!("warning: {count} messages of this program were lost"))
+        }
+    })
+}
+
+/// What became of an invitation that nobody answered.
+fn expired(contact: &str, accepted: bool, texts: u32) -> String {
+    let whose = if accepted { "from" } else { "for" };
+    let lost = if texts == 0 { String::new() } else { format!("; {texts} texts that waited are gone") };
+    format!(
+        "the invitation {whose} {contact} was not answered in its time and has ended: ask for another, or make one{lost}"
+    )
+}
+
+/// The conversation that a warning is about.
+fn about(warning: &Warning) -> Option<ConversationId> {
+    match warning {
+        Warning::SplitView { conversation }
+        | Warning::Corrupted { conversation }
+        | Warning::OtherKeys { conversation }
+        | Warning::WentBack { conversation }
+        | Warning::CardKeys { conversation }
+        | Warning::KeysDiffer { conversation }
+        | Warning::RekeyRefused { conversation }
+        | Warning::NameBorrowed { conversation }
+        | Warning::RekeyNeeded { conversation } => Some(*conversation),
+        _ => None,
+    }
+}
+
+fn name(client: &Client, id: ConversationId) -> String {
+    let conversations = client.conversations();
+    let found = conversations.into_iter().find(|conversation| conversation.id == id);
+    found.map_or_else(|| "?".to_owned(), |conversation| conversation.name)
+}
+
+fn describe(report: &RoundReport) -> String {
+    let up = report.keys.bytes + report.deposit.bytes + report.query.bytes;
+    let down = report.mapping.bytes + report.answer.bytes;
+    format!(
+        "round {}: {} deposits; {} bytes up, {} bytes down; query {} ms, answer {} ms",
+        report.round,
+        report.entries,
+        up,
+        down,
+        report.build.as_millis(),
+        (report.query.time + report.answer.time).as_millis(),
+    )
+}
+
+/// What a person can expect of the server's rounds.
+pub(super) fn pace(server: &ServerParameters, places: u8, contact: &str) -> String {
+    let least = match server.mode {
+        RoundMode::Deadline => "",
+        RoundMode::ClosedLoop => "at least ",
+    };
+    let seconds = Duration::from_millis(server.round_ms.into()).as_secs_f64();
+    let turns = match places {
+        1 => "in every round".to_owned(),
+        places => format!("once in {places} rounds"),
+    };
+    // Where not everything is polled in a round, a text is found in one of several turns. A turn takes a round to come,
+    // and one to be retrieved; the next one is up to two cycles away.
+    let polls = (2 * u32::from(places)).div_ceil(server.retrieve.max(1).into());
+    let rounds = u32::from(places) * polls + 2;
+    let about = (f64::from(rounds) * seconds).ceil();
+    format!(
+        "rounds of {least}{seconds} s; your turn with {contact} comes {turns}, so a text takes about {about} to {} s",
+        2.0 * about
+    )
+}

@@ -1,0 +1,176 @@
+//! One program at the desk.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use sotto_protocol::ConversationId;
+use sotto_protocol::client::Client;
+use tokio::io::{ReadHalf, WriteHalf, split};
+
+use super::account::{find, texts, waiting};
+use super::desk::Desk;
+use super::frame::{Frames, write};
+use super::journal::{Entry, Listener};
+use super::message::{Attached, Greeting, Message, Reply, Request, Text, Told, VERSION};
+use super::notes::pace;
+use super::socket::Stream;
+use crate::cli::failure::Failure;
+
+/// Serves a program until it leaves.
+pub(super) async fn serve(stream: Stream, desk: &Desk) {
+    let (input, output) = split(stream);
+    let mut program = Program { desk, output, listening: None };
+    // One that leaves in the middle needs nothing more.
+    let _ = program.serve(Frames::new(input)).await;
+}
+
+struct Program<'a> {
+    desk: &'a Desk,
+    output: WriteHalf<Stream>,
+    listening: Option<Listening<'a>>,
+}
+
+/// What an attached program hears.
+struct Listening<'a> {
+    journal: Listener<'a>,
+    conversation: ConversationId,
+    verbose: bool,
+    /// Up to this number, texts were handed to the program, or announced.
+    handed: u64,
+}
+
+impl Program<'_> {
+    async fn serve(&mut self, mut frames: Frames<ReadHalf<Stream>>) -> io::Result<()> {
+        write(&mut self.output, &Greeting::ours()).await?;
+        match frames.next::<Greeting>().await? {
+            Some(Greeting { sotto: VERSION, .. }) => {}
+            _ => return Ok(()),
+        }
+        loop {
+            tokio::select! {
+                request = frames.next() => match request? {
+                    Some(request) => self.answer(request).await?,
+                    None => return Ok(()),
+                },
+                () = changed(&mut self.listening) => self.tell().await?,
+            }
+        }
+    }
+
+    async fn answer(&mut self, request: Request) -> io::Result<()> {
+        let reply = match request {
+            Request::Status => self.desk.status().await,
+            Request::Stop => {
+                self.desk.stop();
+                Ok(Reply::Leaving)
+            }
+            Request::Account(account) => self.desk.account(account).await,
+            Request::Attach { conversation, verbose } => match self.attach(conversation, verbose).await {
+                Ok((attached, texts)) => {
+                    self.send(&Message::Reply(Reply::Attached(attached))).await?;
+                    return self.catch_up(texts).await;
+                }
+                Err(failure) => Err(failure),
+            },
+        };
+        self.send(&Message::Reply(reply.unwrap_or_else(Failure::into_reply))).await
+    }
+
+    async fn attach(&mut self, name: String, verbose: bool) -> Result<(Attached, Vec<Text>), Failure> {
+        let journal = self.desk.journal.listen();
+        let look = move |client: &Client| {
+            let conversation = find(client, &name)?;
+            let texts = texts(client);
+            let of_it = |other: &&sotto_protocol::ConversationSummary| other.id == conversation;
+            let attached = Attached {
+                established: client.conversations().iter().find(of_it).is_some_and(|it| it.established),
+                waiting: waiting(client, conversation),
+                unshown: texts.iter().filter(|text| text.id == conversation).count(),
+                pace: pace(client.server(), client.settings().conversations, &name),
+            };
+            Ok::<_, Failure>((conversation, attached, texts))
+        };
+        let (conversation, attached, texts) = self.desk.handle().ask(look).await??;
+        self.listening = Some(Listening { journal, conversation, verbose, handed: 0 });
+        Ok((attached, texts))
+    }
+
+    /// Tells what happened since it was told last.
+    async fn tell(&mut self) -> io::Result<()> {
+        while let Some((missed, entry)) = self.listening.as_mut().and_then(|it| it.journal.next()) {
+            let Some(listening) = &self.listening else { break };
+            let told = match entry {
+                Entry::Lasting(line) | Entry::Passing(line) => Some(Told::Note { line }),
+                Entry::Arrived(message) if message.conversation == listening.conversation => {
+                    Some(Told::Arrived { sequence: message.sequence })
+                }
+                Entry::Round(line) if listening.verbose => Some(Told::Round { line }),
+                Entry::Text(text) => {
+                    self.hand_out(text).await?;
+                    None
+                }
+                Entry::Arrived(_) | Entry::Round(_) => None,
+            };
+            if missed > 0 {
+                let line = format!("warning: {missed} messages of this program were lost");
+                self.send(&Message::Told(Told::Note { line })).await?;
+            }
+            if let Some(told) = told {
+                self.send(&Message::Told(told)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands out what nobody has seen yet of the program's conversation, and announces what there is of others.
+    async fn catch_up(&mut self, texts: Vec<Text>) -> io::Result<()> {
+        let Some(listening) = &mut self.listening else { return Ok(()) };
+        let conversation = listening.conversation;
+        listening.handed = texts.last().map_or(0, |text| text.number);
+        let mut others = BTreeMap::<ConversationId, (String, usize)>::new();
+        for text in texts {
+            if text.id == conversation {
+                self.send(&Message::Told(Told::Text(text))).await?;
+            } else {
+                others.entry(text.id).or_insert((text.conversation, 0)).1 += 1;
+            }
+        }
+        for (conversation, texts) in others.into_values() {
+            self.send(&Message::Told(Told::Unread { conversation, texts })).await?;
+        }
+        Ok(())
+    }
+
+    /// Hands out a text that has just come, or announces it. All programs get it that listen, whichever shows it first.
+    async fn hand_out(&mut self, text: Text) -> io::Result<()> {
+        let Some(listening) = &mut self.listening else { return Ok(()) };
+        if text.number <= listening.handed {
+            return Ok(());
+        }
+        listening.handed = text.number;
+        if text.id == listening.conversation {
+            return self.send(&Message::Told(Told::Text(text))).await;
+        }
+        let id = text.id;
+        let unseen = move |client: &Client| client.unshown().filter(|text| text.conversation == id).count();
+        match self.desk.handle().ask(unseen).await {
+            // Somebody has seen it, or it is announced when the account is online again.
+            Ok(0) | Err(_) => Ok(()),
+            Ok(texts) => {
+                let conversation = text.conversation;
+                self.send(&Message::Told(Told::Unread { conversation, texts })).await
+            }
+        }
+    }
+
+    async fn send(&mut self, message: &Message) -> io::Result<()> {
+        write(&mut self.output, message).await
+    }
+}
+
+async fn changed(listening: &mut Option<Listening<'_>>) {
+    match listening {
+        Some(listening) => listening.journal.changed().await,
+        None => core::future::pending().await,
+    }
+}

@@ -1,0 +1,39 @@
+//! Where there are no local sockets with owners, there is no running participant to reach.
+
+use std::io;
+use std::path::Path;
+
+pub(crate) type Stream = tokio::io::DuplexStream;
+
+/// Why there is no socket.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SocketError {
+    /// No such sockets.
+    #[error("'sotto run' needs local sockets with an owner, which this operating system does not have")]
+    Unsupported,
+}
+
+/// Nothing listens.
+pub(crate) struct Listener(core::convert::Infallible);
+
+impl Listener {
+    pub(crate) fn bind(_: &Path) -> Result<Self, SocketError> {
+        Err(SocketError::Unsupported)
+    }
+
+    pub(crate) async fn accept(&self) -> io::Result<Stream> {
+        match self.0 {}
+    }
+
+    pub(crate) fn remove(self) {
+        match self.0 {}
+    }
+}
+
+/// Nobody is there.
+///
+/// # Errors
+/// None.
+pub(crate) async fn connect(_: &Path) -> Result<Option<Stream>, SocketError> {
+    Ok(None)
+}
