@@ -5,6 +5,7 @@
 
 mod clock;
 mod quota;
+mod seeds;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ use clock::Clock;
 use quota::Quota;
 
 pub use quota::ATTEMPTS_MAX;
+pub use seeds::{SeedChain, seeds_of, segment_end};
 
 /// How long a closed loop waits for those who retrieve, from the moment a round is ready, ms.
 pub const ANSWERS_MS: u64 = 60_000;

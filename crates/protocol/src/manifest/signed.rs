@@ -5,12 +5,15 @@ use core::fmt;
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 
 use super::{MANIFEST_BYTES, Manifest};
-use crate::Error;
+use crate::{Error, Round};
+
+/// Where the number of the round stands.
+const ROUND_AT: usize = 8;
 
 /// Bytes of a signature.
 pub const SIGNATURE_BYTES: usize = 64;
 
-const SIGNATURE_DOMAIN: &[u8] = b"sotto/manifest/v1/signature\0";
+const SIGNATURE_DOMAIN: &[u8] = b"sotto/manifest/v2/signature\0";
 
 /// An encoded manifest with an Ed25519 signature over a domain and those bytes; not verified yet.
 #[derive(Clone, PartialEq, Eq)]
@@ -27,6 +30,14 @@ impl SignedManifest {
     pub fn sign(manifest: &Manifest, key: &SigningKey) -> Self {
         let bytes = manifest.encode();
         Self { bytes, signature: key.sign(&signed_bytes(&bytes)).to_bytes() }
+    }
+
+    /// The round that it says it is of; not verified.
+    #[must_use]
+    pub fn claimed_round(&self) -> Round {
+        let mut round = [0; 8];
+        round.iter_mut().zip(self.bytes.iter().skip(ROUND_AT)).for_each(|(to, from)| *to = *from);
+        Round(u64::from_le_bytes(round))
     }
 
     /// The manifest, if the holder of `manifest_key` signed exactly it (strict verification, RFC 8032 without
