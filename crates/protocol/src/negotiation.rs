@@ -80,11 +80,20 @@ impl ServerParameters {
     /// # Errors
     /// [`Error::Negotiation`] with the reason.
     pub fn check(&self) -> Result<(), Error> {
+        self.check_security()?;
+        self.check_timing()?;
+        self.check_shape()
+    }
+
+    /// Whether the engine is secure enough, as the server says.
+    ///
+    /// # Errors
+    /// [`Error::Negotiation`].
+    pub fn check_security(&self) -> Result<(), Error> {
         if self.security_bits < Self::SECURITY_MIN {
             return Err(Error::Negotiation("its PIR engine offers less than 128 bits of security"));
         }
-        self.check_timing()?;
-        self.check_shape()
+        Ok(())
     }
 
     /// Whether every call has a time slot before which the work behind it is done: without one, its moment would tell

@@ -142,6 +142,13 @@ impl RoundMachine {
         machine
     }
 
+    /// The oldest round that is not over: one that can be retrieved or will be, or takes deposits, or does so next.
+    #[must_use]
+    pub fn oldest(&self) -> Round {
+        let kept = self.ready.keys().chain(self.building.keys()).copied().min();
+        kept.map_or(self.current(), |kept| kept.min(self.current()))
+    }
+
     /// An account takes part from now on; `has_keys` says whether it can retrieve. May be repeated.
     pub fn registered(&mut self, account: Account, has_keys: bool) {
         self.registered.insert(account, has_keys);

@@ -107,7 +107,7 @@ fn a_truncated_or_oversized_manifest_is_refused() {
 #[test]
 fn impossible_numbers_are_refused_before_anything_is_sized_by_them() {
     let spoils: [fn(&mut Manifest); 19] = [
-        |m| m.version = 2,
+        |m| m.version = PROTOCOL_VERSION - 1,
         |m| m.mapping_kind = 0,
         |m| m.engine.clear(),
         |m| m.retrieve = 0,

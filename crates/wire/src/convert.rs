@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::manifest::MANIFEST_BYTES;
-use sotto_protocol::{CodeKind, Deposit, Round, RoundMode, ServerParameters, SignedManifest};
+use sotto_protocol::{
+    CodeKind, Deposit, Round, RoundMode, SeedCommitment, SegmentEnd, ServerParameters, SignedManifest,
+};
 
 use crate::limits::ENGINE_NAME_MAX;
 use crate::proto;
@@ -42,7 +44,7 @@ pub struct Info {
     pub parameters: ServerParameters,
     /// The round open for deposits.
     pub open: Round,
-    /// The root key's signature under the manifest key; not yet checked, see [`RootKey::check`](crate::RootKey::check).
+    /// The root key's signature under the parameters; not yet checked, see [`RootKey::check`](crate::RootKey::check).
     pub endorsement: Endorsement,
     /// Whether a new account needs a token.
     pub token_required: bool,
@@ -69,6 +71,10 @@ impl From<Info> for proto::InfoResponse {
             open_round: info.open.0,
             endorsement: Bytes::copy_from_slice(&info.endorsement),
             token_required: info.token_required,
+            serial: parameters.serial,
+            seed_first: parameters.seeds.first.0,
+            seed_segments: parameters.seeds.segments,
+            seed_root: Bytes::copy_from_slice(&parameters.seeds.root),
         }
     }
 }
@@ -82,7 +88,13 @@ impl TryFrom<proto::InfoResponse> for Info {
         }
         let parameters = ServerParameters {
             protocol_version: info.protocol_version.try_into().map_err(|_| Malformed("protocol version"))?,
+            serial: info.serial,
             manifest_key: fixed(&info.manifest_key, "manifest key")?,
+            seeds: SeedCommitment {
+                first: Round(info.seed_first),
+                segments: info.seed_segments,
+                root: fixed(&info.seed_root, "root of the seeds")?,
+            },
             engine: info.engine,
             security_bits: info.security_bits,
             code: u8::try_from(info.code).ok().and_then(CodeKind::of_byte).ok_or(Malformed("batch code"))?,
@@ -99,19 +111,38 @@ impl TryFrom<proto::InfoResponse> for Info {
         Ok(Self {
             parameters,
             open: Round(info.open_round),
-            endorsement: fixed(&info.endorsement, "endorsement of the manifest key")?,
+            endorsement: fixed(&info.endorsement, "signature of the parameters")?,
             token_required: info.token_required,
         })
     }
 }
 
+/// A manifest without what shows that its seed was fixed beforehand.
 impl From<&SignedManifest> for proto::SignedManifest {
     fn from(signed: &SignedManifest) -> Self {
-        Self {
-            manifest: Bytes::copy_from_slice(&signed.bytes),
-            signature: Bytes::copy_from_slice(&signed.signature),
-        }
+        with_segment(signed, None)
     }
+}
+
+/// A manifest, and by what its seed is known to be the one that was fixed.
+#[must_use]
+pub fn with_segment(signed: &SignedManifest, segment: Option<&SegmentEnd>) -> proto::SignedManifest {
+    proto::SignedManifest {
+        manifest: Bytes::copy_from_slice(&signed.bytes),
+        signature: Bytes::copy_from_slice(&signed.signature),
+        segment: segment.map_or_else(Bytes::new, |segment| segment.encode().into()),
+    }
+}
+
+/// What came with a manifest to know its seed by, if anything did.
+///
+/// # Errors
+/// [`Malformed`] for another size than that of hashes, or more of them than there can be.
+pub fn segment(signed: &proto::SignedManifest) -> Result<Option<SegmentEnd>, Malformed> {
+    if signed.segment.is_empty() {
+        return Ok(None);
+    }
+    SegmentEnd::decode(&signed.segment).map(Some).map_err(|_| Malformed("end of a segment of seeds"))
 }
 
 impl TryFrom<&proto::SignedManifest> for SignedManifest {
@@ -138,9 +169,11 @@ mod tests {
     use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest};
     use prost::Message;
     use sotto_protocol::manifest::MANIFEST_BYTES;
-    use sotto_protocol::{CodeKind, Round, RoundMode, ServerParameters, SignedManifest};
+    use sotto_protocol::{
+        CodeKind, Round, RoundMode, SeedCommitment, SegmentEnd, ServerParameters, SignedManifest,
+    };
 
-    use super::{Info, Malformed, deposit, fixed};
+    use super::{Info, Malformed, deposit, fixed, segment, with_segment};
     use crate::proto;
 
     fn info() -> impl Strategy<Value = Info> {
@@ -155,7 +188,13 @@ mod tests {
             .prop_map(|(words, small, long, manifest_key, (closed, open), engine)| Info {
                 parameters: ServerParameters {
                     protocol_version: words[0],
+                    serial: open ^ 5,
                     manifest_key,
+                    seeds: SeedCommitment {
+                        first: Round(open / 2),
+                        segments: long[0] ^ long[1],
+                        root: manifest_key.map(|byte| byte ^ 9),
+                    },
                     engine,
                     security_bits: long[0],
                     code: CodeKind::of_byte(small[2] % 3).unwrap(),
@@ -213,6 +252,17 @@ mod tests {
         }
 
         #[test]
+        fn what_proves_a_seed_survives_the_wire(end in any::<[u8; 32]>(), path in 0..30_usize) {
+            let proof = SegmentEnd { end, path: vec![end; path] };
+            let signed = SignedManifest { bytes: [1; MANIFEST_BYTES], signature: [2; 64] };
+            let message = with_segment(&signed, Some(&proof));
+            let read = segment(&message);
+            prop_assert_eq!(read.clone().ok().flatten(), (path <= 20).then_some(proof));
+            prop_assert_eq!(read.is_err(), path > 20);
+            prop_assert_eq!(segment(&with_segment(&signed, None)), Ok(None));
+        }
+
+        #[test]
         fn only_the_exact_size_is_taken(bytes in any::<Vec<u8>>()) {
             prop_assert_eq!(fixed::<32>(&bytes, "key").is_ok(), bytes.len() == 32);
         }
@@ -223,16 +273,18 @@ mod tests {
         let good = proto::InfoResponse {
             manifest_key: vec![0; 32].into(),
             endorsement: vec![0; 64].into(),
+            seed_root: vec![0; 32].into(),
             ..Default::default()
         };
         assert!(Info::try_from(good.clone()).is_ok());
         type Spoil = fn(&mut proto::InfoResponse);
-        let spoils: [(Spoil, &str); 10] = [
+        let spoils: [(Spoil, &str); 11] = [
             (|info| info.code = 3, "batch code"),
             (|info| info.code = 256, "batch code"),
             (|info| info.protocol_version = 1 << 16, "protocol version"),
             (|info| info.manifest_key = vec![0; 31].into(), "manifest key"),
-            (|info| info.endorsement = vec![0; 63].into(), "endorsement of the manifest key"),
+            (|info| info.endorsement = vec![0; 63].into(), "signature of the parameters"),
+            (|info| info.seed_root = vec![0; 33].into(), "root of the seeds"),
             (|info| info.engine = "x".repeat(32), "engine name"),
             (|info| info.engine = "tab\there".into(), "engine name"),
             (|info| info.retrieve = 1 << 16, "messages per round"),

@@ -12,21 +12,25 @@ use std::time::Duration;
 use ed25519_dalek::SigningKey;
 use pir_core::Scheme;
 use sotto_protocol::manifest::SignedManifest;
+use sotto_protocol::manifest::seed::SEGMENT_ROUNDS;
 use sotto_protocol::server::{Accepted, Account, Action, Refusal, RoundMachine};
 use sotto_protocol::{Deposit, Round, ServerParameters, UnixMillis};
 use sotto_wire::Refused;
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::certificate::NOTICE_DAYS;
 use crate::compute::Compute;
 use crate::events::ServerEvent;
 use crate::host::Host;
+use crate::keys::Progress;
 use crate::log::{LogError, RoundLog, TokenId};
 use crate::metrics::{Outcome, Phase, Queue, SharedMetrics, gauge};
 use crate::population::Population;
 use crate::round_database::{BuildError, RoundDatabase};
+use crate::seeds::Seeds;
 
 use command::{Acknowledgement, Command};
 use watchers::Watchers;
@@ -42,6 +46,7 @@ const SPENT_MAX: usize = 4096;
 const BATCH: usize = 1024;
 /// Manifests kept for clients that close a gap.
 const MANIFESTS_KEPT: usize = sotto_wire::limits::MANIFESTS_MAX;
+const DAY_MS: u64 = 86_400_000;
 
 /// Why a server ends before it is told to.
 #[derive(Debug, thiserror::Error)]
@@ -71,9 +76,12 @@ pub enum RunError {
         "the round log did not end in time: the disk does not answer, or is slow; nothing acknowledged is lost"
     )]
     Hangs,
-    /// No round seed can be drawn.
-    #[error("the operating system gives no randomness")]
-    Randomness,
+    /// There are no more seeds.
+    #[error(
+        "round {0} has no seed: what the root key has signed ends before it; make seeds for more rounds with \
+         'sottod certify --seeds', and start again"
+    )]
+    SeedsEnded(Round),
     /// The task that owns the rounds ended without being told to.
     #[error("the rounds ended unexpectedly: this is a fault of the program")]
     Rounds,
@@ -86,6 +94,8 @@ pub enum RunError {
 pub(crate) struct Surroundings {
     pub(crate) parameters: ServerParameters,
     pub(crate) signing_key: SigningKey,
+    pub(crate) seeds: Box<dyn Seeds>,
+    pub(crate) progress: watch::Sender<Progress>,
     /// The first round of a log without history.
     pub(crate) first: Round,
     /// No round behind a history has a lower number.
@@ -119,6 +129,8 @@ struct Task<S: Scheme, L> {
     /// Tokens spent since the last round was sealed.
     spent: BTreeSet<TokenId>,
     has_sealed: bool,
+    /// How many segments of seeds there were when it was last said that they end.
+    warned: Option<u64>,
     /// When the newest round opened, and when those were sealed that are not ready.
     opened: Option<Instant>,
     sealed: BTreeMap<Round, Instant>,
@@ -161,6 +173,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
         loop {
             let actions = self.machine.tick(self.now());
             self.perform(actions).await?;
+            self.tell_progress();
             // Behind the opening of the next round, which nothing is to hold up.
             if core::mem::take(&mut self.has_sealed) {
                 self.store_spent().await?;
@@ -183,6 +196,11 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
                 }
             }
         }
+    }
+
+    fn tell_progress(&self) {
+        let progress = Progress { oldest: self.machine.oldest(), open: self.machine.current() };
+        self.surroundings.progress.send_if_modified(|known| core::mem::replace(known, progress) != progress);
     }
 
     /// The time by a clock that nobody can set.
@@ -326,6 +344,10 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
         for action in actions {
             match action {
                 Action::Open(round) => {
+                    if self.surroundings.seeds.seed(round).is_none() {
+                        return Err(RunError::SeedsEnded(round));
+                    }
+                    self.warn_of_the_end(round);
                     // Before anybody hears of it: whoever did would never deposit under this number again.
                     self.log.open(round).await?;
                     self.watchers.opened(round);
@@ -334,7 +356,8 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
                     self.tell(ServerEvent::RoundOpened { round });
                 }
                 Action::Seal(round) => {
-                    let entries = seal(&*self.log, round, &*self.surroundings.host).await?;
+                    let seed = self.surroundings.seeds.seed(round).ok_or(RunError::SeedsEnded(round))?;
+                    let entries = self.log.seal(round, seed, self.surroundings.host.unix_now()).await?;
                     let entries = entries.try_into().unwrap_or(usize::MAX);
                     self.measure_sealed(round, entries);
                     self.has_sealed = true;
@@ -355,6 +378,18 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
             }
         }
         Ok(())
+    }
+
+    /// Tells in time that there will be no more seeds.
+    fn warn_of_the_end(&mut self, round: Round) {
+        let ServerParameters { seeds, round_ms, .. } = &self.surroundings.parameters;
+        let left = seeds.end().0.saturating_sub(round.0);
+        self.surroundings.metrics.seeds_left.set(gauge(left));
+        let days = left.saturating_mul(u64::from(*round_ms)) / DAY_MS;
+        let segment = left / SEGMENT_ROUNDS;
+        if days < NOTICE_DAYS && self.warned.replace(segment) != Some(segment) {
+            tracing::warn!(days, rounds = left, "the seeds end soon; make more with 'sottod certify --seeds'");
+        }
     }
 
     fn measure_sealed(&mut self, round: Round, entries: usize) {
@@ -456,14 +491,6 @@ struct Accepting {
     deposits: Vec<Deposit>,
     accounts: BTreeSet<Account>,
     acknowledgements: Vec<Acknowledgement>,
-}
-
-/// Closes a round to deposits; the number of those it has.
-async fn seal<L: RoundLog>(log: &L, round: Round, host: &dyn Host) -> Result<u64, RunError> {
-    // Drawn only now: nobody could choose labels that collide under it.
-    let mut seed = [0; 32];
-    host.fill(&mut seed).map_err(|_| RunError::Randomness)?;
-    Ok(log.seal(round, seed, host.unix_now()).await?)
 }
 
 /// What a round's database is built with.

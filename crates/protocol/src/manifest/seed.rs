@@ -120,17 +120,18 @@ impl SegmentEnd {
 /// The tree over the ends of all segments.
 #[derive(Clone, Debug)]
 pub struct SeedTree {
+    first: Round,
     ends: Vec<[u8; 32]>,
     /// From the leaves up; each as long as half of the one below, rounded up. What is not there counts as zeros.
     levels: Vec<Vec<[u8; 32]>>,
 }
 
 impl SeedTree {
-    /// The tree over these ends.
+    /// The tree over the ends of segments of which the first begins with the round `first`.
     ///
     /// # Errors
     /// [`Error::Malformed`] for none, or more than [`SEGMENTS_MAX`].
-    pub fn new(ends: Vec<[u8; 32]>) -> Result<Self, Error> {
+    pub fn new(first: Round, ends: Vec<[u8; 32]>) -> Result<Self, Error> {
         let segments = u32::try_from(ends.len()).ok().filter(|number| (1..=SEGMENTS_MAX).contains(number));
         let segments = segments.ok_or(Error::Malformed("ends of segments of seeds"))?;
         let mut level: Vec<[u8; 32]> = (0..).zip(&ends).map(|(number, end)| leaf(number, end)).collect();
@@ -145,7 +146,7 @@ impl SeedTree {
             levels.push(core::mem::replace(&mut level, above));
         }
         levels.push(level);
-        Ok(Self { ends, levels })
+        Ok(Self { first, ends, levels })
     }
 
     /// The ends of the segments.
@@ -154,11 +155,18 @@ impl SeedTree {
         &self.ends
     }
 
-    /// What is signed, for seeds that begin with this round.
+    /// What is signed.
     #[must_use]
-    pub fn commitment(&self, first: Round) -> SeedCommitment {
+    pub fn commitment(&self) -> SeedCommitment {
         let root = self.levels.last().and_then(|level| level.first()).copied().unwrap_or(MISSING);
-        SeedCommitment { first, segments: u32::try_from(self.ends.len()).unwrap_or(u32::MAX), root }
+        let segments = u32::try_from(self.ends.len()).unwrap_or(u32::MAX);
+        SeedCommitment { first: self.first, segments, root }
+    }
+
+    /// By what the seed of a round is known to be the one that was fixed; `None` if it has none.
+    #[must_use]
+    pub fn of(&self, round: Round) -> Option<SegmentEnd> {
+        self.segment(self.commitment().place(round)?.0)
     }
 
     /// The end of a segment with its path; `None` if there is no such segment.
@@ -207,8 +215,8 @@ mod tests {
 
     fn tree(segments: u32) -> (SeedTree, SeedCommitment) {
         let ends = (0..segments).map(|number| segment_end(&SECRET, FIRST, number)).collect();
-        let tree = SeedTree::new(ends).unwrap();
-        let commitment = tree.commitment(FIRST);
+        let tree = SeedTree::new(FIRST, ends).unwrap();
+        let commitment = tree.commitment();
         commitment.check().unwrap();
         (tree, commitment)
     }
@@ -225,6 +233,7 @@ mod tests {
                     let round = Round(FIRST.0 + u64::from(number) * SEGMENT_ROUNDS + place);
                     let seed = seeds[place as usize];
                     assert_eq!(commitment.place(round), Some((number, place)));
+                    assert_eq!(tree.of(round).as_ref(), Some(&segment));
                     assert_eq!(commitment.verify(round, &seed, &segment), Ok(()));
                     // For no other round, in no other way, and nothing like it.
                     assert!(commitment.verify(round.next(), &seed, &segment).is_err());
@@ -265,7 +274,7 @@ mod tests {
             assert!(SegmentEnd::decode(&vec![1; bytes]).is_err(), "{bytes}");
         }
         assert!(SegmentEnd::decode(&[1; 21 * 32]).is_ok());
-        assert!(SeedTree::new(Vec::new()).is_err());
+        assert!(SeedTree::new(FIRST, Vec::new()).is_err());
         for (first, segments) in [(1, 0), (1, (1 << 20) + 1), (u64::MAX - 1, 1)] {
             assert!(SeedCommitment { first: Round(first), segments, root: [0; 32] }.check().is_err());
         }

@@ -1,12 +1,13 @@
 //! The secret half of the seeds of rounds, see [`crate::manifest::seed`].
 
 use core::fmt;
+use std::sync::Arc;
 
 use hkdf::Hkdf;
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
-use crate::manifest::seed::{SEGMENT_ROUNDS, SeedCommitment, SeedTree, SegmentEnd, step};
+use crate::manifest::seed::{SEGMENT_ROUNDS, SeedTree, step};
 use crate::{Error, Round};
 
 const DOMAIN: &[u8] = b"sotto/seed/v2/last\0";
@@ -49,52 +50,44 @@ fn last(secret: &[u8; 32], first: Round, segment: u32) -> Zeroizing<[u8; 32]> {
 /// The seeds of a server's rounds.
 pub struct SeedChain {
     secret: Zeroizing<[u8; 32]>,
-    first: Round,
-    tree: SeedTree,
+    tree: Arc<SeedTree>,
     /// The segment whose seeds were asked for last.
     cached: Option<(u32, Zeroizing<Vec<[u8; 32]>>)>,
 }
 
 impl SeedChain {
-    /// Those that follow from a secret; `ends` has what [`segment_end`] gives for every segment.
+    /// Those that follow from a secret; `tree` is over what [`segment_end`] gives for every segment.
     ///
     /// # Errors
-    /// As for [`SeedTree::new`].
-    pub fn new(secret: Zeroizing<[u8; 32]>, first: Round, ends: Vec<[u8; 32]>) -> Result<Self, Error> {
-        Ok(Self { secret, first, tree: SeedTree::new(ends)?, cached: None })
-    }
-
-    /// What is to be signed.
-    #[must_use]
-    pub fn commitment(&self) -> SeedCommitment {
-        self.tree.commitment(self.first)
+    /// [`Error::Malformed`] if the tree is of another secret.
+    pub fn new(secret: Zeroizing<[u8; 32]>, tree: SeedTree) -> Result<Self, Error> {
+        // All ends were made together: one tells.
+        if tree.ends().first() != Some(&segment_end(&secret, tree.commitment().first, 0)) {
+            return Err(Error::Malformed("secret of the seeds"));
+        }
+        Ok(Self { secret, tree: Arc::new(tree), cached: None })
     }
 
     /// The seed of a round, which nobody else may know before its deposits are fixed; `None` if it has none.
     pub fn seed(&mut self, round: Round) -> Option<[u8; 32]> {
-        let (segment, place) = self.commitment().place(round)?;
+        let commitment = self.tree.commitment();
+        let (segment, place) = commitment.place(round)?;
         if self.cached.as_ref().is_none_or(|(cached, _)| *cached != segment) {
-            self.cached = Some((segment, seeds_of(&self.secret, self.first, segment)));
+            self.cached = Some((segment, seeds_of(&self.secret, commitment.first, segment)));
         }
         self.cached.as_ref()?.1.get(usize::try_from(place).ok()?).copied()
     }
 
     /// The tree over the ends of the segments, which everybody may know.
     #[must_use]
-    pub fn tree(&self) -> &SeedTree {
+    pub fn tree(&self) -> &Arc<SeedTree> {
         &self.tree
-    }
-
-    /// By what the seed of a round is known to be the one that was fixed.
-    #[must_use]
-    pub fn segment(&self, round: Round) -> Option<SegmentEnd> {
-        self.tree.segment(self.commitment().place(round)?.0)
     }
 }
 
 // Whoever knows the secret knows where every future deposit will stand.
 impl fmt::Debug for SeedChain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SeedChain").field("first", &self.first).finish_non_exhaustive()
+        f.debug_struct("SeedChain").field("commitment", &self.tree.commitment()).finish_non_exhaustive()
     }
 }

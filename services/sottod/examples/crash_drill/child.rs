@@ -67,7 +67,7 @@ impl Process {
         };
         let request = proto::InfoRequest { protocol_version: PROTOCOL_VERSION.into() };
         let info = Info::try_from(child.connect().await?.info(request).await?.into_inner())?;
-        address.root_key().check(&info.parameters.manifest_key, &info.endorsement)?;
+        address.root_key().check(&info.parameters, &info.endorsement)?;
         child.key = info.parameters.manifest_key;
         Ok(child)
     }

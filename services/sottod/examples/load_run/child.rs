@@ -47,7 +47,7 @@ impl Child {
         let mut child = Self { process, _output: output, address: address.parse()?, key: [0; 32] };
         let request = proto::InfoRequest { protocol_version: PROTOCOL_VERSION.into() };
         let info = Info::try_from(child.connect().await?.info(request).await?.into_inner())?;
-        child.address.root_key().check(&info.parameters.manifest_key, &info.endorsement)?;
+        child.address.root_key().check(&info.parameters, &info.endorsement)?;
         child.key = info.parameters.manifest_key;
         Ok(child)
     }

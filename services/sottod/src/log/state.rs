@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use openraft::EntryPayload;
 use sotto_protocol::deposit::DEPOSIT_BYTES;
-use sotto_protocol::manifest::SignedManifest;
+use sotto_protocol::manifest::{FormerManifest, SignedManifest};
 use sotto_protocol::server::Account;
 use sotto_protocol::{Round, UnixMillis};
 
@@ -14,7 +14,9 @@ use super::entry::{
     take_optional_log_id,
 };
 use super::frame::PAYLOAD_MAX;
-use super::record::{MANIFEST_RECORD_BYTES, Record, TokenId, put_manifest, take_manifest};
+use super::record::{
+    FORMER_RECORD_BYTES, MANIFEST_RECORD_BYTES, Record, TokenId, put_former, put_manifest, take_former, take_manifest,
+};
 use super::{History, Phase};
 
 /// Manifests kept for clients that close a gap.
@@ -43,8 +45,19 @@ pub(super) struct State {
     newest: Option<Round>,
     pub(super) accounts: BTreeSet<Account>,
     pub(super) tokens: BTreeSet<TokenId>,
+    /// The newest manifest of version 1, from which the chain goes on.
+    former: Option<(Round, Box<FormerManifest>)>,
     manifests: VecDeque<(Round, SignedManifest)>,
     pub(super) rounds: BTreeMap<Round, StoredRound>,
+}
+
+/// The versions of the state's encoding: in the first, all manifests are of version 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encoding {
+    /// As servers before version 2 of the protocol wrote it.
+    Former,
+    /// As it is written.
+    Current,
 }
 
 /// A round that is not retired.
@@ -101,12 +114,17 @@ impl State {
             Record::Seal(number, ..) => {
                 round(number).is_none_or(|round| round.sealed.is_some()).then_some("no open round to seal")
             }
-            Record::Publish(number, _) => {
-                let may = round(number).is_some_and(|round| round.sealed.is_some() && !round.published)
-                    && self.manifests.back().is_none_or(|(last, _)| last < number);
-                (!may).then_some("no sealed round to publish")
-            }
+            Record::Publish(number, _) => (!self.may_publish(*number)).then_some("no sealed round to publish"),
+            Record::FormerPublish(number, _) => (!self.may_publish(*number) || !self.manifests.is_empty())
+                .then_some("no sealed round to publish under a manifest of version 1"),
         }
+    }
+
+    fn may_publish(&self, number: Round) -> bool {
+        let round = self.rounds.get(&number);
+        let newest = self.manifests.back().map(|(round, _)| *round);
+        round.is_some_and(|round| round.sealed.is_some() && !round.published)
+            && newest.max(self.former.as_ref().map(|(round, _)| *round)) < Some(number)
     }
 
     fn change(&mut self, index: u64, record: &Record, applied: &mut Applied) {
@@ -134,6 +152,11 @@ impl State {
                 let Some(round) = self.rounds.get_mut(round) else { return };
                 round.sealed = Some((*seed, *at));
                 applied.sealed = round.deposits;
+            }
+            Record::FormerPublish(number, manifest) => {
+                let Some(round) = self.rounds.get_mut(number) else { return };
+                round.published = true;
+                self.former = Some((*number, manifest.clone()));
             }
             Record::Publish(number, manifest) => {
                 let Some(round) = self.rounds.get_mut(number) else { return };
@@ -188,6 +211,7 @@ impl State {
         };
         History {
             newest: self.newest,
+            former: self.former.clone(),
             manifests: self.manifests.iter().cloned().collect(),
             rounds: self.rounds.iter().map(|(number, round)| (*number, phase(round))).collect(),
         }
@@ -195,11 +219,11 @@ impl State {
 
     /// ```text
     /// applied (25) | membership's entry (25) | membership | newest: flag, u8, and u64 | accounts | spent tokens |
-    /// manifests, each with its round | rounds, each: number, u64 | sealed, u8 | seed (32) | time, u64 | published, u8 | deposits, u64 | spans
+    /// newest manifest of version 1: flag, u8, and, if there is one, its round and it | manifests, each with its round | rounds, each: number, u64 | sealed, u8 | seed (32) | time, u64 | published, u8 | deposits, u64 | spans
     /// ```
     /// Lists begin with their length, u32, and are ascending.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        let Self { applied, membership, newest, accounts, tokens, manifests, rounds } = self;
+        let Self { applied, membership, newest, accounts, tokens, former, manifests, rounds } = self;
         put_optional_log_id(out, applied.as_ref());
         put_optional_log_id(out, membership.log_id().as_ref());
         put_membership(out, membership.membership());
@@ -209,6 +233,11 @@ impl State {
         accounts.iter().for_each(|account| out.extend_from_slice(account));
         put_count(out, tokens.len());
         tokens.iter().for_each(|token| out.extend_from_slice(token));
+        out.push(former.is_some().into());
+        if let Some((round, manifest)) = former {
+            out.extend_from_slice(&round.0.to_le_bytes());
+            put_former(out, manifest);
+        }
         put_count(out, manifests.len());
         for (round, manifest) in manifests {
             out.extend_from_slice(&round.0.to_le_bytes());
@@ -232,7 +261,7 @@ impl State {
         }
     }
 
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(super) fn decode(reader: &mut Reader<'_>, encoding: Encoding) -> Result<Self, Malformed> {
         let applied = take_optional_log_id(reader)?;
         let membership = StoredMembership::new(take_optional_log_id(reader)?, take_membership(reader)?);
         let some = reader.flag()?;
@@ -242,11 +271,27 @@ impl State {
         }
         let accounts = take_ascending(reader)?.into_iter().collect();
         let tokens = take_ascending(reader)?.into_iter().collect();
+        let mut former: Option<(Round, Box<FormerManifest>)> = None;
         let mut manifests: VecDeque<(Round, SignedManifest)> = VecDeque::new();
-        for _ in 0..reader.count(8 + MANIFEST_RECORD_BYTES)? {
-            let round = Round(reader.u64()?);
-            ascends(manifests.back().map(|(last, _)| last), &round)?;
-            manifests.push_back((round, take_manifest(reader)?));
+        match encoding {
+            Encoding::Former => {
+                for _ in 0..reader.count(8 + FORMER_RECORD_BYTES)? {
+                    let round = Round(reader.u64()?);
+                    ascends(former.as_ref().map(|(last, _)| last), &round)?;
+                    former = Some((round, Box::new(take_former(reader)?)));
+                }
+            }
+            Encoding::Current => {
+                if reader.flag()? {
+                    former = Some((Round(reader.u64()?), Box::new(take_former(reader)?)));
+                }
+                for _ in 0..reader.count(8 + MANIFEST_RECORD_BYTES)? {
+                    let round = Round(reader.u64()?);
+                    let before = manifests.back().map(|(last, _)| last);
+                    ascends(before.or(former.as_ref().map(|(last, _)| last)), &round)?;
+                    manifests.push_back((round, take_manifest(reader)?));
+                }
+            }
         }
         let mut rounds: BTreeMap<Round, StoredRound> = BTreeMap::new();
         for _ in 0..reader.count(62)? {
@@ -255,7 +300,7 @@ impl State {
             rounds.insert(round, StoredRound::decode(reader)?);
         }
         let newest = some.then_some(newest);
-        let state = Self { applied, membership, newest, accounts, tokens, manifests, rounds };
+        let state = Self { applied, membership, newest, accounts, tokens, former, manifests, rounds };
         state.check()?;
         Ok(state)
     }
@@ -269,6 +314,7 @@ impl State {
             return Err(Malformed("it holds more than it can"));
         }
         let newest = self.rounds.keys().last().copied().max(self.manifests.back().map(|(round, _)| *round));
+        let newest = newest.max(self.former.as_ref().map(|(round, _)| *round));
         if newest > self.newest || self.newest >= Some(Round(u64::MAX)) {
             return Err(Malformed("a round is newer than the newest"));
         }
@@ -318,7 +364,7 @@ mod tests {
     use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES, SignedManifest};
     use sotto_protocol::{Round, UnixMillis};
 
-    use super::{ACCOUNTS_MAX, State, TOKENS_MAX, TOKENS_UNDER_WAY};
+    use super::{ACCOUNTS_MAX, Encoding, State, TOKENS_MAX, TOKENS_UNDER_WAY};
     use crate::log::codec::Reader;
     use crate::log::entry::{Entry, LogId};
     use crate::log::record::{Batch, Record};
@@ -388,10 +434,10 @@ mod tests {
         let mut bytes = Vec::new();
         state.encode(&mut bytes);
         let mut reader = Reader::new(&bytes);
-        assert_eq!(State::decode(&mut reader).unwrap(), state);
+        assert_eq!(State::decode(&mut reader, Encoding::Current).unwrap(), state);
         reader.finish().unwrap();
         for end in 0..bytes.len() {
-            assert!(State::decode(&mut Reader::new(&bytes[..end])).is_err());
+            assert!(State::decode(&mut Reader::new(&bytes[..end]), Encoding::Current).is_err());
         }
     }
 
@@ -402,7 +448,7 @@ mod tests {
             let (mut changed, mut bytes) = (state(), Vec::new());
             change(&mut changed);
             changed.encode(&mut bytes);
-            State::decode(&mut Reader::new(&bytes))
+            State::decode(&mut Reader::new(&bytes), Encoding::Current)
         };
         assert!(decoded(&|_| {}).is_ok());
         let id = |term, index| Some(LogId::new(CommittedLeaderId::new(term, 1), index));
@@ -453,11 +499,11 @@ mod tests {
             for (from, to) in [(first, second), (second, first)] {
                 let mut changed = bytes.clone();
                 changed.copy_within(from..from + list.len() / 2, to);
-                assert!(State::decode(&mut Reader::new(&changed)).is_err(), "two are equal");
+                assert!(State::decode(&mut Reader::new(&changed), Encoding::Current).is_err(), "two are equal");
             }
             let mut changed = bytes.clone();
             changed[at..at + list.len()].rotate_left(list.len() / 2);
-            assert!(State::decode(&mut Reader::new(&changed)).is_err(), "two have changed places");
+            assert!(State::decode(&mut Reader::new(&changed), Encoding::Current).is_err(), "two have changed places");
         }
     }
 

@@ -34,6 +34,7 @@ pub fn server_of<S: Scheme>(adjust: impl FnOnce(&mut Config)) -> Running<S> {
     config.round_ms = 300;
     config.retained = 4;
     (config.deposit_ms, config.lookup_ms, config.query_ms) = (0, 0, 0);
+    config.seed_segments = Some(2);
     config.limits.drain = Duration::from_secs(2);
     adjust(&mut config);
     sottod::start(config).unwrap()
@@ -81,8 +82,9 @@ impl<S: Scheme> Member<S> {
 
     pub async fn upload(&mut self) -> Result<(), Status> {
         let session = self.session.clone();
-        let chunk = |data| proto::KeysChunk { session: session.clone(), data };
-        let chunks: Vec<_> = split(self.pir.public_keys().into()).map(chunk).collect();
+        let first = |number| if number == 0 { session.clone() } else { Bytes::new() };
+        let chunk = |(number, data)| proto::KeysChunk { session: first(number), data };
+        let chunks: Vec<_> = split(self.pir.public_keys().into()).enumerate().map(chunk).collect();
         let response = self.client.upload_keys(tokio_stream::iter(chunks)).await?;
         self.keys = response.into_inner().digest;
         Ok(())
