@@ -1,5 +1,6 @@
 //! Keys and ciphertexts that no client makes.
 
+use bytes::Bytes;
 use pir_core::{NoOp, Scheme, SealPir};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
