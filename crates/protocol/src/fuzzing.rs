@@ -40,7 +40,7 @@ pub fn fuzz_manifest(bytes: &[u8]) {
 }
 
 fn signed(manifest: &[u8], signature: &[u8]) -> Option<SignedManifest> {
-    Some(SignedManifest { bytes: manifest.try_into().ok()?, signature: *signature.first_chunk()? })
+    Some(SignedManifest { bytes: manifest.try_into().ok()?, signature: *signature.first_chunk()?, segment: None })
 }
 
 /// A chain of manifests, 3 bytes for each: its number, which one it calls its predecessor, and whether it is announced
@@ -322,7 +322,7 @@ fn valid_client_state() -> Vec<u8> {
         protocol_version: crate::PROTOCOL_VERSION,
         serial: 1,
         manifest_key: SigningKey::from_bytes(&[1; 32]).verifying_key().to_bytes(),
-        seeds: crate::SeedCommitment { first: Round(1), segments: 1, root: [0; 32] },
+        seeds: crate::SeedCommitment::default(),
         engine: "none".to_owned(),
         security_bits: 128,
         code: CodeKind::Cuckoo,

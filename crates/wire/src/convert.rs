@@ -117,32 +117,21 @@ impl TryFrom<proto::InfoResponse> for Info {
     }
 }
 
-/// A manifest without what shows that its seed was fixed beforehand.
 impl From<&SignedManifest> for proto::SignedManifest {
     fn from(signed: &SignedManifest) -> Self {
-        with_segment(signed, None)
+        Self {
+            manifest: Bytes::copy_from_slice(&signed.bytes),
+            signature: Bytes::copy_from_slice(&signed.signature),
+            segment: signed.segment.as_ref().map_or_else(Bytes::new, |segment| segment.encode().into()),
+        }
     }
 }
 
-/// A manifest, and by what its seed is known to be the one that was fixed.
-#[must_use]
-pub fn with_segment(signed: &SignedManifest, segment: Option<&SegmentEnd>) -> proto::SignedManifest {
-    proto::SignedManifest {
-        manifest: Bytes::copy_from_slice(&signed.bytes),
-        signature: Bytes::copy_from_slice(&signed.signature),
-        segment: segment.map_or_else(Bytes::new, |segment| segment.encode().into()),
-    }
-}
-
-/// What came with a manifest to know its seed by, if anything did.
-///
-/// # Errors
-/// [`Malformed`] for another size than that of hashes, or more of them than there can be.
-pub fn segment(signed: &proto::SignedManifest) -> Result<Option<SegmentEnd>, Malformed> {
-    if signed.segment.is_empty() {
+fn segment(bytes: &[u8]) -> Result<Option<SegmentEnd>, Malformed> {
+    if bytes.is_empty() {
         return Ok(None);
     }
-    SegmentEnd::decode(&signed.segment).map(Some).map_err(|_| Malformed("end of a segment of seeds"))
+    SegmentEnd::decode(bytes).map(Some).map_err(|_| Malformed("end of a segment of seeds"))
 }
 
 impl TryFrom<&proto::SignedManifest> for SignedManifest {
@@ -152,6 +141,7 @@ impl TryFrom<&proto::SignedManifest> for SignedManifest {
         Ok(Self {
             bytes: fixed::<MANIFEST_BYTES>(&signed.manifest, "manifest")?,
             signature: fixed(&signed.signature, "signature of a manifest")?,
+            segment: segment(&signed.segment)?,
         })
     }
 }
@@ -173,7 +163,7 @@ mod tests {
         CodeKind, Round, RoundMode, SeedCommitment, SegmentEnd, ServerParameters, SignedManifest,
     };
 
-    use super::{Info, Malformed, deposit, fixed, segment, with_segment};
+    use super::{Info, Malformed, deposit, fixed};
     use crate::proto;
 
     fn info() -> impl Strategy<Value = Info> {
@@ -243,7 +233,7 @@ mod tests {
 
         #[test]
         fn a_signed_manifest_survives_the_wire(bytes in any::<[u8; MANIFEST_BYTES]>(), signature in any::<[u8; 64]>()) {
-            let signed = SignedManifest { bytes, signature };
+            let signed = SignedManifest { bytes, signature, segment: None };
             let encoded = proto::SignedManifest::from(&signed).encode_to_vec();
             let mut message = proto::SignedManifest::decode(&*encoded).unwrap();
             prop_assert!(SignedManifest::try_from(&message).unwrap() == signed);
@@ -254,12 +244,10 @@ mod tests {
         #[test]
         fn what_proves_a_seed_survives_the_wire(end in any::<[u8; 32]>(), path in 0..30_usize) {
             let proof = SegmentEnd { end, path: vec![end; path] };
-            let signed = SignedManifest { bytes: [1; MANIFEST_BYTES], signature: [2; 64] };
-            let message = with_segment(&signed, Some(&proof));
-            let read = segment(&message);
-            prop_assert_eq!(read.clone().ok().flatten(), (path <= 20).then_some(proof));
-            prop_assert_eq!(read.is_err(), path > 20);
-            prop_assert_eq!(segment(&with_segment(&signed, None)), Ok(None));
+            let segment = Some(proof);
+            let signed = SignedManifest { bytes: [1; MANIFEST_BYTES], signature: [2; 64], segment };
+            let read = SignedManifest::try_from(&proto::SignedManifest::from(&signed));
+            prop_assert_eq!(read, if path <= 20 { Ok(signed) } else { Err(Malformed("end of a segment of seeds")) });
         }
 
         #[test]

@@ -401,10 +401,10 @@ impl<S: Scheme> Sotto for Service<S> {
         let seeds = Arc::clone(&self.means.seeds);
         let messages = stream(&self.means.tracker, self.limits.stall, line, |mut sender| async move {
             let mut last = None;
-            for manifest in &manifests {
+            for manifest in manifests {
                 let segment = seeds.of(manifest.claimed_round());
-                let new = segment.as_ref().filter(|segment| last.as_ref() != Some(*segment));
-                let message = convert::with_segment(manifest, new);
+                let new = segment.clone().filter(|_| last != segment);
+                let message = proto::SignedManifest::from(&manifest.with_segment(new));
                 let bytes = MANIFEST_BYTES + SIGNATURE_BYTES + message.segment.len();
                 last = segment;
                 if sender.send(message, bytes).await.is_err() {
@@ -452,7 +452,7 @@ fn event(news: RoundNews, seeds: &SeedTree) -> proto::RoundEvent {
         }
         RoundNews::Ready { manifest, at } => {
             let segment = seeds.of(manifest.claimed_round());
-            let manifest = Some(convert::with_segment(&manifest, segment.as_ref()));
+            let manifest = Some((&(*manifest).clone().with_segment(segment)).into());
             Event::Ready(proto::RoundReady { manifest, elapsed_ms: elapsed(at) })
         }
     };

@@ -103,7 +103,7 @@ mod tests {
             protocol_version: crate::PROTOCOL_VERSION,
             serial: 1,
             manifest_key: [1; 32],
-            seeds: crate::SeedCommitment { first: Round(1), segments: 1, root: [0; 32] },
+            seeds: crate::SeedCommitment::default(),
             engine: "none".into(),
             security_bits: 128,
             code: crate::CodeKind::Cuckoo,

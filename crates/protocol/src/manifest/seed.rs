@@ -206,8 +206,14 @@ const fn depth(segments: u32) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use ed25519_dalek::SigningKey;
+    use rand_chacha::ChaCha20Rng;
+    use rand_core::SeedableRng;
+
     use super::{SEGMENT_ROUNDS, SeedCommitment, SeedTree, SegmentEnd, depth};
-    use crate::Round;
+    use crate::client::{Client, Notice, Settings, Warning};
+    use crate::manifest::{MAPPING_BLOOM, Manifest, SignedManifest};
+    use crate::{CodeKind, PROTOCOL_VERSION, Round, RoundMode, ServerParameters, UnixMillis};
     use crate::server::{seeds_of, segment_end};
 
     const SECRET: [u8; 32] = [7; 32];
@@ -266,6 +272,69 @@ mod tests {
             spoilt.path[at][0] ^= 1;
             assert!(commitment.verify(round, &seeds_of(&SECRET, FIRST, 1)[5], &spoilt).is_err());
         }
+    }
+
+    /// The client checks it, and has seen no manifest before.
+    #[test]
+    fn attack_a1_a_client_takes_no_round_under_a_seed_of_the_servers_choice() {
+        let (tree, commitment) = tree(2);
+        let key = SigningKey::from_bytes(&[1; 32]);
+        let server = ServerParameters {
+            protocol_version: PROTOCOL_VERSION,
+            serial: 1,
+            manifest_key: key.verifying_key().to_bytes(),
+            seeds: commitment,
+            engine: "none".into(),
+            security_bits: 128,
+            code: CodeKind::Single,
+            retrieve: 1,
+            buckets: 1,
+            choices: 1,
+            retained: 2,
+            mode: RoundMode::Deadline,
+            round_ms: 1000,
+            deposit_ms: 100,
+            lookup_ms: 100,
+            query_ms: 200,
+        };
+        let round = Round(FIRST.0 + 7);
+        let signed = |seed: [u8; 32]| {
+            let manifest = Manifest {
+                version: PROTOCOL_VERSION,
+                round,
+                entries: 0,
+                engine: "none".into(),
+                code: CodeKind::Single,
+                retrieve: 1,
+                buckets: 1,
+                choices: 1,
+                mapping_kind: MAPPING_BLOOM,
+                bucket_size: 1,
+                round_seed: seed,
+                mapping_digest: [0; 32],
+                deposits_digest: [0; 32],
+                buckets_digest: [0; 32],
+                previous: [0; 32],
+            };
+            SignedManifest::sign(&manifest, &key)
+        };
+        let mut rng = ChaCha20Rng::seed_from_u64(1);
+        let joined = (round, UnixMillis(0));
+        let settings = Settings { conversations: 1 };
+        let mut client = Client::new("alice", server, settings, joined, &mut rng).unwrap();
+        client.open_round(round, UnixMillis(0), &mut rng).unwrap();
+        let mut warned = |manifest: &SignedManifest| {
+            let notices = client.ready(manifest, UnixMillis(0));
+            !notices.is_empty()
+                && notices.iter().all(|notice| matches!(notice, Notice::Warning(Warning::BadManifest(_))))
+        };
+        let (fixed, end) = (seeds_of(&SECRET, FIRST, 0)[7], tree.of(round));
+        let ground = [9; 32];
+        assert!(warned(&signed(ground).with_segment(end.clone())));
+        assert!(warned(&signed(ground)) && warned(&signed(fixed)), "nothing shows that it was fixed");
+        assert!(!warned(&signed(fixed).with_segment(end.clone())));
+        let filled = client.supply_manifests(&[signed(ground).with_segment(end)]);
+        assert!(matches!(filled[..], [Notice::Warning(Warning::BadManifest(_))]));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use core::fmt;
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 
 use super::{MANIFEST_BYTES, Manifest};
-use crate::{Error, Round};
+use crate::{Error, Round, SegmentEnd, ServerParameters};
 
 /// Where the number of the round stands.
 const ROUND_AT: usize = 8;
@@ -22,6 +22,8 @@ pub struct SignedManifest {
     pub bytes: [u8; MANIFEST_BYTES],
     /// The signature.
     pub signature: [u8; SIGNATURE_BYTES],
+    /// By what its seed is known to be the one that was fixed beforehand; the signature is not over it.
+    pub segment: Option<SegmentEnd>,
 }
 
 impl SignedManifest {
@@ -29,7 +31,27 @@ impl SignedManifest {
     #[must_use]
     pub fn sign(manifest: &Manifest, key: &SigningKey) -> Self {
         let bytes = manifest.encode();
-        Self { bytes, signature: key.sign(&signed_bytes(&bytes)).to_bytes() }
+        Self { bytes, signature: key.sign(&signed_bytes(&bytes)).to_bytes(), segment: None }
+    }
+
+    /// The same with what shows that its seed was fixed beforehand.
+    #[must_use]
+    pub fn with_segment(self, segment: Option<SegmentEnd>) -> Self {
+        Self { segment, ..self }
+    }
+
+    /// [`SignedManifest::verify`], for a server that has announced these parameters: its seed must be the one that was
+    /// fixed. Without any (`segments` 0), which [`ServerParameters::check_shape`] refuses, tests of everything else make do.
+    ///
+    /// # Errors
+    /// As for [`SignedManifest::verify`]; [`Error::Manifest`] for another seed, or one of which nothing shows that it was fixed.
+    pub fn verify_for(&self, server: &ServerParameters) -> Result<Manifest, Error> {
+        let manifest = self.verify(&server.manifest_key)?;
+        if server.seeds.segments > 0 {
+            let segment = self.segment.as_ref().ok_or(Error::Manifest("nothing shows that its seed was fixed"))?;
+            server.seeds.verify(manifest.round, &manifest.round_seed, segment)?;
+        }
+        Ok(manifest)
     }
 
     /// The round that it says it is of; not verified.

@@ -73,7 +73,7 @@ impl World {
             protocol_version: PROTOCOL_VERSION,
             serial: 1,
             manifest_key: key.verifying_key().to_bytes(),
-            seeds: SeedCommitment { first: Round(1), segments: 1, root: [0; 32] },
+            seeds: SeedCommitment::default(),
             engine: "none".into(),
             security_bits: 128,
             code,

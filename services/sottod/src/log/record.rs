@@ -154,7 +154,7 @@ pub(super) fn put_manifest(out: &mut Vec<u8>, manifest: &SignedManifest) {
 }
 
 pub(super) fn take_manifest(reader: &mut Reader<'_>) -> Result<SignedManifest, Malformed> {
-    Ok(SignedManifest { bytes: reader.array()?, signature: reader.array()? })
+    Ok(SignedManifest { bytes: reader.array()?, signature: reader.array()?, segment: None })
 }
 
 pub(super) const FORMER_RECORD_BYTES: usize = FORMER_BYTES + SIGNATURE_BYTES;

@@ -375,7 +375,7 @@ mod tests {
     }
 
     fn manifest() -> Box<SignedManifest> {
-        Box::new(SignedManifest { bytes: [3; MANIFEST_BYTES], signature: [4; SIGNATURE_BYTES] })
+        Box::new(SignedManifest { bytes: [3; MANIFEST_BYTES], signature: [4; SIGNATURE_BYTES], segment: None })
     }
 
     fn state() -> State {

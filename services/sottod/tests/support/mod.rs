@@ -229,6 +229,6 @@ impl Events {
     fn manifest(&self, signed: &proto::SignedManifest) -> Manifest {
         let bytes = signed.manifest[..].try_into().unwrap();
         let signature = signed.signature[..].try_into().unwrap();
-        SignedManifest { bytes, signature }.verify(&self.manifest_key).unwrap()
+        SignedManifest { bytes, signature, segment: None }.verify(&self.manifest_key).unwrap()
     }
 }
