@@ -94,6 +94,7 @@ fn config(listen: SocketAddr) -> Config {
         deposit_ms: 100,
         lookup_ms: 250,
         query_ms: 400,
+        seed_segments: Some(2),
         ..Config::deadline(listen)
     }
 }

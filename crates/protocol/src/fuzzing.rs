@@ -40,7 +40,11 @@ pub fn fuzz_manifest(bytes: &[u8]) {
 }
 
 fn signed(manifest: &[u8], signature: &[u8]) -> Option<SignedManifest> {
-    Some(SignedManifest { bytes: manifest.try_into().ok()?, signature: *signature.first_chunk()?, segment: None })
+    Some(SignedManifest {
+        bytes: manifest.try_into().ok()?,
+        signature: *signature.first_chunk()?,
+        segment: None,
+    })
 }
 
 /// A chain of manifests, 3 bytes for each: its number, which one it calls its predecessor, and whether it is announced

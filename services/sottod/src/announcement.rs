@@ -105,22 +105,22 @@ pub(crate) fn take_up(
     let key = || root_key(directory, root_file, root)?.ok_or(IdentityError::Unsigned);
     let path = directory.join(SEEDS);
     let known = seeds::load(&path)?;
-    let missing = |tree: &SeedTree| {
-        covers.is_some_and(|round| tree.commitment().place(round).is_none())
-    };
+    let missing = |tree: &SeedTree| covers.is_some_and(|round| tree.commitment().place(round).is_none());
     let seeds = match known {
         None if signed.is_some() => return Err(IdentityError::Missing(path)),
         Some(tree) if !more && !missing(&tree) => {
             let secret = secret(directory, SEED_KEY)?;
-            SeedChain::new(secret, tree)
-                .map_err(|_| IdentityError::Mismatch(directory.join(SEED_KEY)))?
+            SeedChain::new(secret, tree).map_err(|_| IdentityError::Mismatch(directory.join(SEED_KEY)))?
         }
         known => {
             key()?;
             let secret = load_or_create(directory, SEED_KEY)?;
             let tree = grown(&secret, known, first, segments)?;
             seeds::store(&path, &tree)?;
-            tracing::info!(rounds = u64::from(tree.commitment().segments) * SEGMENT_ROUNDS, "seeds were made");
+            tracing::info!(
+                rounds = u64::from(tree.commitment().segments) * SEGMENT_ROUNDS,
+                "seeds were made"
+            );
             SeedChain::new(secret, tree).map_err(IdentityError::Seeds)?
         }
     };
@@ -130,7 +130,8 @@ pub(crate) fn take_up(
         if signed.text == parameters.encode() {
             return Ok(Announced { endorsement: signed.endorsement, parameters, seeds });
         }
-        parameters.serial = serial.checked_add(1).ok_or_else(|| IdentityError::Malformed(directory.into()))?;
+        parameters.serial =
+            serial.checked_add(1).ok_or_else(|| IdentityError::Malformed(directory.into()))?;
     }
     let endorsement = endorse(&key()?, &parameters);
     write(directory, &parameters, &endorsement)?;
@@ -257,7 +258,10 @@ mod tests {
         let second = take_up(path, root, Some(&kept), wanted(&identity, change)).unwrap();
         succeeds(&second, &first.parameters, &identity);
         assert_eq!((second.parameters.serial, second.parameters.seeds), (2, first.parameters.seeds));
-        assert_eq!(take_up(path, root, None, wanted(&identity, change)).unwrap().parameters, second.parameters);
+        assert_eq!(
+            take_up(path, root, None, wanted(&identity, change)).unwrap().parameters,
+            second.parameters
+        );
         // Back to what was before is a change like any other.
         let third = take_up(path, root, Some(&kept), wanted(&identity, |_| {})).unwrap();
         succeeds(&third, &second.parameters, &identity);

@@ -322,7 +322,10 @@ mod tests {
         }
         let end = stretch + UPLOAD_ROUNDS - 1;
         assert_eq!(insert_at(&mut store, 1, 99, at(end), now), Err(Refused::Quota));
-        assert!(found(&store, 1, UPLOADS_MAX - 1) && found(&store, 1, UPLOADS_MAX - 2), "what is there stays");
+        assert!(
+            found(&store, 1, UPLOADS_MAX - 1) && found(&store, 1, UPLOADS_MAX - 2),
+            "what is there stays"
+        );
         insert_at(&mut store, 2, 99, at(end), now).unwrap();
         insert_at(&mut store, 1, 99, at(end + 1), now).unwrap();
     }

@@ -5,8 +5,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use mpir::MultiDatabase;
 use pir_core::Scheme;
-use sotto_protocol::deposit::{BOX_BYTES, arrange};
 use rayon::prelude::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
+use sotto_protocol::deposit::{BOX_BYTES, arrange};
 use sotto_protocol::manifest::{MAPPING_BLOOM, Manifest, bucket_digest, buckets_digest, deposits_digest};
 use sotto_protocol::{BloomMapping, Label, ServerParameters};
 use sotto_wire::limits;
@@ -99,7 +99,8 @@ impl<S: Scheme> RoundDatabase<S> {
 
 /// Digest of all buckets, of which `copies` that follow each other have one content.
 fn digest_of(buckets: u16, copies: usize, contents: &[Vec<u8>]) -> [u8; 32] {
-    let content = |bucket: u16| contents.get(usize::from(bucket) / copies.max(1)).map_or(&[][..], Vec::as_slice);
+    let content =
+        |bucket: u16| contents.get(usize::from(bucket) / copies.max(1)).map_or(&[][..], Vec::as_slice);
     let digest = |bucket| bucket_digest(bucket, content(bucket));
     let digests: Vec<[u8; 32]> = (0..buckets).into_par_iter().with_max_len(1).map(digest).collect();
     buckets_digest(&digests)

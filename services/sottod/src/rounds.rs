@@ -388,7 +388,11 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
         let days = left.saturating_mul(u64::from(*round_ms)) / DAY_MS;
         let segment = left / SEGMENT_ROUNDS;
         if days < NOTICE_DAYS && self.warned.replace(segment) != Some(segment) {
-            tracing::warn!(days, rounds = left, "the seeds end soon; make more with 'sottod certify --seeds'");
+            tracing::warn!(
+                days,
+                rounds = left,
+                "the seeds end soon; make more with 'sottod certify --seeds'"
+            );
         }
     }
 

@@ -44,8 +44,10 @@ pub(crate) fn tree(
 ) -> Result<SeedTree, sotto_protocol::Error> {
     let mut ends = known;
     let have = u32::try_from(ends.len()).unwrap_or(u32::MAX);
-    let more: Vec<[u8; 32]> =
-        (have..segments.min(SEGMENTS_MAX)).into_par_iter().map(|segment| segment_end(secret, first, segment)).collect();
+    let more: Vec<[u8; 32]> = (have..segments.min(SEGMENTS_MAX))
+        .into_par_iter()
+        .map(|segment| segment_end(secret, first, segment))
+        .collect();
     ends.extend(more);
     SeedTree::new(first, ends)
 }
@@ -55,7 +57,9 @@ pub(crate) fn load(path: &Path) -> Result<Option<SeedTree>, IdentityError> {
     let malformed = || IdentityError::Malformed(path.to_owned());
     let failed = |source: io::Error| IdentityError::File { path: path.to_owned(), source: source.into() };
     match fs::metadata(path) {
-        Ok(found) if found.len() > FIRST_BYTES as u64 + 32 * u64::from(SEGMENTS_MAX) => return Err(malformed()),
+        Ok(found) if found.len() > FIRST_BYTES as u64 + 32 * u64::from(SEGMENTS_MAX) => {
+            return Err(malformed());
+        }
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(error)),

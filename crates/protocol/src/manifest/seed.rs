@@ -192,7 +192,11 @@ pub fn step(seed: &[u8; 32]) -> [u8; 32] {
 }
 
 fn leaf(number: u32, end: &[u8; 32]) -> [u8; 32] {
-    Sha256::new_with_prefix(LEAF_DOMAIN).chain_update(number.to_le_bytes()).chain_update(end).finalize().into()
+    Sha256::new_with_prefix(LEAF_DOMAIN)
+        .chain_update(number.to_le_bytes())
+        .chain_update(end)
+        .finalize()
+        .into()
 }
 
 fn node(one: &[u8; 32], other: &[u8; 32]) -> [u8; 32] {
@@ -213,8 +217,8 @@ mod tests {
     use super::{SEGMENT_ROUNDS, SeedCommitment, SeedTree, SegmentEnd, depth};
     use crate::client::{Client, Notice, Settings, Warning};
     use crate::manifest::{MAPPING_BLOOM, Manifest, SignedManifest};
-    use crate::{CodeKind, PROTOCOL_VERSION, Round, RoundMode, ServerParameters, UnixMillis};
     use crate::server::{seeds_of, segment_end};
+    use crate::{CodeKind, PROTOCOL_VERSION, Round, RoundMode, ServerParameters, UnixMillis};
 
     const SECRET: [u8; 32] = [7; 32];
     const FIRST: Round = Round(1000);

@@ -48,7 +48,8 @@ impl SignedManifest {
     pub fn verify_for(&self, server: &ServerParameters) -> Result<Manifest, Error> {
         let manifest = self.verify(&server.manifest_key)?;
         if server.seeds.segments > 0 {
-            let segment = self.segment.as_ref().ok_or(Error::Manifest("nothing shows that its seed was fixed"))?;
+            let segment =
+                self.segment.as_ref().ok_or(Error::Manifest("nothing shows that its seed was fixed"))?;
             server.seeds.verify(manifest.round, &manifest.round_seed, segment)?;
         }
         Ok(manifest)

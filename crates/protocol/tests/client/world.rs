@@ -7,7 +7,8 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sotto_protocol::{
     BloomMapping, Client, CodeKind, ConversationId, Deposit, Label, Manifest, Notice, PROTOCOL_VERSION,
-    Retrieval, Round, RoundMode, SealedBox, SeedCommitment, ServerParameters, Settings, SignedManifest, UnixMillis,
+    Retrieval, Round, RoundMode, SealedBox, SeedCommitment, ServerParameters, Settings, SignedManifest,
+    UnixMillis,
     deposit::{self, BOX_BYTES},
     manifest,
 };

@@ -46,6 +46,7 @@ impl Process {
             .args(["--round-ms", &round_ms.to_string()])
             .args(OPTIONS)
             .env("RUST_LOG", "warn")
+            .env("SOTTOD_ROUNDS_SEED_SEGMENTS", "16")
             .stdout(Stdio::piped())
             .spawn()?;
         Ok(Self(process))

@@ -37,6 +37,7 @@ impl Child {
             .arg(data)
             .args(options)
             .env("RUST_LOG", "error")
+            .env("SOTTOD_ROUNDS_SEED_SEGMENTS", "16")
             .stdout(Stdio::piped())
             .spawn()?;
         let output = process.stdout.take().context("the server has no output")?;

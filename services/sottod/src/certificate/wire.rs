@@ -156,7 +156,8 @@ fn tls_1_2_is_refused() {
     let mut client = ClientConnection::new(root.client_config().unwrap(), node_name()).unwrap();
     let mut old = hello(&mut client);
     // Without this extension a hello is one of TLS 1.2.
-    let (_, versions) = extensions(&old).into_iter().find(|(number, _)| *number == SUPPORTED_VERSIONS).unwrap();
+    let (_, versions) =
+        extensions(&old).into_iter().find(|(number, _)| *number == SUPPORTED_VERSIONS).unwrap();
     let less = versions.len();
     old.drain(versions);
     let lengths = [3, extensions_at(&old)];
@@ -175,5 +176,9 @@ fn tls_1_2_is_refused() {
     while server.wants_write() {
         server.write_tls(&mut answer).unwrap();
     }
-    assert_eq!((answer[0], answer.len(), answer[5], answer[6]), (ALERT, 7, 2, PROTOCOL_VERSION), "{answer:?}");
+    assert_eq!(
+        (answer[0], answer.len(), answer[5], answer[6]),
+        (ALERT, 7, 2, PROTOCOL_VERSION),
+        "{answer:?}"
+    );
 }

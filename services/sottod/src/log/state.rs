@@ -15,7 +15,8 @@ use super::entry::{
 };
 use super::frame::PAYLOAD_MAX;
 use super::record::{
-    FORMER_RECORD_BYTES, MANIFEST_RECORD_BYTES, Record, TokenId, put_former, put_manifest, take_former, take_manifest,
+    FORMER_RECORD_BYTES, MANIFEST_RECORD_BYTES, Record, TokenId, put_former, put_manifest, take_former,
+    take_manifest,
 };
 use super::{History, Phase};
 
@@ -114,7 +115,9 @@ impl State {
             Record::Seal(number, ..) => {
                 round(number).is_none_or(|round| round.sealed.is_some()).then_some("no open round to seal")
             }
-            Record::Publish(number, _) => (!self.may_publish(*number)).then_some("no sealed round to publish"),
+            Record::Publish(number, _) => {
+                (!self.may_publish(*number)).then_some("no sealed round to publish")
+            }
             Record::FormerPublish(number, _) => (!self.may_publish(*number) || !self.manifests.is_empty())
                 .then_some("no sealed round to publish under a manifest of version 1"),
         }
@@ -375,7 +378,11 @@ mod tests {
     }
 
     fn manifest() -> Box<SignedManifest> {
-        Box::new(SignedManifest { bytes: [3; MANIFEST_BYTES], signature: [4; SIGNATURE_BYTES], segment: None })
+        Box::new(SignedManifest {
+            bytes: [3; MANIFEST_BYTES],
+            signature: [4; SIGNATURE_BYTES],
+            segment: None,
+        })
     }
 
     fn state() -> State {
@@ -499,11 +506,17 @@ mod tests {
             for (from, to) in [(first, second), (second, first)] {
                 let mut changed = bytes.clone();
                 changed.copy_within(from..from + list.len() / 2, to);
-                assert!(State::decode(&mut Reader::new(&changed), Encoding::Current).is_err(), "two are equal");
+                assert!(
+                    State::decode(&mut Reader::new(&changed), Encoding::Current).is_err(),
+                    "two are equal"
+                );
             }
             let mut changed = bytes.clone();
             changed[at..at + list.len()].rotate_left(list.len() / 2);
-            assert!(State::decode(&mut Reader::new(&changed), Encoding::Current).is_err(), "two have changed places");
+            assert!(
+                State::decode(&mut Reader::new(&changed), Encoding::Current).is_err(),
+                "two have changed places"
+            );
         }
     }
 

@@ -188,7 +188,8 @@ mod tests {
     /// A log with a round that is published under what a change makes of its manifest.
     async fn publish(data: &Path, change: fn(&mut Manifest)) {
         let directory = DataDirectory::open(data, None).unwrap();
-        let Announced { parameters, mut seeds, .. } = directory.announce::<NoOp>(&config(data), ROUND).unwrap();
+        let Announced { parameters, mut seeds, .. } =
+            directory.announce::<NoOp>(&config(data), ROUND).unwrap();
         let seed = seeds.seed(ROUND).unwrap();
         let (identity, log) = directory.split();
         let key = identity.manifest;
@@ -241,7 +242,9 @@ mod tests {
     }
 
     fn deposits() -> Vec<Deposit> {
-        (1..9).map(|label| Deposit { label: Label([label; 16]), sealed: SealedBox([label; BOX_BYTES]) }).collect()
+        (1..9)
+            .map(|label| Deposit { label: Label([label; 16]), sealed: SealedBox([label; BOX_BYTES]) })
+            .collect()
     }
 
     /// A log as servers of version 1 wrote it: accounts and tokens, a round that is published, one that is sealed, and one
@@ -274,7 +277,9 @@ mod tests {
         let open = Round(ROUND.0 + 2);
         // What was open then is sealed and published now; the next number is one that was never used.
         assert!(matches!(events.recv().await, Ok(ServerEvent::RoundBuilt { round, .. }) if round == open));
-        assert!(matches!(events.recv().await, Ok(ServerEvent::RoundOpened { round }) if round == open.next()));
+        assert!(
+            matches!(events.recv().await, Ok(ServerEvent::RoundOpened { round }) if round == open.next())
+        );
         let parameters = running.parameters().clone();
         running.shutdown().await.unwrap();
 
@@ -320,7 +325,10 @@ mod tests {
         let running = crate::start::<NoOp>(config(data.path())).unwrap();
         let mut events = running.events();
         let built = events.recv().await;
-        assert!(matches!(built, Ok(ServerEvent::RoundBuilt { round, .. }) if round == ROUND.next()), "{built:?}");
+        assert!(
+            matches!(built, Ok(ServerEvent::RoundBuilt { round, .. }) if round == ROUND.next()),
+            "{built:?}"
+        );
         running.shutdown().await.unwrap();
     }
 

@@ -30,8 +30,8 @@ use crate::keys::Progress;
 use crate::log::{DurableLog, Options, Simulated};
 use crate::metrics::Metrics;
 use crate::rounds::{self, RunError, Surroundings};
-use crate::server::first_rounds;
 use crate::seeds::Seeds;
+use crate::server::first_rounds;
 use crate::service::{Announcement, Means, Service};
 
 /// The key under which all servers of a history sign.

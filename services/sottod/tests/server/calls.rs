@@ -126,7 +126,11 @@ async fn another_version_is_told_so() {
     let mut client = connect(&server).await;
     let refused = client.info(proto::InfoRequest { protocol_version: 2 }).await.unwrap_err();
     assert_eq!(refusal(&refused), Refused::Version);
-    let info = client.info(proto::InfoRequest { protocol_version: PROTOCOL_VERSION.into() }).await.unwrap().into_inner();
+    let info = client
+        .info(proto::InfoRequest { protocol_version: PROTOCOL_VERSION.into() })
+        .await
+        .unwrap()
+        .into_inner();
     let info = Info::try_from(info).unwrap();
     assert_eq!(&info.parameters, server.parameters());
     info.parameters.check_shape().unwrap();
@@ -221,7 +225,9 @@ async fn a_message_beyond_the_limit_is_not_taken_in() {
         deposit: Bytes::from(vec![0; sotto_wire::limits::MESSAGE_MAX]),
     };
     assert_eq!(member.client.deposit(request).await.unwrap_err().code(), Code::OutOfRange);
-    assert!(member.client.info(proto::InfoRequest { protocol_version: PROTOCOL_VERSION.into() }).await.is_ok());
+    assert!(
+        member.client.info(proto::InfoRequest { protocol_version: PROTOCOL_VERSION.into() }).await.is_ok()
+    );
     server.shutdown().await.unwrap();
 }
 
@@ -232,7 +238,8 @@ async fn keys_have_one_size() {
     let size = NoOp::public_keys_bytes();
     for lengths in [vec![0], vec![size - 1], vec![size + 1], vec![size, 1], vec![0, 0, 0], vec![1 << 20]] {
         let first = |number| if number == 0 { member.session.clone() } else { Bytes::new() };
-        let chunk = |(number, length)| proto::KeysChunk { session: first(number), data: vec![0; length].into() };
+        let chunk =
+            |(number, length)| proto::KeysChunk { session: first(number), data: vec![0; length].into() };
         let chunks: Vec<_> = lengths.into_iter().enumerate().map(chunk).collect();
         let refused = member.client.upload_keys(tokio_stream::iter(chunks)).await.unwrap_err();
         assert_eq!(refusal(&refused), Refused::Malformed);

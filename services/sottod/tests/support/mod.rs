@@ -63,7 +63,7 @@ pub struct Member<S: Scheme = NoOp> {
     pub session: Bytes,
     pub keys: Bytes,
     pub pir: MultiClient<S>,
-    manifest_key: [u8; 32],
+    pub manifest_key: [u8; 32],
 }
 
 impl<S: Scheme> Member<S> {
@@ -179,7 +179,7 @@ pub async fn session_by(
 /// The rounds' news.
 pub struct Events {
     pub stream: Streaming<proto::RoundEvent>,
-    manifest_key: [u8; 32],
+    pub manifest_key: [u8; 32],
 }
 
 impl Events {

@@ -32,8 +32,9 @@ async fn deposits_of_one_append_stand_in_the_order_of_their_bytes() {
     let log = start(&disk, 1).await.unwrap();
     log.open(Round(1)).await.unwrap();
     // In no order in which people come: descending, and some under one label.
-    let came: Vec<Deposit> =
-        [(9, 3), (9, 1), (7, 8), (200, 0), (9, 2), (1, 9), (7, 7)].map(|(label, content)| deposit(label, content)).into();
+    let came: Vec<Deposit> = [(9, 3), (9, 1), (7, 8), (200, 0), (9, 2), (1, 9), (7, 7)]
+        .map(|(label, content)| deposit(label, content))
+        .into();
     let accounts = vec![[9; 32], [1; 32], [200; 32], [1; 32]];
     log.append(Round(1), came.clone(), accounts).await.unwrap();
     let (mut reversed, other) = (came.clone(), Simulated::default());
