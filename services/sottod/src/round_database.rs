@@ -212,4 +212,18 @@ mod tests {
             }
         }
     }
+
+    /// `cargo test --release -p sottod --lib time_of_the_digest_of_buckets -- --ignored --nocapture`
+    #[test]
+    #[ignore = "measures"]
+    fn time_of_the_digest_of_buckets() {
+        const BUCKETS: u16 = 32;
+        let padded = 3 * (1 << 18) / usize::from(BUCKETS);
+        let contents = vec![vec![7; padded * BOX_BYTES]; BUCKETS.into()];
+        for _ in 0..3 {
+            let began = std::time::Instant::now();
+            std::hint::black_box(super::digest_of(BUCKETS, 1, &contents));
+            println!("{BUCKETS} buckets of {padded} boxes: {:?}", began.elapsed());
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 mod command;
 mod handle;
+mod measure;
 mod resume;
 mod watchers;
 
@@ -12,7 +13,6 @@ use std::time::Duration;
 use ed25519_dalek::SigningKey;
 use pir_core::Scheme;
 use sotto_protocol::manifest::SignedManifest;
-use sotto_protocol::manifest::seed::SEGMENT_ROUNDS;
 use sotto_protocol::server::{Accepted, Account, Action, Refusal, RoundMachine};
 use sotto_protocol::{Deposit, Round, ServerParameters, UnixMillis};
 use sotto_wire::Refused;
@@ -21,13 +21,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::certificate::NOTICE_DAYS;
 use crate::compute::Compute;
 use crate::events::ServerEvent;
 use crate::host::Host;
 use crate::keys::Progress;
 use crate::log::{LogError, RoundLog, TokenId};
-use crate::metrics::{Outcome, Phase, Queue, SharedMetrics, gauge};
+use crate::metrics::{Outcome, Queue, SharedMetrics, gauge};
 use crate::population::Population;
 use crate::round_database::{BuildError, RoundDatabase};
 use crate::seeds::Seeds;
@@ -46,7 +45,6 @@ const SPENT_MAX: usize = 4096;
 const BATCH: usize = 1024;
 /// Manifests kept for clients that close a gap.
 const MANIFESTS_KEPT: usize = sotto_wire::limits::MANIFESTS_MAX;
-const DAY_MS: u64 = 86_400_000;
 
 /// Why a server ends before it is told to.
 #[derive(Debug, thiserror::Error)]
@@ -196,11 +194,6 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
                 }
             }
         }
-    }
-
-    fn tell_progress(&self) {
-        let progress = Progress { oldest: self.machine.oldest(), open: self.machine.current() };
-        self.surroundings.progress.send_if_modified(|known| core::mem::replace(known, progress) != progress);
     }
 
     /// The time by a clock that nobody can set.
@@ -378,48 +371,6 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
             }
         }
         Ok(())
-    }
-
-    /// Tells in time that there will be no more seeds.
-    fn warn_of_the_end(&mut self, round: Round) {
-        let ServerParameters { seeds, round_ms, .. } = &self.surroundings.parameters;
-        let left = seeds.end().0.saturating_sub(round.0);
-        self.surroundings.metrics.seeds_left.set(gauge(left));
-        let days = left.saturating_mul(u64::from(*round_ms)) / DAY_MS;
-        let segment = left / SEGMENT_ROUNDS;
-        if days < NOTICE_DAYS && self.warned.replace(segment) != Some(segment) {
-            tracing::warn!(
-                days,
-                rounds = left,
-                "the seeds end soon; make more with 'sottod certify --seeds'"
-            );
-        }
-    }
-
-    fn measure_sealed(&mut self, round: Round, entries: usize) {
-        let now = Instant::now();
-        self.sealed.insert(round, now);
-        let size = self.log.size();
-        let metrics = &self.surroundings.metrics;
-        metrics.round(Outcome::Sealed);
-        if let Some(opened) = self.opened.take() {
-            metrics.phase(Phase::Open, now - opened);
-        }
-        metrics.round_deposits.set(gauge(entries));
-        metrics.log_bytes.set(gauge(size.bytes));
-        metrics.log_segments.set(gauge(size.segments));
-        metrics.log_entries.set(gauge(size.entries));
-    }
-
-    fn measure_ready(&mut self, round: Round, database: &RoundDatabase<S>) {
-        let metrics = &self.surroundings.metrics;
-        metrics.round(Outcome::Ready);
-        if let Some(sealed) = self.sealed.remove(&round) {
-            metrics.phase(Phase::Building, sealed.elapsed());
-        }
-        metrics.setup.observe(Duration::from_millis(database.setup_ms).as_secs_f64());
-        metrics.bucket_size.set(database.manifest.bucket_size.into());
-        metrics.mapping_bytes.set(gauge(database.mapping.len()));
     }
 
     fn build_next(&mut self) {
