@@ -320,12 +320,13 @@ mod tests {
                 insert_at(&mut store, 1, digest, at(stretch), now).unwrap();
             }
         }
-        let end = stretch + UPLOAD_ROUNDS - 1;
-        assert_eq!(insert_at(&mut store, 1, 99, at(end), now), Err(Refused::Quota));
+        assert_eq!(insert_at(&mut store, 1, 99, at(stretch + 1), now), Err(Refused::Quota));
         assert!(
             found(&store, 1, UPLOADS_MAX - 1) && found(&store, 1, UPLOADS_MAX - 2),
             "what is there stays"
         );
+        let end = stretch + UPLOAD_ROUNDS - 1;
+        assert_eq!(insert_at(&mut store, 1, 99, at(end), now), Err(Refused::Quota));
         insert_at(&mut store, 2, 99, at(end), now).unwrap();
         insert_at(&mut store, 1, 99, at(end + 1), now).unwrap();
     }
