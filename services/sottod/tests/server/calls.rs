@@ -5,6 +5,7 @@ use bytes::Bytes;
 use pir_core::{NoOp, Scheme, SealPir};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use sotto_protocol::PROTOCOL_VERSION;
 use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
 use sotto_protocol::manifest::deposits_digest;
 use sotto_protocol::mapping::Outcome;

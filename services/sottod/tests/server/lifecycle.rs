@@ -4,6 +4,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::{Member, connect, refusal, server};
+use bytes::Bytes;
 use pir_core::NoOp;
 use sotto_protocol::RoundMode;
 use sotto_wire::{Refused, Transport};
