@@ -28,7 +28,7 @@ use screen::Screen;
 use script::Ledger;
 
 /// Rounds beyond those of the script in which a straggler may still arrive, before it counts as lost.
-const PATIENCE_ROUNDS: u64 = 24;
+const PATIENCE_ROUNDS: u64 = 48;
 /// Drawn seeds have 53 bits, so that every reader of JSON can hold them.
 const SEED_SHIFT: u32 = 11;
 /// No round takes that long; then something is broken.

@@ -80,7 +80,7 @@ fn wrong_usage_ends_with_2() {
     let output = sotto(home.path(), &["init", "--name", "a", "--server", &plain]).output().unwrap();
     assert!(String::from_utf8(output.stderr).unwrap().contains("not encrypted"));
     account(home.path());
-    fails(sotto(home.path(), &["accept", "bob", "sotto-invite-1-aaaa"]), 2, "paste it");
+    fails(sotto(home.path(), &["accept", "bob", "sotto-invite-2-aaaa"]), 2, "paste it");
     fails(sotto(home.path(), &["accept", "bob"]), 2, "no invitation");
     fails(sotto(home.path(), &["group", "create", "desk", "carol=xyz"]), 2, "sotto identity");
 }
@@ -119,7 +119,7 @@ fn contacts_are_made_listed_and_not_confused() {
     account(other.path());
     let output = sotto(home.path(), &["invite", "bob"]).output().unwrap();
     let invitation = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success() && invitation.starts_with("sotto-invite-1-"));
+    assert!(output.status.success() && invitation.starts_with("sotto-invite-2-"));
     assert!(output.stderr.is_empty());
 
     let accept = |home, input: &str| {
@@ -130,11 +130,12 @@ fn contacts_are_made_listed_and_not_confused() {
     fails(accept(other.path(), &invitation[..40]), 2, "copy the whole text again");
     fails(accept(other.path(), "sotto"), 2, "not an invitation");
     let mut bytes = sotto(other.path(), &["accept", "alice"]);
-    bytes.write_stdin(b"sotto-invite-1-\xff".as_slice());
+    bytes.write_stdin(b"sotto-invite-2-\xff".as_slice());
     fails(bytes, 2, "this is not an invitation");
-    fails(accept(home.path(), &invitation), 1, "your own");
+    let own = accept(home.path(), &invitation).output().unwrap();
+    assert!(own.status.success() && String::from_utf8(own.stderr).unwrap().contains("yourself"));
     accept(other.path(), &invitation).assert().success();
-    fails(accept(other.path(), &invitation), 1, "accepted it already");
+    fails(accept(other.path(), &invitation), 1, "accepted this invitation already");
     fails(sotto(home.path(), &["invite", "bob"]), 1, "name");
     fails(sotto(home.path(), &["chat", "carol"]), 1, "sotto contacts");
     fails(sotto(home.path(), &["group", "create", "desk", "bob"]), 1, "identity of bob");

@@ -5,6 +5,8 @@ use core::fmt;
 use pir_core::Scheme;
 use rand_core::CryptoRng;
 use rayon::prelude::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
+use subtle::{Choice, ConditionallySelectable};
+use zeroize::{Zeroize, Zeroizing};
 
 use crate::Error;
 use crate::uniform::uniform_below;
@@ -29,7 +31,8 @@ impl<S: Scheme> MultiClient<S> {
     /// drawn uniformly and afresh.
     ///
     /// The number of queries, their sizes and the amount of randomness drawn for indices do not depend on which
-    /// targets there are: an index is drawn for every bucket, and used where none is wanted.
+    /// targets there are: an index is drawn for every bucket, and used where none is wanted. Neither do branches and
+    /// memory accesses.
     ///
     /// # Errors
     /// [`Error::Engine`] if a target is not below the number of elements of a bucket.
@@ -40,16 +43,13 @@ impl<S: Scheme> MultiClient<S> {
         rng: &mut R,
     ) -> Result<MultiQuery, Error> {
         let elements = S::elements(parameters);
-        let indices: Vec<usize> = targets
-            .iter()
-            .map(|target| {
-                let dummy = uniform_below(elements, rng);
-                target.unwrap_or(dummy)
-            })
-            .collect();
-        let items: Vec<_> = indices.iter().map(|&index| (parameters, index)).collect();
-        let encoded = S::queries(&self.key, &items, rng)?;
-        Ok(MultiQuery { indices, encoded })
+        let indices: Vec<usize> =
+            targets.iter().map(|target| select(*target, uniform_below(elements, rng))).collect();
+        let indices = Zeroizing::new(indices);
+        let mut items: Vec<_> = indices.iter().map(|&index| (parameters, index)).collect();
+        let encoded = S::queries(&self.key, &items, rng);
+        items.iter_mut().for_each(|(_, index)| index.zeroize());
+        Ok(MultiQuery { indices, encoded: encoded? })
     }
 
     /// The codeword that one bucket's answer holds (EXTRACT).
@@ -87,6 +87,14 @@ impl<S: Scheme> MultiClient<S> {
     }
 }
 
+/// The target or, where there is none, the dummy; which of them it is must not show.
+fn select(target: Option<usize>, dummy: usize) -> usize {
+    let wanted = Choice::from(u8::from(target.is_some()));
+    // Any value will do where it is not taken. With 0 this is a mask; the constant-time test watches that it stays one.
+    let index = target.unwrap_or_default();
+    u64::conditional_select(&(dummy as u64), &(index as u64), wanted) as usize
+}
+
 impl<S: Scheme> fmt::Debug for MultiClient<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MultiClient").field("engine", &S::NAME).finish_non_exhaustive()
@@ -96,7 +104,7 @@ impl<S: Scheme> fmt::Debug for MultiClient<S> {
 /// One query per bucket, with what is needed to read the answers.
 pub struct MultiQuery {
     /// Secret: what is asked of each bucket.
-    indices: Vec<usize>,
+    indices: Zeroizing<Vec<usize>>,
     encoded: Vec<Vec<u8>>,
 }
 

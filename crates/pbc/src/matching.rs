@@ -41,6 +41,10 @@ impl Lists {
 /// and the sets of keys that can be served together are the independent sets of a transversal matroid. So the greedy
 /// order keeps the set that is best by priority, which is also one of the largest. The result depends on the
 /// arguments alone; at most `keys * (sum of the candidates)` steps, no recursion.
+///
+/// Not constant time: which buckets are visited, and how many, follows from the candidates, which are hashes of what a
+/// client wants. An oblivious matching would touch every bucket for every step of every path. Callers give it a slot of
+/// time instead, and let nothing that others see depend on when it ends.
 pub(crate) fn by_priority(candidates: &Lists, buckets: usize) -> Vec<Option<u32>> {
     complete(candidates, buckets, vec![None; candidates.keys()])
 }

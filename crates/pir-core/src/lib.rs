@@ -2,6 +2,8 @@
 #![deny(unsafe_code)]
 
 pub mod bfv;
+#[doc(hidden)]
+pub mod constant_time;
 mod error;
 pub mod expand;
 #[cfg(any(test, feature = "fuzzing"))]

@@ -11,8 +11,8 @@
 //! | substitution at level j adds | Q | `V_j = l N 4^B/12 sigma^2 + 4^r/12 W` |
 //! | leaf of EXPAND, mean over coefficients | Q | `E = F / 2^h + sum_j 2^(h-1-j) V_j` |
 //! | the same, coefficients divisible by 2^h | Q | `F + sum_j 4^(h-1-j) V_j` |
-//! | selector of a row: leaf switched to q | q | `S = E (q/Q)^2 + R`, `R = (1 + W)/12` |
-//! | first dimension, n1 rows | q | `n1 N S t^2/12` |
+//! | selector of a row: leaf switched to q | q | `U = E (q/Q)^2 + R`, `R = (1 + W)/12` |
+//! | first dimension, n1 rows | q | `n1 N U t^2/12` |
 //! | switched to t^2 | t^2 | `first (t^2/q)^2 + R` |
 //! | second dimension, n2 columns | Q | `n2 N E t^2/12` |
 //! | answer of `b` bits | 2^b | `last (2^b/q)^2 + R`, with Q for q if d = 2 |
@@ -21,12 +21,19 @@
 //! fluctuates. It is a quadratic form in Gaussian variables of mean `T = n N E`, and with `m` at least its largest
 //! eigenvalue it exceeds `y T` with probability at most `exp(-(T/m)/2 (y - 1 - ln y))` (Chernoff). Levels may add up at
 //! one coordinate, and the noise of a substitution reaches both subtrees where a query of S selectors uses both, so
-//! `m = F + sum_j (1 + [S > 2^(h-1-j)]) 4^(h-1-j) V_j`. The failure bound takes the energy at the `y` for which that
-//! probability is 2^-[`ENERGY_LOG2`]. Plaintexts are whitened ([`crate::sealpir`]), so their coefficients count as uniform
-//! in `[-t/2, t/2)` whatever the database holds. Tails are taken as Gaussian and united over all coefficients.
+//! `m = F + sum_j (1 + [S > 2^(h-1-j)]) 4^(h-1-j) V_j` would be one if the noise of a substitution were white. The failure
+//! bound takes the energy at the `y` for which that probability is 2^-[`ENERGY_LOG2`]. Plaintexts are whitened
+//! ([`crate::sealpir`]), so their coefficients count as uniform in `[-t/2, t/2)` whatever the database holds. Tails are
+//! taken as Gaussian and united over all coefficients.
+//!
+//! It is not white: the errors in a client's keys stay the same as long as the keys do, and colour it. Shapes follow from
+//! the bound as it is, [`failure_log2`]; that they keep what it promises is shown by another one, [`failure_for_keys_log2`],
+//! in which m is what it is for all keys but a fraction of 2^-46.
 
+mod fixed_keys;
 mod fresh;
 
+pub use fixed_keys::{failure_for_keys_log2, key_spread};
 pub use fresh::{FreshCircuit, FreshStages};
 
 use crate::bfv::Parameters;
@@ -92,10 +99,23 @@ pub fn stages(parameters: &Parameters, circuit: &Circuit) -> Stages {
     with_energy(parameters, circuit, 1.0, 1.0)
 }
 
-/// Upper bound on the probability that any coefficient of an answer decodes wrongly, as a logarithm to base 2.
+/// Upper bound on the probability that any coefficient of an answer decodes wrongly, as a logarithm to base 2, for noise
+/// that is white. Shapes are chosen by it, so it is part of the protocol.
 #[must_use]
 pub fn failure_log2(parameters: &Parameters, circuit: &Circuit) -> f64 {
-    let [first, second] = [circuit.rows, circuit.columns].map(|n| energy_factor(parameters, circuit, n));
+    failure_at(parameters, circuit, ENERGY_LOG2, &|_| 1.0)
+}
+
+/// The bound, with the energy taken at a probability of 2 to the power of minus `energy_log2`, and `V_j` in m multiplied
+/// by `spread(j)`.
+fn failure_at(
+    parameters: &Parameters,
+    circuit: &Circuit,
+    energy_log2: f64,
+    spread: &dyn Fn(usize) -> f64,
+) -> f64 {
+    let factor = |n: usize| energy_factor(parameters, circuit, n, energy_log2, spread);
+    let [first, second] = [circuit.rows, circuit.columns].map(factor);
     let worst = with_energy(parameters, circuit, first, second);
     let coefficients = (parameters.degree() * circuit.groups) as f64;
     let stage = |modulus_bits: u32, deviation: f64, coefficients: f64| {
@@ -104,14 +124,14 @@ pub fn failure_log2(parameters: &Parameters, circuit: &Circuit) -> f64 {
     let terms = if circuit.columns == 1 {
         [
             stage(circuit.answer_bits, worst.answer, coefficients),
-            -ENERGY_LOG2,
+            -energy_log2,
             f64::NEG_INFINITY,
             f64::NEG_INFINITY,
         ]
     } else {
         let answer = stage(circuit.answer_bits, worst.answer, 4.0 * coefficients);
         let inner = stage(2 * parameters.plaintext_bits(), worst.switched, coefficients);
-        [answer, inner, -ENERGY_LOG2, -ENERGY_LOG2]
+        [answer, inner, -energy_log2, -energy_log2]
     };
     terms.iter().map(|term| term.exp2()).sum::<f64>().log2()
 }
@@ -189,7 +209,13 @@ fn weighted_substitutions(parameters: &Parameters, levels: u32, growth: f64) -> 
 }
 
 /// y for the energy of `selectors` leaves.
-fn energy_factor(parameters: &Parameters, circuit: &Circuit, selectors: usize) -> f64 {
+fn energy_factor(
+    parameters: &Parameters,
+    circuit: &Circuit,
+    selectors: usize,
+    energy_log2: f64,
+    spread: &dyn Fn(usize) -> f64,
+) -> f64 {
     let mean = stages(parameters, &Circuit { columns: 1, ..*circuit }).expanded.powi(2);
     let total = selectors as f64 * parameters.degree() as f64 * mean;
     let in_query = if circuit.columns == 1 { circuit.rows } else { circuit.rows + circuit.columns };
@@ -197,16 +223,25 @@ fn energy_factor(parameters: &Parameters, circuit: &Circuit, selectors: usize) -
     let largest = query_variance(circuit)
         + substitutions
             .map(|(level, energy)| {
+                let energy = energy * spread(level);
                 let height = circuit.levels - 1 - level as u32;
                 if in_query > 1 << height { 2.0 * energy } else { energy }
             })
             .sum::<f64>();
-    energy_excess(largest / total)
+    energy_excess_at(largest / total, energy_log2)
 }
 
 /// y, for the largest eigenvalue m as a share of T.
 pub(crate) fn energy_excess(share: f64) -> f64 {
-    let needed = 2.0 * ENERGY_LOG2 * core::f64::consts::LN_2 * share;
+    energy_excess_at(share, ENERGY_LOG2)
+}
+
+fn energy_excess_at(share: f64, energy_log2: f64) -> f64 {
+    excess(2.0 * energy_log2 * core::f64::consts::LN_2 * share)
+}
+
+/// The solution above 1 of `y - 1 - ln y = needed`, from above.
+fn excess(needed: f64) -> f64 {
     let (mut low, mut high) = (1.0, 2.0 * needed + 4.0);
     for _ in 0..60 {
         let middle: f64 = (low + high) / 2.0;

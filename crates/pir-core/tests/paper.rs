@@ -46,10 +46,10 @@ fn parameters<const T: u32>(elements: usize, dimensions: usize) -> Parameters<T>
 
 #[test]
 fn an_insecure_lattice_needs_the_loud_door() {
-    let refused = Some(Error::Security { bits: 115 });
+    let refused = Some(Error::Security { bits: 113 });
     assert_eq!(PaperSealPir::<20>::parameters(1000, 288).err(), refused);
     assert_eq!(PaperSealPir::<23>::parameters(1000, 288).err(), refused);
-    assert_eq!(PaperSealPir::<23>::security_bits(&parameters(1000, 2)), 115);
+    assert_eq!(PaperSealPir::<23>::security_bits(&parameters(1000, 2)), 113);
     assert_eq!(
         [PaperSealPir::<20>::NAME, PaperSealPir::<23>::NAME],
         ["sealpir-paper-t20", "sealpir-paper-t23"]

@@ -75,7 +75,7 @@ fn every_size_has_a_shape_near_the_root_within_the_failure_bound() {
             assert!((root / 2.0..=2.0 * root).contains(&(size as f64)), "{parameters:?}");
         }
         assert!(Xpir::<D>::failure_log2(&parameters) <= -40.0, "{parameters:?}");
-        assert_eq!(Xpir::<D>::security_bits(&parameters), 192);
+        assert_eq!(Xpir::<D>::security_bits(&parameters), 193);
         assert_eq!(Xpir::<D>::query_bytes(&parameters), 36 + 9216 * parameters.selectors());
         assert!(Xpir::<D>::query_bytes(&parameters) <= MAXIMUM_QUERY_BYTES);
         assert_eq!(Xpir::<D>::answer_bytes(&parameters), 4 + 8704 * 4usize.pow(D as u32 - 1));

@@ -13,6 +13,7 @@
 
 mod contacts;
 mod crowding;
+mod invitations;
 mod notice;
 mod retrieval;
 mod rounds;
@@ -33,6 +34,7 @@ use crate::secret::Secret;
 use crate::{Deposit, Error, ManifestChain, Round, ServerParameters, UnixMillis, domain};
 
 use crowding::Crowding;
+pub use invitations::{Holder, OpenInvitation};
 pub use notice::{Notice, Warning};
 pub use retrieval::{Lookups, Retrieval};
 #[cfg(any(test, feature = "fuzzing"))]
@@ -86,6 +88,9 @@ struct State {
     crowding: Crowding,
     unshown: Vec<Unshown>,
     next_text: u64,
+    /// Accepted invitations, until they expire.
+    used: Vec<invitations::Used>,
+    untold: Vec<invitations::Untold>,
 }
 
 /// A box to look for, with the key that opens it.
@@ -129,6 +134,8 @@ impl Client {
             crowding: Crowding::default(),
             unshown: Vec::new(),
             next_text: 1,
+            used: Vec::new(),
+            untold: Vec::new(),
             server,
         };
         Ok(Self { state })

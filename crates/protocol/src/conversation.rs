@@ -83,8 +83,10 @@ pub(crate) enum Event {
         member: u8,
         whole: Delivered,
     },
+    /// This client, or a copy of it, has said or read more than it knows of.
+    WentBack,
     OtherKeys,
-    /// The keys are those of this client or of another contact.
+    /// The identity is this person's own or that of another contact.
     IdentityHeld,
 }
 
@@ -116,7 +118,9 @@ impl Conversation {
 
     pub(crate) fn summary(&self) -> ConversationSummary {
         let (kind, established, outbox) = match &self.talk {
-            Talk::Pair(pair) => (ConversationKind::Contact, pair.established(), pair.outbox()),
+            Talk::Pair(pair) => {
+                (ConversationKind::Contact, pair.established() && !pair.is_double(), pair.outbox())
+            }
             Talk::Group(group) => (ConversationKind::Group, true, group.outbox()),
         };
         ConversationSummary {

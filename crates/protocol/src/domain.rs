@@ -10,20 +10,26 @@ pub(crate) const ROUND_KEY: &str = "sotto v1 round key";
 pub(crate) const MESSAGE_LABEL: &str = "sotto v1 message label";
 /// From a round key and a message number to the key of the box.
 pub(crate) const MESSAGE_KEY: &str = "sotto v1 message key";
+/// What an acknowledgement says of the message it names.
+pub(crate) const MESSAGE_CHECK: &str = "sotto v1 message check";
 /// Associated data of every box.
 pub(crate) const BOX: &str = "sotto v1 box";
 /// From an invitation's secret to the mark by which its holder knows it again.
 pub(crate) const INVITATION_MARK: &str = "sotto v1 invitation mark";
-/// From an invitation's secret to the two chains of epoch 0.
-pub(crate) const PAIR_EPOCH_0: &str = "sotto v1 pair epoch 0 chain";
-/// From a hello's keys to the mark by which the other side names them.
-pub(crate) const HELLO_MARK: &str = "sotto v1 hello mark";
+/// From an invitation's secret to the chain of requests.
+pub(crate) const REQUEST_CHAIN: &str = "sotto v1 request chain";
+/// From an invitation's secret to what the inviter keeps of it until a request has come.
+pub(crate) const HANDSHAKE_BASE: &str = "sotto v1 handshake base";
+/// From that and the X25519 secret to the secret of a handshake.
+pub(crate) const HANDSHAKE_SECRET: &str = "sotto v1 handshake secret";
+/// From the secret of a handshake to the key that seals the identity in a request.
+pub(crate) const REQUEST_KEY: &str = "sotto v1 request key";
 /// What both sign in their hellos.
-pub(crate) const HELLO_SIGNATURE: &str = "sotto v1 hello signature";
-/// From an invitation's secret and the X25519 secret to the root of epoch 1.
-pub(crate) const PAIR_EPOCH_1: &str = "sotto v1 pair epoch 1 root";
-/// From the root of epoch 1 to its two chains.
-pub(crate) const PAIR_EPOCH_1_CHAIN: &str = "sotto v1 pair epoch 1 chain";
+pub(crate) const HANDSHAKE_SIGNATURE: &str = "sotto v1 handshake signature";
+/// From the secret of a handshake to the root of a conversation of two.
+pub(crate) const PAIR_ROOT: &str = "sotto v1 pair root";
+/// From that root to its two chains.
+pub(crate) const PAIR_CHAIN: &str = "sotto v1 pair chain";
 /// From a group's secret to a member's chain.
 pub(crate) const GROUP_CHAIN: &str = "sotto v1 group chain";
 /// From a group's secret to what is kept of it for the next epoch.
@@ -54,7 +60,7 @@ mod tests {
         let all = lines.filter_map(|line| line.split_once("&str = "));
         let strings: Vec<&str> = all.map(|(_, string)| string.trim_matches([';', '"'])).collect();
         let distinct: BTreeSet<&str> = strings.iter().copied().collect();
-        assert_eq!((strings.len(), distinct.len()), (20, 20));
+        assert_eq!((strings.len(), distinct.len()), (23, 23));
         assert!(strings.iter().all(|string| string.starts_with("sotto v1 ") && !string.contains('\0')));
     }
 }

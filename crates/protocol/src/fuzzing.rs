@@ -147,7 +147,7 @@ pub fn fuzz_message(bytes: &[u8]) {
 /// Sealed boxes: none opens but the one that was sealed under the key.
 pub fn fuzz_box(bytes: &[u8]) {
     let chain = || crate::ratchet::Chain::new(Round(1), Secret::new([7; 32]));
-    let (Ok(Some(sealing)), Ok(Some(opening))) = (chain().take(Round(1)), chain().take(Round(1))) else {
+    let (Some(sealing), Some(opening)) = (chain().take(Round(1)), chain().take(Round(1))) else {
         return;
     };
     let genuine = sealing.sealing(0).seal(&plaintext(bytes));
@@ -159,8 +159,8 @@ pub fn fuzz_box(bytes: &[u8]) {
 /// A conversation with a contact whose messages are any bytes: 273 for each, the first of which chooses the keys under
 /// which it came.
 pub fn fuzz_pair(bytes: &[u8]) {
-    for introduced in [false, true] {
-        let Some(mut pair) = pair(introduced) else { return };
+    let sides = [false, true].into_iter().flat_map(|introduced| pair(introduced).into_iter().flatten());
+    for mut pair in sides {
         for (round, message) in (20..).zip(bytes.chunks(1 + PLAINTEXT_BYTES).take(64)) {
             let Some((epoch, content)) = message.split_first() else { return };
             let plaintext = of_round(content, round);
@@ -206,7 +206,7 @@ pub fn fuzz_group(bytes: &[u8]) {
 /// Invitations, as text and behind a checksum that holds.
 pub fn fuzz_invitation(bytes: &[u8]) {
     for text in
-        [String::from_utf8_lossy(bytes).into_owned(), armour::encode("sotto-invite-1-", bytes).to_string()]
+        [String::from_utf8_lossy(bytes).into_owned(), armour::encode("sotto-invite-2-", bytes).to_string()]
     {
         if let Ok(invitation) = text.parse::<Invitation>() {
             assert_eq!(invitation.to_string(), text.trim().to_ascii_lowercase());
@@ -272,7 +272,7 @@ pub fn valid(decoder: &str) -> Vec<Vec<u8>> {
         .map(valid_round)
         .into(),
         "client_state" => vec![valid_client_state()],
-        "invitation" => vec![Invitation::new(&[3; 32], START, &mut Counting(0)).to_string().into_bytes()],
+        "invitation" => vec![valid_invitation().to_string().into_bytes()],
         "card" => valid_card().into_iter().collect(),
         "box" => vec![vec![0; 288]],
         "deposit" => vec![vec![7; 304]],
@@ -311,6 +311,14 @@ fn valid_round((code, retrieve, buckets, choices): (CodeKind, u16, u16, u8)) -> 
     let mapping = mapping.unwrap_or_default();
     manifest.mapping_digest = BloomMapping::digest(&mapping);
     [&manifest.encode()[..], &mapping].concat()
+}
+
+/// Of the side whose exchange secret and identity are numbered 4 and 1.
+fn valid_invitation() -> Invitation {
+    let identity = SigningKey::from_bytes(&[1; 32]).verifying_key().to_bytes();
+    let exchange = crate::pair::handshake::exchange_key(&Secret::new([4; 32]));
+    let expires = UnixMillis(2_000_000);
+    Invitation::new(&[3; 32], (exchange, identity), START, expires, &mut Counting(0))
 }
 
 fn valid_card() -> Option<Vec<u8>> {
@@ -361,6 +369,7 @@ fn valid_messages() -> Vec<Vec<u8>> {
             flags: 0,
             sequence: u32::from(kind.is_numbered()),
             acknowledgement: 0,
+            check: 0,
             round: Round(20),
             head: Some((Round(9), [1; 8])),
             content: zeroize::Zeroizing::new(if kind == Kind::Text { vec![65; 40] } else { Vec::new() }),
@@ -384,16 +393,13 @@ fn of_round(bytes: &[u8], round: u64) -> Plaintext {
     plaintext
 }
 
-/// One side of a conversation, before or after the keys are exchanged.
-fn pair(introduced: bool) -> Option<Pair> {
-    let invitation = Invitation::new(&[3; 32], START, &mut Counting(0));
+/// Both sides of a conversation, before or after the handshake.
+fn pair(introduced: bool) -> Option<[Pair; 2]> {
+    let invitation = valid_invitation();
     let keys = [1, 2].map(|seed| SigningKey::from_bytes(&[seed; 32]));
-    let side = |number: usize| {
-        let identity = keys[number].verifying_key().to_bytes();
-        Pair::new(number == 0, &invitation, Secret::new([4 + number as u8; 32]), identity, Round(1)).ok()
-    };
-    let (mut one, mut other) = (side(0)?, side(1)?);
-    for round in (1..8).map(Round).filter(|_| introduced) {
+    let mut one = Pair::inviting(&invitation, Secret::new([4; 32]), START.1, Round(1)).ok()?;
+    let mut other = Pair::accepting(&invitation, &Secret::new([5; 32]), &keys[1], START.1, Round(1)).ok()?;
+    for round in (1..20).map(Round).filter(|_| introduced) {
         let turn = |number: usize| crate::conversation::Turn {
             round,
             mine: true,
@@ -410,8 +416,8 @@ fn pair(introduced: bool) -> Option<Pair> {
             }
         }
     }
-    assert_eq!(one.established(), introduced);
-    Some(one)
+    assert_eq!([one.established(), other.established()], [introduced; 2]);
+    Some([one, other])
 }
 
 /// A generator that is none: it counts, so that every run does the same.

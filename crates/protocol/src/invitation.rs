@@ -3,22 +3,32 @@
 use core::fmt;
 use core::str::FromStr;
 
+use ed25519_dalek::VerifyingKey;
 use rand_core::CryptoRng;
 use sha2::{Digest, Sha256};
 
 use crate::secret::Secret;
-use crate::{Error, Round, UnixMillis, armour};
+use crate::{Error, Round, UnixMillis, armour, domain};
 
-const PREFIX: &str = "sotto-invite-1-";
-const BYTES: usize = 1 + 8 + 32 + 8 + 8;
+const PREFIX: &str = "sotto-invite-2-";
+const PREFIX_BEFORE: &str = "sotto-invite-1-";
+const BYTES: usize = 1 + 8 + 32 + 32 + 32 + 8 + 8 + 8;
 /// The only role there is: the bearer is the one invited.
 const ROLE_INVITED: u8 = 1;
 
+/// How long an invitation can be accepted unless something else is said: a week, ms.
+pub(crate) const LIFE_MS: u64 = 7 * 24 * 3600 * 1000;
+/// How long any invitation can be accepted, for used ones are remembered for that time: four weeks, ms.
+pub(crate) const LIFE_MAX_MS: u64 = 4 * LIFE_MS;
+
+/// By what a client knows an invitation again when its secret is erased.
+pub(crate) type InvitationMark = [u8; 8];
+
 /// An invitation to a conversation of two. Whoever holds it can take the invited one's place, so it travels on a way
-/// that only that person reads; it is used once.
+/// that only that person reads; it is used once, and before it expires.
 ///
-/// As a string it is `sotto-invite-1-` and, in lower-case base32 without padding, these 57 bytes (integers
-/// little-endian) and the first 4 bytes of SHA-256 over `"sotto v1 string checksum" | 0 | "sotto-invite-1-" | 0` and
+/// As a string it is `sotto-invite-2-` and, in lower-case base32 without padding, these 129 bytes (integers
+/// little-endian) and the first 4 bytes of SHA-256 over `"sotto v1 string checksum" | 0 | "sotto-invite-2-" | 0` and
 /// them:
 ///
 /// | offset | bytes | field |
@@ -26,25 +36,55 @@ const ROLE_INVITED: u8 = 1;
 /// | 0 | 1 | role of the bearer: 1, invited |
 /// | 1 | 8 | first bytes of SHA-256 of the server's manifest key |
 /// | 9 | 32 | secret |
-/// | 41 | 8 | round at which the chains start |
-/// | 49 | 8 | when that round was open, milliseconds since the Unix epoch |
+/// | 41 | 32 | X25519 key of the inviter, made for this invitation |
+/// | 73 | 32 | Ed25519 identity key of the inviter |
+/// | 105 | 8 | round at which the chains start |
+/// | 113 | 8 | when that round was open, milliseconds since the Unix epoch |
+/// | 121 | 8 | when it expires, milliseconds since the Unix epoch |
 ///
 /// It names no account.
 #[derive(Clone)]
 pub struct Invitation {
     pub(crate) server: [u8; 8],
     pub(crate) secret: Secret,
+    pub(crate) exchange: [u8; 32],
+    pub(crate) identity: [u8; 32],
     pub(crate) start: Round,
     pub(crate) time: UnixMillis,
+    pub(crate) expires: UnixMillis,
 }
 
 impl Invitation {
+    /// `exchange` and `identity` are the inviter's public keys.
     pub(crate) fn new(
         manifest_key: &[u8; 32],
+        (exchange, identity): ([u8; 32], [u8; 32]),
         (start, time): (Round, UnixMillis),
+        expires: UnixMillis,
         rng: &mut impl CryptoRng,
     ) -> Self {
-        Self { server: server_mark(manifest_key), secret: Secret::random(rng), start, time }
+        let (server, secret) = (server_mark(manifest_key), Secret::random(rng));
+        Self { server, secret, exchange, identity, start, time, expires }
+    }
+
+    /// The identity key of the one whose invitation it is, as `sotto identity` shows it there. Whoever brings the
+    /// invitation may be somebody else.
+    #[must_use]
+    pub fn identity(&self) -> [u8; 32] {
+        self.identity
+    }
+
+    /// Until when it can be accepted.
+    #[must_use]
+    pub fn expires(&self) -> UnixMillis {
+        self.expires
+    }
+
+    /// One-way, so that it can stay when the secret is erased.
+    pub(crate) fn mark(&self) -> InvitationMark {
+        let mut mark = [0; 8];
+        self.secret.expand_into(domain::INVITATION_MARK, &[], &mut mark);
+        mark
     }
 }
 
@@ -61,8 +101,11 @@ impl fmt::Display for Invitation {
         bytes.push(ROLE_INVITED);
         bytes.extend(self.server);
         bytes.extend(self.secret.bytes());
+        bytes.extend(self.exchange);
+        bytes.extend(self.identity);
         bytes.extend(self.start.0.to_le_bytes());
         bytes.extend(self.time.0.to_le_bytes());
+        bytes.extend(self.expires.0.to_le_bytes());
         f.write_str(&armour::encode(PREFIX, &bytes))
     }
 }
@@ -71,20 +114,36 @@ impl FromStr for Invitation {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        const OTHER: &str = "this is not an invitation; one begins with sotto-invite-1-";
+        const OTHER: &str = "this is not an invitation; one begins with sotto-invite-2-";
+        const BEFORE: &str = "this invitation is from an earlier version of sotto; ask for a new one";
         const MISTYPED: &str = "this invitation is incomplete or has a typing error";
+        let before = text.trim_start().get(..PREFIX_BEFORE.len());
+        if before.is_some_and(|prefix| prefix.eq_ignore_ascii_case(PREFIX_BEFORE)) {
+            return Err(Error::Input(BEFORE));
+        }
         let bytes = armour::decode(PREFIX, text, OTHER, MISTYPED)?;
         let bytes: &[u8; BYTES] = bytes.as_slice().try_into().map_err(|_| Error::Input(MISTYPED))?;
-        if bytes[0] != ROLE_INVITED {
+        let identity = field(bytes, 73);
+        // An identity key under which nothing can be signed is nobody's.
+        let signs = VerifyingKey::from_bytes(&identity).is_ok_and(|key| !key.is_weak());
+        if bytes[0] != ROLE_INVITED || !signs {
             return Err(Error::Input(OTHER));
         }
         Ok(Self {
-            server: core::array::from_fn(|i| bytes[1 + i]),
-            secret: Secret::new(core::array::from_fn(|i| bytes[9 + i])),
-            start: Round(u64::from_le_bytes(core::array::from_fn(|i| bytes[41 + i]))),
-            time: UnixMillis(u64::from_le_bytes(core::array::from_fn(|i| bytes[49 + i]))),
+            server: field(bytes, 1),
+            secret: Secret::new(field(bytes, 9)),
+            exchange: field(bytes, 41),
+            identity,
+            start: Round(u64::from_le_bytes(field(bytes, 105))),
+            time: UnixMillis(u64::from_le_bytes(field(bytes, 113))),
+            expires: UnixMillis(u64::from_le_bytes(field(bytes, 121))),
         })
     }
+}
+
+/// `N` bytes of a field that lies within the layout above.
+fn field<const N: usize>(bytes: &[u8; BYTES], at: usize) -> [u8; N] {
+    core::array::from_fn(|i| bytes[at + i])
 }
 
 impl fmt::Debug for Invitation {
@@ -95,14 +154,23 @@ impl fmt::Debug for Invitation {
 
 #[cfg(test)]
 mod tests {
+    use ed25519_dalek::SigningKey;
     use proptest::prelude::{any, proptest};
 
     use super::Invitation;
     use crate::secret::Secret;
-    use crate::{Round, UnixMillis};
+    use crate::{Error, Round, UnixMillis};
 
     fn invitation() -> Invitation {
-        Invitation { server: [1; 8], secret: Secret::new([2; 32]), start: Round(3), time: UnixMillis(4) }
+        Invitation {
+            server: [1; 8],
+            secret: Secret::new([2; 32]),
+            exchange: [5; 32],
+            identity: SigningKey::from_bytes(&[6; 32]).verifying_key().to_bytes(),
+            start: Round(3),
+            time: UnixMillis(4),
+            expires: UnixMillis(7),
+        }
     }
 
     #[test]
@@ -111,16 +179,40 @@ mod tests {
         let copied: Invitation = text.parse().unwrap();
         assert_eq!(copied.to_string(), invitation().to_string());
         assert_eq!((copied.start, copied.time, copied.server), (Round(3), UnixMillis(4), [1; 8]));
+        assert_eq!((copied.expires(), copied.identity()), (UnixMillis(7), invitation().identity));
         assert_eq!(format!("{copied:?}"), "Invitation(..)");
     }
 
     #[test]
     fn the_layout_does_not_change_unnoticed() {
         let expected = concat!(
+            "sotto-invite-2-aeaqcaibaeaqcaicaibaeaqcaibaeaqcaibaeaqcaibaeaqcaibaeaqcaibaeaqcaicqkbifaucqkbifaucqk",
+            "bifaucqkbifaucqkbifaucqkbifaucqlcuhl77r5m4ekflxvtk273sakrlfndoxzcpascddubkxxr5pjhyxamaaaaaaaaaaabaaa",
+            "aaaaaaaaadqaaaaaaaaaaepr3y6k",
+        );
+        assert_eq!(invitation().to_string(), expected);
+    }
+
+    #[test]
+    fn an_invitation_of_the_version_before_is_named_as_such() {
+        let before = concat!(
             "sotto-invite-1-aeaqcaibaeaqcaicaibaeaqcaibaeaqcaibaeaqcaibaeaqcaibaeaqcaibaeaqcaibq",
             "aaaaaaaaaaaeaaaaaaaaaaapnysojq"
         );
-        assert_eq!(invitation().to_string(), expected);
+        for text in [before.to_owned(), format!(" {}\n", before.to_uppercase())] {
+            let refused = text.parse::<Invitation>().unwrap_err();
+            assert!(matches!(refused, Error::Input(reason) if reason.contains("earlier version")));
+        }
+    }
+
+    #[test]
+    fn an_identity_under_which_anything_would_be_signed_is_refused() {
+        let mut weak = [0; 32];
+        weak[0] = 1;
+        for identity in [weak, [2; 32]] {
+            let invitation = Invitation { identity, ..invitation() };
+            assert!(invitation.to_string().parse::<Invitation>().is_err());
+        }
     }
 
     #[test]
@@ -140,7 +232,7 @@ mod tests {
         #[test]
         fn arbitrary_strings_do_not_panic(text in any::<String>()) {
             assert!(text.parse::<Invitation>().is_err());
-            assert!(format!("sotto-invite-1-{text}").parse::<Invitation>().is_err());
+            assert!(format!("sotto-invite-2-{text}").parse::<Invitation>().is_err());
         }
     }
 }

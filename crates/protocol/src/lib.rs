@@ -30,7 +30,9 @@ mod secret;
 pub mod server;
 mod stream;
 
-pub use client::{Client, Lookups, MessageId, Notice, Retrieval, Settings, Unshown, Warning};
+pub use client::{
+    Client, Holder, Lookups, MessageId, Notice, OpenInvitation, Retrieval, Settings, Unshown, Warning,
+};
 pub use code::{CodeKind, CodeShape};
 pub use conversation::{ConversationId, ConversationKind, ConversationSummary};
 pub use deposit::{Deposit, Label, SealedBox};

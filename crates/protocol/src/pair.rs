@@ -1,74 +1,98 @@
-//! A conversation of two: the key exchange through the rounds themselves, then texts.
+//! A conversation of two: the handshake through the rounds themselves, then texts.
 //!
-//! ```text
-//! epoch 0   chain (direction) = HKDF-Expand(invitation secret, "sotto v1 pair epoch 0 chain" | 0 | direction)
-//! epoch 1   root = HKDF-Expand( HKDF-Extract("sotto v1 pair epoch 1 root", invitation secret | X25519 secret),
-//!                               "sotto v1 pair epoch 1 root" | 0 | keys of the inviter | keys of the invited )
-//!           chain (direction) = HKDF-Expand(root, "sotto v1 pair epoch 1 chain" | 0 | direction)
-//! keys      X25519 public key, 32 bytes | Ed25519 identity key, 32 bytes
-//! mark      first 8 bytes of SHA-256("sotto v1 hello mark" | 0 | keys)
-//! hello     own keys, 64 bytes | mark of the other's keys, 8 bytes; 0 without HAVE_KEY | signature, 64 bytes
-//! signature Ed25519(identity key, "sotto v1 hello signature" | 0 | mark of the invitation, 8 bytes | direction, u8 | own keys)
-//! direction 0 from the inviter, 1 from the invited
-//! ```
+//! The invitation names the inviter: identity key, and an exchange key made for this invitation. So the invited one can
+//! agree on a secret with the inviter before anything is sent, and there are two messages:
 //!
-//! All chains start at the invitation's round, and are stepped to the present: the two need not agree on when to change
-//! epochs. The signature proves that the identity key is the sender's own: a rekey of a group goes to whoever has a
-//! member's key, and counts as that member's. Each side sends a hello on epoch 0 until it has the other's keys and knows that the other has its own, and
-//! from then on everything on epoch 1. It listens to epoch 0 while it lacks the other's keys, then to both, and, once
-//! anything has come on epoch 1, to that alone, erasing all that epoch 1 could be computed from. Until then what it sends
-//! on epoch 1 asks for a sign ([`CONFIRM`]).
+//! - the *request*, from the invited one. Its labels follow from the invitation's secret alone, since the inviter must
+//!   find it without knowing who comes; whom it is from is sealed under the agreed secret.
+//! - the *answer*, from the inviter, under the keys of the conversation, which nobody has who finds the invitation later.
 //!
-//! Whoever bears the invitation first is the peer; a hello with other keys, or one that answers to other keys, means that
-//! a second person bears it, and is reported and not heard.
+//! Both carry a signature over the keys of both. The invited one sends its request in all of its turns until the answer
+//! has come; the inviter is silent until a request has come, and then sends its answer until anything has come under the
+//! keys of the conversation. Every answer makes its reader owe a sign. The invited one forgets the invitation and its
+//! exchange secret as soon as it has accepted, the inviter as soon as a request has come; what stays is the chain of
+//! requests, which is stepped like any other and tells no label of the past.
+//!
+//! What a side says changes where a block of rounds begins ([`crate::reaction`]).
+//!
+//! Whoever bears the invitation first is the peer; a request with another exchange key means that a second person bears
+//! it, and is reported and not heard. Whoever turns out to be known already, or oneself, is answered like anybody else:
+//! only the person is told, and nothing can be said in such a [`double`](Pair::is_double).
 
-use ed25519_dalek::{Signature, Signer, VerifyingKey};
+pub(crate) mod handshake;
+
+use ed25519_dalek::SigningKey;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
-use x25519_dalek::{PublicKey, StaticSecret};
 use zeroize::Zeroizing;
 
 use crate::conversation::{Event, Listening, Turn};
 use crate::invitation::Invitation;
-use crate::message::{CONFIRM, Frame, HAVE_KEY, Head, Kind, PAIR_CONTENT};
+use crate::message::{Frame, Head, Kind, PAIR_CONTENT};
 use crate::ratchet::Chain;
+use crate::reaction::block;
 use crate::seal::{Plaintext, SealingKey};
 use crate::secret::Secret;
 use crate::stream::{Inbox, Item, Outbox};
-use crate::{Deposit, Error, Round, domain};
+use crate::{Deposit, Error, Round, UnixMillis, domain};
+use handshake::{ANSWER_BYTES, Agreement, Keys, REQUEST_BYTES, Terms};
 
-const KEYS_BYTES: usize = 64;
-const MARK_BYTES: usize = 8;
-const SIGNATURE_BYTES: usize = 64;
+/// Keys of requests, as [`Listening::epoch`] names them.
+const REQUESTS: u32 = 0;
+/// Keys of the conversation.
+const TALK: u32 = 1;
+
+const MALFORMED: Error = Error::Malformed("message");
 
 /// One side of a conversation of two.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Pair {
     inviter: bool,
-    mark: [u8; 8],
-    start: Round,
-    keys: Keys,
-    /// While nothing has come on epoch 1.
-    handshake: Option<Handshake>,
-    peer: Option<Keys>,
-    peer_has_mine: bool,
+    /// The peer's identity key, once it was proven.
+    peer: Option<[u8; 32]>,
     /// As soon as the peer's keys are known.
-    epoch_1: Option<Chains>,
+    chains: Option<Chains>,
     outbox: Outbox,
     inbox: Inbox,
+    /// Until both are sure of each other, and what is said shows it.
+    handshake: Option<Handshake>,
+    /// Whether the peer is this person, or one whom it has as a contact already.
+    double: bool,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Handshake {
-    invitation: Secret,
+    mark: [u8; 8],
+    start: Round,
+    made: UnixMillis,
+    expires: UnixMillis,
+    inviter: Keys,
+    /// What the inviter needs to read a request, until one has come.
+    waiting: Option<Waiting>,
+    /// The keys of both, once they are known.
+    terms: Option<Terms>,
+    /// The request of the invited one; empty with the inviter.
+    request: Vec<u8>,
+    /// Until it is neither spoken on nor listened to.
+    requests: Option<Chain>,
+    /// With the invited one, the answer has come; with the inviter, anything under the keys of the conversation.
+    confirmed: bool,
+    says: Says,
+    /// The block of rounds in which it says that.
+    block: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Waiting {
+    base: Secret,
     exchange: Secret,
-    epoch_0: Chains,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Keys {
-    exchange: [u8; 32],
-    identity: [u8; 32],
+enum Says {
+    Nothing,
+    Request,
+    Answer,
+    Texts,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -78,65 +102,144 @@ struct Chains {
 }
 
 impl Chains {
-    fn new(root: &Secret, domain: &str, start: Round, inviter: bool) -> Self {
-        let chain = |direction: u8| Chain::new(start, root.expand(domain, &[&[direction]]));
+    /// # Errors
+    /// [`Error::RoundTooFar`] if they begin too long ago.
+    fn new(root: &Secret, start: Round, next: Round, inviter: bool) -> Result<Self, Error> {
+        let chain = |direction: u8| {
+            let mut chain = Chain::new(start, root.expand(domain::PAIR_CHAIN, &[&[direction]]));
+            chain.advance(next).map(|()| chain)
+        };
         let (mine, theirs) = if inviter { (0, 1) } else { (1, 0) };
-        Self { send: chain(mine), receive: chain(theirs) }
+        Ok(Self { send: chain(mine)?, receive: chain(theirs)? })
+    }
+}
+
+impl Handshake {
+    fn new(invitation: &Invitation, now: UnixMillis, next: Round, says: Says) -> Result<Self, Error> {
+        let mut requests = Chain::new(invitation.start, invitation.secret.expand(domain::REQUEST_CHAIN, &[]));
+        requests.advance(next)?;
+        Ok(Self {
+            mark: invitation.mark(),
+            start: invitation.start,
+            made: now,
+            expires: invitation.expires,
+            inviter: Keys { exchange: invitation.exchange, identity: invitation.identity },
+            waiting: None,
+            terms: None,
+            request: Vec::new(),
+            requests: Some(requests),
+            confirmed: false,
+            says,
+            block: block(next),
+        })
     }
 
-    fn advance(&mut self, round: Round) -> Result<(), Error> {
-        self.send.advance(round)?;
-        self.receive.advance(round)
+    /// What there is to say after all that was read.
+    fn due(&self) -> Says {
+        match (self.confirmed, self.request.is_empty(), &self.terms) {
+            (true, _, _) => Says::Texts,
+            (false, false, _) => Says::Request,
+            (false, true, Some(_)) => Says::Answer,
+            (false, true, None) => Says::Nothing,
+        }
     }
 }
 
 impl Pair {
-    /// `exchange` is a fresh secret of this conversation, `next` the first round that can be used.
+    /// The inviter's side. `exchange` is the secret half of the invitation's exchange key, `next` the first round that can
+    /// be used.
     ///
     /// # Errors
     /// [`Error::RoundTooFar`] if the invitation is too old.
-    pub(crate) fn new(
-        inviter: bool,
+    pub(crate) fn inviting(
         invitation: &Invitation,
         exchange: Secret,
-        identity: [u8; 32],
+        now: UnixMillis,
         next: Round,
     ) -> Result<Self, Error> {
-        let public = PublicKey::from(&StaticSecret::from(*exchange.bytes()));
-        let mut epoch_0 = Chains::new(&invitation.secret, domain::PAIR_EPOCH_0, invitation.start, inviter);
-        epoch_0.advance(next)?;
-        Ok(Self {
-            inviter,
-            mark: mark(invitation),
-            start: invitation.start,
-            keys: Keys { exchange: public.to_bytes(), identity },
-            handshake: Some(Handshake { invitation: invitation.secret.clone(), exchange, epoch_0 }),
-            peer: None,
-            peer_has_mine: false,
-            epoch_1: None,
-            outbox: Outbox::default(),
-            inbox: Inbox::default(),
-        })
+        let mut handshake = Handshake::new(invitation, now, next, Says::Nothing)?;
+        handshake.waiting = Some(Waiting { base: handshake::base(invitation), exchange });
+        Ok(Self::new(true, handshake, None))
+    }
+
+    /// The side of the invited one, whose identity is `identity` and whose fresh secret is `exchange`.
+    ///
+    /// # Errors
+    /// As for [`Pair::inviting`]; [`Error::Malformed`] if the invitation's key is of small order.
+    pub(crate) fn accepting(
+        invitation: &Invitation,
+        exchange: &Secret,
+        identity: &SigningKey,
+        now: UnixMillis,
+        next: Round,
+    ) -> Result<Self, Error> {
+        let mut handshake = Handshake::new(invitation, now, next, Says::Request)?;
+        let agreement = Agreement::new(&handshake::base(invitation), exchange, &invitation.exchange)?;
+        let invited = Keys {
+            exchange: handshake::exchange_key(exchange),
+            identity: identity.verifying_key().to_bytes(),
+        };
+        let terms = Terms { mark: handshake.mark, inviter: handshake.inviter, invited };
+        handshake.request = agreement.request(&terms, identity)?;
+        let chains = Chains::new(&agreement.root(&terms), handshake.start, next, false)?;
+        handshake.terms = Some(terms);
+        Ok(Self::new(false, handshake, Some(chains)))
+    }
+
+    fn new(inviter: bool, handshake: Handshake, chains: Option<Chains>) -> Self {
+        let (outbox, inbox) = Default::default();
+        Self { inviter, peer: None, chains, outbox, inbox, handshake: Some(handshake), double: false }
     }
 
     /// Whether texts can be sent.
     pub(crate) fn established(&self) -> bool {
-        self.peer_has_mine && self.epoch_1.is_some()
-    }
-
-    /// Whether it began with this invitation.
-    pub(crate) fn began_with(&self, invitation: &Invitation) -> bool {
-        self.mark == mark(invitation)
+        self.handshake.as_ref().is_none_or(|handshake| handshake.confirmed)
     }
 
     /// Whether there is but one box to look for in a round, now and later.
     pub(crate) fn is_settled(&self) -> bool {
-        self.handshake.is_none()
+        !self.inviter || self.handshake.as_ref().is_none_or(|handshake| handshake.requests.is_none())
     }
 
-    /// The other's identity key, once it has come.
+    /// The other's identity key, once it was proven.
     pub(crate) fn peer_identity(&self) -> Option<[u8; 32]> {
-        self.peer.map(|peer| peer.identity)
+        self.peer
+    }
+
+    /// The other's identity key, proven or only named by its invitation.
+    pub(crate) fn named_identity(&self) -> Option<[u8; 32]> {
+        let named = self.handshake.as_ref().filter(|_| !self.inviter);
+        self.peer.or(named.map(|handshake| handshake.inviter.identity))
+    }
+
+    /// Whether the peer is this person, or has another conversation already. Such a one goes on as any other does, so that
+    /// nobody can see it, but nothing is said in it.
+    pub(crate) fn is_double(&self) -> bool {
+        self.double
+    }
+
+    /// Marks it as a double, or as none when the other conversation was forgotten. What waited to be said to somebody else
+    /// is dropped.
+    pub(crate) fn set_double(&mut self, double: bool) {
+        self.double = double;
+        if double {
+            self.outbox.retract_unsent();
+        }
+    }
+
+    /// When the invitation was made or accepted, and when it ends, if it is still open. One to which somebody has answered
+    /// waits as long again for the sign that its answer was heard.
+    pub(crate) fn pending(&self) -> Option<(UnixMillis, UnixMillis)> {
+        let handshake = self.handshake.as_ref().filter(|handshake| !handshake.confirmed)?;
+        let life = handshake.expires.since(handshake.made);
+        let answered = self.inviter && handshake.terms.is_some();
+        let expires = handshake.expires.0.saturating_add(if answered { life } else { 0 });
+        Some((handshake.made, UnixMillis(expires)))
+    }
+
+    /// Whether this side made the invitation.
+    pub(crate) fn is_inviter(&self) -> bool {
+        self.inviter
     }
 
     pub(crate) fn outbox(&self) -> &Outbox {
@@ -148,8 +251,13 @@ impl Pair {
     }
 
     /// # Errors
-    /// As for [`Outbox::push`].
+    /// As for [`Outbox::push`]; [`Error::Input`] for a double.
     pub(crate) fn queue(&mut self, kind: Kind, content: &[u8]) -> Result<u32, Error> {
+        if self.double {
+            return Err(Error::Input(
+                "this is yourself, or a contact whom you have under another name: write there",
+            ));
+        }
         self.outbox.push(kind, content, PAIR_CONTENT)
     }
 
@@ -159,72 +267,77 @@ impl Pair {
         self.outbox.begin(turn.round);
         let mut deposit = None;
         let mut listening = Vec::new();
-        let established = self.established();
-        if let Some(handshake) = &mut self.handshake {
-            if let Ok(Some(key)) = handshake.epoch_0.receive.take(turn.round) {
-                listening.push(Listening { epoch: 0, member: 0, key: key.opening(0) });
-            }
-            if let Ok(Some(key)) = handshake.epoch_0.send.take(turn.round)
-                && turn.mine
-                && !established
-            {
-                deposit = self.say_hello(turn, key.sealing(0));
+        let says = self.says(turn.round);
+        if let Some(handshake) = &mut self.handshake
+            && let Some(requests) = &mut handshake.requests
+            && let Some(key) = requests.take(turn.round)
+        {
+            if self.inviter {
+                listening.push(Listening { epoch: REQUESTS, member: 0, key: key.opening(0) });
+            } else if turn.mine && says == Says::Request {
+                deposit = hello(turn, &handshake.request, key.sealing(0));
             }
         }
-        if let Some(chains) = &mut self.epoch_1 {
-            if let Ok(Some(key)) = chains.receive.take(turn.round) {
-                listening.push(Listening { epoch: 1, member: 0, key: key.opening(0) });
-            }
-            if let Ok(Some(key)) = chains.send.take(turn.round)
-                && turn.mine
-                && established
-            {
-                deposit = self.speak(turn, key.sealing(0));
+        let Some(chains) = &mut self.chains else { return (deposit, listening) };
+        if let Some(key) = chains.receive.take(turn.round) {
+            listening.push(Listening { epoch: TALK, member: 0, key: key.opening(0) });
+        }
+        if let Some(key) = chains.send.take(turn.round)
+            && turn.mine
+        {
+            match says {
+                Says::Nothing | Says::Request => {}
+                Says::Answer => deposit = self.answer(turn, key.sealing(0)),
+                Says::Texts => deposit = self.speak(turn, key.sealing(0)),
             }
         }
         (deposit, listening)
     }
 
-    fn say_hello(&self, turn: &Turn, key: SealingKey) -> Option<Deposit> {
-        let peer = self.peer.filter(|_| self.epoch_1.is_some());
-        let mark = peer.map_or([0; MARK_BYTES], |peer| peer.mark());
-        let signature = turn.identity.sign(&self.signed(self.inviter, &self.keys)).to_bytes();
-        let frame = Frame {
-            kind: Kind::Hello,
-            flags: if peer.is_some() { HAVE_KEY } else { 0 },
-            sequence: 0,
-            acknowledgement: 0,
-            round: turn.round,
-            head: turn.head,
-            content: Zeroizing::new([self.keys.encode().as_slice(), &mark, &signature].concat()),
-        };
-        frame.encode().ok().map(|plaintext| key.seal(&plaintext))
+    /// What is said in a round: what was due when its block began.
+    fn says(&mut self, round: Round) -> Says {
+        let Some(handshake) = &mut self.handshake else { return Says::Texts };
+        if handshake.block != block(round) {
+            handshake.block = block(round);
+            handshake.says = handshake.due();
+        }
+        let says = handshake.says;
+        if says == Says::Texts {
+            self.handshake = None;
+        }
+        says
+    }
+
+    fn answer(&self, turn: &Turn, key: SealingKey) -> Option<Deposit> {
+        let terms = self.handshake.as_ref()?.terms?;
+        hello(turn, &terms.sign(true, turn.identity), key)
     }
 
     fn speak(&mut self, turn: &Turn, key: SealingKey) -> Option<Deposit> {
-        let confirm = if self.handshake.is_some() { CONFIRM } else { 0 };
         let owed = self.inbox.owed();
+        let (acknowledgement, check) = self.inbox.acknowledgement();
         let (kind, flags, sequence, content) = match self.outbox.next(turn.round, owed) {
-            Some(item) => (item.kind, item.flags, item.sequence, item.content.clone()),
-            None if owed || confirm != 0 => (Kind::Acknowledgement, 0, 0, Vec::new()),
+            Some(item) => (item.kind, item.flags, item.sequence, Zeroizing::new(item.content.clone())),
+            None if owed => (Kind::Acknowledgement, 0, 0, Zeroizing::default()),
             None => return None,
         };
         let frame = Frame {
             kind,
-            flags: flags | confirm,
+            flags,
             sequence,
-            acknowledgement: self.inbox.acknowledgement(),
+            acknowledgement,
+            check,
             round: turn.round,
             head: turn.head,
-            content: Zeroizing::new(content),
+            content,
         };
         let plaintext = frame.encode().ok()?;
         self.inbox.settle();
         Some(key.seal(&plaintext))
     }
 
-    /// Takes what was found in a box of `epoch`; `next` is the first round not opened, and `held` are the identity keys of
-    /// other contacts, under which nobody else is heard.
+    /// Takes what was found in a box of `epoch`; `next` is the first round not opened, and `held` are this person's own
+    /// identity key and those of its other contacts.
     ///
     /// # Errors
     /// [`Error::Malformed`] if no honest peer writes that.
@@ -239,280 +352,97 @@ impl Pair {
         let frame = Frame::decode(plaintext, round)?;
         let established = self.established();
         let mut events = match (epoch, frame.kind) {
-            (0, Kind::Hello) => self.receive_hello(&frame, next, held)?,
-            (1, Kind::Text | Kind::Rekey | Kind::Acknowledgement) => self.receive_message(&frame),
-            _ => return Err(Error::Malformed("message")),
+            (REQUESTS, Kind::Hello) => self.take_request(&frame.content, next, held)?,
+            (TALK, Kind::Hello) => self.take_answer(&frame.content, held)?,
+            (TALK, Kind::Text | Kind::Rekey | Kind::Acknowledgement) => self.take_message(&frame)?,
+            _ => return Err(MALFORMED),
         };
-        if self.established() && !established {
+        if self.established() && !established && !self.double {
             events.insert(0, Event::Established);
         }
         Ok((events, frame.head))
     }
 
-    fn receive_hello(&mut self, frame: &Frame, next: Round, held: &[[u8; 32]]) -> Result<Vec<Event>, Error> {
-        let Hello { keys, mark, signature } = Hello::decode(&frame.content)?;
-        let Some(handshake) = &self.handshake else { return Ok(Vec::new()) };
-        // Strictly, which also refuses keys of small order.
-        let signed = self.signed(!self.inviter, &keys);
-        let proven = VerifyingKey::from_bytes(&keys.identity)
-            .is_ok_and(|key| key.verify_strict(&signed, &Signature::from_bytes(&signature)).is_ok());
-        if !proven {
-            return Err(Error::Malformed("message"));
-        }
-        let has_mine = frame.flags & HAVE_KEY != 0;
-        if has_mine && mark != self.keys.mark() {
-            return Ok(vec![Event::OtherKeys]);
-        }
-        match self.peer {
-            Some(known) if known != keys => return Ok(vec![Event::OtherKeys]),
-            Some(_) => {}
-            None if keys.identity == self.keys.identity || held.contains(&keys.identity) => {
-                return Ok(vec![Event::IdentityHeld]);
-            }
-            None => {
-                let exchange = StaticSecret::from(*handshake.exchange.bytes());
-                let shared = exchange.diffie_hellman(&PublicKey::from(keys.exchange));
-                if !shared.was_contributory() {
-                    return Err(Error::Malformed("message"));
-                }
-                let root = root(&handshake.invitation, &Secret::new(shared.to_bytes()));
-                let (inviter, invited) = if self.inviter { (self.keys, keys) } else { (keys, self.keys) };
-                let root = root.expand(domain::PAIR_EPOCH_1, &[&inviter.encode(), &invited.encode()]);
-                let mut chains = Chains::new(&root, domain::PAIR_EPOCH_1_CHAIN, self.start, self.inviter);
-                chains.advance(next)?;
-                self.epoch_1 = Some(chains);
-                self.peer = Some(keys);
-            }
-        }
-        self.peer_has_mine |= has_mine;
-        Ok(Vec::new())
+    fn take_request(&mut self, content: &[u8], next: Round, held: &[[u8; 32]]) -> Result<Vec<Event>, Error> {
+        let request: &[u8; REQUEST_BYTES] = content.try_into().map_err(|_| MALFORMED)?;
+        let Some(handshake) = self.handshake.as_mut().filter(|_| self.inviter) else {
+            return Ok(Vec::new());
+        };
+        let exchange = request.first_chunk().ok_or(MALFORMED)?;
+        let Some(waiting) = &handshake.waiting else {
+            let known = handshake.terms.is_some_and(|terms| terms.invited.exchange == *exchange);
+            return Ok(if known { Vec::new() } else { vec![Event::OtherKeys] });
+        };
+        let agreement = Agreement::new(&waiting.base, &waiting.exchange, exchange)?;
+        let terms = agreement.open(handshake.mark, handshake.inviter, request)?;
+        self.chains = Some(Chains::new(&agreement.root(&terms), handshake.start, next, true)?);
+        handshake.terms = Some(terms);
+        handshake.waiting = None;
+        Ok(self.meet(terms.invited.identity, held))
     }
 
-    /// What a side signs: this conversation and its own keys.
-    fn signed(&self, by_inviter: bool, keys: &Keys) -> Vec<u8> {
-        let direction = u8::from(!by_inviter);
-        [domain::HELLO_SIGNATURE.as_bytes(), &[0], &self.mark, &[direction], &keys.encode()].concat()
+    fn take_answer(&mut self, content: &[u8], held: &[[u8; 32]]) -> Result<Vec<Event>, Error> {
+        let signature: &[u8; ANSWER_BYTES] = content.try_into().map_err(|_| MALFORMED)?;
+        if self.inviter {
+            return Err(MALFORMED);
+        }
+        let mut events = Vec::new();
+        if let Some(handshake) = self.handshake.as_mut().filter(|handshake| !handshake.confirmed) {
+            let terms = handshake.terms.filter(|terms| terms.is_signed(true, signature));
+            let terms = terms.ok_or(MALFORMED)?;
+            handshake.confirmed = true;
+            events = self.meet(terms.inviter.identity, held);
+        }
+        self.inbox.owe();
+        Ok(events)
     }
 
-    fn receive_message(&mut self, frame: &Frame) -> Vec<Event> {
-        self.handshake = None;
-        self.peer_has_mine = true;
-        let mut events: Vec<Event> =
-            self.outbox.acknowledge(frame.acknowledgement).into_iter().map(Event::Acknowledged).collect();
-        if frame.flags & CONFIRM != 0 {
-            self.inbox.owe();
+    /// The peer has proven its identity.
+    fn meet(&mut self, identity: [u8; 32], held: &[[u8; 32]]) -> Vec<Event> {
+        self.peer = Some(identity);
+        self.set_double(held.contains(&identity));
+        if self.double { vec![Event::IdentityHeld] } else { Vec::new() }
+    }
+
+    fn take_message(&mut self, frame: &Frame) -> Result<Vec<Event>, Error> {
+        if let Some(handshake) = self.handshake.as_mut().filter(|handshake| !handshake.confirmed) {
+            // The inviter says nothing before it was heard.
+            if !self.inviter {
+                return Err(MALFORMED);
+            }
+            handshake.confirmed = true;
+            handshake.requests = None;
         }
+        let mut events = Vec::new();
+        if self.outbox.compare(frame.acknowledgement, frame.check).is_err() {
+            events.push(Event::WentBack);
+        }
+        events.extend(self.outbox.acknowledge(frame.acknowledgement).into_iter().map(Event::Acknowledged));
         if frame.kind.is_numbered() {
             let item = Item::received(frame.sequence, frame.kind, frame.flags, &frame.content);
-            events.extend(
-                self.inbox.accept(item).into_iter().map(|whole| Event::Delivered { member: 0, whole }),
-            );
+            let (delivered, in_order) = self.inbox.accept(item);
+            if in_order.is_err() {
+                events.push(Event::WentBack);
+            }
+            events.extend(delivered.into_iter().map(|whole| Event::Delivered { member: 0, whole }));
         }
-        events
+        Ok(events)
     }
 }
 
-/// One-way, so that it can stay when the secret is erased.
-fn mark(invitation: &Invitation) -> [u8; 8] {
-    let mut mark = [0; 8];
-    invitation.secret.expand_into(domain::INVITATION_MARK, &[], &mut mark);
-    mark
-}
-
-fn root(invitation: &Secret, shared: &Secret) -> Secret {
-    Secret::extract(domain::PAIR_EPOCH_1, [invitation, shared])
-}
-
-impl Keys {
-    fn encode(&self) -> [u8; KEYS_BYTES] {
-        let mut bytes = [0; KEYS_BYTES];
-        let (exchange, identity) = bytes.split_at_mut(32);
-        exchange.copy_from_slice(&self.exchange);
-        identity.copy_from_slice(&self.identity);
-        bytes
-    }
-
-    fn mark(&self) -> [u8; MARK_BYTES] {
-        let digest: [u8; 32] = Sha256::new_with_prefix(domain::HELLO_MARK)
-            .chain_update([0])
-            .chain_update(self.encode())
-            .finalize()
-            .into();
-        core::array::from_fn(|i| digest[i])
-    }
-}
-
-struct Hello {
-    keys: Keys,
-    mark: [u8; MARK_BYTES],
-    signature: [u8; SIGNATURE_BYTES],
-}
-
-impl Hello {
-    /// # Errors
-    /// [`Error::Malformed`] for another size.
-    fn decode(content: &[u8]) -> Result<Self, Error> {
-        let bytes: &[u8; KEYS_BYTES + MARK_BYTES + SIGNATURE_BYTES] =
-            content.try_into().map_err(|_| Error::Malformed("message"))?;
-        let exchange = core::array::from_fn(|i| bytes[i]);
-        let identity = core::array::from_fn(|i| bytes[32 + i]);
-        Ok(Self {
-            keys: Keys { exchange, identity },
-            mark: core::array::from_fn(|i| bytes[KEYS_BYTES + i]),
-            signature: core::array::from_fn(|i| bytes[KEYS_BYTES + MARK_BYTES + i]),
-        })
-    }
+fn hello(turn: &Turn, content: &[u8], key: SealingKey) -> Option<Deposit> {
+    let frame = Frame {
+        kind: Kind::Hello,
+        flags: 0,
+        sequence: 0,
+        acknowledgement: 0,
+        check: 0,
+        round: turn.round,
+        head: turn.head,
+        content: Zeroizing::new(content.to_vec()),
+    };
+    frame.encode().ok().map(|plaintext| key.seal(&plaintext))
 }
 
 #[cfg(test)]
-mod tests {
-    use ed25519_dalek::{Signer, SigningKey};
-    use zeroize::Zeroizing;
-
-    use super::{Handshake, Keys, Pair};
-    use crate::conversation::{Event, Turn};
-    use crate::invitation::Invitation;
-    use crate::message::{Frame, HAVE_KEY, Kind};
-    use crate::secret::Secret;
-    use crate::{Error, Round, UnixMillis};
-
-    fn key(number: u8) -> SigningKey {
-        SigningKey::from_bytes(&[number; 32])
-    }
-
-    /// A hello of these keys, signed by that person.
-    fn signed(by: &Pair, keys: &Keys, mark: [u8; 8], number: u8) -> Vec<u8> {
-        let signature = key(number).sign(&by.signed(by.inviter, keys)).to_bytes();
-        [keys.encode().as_slice(), &mark, &signature].concat()
-    }
-
-    fn pair(inviter: bool, number: u8) -> Pair {
-        let secret = Secret::new([7; 32]);
-        let invitation = Invitation { server: [0; 8], secret, start: Round(1), time: UnixMillis(0) };
-        let identity = key(number).verifying_key().to_bytes();
-        Pair::new(inviter, &invitation, Secret::new([number; 32]), identity, Round(1)).unwrap()
-    }
-
-    fn hello(content: Vec<u8>, flags: u8) -> Frame {
-        let content = Zeroizing::new(content);
-        let (kind, round) = (Kind::Hello, Round(1));
-        Frame { kind, flags, sequence: 0, acknowledgement: 0, round, head: None, content }
-    }
-
-    fn receive(pair: &mut Pair, epoch: u32, frame: &Frame) -> Result<Vec<Event>, Error> {
-        pair.receive(epoch, &frame.encode().unwrap(), Round(1), Round(2), &[[8; 32]])
-            .map(|(events, _)| events)
-    }
-
-    /// With a point of low order the other side, or anybody, would choose the secret.
-    #[test]
-    fn keys_that_contribute_nothing_are_refused() {
-        let mut alice = pair(true, 1);
-        let bob = pair(false, 2);
-        let low_order = signed(&bob, &Keys { exchange: [0; 32], ..bob.keys }, [0; 8], 2);
-        // Under a weak key a signature of zeros with that key as commitment would hold for anything.
-        let mut identity = [0; 32];
-        identity[0] = 1;
-        let mut weak = signed(&bob, &Keys { identity, ..bob.keys }, [0; 8], 2);
-        weak[72..].fill(0);
-        weak[72] = 1;
-        for content in [low_order, weak] {
-            assert!(receive(&mut alice, 0, &hello(content, 0)).is_err());
-            assert!(alice.epoch_1.is_none() && alice.peer.is_none());
-        }
-        assert!(receive(&mut alice, 0, &hello(signed(&bob, &bob.keys, [0; 8], 2), 0)).is_ok());
-        assert!(alice.epoch_1.is_some());
-    }
-
-    /// Who posed as somebody else would get that person's rekeys, and could send some.
-    #[test]
-    fn an_identity_that_is_claimed_and_not_proven_is_refused() {
-        let mut alice = pair(true, 1);
-        let mallory = pair(false, 2);
-        let carol = key(3).verifying_key().to_bytes();
-        let claimed = Keys { identity: carol, ..mallory.keys };
-        // Neither by a signature of mallory's own, nor by one of carol's for other keys, for the other direction or for
-        // another invitation.
-        let mut elsewhere = pair(false, 2);
-        elsewhere.mark = [9; 8];
-        for mut content in [
-            signed(&mallory, &claimed, [0; 8], 2),
-            signed(&mallory, &pair(false, 3).keys, [0; 8], 3),
-            signed(&pair(true, 2), &claimed, [0; 8], 3),
-            signed(&elsewhere, &claimed, [0; 8], 3),
-        ] {
-            content[..64].copy_from_slice(&claimed.encode());
-            assert_eq!(receive(&mut alice, 0, &hello(content, 0)).err(), Some(Error::Malformed("message")));
-            assert!(alice.peer.is_none());
-        }
-        assert!(receive(&mut alice, 0, &hello(signed(&mallory, &claimed, [0; 8], 3), 0)).is_ok());
-        assert_eq!(alice.peer_identity(), Some(carol));
-    }
-
-    #[test]
-    fn an_identity_of_ones_own_or_of_another_contact_is_not_taken() {
-        let mut alice = pair(true, 1);
-        let reflected = pair(false, 1);
-        let events =
-            receive(&mut alice, 0, &hello(signed(&reflected, &reflected.keys, [0; 8], 1), 0)).unwrap();
-        assert!(matches!(events[..], [Event::IdentityHeld]) && alice.peer.is_none());
-        let bob = pair(false, 2);
-        let frame = hello(signed(&bob, &bob.keys, [0; 8], 2), 0).encode().unwrap();
-        let (events, _) = alice.receive(0, &frame, Round(1), Round(2), &[bob.keys.identity]).unwrap();
-        assert!(matches!(events[..], [Event::IdentityHeld]) && alice.peer.is_none());
-    }
-
-    #[test]
-    fn a_hello_that_answers_to_somebody_else_establishes_nothing() {
-        let (mut bob, alice) = (pair(false, 2), pair(true, 1));
-        let answer = signed(&alice, &alice.keys, pair(false, 3).keys.mark(), 1);
-        let events = receive(&mut bob, 0, &hello(answer, HAVE_KEY)).unwrap();
-        assert!(matches!(events[..], [Event::OtherKeys]) && bob.peer.is_none());
-        let answer = signed(&alice, &alice.keys, bob.keys.mark(), 1);
-        let events = receive(&mut bob, 0, &hello(answer, HAVE_KEY)).unwrap();
-        assert!(matches!(events[..], [Event::Established]));
-    }
-
-    /// An invitation that leaks early gives epoch 0 away, and texts must not be readable there.
-    #[test]
-    fn nothing_but_hellos_is_taken_on_epoch_0_and_no_hello_on_epoch_1() {
-        let mut bob = pair(false, 2);
-        let text = Frame { kind: Kind::Text, sequence: 1, ..hello(b"hi".to_vec(), 0) };
-        assert!(receive(&mut bob, 0, &text).is_err());
-        let alice = pair(true, 1);
-        let keys = signed(&alice, &alice.keys, [0; 8], 1);
-        assert!(receive(&mut bob, 1, &hello(keys, 0)).is_err());
-    }
-
-    #[test]
-    fn the_invitation_is_erased_with_all_that_came_of_it_when_epoch_1_works() {
-        let identities = [key(1), key(2)];
-        let (mut alice, mut bob) = (pair(true, 1), pair(false, 2));
-        let holds = |pair: &Pair, secret: &[u8; 32]| {
-            postcard::to_allocvec(pair).unwrap().windows(32).any(|window| window == secret)
-        };
-        for round in 1..8 {
-            let [ref hers, ref his] = identities;
-            let turn = |identity| Turn { round: Round(round), mine: true, head: None, identity };
-            let ((to_bob, alice_listens), (to_alice, bob_listens)) =
-                (alice.open_round(&turn(hers)), bob.open_round(&turn(his)));
-            for (pair, sent, listens) in
-                [(&mut alice, to_alice, alice_listens), (&mut bob, to_bob, bob_listens)]
-            {
-                for listening in listens {
-                    let sent = sent.as_ref().filter(|sent| sent.label == listening.key.label());
-                    if let Some(plaintext) = sent.and_then(|sent| listening.key.open(&sent.sealed.0)) {
-                        let next = Round(round + 1);
-                        assert!(pair.receive(listening.epoch, &plaintext, Round(round), next, &[]).is_ok());
-                    }
-                }
-            }
-            let waiting = alice.handshake.as_ref().map(|Handshake { invitation, .. }| invitation.bytes());
-            assert_eq!(holds(&alice, &[7; 32]), waiting.is_some());
-        }
-        for (pair, exchange) in [(&alice, [1; 32]), (&bob, [2; 32])] {
-            assert!(pair.established() && pair.handshake.is_none());
-            assert!(!holds(pair, &[7; 32]) && !holds(pair, &exchange));
-        }
-    }
-}
+mod tests;

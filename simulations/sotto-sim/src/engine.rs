@@ -22,7 +22,7 @@ pub(crate) enum EngineName {
     #[value(name = "xpir-3")]
     #[serde(rename = "xpir-3")]
     Xpir3,
-    /// SealPIR as the paper has it, with log t = 20: 115 bits of security, for comparison only.
+    /// SealPIR as the paper has it, with log t = 20: 113 bits of security, for comparison only.
     #[value(name = "paper-t20")]
     #[serde(rename = "paper-t20")]
     PaperT20,

@@ -116,8 +116,19 @@ pub(super) fn accept(home: Option<PathBuf>, contact: &str, on_command_line: bool
     }
     let (store, mut client) = state::open(home)?;
     let invitation: Invitation = read_secret("invitation", "this is not an invitation")?;
+    let holder = client.holder(invitation.identity());
     client.accept(contact, &invitation, now(), &mut state::rng()).map_err(stale)?;
     store.save(&client.snapshot())?;
+    if let Some(holder) = holder {
+        let named = |id| client.conversations().into_iter().find(|other| other.id == id);
+        let held = holder.contact().and_then(named).map_or("yourself".to_owned(), |held| held.name);
+        writeln!(
+            io::stderr(),
+            "this invitation leads to {held}: whoever gave it to you as another's passed it on. Nothing can be said to \
+             {contact}; as long as you keep it, nobody sees that you know"
+        )?;
+        return Ok(());
+    }
     writeln!(io::stderr(), "{contact} is a contact now; next: 'sotto chat {contact}'")?;
     Ok(())
 }

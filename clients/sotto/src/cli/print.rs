@@ -51,6 +51,9 @@ impl Printer {
             Event::Notice(Notice::Left { conversation, from }) => {
                 status(&format!("{from} has left {}", self.name(*conversation)));
             }
+            Event::Notice(Notice::Expired { contact, accepted, texts, .. }) => {
+                status(&expired(contact, *accepted, *texts));
+            }
             Event::Notice(Notice::Warning(warning)) => {
                 status(&format!("warning{}: {warning}", self.about(warning)));
             }
@@ -95,9 +98,22 @@ impl Printer {
             | Warning::Corrupted { conversation }
             | Warning::OtherKeys { conversation }
             | Warning::RekeyNeeded { conversation } => format!(" ({})", self.name(*conversation)),
+            Warning::IdentityHeld { conversation, held } => {
+                let held = held.map_or("yourself", |held| self.name(held));
+                format!(" ({} is {held})", self.name(*conversation))
+            }
             _ => String::new(),
         }
     }
+}
+
+/// What became of an invitation that nobody answered.
+fn expired(contact: &str, accepted: bool, texts: u32) -> String {
+    let whose = if accepted { "from" } else { "for" };
+    let lost = if texts == 0 { String::new() } else { format!("; {texts} texts that waited are gone") };
+    format!(
+        "the invitation {whose} {contact} was not answered in its time and has ended: ask for another, or make one{lost}"
+    )
 }
 
 /// Tells the person something that is no result.

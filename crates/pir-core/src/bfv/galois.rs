@@ -12,6 +12,7 @@ use super::parameters::Parameters;
 use super::secret_key::SecretKey;
 use super::seed::derive;
 use crate::Error;
+use crate::constant_time::public;
 use crate::ring::bits::{BitReader, BitWriter, packed_bytes};
 use crate::ring::{self, Aligned, Evaluation, Polynomial, sampling};
 
@@ -54,7 +55,8 @@ impl GaloisKeys {
     /// its number of a public seed, its errors are the same stream of a secret one.
     #[must_use]
     pub fn derive(parameters: &Parameters, secret: &SecretKey, seed: &[u8; 32]) -> Self {
-        let uniform_seed = *derive(parameters, "galois uniform", seed);
+        // The keys begin with it; a hash says nothing about what it was made of.
+        let uniform_seed = public(*derive(parameters, "galois uniform", seed));
         let error_seed = derive(parameters, "galois errors", seed);
         let (ntt, modulus) = (parameters.large(), parameters.large().modulus());
         let mut keys: Vec<_> = (0..parameters.levels()).map(|_| Aligned::default()).collect();

@@ -10,6 +10,7 @@ mod gadget;
 mod galois;
 mod parameters;
 mod secret_key;
+mod security;
 mod seed;
 mod switching;
 
@@ -18,6 +19,5 @@ pub use gadget::Gadget;
 pub use galois::{GaloisKeys, Workspace};
 pub use parameters::Parameters;
 pub use secret_key::{Measurement, SecretKey, SeededCiphertext};
+pub use security::security_bits;
 pub use switching::Rescale;
-
-pub(crate) use parameters::security_bits;

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use sha2::{Digest, Sha256};
 
 use super::gadget::Gadget;
+use super::security::security_bits;
 use super::switching::Rescale;
 use crate::Error;
 use crate::ring::{Automorphism, Modulus, Ntt, ShoupFactor};
@@ -39,7 +40,7 @@ const S2048_GADGETS: [(u32, u32); 11] =
 static S2048: LazyLock<Parameters> = LazyLock::new(|| {
     let gadgets = S2048_GADGETS.map(|(digits, base_bits)| Gadget { digits, base_bits });
     Parameters::new(2048, 1_125_899_906_826_241, 68_719_230_977, 9, &gadgets)
-        .expect("the constants are primes 1 mod 2N of 50 and 36 bits; N = 2048 allows 54")
+        .expect("the constants are primes 1 mod 2N of 50 and 36 bits; N = 2048 allows 53")
 });
 
 impl Parameters {
@@ -49,8 +50,8 @@ impl Parameters {
         &S2048
     }
 
-    /// Parameters of at least 128 bits of security for a uniform ternary secret, by the tables of the Homomorphic
-    /// Encryption Standard: Q may have 54 bits for N = 2048, 109 for N = 4096, and 218 for N = 8192.
+    /// Parameters of at least 128 bits of security ([`super::security_bits`]): Q may have 26 bits for N = 1024, 53 for
+    /// N = 2048, and 106 for N = 4096. No other degree is admitted.
     ///
     /// # Errors
     /// [`Error::Security`] if there is less; [`Error::Shape`] unless both primes are 1 modulo 2N, q is at most Q / 2,
@@ -120,8 +121,7 @@ impl Parameters {
         self.plaintext_bits
     }
 
-    /// Security by the tables of [`Parameters::new`]: 128 at their limit, in inverse proportion to log2 of the modulus
-    /// elsewhere (rounded down).
+    /// Estimated security in bits ([`super::security_bits`]).
     #[must_use]
     pub fn security_bits(&self) -> u32 {
         self.security_bits
@@ -190,20 +190,6 @@ impl Parameters {
     }
 }
 
-/// By the tables of the Homomorphic Encryption Standard where they have an entry, inversely proportional elsewhere.
-pub(crate) fn security_bits(degree: usize, modulus_bits: u32) -> u32 {
-    let limit = match degree {
-        1024 => 27,
-        2048 => 54,
-        4096 => 109,
-        8192 => 218,
-        16384 => 438,
-        32768 => 881,
-        _ => 0,
-    };
-    128 * limit / modulus_bits
-}
-
 fn identity(large: &Ntt, gadgets: &[Gadget]) -> [u8; 32] {
     let mut hash = Sha256::new_with_prefix(b"sotto bfv parameters v2\0")
         .chain_update((large.degree() as u64).to_le_bytes())
@@ -234,7 +220,7 @@ mod tests {
     #[test]
     fn the_preset_has_a_larger_margin_than_128_bits() {
         let preset = Parameters::s2048();
-        assert_eq!(preset.security_bits(), 138);
+        assert_eq!(preset.security_bits(), 137);
         assert_eq!([preset.large(), preset.small()].map(|ntt| ntt.modulus().bits()), [50, 36]);
         assert!([preset.large(), preset.small()].iter().all(|ntt| ntt.modulus().value() % (1 << 14) == 1));
     }
@@ -243,8 +229,19 @@ mod tests {
     fn parameters_below_128_bits_need_the_loud_door() {
         let gadgets = [Gadget { digits: 5, base_bits: 10 }; 10];
         let refused = Parameters::new(1024, Q50, Q36, 9, &gadgets);
-        assert_eq!(refused.err(), Some(Error::Security { bits: 69 }));
+        assert_eq!(refused.err(), Some(Error::Security { bits: 0 }));
         assert!(Parameters::new_allowing_insecure_parameters(1024, Q50, Q36, 9, &gadgets).is_ok());
+    }
+
+    /// Where the gate stands: what the tables of 2018 admitted, 27 bits for N = 1024, has 126 bits by later estimates.
+    #[test]
+    fn the_gate_stands_where_the_estimates_reach_128_bits() {
+        let gadgets = [Gadget { digits: 5, base_bits: 4 }; 10];
+        // The largest primes of 26 and 27 bits that are 1 modulo 2048, and one of 16 bits.
+        let [q26, q27, q16] = [67_104_769, 134_215_681, 61_441];
+        assert!(Parameters::new(1024, q26, q16, 4, &gadgets).is_ok());
+        let refused = Parameters::new(1024, q27, q16, 4, &gadgets);
+        assert_eq!(refused.err(), Some(Error::Security { bits: 126 }));
     }
 
     #[test]

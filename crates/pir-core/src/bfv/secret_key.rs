@@ -115,8 +115,9 @@ impl SecretKey {
         // |c1 s| <= 2^(bits - 1) N over the integers: exact modulo Q.
         assert!(bits + parameters.degree().ilog2() < modulus.bits(), "coefficients far shorter than Q");
         assert_eq!(c0.len(), parameters.degree(), "N coefficients");
-        let centred: Vec<i64> =
-            c1.iter().map(|value| ((value << (64 - bits)) as i64) >> (64 - bits)).collect();
+        // The inner ciphertext of a nested one is as secret as what was asked for.
+        let centred: Zeroizing<Vec<i64>> =
+            Zeroizing::new(c1.iter().map(|value| ((value << (64 - bits)) as i64) >> (64 - bits)).collect());
         let mut product = self.product(parameters, Polynomial::from_signed(modulus, &centred));
         let phase = product
             .residues()

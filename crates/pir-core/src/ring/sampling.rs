@@ -2,17 +2,18 @@
 //! as in Bernstein's original layout). Every sampler consumes the bytes in order and is therefore reproducible.
 //!
 //! No sampler branches on or indexes by a value that it returns; the rejection loops reveal only how many candidates
-//! were thrown away, which is independent of those kept.
+//! were thrown away, which is independent of those kept. The cipher's state, which holds the seed, and what is left of
+//! the keystream are wiped.
 
-use chacha20::ChaCha8;
-use chacha20::cipher::{KeyIvInit, StreamCipher};
-use rand_chacha::ChaCha20Rng;
-use rand_core::{Rng, SeedableRng};
+use chacha20::cipher::{Block, KeyIvInit, StreamCipher, StreamCipherCore};
+use chacha20::variants::Ietf;
+use chacha20::{ChaCha8, ChaChaCore, Nonce, R20};
 use zeroize::Zeroizing;
 
 use super::modulus::Modulus;
 use super::ntt::Ntt;
 use super::polynomial::{Form, Polynomial};
+use crate::constant_time::public;
 
 /// The centred binomial distribution is a difference of two sums of this many bits.
 pub const ERROR_BITS: u32 = 21;
@@ -47,7 +48,9 @@ pub fn ternary(count: usize, seed: &[u8; 32], stream: u64) -> Zeroizing<Vec<i64>
         let byte = keystream.bytes::<1>()[0];
         for shift in [0, 2, 4, 6] {
             let symbol = i64::from(byte >> shift & 3);
-            if symbol != 3 && values.len() < count {
+            // Which symbols are thrown away says nothing about the others: they are independent, and a kept one is
+            // uniform among three whatever the pattern.
+            if public(symbol != 3) && values.len() < count {
                 values.push((symbol & 1) - (symbol >> 1));
             }
         }
@@ -74,15 +77,22 @@ pub fn errors(count: usize, seed: &[u8; 32], stream: u64) -> Zeroizing<Vec<i64>>
 
 /// XORs the ChaCha8 keystream of (`seed`, `stream`) into `bytes`: what comes out looks random, and nothing is hidden.
 pub(crate) fn whiten(bytes: &mut [u8], seed: &[u8; 32], stream: u64) {
-    // The cipher counts blocks in 32 bits, enough for 256 GiB, and takes a nonce of 96; with these the state is that of the
-    // layout above.
-    let mut nonce = [0; 12];
-    nonce[4..].copy_from_slice(&stream.to_le_bytes());
-    ChaCha8::new(seed.into(), &nonce.into()).apply_keystream(bytes);
+    ChaCha8::new(seed.into(), &nonce(stream)).apply_keystream(bytes);
 }
 
+/// The cipher counts blocks in 32 bits, enough for 256 GiB, and takes a nonce of 96; with these the state is that of the
+/// layout above.
+fn nonce(stream: u64) -> Nonce {
+    let mut nonce = [0; 12];
+    nonce[4..].copy_from_slice(&stream.to_le_bytes());
+    nonce.into()
+}
+
+/// The cipher without the buffer of its stream, which would not be wiped.
+type Cipher = ChaChaCore<R20, Ietf>;
+
 struct Keystream {
-    generator: ChaCha20Rng,
+    cipher: Cipher,
     buffer: Zeroizing<[u8; Self::BUFFER]>,
     used: usize,
 }
@@ -91,17 +101,17 @@ impl Keystream {
     const BUFFER: usize = 1024;
 
     fn new(seed: &[u8; 32], stream: u64) -> Self {
-        let mut generator = ChaCha20Rng::from_seed(*seed);
-        generator.set_stream(stream);
-        Self { generator, buffer: Zeroizing::new([0; Self::BUFFER]), used: Self::BUFFER }
+        let cipher = Cipher::new(seed.into(), &nonce(stream));
+        Self { cipher, buffer: Zeroizing::new([0; Self::BUFFER]), used: Self::BUFFER }
     }
 
     /// The next `COUNT` bytes; a caller uses one count throughout, a divisor of the buffer's size.
     #[inline]
     fn bytes<const COUNT: usize>(&mut self) -> [u8; COUNT] {
-        const { assert!(Self::BUFFER.is_multiple_of(COUNT)) };
+        const { assert!(Self::BUFFER.is_multiple_of(COUNT) && Self::BUFFER.is_multiple_of(64)) };
         if self.used == Self::BUFFER {
-            self.generator.fill_bytes(&mut self.buffer[..]);
+            let (blocks, _) = Block::<Cipher>::slice_as_chunks_mut(&mut self.buffer[..]);
+            self.cipher.write_keystream_blocks(blocks);
             self.used = 0;
         }
         let mut bytes = [0; COUNT];
@@ -124,6 +134,10 @@ impl Keystream {
 
 #[cfg(test)]
 mod tests {
+    use rand_chacha::ChaCha20Rng;
+    use rand_core::{Rng, SeedableRng};
+    use zeroize::ZeroizeOnDrop;
+
     use super::{Keystream, error_deviation, errors, ternary, uniform};
     use crate::ring::{Coefficient, Modulus, Ntt, Polynomial};
 
@@ -133,6 +147,26 @@ mod tests {
         let mut keystream = Keystream::new(&[0; 32], 0);
         assert_eq!(keystream.bytes::<8>(), [0x76, 0xb8, 0xe0, 0xad, 0xa0, 0xf1, 0x3d, 0x90]);
         assert_ne!(Keystream::new(&[0; 32], 1).bytes::<8>(), Keystream::new(&[0; 32], 0).bytes::<8>());
+    }
+
+    /// Keys and golden files hang on every byte: another implementation agrees over many blocks and all of the nonce.
+    #[test]
+    fn another_implementation_gives_the_same_keystream() {
+        for stream in [0, 1, 58, 1 << 31, 1 << 32, u64::MAX] {
+            let mut other = ChaCha20Rng::from_seed([9; 32]);
+            other.set_stream(stream);
+            let mut keystream = Keystream::new(&[9; 32], stream);
+            assert!((0..1000).all(|_| keystream.bytes() == other.next_u64().to_le_bytes()), "{stream}");
+        }
+    }
+
+    /// Without the feature of the cipher that wipes it, this does not compile.
+    #[test]
+    fn the_cipher_is_wiped() {
+        fn wiped<T: ZeroizeOnDrop>(_: &T) {}
+        let keystream = Keystream::new(&[0; 32], 0);
+        wiped(&keystream.cipher);
+        wiped(&keystream.buffer);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::database::whiten;
 use super::encoding::{answer_header, query_header, strip_header};
 use super::shape::{Parameters, QUERY_DROPPED_BITS, plaintext_bytes, query_coefficient_bits};
 use crate::bfv::SecretKey;
+use crate::constant_time::public;
 use crate::expand::position;
 use crate::ring::bits::{BitReader, BitWriter};
 use crate::ring::{Coefficient, Polynomial};
@@ -25,7 +26,8 @@ struct Place {
 
 impl Place {
     fn new(parameters: &Parameters, index: usize) -> Result<Self, Error> {
-        if index >= parameters.elements() {
+        // A client that asks for what does not exist says so: it gets no query.
+        if public(index >= parameters.elements()) {
             return Err(Error::Index);
         }
         let (plaintext, slot) = divide(index, parameters.elements_per_plaintext());
@@ -46,6 +48,8 @@ pub(super) fn query<R: CryptoRng>(
     let (mut uniform_seed, mut error_seed) = ([0; 32], Zeroizing::new([0; 32]));
     rng.fill_bytes(&mut uniform_seed);
     rng.fill_bytes(&mut error_seed[..]);
+    // Sent as it is, in place of the half that it stands for.
+    let uniform_seed = public(uniform_seed);
     let encrypted = secret.encrypt(bfv, message(parameters, &place), uniform_seed, &error_seed);
 
     let mut bytes = Vec::with_capacity(parameters.query_bytes());
@@ -188,9 +192,10 @@ pub(crate) fn divide(dividend: usize, divisor: usize) -> (usize, usize) {
     let (mut quotient, mut remainder) = (0u64, 0u64);
     for bit in (0..u64::BITS).rev() {
         remainder = remainder << 1 | (dividend >> bit & 1);
-        let fits = (remainder.wrapping_sub(divisor) >> 63) ^ 1;
-        remainder -= divisor & fits.wrapping_neg();
-        quotient |= fits << bit;
+        // A mask made here by hand was compiled to a branch in one of three places; this one is opaque.
+        let fits = Choice::from(((remainder.wrapping_sub(divisor) >> 63) ^ 1) as u8);
+        remainder.conditional_assign(&remainder.wrapping_sub(divisor), fits);
+        quotient |= u64::from(fits.unwrap_u8()) << bit;
     }
     (quotient as usize, remainder as usize)
 }

@@ -10,6 +10,7 @@ use zeroize::{Zeroize, Zeroizing};
 use super::encoding::{answer_header, query_header};
 use super::shape::Parameters;
 use crate::bfv::SecretKey;
+use crate::constant_time::public;
 use crate::ring::bits::BitWriter;
 use crate::ring::{Coefficient, Evaluation, Polynomial, sampling};
 use crate::sealpir::{divide, equal, extract_element};
@@ -64,7 +65,8 @@ struct Place<const D: usize> {
 
 impl<const D: usize> Place<D> {
     fn new(parameters: &Parameters<D>, index: usize) -> Result<Self, Error> {
-        if index >= parameters.elements() {
+        // A client that asks for what does not exist says so: it gets no query.
+        if public(index >= parameters.elements()) {
             return Err(Error::Index);
         }
         let layout = parameters.layout();
@@ -88,6 +90,8 @@ pub(super) fn query<const D: usize, R: CryptoRng>(
     let (mut uniform_seed, mut error_seed) = ([0; 32], Zeroizing::new([0; 32]));
     rng.fill_bytes(&mut uniform_seed);
     rng.fill_bytes(&mut error_seed[..]);
+    // Sent as it is, in place of the halves that it stands for.
+    let uniform_seed = public(uniform_seed);
 
     let mut bytes = Vec::with_capacity(parameters.query_bytes());
     bytes.extend(query_header::<D>());
@@ -108,6 +112,8 @@ pub(super) fn query<const D: usize, R: CryptoRng>(
             let mut writer = BitWriter::new(&mut bytes);
             c0.residues().iter().for_each(|slot| writer.write(modulus.add(*slot, message), modulus.bits()));
             writer.finish();
+            // What was sent less this is what was asked for.
+            c0.zeroize();
             stream += 1;
         }
     }

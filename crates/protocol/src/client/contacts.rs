@@ -5,60 +5,15 @@ use rand_core::CryptoRng;
 use super::{Client, MessageId, State};
 use crate::conversation::{Conversation, ConversationId, ConversationSummary, Talk};
 use crate::group::{Group, GroupCard, MEMBER_NAME_MAX, Member};
-use crate::invitation::{Invitation, server_mark};
+use crate::invitation::server_mark;
 use crate::message::Kind;
 use crate::name::is_name;
-use crate::pair::Pair;
-use crate::secret::Secret;
 use crate::{Error, UnixMillis};
 
 /// Most bytes of a name.
 const NAME_MAX: usize = 64;
 
 impl Client {
-    /// Makes a contact, and the invitation to hand to that person on a way that nobody else reads.
-    ///
-    /// # Errors
-    /// [`Error::Capacity`]; [`Error::Input`] for a name that is none or taken.
-    pub fn invite(
-        &mut self,
-        contact: &str,
-        _now: UnixMillis,
-        rng: &mut impl CryptoRng,
-    ) -> Result<Invitation, Error> {
-        let state = &mut self.state;
-        let invitation = Invitation::new(&state.server.manifest_key, state.clock.newest(), rng);
-        state.add_pair(contact, true, &invitation, rng)?;
-        Ok(invitation)
-    }
-
-    /// Makes a contact of the person from whom the invitation came.
-    ///
-    /// # Errors
-    /// As for [`Client::invite`]; [`Error::Input`] also if the invitation is for another server or was used already;
-    /// [`Error::RoundTooFar`] if no time explains the rounds since it was made.
-    pub fn accept(
-        &mut self,
-        contact: &str,
-        invitation: &Invitation,
-        now: UnixMillis,
-        rng: &mut impl CryptoRng,
-    ) -> Result<ConversationId, Error> {
-        let state = &mut self.state;
-        if invitation.server != server_mark(&state.server.manifest_key) {
-            return Err(Error::Input("this invitation is for another server"));
-        }
-        state.clock.explains(invitation.start, invitation.time, now)?;
-        let used = |conversation: &Conversation| match &conversation.talk {
-            Talk::Pair(pair) => pair.began_with(invitation),
-            Talk::Group(_) => false,
-        };
-        if state.conversations.iter().any(used) {
-            return Err(Error::Input("this invitation is your own, or you have accepted it already"));
-        }
-        state.add_pair(contact, false, invitation, rng)
-    }
-
     /// Makes a group of this person and others, whose names and identity keys are given, and the card to hand to all of
     /// them on a way that nobody else reads.
     ///
@@ -159,20 +114,6 @@ impl Client {
         }
         self.state.rekey(id, number)
     }
-
-    /// Forgets a conversation at once, with all its keys, and says nothing to anybody.
-    ///
-    /// # Errors
-    /// [`Error::Unknown`].
-    pub fn forget(&mut self, id: ConversationId) -> Result<(), Error> {
-        self.state.conversation(id)?;
-        self.state.conversations.retain(|conversation| conversation.id != id);
-        self.state.unshown.retain(|text| text.conversation != id);
-        for wants in self.state.wants.values_mut() {
-            wants.retain(|want| want.conversation != id);
-        }
-        Ok(())
-    }
 }
 
 impl State {
@@ -208,7 +149,10 @@ impl State {
             group.members().filter(remains).map(|member| member.identity).collect();
 
         let is_remaining = |conversation: &&mut Conversation| match &conversation.talk {
-            Talk::Pair(pair) => pair.peer_identity().is_some_and(|identity| remaining.contains(&identity)),
+            Talk::Pair(pair) => {
+                !pair.is_double()
+                    && pair.peer_identity().is_some_and(|identity| remaining.contains(&identity))
+            }
             Talk::Group(_) => false,
         };
         let mut contacts: Vec<&mut Conversation> = Vec::new();
@@ -230,19 +174,6 @@ impl State {
         Ok(())
     }
 
-    fn add_pair(
-        &mut self,
-        contact: &str,
-        inviter: bool,
-        invitation: &Invitation,
-        rng: &mut impl CryptoRng,
-    ) -> Result<ConversationId, Error> {
-        let identity = self.signing_key().verifying_key().to_bytes();
-        let next = self.clock.next();
-        let exchange = Secret::random(rng);
-        self.add(contact, 2, || Pair::new(inviter, invitation, exchange, identity, next).map(Talk::Pair))
-    }
-
     fn add_group(&mut self, card: &GroupCard) -> Result<ConversationId, Error> {
         let same = |conversation: &Conversation| match &conversation.talk {
             Talk::Group(group) => *group.id() == card.id,
@@ -257,7 +188,7 @@ impl State {
         self.add(&card.name, others, || Group::new(card, identity, next).map(Talk::Group))
     }
 
-    fn add(
+    pub(super) fn add(
         &mut self,
         name: &str,
         units: usize,

@@ -41,6 +41,17 @@ pub enum Notice {
         /// The member's name.
         from: String,
     },
+    /// Nobody has answered to an invitation in its time. Its conversation is gone.
+    Expired {
+        /// The number that it had.
+        conversation: ConversationId,
+        /// The name that the contact had.
+        contact: String,
+        /// Whether it came from the contact; otherwise it was made here.
+        accepted: bool,
+        /// Texts that waited for the contact, and are gone, too.
+        texts: u32,
+    },
     /// Something is wrong.
     Warning(Warning),
 }
@@ -52,6 +63,7 @@ impl fmt::Debug for Notice {
             Self::Text { .. } => f.write_str("Text(..)"),
             Self::Acknowledged { .. } => f.write_str("Acknowledged(..)"),
             Self::Left { .. } => f.write_str("Left(..)"),
+            Self::Expired { .. } => f.write_str("Expired(..)"),
             Self::Warning(warning) => f.debug_tuple("Warning").field(warning).finish(),
         }
     }
@@ -89,17 +101,34 @@ pub enum Warning {
     /// are repeated.
     #[error("messages are being crowded out: the server or a contact makes their places ambiguous")]
     Crowded,
+    /// What a contact has, or keeps, shows that this client's state, or that of the contact, is older than one that was in
+    /// use: it was restored from a backup, or two copies of it are in use. Messages that came to the other copy are lost to
+    /// this one; what waits to be sent is sent again.
+    #[error(
+        "your state or this contact's is older than one that was in use (a restored backup, or a copy): some messages may \
+         be missing, and some may come twice"
+    )]
+    WentBack {
+        /// Where it was noticed.
+        conversation: ConversationId,
+    },
     /// A second person answers to the invitation of a contact whose keys are known; only the first is heard.
     #[error("somebody else holds the invitation of this contact, too")]
     OtherKeys {
         /// Which contact.
         conversation: ConversationId,
     },
-    /// The one who answers to an invitation has the identity of another contact, or this client's own, and is not heard.
-    #[error("whoever answers to this invitation is yourself or a contact you have already, and is not heard")]
+    /// The one whose invitation it is, or who answers to it, is another contact or this person. The other side cannot see
+    /// that this was noticed, as long as the conversation is kept.
+    #[error(
+        "this invitation leads to yourself or to a contact you have already: somebody passed it on, or you met before; \
+         nothing can be said here, and what waited was not sent"
+    )]
     IdentityHeld {
         /// Which contact.
         conversation: ConversationId,
+        /// As whom the person is known; `None` if it is this client's own.
+        held: Option<ConversationId>,
     },
     /// More rounds were missed than the server keeps manifests for. That its history before them and since is one can no
     /// longer be checked.

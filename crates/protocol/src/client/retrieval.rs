@@ -6,7 +6,7 @@ use pbc::HashedCode;
 use rand_core::CryptoRng;
 
 use super::crowding::Crowding;
-use super::{Client, MessageId, Notice, State, Want, Warning};
+use super::{Client, Holder, MessageId, Notice, State, Want, Warning};
 use crate::conversation::{ConversationId, Event, Talk};
 use crate::group::{Rekey, is_goodbye};
 use crate::mapping::{BloomMapping, Lookup, Outcome, Reading};
@@ -110,7 +110,8 @@ impl Client {
         let round = retrieval.round;
         self.state.ready.remove(&round);
         let wants = self.state.wants.remove(&round).unwrap_or_default();
-        let mut notices: Vec<Notice> = retrieval.problem.take().into_iter().map(Notice::Warning).collect();
+        let mut notices = self.state.tell();
+        notices.extend(retrieval.problem.take().map(Notice::Warning));
         if self.state.crowding.add(retrieval.crowding) {
             notices.push(Notice::Warning(Warning::Crowded));
         }
@@ -178,13 +179,7 @@ impl State {
         let id = want.conversation;
         let room = self.has_room(id);
         self.conversation_mut(id)?.make_room(room);
-        let others = self.conversations.iter().filter(|other| other.id != id);
-        let held: Vec<[u8; 32]> = others
-            .filter_map(|other| match &other.talk {
-                Talk::Pair(pair) => pair.peer_identity(),
-                Talk::Group(_) => None,
-            })
-            .collect();
+        let held = self.identities_held(id);
         let (events, head) = match &mut self.conversation_mut(id)?.talk {
             Talk::Pair(pair) => pair.receive(want.epoch, plaintext, round, next, &held)?,
             Talk::Group(group) => {
@@ -199,11 +194,20 @@ impl State {
             match event {
                 Event::Established => notices.push(Notice::Established { conversation: id }),
                 Event::Acknowledged(sequence) => notices.push(acknowledged(id, sequence)),
+                Event::WentBack => {
+                    notices.push(Notice::Warning(Warning::WentBack { conversation: id }));
+                }
                 Event::OtherKeys => {
                     notices.push(Notice::Warning(Warning::OtherKeys { conversation: id }));
                 }
                 Event::IdentityHeld => {
-                    notices.push(Notice::Warning(Warning::IdentityHeld { conversation: id }));
+                    let identity = self.conversation(id).ok().and_then(|talk| match &talk.talk {
+                        Talk::Pair(pair) => pair.peer_identity(),
+                        Talk::Group(_) => None,
+                    });
+                    let holder = identity.and_then(|identity| self.holder(identity, Some(id)));
+                    let held = holder.and_then(Holder::contact);
+                    notices.push(Notice::Warning(Warning::IdentityHeld { conversation: id, held }));
                 }
                 Event::Delivered { member, whole } => notices.extend(self.deliver(id, member, whole)?),
             }
@@ -227,7 +231,7 @@ impl State {
         }
         let conversation = self.conversation(id)?;
         let from = match &conversation.talk {
-            Talk::Pair(_) => conversation.name.clone(),
+            Talk::Pair(pair) => self.name_of_peer(id, pair, &conversation.name),
             Talk::Group(group) => group.name_of(member).to_owned(),
         };
         let Ok(text) = core::str::from_utf8(content).map(str::to_owned) else {

@@ -4,7 +4,10 @@
 
 mod crashes;
 mod crowding;
+mod finder;
 mod groups;
+mod handshake;
+mod invitations;
 mod malice;
 mod pairs;
 mod world;

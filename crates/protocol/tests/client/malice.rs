@@ -2,7 +2,6 @@
 
 use ed25519_dalek::SigningKey;
 use proptest::prelude::{ProptestConfig, any, proptest};
-use sha2::{Digest, Sha256};
 use sotto_protocol::{
     Client, Deposit, Label, Manifest, Notice, Retrieval, Round, SealedBox, SignedManifest, UnixMillis,
     Warning,
@@ -17,7 +16,7 @@ const BOTH: [Fate; 2] =
 fn friends(seed: u64) -> World {
     let mut world = World::new(seed, &["alice", "bob"], 1, 4);
     world.befriend(0, 1);
-    world.run(20);
+    world.run(40);
     world
 }
 
@@ -300,34 +299,6 @@ fn a_contact_forgotten_between_look_up_and_answer_costs_no_other_its_text() {
     assert!(world.warnings().is_empty());
 }
 
-/// With a key of somebody else's, a contact would be sent what is for that person: the keys of a group, for one.
-#[test]
-fn a_contact_who_claims_anothers_identity_is_not_heard() {
-    let mut world = World::new(16, &["alice", "eve", "carol"], 4, 16);
-    let carol = world.clients[2].identity();
-    world.befriend(0, 1);
-    pose(&mut world.clients[1], carol);
-    world.run(20);
-    let eve = world.id(0, "eve");
-    assert_eq!(world.clients[0].contact_identity(eve), None);
-    assert!(world.notices[0].contains(&Notice::Warning(Warning::Corrupted { conversation: eve })));
-    world.befriend(0, 2);
-    world.run(20);
-    assert_eq!(world.clients[0].contact_identity(world.id(0, "carol")), Some(carol));
-}
-
-/// Replaces the public key that a client shows by another's.
-fn pose(client: &mut Client, identity: [u8; 32]) {
-    let (mut bytes, own) = (client.snapshot().to_vec(), client.identity());
-    let place = bytes.windows(32).position(|window| window == own).unwrap();
-    bytes[place..place + 32].copy_from_slice(&identity);
-    let digest = Sha256::new_with_prefix("sotto v1 client state")
-        .chain_update([0, bytes[0]])
-        .chain_update(&bytes[9..]);
-    bytes[1..9].copy_from_slice(&digest.finalize()[..8]);
-    *client = Client::restore(&bytes).unwrap();
-}
-
 #[test]
 fn gaps_in_the_chain_are_closed_or_reported() {
     for honest in [true, false] {
@@ -359,21 +330,19 @@ fn a_second_bearer_of_an_invitation_is_not_heard() {
     let invitation = world.clients[0].invite("bob", now, &mut world.rng).unwrap();
     world.clients[1].accept("alice", &invitation, now, &mut world.rng).unwrap();
     let away = Fate { absent: true, ..Fate::default() };
-    // Bob is heard first; alice's answer to him is held up.
-    world.step(&[Fate { deposit_lost: true, ..Fate::default() }, Fate::default(), away]);
+    // Bob is heard first.
+    world.step(&[Fate::default(), Fate::default(), away]);
     let now = world.now();
     world.clients[2].accept("alice", &invitation, now, &mut world.rng).unwrap();
     world.say(2, "alice", "trust me");
     for _ in 0..4 {
-        world.step(&[Fate { deposit_lost: true, ..Fate::default() }, away, Fate::default()]);
+        world.step(&[Fate::default(), away, Fate::default()]);
     }
     let other = Warning::OtherKeys { conversation: world.id(0, "bob") };
     assert!(world.notices[0].contains(&Notice::Warning(other)));
-    // Mallory reads what alice answers to bob, and learns that the place is taken.
-    world.run(20);
-    let other = Warning::OtherKeys { conversation: world.id(2, "alice") };
-    assert!(world.notices[2].contains(&Notice::Warning(other)));
-    assert!(!world.clients[2].conversations()[0].established);
+    world.run(60);
+    // Mallory hears nothing at all.
+    assert!(world.notices[2].is_empty() && !world.clients[2].conversations()[0].established);
     assert!(world.clients[1].conversations()[0].established);
     assert_eq!(world.clients[0].contact_identity(world.id(0, "bob")), Some(world.clients[1].identity()));
     assert!(world.texts(0).is_empty());

@@ -1,0 +1,147 @@
+//! What clients do with secrets. Every case runs twice, with secrets marked and without, and both must come to the same.
+
+use core::convert::Infallible;
+
+use mpir::{MultiClient, MultiQuery};
+use pir_core::ring::sampling;
+use pir_core::sealpir::Parameters;
+use pir_core::{Scheme, SealPir, Xpir};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng, TryCryptoRng, TryRng};
+
+use crate::memcheck::{is_secret, make_public, make_secret, secret};
+
+const SEED: [u8; 32] = [42; 32];
+const ELEMENT_BYTES: usize = 288;
+
+/// A generator whose output counts as secret.
+struct SecretRng(ChaCha20Rng);
+
+impl TryRng for SecretRng {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        Ok(secret(self.0.next_u32()))
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        Ok(secret(self.0.next_u64()))
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        self.0.fill_bytes(bytes);
+        make_secret(bytes);
+        Ok(())
+    }
+}
+
+impl TryCryptoRng for SecretRng {}
+
+fn rng() -> ChaCha20Rng {
+    ChaCha20Rng::from_seed([43; 32])
+}
+
+/// What was made of secrets, and is now looked at: that it does depend on them shows that the marks are not lost on the
+/// way.
+fn opened<T: Copy>(mut values: Vec<T>) -> Vec<T> {
+    assert!(is_secret(&values));
+    make_public(&mut values);
+    values
+}
+
+fn elements(count: usize) -> Vec<u8> {
+    (0..(count * ELEMENT_BYTES) as u32).map(|i| ((i * i) >> 7) as u8).collect()
+}
+
+/// Secrets and errors are drawn from a secret seed.
+pub(crate) fn sampling() {
+    let seed = secret(SEED);
+    assert_eq!(opened(sampling::ternary(2048, &seed, 0).to_vec()), *sampling::ternary(2048, &SEED, 0));
+    assert_eq!(opened(sampling::errors(2048, &seed, 3).to_vec()), *sampling::errors(2048, &SEED, 3));
+}
+
+/// A client's key and its public keys, from a secret seed.
+pub(crate) fn keys() {
+    let key = SealPir::client_key(&secret(SEED));
+    // What is uploaded is public.
+    let encoded = opened(SealPir::encode_public_keys(&key));
+    assert!(encoded == SealPir::encode_public_keys(&SealPir::client_key(&SEED)));
+}
+
+/// A query for a secret index, and the answer read, with a secret key.
+fn retrieval<S: Scheme>(parameters: &S::Parameters, count: usize) {
+    let elements = elements(count);
+    let database = S::setup(parameters, &elements).expect("as many elements as the parameters say");
+    let (plain, key) = (S::client_key(&SEED), S::client_key(&secret(SEED)));
+    let keys = S::decode_public_keys(&S::encode_public_keys(&plain)).expect("just encoded");
+    for index in [0, count / 2, count - 1] {
+        let items = [(parameters, secret(index))];
+        let query =
+            S::queries(&key, &items, &mut SecretRng(rng())).expect("an index below the count").remove(0);
+        // What is sent is public.
+        let query = opened(query);
+        let expected =
+            S::queries(&plain, &[(parameters, index)], &mut rng()).expect("an index below the count");
+        assert!(query == expected[0]);
+        let answer = S::answer(&database, &keys, &query).expect("a query for this database");
+        let element =
+            S::extract(parameters, &key, secret(index), &answer).expect("an answer of this database");
+        assert_eq!(opened(element), elements[index * ELEMENT_BYTES..(index + 1) * ELEMENT_BYTES]);
+    }
+}
+
+/// Of one dimension.
+pub(crate) fn one_dimension() {
+    retrieval::<SealPir>(&Parameters::with_columns(20, ELEMENT_BYTES, 1).expect("3 plaintexts"), 20);
+}
+
+/// Of two dimensions.
+pub(crate) fn two_dimensions() {
+    retrieval::<SealPir>(&Parameters::with_columns(40, ELEMENT_BYTES, 2).expect("5 plaintexts"), 40);
+}
+
+/// With an answer of several parts, one of which is the right one.
+pub(crate) fn parts() {
+    let parameters = SealPir::parameters_for_one_query(40, ELEMENT_BYTES).expect("a small database");
+    assert!(parameters.parts() > 1);
+    retrieval::<SealPir>(&parameters, 40);
+}
+
+/// The engine that sends every selector by itself.
+pub(crate) fn xpir() {
+    retrieval::<Xpir<2>>(&Xpir::<2>::parameters(40, ELEMENT_BYTES).expect("a small database"), 40);
+    retrieval::<Xpir<3>>(&Xpir::<3>::parameters(100, ELEMENT_BYTES).expect("a small database"), 100);
+}
+
+/// A query for every bucket, of which some are wanted: which, and what, is secret. All answers are read.
+pub(crate) fn buckets() {
+    const BUCKETS: usize = 4;
+    let count = 20;
+    let parameters = mpir::parameters::<SealPir>(BUCKETS, count, ELEMENT_BYTES).expect("a small database");
+    let elements = elements(count);
+    let database = SealPir::setup(&parameters, &elements).expect("as many elements as the parameters say");
+    let client = MultiClient::<SealPir>::new(&secret(SEED));
+    let plain = MultiClient::<SealPir>::new(&SEED);
+    let keys = SealPir::decode_public_keys(&plain.public_keys()).expect("just encoded");
+
+    let wanted = [Some(7), None, Some(19), None];
+    let mut targets = wanted.to_vec();
+    make_secret(&mut targets);
+    let query =
+        client.multi_query(&parameters, &targets, &mut SecretRng(rng())).expect("targets below the count");
+    let expected = plain.multi_query(&parameters, &wanted, &mut rng()).expect("targets below the count");
+    // What is sent is public.
+    let encoded: Vec<Vec<u8>> = query.encoded().iter().cloned().map(opened).collect();
+    assert!(encoded == expected.encoded());
+
+    let answers = encoded.iter().map(|query| SealPir::answer(&database, &keys, query));
+    let answers: Vec<Vec<u8>> = answers.collect::<Result<_, _>>().expect("queries for this database");
+    let read = |client: &MultiClient<SealPir>, query: &MultiQuery| {
+        let codewords = client.multi_extract(&parameters, query, &answers);
+        codewords.into_iter().collect::<Result<Vec<_>, _>>().expect("answers of this database")
+    };
+    let codewords: Vec<Vec<u8>> = read(&client, &query).into_iter().map(opened).collect();
+    assert!(codewords == read(&plain, &expected));
+    assert_eq!(codewords[0], elements[7 * ELEMENT_BYTES..8 * ELEMENT_BYTES]);
+    assert_eq!(codewords[2], elements[19 * ELEMENT_BYTES..20 * ELEMENT_BYTES]);
+}
