@@ -125,7 +125,7 @@ async fn manifests_form_one_chain_and_can_be_fetched_again() {
 async fn another_version_is_told_so() {
     let server = server(|_| {});
     let mut client = connect(&server).await;
-    let refused = client.info(proto::InfoRequest { protocol_version: 2 }).await.unwrap_err();
+    let refused = client.info(proto::InfoRequest { protocol_version: u32::from(PROTOCOL_VERSION) + 1 }).await.unwrap_err();
     assert_eq!(refusal(&refused), Refused::Version);
     let info = client
         .info(proto::InfoRequest { protocol_version: PROTOCOL_VERSION.into() })
