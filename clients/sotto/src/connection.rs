@@ -12,7 +12,7 @@ use ed25519_dalek::{Signer as _, SigningKey};
 use pir_core::Scheme;
 use sha2::{Digest, Sha256};
 use sotto_protocol::deposit::DEPOSIT_BYTES;
-use sotto_protocol::{PROTOCOL_VERSION, Round, ServerParameters, SignedManifest};
+use sotto_protocol::{PROTOCOL_VERSION, Round, ServerParameters, SignedManifest, Succession};
 use sotto_wire::proto::sotto_client::SottoClient;
 use sotto_wire::{Failure, Info, Join, StreamError, Token, fixed, limits, proto, register, split};
 use tokio::time::{Instant, timeout};
@@ -22,7 +22,7 @@ use tonic::{Code, Streaming};
 
 use crate::Address;
 
-pub use check::check;
+pub use check::{check, verify};
 pub use error::ConnectError;
 pub use transport::{channel, endpoint};
 
@@ -125,7 +125,7 @@ impl Connection {
     /// then. Parameters must be those that the account was made for.
     ///
     /// # Errors
-    /// As for [`Connection::info`]; [`ConnectError::Changed`] if the server's parameters are not the pinned ones.
+    /// As for [`verify`]; [`ConnectError::Changed`] if the server's parameters are later ones than the pinned.
     pub async fn register<S: Scheme>(
         &self,
         account_seed: &[u8; 32],
@@ -133,7 +133,8 @@ impl Connection {
         token: Option<&Token>,
     ) -> Result<Session, ConnectError> {
         let info = self.info::<S>().await?;
-        if info.parameters != *pinned {
+        let (root, allow) = (self.settings.address.root_key(), self.settings.allow_no_privacy);
+        if verify::<S>(&info, root, Some(pinned), allow)? == Succession::Later {
             return Err(ConnectError::Changed);
         }
         let session = self.open_session(account_seed, &info, token).await;
@@ -290,12 +291,15 @@ impl Session {
         let request = proto::ManifestsRequest { session: self.token.clone(), first: first.0, last: last.0 };
         let transfer = async {
             let mut stream = client.manifests(request).await?.into_inner();
-            let mut manifests = Vec::new();
+            let (mut manifests, mut segment) = (Vec::new(), None);
             while let Some(manifest) = stream.next().await {
                 if manifests.len() == limits::MANIFESTS_MAX {
                     return Err(nonsense(StreamError::Oversized { limit: limits::MANIFESTS_MAX }));
                 }
-                manifests.push(SignedManifest::try_from(&manifest?).map_err(nonsense)?);
+                let manifest = SignedManifest::try_from(&manifest?).map_err(nonsense)?;
+                // What shows that seeds were fixed comes with the first one that it holds for.
+                segment = manifest.segment.clone().or(segment);
+                manifests.push(manifest.with_segment(segment.clone()));
             }
             Ok(manifests)
         };

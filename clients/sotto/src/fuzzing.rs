@@ -35,6 +35,7 @@ pub fn fuzz_round_event(bytes: &[u8]) {
     let signed = proto::SignedManifest {
         manifest: Bytes::copy_from_slice(manifest),
         signature: Bytes::copy_from_slice(signature),
+        segment: Bytes::new(),
     };
     let elapsed_ms = u32::from_le_bytes(core::array::from_fn(|i| rest.get(i).copied().unwrap_or(0xff)));
     let ready = proto::RoundReady { manifest: (kind % 3 > 0).then_some(signed), elapsed_ms };
@@ -54,7 +55,7 @@ pub fn valid() -> Vec<Vec<u8>> {
     let body = store::encode(&address, b"a snapshot")[store::HEAD_BYTES..].to_vec();
     let key = "a".repeat(52);
     let host = |host: &str| format!("sotto://{host}:7370/{key}").into_bytes();
-    let event = [&[1, 188][..], &[3; 188 + 64]].concat();
+    let event = [&[1, 220][..], &[3; 220 + 64]].concat();
     vec![
         address.to_string().into_bytes(),
         file,

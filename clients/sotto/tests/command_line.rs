@@ -11,7 +11,9 @@ use assert_cmd::Command;
 use pir_core::{NoOp, Scheme as _};
 use sotto::{Address, Store};
 use sotto_protocol::client::{Client, Settings};
-use sotto_protocol::{CodeKind, PROTOCOL_VERSION, Round, RoundMode, ServerParameters, UnixMillis};
+use sotto_protocol::{
+    CodeKind, PROTOCOL_VERSION, Round, RoundMode, SeedCommitment, ServerParameters, UnixMillis,
+};
 use sotto_wire::{Host, RootKey, Transport};
 
 fn sotto(home: &Path, arguments: &[&str]) -> Command {
@@ -42,6 +44,8 @@ fn account(home: &Path) -> Address {
         Address::new(Transport::Tls, Host::Ip([127, 0, 0, 1].into()), port, RootKey([3; 32])).unwrap();
     let parameters = ServerParameters {
         protocol_version: PROTOCOL_VERSION,
+        serial: 1,
+        seeds: SeedCommitment { first: Round(1), segments: 1, root: [1; 32] },
         manifest_key: [3; 32],
         engine: NoOp::NAME.into(),
         security_bits: 128,

@@ -6,7 +6,7 @@ mod support;
 use ed25519_dalek::SigningKey;
 use pir_core::NoOp;
 use sotto::{Address, ConnectError, Connection, ConnectionSettings};
-use sotto_protocol::{CodeKind, PROTOCOL_VERSION, RoundMode, ServerParameters};
+use sotto_protocol::{CodeKind, PROTOCOL_VERSION, Round, RoundMode, SeedCommitment, ServerParameters};
 use sotto_wire::root::endorse;
 use sotto_wire::{Host, Info, Refused, RootKey, Transport, proto};
 use support::loopback;
@@ -106,6 +106,8 @@ async fn meets(answer: Result<proto::InfoResponse, Refused>) -> ConnectError {
 fn info(protocol_version: u16) -> proto::InfoResponse {
     let parameters = ServerParameters {
         protocol_version,
+        serial: 1,
+        seeds: SeedCommitment { first: Round(1), segments: 1, root: [1; 32] },
         manifest_key: [3; 32],
         engine: "noop-no-privacy".into(),
         security_bits: 0,
@@ -120,7 +122,7 @@ fn info(protocol_version: u16) -> proto::InfoResponse {
         lookup_ms: 100,
         query_ms: 200,
     };
-    let endorsement = endorse(&root(), &parameters.manifest_key);
+    let endorsement = endorse(&root(), &parameters);
     Info { parameters, open: Default::default(), endorsement, token_required: false }.into()
 }
 

@@ -36,6 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         round_seed: [5; 32],
         mapping_digest: [0; 32],
         deposits_digest: [0; 32],
+        buckets_digest: [0x66; 32],
         previous: [0; 32],
     };
     let code = manifest.code()?;

@@ -40,7 +40,11 @@ pub fn fuzz_manifest(bytes: &[u8]) {
 }
 
 fn signed(manifest: &[u8], signature: &[u8]) -> Option<SignedManifest> {
-    Some(SignedManifest { bytes: manifest.try_into().ok()?, signature: *signature.first_chunk()? })
+    Some(SignedManifest {
+        bytes: manifest.try_into().ok()?,
+        signature: *signature.first_chunk()?,
+        segment: None,
+    })
 }
 
 /// A chain of manifests, 3 bytes for each: its number, which one it calls its predecessor, and whether it is announced
@@ -66,6 +70,7 @@ pub fn fuzz_manifest_chain(bytes: &[u8]) {
             round_seed: [0; 32],
             mapping_digest: [0; 32],
             deposits_digest: [0; 32],
+            buckets_digest: [0; 32],
             previous,
         };
         let known = chain.prefix_of(manifest.round);
@@ -296,6 +301,7 @@ fn valid_round((code, retrieve, buckets, choices): (CodeKind, u16, u16, u8)) -> 
         round_seed: [5; 32],
         mapping_digest: [0; 32],
         deposits_digest: deposits_digest(&deposits),
+        buckets_digest: [0; 32],
         previous: [6; 32],
     };
     let labels: Vec<Label> = deposits.iter().map(|deposit| deposit.label).collect();
@@ -327,7 +333,9 @@ fn valid_client_state() -> Vec<u8> {
     let mut rng = Counting(0);
     let server = crate::ServerParameters {
         protocol_version: crate::PROTOCOL_VERSION,
+        serial: 1,
         manifest_key: SigningKey::from_bytes(&[1; 32]).verifying_key().to_bytes(),
+        seeds: crate::SeedCommitment::default(),
         engine: "none".to_owned(),
         security_bits: 128,
         code: CodeKind::Cuckoo,

@@ -39,12 +39,13 @@ pub use deposit::{Deposit, Label, SealedBox};
 pub use error::Error;
 pub use group::{GroupCard, Member};
 pub use invitation::Invitation;
+pub use manifest::seed::{SeedCommitment, SegmentEnd};
 pub use manifest::{ChainStep, Manifest, ManifestChain, SignedManifest};
 pub use mapping::{BloomMapping, Lookup, Mapping};
-pub use negotiation::{RoundMode, ServerParameters};
+pub use negotiation::{RoundMode, ServerParameters, Succession};
 pub use round::{Round, UnixMillis};
 pub use seal::cover;
 pub use stream::{TEXT_MAX, TEXTS_MAX};
 
 /// The version both ends must speak.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 2;

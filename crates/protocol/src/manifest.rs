@@ -1,6 +1,8 @@
 //! What the server publishes about a sealed round, signed and chained.
 
 mod chain;
+mod former;
+pub mod seed;
 mod signed;
 
 use pbc::HashedCode;
@@ -9,10 +11,11 @@ use sha2::{Digest, Sha256};
 use crate::{CodeKind, CodeShape, Deposit, Error, PROTOCOL_VERSION, Round};
 
 pub use chain::{ChainStep, HEADS_KEPT, ManifestChain};
+pub use former::{FORMER_BYTES, FormerManifest};
 pub use signed::{SIGNATURE_BYTES, SignedManifest};
 
 /// Bytes of an encoded manifest.
-pub const MANIFEST_BYTES: usize = 188;
+pub const MANIFEST_BYTES: usize = 220;
 /// Most deposits in a round.
 pub const ENTRIES_MAX: u64 = 1 << 24;
 /// The mapping is a Bloom filter per bucket.
@@ -21,12 +24,14 @@ pub const MAPPING_BLOOM: u8 = 1;
 pub const HEAD_PREFIX_BYTES: usize = 8;
 
 const ENGINE_BYTES: usize = 31;
-const DIGEST_DOMAIN: &[u8] = b"sotto/manifest/v1/digest\0";
+const DIGEST_DOMAIN: &[u8] = b"sotto/manifest/v2/digest\0";
 const DEPOSITS_DOMAIN: &[u8] = b"sotto/manifest/v1/deposits\0";
+const BUCKET_DOMAIN: &[u8] = b"sotto/manifest/v2/bucket\0";
+const BUCKETS_DOMAIN: &[u8] = b"sotto/manifest/v2/buckets\0";
 
 /// Everything that server and clients must agree on about one sealed round.
 ///
-/// Encoded in 188 bytes, integers little-endian:
+/// Encoded in 220 bytes, integers little-endian:
 ///
 /// | offset | bytes | field |
 /// |---|---|---|
@@ -43,7 +48,8 @@ const DEPOSITS_DOMAIN: &[u8] = b"sotto/manifest/v1/deposits\0";
 /// | 60 | 32 | `round_seed` |
 /// | 92 | 32 | `mapping_digest` |
 /// | 124 | 32 | `deposits_digest` |
-/// | 156 | 32 | `previous` |
+/// | 156 | 32 | `buckets_digest` |
+/// | 188 | 32 | `previous` |
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     /// Version of the protocol.
@@ -66,12 +72,14 @@ pub struct Manifest {
     pub mapping_kind: u8,
     /// Elements in every bucket after padding, at least 1.
     pub bucket_size: u32,
-    /// Seed of the batch code and the mapping, drawn when the deposits were closed.
+    /// Seed of the batch code and the mapping, fixed before the first deposit and shown after the last, see [`seed`].
     pub round_seed: [u8; 32],
     /// Digest of the encoded mapping.
     pub mapping_digest: [u8; 32],
     /// [`deposits_digest`] of the round.
     pub deposits_digest: [u8; 32],
+    /// [`buckets_digest`] of what stands in the buckets.
+    pub buckets_digest: [u8; 32],
     /// [`Manifest::digest`] of the last manifest published before this one; zeros for the first.
     pub previous: [u8; 32],
 }
@@ -84,7 +92,7 @@ impl Manifest {
         for (place, byte) in engine.iter_mut().zip(self.engine.bytes()) {
             *place = byte;
         }
-        let fields: [&[u8]; 14] = [
+        let fields: [&[u8]; 15] = [
             &self.version.to_le_bytes(),
             &[self.mapping_kind],
             &[self.choices],
@@ -98,6 +106,7 @@ impl Manifest {
             &self.round_seed,
             &self.mapping_digest,
             &self.deposits_digest,
+            &self.buckets_digest,
             &self.previous,
         ];
         let mut bytes = [0; MANIFEST_BYTES];
@@ -129,6 +138,7 @@ impl Manifest {
             round_seed: fields.take()?,
             mapping_digest: fields.take()?,
             deposits_digest: fields.take()?,
+            buckets_digest: fields.take()?,
             previous: fields.take()?,
         };
         manifest.check()?;
@@ -207,6 +217,24 @@ pub fn deposits_digest(deposits: &[Deposit]) -> [u8; 32] {
         digest.update(deposit.sealed.0);
     }
     digest.finalize().into()
+}
+
+/// Digest of one bucket as it is served: SHA-256 over a domain, its number, and its boxes in order, those that pad it with
+/// them.
+#[must_use]
+pub fn bucket_digest(bucket: u16, boxes: &[u8]) -> [u8; 32] {
+    Sha256::new_with_prefix(BUCKET_DOMAIN)
+        .chain_update(bucket.to_le_bytes())
+        .chain_update(boxes)
+        .finalize()
+        .into()
+}
+
+/// Digest of all buckets: SHA-256 over a domain and the [`bucket_digest`] of each, ascending. Who has these can check any
+/// one bucket.
+#[must_use]
+pub fn buckets_digest(buckets: &[[u8; 32]]) -> [u8; 32] {
+    Sha256::new_with_prefix(BUCKETS_DOMAIN).chain_update(buckets.as_flattened()).finalize().into()
 }
 
 fn prefix(digest: &[u8; 32]) -> [u8; HEAD_PREFIX_BYTES] {

@@ -2,7 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CodeKind, CodeShape, Error, PROTOCOL_VERSION};
+use crate::{CodeKind, CodeShape, Error, PROTOCOL_VERSION, SeedCommitment};
+
+/// Bytes of what the cluster's root signs of a server's parameters.
+pub const ANNOUNCEMENT_BYTES: usize = 145;
+const ENGINE_BYTES: usize = 31;
 
 /// When a round ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,13 +17,26 @@ pub enum RoundMode {
     ClosedLoop,
 }
 
-/// The parameters a server announces.
+/// How an announcement stands to the one that a client keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Succession {
+    /// It is the same.
+    Same,
+    /// It is a later one, to be taken over instead.
+    Later,
+}
+
+/// The parameters a server announces, which the root key of its cluster has signed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerParameters {
     /// Version of the protocol.
     pub protocol_version: u16,
+    /// Counts the announcements of a cluster, from 1: whatever changes, this rises.
+    pub serial: u64,
     /// Ed25519 key that signs manifests.
     pub manifest_key: [u8; 32],
+    /// What was fixed of the seeds of rounds.
+    pub seeds: SeedCommitment,
     /// Name of the PIR engine.
     pub engine: String,
     /// Security of the engine, bits.
@@ -63,11 +80,20 @@ impl ServerParameters {
     /// # Errors
     /// [`Error::Negotiation`] with the reason.
     pub fn check(&self) -> Result<(), Error> {
+        self.check_security()?;
+        self.check_timing()?;
+        self.check_shape()
+    }
+
+    /// Whether the engine is secure enough, as the server says.
+    ///
+    /// # Errors
+    /// [`Error::Negotiation`].
+    pub fn check_security(&self) -> Result<(), Error> {
         if self.security_bits < Self::SECURITY_MIN {
             return Err(Error::Negotiation("its PIR engine offers less than 128 bits of security"));
         }
-        self.check_timing()?;
-        self.check_shape()
+        Ok(())
     }
 
     /// Whether every call has a time slot before which the work behind it is done: without one, its moment would tell
@@ -97,6 +123,19 @@ impl ServerParameters {
         if self.protocol_version != PROTOCOL_VERSION {
             return refuse("it speaks another version of the protocol; update the older side");
         }
+        if self.serial == 0 {
+            return refuse("its announcement has no number");
+        }
+        self.seeds.check()?;
+        self.check_numbers()
+    }
+
+    /// [`ServerParameters::check_shape`] of what an operator decides: without version, number and seeds of the announcement.
+    ///
+    /// # Errors
+    /// [`Error::Negotiation`] with the reason.
+    pub fn check_numbers(&self) -> Result<(), Error> {
+        let refuse = |reason| Err(Error::Negotiation(reason));
         self.shape().check().map_err(Error::Negotiation)?;
         if self.retained == 0 || self.retained > 4 {
             return refuse("retained rounds must be 1 to 4");
@@ -105,6 +144,74 @@ impl ServerParameters {
             return refuse("its round timing is contradictory");
         }
         Ok(())
+    }
+
+    /// All of it in a fixed layout, which the cluster's root signs. Integers are little-endian:
+    ///
+    /// | offset | bytes | field |
+    /// |---|---|---|
+    /// | 0 | 8 | `serial` |
+    /// | 8 | 2 | `protocol_version` |
+    /// | 10 | 32 | `manifest_key` |
+    /// | 42 | 31 | `engine`, padded with zeros |
+    /// | 73 | 4 | `security_bits` |
+    /// | 77 | 1 | `code`, [`CodeKind::byte`] |
+    /// | 78 | 2 | `retrieve` |
+    /// | 80 | 2 | `buckets` |
+    /// | 82 | 1 | `choices` |
+    /// | 83 | 1 | `retained` |
+    /// | 84 | 1 | `mode`: 0 deadline, 1 closed loop |
+    /// | 85 | 16 | `round_ms`, `deposit_ms`, `lookup_ms`, `query_ms` |
+    /// | 101 | 8 | first round with a seed |
+    /// | 109 | 4 | segments of seeds |
+    /// | 113 | 32 | root of the tree over their ends |
+    #[must_use]
+    pub fn encode(&self) -> [u8; ANNOUNCEMENT_BYTES] {
+        let mut engine = [0; ENGINE_BYTES];
+        for (place, byte) in engine.iter_mut().zip(self.engine.bytes()) {
+            *place = byte;
+        }
+        let fields: [&[u8]; 18] = [
+            &self.serial.to_le_bytes(),
+            &self.protocol_version.to_le_bytes(),
+            &self.manifest_key,
+            &engine,
+            &self.security_bits.to_le_bytes(),
+            &[self.code.byte()],
+            &self.retrieve.to_le_bytes(),
+            &self.buckets.to_le_bytes(),
+            &[self.choices],
+            &[self.retained],
+            &[u8::from(self.mode == RoundMode::ClosedLoop)],
+            &self.round_ms.to_le_bytes(),
+            &self.deposit_ms.to_le_bytes(),
+            &self.lookup_ms.to_le_bytes(),
+            &self.query_ms.to_le_bytes(),
+            &self.seeds.first.0.to_le_bytes(),
+            &self.seeds.segments.to_le_bytes(),
+            &self.seeds.root,
+        ];
+        let mut bytes = [0; ANNOUNCEMENT_BYTES];
+        for (place, byte) in bytes.iter_mut().zip(fields.into_iter().flatten()) {
+            *place = *byte;
+        }
+        bytes
+    }
+
+    /// How this announcement stands to the one that a client keeps. Both must be of the same cluster: the signature under
+    /// this one has been verified, with the root key of the address.
+    ///
+    /// # Errors
+    /// [`Error::Negotiation`] if the server goes back to an earlier announcement, or has two under one number.
+    pub fn succeeds(&self, kept: &Self) -> Result<Succession, Error> {
+        use core::cmp::Ordering::{Equal, Greater, Less};
+
+        match self.serial.cmp(&kept.serial) {
+            Equal if self == kept => Ok(Succession::Same),
+            Equal => Err(Error::Negotiation("it announces other parameters under the same number")),
+            Greater => Ok(Succession::Later),
+            Less => Err(Error::Negotiation("it goes back to parameters that it has given up (a downgrade)")),
+        }
     }
 
     /// The batch code with its dimensions.
@@ -117,13 +224,15 @@ impl ServerParameters {
 
 #[cfg(test)]
 mod tests {
-    use super::{RoundMode, ServerParameters};
-    use crate::CodeKind;
+    use super::{RoundMode, ServerParameters, Succession};
+    use crate::{CodeKind, PROTOCOL_VERSION, Round, SeedCommitment};
 
     fn parameters() -> ServerParameters {
         ServerParameters {
-            protocol_version: 1,
+            protocol_version: PROTOCOL_VERSION,
+            serial: 1,
             manifest_key: [1; 32],
+            seeds: SeedCommitment { first: Round(1), segments: 1, root: [2; 32] },
             engine: "none".into(),
             security_bits: 128,
             code: CodeKind::Cuckoo,
@@ -170,5 +279,52 @@ mod tests {
         let one = ServerParameters { code, retrieve: 1, buckets: 1, choices: 1, ..parameters() };
         assert_eq!(one.check_shape(), Ok(()));
         assert!(ServerParameters { buckets: 8, ..one }.check_shape().is_err());
+    }
+
+    /// Whatever a server announces must stand in what its root signs.
+    #[test]
+    fn no_two_announcements_have_one_text() {
+        let changes: [fn(&mut ServerParameters); 18] = [
+            |p| p.serial += 1,
+            |p| p.protocol_version += 1,
+            |p| p.manifest_key[31] ^= 1,
+            |p| p.engine.push('x'),
+            |p| p.security_bits += 1,
+            |p| p.code = CodeKind::Hybrid,
+            |p| p.retrieve += 1,
+            |p| p.buckets += 1,
+            |p| p.choices += 1,
+            |p| p.retained += 1,
+            |p| p.mode = RoundMode::ClosedLoop,
+            |p| p.round_ms += 1,
+            |p| p.deposit_ms += 1,
+            |p| p.lookup_ms += 1,
+            |p| p.query_ms += 1,
+            |p| p.seeds.first.0 += 1,
+            |p| p.seeds.segments += 1,
+            |p| p.seeds.root[31] ^= 1,
+        ];
+        let mut texts = vec![parameters().encode()];
+        for change in changes {
+            let mut changed = parameters();
+            change(&mut changed);
+            texts.push(changed.encode());
+        }
+        texts.sort_unstable();
+        texts.dedup();
+        assert_eq!(texts.len(), 19);
+        assert_eq!(texts[0][texts[0].len() - 32..], parameters().seeds.root, "nothing is cut off");
+    }
+
+    #[test]
+    fn a_server_may_change_and_not_go_back() {
+        let kept = ServerParameters { serial: 7, ..parameters() };
+        assert_eq!(kept.succeeds(&kept), Ok(Succession::Same));
+        let later = ServerParameters { serial: 9, retrieve: 5, buckets: 12, round_ms: 400, ..parameters() };
+        assert_eq!(later.succeeds(&kept), Ok(Succession::Later));
+        assert!(kept.succeeds(&later).unwrap_err().to_string().contains("downgrade"));
+        let two = ServerParameters { query_ms: 101, ..kept.clone() };
+        assert!(two.succeeds(&kept).is_err());
+        assert!(ServerParameters { serial: 0, ..parameters() }.check_shape().is_err());
     }
 }

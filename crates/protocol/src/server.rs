@@ -5,6 +5,7 @@
 
 mod clock;
 mod quota;
+mod seeds;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ use clock::Clock;
 use quota::Quota;
 
 pub use quota::ATTEMPTS_MAX;
+pub use seeds::{SeedChain, seeds_of, segment_end};
 
 /// How long a closed loop waits for those who retrieve, from the moment a round is ready, ms.
 pub const ANSWERS_MS: u64 = 60_000;
@@ -138,6 +140,13 @@ impl RoundMachine {
         let mut machine = Self::new(config, first, now);
         machine.ready.extend(ready.into_iter().map(|round| (round, ReadyRound::default())));
         machine
+    }
+
+    /// The oldest round that is not over: one that can be retrieved or will be, or takes deposits, or does so next.
+    #[must_use]
+    pub fn oldest(&self) -> Round {
+        let kept = self.ready.keys().chain(self.building.keys()).copied().min();
+        kept.map_or(self.current(), |kept| kept.min(self.current()))
     }
 
     /// An account takes part from now on; `has_keys` says whether it can retrieve. May be repeated.

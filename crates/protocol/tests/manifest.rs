@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 
 use ed25519_dalek::SigningKey;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
-use sotto_protocol::manifest::{HEADS_KEPT, MANIFEST_BYTES, MAPPING_BLOOM, deposits_digest};
+use sotto_protocol::manifest::{
+    FormerManifest, HEADS_KEPT, MANIFEST_BYTES, MAPPING_BLOOM, bucket_digest, buckets_digest, deposits_digest,
+};
 use sotto_protocol::{
     ChainStep, CodeKind, Deposit, Error, Label, Manifest, ManifestChain, PROTOCOL_VERSION, Round, SealedBox,
     SignedManifest,
 };
 
 const GOLDEN: &str = include_str!("golden/manifest.hex");
+const GOLDEN_1: &str = include_str!("golden/manifest-1.hex");
 
 fn manifest(round: u64, previous: [u8; 32]) -> Manifest {
     Manifest {
@@ -27,6 +30,7 @@ fn manifest(round: u64, previous: [u8; 32]) -> Manifest {
         round_seed: [0x11; 32],
         mapping_digest: [0x22; 32],
         deposits_digest: [0x33; 32],
+        buckets_digest: [0x66; 32],
         previous,
     }
 }
@@ -69,6 +73,28 @@ fn the_digest_of_deposits_is_the_published_one() {
     assert_eq!(hex(&digest), "c726d1f2181a78dd2631794c5180b93d8e0a7eece8a20b4b819c2d2deec2cc0a");
 }
 
+/// A chain of manifests goes on over the change of versions.
+#[test]
+fn a_manifest_of_version_1_is_known_by_its_digest() {
+    let unhex = |line: &str| -> Vec<u8> {
+        (0..line.len() / 2).map(|at| u8::from_str_radix(&line[2 * at..2 * at + 2], 16).unwrap()).collect()
+    };
+    let mut lines = GOLDEN_1.lines().map(unhex);
+    let (bytes, signature) = (lines.next().unwrap(), lines.next().unwrap());
+    let mut former =
+        FormerManifest { bytes: bytes.try_into().unwrap(), signature: signature.try_into().unwrap() };
+    assert_eq!(former.digest(&public_key()).unwrap().to_vec(), lines.next().unwrap());
+    former.bytes[9] ^= 1;
+    assert!(former.digest(&public_key()).is_err());
+}
+
+#[test]
+fn the_digest_of_buckets_is_the_published_one() {
+    let buckets = [bucket_digest(0, &[1; 576]), bucket_digest(1, &[2; 576])];
+    assert_eq!(hex(&buckets_digest(&buckets)), include_str!("golden/buckets.hex").trim_end());
+    assert_ne!(bucket_digest(0, &[1; 576]), bucket_digest(1, &[1; 576]), "a bucket stands in its place");
+}
+
 #[test]
 fn a_truncated_or_oversized_manifest_is_refused() {
     let bytes = manifest(1, [0; 32]).encode();
@@ -81,7 +107,7 @@ fn a_truncated_or_oversized_manifest_is_refused() {
 #[test]
 fn impossible_numbers_are_refused_before_anything_is_sized_by_them() {
     let spoils: [fn(&mut Manifest); 19] = [
-        |m| m.version = 2,
+        |m| m.version = PROTOCOL_VERSION - 1,
         |m| m.mapping_kind = 0,
         |m| m.engine.clear(),
         |m| m.retrieve = 0,

@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::manifest::MANIFEST_BYTES;
-use sotto_protocol::{CodeKind, Deposit, Round, RoundMode, ServerParameters, SignedManifest};
+use sotto_protocol::{
+    CodeKind, Deposit, Round, RoundMode, SeedCommitment, SegmentEnd, ServerParameters, SignedManifest,
+};
 
 use crate::limits::ENGINE_NAME_MAX;
 use crate::proto;
@@ -42,7 +44,7 @@ pub struct Info {
     pub parameters: ServerParameters,
     /// The round open for deposits.
     pub open: Round,
-    /// The root key's signature under the manifest key; not yet checked, see [`RootKey::check`](crate::RootKey::check).
+    /// The root key's signature under the parameters; not yet checked, see [`RootKey::check`](crate::RootKey::check).
     pub endorsement: Endorsement,
     /// Whether a new account needs a token.
     pub token_required: bool,
@@ -69,6 +71,10 @@ impl From<Info> for proto::InfoResponse {
             open_round: info.open.0,
             endorsement: Bytes::copy_from_slice(&info.endorsement),
             token_required: info.token_required,
+            serial: parameters.serial,
+            seed_first: parameters.seeds.first.0,
+            seed_segments: parameters.seeds.segments,
+            seed_root: Bytes::copy_from_slice(&parameters.seeds.root),
         }
     }
 }
@@ -82,7 +88,13 @@ impl TryFrom<proto::InfoResponse> for Info {
         }
         let parameters = ServerParameters {
             protocol_version: info.protocol_version.try_into().map_err(|_| Malformed("protocol version"))?,
+            serial: info.serial,
             manifest_key: fixed(&info.manifest_key, "manifest key")?,
+            seeds: SeedCommitment {
+                first: Round(info.seed_first),
+                segments: info.seed_segments,
+                root: fixed(&info.seed_root, "root of the seeds")?,
+            },
             engine: info.engine,
             security_bits: info.security_bits,
             code: u8::try_from(info.code).ok().and_then(CodeKind::of_byte).ok_or(Malformed("batch code"))?,
@@ -99,7 +111,7 @@ impl TryFrom<proto::InfoResponse> for Info {
         Ok(Self {
             parameters,
             open: Round(info.open_round),
-            endorsement: fixed(&info.endorsement, "endorsement of the manifest key")?,
+            endorsement: fixed(&info.endorsement, "signature of the parameters")?,
             token_required: info.token_required,
         })
     }
@@ -110,8 +122,16 @@ impl From<&SignedManifest> for proto::SignedManifest {
         Self {
             manifest: Bytes::copy_from_slice(&signed.bytes),
             signature: Bytes::copy_from_slice(&signed.signature),
+            segment: signed.segment.as_ref().map_or_else(Bytes::new, |segment| segment.encode().into()),
         }
     }
+}
+
+fn segment(bytes: &[u8]) -> Result<Option<SegmentEnd>, Malformed> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    SegmentEnd::decode(bytes).map(Some).map_err(|_| Malformed("end of a segment of seeds"))
 }
 
 impl TryFrom<&proto::SignedManifest> for SignedManifest {
@@ -121,6 +141,7 @@ impl TryFrom<&proto::SignedManifest> for SignedManifest {
         Ok(Self {
             bytes: fixed::<MANIFEST_BYTES>(&signed.manifest, "manifest")?,
             signature: fixed(&signed.signature, "signature of a manifest")?,
+            segment: segment(&signed.segment)?,
         })
     }
 }
@@ -138,7 +159,9 @@ mod tests {
     use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest};
     use prost::Message;
     use sotto_protocol::manifest::MANIFEST_BYTES;
-    use sotto_protocol::{CodeKind, Round, RoundMode, ServerParameters, SignedManifest};
+    use sotto_protocol::{
+        CodeKind, Round, RoundMode, SeedCommitment, SegmentEnd, ServerParameters, SignedManifest,
+    };
 
     use super::{Info, Malformed, deposit, fixed};
     use crate::proto;
@@ -155,7 +178,13 @@ mod tests {
             .prop_map(|(words, small, long, manifest_key, (closed, open), engine)| Info {
                 parameters: ServerParameters {
                     protocol_version: words[0],
+                    serial: open ^ 5,
                     manifest_key,
+                    seeds: SeedCommitment {
+                        first: Round(open / 2),
+                        segments: long[0] ^ long[1],
+                        root: manifest_key.map(|byte| byte ^ 9),
+                    },
                     engine,
                     security_bits: long[0],
                     code: CodeKind::of_byte(small[2] % 3).unwrap(),
@@ -204,12 +233,21 @@ mod tests {
 
         #[test]
         fn a_signed_manifest_survives_the_wire(bytes in any::<[u8; MANIFEST_BYTES]>(), signature in any::<[u8; 64]>()) {
-            let signed = SignedManifest { bytes, signature };
+            let signed = SignedManifest { bytes, signature, segment: None };
             let encoded = proto::SignedManifest::from(&signed).encode_to_vec();
             let mut message = proto::SignedManifest::decode(&*encoded).unwrap();
             prop_assert!(SignedManifest::try_from(&message).unwrap() == signed);
             message.signature.truncate(63);
             prop_assert!(SignedManifest::try_from(&message).is_err());
+        }
+
+        #[test]
+        fn what_proves_a_seed_survives_the_wire(end in any::<[u8; 32]>(), path in 0..30_usize) {
+            let proof = SegmentEnd { end, path: vec![end; path] };
+            let segment = Some(proof);
+            let signed = SignedManifest { bytes: [1; MANIFEST_BYTES], signature: [2; 64], segment };
+            let read = SignedManifest::try_from(&proto::SignedManifest::from(&signed));
+            prop_assert_eq!(read, if path <= 20 { Ok(signed) } else { Err(Malformed("end of a segment of seeds")) });
         }
 
         #[test]
@@ -223,16 +261,18 @@ mod tests {
         let good = proto::InfoResponse {
             manifest_key: vec![0; 32].into(),
             endorsement: vec![0; 64].into(),
+            seed_root: vec![0; 32].into(),
             ..Default::default()
         };
         assert!(Info::try_from(good.clone()).is_ok());
         type Spoil = fn(&mut proto::InfoResponse);
-        let spoils: [(Spoil, &str); 10] = [
+        let spoils: [(Spoil, &str); 11] = [
             (|info| info.code = 3, "batch code"),
             (|info| info.code = 256, "batch code"),
             (|info| info.protocol_version = 1 << 16, "protocol version"),
             (|info| info.manifest_key = vec![0; 31].into(), "manifest key"),
-            (|info| info.endorsement = vec![0; 63].into(), "endorsement of the manifest key"),
+            (|info| info.endorsement = vec![0; 63].into(), "signature of the parameters"),
+            (|info| info.seed_root = vec![0; 33].into(), "root of the seeds"),
             (|info| info.engine = "x".repeat(32), "engine name"),
             (|info| info.engine = "tab\there".into(), "engine name"),
             (|info| info.retrieve = 1 << 16, "messages per round"),

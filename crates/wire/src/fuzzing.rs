@@ -93,12 +93,16 @@ pub fn fuzz_status(bytes: &[u8]) {
 #[must_use]
 pub fn valid() -> Vec<Vec<u8>> {
     let [short, key, long] = [16, 32, 304].map(|size| Bytes::from(vec![7; size]));
-    let manifest = || proto::SignedManifest { manifest: vec![1; 188].into(), signature: vec![2; 64].into() };
+    let manifest = || proto::SignedManifest {
+        manifest: vec![1; 220].into(),
+        signature: vec![2; 64].into(),
+        segment: vec![3; 128].into(),
+    };
     let ready = proto::RoundReady { manifest: Some(manifest()), elapsed_ms: 5 };
     let opened = proto::RoundOpened { round: 9, elapsed_ms: 5 };
     let event = |event| proto::RoundEvent { event: Some(event) }.encode_to_vec();
     let info = proto::InfoResponse {
-        protocol_version: 1,
+        protocol_version: 2,
         manifest_key: key.clone(),
         engine: "none".to_owned(),
         security_bits: 128,
@@ -115,6 +119,10 @@ pub fn valid() -> Vec<Vec<u8>> {
         open_round: 9,
         endorsement: vec![4; 64].into(),
         token_required: true,
+        serial: 3,
+        seed_first: 1,
+        seed_segments: 8192,
+        seed_root: key.clone(),
     };
     let query = proto::QueryChunk { session: key.clone(), round: 9, keys: key.clone(), data: short.clone() };
     vec![

@@ -1,4 +1,5 @@
-//! What a cluster's root key stands for: the nodes of the cluster, and the key that signs its manifests.
+//! What a cluster's root key stands for: the nodes of the cluster, and what they announce: parameters, the key that signs
+//! manifests, the seeds of rounds.
 
 use core::fmt;
 use std::sync::Arc;
@@ -8,6 +9,9 @@ use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use rustls::client::Resumption;
 use rustls::pki_types::{Der, ServerName, TrustAnchor};
 use rustls::{ClientConfig, RootCertStore, version};
+
+use sotto_protocol::ServerParameters;
+use sotto_protocol::negotiation::ANNOUNCEMENT_BYTES;
 
 use crate::Malformed;
 
@@ -21,25 +25,37 @@ pub const ROOT_NAME: &str = "Sotto root";
 /// What is spoken over TLS (ALPN).
 pub const APPLICATION: &[u8] = b"h2";
 
-/// Domain of the signature under the manifest key.
-const DOMAIN: &[u8] = b"sotto v1 manifest key";
+/// Domain of the signature under an announcement.
+const DOMAIN: &[u8] = b"sotto v2 announcement";
 
 /// The public half of a root key, Ed25519. Clients have it from the server's address.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RootKey(pub [u8; 32]);
 
-/// A root's signature under a manifest key, 64 bytes.
+/// A root's signature under an announcement, 64 bytes.
 pub type Endorsement = [u8; 64];
 
 impl RootKey {
-    /// Whether the root vouches for a manifest key (strict: one signature, one meaning).
+    /// Whether the root has signed these parameters (strict: one signature, one meaning).
     ///
     /// # Errors
-    /// [`Malformed`] if it does not.
-    pub fn check(&self, manifest_key: &[u8; 32], endorsement: &Endorsement) -> Result<(), Malformed> {
-        let wrong = |_| Malformed("endorsement of the manifest key");
+    /// [`Malformed`] if it has not.
+    pub fn check(&self, parameters: &ServerParameters, endorsement: &Endorsement) -> Result<(), Malformed> {
+        self.check_encoded(&parameters.encode(), endorsement)
+    }
+
+    /// [`RootKey::check`] for parameters as [`ServerParameters::encode`] gives them.
+    ///
+    /// # Errors
+    /// As for [`RootKey::check`].
+    pub fn check_encoded(
+        &self,
+        parameters: &[u8; ANNOUNCEMENT_BYTES],
+        endorsement: &Endorsement,
+    ) -> Result<(), Malformed> {
+        let wrong = |_| Malformed("signature of the parameters");
         let key = VerifyingKey::from_bytes(&self.0).map_err(wrong)?;
-        let message = message(&self.0, manifest_key);
+        let message = message(&self.0, parameters);
         key.verify_strict(&message, &Signature::from_bytes(endorsement)).map_err(wrong)
     }
 
@@ -90,14 +106,14 @@ pub fn node_name() -> ServerName<'static> {
     ServerName::try_from(NODE_NAME).expect("the name is one of DNS")
 }
 
-/// Vouches for a manifest key with a root's secret half.
+/// Signs an announcement with a root's secret half.
 #[must_use]
-pub fn endorse(root: &SigningKey, manifest_key: &[u8; 32]) -> Endorsement {
-    root.sign(&message(&root.verifying_key().to_bytes(), manifest_key)).to_bytes()
+pub fn endorse(root: &SigningKey, parameters: &ServerParameters) -> Endorsement {
+    root.sign(&message(&root.verifying_key().to_bytes(), &parameters.encode())).to_bytes()
 }
 
-fn message(root: &[u8; 32], manifest_key: &[u8; 32]) -> Vec<u8> {
-    [DOMAIN, root, manifest_key].concat()
+fn message(root: &[u8; 32], parameters: &[u8; ANNOUNCEMENT_BYTES]) -> Vec<u8> {
+    [DOMAIN, root, parameters].concat()
 }
 
 impl fmt::Display for RootKey {
@@ -115,21 +131,43 @@ impl fmt::Debug for RootKey {
 #[cfg(test)]
 mod tests {
     use ed25519_dalek::SigningKey;
+    use sotto_protocol::{CodeKind, PROTOCOL_VERSION, Round, RoundMode, SeedCommitment, ServerParameters};
 
     use super::{RootKey, endorse};
 
+    fn parameters(serial: u64) -> ServerParameters {
+        ServerParameters {
+            protocol_version: PROTOCOL_VERSION,
+            serial,
+            manifest_key: [7; 32],
+            seeds: SeedCommitment { first: Round(1), segments: 1, root: [2; 32] },
+            engine: "none".into(),
+            security_bits: 128,
+            code: CodeKind::Single,
+            retrieve: 1,
+            buckets: 1,
+            choices: 1,
+            retained: 2,
+            mode: RoundMode::Deadline,
+            round_ms: 1000,
+            deposit_ms: 100,
+            lookup_ms: 100,
+            query_ms: 200,
+        }
+    }
+
     #[test]
-    fn nobody_but_the_root_vouches_for_a_manifest_key() {
+    fn nobody_but_the_root_announces_anything() {
         let root = SigningKey::from_bytes(&[1; 32]);
         let key = RootKey(root.verifying_key().to_bytes());
-        let endorsement = endorse(&root, &[7; 32]);
-        assert_eq!(key.check(&[7; 32], &endorsement), Ok(()));
-        assert!(key.check(&[8; 32], &endorsement).is_err());
+        let endorsement = endorse(&root, &parameters(3));
+        assert_eq!(key.check(&parameters(3), &endorsement), Ok(()));
+        assert!(key.check(&parameters(4), &endorsement).is_err());
         let other = SigningKey::from_bytes(&[2; 32]);
-        assert!(key.check(&[7; 32], &endorse(&other, &[7; 32])).is_err());
-        assert!(RootKey(other.verifying_key().to_bytes()).check(&[7; 32], &endorsement).is_err());
+        assert!(key.check(&parameters(3), &endorse(&other, &parameters(3))).is_err());
+        assert!(RootKey(other.verifying_key().to_bytes()).check(&parameters(3), &endorsement).is_err());
         let mut spoilt = endorsement;
         spoilt[63] ^= 1;
-        assert!(key.check(&[7; 32], &spoilt).is_err());
+        assert!(key.check(&parameters(3), &spoilt).is_err());
     }
 }

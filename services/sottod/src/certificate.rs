@@ -1,5 +1,8 @@
 //! A node's certificate, by which clients know that whoever answers belongs to the cluster.
 
+#[cfg(test)]
+mod wire;
+
 use core::time::Duration;
 use std::fs::File;
 use std::io;

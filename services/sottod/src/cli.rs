@@ -63,17 +63,13 @@ enum Command {
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
         count: u32,
     },
-    /// Make the node's certificate and its key anew, signed by the cluster's root key. The server uses them from its next
-    /// start on.
+    /// Make the node's certificate and its key anew, and sign what the configuration announces, with the cluster's root
+    /// key. The server uses them from its next start on.
+    ///
+    /// After a change of parameters, and before the seeds of rounds end ('--seeds'), the root key has to sign.
     ///
     /// Example: sottod certify --data /var/lib/sottod --root /media/stick/root.key
-    Certify {
-        #[command(flatten)]
-        data: Data,
-        /// The file with the root key, if it is not in the data directory.
-        #[arg(long, value_name = "FILE")]
-        root: Option<PathBuf>,
-    },
+    Certify(keys::CertifyOptions),
     /// Ask a running server how it is. Exit code 0 if it serves, 1 if not.
     ///
     /// Example: sottod status --data /var/lib/sottod
@@ -101,10 +97,10 @@ pub fn main<S: Scheme>() -> ExitCode {
     let ansi = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
     let result = match arguments.command {
-        Some(Command::Init(options)) => keys::init(&options),
+        Some(Command::Init(options)) => keys::init::<S>(&options),
         Some(Command::Serve(options)) => serve::run::<S>(options),
         Some(Command::Token { data, count }) => keys::tokens(&data.data, count),
-        Some(Command::Certify { data, root }) => keys::certify(&data.data, root.as_deref()),
+        Some(Command::Certify(options)) => keys::certify::<S>(&options),
         Some(Command::Status(options)) => status::run(&options),
         Some(Command::CheckLog { data }) => check(&data.data),
         None => serve::run::<S>(arguments.serve),

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use pir_core::Scheme;
 use serde::{Deserialize, Serialize};
 use sotto_protocol::deposit::BOX_BYTES;
-use sotto_protocol::{CodeKind, PROTOCOL_VERSION, Round, RoundMode, ServerParameters};
+use sotto_protocol::manifest::seed::SEGMENTS_MAX;
+use sotto_protocol::{CodeKind, PROTOCOL_VERSION, Round, RoundMode, SeedCommitment, ServerParameters};
 use sotto_wire::{Host, Transport, limits};
 use zeroize::Zeroizing;
 
@@ -50,6 +51,9 @@ pub struct Config {
     pub lookup_ms: u32,
     /// Offset of the multi-query after a round is ready, ms.
     pub query_ms: u32,
+    /// Segments of 4,096 rounds for which seeds are made, when they are; `None` for two years of rounds of 2 s with a data
+    /// directory, and for six days without.
+    pub seed_segments: Option<u32>,
     /// The first round. Under a key that was used before, it must be later than all rounds served then.
     pub first_round: Round,
     /// Seed of the key that signs manifests, from which the root key follows; `None` for a fresh one.
@@ -171,6 +175,7 @@ impl Config {
             deposit_ms: 200,
             lookup_ms: 300,
             query_ms: 600,
+            seed_segments: None,
             first_round: Round(1),
             manifest_seed: None,
             data: None,
@@ -194,7 +199,7 @@ impl Config {
         }
     }
 
-    /// What the server announces, once all of it is possible together.
+    /// What the server announces, but for number and seeds, once all of it is possible together.
     pub(crate) fn parameters<S: Scheme>(
         &self,
         manifest_key: [u8; 32],
@@ -241,6 +246,9 @@ impl Config {
         let shape = S::parameters(1, BOX_BYTES)?;
         let parameters = ServerParameters {
             protocol_version: PROTOCOL_VERSION,
+            // These two when it is signed.
+            serial: 0,
+            seeds: SeedCommitment::default(),
             manifest_key,
             engine: S::NAME.to_owned(),
             security_bits: S::security_bits(&shape),
@@ -255,7 +263,14 @@ impl Config {
             lookup_ms: self.lookup_ms,
             query_ms: self.query_ms,
         };
-        if self.allow_no_privacy { parameters.check_shape() } else { parameters.check() }?;
+        if !self.allow_no_privacy {
+            parameters.check_security()?;
+            parameters.check_timing()?;
+        }
+        parameters.check_numbers()?;
+        if self.seed_segments.is_some_and(|segments| !(1..=SEGMENTS_MAX).contains(&segments)) {
+            return Err(ConfigError::SeedSegments);
+        }
         if S::public_keys_bytes() > limits::KEYS_MAX || !sizes_fit::<S>(&shape, buckets) {
             return Err(ConfigError::Sizes);
         }
@@ -338,6 +353,9 @@ pub enum ConfigError {
     /// More simulated users than a round has room for.
     #[error("more simulated users than a round has room for: 'deposits' is {0}")]
     PopulationTooLarge(usize),
+    /// No seeds, or too many.
+    #[error("'seed_segments' is 1 to 2^20")]
+    SeedSegments,
     /// Nowhere to keep which tokens are spent.
     #[error("registration by token needs a data directory, where the tokens' key is")]
     TokensNeedData,

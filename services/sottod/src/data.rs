@@ -4,6 +4,7 @@
 //! lock       held by the process that uses the directory
 //! root.key   the secret half of the cluster's root key; may be kept elsewhere
 //! identity   who the server is, see `identity`, with manifest.key, token.key, node.key and node.pem
+//! announcement   what the root key has signed, see `announcement`, with seeds and seed.key
 //! log/       the round log
 //! ```
 
@@ -14,14 +15,20 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pir_core::Scheme;
 use rand::TryRng;
 use rand::rngs::SysRng;
-use sotto_protocol::Round;
+use sotto_protocol::{Round, ServerParameters};
 use sotto_wire::Token;
 
+use crate::announcement::{self, Announced, Wanted};
+use crate::config::Config;
+use crate::host::unix_now;
 use crate::identity::{CertificateFiles, Identity, IdentityError};
 use crate::log::offline::{self, LoggedRound, Summary};
 use crate::log::{Directory, Disk, DurableLog, LogError, Options};
+use crate::seeds::SEGMENTS;
+use crate::server::{StartError, first_rounds};
 
 const LOCK: &str = "lock";
 const LOG: &str = "log";
@@ -31,6 +38,7 @@ const SEGMENT_BYTES: u64 = 64 << 20;
 
 /// A data directory that this process alone uses.
 pub(crate) struct DataDirectory {
+    path: PathBuf,
     identity: Identity,
     disk: Arc<dyn Disk>,
     lock: File,
@@ -43,7 +51,16 @@ impl DataDirectory {
         make_identity(path)?;
         let identity = Identity::load(path, certificate)?;
         let failed = |source| DataError::Directory { path: path.to_owned(), source };
-        Ok(Self { identity, disk: Arc::new(Directory::new(&path.join(LOG)).map_err(failed)?), lock })
+        let disk = Arc::new(Directory::new(&path.join(LOG)).map_err(failed)?);
+        Ok(Self { path: path.to_owned(), identity, disk, lock })
+    }
+
+    /// What it announces under a configuration, whose first round would be `first` if there were none yet.
+    pub(crate) fn announce<S: Scheme>(&self, config: &Config, first: Round) -> Result<Announced, StartError> {
+        let parameters = config.parameters::<S>(self.identity.manifest.verifying_key().to_bytes())?;
+        let wanted = wanted(&self.path, config, parameters, first)?;
+        let announced = announcement::take_up(&self.path, &self.identity.root, None, wanted);
+        Ok(announced.map_err(DataError::from)?)
     }
 
     /// The same directory with its log on another disk.
@@ -54,7 +71,7 @@ impl DataDirectory {
 
     /// Who the server is. The directory stays in use until the log is closed.
     pub(crate) fn split(self) -> (Identity, DataLog) {
-        let Self { identity, disk, lock } = self;
+        let Self { path: _, identity, disk, lock } = self;
         (identity, DataLog { disk, lock })
     }
 }
@@ -91,15 +108,65 @@ pub(crate) fn create(path: &Path, before: impl FnOnce() -> io::Result<()>) -> Re
     make_identity(path)
 }
 
+/// Makes a directory's certificate anew, signs what a configuration announces, if that is not what was signed, and makes
+/// more seeds if it is told to: for the rounds behind the newest in the log or, if the directory was restored from a backup,
+/// for those that the clock leads to.
+pub(crate) fn certify<S: Scheme>(
+    path: &Path,
+    root: Option<&Path>,
+    config: &Config,
+    more: bool,
+) -> Result<(), StartError> {
+    Identity::certify(path, root).map_err(DataError::from)?;
+    let identity = Identity::load(path, None).map_err(DataError::from)?;
+    let parameters = config.parameters::<S>(identity.manifest.verifying_key().to_bytes())?;
+    let (mut first, _) = first_rounds(config, unix_now());
+    let _lock = if announcement::has_seeds(path) && !more { None } else { share(path)? };
+    if more && !config.restored {
+        // Numbers go on from the log's, whatever the clock says.
+        first = offline::check(&path.join(LOG)).map_err(DataError::from)?.newest.unwrap_or(first);
+    }
+    let wanted = Wanted { more, ..wanted(path, config, parameters, first)? };
+    announcement::take_up(path, &identity.root, root, wanted).map_err(DataError::from)?;
+    Ok(())
+}
+
+/// What an operator wants announced of a directory.
+fn wanted(
+    path: &Path,
+    config: &Config,
+    parameters: ServerParameters,
+    first: Round,
+) -> Result<Wanted, DataError> {
+    let log = path.join(LOG);
+    let segments = config.seed_segments.unwrap_or(SEGMENTS);
+    if is_empty(&log).map_err(|source| DataError::Directory { path: log.clone(), source })? {
+        return Ok(Wanted { parameters, segments, first, covers: Some(first), more: false });
+    }
+    // A log from before there were seeds: they begin with the newest round, which may still be open.
+    let first = match announcement::has_seeds(path) {
+        true => first,
+        false => offline::check(&log)?.newest.unwrap_or(first),
+    };
+    Ok(Wanted { parameters, segments, first, covers: None, more: false })
+}
+
+fn is_empty(directory: &Path) -> io::Result<bool> {
+    match fs::read_dir(directory) {
+        Ok(mut files) => Ok(files.next().transpose()?.is_none()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
 /// Makes an identity where there is none, and no log that needs one.
 fn make_identity(path: &Path) -> Result<(), DataError> {
     if Identity::exists(path) {
         return Ok(());
     }
     let log = path.join(LOG);
-    let read = fs::read_dir(&log).and_then(|mut files| files.next().transpose());
     // Under new keys, nobody could make use of the log.
-    if read.map_err(|source| DataError::Directory { path: log, source })?.is_some() {
+    if !is_empty(&log).map_err(|source| DataError::Directory { path: log, source })? {
         return Err(DataError::IdentityMissing(path.to_owned()));
     }
     Identity::create(path)?;

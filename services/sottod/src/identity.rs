@@ -1,7 +1,7 @@
-//! Who a server is: the root of its cluster, what the root vouches for, and the key that makes registration tokens.
+//! Who a server is: the root of its cluster, its own keys, and the key that makes registration tokens.
 //!
-//! The secret half of the root key makes certificates and vouches for the manifest key. A server needs neither to
-//! serve, so the file may be kept elsewhere.
+//! The secret half of the root key makes certificates and signs what the server announces, see `announcement`. A server
+//! needs it for neither to serve, so the file may be kept elsewhere.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
-use sotto_wire::root::endorse;
-use sotto_wire::{Endorsement, RootKey};
+use sotto_wire::RootKey;
 use zeroize::Zeroizing;
 
+use crate::announcement;
 use crate::certificate::{Certificate, CertificateError};
 use crate::key_file::{KeyFileError, create_key, load_key, write_durably};
 use crate::tokens::TokenKey;
@@ -35,7 +35,6 @@ const IDENTITY_MAX: u64 = 4096;
 pub(crate) struct Identity {
     pub(crate) root: RootKey,
     pub(crate) manifest: SigningKey,
-    pub(crate) endorsement: Endorsement,
     pub(crate) tokens: TokenKey,
     /// Shown by TLS.
     pub(crate) certificate: Certificate,
@@ -47,8 +46,10 @@ pub(crate) struct Identity {
 struct Public {
     /// The root key, base32.
     root: String,
-    /// The root's signature under the manifest key, base32.
-    endorsement: String,
+    /// The root's signature under the manifest key, which servers of version 1 announced.
+    #[serde(default, skip_serializing)]
+    #[allow(dead_code, reason = "it is read over")]
+    endorsement: Option<String>,
 }
 
 /// Where a node's certificate and its key are, if not in the data directory.
@@ -61,37 +62,44 @@ pub struct CertificateFiles {
 }
 
 impl Identity {
-    /// One that ends with the process: a new one, or that which follows from the seed of its manifest key.
-    pub(crate) fn ephemeral(manifest_seed: Option<&[u8; 32]>) -> Result<Self, IdentityError> {
+    /// One that ends with the process: a new one, or that which follows from the seed of its manifest key; with its root
+    /// key, and the secret of its seeds.
+    pub(crate) fn ephemeral(
+        manifest_seed: Option<&[u8; 32]>,
+    ) -> Result<(Self, SigningKey, Zeroizing<[u8; 32]>), IdentityError> {
         let manifest = match manifest_seed {
             Some(seed) => SigningKey::from_bytes(seed),
             None => SigningKey::from_bytes(&*seed()?),
         };
         let (root, _) = Hkdf::<Sha256>::extract(Some(b"sotto ephemeral root"), manifest.as_bytes());
         let root = SigningKey::from_bytes(&Zeroizing::new(root.into()));
-        Ok(Self {
+        let (seeds, _) = Hkdf::<Sha256>::extract(Some(b"sotto ephemeral seeds"), manifest.as_bytes());
+        let identity = Self {
             root: RootKey(root.verifying_key().to_bytes()),
-            endorsement: endorse(&root, &manifest.verifying_key().to_bytes()),
             manifest,
             tokens: TokenKey::new(seed()?),
             certificate: Certificate::issue(&root)?,
-        })
+        };
+        Ok((identity, root, Zeroizing::new(seeds.into())))
     }
 
     /// The one in a directory.
     pub(crate) fn load(directory: &Path, files: Option<&CertificateFiles>) -> Result<Self, IdentityError> {
         let path = directory.join(IDENTITY);
-        let (root, endorsement) = read_public(&path)?;
+        let root = read_public(&path)?;
         let manifest = SigningKey::from_bytes(&*secret(directory, MANIFEST)?);
-        root.check(&manifest.verifying_key().to_bytes(), &endorsement)
-            .map_err(|_| IdentityError::Mismatch(directory.join(MANIFEST)))?;
+        if announcement::manifest_key(directory, &root)?
+            .is_some_and(|key| key != manifest.verifying_key().to_bytes())
+        {
+            return Err(IdentityError::Mismatch(directory.join(MANIFEST)));
+        }
         let certificate = match files {
             Some(files) => Certificate::load(&files.certificate, &files.key)?,
             None => Certificate::load(&directory.join(NODE_CERTIFICATE), &directory.join(NODE_KEY))?,
         };
         certificate.check(&root)?;
         let tokens = TokenKey::new(secret(directory, TOKENS)?);
-        Ok(Self { root, manifest, endorsement, tokens, certificate })
+        Ok(Self { root, manifest, tokens, certificate })
     }
 
     /// Whether a directory holds one.
@@ -102,14 +110,11 @@ impl Identity {
     /// Makes a new one in a directory. Whatever of it an earlier attempt left is used.
     pub(crate) fn create(directory: &Path) -> Result<(), IdentityError> {
         let root = SigningKey::from_bytes(&*load_or_create(directory, ROOT)?);
-        let manifest = SigningKey::from_bytes(&*load_or_create(directory, MANIFEST)?);
+        load_or_create(directory, MANIFEST)?;
         load_or_create(directory, TOKENS)?;
         write_certificate(directory, &root)?;
-        let encode = |bytes: &[u8]| BASE32_NOPAD.encode(bytes).to_ascii_lowercase();
-        let public = Public {
-            root: RootKey(root.verifying_key().to_bytes()).to_string(),
-            endorsement: encode(&endorse(&root, &manifest.verifying_key().to_bytes())),
-        };
+        let root = RootKey(root.verifying_key().to_bytes()).to_string();
+        let public = Public { root, endorsement: None };
         let path = directory.join(IDENTITY);
         let text = toml::to_string(&public).map_err(|_| IdentityError::Malformed(path.clone()))?;
         write_durably(&path, text.as_bytes(), 0o644).map_err(|source| key_error(&path, source.into()))
@@ -117,19 +122,30 @@ impl Identity {
 
     /// Makes a node's certificate anew, with the root key of the directory or of another file.
     pub(crate) fn certify(directory: &Path, root: Option<&Path>) -> Result<(), IdentityError> {
-        let (public, _) = read_public(&directory.join(IDENTITY))?;
-        let path = root.map_or_else(|| directory.join(ROOT), Path::to_owned);
-        let seed = load_key(&path).map_err(|source| key_error(&path, source))?;
-        let root = SigningKey::from_bytes(&*seed.ok_or_else(|| IdentityError::Missing(path.clone()))?);
-        if RootKey(root.verifying_key().to_bytes()) != public {
-            return Err(IdentityError::Mismatch(path));
-        }
-        write_certificate(directory, &root)
+        let public = read_public(&directory.join(IDENTITY))?;
+        let missing = || IdentityError::Missing(root.map_or_else(|| directory.join(ROOT), Path::to_owned));
+        write_certificate(directory, &root_key(directory, root, &public)?.ok_or_else(missing)?)
     }
 
     /// The key that makes a directory's registration tokens.
     pub(crate) fn token_key(directory: &Path) -> Result<TokenKey, IdentityError> {
         Ok(TokenKey::new(secret(directory, TOKENS)?))
+    }
+}
+
+/// The secret half of a directory's root key, in a file or else in the directory; `None` if it is not there.
+pub(crate) fn root_key(
+    directory: &Path,
+    file: Option<&Path>,
+    public: &RootKey,
+) -> Result<Option<SigningKey>, IdentityError> {
+    let path = file.map_or_else(|| directory.join(ROOT), Path::to_owned);
+    let Some(seed) = load_key(&path).map_err(|source| key_error(&path, source))? else { return Ok(None) };
+    let root = SigningKey::from_bytes(&seed);
+    if RootKey(root.verifying_key().to_bytes()) == *public {
+        Ok(Some(root))
+    } else {
+        Err(IdentityError::Mismatch(path))
     }
 }
 
@@ -145,7 +161,7 @@ fn write_certificate(directory: &Path, root: &SigningKey) -> Result<(), Identity
     Ok(())
 }
 
-fn read_public(path: &Path) -> Result<(RootKey, Endorsement), IdentityError> {
+fn read_public(path: &Path) -> Result<RootKey, IdentityError> {
     let malformed = || IdentityError::Malformed(path.to_owned());
     let bytes = fs::metadata(path).map_err(|error| key_error(path, error.into()))?.len();
     if bytes > IDENTITY_MAX {
@@ -156,17 +172,16 @@ fn read_public(path: &Path) -> Result<(RootKey, Endorsement), IdentityError> {
     let decode =
         |text: &str| BASE32_NOPAD.decode(text.to_ascii_uppercase().as_bytes()).map_err(|_| malformed());
     let root = decode(&public.root)?.try_into().map_err(|_| malformed())?;
-    let endorsement = decode(&public.endorsement)?.try_into().map_err(|_| malformed())?;
-    Ok((RootKey(root), endorsement))
+    Ok(RootKey(root))
 }
 
-fn secret(directory: &Path, name: &str) -> Result<Zeroizing<[u8; 32]>, IdentityError> {
+pub(crate) fn secret(directory: &Path, name: &str) -> Result<Zeroizing<[u8; 32]>, IdentityError> {
     let path = directory.join(name);
     let seed = load_key(&path).map_err(|source| key_error(&path, source))?;
     seed.ok_or(IdentityError::Missing(path))
 }
 
-fn load_or_create(directory: &Path, name: &str) -> Result<Zeroizing<[u8; 32]>, IdentityError> {
+pub(crate) fn load_or_create(directory: &Path, name: &str) -> Result<Zeroizing<[u8; 32]>, IdentityError> {
     let path = directory.join(name);
     match load_key(&path).map_err(|source| key_error(&path, source))? {
         Some(seed) => Ok(seed),
@@ -205,6 +220,15 @@ pub enum IdentityError {
     /// A key of another cluster.
     #[error("{}: it does not belong to this cluster's root key; restore the file that does", .0.display())]
     Mismatch(PathBuf),
+    /// The configuration is not what the root key has signed.
+    #[error(
+        "the root key has not signed what the configuration announces, and is not here; sign it with 'sottod certify \
+         --root FILE', and start again"
+    )]
+    Unsigned,
+    /// Seeds cannot be made.
+    #[error("the seeds of rounds cannot be made: {0}")]
+    Seeds(sotto_protocol::Error),
     /// The node's certificate cannot be used.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
@@ -218,14 +242,26 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
+    use pir_core::NoOp;
+    use sotto_protocol::Round;
+
     use super::{
         CertificateError, CertificateFiles, IDENTITY, Identity, IdentityError, MANIFEST, NODE_CERTIFICATE,
         NODE_KEY, ROOT, TOKENS,
     };
+    use crate::announcement::{self, ANNOUNCEMENT, Wanted};
+    use crate::config::Config;
 
     fn made(directory: &Path) -> Identity {
         Identity::create(directory).unwrap();
-        Identity::load(directory, None).unwrap()
+        let identity = Identity::load(directory, None).unwrap();
+        let manifest_key = identity.manifest.verifying_key().to_bytes();
+        let mut config = Config::deadline(([127, 0, 0, 1], 0).into());
+        config.allow_no_privacy = true;
+        let parameters = config.parameters::<NoOp>(manifest_key).unwrap();
+        let wanted = Wanted { parameters, segments: 1, first: Round(1), covers: None, more: false };
+        announcement::take_up(directory, &identity.root, None, wanted).unwrap();
+        identity
     }
 
     #[test]
@@ -242,13 +278,14 @@ mod tests {
     fn a_file_of_another_cluster_is_refused_and_named() {
         let (ours, theirs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         made(theirs.path());
-        for name in [MANIFEST, IDENTITY, NODE_KEY, NODE_CERTIFICATE] {
+        for name in [MANIFEST, IDENTITY, NODE_KEY, NODE_CERTIFICATE, ANNOUNCEMENT] {
             let _ = fs::remove_dir_all(ours.path());
             fs::create_dir(ours.path()).unwrap();
             made(ours.path());
             fs::copy(theirs.path().join(name), ours.path().join(name)).unwrap();
             let error = Identity::load(ours.path(), None).err().expect(name).to_string();
-            assert!(error.contains(".key") || error.contains("certificate"), "{name}: {error}");
+            let named = [".key", "certificate", "announcement"].iter().any(|word| error.contains(word));
+            assert!(named, "{name}: {error}");
         }
     }
 

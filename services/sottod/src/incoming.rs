@@ -26,14 +26,14 @@ pub(crate) async fn join<T>(
     first: Bytes,
     expected: usize,
     stall: Duration,
-    data: impl Fn(T) -> Bytes,
+    data: impl Fn(T) -> Result<Bytes, Refused>,
 ) -> Result<Bytes, Status> {
     let malformed = |_| Status::from(Refused::Malformed);
     let mut join = Join::exactly(expected);
     join.push(first).map_err(malformed)?;
     let began = Instant::now();
     while let Some(chunk) = next(stream, patience(began.elapsed(), join.len(), RATE, stall)).await? {
-        join.push(data(chunk)).map_err(malformed)?;
+        join.push(data(chunk)?).map_err(malformed)?;
     }
     join.finish().map_err(malformed)
 }

@@ -1,10 +1,11 @@
 //! Parsed PIR keys of the clients, addressed by the SHA-256 of what was uploaded.
 
 use core::time::Duration;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use pir_core::Scheme;
+use sotto_protocol::Round;
 use sotto_protocol::server::Account;
 use sotto_wire::Refused;
 use tokio::time::Instant;
@@ -19,75 +20,157 @@ pub fn key_memory_bytes<S: Scheme>() -> usize {
     S::public_keys_bytes().saturating_mul(PARSED_PER_ENCODED)
 }
 
-/// At most one set of keys per account, so that nobody can crowd others out with more. When the budget is used up, the
-/// set longest unused is dropped, and its owner uploads it again; but not one that was used for a retrieval a short
-/// while ago, so that uploads alone crowd nobody out who takes part.
+/// Rounds over which uploads are counted.
+pub(crate) const UPLOAD_ROUNDS: u64 = 64;
+/// Sets that an account may bring in so many rounds, beside those the server has of it. One is needed; the others are
+/// for sets that were dropped in between.
+const UPLOADS_MAX: u8 = 8;
+
+/// The rounds as far as keys care: the oldest that is not over, and the one that takes deposits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Progress {
+    pub(crate) oldest: Round,
+    pub(crate) open: Round,
+}
+
+/// At most two sets of keys per account, so that nobody can crowd others out with more: the newest, and the one before
+/// until the round that was open when the newest came is over, since what was sealed before is retrieved with that. When
+/// the budget is used up, the sets of the account that used them longest ago are dropped, and their owner uploads again;
+/// but not those of one who retrieved a short while ago, so that uploads alone crowd nobody out who takes part. A set
+/// for which there is no room is refused, and its owner goes on with the old one.
 pub(crate) struct KeyStore<S: Scheme> {
     capacity: usize,
     protection: Duration,
     entries: HashMap<Account, Entry<S>>,
     by_age: BTreeMap<u64, Account>,
     uses: u64,
+    /// Accounts with a set before the newest, and when that is over; ascending.
+    former: VecDeque<(Round, Account)>,
+    /// Which stretch of rounds the uploads are counted in, and how many there were.
+    uploads: (u64, HashMap<Account, u8>),
 }
 
 struct Entry<S: Scheme> {
-    digest: [u8; 32],
-    keys: Arc<S::PublicKeys>,
+    newest: Set<S>,
+    /// With the round after whose end it is dropped.
+    former: Option<(Round, Set<S>)>,
     used: u64,
     retrieved: Option<Instant>,
+}
+
+struct Set<S: Scheme> {
+    digest: [u8; 32],
+    keys: Arc<S::PublicKeys>,
 }
 
 impl<S: Scheme> KeyStore<S> {
     /// A store for `budget` bytes of memory, but at least for one set. A retrieval protects its keys for `protection`.
     pub(crate) fn new(budget: usize, protection: Duration) -> Self {
         let capacity = budget.checked_div(key_memory_bytes::<S>()).unwrap_or(1).max(1);
-        Self { capacity, protection, entries: HashMap::new(), by_age: BTreeMap::new(), uses: 0 }
+        Self {
+            capacity,
+            protection,
+            entries: HashMap::new(),
+            by_age: BTreeMap::new(),
+            uses: 0,
+            former: VecDeque::new(),
+            uploads: (0, HashMap::new()),
+        }
     }
 
-    /// Takes keys in; [`Refused::Busy`] if there is no room.
+    /// Takes keys in; [`Refused::Busy`] if there is no room, [`Refused::Quota`] if the account brings too many.
     pub(crate) fn insert(
         &mut self,
         account: Account,
         digest: [u8; 32],
         keys: Arc<S::PublicKeys>,
+        progress: Progress,
         now: Instant,
     ) -> Result<(), Refused> {
-        // Of one account new keys take the place of the old ones, and their protection.
-        let retrieved = self.entries.get(&account).and_then(|entry| entry.retrieved);
-        self.remove(&account);
-        if self.entries.len() >= self.capacity {
-            let oldest = self.by_age.values().find(|account| self.may_go(account, now)).copied();
+        self.drop_former(progress.oldest);
+        if self.find(&account, &digest).is_some() {
+            return Ok(());
+        }
+        if *self.uploads_of(account, progress.open) >= UPLOADS_MAX {
+            return Err(Refused::Quota);
+        }
+        // A third set takes the place of the second: of one account they are never more.
+        if let Some((_, former)) = self.entries.get_mut(&account).and_then(|entry| entry.former.take()) {
+            drop(former);
+            self.former.retain(|(_, other)| *other != account);
+        }
+        if self.len() >= self.capacity {
+            let may_go = |other: &&Account| **other != account && self.may_go(other, now);
+            let oldest = self.by_age.values().find(may_go).copied();
             self.remove(&oldest.ok_or(Refused::Busy)?);
         }
-        self.uses += 1;
-        self.by_age.insert(self.uses, account);
-        self.entries.insert(account, Entry { digest, keys, used: self.uses, retrieved });
+        *self.uploads_of(account, progress.open) += 1;
+        let newest = Set { digest, keys };
+        let Some(entry) = self.entries.get_mut(&account) else {
+            self.uses += 1;
+            self.by_age.insert(self.uses, account);
+            let entry = Entry { newest, former: None, used: self.uses, retrieved: None };
+            self.entries.insert(account, entry);
+            return Ok(());
+        };
+        let former = core::mem::replace(&mut entry.newest, newest);
+        entry.former = Some((progress.open, former));
+        self.former.push_back((progress.open, account));
+        self.touch(&account);
         Ok(())
     }
 
-    /// The keys an account names, if they are the ones it uploaded last.
+    /// The keys an account names, if the server has them.
     pub(crate) fn find(&self, account: &Account, digest: &[u8; 32]) -> Option<Arc<S::PublicKeys>> {
-        let entry = self.entries.get(account).filter(|entry| entry.digest == *digest)?;
-        Some(Arc::clone(&entry.keys))
+        let entry = self.entries.get(account)?;
+        let former = entry.former.as_ref().map(|(_, former)| former);
+        let set = core::iter::once(&entry.newest).chain(former).find(|set| set.digest == *digest)?;
+        Some(Arc::clone(&set.keys))
     }
 
     /// An account's keys serve a retrieval that is within its quota.
     pub(crate) fn used(&mut self, account: &Account, now: Instant) {
+        self.touch(account);
+        if let Some(entry) = self.entries.get_mut(account) {
+            entry.retrieved = Some(now);
+        }
+    }
+
+    /// Drops the sets that no round needs any more, when all rounds before `oldest` are over.
+    pub(crate) fn drop_former(&mut self, oldest: Round) {
+        while let Some((open, account)) = self.former.front().copied()
+            && open < oldest
+        {
+            self.former.pop_front();
+            if let Some(entry) = self.entries.get_mut(&account) {
+                entry.former.take_if(|(until, _)| *until <= open);
+            }
+        }
+    }
+
+    /// How many sets there are.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len() + self.former.len()
+    }
+
+    pub(crate) fn has(&self, account: &Account) -> bool {
+        self.entries.contains_key(account)
+    }
+
+    fn uploads_of(&mut self, account: Account, open: Round) -> &mut u8 {
+        let stretch = open.0 / UPLOAD_ROUNDS;
+        if self.uploads.0 != stretch {
+            self.uploads = (stretch, HashMap::new());
+        }
+        self.uploads.1.entry(account).or_default()
+    }
+
+    fn touch(&mut self, account: &Account) {
         let Some(entry) = self.entries.get_mut(account) else { return };
         self.uses += 1;
         self.by_age.remove(&entry.used);
         self.by_age.insert(self.uses, *account);
         entry.used = self.uses;
-        entry.retrieved = Some(now);
-    }
-
-    /// How many sets there are.
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    pub(crate) fn has(&self, account: &Account) -> bool {
-        self.entries.contains_key(account)
     }
 
     fn may_go(&self, account: &Account, now: Instant) -> bool {
@@ -98,6 +181,9 @@ impl<S: Scheme> KeyStore<S> {
     fn remove(&mut self, account: &Account) {
         if let Some(entry) = self.entries.remove(account) {
             self.by_age.remove(&entry.used);
+            if entry.former.is_some() {
+                self.former.retain(|(_, other)| other != account);
+            }
         }
     }
 }
@@ -108,10 +194,11 @@ mod tests {
     use std::sync::Arc;
 
     use pir_core::{NoOp, Scheme, SealPir};
+    use sotto_protocol::Round;
     use sotto_wire::Refused;
     use tokio::time::Instant;
 
-    use super::{KeyStore, PARSED_PER_ENCODED};
+    use super::{KeyStore, PARSED_PER_ENCODED, Progress, UPLOAD_ROUNDS, UPLOADS_MAX};
 
     const PROTECTION: Duration = Duration::from_secs(6);
 
@@ -120,9 +207,33 @@ mod tests {
         KeyStore::new(sets * PARSED_PER_ENCODED * NoOp::public_keys_bytes() + 1, PROTECTION)
     }
 
+    /// Two rounds before the open one are not over.
+    fn at(open: u64) -> Progress {
+        Progress { oldest: Round(open - 2), open: Round(open) }
+    }
+
     fn insert(store: &mut KeyStore<NoOp>, number: u8, digest: u8, now: Instant) -> Result<(), Refused> {
+        insert_at(store, number, digest, at(9), now)
+    }
+
+    fn insert_at(
+        store: &mut KeyStore<NoOp>,
+        number: u8,
+        digest: u8,
+        progress: Progress,
+        now: Instant,
+    ) -> Result<(), Refused> {
         let keys = Arc::new(NoOp::decode_public_keys(&[7; 8]).unwrap());
-        store.insert([number; 32], [digest; 32], keys, now)
+        let taken = store.insert([number; 32], [digest; 32], keys, progress, now);
+        let sets = |entry: &super::Entry<NoOp>| 1 + usize::from(entry.former.is_some());
+        assert_eq!(store.entries.values().map(sets).sum::<usize>(), store.len());
+        assert_eq!(store.entries.len(), store.by_age.len());
+        assert!(store.len() <= store.capacity);
+        taken
+    }
+
+    fn found(store: &KeyStore<NoOp>, number: u8, digest: u8) -> bool {
+        store.find(&[number; 32], &[digest; 32]).is_some()
     }
 
     #[test]
@@ -138,12 +249,11 @@ mod tests {
         let (mut store, now) = (store(2), Instant::now());
         insert(&mut store, 1, 11, now).unwrap();
         insert(&mut store, 2, 12, now).unwrap();
-        assert!(store.find(&[1; 32], &[11; 32]).is_some());
+        assert!(found(&store, 1, 11));
         store.used(&[1; 32], now);
         // Even when nothing is protected any more.
         insert(&mut store, 3, 13, now + PROTECTION).unwrap();
         assert!(store.has(&[1; 32]) && !store.has(&[2; 32]) && store.has(&[3; 32]));
-        assert_eq!(store.entries.len(), store.by_age.len());
     }
 
     #[test]
@@ -159,21 +269,75 @@ mod tests {
         assert!(store.has(&[1; 32]) && store.has(&[2; 32]) && store.has(&[99; 32]));
         store.used(&[99; 32], now);
         assert_eq!(insert(&mut store, 100, 100, now), Err(Refused::Busy));
-        // Replacing one's own keys needs no room, and the place is as safe as before.
-        insert(&mut store, 1, 9, now).unwrap();
-        assert_eq!(insert(&mut store, 100, 100, now), Err(Refused::Busy));
-        insert(&mut store, 100, 100, now + PROTECTION).unwrap();
-        assert_eq!((store.entries.len(), store.by_age.len()), (3, 3));
+        // Nor does a second set of those who take part; they go on with the first.
+        assert_eq!(insert(&mut store, 1, 9, now), Err(Refused::Busy));
+        assert!(found(&store, 1, 1) && !found(&store, 1, 9));
+        insert(&mut store, 1, 9, now + PROTECTION).unwrap();
+        assert!(found(&store, 1, 1) && found(&store, 1, 9));
+        assert_eq!(store.len(), 3);
     }
 
     #[test]
-    fn an_account_has_one_set_of_keys_and_only_its_own() {
+    fn the_set_before_serves_until_no_round_from_before_the_upload_is_left_and_no_longer() {
         let (mut store, now) = (store(9), Instant::now());
+        insert_at(&mut store, 1, 11, at(9), now).unwrap();
+        insert_at(&mut store, 1, 12, at(20), now).unwrap();
+        insert_at(&mut store, 2, 13, at(20), now).unwrap();
+        for oldest in [18, 19, 20] {
+            store.drop_former(Round(oldest));
+            assert!(found(&store, 1, 11) && found(&store, 1, 12), "{oldest}");
+            assert_eq!(store.len(), 3);
+        }
+        store.drop_former(Round(21));
+        assert!(!found(&store, 1, 11) && found(&store, 1, 12) && found(&store, 2, 13));
+        assert_eq!(store.len(), 2);
+    }
+
+    #[test]
+    fn an_account_has_two_sets_of_keys_at_most_and_only_its_own() {
+        let (mut store, now) = (store(9), Instant::now());
+        for digest in 11..=13 {
+            insert(&mut store, 1, digest, now).unwrap();
+        }
+        assert!(!found(&store, 1, 11) && found(&store, 1, 12) && found(&store, 1, 13));
+        assert!(!found(&store, 2, 13));
+        // Either of them once more changes nothing.
+        insert(&mut store, 1, 12, now).unwrap();
+        insert(&mut store, 1, 13, now).unwrap();
+        assert!(found(&store, 1, 12) && found(&store, 1, 13));
+        // The place of the set before is not forgotten with an earlier one of the same account.
+        store.drop_former(Round(10));
+        assert!(!found(&store, 1, 12) && found(&store, 1, 13));
+        assert_eq!((store.len(), store.former.len()), (1, 0));
+    }
+
+    #[test]
+    fn uploads_of_other_sets_are_counted_and_repetitions_are_not() {
+        let (mut store, now) = (store(9), Instant::now());
+        let stretch = 3 * UPLOAD_ROUNDS;
+        for digest in 0..UPLOADS_MAX {
+            for _ in 0..100 {
+                insert_at(&mut store, 1, digest, at(stretch), now).unwrap();
+            }
+        }
+        assert_eq!(insert_at(&mut store, 1, 99, at(stretch + 1), now), Err(Refused::Quota));
+        assert!(
+            found(&store, 1, UPLOADS_MAX - 1) && found(&store, 1, UPLOADS_MAX - 2),
+            "what is there stays"
+        );
+        let end = stretch + UPLOAD_ROUNDS - 1;
+        assert_eq!(insert_at(&mut store, 1, 99, at(end), now), Err(Refused::Quota));
+        insert_at(&mut store, 2, 99, at(end), now).unwrap();
+        insert_at(&mut store, 1, 99, at(end + 1), now).unwrap();
+    }
+
+    #[test]
+    fn who_is_dropped_is_dropped_with_both_sets() {
+        let (mut store, now) = (store(2), Instant::now());
         insert(&mut store, 1, 11, now).unwrap();
         insert(&mut store, 1, 12, now).unwrap();
-        assert!(store.find(&[1; 32], &[11; 32]).is_none());
-        assert!(store.find(&[2; 32], &[12; 32]).is_none());
-        assert!(store.find(&[1; 32], &[12; 32]).is_some());
-        assert_eq!((store.entries.len(), store.by_age.len()), (1, 1));
+        insert(&mut store, 2, 13, now).unwrap();
+        assert!(!store.has(&[1; 32]));
+        assert_eq!((store.len(), store.former.len()), (1, 0));
     }
 }

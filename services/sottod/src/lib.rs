@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod accounts;
+mod announcement;
 mod calls;
 mod certificate;
 pub mod cli;
@@ -27,6 +28,7 @@ mod population;
 mod retrieve;
 mod round_database;
 mod rounds;
+mod seeds;
 mod server;
 mod service;
 #[cfg(test)]

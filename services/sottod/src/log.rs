@@ -35,7 +35,7 @@ mod writer;
 use core::future::Future;
 use std::collections::BTreeSet;
 
-use sotto_protocol::manifest::SignedManifest;
+use sotto_protocol::manifest::{FormerManifest, SignedManifest};
 use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round, UnixMillis};
 
@@ -163,6 +163,8 @@ pub(crate) struct SealedRound {
 pub(crate) struct History {
     /// The highest number that was ever opened.
     pub(crate) newest: Option<Round>,
+    /// The newest manifest of version 1: rounds up to this one are not served again.
+    pub(crate) former: Option<(Round, Box<FormerManifest>)>,
     /// The newest manifests, ascending.
     pub(crate) manifests: Vec<(Round, SignedManifest)>,
     /// Rounds that were not retired, ascending.

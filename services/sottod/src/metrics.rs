@@ -42,6 +42,7 @@ pub(crate) struct Metrics {
     pub(crate) log_segments: Gauge,
     pub(crate) log_entries: Gauge,
     pub(crate) certificate_days: Gauge,
+    pub(crate) seeds_left: Gauge,
     resident_bytes: Gauge,
     cpu_seconds: Gauge<f64, AtomicU64>,
 }
@@ -143,6 +144,7 @@ impl Metrics {
             log_bytes: add(&mut registry, "log_bytes", "Bytes of the round log"),
             log_segments: add(&mut registry, "log_segments", "Files of the round log"),
             log_entries: add(&mut registry, "log_entries", "Entries of the round log"),
+            seeds_left: add(&mut registry, "seeds_left", "Rounds that there are seeds for"),
             certificate_days: add(
                 &mut registry,
                 "certificate_days",

@@ -5,8 +5,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use mpir::MultiDatabase;
 use pir_core::Scheme;
+use rayon::prelude::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use sotto_protocol::deposit::{BOX_BYTES, arrange};
-use sotto_protocol::manifest::{MAPPING_BLOOM, Manifest, deposits_digest};
+use sotto_protocol::manifest::{MAPPING_BLOOM, Manifest, bucket_digest, buckets_digest, deposits_digest};
 use sotto_protocol::{BloomMapping, Label, ServerParameters};
 use sotto_wire::limits;
 
@@ -47,6 +48,7 @@ impl<S: Scheme> RoundDatabase<S> {
             round_seed: seed,
             mapping_digest: [0; 32],
             deposits_digest: deposits_digest(&deposits),
+            buckets_digest: [0; 32],
             previous: [0; 32],
         };
         let code = manifest.code()?;
@@ -67,14 +69,18 @@ impl<S: Scheme> RoundDatabase<S> {
 
         let boxes: Vec<u8> = deposits.iter().flat_map(|deposit| deposit.sealed.0).collect();
         drop(deposits);
-        let setup = || -> Result<MultiDatabase<S>, BuildError> {
+        let (buckets, copies) = (manifest.buckets, encoding.copies());
+        let setup = || -> Result<(MultiDatabase<S>, [u8; 32]), BuildError> {
             let mut contents = Vec::new();
             encoding.materialise_contents(BOX_BYTES, &boxes, padded, &mut contents)?;
-            Ok(MultiDatabase::setup_copies(BOX_BYTES, padded, &contents, encoding.copies())?)
+            let database = || MultiDatabase::setup_copies(BOX_BYTES, padded, &contents, copies);
+            let (database, digest) = rayon::join(database, || digest_of(buckets, copies, &contents));
+            Ok((database?, digest))
         };
         let mapping = || BloomMapping::build(&seed, &*code, &encoding, &labels, manifest.bucket_size);
         let (database, mapping) = rayon::join(setup, mapping);
-        let (database, mapping) = (database?, mapping?);
+        let ((database, digest), mapping) = (database?, mapping?);
+        manifest.buckets_digest = digest;
         manifest.mapping_digest = BloomMapping::digest(&mapping);
         let setup_ms = started.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
         Ok(Self { manifest, database, mapping: mapping.into(), setup_ms })
@@ -89,6 +95,15 @@ impl<S: Scheme> RoundDatabase<S> {
     pub(crate) fn multi_query_bytes(&self) -> usize {
         self.query_bytes() * self.database.bucket_count()
     }
+}
+
+/// Digest of all buckets, of which `copies` that follow each other have one content.
+fn digest_of(buckets: u16, copies: usize, contents: &[Vec<u8>]) -> [u8; 32] {
+    let content =
+        |bucket: u16| contents.get(usize::from(bucket) / copies.max(1)).map_or(&[][..], Vec::as_slice);
+    let digest = |bucket| bucket_digest(bucket, content(bucket));
+    let digests: Vec<[u8; 32]> = (0..buckets).into_par_iter().with_max_len(1).map(digest).collect();
+    buckets_digest(&digests)
 }
 
 /// Why a round cannot be served.
@@ -115,7 +130,8 @@ mod tests {
     use pir_core::NoOp;
     use sotto_protocol::deposit::{BOX_BYTES, COPIES_MAX};
     use sotto_protocol::{
-        CodeKind, Deposit, Label, Round, RoundMode, SealedBox, ServerParameters, UnixMillis,
+        CodeKind, Deposit, Label, PROTOCOL_VERSION, Round, RoundMode, SealedBox, SeedCommitment,
+        ServerParameters, UnixMillis,
     };
 
     use super::RoundDatabase;
@@ -133,8 +149,10 @@ mod tests {
 
     fn entries(code: CodeKind, retrieve: u16, seed: u8, deposits: Vec<Deposit>) -> u64 {
         let parameters = ServerParameters {
-            protocol_version: 1,
+            protocol_version: PROTOCOL_VERSION,
+            serial: 1,
             manifest_key: [1; 32],
+            seeds: SeedCommitment::default(),
             engine: "noop-no-privacy".into(),
             security_bits: 0,
             code,
@@ -192,6 +210,20 @@ mod tests {
                 let repeated = (0..labels).flat_map(|label| std::iter::repeat_n(label, 6));
                 assert_eq!(entries(code, retrieve, seed, deposits(repeated)), labels * COPIES_MAX as u64);
             }
+        }
+    }
+
+    /// `cargo test --release -p sottod --lib time_of_the_digest_of_buckets -- --ignored --nocapture`
+    #[test]
+    #[ignore = "measures"]
+    fn time_of_the_digest_of_buckets() {
+        const BUCKETS: u16 = 32;
+        let padded = 3 * (1 << 18) / usize::from(BUCKETS);
+        let contents = vec![vec![7; padded * BOX_BYTES]; BUCKETS.into()];
+        for _ in 0..3 {
+            let began = std::time::Instant::now();
+            std::hint::black_box(super::digest_of(BUCKETS, 1, &contents));
+            println!("{BUCKETS} buckets of {padded} boxes: {:?}", began.elapsed());
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod command;
 mod handle;
+mod measure;
 mod resume;
 mod watchers;
 
@@ -15,7 +16,7 @@ use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::{Accepted, Account, Action, Refusal, RoundMachine};
 use sotto_protocol::{Deposit, Round, ServerParameters, UnixMillis};
 use sotto_wire::Refused;
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -23,10 +24,12 @@ use tokio_util::task::TaskTracker;
 use crate::compute::Compute;
 use crate::events::ServerEvent;
 use crate::host::Host;
+use crate::keys::Progress;
 use crate::log::{LogError, RoundLog, TokenId};
-use crate::metrics::{Outcome, Phase, Queue, SharedMetrics, gauge};
+use crate::metrics::{Outcome, Queue, SharedMetrics, gauge};
 use crate::population::Population;
 use crate::round_database::{BuildError, RoundDatabase};
+use crate::seeds::Seeds;
 
 use command::{Acknowledgement, Command};
 use watchers::Watchers;
@@ -71,9 +74,12 @@ pub enum RunError {
         "the round log did not end in time: the disk does not answer, or is slow; nothing acknowledged is lost"
     )]
     Hangs,
-    /// No round seed can be drawn.
-    #[error("the operating system gives no randomness")]
-    Randomness,
+    /// There are no more seeds.
+    #[error(
+        "round {0} has no seed: what the root key has signed ends before it; make seeds for more rounds with \
+         'sottod certify --seeds', and start again"
+    )]
+    SeedsEnded(Round),
     /// The task that owns the rounds ended without being told to.
     #[error("the rounds ended unexpectedly: this is a fault of the program")]
     Rounds,
@@ -86,6 +92,8 @@ pub enum RunError {
 pub(crate) struct Surroundings {
     pub(crate) parameters: ServerParameters,
     pub(crate) signing_key: SigningKey,
+    pub(crate) seeds: Box<dyn Seeds>,
+    pub(crate) progress: watch::Sender<Progress>,
     /// The first round of a log without history.
     pub(crate) first: Round,
     /// No round behind a history has a lower number.
@@ -119,6 +127,8 @@ struct Task<S: Scheme, L> {
     /// Tokens spent since the last round was sealed.
     spent: BTreeSet<TokenId>,
     has_sealed: bool,
+    /// How many segments of seeds there were when it was last said that they end.
+    warned: Option<u64>,
     /// When the newest round opened, and when those were sealed that are not ready.
     opened: Option<Instant>,
     sealed: BTreeMap<Round, Instant>,
@@ -161,6 +171,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
         loop {
             let actions = self.machine.tick(self.now());
             self.perform(actions).await?;
+            self.tell_progress();
             // Behind the opening of the next round, which nothing is to hold up.
             if core::mem::take(&mut self.has_sealed) {
                 self.store_spent().await?;
@@ -326,6 +337,10 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
         for action in actions {
             match action {
                 Action::Open(round) => {
+                    if self.surroundings.seeds.seed(round).is_none() {
+                        return Err(RunError::SeedsEnded(round));
+                    }
+                    self.warn_of_the_end(round);
                     // Before anybody hears of it: whoever did would never deposit under this number again.
                     self.log.open(round).await?;
                     self.watchers.opened(round);
@@ -334,7 +349,8 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
                     self.tell(ServerEvent::RoundOpened { round });
                 }
                 Action::Seal(round) => {
-                    let entries = seal(&*self.log, round, &*self.surroundings.host).await?;
+                    let seed = self.surroundings.seeds.seed(round).ok_or(RunError::SeedsEnded(round))?;
+                    let entries = self.log.seal(round, seed, self.surroundings.host.unix_now()).await?;
                     let entries = entries.try_into().unwrap_or(usize::MAX);
                     self.measure_sealed(round, entries);
                     self.has_sealed = true;
@@ -355,32 +371,6 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
             }
         }
         Ok(())
-    }
-
-    fn measure_sealed(&mut self, round: Round, entries: usize) {
-        let now = Instant::now();
-        self.sealed.insert(round, now);
-        let size = self.log.size();
-        let metrics = &self.surroundings.metrics;
-        metrics.round(Outcome::Sealed);
-        if let Some(opened) = self.opened.take() {
-            metrics.phase(Phase::Open, now - opened);
-        }
-        metrics.round_deposits.set(gauge(entries));
-        metrics.log_bytes.set(gauge(size.bytes));
-        metrics.log_segments.set(gauge(size.segments));
-        metrics.log_entries.set(gauge(size.entries));
-    }
-
-    fn measure_ready(&mut self, round: Round, database: &RoundDatabase<S>) {
-        let metrics = &self.surroundings.metrics;
-        metrics.round(Outcome::Ready);
-        if let Some(sealed) = self.sealed.remove(&round) {
-            metrics.phase(Phase::Building, sealed.elapsed());
-        }
-        metrics.setup.observe(Duration::from_millis(database.setup_ms).as_secs_f64());
-        metrics.bucket_size.set(database.manifest.bucket_size.into());
-        metrics.mapping_bytes.set(gauge(database.mapping.len()));
     }
 
     fn build_next(&mut self) {
@@ -456,14 +446,6 @@ struct Accepting {
     deposits: Vec<Deposit>,
     accounts: BTreeSet<Account>,
     acknowledgements: Vec<Acknowledgement>,
-}
-
-/// Closes a round to deposits; the number of those it has.
-async fn seal<L: RoundLog>(log: &L, round: Round, host: &dyn Host) -> Result<u64, RunError> {
-    // Drawn only now: nobody could choose labels that collide under it.
-    let mut seed = [0; 32];
-    host.fill(&mut seed).map_err(|_| RunError::Randomness)?;
-    Ok(log.seal(round, seed, host.unix_now()).await?)
 }
 
 /// What a round's database is built with.

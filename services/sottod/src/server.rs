@@ -16,8 +16,8 @@ use sotto_wire::limits::MESSAGE_MAX;
 use sotto_wire::proto::sotto_server::SottoServer;
 use sotto_wire::{Address, RootKey, Transport, address};
 use tokio::net::TcpListener;
-use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -26,6 +26,7 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 use zeroize::Zeroizing;
 
+use crate::announcement::{self, Announced, Wanted};
 use crate::calls::CountCalls;
 use crate::certificate::{Certificate, CertificateError, NOTICE_DAYS};
 use crate::compute::Compute;
@@ -35,10 +36,12 @@ use crate::data::{DataDirectory, DataError};
 use crate::events::ServerEvent;
 use crate::host::{Host, System};
 use crate::identity::Identity;
+use crate::keys::Progress;
 use crate::log::MemoryLog;
 use crate::metrics::{Metrics, SharedMetrics, gauge};
 use crate::operations::{self, Observed};
 use crate::rounds::{self, RunError, Surroundings};
+use crate::seeds::SEGMENTS_IN_MEMORY;
 use crate::service::{Announcement, Means, Service};
 
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -71,16 +74,21 @@ pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
 
 /// Starts a server on a directory that was taken into use.
 fn start_on<S: Scheme>(config: Config, data: Option<DataDirectory>) -> Result<Running<S>, StartError> {
-    let (identity, log) = match data {
-        Some(data) => {
-            let (identity, log) = data.split();
-            (identity, Some(log))
-        }
-        None => (Identity::ephemeral(config.manifest_seed.as_deref()).map_err(DataError::from)?, None),
-    };
     let host: Arc<dyn Host> = Arc::new(System);
     let challenge_key = random_seed(&*host)?;
-    let parameters = config.parameters::<S>(identity.manifest.verifying_key().to_bytes())?;
+    let (first, least) = first_rounds(&config, host.unix_now());
+    let (identity, announced, log) = match data {
+        Some(data) => {
+            let announced = data.announce::<S>(&config, first)?;
+            let (identity, log) = data.split();
+            (identity, announced, Some(log))
+        }
+        None => {
+            let (identity, announced) = ephemeral::<S>(&config, first)?;
+            (identity, announced, None)
+        }
+    };
+    let Announced { parameters, endorsement, seeds } = announced;
     let tls = match config.transport {
         Transport::Tls => Some(identity.certificate.server_config().map_err(StartError::Certificate)?),
         Transport::Plaintext => None,
@@ -99,10 +107,13 @@ fn start_on<S: Scheme>(config: Config, data: Option<DataDirectory>) -> Result<Ru
     let tracker = TaskTracker::new();
     let (closing, cut) = (CancellationToken::new(), CancellationToken::new());
     let events = broadcast::channel(EVENTS).0;
-    let (first, least) = first_rounds(&config, host.unix_now());
+    let (progress, progress_of_rounds) = watch::channel(Progress { oldest: first, open: first });
+    let tree = Arc::clone(seeds.tree());
     let surroundings = Surroundings {
         parameters: parameters.clone(),
         signing_key: identity.manifest,
+        seeds: Box::new(seeds),
+        progress,
         token_required,
         first,
         least,
@@ -121,7 +132,7 @@ fn start_on<S: Scheme>(config: Config, data: Option<DataDirectory>) -> Result<Ru
     };
     let announcement = Announcement {
         parameters: parameters.clone(),
-        endorsement: identity.endorsement,
+        endorsement,
         tokens: token_required.then_some(identity.tokens),
     };
     let service = Service::new(
@@ -132,6 +143,8 @@ fn start_on<S: Scheme>(config: Config, data: Option<DataDirectory>) -> Result<Ru
             rounds,
             compute,
             tracker: tracker.clone(),
+            progress: progress_of_rounds,
+            seeds: tree,
             closing: closing.clone(),
             host,
             metrics: Arc::clone(&metrics),
@@ -196,6 +209,21 @@ fn start_on<S: Scheme>(config: Config, data: Option<DataDirectory>) -> Result<Ru
         rounds_task: Some(rounds_task),
         engine: PhantomData,
     })
+}
+
+/// Who a server is that keeps nothing, and what it announces.
+fn ephemeral<S: Scheme>(config: &Config, first: Round) -> Result<(Identity, Announced), StartError> {
+    let (identity, root, seeds) =
+        Identity::ephemeral(config.manifest_seed.as_deref()).map_err(DataError::from)?;
+    let wanted = Wanted {
+        parameters: config.parameters::<S>(identity.manifest.verifying_key().to_bytes())?,
+        segments: config.seed_segments.unwrap_or(SEGMENTS_IN_MEMORY),
+        first,
+        covers: None,
+        more: false,
+    };
+    let announced = announcement::ephemeral(&root, seeds, wanted).map_err(DataError::from)?;
+    Ok((identity, announced))
 }
 
 /// A server at work. Dropping it cuts all connections.

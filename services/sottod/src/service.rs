@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use pir_core::Scheme;
 use sha2::{Digest, Sha256};
+use sotto_protocol::manifest::seed::SeedTree;
 use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES};
 use sotto_protocol::server::Account;
 use sotto_protocol::{PROTOCOL_VERSION, Round, ServerParameters};
 use sotto_wire::proto::sotto_server::Sotto;
 use sotto_wire::{Endorsement, Info, Refused, convert, fixed, limits, proto, split};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -25,7 +26,7 @@ use crate::config::Limits;
 use crate::connections::{Known, Line};
 use crate::host::Host;
 use crate::incoming;
-use crate::keys::KeyStore;
+use crate::keys::{KeyStore, Progress};
 use crate::metrics::{Queue, SharedMetrics, gauge};
 use crate::outgoing::{Gone, Outgoing, Sender, stream};
 use crate::retrieve::Retrieval;
@@ -59,6 +60,10 @@ pub(crate) struct Means<S: Scheme> {
     pub(crate) rounds: Rounds<S>,
     pub(crate) compute: Compute,
     pub(crate) tracker: TaskTracker,
+    /// How far the rounds have come, as the task that owns them says.
+    pub(crate) progress: watch::Receiver<Progress>,
+    /// What shows that the seeds of rounds were fixed beforehand.
+    pub(crate) seeds: Arc<SeedTree>,
     /// Cancelled when the server takes no more calls and watches end.
     pub(crate) closing: CancellationToken,
     pub(crate) host: Arc<dyn Host>,
@@ -68,7 +73,7 @@ pub(crate) struct Means<S: Scheme> {
 /// What a server says of itself.
 pub(crate) struct Announcement {
     pub(crate) parameters: ServerParameters,
-    /// The root key's signature under the manifest key.
+    /// The root key's signature under the parameters.
     pub(crate) endorsement: Endorsement,
     /// What new accounts must have a token of.
     pub(crate) tokens: Option<TokenKey>,
@@ -111,13 +116,16 @@ impl<S: Scheme> Service<S> {
             (Queue::Mappings, Arc::clone(&self.mappings), mappings),
         ];
         let compute = self.means.compute.clone();
+        let progress = self.means.progress.clone();
         move || {
             for (queue, places, most) in &queues {
                 metrics.queue(*queue, most.saturating_sub(places.available_permits()));
             }
             metrics.queue(Queue::Computing, compute.answering());
             metrics.sessions.set(gauge(lock(&accounts).sessions()));
-            metrics.key_sets.set(gauge(lock(&keys).len()));
+            let mut keys = lock(&keys);
+            keys.drop_former(progress.borrow().oldest);
+            metrics.key_sets.set(gauge(keys.len()));
         }
     }
 
@@ -166,11 +174,16 @@ impl<S: Scheme> Service<S> {
         let account = self.account(line, &first.session)?;
         let _admission = self.admit(&self.uploads, account)?;
         let expected = S::public_keys_bytes();
-        let encoded = incoming::join(&mut chunks, first.data, expected, stall, |chunk| chunk.data).await?;
+        let data = |chunk: proto::KeysChunk| match chunk.session.is_empty() {
+            true => Ok(chunk.data),
+            false => Err(Refused::Malformed),
+        };
+        let encoded = incoming::join(&mut chunks, first.data, expected, stall, data).await?;
         let parse = move || (Sha256::digest(&encoded).into(), S::decode_public_keys(&encoded));
         let (digest, keys) = self.means.compute.read_keys(parse).await.map_err(|_| Refused::Internal)?;
         let keys = keys.map_err(|_| Refused::Malformed)?;
-        lock(&self.keys).insert(account, digest, Arc::new(keys), Instant::now())?;
+        let progress = *self.means.progress.borrow();
+        lock(&self.keys).insert(account, digest, Arc::new(keys), progress, Instant::now())?;
         self.means.rounds.has_keys(account).await?;
         Ok(digest)
     }
@@ -186,11 +199,20 @@ impl<S: Scheme> Service<S> {
         let account = self.account(line, &first.session)?;
         let mut admission = self.admit(&self.queries, account)?;
         let digest = fixed::<32>(&first.keys, "digest of the keys")?;
-        let keys = lock(&self.keys).find(&account, &digest).ok_or(Refused::UnknownKeys)?;
+        let progress = *self.means.progress.borrow();
+        let keys = {
+            let mut keys = lock(&self.keys);
+            keys.drop_former(progress.oldest);
+            keys.find(&account, &digest).ok_or(Refused::UnknownKeys)?
+        };
         let round = Round(first.round);
         let database = self.means.rounds.served(round).await?;
         let expected = database.multi_query_bytes();
-        let query = incoming::join(&mut chunks, first.data, expected, stall, |chunk| chunk.data).await?;
+        let data = |chunk: proto::QueryChunk| {
+            let bare = chunk.session.is_empty() && chunk.round == 0 && chunk.keys.is_empty();
+            if bare { Ok(chunk.data) } else { Err(Refused::Malformed) }
+        };
+        let query = incoming::join(&mut chunks, first.data, expected, stall, data).await?;
         self.means.rounds.retrieve(account, round, Sha256::digest(&query).into()).await?;
         lock(&self.keys).used(&account, Instant::now());
         // Only now, so that nobody holds a place for answers with a query that does not come. Those who wait here hold
@@ -253,13 +275,15 @@ impl<S: Scheme> Sotto for Service<S> {
         let account = fixed(&request.account, "account")?;
         let nonce = fixed(&request.nonce, "nonce")?;
         let signature = fixed(&request.signature, "signature")?;
+        // Whoever it is for, and whether tokens are wanted or not.
+        let token = match request.token.is_empty() {
+            true => None,
+            false => Some(fixed(&request.token, "token")?),
+        };
         let issued = lock(&self.accounts).issued(&account, &nonce, Instant::now())?;
         let Announcement { parameters, tokens, .. } = &self.announcement;
         verify(&parameters.manifest_key, &account, &nonce, &signature)?;
-        let token = match tokens {
-            Some(key) if !request.token.is_empty() => key.check(&fixed(&request.token, "token")?),
-            _ => None,
-        };
+        let token = tokens.as_ref().zip(token).and_then(|(key, token)| key.check(&token));
         self.within(async { Ok(self.means.rounds.register(account, token).await?) }).await?;
         lock(&self.known).came(account, &line);
         let session: Session = random(&*self.means.host)?;
@@ -286,9 +310,10 @@ impl<S: Scheme> Sotto for Service<S> {
         let account = self.account(&line, &request.into_inner().session)?;
         let has_keys = lock(&self.keys).has(&account);
         let watch = self.within(async { Ok(self.means.rounds.watch(account, has_keys).await?) }).await?;
-        let closing = self.means.closing.clone();
-        let events =
-            stream(&self.means.tracker, self.limits.stall, line, |sender| follow(watch, sender, closing));
+        let (closing, seeds) = (self.means.closing.clone(), Arc::clone(&self.means.seeds));
+        let events = stream(&self.means.tracker, self.limits.stall, line, |sender| {
+            follow(watch, sender, closing, seeds)
+        });
         Ok(Response::new(events))
     }
 
@@ -373,9 +398,16 @@ impl<S: Scheme> Sotto for Service<S> {
         }
         let manifests = self.means.rounds.manifests(Round(request.first), Round(request.last));
         let manifests = self.within(async { Ok(manifests.await?) }).await?;
+        let seeds = Arc::clone(&self.means.seeds);
         let messages = stream(&self.means.tracker, self.limits.stall, line, |mut sender| async move {
-            for manifest in &manifests {
-                if sender.send(manifest.into(), MANIFEST_BYTES + SIGNATURE_BYTES).await.is_err() {
+            let mut last = None;
+            for manifest in manifests {
+                let segment = seeds.of(manifest.claimed_round());
+                let new = segment.clone().filter(|_| last != segment);
+                let message = proto::SignedManifest::from(&manifest.with_segment(new));
+                let bytes = MANIFEST_BYTES + SIGNATURE_BYTES + message.segment.len();
+                last = segment;
+                if sender.send(message, bytes).await.is_err() {
                     return;
                 }
             }
@@ -385,7 +417,12 @@ impl<S: Scheme> Sotto for Service<S> {
 }
 
 /// Passes the rounds' news on until either side ends.
-async fn follow(mut watch: Watch, mut sender: Sender<proto::RoundEvent>, closing: CancellationToken) {
+async fn follow(
+    mut watch: Watch,
+    mut sender: Sender<proto::RoundEvent>,
+    closing: CancellationToken,
+    seeds: Arc<SeedTree>,
+) {
     loop {
         let news = tokio::select! {
             biased;
@@ -394,7 +431,7 @@ async fn follow(mut watch: Watch, mut sender: Sender<proto::RoundEvent>, closing
             news = watch.next() => news,
         };
         let sent = match news {
-            Ok(news) => sender.send(event(news), EVENT_BYTES).await,
+            Ok(news) => sender.send(event(news, &seeds), EVENT_BYTES).await,
             Err(WatchEnd::Slow) => return sender.refuse(Refused::Busy).await,
             Err(WatchEnd::Replaced) => return sender.refuse(Refused::UnknownSession).await,
             Err(WatchEnd::Stopped) => return,
@@ -405,7 +442,7 @@ async fn follow(mut watch: Watch, mut sender: Sender<proto::RoundEvent>, closing
     }
 }
 
-fn event(news: RoundNews) -> proto::RoundEvent {
+fn event(news: RoundNews, seeds: &SeedTree) -> proto::RoundEvent {
     use proto::round_event::Event;
 
     let elapsed = |at: Instant| at.elapsed().as_millis().try_into().unwrap_or(u32::MAX);
@@ -414,7 +451,9 @@ fn event(news: RoundNews) -> proto::RoundEvent {
             Event::Opened(proto::RoundOpened { round: round.0, elapsed_ms: elapsed(at) })
         }
         RoundNews::Ready { manifest, at } => {
-            Event::Ready(proto::RoundReady { manifest: Some((&*manifest).into()), elapsed_ms: elapsed(at) })
+            let segment = seeds.of(manifest.claimed_round());
+            let manifest = Some((&(*manifest).clone().with_segment(segment)).into());
+            Event::Ready(proto::RoundReady { manifest, elapsed_ms: elapsed(at) })
         }
     };
     proto::RoundEvent { event: Some(event) }

@@ -2,7 +2,7 @@
 
 use pir_core::Scheme;
 use sotto_protocol::deposit::BOX_BYTES;
-use sotto_protocol::{PROTOCOL_VERSION, ServerParameters};
+use sotto_protocol::{PROTOCOL_VERSION, ServerParameters, Succession};
 use sotto_wire::{Info, RootKey};
 
 use super::ConnectError;
@@ -18,7 +18,7 @@ pub fn check<S: Scheme>(info: &Info, root: &RootKey, allow_no_privacy: bool) -> 
     if parameters.protocol_version != PROTOCOL_VERSION {
         return Err(ConnectError::Version { theirs: Some(parameters.protocol_version) });
     }
-    root.check(&parameters.manifest_key, &info.endorsement).map_err(|_| ConnectError::WrongKey)?;
+    root.check(parameters, &info.endorsement).map_err(|_| ConnectError::WrongKey)?;
     if parameters.engine != S::NAME {
         return Err(ConnectError::Engine { theirs: parameters.engine.clone(), ours: S::NAME });
     }
@@ -34,20 +34,40 @@ pub fn check<S: Scheme>(info: &Info, root: &RootKey, allow_no_privacy: bool) -> 
     parameters.check_shape().map_err(|error| ConnectError::Parameters(error.to_string()))
 }
 
+/// [`check`], and how what is announced stands to the parameters that an account keeps, if there are any. A later
+/// announcement is one to take over; whoever cannot must not go on with the server.
+///
+/// # Errors
+/// As for [`check`]; [`ConnectError::Downgrade`] if the server goes back, or has two announcements under one number.
+pub fn verify<S: Scheme>(
+    info: &Info,
+    root: &RootKey,
+    kept: Option<&ServerParameters>,
+    allow_no_privacy: bool,
+) -> Result<Succession, ConnectError> {
+    check::<S>(info, root, allow_no_privacy)?;
+    let Some(kept) = kept else { return Ok(Succession::Same) };
+    info.parameters.succeeds(kept).map_err(|error| ConnectError::Downgrade(error.to_string()))
+}
+
 #[cfg(test)]
 mod tests {
     use ed25519_dalek::SigningKey;
     use pir_core::{NoOp, Scheme as _};
-    use sotto_protocol::{CodeKind, PROTOCOL_VERSION, Round, RoundMode, ServerParameters};
+    use sotto_protocol::{
+        CodeKind, PROTOCOL_VERSION, Round, RoundMode, SeedCommitment, ServerParameters, Succession,
+    };
     use sotto_wire::root::endorse;
     use sotto_wire::{Info, RootKey};
 
-    use super::{ConnectError, check};
+    use super::{ConnectError, check, verify};
 
     fn parameters() -> ServerParameters {
         ServerParameters {
             protocol_version: PROTOCOL_VERSION,
+            serial: 3,
             manifest_key: [3; 32],
+            seeds: SeedCommitment { first: Round(1), segments: 1, root: [5; 32] },
             engine: NoOp::NAME.into(),
             security_bits: 0,
             code: CodeKind::Cuckoo,
@@ -71,7 +91,7 @@ mod tests {
 
     fn judge(parameters: ServerParameters, allow_no_privacy: bool) -> Result<(), ConnectError> {
         let (root, key) = root(1);
-        let endorsement = endorse(&root, &parameters.manifest_key);
+        let endorsement = endorse(&root, &parameters);
         let info = Info { parameters, open: Round(1), endorsement, token_required: false };
         check::<NoOp>(&info, &key, allow_no_privacy)
     }
@@ -91,15 +111,39 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_key_that_the_root_does_not_vouch_for_is_refused() {
+    fn what_the_root_has_not_signed_is_refused() {
         let ((root, key), (_, other)) = (root(1), root(2));
-        let endorsement = endorse(&root, &[3; 32]);
+        let endorsement = endorse(&root, &parameters());
         let info = Info { parameters: parameters(), open: Round(1), endorsement, token_required: false };
         assert_eq!(check::<NoOp>(&info, &key, true), Ok(()));
         assert_eq!(check::<NoOp>(&info, &other, true), Err(ConnectError::WrongKey));
-        let another = ServerParameters { manifest_key: [4; 32], ..parameters() };
-        let info = Info { parameters: another, ..info };
-        assert_eq!(check::<NoOp>(&info, &key, true), Err(ConnectError::WrongKey));
+        let others = [
+            ServerParameters { manifest_key: [4; 32], ..parameters() },
+            ServerParameters { serial: 4, ..parameters() },
+            ServerParameters { round_ms: 2000, ..parameters() },
+        ];
+        for another in others {
+            let info = Info { parameters: another, ..info.clone() };
+            assert_eq!(check::<NoOp>(&info, &key, true), Err(ConnectError::WrongKey));
+        }
+    }
+
+    #[test]
+    fn a_later_announcement_is_told_from_the_same_and_from_a_downgrade() {
+        let (root, key) = root(1);
+        let verify = |parameters: ServerParameters, kept: &ServerParameters| {
+            let endorsement = endorse(&root, &parameters);
+            let info = Info { parameters, open: Round(1), endorsement, token_required: false };
+            verify::<NoOp>(&info, &key, Some(kept), true)
+        };
+        let later = ServerParameters { serial: 4, round_ms: 2000, ..parameters() };
+        assert_eq!(verify(parameters(), &parameters()), Ok(Succession::Same));
+        assert_eq!(verify(later.clone(), &parameters()), Ok(Succession::Later));
+        assert!(matches!(verify(parameters(), &later), Err(ConnectError::Downgrade(_))));
+        let two = ServerParameters { serial: 3, ..later };
+        assert!(matches!(verify(two, &parameters()), Err(ConnectError::Downgrade(_))));
+        let unacceptable = ServerParameters { serial: 4, retained: 9, ..parameters() };
+        assert!(matches!(verify(unacceptable, &parameters()), Err(ConnectError::Parameters(_))));
     }
 
     #[test]

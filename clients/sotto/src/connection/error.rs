@@ -58,6 +58,9 @@ pub enum ConnectError {
         "the server changed its parameters since 'sotto init'; make a new account with 'sotto --home DIRECTORY init'"
     )]
     Changed,
+    /// Older parameters than those that the account has taken over, or two sets under one number.
+    #[error("unacceptable server: {0}; do not go on if its operator cannot explain it")]
+    Downgrade(String),
     /// The server does not want this account now.
     #[error("the server refused the session: {0}")]
     Refused(Refused),

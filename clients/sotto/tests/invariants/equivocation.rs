@@ -7,7 +7,7 @@ use crate::scene::{Step, play};
 
 const SPLIT: &str = "showing different worlds";
 
-const SEED: [Step; 1] = [Step::new(Lie::Forge(Forgery::OtherSeed)).told(SPLIT)];
+const SEED: [Step; 1] = [Step::new(Lie::Forge(Forgery::OnlyTheirOwn)).told(SPLIT)];
 
 const DEPOSITS: [Step; 1] = [Step::new(Lie::Forge(Forgery::MoreDeposits)).told(SPLIT)];
 
@@ -16,7 +16,7 @@ const OWN_DEPOSITS: [Step; 1] = [Step::new(Lie::Forge(Forgery::OnlyTheirOwn)).ev
 
 /// Afterwards both get the same rounds again, each as the successors of what it was shown.
 const ONE_ROUND: [Step; 2] = [
-    Step::new(Lie::Forge(Forgery::OtherSeed)).rounds(1).told(SPLIT),
+    Step::new(Lie::Forge(Forgery::OnlyTheirOwn)).rounds(1).told(SPLIT),
     Step::new(Lie::Honest).rounds(4).told(SPLIT),
 ];
 

@@ -200,6 +200,7 @@ impl State {
     pub(crate) fn show(&self, account: &Account, honest: &WireManifest) -> WireManifest {
         let mut manifest = Manifest::decode(&honest.manifest).unwrap();
         let round = manifest.round.0;
+        let segment = SignedManifest::try_from(honest).unwrap().segment;
         let (lie, _) = self.told(account, round);
         let tampered = self.tamper(honest, lie);
         if tampered != *honest {
@@ -219,13 +220,14 @@ impl State {
         }
         let signed = if let Lie::Forge(forgery) = lie {
             let deposits = self.seen.lock().unwrap().by_round.get(&round).cloned().unwrap_or_default();
-            let forged = Forged::new(forgery, account, &deposits, manifest, &self.key);
+            let mut forged = Forged::new(forgery, account, &deposits, manifest, &self.key);
+            forged.signed.segment = segment;
             let signed = forged.signed.clone();
             history.forged.insert(round, forged);
             history.diverged = true;
             signed
         } else {
-            SignedManifest::sign(&manifest, &self.key)
+            SignedManifest::sign(&manifest, &self.key).with_segment(segment)
         };
         history.shown.entry(round).or_insert_with(|| signed.clone());
         (&signed).into()
@@ -290,7 +292,8 @@ impl State {
             Lie::ForkedChain => manifest.previous[0] ^= 1,
             _ => return honest.clone(),
         }
-        (&SignedManifest::sign(&manifest, &self.key)).into()
+        let segment = SignedManifest::try_from(honest).unwrap().segment;
+        (&SignedManifest::sign(&manifest, &self.key).with_segment(segment)).into()
     }
 }
 

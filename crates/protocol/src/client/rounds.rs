@@ -60,7 +60,7 @@ impl Client {
     /// random queries only; the caller need not know.
     pub fn ready(&mut self, manifest: &SignedManifest, _now: UnixMillis) -> Vec<Notice> {
         let warning = |error| vec![Notice::Warning(Warning::BadManifest(error))];
-        match manifest.verify(&self.state.server.manifest_key) {
+        match manifest.verify_for(&self.state.server) {
             Ok(manifest) => self.state.take_manifest(&manifest).map_or_else(warning, |()| Vec::new()),
             Err(error) => warning(error),
         }
@@ -75,9 +75,9 @@ impl Client {
     /// Closes a gap in the chain of manifests, or its front part, with those that were missed, ascending by round. If
     /// they do not begin where the gap does, it is given up, with one warning.
     pub fn supply_manifests(&mut self, manifests: &[SignedManifest]) -> Vec<Notice> {
-        let key = self.state.server.manifest_key;
+        let server = &self.state.server;
         let manifests: Result<Vec<Manifest>, Error> =
-            manifests.iter().map(|manifest| manifest.verify(&key)).collect();
+            manifests.iter().map(|manifest| manifest.verify_for(server)).collect();
         let filled = manifests.and_then(|manifests| self.state.chain.fill_gap(&manifests));
         let warning = |error| match error {
             Error::Unknown(_) => Warning::HistoryLost,

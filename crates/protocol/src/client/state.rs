@@ -100,8 +100,10 @@ mod tests {
     fn client() -> (Client, ChaCha20Rng) {
         let mut rng = ChaCha20Rng::seed_from_u64(1);
         let server = ServerParameters {
-            protocol_version: 1,
+            protocol_version: crate::PROTOCOL_VERSION,
+            serial: 1,
             manifest_key: [1; 32],
+            seeds: crate::SeedCommitment::default(),
             engine: "none".into(),
             security_bits: 128,
             code: crate::CodeKind::Cuckoo,

@@ -7,7 +7,8 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sotto_protocol::{
     BloomMapping, Client, CodeKind, ConversationId, Deposit, Label, Manifest, Notice, PROTOCOL_VERSION,
-    Retrieval, Round, RoundMode, SealedBox, ServerParameters, Settings, SignedManifest, UnixMillis,
+    Retrieval, Round, RoundMode, SealedBox, SeedCommitment, ServerParameters, Settings, SignedManifest,
+    UnixMillis,
     deposit::{self, BOX_BYTES},
     manifest,
 };
@@ -71,7 +72,9 @@ impl World {
         };
         let parameters = ServerParameters {
             protocol_version: PROTOCOL_VERSION,
+            serial: 1,
             manifest_key: key.verifying_key().to_bytes(),
+            seeds: SeedCommitment::default(),
             engine: "none".into(),
             security_bits: 128,
             code,
@@ -201,6 +204,7 @@ impl World {
             round_seed: seed,
             mapping_digest: [0; 32],
             deposits_digest: manifest::deposits_digest(deposits),
+            buckets_digest: [0x66; 32],
             previous: self.previous,
         };
         let labels: Vec<Label> = deposits.iter().map(|deposit| deposit.label).collect();

@@ -46,6 +46,7 @@ impl Process {
             .args(["--round-ms", &round_ms.to_string()])
             .args(OPTIONS)
             .env("RUST_LOG", "warn")
+            .env("SOTTOD_ROUNDS_SEED_SEGMENTS", "16")
             .stdout(Stdio::piped())
             .spawn()?;
         Ok(Self(process))
@@ -67,7 +68,7 @@ impl Process {
         };
         let request = proto::InfoRequest { protocol_version: PROTOCOL_VERSION.into() };
         let info = Info::try_from(child.connect().await?.info(request).await?.into_inner())?;
-        address.root_key().check(&info.parameters.manifest_key, &info.endorsement)?;
+        address.root_key().check(&info.parameters, &info.endorsement)?;
         child.key = info.parameters.manifest_key;
         Ok(child)
     }

@@ -170,5 +170,5 @@ impl Watcher {
 
 fn signed(manifest: &proto::SignedManifest) -> Option<SignedManifest> {
     let bytes = manifest.manifest[..].try_into().ok()?;
-    Some(SignedManifest { bytes, signature: manifest.signature[..].try_into().ok()? })
+    Some(SignedManifest { bytes, signature: manifest.signature[..].try_into().ok()?, segment: None })
 }

@@ -98,8 +98,9 @@ impl<'a> Account<'a> {
         number: usize,
     ) -> anyhow::Result<Self> {
         let session = session(client, &server.key, number).await.context("registering")?;
-        let chunk = |data| proto::KeysChunk { session: session.clone(), data };
-        let chunks: Vec<_> = split(pir.public_keys().into()).map(chunk).collect();
+        let first = |number| if number == 0 { session.clone() } else { Bytes::new() };
+        let chunk = |(number, data)| proto::KeysChunk { session: first(number), data };
+        let chunks: Vec<_> = split(pir.public_keys().into()).enumerate().map(chunk).collect();
         let uploaded = client.upload_keys(tokio_stream::iter(chunks)).await.context("uploading keys")?;
         let keys = uploaded.into_inner().digest;
         Ok(Self { client, pir, session, keys, rng: StdRng::seed_from_u64(number as u64) })

@@ -37,6 +37,7 @@ impl Child {
             .arg(data)
             .args(options)
             .env("RUST_LOG", "error")
+            .env("SOTTOD_ROUNDS_SEED_SEGMENTS", "16")
             .stdout(Stdio::piped())
             .spawn()?;
         let output = process.stdout.take().context("the server has no output")?;
@@ -47,7 +48,7 @@ impl Child {
         let mut child = Self { process, _output: output, address: address.parse()?, key: [0; 32] };
         let request = proto::InfoRequest { protocol_version: PROTOCOL_VERSION.into() };
         let info = Info::try_from(child.connect().await?.info(request).await?.into_inner())?;
-        child.address.root_key().check(&info.parameters.manifest_key, &info.endorsement)?;
+        child.address.root_key().check(&info.parameters, &info.endorsement)?;
         child.key = info.parameters.manifest_key;
         Ok(child)
     }

@@ -122,8 +122,9 @@ impl Retriever {
     /// Uploads the keys, once.
     pub(crate) async fn upload(&mut self, keys: Bytes) -> anyhow::Result<()> {
         let session = self.session.clone();
-        let chunk = move |data| proto::KeysChunk { session: session.clone(), data };
-        let chunks: Vec<_> = split(keys).map(chunk).collect();
+        let first = |number| if number == 0 { session.clone() } else { Bytes::new() };
+        let chunk = |(number, data)| proto::KeysChunk { session: first(number), data };
+        let chunks: Vec<_> = split(keys).enumerate().map(chunk).collect();
         self.keys = self.client.upload_keys(tokio_stream::iter(chunks)).await?.into_inner().digest;
         ensure!(self.keys.len() == 32, "a digest of another length");
         Ok(())

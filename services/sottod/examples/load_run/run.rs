@@ -264,7 +264,7 @@ impl Run {
                 let signed = event.manifest.context("a round without a manifest")?;
                 let bytes = signed.manifest[..].try_into().context("a manifest of another length")?;
                 let signature = signed.signature[..].try_into().context("a signature of another length")?;
-                let manifest = SignedManifest { bytes, signature }.verify(&self.server.key)?;
+                let manifest = SignedManifest { bytes, signature, segment: None }.verify(&self.server.key)?;
                 self.rounds.ready(manifest.round, at);
                 self.ask(&manifest, at);
                 let _ = self.news.send(News::Ready(Box::new(manifest)));

@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use pir_core::Scheme;
 use sotto_wire::address::parse_authority;
 
 use super::Failure;
-use super::settings::{FILE, TEMPLATE};
+use super::settings::{FILE, Settings, TEMPLATE, environment};
 use crate::data;
-use crate::identity::Identity;
 use crate::key_file::write_durably;
 
 /// How a data directory is made.
@@ -31,7 +31,7 @@ pub(super) struct InitOptions {
     open_registration: bool,
 }
 
-pub(super) fn init(options: &InitOptions) -> Result<(), Failure> {
+pub(super) fn init<S: Scheme>(options: &InitOptions) -> Result<(), Failure> {
     let InitOptions { data, public, listen, open_registration } = options;
     if let Some(public) = public {
         parse_authority(public).map_err(Failure::misconfigured)?;
@@ -53,6 +53,12 @@ pub(super) fn init(options: &InitOptions) -> Result<(), Failure> {
         Ok(_) => Ok(()),
         Err(_) => write_durably(&path, settings.as_bytes(), 0o644),
     })?;
+
+    // The first seeds, and the first signature.
+    let settings = Settings::read(None, Some(data), environment().map_err(Failure::misconfigured)?);
+    let mut config = settings.and_then(Settings::into_config).map_err(Failure::misconfigured)?;
+    config.data = Some(data.clone());
+    data::certify::<S>(data, None, &config, false)?;
 
     let mut out = std::io::stdout().lock();
     let data = data.display();
@@ -76,8 +82,35 @@ pub(super) fn tokens(data: &Path, count: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn certify(data: &Path, root: Option<&Path>) -> Result<(), Failure> {
-    Identity::certify(data, root)?;
-    writeln!(std::io::stdout(), "the node has a new certificate; restart the server to use it")?;
+/// What the root key signs.
+#[derive(Args)]
+pub(super) struct CertifyOptions {
+    /// The data directory.
+    #[arg(long, value_name = "DIR", env = "SOTTOD_DATA")]
+    data: PathBuf,
+    /// The file with the root key, if it is not in the data directory.
+    #[arg(long, value_name = "FILE")]
+    root: Option<PathBuf>,
+    /// Configuration [default: sottod.toml in the data directory].
+    #[arg(long, value_name = "FILE", env = "SOTTOD_CONFIG")]
+    config: Option<PathBuf>,
+    /// Make seeds for more rounds; no server may be using the directory.
+    #[arg(long)]
+    seeds: bool,
+    /// With --seeds: the next start is to be with --restored, and goes on with a number by the clock.
+    #[arg(long, requires = "seeds")]
+    restored: bool,
+}
+
+pub(super) fn certify<S: Scheme>(options: &CertifyOptions) -> Result<(), Failure> {
+    let CertifyOptions { data, root, config, seeds, restored } = options;
+    let environment = environment().map_err(Failure::misconfigured)?;
+    let settings = Settings::read(config.as_deref(), Some(data), environment);
+    let mut config = settings.and_then(Settings::into_config).map_err(Failure::misconfigured)?;
+    (config.data, config.restored) = (Some(data.clone()), *restored);
+    data::certify::<S>(data, root.as_deref(), &config, *seeds)?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "the node has a new certificate, and the root key has signed what it announces")?;
+    writeln!(out, "restart the server to use them")?;
     Ok(())
 }

@@ -160,6 +160,16 @@ impl DurableLog {
         self.machine.lock().tokens.len()
     }
 
+    /// Publishes a round as servers of version 1 did.
+    #[cfg(test)]
+    pub(crate) async fn publish_former(
+        &self,
+        round: Round,
+        manifest: sotto_protocol::manifest::FormerManifest,
+    ) -> Result<(), LogError> {
+        self.write_one(Record::FormerPublish(round, Box::new(manifest))).await.map(|_| ())
+    }
+
     async fn write_one(&self, record: Record) -> Result<Applied, LogError> {
         self.write(Batch(vec![record])).await
     }

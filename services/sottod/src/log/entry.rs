@@ -168,7 +168,8 @@ mod tests {
     use crate::log::record::{Batch, Record};
 
     fn entries() -> Vec<Entry> {
-        let manifest = SignedManifest { bytes: [3; MANIFEST_BYTES], signature: [4; SIGNATURE_BYTES] };
+        let manifest =
+            SignedManifest { bytes: [3; MANIFEST_BYTES], signature: [4; SIGNATURE_BYTES], segment: None };
         let records = vec![
             Record::Open(Round(7)),
             Record::Deposits(Round(7), Bytes::from(vec![5; 2 * 304])),

@@ -73,7 +73,11 @@ pub(crate) fn rounds(directory: &Path) -> Result<BTreeMap<Round, LoggedRound>, L
         Record::Publish(round, manifest) => {
             rounds.entry(*round).or_default().manifest = Some((**manifest).clone());
         }
-        Record::Open(_) | Record::Accounts(_) | Record::Retire(_) | Record::Spent(_) => {}
+        Record::Open(_)
+        | Record::Accounts(_)
+        | Record::Retire(_)
+        | Record::Spent(_)
+        | Record::FormerPublish(..) => {}
     })?;
     Ok(rounds)
 }

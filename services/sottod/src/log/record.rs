@@ -4,7 +4,9 @@ use core::fmt;
 
 use bytes::Bytes;
 use sotto_protocol::deposit::DEPOSIT_BYTES;
-use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES, SignedManifest};
+use sotto_protocol::manifest::{
+    FORMER_BYTES, FormerManifest, MANIFEST_BYTES, SIGNATURE_BYTES, SignedManifest,
+};
 use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round, UnixMillis};
 
@@ -24,6 +26,8 @@ pub(crate) enum Record {
     Accounts(Vec<Account>),
     /// A round takes no more.
     Seal(Round, [u8; 32], UnixMillis),
+    /// A sealed round could be retrieved under this manifest. Only logs from before version 2 have it.
+    FormerPublish(Round, Box<FormerManifest>),
     /// A sealed round can be retrieved under this manifest.
     Publish(Round, Box<SignedManifest>),
     /// A round is forgotten.
@@ -41,6 +45,7 @@ impl fmt::Debug for Record {
             Self::Deposits(..) => "Deposits",
             Self::Accounts(_) => "Accounts",
             Self::Seal(..) => "Seal",
+            Self::FormerPublish(..) => "FormerPublish",
             Self::Publish(..) => "Publish",
             Self::Retire(_) => "Retire",
             Self::Spent(_) => "Spent",
@@ -90,8 +95,12 @@ impl Record {
                 out.extend_from_slice(seed);
                 out.extend_from_slice(&at.0.to_le_bytes());
             }
-            Self::Publish(round, manifest) => {
+            Self::FormerPublish(round, manifest) => {
                 start(5, round);
+                put_former(out, manifest);
+            }
+            Self::Publish(round, manifest) => {
+                start(8, round);
                 put_manifest(out, manifest);
             }
             Self::Retire(round) => start(6, round),
@@ -118,7 +127,8 @@ impl Record {
                 Self::Deposits(round, Bytes::copy_from_slice(reader.take(deposits * DEPOSIT_BYTES)?))
             }
             4 => Self::Seal(round, reader.array()?, UnixMillis(reader.u64()?)),
-            5 => Self::Publish(round, Box::new(take_manifest(reader)?)),
+            5 => Self::FormerPublish(round, Box::new(take_former(reader)?)),
+            8 => Self::Publish(round, Box::new(take_manifest(reader)?)),
             6 => Self::Retire(round),
             _ => return Err(Malformed("a record is of no known kind")),
         })
@@ -144,5 +154,16 @@ pub(super) fn put_manifest(out: &mut Vec<u8>, manifest: &SignedManifest) {
 }
 
 pub(super) fn take_manifest(reader: &mut Reader<'_>) -> Result<SignedManifest, Malformed> {
-    Ok(SignedManifest { bytes: reader.array()?, signature: reader.array()? })
+    Ok(SignedManifest { bytes: reader.array()?, signature: reader.array()?, segment: None })
+}
+
+pub(super) const FORMER_RECORD_BYTES: usize = FORMER_BYTES + SIGNATURE_BYTES;
+
+pub(super) fn put_former(out: &mut Vec<u8>, manifest: &FormerManifest) {
+    out.extend_from_slice(&manifest.bytes);
+    out.extend_from_slice(&manifest.signature);
+}
+
+pub(super) fn take_former(reader: &mut Reader<'_>) -> Result<FormerManifest, Malformed> {
+    Ok(FormerManifest { bytes: reader.array()?, signature: reader.array()? })
 }

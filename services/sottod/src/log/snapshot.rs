@@ -10,10 +10,12 @@
 //! snapshot covers is no longer part of the log that is replayed, but its deposits are read from where they are.
 
 use super::codec::{Malformed, Reader, put_count};
-use super::state::State;
+use super::state::{Encoding, State};
 
 const MAGIC: [u8; 8] = *b"SOTTOSNP";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// What servers wrote before version 2 of the protocol.
+const FORMER: u32 = 1;
 const HEADER_BYTES: usize = 16;
 /// The file.
 pub(super) const NAME: &str = "snapshot";
@@ -54,9 +56,11 @@ impl Snapshot {
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(bytes);
-        if reader.array()? != MAGIC || reader.u32()? != VERSION {
-            return Err(Malformed("this is no snapshot of version 1"));
-        }
+        let encoding = match (reader.array()?, reader.u32()?) {
+            (MAGIC, VERSION) => Encoding::Current,
+            (MAGIC, FORMER) => Encoding::Former,
+            _ => return Err(Malformed("this is no snapshot of version 1 or 2")),
+        };
         if reader.u32()? != crc32c::crc32c(&bytes[HEADER_BYTES..]) {
             return Err(Malformed("the checksum of the snapshot does not hold"));
         }
@@ -71,7 +75,7 @@ impl Snapshot {
                 })
             })
             .collect::<Result<_, _>>()?;
-        let state = State::decode(&mut reader)?;
+        let state = State::decode(&mut reader, encoding)?;
         reader.finish()?;
         Ok(Self { segments, state })
     }

@@ -1,10 +1,13 @@
 //! What follows from the committed entries: the state that every node of a group computes alike.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use openraft::EntryPayload;
 use sotto_protocol::deposit::DEPOSIT_BYTES;
-use sotto_protocol::manifest::SignedManifest;
+use sotto_protocol::manifest::{FormerManifest, SignedManifest};
 use sotto_protocol::server::Account;
 use sotto_protocol::{Round, UnixMillis};
 
@@ -14,7 +17,10 @@ use super::entry::{
     take_optional_log_id,
 };
 use super::frame::PAYLOAD_MAX;
-use super::record::{MANIFEST_RECORD_BYTES, Record, TokenId, put_manifest, take_manifest};
+use super::record::{
+    FORMER_RECORD_BYTES, MANIFEST_RECORD_BYTES, Record, TokenId, put_former, put_manifest, take_former,
+    take_manifest,
+};
 use super::{History, Phase};
 
 /// Manifests kept for clients that close a gap.
@@ -43,8 +49,19 @@ pub(super) struct State {
     newest: Option<Round>,
     pub(super) accounts: BTreeSet<Account>,
     pub(super) tokens: BTreeSet<TokenId>,
+    /// The newest manifest of version 1, from which the chain goes on.
+    former: Option<(Round, Box<FormerManifest>)>,
     manifests: VecDeque<(Round, SignedManifest)>,
     pub(super) rounds: BTreeMap<Round, StoredRound>,
+}
+
+/// The versions of the state's encoding: in the first, all manifests are of version 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encoding {
+    /// As servers before version 2 of the protocol wrote it.
+    Former,
+    /// As it is written.
+    Current,
 }
 
 /// A round that is not retired.
@@ -102,11 +119,18 @@ impl State {
                 round(number).is_none_or(|round| round.sealed.is_some()).then_some("no open round to seal")
             }
             Record::Publish(number, _) => {
-                let may = round(number).is_some_and(|round| round.sealed.is_some() && !round.published)
-                    && self.manifests.back().is_none_or(|(last, _)| last < number);
-                (!may).then_some("no sealed round to publish")
+                (!self.may_publish(*number)).then_some("no sealed round to publish")
             }
+            Record::FormerPublish(number, _) => (!self.may_publish(*number) || !self.manifests.is_empty())
+                .then_some("no sealed round to publish under a manifest of version 1"),
         }
+    }
+
+    fn may_publish(&self, number: Round) -> bool {
+        let round = self.rounds.get(&number);
+        let newest = self.manifests.back().map(|(round, _)| *round);
+        round.is_some_and(|round| round.sealed.is_some() && !round.published)
+            && newest.max(self.former.as_ref().map(|(round, _)| *round)) < Some(number)
     }
 
     fn change(&mut self, index: u64, record: &Record, applied: &mut Applied) {
@@ -134,6 +158,11 @@ impl State {
                 let Some(round) = self.rounds.get_mut(round) else { return };
                 round.sealed = Some((*seed, *at));
                 applied.sealed = round.deposits;
+            }
+            Record::FormerPublish(number, manifest) => {
+                let Some(round) = self.rounds.get_mut(number) else { return };
+                round.published = true;
+                self.former = Some((*number, manifest.clone()));
             }
             Record::Publish(number, manifest) => {
                 let Some(round) = self.rounds.get_mut(number) else { return };
@@ -188,6 +217,7 @@ impl State {
         };
         History {
             newest: self.newest,
+            former: self.former.clone(),
             manifests: self.manifests.iter().cloned().collect(),
             rounds: self.rounds.iter().map(|(number, round)| (*number, phase(round))).collect(),
         }
@@ -195,11 +225,11 @@ impl State {
 
     /// ```text
     /// applied (25) | membership's entry (25) | membership | newest: flag, u8, and u64 | accounts | spent tokens |
-    /// manifests, each with its round | rounds, each: number, u64 | sealed, u8 | seed (32) | time, u64 | published, u8 | deposits, u64 | spans
+    /// newest manifest of version 1: flag, u8, and, if there is one, its round and it | manifests, each with its round | rounds, each: number, u64 | sealed, u8 | seed (32) | time, u64 | published, u8 | deposits, u64 | spans
     /// ```
     /// Lists begin with their length, u32, and are ascending.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        let Self { applied, membership, newest, accounts, tokens, manifests, rounds } = self;
+        let Self { applied, membership, newest, accounts, tokens, former, manifests, rounds } = self;
         put_optional_log_id(out, applied.as_ref());
         put_optional_log_id(out, membership.log_id().as_ref());
         put_membership(out, membership.membership());
@@ -209,6 +239,11 @@ impl State {
         accounts.iter().for_each(|account| out.extend_from_slice(account));
         put_count(out, tokens.len());
         tokens.iter().for_each(|token| out.extend_from_slice(token));
+        out.push(former.is_some().into());
+        if let Some((round, manifest)) = former {
+            out.extend_from_slice(&round.0.to_le_bytes());
+            put_former(out, manifest);
+        }
         put_count(out, manifests.len());
         for (round, manifest) in manifests {
             out.extend_from_slice(&round.0.to_le_bytes());
@@ -232,7 +267,7 @@ impl State {
         }
     }
 
-    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(super) fn decode(reader: &mut Reader<'_>, encoding: Encoding) -> Result<Self, Malformed> {
         let applied = take_optional_log_id(reader)?;
         let membership = StoredMembership::new(take_optional_log_id(reader)?, take_membership(reader)?);
         let some = reader.flag()?;
@@ -242,11 +277,27 @@ impl State {
         }
         let accounts = take_ascending(reader)?.into_iter().collect();
         let tokens = take_ascending(reader)?.into_iter().collect();
+        let mut former: Option<(Round, Box<FormerManifest>)> = None;
         let mut manifests: VecDeque<(Round, SignedManifest)> = VecDeque::new();
-        for _ in 0..reader.count(8 + MANIFEST_RECORD_BYTES)? {
-            let round = Round(reader.u64()?);
-            ascends(manifests.back().map(|(last, _)| last), &round)?;
-            manifests.push_back((round, take_manifest(reader)?));
+        match encoding {
+            Encoding::Former => {
+                for _ in 0..reader.count(8 + FORMER_RECORD_BYTES)? {
+                    let round = Round(reader.u64()?);
+                    ascends(former.as_ref().map(|(last, _)| last), &round)?;
+                    former = Some((round, Box::new(take_former(reader)?)));
+                }
+            }
+            Encoding::Current => {
+                if reader.flag()? {
+                    former = Some((Round(reader.u64()?), Box::new(take_former(reader)?)));
+                }
+                for _ in 0..reader.count(8 + MANIFEST_RECORD_BYTES)? {
+                    let round = Round(reader.u64()?);
+                    let before = manifests.back().map(|(last, _)| last);
+                    ascends(before.or(former.as_ref().map(|(last, _)| last)), &round)?;
+                    manifests.push_back((round, take_manifest(reader)?));
+                }
+            }
         }
         let mut rounds: BTreeMap<Round, StoredRound> = BTreeMap::new();
         for _ in 0..reader.count(62)? {
@@ -255,7 +306,7 @@ impl State {
             rounds.insert(round, StoredRound::decode(reader)?);
         }
         let newest = some.then_some(newest);
-        let state = Self { applied, membership, newest, accounts, tokens, manifests, rounds };
+        let state = Self { applied, membership, newest, accounts, tokens, former, manifests, rounds };
         state.check()?;
         Ok(state)
     }
@@ -269,6 +320,7 @@ impl State {
             return Err(Malformed("it holds more than it can"));
         }
         let newest = self.rounds.keys().last().copied().max(self.manifests.back().map(|(round, _)| *round));
+        let newest = newest.max(self.former.as_ref().map(|(round, _)| *round));
         if newest > self.newest || self.newest >= Some(Round(u64::MAX)) {
             return Err(Malformed("a round is newer than the newest"));
         }
@@ -306,179 +358,5 @@ impl StoredRound {
         let spans = reader.count(16)?;
         let spans = (0..spans).map(|_| Ok((reader.u64()?, reader.u64()?))).collect::<Result<_, _>>()?;
         Ok(Self { sealed: some.then_some(sealed), published, deposits, spans })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use bytes::Bytes;
-    use openraft::{CommittedLeaderId, EntryPayload};
-    use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES, SignedManifest};
-    use sotto_protocol::{Round, UnixMillis};
-
-    use super::{ACCOUNTS_MAX, State, TOKENS_MAX, TOKENS_UNDER_WAY};
-    use crate::log::codec::Reader;
-    use crate::log::entry::{Entry, LogId};
-    use crate::log::record::{Batch, Record};
-
-    fn apply(state: &mut State, record: Record) -> Option<&'static str> {
-        let log_id = LogId::new(CommittedLeaderId::new(1, 1), state.next_index());
-        state.apply(&Entry { log_id, payload: EntryPayload::Normal(Batch(vec![record])) }).refused
-    }
-
-    fn manifest() -> Box<SignedManifest> {
-        Box::new(SignedManifest { bytes: [3; MANIFEST_BYTES], signature: [4; SIGNATURE_BYTES] })
-    }
-
-    fn state() -> State {
-        let mut state = State::default();
-        let deposits = |count: usize| Bytes::from(vec![1; 304 * count]);
-        for record in [
-            Record::Accounts(vec![[1; 32], [2; 32]]),
-            Record::Open(Round(5)),
-            Record::Deposits(Round(5), deposits(2)),
-            Record::Deposits(Round(5), deposits(1)),
-            Record::Accounts(vec![[3; 32]]),
-            Record::Spent(vec![[1; 16], [9; 16]]),
-            Record::Deposits(Round(5), deposits(3)),
-            Record::Seal(Round(5), [7; 32], UnixMillis(9)),
-            Record::Publish(Round(5), manifest()),
-            Record::Open(Round(6)),
-        ] {
-            assert_eq!(apply(&mut state, record), None);
-        }
-        state
-    }
-
-    #[test]
-    fn rounds_go_one_way_and_no_number_is_used_twice() {
-        let state = state();
-        let deposit = || Bytes::from(vec![1; 304]);
-        for record in [
-            Record::Open(Round(6)),
-            Record::Open(Round(1)),
-            Record::Deposits(Round(5), deposit()),
-            Record::Deposits(Round(7), deposit()),
-            Record::Seal(Round(5), [7; 32], UnixMillis(9)),
-            Record::Seal(Round(7), [7; 32], UnixMillis(9)),
-            Record::Publish(Round(5), manifest()),
-            Record::Publish(Round(6), manifest()),
-        ] {
-            let mut after = state.clone();
-            assert!(apply(&mut after, record.clone()).is_some(), "{record:?}");
-            after.applied = state.applied;
-            assert_eq!(after, state, "what is refused changes nothing");
-        }
-    }
-
-    #[test]
-    fn the_floor_is_the_first_deposit_of_a_round_that_is_still_needed() {
-        let mut state = state();
-        assert_eq!(state.rounds[&Round(5)].spans, [(2, 3), (6, 6)]);
-        assert_eq!(state.floor(), 2);
-        assert_eq!(apply(&mut state, Record::Retire(Round(5))), None);
-        assert_eq!(state.floor(), state.next_index());
-    }
-
-    #[test]
-    fn a_state_is_read_as_it_was_written() {
-        let state = state();
-        let mut bytes = Vec::new();
-        state.encode(&mut bytes);
-        let mut reader = Reader::new(&bytes);
-        assert_eq!(State::decode(&mut reader).unwrap(), state);
-        reader.finish().unwrap();
-        for end in 0..bytes.len() {
-            assert!(State::decode(&mut Reader::new(&bytes[..end])).is_err());
-        }
-    }
-
-    /// A checksum holds for whatever was written, by whomever.
-    #[test]
-    fn a_state_that_no_entries_lead_to_is_refused() {
-        let decoded = |change: &dyn Fn(&mut State)| {
-            let (mut changed, mut bytes) = (state(), Vec::new());
-            change(&mut changed);
-            changed.encode(&mut bytes);
-            State::decode(&mut Reader::new(&bytes))
-        };
-        assert!(decoded(&|_| {}).is_ok());
-        let id = |term, index| Some(LogId::new(CommittedLeaderId::new(term, 1), index));
-        assert!(decoded(&|state| state.applied = id(1, u64::MAX)).is_err());
-        assert!(decoded(&|state| state.applied = id(u64::MAX, 100)).is_err());
-        assert!(decoded(&|state| state.applied = id(1, 1)).is_err(), "its rounds come later");
-        assert!(decoded(&|state| state.newest = Some(Round(u64::MAX))).is_err());
-        assert!(decoded(&|state| state.newest = Some(Round(5))).is_err());
-        assert!(decoded(&|state| state.newest = None).is_err());
-        for deposits in [u64::MAX, 1 << 40] {
-            assert!(decoded(&|state| state.rounds.get_mut(&Round(5)).unwrap().deposits = deposits).is_err());
-        }
-        for spans in [vec![(3, 2)], vec![(2, u64::MAX)], vec![(2, 3), (3, 4)], vec![(4, 4), (2, 2)]] {
-            assert!(
-                decoded(&|state| state.rounds.get_mut(&Round(5)).unwrap().spans.clone_from(&spans)).is_err(),
-                "{spans:?}"
-            );
-        }
-    }
-
-    fn token(number: u32) -> [u8; 16] {
-        let mut token = [7; 16];
-        token[..4].copy_from_slice(&number.to_be_bytes());
-        token
-    }
-
-    #[test]
-    fn a_token_that_cannot_be_written_down_counts_as_spent() {
-        let room = (TOKENS_MAX - TOKENS_UNDER_WAY) as u32;
-        let mut state = State { tokens: (0..room).map(token).collect(), ..State::default() };
-        let (another, last) = (token(u32::MAX), token(room));
-        assert!(state.is_spent(&token(3)) && !state.is_spent(&another));
-        let under_way: Vec<_> = (room..TOKENS_MAX as u32).map(token).collect();
-        assert_eq!(apply(&mut state, Record::Spent(vec![last])), None);
-        assert!(state.is_spent(&last) && state.is_spent(&another));
-        assert_eq!(apply(&mut state, Record::Spent(under_way.clone())), None, "what is under way has room");
-        assert!(apply(&mut state, Record::Spent(vec![another])).is_some(), "it could be spent twice");
-        assert_eq!(apply(&mut state, Record::Spent(under_way)), None, "those that are known take up none");
-    }
-
-    #[test]
-    fn a_state_whose_lists_are_not_ascending_is_refused() {
-        let mut bytes = Vec::new();
-        state().encode(&mut bytes);
-        for list in [[[1; 32], [2; 32]].concat(), [[1; 16], [9; 16]].concat()] {
-            let at = bytes.windows(list.len()).position(|found| found == list).unwrap();
-            let (first, second) = (at, at + list.len() / 2);
-            for (from, to) in [(first, second), (second, first)] {
-                let mut changed = bytes.clone();
-                changed.copy_within(from..from + list.len() / 2, to);
-                assert!(State::decode(&mut Reader::new(&changed)).is_err(), "two are equal");
-            }
-            let mut changed = bytes.clone();
-            changed[at..at + list.len()].rotate_left(list.len() / 2);
-            assert!(State::decode(&mut Reader::new(&changed)).is_err(), "two have changed places");
-        }
-    }
-
-    #[test]
-    fn accounts_that_wait_take_up_room() {
-        const ROOM: u64 = ACCOUNTS_MAX as u64;
-        let account = |number: u64| {
-            let mut account = [0; 32];
-            account[..8].copy_from_slice(&number.to_be_bytes());
-            account
-        };
-        let accounts = (0..ROOM - 2).map(account).collect();
-        let state = State { accounts, ..State::default() };
-        let mut waiting = BTreeSet::from([account(0), account(1)]);
-        assert!(state.admits_beside(&account(ROOM), &waiting), "those that are known take up none");
-        waiting.insert(account(ROOM));
-        assert!(state.admits_beside(&account(ROOM + 1), &waiting));
-        waiting.insert(account(ROOM + 1));
-        assert!(!state.admits_beside(&account(ROOM + 2), &waiting));
-        for admitted in [0, 1, 7, ROOM, ROOM + 1] {
-            assert!(state.admits_beside(&account(admitted), &waiting), "{admitted}");
-        }
     }
 }

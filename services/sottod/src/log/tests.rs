@@ -4,6 +4,7 @@ mod examples;
 mod faults;
 mod fuzz;
 mod golden;
+mod order;
 mod simulated;
 mod store;
 mod workload;

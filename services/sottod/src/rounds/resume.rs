@@ -11,7 +11,7 @@ use sotto_protocol::{CodeShape, Round, ServerParameters};
 use tokio::time::Instant;
 
 use super::watchers::Watchers;
-use super::{Builder, RunError, Surroundings, Task, build, seal};
+use super::{Builder, RunError, Surroundings, Task, build};
 use crate::log::{History, Phase, RoundLog};
 use crate::round_database::BuildError;
 
@@ -20,7 +20,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
     /// still be retrieved are served again. Only then do new rounds begin, under numbers that were never used.
     pub(super) async fn resume(surroundings: Surroundings, log: Arc<L>) -> Result<Self, RunError> {
         let began = Clock::now();
-        let History { newest, manifests, rounds } = log.history()?;
+        let History { newest, former, manifests, rounds } = log.history()?;
         let parameters = &surroundings.parameters;
         let config = RoundConfig {
             mode: parameters.mode,
@@ -28,11 +28,11 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
             retained: parameters.retained.max(1),
             deposits_max: surroundings.deposits_max,
         };
-        let previous = match manifests.last() {
-            Some((_, newest)) => {
-                newest.verify(&parameters.manifest_key).map_err(|_| RunError::ForeignLog)?.digest()
-            }
-            None => [0; 32],
+        let key = &parameters.manifest_key;
+        let previous = match (manifests.last(), &former) {
+            (Some((_, newest)), _) => newest.verify(key).map_err(|_| RunError::ForeignLog)?.digest(),
+            (None, Some((_, former))) => former.digest(key).map_err(|_| RunError::ForeignLog)?,
+            (None, None) => [0; 32],
         };
         let now = surroundings.host.unix_now();
         let first = newest.map_or(surroundings.first, |newest| surroundings.least.max(newest.next()));
@@ -47,12 +47,14 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
             building: None,
             spent: BTreeSet::new(),
             has_sealed: false,
+            warned: None,
             opened: None,
             sealed: BTreeMap::new(),
             log,
             surroundings,
         };
-        task.take_up(&rounds, config.retained.into()).await?;
+        let former = former.map(|(round, _)| round);
+        task.take_up(&rounds, former, config.retained.into()).await?;
         let ready: Vec<Round> = task.served.keys().copied().collect();
         if newest.is_some() {
             let ms = began.elapsed().as_millis() as u64;
@@ -61,10 +63,16 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
         let now = task.surroundings.host.unix_now();
         task.started = (now, Instant::now());
         task.machine = RoundMachine::resume(config, first, ready, now);
+        task.tell_progress();
         Ok(task)
     }
 
-    async fn take_up(&mut self, rounds: &[(Round, Phase)], retained: usize) -> Result<(), RunError> {
+    async fn take_up(
+        &mut self,
+        rounds: &[(Round, Phase)],
+        former: Option<Round>,
+        retained: usize,
+    ) -> Result<(), RunError> {
         let unpublished = rounds.iter().filter(|(_, phase)| *phase != Phase::Published).count();
         let published = rounds.len() - unpublished;
         // Rounds that nobody has seen yet come first.
@@ -74,16 +82,26 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
                 self.log.retire(*round).await?;
                 continue;
             }
+            if *phase == Phase::Published && former >= Some(*round) {
+                tracing::warn!(%round, "the round was published under a manifest of version 1 and is not served again");
+                self.log.retire(*round).await?;
+                continue;
+            }
+            let Some(seed) = self.surroundings.seeds.seed(*round) else {
+                tracing::warn!(%round, "the round has no seed among those that are signed now, and is given up");
+                self.log.retire(*round).await?;
+                continue;
+            };
             if *phase == Phase::Open {
-                let entries = seal(&*self.log, *round, &*self.surroundings.host).await?;
+                let entries = self.log.seal(*round, seed, self.surroundings.host.unix_now()).await?;
                 tracing::info!(%round, entries, "the round that was open is sealed");
             }
-            self.rebuild(*round, *phase == Phase::Published).await?;
+            self.rebuild(*round, seed, *phase == Phase::Published).await?;
         }
         Ok(())
     }
 
-    async fn rebuild(&mut self, round: Round, published: bool) -> Result<(), RunError> {
+    async fn rebuild(&mut self, round: Round, seed: [u8; 32], published: bool) -> Result<(), RunError> {
         let parameters = &self.surroundings.parameters;
         let signed = if published { Some(self.published(round)?) } else { None };
         if let Some((_, manifest)) = &signed
@@ -105,11 +123,17 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
                 return Ok(self.log.retire(round).await?);
             }
         };
-        let Some((signed, manifest)) = signed else { return self.publish(round, database).await };
-        database.manifest.previous = manifest.previous;
-        if database.manifest != manifest {
-            return Err(RunError::Rebuilt(round));
+        if let Some((_, manifest)) = &signed {
+            database.manifest.previous = manifest.previous;
+            if database.manifest != *manifest {
+                return Err(RunError::Rebuilt(round));
+            }
         }
+        if database.manifest.round_seed != seed {
+            tracing::warn!(%round, "the round was sealed with a seed that is not signed now, and is given up");
+            return Ok(self.log.retire(round).await?);
+        }
+        let Some((signed, _)) = signed else { return self.publish(round, database).await };
         self.serve(round, database, signed);
         Ok(())
     }
@@ -138,13 +162,15 @@ mod tests {
     use std::path::Path;
     use std::time::Instant;
 
+    use ed25519_dalek::Signer;
     use pir_core::{NoOp, SealPir};
     use rand::rngs::StdRng;
-    use rand::{Rng, RngExt, SeedableRng};
+    use rand::{Rng, SeedableRng};
     use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
-    use sotto_protocol::manifest::{Manifest, SignedManifest};
+    use sotto_protocol::manifest::{FORMER_BYTES, FormerManifest, Manifest, SignedManifest};
     use sotto_protocol::{Deposit, Label, Round, SealedBox, UnixMillis};
 
+    use crate::announcement::Announced;
     use crate::data::DataDirectory;
     use crate::log::RoundLog;
     use crate::round_database::RoundDatabase;
@@ -155,19 +181,23 @@ mod tests {
     fn config(data: &Path) -> Config {
         let mut config = Config::deadline(([127, 0, 0, 1], 0).into());
         (config.allow_no_privacy, config.data) = (true, Some(data.to_owned()));
+        config.seed_segments = Some(1);
         config
     }
 
     /// A log with a round that is published under what a change makes of its manifest.
     async fn publish(data: &Path, change: fn(&mut Manifest)) {
-        let (identity, log) = DataDirectory::open(data, None).unwrap().split();
+        let directory = DataDirectory::open(data, None).unwrap();
+        let Announced { parameters, mut seeds, .. } =
+            directory.announce::<NoOp>(&config(data), ROUND).unwrap();
+        let seed = seeds.seed(ROUND).unwrap();
+        let (identity, log) = directory.split();
         let key = identity.manifest;
-        let parameters = config(data).parameters::<NoOp>(key.verifying_key().to_bytes()).unwrap();
         let log = log.open().await.unwrap();
         log.open(ROUND).await.unwrap();
         let deposit = |label| Deposit { label: Label([label; 16]), sealed: SealedBox([label; BOX_BYTES]) };
         log.append(ROUND, (1..9).map(deposit).collect(), vec![[1; 32]]).await.unwrap();
-        log.seal(ROUND, [7; 32], UnixMillis(1)).await.unwrap();
+        log.seal(ROUND, seed, UnixMillis(1)).await.unwrap();
         let sealed = log.sealed(ROUND).await.unwrap();
         let mut manifest = RoundDatabase::<NoOp>::build(sealed, &parameters).unwrap().manifest;
         change(&mut manifest);
@@ -184,12 +214,13 @@ mod tests {
         assert!(matches!(events.recv().await, Ok(ServerEvent::RoundBuilt { round: ROUND, .. })));
         running.shutdown().await.unwrap();
 
-        let changes: [fn(&mut Manifest); 5] = [
+        let changes: [fn(&mut Manifest); 6] = [
             |manifest| manifest.entries -= 1,
             |manifest| manifest.bucket_size += 1,
             |manifest| manifest.round_seed[0] ^= 1,
             |manifest| manifest.mapping_digest[0] ^= 1,
             |manifest| manifest.deposits_digest[0] ^= 1,
+            |manifest| manifest.buckets_digest[0] ^= 1,
         ];
         for (number, change) in changes.into_iter().enumerate() {
             let data = tempfile::tempdir().unwrap();
@@ -210,6 +241,130 @@ mod tests {
         }
     }
 
+    fn deposits() -> Vec<Deposit> {
+        (1..9)
+            .map(|label| Deposit { label: Label([label; 16]), sealed: SealedBox([label; BOX_BYTES]) })
+            .collect()
+    }
+
+    /// A log as servers of version 1 wrote it: accounts and tokens, a round that is published, one that is sealed, and one
+    /// that is open.
+    async fn written_by_version_1(data: &Path) -> FormerManifest {
+        let (identity, log) = DataDirectory::open(data, None).unwrap().split();
+        let log = log.open().await.unwrap();
+        let next = |rounds| Round(ROUND.0 + rounds);
+        for round in [ROUND, next(1), next(2)] {
+            log.open(round).await.unwrap();
+            log.append(round, deposits(), vec![[round.0 as u8; 32]]).await.unwrap();
+        }
+        log.spend(vec![[7; 16]]).await.unwrap();
+        log.seal(ROUND, [1; 32], UnixMillis(1)).await.unwrap();
+        log.seal(next(1), [2; 32], UnixMillis(2)).await.unwrap();
+        let bytes = [9; FORMER_BYTES];
+        let signed = [b"sotto/manifest/v1/signature\0".as_slice(), &bytes].concat();
+        let former = FormerManifest { bytes, signature: identity.manifest.sign(&signed).to_bytes() };
+        log.publish_former(ROUND, former.clone()).await.unwrap();
+        log.close().await;
+        former
+    }
+
+    #[tokio::test]
+    async fn a_log_of_version_1_goes_on_with_everything_but_the_rounds_of_then() {
+        let data = tempfile::tempdir().unwrap();
+        let former = written_by_version_1(data.path()).await;
+        let running = crate::start::<NoOp>(config(data.path())).unwrap();
+        let mut events = running.events();
+        let open = Round(ROUND.0 + 2);
+        // What was open then is sealed and published now; the next number is one that was never used.
+        assert!(matches!(events.recv().await, Ok(ServerEvent::RoundBuilt { round, .. }) if round == open));
+        assert!(
+            matches!(events.recv().await, Ok(ServerEvent::RoundOpened { round }) if round == open.next())
+        );
+        let parameters = running.parameters().clone();
+        running.shutdown().await.unwrap();
+
+        let summary = crate::check_log(data.path()).unwrap();
+        assert_eq!((summary.accounts, summary.tokens), (3, 1));
+        let logged = crate::read_log(data.path()).unwrap();
+        let manifest = logged[&open].manifest.as_ref().unwrap().verify(&parameters.manifest_key).unwrap();
+        assert_eq!(manifest.previous, former.digest(&parameters.manifest_key).unwrap(), "one chain");
+        assert_eq!(manifest.entries, 8);
+
+        // A second start finds the same.
+        let again = crate::start::<NoOp>(config(data.path())).unwrap();
+        assert_eq!(*again.parameters(), parameters);
+        let mut events = again.events();
+        while !matches!(events.recv().await, Ok(ServerEvent::RoundOpened { .. })) {}
+        again.shutdown().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_log_of_version_1_of_another_server_is_refused() {
+        let (ours, theirs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        written_by_version_1(ours.path()).await;
+        written_by_version_1(theirs.path()).await;
+        std::fs::remove_dir_all(ours.path().join("log")).unwrap();
+        std::fs::rename(theirs.path().join("log"), ours.path().join("log")).unwrap();
+        let mut running = crate::start::<NoOp>(config(ours.path())).unwrap();
+        assert!(matches!(running.failed().await, RunError::ForeignLog));
+    }
+
+    /// A round that nobody has seen yet, sealed under a seed that was not fixed beforehand, is never published.
+    #[tokio::test]
+    async fn a_round_sealed_with_a_seed_of_its_own_is_given_up() {
+        let data = tempfile::tempdir().unwrap();
+        let directory = DataDirectory::open(data.path(), None).unwrap();
+        let mut seeds = directory.announce::<NoOp>(&config(data.path()), ROUND).unwrap().seeds;
+        let log = directory.split().1.open().await.unwrap();
+        for (round, seed) in [(ROUND, [3; 32]), (ROUND.next(), seeds.seed(ROUND.next()).unwrap())] {
+            log.open(round).await.unwrap();
+            log.append(round, deposits(), Vec::new()).await.unwrap();
+            log.seal(round, seed, UnixMillis(1)).await.unwrap();
+        }
+        log.close().await;
+        let running = crate::start::<NoOp>(config(data.path())).unwrap();
+        let mut events = running.events();
+        let built = events.recv().await;
+        assert!(
+            matches!(built, Ok(ServerEvent::RoundBuilt { round, .. }) if round == ROUND.next()),
+            "{built:?}"
+        );
+        running.shutdown().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn no_round_opens_behind_the_last_seed() {
+        let mut config = Config { data: None, round_ms: 200, ..config(Path::new("")) };
+        (config.deposit_ms, config.lookup_ms, config.query_ms) = (0, 0, 0);
+        // The seeds begin with the first round, and the clock of this log is at their end.
+        let data = tempfile::tempdir().unwrap();
+        config.data = Some(data.path().to_owned());
+        let directory = DataDirectory::open(data.path(), None).unwrap();
+        let seeds = directory.announce::<NoOp>(&config, ROUND).unwrap().seeds;
+        let end = seeds.tree().commitment().end();
+        let log = directory.split().1.open().await.unwrap();
+        log.open(end.back(2)).await.unwrap();
+        log.close().await;
+        let mut running = crate::start::<NoOp>(config.clone()).unwrap();
+        let mut events = running.events();
+        let failed = running.failed().await;
+        assert!(matches!(failed, RunError::SeedsEnded(round) if round == end), "{failed}");
+        assert!(failed.to_string().contains("certify --seeds"));
+        let mut opened = Vec::new();
+        while let Ok(event) = events.try_recv() {
+            opened.extend(matches!(event, ServerEvent::RoundOpened { .. }).then_some(event));
+        }
+        assert_eq!(opened.len(), 1, "the last round with a seed");
+        drop(running);
+
+        crate::data::certify::<NoOp>(data.path(), None, &config, true).unwrap();
+        let more = crate::start::<NoOp>(config).unwrap();
+        assert_eq!(more.parameters().serial, 2);
+        let mut events = more.events();
+        while !matches!(events.recv().await, Ok(ServerEvent::RoundOpened { round }) if round > end) {}
+        more.shutdown().await.unwrap();
+    }
+
     /// `cargo test --release -p sottod --lib time_of_a_start -- --ignored --nocapture`
     #[tokio::test(flavor = "multi_thread")]
     #[ignore = "measures, and takes minutes and gigabytes"]
@@ -219,7 +374,9 @@ mod tests {
         const APPEND: usize = 1 << 14;
         let data = tempfile::tempdir().unwrap();
         let config = || Config { allow_no_privacy: false, retained: ROUNDS as u8, ..config(data.path()) };
-        let log = DataDirectory::open(data.path(), None).unwrap().split().1.open().await.unwrap();
+        let directory = DataDirectory::open(data.path(), None).unwrap();
+        let mut seeds = directory.announce::<SealPir>(&config(), Round(1)).unwrap().seeds;
+        let log = directory.split().1.open().await.unwrap();
         let mut rng = StdRng::seed_from_u64(1);
         let began = Instant::now();
         for round in (1..=ROUNDS).map(Round) {
@@ -233,7 +390,7 @@ mod tests {
                 });
                 log.append(round, deposits, Vec::new()).await.unwrap();
             }
-            log.seal(round, rng.random(), UnixMillis(1)).await.unwrap();
+            log.seal(round, seeds.seed(round).unwrap(), UnixMillis(1)).await.unwrap();
         }
         log.close().await;
         println!("{ROUNDS} rounds of {DEPOSITS} deposits of {} messages each", config().retrieve);

@@ -106,6 +106,7 @@ async fn a_server_whose_disk_hangs_ends_and_says_why() {
     let mut config = Config::deadline(([127, 0, 0, 1], 0).into());
     (config.allow_no_privacy, config.round_ms) = (true, 300);
     (config.deposit_ms, config.lookup_ms, config.query_ms) = (0, 0, 0);
+    config.seed_segments = Some(1);
     config.limits.drain = Duration::from_millis(100);
     let data = DataDirectory::open(directory.path(), None).unwrap().on_disk(Arc::new(disk.clone()));
     let running = start_on::<NoOp>(config, Some(data)).unwrap();

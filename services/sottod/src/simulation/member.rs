@@ -208,7 +208,7 @@ impl Presence {
 
     fn manifest(&self, signed: &proto::SignedManifest) -> Option<Manifest> {
         let (bytes, signature) = (signed.manifest[..].try_into(), signed.signature[..].try_into());
-        let signed = SignedManifest { bytes: bytes.unwrap(), signature: signature.unwrap() };
+        let signed = SignedManifest { bytes: bytes.unwrap(), signature: signature.unwrap(), segment: None };
         self.saw("manifest", format_args!("{:08x}", crc32c::crc32c(&signed.bytes)));
         self.ledger.saw_manifest(&signed)
     }

@@ -8,10 +8,11 @@ use ed25519_dalek::SigningKey;
 use pir_core::NoOp;
 use rand::RngExt;
 use rand::rngs::StdRng;
+use sotto_protocol::manifest::seed::SeedTree;
 use sotto_protocol::{Round, ServerParameters};
 use sotto_wire::limits::MESSAGE_MAX;
 use sotto_wire::proto::sotto_server::SottoServer;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -25,9 +26,11 @@ use crate::compute::Compute;
 use crate::config::Config;
 use crate::events::ServerEvent;
 use crate::host::Host;
+use crate::keys::Progress;
 use crate::log::{DurableLog, Options, Simulated};
 use crate::metrics::Metrics;
 use crate::rounds::{self, RunError, Surroundings};
+use crate::seeds::Seeds;
 use crate::server::first_rounds;
 use crate::service::{Announcement, Means, Service};
 
@@ -89,9 +92,12 @@ impl Server {
         let events = broadcast::channel(256).0;
         let metrics = Arc::new(Metrics::new());
         let (first, least) = first_rounds(config, own.unix_now());
+        let (progress, progress_of_rounds) = watch::channel(Progress { oldest: first, open: first });
         let surroundings = Surroundings {
             parameters: parameters.clone(),
             signing_key: signing_key(),
+            seeds: Box::new(Drawn(*seed)),
+            progress,
             token_required: false,
             first,
             least,
@@ -128,6 +134,8 @@ impl Server {
             rounds,
             compute,
             tracker: tracker.clone(),
+            progress: progress_of_rounds,
+            seeds: Arc::new(SeedTree::new(Round(0), vec![[0; 32]]).unwrap()),
             closing: closing.clone(),
             host: of_calls,
             metrics,
@@ -152,6 +160,15 @@ impl Server {
     /// No round is open that should not be.
     pub(super) fn check_deadline(&self) {
         self.deadlines.check();
+    }
+}
+
+/// Seeds for all rounds there can be: clocks that jump lead far.
+struct Drawn(u64);
+
+impl Seeds for Drawn {
+    fn seed(&mut self, round: Round) -> Option<[u8; 32]> {
+        Some(rng(self.0, format_args!("seed of round {round}")).random())
     }
 }
 

@@ -1,5 +1,6 @@
 //! Keys and ciphertexts that no client makes.
 
+use bytes::Bytes;
 use pir_core::{NoOp, Scheme, SealPir};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -24,8 +25,9 @@ fn random(length: usize, number: u64) -> Vec<u8> {
 
 async fn upload<S: Scheme>(member: &mut Member<S>, keys: Vec<u8>) -> Result<(), Status> {
     let session = member.session.clone();
-    let chunk = move |data| proto::KeysChunk { session: session.clone(), data };
-    let chunks: Vec<_> = split(keys.into()).map(chunk).collect();
+    let first = move |number| if number == 0 { session.clone() } else { Bytes::new() };
+    let chunk = |(number, data)| proto::KeysChunk { session: first(number), data };
+    let chunks: Vec<_> = split(keys.into()).enumerate().map(chunk).collect();
     member.keys = member.client.upload_keys(tokio_stream::iter(chunks)).await?.into_inner().digest;
     Ok(())
 }

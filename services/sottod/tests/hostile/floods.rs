@@ -60,7 +60,11 @@ async fn a_flood_of_connections_pushes_out_its_own_and_neither_members_nor_newco
     Raw::connect(address).await.closed(SLACK).await;
     assert!(server.refused_connections() > 0);
     for member in &mut members {
-        member.client.info(proto::InfoRequest { protocol_version: 1 }).await.unwrap();
+        member
+            .client
+            .info(proto::InfoRequest { protocol_version: sotto_protocol::PROTOCOL_VERSION.into() })
+            .await
+            .unwrap();
     }
     honest.were_served("a flood of connections").await;
     server.shutdown().await.unwrap();

@@ -116,7 +116,7 @@ async fn calls_in_the_wrong_order_say_what_is_wrong() {
     server.shutdown().await.unwrap();
 }
 
-/// The session counts that stands in the first chunk; nobody slips another one in behind.
+/// The session counts that stands in the first chunk; nobody slips another one in behind, nor the same one again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_upload_belongs_to_the_session_that_began_it() {
     let _turn = TURNS.read().await;
@@ -129,7 +129,12 @@ async fn an_upload_belongs_to_the_session_that_began_it() {
         session: session.clone(),
         data: Bytes::copy_from_slice(data),
     };
-    let chunks = [chunk(&attacker.session, &keys[..4]), chunk(&victim.session, &keys[4..])];
+    for slipped in [&victim.session, &attacker.session] {
+        let chunks = [chunk(&attacker.session, &keys[..4]), chunk(slipped, &keys[4..])];
+        let refused = attacker.client.upload_keys(tokio_stream::iter(chunks)).await.unwrap_err();
+        assert_eq!(refusal(&refused), Refused::Malformed);
+    }
+    let chunks = [chunk(&attacker.session, &keys[..4]), chunk(&Bytes::new(), &keys[4..])];
     attacker.client.upload_keys(tokio_stream::iter(chunks)).await.unwrap();
     let none = [chunk(&Bytes::new(), &keys[..4]), chunk(&attacker.session, &keys[4..])];
     let refused = attacker.client.upload_keys(tokio_stream::iter(none)).await.unwrap_err();

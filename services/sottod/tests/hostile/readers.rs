@@ -163,7 +163,12 @@ async fn whoever_reads_nothing_loses_the_connection_and_what_waits_for_it() {
         STALL + AHEAD + SLACK,
     );
     println!("measured: 40 such readers: resident {before} MiB before, {during} MiB while they stand still");
-    assert!(client.info(proto::InfoRequest { protocol_version: 1 }).await.is_ok());
+    assert!(
+        client
+            .info(proto::InfoRequest { protocol_version: sotto_protocol::PROTOCOL_VERSION.into() })
+            .await
+            .is_ok()
+    );
     honest.were_served("readers who do not read").await;
     server.shutdown().await.unwrap();
 }

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use pir_core::{NoOp, Scheme, SealPir};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use sotto_protocol::PROTOCOL_VERSION;
 use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
 use sotto_protocol::manifest::deposits_digest;
 use sotto_protocol::mapping::Outcome;
@@ -124,9 +125,16 @@ async fn manifests_form_one_chain_and_can_be_fetched_again() {
 async fn another_version_is_told_so() {
     let server = server(|_| {});
     let mut client = connect(&server).await;
-    let refused = client.info(proto::InfoRequest { protocol_version: 2 }).await.unwrap_err();
+    let refused = client
+        .info(proto::InfoRequest { protocol_version: u32::from(PROTOCOL_VERSION) + 1 })
+        .await
+        .unwrap_err();
     assert_eq!(refusal(&refused), Refused::Version);
-    let info = client.info(proto::InfoRequest { protocol_version: 1 }).await.unwrap().into_inner();
+    let info = client
+        .info(proto::InfoRequest { protocol_version: PROTOCOL_VERSION.into() })
+        .await
+        .unwrap()
+        .into_inner();
     let info = Info::try_from(info).unwrap();
     assert_eq!(&info.parameters, server.parameters());
     info.parameters.check_shape().unwrap();
@@ -221,7 +229,9 @@ async fn a_message_beyond_the_limit_is_not_taken_in() {
         deposit: Bytes::from(vec![0; sotto_wire::limits::MESSAGE_MAX]),
     };
     assert_eq!(member.client.deposit(request).await.unwrap_err().code(), Code::OutOfRange);
-    assert!(member.client.info(proto::InfoRequest { protocol_version: 1 }).await.is_ok());
+    assert!(
+        member.client.info(proto::InfoRequest { protocol_version: PROTOCOL_VERSION.into() }).await.is_ok()
+    );
     server.shutdown().await.unwrap();
 }
 
@@ -231,9 +241,10 @@ async fn keys_have_one_size() {
     let mut member = Member::register(&server, 1).await;
     let size = NoOp::public_keys_bytes();
     for lengths in [vec![0], vec![size - 1], vec![size + 1], vec![size, 1], vec![0, 0, 0], vec![1 << 20]] {
+        let first = |number| if number == 0 { member.session.clone() } else { Bytes::new() };
         let chunk =
-            |length| proto::KeysChunk { session: member.session.clone(), data: vec![0; length].into() };
-        let chunks: Vec<_> = lengths.into_iter().map(chunk).collect();
+            |(number, length)| proto::KeysChunk { session: first(number), data: vec![0; length].into() };
+        let chunks: Vec<_> = lengths.into_iter().enumerate().map(chunk).collect();
         let refused = member.client.upload_keys(tokio_stream::iter(chunks)).await.unwrap_err();
         assert_eq!(refusal(&refused), Refused::Malformed);
     }

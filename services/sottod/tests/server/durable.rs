@@ -116,6 +116,7 @@ async fn a_directory_serves_one_process_and_needs_its_key() {
         let mut config = Config::deadline(([127, 0, 0, 1], 0).into());
         (config.allow_no_privacy, config.data) = (true, Some(data.to_owned()));
         config.transport = Transport::Plaintext;
+        config.seed_segments = Some(1);
         config
     };
     let running = sottod::start::<NoOp>(config()).unwrap();

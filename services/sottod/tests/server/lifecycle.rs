@@ -4,6 +4,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::{Member, connect, refusal, server};
+use bytes::Bytes;
 use pir_core::NoOp;
 use sotto_protocol::RoundMode;
 use sotto_wire::{Refused, Transport};
@@ -14,6 +15,7 @@ use tokio::net::TcpStream;
 fn config() -> Config {
     let mut config = Config::deadline(([127, 0, 0, 1], 0).into());
     config.allow_no_privacy = true;
+    config.seed_segments = Some(1);
     config
 }
 
@@ -60,12 +62,12 @@ async fn shutdown_lets_calls_under_way_end() {
     let server = server(|_| {});
     let member = Member::register(&server, 1).await;
     let keys = member.pir.public_keys();
-    let chunk = |data: &[u8]| sotto_wire::proto::KeysChunk {
-        session: member.session.clone(),
+    let chunk = |session: &Bytes, data: &[u8]| sotto_wire::proto::KeysChunk {
+        session: session.clone(),
         data: data.to_vec().into(),
     };
     let (sender, receiver) = tokio::sync::mpsc::channel(1);
-    sender.send(chunk(&keys[..3])).await.unwrap();
+    sender.send(chunk(&member.session, &keys[..3])).await.unwrap();
     let mut client = member.client.clone();
     let chunks = tokio_stream::wrappers::ReceiverStream::new(receiver);
     let upload = tokio::spawn(async move { client.upload_keys(chunks).await });
@@ -74,7 +76,7 @@ async fn shutdown_lets_calls_under_way_end() {
     let ended = tokio::spawn(server.shutdown());
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(!ended.is_finished());
-    sender.send(chunk(&keys[3..])).await.unwrap();
+    sender.send(chunk(&Bytes::new(), &keys[3..])).await.unwrap();
     drop(sender);
     assert_eq!(upload.await.unwrap().unwrap().into_inner().digest.len(), 32);
     ended.await.unwrap().unwrap();

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
 
 mod calls;
+mod changes;
 mod durable;
 mod lifecycle;
 mod operations;

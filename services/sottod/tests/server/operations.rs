@@ -94,7 +94,13 @@ async fn what_is_measured_is_what_happened_and_names_nobody() {
 }
 
 fn run(arguments: &[&str], data: &Path) -> Output {
-    Command::new(PROGRAM).args(arguments).arg("--data").arg(data).output().unwrap()
+    Command::new(PROGRAM)
+        .env("SOTTOD_ROUNDS_SEED_SEGMENTS", "4")
+        .args(arguments)
+        .arg("--data")
+        .arg(data)
+        .output()
+        .unwrap()
 }
 
 fn said(output: &Output) -> String {
@@ -112,6 +118,7 @@ struct Serving {
 impl Serving {
     fn start(data: &Path, variables: &[(&str, &str)]) -> Self {
         let mut child = Command::new(PROGRAM)
+            .env("SOTTOD_ROUNDS_SEED_SEGMENTS", "4")
             .args(["serve", "--listen", "127.0.0.1:0", "--data"])
             .arg(data)
             .envs(variables.iter().copied())
@@ -191,6 +198,7 @@ fn from_nothing_to_a_server_with_tokens_by_the_commands_alone() {
 async fn at_its_usual_level_the_log_names_no_account_label_or_address() {
     let directory = tempfile::tempdir().unwrap();
     let mut child = Command::new(PROGRAM)
+        .env("SOTTOD_ROUNDS_SEED_SEGMENTS", "4")
         .args([
             "serve",
             "--plaintext",

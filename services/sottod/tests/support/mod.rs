@@ -34,6 +34,7 @@ pub fn server_of<S: Scheme>(adjust: impl FnOnce(&mut Config)) -> Running<S> {
     config.round_ms = 300;
     config.retained = 4;
     (config.deposit_ms, config.lookup_ms, config.query_ms) = (0, 0, 0);
+    config.seed_segments = Some(2);
     config.limits.drain = Duration::from_secs(2);
     adjust(&mut config);
     sottod::start(config).unwrap()
@@ -62,7 +63,7 @@ pub struct Member<S: Scheme = NoOp> {
     pub session: Bytes,
     pub keys: Bytes,
     pub pir: MultiClient<S>,
-    manifest_key: [u8; 32],
+    pub manifest_key: [u8; 32],
 }
 
 impl<S: Scheme> Member<S> {
@@ -81,8 +82,9 @@ impl<S: Scheme> Member<S> {
 
     pub async fn upload(&mut self) -> Result<(), Status> {
         let session = self.session.clone();
-        let chunk = |data| proto::KeysChunk { session: session.clone(), data };
-        let chunks: Vec<_> = split(self.pir.public_keys().into()).map(chunk).collect();
+        let first = |number| if number == 0 { session.clone() } else { Bytes::new() };
+        let chunk = |(number, data)| proto::KeysChunk { session: first(number), data };
+        let chunks: Vec<_> = split(self.pir.public_keys().into()).enumerate().map(chunk).collect();
         let response = self.client.upload_keys(tokio_stream::iter(chunks)).await?;
         self.keys = response.into_inner().digest;
         Ok(())
@@ -177,7 +179,7 @@ pub async fn session_by(
 /// The rounds' news.
 pub struct Events {
     pub stream: Streaming<proto::RoundEvent>,
-    manifest_key: [u8; 32],
+    pub manifest_key: [u8; 32],
 }
 
 impl Events {
@@ -227,6 +229,6 @@ impl Events {
     fn manifest(&self, signed: &proto::SignedManifest) -> Manifest {
         let bytes = signed.manifest[..].try_into().unwrap();
         let signature = signed.signature[..].try_into().unwrap();
-        SignedManifest { bytes, signature }.verify(&self.manifest_key).unwrap()
+        SignedManifest { bytes, signature, segment: None }.verify(&self.manifest_key).unwrap()
     }
 }

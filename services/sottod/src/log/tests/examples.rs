@@ -18,7 +18,8 @@ pub(super) const HEADER: Header = Header { number: 1, first: 0, salt: 0x0123_456
 
 /// A record of each kind, by name, in an order in which they can be applied.
 pub(super) fn records() -> Vec<(&'static str, Record)> {
-    let mut manifest = SignedManifest { bytes: [0; MANIFEST_BYTES], signature: [0; SIGNATURE_BYTES] };
+    let mut manifest =
+        SignedManifest { bytes: [0; MANIFEST_BYTES], signature: [0; SIGNATURE_BYTES], segment: None };
     (0..).zip(&mut manifest.bytes).for_each(|(at, byte): (u8, &mut u8)| *byte = at.wrapping_mul(5));
     (0..).zip(&mut manifest.signature).for_each(|(at, byte): (u8, &mut u8)| *byte = !at);
     let deposits: Bytes = (0..2 * 304_u32).map(|at| ((at * at) >> 3) as u8).collect();

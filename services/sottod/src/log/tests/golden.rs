@@ -4,28 +4,90 @@
 //! a new version.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
+use openraft::EntryPayload;
+use sotto_protocol::Round;
+use sotto_protocol::manifest::{FORMER_BYTES, FormerManifest, SIGNATURE_BYTES};
 
 use super::examples::{HEADER, entries, payload, segment, snapshot, vote};
 use crate::log::entry::{Entry, decode_all, encode};
+use crate::log::record::{Batch, Record};
 use crate::log::snapshot::Snapshot;
 use crate::log::store::{decode_vote, encode_vote};
 use crate::log::{frame, segment::scan};
 
 /// Compares bytes with those of a file in hexadecimal, 32 in a line, and returns the file's.
 fn golden(name: &str, bytes: &[u8]) -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/log/tests/vectors").join(name);
-    let path = path.with_extension("hex");
+    let path = path("vectors", name);
     if std::env::var_os("SOTTO_BLESS").is_some_and(|value| value == "1") {
         let lines: String = bytes.chunks(32).map(|line| HEXLOWER.encode(line) + "\n").collect();
         fs::write(&path, lines).unwrap();
     }
-    let lines = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let golden = HEXLOWER.decode(lines.replace('\n', "").as_bytes()).unwrap();
+    let golden = read(&path);
     assert!(golden == bytes, "{name} differs from the golden file");
     golden
+}
+
+fn path(vectors: &str, name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/log/tests").join(vectors).join(name);
+    path.with_extension("hex")
+}
+
+fn read(path: &Path) -> Vec<u8> {
+    let lines = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    HEXLOWER.decode(lines.replace('\n', "").as_bytes()).unwrap()
+}
+
+/// `vectors-1/` has what servers wrote whose manifests were of version 1; nothing rewrites it.
+fn former(name: &str) -> Vec<u8> {
+    read(&path("vectors-1", name))
+}
+
+/// The manifest that the log of version 1 in the vectors has.
+fn former_manifest() -> Box<FormerManifest> {
+    let mut manifest = FormerManifest { bytes: [0; FORMER_BYTES], signature: [0; SIGNATURE_BYTES] };
+    (0..).zip(&mut manifest.bytes).for_each(|(at, byte): (u8, &mut u8)| *byte = at.wrapping_mul(5));
+    (0..).zip(&mut manifest.signature).for_each(|(at, byte): (u8, &mut u8)| *byte = !at);
+    Box::new(manifest)
+}
+
+/// The examples as that version had them.
+fn former_entries() -> Vec<(&'static str, Entry)> {
+    let mut entries = entries();
+    for (name, entry) in &mut entries {
+        if *name == "publish" {
+            let record = Record::FormerPublish(Round(7), former_manifest());
+            entry.payload = EntryPayload::Normal(Batch(vec![record]));
+        }
+    }
+    entries
+}
+
+#[test]
+fn golden_logs_of_version_1_are_read() {
+    let expected = former_entries();
+    for (name, entry) in &expected {
+        let bytes = former(&format!("entry-{name}"));
+        assert!(encode(entry) == bytes, "{name}");
+    }
+    let file = former("segment");
+    let scanned = scan(1, &file, false).unwrap().unwrap();
+    assert_eq!((scanned.header, scanned.end), (HEADER, file.len()));
+    let read = scanned.frames.iter().flat_map(|(_, payload)| decode_all(&payload.bytes()).unwrap().1);
+    let expected: Vec<Entry> = expected.into_iter().map(|(_, entry)| entry).collect();
+    assert_eq!(read.collect::<Vec<_>>(), expected);
+
+    // What it held goes on, and is written as it is now.
+    let former = Snapshot::decode(&former("snapshot")).unwrap();
+    let now = snapshot();
+    assert_eq!((&former.segments, &former.state.accounts), (&now.segments, &now.state.accounts));
+    assert_eq!((&former.state.tokens, &former.state.rounds), (&now.state.tokens, &now.state.rounds));
+    let history = former.state.history();
+    assert_eq!(history.newest, now.state.history().newest);
+    assert_eq!((history.former, history.manifests.len()), (Some((Round(7), former_manifest())), 0));
+    assert_eq!(Snapshot::decode(&former.encode()), Ok(former));
 }
 
 #[test]

@@ -145,7 +145,8 @@ impl Life {
         let Some(round) = self.rounds.iter().find(|(_, past)| waiting(past)).map(|(round, _)| *round) else {
             return Ok(());
         };
-        let mut manifest = SignedManifest { bytes: [0; MANIFEST_BYTES], signature: [0; SIGNATURE_BYTES] };
+        let mut manifest =
+            SignedManifest { bytes: [0; MANIFEST_BYTES], signature: [0; SIGNATURE_BYTES], segment: None };
         rng.fill_bytes(&mut manifest.bytes);
         self.past(round).manifest = Some((manifest.clone(), false));
         log.publish(round, manifest.clone()).await?;

@@ -1,0 +1,333 @@
+//! What a server announces, signed by the root key of its cluster: parameters, and the seeds of its rounds.
+//!
+//! The root key signs again whenever anything of it changes, under a higher number. A server whose root key is in its data
+//! directory does so by itself when it starts; otherwise `sottod certify` does.
+
+use std::fs;
+use std::path::Path;
+
+use data_encoding::BASE32_NOPAD;
+use ed25519_dalek::SigningKey;
+use serde::{Deserialize, Serialize};
+use sotto_protocol::manifest::seed::{SEGMENT_ROUNDS, SeedTree};
+use sotto_protocol::negotiation::ANNOUNCEMENT_BYTES;
+use sotto_protocol::server::SeedChain;
+use sotto_protocol::{Round, ServerParameters};
+use sotto_wire::root::endorse;
+use sotto_wire::{Endorsement, RootKey};
+use zeroize::Zeroizing;
+
+use crate::identity::{IdentityError, load_or_create, root_key, secret};
+use crate::key_file::write_durably;
+use crate::seeds;
+
+/// The file.
+pub(crate) const ANNOUNCEMENT: &str = "announcement";
+pub(crate) const SEEDS: &str = "seeds";
+pub(crate) const SEED_KEY: &str = "seed.key";
+/// Where the manifest key stands in what is signed.
+const MANIFEST_KEY_AT: usize = 10;
+/// Longer than any announcement.
+const BYTES_MAX: u64 = 4096;
+
+/// What is announced, and the seeds that it promises.
+pub(crate) struct Announced {
+    pub(crate) parameters: ServerParameters,
+    pub(crate) endorsement: Endorsement,
+    pub(crate) seeds: SeedChain,
+}
+
+/// What an operator wants announced.
+pub(crate) struct Wanted {
+    /// The parameters; their number and seeds do not count.
+    pub(crate) parameters: ServerParameters,
+    /// Segments, if seeds are made.
+    pub(crate) segments: u32,
+    /// Where seeds begin, if they are made.
+    pub(crate) first: Round,
+    /// Make seeds for this round too, if there are none.
+    pub(crate) covers: Option<Round>,
+    /// Make more seeds than there are.
+    pub(crate) more: bool,
+}
+
+/// What was signed last.
+struct Signed {
+    serial: u64,
+    text: [u8; ANNOUNCEMENT_BYTES],
+    endorsement: Endorsement,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// What is signed, base32.
+    parameters: String,
+    /// The signature, base32.
+    signature: String,
+}
+
+/// For a server that keeps nothing.
+pub(crate) fn ephemeral(
+    root: &SigningKey,
+    secret: Zeroizing<[u8; 32]>,
+    wanted: Wanted,
+) -> Result<Announced, IdentityError> {
+    let Wanted { parameters, segments, first, .. } = wanted;
+    let tree = seeds::tree(&secret, first, Vec::new(), segments).map_err(IdentityError::Seeds)?;
+    let seeds = SeedChain::new(secret, tree).map_err(IdentityError::Seeds)?;
+    let parameters = ServerParameters { serial: 1, seeds: seeds.tree().commitment(), ..parameters };
+    Ok(Announced { endorsement: endorse(root, &parameters), parameters, seeds })
+}
+
+/// The manifest key that a directory announces, if it announces one.
+pub(crate) fn manifest_key(directory: &Path, root: &RootKey) -> Result<Option<[u8; 32]>, IdentityError> {
+    let signed = read(directory, root)?;
+    Ok(signed.map(|signed| core::array::from_fn(|at| signed.text[MANIFEST_KEY_AT + at])))
+}
+
+/// Whether a directory has seeds.
+pub(crate) fn has_seeds(directory: &Path) -> bool {
+    directory.join(SEEDS).exists()
+}
+
+/// Takes up what a directory announces. What is wanted and not signed is signed with the root key, of this file or in the
+/// directory, if it is there.
+pub(crate) fn take_up(
+    directory: &Path,
+    root: &RootKey,
+    root_file: Option<&Path>,
+    wanted: Wanted,
+) -> Result<Announced, IdentityError> {
+    let Wanted { parameters, segments, first, covers, more } = wanted;
+    let signed = read(directory, root)?;
+    // Only if it is needed.
+    let key = || root_key(directory, root_file, root)?.ok_or(IdentityError::Unsigned);
+    let path = directory.join(SEEDS);
+    let known = seeds::load(&path)?;
+    let missing = |tree: &SeedTree| covers.is_some_and(|round| tree.commitment().place(round).is_none());
+    let seeds = match known {
+        None if signed.is_some() => return Err(IdentityError::Missing(path)),
+        Some(tree) if !more && !missing(&tree) => {
+            let secret = secret(directory, SEED_KEY)?;
+            SeedChain::new(secret, tree).map_err(|_| IdentityError::Mismatch(directory.join(SEED_KEY)))?
+        }
+        known => {
+            key()?;
+            let secret = load_or_create(directory, SEED_KEY)?;
+            let tree = grown(&secret, known, first, segments)?;
+            seeds::store(&path, &tree)?;
+            tracing::info!(
+                rounds = u64::from(tree.commitment().segments) * SEGMENT_ROUNDS,
+                "seeds were made"
+            );
+            SeedChain::new(secret, tree).map_err(IdentityError::Seeds)?
+        }
+    };
+    let serial = signed.as_ref().map_or(1, |signed| signed.serial);
+    let mut parameters = ServerParameters { serial, seeds: seeds.tree().commitment(), ..parameters };
+    if let Some(signed) = &signed {
+        if signed.text == parameters.encode() {
+            return Ok(Announced { endorsement: signed.endorsement, parameters, seeds });
+        }
+        parameters.serial =
+            serial.checked_add(1).ok_or_else(|| IdentityError::Malformed(directory.into()))?;
+    }
+    let endorsement = endorse(&key()?, &parameters);
+    write(directory, &parameters, &endorsement)?;
+    tracing::info!(serial = parameters.serial, "the root key has signed what is announced");
+    Ok(Announced { parameters, endorsement, seeds })
+}
+
+/// More seeds than there are, from where those begin; or others, if those could never reach as far as is wanted.
+fn grown(
+    secret: &[u8; 32],
+    known: Option<SeedTree>,
+    first: Round,
+    segments: u32,
+) -> Result<SeedTree, IdentityError> {
+    let near = |tree: &SeedTree| {
+        let (begin, end) = (tree.commitment().first, tree.commitment().end());
+        begin <= first && first.0 - end.0.min(first.0) < u64::from(segments) * SEGMENT_ROUNDS
+    };
+    match known.filter(near) {
+        Some(tree) => {
+            let have = tree.commitment().segments;
+            let behind = first.0.saturating_sub(tree.commitment().end().0) / SEGMENT_ROUNDS;
+            let all = u64::from(have) + behind + u64::from(segments);
+            let all = u32::try_from(all).unwrap_or(u32::MAX);
+            seeds::tree(secret, tree.commitment().first, tree.ends().to_vec(), all)
+        }
+        None => seeds::tree(secret, first, Vec::new(), segments),
+    }
+    .map_err(IdentityError::Seeds)
+}
+
+/// What was signed last in a directory, if anything was; the signature holds.
+fn read(directory: &Path, root: &RootKey) -> Result<Option<Signed>, IdentityError> {
+    let path = directory.join(ANNOUNCEMENT);
+    let failed = |source: std::io::Error| IdentityError::File { path: path.clone(), source: source.into() };
+    let malformed = || IdentityError::Malformed(path.clone());
+    match fs::metadata(&path) {
+        Ok(found) if found.len() > BYTES_MAX => return Err(malformed()),
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    }
+    let text = fs::read_to_string(&path).map_err(failed)?;
+    let File { parameters, signature } = toml::from_str(&text).map_err(|_| malformed())?;
+    let decode =
+        |text: &str| BASE32_NOPAD.decode(text.to_ascii_uppercase().as_bytes()).map_err(|_| malformed());
+    let text: [u8; ANNOUNCEMENT_BYTES] = decode(&parameters)?.try_into().map_err(|_| malformed())?;
+    let endorsement: Endorsement = decode(&signature)?.try_into().map_err(|_| malformed())?;
+    root.check_encoded(&text, &endorsement).map_err(|_| IdentityError::Mismatch(path.clone()))?;
+    let serial = text.first_chunk().map_or(0, |serial| u64::from_le_bytes(*serial));
+    Ok(Some(Signed { serial, text, endorsement }))
+}
+
+fn write(
+    directory: &Path,
+    parameters: &ServerParameters,
+    endorsement: &Endorsement,
+) -> Result<(), IdentityError> {
+    let path = directory.join(ANNOUNCEMENT);
+    let encode = |bytes: &[u8]| BASE32_NOPAD.encode(bytes).to_ascii_lowercase();
+    let file = File { parameters: encode(&parameters.encode()), signature: encode(endorsement) };
+    let text = toml::to_string(&file).map_err(|_| IdentityError::Malformed(path.clone()))?;
+    write_durably(&path, text.as_bytes(), 0o644)
+        .map_err(|source| IdentityError::File { path, source: source.into() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
+    use pir_core::NoOp;
+    use sotto_protocol::manifest::seed::SEGMENT_ROUNDS;
+    use sotto_protocol::{Round, ServerParameters};
+
+    use super::{ANNOUNCEMENT, Announced, SEED_KEY, SEEDS, Wanted, take_up};
+    use crate::config::Config;
+    use crate::identity::{Identity, IdentityError};
+
+    const FIRST: Round = Round(1000);
+
+    fn wanted(identity: &Identity, change: fn(&mut Config)) -> Wanted {
+        let mut config = Config::deadline(([127, 0, 0, 1], 0).into());
+        (config.allow_no_privacy, config.retrieve) = (true, 4);
+        change(&mut config);
+        let parameters = config.parameters::<NoOp>(identity.manifest.verifying_key().to_bytes()).unwrap();
+        Wanted { parameters, segments: 2, first: FIRST, covers: Some(FIRST), more: false }
+    }
+
+    fn made(directory: &Path) -> Identity {
+        Identity::create(directory).unwrap();
+        Identity::load(directory, None).unwrap()
+    }
+
+    /// What was announced can be taken over by whoever keeps what was announced before.
+    fn succeeds(now: &Announced, before: &ServerParameters, identity: &Identity) {
+        identity.root.check(&now.parameters, &now.endorsement).unwrap();
+        assert_eq!(now.parameters.succeeds(before), Ok(sotto_protocol::Succession::Later));
+        assert!(before.succeeds(&now.parameters).is_err());
+    }
+
+    #[test]
+    fn a_change_is_signed_once_under_a_higher_number_and_needs_the_root_key_for_it() {
+        let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (path, identity) = (directory.path(), made(directory.path()));
+        let root = &identity.root;
+        let first = take_up(path, root, None, wanted(&identity, |_| {})).unwrap();
+        assert_eq!(first.parameters.serial, 1);
+        root.check(&first.parameters, &first.endorsement).unwrap();
+        assert_eq!(fs::metadata(path.join(SEED_KEY)).unwrap().permissions().mode() & 0o777, 0o600);
+
+        let kept = elsewhere.path().join("root.key");
+        fs::rename(path.join("root.key"), &kept).unwrap();
+        let again = take_up(path, root, None, wanted(&identity, |_| {})).unwrap();
+        assert_eq!((&again.parameters, again.endorsement), (&first.parameters, first.endorsement));
+
+        let change: fn(&mut Config) = |config| {
+            (config.retrieve, config.buckets, config.round_ms) = (8, Some(24), 1500);
+            (config.deposit_ms, config.lookup_ms, config.query_ms) = (100, 150, 400);
+        };
+        let unsigned = take_up(path, root, None, wanted(&identity, change)).err().unwrap();
+        assert!(matches!(unsigned, IdentityError::Unsigned) && unsigned.to_string().contains("certify"));
+        let second = take_up(path, root, Some(&kept), wanted(&identity, change)).unwrap();
+        succeeds(&second, &first.parameters, &identity);
+        assert_eq!((second.parameters.serial, second.parameters.seeds), (2, first.parameters.seeds));
+        assert_eq!(
+            take_up(path, root, None, wanted(&identity, change)).unwrap().parameters,
+            second.parameters
+        );
+        // Back to what was before is a change like any other.
+        let third = take_up(path, root, Some(&kept), wanted(&identity, |_| {})).unwrap();
+        succeeds(&third, &second.parameters, &identity);
+    }
+
+    #[test]
+    fn more_seeds_begin_where_those_end_that_there_are() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, identity) = (directory.path(), made(directory.path()));
+        let mut before = take_up(path, &identity.root, None, wanted(&identity, |_| {})).unwrap();
+        let more = |first, more, covers| {
+            let wanted = Wanted { first, more, covers, ..wanted(&identity, |_| {}) };
+            take_up(path, &identity.root, None, wanted).unwrap()
+        };
+        let mut after = more(Round(FIRST.0 + 100), true, None);
+        succeeds(&after, &before.parameters, &identity);
+        let (old, new) = (before.parameters.seeds, after.parameters.seeds);
+        assert_eq!((new.first, new.segments), (old.first, 4));
+        for round in [FIRST, old.end().back(1), old.end(), new.end().back(1)] {
+            let seed = after.seeds.seed(round).unwrap();
+            new.verify(round, &seed, &after.seeds.tree().of(round).unwrap()).unwrap();
+            // What clients have seen stays as it was.
+            assert!(before.seeds.seed(round).is_none_or(|known| known == seed));
+        }
+        assert_eq!((after.seeds.seed(new.end()), before.seeds.seed(old.end())), (None, None));
+        // Where no seeds lead that go on from these, others begin.
+        let far = Round(new.end().0 + 1000 * SEGMENT_ROUNDS);
+        let other = more(far, true, None);
+        assert_eq!((other.parameters.seeds.first, other.parameters.seeds.segments), (far, 2));
+        succeeds(&other, &after.parameters, &identity);
+        assert_eq!(more(far, false, Some(far)).parameters, other.parameters, "nothing is missing");
+    }
+
+    #[test]
+    fn what_is_there_is_not_made_anew_and_not_taken_from_others() {
+        let (ours, theirs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let both = [ours.path(), theirs.path()].map(|path| {
+            let identity = made(path);
+            take_up(path, &identity.root, None, wanted(&identity, |_| {})).unwrap();
+            identity
+        });
+        let (identity, path) = (&both[0], ours.path());
+        for name in [SEEDS, SEED_KEY] {
+            let kept = fs::read(path.join(name)).unwrap();
+            fs::remove_file(path.join(name)).unwrap();
+            let missing = take_up(path, &identity.root, None, wanted(identity, |_| {})).err().expect(name);
+            assert!(matches!(missing, IdentityError::Missing(path) if path.ends_with(name)));
+            fs::write(path.join(name), kept).unwrap();
+            fs::set_permissions(path.join(name), fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        for name in [SEED_KEY, ANNOUNCEMENT] {
+            let kept = fs::read(path.join(name)).unwrap();
+            fs::copy(theirs.path().join(name), path.join(name)).unwrap();
+            let foreign = take_up(path, &identity.root, None, wanted(identity, |_| {})).err().expect(name);
+            assert!(matches!(foreign, IdentityError::Mismatch(path) if path.ends_with(name)));
+            fs::write(path.join(name), kept).unwrap();
+        }
+        take_up(path, &identity.root, None, wanted(identity, |_| {})).unwrap();
+    }
+
+    /// `cargo test --release -p sottod --lib time_of_all_seeds -- --ignored --nocapture`
+    #[test]
+    #[ignore = "measures"]
+    fn time_of_all_seeds() {
+        let began = std::time::Instant::now();
+        crate::seeds::tree(&[7; 32], FIRST, Vec::new(), crate::seeds::SEGMENTS).unwrap();
+        println!("{} segments: {:?}", crate::seeds::SEGMENTS, began.elapsed());
+    }
+}
