@@ -10,6 +10,7 @@ pub mod demo;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod host;
 pub mod participant;
 mod store;
 

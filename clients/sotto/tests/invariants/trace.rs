@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sotto::host::Work;
 use sotto_protocol::TEXT_MAX;
 
 use crate::lies::Lie;
@@ -94,13 +95,11 @@ async fn observe(secret: Secret) -> (Vec<Call>, Happened) {
     for client in others {
         people.push(Person::start(client, world.unwatched()).await);
     }
-    let mut watched = world.watched();
-    if secret == Secret::SlowLookup {
-        watched.lookup_delay = Duration::from_secs(5);
-    }
-    if secret == Secret::SlowCompose {
-        watched.compose_delay = Duration::from_millis(u64::from(DEPOSIT_MS) + 300);
-    }
+    let slow = match secret {
+        Secret::SlowLookup => Some((Work::LookUp, 5000)),
+        Secret::SlowCompose => Some((Work::Compose, DEPOSIT_MS + 300)),
+        _ => None,
+    };
     if secret == Secret::LongAgo {
         world.liar.tell(Lie::LongAgo);
     }
@@ -112,7 +111,7 @@ async fn observe(secret: Secret) -> (Vec<Call>, Happened) {
     if secret == Secret::Corrupted {
         world.liar.tell(Lie::CorruptElement);
     }
-    let mut alice = Person::start(alice, watched).await;
+    let mut alice = Person::start_slowly(alice, world.watched(), slow).await;
     let typing = talks.filter(|_| secret == Secret::Typing).map(|conversation| {
         let handle = alice.handle.clone();
         tokio::spawn(async move {
