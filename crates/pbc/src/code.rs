@@ -31,6 +31,15 @@ pub trait BatchCode: Send + Sync {
     /// given; the stated probability of a complete schedule does not cover them.
     fn schedule(&self, keys: &[&[u8]], usable: &dyn Fn(usize, BucketIndex) -> bool) -> Schedule;
 
+    /// GenSchedule with every bucket usable, drawn by `words`, which gives random ones: in the hashed codes each of its
+    /// candidates serves a key equally often, whatever the other keys are, as long as no bucket is a candidate of more
+    /// keys than a key has candidates. So whoever sees from which bucket a key was read learns nothing about the others.
+    /// The other codes give [`BatchCode::schedule`].
+    fn schedule_drawn(&self, keys: &[&[u8]], words: &mut dyn FnMut() -> u64) -> Schedule {
+        let _ = words;
+        self.schedule(keys, &|_, _| true)
+    }
+
     /// The bucket that tells at which position `bucket` is to be read for a key: one that holds a copy of the key's own
     /// element there. It is `bucket` itself unless a code reads sums, or elements that are to be taken off a sum.
     fn holder(&self, key: &[u8], bucket: BucketIndex) -> BucketIndex {

@@ -37,6 +37,7 @@ mod cuckoo;
 mod downloaded;
 mod encoding;
 mod error;
+mod fair;
 mod hash;
 mod hybrid;
 mod matching;

@@ -42,15 +42,23 @@ impl Lists {
 /// order keeps the set that is best by priority, which is also one of the largest. The result depends on the
 /// arguments alone; at most `keys * (sum of the candidates)` steps, no recursion.
 pub(crate) fn by_priority(candidates: &Lists, buckets: usize) -> Vec<Option<u32>> {
-    let mut matching = Matching {
-        candidates,
-        bucket_of: vec![None; candidates.keys()],
-        key_in: vec![FREE; buckets],
-        reached: vec![(0, 0); buckets],
-        waiting: VecDeque::new(),
-    };
+    complete(candidates, buckets, vec![None; candidates.keys()])
+}
+
+/// Adds to a schedule, which gives every key one of its candidates or none, and no bucket twice, the keys that have none.
+pub(crate) fn complete(candidates: &Lists, buckets: usize, bucket_of: Vec<Option<u32>>) -> Vec<Option<u32>> {
+    let mut key_in = vec![FREE; buckets];
+    for (key, bucket) in (0..).zip(&bucket_of) {
+        if let Some(bucket) = bucket {
+            key_in[*bucket as usize] = key;
+        }
+    }
+    let (reached, waiting) = (vec![(0, 0); buckets], VecDeque::new());
+    let mut matching = Matching { candidates, bucket_of, key_in, reached, waiting };
     for key in 0..candidates.keys() {
-        matching.add(key);
+        if matching.bucket_of[key].is_none() {
+            matching.add(key);
+        }
     }
     matching.bucket_of
 }

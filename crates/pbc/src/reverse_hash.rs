@@ -2,6 +2,7 @@
 
 use rayon::prelude::{ParallelIterator, ParallelSliceMut};
 
+use crate::fair;
 use crate::hash::{KeyedHash, domain};
 use crate::matching::{self, Lists};
 use crate::random_walk::{self, Search};
@@ -158,9 +159,15 @@ impl ReverseHash {
             let usable = |bucket: &u32| usable(key_number, BucketIndex(*bucket));
             lists.push(self.buckets(key_number, &candidates).filter(usable));
         }
-        let assigned = self.assign(&lists);
-        let buckets = |bucket: Option<u32>| bucket.map(BucketIndex).into_iter().collect();
-        Schedule::new(assigned.into_iter().map(buckets).collect())
+        schedule_of(self.assign(&lists))
+    }
+
+    pub(crate) fn schedule_drawn(&self, keys: &[&[u8]], words: &mut dyn FnMut() -> u64) -> Schedule {
+        let mut lists = self.lists(keys.len());
+        for (key_number, candidates) in self.all_candidates(keys).enumerate() {
+            lists.push(self.buckets(key_number, &candidates));
+        }
+        schedule_of(fair::draw(&lists, self.bucket_count(), words))
     }
 
     /// Whether a whole batch of keys with these words can be served.
@@ -233,6 +240,11 @@ pub(crate) fn sorted(keys: &[&[u8]], order: &KeyedHash) -> impl Iterator<Item = 
     sorted.into_iter().map(|(_, element)| element)
 }
 
+fn schedule_of(assigned: Vec<Option<u32>>) -> Schedule {
+    let buckets = |bucket: Option<u32>| bucket.map(BucketIndex).into_iter().collect();
+    Schedule::new(assigned.into_iter().map(buckets).collect())
+}
+
 /// Decode: a codeword is a copy of its element.
 pub(crate) fn decode_copy(codewords: &[&[u8]]) -> Result<Vec<u8>, Error> {
     match codewords {
@@ -264,6 +276,10 @@ macro_rules! reverse_hash_code {
                 usable: &dyn Fn(usize, crate::BucketIndex) -> bool,
             ) -> crate::Schedule {
                 self.hash.schedule(keys, usable)
+            }
+
+            fn schedule_drawn(&self, keys: &[&[u8]], words: &mut dyn FnMut() -> u64) -> crate::Schedule {
+                self.hash.schedule_drawn(keys, words)
             }
 
             fn decode(&self, codewords: &[&[u8]]) -> Result<Vec<u8>, crate::Error> {

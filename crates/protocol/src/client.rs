@@ -12,10 +12,12 @@
 //! round goes on with random queries.
 
 mod contacts;
+mod crowding;
 mod notice;
 mod retrieval;
 mod rounds;
 mod state;
+mod unshown;
 
 use std::collections::BTreeMap;
 
@@ -30,10 +32,12 @@ use crate::seal::OpeningKey;
 use crate::secret::Secret;
 use crate::{Deposit, Error, ManifestChain, Round, ServerParameters, UnixMillis, domain};
 
+use crowding::Crowding;
 pub use notice::{Notice, Warning};
 pub use retrieval::{Lookups, Retrieval};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use state::checked;
+pub use unshown::Unshown;
 
 /// What a person decides when the client is made; it cannot be changed, since it shows in when the client may speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,6 +82,9 @@ struct State {
     wants: BTreeMap<Round, Vec<Want>>,
     conversations: Vec<Conversation>,
     next_id: u32,
+    crowding: Crowding,
+    unshown: Vec<Unshown>,
+    next_text: u64,
 }
 
 /// A box to look for, with the key that opens it.
@@ -117,6 +124,9 @@ impl Client {
             wants: BTreeMap::new(),
             conversations: Vec::new(),
             next_id: 1,
+            crowding: Crowding::default(),
+            unshown: Vec::new(),
+            next_text: 1,
             server,
         };
         Ok(Self { state })

@@ -106,6 +106,14 @@ impl Conversation {
         (deposit, listening.map(|(_, listening)| listening).collect())
     }
 
+    /// Whether further numbered messages are taken. The others are not acknowledged, and come again.
+    pub(crate) fn make_room(&mut self, room: bool) {
+        match &mut self.talk {
+            Talk::Pair(pair) => pair.make_room(room),
+            Talk::Group(group) => group.make_room(room),
+        }
+    }
+
     pub(crate) fn summary(&self) -> ConversationSummary {
         let (kind, established, outbox) = match &self.talk {
             Talk::Pair(pair) => (ConversationKind::Contact, pair.established(), pair.outbox()),

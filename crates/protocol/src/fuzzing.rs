@@ -7,7 +7,7 @@ use ed25519_dalek::{Signer, SigningKey};
 use crate::group::{Group, Rekey};
 use crate::invitation::Invitation;
 use crate::manifest::{MANIFEST_BYTES, deposits_digest};
-use crate::mapping::{BloomMapping, Mapping};
+use crate::mapping::{BloomMapping, Mapping as _};
 use crate::message::{Frame, GroupFrame};
 use crate::pair::Pair;
 use crate::seal::{PLAINTEXT_BYTES, Plaintext};
@@ -104,12 +104,11 @@ pub fn fuzz_mapping(bytes: &[u8]) {
     let (Ok(mapping), Ok(code)) = (BloomMapping::decode(encoded, &manifest), manifest.code()) else { return };
     assert!(mapping.filter_memory() <= 2 * encoded.len() + 128 * usize::from(manifest.buckets));
     for number in 0..4 {
-        let places = mapping.lookup(&*code, &Label([number * 85; 16]));
-        assert!(places.len() <= code.bucket_count());
-        for (bucket, hits) in places {
-            assert!(bucket.to_usize() < code.bucket_count());
-            assert!(hits.count <= manifest.bucket_size as usize && hits.first <= hits.last);
-            assert!(hits.count == 0 || hits.last < manifest.bucket_size as usize);
+        let label = Label([number * 85; 16]);
+        for content in 0..=code.contents() {
+            let hits = mapping.hits(&*code, content, &label);
+            assert!(hits.len() <= manifest.bucket_size as usize && hits.is_sorted());
+            assert!(hits.iter().all(|position| *position < manifest.bucket_size as usize));
         }
     }
 }

@@ -159,6 +159,12 @@ impl Group {
         self.members.get(usize::from(member)).map_or("", |peer| &peer.name)
     }
 
+    pub(crate) fn make_room(&mut self, room: bool) {
+        for peer in &mut self.members {
+            peer.inbox.make_room(room);
+        }
+    }
+
     pub(crate) fn outbox(&self) -> &Outbox {
         &self.outbox
     }
@@ -192,8 +198,10 @@ impl Group {
 
     /// Uses up the sending key of a round, and says which boxes to look for.
     pub(crate) fn open_round(&mut self, turn: &Turn) -> (Option<Deposit>, Vec<Listening>) {
+        self.outbox.begin(turn.round);
         let mut listening = Vec::new();
         for (member, peer) in (0..).zip(&mut self.members) {
+            peer.inbox.begin(turn.round);
             if let Some(Ok(Some(key))) = peer.chain.as_mut().map(|chain| chain.take(turn.round)) {
                 listening.push(Listening { epoch: self.epoch, member, key: key.opening(0) });
             }
@@ -222,7 +230,7 @@ impl Group {
         let frame = Frame { kind, flags, sequence, acknowledgement: 0, round, head, content };
         let mut acknowledgements = [0; MEMBERS_MAX];
         for (acknowledgement, peer) in acknowledgements.iter_mut().zip(&self.members) {
-            *acknowledgement = peer.inbox.complete();
+            *acknowledgement = peer.inbox.acknowledgement();
         }
         let label = key.label();
         let sign = |plaintext: &Plaintext| {

@@ -143,6 +143,10 @@ impl Pair {
         &self.outbox
     }
 
+    pub(crate) fn make_room(&mut self, room: bool) {
+        self.inbox.make_room(room);
+    }
+
     /// # Errors
     /// As for [`Outbox::push`].
     pub(crate) fn queue(&mut self, kind: Kind, content: &[u8]) -> Result<u32, Error> {
@@ -151,6 +155,8 @@ impl Pair {
 
     /// Uses up the sending keys of a round, and says which boxes to look for.
     pub(crate) fn open_round(&mut self, turn: &Turn) -> (Option<Deposit>, Vec<Listening>) {
+        self.inbox.begin(turn.round);
+        self.outbox.begin(turn.round);
         let mut deposit = None;
         let mut listening = Vec::new();
         let established = self.established();
@@ -207,7 +213,7 @@ impl Pair {
             kind,
             flags: flags | confirm,
             sequence,
-            acknowledgement: self.inbox.complete(),
+            acknowledgement: self.inbox.acknowledgement(),
             round: turn.round,
             head: turn.head,
             content: Zeroizing::new(content),

@@ -2,6 +2,9 @@
 //!
 //! One [`Outbox`] per conversation and one [`Inbox`] per peer in it. Sequence numbers count from 1 and go on when keys
 //! change.
+//!
+//! What is said follows from what was read before the present block of rounds ([`crate::reaction`]): acknowledgements that
+//! are sent, and the choice of what is sent or repeated, change with the blocks only.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::message::{Kind, MORE};
+use crate::reaction::block;
 use crate::{Error, Round};
 
 /// Most messages that are sent and not acknowledged.
@@ -20,8 +24,9 @@ pub const TEXTS_MAX: usize = 64;
 
 /// A message is overdue after this many turns of its conversation.
 const OVERDUE_TURNS: u64 = 3;
-/// And this many rounds, within which an acknowledgement can have come back.
-const OVERDUE_ROUNDS: u64 = 4;
+/// And when it was sent so many blocks before: it was acknowledged in the block after its own, and is forgotten when
+/// that has ended.
+const OVERDUE_BLOCKS: u64 = 2;
 
 /// A numbered message.
 #[derive(Clone, Zeroize, ZeroizeOnDrop, Serialize, Deserialize)]
@@ -39,6 +44,11 @@ impl Item {
     pub(crate) fn received(sequence: u32, kind: Kind, flags: u8, content: &[u8]) -> Self {
         Self { sequence, kind, flags: flags & MORE, content: content.to_vec(), sent: None }
     }
+
+    /// Whether its number stands for a whole text.
+    fn ends_text(&self) -> bool {
+        self.kind == Kind::Text && self.flags & MORE == 0
+    }
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -54,6 +64,9 @@ pub(crate) struct Outbox {
     newest: u32,
     turn: u64,
     items: VecDeque<Item>,
+    block: u64,
+    /// Up to here all is acknowledged. It is forgotten when the next block begins.
+    acknowledged: u32,
 }
 
 impl Outbox {
@@ -84,6 +97,16 @@ impl Outbox {
         Ok(last)
     }
 
+    /// Opens a round.
+    pub(crate) fn begin(&mut self, round: Round) {
+        if block(round) > self.block {
+            self.block = block(round);
+            while self.items.front().is_some_and(|item| item.sequence <= self.acknowledged) {
+                self.items.pop_front();
+            }
+        }
+    }
+
     /// What to say in this turn: the oldest message if it is overdue, else what is new, else, since the turn is there
     /// anyway, whatever was last sent longest ago.
     ///
@@ -94,7 +117,7 @@ impl Outbox {
         let turn = self.turn;
         let overdue = |sent: &Sent| {
             turn.saturating_sub(sent.turn) >= OVERDUE_TURNS
-                && round.0.saturating_sub(sent.round.0) >= OVERDUE_ROUNDS
+                && block(round).saturating_sub(block(sent.round)) >= OVERDUE_BLOCKS
         };
         let window = || 0..self.items.len().min(WINDOW as usize);
         let sent = |number: &usize| self.items.get(*number).and_then(|item| item.sent.as_ref());
@@ -110,15 +133,15 @@ impl Outbox {
         Some(item)
     }
 
-    /// Forgets all messages up to `sequence` that were sent; returns the numbers that stand for whole messages.
+    /// Takes note that all messages up to `sequence` that were sent have arrived; returns the numbers of those that stand
+    /// for whole texts of which this is news.
     pub(crate) fn acknowledge(&mut self, sequence: u32) -> Vec<u32> {
         let mut complete = Vec::new();
-        let done = |item: &Item| item.sequence <= sequence && item.sent.is_some();
-        while self.items.front().is_some_and(done)
-            && let Some(item) = self.items.pop_front()
-        {
-            if item.kind == Kind::Text && item.flags & MORE == 0 {
-                complete.push(item.sequence);
+        let arrived = |item: &&Item| item.sequence <= sequence && item.sent.is_some();
+        for item in self.items.iter().take_while(arrived) {
+            if item.sequence > self.acknowledged {
+                self.acknowledged = item.sequence;
+                complete.extend(item.ends_text().then_some(item.sequence));
             }
         }
         complete
@@ -126,16 +149,21 @@ impl Outbox {
 
     /// Texts that have not been acknowledged as a whole.
     pub(crate) fn texts(&self) -> usize {
-        self.items.iter().filter(|item| item.kind == Kind::Text && item.flags & MORE == 0).count()
+        self.pending().filter(|item| item.ends_text()).count()
     }
 
     /// Messages sent and not acknowledged.
     pub(crate) fn unacknowledged(&self) -> usize {
-        self.items.iter().filter(|item| item.sent.is_some()).count()
+        self.pending().filter(|item| item.sent.is_some()).count()
     }
 
+    /// Whether everything is acknowledged.
     pub(crate) fn is_empty(&self) -> bool {
-        self.items.is_empty()
+        self.pending().next().is_none()
+    }
+
+    fn pending(&self) -> impl Iterator<Item = &Item> {
+        self.items.iter().filter(|item| item.sequence > self.acknowledged)
     }
 
     /// Takes back what was never sent, and gives its numbers to what comes next.
@@ -162,6 +190,18 @@ pub(crate) struct Inbox {
     complete: u32,
     early: BTreeMap<u32, Item>,
     partial: Partial,
+    /// Something has come in this block.
+    owed: bool,
+    block: u64,
+    /// As the present block began: what to acknowledge, and whether that is waited for.
+    told: Told,
+    /// Nothing numbered is taken.
+    full: bool,
+}
+
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+struct Told {
+    complete: u32,
     owed: bool,
 }
 
@@ -181,8 +221,25 @@ pub(crate) struct Delivered {
 }
 
 impl Inbox {
+    /// Opens a round.
+    pub(crate) fn begin(&mut self, round: Round) {
+        if block(round) > self.block {
+            self.block = block(round);
+            self.told = Told { complete: self.complete, owed: self.told.owed || self.owed };
+            self.owed = false;
+        }
+    }
+
+    /// Whether numbered messages are taken. The others are not acknowledged.
+    pub(crate) fn make_room(&mut self, room: bool) {
+        self.full = !room;
+    }
+
     /// Takes a numbered message and returns those that are now complete, in order, each exactly once.
     pub(crate) fn accept(&mut self, item: Item) -> Vec<Delivered> {
+        if self.full {
+            return Vec::new();
+        }
         self.owed = true;
         let ahead = item.sequence.saturating_sub(self.complete);
         if ahead == 0 || ahead > WINDOW {
@@ -214,14 +271,14 @@ impl Inbox {
         Some(Delivered { sequence: item.sequence, kind: item.kind, content })
     }
 
-    /// What to acknowledge.
-    pub(crate) fn complete(&self) -> u32 {
-        self.complete
+    /// What to acknowledge in this block.
+    pub(crate) fn acknowledgement(&self) -> u32 {
+        self.told.complete
     }
 
-    /// Whether something has come that no acknowledgement has followed.
+    /// Whether something had come before this block that no acknowledgement has followed.
     pub(crate) fn owed(&self) -> bool {
-        self.owed
+        self.told.owed
     }
 
     /// The peer asks for a sign.
@@ -231,7 +288,7 @@ impl Inbox {
 
     /// An acknowledgement was sent.
     pub(crate) fn settle(&mut self) {
-        self.owed = false;
+        self.told.owed = false;
     }
 }
 
@@ -239,9 +296,10 @@ impl Inbox {
 mod tests {
     use proptest::prelude::{any, proptest};
 
-    use super::{Inbox, Item, OVERDUE_ROUNDS, Outbox, TEXT_MAX, TEXTS_MAX, WINDOW};
+    use super::{Inbox, Item, Outbox, TEXT_MAX, TEXTS_MAX, WINDOW};
     use crate::Round;
     use crate::message::{Kind, MORE};
+    use crate::reaction::REACTION_ROUNDS;
 
     fn next(outbox: &mut Outbox, round: u64, owed: bool) -> Option<u32> {
         outbox.next(Round(round), owed).map(|item| item.sequence)
@@ -267,11 +325,13 @@ mod tests {
         assert_eq!(next(&mut outbox, 1, false), Some(1));
         assert_eq!(next(&mut outbox, 2, true), None);
         assert_eq!(next(&mut outbox, 3, false), Some(1));
-        for _ in 0..6 {
+        for _ in 0..2 * REACTION_ROUNDS {
             outbox.push(Kind::Text, b"b", 8).unwrap();
         }
-        let rest: Vec<_> = (4..=6 + OVERDUE_ROUNDS).map(|round| next(&mut outbox, round, true)).collect();
-        assert_eq!(rest[..4], [Some(2), Some(3), Some(4), Some(1)]);
+        let rest: Vec<_> = (4..=2 * REACTION_ROUNDS).map(|round| next(&mut outbox, round, true)).collect();
+        // Sent again in round 3, so overdue when the block after the next begins.
+        assert!(rest[..rest.len() - 1].iter().all(|item| item.is_some_and(|number| number > 1)));
+        assert_eq!(rest.last(), Some(&Some(1)));
     }
 
     #[test]
@@ -284,13 +344,55 @@ mod tests {
         assert!(outbox.is_empty());
     }
 
+    /// A contact must not see in the next box whether one round was read.
+    #[test]
+    fn what_is_said_in_a_block_does_not_depend_on_what_is_read_in_it() {
+        let (mut outbox, inbox) = (Outbox::default(), Inbox::default());
+        for _ in 0..4 {
+            outbox.push(Kind::Text, b"x", 8).unwrap();
+        }
+        let said = |outbox: &mut Outbox, inbox: &mut Inbox, round: u64| {
+            outbox.begin(Round(round));
+            inbox.begin(Round(round));
+            (next(outbox, round, inbox.owed()), inbox.acknowledgement(), inbox.owed())
+        };
+        let mut quiet = Vec::new();
+        let mut reads = Vec::new();
+        let stored = postcard::to_allocvec(&(&outbox, &inbox)).unwrap();
+        for (reading, said_in) in [(false, &mut quiet), (true, &mut reads)] {
+            let (mut outbox, mut inbox): (Outbox, Inbox) = postcard::from_bytes(&stored).unwrap();
+            for round in 8..17 {
+                said_in.push(said(&mut outbox, &mut inbox, round));
+                if reading && round < 16 {
+                    inbox.accept(Item::received(round as u32 - 7, Kind::Text, 0, b"y"));
+                    outbox.acknowledge(4);
+                }
+            }
+        }
+        assert_eq!(quiet[..8], reads[..8]);
+        assert_eq!((reads[8].0, reads[8].1, reads[8].2), (None, 8, true));
+        assert!(quiet[8].0.is_some() && quiet[8].1 == 0);
+    }
+
+    /// Who has not read what came is not told of more than there is room for, and misses nothing.
+    #[test]
+    fn without_room_nothing_is_taken_or_acknowledged() {
+        let mut inbox = Inbox::default();
+        inbox.make_room(false);
+        assert!(inbox.accept(Item::received(1, Kind::Text, 0, b"x")).is_empty());
+        inbox.begin(Round(8));
+        assert!(inbox.acknowledgement() == 0 && !inbox.owed());
+        inbox.make_room(true);
+        assert_eq!(inbox.accept(Item::received(1, Kind::Text, 0, b"x")).len(), 1);
+    }
+
     #[test]
     fn repeats_and_numbers_beyond_the_window_take_no_memory() {
         let mut inbox = Inbox::default();
         for sequence in [1, 1, 0, 2, 1, 3 + WINDOW, u32::MAX] {
             inbox.accept(Item::received(sequence, Kind::Text, 0, b"x"));
         }
-        assert!(inbox.complete() == 2 && inbox.early.is_empty());
+        assert!(inbox.complete == 2 && inbox.early.is_empty());
     }
 
     #[test]
@@ -317,7 +419,9 @@ mod tests {
                 outbox.push(Kind::Text, text, 8).unwrap();
             }
             let (mut received, mut held) = (Vec::new(), None);
-            for (round, lost) in (0..2000).zip(lost.into_iter().chain(std::iter::repeat(false))) {
+            for (round, lost) in (0..20_000).zip(lost.into_iter().chain(std::iter::repeat(false))) {
+                outbox.begin(Round(round));
+                inbox.begin(Round(round));
                 let Some(item) = outbox.next(Round(round), false) else { break };
                 let item = Item::received(item.sequence, item.kind, item.flags, &item.content);
                 // Every other lost message comes late instead.
@@ -327,7 +431,7 @@ mod tests {
                 if lost && round % 2 == 0 {
                     held = Some(item);
                 } else if !lost {
-                    outbox.acknowledge(inbox.complete());
+                    outbox.acknowledge(inbox.acknowledgement());
                 }
             }
             let received: Vec<Vec<u8>> = received.into_iter().map(|whole| whole.content.unwrap().to_vec()).collect();

@@ -37,7 +37,7 @@ impl Printer {
     /// If standard output is closed.
     pub(super) fn event(&mut self, event: &Event) -> io::Result<()> {
         match event {
-            Event::Notice(Notice::Text { conversation, from, text, sequence }) => {
+            Event::Notice(Notice::Text { conversation, from, text, sequence, .. }) => {
                 self.arrival(*conversation, from, text, *sequence)?;
             }
             Event::Notice(Notice::Established { conversation }) => {

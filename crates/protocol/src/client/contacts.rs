@@ -167,6 +167,7 @@ impl Client {
     pub fn forget(&mut self, id: ConversationId) -> Result<(), Error> {
         self.state.conversation(id)?;
         self.state.conversations.retain(|conversation| conversation.id != id);
+        self.state.unshown.retain(|text| text.conversation != id);
         for wants in self.state.wants.values_mut() {
             wants.retain(|want| want.conversation != id);
         }

@@ -24,6 +24,8 @@ pub enum Notice {
         text: String,
         /// The sender's number for it.
         sequence: u32,
+        /// By which the client is told that it was shown: [`super::Client::shown`].
+        number: u64,
     },
     /// A text has arrived: with the contact, or with all members present.
     Acknowledged {
@@ -82,6 +84,11 @@ pub enum Warning {
         /// Where.
         conversation: ConversationId,
     },
+    /// The labels of boxes that are waited for stand at several positions more often than honest filters make them: the
+    /// server writes false mappings, or somebody deposits under the labels of a contact. Either loses messages, which
+    /// are repeated.
+    #[error("messages are being crowded out: the server or a contact makes their places ambiguous")]
+    Crowded,
     /// A second person answers to the invitation of a contact whose keys are known; only the first is heard.
     #[error("somebody else holds the invitation of this contact, too")]
     OtherKeys {
@@ -118,7 +125,7 @@ mod tests {
         let (from, text) = ("alice".to_owned(), "a secret".to_owned());
         let conversation = ConversationId(1);
         let left = Notice::Left { conversation, from: from.clone() };
-        let notices = [Notice::Text { conversation, from, text, sequence: 77 }, left];
+        let notices = [Notice::Text { conversation, from, text, sequence: 77, number: 1 }, left];
         assert_eq!(format!("{notices:?}"), "[Text(..), Left(..)]");
     }
 }

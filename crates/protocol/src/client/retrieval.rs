@@ -2,13 +2,14 @@
 
 use core::fmt;
 
-use pbc::{HashedCode, Plan};
+use pbc::HashedCode;
 use rand_core::CryptoRng;
 
+use super::crowding::Crowding;
 use super::{Client, MessageId, Notice, State, Want, Warning};
 use crate::conversation::{ConversationId, Event, Talk};
 use crate::group::{Rekey, is_goodbye};
-use crate::mapping::{BloomMapping, LabelOracle, Outcome};
+use crate::mapping::{BloomMapping, Lookup, Outcome, Reading};
 use crate::message::{Head, Kind};
 use crate::seal::Plaintext;
 use crate::stream::Delivered;
@@ -22,10 +23,19 @@ pub struct Retrieval {
     pub targets: Vec<Option<usize>>,
     /// What became of the boxes looked for.
     pub counts: Lookups,
-    /// Which buckets are read together for which wanted box, and the code that makes the box of what they hold.
-    assigned: Vec<(Vec<usize>, Label)>,
+    crowding: Crowding,
+    assigned: Vec<Assigned>,
+    /// Makes a box of what the buckets assigned to it hold.
     code: Option<Box<dyn HashedCode>>,
     problem: Option<Warning>,
+}
+
+/// The buckets that are read together for a wanted box.
+struct Assigned {
+    label: Label,
+    buckets: Vec<usize>,
+    /// Whether the box must stand there, if the mapping does not lie or err.
+    certain: bool,
 }
 
 /// What became of the boxes looked for in a round.
@@ -35,9 +45,9 @@ pub struct Lookups {
     pub found: usize,
     /// Not in the round.
     pub absent: usize,
-    /// At several positions: deposited more than once, or the filters err.
+    /// At several positions, of which one was read: deposited more than once, or the filters err.
     pub ambiguous: usize,
-    /// Of those in the round, not read this time: others had taken their buckets. Their senders repeat them.
+    /// In the round, but not read this time: others had their buckets. Their senders repeat them.
     pub deferred: usize,
 }
 
@@ -45,14 +55,23 @@ impl Retrieval {
     /// Asks for nothing: random positions in all buckets.
     #[must_use]
     pub fn dummy(round: Round, buckets: usize) -> Self {
-        let (assigned, counts) = (Vec::new(), Lookups::default());
-        Self { round, targets: vec![None; buckets], counts, assigned, code: None, problem: None }
+        Self {
+            round,
+            targets: vec![None; buckets],
+            counts: Lookups::default(),
+            crowding: Crowding::default(),
+            assigned: Vec::new(),
+            code: None,
+            problem: None,
+        }
     }
 }
 
 impl Retrieval {
     /// The box read from these buckets together, if all their answers came.
     fn decode(&self, buckets: &[usize], elements: &[Option<Vec<u8>>]) -> Option<Vec<u8>> {
+        // Of no bucket a code could make a box of zeros.
+        let buckets = Some(buckets).filter(|buckets| !buckets.is_empty())?;
         let codeword = |bucket: &usize| elements.get(*bucket)?.as_deref();
         let codewords: Option<Vec<&[u8]>> = buckets.iter().map(codeword).collect();
         self.code.as_ref()?.decode(&codewords?).ok()
@@ -92,17 +111,23 @@ impl Client {
         self.state.ready.remove(&round);
         let wants = self.state.wants.remove(&round).unwrap_or_default();
         let mut notices: Vec<Notice> = retrieval.problem.take().into_iter().map(Notice::Warning).collect();
+        if self.state.crowding.add(retrieval.crowding) {
+            notices.push(Notice::Warning(Warning::Crowded));
+        }
         for want in &wants {
-            let read = retrieval.assigned.iter().filter(|(_, wanted)| *wanted == want.key.label());
-            let boxes: Vec<Vec<u8>> =
-                read.filter_map(|(buckets, _)| retrieval.decode(buckets, &elements)).collect();
-            if boxes.is_empty() {
+            let label = want.key.label();
+            let Some(read) = retrieval.assigned.iter().find(|assigned| assigned.label == label) else {
                 continue;
-            }
-            let opened = boxes.iter().find_map(|sealed| want.key.open(sealed));
-            let taken = opened.ok_or(Error::Malformed("box"));
+            };
+            let Some(sealed) = retrieval.decode(&read.buckets, &elements) else { continue };
             let conversation = want.conversation;
-            match taken.and_then(|plaintext| self.state.take_message(want, &plaintext, round)) {
+            let taken = match want.key.open(&sealed) {
+                Some(plaintext) => self.state.take_message(want, &plaintext, round),
+                // A filter that errs, or the other one of two boxes under this label.
+                None if !read.certain => continue,
+                None => Err(Error::Malformed("box")),
+            };
+            match taken {
                 Ok(more) => notices.extend(more),
                 // A conversation that was forgotten in the meantime.
                 Err(Error::Unknown(_)) => {}
@@ -113,7 +138,7 @@ impl Client {
     }
 }
 
-/// Schedules what is wanted, in random order: which box must wait for another does not depend on whose they are.
+/// Buckets for all boxes of the round's batch, wanted or not, and then the positions of those that are wanted.
 fn plan(
     manifest: &Manifest,
     mapping: &[u8],
@@ -122,31 +147,24 @@ fn plan(
 ) -> Result<Retrieval, Error> {
     let mapping = BloomMapping::decode(mapping, manifest)?;
     let code = manifest.code()?;
-    let mut order: Vec<(u64, usize)> = (0..wants.len()).map(|number| (rng.next_u64(), number)).collect();
-    order.sort_unstable();
-    let label = |(_, number): &(u64, usize)| wants.get(*number).map(|want| want.key.label());
-    let labels: Vec<Label> = order.iter().filter_map(label).collect();
-    let oracle = LabelOracle::new(&mapping, &*code, &labels);
-    let keys = oracle.keys();
-    let plan = Plan::new(&*code, &keys, &oracle);
+    let labels: Vec<Label> = wants.iter().map(|want| want.key.label()).collect();
+    let lookup = Lookup::new(&*code, &mapping, &labels, rng);
 
-    let mut assigned = Vec::new();
-    for key in 0..keys.len() {
-        let wanted = oracle.wanted(key).and_then(|wanted| labels.get(wanted));
-        if let (buckets @ [_, ..], Some(label)) = (plan.assignment(key), wanted) {
-            assigned.push((buckets.iter().map(|bucket| bucket.to_usize()).collect(), *label));
-        }
-    }
-    let count = |outcome| oracle.outcomes().iter().filter(|other| **other == outcome).count();
-    let (found, absent, ambiguous) =
-        (count(Outcome::Found), count(Outcome::Absent), count(Outcome::Ambiguous));
-    let mut read: Vec<Label> = assigned.iter().map(|(_, label)| *label).collect();
-    read.sort_unstable();
-    read.dedup();
-    let deferred = (found + ambiguous).saturating_sub(read.len());
-    let counts = Lookups { found, absent, ambiguous, deferred };
-    let (round, targets, code) = (manifest.round, plan.targets, Some(code));
-    Ok(Retrieval { round, targets, counts, assigned, code, problem: None })
+    let reading = |(label, reading): (&Label, &Reading)| Assigned {
+        label: *label,
+        buckets: reading.buckets.iter().map(|bucket| bucket.to_usize()).collect(),
+        certain: reading.outcome == Outcome::Found,
+    };
+    let assigned = labels.iter().zip(lookup.readings()).map(reading).collect();
+    let counts = Lookups {
+        found: lookup.count(Outcome::Found),
+        absent: lookup.count(Outcome::Absent),
+        ambiguous: lookup.count(Outcome::Ambiguous),
+        deferred: lookup.count(Outcome::Deferred),
+    };
+    let crowding = Crowding::of(lookup.readings(), manifest.bucket_size);
+    let (round, targets, code) = (manifest.round, lookup.targets().to_vec(), Some(code));
+    Ok(Retrieval { round, targets, counts, crowding, assigned, code, problem: None })
 }
 
 impl State {
@@ -158,6 +176,8 @@ impl State {
     ) -> Result<Vec<Notice>, Error> {
         let next = self.clock.next();
         let id = want.conversation;
+        let room = self.has_room(id);
+        self.conversation_mut(id)?.make_room(room);
         let others = self.conversations.iter().filter(|other| other.id != id);
         let held: Vec<[u8; 32]> = others
             .filter_map(|other| match &other.talk {
@@ -210,11 +230,11 @@ impl State {
             Talk::Pair(_) => conversation.name.clone(),
             Talk::Group(group) => group.name_of(member).to_owned(),
         };
-        let text = core::str::from_utf8(content).map(str::to_owned);
-        Ok(vec![text.map_or_else(
-            |_| corrupted(),
-            |text| Notice::Text { conversation: id, from, text, sequence: whole.sequence },
-        )])
+        let Ok(text) = core::str::from_utf8(content).map(str::to_owned) else {
+            return Ok(vec![corrupted()]);
+        };
+        let number = self.keep_unshown(id, &from, &text, whole.sequence);
+        Ok(vec![Notice::Text { conversation: id, from, text, sequence: whole.sequence, number }])
     }
 
     /// Somebody has left: the present member of the lowest number makes new keys.

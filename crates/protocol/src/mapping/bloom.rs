@@ -1,10 +1,10 @@
 //! Pung's mapping: per bucket a Bloom filter over (label, position).
 
 use bloomfilter::Bloom;
-use pbc::{BucketIndex, Encoding, HashedCode};
+use pbc::{Encoding, HashedCode};
 use sha2::{Digest, Sha256};
 
-use super::{Hits, Mapping, window};
+use super::{Mapping, window};
 use crate::{CodeShape, Error, Label, Manifest};
 
 /// Bytes before the counts.
@@ -12,8 +12,10 @@ pub const MAPPING_HEADER_BYTES: usize = 12;
 
 const VERSION: u8 = 1;
 const COUNT_BYTES: usize = 4;
-/// Filter bytes per element: 24 bits, a false-positive rate of 1e-5.
+/// Filter bytes per element: 24 bits.
 const ELEMENT_BYTES: usize = 3;
+/// Of a full filter, millionths: `(1 - e^(-17 / 24))^17` with 17 bits for each element.
+pub(crate) const FALSE_POSITIVES: u32 = 10;
 /// Filters of the only content of an unencoded round: since no other one can stand in for it, both must agree. One
 /// filter of the same size would be worse: all its bit numbers derive from two hashes, so its rate has a floor.
 const FILTERS_UNENCODED: u16 = 2;
@@ -182,29 +184,16 @@ impl BloomMapping {
 }
 
 impl Mapping for BloomMapping {
-    fn lookup(&self, code: &dyn HashedCode, label: &Label) -> Vec<(BucketIndex, Hits)> {
+    fn hits(&self, code: &dyn HashedCode, content: usize, label: &Label) -> Vec<usize> {
+        let Some(Some(Content { count, filters })) = self.contents.get(content) else {
+            return Vec::new();
+        };
         let fingerprint = fingerprint(&self.round_seed, label);
-        let order = code.order(&label.0);
-        let copies = code.bucket_count() / code.contents().max(1);
-        let hits = |content: usize| {
-            let Some(Some(Content { count, filters })) = self.contents.get(content) else {
-                return Hits::default();
-            };
-            let present = |position: &usize| {
-                let tuple = tuple(fingerprint, *position as u64);
-                filters.iter().all(|filter| filter.check(&tuple))
-            };
-            Hits::of(window(order, *count).filter(present))
+        let present = |position: &usize| {
+            let tuple = tuple(fingerprint, *position as u64);
+            filters.iter().all(|filter| filter.check(&tuple))
         };
-        // Bucket numbers have 32 bits.
-        let buckets = |content: usize| {
-            (content * copies..(content + 1) * copies).map(|bucket| BucketIndex(bucket as u32))
-        };
-        let places = |content| {
-            let hits = hits(content);
-            buckets(content).map(move |bucket| (bucket, hits))
-        };
-        code.holders(&label.0).into_iter().flat_map(places).collect()
+        window(code.order(&label.0), *count).filter(present).collect()
     }
 }
 

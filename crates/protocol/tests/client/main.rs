@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
 
 mod crashes;
+mod crowding;
 mod groups;
 mod malice;
 mod pairs;

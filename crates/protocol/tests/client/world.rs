@@ -174,7 +174,18 @@ impl World {
         self.rng.fill_bytes(&mut seed);
         let mut deposits = deposits.to_vec();
         deposit::arrange(&mut deposits, &seed);
-        let deposits = &deposits[..];
+        let (manifest, mapping, buckets) = self.sealed(&deposits, seed);
+        self.previous = manifest.digest();
+        let (round, manifest) = (manifest.round, SignedManifest::sign(&manifest, &self.key));
+        Published { round, manifest, mapping, buckets }
+    }
+
+    /// The open round of these deposits, in their order, under a seed.
+    pub(crate) fn sealed(
+        &self,
+        deposits: &[Deposit],
+        seed: [u8; 32],
+    ) -> (Manifest, Vec<u8>, Vec<Vec<Vec<u8>>>) {
         let parameters = &self.parameters;
         let mut manifest = Manifest {
             version: PROTOCOL_VERSION,
@@ -204,13 +215,7 @@ impl World {
         let split = |bucket: Vec<u8>| bucket.chunks(BOX_BYTES).map(<[u8]>::to_vec).collect();
         let buckets = buckets.into_iter().map(split).collect();
         manifest.check().unwrap();
-        self.previous = manifest.digest();
-        Published {
-            round: manifest.round,
-            manifest: SignedManifest::sign(&manifest, &self.key),
-            mapping,
-            buckets,
-        }
+        (manifest, mapping, buckets)
     }
 
     pub(crate) fn read(&mut self, published: &Published, fates: &[Fate]) {

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use anyhow::{Context, ensure};
 use bytes::Bytes;
 use mpir::MultiClient;
-use pbc::Plan;
 use pir_core::{Scheme, SealPir};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use sotto_protocol::deposit::BOX_BYTES;
-use sotto_protocol::{BloomMapping, Deposit, Label, LabelOracle, Manifest, Round, SignedManifest};
+use sotto_protocol::{BloomMapping, Deposit, Label, Manifest, Mapping as _, Round, SignedManifest};
 use sotto_wire::{Failure, Refused, proto, split};
 
 use super::child::Child;
@@ -114,12 +113,20 @@ impl<'a> Account<'a> {
         label: Label,
     ) -> anyhow::Result<Option<Vec<u8>>> {
         let code = manifest.code()?;
-        let oracle = LabelOracle::new(mapping, &*code, &[label]);
-        let plan = Plan::new(&*code, &oracle.keys(), &oracle);
-        let [bucket] = plan.assignment(0) else { return Ok(None) };
+        // Where the filter shows one position only; a label that some bucket does not show is not in the round.
+        let hits: Vec<(usize, Vec<usize>)> = (code.holders(&label.0).into_iter())
+            .map(|bucket| (bucket, mapping.hits(&*code, bucket, &label)))
+            .collect();
+        if hits.iter().any(|(_, hits)| hits.is_empty()) {
+            return Ok(None);
+        }
+        let single = hits.iter().find(|(_, hits)| hits.len() == 1);
+        let (bucket, position) = single.context("a label stands at several positions everywhere")?;
+        let mut targets = vec![None; code.bucket_count()];
+        targets[*bucket] = position.first().copied();
         let parameters =
             mpir::parameters::<SealPir>(manifest.buckets.into(), manifest.bucket_size as usize, BOX_BYTES)?;
-        let query = self.pir.multi_query(&parameters, &plan.targets, &mut self.rng)?;
+        let query = self.pir.multi_query(&parameters, &targets, &mut self.rng)?;
         let (session, keys, round) = (self.session.clone(), self.keys.clone(), manifest.round.0);
         let chunks =
             split(query.encoded().concat().into()).enumerate().map(move |(number, data)| match number {
@@ -134,8 +141,8 @@ impl<'a> Account<'a> {
         }
         let answers: Vec<Vec<u8>> =
             bytes.chunks(SealPir::answer_bytes(&parameters)).map(<[u8]>::to_vec).collect();
-        ensure!(answers.len() == plan.targets.len(), "an answer is missing");
+        ensure!(answers.len() == targets.len(), "an answer is missing");
         let mut elements = self.pir.multi_extract(&parameters, &query, &answers);
-        Ok(Some(elements.swap_remove(bucket.to_usize())?))
+        Ok(Some(elements.swap_remove(*bucket)?))
     }
 }

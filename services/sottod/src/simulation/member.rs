@@ -7,15 +7,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use ed25519_dalek::{Signer, SigningKey};
 use mpir::MultiClient;
-use pbc::Plan;
 use pir_core::{NoOp, Scheme};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::mapping::Outcome;
 use sotto_protocol::{
-    BloomMapping, Deposit, Label, LabelOracle, Manifest, Round, SealedBox, ServerParameters, SignedManifest,
+    BloomMapping, Deposit, Label, Lookup, Manifest, Round, SealedBox, ServerParameters, SignedManifest,
 };
 use sotto_wire::proto::round_event::Event;
 use sotto_wire::proto::sotto_client::SottoClient;
@@ -336,22 +336,25 @@ impl Presence {
         let wanted = self.wanted(round);
         let labels: Vec<Label> = wanted.iter().map(|deposit| deposit.label).collect();
         let code = manifest.code().unwrap();
-        let oracle = LabelOracle::new(&mapping, &*code, &labels);
-        let plan = Plan::new(&*code, &oracle.keys(), &oracle);
+        let mut rng = ChaCha20Rng::from_seed([1; 32]);
+        let lookup = Lookup::new(&*code, &mapping, &labels, &mut rng);
         let shape = NoOp::parameters(manifest.bucket_size as usize, BOX_BYTES).unwrap();
-        let query = self.member.pir.multi_query(&shape, &plan.targets, &mut ChaCha20Rng::from_seed([1; 32]));
+        let query = self.member.pir.multi_query(&shape, lookup.targets(), &mut rng);
         let query = query.unwrap();
         let bytes = Bytes::from(query.encoded().concat());
         for _ in 0..2 {
             match self.ask(round, &bytes).await {
-                Ok(answers) if answers.len() == plan.targets.len() * NoOp::answer_bytes(&shape) => {
+                Ok(answers) if answers.len() == lookup.targets().len() * NoOp::answer_bytes(&shape) => {
                     let answers: Vec<Vec<u8>> = answers.chunks(BOX_BYTES).map(<[u8]>::to_vec).collect();
                     let elements = self.member.pir.multi_extract(&shape, &query, &answers);
                     for (key, deposit) in wanted.iter().enumerate() {
                         let right = |bucket: &pbc::BucketIndex| {
                             elements[bucket.to_usize()].as_deref().ok() == Some(&deposit.sealed.0[..])
                         };
-                        if !plan.assignment(key).iter().all(right) {
+                        let reading = &lookup.readings()[key];
+                        if reading.outcome == Outcome::Found && !reading.buckets.iter().all(right)
+                            || reading.outcome == Outcome::Absent
+                        {
                             self.world.violated(format_args!("round {round} does not serve what it has"));
                         }
                     }

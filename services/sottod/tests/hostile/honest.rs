@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use pbc::Plan;
 use pir_core::Scheme;
 use sotto_protocol::deposit::BOX_BYTES;
-use sotto_protocol::{Deposit, Label, LabelOracle, Manifest, Round, SealedBox};
+use sotto_protocol::{Deposit, Label, Manifest, Mapping as _, Round, SealedBox};
 use sottod::Running;
 use tokio::task::JoinSet;
 
@@ -105,14 +104,16 @@ async fn retrieve_own<S: Scheme>(member: &mut Member<S>, manifest: &Manifest, nu
     let mapping = member.decoded_mapping(manifest).await;
     let other = NUMBERS[usize::from(number == NUMBERS[0])];
     let deposits = [deposit_of(number, manifest.round), deposit_of(other, manifest.round)];
-    let oracle = LabelOracle::new(&mapping, &*code, &[deposits[0].label, deposits[1].label]);
-    let plan = Plan::new(&*code, &oracle.keys(), &oracle);
-    let elements = member.retrieve(manifest, &plan.targets).await.unwrap();
-    let mut found = false;
-    for key in (0..oracle.keys().len()).filter(|key| oracle.wanted(*key) == Some(0)) {
-        for bucket in plan.assignment(key) {
-            found |= elements[bucket.to_usize()] == deposits[0].sealed.0;
+    let mut targets = vec![None; code.bucket_count()];
+    for deposit in deposits.iter().rev() {
+        // One after the other of those under the label, in one bucket after the other.
+        for (number, content) in code.holders(&deposit.label.0).into_iter().enumerate() {
+            let hits = mapping.hits(&*code, content, &deposit.label);
+            targets[content] = hits.get(number % hits.len().max(1)).copied();
         }
     }
+    let elements = member.retrieve(manifest, &targets).await.unwrap();
+    let own = |content: usize| elements[content] == deposits[0].sealed.0;
+    let found = code.holders(&deposits[0].label.0).into_iter().any(own);
     assert!(found, "a deposit that was acknowledged was not retrieved");
 }

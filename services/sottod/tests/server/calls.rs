@@ -2,11 +2,13 @@
 
 use crate::support::{Member, connect, deposit, refusal, server, server_of, session};
 use bytes::Bytes;
-use pbc::Plan;
 use pir_core::{NoOp, Scheme, SealPir};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
 use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
 use sotto_protocol::manifest::deposits_digest;
-use sotto_protocol::{ChainStep, CodeKind, Deposit, LabelOracle, ManifestChain, Round};
+use sotto_protocol::mapping::Outcome;
+use sotto_protocol::{ChainStep, CodeKind, Deposit, Lookup, ManifestChain, Round};
 use sotto_wire::{Info, Refused, proto};
 use sottod::Running;
 use tonic::Code;
@@ -50,16 +52,15 @@ async fn deposit_and_retrieve<S: Scheme>(server: Running<S>) {
 
     let code = manifest.code().unwrap();
     let mapping = members[2].decoded_mapping(&manifest).await;
-    let wanted = [1, 9, 2, 3, 4].map(|number| deposit(number, 0).label);
-    let oracle = LabelOracle::new(&mapping, &*code, &wanted);
-    let plan = Plan::new(&*code, &oracle.keys(), &oracle);
-    let elements = members[2].retrieve(&manifest, &plan.targets).await.unwrap();
-    for (key, expected) in [(0, 0x11), (2, 0x12), (3, 0x13), (4, 0x14)] {
+    let wanted = [1, 9, 2, 3].map(|number| deposit(number, 0).label);
+    let lookup = Lookup::new(&*code, &mapping, &wanted, &mut StdRng::seed_from_u64(1));
+    let elements = members[2].retrieve(&manifest, lookup.targets()).await.unwrap();
+    for (key, expected) in [(0, 0x11), (2, 0x12), (3, 0x13)] {
         let codeword = |bucket: &pbc::BucketIndex| elements[bucket.to_usize()].as_slice();
-        let codewords: Vec<&[u8]> = plan.assignment(key).iter().map(codeword).collect();
+        let codewords: Vec<&[u8]> = lookup.readings()[key].buckets.iter().map(codeword).collect();
         assert_eq!(code.decode(&codewords).unwrap(), [expected; BOX_BYTES]);
     }
-    assert!(plan.assignment(1).is_empty());
+    assert_eq!(lookup.readings()[1].outcome, Outcome::Absent);
     server.shutdown().await.unwrap();
 }
 

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::support::{Member, deposit, server, server_of};
-use pbc::Plan;
 use pir_core::{Error, NoOp, Scheme};
-use rand::CryptoRng;
+use rand::rngs::StdRng;
+use rand::{CryptoRng, SeedableRng};
 use sotto_protocol::deposit::BOX_BYTES;
-use sotto_protocol::{ChainStep, LabelOracle, Manifest, ManifestChain};
+use sotto_protocol::{ChainStep, Lookup, Manifest, ManifestChain};
 use sotto_wire::Transport;
 use sottod::{Config, DataError, IdentityError, RunError, Running, StartError};
 
@@ -25,10 +25,9 @@ async fn retrieve(member: &mut Member, manifest: &Manifest) -> Vec<u8> {
     let code = manifest.code().unwrap();
     let mapping = member.decoded_mapping(manifest).await;
     let wanted = [deposit(1, 0).label];
-    let oracle = LabelOracle::new(&mapping, &*code, &wanted);
-    let plan = Plan::new(&*code, &oracle.keys(), &oracle);
-    let elements = member.retrieve(manifest, &plan.targets).await.unwrap();
-    elements[plan.assignment(0)[0].to_usize()].clone()
+    let lookup = Lookup::new(&*code, &mapping, &wanted, &mut StdRng::seed_from_u64(1));
+    let elements = member.retrieve(manifest, lookup.targets()).await.unwrap();
+    elements[lookup.readings()[0].buckets[0].to_usize()].clone()
 }
 
 #[tokio::test]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
 use bytes::Bytes;
-use mpir::{MultiClient, reconstruct};
-use pbc::{HashedCode, Plan};
+use mpir::MultiClient;
+use pbc::{BucketIndex, HashedCode};
 use pir_core::Scheme;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -15,7 +15,7 @@ use sotto::connection::{RoundNews, Session};
 use sotto::{Address, Connection, ConnectionSettings};
 use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
 use sotto_protocol::mapping::Outcome;
-use sotto_protocol::{BloomMapping, Deposit, LabelOracle, Manifest, Round};
+use sotto_protocol::{BloomMapping, Deposit, Lookup, Manifest, Round};
 use sotto_wire::Failure;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
@@ -170,8 +170,7 @@ impl<S: Scheme> Client<S> {
 struct Asked {
     query: mpir::MultiQuery,
     code: Box<dyn HashedCode>,
-    plan: Plan,
-    oracle: LabelOracle,
+    lookup: Lookup,
     wanted: Vec<Deposit>,
 }
 
@@ -188,10 +187,10 @@ fn ask<S: Scheme>(
     let mapping = BloomMapping::decode(mapping, manifest)?;
     let code = manifest.code()?;
     let labels: Vec<_> = wanted.iter().map(|deposit| deposit.label).collect();
-    let oracle = LabelOracle::new(&mapping, &*code, &labels);
-    let plan = Plan::new(&*code, &oracle.keys(), &oracle);
-    let query = multi.multi_query(parameters, &plan.targets, &mut StdRng::from_seed(seed))?;
-    Ok(Asked { query, code, plan, oracle, wanted })
+    let mut rng = StdRng::from_seed(seed);
+    let lookup = Lookup::new(&*code, &mapping, &labels, &mut rng);
+    let query = multi.multi_query(parameters, lookup.targets(), &mut rng)?;
+    Ok(Asked { query, code, lookup, wanted })
 }
 
 impl Asked {
@@ -200,21 +199,19 @@ impl Asked {
         let size = S::answer_bytes(parameters);
         let answers: Vec<Vec<u8>> = answer.chunks(size).map(<[u8]>::to_vec).collect();
         let codewords = multi.multi_extract(parameters, &self.query, &answers);
-        let elements = reconstruct(&*self.code, &self.plan, &codewords);
         let mut counts = Counts::default();
-        for (number, (wanted, outcome)) in self.wanted.iter().zip(self.oracle.outcomes()).enumerate() {
-            let read: Vec<_> = (elements.iter().enumerate())
-                .filter(|(key, _)| self.oracle.wanted(*key) == Some(number))
-                .filter_map(|(_, element)| element.as_ref())
-                .collect();
-            let right = read.iter().any(|element| matches!(element, Ok(bytes) if *bytes == wanted.sealed.0));
+        for (wanted, reading) in self.wanted.iter().zip(self.lookup.readings()) {
+            let codeword = |bucket: &BucketIndex| codewords.get(bucket.to_usize())?.as_deref().ok();
+            let read: Option<Vec<&[u8]>> = reading.buckets.iter().map(codeword).collect();
+            let element = read.and_then(|read| self.code.decode(&read).ok());
+            let right = element.is_some_and(|bytes| bytes == wanted.sealed.0);
             counts.retrieved += u64::from(right);
-            counts.ambiguous += u64::from(*outcome == Outcome::Ambiguous);
-            match outcome {
+            counts.ambiguous += u64::from(reading.outcome == Outcome::Ambiguous);
+            match reading.outcome {
                 _ if right => {}
                 Outcome::Absent => counts.missing += 1,
                 Outcome::Ambiguous => counts.ambiguous_unread += 1,
-                Outcome::Found if read.is_empty() => counts.deferred += 1,
+                Outcome::Deferred => counts.deferred += 1,
                 Outcome::Found => counts.wrong += 1,
             }
         }

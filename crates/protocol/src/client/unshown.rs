@@ -1,0 +1,73 @@
+//! Texts that were read out of a round and that the person has not seen.
+//!
+//! A text is acknowledged to its sender once it is read, and its keys are erased. So it stays in the state until the
+//! program that shows it says that it did: no crash between the two loses a text that its sender believes arrived.
+
+use serde::{Deserialize, Serialize};
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+use super::{Client, State};
+use crate::conversation::ConversationId;
+
+/// Bytes of unseen texts in one conversation beyond which further messages of it are not taken: their senders repeat
+/// them. Other conversations do not notice.
+const UNSHOWN_MAX: usize = 256 * 1024;
+
+/// A text that nobody has seen.
+#[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop, Serialize, Deserialize)]
+pub struct Unshown {
+    /// Numbers rise with time, over all conversations.
+    pub number: u64,
+    /// Where.
+    #[zeroize(skip)]
+    pub conversation: ConversationId,
+    /// The contact's name, or the member's.
+    pub from: String,
+    /// The text.
+    pub text: String,
+    /// The sender's number for it.
+    pub sequence: u32,
+}
+
+impl core::fmt::Debug for Unshown {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Unshown").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Texts that have come and were not confirmed as shown, in the order in which they came.
+    pub fn unshown(&self) -> impl Iterator<Item = &Unshown> {
+        self.state.unshown.iter()
+    }
+
+    /// Forgets the texts of a conversation up to this number: somebody has seen them.
+    pub fn shown(&mut self, conversation: ConversationId, number: u64) {
+        self.state.unshown.retain(|text| text.conversation != conversation || text.number > number);
+    }
+}
+
+impl State {
+    /// Keeps a text until it is shown; its number.
+    pub(super) fn keep_unshown(
+        &mut self,
+        conversation: ConversationId,
+        from: &str,
+        text: &str,
+        sequence: u32,
+    ) -> u64 {
+        let number = self.next_text;
+        // A round brings a few hundred at most.
+        self.next_text = self.next_text.saturating_add(1);
+        let (from, text) = (from.to_owned(), text.to_owned());
+        self.unshown.push(Unshown { number, conversation, from, text, sequence });
+        number
+    }
+
+    /// Whether a conversation has room for another text.
+    pub(super) fn has_room(&self, conversation: ConversationId) -> bool {
+        let of = |text: &&Unshown| text.conversation == conversation;
+        let bytes: usize = self.unshown.iter().filter(of).map(|text| text.text.len()).sum();
+        bytes < UNSHOWN_MAX
+    }
+}
