@@ -93,10 +93,7 @@ impl Connection {
     ///
     /// # Errors
     /// As for [`Connection::open`].
-    pub async fn open_on(
-        host: Arc<dyn Host>,
-        settings: &ConnectionSettings,
-    ) -> Result<Self, ConnectError> {
+    pub async fn open_on(host: Arc<dyn Host>, settings: &ConnectionSettings) -> Result<Self, ConnectError> {
         let endpoint = endpoint(&settings.address)?
             .connect_timeout(settings.connect_timeout)
             .http2_keep_alive_interval(settings.keep_alive)

@@ -89,8 +89,7 @@ impl<S: Scheme> Participant<S> {
         let connection = Connection::open_on(Arc::clone(&host), &settings).await?;
         let session = connection.register::<S>(client.account_seed(), client.server(), None).await?;
         let open = session.open();
-        let gate =
-            gate(&host, &client, open).map_err(|error| ConnectError::Parameters(error.to_string()))?;
+        let gate = gate(&host, &client, open).map_err(|error| ConnectError::Parameters(error.to_string()))?;
         let started = Instant::now();
         let uploaded = upload(&session, &keys.public).await;
         uploaded.map_err(|failure| ConnectError::of(failure, settings.address.authority()))?;

@@ -33,7 +33,8 @@ pub(super) async fn deposit(
     sleep_until(at).await;
     let started = Instant::now();
     let patience = Patience { until: started + LONGEST, attempts: ATTEMPTS };
-    let sent = sessions.call(patience, &keys, |session| async move { session.deposit(round, &bytes).await }).await;
+    let sent =
+        sessions.call(patience, &keys, |session| async move { session.deposit(round, &bytes).await }).await;
     let phase = |()| Phase { bytes: DEPOSIT_BYTES as u64, time: started.elapsed() };
     Deposited { round, result: sent.map(phase) }
 }

@@ -94,8 +94,7 @@ impl<S: Scheme> Job<S> {
         let (mut troubles, mut replaced) = (Vec::new(), false);
 
         let looked_up = async {
-            let mapping =
-                download(&sessions, &keys.public, round, &shape, lookup_until, &mut report).await?;
+            let mapping = download(&sessions, &keys.public, round, &shape, lookup_until, &mut report).await?;
             look_up(&host, client, round, mapping, lookup_until, &mut report).await
         };
         let (looked_up, spare) = tokio::join!(looked_up, spare(&host, &keys, &shape));

@@ -200,7 +200,14 @@ impl<S: Scheme> Server<S> {
     }
 
     /// Notes a call, and refuses it or not.
-    fn meet(&self, call: Call, account: &[u8], round: u64, bytes: Bytes, keys: [u8; 32]) -> Result<Account, Status> {
+    fn meet(
+        &self,
+        call: Call,
+        account: &[u8],
+        round: u64,
+        bytes: Bytes,
+        keys: [u8; 32],
+    ) -> Result<Account, Status> {
         let account: Account = account.try_into().map_err(|_| Status::from(Refused::UnknownSession))?;
         let at = self.began.elapsed();
         self.state.lock().unwrap().seen.push(Seen { at, account, call, round, bytes, keys });
@@ -210,7 +217,13 @@ impl<S: Scheme> Server<S> {
     }
 
     fn ready(&self, round: u64) -> Result<Arc<Ready<S>>, Status> {
-        self.state.lock().unwrap().ready.get(&Round(round)).cloned().ok_or_else(|| Refused::RoundRetired.into())
+        self.state
+            .lock()
+            .unwrap()
+            .ready
+            .get(&Round(round))
+            .cloned()
+            .ok_or_else(|| Refused::RoundNotReady.into())
     }
 }
 
@@ -286,10 +299,7 @@ impl<S: Scheme> Sotto for Calls<S> {
         Ok(Response::new(proto::UploadKeysResponse { digest: digest.to_vec().into() }))
     }
 
-    async fn watch(
-        &self,
-        _: Request<proto::WatchRequest>,
-    ) -> Result<Response<Self::WatchStream>, Status> {
+    async fn watch(&self, _: Request<proto::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut state = self.0.state.lock().unwrap();
         let oldest = state.open.back(u64::from(self.0.parameters.retained));
@@ -360,8 +370,11 @@ impl<S: Scheme> Sotto for Calls<S> {
     ) -> Result<Response<Self::ManifestsStream>, Status> {
         let proto::ManifestsRequest { first, last, .. } = request.into_inner();
         let state = self.0.state.lock().unwrap();
-        let all: Vec<_> =
-            state.ready.range(Round(first)..=Round(last)).map(|(_, ready)| Ok((&ready.signed).into())).collect();
+        let all: Vec<_> = state
+            .ready
+            .range(Round(first)..=Round(last))
+            .map(|(_, ready)| Ok((&ready.signed).into()))
+            .collect();
         Ok(Response::new(Box::pin(tokio_stream::iter(all))))
     }
 }

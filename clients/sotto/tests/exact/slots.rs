@@ -21,7 +21,7 @@ fn what_leaves_was_stored_before_or_is_random() {
         let mut world = World::<NoOp>::new(3, parameters::<NoOp>(RoundMode::Deadline), 2);
         let [mut alice, mut bob] = ["Alice", "Bob"].map(|name| world.client(name, 1));
         let [at_alice, _] = world.introduce(&mut alice, &mut bob);
-        alice.queue_text(at_alice, &"from Alice ".repeat(500)).unwrap();
+        alice.queue_text(at_alice, &"from Alice ".repeat(1400)).unwrap();
         let mut bob = world.start(bob, quick).await;
         let mut alice = world.start(alice, quick).await;
         world.until(u64::from(ROUND_MS) * 60 - 20).await;
@@ -39,7 +39,9 @@ fn what_leaves_was_stored_before_or_is_random() {
             assert_eq!(stored, !full.contains(&seen.round), "round {}", seen.round);
         }
         let found = bob.told().found;
-        assert!(found.iter().any(|round| *round < full.start) && found.iter().any(|round| *round >= full.end));
+        assert!(
+            found.iter().any(|round| *round < full.start) && found.iter().any(|round| *round >= full.end)
+        );
         assert!(!found.iter().any(|round| full.contains(round)), "{found:?}");
         let troubles = alice.told().troubles;
         assert!(troubles.len() >= full.count() && troubles.iter().all(|trouble| trouble.contains("disk")));
@@ -84,8 +86,7 @@ fn a_contact_hears_from_one_in_the_same_rounds_whoever_else_there_is() {
     let observe = |others: bool| {
         block_on(async move {
             let mut world = World::<NoOp>::new(5, parameters::<NoOp>(RoundMode::Deadline), 2);
-            let [mut alice, mut bob, mut carol] =
-                ["Alice", "Bob", "Carol"].map(|name| world.client(name, 3));
+            let [mut alice, mut bob, mut carol] = ["Alice", "Bob", "Carol"].map(|name| world.client(name, 3));
             let [at_alice, _] = world.introduce(&mut alice, &mut bob);
             alice.queue_text(at_alice, &"from Alice ".repeat(500)).unwrap();
             if others {

@@ -76,8 +76,7 @@ struct Observed {
 async fn observe<S: Scheme>(seed: u64, secret: Secret, lie: Lie, mode: RoundMode) -> Observed {
     let mut world = World::<S>::new(seed, parameters::<S>(mode), 2);
     let mut alice = world.client("Alice", 3);
-    let [mut bob, mut carol, mut dave] =
-        ["Bob", "Carol", "Dave"].map(|name| world.client(name, 3));
+    let [mut bob, mut carol, mut dave] = ["Bob", "Carol", "Dave"].map(|name| world.client(name, 3));
     let mut talks: Vec<ConversationId> = Vec::new();
     match secret {
         Secret::Idle => {}
@@ -88,11 +87,9 @@ async fn observe<S: Scheme>(seed: u64, secret: Secret, lie: Lie, mode: RoundMode
                 other.queue_text(at_other, &"much to say ".repeat(60)).unwrap();
                 talks.push(at_alice);
             }
-            let roster =
-                [("Carol".to_owned(), carol.identity()), ("Dave".to_owned(), dave.identity())];
+            let roster = [("Carol".to_owned(), carol.identity()), ("Dave".to_owned(), dave.identity())];
             let now = UnixMillis(BASE_MS);
-            let mut rng: rand_chacha::ChaCha20Rng =
-                rand_core::SeedableRng::from_seed(world.rng("the group"));
+            let mut rng: rand_chacha::ChaCha20Rng = rand_core::SeedableRng::from_seed(world.rng("the group"));
             let card = alice.create_group("desk", &roster, now, &mut rng).unwrap();
             carol.join_group(&card, now).unwrap();
             dave.join_group(&card, now).unwrap();
@@ -186,7 +183,9 @@ fn difference(one: &[Line], other: &[Line]) -> Option<String> {
     let place = one.iter().zip(other).position(|(one, other)| one != other);
     let place = place.or_else(|| (one.len() != other.len()).then_some(one.len().min(other.len())))?;
     let around = place.saturating_sub(3)..;
-    let near = |lines: &[Line]| format!("{:?}", lines.get(around.clone()).unwrap_or_default().iter().take(6).collect::<Vec<_>>());
+    let near = |lines: &[Line]| {
+        format!("{:?}", lines.get(around.clone()).unwrap_or_default().iter().take(6).collect::<Vec<_>>())
+    };
     Some(format!("at {place}:\n{}\n{}", near(one), near(other)))
 }
 
@@ -196,7 +195,12 @@ fn compare<S: Scheme>(seeds: core::ops::Range<u64>, secrets: &[Secret], lie: Lie
         for secret in secrets {
             let observed = play::<S>(seed, *secret, lie, mode);
             let difference = difference(&idle.tape, &observed.tape);
-            assert_eq!(difference, None, "{secret:?} {lie:?}, seed {seed}: {}", difference.as_deref().unwrap_or(""));
+            assert_eq!(
+                difference,
+                None,
+                "{secret:?} {lie:?}, seed {seed}: {}",
+                difference.as_deref().unwrap_or("")
+            );
             let shapes = |seen: &[Seen]| -> Vec<_> {
                 seen.iter().map(|seen| (seen.at, seen.call, seen.round, seen.bytes.len())).collect()
             };

@@ -22,6 +22,9 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::codegen::http::header::DATE;
+use tonic::codegen::http::{HeaderValue, Response};
+use tower::util::MapResponseLayer;
 
 use crate::machine::{BASE_MS, Machine, Memory, Pace};
 use crate::server::{Account, Calls, Server};
@@ -87,9 +90,13 @@ impl<S: Scheme> World<S> {
             .max_decoding_message_size(MESSAGE_MAX)
             .max_encoding_message_size(MESSAGE_MAX);
         let incoming = UnboundedReceiverStream::new(dialled).map(Ok::<_, std::io::Error>);
-        tokio::spawn(
-            tonic::transport::Server::builder().add_service(calls).serve_with_incoming(incoming),
-        );
+        // The time of day that HTTP tells is the real one, unless it is told already.
+        let date = MapResponseLayer::new(|mut response: Response<tonic::body::Body>| {
+            response.headers_mut().insert(DATE, HeaderValue::from_static("Thu, 01 Jan 2026 00:00:00 GMT"));
+            response
+        });
+        let server_of_calls = tonic::transport::Server::builder().layer(date).add_service(calls);
+        tokio::spawn(server_of_calls.serve_with_incoming(incoming));
         Self { server, began: Instant::now(), seed, dial, people: 0 }
     }
 
@@ -107,8 +114,7 @@ impl<S: Scheme> World<S> {
 
     /// Makes contacts of two.
     pub(crate) fn introduce(&self, one: &mut Client, other: &mut Client) -> [ConversationId; 2] {
-        let mut rng =
-            ChaCha20Rng::from_seed(self.rng(&format!("{} meets {}", one.name(), other.name())));
+        let mut rng = ChaCha20Rng::from_seed(self.rng(&format!("{} meets {}", one.name(), other.name())));
         let now = UnixMillis(BASE_MS);
         let invitation = one.invite(other.name(), now, &mut rng).unwrap();
         let at_other = other.accept(one.name(), &invitation, now, &mut rng).unwrap();

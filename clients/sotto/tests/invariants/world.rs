@@ -178,8 +178,7 @@ impl Person {
         slow: Option<(Work, u32)>,
     ) -> Self {
         let host = Arc::new(Slow(slow));
-        let (handle, events) =
-            Participant::<NoOp>::start_on(host, client, None, settings).await.unwrap();
+        let (handle, events) = Participant::<NoOp>::start_on(host, client, None, settings).await.unwrap();
         Self { handle, events }
     }
 
