@@ -1,5 +1,6 @@
 //! The task that hears of rounds and starts their calls. It does nothing that takes long: the client is with the keeper.
 
+mod replacing;
 mod rounds;
 
 use core::time::Duration;
@@ -32,9 +33,6 @@ use rounds::{Progress, REMEMBERED, Rounds};
 const RETRIEVALS_MAX: usize = 8;
 /// Manifests that were missed are fetched in one call, which is not repeated beyond this.
 const MANIFESTS_LONGEST: Duration = Duration::from_secs(120);
-/// So often, and for so long, new keys are uploaded in one round's turn.
-const UPLOAD_ATTEMPTS: u32 = 4;
-const UPLOAD_LONGEST: Duration = Duration::from_secs(120);
 /// Beyond two rounds, how long one who leaves waits for the rounds in progress.
 const LEAVING_MARGIN: Duration = Duration::from_secs(5);
 
@@ -236,30 +234,6 @@ impl<S: Scheme> Driver<S> {
         if let Some((announced, signed, elapsed, at)) = self.early.take() {
             self.retrieve(announced, signed, elapsed, at);
         }
-    }
-
-    /// Uploads new keys at the given time, if it is this round's turn.
-    fn replace_keys(&mut self, round: Round, at: Instant) {
-        let Some(next) = self.keys.is_due(round) else { return };
-        let (host, sessions) = (Arc::clone(&self.host), self.sessions.clone());
-        self.calls.spawn(async move {
-            let next = if next.is_some() { next } else { Generation::draw(&host).await };
-            sleep_until(at).await;
-            let patience = Patience { until: Instant::now() + UPLOAD_LONGEST, attempts: UPLOAD_ATTEMPTS };
-            let taken = match &next {
-                Some(next) => sessions.upload(patience, &next.public).await,
-                None => Err(Failure::Unreachable),
-            };
-            Done::Keys(round, next, taken)
-        });
-    }
-
-    fn keys_uploaded(&mut self, round: Round, next: Option<Arc<Generation<S>>>, taken: Result<(), Failure>) {
-        if let Err(failure) = taken {
-            let trouble = Trouble::Keys(failure);
-            self.person.tell(Event::Trouble { round: Some(round), trouble });
-        }
-        self.keys.uploaded(round, next, taken.is_ok());
     }
 
     /// Waits for the keeper's answer.
