@@ -83,6 +83,8 @@ pub(crate) enum Event {
         member: u8,
         whole: Delivered,
     },
+    /// This client, or a copy of it, has said or read more than it knows of.
+    WentBack,
     OtherKeys,
     /// The keys are those of this client or of another contact.
     IdentityHeld,

@@ -10,6 +10,8 @@ pub(crate) const ROUND_KEY: &str = "sotto v1 round key";
 pub(crate) const MESSAGE_LABEL: &str = "sotto v1 message label";
 /// From a round key and a message number to the key of the box.
 pub(crate) const MESSAGE_KEY: &str = "sotto v1 message key";
+/// What an acknowledgement says of the message it names.
+pub(crate) const MESSAGE_CHECK: &str = "sotto v1 message check";
 /// Associated data of every box.
 pub(crate) const BOX: &str = "sotto v1 box";
 /// From an invitation's secret to the mark by which its holder knows it again.
@@ -54,7 +56,7 @@ mod tests {
         let all = lines.filter_map(|line| line.split_once("&str = "));
         let strings: Vec<&str> = all.map(|(_, string)| string.trim_matches([';', '"'])).collect();
         let distinct: BTreeSet<&str> = strings.iter().copied().collect();
-        assert_eq!((strings.len(), distinct.len()), (20, 20));
+        assert_eq!((strings.len(), distinct.len()), (21, 21));
         assert!(strings.iter().all(|string| string.starts_with("sotto v1 ") && !string.contains('\0')));
     }
 }

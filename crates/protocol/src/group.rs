@@ -202,11 +202,11 @@ impl Group {
         let mut listening = Vec::new();
         for (member, peer) in (0..).zip(&mut self.members) {
             peer.inbox.begin(turn.round);
-            if let Some(Ok(Some(key))) = peer.chain.as_mut().map(|chain| chain.take(turn.round)) {
+            if let Some(key) = peer.chain.as_mut().and_then(|chain| chain.take(turn.round)) {
                 listening.push(Listening { epoch: self.epoch, member, key: key.opening(0) });
             }
         }
-        let key = self.send.take(turn.round).ok().flatten();
+        let key = self.send.take(turn.round);
         let deposit = key.filter(|_| turn.mine).and_then(|key| self.speak(turn, key.sealing(0)));
         (deposit, listening)
     }
@@ -221,16 +221,15 @@ impl Group {
             _ => self.outbox.next(turn.round, owed),
         };
         let (kind, flags, sequence, content) = match item {
-            Some(item) => (item.kind, item.flags, item.sequence, item.content.clone()),
-            None if owed => (Kind::Acknowledgement, 0, 0, Vec::new()),
+            Some(item) => (item.kind, item.flags, item.sequence, Zeroizing::new(item.content.clone())),
+            None if owed => (Kind::Acknowledgement, 0, 0, Zeroizing::default()),
             None => return None,
         };
-        let content = Zeroizing::new(content);
         let (round, head) = (turn.round, turn.head);
-        let frame = Frame { kind, flags, sequence, acknowledgement: 0, round, head, content };
+        let frame = Frame { kind, flags, sequence, acknowledgement: 0, check: 0, round, head, content };
         let mut acknowledgements = [0; MEMBERS_MAX];
         for (acknowledgement, peer) in acknowledgements.iter_mut().zip(&self.members) {
-            *acknowledgement = peer.inbox.acknowledgement();
+            (*acknowledgement, _) = peer.inbox.acknowledgement();
         }
         let label = key.label();
         let sign = |plaintext: &Plaintext| {
@@ -272,13 +271,14 @@ impl Group {
         let acknowledged = acknowledgements.get(usize::from(self.me)).copied().unwrap_or(0);
         let peer = self.members.get_mut(usize::from(member)).ok_or(malformed)?;
         peer.acknowledged = peer.acknowledged.max(acknowledged);
-        let delivered = match frame.kind.is_numbered() {
-            true => {
-                peer.inbox.accept(Item::received(frame.sequence, frame.kind, frame.flags, &frame.content))
-            }
-            false => Vec::new(),
-        };
         let mut events = Vec::new();
+        let mut delivered = Vec::new();
+        if frame.kind.is_numbered() {
+            let item = Item::received(frame.sequence, frame.kind, frame.flags, &frame.content);
+            let (whole, in_order) = peer.inbox.accept(item);
+            delivered = whole;
+            events.extend(in_order.is_err().then_some(Event::WentBack));
+        }
         for whole in delivered {
             if whole.kind == Kind::Leave {
                 self.mark_gone(member);

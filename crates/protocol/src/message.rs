@@ -3,11 +3,11 @@
 //! ```text
 //! header, 16 bytes
 //!     0   kind, u8              1 hello, 2 text, 3 acknowledgement only, 4 rekey, 5 leave
-//!     1   flags, u8             1 HAVE_KEY (hello), 2 MORE (text), 4 CONFIRM (all but hello)
+//!     1   flags, u8             1 HAVE_KEY (hello), 2 MORE (text), 4 CONFIRM (all but hello), 8 FIRST (text, rekey, leave)
 //!     2   length, u16           of the content
 //!     4   sequence, u32         from 1 for text, rekey and leave; 0 for the others
 //!     8   acknowledgement, u32  all up to this sequence number have arrived in order; 0 in groups
-//!    12   reserved, u32         0
+//!    12   check, u32            of the messages acknowledged ([`crate::stream`]); 0 in groups, and with none
 //! body, 256 bytes
 //!    16   round, u64            the round of this deposit
 //!    24   head round, u64       of the newest manifest the sender has verified
@@ -39,6 +39,8 @@ const GROUP_CONTENT_AT: usize = 136;
 pub(crate) const HAVE_KEY: u8 = 1;
 /// The text goes on in the next sequence number.
 pub(crate) const MORE: u8 = 2;
+/// The sender keeps no message with a lower number: all before have been acknowledged to it.
+pub(crate) const FIRST: u8 = 8;
 /// The sender has heard nothing under the new keys yet, and asks for a sign.
 pub(crate) const CONFIRM: u8 = 4;
 
@@ -53,7 +55,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const fn code(self) -> u8 {
+    pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Hello => 1,
             Self::Text => 2,
@@ -82,8 +84,9 @@ impl Kind {
     const fn flags(self) -> u8 {
         match self {
             Self::Hello => HAVE_KEY,
-            Self::Text => MORE | CONFIRM,
-            Self::Acknowledgement | Self::Rekey | Self::Leave => CONFIRM,
+            Self::Text => MORE | CONFIRM | FIRST,
+            Self::Rekey | Self::Leave => CONFIRM | FIRST,
+            Self::Acknowledgement => CONFIRM,
         }
     }
 }
@@ -97,6 +100,8 @@ pub(crate) struct Frame {
     pub(crate) flags: u8,
     pub(crate) sequence: u32,
     pub(crate) acknowledgement: u32,
+    /// Of the messages acknowledged.
+    pub(crate) check: u32,
     pub(crate) round: Round,
     pub(crate) head: Option<Head>,
     pub(crate) content: Zeroizing<Vec<u8>>,
@@ -128,6 +133,7 @@ impl Frame {
         plaintext[2..4].copy_from_slice(&length.to_le_bytes());
         plaintext[4..8].copy_from_slice(&self.sequence.to_le_bytes());
         plaintext[8..12].copy_from_slice(&self.acknowledgement.to_le_bytes());
+        plaintext[12..16].copy_from_slice(&self.check.to_le_bytes());
         plaintext[16..24].copy_from_slice(&self.round.0.to_le_bytes());
         plaintext[24..32].copy_from_slice(&head.0.0.to_le_bytes());
         plaintext[32..40].copy_from_slice(&head.1);
@@ -147,11 +153,12 @@ impl Frame {
             flags: plaintext[1],
             sequence: u32::from_le_bytes(field(plaintext, 4)),
             acknowledgement: u32::from_le_bytes(field(plaintext, 8)),
+            check: u32::from_le_bytes(field(plaintext, 12)),
             round: Round(u64::from_le_bytes(field(plaintext, 16))),
             head: (head != (Round(0), [0; 8])).then_some(head),
             content: Zeroizing::new(content.to_vec()),
         };
-        let zeros = field::<4>(plaintext, 12) == [0; 4] && unused.iter().all(|byte| *byte == 0);
+        let zeros = unused.iter().all(|byte| *byte == 0) && (frame.acknowledgement != 0 || frame.check == 0);
         let numbered = (frame.sequence != 0) == kind.is_numbered();
         let sayable = match kind {
             Kind::Hello => frame.acknowledgement == 0,
@@ -234,6 +241,7 @@ mod tests {
             flags: MORE,
             sequence: 0x0403_0201,
             acknowledgement: 5,
+            check: 0x0a09_0807,
             round: Round(9),
             head: Some((Round(8), [6; 8])),
             content: Zeroizing::new(content.to_vec()),
@@ -244,10 +252,12 @@ mod tests {
     fn the_layout_does_not_change_unnoticed() {
         let bytes = frame(b"hi").encode().unwrap();
         let expected =
-            "0202020001020304050000000000000009000000000000000800000000000000060606060606060668690000";
+            "0202020001020304050000000708090a09000000000000000800000000000000060606060606060668690000";
         assert_eq!(data_encoding::HEXLOWER.encode(&bytes[..44]), expected);
-        let group =
-            GroupFrame { frame: Frame { acknowledgement: 0, ..frame(b"hi") }, acknowledgements: [7; 8] };
+        let group = GroupFrame {
+            frame: Frame { acknowledgement: 0, check: 0, ..frame(b"hi") },
+            acknowledgements: [7; 8],
+        };
         let bytes = group.encode(|_| [0xee; 64]).unwrap();
         assert!(bytes[40..104].iter().all(|byte| *byte == 0xee));
         assert_eq!(bytes[104..140], [[7, 0, 0, 0].repeat(8), b"hi\0\0".to_vec()].concat());
@@ -257,7 +267,9 @@ mod tests {
     #[test]
     fn every_altered_unused_byte_is_refused() {
         let bytes = frame(b"hi").encode().unwrap();
-        for at in (12..16).chain(42..PLAINTEXT_BYTES) {
+        let unacknowledging = Frame { acknowledgement: 0, ..frame(b"hi") };
+        assert!(Frame::decode(&unacknowledging.encode().unwrap(), Round(9)).is_err());
+        for at in 42..PLAINTEXT_BYTES {
             let mut altered = bytes.clone();
             altered[at] ^= 1;
             assert!(Frame::decode(&altered, Round(9)).is_err(), "byte {at}");
@@ -288,7 +300,7 @@ mod tests {
             assert_eq!(*decoded.content, content);
             assert_eq!((decoded.head, decoded.sequence), (Some((Round(8), [6; 8])), 0x0403_0201));
             if content.len() <= 136 {
-                let frame = Frame { acknowledgement: 0, ..frame(&content) };
+                let frame = Frame { acknowledgement: 0, check: 0, ..frame(&content) };
                 let sent = GroupFrame { frame, acknowledgements: [3; MEMBERS_MAX] };
                 let decoded = GroupFrame::decode(&sent.encode(|_| [1; 64]).unwrap(), Round(9), |signed, signature| {
                     signed[40..104] == [0; 64] && *signature == [1; 64]

@@ -161,10 +161,10 @@ impl Pair {
         let mut listening = Vec::new();
         let established = self.established();
         if let Some(handshake) = &mut self.handshake {
-            if let Ok(Some(key)) = handshake.epoch_0.receive.take(turn.round) {
+            if let Some(key) = handshake.epoch_0.receive.take(turn.round) {
                 listening.push(Listening { epoch: 0, member: 0, key: key.opening(0) });
             }
-            if let Ok(Some(key)) = handshake.epoch_0.send.take(turn.round)
+            if let Some(key) = handshake.epoch_0.send.take(turn.round)
                 && turn.mine
                 && !established
             {
@@ -172,10 +172,10 @@ impl Pair {
             }
         }
         if let Some(chains) = &mut self.epoch_1 {
-            if let Ok(Some(key)) = chains.receive.take(turn.round) {
+            if let Some(key) = chains.receive.take(turn.round) {
                 listening.push(Listening { epoch: 1, member: 0, key: key.opening(0) });
             }
-            if let Ok(Some(key)) = chains.send.take(turn.round)
+            if let Some(key) = chains.send.take(turn.round)
                 && turn.mine
                 && established
             {
@@ -194,6 +194,7 @@ impl Pair {
             flags: if peer.is_some() { HAVE_KEY } else { 0 },
             sequence: 0,
             acknowledgement: 0,
+            check: 0,
             round: turn.round,
             head: turn.head,
             content: Zeroizing::new([self.keys.encode().as_slice(), &mark, &signature].concat()),
@@ -204,19 +205,21 @@ impl Pair {
     fn speak(&mut self, turn: &Turn, key: SealingKey) -> Option<Deposit> {
         let confirm = if self.handshake.is_some() { CONFIRM } else { 0 };
         let owed = self.inbox.owed();
+        let (acknowledgement, check) = self.inbox.acknowledgement();
         let (kind, flags, sequence, content) = match self.outbox.next(turn.round, owed) {
-            Some(item) => (item.kind, item.flags, item.sequence, item.content.clone()),
-            None if owed || confirm != 0 => (Kind::Acknowledgement, 0, 0, Vec::new()),
+            Some(item) => (item.kind, item.flags, item.sequence, Zeroizing::new(item.content.clone())),
+            None if owed || confirm != 0 => (Kind::Acknowledgement, 0, 0, Zeroizing::default()),
             None => return None,
         };
         let frame = Frame {
             kind,
             flags: flags | confirm,
             sequence,
-            acknowledgement: self.inbox.acknowledgement(),
+            acknowledgement,
+            check,
             round: turn.round,
             head: turn.head,
-            content: Zeroizing::new(content),
+            content,
         };
         let plaintext = frame.encode().ok()?;
         self.inbox.settle();
@@ -297,16 +300,21 @@ impl Pair {
     fn receive_message(&mut self, frame: &Frame) -> Vec<Event> {
         self.handshake = None;
         self.peer_has_mine = true;
-        let mut events: Vec<Event> =
-            self.outbox.acknowledge(frame.acknowledgement).into_iter().map(Event::Acknowledged).collect();
+        let mut events = Vec::new();
+        if self.outbox.compare(frame.acknowledgement, frame.check).is_err() {
+            events.push(Event::WentBack);
+        }
+        events.extend(self.outbox.acknowledge(frame.acknowledgement).into_iter().map(Event::Acknowledged));
         if frame.flags & CONFIRM != 0 {
             self.inbox.owe();
         }
         if frame.kind.is_numbered() {
             let item = Item::received(frame.sequence, frame.kind, frame.flags, &frame.content);
-            events.extend(
-                self.inbox.accept(item).into_iter().map(|whole| Event::Delivered { member: 0, whole }),
-            );
+            let (delivered, in_order) = self.inbox.accept(item);
+            if in_order.is_err() {
+                events.push(Event::WentBack);
+            }
+            events.extend(delivered.into_iter().map(|whole| Event::Delivered { member: 0, whole }));
         }
         events
     }
@@ -396,7 +404,7 @@ mod tests {
     fn hello(content: Vec<u8>, flags: u8) -> Frame {
         let content = Zeroizing::new(content);
         let (kind, round) = (Kind::Hello, Round(1));
-        Frame { kind, flags, sequence: 0, acknowledgement: 0, round, head: None, content }
+        Frame { kind, flags, sequence: 0, acknowledgement: 0, check: 0, round, head: None, content }
     }
 
     fn receive(pair: &mut Pair, epoch: u32, frame: &Frame) -> Result<Vec<Event>, Error> {

@@ -15,11 +15,12 @@ use crate::seal::{OpeningKey, SealingKey};
 use crate::secret::Secret;
 use crate::{Error, Label, Round, domain};
 
-/// The most steps by which a chain may ever be behind: 485 days of ten-second rounds.
+/// The most steps by which a chain may be behind when it begins: 485 days of ten-second rounds.
 pub(crate) const STEPS_MAX: u64 = 1 << 22;
 /// Steps made at once when a chain begins. Where it begins is another's choice, and must cost no time that shows.
 const STEPS_BEGINNING: u64 = 64;
-/// Steps made in a round. A chain that is further behind is silent until it has caught up.
+/// Steps made in a round. A chain that is further behind, after an absence of its owner, however long, is silent until
+/// it has caught up: for a year of two-second rounds, in about an hour.
 const STEPS_ROUND: u64 = 1 << 13;
 
 /// The chain key of one direction, at the first round that is not used up.
@@ -46,33 +47,29 @@ impl Chain {
     /// # Errors
     /// [`Error::RoundTooFar`] if it is more than 2^22 steps behind; the chain then stands where it was.
     pub(crate) fn advance(&mut self, round: Round) -> Result<(), Error> {
-        self.step_towards(round, STEPS_BEGINNING)
-    }
-
-    fn step_towards(&mut self, round: Round, steps: u64) -> Result<(), Error> {
-        let behind = round.0.saturating_sub(self.round.0);
-        if behind > STEPS_MAX {
+        if round.0.saturating_sub(self.round.0) > STEPS_MAX {
             return Err(Error::RoundTooFar(round));
         }
-        for _ in 0..behind.min(steps) {
+        self.step_towards(round, STEPS_BEGINNING);
+        Ok(())
+    }
+
+    fn step_towards(&mut self, round: Round, steps: u64) {
+        for _ in 0..round.0.saturating_sub(self.round.0).min(steps) {
             self.step();
         }
-        Ok(())
     }
 
     /// The key of `round`, with the chain stepped past it and the keys of all rounds before erased; `None` if the chain
     /// is past it already, begins later, or is so far behind that it takes more rounds to catch up.
-    ///
-    /// # Errors
-    /// As for [`Chain::advance`].
-    pub(crate) fn take(&mut self, round: Round) -> Result<Option<RoundKey>, Error> {
-        self.step_towards(round, STEPS_ROUND)?;
+    pub(crate) fn take(&mut self, round: Round) -> Option<RoundKey> {
+        self.step_towards(round, STEPS_ROUND);
         if self.round != round {
-            return Ok(None);
+            return None;
         }
         let key = self.key.expand(domain::ROUND_KEY, &[]);
         self.step();
-        Ok(Some(RoundKey { round, key }))
+        Some(RoundKey { round, key })
     }
 
     fn step(&mut self) {
@@ -122,9 +119,9 @@ mod tests {
     fn both_ends_meet_whatever_rounds_they_pass_over() {
         let (mut steady, mut absent) = (chain(), chain());
         for round in 5..40 {
-            let key = steady.take(Round(round)).unwrap().unwrap();
+            let key = steady.take(Round(round)).unwrap();
             if round == 39 {
-                let other = absent.take(Round(39)).unwrap().unwrap();
+                let other = absent.take(Round(39)).unwrap();
                 assert_eq!(key.sealing(0).label(), other.sealing(0).label());
             }
         }
@@ -133,10 +130,10 @@ mod tests {
     #[test]
     fn a_key_is_handed_out_once_and_never_for_the_past() {
         let mut chain = chain();
-        assert!(chain.take(Round(4)).unwrap().is_none());
-        assert!(chain.take(Round(9)).unwrap().is_some());
-        assert!(chain.take(Round(9)).unwrap().is_none());
-        assert!(chain.take(Round(8)).unwrap().is_none());
+        assert!(chain.take(Round(4)).is_none());
+        assert!(chain.take(Round(9)).is_some());
+        assert!(chain.take(Round(9)).is_none());
+        assert!(chain.take(Round(8)).is_none());
     }
 
     /// Where a chain begins is another's choice: all at once, four million steps would hold up a client's next calls.
@@ -145,11 +142,11 @@ mod tests {
         let mut old = chain();
         old.advance(Round(5 + STEPS_MAX)).unwrap();
         assert_eq!(old.round, Round(5 + STEPS_BEGINNING));
-        assert!(old.take(Round(5 + STEPS_MAX)).unwrap().is_none());
+        assert!(old.take(Round(5 + STEPS_MAX)).is_none());
         assert_eq!(old.round, Round(5 + STEPS_BEGINNING + STEPS_ROUND));
         let (mut late, mut steady, mut round) = (chain(), chain(), 5 + 3 * STEPS_ROUND);
         let key = loop {
-            if let Some(key) = late.take(Round(round)).unwrap() {
+            if let Some(key) = late.take(Round(round)) {
                 break key;
             }
             round += 1;
@@ -157,7 +154,7 @@ mod tests {
         assert_eq!(round, 5 + 3 * STEPS_ROUND + 3);
         let mut label = None;
         for round in 5..=round {
-            label = steady.take(Round(round)).unwrap().map(|key| key.sealing(0).label());
+            label = steady.take(Round(round)).map(|key| key.sealing(0).label());
         }
         assert_eq!(label, Some(key.sealing(0).label()));
     }
@@ -166,15 +163,16 @@ mod tests {
     fn an_absurd_round_costs_nothing() {
         let mut chain = chain();
         let far = Round(6 + STEPS_MAX);
-        assert_eq!(chain.take(far).unwrap_err(), Error::RoundTooFar(far));
-        assert!(chain.take(Round(u64::MAX)).is_err());
-        assert!(chain.take(Round(5)).unwrap().is_some());
+        assert_eq!(chain.advance(far).unwrap_err(), Error::RoundTooFar(far));
+        assert!(chain.take(Round(5)).is_some());
+        assert!(chain.take(Round(u64::MAX)).is_none());
+        assert_eq!(chain.round, Round(6 + STEPS_ROUND));
     }
 
     /// The layout of the derivation, for other implementations.
     #[test]
     fn labels_do_not_change_unnoticed() {
-        let key = chain().take(Round(6)).unwrap().unwrap().sealing(0);
+        let key = chain().take(Round(6)).unwrap().sealing(0);
         assert_eq!(data_encoding::HEXLOWER.encode(&key.label().0), "42f8beae7ca37b574b5ce54fbe8b716a");
     }
 }

@@ -3,17 +3,24 @@
 //! One [`Outbox`] per conversation and one [`Inbox`] per peer in it. Sequence numbers count from 1 and go on when keys
 //! change.
 //!
+//! Two signs tell that one end has gone back to an older state of its own, from a backup or a copy. An acknowledgement
+//! carries a check of all messages up to the one it names: if they are not those that were sent under these numbers, the
+//! sender numbers what it has to say anew, behind what the other has. And the oldest message that a sender keeps is marked
+//! ([`FIRST`]): whoever misses one before that has gone back, and passes over what will never come. In both cases a
+//! message can come twice, and none is taken for arrived that was not.
+//!
 //! What is said follows from what was read before the present block of rounds ([`crate::reaction`]): acknowledgements that
 //! are sent, and the choice of what is sent or repeated, change with the blocks only.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-use crate::message::{Kind, MORE};
+use crate::message::{FIRST, Kind, MORE};
 use crate::reaction::block;
-use crate::{Error, Round};
+use crate::{Error, Round, domain};
 
 /// Most messages that are sent and not acknowledged.
 pub(crate) const WINDOW: u32 = 16;
@@ -38,11 +45,20 @@ pub(crate) struct Item {
     pub(crate) content: Vec<u8>,
     #[zeroize(skip)]
     sent: Option<Sent>,
+    /// Of this message and those before it.
+    check: u32,
 }
 
 impl Item {
     pub(crate) fn received(sequence: u32, kind: Kind, flags: u8, content: &[u8]) -> Self {
-        Self { sequence, kind, flags: flags & MORE, content: content.to_vec(), sent: None }
+        Self {
+            sequence,
+            kind,
+            flags: flags & (MORE | FIRST),
+            content: content.to_vec(),
+            sent: None,
+            check: 0,
+        }
     }
 
     /// Whether its number stands for a whole text.
@@ -67,7 +83,30 @@ pub(crate) struct Outbox {
     block: u64,
     /// Up to here all is acknowledged. It is forgotten when the next block begins.
     acknowledged: u32,
+    /// The number of the newest message forgotten, and its check.
+    forgotten: (u32, u32),
 }
+
+/// How far the other end's numbers may be ahead of a sender that has gone back.
+const AHEAD_MAX: u32 = 1 << 24;
+
+/// The check of all messages up to one, from that of those before it: the first four bytes of SHA-256 over a domain, that
+/// check, the message's number, its kind and its content. Before the first message it is 0.
+fn check(before: u32, item: &Item) -> u32 {
+    let digest: [u8; 32] = Sha256::new_with_prefix(domain::MESSAGE_CHECK)
+        .chain_update([0])
+        .chain_update(before.to_le_bytes())
+        .chain_update(item.sequence.to_le_bytes())
+        .chain_update([item.kind.code()])
+        .chain_update(&item.content)
+        .finalize()
+        .into();
+    u32::from_le_bytes(core::array::from_fn(|i| digest[i]))
+}
+
+/// The two ends do not have the same messages under the same numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WentBack;
 
 impl Outbox {
     /// Appends a message, in fragments of at most `fragment` bytes, and returns the number of the last of them, which
@@ -91,7 +130,10 @@ impl Outbox {
             rest = later;
             self.newest += 1;
             let flags = if self.newest < last { MORE } else { 0 };
-            let item = Item { sequence: self.newest, kind, flags, content: content.to_vec(), sent: None };
+            let content = content.to_vec();
+            let mut item = Item { sequence: self.newest, kind, flags, content, sent: None, check: 0 };
+            let before = self.items.back().map_or(self.forgotten.1, |before| before.check);
+            item.check = check(before, &item);
             self.items.push_back(item);
         }
         Ok(last)
@@ -101,8 +143,10 @@ impl Outbox {
     pub(crate) fn begin(&mut self, round: Round) {
         if block(round) > self.block {
             self.block = block(round);
-            while self.items.front().is_some_and(|item| item.sequence <= self.acknowledged) {
-                self.items.pop_front();
+            while self.items.front().is_some_and(|item| item.sequence <= self.acknowledged)
+                && let Some(item) = self.items.pop_front()
+            {
+                self.forgotten = (item.sequence, item.check);
             }
         }
     }
@@ -112,7 +156,7 @@ impl Outbox {
     ///
     /// `owed` is whether the peers wait for an acknowledgement. It is carried by every message; if there is none to be
     /// sent for the first time or overdue, an acknowledgement alone is as good as an early repeat.
-    pub(crate) fn next(&mut self, round: Round, owed: bool) -> Option<&Item> {
+    pub(crate) fn next(&mut self, round: Round, owed: bool) -> Option<Item> {
         self.turn += 1;
         let turn = self.turn;
         let overdue = |sent: &Sent| {
@@ -128,9 +172,46 @@ impl Outbox {
                 let longest_ago = window().min_by_key(|number| sent(number).map(|sent| sent.turn));
                 longest_ago.filter(|_| !owed)
             })?;
-        let item = self.items.get_mut(chosen)?;
-        item.sent = Some(Sent { turn, round });
+        self.send(chosen, round)
+    }
+
+    fn send(&mut self, number: usize, round: Round) -> Option<Item> {
+        let item = self.items.get_mut(number)?;
+        item.sent = Some(Sent { turn: self.turn, round });
+        let mut item = item.clone();
+        item.flags |= if number == 0 { FIRST } else { 0 };
         Some(item)
+    }
+
+    /// Compares an acknowledgement with what was sent. If the peer has something else under these numbers, an older state
+    /// has been brought back at one end: all that waits is numbered anew, behind what the peer has.
+    pub(crate) fn compare(&mut self, sequence: u32, check: u32) -> Result<(), WentBack> {
+        let (forgotten, forgotten_check) = self.forgotten;
+        let sent = self.items.iter().find(|item| item.sequence == sequence);
+        let same = match sent {
+            Some(item) => item.sent.is_some() && item.check == check,
+            None if sequence == forgotten => check == forgotten_check,
+            // An acknowledgement that others have overtaken.
+            None => sequence < forgotten,
+        };
+        if same || sequence.saturating_sub(self.newest) > AHEAD_MAX {
+            return Ok(());
+        }
+        (self.forgotten, self.acknowledged, self.newest) = ((sequence, check), sequence, sequence);
+        for item in &mut self.items {
+            self.newest = self.newest.saturating_add(1);
+            (item.sequence, item.sent) = (self.newest, None);
+        }
+        self.check_anew();
+        Err(WentBack)
+    }
+
+    fn check_anew(&mut self) {
+        let mut before = self.forgotten.1;
+        for item in &mut self.items {
+            item.check = check(before, item);
+            before = item.check;
+        }
     }
 
     /// Takes note that all messages up to `sequence` that were sent have arrived; returns the numbers of those that stand
@@ -175,11 +256,9 @@ impl Outbox {
     }
 
     /// The newest message, whatever is overdue and whatever the window.
-    pub(crate) fn newest(&mut self, round: Round) -> Option<&Item> {
+    pub(crate) fn newest(&mut self, round: Round) -> Option<Item> {
         self.turn += 1;
-        let item = self.items.back_mut()?;
-        item.sent = Some(Sent { turn: self.turn, round });
-        Some(item)
+        self.send(self.items.len().checked_sub(1)?, round)
     }
 }
 
@@ -188,6 +267,8 @@ impl Outbox {
 pub(crate) struct Inbox {
     /// All up to this number have come, and have been delivered.
     complete: u32,
+    /// Of all these messages.
+    check: u32,
     early: BTreeMap<u32, Item>,
     partial: Partial,
     /// Something has come in this block.
@@ -202,6 +283,7 @@ pub(crate) struct Inbox {
 #[derive(Clone, Copy, Default, Serialize, Deserialize)]
 struct Told {
     complete: u32,
+    check: u32,
     owed: bool,
 }
 
@@ -225,7 +307,8 @@ impl Inbox {
     pub(crate) fn begin(&mut self, round: Round) {
         if block(round) > self.block {
             self.block = block(round);
-            self.told = Told { complete: self.complete, owed: self.told.owed || self.owed };
+            let owed = self.told.owed || self.owed;
+            self.told = Told { complete: self.complete, check: self.check, owed };
             self.owed = false;
         }
     }
@@ -235,12 +318,24 @@ impl Inbox {
         self.full = !room;
     }
 
-    /// Takes a numbered message and returns those that are now complete, in order, each exactly once.
-    pub(crate) fn accept(&mut self, item: Item) -> Vec<Delivered> {
+    /// Takes a numbered message and returns those that are now complete, in order, each exactly once; and whether numbers
+    /// before them are passed over because this client has had them and has gone back.
+    pub(crate) fn accept(&mut self, item: Item) -> (Vec<Delivered>, Result<(), WentBack>) {
         if self.full {
-            return Vec::new();
+            return (Vec::new(), Ok(()));
         }
         self.owed = true;
+        let before = item.sequence.saturating_sub(1);
+        let went_back =
+            item.flags & FIRST != 0 && before > self.complete && before - self.complete <= AHEAD_MAX;
+        if went_back {
+            self.early.retain(|sequence, _| *sequence > before);
+            (self.complete, self.partial) = (before, Partial::default());
+        }
+        (self.take(item), if went_back { Err(WentBack) } else { Ok(()) })
+    }
+
+    fn take(&mut self, item: Item) -> Vec<Delivered> {
         let ahead = item.sequence.saturating_sub(self.complete);
         if ahead == 0 || ahead > WINDOW {
             return Vec::new();
@@ -249,6 +344,7 @@ impl Inbox {
         let mut delivered = Vec::new();
         while let Some(item) = self.early.remove(&self.complete.saturating_add(1)) {
             self.complete = item.sequence;
+            self.check = check(self.check, &item);
             delivered.extend(self.assemble(&item));
         }
         delivered
@@ -271,9 +367,9 @@ impl Inbox {
         Some(Delivered { sequence: item.sequence, kind: item.kind, content })
     }
 
-    /// What to acknowledge in this block.
-    pub(crate) fn acknowledgement(&self) -> u32 {
-        self.told.complete
+    /// What to acknowledge in this block, and the check of the messages up to there.
+    pub(crate) fn acknowledgement(&self) -> (u32, u32) {
+        (self.told.complete, self.told.check)
     }
 
     /// Whether something had come before this block that no acknowledgement has followed.
@@ -354,7 +450,7 @@ mod tests {
         let said = |outbox: &mut Outbox, inbox: &mut Inbox, round: u64| {
             outbox.begin(Round(round));
             inbox.begin(Round(round));
-            (next(outbox, round, inbox.owed()), inbox.acknowledgement(), inbox.owed())
+            (next(outbox, round, inbox.owed()), inbox.acknowledgement().0, inbox.owed())
         };
         let mut quiet = Vec::new();
         let mut reads = Vec::new();
@@ -364,7 +460,7 @@ mod tests {
             for round in 8..17 {
                 said_in.push(said(&mut outbox, &mut inbox, round));
                 if reading && round < 16 {
-                    inbox.accept(Item::received(round as u32 - 7, Kind::Text, 0, b"y"));
+                    assert!(inbox.accept(Item::received(round as u32 - 7, Kind::Text, 0, b"y")).1.is_ok());
                     outbox.acknowledge(4);
                 }
             }
@@ -379,18 +475,18 @@ mod tests {
     fn without_room_nothing_is_taken_or_acknowledged() {
         let mut inbox = Inbox::default();
         inbox.make_room(false);
-        assert!(inbox.accept(Item::received(1, Kind::Text, 0, b"x")).is_empty());
+        assert!(inbox.accept(Item::received(1, Kind::Text, 0, b"x")).0.is_empty());
         inbox.begin(Round(8));
-        assert!(inbox.acknowledgement() == 0 && !inbox.owed());
+        assert!(inbox.acknowledgement().0 == 0 && !inbox.owed());
         inbox.make_room(true);
-        assert_eq!(inbox.accept(Item::received(1, Kind::Text, 0, b"x")).len(), 1);
+        assert_eq!(inbox.accept(Item::received(1, Kind::Text, 0, b"x")).0.len(), 1);
     }
 
     #[test]
     fn repeats_and_numbers_beyond_the_window_take_no_memory() {
         let mut inbox = Inbox::default();
         for sequence in [1, 1, 0, 2, 1, 3 + WINDOW, u32::MAX] {
-            inbox.accept(Item::received(sequence, Kind::Text, 0, b"x"));
+            assert!(inbox.accept(Item::received(sequence, Kind::Text, 0, b"x")).1.is_ok());
         }
         assert!(inbox.complete == 2 && inbox.early.is_empty());
     }
@@ -400,11 +496,11 @@ mod tests {
         let mut inbox = Inbox::default();
         for sequence in 1..=100 {
             let item = Item::received(sequence, Kind::Text, MORE, &[1; 200]);
-            assert!(inbox.accept(item).is_empty());
+            assert!(inbox.accept(item).0.is_empty());
         }
-        let end = inbox.accept(Item::received(101, Kind::Text, 0, b"end"));
+        let end = inbox.accept(Item::received(101, Kind::Text, 0, b"end")).0;
         assert!(end.len() == 1 && end[0].content.is_none());
-        let after = inbox.accept(Item::received(102, Kind::Text, 0, b"next"));
+        let after = inbox.accept(Item::received(102, Kind::Text, 0, b"next")).0;
         assert_eq!(after[0].content.as_deref().map(Vec::as_slice), Some(b"next".as_slice()));
     }
 
@@ -426,12 +522,14 @@ mod tests {
                 let item = Item::received(item.sequence, item.kind, item.flags, &item.content);
                 // Every other lost message comes late instead.
                 for item in [(!lost).then_some(item.clone()), (round % 4 == 0).then(|| held.take()).flatten()] {
-                    received.extend(item.into_iter().flat_map(|item| inbox.accept(item)));
+                    received.extend(item.into_iter().flat_map(|item| inbox.accept(item).0));
                 }
                 if lost && round % 2 == 0 {
                     held = Some(item);
                 } else if !lost {
-                    outbox.acknowledge(inbox.acknowledgement());
+                    let (sequence, check) = inbox.acknowledgement();
+                    assert!(outbox.compare(sequence, check).is_ok());
+                    outbox.acknowledge(sequence);
                 }
             }
             let received: Vec<Vec<u8>> = received.into_iter().map(|whole| whole.content.unwrap().to_vec()).collect();

@@ -89,6 +89,17 @@ pub enum Warning {
     /// are repeated.
     #[error("messages are being crowded out: the server or a contact makes their places ambiguous")]
     Crowded,
+    /// What a contact has, or keeps, shows that this client's state, or that of the contact, is older than one that was in
+    /// use: it was restored from a backup, or two copies of it are in use. Messages that came to the other copy are lost to
+    /// this one; what waits to be sent is sent again.
+    #[error(
+        "your state or this contact's is older than one that was in use (a restored backup, or a copy): some messages may \
+         be missing, and some may come twice"
+    )]
+    WentBack {
+        /// Where it was noticed.
+        conversation: ConversationId,
+    },
     /// A second person answers to the invitation of a contact whose keys are known; only the first is heard.
     #[error("somebody else holds the invitation of this contact, too")]
     OtherKeys {

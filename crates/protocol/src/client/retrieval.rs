@@ -199,6 +199,9 @@ impl State {
             match event {
                 Event::Established => notices.push(Notice::Established { conversation: id }),
                 Event::Acknowledged(sequence) => notices.push(acknowledged(id, sequence)),
+                Event::WentBack => {
+                    notices.push(Notice::Warning(Warning::WentBack { conversation: id }));
+                }
                 Event::OtherKeys => {
                     notices.push(Notice::Warning(Warning::OtherKeys { conversation: id }));
                 }

@@ -4,7 +4,6 @@ use rand_core::CryptoRng;
 
 use super::{Client, Notice, State, Want, Warning};
 use crate::conversation::{Talk, Turn};
-use crate::ratchet::STEPS_MAX;
 use crate::secret::Secret;
 use crate::{Deposit, Error, Manifest, Round, SignedManifest, UnixMillis, domain, seal};
 
@@ -22,9 +21,6 @@ impl Client {
         rng: &mut impl CryptoRng,
     ) -> Result<(), Error> {
         let state = &mut self.state;
-        if round.0.saturating_sub(state.clock.newest().0.0) >= STEPS_MAX {
-            return Err(Error::RoundTooFar(round));
-        }
         state.clock.advance(round, now)?;
         state.store = Secret::extract(domain::FRESH, [&state.store, &Secret::random(rng)]);
 

@@ -1,7 +1,7 @@
 //! Power cuts, and what a stored state gives away.
 
 use proptest::prelude::{ProptestConfig, any, proptest};
-use sotto_protocol::{Client, Error, Round, UnixMillis};
+use sotto_protocol::{Client, Error, Notice, Round, UnixMillis, Warning};
 
 use crate::world::{Fate, ROUND_MS, World, answers};
 
@@ -140,10 +140,110 @@ fn rounds_that_time_cannot_explain_use_no_key() {
         let far = world.clients[0].open_round(Round(round), now, &mut world.rng);
         assert_eq!(far, Err(Error::RoundTooFar(Round(round))));
     }
-    let far = Round(1 << 23);
-    assert_eq!(
-        world.clients[0].open_round(far, UnixMillis(u64::MAX), &mut world.rng),
-        Err(Error::RoundTooFar(far))
-    );
     assert_eq!(world.clients[0].snapshot(), before);
+}
+
+/// Away for 2^22 rounds, 97 days of two seconds, an account was refused for ever.
+#[test]
+fn attack_a8_an_account_survives_any_absence() {
+    const AWAY: u64 = (1 << 22) + 5;
+    let mut world = World::new(4, &["alice", "bob"], 1, 4);
+    world.befriend(0, 1);
+    world.run(40);
+    world.say(0, "bob", "before");
+    world.round += AWAY;
+    // Chains catch up by 2^13 steps a round.
+    world.run(AWAY / (1 << 13) + 3);
+    world.run(20);
+    world.say(1, "alice", "after");
+    world.run(20);
+    assert_eq!(world.texts(1), [("alice".to_owned(), "before".to_owned())]);
+    assert_eq!(world.texts(0), [("bob".to_owned(), "after".to_owned())]);
+    assert!(world.warnings().is_empty());
+}
+
+fn went_back(world: &World, client: usize, contact: &str) -> bool {
+    let warning = Warning::WentBack { conversation: world.id(client, contact) };
+    world.notices[client].contains(&Notice::Warning(warning))
+}
+
+/// Three texts said after an older state was brought back were shown as arrived, and were never seen.
+#[test]
+fn attack_a8_a_restored_state_is_told_and_loses_nothing_that_it_says() {
+    for said_before in 0..6 {
+        let mut world = World::new(9, &["alice", "bob"], 1, 4);
+        world.befriend(0, 1);
+        world.run(40);
+        let backup = world.clients[0].snapshot();
+        for number in 0..said_before {
+            world.say(0, "bob", &format!("before {number}"));
+        }
+        world.run(40);
+        assert_eq!(world.texts(1).len(), said_before);
+        world.clients[0] = Client::restore(&backup).unwrap();
+        world.notices = vec![Vec::new(); 2];
+        for number in 0..3 {
+            world.say(0, "bob", &format!("after {number}"));
+        }
+        let arrived = |world: &World| {
+            let acknowledged = |notice: &&Notice| matches!(notice, Notice::Acknowledged { .. });
+            world.notices[0].iter().filter(acknowledged).count()
+        };
+        for _ in 0..80 {
+            world.run(1);
+            assert!(
+                arrived(&world) <= world.texts(1).len(),
+                "a text is shown as arrived that nobody has seen"
+            );
+        }
+        let texts: Vec<String> = world.texts(1).into_iter().map(|(_, text)| text).collect();
+        // Each in its order, and perhaps one of them twice.
+        let mut once = texts.clone();
+        once.sort_unstable();
+        once.dedup();
+        assert_eq!(once, ["after 0", "after 1", "after 2"], "{texts:?}");
+        assert_eq!(arrived(&world), 3);
+        assert_eq!(went_back(&world, 0, "bob"), said_before > 0);
+    }
+}
+
+/// Who has gone back misses what was acknowledged to its sender before, is told so, and hears what comes after.
+#[test]
+fn a_restored_state_hears_what_is_said_after() {
+    let mut world = World::new(9, &["alice", "bob"], 1, 4);
+    world.befriend(0, 1);
+    world.run(40);
+    let backup = world.clients[1].snapshot();
+    world.say(0, "bob", "missed");
+    world.run(40);
+    world.clients[1] = Client::restore(&backup).unwrap();
+    world.notices = vec![Vec::new(); 2];
+    world.say(0, "bob", "heard");
+    world.run(60);
+    let texts = world.texts(1);
+    assert!((1..=2).contains(&texts.len()) && texts.iter().all(|(_, text)| text == "heard"), "{texts:?}");
+    assert!(went_back(&world, 1, "alice"));
+    assert_eq!(world.clients[0].conversations()[0].queued, 0);
+}
+
+/// Between the step that acknowledges a text and its being shown, the program may end.
+#[test]
+fn a_text_stays_until_it_was_shown() {
+    let mut world = World::new(9, &["alice", "bob"], 1, 4);
+    world.befriend(0, 1);
+    world.run(40);
+    world.say(0, "bob", "one");
+    world.say(0, "bob", "two");
+    world.run(40);
+    assert_eq!(world.clients[0].conversations()[0].queued, 0);
+    world.restart(1);
+    let unshown: Vec<_> = world.clients[1].unshown().cloned().collect();
+    let texts: Vec<_> = unshown.iter().map(|text| (text.from.as_str(), text.text.as_str())).collect();
+    assert_eq!(texts, [("alice", "one"), ("alice", "two")]);
+    let id = world.id(1, "alice");
+    world.clients[1].shown(id, unshown[0].number);
+    world.restart(1);
+    assert_eq!(world.clients[1].unshown().map(|text| text.text.as_str()).collect::<Vec<_>>(), ["two"]);
+    world.clients[1].forget(id).unwrap();
+    assert_eq!(world.clients[1].unshown().count(), 0);
 }
