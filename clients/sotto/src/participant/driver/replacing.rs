@@ -34,7 +34,12 @@ impl<S: Scheme> Driver<S> {
         });
     }
 
-    pub(super) fn keys_uploaded(&mut self, round: Round, next: Option<Arc<Generation<S>>>, taken: Result<(), Failure>) {
+    pub(super) fn keys_uploaded(
+        &mut self,
+        round: Round,
+        next: Option<Arc<Generation<S>>>,
+        taken: Result<(), Failure>,
+    ) {
         if let Err(failure) = taken {
             let trouble = Trouble::Keys(failure);
             self.person.tell(Event::Trouble { round: Some(round), trouble });
