@@ -6,13 +6,14 @@ mod transport;
 
 use core::fmt;
 use core::time::Duration;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use ed25519_dalek::{Signer as _, SigningKey};
 use pir_core::Scheme;
 use sha2::{Digest, Sha256};
 use sotto_protocol::deposit::DEPOSIT_BYTES;
-use sotto_protocol::{PROTOCOL_VERSION, Round, ServerParameters, SignedManifest, Succession};
+use sotto_protocol::{PROTOCOL_VERSION, Round, RoundMode, ServerParameters, SignedManifest, Succession};
 use sotto_wire::proto::sotto_client::SottoClient;
 use sotto_wire::{Failure, Info, Join, StreamError, Token, fixed, limits, proto, register, split};
 use tokio::time::{Instant, timeout};
@@ -21,6 +22,8 @@ use tonic::transport::Channel;
 use tonic::{Code, Streaming};
 
 use crate::Address;
+use crate::host::{Host, System};
+use transport::{Peers, channel_on};
 
 pub use check::{check, verify};
 pub use error::ConnectError;
@@ -50,12 +53,6 @@ pub struct ConnectionSettings {
     /// Accept an engine without privacy. Only for tests of the layers above the engine.
     #[doc(hidden)]
     pub allow_no_privacy: bool,
-    /// Makes every look-up take this much longer. Only for the test that this does not show on the wire.
-    #[doc(hidden)]
-    pub lookup_delay: Duration,
-    /// Makes composing every deposit take this much longer. Only for the test that this does not show on the wire.
-    #[doc(hidden)]
-    pub compose_delay: Duration,
 }
 
 impl ConnectionSettings {
@@ -71,8 +68,6 @@ impl ConnectionSettings {
             retry_first: Duration::from_millis(500),
             retry_most: Duration::from_secs(30),
             allow_no_privacy: false,
-            lookup_delay: Duration::ZERO,
-            compose_delay: Duration::ZERO,
         }
     }
 }
@@ -82,6 +77,7 @@ impl ConnectionSettings {
 pub struct Connection {
     client: SottoClient<Channel>,
     settings: ConnectionSettings,
+    peers: Arc<Peers>,
 }
 
 impl Connection {
@@ -90,6 +86,14 @@ impl Connection {
     /// # Errors
     /// [`ConnectError::Unreachable`] or [`ConnectError::WrongKey`].
     pub async fn open(settings: &ConnectionSettings) -> Result<Self, ConnectError> {
+        Self::open_on(Arc::new(System), settings).await
+    }
+
+    /// Connects from a given machine.
+    ///
+    /// # Errors
+    /// As for [`Connection::open`].
+    pub async fn open_on(host: Arc<dyn Host>, settings: &ConnectionSettings) -> Result<Self, ConnectError> {
         let endpoint = endpoint(&settings.address)?
             .connect_timeout(settings.connect_timeout)
             .http2_keep_alive_interval(settings.keep_alive)
@@ -98,15 +102,17 @@ impl Connection {
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .tcp_nodelay(true);
-        let channel = channel(endpoint, &settings.address, settings.connect_timeout).await?;
+        let (peers, patience) = (Arc::<Peers>::default(), settings.connect_timeout);
+        let channel = channel_on(host, Arc::clone(&peers), endpoint, &settings.address, patience).await?;
         let client = SottoClient::new(channel)
             .max_decoding_message_size(limits::MESSAGE_MAX)
             .max_encoding_message_size(limits::MESSAGE_MAX);
-        Ok(Self { client, settings: settings.clone() })
+        Ok(Self { client, settings: settings.clone(), peers })
     }
 
     /// What the server says of itself, checked against what this program accepts: its version, its engine `S`, its
-    /// security, and its key, for which the root key of the address must vouch.
+    /// security, its time slots, and its key, for which the root key of the address must vouch. Closed loop is accepted
+    /// from this machine alone, by the address of whoever answered; this connection then reaches no other any more.
     ///
     /// # Errors
     /// The [`ConnectError`] that says what is wrong.
@@ -118,6 +124,10 @@ impl Connection {
         let answer = answer.map_err(|failure| ConnectError::of(failure, authority()))?;
         let info = Info::try_from(answer).map_err(|_| ConnectError::NoServer(authority()))?;
         check::<S>(&info, self.settings.address.root_key(), self.settings.allow_no_privacy)?;
+        if info.parameters.mode == RoundMode::ClosedLoop && !self.peers.only_loopback() {
+            let reason = "its rounds are in closed loop, which is for one machine alone";
+            return Err(ConnectError::Parameters(reason.to_owned()));
+        }
         Ok(info)
     }
 

@@ -11,6 +11,7 @@ pub mod demo;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod host;
 pub mod participant;
 mod store;
 

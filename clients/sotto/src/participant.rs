@@ -5,12 +5,15 @@
 //! after. Which calls leave, in which order, how large and when, follows from the server's parameters and its
 //! announcements alone: not from contacts, texts, what was received, or what failed. What is late or broken is replaced
 //! by random bytes of the same size, and every error is kept until the round's calls are made. A call that found no
-//! answer is repeated with the same bytes.
+//! answer is repeated with the same bytes. Every 64 rounds new keys for retrieval are uploaded between the deposit and
+//! the end of a round, on a schedule that follows from the account's public key.
 
+mod command;
 mod deposit;
 mod driver;
 mod event;
 mod keeper;
+mod keys;
 mod link;
 mod person;
 mod report;
@@ -23,8 +26,6 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bytes::Bytes;
-use mpir::MultiClient;
 use pir_core::Scheme;
 use sotto_protocol::client::{Client, MessageId, Settings};
 use sotto_protocol::{ConversationId, ConversationSummary, Error, Round, UnixMillis};
@@ -33,9 +34,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
 use crate::connection::Session;
+use crate::host::{Disk, Host, System, rng};
 use crate::{ConnectError, Connection, ConnectionSettings, Store};
-use driver::{Command, Driver};
+use command::{Ask, Change, Command};
+use driver::Driver;
 use keeper::Keeper;
+use keys::{Generation, Keyring, PublicKeys};
 use person::Person;
 
 pub use event::{Event, Trouble};
@@ -64,28 +68,41 @@ impl<S: Scheme> Participant<S> {
         store: Option<Store>,
         settings: ConnectionSettings,
     ) -> Result<(Handle, Events), ConnectError> {
-        let seed = zeroize::Zeroizing::new(*client.pir_seed());
-        let multi = Arc::new(blocking(move || MultiClient::<S>::new(&seed)).await);
-        let of_keys = Arc::clone(&multi);
-        let keys = Bytes::from(blocking(move || of_keys.public_keys()).await);
+        let disk = store.map(|store| Box::new(store) as Box<dyn Disk>);
+        Self::start_on(Arc::new(System), client, disk, settings).await
+    }
 
-        let connection = Connection::open(&settings).await?;
+    /// The same on a given machine. Everything that the participant does follows from what this machine, the server and
+    /// the handle give it, and from the time that passes.
+    ///
+    /// # Errors
+    /// As for [`Participant::start`].
+    pub async fn start_on(
+        host: Arc<dyn Host>,
+        client: Client,
+        disk: Option<Box<dyn Disk>>,
+        settings: ConnectionSettings,
+    ) -> Result<(Handle, Events), ConnectError> {
+        let failed = || ConnectError::Parameters("its PIR engine fails here".to_owned());
+        let keys = Generation::<S>::draw(&host).await.ok_or_else(failed)?;
+
+        let connection = Connection::open_on(Arc::clone(&host), &settings).await?;
         let session = connection.register::<S>(client.account_seed(), client.server(), None).await?;
-        let gate =
-            gate(&client, session.open()).map_err(|error| ConnectError::Parameters(error.to_string()))?;
+        let open = session.open();
+        let gate = gate(&host, &client, open).map_err(|error| ConnectError::Parameters(error.to_string()))?;
         let started = Instant::now();
-        let uploaded = upload(&session, &keys).await;
+        let uploaded = upload(&session, &keys.public).await;
         uploaded.map_err(|failure| ConnectError::of(failure, settings.address.authority()))?;
-        let upload = Phase { bytes: keys.len() as u64, time: started.elapsed() };
+        let upload = Phase { bytes: keys.public.encoded.len() as u64, time: started.elapsed() };
 
-        let (lookup_delay, compose_delay) = (settings.lookup_delay, settings.compose_delay);
         let account_seed = zeroize::Zeroizing::new(*client.account_seed());
-        let (sessions, news) =
-            link::start::<S>(session, settings, account_seed, client.server().clone(), keys);
+        let keys = Keyring::new(&account_seed, keys, open);
+        let pinned = client.server().clone();
+        let (sessions, news) = link::start::<S>(Arc::clone(&host), session, settings, account_seed, pinned);
         let (commands, received) = mpsc::unbounded_channel();
         let (person, told) = Person::new();
-        let keeper = Keeper::start(client, store, compose_delay);
-        let driver = Driver::new(keeper, gate, multi, sessions, person, upload, lookup_delay);
+        let keeper = Keeper::start(Arc::clone(&host), client, disk);
+        let driver = Driver::new(host, keeper, gate, keys, sessions, person, upload);
         tokio::spawn(driver.run(received, news));
         Ok((Handle { commands }, told))
     }
@@ -149,7 +166,7 @@ impl Handle {
         change: impl FnOnce(&mut Client) -> T + Send + 'static,
     ) -> Result<T, HandleError> {
         let (reply, answer) = oneshot::channel();
-        let change: driver::Change = Box::new(move |client| {
+        let change: Change = Box::new(move |client| {
             let value = change(client);
             Box::new(move |stored| {
                 // A caller that no longer waits does not need the value.
@@ -169,7 +186,7 @@ impl Handle {
         ask: impl FnOnce(&Client) -> T + Send + 'static,
     ) -> Result<T, HandleError> {
         let (reply, answer) = oneshot::channel();
-        let ask: driver::Ask = Box::new(move |client| {
+        let ask: Ask = Box::new(move |client| {
             let _ = reply.send(ask(client));
         });
         self.commands.send(Command::Ask(ask)).map_err(|_| HandleError::Stopped)?;
@@ -199,19 +216,19 @@ impl Handle {
 }
 
 /// A client of the same server with nobody to talk to, which joins in the open round.
-fn gate(client: &Client, open: Round) -> Result<Client, Error> {
-    let mut rng: rand::rngs::StdRng = rand::make_rng();
+fn gate(host: &Arc<dyn Host>, client: &Client, open: Round) -> Result<Client, Error> {
     let settings = Settings { conversations: 1 };
-    Client::new(client.name(), client.server().clone(), settings, (open, now()), &mut rng)
+    let joined = (open, host.unix_now());
+    Client::new(client.name(), client.server().clone(), settings, joined, &mut rng(host))
 }
 
 /// The first upload of the keys. Many newcomers may want to make it at the same time, so a server that is busy is asked
 /// again for a while.
-async fn upload(session: &Session, keys: &Bytes) -> Result<(), Failure> {
+async fn upload(session: &Session, keys: &PublicKeys) -> Result<(), Failure> {
     let until = Instant::now() + UPLOAD_LONGEST;
     let mut pause = UPLOAD_PAUSE;
     loop {
-        match session.upload_keys(keys.clone()).await {
+        match session.upload_keys(keys.encoded.clone()).await {
             Err(Failure::Refused(Refused::Busy)) if Instant::now() + pause < until => {
                 sleep(pause).await;
                 pause = (pause * 2).min(UPLOAD_PAUSE * 8);
@@ -227,16 +244,4 @@ async fn upload(session: &Session, keys: &Bytes) -> Result<(), Failure> {
 pub fn now() -> UnixMillis {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     UnixMillis(since.as_millis().try_into().unwrap_or(u64::MAX))
-}
-
-/// Runs work that takes a while where it holds up no call.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(value) => value,
-        Err(failed) => match failed.try_into_panic() {
-            Ok(payload) => std::panic::resume_unwind(payload),
-            // Blocking work is cancelled only when the runtime ends, and then nobody waits any more.
-            Err(_) => core::future::pending().await,
-        },
-    }
 }

@@ -4,9 +4,10 @@
 mod support;
 
 use pir_core::NoOp;
+use sotto::host::{Dialled, Pending, System, Work};
 use sotto::{Address, ConnectError, Connection, Event, Store};
 use sotto_protocol::client::{Client, Notice};
-use sotto_protocol::{CodeKind, Round, RoundMode};
+use sotto_protocol::{CodeKind, Round, RoundMode, UnixMillis};
 use sotto_wire::{Host, RootKey, Transport};
 use sottod::Config;
 use support::{Person, client, config, is_report, loopback, pair, settings};
@@ -211,4 +212,55 @@ async fn over_tls_texts_arrive_and_an_impostor_is_told_from_a_server_that_is_gon
     server.shutdown().await.unwrap();
     let gone = open(settings.address.clone()).await;
     assert!(matches!(gone, Err(ConnectError::Unreachable(_))));
+}
+
+/// This machine, but whoever answers answers from far away.
+struct FarAway;
+
+impl sotto::host::Host for FarAway {
+    fn unix_now(&self) -> UnixMillis {
+        System.unix_now()
+    }
+
+    fn fill(&self, bytes: &mut [u8]) {
+        System.fill(bytes);
+    }
+
+    fn work(&self, kind: Work, work: Box<dyn FnOnce() + Send>) -> Pending<()> {
+        System.work(kind, work)
+    }
+
+    fn dial(&self, authority: &str) -> Pending<std::io::Result<Dialled>> {
+        let dialling = System.dial(authority);
+        let peer = std::net::IpAddr::from([192, 0, 2, 1]);
+        Box::pin(async move { Ok(Dialled { peer, ..dialling.await? }) })
+    }
+}
+
+/// In closed loop, how long a round lasts tells how long the slowest took. What the address says does not count: a name
+/// such as `localhost` can stand for anybody.
+#[tokio::test(flavor = "multi_thread")]
+async fn attack_a3_closed_loop_is_refused_from_whoever_answers_from_another_machine() {
+    let with = |mode| Config { mode, transport: Transport::Tls, ..config(loopback()) };
+    for mode in [RoundMode::ClosedLoop, RoundMode::Deadline] {
+        let server = sottod::start::<NoOp>(with(mode)).unwrap();
+        let settings = settings(&server);
+        let here = Connection::open(&settings).await.unwrap().info::<NoOp>().await;
+        assert_eq!(here.map(|_| ()), Ok(()));
+        let there = Connection::open_on(std::sync::Arc::new(FarAway), &settings).await.unwrap();
+        let refused = there.info::<NoOp>().await.map(|_| ());
+        if mode == RoundMode::Deadline {
+            assert_eq!(refused, Ok(()));
+            continue;
+        }
+        let Err(ConnectError::Parameters(reason)) = &refused else { panic!("{refused:?}") };
+        assert!(reason.contains("closed loop"), "{reason}");
+        let alice = client::<NoOp>(&settings, "alice", 1).await;
+        let joined = there.register::<NoOp>(alice.account_seed(), alice.server(), None).await;
+        assert_eq!(joined.map(|_| ()), refused);
+        let taking_part =
+            sotto::Participant::<NoOp>::start_on(std::sync::Arc::new(FarAway), alice, None, settings).await;
+        assert_eq!(taking_part.map(|_| ()), refused);
+        server.shutdown().await.unwrap();
+    }
 }

@@ -53,6 +53,12 @@ pub trait Scheme: Send + Sync + 'static {
     /// Exact size of an encoded query, bytes.
     fn query_bytes(parameters: &Self::Parameters) -> usize;
 
+    /// Whether a query made for a database of one shape has size and form of one for a database of another, so that it can
+    /// be sent in its place where the answer does not matter. What an engine does not know, does not fit.
+    fn query_fits(made_for: &Self::Parameters, asked: &Self::Parameters) -> bool {
+        made_for == asked
+    }
+
     /// Exact size of an encoded answer, bytes.
     fn answer_bytes(parameters: &Self::Parameters) -> usize;
 

@@ -71,7 +71,6 @@ struct State {
     name: String,
     server: ServerParameters,
     account: Secret,
-    pir: Secret,
     identity: Secret,
     /// Randomness for secrets that are needed while no generator is at hand; renewed every round.
     store: Secret,
@@ -121,7 +120,6 @@ impl Client {
         let state = State {
             name: name.to_owned(),
             account: Secret::random(rng),
-            pir: Secret::random(rng),
             identity: Secret::random(rng),
             store: Secret::random(rng),
             cycle: Cycle::new(Secret::random(rng), settings.conversations, server.retrieve)?,
@@ -164,12 +162,6 @@ impl Client {
     #[must_use]
     pub fn account_seed(&self) -> &[u8; 32] {
         self.state.account.bytes()
-    }
-
-    /// Seed of the keys for private retrieval.
-    #[must_use]
-    pub fn pir_seed(&self) -> &[u8; 32] {
-        self.state.pir.bytes()
     }
 
     /// The Ed25519 public key by which contacts and groups know this person; the server never sees it.

@@ -192,9 +192,9 @@ impl Config {
         Self {
             mode: RoundMode::ClosedLoop,
             round_ms: 100,
-            deposit_ms: 0,
-            lookup_ms: 250,
-            query_ms: 400,
+            deposit_ms: 50,
+            lookup_ms: 200,
+            query_ms: 450,
             ..Self::deadline(listen)
         }
     }

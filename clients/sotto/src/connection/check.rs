@@ -53,7 +53,7 @@ pub fn verify<S: Scheme>(
 #[cfg(test)]
 mod tests {
     use ed25519_dalek::SigningKey;
-    use pir_core::{NoOp, Scheme as _};
+    use pir_core::{NoOp, Scheme as _, SealPir};
     use sotto_protocol::{
         CodeKind, PROTOCOL_VERSION, Round, RoundMode, SeedCommitment, ServerParameters, Succession,
     };
@@ -144,6 +144,30 @@ mod tests {
         assert!(matches!(verify(two, &parameters()), Err(ConnectError::Downgrade(_))));
         let unacceptable = ServerParameters { serial: 4, retained: 9, ..parameters() };
         assert!(matches!(verify(unacceptable, &parameters()), Err(ConnectError::Parameters(_))));
+    }
+
+    /// Queries that take longer to build than their slot would leave when they are built.
+    #[test]
+    fn attack_a8_a_server_with_more_buckets_than_its_slots_have_time_for_is_refused() {
+        let (root, key) = root(1);
+        let judge = |buckets, query_ms| {
+            let engine = SealPir::NAME.into();
+            let parameters =
+                ServerParameters { engine, security_bits: 128, buckets, query_ms, ..parameters() };
+            let endorsement = endorse(&root, &parameters);
+            check::<SealPir>(
+                &Info { parameters, open: Round(1), endorsement, token_required: false },
+                &key,
+                false,
+            )
+        };
+        assert_eq!(judge(24, 200), Ok(()));
+        for (buckets, query_ms) in [(1024, 150), (1024, 661), (384, 341), (24, 161)] {
+            let refused = judge(buckets, query_ms).unwrap_err();
+            assert!(matches!(&refused, ConnectError::Parameters(_)), "{refused}");
+            assert!(refused.to_string().contains("buckets"), "{refused}");
+            assert_eq!(judge(buckets, query_ms + 512), Ok(()));
+        }
     }
 
     #[test]

@@ -1,20 +1,22 @@
 //! The way to a server: TCP, and TLS under the key of its cluster.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::error::Error;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper_util::rt::TokioIo;
-use rustls::{CertificateError, ClientConfig};
+use rustls::CertificateError;
 use sotto_wire::root::node_name;
 use sotto_wire::{Address, Transport};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
 
 use super::ConnectError;
+use crate::host::{ByteStream, Host, System};
 
 /// Opens a channel to the server; it is opened again with the same care if it breaks.
 ///
@@ -26,14 +28,27 @@ pub async fn channel(
     address: &Address,
     patience: Duration,
 ) -> Result<Channel, ConnectError> {
+    channel_on(Arc::new(System), Arc::default(), endpoint, address, patience).await
+}
+
+/// The same from a given machine, to peers that are watched.
+pub(super) async fn channel_on(
+    host: Arc<dyn Host>,
+    peers: Arc<Peers>,
+    endpoint: Endpoint,
+    address: &Address,
+    patience: Duration,
+) -> Result<Channel, ConnectError> {
     let authority = address.authority();
     let failed = |error| judge(&error).unwrap_or_else(|| ConnectError::Unreachable(authority.clone()));
     match address.transport() {
         Transport::Plaintext => {
+            // Without encryption, whatever the name stands for.
+            peers.only_loopback();
             let authority = authority.clone();
             let connector = service_fn(move |_| {
-                let authority = authority.clone();
-                async move { plain(&authority).await.map(TokioIo::new) }
+                let (host, peers, authority) = (Arc::clone(&host), Arc::clone(&peers), authority.clone());
+                async move { dial(&*host, &peers, &authority).await.map(TokioIo::new) }
             });
             endpoint.connect_with_connector(connector).await.map_err(failed)
         }
@@ -41,11 +56,46 @@ pub async fn channel(
             let config = address.root_key().client_config().map_err(|_| ConnectError::WrongKey)?;
             let authority = authority.clone();
             let connector = service_fn(move |_| {
-                let (config, authority) = (Arc::clone(&config), authority.clone());
-                async move { secure(config, &authority, patience).await.map(TokioIo::new) }
+                let (host, peers, authority) = (Arc::clone(&host), Arc::clone(&peers), authority.clone());
+                let config = Arc::clone(&config);
+                let connecting = async move {
+                    let stream = dial(&*host, &peers, &authority).await?;
+                    TlsConnector::from(config).connect(node_name(), stream).await.map(TokioIo::new)
+                };
+                async move {
+                    let connected = tokio::time::timeout(patience, connecting).await;
+                    connected.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+                }
             });
             endpoint.connect_with_connector(connector).await.map_err(failed)
         }
+    }
+}
+
+/// Who was reached over a channel, and who may be. What counts is the address of whoever answered, not the name.
+#[derive(Default)]
+pub(super) struct Peers {
+    remote: AtomicBool,
+    loopback_only: AtomicBool,
+}
+
+impl Peers {
+    /// From now on nobody else is spoken to than this machine itself; whether that was so until now.
+    pub(super) fn only_loopback(&self) -> bool {
+        self.loopback_only.store(true, Ordering::SeqCst);
+        !self.remote.load(Ordering::SeqCst)
+    }
+
+    fn admit(&self, peer: IpAddr) -> io::Result<()> {
+        if peer.to_canonical().is_loopback() {
+            return Ok(());
+        }
+        // Noted first: either this sees what is demanded, or whoever demands it sees this.
+        self.remote.store(true, Ordering::SeqCst);
+        if self.loopback_only.load(Ordering::SeqCst) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        Ok(())
     }
 }
 
@@ -59,27 +109,10 @@ pub fn endpoint(address: &Address) -> Result<Endpoint, ConnectError> {
     Endpoint::from_shared(format!("http://{authority}")).map_err(|_| ConnectError::Unreachable(authority))
 }
 
-/// Without encryption, whatever the name stands for.
-async fn plain(authority: &str) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect(authority).await?;
-    if !stream.peer_addr()?.ip().is_loopback() {
-        return Err(io::ErrorKind::PermissionDenied.into());
-    }
-    stream.set_nodelay(true)?;
-    Ok(stream)
-}
-
-async fn secure(
-    config: Arc<ClientConfig>,
-    authority: &str,
-    patience: Duration,
-) -> io::Result<tokio_rustls::client::TlsStream<TcpStream>> {
-    let connecting = async {
-        let stream = TcpStream::connect(authority).await?;
-        stream.set_nodelay(true)?;
-        TlsConnector::from(config).connect(node_name(), stream).await
-    };
-    tokio::time::timeout(patience, connecting).await.map_err(|_| io::ErrorKind::TimedOut)?
+async fn dial(host: &dyn Host, peers: &Peers, authority: &str) -> io::Result<Box<dyn ByteStream>> {
+    let dialled = host.dial(authority).await?;
+    peers.admit(dialled.peer)?;
+    Ok(dialled.stream)
 }
 
 /// What is wrong with whoever answered, if somebody did.
@@ -99,4 +132,25 @@ fn judge(error: &(dyn Error + 'static)) -> Option<ConnectError> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::Peers;
+
+    #[test]
+    fn who_demands_loopback_hears_of_others_and_meets_no_more_of_them() {
+        let [here, mapped, there]: [IpAddr; 3] =
+            ["127.0.0.1", "::ffff:127.0.0.1", "192.0.2.1"].map(|ip| ip.parse().unwrap());
+        let peers = Peers::default();
+        assert!(peers.admit(here).is_ok() && peers.admit(mapped).is_ok());
+        assert!(peers.only_loopback());
+        assert!(peers.admit(mapped).is_ok() && peers.admit(there).is_err());
+        assert!(!peers.only_loopback());
+        let peers = Peers::default();
+        assert!(peers.admit(there).is_ok(), "nobody has demanded anything yet");
+        assert!(!peers.only_loopback() && peers.admit(there).is_err());
+    }
 }

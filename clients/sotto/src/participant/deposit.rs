@@ -8,6 +8,7 @@ use sotto_wire::Failure;
 use tokio::time::{Instant, sleep_until};
 
 use super::Phase;
+use super::keys::PublicKeys;
 use super::sessions::{Patience, Sessions};
 
 /// A deposit is not repeated without end, should a round never end.
@@ -24,6 +25,7 @@ pub(super) struct Deposited {
 /// round is over.
 pub(super) async fn deposit(
     sessions: Sessions,
+    keys: PublicKeys,
     round: Round,
     bytes: [u8; DEPOSIT_BYTES],
     at: Instant,
@@ -31,7 +33,8 @@ pub(super) async fn deposit(
     sleep_until(at).await;
     let started = Instant::now();
     let patience = Patience { until: started + LONGEST, attempts: ATTEMPTS };
-    let sent = sessions.call(patience, |session| async move { session.deposit(round, &bytes).await }).await;
+    let sent =
+        sessions.call(patience, &keys, |session| async move { session.deposit(round, &bytes).await }).await;
     let phase = |()| Phase { bytes: DEPOSIT_BYTES as u64, time: started.elapsed() };
     Deposited { round, result: sent.map(phase) }
 }

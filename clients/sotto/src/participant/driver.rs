@@ -1,49 +1,33 @@
 //! The task that hears of rounds and starts their calls. It does nothing that takes long: the client is with the keeper.
 
+mod replacing;
 mod rounds;
 
 use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use mpir::MultiClient;
 use pir_core::Scheme;
 use sotto_protocol::client::{Client, Notice, Retrieval, Warning};
 use sotto_protocol::deposit::DEPOSIT_BYTES;
-use sotto_protocol::{Error, Manifest, Round, RoundMode, ServerParameters, SignedManifest};
+use sotto_protocol::{Error, Manifest, Round, ServerParameters, SignedManifest};
 use sotto_wire::{Failure, Refused};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
+use super::command::Command;
 use super::deposit::{Deposited, deposit};
 use super::keeper::{Believed, Composed, Keeper, Kept, Taken};
+use super::keys::{Generation, Keyring, upload_offset};
 use super::link::News;
 use super::person::Person;
 use super::retrieval::{Job, Retrieved, Shape};
 use super::sessions::{Patience, Sessions};
-use super::{Event, HandleError, Phase, RoundReport, Trouble, now};
-use crate::connection::RoundNews;
+use super::{Event, Phase, RoundReport, Trouble};
+use crate::connection::{RoundNews, Session};
+use crate::host::{Host, Work, rng, run};
 use rounds::{Progress, REMEMBERED, Rounds};
-
-/// Told after the change is stored, or could not be.
-type Reply = Box<dyn FnOnce(Result<(), HandleError>) + Send>;
-/// Changes the client.
-pub(super) type Change = Box<dyn FnOnce(&mut Client) -> Reply + Send>;
-/// Looks at the client.
-pub(super) type Ask = Box<dyn FnOnce(&Client) + Send>;
-
-/// What a handle wants.
-pub(super) enum Command {
-    /// Change the client and store it.
-    Change(Change),
-    /// Look at the client.
-    Ask(Ask),
-    /// Leave at once.
-    Stop(oneshot::Sender<Client>),
-    /// Leave when the rounds in progress are done.
-    Finish(oneshot::Sender<Client>),
-}
 
 /// Retrievals under way at the same time. More of them only a server gone wrong can start.
 const RETRIEVALS_MAX: usize = 8;
@@ -54,7 +38,7 @@ const LEAVING_MARGIN: Duration = Duration::from_secs(5);
 
 /// What a task brought.
 #[expect(clippy::large_enum_variant, reason = "a handful exist at a time")]
-enum Done {
+enum Done<S: Scheme> {
     Composed(Round, Composed),
     /// It is time for a round's deposit.
     DepositDue(Round),
@@ -63,23 +47,26 @@ enum Done {
     /// It is time to fetch what is missing.
     ManifestsDue,
     Manifests(Result<Vec<SignedManifest>, Failure>),
+    /// New keys were uploaded in a round, or were not; none if there are none.
+    Keys(Round, Option<Arc<Generation<S>>>, Result<(), Failure>),
     Retrieved(Box<Retrieved>),
     Taken(Box<RoundReport>, Vec<Trouble>, Taken),
-    /// The client's thread has failed.
+    /// The client has failed.
     KeeperGone,
 }
 
 pub(super) struct Driver<S: Scheme> {
+    host: Arc<dyn Host>,
     keeper: Keeper,
-    thread: JoinHandle<Kept>,
+    kept: JoinHandle<Option<Kept>>,
     /// A client without contacts. Whether it goes along with a round follows from announcements and time alone, and
     /// decides whether there is a deposit; what the real one makes of the round decides only what is in it.
     gate: Client,
     server: ServerParameters,
-    multi: Arc<MultiClient<S>>,
+    keys: Keyring<S>,
     sessions: Sessions,
     person: Person,
-    calls: JoinSet<Done>,
+    calls: JoinSet<Done<S>>,
     /// The tasks that are retrievals, by which a failed one is known.
     retrievals: HashMap<Id, Round>,
     rounds: Rounds,
@@ -90,7 +77,6 @@ pub(super) struct Driver<S: Scheme> {
     fetching: bool,
     /// Keys uploaded since the last report.
     upload: Phase,
-    lookup_delay: Duration,
     leaving: Option<Leaving>,
 }
 
@@ -101,21 +87,22 @@ struct Leaving {
 
 impl<S: Scheme> Driver<S> {
     pub(super) fn new(
-        (keeper, thread): (Keeper, JoinHandle<Kept>),
+        host: Arc<dyn Host>,
+        (keeper, kept): (Keeper, JoinHandle<Option<Kept>>),
         gate: Client,
-        multi: Arc<MultiClient<S>>,
+        keys: Keyring<S>,
         sessions: Sessions,
         person: Person,
         upload: Phase,
-        lookup_delay: Duration,
     ) -> Self {
         let server = gate.server().clone();
         Self {
+            host,
             keeper,
-            thread,
+            kept,
             gate,
             server,
-            multi,
+            keys,
             sessions,
             person,
             calls: JoinSet::new(),
@@ -125,7 +112,6 @@ impl<S: Scheme> Driver<S> {
             missing: None,
             fetching: false,
             upload,
-            lookup_delay,
             leaving: None,
         }
     }
@@ -143,8 +129,17 @@ impl<S: Scheme> Driver<S> {
                 break;
             }
             let until = self.leaving.as_ref().map(|leaving| leaving.until);
+            // What was begun goes first: whoever floods this with news or wishes holds up neither calls nor leaving.
             tokio::select! {
-                Some(news) = news.recv() => self.hear(news),
+                biased;
+                Some(done) = self.calls.join_next_with_id() => match done {
+                    Ok((_, Done::KeeperGone)) => break,
+                    Ok((id, done)) => {
+                        self.retrievals.remove(&id);
+                        self.take(done);
+                    }
+                    Err(error) => self.failed(&error),
+                },
                 command = commands.recv() => match command {
                     Some(Command::Change(change)) => self.keeper.change(change),
                     Some(Command::Ask(ask)) => self.keeper.ask(ask),
@@ -156,14 +151,7 @@ impl<S: Scheme> Driver<S> {
                     }
                     None => break,
                 },
-                Some(done) = self.calls.join_next_with_id() => match done {
-                    Ok((_, Done::KeeperGone)) => break,
-                    Ok((id, done)) => {
-                        self.retrievals.remove(&id);
-                        self.take(done);
-                    }
-                    Err(error) => self.failed(&error),
-                },
+                Some(news) = news.recv() => self.hear(news),
                 () = wait(until) => {}
             }
         }
@@ -175,10 +163,12 @@ impl<S: Scheme> Driver<S> {
         for event in self.rounds.drain() {
             self.person.tell(event);
         }
-        // The thread ends when everything handed in is done.
+        // The keeper ends when everything handed in is done.
         drop(self.keeper);
-        let Ok(kept) = self.thread.await else { return };
-        let (stored, kept) = super::blocking(move || (kept.persist(), kept)).await;
+        let Ok(Some(kept)) = self.kept.await else { return };
+        let Some((stored, kept)) = run(&self.host, Work::Person, move || (kept.persist(), kept)).await else {
+            return;
+        };
         if let Err(error) = stored {
             self.person.tell(Event::Trouble { round: None, trouble: Trouble::Store(error) });
         }
@@ -228,18 +218,19 @@ impl<S: Scheme> Driver<S> {
             None if self.leaving.is_some() => return,
             None => {}
         }
-        if let Err(error) = self.gate.open_round(round, now(), &mut rand::make_rng::<rand::rngs::StdRng>()) {
+        if let Err(error) = self.gate.open_round(round, self.host.unix_now(), &mut rng(&self.host)) {
             return self.person.tell(refuse(error));
         }
         self.rounds.opened(round, late);
+        self.keys.opened(round, self.server.retained);
         let composing = self.keeper.compose(round);
         self.expect(composing, move |composed| Done::Composed(round, composed));
-        if self.server.mode == RoundMode::Deadline {
-            self.calls.spawn(async move {
-                sleep_until(due).await;
-                Done::DepositDue(round)
-            });
-        }
+        self.calls.spawn(async move {
+            sleep_until(due).await;
+            Done::DepositDue(round)
+        });
+        let offset = upload_offset(&self.server);
+        self.replace_keys(round, at + if elapsed >= offset { offset } else { offset - elapsed });
         if let Some((announced, signed, elapsed, at)) = self.early.take() {
             self.retrieve(announced, signed, elapsed, at);
         }
@@ -249,7 +240,7 @@ impl<S: Scheme> Driver<S> {
     fn expect<T: Send + 'static>(
         &mut self,
         answer: oneshot::Receiver<T>,
-        done: impl FnOnce(T) -> Done + Send + 'static,
+        done: impl FnOnce(T) -> Done<S> + Send + 'static,
     ) {
         self.calls.spawn(async move { answer.await.map_or(Done::KeeperGone, done) });
     }
@@ -260,12 +251,8 @@ impl<S: Scheme> Driver<S> {
             Ok(bytes) => self.rounds.composed(round, bytes),
             Err(trouble) => {
                 self.note(round, Event::Trouble { round: Some(round), trouble });
-                self.rounds.composed(round, noise());
+                self.rounds.composed(round, noise(&self.host));
             }
-        }
-        // Closed loop has no time slots: there is no other it could be told from.
-        if self.server.mode == RoundMode::ClosedLoop {
-            self.deposit_due(round);
         }
     }
 
@@ -275,7 +262,7 @@ impl<S: Scheme> Driver<S> {
             Some(Progress::Composed(bytes)) => *bytes,
             Some(Progress::Composing) => {
                 self.note(round, Event::Trouble { round: Some(round), trouble: Trouble::DepositLate });
-                noise()
+                noise(&self.host)
             }
             _ => return,
         };
@@ -283,7 +270,8 @@ impl<S: Scheme> Driver<S> {
     }
 
     fn send(&mut self, round: Round, bytes: [u8; DEPOSIT_BYTES], at: Instant) {
-        let call = deposit(self.sessions.clone(), round, bytes, at);
+        let keys = self.keys.current().public.clone();
+        let call = deposit(self.sessions.clone(), keys, round, bytes, at);
         let call = self.calls.spawn(async move { Done::Deposited(call.await) });
         self.rounds.sending(round, bytes, call);
     }
@@ -346,14 +334,14 @@ impl<S: Scheme> Driver<S> {
         let trouble = match Shape::new(&self.server, &announced) {
             Some(shape) if self.retrievals.len() < RETRIEVALS_MAX => {
                 let job = Job {
-                    lookup_delay: self.lookup_delay,
                     round,
                     shape,
                     lookup_until,
                     query_at: at + query.saturating_sub(elapsed),
                     client: self.keeper.copy(),
-                    multi: Arc::clone(&self.multi),
+                    keys: self.keys.of(round),
                     sessions: self.sessions.clone(),
+                    host: Arc::clone(&self.host),
                 };
                 let task = self.calls.spawn(async move { Done::Retrieved(Box::new(job.run().await)) });
                 self.retrievals.insert(task.id(), round);
@@ -382,22 +370,22 @@ impl<S: Scheme> Driver<S> {
     fn fetch_missing(&mut self) {
         let Some((first, last)) = self.missing.filter(|_| !self.fetching) else { return };
         self.fetching = true;
-        let sessions = self.sessions.clone();
+        let (sessions, keys) = (self.sessions.clone(), self.keys.current().public.clone());
         self.calls.spawn(async move {
             let patience = Patience { until: Instant::now() + MANIFESTS_LONGEST, attempts: 1 };
-            let call =
-                |session: crate::connection::Session| async move { session.manifests(first, last).await };
-            Done::Manifests(sessions.call(patience, call).await)
+            let call = |session: Session| async move { session.manifests(first, last).await };
+            Done::Manifests(sessions.call(patience, &keys, call).await)
         });
     }
 
-    fn take(&mut self, done: Done) {
+    fn take(&mut self, done: Done<S>) {
         match done {
             Done::Composed(round, composed) => self.composed(round, composed),
             Done::DepositDue(round) => self.deposit_due(round),
             Done::Deposited(deposited) => self.deposited(deposited),
             Done::Believed(believed) => self.believed(believed),
             Done::ManifestsDue => self.fetch_missing(),
+            Done::Keys(round, next, taken) => self.keys_uploaded(round, next, taken),
             Done::Manifests(fetched) => {
                 self.fetching = false;
                 match fetched {
@@ -488,8 +476,8 @@ async fn wait(until: Option<Instant>) {
     }
 }
 
-fn noise() -> [u8; DEPOSIT_BYTES] {
+fn noise(host: &Arc<dyn Host>) -> [u8; DEPOSIT_BYTES] {
     let mut bytes = [0; DEPOSIT_BYTES];
-    rand::Rng::fill_bytes(&mut rand::make_rng::<rand::rngs::StdRng>(), &mut bytes);
+    host.fill(&mut bytes);
     bytes
 }

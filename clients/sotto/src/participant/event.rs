@@ -70,6 +70,9 @@ pub enum Trouble {
     /// The look-up took too long, so that random elements were retrieved.
     #[error("the look-up took too long for this server's timing")]
     LookupLate,
+    /// Building the queries took too long, so that random elements were retrieved.
+    #[error("building the queries took too long for this server's timing")]
+    QueryLate,
     /// The manifest announces sizes that nobody can serve.
     #[error("the server announces impossible sizes")]
     Sizes,
@@ -82,6 +85,9 @@ pub enum Trouble {
     /// No answer came.
     #[error("no answer came: {0}")]
     Answer(Failure),
+    /// New retrieval keys were not taken; the old ones serve until the next round's attempt.
+    #[error("new retrieval keys were not taken: {0}")]
+    Keys(Failure),
     /// Some answers are not answers.
     #[error("{0} buckets were answered with something that is no answer")]
     Corrupted(usize),

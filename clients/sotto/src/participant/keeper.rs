@@ -1,7 +1,7 @@
-//! The client on a thread of its own. What it does takes as long as its secrets make it; nobody who makes calls waits
-//! for it longer than until the call's time.
+//! The client apart from the calls. What it does takes as long as its secrets make it; nobody who makes calls waits for
+//! it longer than until the call's time.
 
-use core::time::Duration;
+use std::sync::Arc;
 
 use sotto_protocol::client::{Client, Notice, Retrieval};
 use sotto_protocol::deposit::DEPOSIT_BYTES;
@@ -9,28 +9,28 @@ use sotto_protocol::{Error, Round, SignedManifest};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::driver::{Ask, Change};
-use super::{HandleError, Trouble, now};
-use crate::Store;
+use super::command::{Ask, Change};
+use super::{HandleError, Trouble};
+use crate::host::{Disk, Host, Work, rng, run};
 
 type Job = Box<dyn FnOnce(&mut Kept) + Send>;
 
-/// Hands work to the client's thread, which does it in the order it is handed in.
+/// Hands work to the client, which does it in the order it is handed in.
 #[derive(Clone)]
 pub(super) struct Keeper {
-    jobs: mpsc::UnboundedSender<Job>,
+    jobs: mpsc::UnboundedSender<(Work, Job)>,
 }
 
-/// What the thread has.
+/// The client, and where it is kept.
 pub(super) struct Kept {
     pub(super) client: Client,
-    store: Option<Store>,
+    host: Arc<dyn Host>,
+    disk: Option<Box<dyn Disk>>,
     /// Whether the client has gone along with any round in this process.
     accepted: bool,
     /// A manifest that came before that: to one who returns, the server tells first what is ready. The client could not
     /// yet tell its number from an invented one.
     early: Option<(Round, SignedManifest)>,
-    compose_delay: Duration,
 }
 
 /// A deposit, or why there is none.
@@ -56,26 +56,30 @@ pub(super) struct Taken {
 }
 
 impl Keeper {
-    /// Starts the thread. It ends, and gives back what it has, when nobody can hand in any more.
+    /// Starts. It ends, and gives back what it has, when nobody can hand in any more; nothing if the client has failed.
     pub(super) fn start(
+        host: Arc<dyn Host>,
         client: Client,
-        store: Option<Store>,
-        compose_delay: Duration,
-    ) -> (Self, JoinHandle<Kept>) {
-        let (jobs, mut received) = mpsc::unbounded_channel::<Job>();
-        let mut kept = Kept { client, store, accepted: false, early: None, compose_delay };
-        let thread = tokio::task::spawn_blocking(move || {
-            while let Some(job) = received.blocking_recv() {
-                job(&mut kept);
+        disk: Option<Box<dyn Disk>>,
+    ) -> (Self, JoinHandle<Option<Kept>>) {
+        let (jobs, mut received) = mpsc::unbounded_channel::<(Work, Job)>();
+        let mut kept = Kept { client, host: Arc::clone(&host), disk, accepted: false, early: None };
+        let task = tokio::spawn(async move {
+            while let Some((work, job)) = received.recv().await {
+                let done = run(&host, work, move || {
+                    job(&mut kept);
+                    kept
+                });
+                kept = done.await?;
             }
-            kept
+            Some(kept)
         });
-        (Self { jobs }, thread)
+        (Self { jobs }, task)
     }
 
     /// Opens a round and composes its deposit.
     pub(super) fn compose(&self, round: Round) -> oneshot::Receiver<Composed> {
-        self.hand_in(move |kept| kept.compose(round))
+        self.hand_in(Work::Compose, move |kept| kept.compose(round))
     }
 
     /// Gives a manifest to the client, which decides whether it holds.
@@ -84,12 +88,12 @@ impl Keeper {
         round: Round,
         signed: SignedManifest,
     ) -> oneshot::Receiver<Option<Believed>> {
-        self.hand_in(move |kept| kept.take_manifest(round, signed))
+        self.hand_in(Work::Believe, move |kept| kept.take_manifest(round, signed))
     }
 
     /// A copy of the client as it is then.
     pub(super) fn copy(&self) -> oneshot::Receiver<Option<Client>> {
-        self.hand_in(|kept| Client::restore(&kept.client.snapshot()).ok())
+        self.hand_in(Work::Believe, |kept| Client::restore(&kept.client.snapshot()).ok())
     }
 
     /// Gives a round's elements to the client.
@@ -98,15 +102,15 @@ impl Keeper {
         retrieval: Retrieval,
         elements: Vec<Option<Vec<u8>>>,
     ) -> oneshot::Receiver<Taken> {
-        self.hand_in(move |kept| {
-            let notices = kept.client.received(retrieval, elements, now());
+        self.hand_in(Work::Take, move |kept| {
+            let notices = kept.client.received(retrieval, elements, kept.host.unix_now());
             Taken { notices, stored: kept.persist() }
         })
     }
 
     /// Gives missed manifests to the client.
     pub(super) fn supply(&self, manifests: Vec<SignedManifest>) -> oneshot::Receiver<Believed> {
-        self.hand_in(move |kept| {
+        self.hand_in(Work::Believe, move |kept| {
             let notices = kept.client.supply_manifests(&manifests);
             Believed { round: None, notices, missing: kept.client.missing_manifests() }
         })
@@ -114,19 +118,20 @@ impl Keeper {
 
     pub(super) fn change(&self, change: Change) {
         // The caller hears from the change itself.
-        drop(self.hand_in(move |kept| {
+        drop(self.hand_in(Work::Person, move |kept| {
             let reply = change(&mut kept.client);
             reply(kept.persist().map_err(HandleError::Store));
         }));
     }
 
     pub(super) fn ask(&self, ask: Ask) {
-        drop(self.hand_in(move |kept| ask(&kept.client)));
+        drop(self.hand_in(Work::Person, move |kept| ask(&kept.client)));
     }
 
-    /// Hands in at once, also if nobody waits for the answer. No answer comes if the thread has failed.
+    /// Hands in at once, also if nobody waits for the answer. No answer comes if the client has failed.
     fn hand_in<T: Send + 'static>(
         &self,
+        kind: Work,
         work: impl FnOnce(&mut Kept) -> T + Send + 'static,
     ) -> oneshot::Receiver<T> {
         let (reply, answer) = oneshot::channel();
@@ -134,7 +139,7 @@ impl Keeper {
             // Who asked may have left.
             let _ = reply.send(work(kept));
         });
-        let _ = self.jobs.send(job);
+        let _ = self.jobs.send((kind, job));
         answer
     }
 }
@@ -142,9 +147,7 @@ impl Keeper {
 impl Kept {
     /// A deposit is given only if the client is stored as having used this round.
     fn compose(&mut self, round: Round) -> Composed {
-        std::thread::sleep(self.compose_delay);
-        let mut rng: rand::rngs::StdRng = rand::make_rng();
-        let opened = self.client.open_round(round, now(), &mut rng);
+        let opened = self.client.open_round(round, self.host.unix_now(), &mut rng(&self.host));
         let deposit = self.client.deposit().filter(|(of, _)| *of == round);
         let composed = deposit.map(|(_, deposit)| deposit.encode());
         let mut early = None;
@@ -170,19 +173,18 @@ impl Kept {
     }
 
     fn believe(&mut self, round: Round, signed: &SignedManifest) -> Believed {
-        let notices = self.client.ready(signed, now());
+        let notices = self.client.ready(signed, self.host.unix_now());
         Believed { round: Some(round), notices, missing: self.client.missing_manifests() }
     }
 
     /// Puts the client on the disk.
     pub(super) fn persist(&self) -> Result<(), String> {
-        let Some(store) = &self.store else { return Ok(()) };
-        store.save(&self.client.snapshot()).map_err(|error| error.to_string())
+        self.disk.as_ref().map_or(Ok(()), |disk| disk.save(&self.client.snapshot()))
     }
 
     /// The client, its store given up before, so that whoever gets it can open the store again.
     pub(super) fn into_client(self) -> Client {
-        drop(self.store);
+        drop(self.disk);
         self.client
     }
 }

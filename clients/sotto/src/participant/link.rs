@@ -1,8 +1,8 @@
 //! Keeps a session open and passes on what the server says about rounds.
 
 use core::time::Duration;
+use std::sync::Arc;
 
-use bytes::Bytes;
 use pir_core::Scheme;
 use sotto_protocol::ServerParameters;
 use tokio::sync::{mpsc, watch};
@@ -10,8 +10,9 @@ use tokio::time::{Instant, sleep};
 use tokio_stream::StreamExt as _;
 use zeroize::Zeroizing;
 
-use super::sessions::{Keys, Sessions};
+use super::sessions::Sessions;
 use crate::connection::{RoundNews, Session};
+use crate::host::Host;
 use crate::{ConnectError, Connection, ConnectionSettings};
 
 /// News that the driver has not heard yet; a server with more to say has to wait.
@@ -28,6 +29,7 @@ pub(super) enum News {
 }
 
 struct Link {
+    host: Arc<dyn Host>,
     settings: ConnectionSettings,
     account_seed: Zeroizing<[u8; 32]>,
     pinned: ServerParameters,
@@ -39,19 +41,19 @@ struct Link {
 
 /// Starts the link with a session that is open, on which the keys are uploaded.
 pub(super) fn start<S: Scheme>(
+    host: Arc<dyn Host>,
     session: Session,
     settings: ConnectionSettings,
     account_seed: Zeroizing<[u8; 32]>,
     pinned: ServerParameters,
-    keys: Bytes,
 ) -> (Sessions, mpsc::Receiver<News>) {
     let (current, sessions) = watch::channel(None);
     let (discard, discarded) = mpsc::unbounded_channel();
     let (news, heard) = mpsc::channel(NEWS_MAX);
     let pause = settings.retry_first;
-    let link = Link { settings, account_seed, pinned, current, discarded, news, pause };
+    let link = Link { host, settings, account_seed, pinned, current, discarded, news, pause };
     tokio::spawn(link.run::<S>(session));
-    (Sessions::new(sessions, discard, Keys::new(keys)), heard)
+    (Sessions::new(sessions, discard), heard)
 }
 
 impl Link {
@@ -72,8 +74,9 @@ impl Link {
             }
         };
         tokio::select! {
-            () = follow => {}
+            biased;
             () = news.closed() => {}
+            () = follow => {}
         }
     }
 
@@ -86,6 +89,12 @@ impl Link {
         };
         loop {
             tokio::select! {
+                biased;
+                Some(discarded) = self.discarded.recv() => {
+                    if session.is(&discarded) {
+                        return ConnectError::Refused(sotto_wire::Refused::UnknownSession);
+                    }
+                }
                 event = rounds.next() => match event {
                     Some(Ok(event)) => {
                         self.pause = self.settings.retry_first;
@@ -95,11 +104,6 @@ impl Link {
                     Some(Err(failure)) => return ConnectError::of(failure, authority),
                     None => return ConnectError::Unreachable(authority),
                 },
-                Some(discarded) = self.discarded.recv() => {
-                    if session.is(&discarded) {
-                        return ConnectError::Refused(sotto_wire::Refused::UnknownSession);
-                    }
-                }
             }
         }
     }
@@ -123,7 +127,7 @@ impl Link {
     }
 
     async fn connect<S: Scheme>(&self) -> Result<Session, ConnectError> {
-        let connection = Connection::open(&self.settings).await?;
+        let connection = Connection::open_on(Arc::clone(&self.host), &self.settings).await?;
         connection.register::<S>(&self.account_seed, &self.pinned, None).await
     }
 }

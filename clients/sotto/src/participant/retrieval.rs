@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use mpir::{MultiClient, MultiQuery};
+use mpir::MultiQuery;
 use pir_core::Scheme;
 use sotto_protocol::client::{Client, Retrieval};
 use sotto_protocol::deposit::BOX_BYTES;
@@ -13,8 +13,11 @@ use sotto_wire::{Failure, limits};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use super::keys::{Generation, PublicKeys, Spare};
 use super::sessions::{Patience, Sessions};
-use super::{Phase, RoundReport, Trouble, blocking};
+use super::{Phase, RoundReport, Trouble};
+use crate::connection::Session;
+use crate::host::{Host, Work, rng, run};
 
 /// How often the server lets a call be repeated.
 const ATTEMPTS: u32 = 4;
@@ -31,9 +34,9 @@ pub(super) struct Job<S: Scheme> {
     /// The client as it is when it knows the round's manifest. It is a copy, since a look-up may last longer than wanted,
     /// and the next round's deposit must not wait for it.
     pub(super) client: oneshot::Receiver<Option<Client>>,
-    pub(super) multi: Arc<MultiClient<S>>,
+    pub(super) keys: Arc<Generation<S>>,
     pub(super) sessions: Sessions,
-    pub(super) lookup_delay: Duration,
+    pub(super) host: Arc<dyn Host>,
 }
 
 /// What a retrieval brought.
@@ -78,50 +81,67 @@ impl<S: Scheme> Shape<S> {
 }
 
 impl<S: Scheme> Job<S> {
-    /// Makes all calls of the retrieval. Whatever fails, the next call leaves at its time.
+    /// Makes all calls of the retrieval. Whatever fails or is late, the next call leaves at its time.
     pub(super) async fn run(self) -> Retrieved {
-        let Self { round, shape, lookup_until, query_at, client, multi, sessions, lookup_delay } = self;
+        let Self { round, shape, lookup_until, query_at, client, keys, sessions, host } = self;
+        let shape = Arc::new(shape);
         let mut report = RoundReport {
             round,
             entries: shape.entries,
             bucket_size: shape.bucket_size,
             ..RoundReport::default()
         };
-        let mut troubles = Vec::new();
+        let (mut troubles, mut replaced) = (Vec::new(), false);
 
         let looked_up = async {
-            let mapping = download(&sessions, round, &shape, lookup_until, &mut report).await?;
-            look_up(client, round, mapping, lookup_until, lookup_delay, &mut report).await
+            let mapping = download(&sessions, &keys.public, round, &shape, lookup_until, &mut report).await?;
+            look_up(&host, client, round, mapping, lookup_until, &mut report).await
         };
-        let retrieval = looked_up.await.unwrap_or_else(|trouble| {
+        let (looked_up, spare) = tokio::join!(looked_up, spare(&host, &keys, &shape));
+        let mut retrieval = looked_up.unwrap_or_else(|trouble| {
             troubles.push(trouble);
             report.dummy = true;
             Retrieval::dummy(round, shape.buckets)
         });
-        report.lookups = retrieval.counts;
 
         // Also a look-up that is done early waits: when the building begins must not show what was looked for.
         sleep_until(lookup_until).await;
-        let shape = Arc::new(shape);
         let started = Instant::now();
-        let query = build(&multi, &shape, retrieval.targets.clone()).await;
+        let building = build(&host, Work::Query, &keys, &shape, retrieval.targets.clone());
+        let built = timeout_at(query_at, building).await;
         report.build = started.elapsed();
-        let Some(query) = query else {
-            // The engine has no query for parameters of its own making, not even a random one.
-            troubles.push(Trouble::Sizes);
-            let elements = vec![None; shape.buckets];
-            return Retrieved { retrieval, elements, report, troubles };
-        };
-
         sleep_until(query_at).await;
-        let answer = ask(&sessions, round, &query, &shape, &mut report).await;
+        let query = match (built, spare) {
+            (Ok(Some(query)), spare) => {
+                if let Some(spare) = spare {
+                    keys.keep_spare(spare);
+                }
+                query
+            }
+            (late, Some(Spare { query, .. })) => {
+                troubles.push(if late.is_err() { Trouble::QueryLate } else { Trouble::Failed });
+                (report.dummy, replaced) = (true, true);
+                retrieval = Retrieval::dummy(round, shape.buckets);
+                query
+            }
+            (_, None) => {
+                // The engine has no query for parameters of its own making, not even a random one.
+                troubles.push(Trouble::Sizes);
+                let elements = vec![None; shape.buckets];
+                return Retrieved { retrieval, elements, report, troubles };
+            }
+        };
+        report.lookups = retrieval.counts;
+
+        let answer = ask(&sessions, &keys.public, round, &query, &shape, &mut report).await;
         let elements = match answer {
             Ok(answer) => {
                 let started = Instant::now();
-                let elements = extract(&multi, &shape, query, answer).await;
+                let elements = extract(&host, &keys, &shape, query, answer).await;
                 report.extract = started.elapsed();
                 let corrupted = elements.iter().filter(|element| element.is_none()).count();
-                if corrupted > 0 {
+                // A query that was made for a smaller bucket, or a larger one, is not there to be read.
+                if corrupted > 0 && !replaced {
                     troubles.push(Trouble::Corrupted(corrupted));
                 }
                 elements
@@ -135,8 +155,23 @@ impl<S: Scheme> Job<S> {
     }
 }
 
+/// A random multi-query for when the wanted one is late. What is left over from the rounds before serves as long as it
+/// fits; all this follows from what was announced.
+async fn spare<S: Scheme>(
+    host: &Arc<dyn Host>,
+    keys: &Arc<Generation<S>>,
+    shape: &Arc<Shape<S>>,
+) -> Option<Spare<S>> {
+    if let Some(spare) = keys.take_spare(&shape.parameters, shape.buckets) {
+        return Some(spare);
+    }
+    let query = build(host, Work::Spare, keys, shape, vec![None; shape.buckets]).await?;
+    Some(Spare { parameters: shape.parameters.clone(), query })
+}
+
 async fn download<S: Scheme>(
     sessions: &Sessions,
+    keys: &PublicKeys,
     round: Round,
     shape: &Shape<S>,
     until: Instant,
@@ -145,29 +180,26 @@ async fn download<S: Scheme>(
     let started = Instant::now();
     let bytes = shape.mapping_bytes;
     let patience = Patience { until, attempts: ATTEMPTS };
-    let mapping = sessions.call(patience, |session| async move { session.mapping(round, bytes).await }).await;
-    let mapping = mapping.map_err(Trouble::Mapping)?;
+    let call = |session: Session| async move { session.mapping(round, bytes).await };
+    let mapping = sessions.call(patience, keys, call).await.map_err(Trouble::Mapping)?;
     report.mapping = Phase { bytes: mapping.len() as u64, time: started.elapsed() };
     Ok(mapping)
 }
 
 async fn look_up(
+    host: &Arc<dyn Host>,
     client: oneshot::Receiver<Option<Client>>,
     round: Round,
     mapping: Bytes,
     until: Instant,
-    delay: Duration,
     report: &mut RoundReport,
 ) -> Result<Retrieval, Trouble> {
     let started = Instant::now();
     let work = async {
         let client = client.await.ok().flatten()?;
-        let work = move || {
-            std::thread::sleep(delay);
-            client.lookup(round, &mapping, &mut rand::make_rng::<rand::rngs::StdRng>())
-        };
+        let mut rng = rng(host);
         // A look-up that panics is none; the calls go on.
-        tokio::task::spawn_blocking(work).await.ok()
+        run(host, Work::LookUp, move || client.lookup(round, &mapping, &mut rng)).await
     };
     let retrieval = timeout_at(until, work).await.map_err(|_| Trouble::LookupLate)?.ok_or(Trouble::Failed)?;
     report.lookup = started.elapsed();
@@ -176,38 +208,40 @@ async fn look_up(
 
 /// The same work for any targets. Targets that are none, which a look-up does not give, are replaced by random ones.
 async fn build<S: Scheme>(
-    multi: &Arc<MultiClient<S>>,
+    host: &Arc<dyn Host>,
+    kind: Work,
+    keys: &Arc<Generation<S>>,
     shape: &Arc<Shape<S>>,
     targets: Vec<Option<usize>>,
 ) -> Option<MultiQuery> {
-    let (multi, shape) = (Arc::clone(multi), Arc::clone(shape));
+    let (keys, shape, mut rng) = (Arc::clone(keys), Arc::clone(shape), rng(host));
     let work = move || {
-        let mut rng = rand::make_rng::<rand::rngs::StdRng>();
         let dummy = vec![None; shape.buckets];
         let targets = if targets.len() == shape.buckets { targets } else { dummy.clone() };
-        let query = multi.multi_query(&shape.parameters, &targets, &mut rng);
-        query.or_else(|_| multi.multi_query(&shape.parameters, &dummy, &mut rng)).ok()
+        let query = keys.multi.multi_query(&shape.parameters, &targets, &mut rng);
+        query.or_else(|_| keys.multi.multi_query(&shape.parameters, &dummy, &mut rng)).ok()
     };
-    blocking(work).await
+    run(host, kind, work).await.flatten()
 }
 
 async fn ask<S: Scheme>(
     sessions: &Sessions,
+    keys: &PublicKeys,
     round: Round,
     query: &MultiQuery,
     shape: &Shape<S>,
     report: &mut RoundReport,
 ) -> Result<Bytes, Failure> {
-    let (keys, answer_bytes) = (sessions.keys(), shape.answer_bytes);
+    let (digest, answer_bytes) = (keys.digest, shape.answer_bytes);
     let encoded = Bytes::from(query.encoded().concat());
     report.query.bytes = encoded.len() as u64;
     let started = Instant::now();
     let patience = Patience { until: started + LONGEST, attempts: ATTEMPTS };
-    let call = |session: crate::connection::Session| {
+    let call = |session: Session| {
         let encoded = encoded.clone();
-        async move { session.retrieve(round, &keys, encoded, answer_bytes).await }
+        async move { session.retrieve(round, &digest, encoded, answer_bytes).await }
     };
-    let (answer, first) = sessions.call(patience, call).await?;
+    let (answer, first) = sessions.call(patience, keys, call).await?;
     report.query.time = first.duration_since(started);
     report.answer = Phase { bytes: answer.len() as u64, time: first.elapsed() };
     Ok(answer)
@@ -215,17 +249,19 @@ async fn ask<S: Scheme>(
 
 /// Decodes the answers of all buckets, wanted or not.
 async fn extract<S: Scheme>(
-    multi: &Arc<MultiClient<S>>,
+    host: &Arc<dyn Host>,
+    keys: &Arc<Generation<S>>,
     shape: &Arc<Shape<S>>,
     query: MultiQuery,
     answer: Bytes,
 ) -> Vec<Option<Vec<u8>>> {
-    let (multi, shape) = (Arc::clone(multi), Arc::clone(shape));
+    let (keys, buckets) = (Arc::clone(keys), shape.buckets);
+    let shape = Arc::clone(shape);
     let work = move || {
         let size = shape.answer_bytes / shape.buckets;
         let answers: Vec<Vec<u8>> = answer.chunks(size).map(<[u8]>::to_vec).collect();
-        let elements = multi.multi_extract(&shape.parameters, &query, &answers);
+        let elements = keys.multi.multi_extract(&shape.parameters, &query, &answers);
         elements.into_iter().map(Result::ok).collect()
     };
-    blocking(work).await
+    run(host, Work::Extract, work).await.unwrap_or_else(|| vec![None; buckets])
 }

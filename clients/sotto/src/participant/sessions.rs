@@ -4,13 +4,12 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
-use sha2::{Digest, Sha256};
 use sotto_wire::{Failure, Refused};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Phase;
+use super::keys::PublicKeys;
 use crate::connection::Session;
 
 const PAUSE_FIRST: Duration = Duration::from_millis(250);
@@ -21,14 +20,6 @@ const PAUSE_MOST: Duration = Duration::from_secs(4);
 pub(super) struct Sessions {
     current: watch::Receiver<Option<Session>>,
     discarded: mpsc::UnboundedSender<Session>,
-    keys: Keys,
-}
-
-/// The public PIR keys.
-#[derive(Clone)]
-pub(super) struct Keys {
-    encoded: Bytes,
-    digest: [u8; 32],
     uploads: Arc<Uploads>,
 }
 
@@ -45,20 +36,12 @@ pub(super) struct Patience {
     pub(super) attempts: u32,
 }
 
-impl Keys {
-    pub(super) fn new(encoded: Bytes) -> Self {
-        let digest = Sha256::digest(&encoded).into();
-        Self { encoded, digest, uploads: Arc::default() }
-    }
-}
-
 impl Sessions {
     pub(super) fn new(
         current: watch::Receiver<Option<Session>>,
         discarded: mpsc::UnboundedSender<Session>,
-        keys: Keys,
     ) -> Self {
-        Self { current, discarded, keys }
+        Self { current, discarded, uploads: Arc::default() }
     }
 
     /// Whether there is no session just now.
@@ -66,22 +49,23 @@ impl Sessions {
         self.current.borrow().is_none()
     }
 
-    /// The digest of the uploaded keys.
-    pub(super) fn keys(&self) -> [u8; 32] {
-        self.keys.digest
+    /// What was uploaded since this was last asked.
+    pub(super) fn uploads(&self) -> Phase {
+        let mut time = self.uploads.time.lock().unwrap_or_else(PoisonError::into_inner);
+        Phase { bytes: self.uploads.bytes.swap(0, Ordering::Relaxed), time: core::mem::take(&mut time) }
     }
 
-    /// What was uploaded again since this was last asked.
-    pub(super) fn uploads(&self) -> Phase {
-        let mut time = self.keys.uploads.time.lock().unwrap_or_else(PoisonError::into_inner);
-        Phase { bytes: self.keys.uploads.bytes.swap(0, Ordering::Relaxed), time: core::mem::take(&mut time) }
+    /// Uploads keys, again while that fails for a reason that may pass.
+    pub(super) async fn upload(&self, patience: Patience, keys: &PublicKeys) -> Result<(), Failure> {
+        self.call(patience, keys, |session| async move { self.upload_keys(&session, keys).await }).await
     }
 
     /// Makes a call, and makes the same call again while its answer is lost, the session has lapsed, or the server has
-    /// lost the keys.
+    /// lost the keys, which are then uploaded again.
     pub(super) async fn call<T, F: Future<Output = Result<T, Failure>>>(
         &self,
         patience: Patience,
+        keys: &PublicKeys,
         call: impl Fn(Session) -> F,
     ) -> Result<T, Failure> {
         let repeat = async {
@@ -98,7 +82,7 @@ impl Sessions {
                     return Err(failure);
                 }
                 match failure {
-                    Failure::Refused(Refused::UnknownKeys) => self.upload_keys(&session).await?,
+                    Failure::Refused(Refused::UnknownKeys) => self.upload_keys(&session, keys).await?,
                     // Only the link ends when nobody takes these, and with it everything.
                     Failure::Refused(Refused::UnknownSession) => drop(self.discarded.send(session)),
                     Failure::Unreachable | Failure::Refused(Refused::Busy) => {}
@@ -117,12 +101,12 @@ impl Sessions {
         session.clone().ok_or(Failure::Unreachable)
     }
 
-    async fn upload_keys(&self, session: &Session) -> Result<(), Failure> {
+    async fn upload_keys(&self, session: &Session, keys: &PublicKeys) -> Result<(), Failure> {
         let started = Instant::now();
-        session.upload_keys(self.keys.encoded.clone()).await?;
-        let uploads = &self.keys.uploads;
-        uploads.bytes.fetch_add(self.keys.encoded.len() as u64, Ordering::Relaxed);
-        *uploads.time.lock().unwrap_or_else(PoisonError::into_inner) += started.elapsed();
+        session.upload_keys(keys.encoded.clone()).await?;
+        self.uploads.bytes.fetch_add(keys.encoded.len() as u64, Ordering::Relaxed);
+        let mut time = self.uploads.time.lock().unwrap_or_else(PoisonError::into_inner);
+        *time += started.elapsed();
         Ok(())
     }
 }

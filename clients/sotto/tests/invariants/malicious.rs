@@ -63,7 +63,8 @@ async fn lied_to(lie: Lie, seed: u64) -> (Vec<Vec<usize>>, Happened, Happened, W
     };
     let calls = world.calls()[first..].iter().map(|call| call.messages.clone()).collect();
     world.liar.tell(Lie::Honest);
-    before.add(alice.rounds(12).await);
+    // Who was not heard repeats in the next block of rounds.
+    before.add(alice.rounds(28).await);
     let mut heard = bob.happened();
     heard.texts.sort();
     before.texts.extend(during.texts.iter().cloned());

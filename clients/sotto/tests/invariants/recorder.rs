@@ -1,5 +1,5 @@
 //! A relay between client and server that writes down what an eavesdropper on the wire sees of the client: every
-//! HTTP/2 stream it opens, the size of its header block, the sizes of its gRPC messages, and when.
+//! HTTP/2 stream it opens, and the sizes of its gRPC messages.
 //!
 //! Frames that only keep the connection going (SETTINGS, PING, WINDOW_UPDATE) answer the peer's and are left out.
 
@@ -8,7 +8,6 @@ use std::{
     io,
     net::SocketAddr,
     sync::{Arc, Mutex},
-    time::Instant,
 };
 
 use tokio::{
@@ -20,20 +19,12 @@ const PREFACE_BYTES: usize = 24;
 const FRAME_HEADER_BYTES: usize = 9;
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const CONTINUATION: u8 = 9;
 
 /// One call as seen from outside.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
-    /// When the call's header block was seen.
-    pub(crate) at: Instant,
-    /// Size of the header block, bytes.
-    pub(crate) headers: usize,
     /// Size of each gRPC message the client sent in it, bytes, with the 5-byte prefix.
     pub(crate) messages: Vec<usize>,
-    /// Whether the client reset the stream.
-    pub(crate) reset: bool,
     unparsed: Vec<u8>,
 }
 
@@ -116,24 +107,15 @@ impl FrameReader {
     }
 
     fn note(&mut self, kind: u8, stream: u32, payload: &[u8], calls: &mut Vec<Call>) {
-        if !matches!(kind, DATA | HEADERS | RST_STREAM | CONTINUATION) {
+        if !matches!(kind, DATA | HEADERS) {
             return;
         }
         let place = *self.streams.entry(stream).or_insert_with(|| {
-            calls.push(Call {
-                at: Instant::now(),
-                headers: 0,
-                messages: Vec::new(),
-                reset: false,
-                unparsed: Vec::new(),
-            });
+            calls.push(Call { messages: Vec::new(), unparsed: Vec::new() });
             calls.len() - 1
         });
-        let call = &mut calls[place];
-        match kind {
-            DATA => call.messages(payload),
-            RST_STREAM => call.reset = true,
-            _ => call.headers += payload.len(),
+        if kind == DATA {
+            calls[place].messages(payload);
         }
     }
 }

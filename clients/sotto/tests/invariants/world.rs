@@ -1,15 +1,17 @@
 //! A server, a liar before it, a recorder before one client, and the people.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pir_core::NoOp;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
+use sotto::host::{Dialled, Pending, System, Work};
 use sotto::participant::now;
 use sotto::{Address, Connection, ConnectionSettings, Event, Events, Handle, Participant};
 use sotto_protocol::client::{Client, Notice, Settings, Warning};
-use sotto_protocol::{ConversationId, Round};
+use sotto_protocol::{ConversationId, Round, UnixMillis};
 use sotto_wire::{Host, Transport};
 use sottod::{Config, Running};
 
@@ -135,9 +137,48 @@ fn serve(slots: Slots, first: Option<Round>) -> Running<NoOp> {
     sottod::start::<NoOp>(config).unwrap()
 }
 
+/// This machine, but slow at one kind of work.
+struct Slow(Option<(Work, u32)>);
+
+impl sotto::host::Host for Slow {
+    fn unix_now(&self) -> UnixMillis {
+        System.unix_now()
+    }
+
+    fn fill(&self, bytes: &mut [u8]) {
+        System.fill(bytes);
+    }
+
+    fn work(&self, kind: Work, work: Box<dyn FnOnce() + Send>) -> Pending<()> {
+        let delay = self.0.filter(|(slow, _)| *slow == kind).map_or(0, |(_, delay)| delay);
+        System.work(
+            kind,
+            Box::new(move || {
+                std::thread::sleep(Duration::from_millis(delay.into()));
+                work();
+            }),
+        )
+    }
+
+    fn dial(&self, authority: &str) -> Pending<std::io::Result<Dialled>> {
+        System.dial(authority)
+    }
+}
+
 impl Person {
     pub(crate) async fn start(client: Client, settings: ConnectionSettings) -> Self {
         let (handle, events) = Participant::<NoOp>::start(client, None, settings).await.unwrap();
+        Self { handle, events }
+    }
+
+    /// Somebody whose machine takes so many milliseconds longer for one kind of work.
+    pub(crate) async fn start_slowly(
+        client: Client,
+        settings: ConnectionSettings,
+        slow: Option<(Work, u32)>,
+    ) -> Self {
+        let host = Arc::new(Slow(slow));
+        let (handle, events) = Participant::<NoOp>::start_on(host, client, None, settings).await.unwrap();
         Self { handle, events }
     }
 

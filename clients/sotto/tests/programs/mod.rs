@@ -28,6 +28,7 @@ pub(crate) fn config(listen: SocketAddr) -> Config {
         deposit_ms: 350,
         lookup_ms: 200,
         query_ms: 300,
+        seed_segments: Some(2),
         ..Config::deadline(listen)
     }
 }

@@ -25,7 +25,7 @@ pub(crate) fn config(listen: SocketAddr) -> Config {
         retained: 4,
         deposit_ms: 40,
         lookup_ms: 120,
-        query_ms: 160,
+        query_ms: 260,
         allow_no_privacy: true,
         transport: Transport::Plaintext,
         ..Config::deadline(listen)

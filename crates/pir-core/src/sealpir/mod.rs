@@ -110,6 +110,11 @@ impl Scheme for SealPir {
         parameters.query_bytes()
     }
 
+    fn query_fits(made_for: &Parameters, asked: &Parameters) -> bool {
+        encoding::query_header(made_for) == encoding::query_header(asked)
+            && made_for.selectors() == asked.selectors()
+    }
+
     fn answer_bytes(parameters: &Parameters) -> usize {
         parameters.answer_bytes()
     }

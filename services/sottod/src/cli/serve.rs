@@ -54,13 +54,13 @@ pub(super) struct Options {
     /// Candidate buckets of a label, 1 to 8 [default: 3].
     #[arg(long)]
     choices: Option<u8>,
-    /// When clients deposit, ms after a round opens [default: 200; 0 in closed loop].
+    /// When clients deposit, ms after a round opens [default: 200; 50 in closed loop].
     #[arg(long)]
     deposit_ms: Option<u32>,
-    /// When clients give up a look-up, ms after a round is ready [default: 300; 250 in closed loop].
+    /// When clients give up a look-up, ms after a round is ready [default: 300; 200 in closed loop].
     #[arg(long)]
     lookup_ms: Option<u32>,
-    /// When clients send their queries, ms after a round is ready [default: 600; 400 in closed loop].
+    /// When clients send their queries, ms after a round is ready [default: 600; 450 in closed loop].
     #[arg(long)]
     query_ms: Option<u32>,
     /// The data directory was restored from a backup that may not know of the newest rounds: go on with a number by the

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use pir_core::{SealPir, Xpir};
+use sotto_protocol::ServerParameters;
 use sottod::{Config, Limits, Population, Running, ServerEvent};
 use tokio::sync::{broadcast, mpsc};
 
@@ -43,6 +44,8 @@ fn config(orders: &Orders) -> Config {
     config.retained = RETAINED;
     // Rounds are as short as the work makes them.
     config.round_ms = 1;
+    // These clients hide nothing and wait for no slot; the server announces what people's clients could keep.
+    config.query_ms = config.lookup_ms + ServerParameters::query_slot_ms(ServerParameters::BUCKETS_MAX);
     config.population = Some(Population { users, seed });
     config.code = orders.code.kind();
     let clients = clients as usize;

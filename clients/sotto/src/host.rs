@@ -1,0 +1,139 @@
+//! What a participant asks of the machine that it runs on, behind a seam where tests answer: the time of day, randomness,
+//! long work, connections, and the disk. Time that passes is measured by [`tokio::time::Instant`] alone.
+
+use core::pin::Pin;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
+use sotto_protocol::UnixMillis;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use zeroize::Zeroizing;
+
+use crate::Store;
+use crate::participant::now;
+
+/// What is waited for.
+pub type Pending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// A machine.
+pub trait Host: Send + Sync + 'static {
+    /// The time of day, as far as the machine knows it.
+    fn unix_now(&self) -> UnixMillis;
+
+    /// Fills a buffer with bytes that nobody else knows.
+    fn fill(&self, bytes: &mut [u8]);
+
+    /// Does work that takes a while where it holds up no call, and says when it is done. Work that panics is done, too.
+    fn work(&self, kind: Work, work: Box<dyn FnOnce() + Send>) -> Pending<()>;
+
+    /// Connects to whoever the authority (`host:port`) stands for.
+    fn dial(&self, authority: &str) -> Pending<io::Result<Dialled>>;
+}
+
+/// Work that takes a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Work {
+    /// Drawing a secret for retrieval, and making its public keys.
+    Keys,
+    /// Composing a deposit and storing the client. It takes as long as its secrets make it.
+    Compose,
+    /// Checking a manifest.
+    Believe,
+    /// Looking up boxes. It takes as long as its secrets make it.
+    LookUp,
+    /// Building a multi-query, wanted or random.
+    Query,
+    /// Building a random multi-query, for when the other is late.
+    Spare,
+    /// Decoding a round's answers.
+    Extract,
+    /// Reading what came and storing the client. It takes as long as its secrets make it.
+    Take,
+    /// What the person wants of the client.
+    Person,
+}
+
+/// A connection that is open.
+pub struct Dialled {
+    /// Its bytes.
+    pub stream: Box<dyn ByteStream>,
+    /// Who is at its other end, whatever the name was.
+    pub peer: IpAddr,
+}
+
+/// Bytes both ways.
+pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
+
+/// Where a client is kept.
+pub trait Disk: Send + 'static {
+    /// Replaces what is kept by this snapshot; when it returns, that survives whatever happens to the machine.
+    ///
+    /// # Errors
+    /// Why it could not be stored, in words for the person; then the one before is there whole.
+    fn save(&self, snapshot: &[u8]) -> Result<(), String>;
+}
+
+impl Disk for Store {
+    fn save(&self, snapshot: &[u8]) -> Result<(), String> {
+        Self::save(self, snapshot).map_err(|error| error.to_string())
+    }
+}
+
+/// The operating system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct System;
+
+impl Host for System {
+    fn unix_now(&self) -> UnixMillis {
+        now()
+    }
+
+    fn fill(&self, bytes: &mut [u8]) {
+        rand::make_rng::<StdRng>().fill_bytes(bytes);
+    }
+
+    fn work(&self, _: Work, work: Box<dyn FnOnce() + Send>) -> Pending<()> {
+        let running = tokio::task::spawn_blocking(work);
+        Box::pin(async move {
+            // Whoever waits for the work's value learns from its absence that it has failed.
+            drop(running.await);
+        })
+    }
+
+    fn dial(&self, authority: &str) -> Pending<io::Result<Dialled>> {
+        let authority = authority.to_owned();
+        Box::pin(async move {
+            let stream = TcpStream::connect(authority).await?;
+            stream.set_nodelay(true)?;
+            let peer = stream.peer_addr()?.ip();
+            Ok(Dialled { stream: Box::new(stream), peer })
+        })
+    }
+}
+
+/// Does work and gives its value; none if it panicked.
+pub(crate) async fn run<T: Send + 'static>(
+    host: &Arc<dyn Host>,
+    kind: Work,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (reply, answer) = oneshot::channel();
+    // Who asked may have left.
+    host.work(kind, Box::new(move || drop(reply.send(work())))).await;
+    answer.await.ok()
+}
+
+/// A generator of its own, seeded by the host.
+pub(crate) fn rng(host: &Arc<dyn Host>) -> StdRng {
+    let mut seed = Zeroizing::new([0; 32]);
+    host.fill(&mut seed[..]);
+    StdRng::from_seed(*seed)
+}

@@ -1,0 +1,25 @@
+//! What a handle wants.
+
+use sotto_protocol::client::Client;
+use tokio::sync::oneshot;
+
+use super::HandleError;
+
+/// Told after the change is stored, or could not be.
+pub(super) type Reply = Box<dyn FnOnce(Result<(), HandleError>) + Send>;
+/// Changes the client.
+pub(super) type Change = Box<dyn FnOnce(&mut Client) -> Reply + Send>;
+/// Looks at the client.
+pub(super) type Ask = Box<dyn FnOnce(&Client) + Send>;
+
+/// What a handle wants.
+pub(super) enum Command {
+    /// Change the client and store it.
+    Change(Change),
+    /// Look at the client.
+    Ask(Ask),
+    /// Leave at once.
+    Stop(oneshot::Sender<Client>),
+    /// Leave when the rounds in progress are done.
+    Finish(oneshot::Sender<Client>),
+}

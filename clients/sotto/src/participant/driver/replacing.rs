@@ -1,0 +1,49 @@
+//! New secrets for retrieval, when it is their turn.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use pir_core::Scheme;
+use sotto_protocol::Round;
+use sotto_wire::Failure;
+use tokio::time::{Instant, sleep_until};
+
+use super::{Done, Driver};
+use crate::participant::keys::Generation;
+use crate::participant::sessions::Patience;
+use crate::participant::{Event, Trouble};
+
+/// So often, and for so long, new keys are uploaded in one round's turn.
+const ATTEMPTS: u32 = 4;
+const LONGEST: Duration = Duration::from_secs(120);
+
+impl<S: Scheme> Driver<S> {
+    /// Uploads new keys at the given time, if it is this round's turn.
+    pub(super) fn replace_keys(&mut self, round: Round, at: Instant) {
+        let Some(next) = self.keys.is_due(round) else { return };
+        let (host, sessions) = (Arc::clone(&self.host), self.sessions.clone());
+        self.calls.spawn(async move {
+            let next = if next.is_some() { next } else { Generation::draw(&host).await };
+            sleep_until(at).await;
+            let patience = Patience { until: Instant::now() + LONGEST, attempts: ATTEMPTS };
+            let taken = match &next {
+                Some(next) => sessions.upload(patience, &next.public).await,
+                None => Err(Failure::Unreachable),
+            };
+            Done::Keys(round, next, taken)
+        });
+    }
+
+    pub(super) fn keys_uploaded(
+        &mut self,
+        round: Round,
+        next: Option<Arc<Generation<S>>>,
+        taken: Result<(), Failure>,
+    ) {
+        if let Err(failure) = taken {
+            let trouble = Trouble::Keys(failure);
+            self.person.tell(Event::Trouble { round: Some(round), trouble });
+        }
+        self.keys.uploaded(round, next, taken.is_ok());
+    }
+}

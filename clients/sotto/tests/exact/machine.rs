@@ -1,0 +1,224 @@
+//! A participant's machine: work takes as long as the test says, randomness comes from a seed, the disk is in memory, and
+//! everything that leaves or comes is on a tape.
+
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng as _, SeedableRng as _};
+use sotto::host::{Dialled, Disk, Host, Pending, Work};
+use sotto_protocol::UnixMillis;
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
+
+/// What the clock shows when a world begins, ms since 1970.
+pub(crate) const BASE_MS: u64 = 1_800_000_000_000;
+
+/// How long work takes.
+pub(crate) type Pace = fn(Work) -> Duration;
+
+/// What an eavesdropper notes at one moment: when, on which connection, and what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// Since the world began.
+    pub(crate) at: Duration,
+    pub(crate) connection: usize,
+    pub(crate) what: What,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    Opened,
+    /// So many bytes to the server.
+    Up(usize),
+    /// So many bytes from it.
+    Down(usize),
+    Closed,
+}
+
+/// Everything of one machine.
+pub(crate) struct Tape {
+    began: Instant,
+    lines: Mutex<(Vec<Line>, usize)>,
+}
+
+impl Tape {
+    pub(crate) fn lines(&self) -> Vec<Line> {
+        self.lines.lock().unwrap().0.clone()
+    }
+
+    fn note(&self, connection: usize, what: What) {
+        let at = self.began.elapsed();
+        let lines = &mut self.lines.lock().unwrap().0;
+        // How bytes of one moment are cut into writes is the kernel's affair.
+        let same = |line: &&mut Line| {
+            line.at == at
+                && line.connection == connection
+                && core::mem::discriminant(&line.what) == core::mem::discriminant(&what)
+        };
+        match (lines.iter_mut().rev().take_while(|line| line.at == at).find(same), what) {
+            (Some(Line { what: What::Up(bytes), .. }), What::Up(more))
+            | (Some(Line { what: What::Down(bytes), .. }), What::Down(more)) => *bytes += more,
+            _ => lines.push(Line { at, connection, what }),
+        }
+    }
+}
+
+/// A machine.
+pub(crate) struct Machine {
+    pub(crate) tape: Arc<Tape>,
+    server: mpsc::UnboundedSender<DuplexStream>,
+    rng: Mutex<ChaCha20Rng>,
+    /// What was drawn.
+    drawn: Mutex<Vec<[u8; 32]>>,
+    pace: Pace,
+}
+
+impl Machine {
+    pub(crate) fn new(
+        server: mpsc::UnboundedSender<DuplexStream>,
+        began: Instant,
+        seed: [u8; 32],
+        pace: Pace,
+    ) -> Arc<Self> {
+        let tape = Arc::new(Tape { began, lines: Mutex::default() });
+        let rng = Mutex::new(ChaCha20Rng::from_seed(seed));
+        Arc::new(Self { tape, server, rng, drawn: Mutex::default(), pace })
+    }
+
+    /// Everything of 32 bytes that was drawn.
+    pub(crate) fn drawn(&self) -> Vec<[u8; 32]> {
+        self.drawn.lock().unwrap().clone()
+    }
+}
+
+impl Host for Machine {
+    fn unix_now(&self) -> UnixMillis {
+        UnixMillis(BASE_MS + self.tape.began.elapsed().as_millis() as u64)
+    }
+
+    fn fill(&self, bytes: &mut [u8]) {
+        self.rng.lock().unwrap().fill_bytes(bytes);
+        if let Ok(drawn) = <[u8; 32]>::try_from(&*bytes) {
+            self.drawn.lock().unwrap().push(drawn);
+        }
+    }
+
+    fn work(&self, kind: Work, work: Box<dyn FnOnce() + Send>) -> Pending<()> {
+        let duration = (self.pace)(kind);
+        Box::pin(async move {
+            sleep(duration).await;
+            work();
+        })
+    }
+
+    fn dial(&self, _: &str) -> Pending<io::Result<Dialled>> {
+        let (near, far) = duplex(1 << 20);
+        let sent = self.server.send(far);
+        let connection = {
+            let mut lines = self.tape.lines.lock().unwrap();
+            lines.1 += 1;
+            lines.1
+        };
+        self.tape.note(connection, What::Opened);
+        let stream = Box::new(Recorded { inner: near, tape: Arc::clone(&self.tape), connection });
+        Box::pin(async move {
+            sent.map_err(|_| io::Error::from(io::ErrorKind::ConnectionRefused))?;
+            Ok(Dialled { stream, peer: [127, 0, 0, 1].into() })
+        })
+    }
+}
+
+/// A connection that is on the tape.
+struct Recorded {
+    inner: DuplexStream,
+    tape: Arc<Tape>,
+    connection: usize,
+}
+
+impl AsyncRead for Recorded {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.inner).poll_read(context, buffer);
+        let read = buffer.filled().len() - before;
+        if read > 0 {
+            self.tape.note(self.connection, What::Down(read));
+        }
+        polled
+    }
+}
+
+impl AsyncWrite for Recorded {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.inner).poll_write(context, bytes);
+        if let Poll::Ready(Ok(written)) = polled {
+            self.tape.note(self.connection, What::Up(written));
+        }
+        polled
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}
+
+impl Drop for Recorded {
+    fn drop(&mut self) {
+        self.tape.note(self.connection, What::Closed);
+    }
+}
+
+/// A disk in memory.
+#[derive(Clone, Default)]
+pub(crate) struct Memory(Arc<Mutex<Kept>>);
+
+#[derive(Default)]
+struct Kept {
+    snapshots: Vec<(Duration, Vec<u8>)>,
+    full: bool,
+    began: Option<Instant>,
+}
+
+impl Memory {
+    pub(crate) fn new(began: Instant) -> Self {
+        Self(Arc::new(Mutex::new(Kept { began: Some(began), ..Kept::default() })))
+    }
+
+    /// From now on nothing can be stored, or everything again.
+    pub(crate) fn fill(&self, full: bool) {
+        self.0.lock().unwrap().full = full;
+    }
+
+    /// Everything that was stored, and when.
+    pub(crate) fn snapshots(&self) -> Vec<(Duration, Vec<u8>)> {
+        self.0.lock().unwrap().snapshots.clone()
+    }
+}
+
+impl Disk for Memory {
+    fn save(&self, snapshot: &[u8]) -> Result<(), String> {
+        let mut kept = self.0.lock().unwrap();
+        if kept.full {
+            return Err("the disk is full".to_owned());
+        }
+        let at = kept.began.map_or(Duration::ZERO, |began| began.elapsed());
+        kept.snapshots.push((at, snapshot.to_vec()));
+        Ok(())
+    }
+}

@@ -1,0 +1,274 @@
+//! Worlds that differ in everything secret look alike, exactly, from the first byte to the last.
+
+use std::time::Duration;
+
+use pir_core::{NoOp, Scheme, SealPir};
+use sotto::host::Work;
+use sotto_protocol::{ConversationId, RoundMode, UnixMillis};
+use sotto_wire::Refused;
+
+use crate::machine::{BASE_MS, Line, What};
+use crate::server::{Call, Seen};
+use crate::world::{DEPOSIT_MS, FIRST, LOOKUP_MS, QUERY_MS, ROUND_MS, Told, World, parameters, quick};
+
+/// What is secret about a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Secret {
+    /// No contacts, nothing to say.
+    Idle,
+    /// Talks with Bob.
+    Bob,
+    /// Talks with Bob, Carol and a group, all of whom have much to say, with more than a turn's worth for each.
+    Everybody,
+    /// Talks with somebody who never comes.
+    Nobody,
+    /// Talks with Bob, and composing takes until just before its time.
+    Slow,
+    /// Talks with Bob, and composing takes longer than it may.
+    LateCompose,
+    /// Talks with Bob, and the look-up takes longer than it may.
+    LateLookup,
+    /// Talks with Bob, and building the query takes longer than it may.
+    LateQuery,
+    /// Talks with Bob, and nothing can be stored for some rounds.
+    FullDisk,
+    /// Talks with Bob, and goes on typing at odd moments.
+    Typing,
+}
+
+const SECRETS: [Secret; 10] = [
+    Secret::Idle,
+    Secret::Bob,
+    Secret::Everybody,
+    Secret::Nobody,
+    Secret::Slow,
+    Secret::LateCompose,
+    Secret::LateLookup,
+    Secret::LateQuery,
+    Secret::FullDisk,
+    Secret::Typing,
+];
+
+/// What the server does to the person who is watched, in all worlds alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lie {
+    None,
+    /// Refuses for some rounds.
+    Refuses(Call, Refused),
+}
+
+fn ms(ms: u32) -> Duration {
+    Duration::from_millis(ms.into())
+}
+
+/// Alice comes within the first round, and leaves after this many: several blocks of rounds, and a change of keys.
+const ROUNDS: u64 = 70;
+/// The same with the real engine, which takes real time.
+const ROUNDS_REAL: u64 = 4;
+
+struct Observed {
+    tape: Vec<Line>,
+    seen: Vec<Seen>,
+    alice: Told,
+    others: Vec<Told>,
+}
+
+async fn observe<S: Scheme>(seed: u64, secret: Secret, lie: Lie, mode: RoundMode) -> Observed {
+    let mut world = World::<S>::new(seed, parameters::<S>(mode), 2);
+    let mut alice = world.client("Alice", 3);
+    let [mut bob, mut carol, mut dave] = ["Bob", "Carol", "Dave"].map(|name| world.client(name, 3));
+    let mut talks: Vec<ConversationId> = Vec::new();
+    match secret {
+        Secret::Idle => {}
+        Secret::Nobody => talks.push(world.introduce(&mut alice, &mut world.client("Erin", 1))[0]),
+        Secret::Everybody => {
+            for other in [&mut bob, &mut carol] {
+                let [at_alice, at_other] = world.introduce(&mut alice, other);
+                other.queue_text(at_other, &"much to say ".repeat(60)).unwrap();
+                talks.push(at_alice);
+            }
+            let roster = [("Carol".to_owned(), carol.identity()), ("Dave".to_owned(), dave.identity())];
+            let now = UnixMillis(BASE_MS);
+            let mut rng: rand_chacha::ChaCha20Rng = rand_core::SeedableRng::from_seed(world.rng("the group"));
+            let card = alice.create_group("desk", &roster, now, &mut rng).unwrap();
+            carol.join_group(&card, now).unwrap();
+            dave.join_group(&card, now).unwrap();
+            talks.extend(alice.find("desk"));
+        }
+        _ => {
+            let [at_alice, at_bob] = world.introduce(&mut alice, &mut bob);
+            bob.queue_text(at_bob, "from Bob").unwrap();
+            talks.push(at_alice);
+        }
+    }
+    for conversation in &talks {
+        let long = if secret == Secret::Everybody { 60 } else { 1 };
+        alice.queue_text(*conversation, &"from Alice ".repeat(long)).unwrap();
+    }
+    let mut others = Vec::new();
+    for other in [bob, carol, dave] {
+        others.push(world.start(other, quick).await);
+    }
+    world.until(500).await;
+    let pace = match secret {
+        Secret::Slow => |work| if work == Work::Compose { ms(DEPOSIT_MS - 1) } else { quick(work) },
+        Secret::LateCompose => |work| if work == Work::Compose { ms(DEPOSIT_MS + 1) } else { quick(work) },
+        Secret::LateLookup => |work| if work == Work::LookUp { ms(LOOKUP_MS + 7) } else { quick(work) },
+        Secret::LateQuery => {
+            |work| if work == Work::Query { ms(QUERY_MS - LOOKUP_MS + 1) } else { quick(work) }
+        }
+        _ => quick,
+    };
+    let mut alice = world.start(alice, pace).await;
+    if let Lie::Refuses(..) = lie {
+        let refusing = match lie {
+            Lie::Refuses(Call::Deposit, _) => {
+                |call, round: u64| (call == Call::Deposit && round % 5 < 2).then_some(Refused::Busy)
+            }
+            Lie::Refuses(Call::Retrieve, Refused::UnknownKeys) => {
+                |call, round: u64| (call == Call::Retrieve && round % 5 < 2).then_some(Refused::UnknownKeys)
+            }
+            Lie::Refuses(Call::Upload, _) => |call, _| (call == Call::Upload).then_some(Refused::Busy),
+            _ => |call, round: u64| (call == Call::Mapping && round % 5 < 2).then_some(Refused::Quota),
+        };
+        world.server.refuse(alice.account, refusing);
+    }
+    match secret {
+        Secret::FullDisk => {
+            world.until(2050).await;
+            alice.disk.fill(true);
+            world.until(5050).await;
+            alice.disk.fill(false);
+        }
+        Secret::Typing => {
+            for place in 0..300 {
+                world.until(2000 + 17 * place).await;
+                drop(alice.handle.queue_text(talks[0], &format!("and {place}")).await);
+            }
+        }
+        _ => {}
+    }
+    let rounds = if S::NAME == NoOp::NAME { ROUNDS } else { ROUNDS_REAL };
+    world.until(u64::from(ROUND_MS) * rounds + 650).await;
+    alice.handle.finish().await.unwrap();
+    world.until(u64::from(ROUND_MS) * (rounds + 6)).await;
+    let (tape, seen) = (alice.machine.tape.lines(), world.server.seen(&alice.account));
+    let others = others.iter_mut().map(crate::world::Person::told).collect();
+    Observed { tape, seen, alice: alice.told(), others }
+}
+
+/// Every test of this kind shows that its worlds are what they claim to be.
+fn happened(secret: Secret, Observed { alice, others, .. }: &Observed) {
+    let has = |what: &str| alice.troubles.iter().any(|trouble| trouble.contains(what));
+    assert_eq!(has("composing"), secret == Secret::LateCompose, "{secret:?}: {alice:?}");
+    assert_eq!(has("look-up"), secret == Secret::LateLookup, "{secret:?}: {alice:?}");
+    assert_eq!(has("building"), secret == Secret::LateQuery, "{secret:?}: {alice:?}");
+    assert_eq!(has("disk"), secret == Secret::FullDisk, "{secret:?}: {alice:?}");
+    let late = matches!(secret, Secret::LateCompose | Secret::LateLookup | Secret::LateQuery);
+    if !late {
+        let talks = !matches!(secret, Secret::Idle | Secret::Nobody);
+        assert_eq!(!alice.texts.is_empty(), talks, "{secret:?}: {alice:?}");
+        assert_eq!(!others[0].texts.is_empty(), talks, "{secret:?}: {others:?}");
+    }
+}
+
+/// Plays a world to its end, in one thread and no real time.
+fn play<S: Scheme>(seed: u64, secret: Secret, lie: Lie, mode: RoundMode) -> Observed {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(observe::<S>(seed, secret, lie, mode))
+}
+
+fn difference(one: &[Line], other: &[Line]) -> Option<String> {
+    let place = one.iter().zip(other).position(|(one, other)| one != other);
+    let place = place.or_else(|| (one.len() != other.len()).then_some(one.len().min(other.len())))?;
+    let around = place.saturating_sub(3)..;
+    let near = |lines: &[Line]| {
+        format!("{:?}", lines.get(around.clone()).unwrap_or_default().iter().take(6).collect::<Vec<_>>())
+    };
+    Some(format!("at {place}:\n{}\n{}", near(one), near(other)))
+}
+
+fn compare<S: Scheme>(seeds: core::ops::Range<u64>, secrets: &[Secret], lie: Lie, mode: RoundMode) {
+    for seed in seeds {
+        let idle = play::<S>(seed, Secret::Idle, lie, mode);
+        for secret in secrets {
+            let observed = play::<S>(seed, *secret, lie, mode);
+            let difference = difference(&idle.tape, &observed.tape);
+            assert_eq!(
+                difference,
+                None,
+                "{secret:?} {lie:?}, seed {seed}: {}",
+                difference.as_deref().unwrap_or("")
+            );
+            let shapes = |seen: &[Seen]| -> Vec<_> {
+                seen.iter().map(|seen| (seen.at, seen.call, seen.round, seen.bytes.len())).collect()
+            };
+            assert_eq!(shapes(&idle.seen), shapes(&observed.seen), "{secret:?} {lie:?}, seed {seed}");
+            if lie == Lie::None && S::NAME == NoOp::NAME {
+                happened(*secret, &observed);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_world_of_one_seed_is_always_the_same() {
+    for secret in SECRETS {
+        let [one, again] = [1, 1].map(|seed| play::<NoOp>(seed, secret, Lie::None, RoundMode::Deadline));
+        assert_eq!(difference(&one.tape, &again.tape), None, "{secret:?}");
+        assert_eq!((one.seen, one.alice, one.others), (again.seen, again.alice, again.others), "{secret:?}");
+    }
+}
+
+#[test]
+fn worlds_that_differ_in_secrets_have_the_same_trace() {
+    compare::<NoOp>(0..4, &SECRETS, Lie::None, RoundMode::Deadline);
+}
+
+#[test]
+fn worlds_that_differ_in_secrets_have_the_same_trace_in_closed_loop() {
+    compare::<NoOp>(0..1, &SECRETS, Lie::None, RoundMode::ClosedLoop);
+}
+
+#[test]
+fn worlds_that_differ_in_secrets_have_the_same_trace_with_the_real_engine() {
+    compare::<SealPir>(0..1, &[Secret::Everybody, Secret::LateQuery], Lie::None, RoundMode::Deadline);
+}
+
+#[test]
+fn a_server_that_refuses_learns_nothing_by_it() {
+    let lies = [
+        Lie::Refuses(Call::Deposit, Refused::Busy),
+        Lie::Refuses(Call::Mapping, Refused::Quota),
+        Lie::Refuses(Call::Retrieve, Refused::UnknownKeys),
+        Lie::Refuses(Call::Upload, Refused::Busy),
+    ];
+    for lie in lies {
+        compare::<NoOp>(0..2, &[Secret::Bob, Secret::Everybody, Secret::Slow], lie, RoundMode::Deadline);
+    }
+}
+
+/// A stay is one connection, begun and ended once, and its calls are in their slots.
+#[test]
+fn every_call_of_a_stay_is_in_its_slot() {
+    let observed = play::<NoOp>(1, Secret::Everybody, Lie::None, RoundMode::Deadline);
+    let opened = observed.tape.iter().filter(|line| line.what == What::Opened).count();
+    let closed = observed.tape.iter().filter(|line| line.what == What::Closed).count();
+    assert_eq!((opened, closed), (1, 1), "{:?}", observed.tape);
+    assert_eq!(observed.tape.last().map(|line| line.what), Some(What::Closed));
+    for seen in &observed.seen {
+        let round = Duration::from_millis((seen.round - FIRST.0) * u64::from(ROUND_MS));
+        let ready = round + ms(ROUND_MS) + Duration::from_millis(crate::server::BUILD_MS);
+        let slot = match seen.call {
+            Call::Deposit if seen.round > FIRST.0 => round + ms(DEPOSIT_MS),
+            Call::Mapping => ready,
+            Call::Retrieve => ready + ms(QUERY_MS),
+            // What is made when the session begins.
+            _ => seen.at,
+        };
+        assert_eq!(seen.at, slot, "{:?} of {}", seen.call, seen.round);
+    }
+    let count = |call| observed.seen.iter().filter(|seen| seen.call == call).count() as u64;
+    assert!(count(Call::Deposit) >= ROUNDS && count(Call::Retrieve) >= ROUNDS, "{:?}", observed.seen);
+}

@@ -1,0 +1,176 @@
+//! People at a server in memory, and one whole stay of the person who is watched.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ed25519_dalek::SigningKey;
+use pir_core::Scheme;
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng as _;
+use sha2::{Digest, Sha256};
+use sotto::host::{Disk, Work};
+use sotto::{Address, ConnectionSettings, Event, Events, Handle, Participant};
+use sotto_protocol::client::{Client, Notice, Settings};
+use sotto_protocol::{
+    CodeKind, ConversationId, PROTOCOL_VERSION, Round, RoundMode, SeedCommitment, ServerParameters,
+    UnixMillis,
+};
+use sotto_wire::limits::MESSAGE_MAX;
+use sotto_wire::proto::sotto_server::SottoServer;
+use sotto_wire::{Host, RootKey, Transport};
+use tokio::io::DuplexStream;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_stream::StreamExt as _;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::codegen::http::header::DATE;
+use tonic::codegen::http::{HeaderValue, Response};
+use tower::util::MapResponseLayer;
+
+use crate::machine::{BASE_MS, Machine, Memory, Pace};
+use crate::server::{Account, Calls, Server};
+
+pub(crate) const FIRST: Round = Round(1000);
+pub(crate) const ROUND_MS: u32 = 1000;
+pub(crate) const DEPOSIT_MS: u32 = 100;
+pub(crate) const LOOKUP_MS: u32 = 150;
+pub(crate) const QUERY_MS: u32 = 300;
+
+pub(crate) fn parameters<S: Scheme>(mode: RoundMode) -> ServerParameters {
+    ServerParameters {
+        serial: 1,
+        seeds: SeedCommitment::default(),
+        protocol_version: PROTOCOL_VERSION,
+        manifest_key: [0; 32],
+        engine: S::NAME.into(),
+        security_bits: 128,
+        code: CodeKind::Cuckoo,
+        retrieve: 4,
+        buckets: 8,
+        choices: 3,
+        retained: 2,
+        mode,
+        round_ms: ROUND_MS,
+        deposit_ms: DEPOSIT_MS,
+        lookup_ms: LOOKUP_MS,
+        query_ms: QUERY_MS,
+    }
+}
+
+/// Work that is done in its slot.
+pub(crate) fn quick(work: Work) -> Duration {
+    Duration::from_millis(match work {
+        Work::Keys => 40,
+        Work::Spare | Work::Query => 25,
+        Work::Extract | Work::LookUp => 10,
+        _ => 3,
+    })
+}
+
+/// Everything but the people.
+pub(crate) struct World<S: Scheme> {
+    pub(crate) server: Arc<Server<S>>,
+    pub(crate) began: Instant,
+    seed: u64,
+    dial: mpsc::UnboundedSender<DuplexStream>,
+    people: u64,
+}
+
+/// Somebody who takes part.
+pub(crate) struct Person {
+    pub(crate) handle: Handle,
+    pub(crate) events: Events,
+    pub(crate) machine: Arc<Machine>,
+    pub(crate) disk: Memory,
+    pub(crate) account: Account,
+}
+
+impl<S: Scheme> World<S> {
+    pub(crate) fn new(seed: u64, parameters: ServerParameters, generations: usize) -> Self {
+        let server = Server::<S>::start(parameters, FIRST, generations);
+        let (dial, dialled) = mpsc::unbounded_channel();
+        let calls = SottoServer::new(Calls(Arc::clone(&server)))
+            .max_decoding_message_size(MESSAGE_MAX)
+            .max_encoding_message_size(MESSAGE_MAX);
+        let incoming = UnboundedReceiverStream::new(dialled).map(Ok::<_, std::io::Error>);
+        // The time of day that HTTP tells is the real one, unless it is told already.
+        let date = MapResponseLayer::new(|mut response: Response<tonic::body::Body>| {
+            response.headers_mut().insert(DATE, HeaderValue::from_static("Thu, 01 Jan 2026 00:00:00 GMT"));
+            response
+        });
+        let server_of_calls = tonic::transport::Server::builder().layer(date).add_service(calls);
+        tokio::spawn(server_of_calls.serve_with_incoming(incoming));
+        Self { server, began: Instant::now(), seed, dial, people: 0 }
+    }
+
+    pub(crate) fn rng(&self, purpose: &str) -> [u8; 32] {
+        Sha256::digest(format!("{} {purpose}", self.seed)).into()
+    }
+
+    /// Somebody with room for so many conversations; the same in all worlds of a seed.
+    pub(crate) fn client(&self, name: &str, conversations: u8) -> Client {
+        let mut rng = ChaCha20Rng::from_seed(self.rng(name));
+        let joined = (FIRST, UnixMillis(BASE_MS));
+        let parameters = self.server.parameters.clone();
+        Client::new(name, parameters, Settings { conversations }, joined, &mut rng).unwrap()
+    }
+
+    /// Makes contacts of two.
+    pub(crate) fn introduce(&self, one: &mut Client, other: &mut Client) -> [ConversationId; 2] {
+        let mut rng = ChaCha20Rng::from_seed(self.rng(&format!("{} meets {}", one.name(), other.name())));
+        let now = UnixMillis(BASE_MS);
+        let invitation = one.invite(other.name(), now, &mut rng).unwrap();
+        let at_other = other.accept(one.name(), &invitation, now, &mut rng).unwrap();
+        [one.find(other.name()).unwrap(), at_other]
+    }
+
+    pub(crate) async fn start(&mut self, client: Client, pace: Pace) -> Person {
+        self.people += 1;
+        let account = SigningKey::from_bytes(client.account_seed()).verifying_key().to_bytes();
+        let seed = self.rng(&format!("machine {}", self.people));
+        let machine = Machine::new(self.dial.clone(), self.began, seed, pace);
+        let disk = Memory::new(self.began);
+        let host = Host::Ip([127, 0, 0, 1].into());
+        let root = RootKey(self.server.root());
+        let address = Address::new(Transport::Plaintext, host, 7370, root).unwrap();
+        let mut settings = ConnectionSettings::new(address);
+        settings.allow_no_privacy = S::NAME == pir_core::NoOp::NAME;
+        let disk_of_client: Option<Box<dyn Disk>> = Some(Box::new(disk.clone()));
+        let started = Participant::<S>::start_on(machine.clone(), client, disk_of_client, settings).await;
+        let (handle, events) = started.unwrap();
+        Person { handle, events, machine, disk, account }
+    }
+
+    /// Waits until so many milliseconds after the world began.
+    pub(crate) async fn until(&self, ms: u64) {
+        tokio::time::sleep_until(self.began + Duration::from_millis(ms)).await;
+    }
+}
+
+/// What somebody was told.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) texts: Vec<String>,
+    pub(crate) acknowledged: usize,
+    pub(crate) troubles: Vec<String>,
+    pub(crate) warnings: usize,
+    /// In how many rounds a box that was looked for was found.
+    pub(crate) found: Vec<u64>,
+}
+
+impl Person {
+    pub(crate) fn told(&mut self) -> Told {
+        let mut told = Told::default();
+        while let Ok(event) = self.events.try_recv() {
+            match event {
+                Event::Notice(Notice::Text { text, .. }) => told.texts.push(text),
+                Event::Notice(Notice::Acknowledged { .. }) => told.acknowledged += 1,
+                Event::Notice(Notice::Warning(_)) => told.warnings += 1,
+                Event::Trouble { trouble, .. } => told.troubles.push(trouble.to_string()),
+                Event::RoundReport(report) if report.lookups.found > 0 => told.found.push(report.round.0),
+                _ => {}
+            }
+        }
+        told
+    }
+}
