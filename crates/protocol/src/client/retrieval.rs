@@ -36,6 +36,8 @@ struct Assigned {
     buckets: Vec<usize>,
     /// Whether the box must stand there, if the mapping does not lie or err.
     certain: bool,
+    /// Whether all candidate buckets show the label.
+    shown: bool,
 }
 
 /// What became of the boxes looked for in a round.
@@ -115,6 +117,7 @@ impl Client {
         if self.state.crowding.add(retrieval.crowding) {
             notices.push(Notice::Warning(Warning::Crowded));
         }
+        let mut hidden = false;
         for want in &wants {
             let label = want.key.label();
             let Some(read) = retrieval.assigned.iter().find(|assigned| assigned.label == label) else {
@@ -123,7 +126,10 @@ impl Client {
             let Some(sealed) = retrieval.decode(&read.buckets, &elements) else { continue };
             let conversation = want.conversation;
             let taken = match want.key.open(&sealed) {
-                Some(plaintext) => self.state.take_message(want, &plaintext, round),
+                Some(plaintext) => {
+                    hidden |= !read.shown;
+                    self.state.take_message(want, &plaintext, round)
+                }
                 // A filter that errs, or the other one of two boxes under this label.
                 None if !read.certain => continue,
                 None => Err(Error::Malformed("box")),
@@ -134,6 +140,9 @@ impl Client {
                 Err(Error::Unknown(_)) => {}
                 Err(_) => notices.push(Notice::Warning(Warning::Corrupted { conversation })),
             }
+        }
+        if hidden {
+            notices.push(Notice::Warning(Warning::FalseMapping { round }));
         }
         notices.extend(self.state.group_news());
         notices
@@ -156,6 +165,7 @@ fn plan(
         label: *label,
         buckets: reading.buckets.iter().map(|bucket| bucket.to_usize()).collect(),
         certain: reading.outcome == Outcome::Found,
+        shown: reading.outcome != Outcome::Absent,
     };
     let assigned = labels.iter().zip(lookup.readings()).map(reading).collect();
     let counts = Lookups {
