@@ -158,8 +158,10 @@ impl Scene {
             if client == ALICE
                 && let Some(lost) = self.lost.and_then(|lost| here.iter().position(|other| *other == lost))
             {
-                for answer in &mut answers {
-                    answer.take_if(|answer| *answer == deposits[lost].sealed.0);
+                for answer in
+                    answers.iter_mut().flatten().filter(|answer| **answer == deposits[lost].sealed.0)
+                {
+                    answer.fill(0);
                 }
             }
             notices.extend(self.world.clients[client].received(retrieval, answers, now));

@@ -114,6 +114,12 @@ pub enum Warning {
         /// Which round.
         round: Round,
     },
+    /// Some answers of a round were none. An honest server gives all of them or nothing, and none of them was read.
+    #[error("the server spoiled some of its answers of round {round}: nothing of it was read")]
+    BadAnswers {
+        /// Which round.
+        round: Round,
+    },
     /// A box was read under a label that the mapping does not show in all buckets where it stands. Honest filters forget
     /// nothing (less than once in 2^29): the server hides copies of boxes, so that a contact sees which bucket was read.
     #[error("the mapping of round {round} is false: the server hides where a message stands")]

@@ -101,8 +101,9 @@ impl Client {
         planned.unwrap_or(Retrieval { problem: Some(Warning::BadMapping { round }), ..dummy })
     }
 
-    /// Takes the answers of a round, one for each bucket, `None` for those that did not come. The round's keys are
-    /// erased, whatever came of it.
+    /// Takes the answers of a round, one for each bucket, `None` for those that are none. Unless all came and are in order,
+    /// nothing is read: if the others were, a server could spoil some, and a contact would see in which bucket hers was
+    /// read. The round's keys are erased, whatever came of it.
     pub fn received(
         &mut self,
         mut retrieval: Retrieval,
@@ -117,6 +118,11 @@ impl Client {
         if self.state.crowding.add(retrieval.crowding) {
             notices.push(Notice::Warning(Warning::Crowded));
         }
+        let spoiled = elements.iter().any(Option::is_none);
+        if spoiled && elements.iter().any(Option::is_some) {
+            notices.push(Notice::Warning(Warning::BadAnswers { round }));
+        }
+        let elements = if spoiled { Vec::new() } else { elements };
         let mut hidden = false;
         for want in &wants {
             let label = want.key.label();
