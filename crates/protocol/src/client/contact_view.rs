@@ -181,7 +181,7 @@ fn bob_talks(scene: &mut Scene, step: u64) {
         5 => scene.meet(CAROL, ALICE),
         _ => {}
     }
-    if step > 5 && step % 5 == 0 {
+    if step > 5 && step.is_multiple_of(5) {
         for (from, to) in [(ALICE, "bob"), (BOB, "alice"), (CAROL, "alice"), (ALICE, "carol")] {
             scene.world.say(from, to, &"y".repeat(1 + 37 * step as usize));
         }
@@ -215,7 +215,7 @@ fn an_absent_contact_has_much_to_hear(scene: &mut Scene, step: u64) {
 
 fn what_others_say_is_lost(scene: &mut Scene, step: u64) {
     bob_talks(scene, step);
-    scene.lost = (step % 7 != 0).then_some(if step % 2 == 0 { BOB } else { CAROL });
+    scene.lost = (!step.is_multiple_of(7)).then_some(if step.is_multiple_of(2) { BOB } else { CAROL });
 }
 
 fn what_others_say_is_not_read(scene: &mut Scene, step: u64) {
