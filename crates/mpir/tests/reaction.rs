@@ -28,14 +28,15 @@ fn query(
     client.multi_query(database.parameters(), &[Some(index)], &mut rng).unwrap()
 }
 
-/// What `reader`, who asks something else just now, reads when the server answers a recorded query of `recorded` instead.
+/// What `reader` reads, who asks a query of its own just now, when the server answers a recorded query of `recorded` instead.
 fn hears(reader: &MultiClient<SealPir>, recorded: &MultiClient<SealPir>, index: usize) -> Option<bool> {
     // A plaintext holds eight elements.
     let database = oracle(|element| (element / 8) % 2 == 0);
     let keys = SealPir::decode_public_keys(&recorded.public_keys()).unwrap();
     let old = query(recorded, &database, index, 1);
     let answers = database.answer(&keys, &[&old.encoded()[0]]).unwrap();
-    let now = query(reader, &database, 1234, 2);
+    // In the same plaintext: for another one the server takes its public keystream off, and nothing else changes.
+    let now = query(reader, &database, index ^ 1, 2);
     match reader.multi_extract(database.parameters(), &now, &answers).remove(0) {
         Ok(element) if element == YES => Some(true),
         Ok(element) if element == NO => Some(false),
