@@ -78,10 +78,13 @@ pub(super) struct Driver<S: Scheme> {
     /// Keys uploaded since the last report.
     upload: Phase,
     leaving: Option<Leaving>,
+    /// When the last call ended whose end everybody sees.
+    called: Instant,
 }
 
 struct Leaving {
     reply: oneshot::Sender<Client>,
+    since: Instant,
     until: Instant,
 }
 
@@ -113,6 +116,7 @@ impl<S: Scheme> Driver<S> {
             fetching: false,
             upload,
             leaving: None,
+            called: Instant::now(),
         }
     }
 
@@ -123,12 +127,10 @@ impl<S: Scheme> Driver<S> {
         mut news: mpsc::Receiver<News>,
     ) {
         loop {
-            if let Some(Leaving { until, .. }) = &self.leaving
-                && (self.rounds.are_done() || self.sessions.are_lost() || Instant::now() >= *until)
-            {
+            let until = self.leaves_at();
+            if until.is_some_and(|until| self.sessions.are_lost() || Instant::now() >= until) {
                 break;
             }
-            let until = self.leaving.as_ref().map(|leaving| leaving.until);
             // What was begun goes first: whoever floods this with news or wishes holds up neither calls nor leaving.
             tokio::select! {
                 biased;
@@ -144,10 +146,12 @@ impl<S: Scheme> Driver<S> {
                     Some(Command::Change(change)) => self.keeper.change(change),
                     Some(Command::Ask(ask)) => self.keeper.ask(ask),
                     Some(Command::Finish(reply)) => {
-                        self.leaving = Some(Leaving { reply, until: Instant::now() + self.two_rounds() });
+                        let since = Instant::now();
+                        self.leaving = Some(Leaving { reply, since, until: since + self.two_rounds() });
                     }
                     Some(Command::Stop(reply)) => {
-                        self.leaving = Some(Leaving { reply, until: Instant::now() });
+                        let since = Instant::now();
+                        self.leaving = Some(Leaving { reply, since, until: since });
                     }
                     None => break,
                 },
@@ -155,11 +159,23 @@ impl<S: Scheme> Driver<S> {
                 () = wait(until) => {}
             }
         }
+        // The connection ends now: how long the client is stored is nobody's business.
+        drop(news);
         self.leave().await;
+    }
+
+    /// When to leave, if that is wanted: a round after the last call in progress has ended. How long the client takes to
+    /// read what came, which depends on what that is, does not show in it.
+    fn leaves_at(&self) -> Option<Instant> {
+        let Leaving { since, until, .. } = self.leaving.as_ref()?;
+        let round = Duration::from_millis(self.server.round_ms.into());
+        let quiet = self.called.max(*since) + round;
+        Some(if self.rounds.are_called() { quiet.min(*until) } else { *until })
     }
 
     async fn leave(mut self) {
         self.calls.shutdown().await;
+        drop(self.sessions);
         for event in self.rounds.drain() {
             self.person.tell(event);
         }
@@ -277,6 +293,7 @@ impl<S: Scheme> Driver<S> {
     }
 
     fn deposited(&mut self, Deposited { round, result }: Deposited) {
+        self.called = Instant::now();
         if let Err(failure) = &result {
             // One who comes late in a round may miss it, and that is no trouble.
             let missed = Failure::Refused(Refused::RoundClosed);
@@ -416,6 +433,8 @@ impl<S: Scheme> Driver<S> {
         report: RoundReport,
         troubles: Vec<Trouble>,
     ) {
+        self.called = Instant::now();
+        self.rounds.answered(report.round);
         let taking = self.keeper.take(retrieval, elements);
         self.expect(taking, move |taken| Done::Taken(Box::new(report), troubles, taken));
     }

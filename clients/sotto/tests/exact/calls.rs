@@ -128,7 +128,10 @@ impl<S: Scheme> Sotto for Calls<S> {
         Ok(Response::new(proto::UploadKeysResponse { digest: digest.to_vec().into() }))
     }
 
-    async fn watch(&self, request: Request<proto::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
+    async fn watch(
+        &self,
+        request: Request<proto::WatchRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
         let session = request.into_inner().session;
         let account = self.0.meet(Call::Watch, &session, self.0.open(), Bytes::new(), [0; 32]).await?;
         let (sender, receiver) = mpsc::unbounded_channel();
@@ -173,7 +176,8 @@ impl<S: Scheme> Sotto for Calls<S> {
         let mapping = self.0.ready(&account, round)?.mapping.clone();
         let changed = |lie: &Lie| if let Lie::Mapping(change) = lie { Some(*change) } else { None };
         let mapping = change(mapping, &lies, changed, 1);
-        let late = lies.iter().find_map(|(lie, _)| if let Lie::LastByte(ms) = lie { Some(*ms) } else { None });
+        let late =
+            lies.iter().find_map(|(lie, _)| if let Lie::LastByte(ms) = lie { Some(*ms) } else { None });
         let Some(ms) = late else { return Ok(chunks(mapping, |data| proto::MappingChunk { data })) };
         let most = mapping.slice(..mapping.len() - 1);
         let last = mapping.slice(mapping.len() - 1..);

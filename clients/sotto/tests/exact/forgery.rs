@@ -56,7 +56,6 @@ impl<S: Scheme> Ready<S> {
                 label: Label([fill ^ manifest.round_seed[0]; LABEL_BYTES]),
                 sealed: SealedBox([fill; BOX_BYTES]),
             })),
-            (Some(Forgery::Twice), _) => deposits.extend(theirs.clone().cloned()),
             (Some(Forgery::OtherSeed), Some((_, account))) => {
                 manifest.round_seed.iter_mut().zip(account).for_each(|(byte, other)| *byte ^= other);
             }
@@ -65,6 +64,9 @@ impl<S: Scheme> Ready<S> {
         }
         let seed = manifest.round_seed;
         arrange(&mut deposits, &seed);
+        if forgery == Some(Forgery::Twice) {
+            deposits.extend(theirs.clone().cloned());
+        }
         manifest.entries = deposits.len() as u64;
         manifest.deposits_digest = deposits_digest(&deposits);
         // As large as any bucket could be, so that sizes do not depend on labels, which are random.

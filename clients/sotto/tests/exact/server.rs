@@ -236,7 +236,9 @@ impl<S: Scheme> Server<S> {
     fn last_shown(&self, state: &State<S>, account: &Account) -> [u8; 32] {
         let newest = state.ready.keys().next_back().copied();
         let shown = state.shown.get(account).and_then(|shown| shown.last_key_value());
-        shown.filter(|(round, _)| Some(**round) >= newest).map_or(state.newest, |(_, shown)| shown.manifest.digest())
+        shown
+            .filter(|(round, _)| Some(**round) >= newest)
+            .map_or(state.newest, |(_, shown)| shown.manifest.digest())
     }
 
     fn publish(&self, round: Round, deposited: &[(Account, Deposit)]) {
@@ -249,7 +251,8 @@ impl<S: Scheme> Server<S> {
         };
         let before = state.newest;
         let honest = self.manifest(state, round, before);
-        let material = Material { deposited, manifest: honest.clone(), key: &self.key, segment: segment.clone() };
+        let material =
+            Material { deposited, manifest: honest.clone(), key: &self.key, segment: segment.clone() };
         let ready = Arc::new(Ready::new(material, None));
         ready.manifest.check().unwrap();
         state.newest = ready.manifest.digest();

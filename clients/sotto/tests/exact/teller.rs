@@ -66,7 +66,8 @@ impl Teller {
             News::Opened(round, ms) => (round.0, false, opened(round.0, elapsed(*ms))),
             News::Ready(round, ms) => (round.manifest.round.0, true, ready(&round.signed, elapsed(*ms))),
         };
-        let honest = if shown.lies.iter().any(|(lie, _)| *lie == Lie::Unsigned) { unsigned(honest) } else { honest };
+        let honest =
+            if shown.lies.iter().any(|(lie, _)| *lie == Lie::Unsigned) { unsigned(honest) } else { honest };
         self.told.push(honest.clone());
         let at_once = |event| (Duration::ZERO, event);
         let mut events = vec![at_once(honest.clone())];

@@ -141,13 +141,8 @@ impl<S: Scheme> World<S> {
         self.people += 1;
         let seed = self.rng(&format!("machine {}", self.people));
         let Person { machine, wire, disk, events: mut told, .. } = before;
-        let machine = Machine::at(
-            Arc::clone(&machine.tape),
-            wire.dial.clone(),
-            seed,
-            pace,
-            [127, 0, 0, 1].into(),
-        );
+        let machine =
+            Machine::at(Arc::clone(&machine.tape), wire.dial.clone(), seed, pace, [127, 0, 0, 1].into());
         let mut person = self.start_on(client, machine, wire, disk).await.unwrap();
         while let Ok(event) = told.try_recv() {
             person.before.push(event);
