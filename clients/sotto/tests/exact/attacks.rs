@@ -22,6 +22,9 @@ fn attack(what: &str, scenario: Scenario) {
     compare::<NoOp>(what, seeds(), [Secret::Idle, Secret::Talking], scenario);
 }
 
+/// Something that happens, and when.
+type Moment = (u64, Act);
+
 /// To Alice, or to everybody.
 const fn alice(lie: Lie, from: u64, to: u64) -> Told {
     (lie, from..to, Who::Alice)
@@ -275,7 +278,7 @@ fn row_15_rounds_are_empty() {
 /// What changes under an account is refused, and asked for again at a pace that anybody can tell.
 #[test]
 fn row_16_parameters_change_under_the_account() {
-    const CHANGES: [(Pretence, &[(u64, Act)], &[&str]); 5] = [
+    const CHANGES: [(Pretence, &[Moment], &[&str]); 5] = [
         (Pretence::Retrieve, &changed(Pretence::Retrieve), &["changed its parameters"]),
         (Pretence::Buckets, &changed(Pretence::Buckets), &["changed its parameters"]),
         (Pretence::Choices, &changed(Pretence::Choices), &["the server"]),

@@ -51,13 +51,17 @@ pub(crate) struct State<S: Scheme> {
     pub(crate) shown: BTreeMap<Account, BTreeMap<Round, Arc<Ready<S>>>>,
     newest: [u8; 32],
     seeds: SeedChain,
-    pub(crate) keys: BTreeMap<Account, Vec<([u8; 32], Arc<S::PublicKeys>)>>,
+    pub(crate) keys: BTreeMap<Account, Vec<Keys<S>>>,
     pub(crate) sessions: BTreeMap<[u8; 32], Account>,
     pub(crate) watchers: Vec<(Teller, Watcher)>,
     seen: Vec<Seen>,
     pub(crate) answers: Vec<(Round, Bytes)>,
 }
 
+/// Keys, and their digest.
+type Keys<S> = ([u8; 32], Arc<<S as Scheme>::PublicKeys>);
+/// A lie, in which rounds it is told, and whom; everybody if nobody is named.
+type Plan = (Lie, Range<u64>, Option<Account>);
 type Watcher = mpsc::UnboundedSender<Result<proto::RoundEvent, Status>>;
 
 /// A server.
@@ -69,7 +73,7 @@ pub(crate) struct Server<S: Scheme> {
     began: Instant,
     /// Sets of keys held for each account.
     pub(crate) generations: usize,
-    plans: Mutex<Vec<(Lie, Range<u64>, Option<Account>)>>,
+    plans: Mutex<Vec<Plan>>,
     pretence: Mutex<Pretence>,
     pub(crate) state: Mutex<State<S>>,
 }
@@ -159,9 +163,8 @@ impl<S: Scheme> Server<S> {
     /// What holds for somebody in a round, and for how many rounds it has.
     pub(crate) fn lies(&self, account: &Account, round: u64) -> Vec<(Lie, u64)> {
         let plans = self.plans.lock().unwrap();
-        let fits = |(_, rounds, whom): &&(Lie, Range<u64>, Option<Account>)| {
-            rounds.contains(&round) && whom.is_none_or(|whom| whom == *account)
-        };
+        let fits =
+            |(_, rounds, whom): &&Plan| rounds.contains(&round) && whom.is_none_or(|whom| whom == *account);
         plans.iter().filter(fits).map(|(lie, rounds, _)| (*lie, round - rounds.start)).collect()
     }
 
