@@ -1,5 +1,6 @@
 //! The task that hears of rounds and starts their calls. It does nothing that takes long: the client is with the keeper.
 
+mod leaving;
 mod replacing;
 mod rounds;
 
@@ -33,8 +34,6 @@ use rounds::{Progress, REMEMBERED, Rounds};
 const RETRIEVALS_MAX: usize = 8;
 /// Manifests that were missed are fetched in one call, which is not repeated beyond this.
 const MANIFESTS_LONGEST: Duration = Duration::from_secs(120);
-/// Beyond two rounds, how long one who leaves waits for the rounds in progress.
-const LEAVING_MARGIN: Duration = Duration::from_secs(5);
 
 /// What a task brought.
 #[expect(clippy::large_enum_variant, reason = "a handful exist at a time")]
@@ -164,15 +163,6 @@ impl<S: Scheme> Driver<S> {
         self.leave().await;
     }
 
-    /// When to leave, if that is wanted: a round after the last call in progress has ended. How long the client takes to
-    /// read what came, which depends on what that is, does not show in it.
-    fn leaves_at(&self) -> Option<Instant> {
-        let Leaving { since, until, .. } = self.leaving.as_ref()?;
-        let round = Duration::from_millis(self.server.round_ms.into());
-        let quiet = self.called.max(*since) + round;
-        Some(if self.rounds.are_called() { quiet.min(*until) } else { *until })
-    }
-
     async fn leave(mut self) {
         self.calls.shutdown().await;
         drop(self.sessions);
@@ -192,11 +182,6 @@ impl<S: Scheme> Driver<S> {
         if let Some(Leaving { reply, .. }) = self.leaving {
             let _ = reply.send(client);
         }
-    }
-
-    /// Two rounds and a little more: the calls of the rounds in progress are made by then, or something is wrong.
-    fn two_rounds(&self) -> Duration {
-        Duration::from_millis(u64::from(self.server.round_ms) * 2) + LEAVING_MARGIN
     }
 
     fn hear(&mut self, news: News) {

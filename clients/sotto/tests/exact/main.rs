@@ -9,7 +9,7 @@
 //! world    people, contacts, and one whole stay of the person who is watched
 //! traces   worlds at an honest server, and that they look alike
 //! stage    two worlds under the same lies, each played twice, and compared
-//! attacks  everything that a malicious server may try
+//! attacks  everything that a malicious server may try; what it offers to one who joins is in `joining`
 //! keys     the secrets of private retrieval
 //! slots    what leaves when
 //! ```
@@ -22,6 +22,7 @@
 mod attacks;
 mod calls;
 mod forgery;
+mod joining;
 mod keys;
 mod lies;
 mod machine;
