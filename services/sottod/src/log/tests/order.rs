@@ -75,7 +75,8 @@ async fn tokens_and_accounts_never_share_an_entry() {
         let came = [deposit(number, 1)].into();
         let (appended, spent) =
             tokio::join!(log.append(Round(1), came, account(number)), log.spend(vec![[number; 16], [0; 16]]));
-        (appended.unwrap(), spent.unwrap());
+        appended.unwrap();
+        spent.unwrap();
     }
     log.close().await;
     let entries = entries(&disk);
