@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod armour;
+pub mod audit;
 pub mod client;
 mod clock;
 pub mod code;

@@ -9,9 +9,12 @@ use ed25519_dalek::SigningKey;
 use mpir::MultiDatabase;
 use pir_core::Scheme;
 use sha2::{Digest, Sha256};
+use sotto_protocol::audit::{Statement, answer_digest, query_digest};
 use sotto_protocol::deposit::{BOX_BYTES, arrange};
 use sotto_protocol::manifest::seed::SeedTree;
-use sotto_protocol::manifest::{MAPPING_BLOOM, Manifest, SignedManifest, deposits_digest};
+use sotto_protocol::manifest::{
+    MAPPING_BLOOM, Manifest, SignedManifest, bucket_digest, buckets_digest, deposits_digest,
+};
 use sotto_protocol::server::{SeedChain, segment_end};
 use sotto_protocol::{BloomMapping, Deposit, Label, Round, ServerParameters};
 use sotto_wire::proto::{self, round_event::Event, sotto_server::Sotto};
@@ -35,6 +38,7 @@ pub(crate) enum Call {
     Deposit,
     Mapping,
     Retrieve,
+    Bucket,
 }
 
 /// A call as the server sees it.
@@ -54,12 +58,19 @@ pub(crate) struct Seen {
 /// Whether, and why, a call of an account in a round is refused.
 pub(crate) type Refusing = fn(Call, u64) -> Option<Refused>;
 
+/// Changes the answers of a round, bucket by bucket.
+pub(crate) type Tampering = Box<dyn FnMut(u64, &mut Vec<Vec<u8>>) + Send>;
+
 struct Ready<S: Scheme> {
     signed: SignedManifest,
     at: Instant,
     mapping: Bytes,
     database: MultiDatabase<S>,
     pub(crate) boxes: Vec<u8>,
+    /// Of every bucket, and the digests of all.
+    contents: Vec<Vec<u8>>,
+    digests: Vec<[u8; 32]>,
+    manifest: [u8; 32],
 }
 
 struct State<S: Scheme> {
@@ -84,6 +95,7 @@ pub(crate) struct Server<S: Scheme> {
     /// Sets of keys held for each account.
     generations: usize,
     refusing: Mutex<(Option<Account>, Refusing)>,
+    tampering: Mutex<Tampering>,
     state: Mutex<State<S>>,
 }
 
@@ -117,6 +129,7 @@ impl<S: Scheme> Server<S> {
             began: Instant::now(),
             generations,
             refusing: Mutex::new((None, |_, _| None)),
+            tampering: Mutex::new(Box::new(|_, _| {})),
             state: Mutex::new(state),
         });
         tokio::spawn(Arc::clone(&server).rounds());
@@ -130,6 +143,11 @@ impl<S: Scheme> Server<S> {
     /// From now on some calls of this account are refused.
     pub(crate) fn refuse(&self, account: Account, refusing: Refusing) {
         *self.refusing.lock().unwrap() = (Some(account), refusing);
+    }
+
+    /// From now on the answers of rounds are changed before they are signed and sent.
+    pub(crate) fn tamper(&self, tampering: Tampering) {
+        *self.tampering.lock().unwrap() = tampering;
     }
 
     /// What was seen of an account.
@@ -187,7 +205,6 @@ impl<S: Scheme> Server<S> {
             round_seed: seed,
             mapping_digest: [0; 32],
             deposits_digest: deposits_digest(&deposits),
-            // Looked at in audits only.
             buckets_digest: [0; 32],
             previous: state.newest,
         };
@@ -200,12 +217,24 @@ impl<S: Scheme> Server<S> {
         let database = MultiDatabase::setup(BOX_BYTES, padded, &contents).unwrap();
         let mapping = BloomMapping::build(&seed, &*code, &encoding, &labels, padded as u32).unwrap();
         manifest.mapping_digest = BloomMapping::digest(&mapping);
+        let digests: Vec<[u8; 32]> =
+            (0..).zip(&contents).map(|(bucket, boxes)| bucket_digest(bucket, boxes)).collect();
+        manifest.buckets_digest = buckets_digest(&digests);
         manifest.check().unwrap();
         state.newest = manifest.digest();
         let segment = state.seeds.tree().of(round);
         let signed = SignedManifest::sign(&manifest, &self.key).with_segment(segment);
         let event = proto::RoundReady { manifest: Some((&signed).into()), elapsed_ms: 0 };
-        let ready = Ready { signed, at: Instant::now(), mapping: mapping.into(), database, boxes };
+        let ready = Ready {
+            signed,
+            at: Instant::now(),
+            mapping: mapping.into(),
+            database,
+            boxes,
+            contents,
+            digests,
+            manifest: manifest.digest(),
+        };
         state.ready.insert(round, Arc::new(ready));
         state.tell(&Event::Ready(event));
     }
@@ -265,6 +294,7 @@ impl<S: Scheme> Sotto for Calls<S> {
     type WatchStream = UnboundedReceiverStream<Result<proto::RoundEvent, Status>>;
     type MappingStream = BoxStream<proto::MappingChunk>;
     type RetrieveStream = BoxStream<proto::AnswerChunk>;
+    type BucketStream = BoxStream<proto::BucketChunk>;
     type ManifestsStream = BoxStream<proto::SignedManifest>;
 
     async fn info(&self, _: Request<proto::InfoRequest>) -> Result<Response<proto::InfoResponse>, Status> {
@@ -369,10 +399,34 @@ impl<S: Scheme> Sotto for Calls<S> {
         let keys = keys.ok_or_else(|| Status::from(Refused::UnknownKeys))?;
         let size = S::query_bytes(ready.database.parameters());
         let queries: Vec<&[u8]> = query.chunks(size).collect();
-        let answers = ready.database.answer(&keys, &queries).map_err(|_| Status::from(Refused::Malformed))?;
+        let mut answers =
+            ready.database.answer(&keys, &queries).map_err(|_| Status::from(Refused::Malformed))?;
+        (self.0.tampering.lock().unwrap())(first.round, &mut answers);
+        let queried: Vec<_> =
+            (0..).zip(&queries).map(|(bucket, query)| query_digest(bucket, query)).collect();
+        let answered: Vec<_> =
+            (0..).zip(&answers).map(|(bucket, answer)| answer_digest(bucket, answer)).collect();
+        let statement = Statement::new(Round(first.round), ready.manifest, digest, &queried, &answered);
+        let receipt = Bytes::copy_from_slice(&statement.sign(&self.0.key));
         let answer = Bytes::from(answers.concat());
         self.0.state.lock().unwrap().answers.push((Round(first.round), answer.clone()));
-        Ok(chunks(answer, |data| proto::AnswerChunk { data }))
+        let mut chunks: Vec<_> =
+            split(answer).map(|data| proto::AnswerChunk { data, receipt: Bytes::new() }).collect();
+        chunks.last_mut().unwrap().receipt = receipt;
+        Ok(Response::new(Box::pin(tokio_stream::iter(chunks.into_iter().map(Ok)))))
+    }
+
+    async fn bucket(
+        &self,
+        request: Request<proto::BucketRequest>,
+    ) -> Result<Response<Self::BucketStream>, Status> {
+        let proto::BucketRequest { session, round, bucket } = request.into_inner();
+        let asked = Bytes::copy_from_slice(&bucket.to_le_bytes());
+        self.0.meet(Call::Bucket, &session, round, asked, [0; 32])?;
+        let ready = self.0.ready(round)?;
+        let boxes = &ready.contents[bucket as usize];
+        let bytes = [ready.digests.as_flattened(), boxes].concat();
+        Ok(chunks(bytes.into(), |data| proto::BucketChunk { data }))
     }
 
     async fn manifests(

@@ -8,15 +8,17 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use ed25519_dalek::SigningKey;
 use sotto_protocol::{
     Deposit, Round,
     manifest::{Manifest, SignedManifest},
 };
 use sotto_wire::proto::{
-    AnswerChunk, ChallengeRequest, ChallengeResponse, DepositRequest, DepositResponse, InfoRequest,
-    InfoResponse, KeysChunk, ManifestsRequest, MappingChunk, MappingRequest, QueryChunk, RegisterRequest,
-    RegisterResponse, RoundEvent, SignedManifest as WireManifest, UploadKeysResponse, WatchRequest,
+    AnswerChunk, BucketChunk, BucketRequest, ChallengeRequest, ChallengeResponse, DepositRequest,
+    DepositResponse, InfoRequest, InfoResponse, KeysChunk, ManifestsRequest, MappingChunk, MappingRequest,
+    QueryChunk, RegisterRequest, RegisterResponse, RoundEvent, SignedManifest as WireManifest,
+    UploadKeysResponse, WatchRequest,
     round_event::Event,
     sotto_client::SottoClient,
     sotto_server::{Sotto, SottoServer},
@@ -309,6 +311,7 @@ impl Sotto for Relay {
     type WatchStream = BoxStream<RoundEvent>;
     type MappingStream = BoxStream<MappingChunk>;
     type RetrieveStream = BoxStream<AnswerChunk>;
+    type BucketStream = BoxStream<BucketChunk>;
     type ManifestsStream = BoxStream<WireManifest>;
 
     async fn info(&self, request: Request<InfoRequest>) -> Result<Response<InfoResponse>, Status> {
@@ -429,7 +432,8 @@ impl Sotto for Relay {
             return Err(Status::resource_exhausted("no"));
         }
         if let Some(answer) = self.0.forged(&account, round, |forged| forged.answer(&query)) {
-            let chunks = sotto_wire::split(answer.into()).map(|data| Ok(AnswerChunk { data }));
+            let chunks =
+                sotto_wire::split(answer.into()).map(|data| Ok(AnswerChunk { data, receipt: Bytes::new() }));
             return Ok(Response::new(Box::pin(tokio_stream::iter(chunks.collect::<Vec<_>>()))));
         }
         let honest = self.0.upstream().retrieve(tokio_stream::iter(queries)).await?.into_inner();
@@ -439,15 +443,21 @@ impl Sotto for Relay {
                     // A flip every 256 bytes reaches every element of every bucket.
                     let mut data = chunk.data.to_vec();
                     data.iter_mut().skip(100).step_by(256).for_each(|byte| *byte ^= 0x10);
-                    AnswerChunk { data: data.into() }
+                    AnswerChunk { data: data.into(), ..chunk }
                 }
                 Lie::NoiseAnswer => AnswerChunk {
                     data: chunk.data.iter().map(|byte| byte.wrapping_mul(197) ^ 0x5a).collect(),
+                    ..chunk
                 },
-                Lie::ShortAnswer => AnswerChunk { data: chunk.data.slice(..chunk.data.len() / 2) },
+                Lie::ShortAnswer => AnswerChunk { data: chunk.data.slice(..chunk.data.len() / 2), ..chunk },
                 _ => chunk,
             })
         }))))
+    }
+
+    async fn bucket(&self, request: Request<BucketRequest>) -> Result<Response<Self::BucketStream>, Status> {
+        let honest = self.0.upstream().bucket(request.into_inner()).await?.into_inner();
+        Ok(Response::new(Box::pin(honest)))
     }
 
     async fn manifests(
