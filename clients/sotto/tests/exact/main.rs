@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod audits;
 mod keys;
 mod machine;
 mod server;
