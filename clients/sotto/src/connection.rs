@@ -143,12 +143,38 @@ impl Connection {
         pinned: &ServerParameters,
         token: Option<&Token>,
     ) -> Result<Session, ConnectError> {
-        let info = self.info::<S>().await?;
-        let (root, allow) = (self.settings.address.root_key(), self.settings.allow_no_privacy);
-        if verify::<S>(&info, root, Some(pinned), allow)? == Succession::Later {
+        let (info, succession) = self.meet::<S>(pinned).await?;
+        if succession == Succession::Later {
             return Err(ConnectError::Changed);
         }
-        let session = self.open_session(account_seed, &info, token).await;
+        self.session(account_seed, &info, token).await
+    }
+
+    /// What the server says of itself, and how that stands to what the account keeps.
+    ///
+    /// # Errors
+    /// As for [`verify`].
+    pub async fn meet<S: Scheme>(
+        &self,
+        pinned: &ServerParameters,
+    ) -> Result<(Info, Succession), ConnectError> {
+        let info = self.info::<S>().await?;
+        let (root, allow) = (self.settings.address.root_key(), self.settings.allow_no_privacy);
+        let succession = verify::<S>(&info, root, Some(pinned), allow)?;
+        Ok((info, succession))
+    }
+
+    /// Opens a session under an announcement that the account keeps.
+    ///
+    /// # Errors
+    /// [`ConnectError`].
+    pub async fn session(
+        &self,
+        account_seed: &[u8; 32],
+        info: &Info,
+        token: Option<&Token>,
+    ) -> Result<Session, ConnectError> {
+        let session = self.open_session(account_seed, info, token).await;
         session.map_err(|failure| ConnectError::of(failure, self.settings.address.authority()))
     }
 

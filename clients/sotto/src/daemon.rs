@@ -25,12 +25,15 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
+use sotto_protocol::Client;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::cli::failure::Failure;
 use crate::cli::state;
-use crate::{ConnectionSettings, Engine, Events, HandleError, Participant, Store};
+use crate::{
+    ConnectError, ConnectionSettings, Engine, Event, Events, Handle, HandleError, Participant, Store,
+};
 use desk::Desk;
 use face::Face;
 use socket::Listener;
@@ -45,6 +48,9 @@ pub(crate) const ONLINE: &str = "online";
 const PROGRAMS_MAX: usize = 64;
 /// After the system refused another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+/// Between attempts to come online again.
+const COME_AGAIN_PAUSE: Duration = Duration::from_secs(4);
 
 /// How to be online.
 #[derive(Debug)]
@@ -69,40 +75,50 @@ pub(crate) async fn run(directory: &Path, options: Options) -> Result<(), Failur
     let (store, snapshot) = Store::open(directory)?;
     let client = state::restore(store.directory(), &snapshot)?;
     let listener = Listener::bind(directory)?;
-    let settings = ConnectionSettings::new(store.address().clone());
-    let server = store.address().authority();
-    let name = client.name().to_owned();
-    let started = Participant::<Engine>::start(client, Some(store), settings).await;
-    let (handle, mut events) = match started {
-        Ok(started) => started,
+    let (name, server) = (client.name().to_owned(), store.address().authority());
+    let (mut handle, mut events) = match come(store, client).await {
+        Ok(come) => come,
         Err(error) => {
             listener.remove();
             return Err(error.into());
         }
     };
     let leaves = options.stay.map(|stay| Instant::now() + stay);
-    let face = Face::new(options.detached);
-    face.online(&server, &name, options.stay);
+    Face::new(options.detached).online(&server, &name, options.stay);
     if options.detached {
         // Whoever waits for this may have left.
         let _ = writeln!(io::stdout(), "{ONLINE}");
     }
     drop(starting);
 
-    let desk = Arc::new(Desk::new(handle, name, server, leaves, face));
     let mut programs = JoinSet::new();
-    let stayed = loop {
-        tokio::select! {
-            () = &mut ended => break Ok(()),
-            () = desk.stopped() => break Ok(()),
-            () = until(leaves) => break Ok(()),
-            event = events.recv() => match event {
-                Some(event) => desk.hear(event).await,
-                None => break Err(HandleError::Stopped.into()),
-            },
-            stream = listener.accept() => admit(stream, &mut programs, &desk).await,
-            Some(_) = programs.join_next(), if !programs.is_empty() => {}
+    let (desk, stayed) = loop {
+        let face = Face::new(options.detached);
+        let desk = Arc::new(Desk::new(handle, name.clone(), server.clone(), leaves, face));
+        let stayed = loop {
+            tokio::select! {
+                () = &mut ended => break Stayed::Left,
+                () = desk.stopped() => break Stayed::Left,
+                () = until(leaves) => break Stayed::Left,
+                event = events.recv() => match event {
+                    Some(Event::ConnectionLost(ConnectError::Changed)) => break Stayed::Changed,
+                    Some(event) => desk.hear(event).await,
+                    None => break Stayed::Broken(HandleError::Stopped.into()),
+                },
+                stream = listener.accept() => admit(stream, &mut programs, &desk).await,
+                Some(_) = programs.join_next(), if !programs.is_empty() => {}
+            }
+        };
+        match stayed {
+            Stayed::Left => break (desk, Ok(())),
+            Stayed::Broken(failure) => break (desk, Err(failure)),
+            Stayed::Changed => {}
         }
+        // All of the server's people meet this at the same time, and programs come again.
+        desk.hear(Event::ConnectionLost(ConnectError::Changed)).await;
+        let _ = desk.handle().stop().await;
+        programs.shutdown().await;
+        (handle, events) = come_again(directory).await?;
     };
     leave(&desk, &mut events, &listener, &mut programs, options.detached).await;
     if let Ok(Some(_alone)) = Store::try_starting(directory) {
@@ -110,6 +126,33 @@ pub(crate) async fn run(directory: &Path, options: Options) -> Result<(), Failur
     }
     programs.shutdown().await;
     stayed
+}
+
+/// Why one is online no more.
+enum Stayed {
+    /// As the person decided.
+    Left,
+    /// The server has changed its parameters, which are taken over by coming anew.
+    Changed,
+    Broken(Failure),
+}
+
+async fn come(store: Store, client: Client) -> Result<(Handle, Events), ConnectError> {
+    let settings = ConnectionSettings::new(store.address().clone());
+    Participant::<Engine>::start(client, Some(store), settings).await
+}
+
+/// Comes online under parameters that the server has changed, as soon as it can be reached.
+async fn come_again(directory: &Path) -> Result<(Handle, Events), Failure> {
+    loop {
+        let (store, snapshot) = Store::open(directory)?;
+        let client = state::restore(store.directory(), &snapshot)?;
+        match come(store, client).await {
+            Ok(come) => return Ok(come),
+            Err(ConnectError::Unreachable(_)) => sleep(COME_AGAIN_PAUSE).await,
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// Leaves at the end of the round, or at once if the person insists. Programs are served as long as it lasts.

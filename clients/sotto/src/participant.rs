@@ -30,7 +30,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use pir_core::Scheme;
 use sotto_protocol::audit::AuditCoins;
 use sotto_protocol::client::{Client, MessageId, Settings};
-use sotto_protocol::{ConversationId, ConversationSummary, Error, Round, UnixMillis};
+use sotto_protocol::{ConversationId, ConversationSummary, Error, Round, Succession, UnixMillis};
 use sotto_wire::{Failure, Refused};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
@@ -61,7 +61,9 @@ pub struct Participant<S>(PhantomData<S>);
 impl<S: Scheme> Participant<S> {
     /// Connects, registers, uploads the PIR keys, and takes part until [`Handle::stop`], or until the handle is gone.
     ///
-    /// With a store, every change is on the disk before it shows on the wire.
+    /// With a store, every change is on the disk before it shows on the wire. Later parameters that the server announces
+    /// under its root's signature are taken over, at this moment only: a change while it takes part is
+    /// [`ConnectError::Changed`] in [`Event::ConnectionLost`], and wants another start.
     ///
     /// # Errors
     /// [`ConnectError`] if the first connection fails. A connection that is lost later is opened again.
@@ -81,7 +83,7 @@ impl<S: Scheme> Participant<S> {
     /// As for [`Participant::start`].
     pub async fn start_on(
         host: Arc<dyn Host>,
-        client: Client,
+        mut client: Client,
         disk: Option<Box<dyn Disk>>,
         settings: ConnectionSettings,
     ) -> Result<(Handle, Events), ConnectError> {
@@ -89,9 +91,17 @@ impl<S: Scheme> Participant<S> {
         let keys = Generation::<S>::draw(&host).await.ok_or_else(failed)?;
 
         let connection = Connection::open_on(Arc::clone(&host), &settings).await?;
-        let session = connection.register::<S>(client.account_seed(), client.server(), None).await?;
+        let unacceptable = |error: Error| ConnectError::Parameters(error.to_string());
+        let (info, succession) = connection.meet::<S>(client.server()).await?;
+        if succession == Succession::Later {
+            client.adopt(info.parameters.clone(), (info.open, host.unix_now())).map_err(unacceptable)?;
+            if let Some(disk) = &disk {
+                disk.save(&client.snapshot()).map_err(ConnectError::Parameters)?;
+            }
+        }
+        let session = connection.session(client.account_seed(), &info, None).await?;
         let open = session.open();
-        let gate = gate(&host, &client, open).map_err(|error| ConnectError::Parameters(error.to_string()))?;
+        let gate = gate(&host, &client, open).map_err(unacceptable)?;
         let started = Instant::now();
         let uploaded = upload(&session, &keys.public).await;
         uploaded.map_err(|failure| ConnectError::of(failure, settings.address.authority()))?;

@@ -51,6 +51,43 @@ async fn texts_travel_both_ways_and_one_who_leaves_disturbs_nobody() {
     server.shutdown().await.unwrap();
 }
 
+/// An operator restarts a server with other numbers: accounts, contacts and what waits go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_parameters_ends_the_session_and_is_taken_over_by_the_next() {
+    let data = tempfile::tempdir().unwrap();
+    let start = |listen, change: fn(&mut Config)| {
+        let data = Some(data.path().to_owned());
+        let mut config = Config { data, seed_segments: Some(2), ..config(listen) };
+        change(&mut config);
+        sottod::start::<NoOp>(config).unwrap()
+    };
+    let server = start(loopback(), |_| {});
+    let settings = settings(&server);
+    let (alice, bob) = pair(&settings).await;
+    let mut alice = Person::start(alice, None, &settings).await;
+    let mut bob = Person::start(bob, None, &settings).await;
+    alice.say("before").await;
+    bob.hears("before").await;
+    let (listen, before) = (server.local_addr(), server.parameters().clone());
+    server.shutdown().await.unwrap();
+
+    let server =
+        start(listen, |config| (config.retrieve, config.buckets, config.round_ms) = (2, Some(8), 400));
+    assert_eq!(server.parameters().serial, before.serial + 1);
+    for person in [&mut alice, &mut bob] {
+        let changed = |event: &Event| matches!(event, Event::ConnectionLost(ConnectError::Changed));
+        person.until("the change", changed).await;
+        let client = person.handle.stop().await.unwrap();
+        assert_eq!(*client.server(), before);
+        *person = Person::start(client, None, &settings).await;
+    }
+    bob.say("after").await;
+    alice.hears("after").await;
+    assert_eq!(alice.handle.stop().await.unwrap().server(), server.parameters());
+    bob.handle.stop().await.unwrap();
+    server.shutdown().await.unwrap();
+}
+
 /// What a client does follows from the signed manifest, whichever code that names.
 #[tokio::test(flavor = "multi_thread")]
 async fn texts_travel_with_every_batch_code() {

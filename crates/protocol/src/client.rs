@@ -11,6 +11,7 @@
 //! Nothing that comes from outside makes a step fail in a way that shows: what is wrong becomes a [`Notice`], and the
 //! round goes on with random queries.
 
+mod adoption;
 mod contacts;
 mod crowding;
 mod groups;

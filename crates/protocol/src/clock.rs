@@ -98,6 +98,23 @@ impl Clock {
         Ok(())
     }
 
+    /// Goes on with rounds of another length, of which `open` is open now. What passed since the newest round may have
+    /// been rounds of either length.
+    ///
+    /// # Errors
+    /// [`Error::RoundTooFar`] if no time explains that round.
+    pub(crate) fn adopt(&mut self, round_ms: u32, (open, now): (Round, UnixMillis)) -> Result<(), Error> {
+        let (newest, newest_time) = self.newest;
+        let elapsed = now.since(newest_time);
+        let shorter = Self { round_ms: self.round_ms.min(round_ms.max(1)), ..self.clone() };
+        if open.0.saturating_sub(newest.0) > shorter.rounds_in(elapsed).saturating_add(SLACK_ROUNDS) {
+            return Err(Error::RoundTooFar(open));
+        }
+        self.round_ms = round_ms.max(1);
+        self.anchor = (open.max(newest), now.max(newest_time));
+        Ok(())
+    }
+
     fn rounds_in(&self, elapsed: u64) -> u64 {
         elapsed.saturating_add(elapsed / 1000 * DRIFT_PER_MILLE) / u64::from(self.round_ms)
     }

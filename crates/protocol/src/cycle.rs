@@ -21,6 +21,24 @@ pub(crate) struct Cycle {
     secret: Secret,
     places: u8,
     retrieve: u16,
+    /// Units there are at least: as many as there were before the server's k changed.
+    least: u16,
+}
+
+/// The same in states of version 2.
+#[derive(Deserialize)]
+pub(crate) struct Cycle2 {
+    secret: Secret,
+    places: u8,
+    retrieve: u16,
+}
+
+impl TryFrom<Cycle2> for Cycle {
+    type Error = Error;
+
+    fn try_from(old: Cycle2) -> Result<Self, Error> {
+        Self::new(old.secret, old.places, old.retrieve)
+    }
 }
 
 impl Cycle {
@@ -33,7 +51,7 @@ impl Cycle {
         if retrieve == 0 || retrieve > ServerParameters::RETRIEVE_MAX {
             return Err(Error::Negotiation("messages per round must be 1 to 256"));
         }
-        Ok(Self { secret, places, retrieve })
+        Ok(Self { secret, places, retrieve, least: 0 })
     }
 
     /// Conversations there is room for.
@@ -43,7 +61,17 @@ impl Cycle {
 
     /// Units of polling there is room for.
     pub(crate) fn units(&self) -> u16 {
-        self.retrieve.max(2 * u16::from(self.places))
+        self.retrieve.max(2 * u16::from(self.places)).max(self.least)
+    }
+
+    /// Goes on with another number of messages a round. No unit is taken from anybody.
+    ///
+    /// # Errors
+    /// As for [`Cycle::new`].
+    pub(crate) fn adopt(&mut self, retrieve: u16) -> Result<(), Error> {
+        let least = self.units();
+        *self = Self { least, ..Self::new(self.secret.clone(), self.places, retrieve)? };
+        Ok(())
     }
 
     /// Whether all units are polled in every round.

@@ -25,6 +25,7 @@
 mod card;
 mod change;
 mod rekey;
+mod version2;
 
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,7 @@ pub use card::GroupCard;
 pub(crate) use card::MEMBER_NAME_MAX;
 pub(crate) use change::News;
 pub(crate) use rekey::{Farewell, Rekey};
+pub(crate) use version2::Group2;
 
 use change::Change;
 use rekey::Echo;

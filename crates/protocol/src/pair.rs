@@ -20,6 +20,7 @@
 //! only the person is told, and nothing can be said in such a [`double`](Pair::is_double).
 
 pub(crate) mod handshake;
+mod version2;
 
 use ed25519_dalek::SigningKey;
 use serde::{Deserialize, Serialize};
@@ -35,6 +36,7 @@ use crate::secret::Secret;
 use crate::stream::{Inbox, Item, Outbox};
 use crate::{Deposit, Error, Round, UnixMillis, domain};
 use handshake::{ANSWER_BYTES, Agreement, Keys, REQUEST_BYTES, Terms};
+pub(crate) use version2::Pair2;
 
 /// Keys of requests, as [`Listening::epoch`] names them.
 const REQUESTS: u32 = 0;

@@ -12,6 +12,8 @@
 //! What is said follows from what was read before the present block of rounds ([`crate::reaction`]): acknowledgements that
 //! are sent, and the choice of what is sent or repeated, change with the blocks only.
 
+mod version2;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +23,8 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 use crate::message::{FIRST, Kind, MORE};
 use crate::reaction::block;
 use crate::{Error, Round, domain};
+
+pub(crate) use version2::{Inbox2, Outbox2};
 
 /// Most messages that are sent and not acknowledged.
 pub(crate) const WINDOW: u32 = 16;
@@ -85,6 +89,8 @@ pub(crate) struct Outbox {
     acknowledged: u32,
     /// The number of the newest message forgotten, and its check.
     forgotten: (u32, u32),
+    /// It comes from a time without checks: those that the peer gives first are taken for right.
+    unchecked: bool,
 }
 
 /// How far the other end's numbers may be ahead of a sender that has gone back.
@@ -186,6 +192,9 @@ impl Outbox {
     /// Compares an acknowledgement with what was sent. If the peer has something else under these numbers, an older state
     /// has been brought back at one end: all that waits is numbered anew, behind what the peer has.
     pub(crate) fn compare(&mut self, sequence: u32, check: u32) -> Result<(), WentBack> {
+        if core::mem::take(&mut self.unchecked) {
+            self.believe(sequence, check);
+        }
         let (forgotten, forgotten_check) = self.forgotten;
         let sent = self.items.iter().find(|item| item.sequence == sequence);
         let same = match sent {
@@ -206,10 +215,28 @@ impl Outbox {
         Err(WentBack)
     }
 
+    /// Takes the peer's check of the messages up to a number that was sent for right.
+    fn believe(&mut self, sequence: u32, check: u32) {
+        if self.forgotten.0 == sequence {
+            self.forgotten.1 = check;
+        }
+        let sent = |item: &&mut Item| item.sequence == sequence && item.sent.is_some();
+        let known = self.items.iter_mut().find(sent).map(|item| item.check = check).is_some();
+        let from = if known { sequence } else { self.forgotten.0 };
+        self.check_behind(from);
+    }
+
     fn check_anew(&mut self) {
+        self.check_behind(self.forgotten.0);
+    }
+
+    /// Computes the checks of all messages behind a number from that one's.
+    fn check_behind(&mut self, sequence: u32) {
         let mut before = self.forgotten.1;
         for item in &mut self.items {
-            item.check = check(before, item);
+            if item.sequence > sequence {
+                item.check = check(before, item);
+            }
             before = item.check;
         }
     }

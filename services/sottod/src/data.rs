@@ -148,7 +148,12 @@ fn wanted(
         true => first,
         false => offline::check(&log)?.newest.unwrap_or(first),
     };
-    Ok(Wanted { parameters, segments, first, covers: None, more: false })
+    // A log that was restored goes on where the clock is, which may be beyond the seeds.
+    let covers = match config.restored {
+        true => Some(offline::check(&log)?.newest.map_or(first, |newest| newest.max(first))),
+        false => None,
+    };
+    Ok(Wanted { parameters, segments, first: covers.unwrap_or(first), covers, more: false })
 }
 
 fn is_empty(directory: &Path) -> io::Result<bool> {

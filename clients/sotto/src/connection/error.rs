@@ -53,10 +53,8 @@ pub enum ConnectError {
     /// Parameters that no server should have.
     #[error("unacceptable server: {0}; tell its operator")]
     Parameters(String),
-    /// Other parameters than the account was made for.
-    #[error(
-        "the server changed its parameters since 'sotto init'; make a new account with 'sotto --home DIRECTORY init'"
-    )]
+    /// Later parameters than those that the account keeps. They are taken over with the next start.
+    #[error("the server has changed its parameters; they are taken over when you come online anew")]
     Changed,
     /// Older parameters than those that the account has taken over, or two sets under one number.
     #[error("unacceptable server: {0}; do not go on if its operator cannot explain it")]

@@ -1,18 +1,23 @@
 //! The client as bytes.
 //!
 //! ```text
-//! version, u8 = 2 | first 8 bytes of SHA-256("sotto v1 client state" | 0 | version | content) | content (postcard)
+//! version, u8 = 3 | first 8 bytes of SHA-256("sotto v1 client state" | 0 | version | content) | content (postcard)
 //! ```
 //!
 //! The checksum is against accidents. The bytes hold all secrets: whoever stores them keeps them as carefully.
 
+mod version2;
+
+use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use super::{Client, State};
+use super::Client;
 use crate::{Error, domain};
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
+/// The one before, whose states are taken over.
+const BEFORE: u8 = 2;
 const CHECKSUM_BYTES: usize = 8;
 const HEADER_BYTES: usize = 1 + CHECKSUM_BYTES;
 
@@ -28,24 +33,27 @@ impl Client {
         let (header, content) = bytes.split_at_mut(HEADER_BYTES);
         postcard::to_slice(&self.state, content).expect("the size was measured");
         header[0] = VERSION;
-        header[1..].copy_from_slice(&checksum(content));
+        header[1..].copy_from_slice(&checksum(VERSION, content));
         bytes
     }
 
     /// The client of which these are all bytes.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if they are not exactly what [`Client::snapshot`] wrote.
+    /// [`Error::Malformed`] if they are not exactly what [`Client::snapshot`] wrote, in this version or the one before;
+    /// [`Error::Input`] for other versions.
     pub fn restore(bytes: &[u8]) -> Result<Self, Error> {
         let malformed = Error::Malformed("client state");
         let (header, content) = bytes.split_at_checked(HEADER_BYTES).ok_or(malformed.clone())?;
-        if header[0] != VERSION || header[1..] != checksum(content) {
+        if header[1..] != checksum(header[0], content) {
             return Err(malformed);
         }
-        let (state, rest) = postcard::take_from_bytes::<State>(content).map_err(|_| malformed.clone())?;
-        if !rest.is_empty() {
-            return Err(malformed);
-        }
+        let state = match header[0] {
+            VERSION => decode(content)?,
+            BEFORE => decode::<version2::State2>(content)?.try_into()?,
+            0 | 1 => return Err(Error::Input("the state is of a version that is not read any more")),
+            _ => return Err(Error::Input("the state was written by a later version of this program")),
+        };
         Ok(Self { state })
     }
 }
@@ -53,12 +61,18 @@ impl Client {
 /// Any content as the bytes of a client whose checksum holds.
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn checked(content: &[u8]) -> Vec<u8> {
-    [&[VERSION][..], &checksum(content), content].concat()
+    [&[VERSION][..], &checksum(VERSION, content), content].concat()
 }
 
-fn checksum(content: &[u8]) -> [u8; CHECKSUM_BYTES] {
+fn decode<'de, T: Deserialize<'de>>(content: &'de [u8]) -> Result<T, Error> {
+    let malformed = Error::Malformed("client state");
+    let (state, rest) = postcard::take_from_bytes(content).map_err(|_| malformed.clone())?;
+    if rest.is_empty() { Ok(state) } else { Err(malformed) }
+}
+
+fn checksum(version: u8, content: &[u8]) -> [u8; CHECKSUM_BYTES] {
     let digest: [u8; 32] = Sha256::new_with_prefix(domain::STATE_CHECKSUM)
-        .chain_update([0, VERSION])
+        .chain_update([0, version])
         .chain_update(content)
         .finalize()
         .into();

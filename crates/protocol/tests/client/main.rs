@@ -10,4 +10,5 @@ mod handshake;
 mod invitations;
 mod malice;
 mod pairs;
+mod versions;
 mod world;

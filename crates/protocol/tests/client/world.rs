@@ -11,6 +11,7 @@ use sotto_protocol::{
     UnixMillis,
     deposit::{self, BOX_BYTES},
     manifest,
+    server::SeedChain,
 };
 
 pub(crate) const ROUND_MS: u64 = 1000;
@@ -36,6 +37,8 @@ pub(crate) struct World {
     pub(crate) round: u64,
     pub(crate) rng: ChaCha20Rng,
     pub(crate) previous: [u8; 32],
+    /// Of the rounds' seeds, where they were fixed beforehand.
+    pub(crate) seeds: Option<SeedChain>,
     /// A manifest that a client has yet to fetch.
     pub(crate) missed: Option<SignedManifest>,
     /// Every deposit that left a client, for one box at most per label of its own.
@@ -94,7 +97,7 @@ impl World {
         let clients: Vec<Client> = names.iter().map(client).collect();
         let notices = clients.iter().map(|_| Vec::new()).collect();
         let (round, previous, sent) = (1, [0; 32], BTreeMap::new());
-        Self { key, parameters, clients, notices, round, rng, previous, missed: None, sent }
+        Self { key, parameters, clients, notices, round, rng, previous, seeds: None, missed: None, sent }
     }
 
     pub(crate) fn now(&self) -> UnixMillis {
@@ -173,13 +176,18 @@ impl World {
     }
 
     pub(crate) fn publish(&mut self, deposits: &[Deposit]) -> Published {
+        let round = Round(self.round);
         let mut seed = [0; 32];
         self.rng.fill_bytes(&mut seed);
+        let segment = self.seeds.as_ref().and_then(|seeds| seeds.tree().of(round));
+        if let Some(seeds) = &mut self.seeds {
+            seed = seeds.seed(round).unwrap();
+        }
         let mut deposits = deposits.to_vec();
         deposit::arrange(&mut deposits, &seed);
         let (manifest, mapping, buckets) = self.sealed(&deposits, seed);
         self.previous = manifest.digest();
-        let (round, manifest) = (manifest.round, SignedManifest::sign(&manifest, &self.key));
+        let manifest = SignedManifest::sign(&manifest, &self.key).with_segment(segment);
         Published { round, manifest, mapping, buckets }
     }
 

@@ -150,8 +150,12 @@ async fn a_log_under_another_key_is_not_continued() {
         Member::register(&running, 1).await.watch().await.ready().await;
         running.shutdown().await.unwrap();
     }
-    for file in ["identity", "manifest.key", "node.key", "node.pem"] {
-        std::fs::copy(other.join(file), one.join(file)).unwrap();
+    for entry in std::fs::read_dir(&other).unwrap() {
+        let entry = entry.unwrap();
+        // Everything but the log.
+        if entry.file_type().unwrap().is_file() {
+            std::fs::copy(entry.path(), one.join(entry.file_name())).unwrap();
+        }
     }
     let mut running = durable(&one, |_| {});
     let failed = running.failed().await;

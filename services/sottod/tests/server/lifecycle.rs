@@ -192,7 +192,7 @@ async fn a_query_that_does_not_come_holds_up_no_answers_and_a_drip_counts_as_sil
     let drip = tokio::spawn(async move {
         // One byte and another, each well within the stall.
         while sender.send(chunk.clone()).await.is_ok() {
-            chunk.session.clear();
+            chunk = sotto_wire::proto::QueryChunk { data: vec![0; 1].into(), ..Default::default() };
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     });

@@ -211,7 +211,7 @@ async fn at_its_usual_level_the_log_names_no_account_label_or_address() {
             "--data",
         ])
         .arg(directory.path().join("data"))
-        .args(["--deposit-ms", "50", "--lookup-ms", "50", "--query-ms", "100"])
+        .args(["--deposit-ms", "50", "--lookup-ms", "50", "--query-ms", "150"])
         .env_remove("RUST_LOG")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

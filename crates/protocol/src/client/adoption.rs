@@ -1,0 +1,36 @@
+//! Taking over what the operator of a server has changed.
+
+use super::Client;
+use crate::{Error, Round, ServerParameters, Succession, UnixMillis};
+
+impl Client {
+    /// Goes on under a later announcement of the same cluster, whose signature has been verified with the root key of the
+    /// server's address, with `open` the round that is open now. Contacts, groups and keys stay; what was under way in
+    /// rounds of another form is given up, and repeated by its senders.
+    ///
+    /// Everybody hears of a change at the same time, and nothing about it depends on what this client does.
+    ///
+    /// # Errors
+    /// [`Error::Negotiation`] if it is not later than the one that is kept, or not to be worked with;
+    /// [`Error::RoundTooFar`] if no time explains the open round. Nothing is changed then.
+    pub fn adopt(
+        &mut self,
+        parameters: ServerParameters,
+        (open, now): (Round, UnixMillis),
+    ) -> Result<(), Error> {
+        let state = &mut self.state;
+        parameters.check_shape()?;
+        if parameters.succeeds(&state.server)? != Succession::Later {
+            return Err(Error::Negotiation("its announcement is not a later one"));
+        }
+        let mut clock = state.clock.clone();
+        clock.adopt(parameters.round_ms, (open, now))?;
+        state.cycle.adopt(parameters.retrieve)?;
+        state.clock = clock;
+        if parameters.shape() != state.server.shape() || parameters.engine != state.server.engine {
+            state.ready.clear();
+        }
+        state.server = parameters;
+        Ok(())
+    }
+}

@@ -1,0 +1,95 @@
+//! A group as states of version 2 hold it.
+
+use serde::Deserialize;
+
+use super::{Group, Peer, bit};
+use crate::Round;
+use crate::ratchet::Chain;
+use crate::secret::Secret;
+use crate::stream::{Inbox2, Outbox2};
+
+#[derive(Deserialize)]
+pub(crate) struct Group2 {
+    id: [u8; 16],
+    epoch: u32,
+    base: Secret,
+    _previous: Option<Replaced2>,
+    _early: Vec<Early2>,
+    me: u8,
+    members: Vec<Peer2>,
+    send: Chain,
+    outbox: Outbox2,
+    leaving: Option<u8>,
+}
+
+#[derive(Deserialize)]
+struct Replaced2 {
+    _base: Secret,
+    _author: u8,
+    _removed: u8,
+}
+
+#[derive(Deserialize)]
+struct Early2 {
+    _author: u8,
+    _group: [u8; 16],
+    _epoch: u32,
+    _start: Round,
+    _removed: u8,
+    _fresh: Secret,
+}
+
+#[derive(Deserialize)]
+struct Peer2 {
+    name: String,
+    identity: [u8; 32],
+    present: bool,
+    chain: Option<Chain>,
+    inbox: Inbox2,
+    acknowledged: u32,
+}
+
+impl Group2 {
+    /// The group with its keys, as of a round; `None` if this client was leaving it.
+    pub(crate) fn resume(self, round: Round) -> Option<Group> {
+        if self.leaving.is_some() {
+            return None;
+        }
+        let gone = (0..).zip(&self.members).filter(|(_, peer)| !peer.present);
+        let excluded = gone.fold(0, |members, (number, _)| members | bit(number));
+        let peer = |old: Peer2| Peer {
+            name: old.name,
+            identity: old.identity,
+            present: old.present,
+            chain: old.chain,
+            inbox: old.inbox.into(),
+            acknowledged: old.acknowledged,
+            heard: None,
+            farewell: Vec::new(),
+        };
+        Some(Group {
+            id: self.id,
+            epoch: self.epoch,
+            base: self.base,
+            me: self.me,
+            members: self.members.into_iter().map(peer).collect(),
+            send: self.send,
+            outbox: self.outbox.into(),
+            leaving: None,
+            excluded,
+            start: round,
+            change: None,
+            offer: None,
+            taken: None,
+            removing: 0,
+            block: 0,
+            announcing: true,
+            strange: false,
+            turns: 0,
+            refused: false,
+            names_told: false,
+            ended: false,
+            news: Vec::new(),
+        })
+    }
+}
