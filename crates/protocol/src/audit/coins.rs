@@ -32,7 +32,7 @@ impl AuditCoins {
         let mut drawn = [0; 16];
         self.0.expand_into(domain::AUDIT_COINS, &[&round.0.to_le_bytes()], &mut drawn);
         let ([whether, which], _) = drawn.as_chunks::<8>() else { return None };
-        let bucket = u128::from(u64::from_le_bytes(*which)) * u128::from(buckets) >> 64;
+        let bucket = (u128::from(u64::from_le_bytes(*which)) * u128::from(buckets)) >> 64;
         // Below the number of buckets; favours none by more than one in 2^54.
         let bucket = u16::try_from(bucket).ok().filter(|_| buckets > 0)?;
         (u64::from_le_bytes(*whether) % of.max(1) == 0).then_some(bucket)
