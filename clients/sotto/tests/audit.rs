@@ -1,5 +1,6 @@
 //! What a proof convinces a stranger of, over the real engine: of nothing about an honest server, whatever is changed in it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::print_stdout, reason = "progress of an hour")]
 
 use bytes::Bytes;
 use ed25519_dalek::SigningKey;

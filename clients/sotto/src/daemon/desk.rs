@@ -83,7 +83,7 @@ impl Desk {
         match &entry {
             Some(Entry::Lasting(line) | Entry::Passing(line)) => self.face.note(line),
             Some(Entry::Audited(Audited { found, line, .. })) if *found != Found::Honest => {
-                self.face.note(line)
+                self.face.note(line);
             }
             Some(Entry::Round(line)) => {
                 let programs = self.journal.listeners();

@@ -55,7 +55,6 @@ async fn a_server_that_spoils_one_answer_in_a_hundred_is_convicted() {
         }
     }
     let last = found.last().unwrap();
-    println!("convicted by check {} after {round} rounds", found.len());
     assert_eq!(last.2, Finding::Cheated(Ok(format!("proof-{}", last.0))));
     assert!(found[..found.len() - 1].iter().all(|(_, _, finding)| *finding == Finding::Honest));
 
