@@ -226,8 +226,9 @@ impl Handle {
         answer.await.map_err(|_| HandleError::Stopped)
     }
 
-    /// Leaves when the calls of the rounds in progress are made, so that the moment of leaving is a round's end: when
-    /// rounds go on, that takes about two of them, and little more if they do not. Without a session it is at once.
+    /// Leaves a round after the calls of the rounds in progress are made, so that the moment of leaving follows from calls
+    /// that everybody sees: when rounds go on, that takes about three of them, and little more if they do not. Without a
+    /// session it is at once.
     ///
     /// # Errors
     /// [`HandleError::Stopped`] if it has been stopped before.

@@ -7,11 +7,10 @@ use pir_core::NoOp;
 use sotto::host::{Dialled, Pending, System, Work};
 use sotto::{Address, ConnectError, Connection, Event, Store};
 use sotto_protocol::client::{Client, Notice};
-use sotto_protocol::{CodeKind, Round, RoundMode, UnixMillis};
+use sotto_protocol::{CodeKind, RoundMode, ServerParameters, UnixMillis};
 use sotto_wire::{Host, RootKey, Transport};
 use sottod::Config;
 use support::{Person, client, config, is_report, loopback, pair, settings};
-use zeroize::Zeroizing;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn texts_travel_both_ways_and_one_who_leaves_disturbs_nobody() {
@@ -129,9 +128,10 @@ async fn rounds_in_closed_loop_go_on_when_everybody_is_done() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_gone_and_comes_back_loses_no_text() {
-    let seed = Some(Zeroizing::new([9; 32]));
-    let with = |listen, first| Config { manifest_seed: seed.clone(), first_round: first, ..config(listen) };
-    let server = sottod::start::<NoOp>(with(loopback(), Round(1))).unwrap();
+    let data = tempfile::tempdir().unwrap();
+    let kept = Some(data.path().join("data"));
+    let with = |listen| Config { data: kept.clone(), seed_segments: Some(2), ..config(listen) };
+    let server = sottod::start::<NoOp>(with(loopback())).unwrap();
     let (listen, settings) = (server.local_addr(), settings(&server));
     let homes = tempfile::tempdir().unwrap();
     let (alice, bob) = pair(&settings).await;
@@ -147,7 +147,7 @@ async fn a_server_that_is_gone_and_comes_back_loses_no_text() {
     server.shutdown().await.unwrap();
     alice.until("loss", |event| matches!(event, Event::ConnectionLost(_))).await;
     alice.say("while it was gone").await;
-    let server = sottod::start::<NoOp>(with(listen, Round(newest.0 + 3))).unwrap();
+    let server = sottod::start::<NoOp>(with(listen)).unwrap();
     alice.until("return", |event| matches!(event, Event::ConnectionRestored)).await;
     bob.hears("during").await;
     bob.hears("while it was gone").await;
@@ -209,13 +209,17 @@ async fn a_server_that_is_not_the_pinned_one_is_refused_before_anything_is_sent(
     let engine = Connection::open(&right).await.unwrap().info::<pir_core::SealPir>().await;
     assert!(matches!(engine, Err(ConnectError::Engine { .. })), "{engine:?}");
 
-    // The same key with other parameters.
+    // The same key with other parameters: later ones, and others under the same number.
     let person = client::<NoOp>(&right, "alice", 1).await;
+    let register = async |pinned: &ServerParameters| {
+        let connection = Connection::open(&right).await.unwrap();
+        connection.register::<NoOp>(person.account_seed(), pinned, None).await.map(|_| ())
+    };
     let mut changed = person.server().clone();
     changed.buckets += 1;
-    let refused =
-        Connection::open(&right).await.unwrap().register::<NoOp>(person.account_seed(), &changed, None).await;
-    assert_eq!(refused.map(|_| ()), Err(ConnectError::Changed));
+    assert!(matches!(register(&changed).await, Err(ConnectError::Downgrade(_))));
+    changed.serial -= 1;
+    assert_eq!(register(&changed).await, Err(ConnectError::Changed));
 
     server.shutdown().await.unwrap();
     let gone = open(&right).await.unwrap_err();

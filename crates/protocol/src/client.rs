@@ -12,6 +12,8 @@
 //! round goes on with random queries.
 
 mod adoption;
+#[cfg(test)]
+mod contact_view;
 mod contacts;
 mod crowding;
 mod groups;

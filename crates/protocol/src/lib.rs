@@ -2,6 +2,10 @@
 //! own; time and random generators are parameters.
 #![forbid(unsafe_code)]
 
+// What the tests have in common stands beside those that see the public side alone.
+#[cfg(test)]
+extern crate self as sotto_protocol;
+
 mod armour;
 pub mod audit;
 pub mod client;

@@ -248,6 +248,11 @@ impl Pair {
         &self.outbox
     }
 
+    #[cfg(test)]
+    pub(crate) fn use_up_numbers(&mut self) {
+        self.outbox.use_up_numbers();
+    }
+
     pub(crate) fn make_room(&mut self, room: bool) {
         self.inbox.make_room(room);
     }

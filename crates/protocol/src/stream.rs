@@ -89,12 +89,17 @@ pub(crate) struct Outbox {
     acknowledged: u32,
     /// The number of the newest message forgotten, and its check.
     forgotten: (u32, u32),
+    /// An acknowledgement, number and check, of something else than was sent. It is heeded when the next block begins;
+    /// until then nothing is taken for arrived.
+    stray: Option<(u32, u32)>,
     /// It comes from a time without checks: those that the peer gives first are taken for right.
     unchecked: bool,
 }
 
 /// How far the other end's numbers may be ahead of a sender that has gone back.
 const AHEAD_MAX: u32 = 1 << 24;
+/// More numbers than the keys of a group with all its farewells take.
+const NUMBERS_KEPT: u32 = 64;
 
 /// The check of all messages up to one, from that of those before it: the first four bytes of SHA-256 over a domain, that
 /// check, the message's number, its kind and its content. Before the first message it is 0.
@@ -154,6 +159,9 @@ impl Outbox {
             {
                 self.forgotten = (item.sequence, item.check);
             }
+            if let Some((sequence, check)) = self.stray.take() {
+                self.number_anew(sequence, check);
+            }
         }
     }
 
@@ -190,7 +198,8 @@ impl Outbox {
     }
 
     /// Compares an acknowledgement with what was sent. If the peer has something else under these numbers, an older state
-    /// has been brought back at one end: all that waits is numbered anew, behind what the peer has.
+    /// has been brought back at one end: all that waits is numbered anew, behind what the peer has, when the next block
+    /// begins. A peer who lies about it sees then, like anything else that was read, that it was.
     pub(crate) fn compare(&mut self, sequence: u32, check: u32) -> Result<(), WentBack> {
         if core::mem::take(&mut self.unchecked) {
             self.believe(sequence, check);
@@ -206,13 +215,17 @@ impl Outbox {
         if same || sequence.saturating_sub(self.newest) > AHEAD_MAX {
             return Ok(());
         }
+        let told = self.stray.replace((sequence, check)).is_some();
+        if told { Ok(()) } else { Err(WentBack) }
+    }
+
+    fn number_anew(&mut self, sequence: u32, check: u32) {
         (self.forgotten, self.acknowledged, self.newest) = ((sequence, check), sequence, sequence);
         for item in &mut self.items {
             self.newest = self.newest.saturating_add(1);
             (item.sequence, item.sent) = (self.newest, None);
         }
         self.check_anew();
-        Err(WentBack)
     }
 
     /// Takes the peer's check of the messages up to a number that was sent for right.
@@ -245,6 +258,9 @@ impl Outbox {
     /// for whole texts of which this is news.
     pub(crate) fn acknowledge(&mut self, sequence: u32) -> Vec<u32> {
         let mut complete = Vec::new();
+        if self.stray.is_some() {
+            return complete;
+        }
         let arrived = |item: &&Item| item.sequence <= sequence && item.sent.is_some();
         for item in self.items.iter().take_while(arrived) {
             if item.sequence > self.acknowledged {
@@ -285,6 +301,17 @@ impl Outbox {
     /// Whether a message of this kind waits or is under way.
     pub(crate) fn awaits(&self, kind: Kind) -> bool {
         self.pending().any(|item| item.kind == kind)
+    }
+
+    /// Whether there are numbers for a few more messages. A peer who acknowledges what was never sent can use them up.
+    pub(crate) fn has_numbers(&self) -> bool {
+        self.newest <= u32::MAX - NUMBERS_KEPT
+    }
+
+    /// As a peer does in 256 blocks who acknowledges what was never sent.
+    #[cfg(test)]
+    pub(crate) fn use_up_numbers(&mut self) {
+        self.newest = u32::MAX;
     }
 
     /// Whether everything was acknowledged before this block.
@@ -370,8 +397,11 @@ impl Inbox {
         }
         self.owed = true;
         let before = item.sequence.saturating_sub(1);
-        let went_back =
-            item.flags & FIRST != 0 && before > self.complete && before - self.complete <= AHEAD_MAX;
+        // Only before anything else is taken in a block: with a gap at each message their check would name those read.
+        let went_back = item.flags & FIRST != 0
+            && before > self.complete
+            && before - self.complete <= AHEAD_MAX
+            && self.complete == self.told.complete;
         if went_back {
             self.early.retain(|sequence, _| *sequence > before);
             (self.complete, self.partial) = (before, Partial::default());
@@ -438,7 +468,7 @@ mod tests {
 
     use super::{Inbox, Item, Outbox, TEXT_MAX, TEXTS_MAX, WINDOW};
     use crate::Round;
-    use crate::message::{Kind, MORE};
+    use crate::message::{FIRST, Kind, MORE};
     use crate::reaction::REACTION_ROUNDS;
 
     fn next(outbox: &mut Outbox, round: u64, owed: bool) -> Option<u32> {
@@ -512,6 +542,68 @@ mod tests {
         assert_eq!(quiet[..8], reads[..8]);
         assert_eq!((reads[8].0, reads[8].1, reads[8].2), (None, 8, true));
         assert!(quiet[8].0.is_some() && quiet[8].1 == 0);
+    }
+
+    /// A false acknowledgement made what follows be numbered anew in the same block: it showed at once that it was read.
+    #[test]
+    fn a_false_acknowledgement_shows_with_the_next_block_and_nothing_counts_as_arrived_until_then() {
+        let mut outbox = Outbox::default();
+        for _ in 0..40 {
+            outbox.push(Kind::Text, b"x", 8).unwrap();
+        }
+        let stored = postcard::to_allocvec(&outbox).unwrap();
+        let mut said = [Vec::new(), Vec::new()];
+        for (lies, said) in [false, true].into_iter().zip(&mut said) {
+            let mut outbox: Outbox = postcard::from_bytes(&stored).unwrap();
+            for round in 8..17 {
+                outbox.begin(Round(round));
+                said.push(next(&mut outbox, round, false));
+                if lies && round < 16 {
+                    let lie = outbox.compare(500 + round as u32, 7);
+                    assert_eq!(lie.is_err(), round == 8);
+                    assert!(outbox.acknowledge(500).is_empty());
+                }
+            }
+        }
+        let [honest, forged] = said;
+        assert_eq!(honest[..8], forged[..8]);
+        assert_eq!((honest[8], forged[8]), (Some(9), Some(516)));
+    }
+
+    /// What a sender who writes eight messages as it likes sees in a block's acknowledgement of which of them were read:
+    /// the number of answers that it can get. As honest senders number them there are nine.
+    #[test]
+    fn an_acknowledgement_tells_less_than_which_messages_of_its_block_were_read() {
+        let answers = |messages: [(u32, u8); 8]| {
+            let mut answers = std::collections::BTreeSet::new();
+            for read in 0_u32..256 {
+                let mut inbox = Inbox::default();
+                inbox.begin(Round(8));
+                for (number, (sequence, flags)) in (0_u8..).zip(messages) {
+                    if read >> number & 1 == 1 {
+                        let _ = inbox.accept(Item::received(sequence, Kind::Text, flags, &[number]));
+                    }
+                }
+                inbox.begin(Round(16));
+                answers.insert(inbox.acknowledgement());
+            }
+            answers.len()
+        };
+        let numbered = |numbers: [u32; 8], flags: u8| answers(numbers.map(|number| (number, flags)));
+        assert_eq!(numbered([1, 2, 3, 4, 5, 6, 7, 8], 0), 9);
+        // Other messages under one number: the check names the one that came first.
+        assert_eq!(numbered([1, 1, 1, 2, 2, 2, 3, 3], 0), 31);
+        assert_eq!(numbered([1, 1, 2, 2, 3, 3, 4, 4], 0), 31);
+        // Each told to be the first: a gap before every one of them made the check name all that were read, 256.
+        assert_eq!(numbered([10, 20, 30, 40, 50, 60, 70, 80], FIRST), 9);
+        let highest = [
+            [10, 11, 12, 13, 14, 15, 16, 17],
+            [10, 10, 20, 20, 21, 21, 22, 22],
+            [20, 20, 10, 10, 11, 11, 12, 12],
+            [40, 30, 20, 10, 41, 31, 21, 11],
+        ];
+        println!("{:?}", highest.map(|numbers| numbered(numbers, FIRST)));
+        assert!(highest.iter().all(|numbers| numbered(*numbers, FIRST) <= 64));
     }
 
     /// Who has not read what came is not told of more than there is room for, and misses nothing.

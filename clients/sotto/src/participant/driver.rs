@@ -1,6 +1,7 @@
 //! The task that hears of rounds and starts their calls. It does nothing that takes long: the client is with the keeper.
 
 mod auditing;
+mod leaving;
 mod replacing;
 mod rounds;
 
@@ -36,8 +37,6 @@ use rounds::{Progress, REMEMBERED, Rounds};
 const RETRIEVALS_MAX: usize = 8;
 /// Manifests that were missed are fetched in one call, which is not repeated beyond this.
 const MANIFESTS_LONGEST: Duration = Duration::from_secs(120);
-/// Beyond two rounds, how long one who leaves waits for the rounds in progress.
-const LEAVING_MARGIN: Duration = Duration::from_secs(5);
 
 /// What a task brought.
 #[expect(clippy::large_enum_variant, reason = "a handful exist at a time")]
@@ -85,10 +84,13 @@ pub(super) struct Driver<S: Scheme> {
     upload: Phase,
     leaving: Option<Leaving>,
     audits: Audits,
+    /// When the last call ended whose end everybody sees.
+    called: Instant,
 }
 
 struct Leaving {
     reply: oneshot::Sender<Client>,
+    since: Instant,
     until: Instant,
 }
 
@@ -123,6 +125,7 @@ impl<S: Scheme> Driver<S> {
             upload,
             leaving: None,
             audits,
+            called: Instant::now(),
         }
     }
 
@@ -133,12 +136,10 @@ impl<S: Scheme> Driver<S> {
         mut news: mpsc::Receiver<News>,
     ) {
         loop {
-            if let Some(Leaving { until, .. }) = &self.leaving
-                && (self.rounds.are_done() || self.sessions.are_lost() || Instant::now() >= *until)
-            {
+            let until = self.leaves_at();
+            if until.is_some_and(|until| self.sessions.are_lost() || Instant::now() >= until) {
                 break;
             }
-            let until = self.leaving.as_ref().map(|leaving| leaving.until);
             // What was begun goes first: whoever floods this with news or wishes holds up neither calls nor leaving.
             tokio::select! {
                 biased;
@@ -155,10 +156,12 @@ impl<S: Scheme> Driver<S> {
                     Some(Command::Ask(ask)) => self.keeper.ask(ask),
                     Some(Command::Audit(answers)) => self.audits.ask(answers),
                     Some(Command::Finish(reply)) => {
-                        self.leaving = Some(Leaving { reply, until: Instant::now() + self.two_rounds() });
+                        let since = Instant::now();
+                        self.leaving = Some(Leaving { reply, since, until: since + self.two_rounds() });
                     }
                     Some(Command::Stop(reply)) => {
-                        self.leaving = Some(Leaving { reply, until: Instant::now() });
+                        let since = Instant::now();
+                        self.leaving = Some(Leaving { reply, since, until: since });
                     }
                     None => break,
                 },
@@ -166,11 +169,14 @@ impl<S: Scheme> Driver<S> {
                 () = wait(until) => {}
             }
         }
+        // The connection ends now: how long the client is stored is nobody's business.
+        drop(news);
         self.leave().await;
     }
 
     async fn leave(mut self) {
         self.calls.shutdown().await;
+        drop(self.sessions);
         for event in self.rounds.drain() {
             self.person.tell(event);
         }
@@ -187,11 +193,6 @@ impl<S: Scheme> Driver<S> {
         if let Some(Leaving { reply, .. }) = self.leaving {
             let _ = reply.send(client);
         }
-    }
-
-    /// Two rounds and a little more: the calls of the rounds in progress are made by then, or something is wrong.
-    fn two_rounds(&self) -> Duration {
-        Duration::from_millis(u64::from(self.server.round_ms) * 2) + LEAVING_MARGIN
     }
 
     fn hear(&mut self, news: News) {
@@ -288,6 +289,7 @@ impl<S: Scheme> Driver<S> {
     }
 
     fn deposited(&mut self, Deposited { round, result }: Deposited) {
+        self.called = Instant::now();
         if let Err(failure) = &result {
             // One who comes late in a round may miss it, and that is no trouble.
             let missed = Failure::Refused(Refused::RoundClosed);
@@ -435,6 +437,8 @@ impl<S: Scheme> Driver<S> {
         report: RoundReport,
         troubles: Vec<Trouble>,
     ) {
+        self.called = Instant::now();
+        self.rounds.answered(report.round);
         let taking = self.keeper.take(retrieval, elements);
         self.expect(taking, move |taken| Done::Taken(Box::new(report), troubles, taken));
     }

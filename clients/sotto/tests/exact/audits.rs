@@ -10,7 +10,7 @@ use sotto_protocol::RoundMode;
 use sotto_protocol::audit::AUDITED_WHEN_ASKED;
 use sotto_wire::RootKey;
 
-use crate::server::Call;
+use crate::lies::Call;
 use crate::world::{FIRST, Person, ROUND_MS, World, parameters, quick};
 
 /// What the checks of one stay have found.

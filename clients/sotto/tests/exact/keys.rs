@@ -7,7 +7,8 @@ use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{Round, RoundMode, ServerParameters};
 use sotto_wire::Refused;
 
-use crate::server::{Call, Seen};
+use crate::lies::{Call, Lie};
+use crate::server::Seen;
 use crate::world::{DEPOSIT_MS, FIRST, ROUND_MS, World, parameters, quick};
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {
@@ -79,9 +80,11 @@ fn watch_keys(seed: u64, talks: bool, generations: usize, refused: bool) -> Vec<
         let alice = world.start(alice, quick).await;
         if refused {
             // Once in a while no upload is taken for a whole round.
-            world.server.refuse(alice.account, |call, round| {
-                (call == Call::Upload && round > FIRST.0 && round % 64 < 32).then_some(Refused::Quota)
-            });
+            for turn in 0..3 {
+                let rounds = 24 + 64 * turn..56 + 64 * turn;
+                let lie = Lie::Refuse(Call::Upload, Refused::Quota);
+                world.server.plan(lie, &rounds, Some(alice.account));
+            }
         }
         world.until(u64::from(ROUND_MS) * 200).await;
         world.server.seen(&alice.account)

@@ -2,8 +2,10 @@
 //! everything that leaves or comes is on a tape.
 
 use core::pin::Pin;
+use core::sync::atomic::{AtomicI64, Ordering};
 use core::task::{Context, Poll};
 use std::io;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -47,6 +49,10 @@ pub(crate) struct Tape {
 }
 
 impl Tape {
+    pub(crate) fn new(began: Instant) -> Arc<Self> {
+        Arc::new(Self { began, lines: Mutex::default() })
+    }
+
     pub(crate) fn lines(&self) -> Vec<Line> {
         self.lines.lock().unwrap().0.clone()
     }
@@ -76,6 +82,10 @@ pub(crate) struct Machine {
     /// What was drawn.
     drawn: Mutex<Vec<[u8; 32]>>,
     pace: Pace,
+    /// By how many milliseconds the clock is wrong.
+    wrong_ms: AtomicI64,
+    /// Who is at the other end of its connections.
+    peer: IpAddr,
 }
 
 impl Machine {
@@ -85,9 +95,25 @@ impl Machine {
         seed: [u8; 32],
         pace: Pace,
     ) -> Arc<Self> {
-        let tape = Arc::new(Tape { began, lines: Mutex::default() });
+        Self::at(Tape::new(began), server, seed, pace, [127, 0, 0, 1].into())
+    }
+
+    /// A machine with this tape, whose server is at some address.
+    pub(crate) fn at(
+        tape: Arc<Tape>,
+        server: mpsc::UnboundedSender<DuplexStream>,
+        seed: [u8; 32],
+        pace: Pace,
+        peer: IpAddr,
+    ) -> Arc<Self> {
         let rng = Mutex::new(ChaCha20Rng::from_seed(seed));
-        Arc::new(Self { tape, server, rng, drawn: Mutex::default(), pace })
+        let wrong_ms = AtomicI64::new(0);
+        Arc::new(Self { tape, server, rng, drawn: Mutex::default(), pace, wrong_ms, peer })
+    }
+
+    /// From now on the clock is wrong by so many milliseconds.
+    pub(crate) fn set_clock(&self, wrong_ms: i64) {
+        self.wrong_ms.store(wrong_ms, Ordering::Relaxed);
     }
 
     /// Everything of 32 bytes that was drawn.
@@ -98,7 +124,8 @@ impl Machine {
 
 impl Host for Machine {
     fn unix_now(&self) -> UnixMillis {
-        UnixMillis(BASE_MS + self.tape.began.elapsed().as_millis() as u64)
+        let right = BASE_MS + self.tape.began.elapsed().as_millis() as u64;
+        UnixMillis(right.saturating_add_signed(self.wrong_ms.load(Ordering::Relaxed)))
     }
 
     fn fill(&self, bytes: &mut [u8]) {
@@ -126,9 +153,10 @@ impl Host for Machine {
         };
         self.tape.note(connection, What::Opened);
         let stream = Box::new(Recorded { inner: near, tape: Arc::clone(&self.tape), connection });
+        let peer = self.peer;
         Box::pin(async move {
             sent.map_err(|_| io::Error::from(io::ErrorKind::ConnectionRefused))?;
-            Ok(Dialled { stream, peer: [127, 0, 0, 1].into() })
+            Ok(Dialled { stream, peer })
         })
     }
 }

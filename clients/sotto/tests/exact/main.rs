@@ -2,20 +2,45 @@
 //! connection to its last byte, is exactly the same.
 //!
 //! ```text
-//! server   an honest server in memory, and what it sees
+//! server   a server in memory, and what it sees; its calls are in `calls`
+//! lies     what it tells whom and when in place of the truth: rounds built anew (`forgery`), other events (`teller`)
 //! machine  a participant's host: simulated work, randomness from a seed, a tape of all its bytes
+//! wire     connections, which break
 //! world    people, contacts, and one whole stay of the person who is watched
-//! traces   the worlds, and that they look alike
+//! traces   worlds at an honest server, and that they look alike
+//! stage    two worlds under the same lies, each played twice, and compared
+//! attacks  everything that a malicious server may try; what it offers to one who joins is in `joining`
 //! keys     the secrets of private retrieval
 //! slots    what leaves when
 //! ```
+//!
+//! Worlds follow from their seed alone. `SOTTO_SEEDS=N` plays N seeds of every attack and every pair of worlds in place of
+//! one; a failure names the seed, and `SOTTO_SEED_FIRST=SEED` begins with it.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod attacks;
 mod audits;
+mod calls;
+mod forgery;
+mod joining;
 mod keys;
+mod lies;
 mod machine;
 mod server;
 mod slots;
+mod stage;
+mod teller;
 mod traces;
+mod wire;
 mod world;
+
+/// The seeds to play.
+fn seeds() -> core::ops::Range<u64> {
+    let number = |name, usual| match std::env::var(name) {
+        Ok(text) => text.parse().unwrap(),
+        Err(_) => usual,
+    };
+    let first: u64 = number("SOTTO_SEED_FIRST", 0);
+    first..first + number("SOTTO_SEEDS", 1)
+}

@@ -4,7 +4,7 @@ use pir_core::NoOp;
 use sotto::host::Work;
 use sotto_protocol::RoundMode;
 
-use crate::server::Call;
+use crate::lies::Call;
 use crate::world::{FIRST, LOOKUP_MS, QUERY_MS, ROUND_MS, World, parameters, quick};
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {

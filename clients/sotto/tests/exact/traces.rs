@@ -5,10 +5,10 @@ use std::time::Duration;
 use pir_core::{NoOp, Scheme, SealPir};
 use sotto::host::Work;
 use sotto_protocol::{ConversationId, RoundMode, UnixMillis};
-use sotto_wire::Refused;
 
+use crate::lies::Call;
 use crate::machine::{BASE_MS, Line, What};
-use crate::server::{Call, Seen};
+use crate::server::Seen;
 use crate::world::{DEPOSIT_MS, FIRST, LOOKUP_MS, QUERY_MS, ROUND_MS, Told, World, parameters, quick};
 
 /// What is secret about a world.
@@ -49,14 +49,6 @@ const SECRETS: [Secret; 10] = [
     Secret::Typing,
 ];
 
-/// What the server does to the person who is watched, in all worlds alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lie {
-    None,
-    /// Refuses for some rounds.
-    Refuses(Call, Refused),
-}
-
 fn ms(ms: u32) -> Duration {
     Duration::from_millis(ms.into())
 }
@@ -73,7 +65,7 @@ struct Observed {
     others: Vec<Told>,
 }
 
-async fn observe<S: Scheme>(seed: u64, secret: Secret, lie: Lie, mode: RoundMode) -> Observed {
+async fn observe<S: Scheme>(seed: u64, secret: Secret, mode: RoundMode) -> Observed {
     let mut world = World::<S>::new(seed, parameters::<S>(mode), 2);
     let mut alice = world.client("Alice", 3);
     let [mut bob, mut carol, mut dave] = ["Bob", "Carol", "Dave"].map(|name| world.client(name, 3));
@@ -120,19 +112,6 @@ async fn observe<S: Scheme>(seed: u64, secret: Secret, lie: Lie, mode: RoundMode
         _ => quick,
     };
     let mut alice = world.start(alice, pace).await;
-    if let Lie::Refuses(..) = lie {
-        let refusing = match lie {
-            Lie::Refuses(Call::Deposit, _) => {
-                |call, round: u64| (call == Call::Deposit && round % 5 < 2).then_some(Refused::Busy)
-            }
-            Lie::Refuses(Call::Retrieve, Refused::UnknownKeys) => {
-                |call, round: u64| (call == Call::Retrieve && round % 5 < 2).then_some(Refused::UnknownKeys)
-            }
-            Lie::Refuses(Call::Upload, _) => |call, _| (call == Call::Upload).then_some(Refused::Busy),
-            _ => |call, round: u64| (call == Call::Mapping && round % 5 < 2).then_some(Refused::Quota),
-        };
-        world.server.refuse(alice.account, refusing);
-    }
     match secret {
         Secret::FullDisk => {
             world.until(2050).await;
@@ -173,13 +152,13 @@ fn happened(secret: Secret, Observed { alice, others, .. }: &Observed) {
 }
 
 /// Plays a world to its end, in one thread and no real time.
-fn play<S: Scheme>(seed: u64, secret: Secret, lie: Lie, mode: RoundMode) -> Observed {
+fn play<S: Scheme>(seed: u64, secret: Secret, mode: RoundMode) -> Observed {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(observe::<S>(seed, secret, lie, mode))
+    runtime.block_on(observe::<S>(seed, secret, mode))
 }
 
-fn difference(one: &[Line], other: &[Line]) -> Option<String> {
+pub(crate) fn difference(one: &[Line], other: &[Line]) -> Option<String> {
     let place = one.iter().zip(other).position(|(one, other)| one != other);
     let place = place.or_else(|| (one.len() != other.len()).then_some(one.len().min(other.len())))?;
     let around = place.saturating_sub(3)..;
@@ -189,23 +168,18 @@ fn difference(one: &[Line], other: &[Line]) -> Option<String> {
     Some(format!("at {place}:\n{}\n{}", near(one), near(other)))
 }
 
-fn compare<S: Scheme>(seeds: core::ops::Range<u64>, secrets: &[Secret], lie: Lie, mode: RoundMode) {
+fn compare<S: Scheme>(seeds: core::ops::Range<u64>, secrets: &[Secret], mode: RoundMode) {
     for seed in seeds {
-        let idle = play::<S>(seed, Secret::Idle, lie, mode);
+        let idle = play::<S>(seed, Secret::Idle, mode);
         for secret in secrets {
-            let observed = play::<S>(seed, *secret, lie, mode);
+            let observed = play::<S>(seed, *secret, mode);
             let difference = difference(&idle.tape, &observed.tape);
-            assert_eq!(
-                difference,
-                None,
-                "{secret:?} {lie:?}, seed {seed}: {}",
-                difference.as_deref().unwrap_or("")
-            );
+            assert_eq!(difference, None, "{secret:?}, seed {seed}: {}", difference.as_deref().unwrap_or(""));
             let shapes = |seen: &[Seen]| -> Vec<_> {
                 seen.iter().map(|seen| (seen.at, seen.call, seen.round, seen.bytes.len())).collect()
             };
-            assert_eq!(shapes(&idle.seen), shapes(&observed.seen), "{secret:?} {lie:?}, seed {seed}");
-            if lie == Lie::None && S::NAME == NoOp::NAME {
+            assert_eq!(shapes(&idle.seen), shapes(&observed.seen), "{secret:?}, seed {seed}");
+            if S::NAME == NoOp::NAME {
                 happened(*secret, &observed);
             }
         }
@@ -215,7 +189,7 @@ fn compare<S: Scheme>(seeds: core::ops::Range<u64>, secrets: &[Secret], lie: Lie
 #[test]
 fn a_world_of_one_seed_is_always_the_same() {
     for secret in SECRETS {
-        let [one, again] = [1, 1].map(|seed| play::<NoOp>(seed, secret, Lie::None, RoundMode::Deadline));
+        let [one, again] = [1, 1].map(|seed| play::<NoOp>(seed, secret, RoundMode::Deadline));
         assert_eq!(difference(&one.tape, &again.tape), None, "{secret:?}");
         assert_eq!((one.seen, one.alice, one.others), (again.seen, again.alice, again.others), "{secret:?}");
     }
@@ -223,36 +197,23 @@ fn a_world_of_one_seed_is_always_the_same() {
 
 #[test]
 fn worlds_that_differ_in_secrets_have_the_same_trace() {
-    compare::<NoOp>(0..4, &SECRETS, Lie::None, RoundMode::Deadline);
+    compare::<NoOp>(crate::seeds(), &SECRETS, RoundMode::Deadline);
 }
 
 #[test]
 fn worlds_that_differ_in_secrets_have_the_same_trace_in_closed_loop() {
-    compare::<NoOp>(0..1, &SECRETS, Lie::None, RoundMode::ClosedLoop);
+    compare::<NoOp>(crate::seeds(), &SECRETS, RoundMode::ClosedLoop);
 }
 
 #[test]
 fn worlds_that_differ_in_secrets_have_the_same_trace_with_the_real_engine() {
-    compare::<SealPir>(0..1, &[Secret::Everybody, Secret::LateQuery], Lie::None, RoundMode::Deadline);
-}
-
-#[test]
-fn a_server_that_refuses_learns_nothing_by_it() {
-    let lies = [
-        Lie::Refuses(Call::Deposit, Refused::Busy),
-        Lie::Refuses(Call::Mapping, Refused::Quota),
-        Lie::Refuses(Call::Retrieve, Refused::UnknownKeys),
-        Lie::Refuses(Call::Upload, Refused::Busy),
-    ];
-    for lie in lies {
-        compare::<NoOp>(0..2, &[Secret::Bob, Secret::Everybody, Secret::Slow], lie, RoundMode::Deadline);
-    }
+    compare::<SealPir>(0..1, &[Secret::Everybody, Secret::LateQuery], RoundMode::Deadline);
 }
 
 /// A stay is one connection, begun and ended once, and its calls are in their slots.
 #[test]
 fn every_call_of_a_stay_is_in_its_slot() {
-    let observed = play::<NoOp>(1, Secret::Everybody, Lie::None, RoundMode::Deadline);
+    let observed = play::<NoOp>(1, Secret::Everybody, RoundMode::Deadline);
     let opened = observed.tape.iter().filter(|line| line.what == What::Opened).count();
     let closed = observed.tape.iter().filter(|line| line.what == What::Closed).count();
     assert_eq!((opened, closed), (1, 1), "{:?}", observed.tape);

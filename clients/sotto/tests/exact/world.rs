@@ -9,7 +9,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 use sha2::{Digest, Sha256};
 use sotto::host::{Disk, Work};
-use sotto::{Address, ConnectionSettings, Event, Events, Handle, Participant};
+use sotto::{Address, ConnectError, ConnectionSettings, Event, Events, Handle, Participant};
 use sotto_protocol::client::{Client, Notice, Settings};
 use sotto_protocol::{
     CodeKind, ConversationId, PROTOCOL_VERSION, Round, RoundMode, SeedCommitment, ServerParameters,
@@ -29,6 +29,7 @@ use tower::util::MapResponseLayer;
 
 use crate::machine::{BASE_MS, Machine, Memory, Pace};
 use crate::server::{Account, Calls, Server};
+use crate::wire::Wire;
 
 pub(crate) const FIRST: Round = Round(1000);
 pub(crate) const ROUND_MS: u32 = 1000;
@@ -80,7 +81,10 @@ pub(crate) struct World<S: Scheme> {
 pub(crate) struct Person {
     pub(crate) handle: Handle,
     pub(crate) events: Events,
+    /// What happened before the program was started again.
+    before: Vec<Event>,
     pub(crate) machine: Arc<Machine>,
+    pub(crate) wire: Wire,
     pub(crate) disk: Memory,
     pub(crate) account: Account,
 }
@@ -125,11 +129,36 @@ impl<S: Scheme> World<S> {
     }
 
     pub(crate) async fn start(&mut self, client: Client, pace: Pace) -> Person {
+        let (wire, disk) = (Wire::new(self.dial.clone()), Memory::new(self.began));
         self.people += 1;
-        let account = SigningKey::from_bytes(client.account_seed()).verifying_key().to_bytes();
         let seed = self.rng(&format!("machine {}", self.people));
-        let machine = Machine::new(self.dial.clone(), self.began, seed, pace);
-        let disk = Memory::new(self.began);
+        let machine = Machine::new(wire.dial.clone(), self.began, seed, pace);
+        self.start_on(client, machine, wire, disk).await.unwrap()
+    }
+
+    /// Starts somebody again, with the tape and the disk of before.
+    pub(crate) async fn again(&mut self, before: Person, client: Client, pace: Pace) -> Person {
+        self.people += 1;
+        let seed = self.rng(&format!("machine {}", self.people));
+        let Person { machine, wire, disk, events: mut told, .. } = before;
+        let machine =
+            Machine::at(Arc::clone(&machine.tape), wire.dial.clone(), seed, pace, [127, 0, 0, 1].into());
+        let mut person = self.start_on(client, machine, wire, disk).await.unwrap();
+        while let Ok(event) = told.try_recv() {
+            person.before.push(event);
+        }
+        person
+    }
+
+    /// Starts somebody on a machine, if the server is acceptable.
+    pub(crate) async fn start_on(
+        &self,
+        client: Client,
+        machine: Arc<Machine>,
+        wire: Wire,
+        disk: Memory,
+    ) -> Result<Person, ConnectError> {
+        let account = account(&client);
         let host = Host::Ip([127, 0, 0, 1].into());
         let root = RootKey(self.server.root());
         let address = Address::new(Transport::Plaintext, host, 7370, root).unwrap();
@@ -137,8 +166,13 @@ impl<S: Scheme> World<S> {
         settings.allow_no_privacy = S::NAME == pir_core::NoOp::NAME;
         let disk_of_client: Option<Box<dyn Disk>> = Some(Box::new(disk.clone()));
         let started = Participant::<S>::start_on(machine.clone(), client, disk_of_client, settings).await;
-        let (handle, events) = started.unwrap();
-        Person { handle, events, machine, disk, account }
+        let (handle, events) = started?;
+        Ok(Person { handle, events, before: Vec::new(), machine, wire, disk, account })
+    }
+
+    /// A wire to the server.
+    pub(crate) fn wire(&self) -> Wire {
+        Wire::new(self.dial.clone())
     }
 
     /// Waits until so many milliseconds after the world began.
@@ -147,25 +181,37 @@ impl<S: Scheme> World<S> {
     }
 }
 
+/// The account of a client.
+pub(crate) fn account(client: &Client) -> Account {
+    SigningKey::from_bytes(client.account_seed()).verifying_key().to_bytes()
+}
+
 /// What somebody was told.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) texts: Vec<String>,
     pub(crate) acknowledged: usize,
     pub(crate) troubles: Vec<String>,
-    pub(crate) warnings: usize,
-    /// In how many rounds a box that was looked for was found.
+    pub(crate) warnings: Vec<String>,
+    /// Why there was no session.
+    pub(crate) lost: Vec<String>,
+    /// In which rounds a box that was looked for was found.
     pub(crate) found: Vec<u64>,
 }
 
 impl Person {
     pub(crate) fn told(&mut self) -> Told {
         let mut told = Told::default();
+        let mut events = core::mem::take(&mut self.before);
         while let Ok(event) = self.events.try_recv() {
+            events.push(event);
+        }
+        for event in events {
             match event {
                 Event::Notice(Notice::Text { text, .. }) => told.texts.push(text),
                 Event::Notice(Notice::Acknowledged { .. }) => told.acknowledged += 1,
-                Event::Notice(Notice::Warning(_)) => told.warnings += 1,
+                Event::Notice(Notice::Warning(warning)) => told.warnings.push(warning.to_string()),
+                Event::ConnectionLost(error) => told.lost.push(error.to_string()),
                 Event::Trouble { trouble, .. } => told.troubles.push(trouble.to_string()),
                 Event::RoundReport(report) if report.lookups.found > 0 => told.found.push(report.round.0),
                 _ => {}

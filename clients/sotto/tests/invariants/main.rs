@@ -1,18 +1,8 @@
-//! What must hold whatever people say and whatever the server does: the fixed trace, and one message per key.
+//! The fixed trace over real sockets: with a real server, real time and real work. What it is under every attack is shown
+//! exactly, in simulated time, by the test `exact`.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod equivocation;
-mod forgery;
-mod hostile;
-mod lies;
-mod malicious;
-mod placement;
 mod recorder;
-mod refusal;
-mod rollback;
-mod scene;
-mod seals;
-mod teller;
 mod trace;
 mod world;

@@ -21,9 +21,9 @@ async fn observe(talks: bool, slow: Option<(Work, u32)>) -> Vec<Vec<usize>> {
     }
     let _bob = Person::start(bob, world.unwatched()).await;
     let mut alice = Person::start_slowly(alice, world.watched(), slow).await;
-    let happened = alice.rounds(ROUNDS).await;
-    let late = happened.troubles.iter().any(|trouble| trouble.contains("took too long"));
-    assert!(late || slow.is_none(), "{happened:?}");
+    let troubles = alice.rounds(ROUNDS).await;
+    let late = troubles.iter().any(|trouble| trouble.contains("took too long"));
+    assert!(late || slow.is_none(), "{troubles:?}");
     let calls = world.calls().into_iter().map(|call| call.messages).filter(|call| !call.is_empty()).collect();
     world.end().await;
     calls

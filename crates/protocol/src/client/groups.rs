@@ -105,7 +105,7 @@ impl Client {
         group.remove(number)?;
         let changing = group.is_changing();
         let removed = group.members().find(|member| member.number == number);
-        let told = removed.is_some_and(|member| self.state.contact(&member.identity).is_some());
+        let told = removed.is_some_and(|member| self.state.reachable(&member.identity).is_some());
         // During a change the next one waits for its end.
         let made = if changing { self.state.recipients(id).map(|_| ()) } else { self.state.rekey(id, round) };
         if let Err(error) = made {
@@ -237,6 +237,13 @@ impl State {
         self.conversations.iter().find(|conversation| identity_of(conversation).as_ref() == Some(identity))
     }
 
+    /// A contact to whom keys can be handed over: one who has used up the numbers of its conversation must not keep the
+    /// others from getting theirs.
+    fn reachable(&self, identity: &[u8; 32]) -> Option<&Conversation> {
+        let numbers = |contact: &&Conversation| matches!(&contact.talk, Talk::Pair(pair) if pair.outbox().has_numbers());
+        self.contact(identity).filter(numbers)
+    }
+
     fn groups(&self) -> impl Iterator<Item = ConversationId> {
         let groups = self.conversations.iter().filter(|other| matches!(other.talk, Talk::Group(_)));
         groups.map(|group| group.id)
@@ -252,7 +259,7 @@ impl State {
         let remains = |member: &Member| member.number != me && !is_in(excluded, member.number);
         let remaining: Vec<[u8; 32]> =
             group.members().filter(remains).map(|member| member.identity).collect();
-        let contacts = remaining.iter().map(|identity| self.contact(identity).map(|contact| contact.id));
+        let contacts = remaining.iter().map(|identity| self.reachable(identity).map(|contact| contact.id));
         let contacts: Option<Vec<ConversationId>> = contacts.collect();
         contacts.ok_or(Error::Input("for new keys of a group you need all members who remain as contacts"))
     }
@@ -275,8 +282,11 @@ impl State {
             }
             self.hand_over(contact, Kind::Rekey, &rekey.encode())?;
         }
-        let told: Vec<ConversationId> =
-            removed.iter().filter_map(|identity| self.contact(identity)).map(|contact| contact.id).collect();
+        let told: Vec<ConversationId> = removed
+            .iter()
+            .filter_map(|identity| self.reachable(identity))
+            .map(|contact| contact.id)
+            .collect();
         for contact in told {
             self.hand_over(contact, Kind::Rekey, &rekey.without_secret().encode())?;
         }

@@ -114,6 +114,19 @@ pub enum Warning {
         /// Which round.
         round: Round,
     },
+    /// Some answers of a round were none. An honest server gives all of them or nothing, and none of them was read.
+    #[error("the server spoiled some of its answers of round {round}: nothing of it was read")]
+    BadAnswers {
+        /// Which round.
+        round: Round,
+    },
+    /// A box was read under a label that the mapping does not show in all buckets where it stands. Honest filters forget
+    /// nothing (less than once in 2^29): the server hides copies of boxes, so that a contact sees which bucket was read.
+    #[error("the mapping of round {round} is false: the server hides where a message stands")]
+    FalseMapping {
+        /// Which round.
+        round: Round,
+    },
     /// A box under an expected label did not open, or held what no honest sender writes. The sender repeats what was
     /// lost. Now and then the filters' false positives look the same: an estimate, not a bound, is 1e-6 per wanted
     /// label and round for n = 2^18 and k = 16, and more with k = 1 (docs/PARAMETERS.md has the command).

@@ -36,6 +36,8 @@ struct Assigned {
     buckets: Vec<usize>,
     /// Whether the box must stand there, if the mapping does not lie or err.
     certain: bool,
+    /// Whether all candidate buckets show the label.
+    shown: bool,
 }
 
 /// What became of the boxes looked for in a round.
@@ -99,8 +101,9 @@ impl Client {
         planned.unwrap_or(Retrieval { problem: Some(Warning::BadMapping { round }), ..dummy })
     }
 
-    /// Takes the answers of a round, one for each bucket, `None` for those that did not come. The round's keys are
-    /// erased, whatever came of it.
+    /// Takes the answers of a round, one for each bucket, `None` for those that are none. Unless all came and are in order,
+    /// nothing is read: if the others were, a server could spoil some, and a contact would see in which bucket hers was
+    /// read. The round's keys are erased, whatever came of it.
     pub fn received(
         &mut self,
         mut retrieval: Retrieval,
@@ -115,6 +118,12 @@ impl Client {
         if self.state.crowding.add(retrieval.crowding) {
             notices.push(Notice::Warning(Warning::Crowded));
         }
+        let spoiled = elements.iter().any(Option::is_none);
+        if spoiled && elements.iter().any(Option::is_some) {
+            notices.push(Notice::Warning(Warning::BadAnswers { round }));
+        }
+        let elements = if spoiled { Vec::new() } else { elements };
+        let mut hidden = false;
         for want in &wants {
             let label = want.key.label();
             let Some(read) = retrieval.assigned.iter().find(|assigned| assigned.label == label) else {
@@ -123,7 +132,10 @@ impl Client {
             let Some(sealed) = retrieval.decode(&read.buckets, &elements) else { continue };
             let conversation = want.conversation;
             let taken = match want.key.open(&sealed) {
-                Some(plaintext) => self.state.take_message(want, &plaintext, round),
+                Some(plaintext) => {
+                    hidden |= !read.shown;
+                    self.state.take_message(want, &plaintext, round)
+                }
                 // A filter that errs, or the other one of two boxes under this label.
                 None if !read.certain => continue,
                 None => Err(Error::Malformed("box")),
@@ -134,6 +146,9 @@ impl Client {
                 Err(Error::Unknown(_)) => {}
                 Err(_) => notices.push(Notice::Warning(Warning::Corrupted { conversation })),
             }
+        }
+        if hidden {
+            notices.push(Notice::Warning(Warning::FalseMapping { round }));
         }
         notices.extend(self.state.group_news());
         notices
@@ -156,6 +171,7 @@ fn plan(
         label: *label,
         buckets: reading.buckets.iter().map(|bucket| bucket.to_usize()).collect(),
         certain: reading.outcome == Outcome::Found,
+        shown: reading.outcome != Outcome::Absent,
     };
     let assigned = labels.iter().zip(lookup.readings()).map(reading).collect();
     let counts = Lookups {

@@ -311,6 +311,19 @@ fn attack_b4_no_number_of_rekeys_takes_the_place_of_the_keepers_next() {
     assert_eq!(begun.len(), 10);
 }
 
+/// Of several rekeys that wait the newest is taken: an older one must not keep its place.
+#[test]
+fn of_the_keepers_rekeys_the_newest_is_taken() {
+    let mut carol = group(2);
+    for epoch in [1, 3, 2] {
+        let fresh = Secret::new([9; 32]);
+        let rekey = Rekey { group: [4; 16], epoch, start: Round(2), excluded: 0, fresh };
+        carol.offer(0, rekey, Round(2)).unwrap();
+    }
+    carol.tend(Round(8));
+    assert_eq!(carol.change.as_ref().map(|change| change.epoch), Some(3));
+}
+
 /// A member chooses where new chains begin; steps from long ago would delay the other calls of all who are in a group
 /// with it, and so show who they are.
 #[test]

@@ -50,6 +50,7 @@ impl From<Outbox2> for Outbox {
             block: 0,
             acknowledged,
             forgotten: (acknowledged, 0),
+            stray: None,
             unchecked: true,
         };
         outbox.check_anew();

@@ -3,7 +3,7 @@
 use rand_core::Rng;
 use sotto_protocol::deposit::{self, BOX_BYTES};
 use sotto_protocol::mapping::MAPPING_HEADER_BYTES;
-use sotto_protocol::{BloomMapping, Client, Deposit, Label, Manifest, SignedManifest};
+use sotto_protocol::{BloomMapping, Client, Deposit, Label, Manifest, Notice, SignedManifest, Warning};
 
 use crate::world::{Fate, Published, World};
 
@@ -118,4 +118,149 @@ fn attack_a1_a_contact_and_the_server_do_not_learn_whom_a_client_hears() {
         "read: {hears} where both are wanted, {does_not} where one is; {deviations:.2} standard deviations"
     );
     assert!(mean > 0.3 && deviations.abs() < 3.0);
+}
+
+/// The round with filters that hide a label everywhere but in one of its buckets, where it stands as ever.
+fn hidden(world: &World, deposits: &[Deposit], label: Label) -> Published {
+    let seed = [9; 32];
+    let mut deposits = deposits.to_vec();
+    deposit::arrange(&mut deposits, &seed);
+    let (mut manifest, mut mapping, buckets) = world.sealed(&deposits, seed);
+    let code = manifest.code().unwrap();
+    let labels: Vec<Label> = deposits.iter().map(|deposit| deposit.label).collect();
+    let keys: Vec<&[u8]> = labels.iter().map(|label| label.0.as_slice()).collect();
+    let others: Vec<Label> =
+        labels.iter().map(|other| if *other == label { Label([0xaa; 16]) } else { *other }).collect();
+    let without =
+        BloomMapping::build(&seed, &*code, &code.encode(&keys), &others, manifest.bucket_size).unwrap();
+    let filter = 3 * (manifest.bucket_size as usize).max(64);
+    let filters = MAPPING_HEADER_BYTES + 4 * usize::from(manifest.buckets);
+    for bucket in &code.holders(&label.0)[1..] {
+        let range = filters + bucket * filter..filters + (bucket + 1) * filter;
+        mapping[range.clone()].copy_from_slice(&without[range]);
+    }
+    manifest.mapping_digest = BloomMapping::digest(&mapping);
+    let (round, manifest) = (manifest.round, SignedManifest::sign(&manifest, &world.key));
+    Published { round, manifest, mapping, buckets }
+}
+
+/// A box that is shown in one of its buckets only is read in a third of all rounds, and whether it was tells its sender
+/// which bucket served. Nobody was warned: the label passed for one that is not in the round.
+#[test]
+fn a_mapping_that_hides_copies_of_a_box_is_noticed_when_the_box_is_read() {
+    let (mut world, deposits) = world(1, true);
+    let published = hidden(&world, &deposits, deposits[MALLORY].label);
+    assert!(world.ready(ALICE, &published.manifest).is_empty());
+    let snapshot = world.clients[ALICE].snapshot();
+    let (mut read, mut round) = ([0_u32; 2], 0);
+    while round < 60 {
+        round += 1;
+        let mut alice = Client::restore(&snapshot).unwrap();
+        let retrieval = world.lookup(ALICE, &published);
+        let answers = crate::world::answers(&retrieval, &published.buckets);
+        let heard = answers.iter().flatten().any(|answer| *answer == deposits[MALLORY].sealed.0);
+        let notices = alice.received(retrieval, answers, world.now());
+        let warned = Notice::Warning(Warning::FalseMapping { round: published.round });
+        assert_eq!(notices.contains(&warned), heard);
+        read[usize::from(heard)] += 1;
+    }
+    assert!(read.iter().all(|read| *read > 10), "{read:?}");
+}
+
+/// How much the buckets of `labels`, seen together, tell whether one more label is wanted: the mutual information, in
+/// bits, with a fair coin that says so; at most one.
+fn told(code: &dyn pbc::HashedCode, labels: &[[u8; 16]], one_more: [u8; 16], world: &mut World) -> f64 {
+    const TRIALS: u32 = 3000;
+    let mut counts = std::collections::BTreeMap::<Vec<usize>, [u32; 2]>::new();
+    for wanted in [0, 1] {
+        let mut keys: Vec<&[u8]> = labels.iter().map(<[u8; 16]>::as_slice).collect();
+        keys.extend([one_more.as_slice()].into_iter().take(wanted));
+        for _ in 0..TRIALS {
+            let schedule = code.schedule_drawn(&keys, &mut || world.rng.next_u64());
+            let bucket =
+                |number| schedule.assignment(number).first().map_or(usize::MAX, |bucket| bucket.to_usize());
+            counts.entry((0..labels.len()).map(bucket).collect()).or_default()[wanted] += 1;
+        }
+    }
+    let information = |[one, other]: &[u32; 2]| {
+        let all = f64::from(one + other);
+        let part = |count: &u32| {
+            let count = f64::from(*count);
+            if count == 0.0 { 0.0 } else { count * (2.0 * count / all).log2() }
+        };
+        (part(one) + part(other)) / (2.0 * f64::from(TRIALS))
+    };
+    // Chance alone makes it look like so many bits more (Miller and Madow).
+    let bias = (counts.len() as f64 - 1.0) / (2.0 * core::f64::consts::LN_2 * 2.0 * f64::from(TRIALS));
+    counts.values().map(information).sum::<f64>() - bias
+}
+
+/// Forged content can at most show which bucket served each label of a colluding contact. One contact learns nothing by
+/// that, two learn a little, three or more (the members of a group, say) more: see docs/PROTOCOL.md.
+#[test]
+fn what_colluding_contacts_learn_of_a_schedule_is_bounded() {
+    let mut world = World::new(3, &["alice"], 1, 16);
+    let mut label = || {
+        let mut label = [0; 16];
+        world.rng.fill_bytes(&mut label);
+        label
+    };
+    let pool: Vec<[u8; 16]> = (0..20_000).map(|_| label()).collect();
+    let code = world.parameters.shape().code([7; 32]).unwrap();
+    let target = pool[0];
+    let of_target = code.holders(&target);
+    let sharing = |shared: usize| {
+        let shares = |label: &&[u8; 16]| {
+            code.holders(*label).iter().filter(|bucket| of_target.contains(bucket)).count() == shared
+        };
+        pool[1..].iter().filter(shares).take(20).copied().collect::<Vec<_>>()
+    };
+    let mut most = [0.0_f64; 8];
+    for contacts in [1, 2, 3, 7] {
+        for shared in 1..=3 {
+            let labels = sharing(shared);
+            // Of two, those that do best of a few.
+            let others = if contacts == 2 { 1..labels.len().min(20) } else { 1..2 };
+            for other in others {
+                let mut labels: Vec<[u8; 16]> = labels.iter().take(contacts).copied().collect();
+                if contacts == 2 {
+                    labels[1] = sharing(shared)[other];
+                }
+                if labels.len() == contacts {
+                    let bits = told(&*code, &labels, target, &mut world);
+                    most[contacts] = most[contacts].max(bits);
+                }
+            }
+            println!(
+                "{contacts} labels, to {shared} buckets shared with the other one: {:.4} bits",
+                most[contacts]
+            );
+        }
+    }
+    assert!(most[1] < 0.002, "{most:?}");
+    assert!(most[2] < 0.1 && most.iter().all(|bits| *bits <= 1.0), "{most:?}");
+}
+
+/// A server that answers with nonsense for some buckets: a contact would see whether hers was read from another one, and
+/// nobody was told.
+#[test]
+fn answers_spoiled_for_some_buckets_are_noticed_and_nothing_of_the_round_is_read() {
+    let (mut world, deposits) = world(1, true);
+    let published = publish(&world, &deposits, [9; 32], &[]);
+    assert!(world.ready(ALICE, &published.manifest).is_empty());
+    let snapshot = world.clients[ALICE].snapshot();
+    let buckets = usize::from(world.parameters.buckets);
+    for spoiled in [vec![0], vec![buckets - 1], (1..buckets).collect(), (0..buckets).collect()] {
+        for _ in 0..20 {
+            let mut alice = Client::restore(&snapshot).unwrap();
+            let retrieval = world.lookup(ALICE, &published);
+            let mut answers = crate::world::answers(&retrieval, &published.buckets);
+            for bucket in &spoiled {
+                answers[*bucket] = None;
+            }
+            let notices = alice.received(retrieval, answers, world.now());
+            let told = Notice::Warning(Warning::BadAnswers { round: published.round });
+            assert_eq!(notices, if spoiled.len() == buckets { vec![] } else { vec![told] });
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Clients against an honest, a lossy and a lying server, all in memory.
 
-#![allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
 
 mod crashes;
 mod crowding;

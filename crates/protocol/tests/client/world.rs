@@ -275,8 +275,6 @@ impl World {
 }
 
 pub(crate) fn answers(retrieval: &Retrieval, buckets: &[Vec<Vec<u8>>]) -> Vec<Option<Vec<u8>>> {
-    let answer = |(target, bucket): (&Option<usize>, &Vec<Vec<u8>>)| {
-        bucket.get(target.unwrap_or(0)).cloned().filter(|_| target.is_some() || bucket.len() > 1)
-    };
+    let answer = |(target, bucket): (&Option<usize>, &Vec<Vec<u8>>)| bucket.get(target.unwrap_or(0)).cloned();
     retrieval.targets.iter().zip(buckets).map(answer).collect()
 }

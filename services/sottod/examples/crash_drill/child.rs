@@ -34,7 +34,7 @@ const OPTIONS: [&str; 11] = [
     "--lookup-ms",
     "50",
     "--query-ms",
-    "100",
+    "150",
 ];
 
 impl Process {

@@ -49,7 +49,7 @@ async fn uploads_and_queries_that_stop_or_drip_are_given_up() {
             let data = bytes::Bytes::from_static(&[0]);
             let mut chunk = proto::QueryChunk { session, round, keys, data };
             while chunks.send(chunk.clone()).await.is_ok() {
-                chunk.session.clear();
+                chunk = proto::QueryChunk { data: chunk.data, ..Default::default() };
                 tokio::time::sleep(if drips { STALL / 4 } else { 4 * CALL }).await;
             }
         });

@@ -38,6 +38,8 @@ pub(super) enum Progress {
 enum Retrieval {
     Waiting,
     Running,
+    /// Its calls are made; the client reads what came.
+    Answered,
     Done,
 }
 
@@ -159,7 +161,12 @@ impl Rounds {
         self.at(round).retrieval = Retrieval::Running;
     }
 
-    /// Whether a round's calls are made.
+    /// Ends a round's calls; what came is not read yet.
+    pub(super) fn answered(&mut self, round: Round) {
+        self.at(round).retrieval = Retrieval::Answered;
+    }
+
+    /// Whether a round is retrieved and read.
     pub(super) fn is_retrieved(&self, round: Round) -> bool {
         self.rounds.get(&round).is_some_and(|place| place.retrieval == Retrieval::Done)
     }
@@ -171,12 +178,12 @@ impl Rounds {
         core::mem::take(&mut place.held)
     }
 
-    /// Whether every round whose deposit was taken is retrieved, and no call is under way.
-    pub(super) fn are_done(&self) -> bool {
+    /// Whether every round whose deposit was taken is asked for, and no call is under way.
+    pub(super) fn are_called(&self) -> bool {
         let pending = |round: &InProgress| match (&round.deposit, round.retrieval) {
             (_, Retrieval::Running)
             | (Progress::Composing | Progress::Composed(_) | Progress::Sending(..), _) => true,
-            (Progress::Taken(_), retrieval) => retrieval != Retrieval::Done,
+            (Progress::Taken(_), retrieval) => retrieval == Retrieval::Waiting,
             (Progress::None | Progress::Failed(_), _) => false,
         };
         !self.rounds.values().any(pending)

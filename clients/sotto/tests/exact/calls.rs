@@ -1,0 +1,265 @@
+//! The server's calls.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use pir_core::Scheme;
+use sha2::{Digest, Sha256};
+use sotto_protocol::audit::{Statement, answer_digest, query_digest};
+use sotto_protocol::{Deposit, Round};
+use sotto_wire::proto::{self, round_event::Event, sotto_server::Sotto};
+use sotto_wire::{Refused, split};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tokio_stream::{Stream, StreamExt as _};
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::lies::{Call, Change, Lie};
+use crate::server::{Account, Calls, Server};
+use crate::teller::Teller;
+
+impl<S: Scheme> Server<S> {
+    /// How long to wait before the next part of an upload is read.
+    async fn read_slowly(&self, account: &[u8]) {
+        let Some(account) = self.account(account) else { return };
+        for (lie, _) in self.lies(&account, self.open()) {
+            if let Lie::SlowRead(ms) = lie {
+                sleep(Duration::from_millis(ms)).await;
+            }
+        }
+    }
+
+    fn account(&self, session: &[u8]) -> Option<Account> {
+        let session: [u8; 32] = session.try_into().ok()?;
+        self.state.lock().unwrap().sessions.get(&session).copied()
+    }
+
+    /// All of a stream.
+    async fn whole<T>(
+        &self,
+        session: &[u8],
+        stream: &mut Streaming<T>,
+        data: fn(T) -> Bytes,
+    ) -> Result<Bytes, Status> {
+        let mut bytes = Vec::new();
+        loop {
+            self.read_slowly(session).await;
+            let Some(chunk) = stream.next().await else { return Ok(bytes.into()) };
+            bytes.extend_from_slice(&data(chunk?));
+        }
+    }
+}
+
+fn change(bytes: Bytes, lies: &[(Lie, u64)], of: fn(&Lie) -> Option<Change>, part: usize) -> Bytes {
+    let mut bytes = bytes.to_vec();
+    for change in lies.iter().filter_map(|(lie, _)| of(lie)) {
+        match change {
+            Change::Flip => bytes.iter_mut().skip(100).step_by(256).for_each(|byte| *byte ^= 0x10),
+            Change::FlipSome => {
+                let some = bytes.chunks_mut(part.max(1)).step_by(2);
+                some.for_each(|part| part.iter_mut().skip(100).step_by(256).for_each(|byte| *byte ^= 0x10));
+            }
+            Change::Noise => bytes.iter_mut().for_each(|byte| *byte = byte.wrapping_mul(197) ^ 0x5a),
+            Change::Short => bytes.truncate(bytes.len() / 2),
+            Change::Long => bytes.push(0),
+        }
+    }
+    bytes.into()
+}
+
+type BoxStream<T> = std::pin::Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+fn chunks<T: Send + 'static>(bytes: Bytes, chunk: fn(Bytes) -> T) -> Response<BoxStream<T>> {
+    let all: Vec<_> = split(bytes).map(|data| Ok(chunk(data))).collect();
+    Response::new(Box::pin(tokio_stream::iter(all)))
+}
+
+#[tonic::async_trait]
+impl<S: Scheme> Sotto for Calls<S> {
+    type WatchStream = UnboundedReceiverStream<Result<proto::RoundEvent, Status>>;
+    type MappingStream = BoxStream<proto::MappingChunk>;
+    type BucketStream = BoxStream<proto::BucketChunk>;
+    type RetrieveStream = BoxStream<proto::AnswerChunk>;
+    type ManifestsStream = BoxStream<proto::SignedManifest>;
+
+    async fn info(&self, _: Request<proto::InfoRequest>) -> Result<Response<proto::InfoResponse>, Status> {
+        Ok(Response::new(self.0.info().into()))
+    }
+
+    async fn challenge(
+        &self,
+        _: Request<proto::ChallengeRequest>,
+    ) -> Result<Response<proto::ChallengeResponse>, Status> {
+        Ok(Response::new(proto::ChallengeResponse { nonce: vec![7; 32].into() }))
+    }
+
+    /// Whose account it is nobody here lies about.
+    async fn register(
+        &self,
+        request: Request<proto::RegisterRequest>,
+    ) -> Result<Response<proto::RegisterResponse>, Status> {
+        let account = request.into_inner().account;
+        let account = self.0.meet(Call::Register, &account, self.0.open(), Bytes::new(), [0; 32]).await?;
+        let mut state = self.0.state.lock().unwrap();
+        let number = state.sessions.len() as u64;
+        let session = Sha256::new_with_prefix(account).chain_update(number.to_le_bytes()).finalize();
+        state.sessions.insert(session.into(), account);
+        Ok(Response::new(proto::RegisterResponse { session: session.to_vec().into() }))
+    }
+
+    async fn upload_keys(
+        &self,
+        request: Request<Streaming<proto::KeysChunk>>,
+    ) -> Result<Response<proto::UploadKeysResponse>, Status> {
+        let mut stream = request.into_inner();
+        let first = stream.next().await.ok_or_else(|| Status::from(Refused::Malformed))??;
+        let rest = self.0.whole(&first.session, &mut stream, |chunk: proto::KeysChunk| chunk.data).await?;
+        let bytes = Bytes::from([first.data, rest].concat());
+        let digest: [u8; 32] = Sha256::digest(&bytes).into();
+        let round = self.0.open();
+        let account = self.0.meet(Call::Upload, &first.session, round, bytes.clone(), digest).await?;
+        let keys = S::decode_public_keys(&bytes).map_err(|_| Status::from(Refused::Malformed))?;
+        let mut state = self.0.state.lock().unwrap();
+        let held = state.keys.entry(account).or_default();
+        held.retain(|(other, _)| *other != digest);
+        held.push((digest, Arc::new(keys)));
+        let surplus = held.len().saturating_sub(self.0.generations);
+        held.drain(..surplus);
+        Ok(Response::new(proto::UploadKeysResponse { digest: digest.to_vec().into() }))
+    }
+
+    async fn watch(
+        &self,
+        request: Request<proto::WatchRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let session = request.into_inner().session;
+        let account = self.0.meet(Call::Watch, &session, self.0.open(), Bytes::new(), [0; 32]).await?;
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let mut state = self.0.state.lock().unwrap();
+        let oldest = state.open.back(u64::from(self.0.parameters.retained));
+        for (round, honest) in state.ready.range(oldest..) {
+            let shown = state.shown.get(&account).and_then(|shown| shown.get(round));
+            let elapsed_ms = honest.at.elapsed().as_millis() as u32;
+            let manifest = Some((&shown.unwrap_or(honest).signed).into());
+            let ready = proto::RoundReady { manifest, elapsed_ms };
+            drop(sender.send(Ok(proto::RoundEvent { event: Some(Event::Ready(ready)) })));
+        }
+        let elapsed_ms = state.opened.elapsed().as_millis() as u32;
+        let opened = proto::RoundOpened { round: state.open.0, elapsed_ms };
+        drop(sender.send(Ok(proto::RoundEvent { event: Some(Event::Opened(opened)) })));
+        state.watchers.push((Teller::new(account), sender));
+        Ok(Response::new(UnboundedReceiverStream::new(receiver)))
+    }
+
+    async fn deposit(
+        &self,
+        request: Request<proto::DepositRequest>,
+    ) -> Result<Response<proto::DepositResponse>, Status> {
+        let proto::DepositRequest { session, round, deposit } = request.into_inner();
+        let account = self.0.meet(Call::Deposit, &session, round, deposit.clone(), [0; 32]).await?;
+        let mut state = self.0.state.lock().unwrap();
+        if state.open.0 != round {
+            return Err(Refused::RoundClosed.into());
+        }
+        let deposit = Deposit::decode(&deposit).map_err(|_| Status::from(Refused::Malformed))?;
+        state.deposits.insert(account, deposit);
+        Ok(Response::new(proto::DepositResponse {}))
+    }
+
+    async fn mapping(
+        &self,
+        request: Request<proto::MappingRequest>,
+    ) -> Result<Response<Self::MappingStream>, Status> {
+        let proto::MappingRequest { session, round } = request.into_inner();
+        let account = self.0.meet(Call::Mapping, &session, round, Bytes::new(), [0; 32]).await?;
+        let lies = self.0.lies(&account, round);
+        let mapping = self.0.ready(&account, round)?.mapping.clone();
+        let changed = |lie: &Lie| if let Lie::Mapping(change) = lie { Some(*change) } else { None };
+        let mapping = change(mapping, &lies, changed, 1);
+        let late =
+            lies.iter().find_map(|(lie, _)| if let Lie::LastByte(ms) = lie { Some(*ms) } else { None });
+        let Some(ms) = late else { return Ok(chunks(mapping, |data| proto::MappingChunk { data })) };
+        let most = mapping.slice(..mapping.len() - 1);
+        let last = mapping.slice(mapping.len() - 1..);
+        let (sender, receiver) = mpsc::unbounded_channel();
+        drop(sender.send(Ok(proto::MappingChunk { data: most })));
+        tokio::spawn(async move {
+            sleep(Duration::from_millis(ms)).await;
+            drop(sender.send(Ok(proto::MappingChunk { data: last })));
+        });
+        Ok(Response::new(Box::pin(UnboundedReceiverStream::new(receiver))))
+    }
+
+    async fn retrieve(
+        &self,
+        request: Request<Streaming<proto::QueryChunk>>,
+    ) -> Result<Response<Self::RetrieveStream>, Status> {
+        let mut stream = request.into_inner();
+        let first = stream.next().await.ok_or_else(|| Status::from(Refused::Malformed))??;
+        let rest = self.0.whole(&first.session, &mut stream, |chunk: proto::QueryChunk| chunk.data).await?;
+        let query = Bytes::from([first.data, rest].concat());
+        let (round, digest) = (first.round, <[u8; 32]>::try_from(&first.keys[..]));
+        let digest = digest.map_err(|_| Status::from(Refused::Malformed))?;
+        let account = self.0.meet(Call::Retrieve, &first.session, round, query.clone(), digest).await?;
+        let ready = self.0.ready(&account, round)?;
+        let keys = {
+            let state = self.0.state.lock().unwrap();
+            let held = state.keys.get(&account).into_iter().flatten();
+            held.into_iter().find(|(held, _)| *held == digest).map(|(_, keys)| Arc::clone(keys))
+        };
+        let keys = keys.ok_or_else(|| Status::from(Refused::UnknownKeys))?;
+        let answer = ready.answer(&keys, &query).ok_or_else(|| Status::from(Refused::Malformed))?;
+        let changed = |lie: &Lie| if let Lie::Answer(change) = lie { Some(*change) } else { None };
+        let part = answer.len() / usize::from(ready.manifest.buckets);
+        let answer = change(answer, &self.0.lies(&account, round), changed, part);
+        let size = query.len() / usize::from(ready.manifest.buckets);
+        let mut answers: Vec<Vec<u8>> = answer.chunks(part).map(<[u8]>::to_vec).collect();
+        (self.0.tampering.lock().unwrap())(round, &mut answers);
+        let queried: Vec<_> =
+            (0..).zip(query.chunks(size)).map(|(bucket, query)| query_digest(bucket, query)).collect();
+        let answered: Vec<_> =
+            (0..).zip(&answers).map(|(bucket, answer)| answer_digest(bucket, answer)).collect();
+        let statement = Statement::new(Round(round), ready.manifest.digest(), digest, &queried, &answered);
+        let receipt = Bytes::copy_from_slice(&statement.sign(&self.0.key));
+        let answer = Bytes::from(answers.concat());
+        self.0.state.lock().unwrap().answers.push((Round(round), answer.clone()));
+        let mut chunks: Vec<_> =
+            split(answer).map(|data| proto::AnswerChunk { data, receipt: Bytes::new() }).collect();
+        chunks.last_mut().unwrap().receipt = receipt;
+        Ok(Response::new(Box::pin(tokio_stream::iter(chunks.into_iter().map(Ok)))))
+    }
+
+    async fn bucket(
+        &self,
+        request: Request<proto::BucketRequest>,
+    ) -> Result<Response<Self::BucketStream>, Status> {
+        let proto::BucketRequest { session, round, bucket } = request.into_inner();
+        let asked = Bytes::copy_from_slice(&bucket.to_le_bytes());
+        let account = self.0.meet(Call::Bucket, &session, round, asked, [0; 32]).await?;
+        let ready = self.0.ready(&account, round)?;
+        let boxes = ready.contents.get(bucket as usize).ok_or_else(|| Status::from(Refused::Malformed))?;
+        let bytes = [ready.digests.as_flattened(), boxes].concat();
+        Ok(chunks(bytes.into(), |data| proto::BucketChunk { data }))
+    }
+
+    async fn manifests(
+        &self,
+        request: Request<proto::ManifestsRequest>,
+    ) -> Result<Response<Self::ManifestsStream>, Status> {
+        let proto::ManifestsRequest { session, first, last } = request.into_inner();
+        let account = self.0.meet(Call::Manifests, &session, last, Bytes::new(), [0; 32]).await?;
+        let state = self.0.state.lock().unwrap();
+        let shown = state.shown.get(&account);
+        let all: Vec<_> = state
+            .ready
+            .range(Round(first)..=Round(last))
+            .map(|(round, honest)| {
+                let shown = shown.and_then(|shown| shown.get(round)).unwrap_or(honest);
+                Ok((&shown.signed).into())
+            })
+            .collect();
+        Ok(Response::new(Box::pin(tokio_stream::iter(all))))
+    }
+}

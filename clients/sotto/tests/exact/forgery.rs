@@ -1,0 +1,167 @@
+//! Rounds as they are shown: the honest one, and those that are built and signed for one person.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use ed25519_dalek::SigningKey;
+use mpir::MultiDatabase;
+use pbc::{Codeword, Encoding};
+use pir_core::Scheme;
+use sotto_protocol::deposit::{BOX_BYTES, LABEL_BYTES, arrange};
+use sotto_protocol::manifest::seed::SegmentEnd;
+use sotto_protocol::manifest::{Manifest, SignedManifest, bucket_digest, buckets_digest, deposits_digest};
+use sotto_protocol::mapping::MAPPING_HEADER_BYTES;
+use sotto_protocol::{BloomMapping, Deposit, Label, SealedBox};
+use tokio::time::Instant;
+
+use crate::lies::Forgery;
+use crate::server::Account;
+
+/// A round that can be retrieved.
+pub(crate) struct Ready<S: Scheme> {
+    pub(crate) manifest: Manifest,
+    pub(crate) signed: SignedManifest,
+    pub(crate) at: Instant,
+    pub(crate) mapping: Bytes,
+    /// None if it has only a size.
+    pub(crate) database: Option<Arc<MultiDatabase<S>>>,
+    pub(crate) boxes: Vec<u8>,
+    /// Of every bucket, and the digests of all; none if there is only a size.
+    pub(crate) contents: Vec<Vec<u8>>,
+    pub(crate) digests: Vec<[u8; 32]>,
+}
+
+/// What everything is made of.
+pub(crate) struct Material<'a> {
+    pub(crate) deposited: &'a [(Account, Deposit)],
+    /// A manifest of which everything that does not follow from the deposits is right.
+    pub(crate) manifest: Manifest,
+    pub(crate) key: &'a SigningKey,
+    pub(crate) segment: Option<SegmentEnd>,
+}
+
+impl<S: Scheme> Ready<S> {
+    /// Builds a round; a forged one for somebody.
+    pub(crate) fn new(material: Material<'_>, forged: Option<(Forgery, &Account)>) -> Self {
+        let Material { deposited, mut manifest, key, segment } = material;
+        let forgery = forged.map(|(forgery, _)| forgery);
+        let foreign = |owner: &Account| forged.is_some_and(|(_, account)| account != owner);
+        let keeps = |owner: &Account| match forgery {
+            Some(Forgery::OnlyTheirOwn) => !foreign(owner),
+            Some(Forgery::Empty) => false,
+            _ => true,
+        };
+        let kept = deposited.iter().filter(|(owner, _)| keeps(owner));
+        let mut deposits: Vec<Deposit> = kept.map(|(_, deposit)| deposit.clone()).collect();
+        let theirs = deposited.iter().filter(|(owner, _)| foreign(owner)).map(|(_, deposit)| deposit);
+        match (forgery, forged) {
+            (Some(Forgery::MoreDeposits), _) => deposits.extend((1..=3).map(|fill| Deposit {
+                label: Label([fill ^ manifest.round_seed[0]; LABEL_BYTES]),
+                sealed: SealedBox([fill; BOX_BYTES]),
+            })),
+            (Some(Forgery::OtherSeed), Some((_, account))) => {
+                manifest.round_seed.iter_mut().zip(account).for_each(|(byte, other)| *byte ^= other);
+            }
+            (Some(Forgery::Chain), _) => manifest.previous[0] ^= 1,
+            _ => {}
+        }
+        let seed = manifest.round_seed;
+        arrange(&mut deposits, &seed);
+        if forgery == Some(Forgery::Twice) {
+            deposits.extend(theirs.clone().cloned());
+        }
+        manifest.entries = deposits.len() as u64;
+        manifest.deposits_digest = deposits_digest(&deposits);
+        // As large as any bucket could be, so that sizes do not depend on labels, which are random.
+        manifest.bucket_size = deposits.len().max(1) as u32;
+
+        let mut labels: Vec<Label> = deposits.iter().map(|deposit| deposit.label).collect();
+        let keys: Vec<&[u8]> = labels.iter().map(|label| label.0.as_slice()).collect();
+        let code = manifest.code().unwrap();
+        let encoding = code.encode(&keys);
+        let mut contents: Vec<Vec<Codeword>> = encoding.buckets().iter().cloned().collect();
+        let mut boxes: Vec<&SealedBox> = deposits.iter().map(|deposit| &deposit.sealed).collect();
+        match forgery {
+            Some(Forgery::OtherBuckets) => contents.rotate_right(1),
+            Some(Forgery::OtherPositions) => contents.iter_mut().for_each(|bucket| bucket.reverse()),
+            Some(Forgery::SwappedBoxes) if boxes.len() > 1 => boxes.rotate_left(1),
+            Some(Forgery::OneBoxEverywhere) => {
+                let everywhere = theirs.clone().map(|deposit| &deposit.sealed).next();
+                boxes.iter_mut().zip(everywhere.into_iter().cycle()).for_each(|(place, one)| *place = one);
+            }
+            Some(Forgery::SomeLabels) => labels.iter_mut().step_by(2).for_each(|label| label.0[0] ^= 0xff),
+            _ => {}
+        }
+        let encoding = Encoding::new(labels.len(), contents).unwrap();
+        let mut mapping =
+            BloomMapping::build(&seed, &*code, &encoding, &labels, manifest.bucket_size).unwrap();
+        if forgery == Some(Forgery::OtherMapping) {
+            manifest.mapping_digest = BloomMapping::digest(&mapping);
+        }
+        let filters = MAPPING_HEADER_BYTES + 4 * usize::from(manifest.buckets);
+        match forgery {
+            Some(Forgery::AllOnes | Forgery::OtherMapping) => mapping[filters..].fill(0xff),
+            Some(Forgery::AllZeros) => mapping[filters..].fill(0),
+            _ => {}
+        }
+        let boxes: Vec<u8> = boxes.iter().flat_map(|sealed| sealed.0).collect();
+        let mut database = None;
+        let (mut contents, mut digests) = (Vec::new(), Vec::new());
+        if let Some(Forgery::Counts(entries, bucket_size)) = forgery {
+            (manifest.entries, manifest.bucket_size) = (entries, bucket_size);
+            let bytes = BloomMapping::encoded_bytes(manifest.shape(), bucket_size);
+            mapping = vec![0x5a; usize::try_from(bytes).unwrap().min(1 << 22)];
+        } else {
+            let padded = manifest.bucket_size as usize;
+            let buckets = encoding.materialise(BOX_BYTES, &boxes, padded).unwrap();
+            database = Some(Arc::new(MultiDatabase::setup(BOX_BYTES, padded, &buckets).unwrap()));
+            digests = (0..).zip(&buckets).map(|(number, boxes)| bucket_digest(number, boxes)).collect();
+            manifest.buckets_digest = buckets_digest(&digests);
+            contents = buckets;
+        }
+        if forgery != Some(Forgery::OtherMapping) {
+            manifest.mapping_digest = BloomMapping::digest(&mapping);
+        }
+        let signed = SignedManifest::sign(&manifest, key).with_segment(segment);
+        Self {
+            manifest,
+            signed,
+            at: Instant::now(),
+            mapping: mapping.into(),
+            database,
+            boxes,
+            contents,
+            digests,
+        }
+    }
+
+    /// The same as the successor of another round than it is.
+    pub(crate) fn after(&self, previous: [u8; 32], key: &SigningKey) -> Self {
+        let manifest = Manifest { previous, ..self.manifest.clone() };
+        let signed = SignedManifest::sign(&manifest, key).with_segment(self.signed.segment.clone());
+        let (mapping, database) = (self.mapping.clone(), self.database.clone());
+        let (contents, digests) = (self.contents.clone(), self.digests.clone());
+        Self {
+            manifest,
+            signed,
+            at: self.at,
+            mapping,
+            database,
+            boxes: self.boxes.clone(),
+            contents,
+            digests,
+        }
+    }
+
+    /// The answers to a multi-query; of noise if there is nothing to answer with. None if it is no query.
+    pub(crate) fn answer(&self, keys: &S::PublicKeys, query: &[u8]) -> Option<Bytes> {
+        let buckets = usize::from(self.manifest.buckets);
+        let Some(database) = &self.database else {
+            let parameters =
+                mpir::parameters::<S>(buckets, self.manifest.bucket_size as usize, BOX_BYTES).ok()?;
+            return Some(vec![0x5a; S::answer_bytes(&parameters) * buckets].into());
+        };
+        let queries: Vec<&[u8]> = query.chunks(S::query_bytes(database.parameters())).collect();
+        Some(database.answer(keys, &queries).ok()?.concat().into())
+    }
+}

@@ -1,0 +1,54 @@
+//! What a malicious server offers to one who joins. The numbers are those of `attacks`.
+
+use pir_core::{NoOp, SealPir};
+
+use crate::lies::Pretence;
+use crate::machine::Machine;
+use crate::stage::at;
+use crate::world::{World, parameters, quick};
+
+/// Whoever is offered parameters that show how long work takes does not join.
+fn refused_at_join<S: pir_core::Scheme>(peer: [u8; 4], pretence: Pretence, why: &str) {
+    let join = |talks: bool| {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async move {
+            let world = World::<S>::new(1, parameters::<S>(sotto_protocol::RoundMode::Deadline), 2);
+            let [mut alice, mut bob] = ["Alice", "Bob"].map(|name| world.client(name, 3));
+            if talks {
+                let [at_alice, _] = world.introduce(&mut alice, &mut bob);
+                alice.queue_text(at_alice, "from Alice").unwrap();
+            }
+            world.server.pretend(pretence);
+            let (wire, disk) = (world.wire(), crate::machine::Memory::new(world.began));
+            let machine = Machine::at(
+                crate::machine::Tape::new(world.began),
+                wire.dial.clone(),
+                world.rng("machine"),
+                quick,
+                peer.into(),
+            );
+            let tape = machine.tape.clone();
+            let account = crate::world::account(&alice);
+            let refused =
+                world.start_on(alice, machine, wire, disk).await.err().map(|error| error.to_string());
+            world.until(at(3, 0)).await;
+            assert!(world.server.seen(&account).is_empty(), "{pretence:?}: it registers");
+            (tape.lines(), refused)
+        })
+    };
+    let (idle, talking) = (join(false), join(true));
+    assert_eq!(idle, talking, "{pretence:?}");
+    assert!(idle.1.as_ref().is_some_and(|told| told.contains(why)), "{pretence:?}: {:?}", idle.1);
+}
+
+/// Without encryption nothing at all is said to another machine; over TLS the same is shown by the test `chat`.
+#[test]
+fn row_17_closed_loop_is_offered_to_one_who_joins() {
+    refused_at_join::<NoOp>([203, 0, 113, 7], Pretence::ClosedLoop, "no server answers");
+}
+
+#[test]
+fn row_18_more_buckets_than_the_slot_has_time_for_are_offered_to_one_who_joins() {
+    refused_at_join::<SealPir>([127, 0, 0, 1], Pretence::ManyBuckets, "buckets");
+}
