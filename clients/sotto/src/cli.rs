@@ -5,6 +5,7 @@
 //! damaged; 5 the server is not to be used (another key, version, engine, or parameters).
 
 mod account;
+mod audit;
 mod chat;
 mod contacts;
 pub(crate) mod failure;
@@ -137,6 +138,20 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Check answers of the server, by computing them again
+    ///
+    /// The server signs its answers. Online, this program checks about one bucket in 128 rounds by itself; this asks for
+    /// one in about 8, until N answers are checked. If one is wrong, a proof is kept that convinces everybody who knows
+    /// the server's address. That you check more often shows to the server; which answers, only after it has given them.
+    #[command(after_help = "Examples:\n  sotto audit\n  sotto audit --rounds 20 --json")]
+    Audit(AuditOptions),
+    /// Check a proof that a server has given a wrong answer
+    ///
+    /// Exit code 0 means that the server of that address has signed a wrong answer, 1 that nothing shows it.
+    #[command(
+        after_help = "Examples:\n  sotto verify-proof proof-1234.sotto\n  sotto verify-proof proof-1234.sotto --server sotto://chat.example.org:7370/KEY"
+    )]
+    VerifyProof(VerifyOptions),
     /// Print your identity, by which others put you into groups
     #[command(after_help = "Example:\n  sotto identity")]
     Identity,
@@ -194,6 +209,27 @@ struct ChatOptions {
     /// Tell what every round costs
     #[arg(long)]
     verbose: bool,
+}
+
+/// How much to check.
+#[derive(Debug, Args)]
+struct AuditOptions {
+    /// Rounds of which an answer is to be checked
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rounds: u32,
+    /// One JSON object per answer
+    #[arg(long)]
+    json: bool,
+}
+
+/// What to check.
+#[derive(Debug, Args)]
+struct VerifyOptions {
+    /// The proof
+    proof: PathBuf,
+    /// Address of the server that it is against [default: that of the state directory]
+    #[arg(long, value_name = "ADDRESS")]
+    server: Option<Address>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -263,6 +299,8 @@ async fn perform(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Rename { name, to } => contacts::rename(home, name, to).await?,
         Command::Chat(options) => return chat::chat(home, options).await,
         Command::Read { contact, json } => chat::read(home, contact, json).await?,
+        Command::Audit(options) => return audit::audit(home, options).await,
+        Command::VerifyProof(options) => return audit::verify(home, options).await,
         Command::Identity => contacts::identity(home).await?,
         Command::Group { command } => match command {
             GroupCommand::Create { name, members } => group::create(home, name, members).await?,

@@ -15,13 +15,14 @@ use sha2::{Digest, Sha256};
 use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::{PROTOCOL_VERSION, Round, RoundMode, ServerParameters, SignedManifest, Succession};
 use sotto_wire::proto::sotto_client::SottoClient;
-use sotto_wire::{Failure, Info, Join, StreamError, Token, fixed, limits, proto, register, split};
+use sotto_wire::{Failure, Info, Join, RootKey, StreamError, Token, fixed, limits, proto, register, split};
 use tokio::time::{Instant, timeout};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::Channel;
-use tonic::{Code, Streaming};
+use tonic::{Code, Status, Streaming};
 
 use crate::Address;
+use crate::audit::Announced;
 use crate::host::{Host, System};
 use transport::{Peers, channel_on};
 
@@ -199,7 +200,14 @@ impl Connection {
         };
         let registered = within(deadline, client.register(request)).await?;
         fixed::<32>(&registered.session, "session").map_err(nonsense)?;
-        Ok(Session { client, settings: self.settings.clone(), token: registered.session, open: info.open })
+        let announced = Announced { announcement: info.parameters.encode(), endorsement: info.endorsement };
+        Ok(Session {
+            client,
+            settings: self.settings.clone(),
+            token: registered.session,
+            open: info.open,
+            announced,
+        })
     }
 }
 
@@ -211,6 +219,18 @@ pub struct Session {
     token: Bytes,
     /// The round that was open when the session began, as the server says.
     open: Round,
+    announced: Announced,
+}
+
+/// What comes for a multi-query.
+#[derive(Clone, Debug)]
+pub struct Answers {
+    /// Those of all buckets.
+    pub answers: Bytes,
+    /// The receipt under them, which is to be checked; of any size.
+    pub receipt: Bytes,
+    /// When the answers began to come.
+    pub first: Instant,
 }
 
 /// What a server tells about rounds.
@@ -292,7 +312,22 @@ impl Session {
         timeout(self.settings.transfer_timeout, transfer).await.unwrap_or(Err(Failure::Unreachable))
     }
 
-    /// Sends a multi-query and receives its answer of exactly `answer_bytes` bytes; with the moment it began to come.
+    /// Downloads what there is of a round's bucket, exactly `bytes` bytes: the digests of all buckets, and its boxes.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    pub async fn bucket(&self, round: Round, bucket: u16, bytes: usize) -> Result<Bytes, Failure> {
+        let mut client = self.client.clone();
+        let (session, bucket) = (self.token.clone(), bucket.into());
+        let request = proto::BucketRequest { session, round: round.0, bucket };
+        let transfer = async {
+            let stream = client.bucket(request).await?.into_inner();
+            Ok(join(stream, bytes, |chunk| chunk.data).await?.0)
+        };
+        timeout(self.settings.transfer_timeout, transfer).await.unwrap_or(Err(Failure::Unreachable))
+    }
+
+    /// Sends a multi-query and receives its answers of exactly `answer_bytes` bytes.
     ///
     /// # Errors
     /// [`Failure`].
@@ -302,7 +337,7 @@ impl Session {
         keys: &[u8; 32],
         query: Bytes,
         answer_bytes: usize,
-    ) -> Result<(Bytes, Instant), Failure> {
+    ) -> Result<Answers, Failure> {
         let (token, keys) = (self.token.clone(), Bytes::copy_from_slice(keys));
         let chunks = split(query).enumerate().map(move |(number, data)| match number {
             0 => proto::QueryChunk { session: token.clone(), round: round.0, keys: keys.clone(), data },
@@ -311,7 +346,15 @@ impl Session {
         let mut client = self.client.clone();
         let transfer = async {
             let stream = client.retrieve(tokio_stream::iter(chunks)).await?.into_inner();
-            join(stream, answer_bytes, |chunk| chunk.data).await
+            let mut receipt = Bytes::new();
+            let stream = stream.map(|chunk| {
+                let proto::AnswerChunk { data, receipt: last } = chunk?;
+                // That of the last chunk is the one.
+                receipt = last;
+                Ok(data)
+            });
+            let (answers, first) = join_all(stream, answer_bytes).await?;
+            Ok(Answers { answers, receipt, first })
         };
         timeout(self.settings.transfer_timeout, transfer).await.unwrap_or(Err(Failure::Unreachable))
     }
@@ -342,6 +385,16 @@ impl Session {
         timeout(self.settings.transfer_timeout, transfer).await.unwrap_or(Err(Failure::Unreachable))
     }
 
+    /// What the server said of itself when the session began.
+    pub(crate) fn announced(&self) -> &Announced {
+        &self.announced
+    }
+
+    /// The root key of the server's cluster.
+    pub(crate) fn root_key(&self) -> RootKey {
+        *self.settings.address.root_key()
+    }
+
     /// The round that was open when the session began, as the server says.
     pub(crate) fn open(&self) -> Round {
         self.open
@@ -368,7 +421,7 @@ impl fmt::Debug for Connection {
 
 async fn within<T>(
     deadline: Duration,
-    call: impl Future<Output = Result<tonic::Response<T>, tonic::Status>>,
+    call: impl Future<Output = Result<tonic::Response<T>, Status>>,
 ) -> Result<T, Failure> {
     match timeout(deadline, call).await {
         Ok(Ok(answer)) => Ok(answer.into_inner()),
@@ -379,15 +432,23 @@ async fn within<T>(
 
 /// The whole of a stream, and when its first chunk came.
 async fn join<T>(
-    mut stream: Streaming<T>,
+    stream: Streaming<T>,
     bytes: usize,
     data: fn(T) -> Bytes,
 ) -> Result<(Bytes, Instant), Failure> {
+    join_all(stream.map(|chunk| Ok(data(chunk?))), bytes).await
+}
+
+async fn join_all(
+    stream: impl Stream<Item = Result<Bytes, Status>>,
+    bytes: usize,
+) -> Result<(Bytes, Instant), Failure> {
+    let mut stream = core::pin::pin!(stream);
     let mut join = Join::exactly(bytes);
     let mut first = None;
     while let Some(chunk) = stream.next().await {
         first.get_or_insert_with(Instant::now);
-        join.push(data(chunk?)).map_err(nonsense)?;
+        join.push(chunk?).map_err(nonsense)?;
     }
     let whole = join.finish().map_err(nonsense)?;
     Ok((whole, first.unwrap_or_else(Instant::now)))

@@ -2,10 +2,15 @@
 //! and the crate `fuzz/` call these functions.
 
 use bytes::Bytes;
-use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES};
+use pir_core::NoOp;
+use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::manifest::{MANIFEST_BYTES, MAPPING_BLOOM, SIGNATURE_BYTES};
+use sotto_protocol::negotiation::ANNOUNCEMENT_BYTES;
+use sotto_protocol::{CodeKind, Manifest, PROTOCOL_VERSION, Round, SignedManifest};
 use sotto_wire::proto::{self, round_event::Event};
 use sotto_wire::{Host, RootKey, Transport};
 
+use crate::audit::{Announced, Digests, Proof, Verdict, judge};
 use crate::connection::round_news;
 use crate::{Address, store};
 
@@ -26,6 +31,14 @@ pub fn fuzz_state_file(bytes: &[u8]) {
         let again = store::encode(&address, snapshot);
         assert!(store::decode(&again).is_ok_and(|(other, same)| other == address && same == snapshot));
     }
+}
+
+/// A proof against a server. What is read is written as the same bytes, and convicts nobody who has not signed it.
+pub fn fuzz_proof(bytes: &[u8]) {
+    let bytes = Bytes::copy_from_slice(bytes);
+    let Ok(proof) = Proof::decode(&bytes) else { return };
+    assert!(proof.encode() == bytes);
+    assert!(matches!(judge::<NoOp>(&proof, &RootKey([1; 32])), Verdict::Invalid(_)));
 }
 
 /// What a server says about a round: two bytes that choose how it is cut into a manifest and a signature, and these.
@@ -64,7 +77,40 @@ pub fn valid() -> Vec<Vec<u8>> {
         host("[::1]"),
         host("example.org"),
         event,
+        proof().encode(),
     ]
+}
+
+/// A proof that proves nothing.
+fn proof() -> Proof {
+    let manifest = Manifest {
+        version: PROTOCOL_VERSION,
+        round: Round(9),
+        entries: 1,
+        engine: "noop-no-privacy".to_owned(),
+        code: CodeKind::Single,
+        retrieve: 1,
+        buckets: 1,
+        choices: 1,
+        mapping_kind: MAPPING_BLOOM,
+        bucket_size: 1,
+        round_seed: [0; 32],
+        mapping_digest: [1; 32],
+        deposits_digest: [2; 32],
+        buckets_digest: [3; 32],
+        previous: [4; 32],
+    };
+    Proof {
+        announced: Announced { announcement: [5; ANNOUNCEMENT_BYTES], endorsement: [6; 64] },
+        manifest: SignedManifest { bytes: manifest.encode(), signature: [7; SIGNATURE_BYTES], segment: None },
+        receipt: [8; 64],
+        bucket: 0,
+        digests: Digests { buckets: vec![[9; 32]], queries: vec![[10; 32]], answers: vec![[11; 32]] },
+        keys: Bytes::from_static(b"keys"),
+        query: Bytes::from_static(b"query"),
+        answer: Bytes::from_static(b"answer"),
+        boxes: Bytes::from_static(&[12; BOX_BYTES]),
+    }
 }
 
 #[cfg(test)]

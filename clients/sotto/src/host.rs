@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
-use sotto_protocol::UnixMillis;
+use sotto_protocol::{Round, UnixMillis};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -53,6 +53,10 @@ pub enum Work {
     Spare,
     /// Decoding a round's answers.
     Extract,
+    /// Digesting queries and answers for the receipt.
+    Receipt,
+    /// Answering a query again.
+    Audit,
     /// Reading what came and storing the client. It takes as long as its secrets make it.
     Take,
     /// What the person wants of the client.
@@ -79,11 +83,22 @@ pub trait Disk: Send + 'static {
     /// # Errors
     /// Why it could not be stored, in words for the person; then the one before is there whole.
     fn save(&self, snapshot: &[u8]) -> Result<(), String>;
+
+    /// Keeps a proof that the server has given a wrong answer in a round; the place where it is.
+    ///
+    /// # Errors
+    /// Why it could not be kept, in words for the person.
+    fn keep_proof(&self, round: Round, proof: &[u8]) -> Result<String, String>;
 }
 
 impl Disk for Store {
     fn save(&self, snapshot: &[u8]) -> Result<(), String> {
         Self::save(self, snapshot).map_err(|error| error.to_string())
+    }
+
+    fn keep_proof(&self, round: Round, proof: &[u8]) -> Result<String, String> {
+        let kept = Self::keep_proof(self, round, proof).map_err(|error| error.to_string())?;
+        Ok(kept.display().to_string())
     }
 }
 

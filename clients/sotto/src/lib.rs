@@ -4,6 +4,7 @@
 //! [`Address`] names a server and its cluster's key; [`Connection`] speaks to it. The command line is [`cli`].
 #![forbid(unsafe_code)]
 
+pub mod audit;
 pub mod cli;
 pub mod connection;
 mod daemon;
@@ -16,7 +17,9 @@ pub mod participant;
 mod store;
 
 pub use connection::{ConnectError, Connection, ConnectionSettings};
-pub use participant::{Event, Events, Handle, HandleError, Participant, Phase, RoundReport, Trouble};
+pub use participant::{
+    Event, Events, Finding, Handle, HandleError, Participant, Phase, RoundReport, Trouble,
+};
 pub use sotto_wire::{Address, AddressError};
 pub use store::{Store, StoreError};
 

@@ -8,6 +8,7 @@
 //! answer is repeated with the same bytes. Every 64 rounds new keys for retrieval are uploaded between the deposit and
 //! the end of a round, on a schedule that follows from the account's public key.
 
+mod auditing;
 mod command;
 mod deposit;
 mod driver;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pir_core::Scheme;
+use sotto_protocol::audit::AuditCoins;
 use sotto_protocol::client::{Client, MessageId, Settings};
 use sotto_protocol::{ConversationId, ConversationSummary, Error, Round, Succession, UnixMillis};
 use sotto_wire::{Failure, Refused};
@@ -37,12 +39,12 @@ use crate::connection::Session;
 use crate::host::{Disk, Host, System, rng};
 use crate::{ConnectError, Connection, ConnectionSettings, Store};
 use command::{Ask, Change, Command};
-use driver::Driver;
+use driver::{Audits, Driver};
 use keeper::Keeper;
 use keys::{Generation, Keyring, PublicKeys};
 use person::Person;
 
-pub use event::{Event, Trouble};
+pub use event::{Event, Finding, Trouble};
 pub use report::{Phase, RoundReport};
 
 /// What a participant tells its person. Nothing is held up by events that nobody takes; when there are too many of them,
@@ -106,13 +108,15 @@ impl<S: Scheme> Participant<S> {
         let upload = Phase { bytes: keys.public.encoded.len() as u64, time: started.elapsed() };
 
         let account_seed = zeroize::Zeroizing::new(*client.account_seed());
+        let (coins, root) = (AuditCoins::new(&account_seed), session.root_key());
         let keys = Keyring::new(&account_seed, keys, open);
         let pinned = client.server().clone();
         let (sessions, news) = link::start::<S>(Arc::clone(&host), session, settings, account_seed, pinned);
         let (commands, received) = mpsc::unbounded_channel();
         let (person, told) = Person::new();
         let keeper = Keeper::start(Arc::clone(&host), client, disk);
-        let driver = Driver::new(host, keeper, gate, keys, sessions, person, upload);
+        let driver =
+            Driver::new(host, keeper, gate, keys, sessions, person, upload, Audits::new(coins, root));
         tokio::spawn(driver.run(received, news));
         Ok((Handle { commands }, told))
     }
@@ -201,6 +205,15 @@ impl Handle {
         });
         self.commands.send(Command::Ask(ask)).map_err(|_| HandleError::Stopped)?;
         answer.await.map_err(|_| HandleError::Stopped)
+    }
+
+    /// Checks so many answers, of one bucket each, in one of eight rounds in the mean; [`Event::Audited`] tells of each. That
+    /// this happens shows on the wire: a participant checks an answer in one of 128 rounds by itself.
+    ///
+    /// # Errors
+    /// [`HandleError::Stopped`].
+    pub fn audit(&self, answers: u32) -> Result<(), HandleError> {
+        self.commands.send(Command::Audit(answers)).map_err(|_| HandleError::Stopped)
     }
 
     /// Leaves at once, in the middle of a round, and gives the client back; it is stored.

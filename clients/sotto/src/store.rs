@@ -10,6 +10,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use sotto_protocol::Round;
 use zeroize::Zeroizing;
 
 use crate::Address;
@@ -126,6 +127,17 @@ impl Store {
         Ok(read(directory)?.1)
     }
 
+    /// The server of the state in a directory, also while another process is using it.
+    ///
+    /// # Errors
+    /// As for [`Store::read`].
+    pub fn server(directory: &Path) -> Result<Address, StoreError> {
+        if !directory.join(STATE).exists() {
+            return Err(StoreError::Missing(directory.to_owned()));
+        }
+        Ok(read(directory)?.0)
+    }
+
     /// Waits until nobody else is about to use a directory, and keeps others from it while the file is open.
     ///
     /// # Errors
@@ -173,6 +185,17 @@ impl Store {
         write_private(&new, &bytes).map_err(|source| io_error("write", &new, source))?;
         fs::rename(&new, &path).map_err(|source| io_error("replace", &path, source))?;
         sync_directory(&self.directory).map_err(|source| io_error("sync", &self.directory, source))
+    }
+
+    /// Keeps a proof against the server: for this user alone, in a file named by its round. One proof of a round is enough.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn keep_proof(&self, round: Round, proof: &[u8]) -> Result<PathBuf, StoreError> {
+        let path = self.directory.join(format!("proof-{round}.sotto"));
+        write_private(&path, proof).map_err(|source| io_error("write", &path, source))?;
+        sync_directory(&self.directory).map_err(|source| io_error("sync", &self.directory, source))?;
+        Ok(path)
     }
 
     /// Whether a directory holds the state of an account that may not be known to its server yet.

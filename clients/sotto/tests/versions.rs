@@ -24,6 +24,7 @@ impl proto::sotto_server::Sotto for Other {
     type WatchStream = Nothing<proto::RoundEvent>;
     type MappingStream = Nothing<proto::MappingChunk>;
     type RetrieveStream = Nothing<proto::AnswerChunk>;
+    type BucketStream = Nothing<proto::BucketChunk>;
     type ManifestsStream = Nothing<proto::SignedManifest>;
 
     async fn info(&self, _: Request<proto::InfoRequest>) -> Result<Response<proto::InfoResponse>, Status> {
@@ -73,6 +74,10 @@ impl proto::sotto_server::Sotto for Other {
         &self,
         _: Request<Streaming<proto::QueryChunk>>,
     ) -> Result<Response<Self::RetrieveStream>, Status> {
+        Err(Refused::Internal.into())
+    }
+
+    async fn bucket(&self, _: Request<proto::BucketRequest>) -> Result<Response<Self::BucketStream>, Status> {
         Err(Refused::Internal.into())
     }
 

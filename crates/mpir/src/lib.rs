@@ -42,12 +42,14 @@
 mod client;
 mod database;
 mod error;
+mod recompute;
 mod reconstruct;
 mod uniform;
 
 pub use client::{MultiClient, MultiQuery};
 pub use database::MultiDatabase;
 pub use error::Error;
+pub use recompute::recompute;
 pub use reconstruct::reconstruct;
 
 use pir_core::Scheme;

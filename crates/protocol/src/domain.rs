@@ -50,6 +50,8 @@ pub(crate) const SEND_CYCLE: &str = "sotto v1 send cycle";
 pub(crate) const POLL_CYCLE: &str = "sotto v1 poll cycle";
 /// From a client's store of randomness to a fresh secret, and to the rest of the store.
 pub(crate) const FRESH: &str = "sotto v1 fresh secret";
+/// From an account's seed to the coins by which it draws what it checks.
+pub(crate) const AUDIT_COINS: &str = "sotto v1 audit coins";
 /// Checksum of the stored state.
 pub(crate) const STATE_CHECKSUM: &str = "sotto v1 client state";
 
@@ -64,7 +66,7 @@ mod tests {
         let all = lines.filter_map(|line| line.split_once("&str = "));
         let strings: Vec<&str> = all.map(|(_, string)| string.trim_matches([';', '"'])).collect();
         let distinct: BTreeSet<&str> = strings.iter().copied().collect();
-        assert_eq!((strings.len(), distinct.len()), (25, 25));
+        assert_eq!((strings.len(), distinct.len()), (26, 26));
         assert!(strings.iter().all(|string| string.starts_with("sotto v1 ") && !string.contains('\0')));
     }
 }

@@ -30,6 +30,9 @@ pub enum Error {
     /// A manifest that is not the server's, or not the successor of the last one.
     #[error("untrustworthy manifest: {0}")]
     Manifest(&'static str),
+    /// A receipt that the server did not give for these queries and answers.
+    #[error("the receipt is not the server's for these queries and answers")]
+    Receipt,
     /// No contact, group or round of that name or number.
     #[error("unknown {0}")]
     Unknown(&'static str),

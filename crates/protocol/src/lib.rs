@@ -7,6 +7,7 @@
 extern crate self as sotto_protocol;
 
 mod armour;
+pub mod audit;
 pub mod client;
 mod clock;
 pub mod code;

@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::{Round, RoundMode, UnixMillis};
 
 use clock::Clock;
-use quota::Quota;
+use quota::{Quota, Window};
 
-pub use quota::ATTEMPTS_MAX;
+pub use quota::{ATTEMPTS_MAX, BUCKETS_MAX, BUCKETS_WINDOW};
 pub use seeds::{SeedChain, seeds_of, segment_end};
 
 /// How long a closed loop waits for those who retrieve, from the moment a round is ready, ms.
@@ -92,6 +92,8 @@ pub struct RoundMachine {
     /// Sealed, not ready; in closed loop with those who deposited.
     building: BTreeMap<Round, HashSet<Account>>,
     ready: BTreeMap<Round, ReadyRound>,
+    /// Who asked for buckets lately.
+    buckets: Window,
     /// Accounts that take part now, and whether their PIR keys are known.
     registered: HashMap<Account, bool>,
 }
@@ -107,6 +109,7 @@ struct OpenRound {
 struct ReadyRound {
     mappings: Quota,
     queries: Quota,
+    buckets: Quota,
     /// In closed loop: those who deposited in it and have not retrieved yet.
     awaited: HashSet<Account>,
     /// When it became ready, by the machine's clock.
@@ -124,6 +127,7 @@ impl RoundMachine {
             open: None,
             building: BTreeMap::new(),
             ready: BTreeMap::new(),
+            buckets: Window::default(),
             registered: HashMap::new(),
         }
     }
@@ -183,6 +187,28 @@ impl RoundMachine {
     /// [`Refusal`] if it is not to be sent.
     pub fn mapping(&mut self, account: Account, round: Round) -> Result<Accepted, Refusal> {
         self.retrievable(round)?.mappings.take(account, [0; 32])
+    }
+
+    /// An account asks for one bucket of a round: of every round one, and of [`BUCKETS_WINDOW`] rounds at most
+    /// [`BUCKETS_MAX`].
+    ///
+    /// # Errors
+    /// [`Refusal`] if it is not to be sent.
+    pub fn bucket(&mut self, account: Account, round: Round, bucket: u16) -> Result<Accepted, Refusal> {
+        let window = self.current().0 / BUCKETS_WINDOW;
+        self.buckets.begin(window);
+        let has_room = self.buckets.has_room(&account);
+        let mut which = [0; 32];
+        which.iter_mut().zip(bucket.to_le_bytes()).for_each(|(place, byte)| *place = byte);
+        let asked = &mut self.retrievable(round)?.buckets;
+        if asked.digest(&account).is_none() && !has_room {
+            return Err(Refusal::Quota);
+        }
+        let accepted = asked.take(account, which)?;
+        if accepted == Accepted::New {
+            self.buckets.count(account);
+        }
+        Ok(accepted)
     }
 
     /// An account's multi-query for a round arrives, of which `digest` is a digest.

@@ -25,6 +25,8 @@ pub fn fuzz_messages(bytes: &[u8]) {
     survives::<proto::MappingChunk>(bytes);
     survives::<proto::QueryChunk>(bytes);
     survives::<proto::AnswerChunk>(bytes);
+    survives::<proto::BucketRequest>(bytes);
+    survives::<proto::BucketChunk>(bytes);
     survives::<proto::ManifestsRequest>(bytes);
     if let Some(info) = survives::<proto::InfoResponse>(bytes)
         && let Ok(checked) = Info::try_from(info.clone())
@@ -124,6 +126,7 @@ pub fn valid() -> Vec<Vec<u8>> {
         seed_segments: 8192,
         seed_root: key.clone(),
     };
+    let key_again = key.clone();
     let query = proto::QueryChunk { session: key.clone(), round: 9, keys: key.clone(), data: short.clone() };
     vec![
         info.encode_to_vec(),
@@ -139,6 +142,8 @@ pub fn valid() -> Vec<Vec<u8>> {
         }
         .encode_to_vec(),
         query.encode_to_vec(),
+        proto::AnswerChunk { data: short.clone(), receipt: vec![5; 64].into() }.encode_to_vec(),
+        proto::BucketRequest { session: key_again, round: 9, bucket: 23 }.encode_to_vec(),
         proto::MappingChunk { data: short }.encode_to_vec(),
         [&[8][..], Refused::Busy.to_string().as_bytes()].concat(),
         b"\x08busy".to_vec(),

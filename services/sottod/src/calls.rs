@@ -56,7 +56,7 @@ where
 
 /// The calls there are; whatever else somebody asks for is one more.
 fn name(path: &str) -> &'static str {
-    const CALLS: [(&str, &str); 9] = [
+    const CALLS: [(&str, &str); 10] = [
         ("Info", "info"),
         ("Challenge", "challenge"),
         ("Register", "register"),
@@ -65,6 +65,7 @@ fn name(path: &str) -> &'static str {
         ("Deposit", "deposit"),
         ("Mapping", "mapping"),
         ("Retrieve", "retrieve"),
+        ("Bucket", "bucket"),
         ("Manifests", "manifests"),
     ];
     let called = path.strip_prefix("/sotto.v1.Sotto/");

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use mpir::MultiDatabase;
+use pbc::{BucketIndex, Encoding};
 use pir_core::Scheme;
 use rayon::prelude::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use sotto_protocol::deposit::{BOX_BYTES, arrange};
@@ -20,6 +21,11 @@ pub(crate) struct RoundDatabase<S: Scheme> {
     pub(crate) manifest: Manifest,
     pub(crate) database: MultiDatabase<S>,
     pub(crate) mapping: Bytes,
+    /// What buckets are made of for those who check answers.
+    encoding: Encoding,
+    boxes: Vec<u8>,
+    /// Of every bucket, ascending.
+    digests: Vec<[u8; 32]>,
     /// How long building took, ms.
     pub(crate) setup_ms: u64,
 }
@@ -70,20 +76,28 @@ impl<S: Scheme> RoundDatabase<S> {
         let boxes: Vec<u8> = deposits.iter().flat_map(|deposit| deposit.sealed.0).collect();
         drop(deposits);
         let (buckets, copies) = (manifest.buckets, encoding.copies());
-        let setup = || -> Result<(MultiDatabase<S>, [u8; 32]), BuildError> {
+        let setup = || -> Result<(MultiDatabase<S>, Vec<[u8; 32]>), BuildError> {
             let mut contents = Vec::new();
             encoding.materialise_contents(BOX_BYTES, &boxes, padded, &mut contents)?;
             let database = || MultiDatabase::setup_copies(BOX_BYTES, padded, &contents, copies);
-            let (database, digest) = rayon::join(database, || digest_of(buckets, copies, &contents));
-            Ok((database?, digest))
+            let (database, digests) = rayon::join(database, || digests_of(buckets, copies, &contents));
+            Ok((database?, digests))
         };
         let mapping = || BloomMapping::build(&seed, &*code, &encoding, &labels, manifest.bucket_size);
         let (database, mapping) = rayon::join(setup, mapping);
-        let ((database, digest), mapping) = (database?, mapping?);
-        manifest.buckets_digest = digest;
+        let ((database, digests), mapping) = (database?, mapping?);
+        manifest.buckets_digest = buckets_digest(&digests);
         manifest.mapping_digest = BloomMapping::digest(&mapping);
         let setup_ms = started.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
-        Ok(Self { manifest, database, mapping: mapping.into(), setup_ms })
+        Ok(Self { manifest, database, mapping: mapping.into(), encoding, boxes, digests, setup_ms })
+    }
+
+    /// What is sent of one bucket: the digests of all, and its boxes with those that pad it. None if there is no such bucket.
+    pub(crate) fn bucket(&self, bucket: u16) -> Option<Bytes> {
+        let padded = usize::try_from(self.manifest.bucket_size).ok()?;
+        let index = BucketIndex::from_usize(bucket.into())?;
+        let boxes = self.encoding.materialise_bucket(index, BOX_BYTES, &self.boxes, padded).ok()?;
+        Some([self.digests.as_flattened(), &boxes].concat().into())
     }
 
     /// Exact size of the query to one bucket, bytes.
@@ -97,13 +111,12 @@ impl<S: Scheme> RoundDatabase<S> {
     }
 }
 
-/// Digest of all buckets, of which `copies` that follow each other have one content.
-fn digest_of(buckets: u16, copies: usize, contents: &[Vec<u8>]) -> [u8; 32] {
+/// Digests of all buckets, of which `copies` that follow each other have one content.
+fn digests_of(buckets: u16, copies: usize, contents: &[Vec<u8>]) -> Vec<[u8; 32]> {
     let content =
         |bucket: u16| contents.get(usize::from(bucket) / copies.max(1)).map_or(&[][..], Vec::as_slice);
     let digest = |bucket| bucket_digest(bucket, content(bucket));
-    let digests: Vec<[u8; 32]> = (0..buckets).into_par_iter().with_max_len(1).map(digest).collect();
-    buckets_digest(&digests)
+    (0..buckets).into_par_iter().with_max_len(1).map(digest).collect()
 }
 
 /// Why a round cannot be served.
@@ -222,7 +235,7 @@ mod tests {
         let contents = vec![vec![7; padded * BOX_BYTES]; BUCKETS.into()];
         for _ in 0..3 {
             let began = std::time::Instant::now();
-            std::hint::black_box(super::digest_of(BUCKETS, 1, &contents));
+            std::hint::black_box(super::digests_of(BUCKETS, 1, &contents));
             println!("{BUCKETS} buckets of {padded} boxes: {:?}", began.elapsed());
         }
     }

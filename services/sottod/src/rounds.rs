@@ -254,6 +254,10 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
                     let allowed = self.machine.mapping(account, round);
                     let _ = reply.send(allowed.and_then(|_| self.served(round)));
                 }
+                Command::Bucket { account, round, bucket, reply } => {
+                    let allowed = self.machine.bucket(account, round, bucket);
+                    let _ = reply.send(allowed.and_then(|_| self.served(round)));
+                }
                 Command::Retrieve { account, round, digest, reply } => {
                     let _ = reply.send(self.machine.retrieve(account, round, digest).map(|_| ()));
                 }

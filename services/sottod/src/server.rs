@@ -111,7 +111,7 @@ fn start_on<S: Scheme>(config: Config, data: Option<DataDirectory>) -> Result<Ru
     let tree = Arc::clone(seeds.tree());
     let surroundings = Surroundings {
         parameters: parameters.clone(),
-        signing_key: identity.manifest,
+        signing_key: identity.manifest.clone(),
         seeds: Box::new(seeds),
         progress,
         token_required,
@@ -142,6 +142,7 @@ fn start_on<S: Scheme>(config: Config, data: Option<DataDirectory>) -> Result<Ru
         Means {
             rounds,
             compute,
+            signing_key: Arc::new(identity.manifest),
             tracker: tracker.clone(),
             progress: progress_of_rounds,
             seeds: tree,

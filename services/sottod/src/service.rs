@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use ed25519_dalek::SigningKey;
 use pir_core::Scheme;
 use sha2::{Digest, Sha256};
 use sotto_protocol::manifest::seed::SeedTree;
@@ -59,6 +60,8 @@ pub(crate) struct Service<S: Scheme> {
 pub(crate) struct Means<S: Scheme> {
     pub(crate) rounds: Rounds<S>,
     pub(crate) compute: Compute,
+    /// Signs receipts.
+    pub(crate) signing_key: Arc<SigningKey>,
     pub(crate) tracker: TaskTracker,
     /// How far the rounds have come, as the task that owns them says.
     pub(crate) progress: watch::Receiver<Progress>,
@@ -223,6 +226,8 @@ impl<S: Scheme> Service<S> {
             database,
             keys,
             query,
+            keys_digest: digest,
+            signing_key: Arc::clone(&self.means.signing_key),
             compute: self.means.compute.clone(),
             buckets_per_job: 4 * self.limits.threads,
         };
@@ -349,6 +354,42 @@ impl<S: Scheme> Sotto for Service<S> {
                 for data in split(database.mapping.clone()) {
                     let bytes = data.len();
                     sender.send(proto::MappingChunk { data }, bytes).await?;
+                }
+                Ok::<(), Gone>(())
+            };
+            if tokio::time::timeout(limit, all).await.is_err() {
+                sender.refuse(Refused::Busy).await;
+            }
+        });
+        Ok(Response::new(chunks))
+    }
+
+    type BucketStream = Outgoing<proto::BucketChunk>;
+
+    async fn bucket(
+        &self,
+        request: Request<proto::BucketRequest>,
+    ) -> Result<Response<Self::BucketStream>, Status> {
+        let line = Line::of(&request);
+        let proto::BucketRequest { session, round, bucket } = request.into_inner();
+        let account = self.account(&line, &session)?;
+        let admission = self.admit(&self.mappings, account)?;
+        let bucket =
+            u16::try_from(bucket).ok().filter(|bucket| *bucket < self.announcement.parameters.buckets);
+        let bucket = bucket.ok_or(Refused::Malformed)?;
+        let made = async {
+            let database = self.means.rounds.bucket(account, Round(round), bucket).await?;
+            let made = self.means.compute.answer(move || database.bucket(bucket)).await;
+            Ok(made.ok().flatten().ok_or(Refused::Internal)?)
+        };
+        let made = self.within(made).await?;
+        let limit = self.limits.call;
+        let chunks = stream(&self.means.tracker, self.limits.stall, line, |mut sender| async move {
+            let _admission = admission;
+            let all = async {
+                for data in split(made) {
+                    let bytes = data.len();
+                    sender.send(proto::BucketChunk { data }, bytes).await?;
                 }
                 Ok::<(), Gone>(())
             };

@@ -169,6 +169,8 @@ impl Chat {
                 status(&format!("arrived at {}{text}", self.options.contact));
             }
             Told::Note { line } | Told::Round { line } => status(&line),
+            // That is for those who asked for it.
+            Told::Audited(_) => {}
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::face::Face;
 use super::journal::{Entry, Journal};
-use super::message::{Account, Reply, Status};
+use super::message::{Account, Audited, Found, Reply, Status};
 use super::notes;
 use crate::cli::failure::Failure;
 use crate::{ConnectError, Event, Handle};
@@ -82,6 +82,9 @@ impl Desk {
         let Ok(entry) = self.handle.ask(move |client| notes::entry(&event, client)).await else { return };
         match &entry {
             Some(Entry::Lasting(line) | Entry::Passing(line)) => self.face.note(line),
+            Some(Entry::Audited(Audited { found, line, .. })) if *found != Found::Honest => {
+                self.face.note(line);
+            }
             Some(Entry::Round(line)) => {
                 let programs = self.journal.listeners();
                 self.face.round(&format!("{line}; {programs} programs attached"));

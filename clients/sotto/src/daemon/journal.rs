@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use sotto_protocol::client::MessageId;
 use tokio::sync::watch;
 
-use super::message::Text;
+use super::message::{Audited, Found, Text};
 
 /// Entries that are kept.
 const KEPT_MAX: usize = 1024;
@@ -23,8 +23,16 @@ pub(super) enum Entry {
     Arrived(MessageId),
     /// What a round cost.
     Round(String),
+    /// An answer was checked; a wrong one is worth telling also to one who comes later.
+    Audited(Audited),
     /// A text came. Who comes later finds it among those that nobody has seen.
     Text(Text),
+}
+
+impl Entry {
+    fn is_lasting(&self) -> bool {
+        matches!(self, Self::Lasting(_) | Self::Audited(Audited { found: Found::Cheated, .. }))
+    }
 }
 
 #[derive(Default)]
@@ -73,7 +81,7 @@ impl Journal {
 
     pub(super) fn write(&self, entry: Entry) {
         let mut kept = self.kept();
-        if kept.places.is_empty() && !matches!(entry, Entry::Lasting(_)) {
+        if kept.places.is_empty() && !entry.is_lasting() {
             return;
         }
         if kept.entries.len() == KEPT_MAX {

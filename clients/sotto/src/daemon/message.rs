@@ -64,6 +64,8 @@ pub(crate) enum Request {
     Stop,
     /// All that needs nothing but the account's state.
     Account(Account),
+    /// Check so many answers of the server, and hear what is found; answered with [`Reply::Auditing`].
+    Audit { answers: u32 },
     /// Hear what happens from now on, and the texts of one conversation; answered with [`Reply::Attached`].
     Attach {
         /// Contact or group.
@@ -140,6 +142,10 @@ pub(crate) enum Reply {
     },
     Texts(Vec<Text>),
     Attached(Attached),
+    Auditing {
+        /// What to expect.
+        pace: String,
+    },
     /// It could not be done.
     Failed {
         /// Exit code.
@@ -163,6 +169,32 @@ pub(crate) enum Told {
     Note { line: String },
     /// What a round cost.
     Round { line: String },
+    /// An answer was checked.
+    Audited(Audited),
+}
+
+/// An answer that was checked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Audited {
+    pub(crate) round: u64,
+    pub(crate) bucket: u16,
+    pub(crate) found: Found,
+    /// The same in words.
+    pub(crate) line: String,
+    /// Where the proof is, if the answer was wrong and it could be kept.
+    pub(crate) proof: Option<String>,
+}
+
+/// What a check has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Found {
+    /// The answer is right.
+    Honest,
+    /// The server has signed a wrong answer.
+    Cheated,
+    /// Nothing could be shown.
+    Open,
 }
 
 /// What the participant sends.

@@ -2,13 +2,15 @@
 
 use core::time::Duration;
 
+use sotto_protocol::audit::AUDITED_WHEN_ASKED;
 use sotto_protocol::client::{Client, Notice, Unshown, Warning};
 use sotto_protocol::{ConversationId, RoundMode, ServerParameters};
 
 use super::account::as_shown;
 use super::desk::is_alarming;
 use super::journal::Entry;
-use crate::{Event, RoundReport};
+use super::message::{Audited, Found};
+use crate::{Event, Finding, RoundReport};
 
 /// What becomes of an event in the journal.
 pub(super) fn entry(event: &Event, client: &Client) -> Option<Entry> {
@@ -54,6 +56,7 @@ pub(super) fn entry(event: &Event, client: &Client) -> Option<Entry> {
             Entry::Passing(format!("warning: round {round}: {trouble}"))
         }
         Event::Trouble { round: None, trouble } => Entry::Passing(format!("warning: {trouble}")),
+        Event::Audited { round, bucket, finding } => Entry::Audited(audited(round.0, *bucket, finding)),
         Event::ConnectionLost(error) => {
             let line = format!("connection lost: {error}; trying again");
             if is_alarming(error) { Entry::Lasting(line) } else { Entry::Passing(line) }
@@ -64,6 +67,40 @@ pub(super) fn entry(event: &Event, client: &Client) -> Option<Entry> {
             Entry::Lasting(format!("warning: {count} messages of this program were lost"))
         }
     })
+}
+
+/// What a check of an answer has found.
+fn audited(round: u64, bucket: u16, finding: &Finding) -> Audited {
+    let answer = format!("the server's answer of bucket {bucket} in round {round}");
+    let (found, line, proof) = match finding {
+        Finding::Honest => (Found::Honest, format!("{answer} is right"), None),
+        Finding::Cheated(Ok(proof)) => (
+            Found::Cheated,
+            format!(
+                "THE SERVER CHEATS: {answer} is wrong, and signed by it; whoever knows its address can check that with \
+                 'sotto verify-proof {proof}'"
+            ),
+            Some(proof.clone()),
+        ),
+        Finding::Cheated(Err(reason)) => (
+            Found::Cheated,
+            format!(
+                "THE SERVER CHEATS: {answer} is wrong, and signed by it; the proof is not kept: {reason}"
+            ),
+            None,
+        ),
+        Finding::Open(reason) => (Found::Open, format!("{answer} could not be checked: {reason}"), None),
+    };
+    Audited { round, bucket, found, line, proof }
+}
+
+/// When so many answers will have been checked.
+pub(super) fn audit_pace(server: &ServerParameters, answers: u32) -> String {
+    let rounds = u64::from(answers).saturating_mul(AUDITED_WHEN_ASKED);
+    let seconds = u64::from(server.round_ms).saturating_mul(rounds) / 1000;
+    format!(
+        "one answer in about {AUDITED_WHEN_ASKED} rounds is checked: {answers} in about {rounds} rounds, {seconds} s"
+    )
 }
 
 /// What became of an invitation that nobody answered.

@@ -11,8 +11,8 @@ use super::account::{find, texts, waiting};
 use super::desk::Desk;
 use super::frame::{Frames, write};
 use super::journal::{Entry, Listener};
-use super::message::{Attached, Greeting, Message, Reply, Request, Text, Told, VERSION};
-use super::notes::pace;
+use super::message::{Attached, Audited, Found, Greeting, Message, Reply, Request, Text, Told, VERSION};
+use super::notes::{audit_pace, pace};
 use super::socket::Stream;
 use crate::cli::failure::Failure;
 
@@ -33,7 +33,8 @@ struct Program<'a> {
 /// What an attached program hears.
 struct Listening<'a> {
     journal: Listener<'a>,
-    conversation: ConversationId,
+    /// None if it is there for what is checked.
+    conversation: Option<ConversationId>,
     verbose: bool,
     /// Up to this number, texts were handed to the program, or announced.
     handed: u64,
@@ -65,6 +66,7 @@ impl Program<'_> {
                 Ok(Reply::Leaving)
             }
             Request::Account(account) => self.desk.account(account).await,
+            Request::Audit { answers } => self.audit(answers).await,
             Request::Attach { conversation, verbose } => match self.attach(conversation, verbose).await {
                 Ok((attached, texts)) => {
                     self.send(&Message::Reply(Reply::Attached(attached))).await?;
@@ -91,8 +93,17 @@ impl Program<'_> {
             Ok::<_, Failure>((conversation, attached, texts))
         };
         let (conversation, attached, texts) = self.desk.handle().ask(look).await??;
-        self.listening = Some(Listening { journal, conversation, verbose, handed: 0 });
+        self.listening = Some(Listening { journal, conversation: Some(conversation), verbose, handed: 0 });
         Ok((attached, texts))
+    }
+
+    async fn audit(&mut self, answers: u32) -> Result<Reply, Failure> {
+        let journal = self.desk.journal.listen();
+        let handle = self.desk.handle();
+        let pace = handle.ask(move |client| audit_pace(client.server(), answers)).await?;
+        handle.audit(answers)?;
+        self.listening = Some(Listening { journal, conversation: None, verbose: false, handed: 0 });
+        Ok(Reply::Auditing { pace })
     }
 
     /// Tells what happened since it was told last.
@@ -101,15 +112,19 @@ impl Program<'_> {
             let Some(listening) = &self.listening else { break };
             let told = match entry {
                 Entry::Lasting(line) | Entry::Passing(line) => Some(Told::Note { line }),
-                Entry::Arrived(message) if message.conversation == listening.conversation => {
+                Entry::Arrived(message) if Some(message.conversation) == listening.conversation => {
                     Some(Told::Arrived { sequence: message.sequence })
+                }
+                Entry::Audited(audited) if listening.conversation.is_none() => Some(Told::Audited(audited)),
+                Entry::Audited(Audited { found, line, .. }) if found != Found::Honest => {
+                    Some(Told::Note { line })
                 }
                 Entry::Round(line) if listening.verbose => Some(Told::Round { line }),
                 Entry::Text(text) => {
                     self.hand_out(text).await?;
                     None
                 }
-                Entry::Arrived(_) | Entry::Round(_) => None,
+                Entry::Arrived(_) | Entry::Round(_) | Entry::Audited(_) => None,
             };
             if missed > 0 {
                 let line = format!("warning: {missed} messages of this program were lost");
@@ -129,7 +144,7 @@ impl Program<'_> {
         listening.handed = texts.last().map_or(0, |text| text.number);
         let mut others = BTreeMap::<ConversationId, (String, usize)>::new();
         for text in texts {
-            if text.id == conversation {
+            if Some(text.id) == conversation {
                 self.send(&Message::Told(Told::Text(text))).await?;
             } else {
                 others.entry(text.id).or_insert((text.conversation, 0)).1 += 1;
@@ -148,7 +163,7 @@ impl Program<'_> {
             return Ok(());
         }
         listening.handed = text.number;
-        if text.id == listening.conversation {
+        if Some(text.id) == listening.conversation {
             return self.send(&Message::Told(Told::Text(text))).await;
         }
         let id = text.id;

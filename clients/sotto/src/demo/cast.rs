@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::screen::Screen;
 use super::script::{GROUP, Line, NAMES, in_pair};
-use crate::participant::{Event, Handle, Participant, RoundReport, now};
+use crate::participant::{Event, Finding, Handle, Participant, RoundReport, now};
 use crate::{Connection, ConnectionSettings, Store};
 
 /// How long leaving may take before the connection is simply cut.
@@ -142,7 +142,13 @@ impl Cast {
                 self.reported[number] = report.round;
                 Happening::Report(report)
             }
-            Event::Notice(_) | Event::ConnectionRestored | Event::Missed(_) => {
+            Event::Audited { round, finding: Finding::Cheated(_), .. } => {
+                anyhow::bail!("round {round}: the server has signed a wrong answer to {name}")
+            }
+            Event::Audited { finding: Finding::Open(reason), .. } => {
+                Happening::Remark(format!("{name}: an answer could not be checked: {reason}"))
+            }
+            Event::Audited { .. } | Event::Notice(_) | Event::ConnectionRestored | Event::Missed(_) => {
                 Happening::Remark(String::new())
             }
         })

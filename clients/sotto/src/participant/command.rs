@@ -18,6 +18,8 @@ pub(super) enum Command {
     Change(Change),
     /// Look at the client.
     Ask(Ask),
+    /// Check so many answers.
+    Audit(u32),
     /// Leave at once.
     Stop(oneshot::Sender<Client>),
     /// Leave when the rounds in progress are done.

@@ -1,5 +1,6 @@
 //! The task that hears of rounds and starts their calls. It does nothing that takes long: the client is with the keeper.
 
+mod auditing;
 mod leaving;
 mod replacing;
 mod rounds;
@@ -17,6 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
+use super::auditing::Audit;
 use super::command::Command;
 use super::deposit::{Deposited, deposit};
 use super::keeper::{Believed, Composed, Keeper, Kept, Taken};
@@ -25,9 +27,10 @@ use super::link::News;
 use super::person::Person;
 use super::retrieval::{Job, Retrieved, Shape};
 use super::sessions::{Patience, Sessions};
-use super::{Event, Phase, RoundReport, Trouble};
+use super::{Event, Finding, Phase, RoundReport, Trouble};
 use crate::connection::{RoundNews, Session};
 use crate::host::{Host, Work, rng, run};
+pub(super) use auditing::Audits;
 use rounds::{Progress, REMEMBERED, Rounds};
 
 /// Retrievals under way at the same time. More of them only a server gone wrong can start.
@@ -49,6 +52,9 @@ enum Done<S: Scheme> {
     /// New keys were uploaded in a round, or were not; none if there are none.
     Keys(Round, Option<Arc<Generation<S>>>, Result<(), Failure>),
     Retrieved(Box<Retrieved>),
+    Audited(Round, u16, Audit),
+    /// A proof was kept, or was not.
+    ProofKept(Round, u16, Result<String, String>),
     Taken(Box<RoundReport>, Vec<Trouble>, Taken),
     /// The client has failed.
     KeeperGone,
@@ -77,6 +83,7 @@ pub(super) struct Driver<S: Scheme> {
     /// Keys uploaded since the last report.
     upload: Phase,
     leaving: Option<Leaving>,
+    audits: Audits,
     /// When the last call ended whose end everybody sees.
     called: Instant,
 }
@@ -88,6 +95,7 @@ struct Leaving {
 }
 
 impl<S: Scheme> Driver<S> {
+    #[expect(clippy::too_many_arguments, reason = "one call, in which each has its name")]
     pub(super) fn new(
         host: Arc<dyn Host>,
         (keeper, kept): (Keeper, JoinHandle<Option<Kept>>),
@@ -96,6 +104,7 @@ impl<S: Scheme> Driver<S> {
         sessions: Sessions,
         person: Person,
         upload: Phase,
+        audits: Audits,
     ) -> Self {
         let server = gate.server().clone();
         Self {
@@ -115,6 +124,7 @@ impl<S: Scheme> Driver<S> {
             fetching: false,
             upload,
             leaving: None,
+            audits,
             called: Instant::now(),
         }
     }
@@ -144,6 +154,7 @@ impl<S: Scheme> Driver<S> {
                 command = commands.recv() => match command {
                     Some(Command::Change(change)) => self.keeper.change(change),
                     Some(Command::Ask(ask)) => self.keeper.ask(ask),
+                    Some(Command::Audit(answers)) => self.audits.ask(answers),
                     Some(Command::Finish(reply)) => {
                         let since = Instant::now();
                         self.leaving = Some(Leaving { reply, since, until: since + self.two_rounds() });
@@ -318,7 +329,7 @@ impl<S: Scheme> Driver<S> {
             return;
         }
         let starts = self.rounds.is_waiting(round);
-        let believing = self.keeper.believe(round, *signed);
+        let believing = self.keeper.believe(round, (*signed).clone());
         self.expect(believing, Done::Believed);
         // One who hears of a round late begins to count then.
         let lookup = Duration::from_millis(self.server.lookup_ms.into());
@@ -335,13 +346,17 @@ impl<S: Scheme> Driver<S> {
         });
         let trouble = match Shape::new(&self.server, &announced) {
             Some(shape) if self.retrievals.len() < RETRIEVALS_MAX => {
+                let keys = self.keys.of(round);
+                let (auditing, evidence) = self.audit(announced, *signed, &keys.public);
                 let job = Job {
                     round,
                     shape,
                     lookup_until,
                     query_at: at + query.saturating_sub(elapsed),
                     client: self.keeper.copy(),
-                    keys: self.keys.of(round),
+                    keys,
+                    auditing,
+                    evidence,
                     sessions: self.sessions.clone(),
                     host: Arc::clone(&self.host),
                 };
@@ -404,6 +419,10 @@ impl<S: Scheme> Driver<S> {
             Done::Retrieved(retrieved) => {
                 let Retrieved { retrieval, elements, report, troubles } = *retrieved;
                 self.receive(retrieval, elements, report, troubles);
+            }
+            Done::Audited(round, bucket, audit) => self.audited(round, bucket, audit),
+            Done::ProofKept(round, bucket, kept) => {
+                self.person.tell(Event::Audited { round, bucket, finding: Finding::Cheated(kept) });
             }
             Done::Taken(report, troubles, taken) => self.taken(*report, troubles, taken),
             // Ends everything, before it comes here.

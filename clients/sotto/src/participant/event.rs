@@ -24,6 +24,15 @@ pub enum Event {
         /// What.
         trouble: Trouble,
     },
+    /// An answer of the server's was checked, or could not be.
+    Audited {
+        /// Of which round.
+        round: Round,
+        /// Of which bucket.
+        bucket: u16,
+        /// What was found.
+        finding: Finding,
+    },
     /// The server is gone, or refuses; the participant goes on trying.
     ConnectionLost(ConnectError),
     /// The server is back.
@@ -41,11 +50,27 @@ impl fmt::Debug for Event {
             Self::Trouble { round, trouble } => {
                 f.debug_struct("Trouble").field("round", round).field("trouble", trouble).finish()
             }
+            Self::Audited { round, bucket, finding } => {
+                let mut audited = f.debug_struct("Audited");
+                audited.field("round", round).field("bucket", bucket).field("finding", finding).finish()
+            }
             Self::ConnectionLost(error) => f.debug_tuple("ConnectionLost").field(error).finish(),
             Self::ConnectionRestored => f.write_str("ConnectionRestored"),
             Self::Missed(count) => f.debug_tuple("Missed").field(count).finish(),
         }
     }
+}
+
+/// What a check of an answer found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Finding {
+    /// The answer is right.
+    Honest,
+    /// The server has signed a wrong answer. The proof is in this file, or could not be kept for a reason.
+    Cheated(Result<String, String>),
+    /// Nothing could be shown, and why.
+    Open(String),
 }
 
 /// What can go wrong in a round. Texts are not lost by it: they are sent until they are acknowledged.
@@ -91,6 +116,9 @@ pub enum Trouble {
     /// Some answers are not answers.
     #[error("{0} buckets were answered with something that is no answer")]
     Corrupted(usize),
+    /// There is no receipt under the answers, so that nobody could hold the server to them.
+    #[error("the server does not vouch for its answers: there is no receipt under them, or a wrong one")]
+    Receipt,
     /// Missed manifests could not be fetched.
     #[error("missed manifests could not be fetched: {0}")]
     Manifests(Failure),

@@ -116,6 +116,18 @@ impl Keeper {
         })
     }
 
+    /// Keeps a proof against the server; the place where it is.
+    pub(super) fn keep_proof(
+        &self,
+        round: Round,
+        proof: Vec<u8>,
+    ) -> oneshot::Receiver<Result<String, String>> {
+        self.hand_in(Work::Audit, move |kept| match &kept.disk {
+            Some(disk) => disk.keep_proof(round, &proof),
+            None => Err("this account is not kept on a disk".to_owned()),
+        })
+    }
+
     pub(super) fn change(&self, change: Change) {
         // The caller hears from the change itself.
         drop(self.hand_in(Work::Person, move |kept| {

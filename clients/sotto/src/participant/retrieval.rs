@@ -13,10 +13,11 @@ use sotto_wire::{Failure, limits};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use super::auditing::{Answered, Auditing, Evidence};
 use super::keys::{Generation, PublicKeys, Spare};
 use super::sessions::{Patience, Sessions};
 use super::{Phase, RoundReport, Trouble};
-use crate::connection::Session;
+use crate::connection::{Answers, Session};
 use crate::host::{Host, Work, rng, run};
 
 /// How often the server lets a call be repeated.
@@ -35,6 +36,9 @@ pub(super) struct Job<S: Scheme> {
     /// and the next round's deposit must not wait for it.
     pub(super) client: oneshot::Receiver<Option<Client>>,
     pub(super) keys: Arc<Generation<S>>,
+    pub(super) auditing: Auditing,
+    /// Gets what is to be checked as soon as it is there; nothing comes if no answer does.
+    pub(super) evidence: oneshot::Sender<Evidence>,
     pub(super) sessions: Sessions,
     pub(super) host: Arc<dyn Host>,
 }
@@ -83,7 +87,8 @@ impl<S: Scheme> Shape<S> {
 impl<S: Scheme> Job<S> {
     /// Makes all calls of the retrieval. Whatever fails or is late, the next call leaves at its time.
     pub(super) async fn run(self) -> Retrieved {
-        let Self { round, shape, lookup_until, query_at, client, keys, sessions, host } = self;
+        let Self { round, shape, lookup_until, query_at, client, keys, auditing, evidence, sessions, host } =
+            self;
         let shape = Arc::new(shape);
         let mut report = RoundReport {
             round,
@@ -135,7 +140,13 @@ impl<S: Scheme> Job<S> {
 
         let answer = ask(&sessions, &keys.public, round, &query, &shape, &mut report).await;
         let elements = match answer {
-            Ok(answer) => {
+            Ok(answered) => {
+                let query = Arc::new(query);
+                let Answered { answer, .. } = &answered;
+                let answer = answer.clone();
+                if !receive(&host, &keys.public, &query, answered, auditing, evidence).await {
+                    troubles.push(Trouble::Receipt);
+                }
                 let started = Instant::now();
                 let elements = extract(&host, &keys, &shape, query, answer).await;
                 report.extract = started.elapsed();
@@ -231,7 +242,7 @@ async fn ask<S: Scheme>(
     query: &MultiQuery,
     shape: &Shape<S>,
     report: &mut RoundReport,
-) -> Result<Bytes, Failure> {
+) -> Result<Answered, Failure> {
     let (digest, answer_bytes) = (keys.digest, shape.answer_bytes);
     let encoded = Bytes::from(query.encoded().concat());
     report.query.bytes = encoded.len() as u64;
@@ -239,12 +250,52 @@ async fn ask<S: Scheme>(
     let patience = Patience { until: started + LONGEST, attempts: ATTEMPTS };
     let call = |session: Session| {
         let encoded = encoded.clone();
-        async move { session.retrieve(round, &digest, encoded, answer_bytes).await }
+        async move {
+            let answers = session.retrieve(round, &digest, encoded, answer_bytes).await?;
+            Ok((answers, session.announced().clone()))
+        }
     };
-    let (answer, first) = sessions.call(patience, keys, call).await?;
+    let (Answers { answers: answer, receipt, first }, announced) =
+        sessions.call(patience, keys, call).await?;
     report.query.time = first.duration_since(started);
     report.answer = Phase { bytes: answer.len() as u64, time: first.elapsed() };
-    Ok(answer)
+    Ok(Answered { answer, receipt, announced })
+}
+
+/// Checks the receipt, and hands over what is drawn to be checked; whether the receipt holds.
+async fn receive(
+    host: &Arc<dyn Host>,
+    keys: &PublicKeys,
+    query: &Arc<MultiQuery>,
+    answered: Answered,
+    auditing: Auditing,
+    evidence: oneshot::Sender<Evidence>,
+) -> bool {
+    let (keys, query) = (keys.clone(), Arc::clone(query));
+    let work = move || {
+        let (digests, receipt) = auditing.check(&keys, &query, &answered);
+        let holds = receipt.is_some();
+        let Answered { answer, announced, .. } = answered;
+        if let Some(bucket) = auditing.bucket {
+            let (number, sent) = (usize::from(bucket), query.encoded());
+            let size = answer.len() / sent.len().max(1);
+            let answer = answer.slice(number * size..(number + 1) * size);
+            let query = Bytes::from(sent[number].clone());
+            // Whoever waits for it may have left.
+            let _ = evidence.send(Evidence {
+                auditing,
+                announced,
+                digests,
+                receipt,
+                keys,
+                bucket,
+                query,
+                answer,
+            });
+        }
+        holds
+    };
+    run(host, Work::Receipt, work).await.unwrap_or(false)
 }
 
 /// Decodes the answers of all buckets, wanted or not.
@@ -252,7 +303,7 @@ async fn extract<S: Scheme>(
     host: &Arc<dyn Host>,
     keys: &Arc<Generation<S>>,
     shape: &Arc<Shape<S>>,
-    query: MultiQuery,
+    query: Arc<MultiQuery>,
     answer: Bytes,
 ) -> Vec<Option<Vec<u8>>> {
     let (keys, buckets) = (Arc::clone(keys), shape.buckets);

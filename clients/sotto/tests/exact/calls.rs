@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use pir_core::Scheme;
 use sha2::{Digest, Sha256};
+use sotto_protocol::audit::{Statement, answer_digest, query_digest};
 use sotto_protocol::{Deposit, Round};
 use sotto_wire::proto::{self, round_event::Event, sotto_server::Sotto};
 use sotto_wire::{Refused, split};
@@ -79,6 +80,7 @@ fn chunks<T: Send + 'static>(bytes: Bytes, chunk: fn(Bytes) -> T) -> Response<Bo
 impl<S: Scheme> Sotto for Calls<S> {
     type WatchStream = UnboundedReceiverStream<Result<proto::RoundEvent, Status>>;
     type MappingStream = BoxStream<proto::MappingChunk>;
+    type BucketStream = BoxStream<proto::BucketChunk>;
     type RetrieveStream = BoxStream<proto::AnswerChunk>;
     type ManifestsStream = BoxStream<proto::SignedManifest>;
 
@@ -212,8 +214,34 @@ impl<S: Scheme> Sotto for Calls<S> {
         let changed = |lie: &Lie| if let Lie::Answer(change) = lie { Some(*change) } else { None };
         let part = answer.len() / usize::from(ready.manifest.buckets);
         let answer = change(answer, &self.0.lies(&account, round), changed, part);
+        let size = query.len() / usize::from(ready.manifest.buckets);
+        let mut answers: Vec<Vec<u8>> = answer.chunks(part).map(<[u8]>::to_vec).collect();
+        (self.0.tampering.lock().unwrap())(round, &mut answers);
+        let queried: Vec<_> =
+            (0..).zip(query.chunks(size)).map(|(bucket, query)| query_digest(bucket, query)).collect();
+        let answered: Vec<_> =
+            (0..).zip(&answers).map(|(bucket, answer)| answer_digest(bucket, answer)).collect();
+        let statement = Statement::new(Round(round), ready.manifest.digest(), digest, &queried, &answered);
+        let receipt = Bytes::copy_from_slice(&statement.sign(&self.0.key));
+        let answer = Bytes::from(answers.concat());
         self.0.state.lock().unwrap().answers.push((Round(round), answer.clone()));
-        Ok(chunks(answer, |data| proto::AnswerChunk { data }))
+        let mut chunks: Vec<_> =
+            split(answer).map(|data| proto::AnswerChunk { data, receipt: Bytes::new() }).collect();
+        chunks.last_mut().unwrap().receipt = receipt;
+        Ok(Response::new(Box::pin(tokio_stream::iter(chunks.into_iter().map(Ok)))))
+    }
+
+    async fn bucket(
+        &self,
+        request: Request<proto::BucketRequest>,
+    ) -> Result<Response<Self::BucketStream>, Status> {
+        let proto::BucketRequest { session, round, bucket } = request.into_inner();
+        let asked = Bytes::copy_from_slice(&bucket.to_le_bytes());
+        let account = self.0.meet(Call::Bucket, &session, round, asked, [0; 32]).await?;
+        let ready = self.0.ready(&account, round)?;
+        let boxes = ready.contents.get(bucket as usize).ok_or_else(|| Status::from(Refused::Malformed))?;
+        let bytes = [ready.digests.as_flattened(), boxes].concat();
+        Ok(chunks(bytes.into(), |data| proto::BucketChunk { data }))
     }
 
     async fn manifests(

@@ -9,7 +9,7 @@ use pbc::{Codeword, Encoding};
 use pir_core::Scheme;
 use sotto_protocol::deposit::{BOX_BYTES, LABEL_BYTES, arrange};
 use sotto_protocol::manifest::seed::SegmentEnd;
-use sotto_protocol::manifest::{Manifest, SignedManifest, deposits_digest};
+use sotto_protocol::manifest::{Manifest, SignedManifest, bucket_digest, buckets_digest, deposits_digest};
 use sotto_protocol::mapping::MAPPING_HEADER_BYTES;
 use sotto_protocol::{BloomMapping, Deposit, Label, SealedBox};
 use tokio::time::Instant;
@@ -26,6 +26,9 @@ pub(crate) struct Ready<S: Scheme> {
     /// None if it has only a size.
     pub(crate) database: Option<Arc<MultiDatabase<S>>>,
     pub(crate) boxes: Vec<u8>,
+    /// Of every bucket, and the digests of all; none if there is only a size.
+    pub(crate) contents: Vec<Vec<u8>>,
+    pub(crate) digests: Vec<[u8; 32]>,
 }
 
 /// What everything is made of.
@@ -103,6 +106,7 @@ impl<S: Scheme> Ready<S> {
         }
         let boxes: Vec<u8> = boxes.iter().flat_map(|sealed| sealed.0).collect();
         let mut database = None;
+        let (mut contents, mut digests) = (Vec::new(), Vec::new());
         if let Some(Forgery::Counts(entries, bucket_size)) = forgery {
             (manifest.entries, manifest.bucket_size) = (entries, bucket_size);
             let bytes = BloomMapping::encoded_bytes(manifest.shape(), bucket_size);
@@ -111,12 +115,24 @@ impl<S: Scheme> Ready<S> {
             let padded = manifest.bucket_size as usize;
             let buckets = encoding.materialise(BOX_BYTES, &boxes, padded).unwrap();
             database = Some(Arc::new(MultiDatabase::setup(BOX_BYTES, padded, &buckets).unwrap()));
+            digests = (0..).zip(&buckets).map(|(number, boxes)| bucket_digest(number, boxes)).collect();
+            manifest.buckets_digest = buckets_digest(&digests);
+            contents = buckets;
         }
         if forgery != Some(Forgery::OtherMapping) {
             manifest.mapping_digest = BloomMapping::digest(&mapping);
         }
         let signed = SignedManifest::sign(&manifest, key).with_segment(segment);
-        Self { manifest, signed, at: Instant::now(), mapping: mapping.into(), database, boxes }
+        Self {
+            manifest,
+            signed,
+            at: Instant::now(),
+            mapping: mapping.into(),
+            database,
+            boxes,
+            contents,
+            digests,
+        }
     }
 
     /// The same as the successor of another round than it is.
@@ -124,7 +140,17 @@ impl<S: Scheme> Ready<S> {
         let manifest = Manifest { previous, ..self.manifest.clone() };
         let signed = SignedManifest::sign(&manifest, key).with_segment(self.signed.segment.clone());
         let (mapping, database) = (self.mapping.clone(), self.database.clone());
-        Self { manifest, signed, at: self.at, mapping, database, boxes: self.boxes.clone() }
+        let (contents, digests) = (self.contents.clone(), self.digests.clone());
+        Self {
+            manifest,
+            signed,
+            at: self.at,
+            mapping,
+            database,
+            boxes: self.boxes.clone(),
+            contents,
+            digests,
+        }
     }
 
     /// The answers to a multi-query; of noise if there is nothing to answer with. None if it is no query.

@@ -16,6 +16,7 @@ pub(crate) enum Call {
     Deposit,
     Mapping,
     Retrieve,
+    Bucket,
     Manifests,
 }
 

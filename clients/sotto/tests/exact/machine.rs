@@ -12,7 +12,7 @@ use std::time::Duration;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 use sotto::host::{Dialled, Disk, Host, Pending, Work};
-use sotto_protocol::UnixMillis;
+use sotto_protocol::{Round, UnixMillis};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
@@ -219,6 +219,7 @@ pub(crate) struct Memory(Arc<Mutex<Kept>>);
 #[derive(Default)]
 struct Kept {
     snapshots: Vec<(Duration, Vec<u8>)>,
+    proofs: Vec<(Round, Vec<u8>)>,
     full: bool,
     began: Option<Instant>,
 }
@@ -239,6 +240,13 @@ impl Memory {
     }
 }
 
+impl Memory {
+    /// Proofs that were kept.
+    pub(crate) fn proofs(&self) -> Vec<(Round, Vec<u8>)> {
+        self.0.lock().unwrap().proofs.clone()
+    }
+}
+
 impl Disk for Memory {
     fn save(&self, snapshot: &[u8]) -> Result<(), String> {
         let mut kept = self.0.lock().unwrap();
@@ -248,5 +256,10 @@ impl Disk for Memory {
         let at = kept.began.map_or(Duration::ZERO, |began| began.elapsed());
         kept.snapshots.push((at, snapshot.to_vec()));
         Ok(())
+    }
+
+    fn keep_proof(&self, round: Round, proof: &[u8]) -> Result<String, String> {
+        self.0.lock().unwrap().proofs.push((round, proof.to_vec()));
+        Ok(format!("proof-{round}"))
     }
 }

@@ -20,6 +20,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod attacks;
+mod audits;
 mod calls;
 mod forgery;
 mod joining;

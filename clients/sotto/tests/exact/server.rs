@@ -64,17 +64,21 @@ type Keys<S> = ([u8; 32], Arc<<S as Scheme>::PublicKeys>);
 type Plan = (Lie, Range<u64>, Option<Account>);
 type Watcher = mpsc::UnboundedSender<Result<proto::RoundEvent, Status>>;
 
+/// Changes the answers of a round, bucket by bucket.
+pub(crate) type Tampering = Box<dyn FnMut(u64, &mut Vec<Vec<u8>>) + Send>;
+
 /// A server.
 pub(crate) struct Server<S: Scheme> {
     pub(crate) parameters: ServerParameters,
     first: Round,
     root: SigningKey,
-    key: SigningKey,
+    pub(crate) key: SigningKey,
     began: Instant,
     /// Sets of keys held for each account.
     pub(crate) generations: usize,
     plans: Mutex<Vec<Plan>>,
     pretence: Mutex<Pretence>,
+    pub(crate) tampering: Mutex<Tampering>,
     pub(crate) state: Mutex<State<S>>,
 }
 
@@ -112,6 +116,7 @@ impl<S: Scheme> Server<S> {
             generations,
             plans: Mutex::default(),
             pretence: Mutex::new(Pretence::None),
+            tampering: Mutex::new(Box::new(|_, _| {})),
             state: Mutex::new(state),
         });
         tokio::spawn(Arc::clone(&server).rounds());
@@ -120,6 +125,11 @@ impl<S: Scheme> Server<S> {
 
     pub(crate) fn root(&self) -> [u8; 32] {
         self.root.verifying_key().to_bytes()
+    }
+
+    /// From now on the answers of rounds are changed before they are signed and sent.
+    pub(crate) fn tamper(&self, tampering: Tampering) {
+        *self.tampering.lock().unwrap() = tampering;
     }
 
     /// Tells a lie in some rounds, counted from the first, to somebody or to everybody.
@@ -206,7 +216,6 @@ impl<S: Scheme> Server<S> {
             round_seed: state.seeds.seed(round).unwrap(),
             mapping_digest: [0; 32],
             deposits_digest: [0; 32],
-            // Looked at in audits only.
             buckets_digest: [0; 32],
             previous,
         }

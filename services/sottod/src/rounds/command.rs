@@ -59,6 +59,13 @@ pub(super) enum Command<S: Scheme> {
         round: Round,
         reply: Reply<Result<Arc<RoundDatabase<S>>, Refusal>>,
     },
+    /// The same for one of its buckets.
+    Bucket {
+        account: Account,
+        round: Round,
+        bucket: u16,
+        reply: Reply<Result<Arc<RoundDatabase<S>>, Refusal>>,
+    },
     Retrieve {
         account: Account,
         round: Round,

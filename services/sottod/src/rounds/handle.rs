@@ -87,6 +87,15 @@ impl<S: Scheme> Rounds<S> {
         self.ask(|reply| Command::Mapping { account, round, reply }).await?.map_err(Refused::from)
     }
 
+    pub(crate) async fn bucket(
+        &self,
+        account: Account,
+        round: Round,
+        bucket: u16,
+    ) -> Result<Arc<RoundDatabase<S>>, Refused> {
+        self.ask(|reply| Command::Bucket { account, round, bucket, reply }).await?.map_err(Refused::from)
+    }
+
     pub(crate) async fn retrieve(
         &self,
         account: Account,

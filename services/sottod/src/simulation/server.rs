@@ -133,6 +133,7 @@ impl Server {
         let means = Means {
             rounds,
             compute,
+            signing_key: Arc::new(signing_key()),
             tracker: tracker.clone(),
             progress: progress_of_rounds,
             seeds: Arc::new(SeedTree::new(Round(0), vec![[0; 32]]).unwrap()),

@@ -6,8 +6,9 @@ use pir_core::{NoOp, Scheme, SealPir};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use sotto_protocol::PROTOCOL_VERSION;
+use sotto_protocol::audit::{Statement, answer_digest, query_digest};
 use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
-use sotto_protocol::manifest::deposits_digest;
+use sotto_protocol::manifest::{bucket_digest, buckets_digest, deposits_digest};
 use sotto_protocol::mapping::Outcome;
 use sotto_protocol::{ChainStep, CodeKind, Deposit, Lookup, ManifestChain, Round};
 use sotto_wire::{Info, Refused, proto};
@@ -346,5 +347,47 @@ async fn closed_loop_goes_on_when_everybody_is_done() {
     let round = a_events.opened().await;
     a.deposit(round, &deposit(1, 1)).await.unwrap();
     assert_eq!(a_events.ready().await.entries, 1);
+    server.shutdown().await.unwrap();
+}
+
+/// Whoever checks an answer needs the bucket that was published, and a receipt under what was sent.
+#[tokio::test]
+async fn a_bucket_is_what_was_published_and_answers_have_a_receipt() {
+    let server = server(|config| config.round_ms = 1000);
+    let mut member = Member::with_keys(&server, 1).await;
+    let mut events = member.watch().await;
+    let round = events.fresh().await;
+    member.deposit(round, &deposit(1, 5)).await.unwrap();
+    let manifest = events.ready_of(round).await;
+    let (buckets, size) = (usize::from(manifest.buckets), manifest.bucket_size as usize);
+
+    let bytes = member.bucket(round, 3).await.unwrap();
+    let (digests, boxes) = bytes.split_at(32 * buckets);
+    let digests = digests.as_chunks::<32>().0;
+    assert_eq!(boxes.len(), size * BOX_BYTES);
+    assert_eq!(buckets_digest(digests), manifest.buckets_digest);
+    assert_eq!(bucket_digest(3, boxes), digests[3]);
+    // The same once more, as often as any lost answer; and no other of the round.
+    assert_eq!(member.bucket(round, 3).await.unwrap(), bytes);
+    assert_eq!(refusal(&member.bucket(round, 2).await.unwrap_err()), Refused::Quota);
+    assert_eq!(refusal(&member.bucket(round, buckets as u32).await.unwrap_err()), Refused::Malformed);
+    let later = Round(round.0 + 1000);
+    assert_eq!(refusal(&member.bucket(later, 2).await.unwrap_err()), Refused::RoundNotReady);
+
+    let parameters = mpir::parameters::<NoOp>(buckets, size, BOX_BYTES).unwrap();
+    let query = {
+        let mut rng = rand_chacha::ChaCha20Rng::from_seed([1; 32]);
+        member.pir.multi_query(&parameters, &vec![None; buckets], &mut rng).unwrap()
+    };
+    let (answers, receipt) = member.ask(round, query.encoded().concat()).await.unwrap();
+    let queries: Vec<_> =
+        (0..).zip(query.encoded()).map(|(number, query)| query_digest(number, query)).collect();
+    let answers: Vec<_> = (0..)
+        .zip(answers.chunks(NoOp::answer_bytes(&parameters)))
+        .map(|(number, answer)| answer_digest(number, answer))
+        .collect();
+    let keys = member.keys[..].try_into().unwrap();
+    let statement = Statement::new(round, manifest.digest(), keys, &queries, &answers);
+    statement.verify(&member.manifest_key, &receipt[..].try_into().unwrap()).unwrap();
     server.shutdown().await.unwrap();
 }

@@ -112,8 +112,24 @@ impl<S: Scheme> Member<S> {
         Ok(bytes)
     }
 
+    /// What is sent of a bucket.
+    pub async fn bucket(&mut self, round: Round, bucket: u32) -> Result<Vec<u8>, Status> {
+        let request = proto::BucketRequest { session: self.session.clone(), round: round.0, bucket };
+        let mut stream = self.client.bucket(request).await?.into_inner();
+        let mut bytes = Vec::new();
+        while let Some(chunk) = stream.message().await? {
+            bytes.extend_from_slice(&chunk.data);
+        }
+        Ok(bytes)
+    }
+
     /// Sends a multi-query of these bytes and returns all answer bytes.
     pub async fn send_query(&mut self, round: Round, query: Vec<u8>) -> Result<Vec<u8>, Status> {
+        Ok(self.ask(round, query).await?.0)
+    }
+
+    /// The same with the receipt.
+    pub async fn ask(&mut self, round: Round, query: Vec<u8>) -> Result<(Vec<u8>, Bytes), Status> {
         let (session, keys) = (self.session.clone(), self.keys.clone());
         let chunks = split(query.into()).enumerate().map(move |(number, data)| match number {
             0 => proto::QueryChunk { session: session.clone(), round: round.0, keys: keys.clone(), data },
@@ -121,12 +137,13 @@ impl<S: Scheme> Member<S> {
         });
         let mut stream =
             self.client.retrieve(tokio_stream::iter(chunks.collect::<Vec<_>>())).await?.into_inner();
-        let mut bytes = Vec::new();
+        let (mut bytes, mut receipt) = (Vec::new(), Bytes::new());
         while let Some(chunk) = stream.message().await? {
-            assert!(chunk.data.len() <= limits::CHUNK_BYTES);
+            assert!(chunk.data.len() <= limits::CHUNK_BYTES && receipt.is_empty());
             bytes.extend_from_slice(&chunk.data);
+            receipt = chunk.receipt;
         }
-        Ok(bytes)
+        Ok((bytes, receipt))
     }
 
     /// Retrieves these positions of the buckets.

@@ -136,7 +136,7 @@ impl<S: Scheme> Client<S> {
         payload.query = bytes(&encoded);
         let answer_bytes = S::answer_bytes(&parameters) * buckets;
         let sent = Instant::now();
-        let (answer, _) = self.session.retrieve(round, &self.digest, encoded, answer_bytes).await?;
+        let answer = self.session.retrieve(round, &self.digest, encoded, answer_bytes).await?.answers;
         let latency = sent.elapsed();
         payload.answer = bytes(&answer);
 

@@ -1,0 +1,115 @@
+//! Checking answers of a server, and showing to anybody that one was wrong.
+//!
+//! The answer of a bucket is a function of the bucket, the public keys and the query. The server signs all of these: the
+//! buckets with the manifest, the rest with the receipt under its answers. So whoever downloads the bucket can answer the
+//! query again ([`judge`]), and a [`Proof`] lets a stranger do so who knows nothing but the server's address.
+//!
+//! A proof holds public keys and one encrypted query of whoever made it. They say no more to its readers than they said to
+//! the server.
+
+mod proof;
+
+use core::fmt;
+
+use pir_core::Scheme;
+use sha2::{Digest, Sha256};
+use sotto_protocol::Manifest;
+use sotto_protocol::audit::{Statement, answer_digest, query_digest};
+use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::manifest::{bucket_digest, buckets_digest};
+use sotto_wire::RootKey;
+
+pub use proof::{Announced, Digests, PROOF_MAX, Proof};
+
+/// What a proof shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The server has signed an answer that is not the one to the query.
+    Cheated,
+    /// The server has signed the right answer.
+    Honest,
+    /// Nothing, and why.
+    Invalid(Invalid),
+}
+
+/// Why a proof shows nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Invalid {
+    /// The root key of the address has not signed the server's key.
+    #[error("the server of this address has not announced the key that signed it")]
+    Announcement,
+    /// The manifest is not the server's, or of another engine.
+    #[error("the server has not signed this round, or it is of another PIR engine")]
+    Manifest,
+    /// The bucket is not the round's.
+    #[error("the bucket is not what the server has published of this round")]
+    Bucket,
+    /// The server has not signed these keys, queries and answers.
+    #[error("the server has not given a receipt for these keys, queries and answers")]
+    Receipt,
+    /// The query or the answer is not that of the receipt.
+    #[error("the query or the answer is not that of the receipt")]
+    Answer,
+    /// The keys or the query are malformed, so that there is no answer to compare with.
+    #[error("the keys or the query are none of this engine")]
+    Engine,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cheated => f.write_str("the server has signed a wrong answer"),
+            Self::Honest => f.write_str("the answer is right"),
+            Self::Invalid(reason) => write!(f, "this proves nothing: {reason}"),
+        }
+    }
+}
+
+/// What a proof shows of the server whose cluster has this root key. It computes the answer again, which takes as long as
+/// to set up and answer one bucket.
+#[must_use]
+pub fn judge<S: Scheme>(proof: &Proof, root: &RootKey) -> Verdict {
+    match recomputed::<S>(proof, root) {
+        Ok(answer) if answer == proof.answer[..] => Verdict::Honest,
+        Ok(_) => Verdict::Cheated,
+        Err(reason) => Verdict::Invalid(reason),
+    }
+}
+
+/// The right answer, if everything but the answer itself is signed by the server as it should be.
+fn recomputed<S: Scheme>(proof: &Proof, root: &RootKey) -> Result<Vec<u8>, Invalid> {
+    let Announced { announcement, endorsement } = &proof.announced;
+    root.check_encoded(announcement, endorsement).map_err(|_| Invalid::Announcement)?;
+    let manifest_key = proof.announced.manifest_key();
+    let manifest = proof.manifest.verify(&manifest_key).map_err(|_| Invalid::Manifest)?;
+    let padded = usize::try_from(manifest.bucket_size).map_err(|_| Invalid::Manifest)?;
+    if manifest.engine != S::NAME || proof.bucket >= manifest.buckets {
+        return Err(Invalid::Manifest);
+    }
+    if !proof.has_bucket_of(&manifest) {
+        return Err(Invalid::Bucket);
+    }
+    let Digests { queries, answers, .. } = &proof.digests;
+    let keys = Sha256::digest(&proof.keys).into();
+    let statement = Statement::new(manifest.round, manifest.digest(), keys, queries, answers);
+    statement.verify(&manifest_key, &proof.receipt).map_err(|_| Invalid::Receipt)?;
+    let of = |digests: &[[u8; 32]]| digests.get(usize::from(proof.bucket)).copied();
+    if of(queries) != Some(query_digest(proof.bucket, &proof.query))
+        || of(answers) != Some(answer_digest(proof.bucket, &proof.answer))
+    {
+        return Err(Invalid::Answer);
+    }
+    let parameters = mpir::parameters::<S>(manifest.buckets.into(), padded, BOX_BYTES);
+    let parameters = parameters.map_err(|_| Invalid::Manifest)?;
+    mpir::recompute::<S>(&parameters, &proof.boxes, &proof.keys, &proof.query).map_err(|_| Invalid::Engine)
+}
+
+impl Proof {
+    /// Whether its bucket is that of the round.
+    fn has_bucket_of(&self, manifest: &Manifest) -> bool {
+        let Digests { buckets, .. } = &self.digests;
+        buckets_digest(buckets) == manifest.buckets_digest
+            && buckets.get(usize::from(self.bucket)) == Some(&bucket_digest(self.bucket, &self.boxes))
+    }
+}

@@ -1,0 +1,190 @@
+//! A proof as it is kept and handed on.
+
+use bytes::Bytes;
+use sotto_protocol::audit::{RECEIPT_BYTES, Receipt};
+use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES};
+use sotto_protocol::negotiation::ANNOUNCEMENT_BYTES;
+use sotto_protocol::{Manifest, SignedManifest};
+use sotto_wire::{Endorsement, Malformed, limits};
+
+/// Most bytes of a proof: a bucket, and 32 MiB for all the rest.
+pub const PROOF_MAX: usize = limits::BUCKET_MAX + 32 * 1024 * 1024;
+
+const MAGIC: &[u8; 11] = b"sotto proof";
+const VERSION: u8 = 1;
+/// Where the manifest key stands in an announcement.
+const MANIFEST_KEY_AT: usize = 10;
+
+/// What a server said of itself under the root key of its cluster.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Announced {
+    /// As [`sotto_protocol::ServerParameters::encode`] gives it.
+    pub announcement: [u8; ANNOUNCEMENT_BYTES],
+    /// The root key's signature.
+    pub endorsement: Endorsement,
+}
+
+impl Announced {
+    /// The key that signs manifests and receipts.
+    #[must_use]
+    pub fn manifest_key(&self) -> [u8; 32] {
+        core::array::from_fn(|place| self.announcement[MANIFEST_KEY_AT + place])
+    }
+}
+
+/// Digests of every bucket, ascending.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Digests {
+    /// Of the buckets' contents, [`sotto_protocol::manifest::bucket_digest`].
+    pub buckets: Vec<[u8; 32]>,
+    /// Of the queries, [`sotto_protocol::audit::query_digest`].
+    pub queries: Vec<[u8; 32]>,
+    /// Of the answers, [`sotto_protocol::audit::answer_digest`].
+    pub answers: Vec<[u8; 32]>,
+}
+
+/// One bucket's answer, and everything by which anybody can tell whether it is right. Nothing in it is checked before
+/// [`super::judge`].
+///
+/// Encoded, integers little-endian, with b buckets of `bucket size` boxes by the manifest:
+///
+/// | bytes | field |
+/// |---|---|
+/// | 12 | `"sotto proof"`, version 1 |
+/// | 145, 64 | announcement, and the root key's signature |
+/// | 220, 64 | manifest, and its signature |
+/// | 64 | receipt |
+/// | 2 | bucket |
+/// | 32 b, 32 b, 32 b | digests of all buckets, queries, answers |
+/// | 4 + | length of the public keys, at most 16 MiB, and they |
+/// | 4 + | length of the query, at most 64 KiB, and it |
+/// | 4 + | length of the answer, at most 256 KiB, and it |
+/// | 288 `bucket size` | the bucket |
+#[derive(Clone, PartialEq, Eq)]
+pub struct Proof {
+    /// What the server said of itself.
+    pub announced: Announced,
+    /// The round; without what shows that its seed was fixed.
+    pub manifest: SignedManifest,
+    /// Under the answers.
+    pub receipt: Receipt,
+    /// Which bucket was asked.
+    pub bucket: u16,
+    /// Of all buckets.
+    pub digests: Digests,
+    /// The public keys as they were uploaded.
+    pub keys: Bytes,
+    /// The query to the bucket.
+    pub query: Bytes,
+    /// Its answer.
+    pub answer: Bytes,
+    /// The boxes of the bucket, those that pad it with them.
+    pub boxes: Bytes,
+}
+
+impl Proof {
+    /// The layout above.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let Self { announced, manifest, receipt, bucket, digests, keys, query, answer, boxes } = self;
+        // What is longer is refused when it is read.
+        let length = |bytes: &Bytes| u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes();
+        let lengths = [length(keys), length(query), length(answer)];
+        [
+            MAGIC.as_slice(),
+            &[VERSION],
+            &announced.announcement,
+            &announced.endorsement,
+            &manifest.bytes,
+            &manifest.signature,
+            receipt,
+            &bucket.to_le_bytes(),
+            digests.buckets.as_flattened(),
+            digests.queries.as_flattened(),
+            digests.answers.as_flattened(),
+            &lengths[0],
+            keys,
+            &lengths[1],
+            query,
+            &lengths[2],
+            answer,
+            boxes,
+        ]
+        .concat()
+    }
+
+    /// Reads what [`Proof::encode`] wrote. What is kept is no larger than what is read.
+    ///
+    /// # Errors
+    /// [`Malformed`] for anything else.
+    pub fn decode(bytes: &Bytes) -> Result<Self, Malformed> {
+        let mut fields = Fields(bytes.clone());
+        if fields.array::<11>()? != *MAGIC {
+            return Err(Malformed("proof: the file is none"));
+        }
+        if fields.array::<1>()? != [VERSION] {
+            return Err(Malformed("proof: it is of another version"));
+        }
+        let announcement = fields.array::<ANNOUNCEMENT_BYTES>()?;
+        let announced = Announced { announcement, endorsement: fields.array()? };
+        let (encoded, signature) = (fields.array::<MANIFEST_BYTES>()?, fields.array::<SIGNATURE_BYTES>()?);
+        let manifest = Manifest::decode(&encoded).map_err(|_| Malformed("proof: manifest"))?;
+        let receipt = fields.array::<RECEIPT_BYTES>()?;
+        let bucket = u16::from_le_bytes(fields.array()?);
+        let buckets = usize::from(manifest.buckets);
+        let digests = Digests {
+            buckets: fields.digests(buckets)?,
+            queries: fields.digests(buckets)?,
+            answers: fields.digests(buckets)?,
+        };
+        let keys = fields.counted(limits::KEYS_MAX)?;
+        let query = fields.counted(limits::QUERY_MAX / 1024)?;
+        let answer = fields.counted(limits::ANSWER_MAX / 1024)?;
+        let size = usize::try_from(manifest.bucket_size).ok().and_then(|size| size.checked_mul(BOX_BYTES));
+        let boxes = fields.take(size.filter(|size| *size <= limits::BUCKET_MAX).ok_or(TRUNCATED)?)?;
+        if !fields.0.is_empty() {
+            return Err(Malformed("proof: there is more behind it"));
+        }
+        let manifest = SignedManifest { bytes: encoded, signature, segment: None };
+        Ok(Self { announced, manifest, receipt, bucket, digests, keys, query, answer, boxes })
+    }
+}
+
+// Megabytes tell nobody anything.
+impl core::fmt::Debug for Proof {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let round = self.manifest.claimed_round();
+        f.debug_struct("Proof").field("round", &round).field("bucket", &self.bucket).finish_non_exhaustive()
+    }
+}
+
+impl core::fmt::Debug for Announced {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Announced").finish_non_exhaustive()
+    }
+}
+
+const TRUNCATED: Malformed = Malformed("proof: sizes");
+
+/// Takes fields off the front, without copying the long ones.
+struct Fields(Bytes);
+
+impl Fields {
+    fn take(&mut self, bytes: usize) -> Result<Bytes, Malformed> {
+        if bytes > self.0.len() { Err(TRUNCATED) } else { Ok(self.0.split_to(bytes)) }
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        self.take(N)?[..].try_into().map_err(|_| TRUNCATED)
+    }
+
+    fn digests(&mut self, count: usize) -> Result<Vec<[u8; 32]>, Malformed> {
+        Ok(self.take(32 * count)?.as_chunks::<32>().0.to_vec())
+    }
+
+    fn counted(&mut self, most: usize) -> Result<Bytes, Malformed> {
+        let length = usize::try_from(u32::from_le_bytes(self.array()?)).map_err(|_| TRUNCATED)?;
+        if length > most { Err(TRUNCATED) } else { self.take(length) }
+    }
+}

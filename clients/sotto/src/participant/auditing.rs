@@ -1,0 +1,139 @@
+//! Checking the answer of a bucket that the account's coins have drawn.
+//!
+//! The bucket is asked for when all answers of the round are there, which is before anything is done with them: neither
+//! when that is, nor which rounds and buckets are drawn, follows from anything that the account says or reads.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use mpir::MultiQuery;
+use pir_core::Scheme;
+use sotto_protocol::audit::{Receipt, Statement, answer_digest, query_digest};
+use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::{Manifest, Round, SignedManifest};
+use sotto_wire::{Failure, RootKey, limits};
+use tokio::time::Instant;
+
+use super::keys::PublicKeys;
+use super::sessions::{Patience, Sessions};
+use crate::audit::{Announced, Digests, Proof, Verdict, judge};
+use crate::connection::Session;
+use crate::host::{Host, Work, run};
+
+/// How often the server lets the call be repeated.
+const ATTEMPTS: u32 = 4;
+/// Longer than that after the answers, no server has the round any more.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// What a receipt is checked with, and which answer is to be checked, if one is.
+pub(super) struct Auditing {
+    pub(super) announced: Manifest,
+    pub(super) signed: SignedManifest,
+    pub(super) manifest_key: [u8; 32],
+    pub(super) bucket: Option<u16>,
+}
+
+/// What came for a multi-query.
+pub(super) struct Answered {
+    pub(super) answer: Bytes,
+    /// As it came.
+    pub(super) receipt: Bytes,
+    pub(super) announced: Announced,
+}
+
+impl Auditing {
+    /// The digests of queries and answers, and the receipt if it is one for them.
+    pub(super) fn check(
+        &self,
+        keys: &PublicKeys,
+        query: &MultiQuery,
+        answered: &Answered,
+    ) -> (Digests, Option<Receipt>) {
+        let numbered =
+            |(bucket, bytes): (u16, &[u8]), digest: fn(u16, &[u8]) -> [u8; 32]| digest(bucket, bytes);
+        let sent = query.encoded();
+        let size = (answered.answer.len() / sent.len().max(1)).max(1);
+        let queries: Vec<_> =
+            (0..).zip(sent.iter().map(Vec::as_slice)).map(|of| numbered(of, query_digest)).collect();
+        let answers: Vec<_> =
+            (0..).zip(answered.answer.chunks(size)).map(|of| numbered(of, answer_digest)).collect();
+        let manifest = self.announced.digest();
+        let statement = Statement::new(self.announced.round, manifest, keys.digest, &queries, &answers);
+        let receipt = answered.receipt[..].try_into().ok();
+        let receipt: Option<Receipt> =
+            receipt.filter(|receipt| statement.verify(&self.manifest_key, receipt).is_ok());
+        (Digests { buckets: Vec::new(), queries, answers }, receipt)
+    }
+}
+
+/// Everything but the bucket; without a receipt nothing can be shown to others.
+pub(super) struct Evidence {
+    pub(super) auditing: Auditing,
+    pub(super) announced: Announced,
+    pub(super) digests: Digests,
+    pub(super) receipt: Option<Receipt>,
+    pub(super) keys: PublicKeys,
+    pub(super) bucket: u16,
+    pub(super) query: Bytes,
+    pub(super) answer: Bytes,
+}
+
+/// What became of a check.
+#[derive(Debug)]
+pub(super) enum Audit {
+    /// A proof, and what it shows.
+    Judged(Box<Proof>, Verdict),
+    /// The bucket did not come.
+    Unavailable(Failure),
+    /// There is no receipt to hold the server to.
+    NoReceipt,
+    /// There was no answer.
+    NoAnswer,
+    /// This program failed.
+    Failed,
+}
+
+/// The size of a bucket as it is sent, if anybody may send it.
+pub(super) fn bucket_bytes(announced: &Manifest) -> Option<usize> {
+    let boxes = usize::try_from(announced.bucket_size).ok()?.checked_mul(BOX_BYTES)?;
+    (boxes <= limits::BUCKET_MAX).then_some(32 * usize::from(announced.buckets) + boxes)
+}
+
+/// Downloads a round's bucket.
+pub(super) async fn download(
+    sessions: &Sessions,
+    keys: &PublicKeys,
+    round: Round,
+    bucket: u16,
+    bytes: usize,
+) -> Result<Bytes, Failure> {
+    let patience = Patience { until: Instant::now() + LONGEST, attempts: ATTEMPTS };
+    let call = |session: Session| async move { session.bucket(round, bucket, bytes).await };
+    sessions.call(patience, keys, call).await
+}
+
+/// Answers the query again.
+pub(super) async fn judge_evidence<S: Scheme>(
+    host: &Arc<dyn Host>,
+    evidence: Evidence,
+    downloaded: Result<Bytes, Failure>,
+    root: RootKey,
+) -> Audit {
+    let mut boxes = match downloaded {
+        Ok(bytes) => bytes,
+        Err(failure) => return Audit::Unavailable(failure),
+    };
+    let Evidence { auditing, announced, mut digests, receipt, keys, bucket, query, answer } = evidence;
+    let Some(receipt) = receipt else { return Audit::NoReceipt };
+    let work = move || {
+        let list = boxes.split_to(boxes.len().min(32 * usize::from(auditing.announced.buckets)));
+        digests.buckets = list.as_chunks::<32>().0.to_vec();
+        let manifest = auditing.signed.with_segment(None);
+        let keys = keys.encoded;
+        let proof = Proof { announced, manifest, receipt, bucket, digests, keys, query, answer, boxes };
+        let verdict = judge::<S>(&proof, &root);
+        Audit::Judged(Box::new(proof), verdict)
+    };
+    run(host, Work::Audit, work).await.unwrap_or(Audit::Failed)
+}

@@ -1,0 +1,85 @@
+//! Which answers are checked, and what is told of them.
+
+use pir_core::Scheme;
+use sotto_protocol::audit::{AUDITED, AUDITED_WHEN_ASKED, AuditCoins};
+use sotto_protocol::{Manifest, Round, SignedManifest};
+use sotto_wire::RootKey;
+use tokio::sync::oneshot;
+
+use super::{Done, Driver};
+use crate::audit::Verdict;
+use crate::participant::auditing::{Audit, Auditing, Evidence, bucket_bytes, download, judge_evidence};
+use crate::participant::keys::PublicKeys;
+use crate::participant::{Event, Finding};
+
+/// What a driver needs to check answers.
+pub(in crate::participant) struct Audits {
+    coins: AuditCoins,
+    root: RootKey,
+    /// Answers that the person wants to have checked.
+    wanted: u32,
+}
+
+impl Audits {
+    pub(in crate::participant) fn new(coins: AuditCoins, root: RootKey) -> Self {
+        Self { coins, root, wanted: 0 }
+    }
+
+    pub(super) fn ask(&mut self, answers: u32) {
+        self.wanted = self.wanted.saturating_add(answers);
+    }
+
+    /// The bucket to check in a round, if one is drawn.
+    fn draw(&mut self, round: Round, buckets: u16) -> Option<u16> {
+        let of = if self.wanted > 0 { AUDITED_WHEN_ASKED } else { AUDITED };
+        let drawn = self.coins.draw(round, buckets, of)?;
+        self.wanted = self.wanted.saturating_sub(1);
+        Some(drawn)
+    }
+}
+
+impl<S: Scheme> Driver<S> {
+    /// Draws whether an answer of a round is checked, and waits for it if one is.
+    pub(super) fn audit(
+        &mut self,
+        announced: Manifest,
+        signed: SignedManifest,
+        keys: &PublicKeys,
+    ) -> (Auditing, oneshot::Sender<Evidence>) {
+        let round = announced.round;
+        let (evidence, collected) = oneshot::channel::<Evidence>();
+        let size = bucket_bytes(&announced);
+        let drawn = self.audits.draw(round, self.server.buckets).zip(size);
+        if let Some((bucket, bytes)) = drawn {
+            let (sessions, keys) = (self.sessions.clone(), keys.clone());
+            let (host, root) = (std::sync::Arc::clone(&self.host), self.audits.root);
+            self.calls.spawn(async move {
+                // Without an answer there is nothing to check.
+                let Ok(evidence) = collected.await else {
+                    return Done::Audited(round, bucket, Audit::NoAnswer);
+                };
+                let downloaded = download(&sessions, &keys, round, bucket, bytes).await;
+                Done::Audited(round, bucket, judge_evidence::<S>(&host, evidence, downloaded, root).await)
+            });
+        }
+        let manifest_key = self.server.manifest_key;
+        (Auditing { announced, signed, manifest_key, bucket: drawn.map(|(bucket, _)| bucket) }, evidence)
+    }
+
+    /// Tells what was found. A proof is kept before the person is told of it.
+    pub(super) fn audited(&mut self, round: Round, bucket: u16, audit: Audit) {
+        let finding = match audit {
+            Audit::Judged(proof, Verdict::Cheated) => {
+                let kept = self.keeper.keep_proof(round, proof.encode());
+                return self.expect(kept, move |kept| Done::ProofKept(round, bucket, kept));
+            }
+            Audit::Judged(_, Verdict::Honest) => Finding::Honest,
+            Audit::Judged(_, verdict) => Finding::Open(verdict.to_string()),
+            Audit::Unavailable(failure) => Finding::Open(format!("the bucket did not come: {failure}")),
+            Audit::NoReceipt => Finding::Open("there is no receipt under the answers".to_owned()),
+            Audit::NoAnswer => Finding::Open("no answer came".to_owned()),
+            Audit::Failed => Finding::Open("this program failed; that is a mistake in it".to_owned()),
+        };
+        self.person.tell(Event::Audited { round, bucket, finding });
+    }
+}

@@ -1,0 +1,96 @@
+//! Checking answers: a server that gives wrong ones is convicted, and whether there are checks says nothing about people.
+
+use bytes::Bytes;
+use pir_core::NoOp;
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng as _, SeedableRng as _};
+use sotto::audit::{Proof, Verdict, judge};
+use sotto::{Event, Finding};
+use sotto_protocol::RoundMode;
+use sotto_protocol::audit::AUDITED_WHEN_ASKED;
+use sotto_wire::RootKey;
+
+use crate::lies::Call;
+use crate::world::{FIRST, Person, ROUND_MS, World, parameters, quick};
+
+/// What the checks of one stay have found.
+fn findings(person: &mut Person) -> Vec<(u64, u16, Finding)> {
+    let mut findings = Vec::new();
+    while let Ok(event) = person.events.try_recv() {
+        if let Event::Audited { round, bucket, finding } = event {
+            findings.push((round.0, bucket, finding));
+        }
+    }
+    findings
+}
+
+/// Of every hundred answers one is wrong: of so many checks, 95 % find one, `1 - 0.99^298`.
+const CHECKS: u32 = 298;
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_spoils_one_answer_in_a_hundred_is_convicted() {
+    let mut world = World::<NoOp>::new(7, parameters::<NoOp>(RoundMode::Deadline), 2);
+    let mut alice = {
+        let client = world.client("alice", 4);
+        world.start(client, quick).await
+    };
+    let mut dice = ChaCha20Rng::from_seed([9; 32]);
+    world.server.tamper(Box::new(move |_, answers| {
+        for answer in answers {
+            if dice.next_u64() % 100 == 0 {
+                answer[17] ^= 1;
+            }
+        }
+    }));
+    alice.handle.audit(CHECKS).unwrap();
+    let (mut found, mut round) = (Vec::new(), 0);
+    while found.len() < CHECKS as usize {
+        round += 64;
+        world.until(round * u64::from(ROUND_MS)).await;
+        found.extend(findings(&mut alice));
+        assert!(round < 2 * AUDITED_WHEN_ASKED * u64::from(CHECKS));
+        if let Some(first) = found.iter().position(|(_, _, finding)| matches!(finding, Finding::Cheated(_))) {
+            found.truncate(first + 1);
+            break;
+        }
+    }
+    let last = found.last().unwrap();
+    assert_eq!(last.2, Finding::Cheated(Ok(format!("proof-{}", last.0))));
+    assert!(found[..found.len() - 1].iter().all(|(_, _, finding)| *finding == Finding::Honest));
+
+    // A stranger with the server's address.
+    let (of, proof) = alice.disk.proofs().swap_remove(0);
+    let proof = Proof::decode(&Bytes::from(proof)).unwrap();
+    assert_eq!((of.0, proof.bucket), (last.0, last.1));
+    assert_eq!(judge::<NoOp>(&proof, &RootKey(world.server.root())), Verdict::Cheated);
+    assert!(matches!(judge::<NoOp>(&proof, &RootKey([2; 32])), Verdict::Invalid(_)));
+}
+
+/// Who checks is drawn by a coin of the account's: the server sees it when it is over.
+#[tokio::test(start_paused = true)]
+async fn an_honest_server_is_never_accused_and_sees_checks_after_answers_only() {
+    let mut world = World::<NoOp>::new(8, parameters::<NoOp>(RoundMode::Deadline), 2);
+    let mut alice = {
+        let client = world.client("alice", 4);
+        world.start(client, quick).await
+    };
+    alice.handle.audit(12).unwrap();
+    world.until(160 * u64::from(ROUND_MS)).await;
+    let found = findings(&mut alice);
+    assert!(found.len() >= 12, "{}", found.len());
+    assert!(found.iter().all(|(_, _, finding)| *finding == Finding::Honest), "{found:?}");
+    assert!(alice.disk.proofs().is_empty());
+
+    let seen = world.server.seen(&alice.account);
+    let asked: Vec<(u64, u16)> = seen
+        .iter()
+        .filter(|seen| seen.call == Call::Bucket)
+        .map(|seen| (seen.round, u16::from_le_bytes([seen.bytes[0], seen.bytes[1]])))
+        .collect();
+    assert_eq!(asked, found.iter().map(|(round, bucket, _)| (*round, *bucket)).collect::<Vec<_>>());
+    for (at, bucket) in seen.iter().enumerate().filter(|(_, seen)| seen.call == Call::Bucket) {
+        let retrieved = seen[..at].iter().rfind(|seen| seen.call == Call::Retrieve).unwrap();
+        assert_eq!(retrieved.round, bucket.round);
+        assert!(bucket.round > FIRST.0);
+    }
+}
