@@ -109,8 +109,13 @@ async fn meets(answer: Result<proto::InfoResponse, Refused>) -> ConnectError {
 }
 
 fn info(protocol_version: u16) -> proto::InfoResponse {
-    let parameters = ServerParameters {
-        protocol_version,
+    announced(|parameters| parameters.protocol_version = protocol_version)
+}
+
+/// What a server announces under the root's signature.
+fn announced(change: impl FnOnce(&mut ServerParameters)) -> proto::InfoResponse {
+    let mut parameters = ServerParameters {
+        protocol_version: PROTOCOL_VERSION,
         serial: 1,
         seeds: SeedCommitment { first: Round(1), segments: 1, root: [1; 32] },
         manifest_key: [3; 32],
@@ -127,6 +132,7 @@ fn info(protocol_version: u16) -> proto::InfoResponse {
         lookup_ms: 100,
         query_ms: 200,
     };
+    change(&mut parameters);
     let endorsement = endorse(&root(), &parameters);
     Info { parameters, open: Default::default(), endorsement, token_required: false }.into()
 }
@@ -145,7 +151,7 @@ async fn another_version_is_named_with_what_to_do() {
 async fn parameters_that_cannot_be_are_refused_before_they_are_used() {
     let odd = proto::InfoResponse { buckets: 1 << 20, ..info(PROTOCOL_VERSION) };
     assert!(matches!(meets(Ok(odd)).await, ConnectError::NoServer(_)));
-    let contradictory = proto::InfoResponse { lookup_ms: 300, ..info(PROTOCOL_VERSION) };
+    let contradictory = announced(|parameters| parameters.lookup_ms = 300);
     assert!(matches!(meets(Ok(contradictory)).await, ConnectError::Parameters(_)));
     let unsaid = proto::InfoResponse { manifest_key: Default::default(), ..info(PROTOCOL_VERSION) };
     assert!(matches!(meets(Ok(unsaid)).await, ConnectError::NoServer(_)));

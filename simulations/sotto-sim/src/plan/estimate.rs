@@ -209,7 +209,7 @@ pub(super) mod tests {
         );
         let mapping = need.round.mapping_bytes() as f64;
         close(need.up, 304.0 + bucket.query_bytes() as f64);
-        close(need.down, 188.0 + 64.0 + 104_452.0 + mapping);
+        close(need.down, 220.0 + 64.0 + 104_452.0 + mapping);
         close(need.transport_ms, 1.0 + (need.up + need.down) / 1024.0 * 0.002);
         close(need.build_ms, 0.1 + rows * columns * 0.016 + 8192.0 * (0.0005 + 0.001 + 0.00025));
         close(need.cpu_seconds(), (8192.0 * need.client_round_ms() + need.build_ms) / 1e3);
