@@ -386,12 +386,14 @@ impl Session {
     }
 
     /// What the server said of itself when the session began.
-    pub(crate) fn announced(&self) -> &Announced {
+    #[must_use]
+    pub fn announced(&self) -> &Announced {
         &self.announced
     }
 
     /// The root key of the server's cluster.
-    pub(crate) fn root_key(&self) -> RootKey {
+    #[must_use]
+    pub fn root_key(&self) -> RootKey {
         *self.settings.address.root_key()
     }
 

@@ -278,6 +278,18 @@ impl sotto::host::Host for FarAway {
     }
 }
 
+/// Without encryption it does not count what a name stands for: with whoever answers from elsewhere nothing is spoken.
+#[tokio::test(flavor = "multi_thread")]
+async fn without_tls_nobody_is_spoken_to_but_this_machine() {
+    let server =
+        sottod::start::<NoOp>(Config { transport: Transport::Plaintext, ..config(loopback()) }).unwrap();
+    let settings = settings(&server);
+    assert!(Connection::open(&settings).await.is_ok());
+    let there = Connection::open_on(std::sync::Arc::new(FarAway), &settings).await;
+    assert!(matches!(there, Err(ConnectError::Unreachable(_))), "spoken to from far away");
+    server.shutdown().await.unwrap();
+}
+
 /// In closed loop, how long a round lasts tells how long the slowest took. What the address says does not count: a name
 /// such as `localhost` can stand for anybody.
 #[tokio::test(flavor = "multi_thread")]

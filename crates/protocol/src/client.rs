@@ -13,9 +13,13 @@
 
 mod adoption;
 #[cfg(test)]
+mod block_view;
+#[cfg(test)]
 mod contact_view;
 mod contacts;
 mod crowding;
+#[cfg(test)]
+mod disk_view;
 mod groups;
 mod invitations;
 mod notice;
@@ -23,6 +27,10 @@ mod retrieval;
 mod rounds;
 mod state;
 mod unshown;
+#[cfg(test)]
+#[path = "../tests/client/world.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod world;
 
 use std::collections::BTreeMap;
 

@@ -143,3 +143,6 @@ impl Conversation {
         }
     }
 }
+
+#[cfg(test)]
+mod moments;

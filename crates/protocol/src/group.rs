@@ -15,7 +15,7 @@
 //! All members can compute all chains, so a signature tells who speaks. The secret of an epoch is erased once its chains
 //! are made; neither base nor mark lead back to them, and no epoch leads to another.
 //!
-//! Acknowledgements ride in the group's own boxes, as one number per member, and not in conversations of two: members
+//! Acknowledgements ride in the group's own boxes, as one check per member, and not in conversations of two: members
 //! need not be each other's contacts. A message is done when all present members have acknowledged it.
 //!
 //! The *keeper*, the present member of the lowest number, makes new keys as soon as it has heard everybody on those of
@@ -373,27 +373,39 @@ impl Group {
             _ if quiet || marked => None,
             _ => self.outbox.next(turn.round, owed),
         };
-        let (kind, flags, sequence, content) = match item {
-            Some(item) => (item.kind, item.flags, item.sequence, Zeroizing::new(item.content.clone())),
-            None if owed || self.announcing || echo.is_some() => (
-                Kind::Acknowledgement,
-                0,
-                0,
-                Zeroizing::new(echo.map_or_else(Vec::new, |echo| echo.encode())),
-            ),
+        let (round, head) = (turn.round, turn.head);
+        let frame = match item {
+            Some(item) => Frame {
+                kind: item.kind,
+                flags: item.flags,
+                sequence: item.sequence,
+                acknowledgement: 0,
+                check: item.before(),
+                round,
+                head,
+                content: Zeroizing::new(item.content.clone()),
+            },
+            None if owed || self.announcing || echo.is_some() => Frame {
+                kind: Kind::Acknowledgement,
+                flags: 0,
+                sequence: 0,
+                acknowledgement: 0,
+                check: 0,
+                round,
+                head,
+                content: Zeroizing::new(echo.map_or_else(Vec::new, |echo| echo.encode())),
+            },
             None => return None,
         };
-        let (round, head) = (turn.round, turn.head);
-        let frame = Frame { kind, flags, sequence, acknowledgement: 0, check: 0, round, head, content };
-        let mut acknowledgements = [0; MEMBERS_MAX];
-        for (acknowledgement, peer) in acknowledgements.iter_mut().zip(&self.members) {
-            (*acknowledgement, _) = peer.inbox.acknowledgement();
+        let mut checks = [0; MEMBERS_MAX];
+        for (number, (check, peer)) in (0..).zip(checks.iter_mut().zip(&self.members)) {
+            *check = if number == self.me { self.outbox.head() } else { peer.inbox.acknowledgement().1 };
         }
         let label = key.label();
         let sign = |plaintext: &Plaintext| {
             turn.identity.sign(&self.signed(self.epoch, self.me, label, plaintext)).to_bytes()
         };
-        let plaintext = GroupFrame { frame, acknowledgements }.encode(sign).ok()?;
+        let plaintext = GroupFrame { frame, checks }.encode(sign).ok()?;
         for peer in &mut self.members {
             peer.inbox.settle();
         }
@@ -421,26 +433,41 @@ impl Group {
             VerifyingKey::from_bytes(&peer.identity)
                 .is_ok_and(|key| key.verify_strict(&signed, &Signature::from_bytes(signature)).is_ok())
         };
-        let GroupFrame { frame, acknowledgements } = GroupFrame::decode(plaintext, round, verify)?;
+        let GroupFrame { frame, checks } = GroupFrame::decode(plaintext, round, verify)?;
         let forged = frame.kind == Kind::Leave && self.farewell(member, &frame.content).is_none();
         if frame.kind == Kind::Rekey || forged {
             return Err(malformed);
         }
 
-        let acknowledged = acknowledgements.get(usize::from(self.me)).copied().unwrap_or(0);
+        let check_of = |member: u8| checks.get(usize::from(member)).copied().unwrap_or(0);
+        let (mine, its) = (check_of(self.me), check_of(member));
         let peer = self.members.get_mut(usize::from(member)).ok_or(malformed)?;
-        peer.acknowledged = peer.acknowledged.max(acknowledged);
-        if epoch == self.epoch {
-            peer.heard = peer.heard.max(Some(round));
+        let newest = epoch == self.epoch && peer.heard < Some(round);
+        if newest {
+            peer.heard = Some(round);
         }
-        let mut events = Vec::new();
+        let has = self.outbox.agrees(mine);
+        let less = has.is_none_or(|has| has < peer.acknowledged);
+        // Of its newest word only: boxes can be read in another order than they were written.
+        if newest && less {
+            peer.acknowledged = has.unwrap_or(self.outbox.forgotten());
+        } else if let Some(has) = has {
+            peer.acknowledged = peer.acknowledged.max(has);
+        }
+        let mut in_order = if newest && less && peer.present { self.outbox.differ() } else { Ok(()) };
         let mut delivered = Vec::new();
         if frame.kind.is_numbered() {
-            let item = Item::received(frame.sequence, frame.kind, frame.flags, &frame.content);
-            let (whole, in_order) = peer.inbox.accept(item);
+            let (check, sequence) = (frame.check, frame.sequence);
+            let item = Item::received_behind(check, sequence, frame.kind, frame.flags, &frame.content);
+            let (whole, followed) = peer.inbox.follow(item);
             delivered = whole;
-            events.extend(in_order.is_err().then_some(Event::WentBack));
+            in_order = in_order.and(followed);
         }
+        if newest {
+            in_order = in_order.and(peer.inbox.follow_back(its));
+        }
+        let mut events = Vec::new();
+        events.extend(in_order.is_err().then_some(Event::WentBack));
         if self.change.as_ref().is_some_and(|change| change.epoch == epoch) {
             self.heard_changed(member);
         } else if let Some(echo) = Echo::decode(&frame.content).filter(|_| epoch == self.epoch)
@@ -471,7 +498,7 @@ impl Group {
         let others = (0..).zip(&self.members).filter(|(number, peer)| *number != self.me && peer.present);
         let all = others.map(|(_, peer)| peer.acknowledged).min();
         // With nobody left to hear it, nothing is held back for anybody.
-        self.outbox.acknowledge(all.unwrap_or(u32::MAX))
+        self.outbox.all_have(all.unwrap_or(u32::MAX))
     }
 
     pub(crate) fn signed(

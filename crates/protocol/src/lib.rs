@@ -34,6 +34,8 @@ mod seal;
 mod secret;
 pub mod server;
 mod stream;
+#[cfg(test)]
+mod vectors;
 
 pub use client::{
     Client, Holder, Lookups, MessageId, Notice, OpenInvitation, Retrieval, Settings, Unshown, Warning,

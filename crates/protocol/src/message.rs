@@ -7,14 +7,15 @@
 //!     2   length, u16           of the content
 //!     4   sequence, u32         from 1 for text, rekey and leave; 0 for the others
 //!     8   acknowledgement, u32  all up to this sequence number have arrived in order; 0 in groups
-//!    12   check, u32            of the messages acknowledged ([`crate::stream`]); 0 in groups, and with none
+//!    12   check, u32            of the messages acknowledged ([`crate::stream`]), 0 with none; in a group of the messages
+//!                              of the sender before this one, 0 without a number
 //! body, 256 bytes
 //!    16   round, u64            the round of this deposit
 //!    24   head round, u64       of the newest manifest the sender has verified
 //!    32   head prefix, 8 bytes  first bytes of that manifest's digest; both 0 before the first manifest
 //!    40   in a conversation of two: content, up to 232 bytes
 //!    40   in a group: signature, 64 bytes
-//!   104               acknowledgements, 8 x u32, by member
+//!   104               checks, 8 x u32, by member: of what has arrived in order; its own: of what it has sent
 //!   136               content, up to 136 bytes
 //! ```
 
@@ -39,7 +40,7 @@ pub(crate) const FORWARDED_FAREWELL_BYTES: usize = 16 + 1 + FAREWELL_BYTES;
 
 const PAIR_CONTENT_AT: usize = 40;
 const SIGNATURE_AT: usize = 40;
-const ACKNOWLEDGEMENTS_AT: usize = 104;
+const CHECKS_AT: usize = 104;
 const GROUP_CONTENT_AT: usize = 136;
 
 /// The text goes on in the next sequence number.
@@ -113,7 +114,7 @@ pub(crate) struct Frame {
     pub(crate) flags: u8,
     pub(crate) sequence: u32,
     pub(crate) acknowledgement: u32,
-    /// Of the messages acknowledged.
+    /// Of the messages acknowledged; in a group, of those before this one.
     pub(crate) check: u32,
     pub(crate) round: Round,
     pub(crate) head: Option<Head>,
@@ -171,11 +172,13 @@ impl Frame {
             head: (head != (Round(0), [0; 8])).then_some(head),
             content: Zeroizing::new(content.to_vec()),
         };
-        let zeros = unused.iter().all(|byte| *byte == 0) && (frame.acknowledgement != 0 || frame.check == 0);
+        let group = content_at == GROUP_CONTENT_AT;
+        let checks = if group { kind.is_numbered() } else { frame.acknowledgement != 0 };
+        let zeros = unused.iter().all(|byte| *byte == 0) && (checks || frame.check == 0);
         let numbered = (frame.sequence != 0) == kind.is_numbered();
         let sayable = match kind {
             Kind::Hello => frame.acknowledgement == 0,
-            kind => kind.allows(frame.content.len(), content_at == GROUP_CONTENT_AT),
+            kind => kind.allows(frame.content.len(), group),
         };
         if !zeros || !numbered || !sayable || frame.flags & !kind.flags() != 0 || frame.round != round {
             return Err(MALFORMED);
@@ -187,8 +190,8 @@ impl Frame {
 /// A message of a group in the clear, under its sender's signature.
 pub(crate) struct GroupFrame {
     pub(crate) frame: Frame,
-    /// By member: up to which sequence number everything has arrived.
-    pub(crate) acknowledgements: [u32; MEMBERS_MAX],
+    /// By member: of the messages up to which everything has arrived; of the sender itself: of all that it has sent.
+    pub(crate) checks: [u32; MEMBERS_MAX],
 }
 
 impl GroupFrame {
@@ -198,12 +201,12 @@ impl GroupFrame {
     /// [`Error::Malformed`] if there are more than 136 bytes of content.
     pub(crate) fn encode(&self, sign: impl FnOnce(&Plaintext) -> [u8; 64]) -> Result<Plaintext, Error> {
         let mut plaintext = self.frame.encode_at(GROUP_CONTENT_AT)?;
-        for (number, acknowledgement) in self.acknowledgements.iter().enumerate() {
-            let at = ACKNOWLEDGEMENTS_AT + 4 * number;
-            plaintext[at..at + 4].copy_from_slice(&acknowledgement.to_le_bytes());
+        for (number, check) in self.checks.iter().enumerate() {
+            let at = CHECKS_AT + 4 * number;
+            plaintext[at..at + 4].copy_from_slice(&check.to_le_bytes());
         }
         let signature = sign(&plaintext);
-        plaintext[SIGNATURE_AT..ACKNOWLEDGEMENTS_AT].copy_from_slice(&signature);
+        plaintext[SIGNATURE_AT..CHECKS_AT].copy_from_slice(&signature);
         Ok(plaintext)
     }
 
@@ -218,7 +221,7 @@ impl GroupFrame {
     ) -> Result<Self, Error> {
         let signature = field::<64>(plaintext, SIGNATURE_AT);
         let mut signed = plaintext.clone();
-        signed[SIGNATURE_AT..ACKNOWLEDGEMENTS_AT].fill(0);
+        signed[SIGNATURE_AT..CHECKS_AT].fill(0);
         if !verify(&signed, &signature) {
             return Err(MALFORMED);
         }
@@ -226,8 +229,8 @@ impl GroupFrame {
         if frame.acknowledgement != 0 || frame.kind == Kind::Hello {
             return Err(MALFORMED);
         }
-        let acknowledgement = |number| u32::from_le_bytes(field(plaintext, ACKNOWLEDGEMENTS_AT + 4 * number));
-        Ok(Self { frame, acknowledgements: core::array::from_fn(acknowledgement) })
+        let check = |number| u32::from_le_bytes(field(plaintext, CHECKS_AT + 4 * number));
+        Ok(Self { frame, checks: core::array::from_fn(check) })
     }
 }
 
@@ -266,11 +269,9 @@ mod tests {
         let expected =
             "0202020001020304050000000708090a09000000000000000800000000000000060606060606060668690000";
         assert_eq!(data_encoding::HEXLOWER.encode(&bytes[..44]), expected);
-        let group = GroupFrame {
-            frame: Frame { acknowledgement: 0, check: 0, ..frame(b"hi") },
-            acknowledgements: [7; 8],
-        };
+        let group = GroupFrame { frame: Frame { acknowledgement: 0, ..frame(b"hi") }, checks: [7; 8] };
         let bytes = group.encode(|_| [0xee; 64]).unwrap();
+        assert_eq!(bytes[8..16], [0, 0, 0, 0, 7, 8, 9, 10]);
         assert!(bytes[40..104].iter().all(|byte| *byte == 0xee));
         assert_eq!(bytes[104..140], [[7, 0, 0, 0].repeat(8), b"hi\0\0".to_vec()].concat());
     }
@@ -290,6 +291,13 @@ mod tests {
         assert!(frame(&[0; 233]).encode().is_err());
         let number = Frame { sequence: 0, ..frame(b"hi") };
         assert!(Frame::decode(&number.encode().unwrap(), Round(9)).is_err());
+        let bytes = |kind, sequence, acknowledgement, check| {
+            let frame = Frame { kind, flags: 0, sequence, acknowledgement, check, ..frame(b"") };
+            GroupFrame { frame, checks: [0; MEMBERS_MAX] }.encode(|_| [0; 64]).unwrap()
+        };
+        let reads = |bytes: &Plaintext| GroupFrame::decode(bytes, Round(9), |_, _| true).is_ok();
+        assert!(reads(&bytes(Kind::Text, 1, 0, 7)) && reads(&bytes(Kind::Acknowledgement, 0, 0, 0)));
+        assert!(!reads(&bytes(Kind::Acknowledgement, 0, 0, 7)) && !reads(&bytes(Kind::Text, 1, 7, 7)));
     }
 
     proptest! {
@@ -312,13 +320,14 @@ mod tests {
             assert_eq!(*decoded.content, content);
             assert_eq!((decoded.head, decoded.sequence), (Some((Round(8), [6; 8])), 0x0403_0201));
             if content.len() <= 136 {
-                let frame = Frame { acknowledgement: 0, check: 0, ..frame(&content) };
-                let sent = GroupFrame { frame, acknowledgements: [3; MEMBERS_MAX] };
+                let frame = Frame { acknowledgement: 0, ..frame(&content) };
+                let sent = GroupFrame { frame, checks: [3; MEMBERS_MAX] };
                 let decoded = GroupFrame::decode(&sent.encode(|_| [1; 64]).unwrap(), Round(9), |signed, signature| {
                     signed[40..104] == [0; 64] && *signature == [1; 64]
                 });
                 let decoded = decoded.unwrap();
-                assert_eq!((&*decoded.frame.content, decoded.acknowledgements), (&content, [3; MEMBERS_MAX]));
+                assert_eq!((&*decoded.frame.content, decoded.checks), (&content, [3; MEMBERS_MAX]));
+                assert_eq!(decoded.frame.check, 0x0a09_0807);
             }
         }
     }

@@ -423,10 +423,12 @@ impl Pair {
             handshake.requests = None;
         }
         let mut events = Vec::new();
-        if self.outbox.compare(frame.acknowledgement, frame.check).is_err() {
-            events.push(Event::WentBack);
+        match self.outbox.compare(frame.acknowledgement, frame.check) {
+            Ok(arrived) => {
+                events.extend(self.outbox.acknowledge(arrived).into_iter().map(Event::Acknowledged));
+            }
+            Err(_) => events.push(Event::WentBack),
         }
-        events.extend(self.outbox.acknowledge(frame.acknowledgement).into_iter().map(Event::Acknowledged));
         if frame.kind.is_numbered() {
             let item = Item::received(frame.sequence, frame.kind, frame.flags, &frame.content);
             let (delivered, in_order) = self.inbox.accept(item);

@@ -8,18 +8,25 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
+#[cfg(test)]
+pub(crate) mod witness;
+
 /// A secret of 32 bytes: erased on drop, never printed, never compared.
 #[derive(Clone, Zeroize, ZeroizeOnDrop, Serialize, Deserialize)]
 pub(crate) struct Secret([u8; 32]);
 
 impl Secret {
     pub(crate) fn new(bytes: [u8; 32]) -> Self {
+        #[cfg(test)]
+        witness::note(witness::GIVEN, &[], None, &bytes);
         Self(bytes)
     }
 
     pub(crate) fn random(rng: &mut impl CryptoRng) -> Self {
         let mut secret = Self([0; 32]);
         rng.fill_bytes(&mut secret.0);
+        #[cfg(test)]
+        witness::note(witness::RANDOM, &[], None, &secret.0);
         secret
     }
 
@@ -34,6 +41,8 @@ impl Secret {
         first.copy_from_slice(&parts[0].0);
         second.copy_from_slice(&parts[1].0);
         let (secret, _) = Hkdf::<Sha256>::extract(Some(domain.as_bytes()), material.as_slice());
+        #[cfg(test)]
+        witness::note(domain, &[], None, &secret);
         Self(secret.into())
     }
 
@@ -47,6 +56,8 @@ impl Secret {
         info.extend_from_slice(fields);
         let expanded = key.expand_multi_info(&info, output);
         debug_assert!(expanded.is_ok(), "an output of HKDF is at most 8,160 bytes");
+        #[cfg(test)]
+        witness::note(domain, fields, Some(&self.0), output);
     }
 
     pub(crate) fn expand(&self, domain: &str, fields: &[&[u8]]) -> Self {

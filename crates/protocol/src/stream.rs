@@ -7,11 +7,13 @@
 //! carries a check of all messages up to the one it names: if they are not those that were sent under these numbers, the
 //! sender numbers what it has to say anew, behind what the other has. And the oldest message that a sender keeps is marked
 //! ([`FIRST`]): whoever misses one before that has gone back, and passes over what will never come. In both cases a
-//! message can come twice, and none is taken for arrived that was not.
+//! message can come twice, and none is taken for arrived that was not. That is so between two; [`shared`] says how groups
+//! differ.
 //!
 //! What is said follows from what was read before the present block of rounds ([`crate::reaction`]): acknowledgements that
 //! are sent, and the choice of what is sent or repeated, change with the blocks only.
 
+mod shared;
 mod version2;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -49,7 +51,7 @@ pub(crate) struct Item {
     pub(crate) content: Vec<u8>,
     #[zeroize(skip)]
     sent: Option<Sent>,
-    /// Of this message and those before it.
+    /// Of this message and those before it; on its way, of those before it.
     check: u32,
 }
 
@@ -92,7 +94,8 @@ pub(crate) struct Outbox {
     /// An acknowledgement, number and check, of something else than was sent. It is heeded when the next block begins;
     /// until then nothing is taken for arrived.
     stray: Option<(u32, u32)>,
-    /// It comes from a time without checks: those that the peer gives first are taken for right.
+    /// Of two: it comes from a time without checks, and those that the peer gives first are taken for right. In a group:
+    /// the person is not told of a check of something else, before anything more has arrived.
     unchecked: bool,
 }
 
@@ -159,8 +162,8 @@ impl Outbox {
             {
                 self.forgotten = (item.sequence, item.check);
             }
-            if let Some((sequence, check)) = self.stray.take() {
-                self.number_anew(sequence, check);
+            if let Some((sequence, _)) = self.stray.take() {
+                self.number_anew(sequence);
             }
         }
     }
@@ -194,13 +197,18 @@ impl Outbox {
         item.sent = Some(Sent { turn: self.turn, round });
         let mut item = item.clone();
         item.flags |= if number == 0 { FIRST } else { 0 };
+        let before = number.checked_sub(1).and_then(|before| self.items.get(before));
+        item.check = before.map_or(self.forgotten.1, |before| before.check);
         Some(item)
     }
 
     /// Compares an acknowledgement with what was sent. If the peer has something else under these numbers, an older state
     /// has been brought back at one end: all that waits is numbered anew, behind what the peer has, when the next block
     /// begins. A peer who lies about it sees then, like anything else that was read, that it was.
-    pub(crate) fn compare(&mut self, sequence: u32, check: u32) -> Result<(), WentBack> {
+    ///
+    /// Returns the number up to which [`Outbox::acknowledge`] may take everything for arrived: 0 if the peer has named
+    /// something else than was sent.
+    pub(crate) fn compare(&mut self, sequence: u32, check: u32) -> Result<u32, WentBack> {
         if core::mem::take(&mut self.unchecked) {
             self.believe(sequence, check);
         }
@@ -212,15 +220,24 @@ impl Outbox {
             // An acknowledgement that others have overtaken.
             None => sequence < forgotten,
         };
-        if same || sequence.saturating_sub(self.newest) > AHEAD_MAX {
-            return Ok(());
+        if same {
+            return Ok(sequence);
+        }
+        if sequence.saturating_sub(self.newest) > AHEAD_MAX {
+            return Ok(0);
         }
         let told = self.stray.replace((sequence, check)).is_some();
-        if told { Ok(()) } else { Err(WentBack) }
+        if told { Ok(0) } else { Err(WentBack) }
     }
 
-    fn number_anew(&mut self, sequence: u32, check: u32) {
-        (self.forgotten, self.acknowledged, self.newest) = ((sequence, check), sequence, sequence);
+    /// Leaves out a number behind all that the peer can have: it has gone on to take what was still under way. By the gap it
+    /// sees that checks begin again. If too few numbers are left, all keep theirs: they may not arrive, but none is lost.
+    fn number_anew(&mut self, sequence: u32) {
+        let left_out = self.newest.max(sequence).saturating_add(1);
+        if (u32::MAX - left_out) as usize <= self.items.len() {
+            return;
+        }
+        (self.forgotten, self.acknowledged, self.newest) = ((left_out, 0), left_out, left_out);
         for item in &mut self.items {
             self.newest = self.newest.saturating_add(1);
             (item.sequence, item.sent) = (self.newest, None);
@@ -340,7 +357,8 @@ pub(crate) struct Inbox {
     complete: u32,
     /// Of all these messages.
     check: u32,
-    early: BTreeMap<u32, Item>,
+    /// What came before its turn; in a group also the last that were taken, without their content, for their checks.
+    near: BTreeMap<u32, Item>,
     partial: Partial,
     /// Something has come in this block.
     owed: bool,
@@ -403,8 +421,8 @@ impl Inbox {
             && before - self.complete <= AHEAD_MAX
             && self.complete == self.told.complete;
         if went_back {
-            self.early.retain(|sequence, _| *sequence > before);
-            (self.complete, self.partial) = (before, Partial::default());
+            self.near.retain(|sequence, _| *sequence > before);
+            (self.complete, self.check, self.partial) = (before, 0, Partial::default());
         }
         (self.take(item), if went_back { Err(WentBack) } else { Ok(()) })
     }
@@ -414,9 +432,9 @@ impl Inbox {
         if ahead == 0 || ahead > WINDOW {
             return Vec::new();
         }
-        self.early.entry(item.sequence).or_insert(item);
+        self.near.entry(item.sequence).or_insert(item);
         let mut delivered = Vec::new();
-        while let Some(item) = self.early.remove(&self.complete.saturating_add(1)) {
+        while let Some(item) = self.near.remove(&self.complete.saturating_add(1)) {
             self.complete = item.sequence;
             self.check = check(self.check, &item);
             delivered.extend(self.assemble(&item));
@@ -425,6 +443,10 @@ impl Inbox {
     }
 
     fn assemble(&mut self, item: &Item) -> Option<Delivered> {
+        if item.kind != Kind::Text {
+            // Of a text before it the rest was taken back, by one who leaves.
+            self.partial = Partial::default();
+        }
         if self.partial.text.len() + item.content.len() > TEXT_MAX {
             self.partial.too_long = true;
             self.partial.text.zeroize();
@@ -466,7 +488,7 @@ impl Inbox {
 mod tests {
     use proptest::prelude::{any, proptest};
 
-    use super::{Inbox, Item, Outbox, TEXT_MAX, TEXTS_MAX, WINDOW};
+    use super::{AHEAD_MAX, Inbox, Item, Outbox, TEXT_MAX, TEXTS_MAX, WINDOW};
     use crate::Round;
     use crate::message::{FIRST, Kind, MORE};
     use crate::reaction::REACTION_ROUNDS;
@@ -567,7 +589,42 @@ mod tests {
         }
         let [honest, forged] = said;
         assert_eq!(honest[..8], forged[..8]);
-        assert_eq!((honest[8], forged[8]), (Some(9), Some(516)));
+        assert_eq!((honest[8], forged[8]), (Some(9), Some(517)));
+    }
+
+    /// It was passed over as an acknowledgement of something else, and then taken for one of everything.
+    #[test]
+    fn an_acknowledgement_from_far_ahead_is_passed_over() {
+        let mut outbox = Outbox::default();
+        outbox.push(Kind::Text, b"x", 8).unwrap();
+        outbox.begin(Round(8));
+        next(&mut outbox, 8, false);
+        for far in [2 + AHEAD_MAX, u32::MAX] {
+            assert_eq!(outbox.compare(far, 7), Ok(0));
+            assert!(outbox.acknowledge(0).is_empty());
+        }
+        assert_eq!(outbox.texts(), 1);
+        let check = outbox.items[0].check;
+        assert_eq!(outbox.compare(1, check), Ok(1));
+    }
+
+    /// A peer who used them up made texts that it did not have disappear as if they had arrived.
+    #[test]
+    fn texts_for_which_no_numbers_are_left_are_not_lost() {
+        let mut outbox = Outbox::default();
+        for _ in 0..3 {
+            outbox.push(Kind::Text, b"x", 8).unwrap();
+        }
+        for block in 1..400 {
+            outbox.begin(Round(REACTION_ROUNDS * block));
+            next(&mut outbox, REACTION_ROUNDS * block, false);
+            let lie = outbox.newest.saturating_add(AHEAD_MAX);
+            let _ = outbox.compare(lie, 7);
+            assert_eq!(outbox.texts(), 3, "block {block}");
+            let numbers: Vec<u32> = outbox.items.iter().map(|item| item.sequence).collect();
+            assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "{numbers:?}");
+        }
+        assert!(!outbox.has_numbers() || outbox.newest > u32::MAX - AHEAD_MAX);
     }
 
     /// What a sender who writes eight messages as it likes sees in a block's acknowledgement of which of them were read:
@@ -624,7 +681,7 @@ mod tests {
         for sequence in [1, 1, 0, 2, 1, 3 + WINDOW, u32::MAX] {
             assert!(inbox.accept(Item::received(sequence, Kind::Text, 0, b"x")).1.is_ok());
         }
-        assert!(inbox.complete == 2 && inbox.early.is_empty());
+        assert!(inbox.complete == 2 && inbox.near.is_empty());
     }
 
     #[test]

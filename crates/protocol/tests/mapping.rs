@@ -237,6 +237,29 @@ fn each_of_two_equal_labels_is_read_half_of_the_time() {
     assert!(read.iter().all(|read| read.abs_diff(500) < 80), "{read:?}");
 }
 
+/// Were they one coin, whoever deposited one of two labels twice would see by it how that of another one fell.
+#[test]
+fn the_coins_of_two_labels_are_independent() {
+    let mut labels = labels(3000, 4);
+    (labels[77], labels[78]) = (labels[1234], labels[1235]);
+    let sealed = seal(&labels, 16);
+    let code = sealed.manifest.code().unwrap();
+    let mapping = BloomMapping::decode(&sealed.encoded, &sealed.manifest).unwrap();
+    let mut rng = ChaCha8Rng::seed_from_u64(9);
+    let mut read = [0_u32; 4];
+    for _ in 0..2000 {
+        let lookup = Lookup::new(&*code, &mapping, &[labels[77], labels[78]], &mut rng);
+        let which = |number: usize, first: u32| {
+            let bucket = lookup.readings()[number].buckets[0].to_usize();
+            let position = lookup.targets()[bucket].unwrap();
+            usize::from(sealed.encoding.buckets()[bucket][position].elements() == [first])
+        };
+        read[which(0, 77) + 2 * which(1, 78)] += 1;
+    }
+    // Five standard deviations.
+    assert!(read.iter().all(|read| read.abs_diff(500) < 97), "{read:?}");
+}
+
 #[test]
 fn an_empty_round_has_a_mapping_that_finds_nothing() {
     for retrieve in [1, 16] {

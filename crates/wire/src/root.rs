@@ -170,4 +170,16 @@ mod tests {
         spoilt[63] ^= 1;
         assert!(key.check(&parameters(3), &spoilt).is_err());
     }
+
+    /// Made by a program that shares no code with this one, from the text of the protocol.
+    #[test]
+    fn an_endorsement_has_the_published_bytes() {
+        let expected = concat!(
+            "9576839bff8cd67afa3b3364d441038452ac58f5a2e1e42c49e19af55fa06beb",
+            "f98e80972845be9202372287fa6345ca1ad111803b9622f317ce53ac75759d08",
+        );
+        let endorsement = endorse(&SigningKey::from_bytes(&[1; 32]), &parameters(3));
+        let actual: String = endorsement.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(actual, expected);
+    }
 }

@@ -20,8 +20,8 @@ pub fn key_memory_bytes<S: Scheme>() -> usize {
     S::public_keys_bytes().saturating_mul(PARSED_PER_ENCODED)
 }
 
-/// Rounds over which uploads are counted.
-pub(crate) const UPLOAD_ROUNDS: u64 = 64;
+/// Rounds over which uploads are counted: in so many, an account brings one set.
+pub const UPLOAD_ROUNDS: u64 = 64;
 /// Sets that an account may bring in so many rounds, beside those the server has of it. One is needed; the others are
 /// for sets that were dropped in between.
 const UPLOADS_MAX: u8 = 8;

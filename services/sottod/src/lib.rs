@@ -42,7 +42,7 @@ pub use events::ServerEvent;
 pub use host::unix_now;
 pub use identity::{CertificateFiles, IdentityError};
 pub use key_file::KeyFileError;
-pub use keys::key_memory_bytes;
+pub use keys::{UPLOAD_ROUNDS, key_memory_bytes};
 pub use log::LogError;
 #[doc(hidden)]
 pub use log::fuzzing;
@@ -50,4 +50,5 @@ pub use log::offline::{LoggedRound, Summary};
 pub use operations::Status;
 pub use population::Population;
 pub use rounds::RunError;
+pub use seeds::SEGMENTS;
 pub use server::{Running, StartError, start};

@@ -18,7 +18,7 @@ use crate::identity::IdentityError;
 use crate::key_file::write_durably;
 
 /// Segments of 4,096 rounds that a data directory has seeds for: at 2 s a round, two years and a month.
-pub(crate) const SEGMENTS: u32 = 8192;
+pub const SEGMENTS: u32 = 8192;
 /// The same of a server that keeps nothing: at 2 s a round, six days.
 pub(crate) const SEGMENTS_IN_MEMORY: u32 = 64;
 const FIRST_BYTES: usize = 8;

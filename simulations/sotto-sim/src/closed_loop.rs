@@ -2,6 +2,7 @@
 //! (paper, section 7.4).
 
 mod bench;
+mod check;
 mod child;
 mod client;
 mod counting;

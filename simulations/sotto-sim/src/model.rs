@@ -102,6 +102,16 @@ impl Constants {
         (self.calls + self.sent_kib * bytes / 1024.0) / 1e3
     }
 
+    /// Of taking a client's public keys, milliseconds.
+    pub(crate) fn take_keys(&self, bytes: f64) -> f64 {
+        (self.keys + self.sent_kib * bytes / 1024.0) / 1e3
+    }
+
+    /// Of making one bucket again and giving it out, to be checked, milliseconds.
+    pub(crate) fn give_bucket(&self, round: &RoundSize, bytes: f64) -> f64 {
+        (self.encode_codeword * round.bucket.elements as f64 + self.sent_kib * bytes / 1024.0) / 1e3
+    }
+
     /// The size of a bucket, in elements, from which on more than half of an answer is the scan, whose cost is linear in
     /// the size; below, most of it is what grows with the square root or not at all. None if no bucket that the engine
     /// can arrange is as large.

@@ -56,7 +56,13 @@ fn every_message_arrives_and_every_byte_is_accounted_for() {
     assert!((overhead - (up + down - payload.iter().sum::<f64>())).abs() < 1.0);
     assert!(overhead > 0.0 && overhead < 0.2 * (up + down), "{overhead} of {up} and {down}");
 
+    // An answer is checked, and the bucket for it comes whole: every box of it, and a digest of each of the 12.
+    assert_eq!(number(&report, "/check/bytes"), 12.0 * 32.0 + size * 288.0);
+    let socket = number(&report, "/check/socket");
+    assert!(socket > number(&report, "/check/bytes") && socket < 1.2 * number(&report, "/check/bytes"));
+
     for positive in [
+        "/check/cpu_ms",
         "/messages_per_minute",
         "/core_ms_per_message",
         "/core_seconds_per_client_round",

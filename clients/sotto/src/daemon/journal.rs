@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::message::{Audited, Found, Text};
 
 /// Entries that are kept.
-const KEPT_MAX: usize = 1024;
+pub(super) const KEPT_MAX: usize = 1024;
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,8 @@
 //! One program at the desk.
 
+#[cfg(all(test, unix))]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::io;
 
@@ -141,7 +144,7 @@ impl Program<'_> {
     async fn catch_up(&mut self, texts: Vec<Text>) -> io::Result<()> {
         let Some(listening) = &mut self.listening else { return Ok(()) };
         let conversation = listening.conversation;
-        listening.handed = texts.last().map_or(0, |text| text.number);
+        listening.handed = texts.last().map_or(listening.handed, |text| text.number);
         let mut others = BTreeMap::<ConversationId, (String, usize)>::new();
         for text in texts {
             if Some(text.id) == conversation {
@@ -158,6 +161,7 @@ impl Program<'_> {
 
     /// Hands out a text that has just come, or announces it. All programs get it that listen, whichever shows it first.
     async fn hand_out(&mut self, text: Text) -> io::Result<()> {
+        self.hand_out_before(text.number).await?;
         let Some(listening) = &mut self.listening else { return Ok(()) };
         if text.number <= listening.handed {
             return Ok(());
@@ -175,6 +179,25 @@ impl Program<'_> {
                 let conversation = text.conversation;
                 self.send(&Message::Told(Told::Unread { conversation, texts })).await
             }
+        }
+    }
+
+    /// Hands out texts that came before this one, and of which the program did not hear because it was slow: what it tells
+    /// as shown takes all earlier ones with it.
+    async fn hand_out_before(&mut self, number: u64) -> io::Result<()> {
+        let Some(Listening { handed, .. }) = self.listening else { return Ok(()) };
+        if number <= handed.saturating_add(1) {
+            return Ok(());
+        }
+        let between = move |client: &Client| {
+            let mut texts = texts(client);
+            texts.retain(|text| text.number > handed && text.number < number);
+            texts
+        };
+        match self.desk.handle().ask(between).await {
+            Ok(texts) if !texts.is_empty() => self.catch_up(texts).await,
+            // One that has stopped forgets nothing any more.
+            Ok(_) | Err(_) => Ok(()),
         }
     }
 

@@ -211,6 +211,9 @@ impl<S: Scheme> Driver<S> {
     ///
     /// A round whose number cannot be explained gets no deposit; the person is told at once, since such a round may
     /// never end.
+    ///
+    /// Only who was alone in the round before speaks: a copy of this client, or the one whose backup this is, may have used
+    /// this round's key. As long as the server takes one deposit of an account in a round, and says so, no key serves twice.
     fn opened(&mut self, round: Round, elapsed: Duration, at: Instant) {
         let refuse = |error| Event::Trouble { round: Some(round), trouble: Trouble::RoundRefused(error) };
         if round < self.gate.newest_round() {
@@ -233,9 +236,10 @@ impl<S: Scheme> Driver<S> {
         if let Err(error) = self.gate.open_round(round, self.host.unix_now(), &mut rng(&self.host)) {
             return self.person.tell(refuse(error));
         }
+        let speaks = self.rounds.is_ours(round.back(1));
         self.rounds.opened(round, late);
         self.keys.opened(round, self.server.retained);
-        let composing = self.keeper.compose(round);
+        let composing = self.keeper.compose(round, speaks);
         self.expect(composing, move |composed| Done::Composed(round, composed));
         self.calls.spawn(async move {
             sleep_until(due).await;
@@ -260,10 +264,10 @@ impl<S: Scheme> Driver<S> {
     fn composed(&mut self, round: Round, composed: Composed) {
         self.believed(composed.early);
         match composed.bytes {
-            Ok(bytes) => self.rounds.composed(round, bytes),
+            Ok(bytes) => self.rounds.composed(round, bytes, composed.inherited),
             Err(trouble) => {
                 self.note(round, Event::Trouble { round: Some(round), trouble });
-                self.rounds.composed(round, noise(&self.host));
+                self.rounds.composed(round, noise(&self.host), false);
             }
         }
     }
@@ -294,7 +298,10 @@ impl<S: Scheme> Driver<S> {
             // One who comes late in a round may miss it, and that is no trouble.
             let missed = Failure::Refused(Refused::RoundClosed);
             if *failure != missed || !self.rounds.is_late(round) {
-                let trouble = Trouble::Deposit(*failure);
+                let trouble = match failure {
+                    Failure::Refused(Refused::Quota) => Trouble::Doubled,
+                    failure => Trouble::Deposit(*failure),
+                };
                 self.note(round, Event::Trouble { round: Some(round), trouble });
             }
         }

@@ -89,6 +89,12 @@ pub enum Trouble {
     /// The deposit was not taken.
     #[error("the deposit was not taken: {0}")]
     Deposit(Failure),
+    /// Something else was deposited for this account.
+    #[error(
+        "something else was deposited for this account in this round: a copy of it is online, or its state was brought back \
+         from a backup; two copies take each other's messages, so stop one of them (this one says nothing until it is alone)"
+    )]
+    Doubled,
     /// There is no mapping, so that random elements were retrieved.
     #[error("no mapping came: {0}")]
     Mapping(Failure),

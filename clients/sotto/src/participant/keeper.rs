@@ -36,6 +36,8 @@ pub(super) struct Kept {
 /// A deposit, or why there is none.
 pub(super) struct Composed {
     pub(super) bytes: Result<[u8; DEPOSIT_BYTES], Trouble>,
+    /// Whether it was composed before this process began, by whoever left the state.
+    pub(super) inherited: bool,
     /// What became of a manifest that came before.
     pub(super) early: Option<Believed>,
 }
@@ -77,9 +79,9 @@ impl Keeper {
         (Self { jobs }, task)
     }
 
-    /// Opens a round and composes its deposit.
-    pub(super) fn compose(&self, round: Round) -> oneshot::Receiver<Composed> {
-        self.hand_in(Work::Compose, move |kept| kept.compose(round))
+    /// Opens a round and composes its deposit: cover, unless the client may speak.
+    pub(super) fn compose(&self, round: Round, speaks: bool) -> oneshot::Receiver<Composed> {
+        self.hand_in(Work::Compose, move |kept| kept.compose(round, speaks))
     }
 
     /// Gives a manifest to the client, which decides whether it holds.
@@ -158,11 +160,16 @@ impl Keeper {
 
 impl Kept {
     /// A deposit is given only if the client is stored as having used this round.
-    fn compose(&mut self, round: Round) -> Composed {
-        let opened = self.client.open_round(round, self.host.unix_now(), &mut rng(&self.host));
+    fn compose(&mut self, round: Round, speaks: bool) -> Composed {
+        let (now, mut rng) = (self.host.unix_now(), rng(&self.host));
+        let opened = if speaks {
+            self.client.open_round(round, now, &mut rng)
+        } else {
+            self.client.pass_round(round, now, &mut rng)
+        };
         let deposit = self.client.deposit().filter(|(of, _)| *of == round);
         let composed = deposit.map(|(_, deposit)| deposit.encode());
-        let mut early = None;
+        let (mut early, inherited) = (None, opened.is_err());
         let bytes = match (opened, composed) {
             // Opened now, or before this process began.
             (Ok(()) | Err(Error::RoundReplayed(_)), Some(bytes)) => {
@@ -173,7 +180,7 @@ impl Kept {
             (Ok(()), None) => Err(Trouble::RoundRefused(Error::Unknown("deposit"))),
             (Err(error), _) => Err(Trouble::RoundRefused(error)),
         };
-        Composed { bytes, early }
+        Composed { bytes, inherited, early }
     }
 
     fn take_manifest(&mut self, round: Round, signed: SignedManifest) -> Option<Believed> {

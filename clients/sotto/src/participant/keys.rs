@@ -164,11 +164,20 @@ pub(super) fn upload_offset(server: &ServerParameters) -> Duration {
 mod tests {
     use std::sync::Arc;
 
+    use ed25519_dalek::SigningKey;
     use pir_core::NoOp;
     use sotto_protocol::Round;
 
     use super::{Generation, Keyring, ROUNDS, Schedule};
     use crate::host::{Host, System};
+
+    /// From the text of the protocol, for other implementations: the phases of the accounts with these seeds.
+    #[test]
+    fn phases_are_the_published_ones() {
+        let phase =
+            |seed| Schedule::new(&SigningKey::from_bytes(&[seed; 32]).verifying_key().to_bytes()).phase;
+        assert_eq!([phase(1), phase(2), phase(3)], [30, 37, 52]);
+    }
 
     #[test]
     fn a_secret_serves_at_most_64_rounds_and_accounts_take_turns() {

@@ -8,6 +8,7 @@ use mpir::MultiQuery;
 use pir_core::Scheme;
 use sotto_protocol::client::{Client, Retrieval};
 use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::mapping::Targets;
 use sotto_protocol::{BloomMapping, Manifest, Round, ServerParameters};
 use sotto_wire::{Failure, limits};
 use tokio::sync::oneshot;
@@ -176,7 +177,7 @@ async fn spare<S: Scheme>(
     if let Some(spare) = keys.take_spare(&shape.parameters, shape.buckets) {
         return Some(spare);
     }
-    let query = build(host, Work::Spare, keys, shape, vec![None; shape.buckets]).await?;
+    let query = build(host, Work::Spare, keys, shape, Targets::new(vec![None; shape.buckets])).await?;
     Some(Spare { parameters: shape.parameters.clone(), query })
 }
 
@@ -223,11 +224,11 @@ async fn build<S: Scheme>(
     kind: Work,
     keys: &Arc<Generation<S>>,
     shape: &Arc<Shape<S>>,
-    targets: Vec<Option<usize>>,
+    targets: Targets,
 ) -> Option<MultiQuery> {
     let (keys, shape, mut rng) = (Arc::clone(keys), Arc::clone(shape), rng(host));
     let work = move || {
-        let dummy = vec![None; shape.buckets];
+        let dummy = Targets::new(vec![None; shape.buckets]);
         let targets = if targets.len() == shape.buckets { targets } else { dummy.clone() };
         let query = keys.multi.multi_query(&shape.parameters, &targets, &mut rng);
         query.or_else(|_| keys.multi.multi_query(&shape.parameters, &dummy, &mut rng)).ok()

@@ -13,6 +13,7 @@ use crate::world::{DEPOSIT_MS, LOOKUP_MS, QUERY_MS, quick};
 const SPLIT: &str = "showing different worlds";
 const BAD: &str = "a manifest of the server was refused";
 const NOT_TAKEN: &str = "the deposit was not taken";
+const DOUBLED: &str = "something else was deposited for this account";
 const NO_MAPPING: &str = "no mapping came";
 const NO_ANSWER: &str = "no answer came";
 
@@ -39,13 +40,13 @@ fn row_01_one_is_refused_and_others_are_watched() {
         alice(Lie::Refuse(Call::Deposit, Refused::Quota), 4, 12),
         alice(Lie::Refuse(Call::Deposit, Refused::Quota), 40, 52),
     ];
-    attack("refused deposits", Scenario { lies: LIES, told: &[NOT_TAKEN], rounds: 130, ..HONEST });
+    attack("refused deposits", Scenario { lies: LIES, told: &[DOUBLED], rounds: 130, ..HONEST });
 }
 
 #[test]
 fn row_02_a_contact_is_kept_out_until_the_end() {
     const LIES: &[Told] = &[(Lie::Refuse(Call::Deposit, Refused::Quota), 40..200, Who::Bob)];
-    attack("Bob is kept out", Scenario { lies: LIES, told: &[NOT_TAKEN], arrives: false, ..HONEST });
+    attack("Bob is kept out", Scenario { lies: LIES, told: &[DOUBLED], arrives: false, ..HONEST });
 }
 
 #[test]
@@ -111,7 +112,7 @@ fn row_04_events_come_late_early_again_and_in_the_wrong_order() {
     const UNSIGNED: &[Told] = &[alice(Lie::Unsigned, 40, 43)];
     let long = Scenario { rounds: 140, ..HONEST };
     attack("times", Scenario { lies: TIMES, told: &["was already used"], ..long });
-    attack("order", Scenario { lies: ORDER, told: &[BAD], ..long });
+    attack("order", Scenario { lies: ORDER, told: &["was already used"], ..long });
     attack("ready first", Scenario { lies: FIRST, told: &["another history before"], ..long });
     attack("unsigned", Scenario { lies: UNSIGNED, told: &[BAD], ..long });
 }

@@ -164,7 +164,10 @@ impl<S: Scheme> Sotto for Calls<S> {
             return Err(Refused::RoundClosed.into());
         }
         let deposit = Deposit::decode(&deposit).map_err(|_| Status::from(Refused::Malformed))?;
-        state.deposits.insert(account, deposit);
+        // The first counts; the same once more is acknowledged once more.
+        if *state.deposits.entry(account).or_insert_with(|| deposit.clone()) != deposit {
+            return Err(Refused::Quota.into());
+        }
         Ok(Response::new(proto::DepositResponse {}))
     }
 

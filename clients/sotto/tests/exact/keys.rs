@@ -65,6 +65,41 @@ fn attack_h2_a_seized_state_opens_no_recorded_query() {
     });
 }
 
+/// Of every secret of retrieval that served in many rounds, and of everything else that the machine drew, no window of
+/// any state that was ever stored is one.
+#[test]
+fn nothing_that_the_machine_drew_is_in_any_state_that_was_stored() {
+    block_on(async {
+        let server = ServerParameters { retrieve: 2, buckets: 4, ..parameters::<NoOp>(RoundMode::Deadline) };
+        let mut world = World::<NoOp>::new(2, server, 2);
+        let [mut alice, mut bob] = ["Alice", "Bob"].map(|name| world.client(name, 1));
+        let [at_alice, _] = world.introduce(&mut alice, &mut bob);
+        alice.queue_text(at_alice, &"from Alice ".repeat(500)).unwrap();
+        let kept = *alice.account_seed();
+        let _bob = world.start(bob, quick).await;
+        let alice = world.start(alice, quick).await;
+        world.until(u64::from(ROUND_MS) * 140).await;
+
+        let drawn: std::collections::HashSet<[u8; 32]> = alice.machine.drawn().into_iter().collect();
+        let holds = |state: &[u8], secrets: &dyn Fn(&[u8; 32]) -> bool| {
+            state.windows(32).any(|window| secrets(window.try_into().unwrap()))
+        };
+        let seen = world.server.seen(&alice.account);
+        let uploads: Vec<_> = seen.iter().filter(|seen| seen.call == Call::Upload).collect();
+        assert!(uploads.len() >= 3 && drawn.len() > 300, "{}", drawn.len());
+        for upload in uploads {
+            let made = |seed: &[u8; 32]| mpir::MultiClient::<NoOp>::new(seed).public_keys() == upload.bytes;
+            assert!(drawn.iter().any(made), "the secret of an upload is among what was drawn");
+        }
+        let snapshots = alice.disk.snapshots();
+        assert!(snapshots.len() > 200);
+        for (at, state) in &snapshots {
+            assert!(holds(state, &|window| *window == kept), "the account's seed must be found");
+            assert!(!holds(state, &|window| drawn.contains(window)), "{at:?}");
+        }
+    });
+}
+
 /// Alice's uploads and retrievals over many rounds.
 fn watch_keys(seed: u64, talks: bool, generations: usize, refused: bool) -> Vec<Seen> {
     block_on(async {

@@ -234,6 +234,11 @@ impl Memory {
         self.0.lock().unwrap().full = full;
     }
 
+    /// What was stored last.
+    pub(crate) fn newest(&self) -> Option<Vec<u8>> {
+        self.0.lock().unwrap().snapshots.last().map(|(_, snapshot)| snapshot.clone())
+    }
+
     /// Everything that was stored, and when.
     pub(crate) fn snapshots(&self) -> Vec<(Duration, Vec<u8>)> {
         self.0.lock().unwrap().snapshots.clone()

@@ -12,21 +12,31 @@
 //! attacks  everything that a malicious server may try; what it offers to one who joins is in `joining`
 //! keys     the secrets of private retrieval
 //! slots    what leaves when
+//! reading  that it shows nowhere whether boxes could be read
+//! mortal   a process that dies, or whose disk is full
+//! drill    people whose processes die, and what must hold of everybody then
+//! crashes  deaths at every write and at random instants, and disks that are full
+//! copies   one account in two hands
 //! ```
 //!
 //! Worlds follow from their seed alone. `SOTTO_SEEDS=N` plays N seeds of every attack and every pair of worlds in place of
-//! one; a failure names the seed, and `SOTTO_SEED_FIRST=SEED` begins with it.
+//! three, which makes a hundred attacks; a failure names the seed, and `SOTTO_SEED_FIRST=SEED` begins with it.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod attacks;
 mod audits;
 mod calls;
+mod copies;
+mod crashes;
+mod drill;
 mod forgery;
 mod joining;
 mod keys;
 mod lies;
 mod machine;
+mod mortal;
+mod reading;
 mod server;
 mod slots;
 mod stage;
@@ -42,5 +52,5 @@ fn seeds() -> core::ops::Range<u64> {
         Err(_) => usual,
     };
     let first: u64 = number("SOTTO_SEED_FIRST", 0);
-    first..first + number("SOTTO_SEEDS", 1)
+    first..first + number("SOTTO_SEEDS", 3)
 }

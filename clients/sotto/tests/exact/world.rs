@@ -159,15 +159,21 @@ impl<S: Scheme> World<S> {
         disk: Memory,
     ) -> Result<Person, ConnectError> {
         let account = account(&client);
+        let settings = self.settings();
+        let disk_of_client: Option<Box<dyn Disk>> = Some(Box::new(disk.clone()));
+        let started = Participant::<S>::start_on(machine.clone(), client, disk_of_client, settings).await;
+        let (handle, events) = started?;
+        Ok(Person { handle, events, before: Vec::new(), machine, wire, disk, account })
+    }
+
+    /// How people connect.
+    pub(crate) fn settings(&self) -> ConnectionSettings {
         let host = Host::Ip([127, 0, 0, 1].into());
         let root = RootKey(self.server.root());
         let address = Address::new(Transport::Plaintext, host, 7370, root).unwrap();
         let mut settings = ConnectionSettings::new(address);
         settings.allow_no_privacy = S::NAME == pir_core::NoOp::NAME;
-        let disk_of_client: Option<Box<dyn Disk>> = Some(Box::new(disk.clone()));
-        let started = Participant::<S>::start_on(machine.clone(), client, disk_of_client, settings).await;
-        let (handle, events) = started?;
-        Ok(Person { handle, events, before: Vec::new(), machine, wire, disk, account })
+        settings
     }
 
     /// A wire to the server.

@@ -195,6 +195,18 @@ impl Program {
         }
     }
 
+    pub(crate) fn process(&self) -> u64 {
+        self.child.id().into()
+    }
+
+    /// Kills the process, and gives what it wrote to standard error.
+    pub(crate) fn killed(mut self) -> String {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        self.child.wait().unwrap();
+        self.told.iter().collect::<Vec<_>>().join("\n")
+    }
+
     pub(crate) fn interrupt(&self) {
         signal("-INT", self.child.id().into());
     }

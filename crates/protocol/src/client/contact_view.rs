@@ -9,16 +9,12 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 
 use crate::UnixMillis;
+use crate::client::world::{self, World};
 use crate::client::{Client, Notice};
 use crate::conversation::Talk;
 use crate::invitation::LIFE_MS;
 use crate::message::Kind;
 use crate::round::Round;
-use world::World;
-
-#[path = "../../tests/client/world.rs"]
-#[expect(dead_code, reason = "other tests use the rest")]
-mod world;
 
 const ALICE: usize = 0;
 const MALLORY: usize = 1;

@@ -9,7 +9,7 @@ use super::crowding::Crowding;
 use super::{Client, Holder, MessageId, Notice, State, Want, Warning};
 use crate::conversation::{ConversationId, Event, Talk};
 use crate::group::{Farewell, Rekey};
-use crate::mapping::{BloomMapping, Lookup, Outcome, Reading};
+use crate::mapping::{BloomMapping, Lookup, Outcome, Reading, Targets};
 use crate::message::{Head, Kind};
 use crate::seal::Plaintext;
 use crate::stream::Delivered;
@@ -20,7 +20,7 @@ pub struct Retrieval {
     /// The round.
     pub round: Round,
     /// For each of the b buckets the position to read, or `None` for any.
-    pub targets: Vec<Option<usize>>,
+    pub targets: Targets,
     /// What became of the boxes looked for.
     pub counts: Lookups,
     crowding: Crowding,
@@ -59,7 +59,7 @@ impl Retrieval {
     pub fn dummy(round: Round, buckets: usize) -> Self {
         Self {
             round,
-            targets: vec![None; buckets],
+            targets: Targets::new(vec![None; buckets]),
             counts: Lookups::default(),
             crowding: Crowding::default(),
             assigned: Vec::new(),
@@ -181,7 +181,7 @@ fn plan(
         deferred: lookup.count(Outcome::Deferred),
     };
     let crowding = Crowding::of(lookup.readings(), manifest.bucket_size);
-    let (round, targets, code) = (manifest.round, lookup.targets().to_vec(), Some(code));
+    let (round, targets, code) = (manifest.round, lookup.into_targets(), Some(code));
     Ok(Retrieval { round, targets, counts, crowding, assigned, code, problem: None })
 }
 

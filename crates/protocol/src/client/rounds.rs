@@ -20,6 +20,31 @@ impl Client {
         now: UnixMillis,
         rng: &mut impl CryptoRng,
     ) -> Result<(), Error> {
+        self.begin_round(round, now, rng, true)
+    }
+
+    /// Begins a round as [`Client::open_round`] does, but says nothing in it: its sending keys are used up for nothing, and
+    /// its deposit is cover. For a round in which a copy of this client may have said something: one that begins from a
+    /// stored state cannot know whether that is the newest.
+    ///
+    /// # Errors
+    /// As for [`Client::open_round`].
+    pub fn pass_round(
+        &mut self,
+        round: Round,
+        now: UnixMillis,
+        rng: &mut impl CryptoRng,
+    ) -> Result<(), Error> {
+        self.begin_round(round, now, rng, false)
+    }
+
+    fn begin_round(
+        &mut self,
+        round: Round,
+        now: UnixMillis,
+        rng: &mut impl CryptoRng,
+        speaks: bool,
+    ) -> Result<(), Error> {
         let state = &mut self.state;
         state.clock.advance(round, now)?;
         state.end_expired(now);
@@ -31,7 +56,8 @@ impl Client {
         let mut deposit = seal::cover(round, rng);
         let mut wants = Vec::new();
         for conversation in &mut state.conversations {
-            let turn = Turn { round, mine: conversation.place == sender, head, identity: &identity };
+            let turn =
+                Turn { round, mine: speaks && conversation.place == sender, head, identity: &identity };
             let (message, listening) = conversation.open_round(&turn, &polled);
             if let Some(message) = message {
                 deposit = message;
@@ -102,6 +128,13 @@ impl State {
             // The same once more, after a reconnection.
             Err(Error::RoundReplayed(round))
                 if self.chain.prefix_of(round) == Some(manifest.head_prefix()) => {}
+            // One of those that are missing, announced to a program that was started again before they were fetched: how it
+            // stands to the others is known when they are.
+            Err(Error::RoundReplayed(round))
+                if self.chain.missing().is_some_and(|(first, last)| (first..=last).contains(&round)) =>
+            {
+                return Ok(());
+            }
             Err(error) => return Err(error),
         }
         if self.wants.contains_key(&manifest.round) {

@@ -3,6 +3,7 @@
 use bloomfilter::Bloom;
 use pbc::{Encoding, HashedCode};
 use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
 
 use super::{Mapping, window};
 use crate::{CodeShape, Error, Label, Manifest};
@@ -184,16 +185,21 @@ impl BloomMapping {
 }
 
 impl Mapping for BloomMapping {
-    fn hits(&self, code: &dyn HashedCode, content: usize, label: &Label) -> Vec<usize> {
+    fn hits(&self, code: &dyn HashedCode, content: usize, label: &Label) -> Zeroizing<Vec<usize>> {
+        let mut hits = Zeroizing::new(Vec::new());
         let Some(Some(Content { count, filters })) = self.contents.get(content) else {
-            return Vec::new();
+            return hits;
         };
         let fingerprint = fingerprint(&self.round_seed, label);
         let present = |position: &usize| {
             let tuple = tuple(fingerprint, *position as u64);
             filters.iter().all(|filter| filter.check(&tuple))
         };
-        window(code.order(&label.0), *count).filter(present).collect()
+        let window = window(code.order(&label.0), *count);
+        // Room for all, so that it never moves.
+        hits.reserve_exact(window.len());
+        hits.extend(window.filter(present));
+        hits
     }
 }
 

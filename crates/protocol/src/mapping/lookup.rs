@@ -4,6 +4,7 @@ use core::fmt;
 
 use pbc::{BucketIndex, HashedCode};
 use rand_core::CryptoRng;
+use zeroize::Zeroizing;
 
 use super::Mapping;
 use crate::Label;
@@ -21,6 +22,10 @@ pub enum Outcome {
     /// Other wanted labels have its buckets. It is not read in this round.
     Deferred,
 }
+
+/// For each of the b buckets the position to read, or `None` where any will do. They are erased on drop, and nothing may
+/// be pushed: a vector that grows leaves a copy behind.
+pub type Targets = Zeroizing<Vec<Option<usize>>>;
 
 /// A wanted label in a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,9 +49,9 @@ pub struct Reading {
 /// A label at several positions of its bucket is read at one of them, drawn at random: of two boxes deposited under one
 /// label neither can suppress the other for good.
 ///
-/// The whole is secret.
+/// The whole is secret. No position is left in memory when it is dropped.
 pub struct Lookup {
-    targets: Vec<Option<usize>>,
+    targets: Targets,
     readings: Vec<Reading>,
 }
 
@@ -62,22 +67,16 @@ impl Lookup {
     ) -> Self {
         let keys: Vec<&[u8]> = wanted.iter().map(|label| label.0.as_slice()).collect();
         let schedule = code.schedule_drawn(&keys, &mut || rng.next_u64());
-        let mut targets = vec![None; code.bucket_count()];
+        let mut targets = Targets::new(vec![None; code.bucket_count()]);
         let mut readings = Vec::with_capacity(wanted.len());
         for (number, label) in wanted.iter().enumerate() {
             let buckets = schedule.assignment(number);
-            let (reading, places) = look_up(code, mapping, label, buckets, rng.next_u64());
-            for (bucket, place) in places {
-                if let Some(target) = targets.get_mut(bucket.to_usize()) {
-                    *target = place;
-                }
-            }
-            readings.push(reading);
+            readings.push(look_up(code, mapping, label, buckets, rng.next_u64(), &mut targets));
         }
         for _ in wanted.len()..code.batch_size() {
             let mut label = Label([0; 16]);
             rng.fill_bytes(&mut label.0);
-            core::hint::black_box(look_up(code, mapping, &label, &[], 0));
+            core::hint::black_box(look_up(code, mapping, &label, &[], 0, &mut []));
         }
         Self { targets, readings }
     }
@@ -86,6 +85,12 @@ impl Lookup {
     #[must_use]
     pub fn targets(&self) -> &[Option<usize>] {
         &self.targets
+    }
+
+    /// The same, taken out.
+    #[must_use]
+    pub fn into_targets(self) -> Targets {
+        self.targets
     }
 
     /// What became of the wanted labels, in their order.
@@ -101,32 +106,35 @@ impl Lookup {
     }
 }
 
-/// Where to read a label in its buckets, by a private `coin` where there is a choice.
+/// Writes among the targets where to read a label in its buckets, by a private `coin` where there is a choice.
 fn look_up(
     code: &dyn HashedCode,
     mapping: &dyn Mapping,
     label: &Label,
     buckets: &[BucketIndex],
     coin: u64,
-) -> (Reading, Vec<(BucketIndex, Option<usize>)>) {
-    let shown: Vec<(usize, Vec<usize>)> = code
+    targets: &mut [Option<usize>],
+) -> Reading {
+    let shown: Vec<(usize, Zeroizing<Vec<usize>>)> = code
         .holders(&label.0)
         .into_iter()
         .map(|content| (content, mapping.hits(code, content, label)))
         .collect();
-    let place = |bucket: &BucketIndex| {
+    let mut several = false;
+    for bucket in buckets {
         let holder = code.content_of(code.holder(&label.0, *bucket));
-        let (_, hits) = shown.iter().find(|(content, _)| *content == holder)?;
+        let hits =
+            shown.iter().find(|(content, _)| *content == holder).map_or(&[][..], |(_, hits)| hits.as_slice());
+        several |= hits.len() > 1;
         // Biased by less than 2^-50: a window has a few thousand positions at most.
         let chosen = (u128::from(coin) * hits.len() as u128) >> 64;
-        hits.get(chosen as usize).map(|position| (*position, hits.len()))
-    };
-    let places: Vec<(BucketIndex, Option<(usize, usize)>)> =
-        buckets.iter().map(|bucket| (*bucket, place(bucket))).collect();
+        if let Some(target) = targets.get_mut(bucket.to_usize()) {
+            *target = hits.get(chosen as usize).copied();
+        }
+    }
 
     let everywhere = shown.iter().all(|(_, hits)| !hits.is_empty());
     let crowded = shown.iter().filter(|(_, hits)| hits.len() > 1).count();
-    let several = places.iter().any(|(_, place)| place.is_some_and(|(_, hits)| hits > 1));
     let outcome = match (everywhere, buckets.is_empty(), several) {
         (false, _, _) => Outcome::Absent,
         (true, true, _) => Outcome::Deferred,
@@ -134,8 +142,7 @@ fn look_up(
         (true, false, false) => Outcome::Found,
     };
     let crowded = if everywhere { (crowded, shown.len()) } else { (0, 0) };
-    let places = places.into_iter().map(|(bucket, place)| (bucket, place.map(|(position, _)| position)));
-    (Reading { outcome, buckets: buckets.to_vec(), crowded }, places.collect())
+    Reading { outcome, buckets: buckets.to_vec(), crowded }
 }
 
 impl fmt::Debug for Lookup {

@@ -152,3 +152,6 @@ impl Agreement {
         Ok(terms)
     }
 }
+
+#[cfg(test)]
+mod tests;

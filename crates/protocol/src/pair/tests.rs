@@ -254,6 +254,27 @@ fn a_handshake_goes_on_where_a_block_of_rounds_begins() {
     }
 }
 
+/// A peer who had none of them had all that was under way shown as arrived, by a number far above.
+#[test]
+fn an_acknowledgement_of_what_cannot_have_been_sent_shows_nothing_as_arrived() {
+    let mut pairs = [alice(), accepting(BOB)];
+    let identities = [key(ALICE), key(BOB)];
+    for round in 1..8 * REACTION_ROUNDS {
+        exchange(&mut pairs, &identities, round, [true; 2]);
+    }
+    pairs[0].queue(Kind::Text, b"nobody has this").unwrap();
+    for round in 8 * REACTION_ROUNDS..10 * REACTION_ROUNDS {
+        exchange(&mut pairs, &identities, round, [true, false]);
+    }
+    for acknowledgement in [1 << 25, u32::MAX] {
+        let (kind, round) = (Kind::Acknowledgement, Round(1));
+        let lie = Frame { kind, acknowledgement, check: 7, round, ..hello(b"") };
+        let events = receive(&mut pairs[0], 1, &lie).unwrap();
+        assert!(events.is_empty(), "{acknowledgement}");
+        assert_eq!(pairs[0].outbox().texts(), 1);
+    }
+}
+
 #[test]
 fn an_invitation_is_open_until_somebody_has_answered() {
     let (mut alice, mut bob) = (alice(), accepting(BOB));

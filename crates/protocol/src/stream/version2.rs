@@ -61,9 +61,9 @@ impl From<Outbox2> for Outbox {
 impl From<Inbox2> for Inbox {
     fn from(old: Inbox2) -> Self {
         let Inbox2 { complete, early, partial, owed } = old;
-        let early = early.into_iter().map(|(sequence, item)| (sequence, item.into())).collect();
+        let near = early.into_iter().map(|(sequence, item)| (sequence, item.into())).collect();
         let told = Told { complete, check: 0, owed };
-        Self { complete, check: 0, early, partial, owed: false, block: 0, told, full: false }
+        Self { complete, check: 0, near, partial, owed: false, block: 0, told, full: false }
     }
 }
 

@@ -207,6 +207,36 @@ fn attack_a8_a_restored_state_is_told_and_loses_nothing_that_it_says() {
     }
 }
 
+/// What is still under way when numbers are changed must not set the two ends apart again: with much to say that went on for
+/// ever, and nothing more arrived.
+#[test]
+fn a_restored_state_with_much_to_say_comes_to_an_end() {
+    for rounds_before in [1, 6, 11, 17] {
+        let mut world = World::new(9, &["alice", "bob"], 1, 4);
+        world.befriend(0, 1);
+        world.run(40);
+        let backup = world.clients[0].snapshot();
+        for number in 0..40 {
+            world.say(0, "bob", &format!("before {number}"));
+        }
+        world.run(rounds_before);
+        world.clients[0] = Client::restore(&backup).unwrap();
+        for number in 0..40 {
+            world.say(0, "bob", &format!("after {number:02}"));
+        }
+        world.run(200);
+        let heard: std::collections::BTreeSet<String> = world
+            .texts(1)
+            .into_iter()
+            .map(|(_, text)| text)
+            .filter(|text| text.starts_with("after"))
+            .collect();
+        let said: Vec<String> = (0..40).map(|number| format!("after {number:02}")).collect();
+        assert!(heard.iter().eq(&said), "{rounds_before} rounds: {heard:?}");
+        assert_eq!(world.clients[0].conversations()[0].queued, 0, "{rounds_before} rounds");
+    }
+}
+
 /// Who has gone back misses what was acknowledged to its sender before, is told so, and hears what comes after.
 #[test]
 fn a_restored_state_hears_what_is_said_after() {
@@ -246,4 +276,30 @@ fn a_text_stays_until_it_was_shown() {
     assert_eq!(world.clients[1].unshown().map(|text| text.text.as_str()).collect::<Vec<_>>(), ["two"]);
     world.clients[1].forget(id).unwrap();
     assert_eq!(world.clients[1].unshown().count(), 0);
+}
+
+/// Who comes back after rounds that it missed hears first of one that is newer, and after another crash of one in between.
+#[test]
+fn a_manifest_in_a_gap_is_no_reason_to_accuse_the_server() {
+    let mut world = World::new(11, &["alice", "bob"], 1, 4);
+    world.befriend(0, 1);
+    world.run(5);
+    let mut missed = Vec::new();
+    for _ in 0..3 {
+        let mut rng = world.rng.clone();
+        let (round, now) = (Round(world.round), world.now());
+        world.clients[0].open_round(round, now, &mut rng).unwrap();
+        let published = world.publish(&[]);
+        missed.push(published.manifest);
+        world.round += 1;
+    }
+    let now = world.now();
+    assert_eq!(world.clients[0].ready(&missed[2], now), []);
+    let mut alice = Client::restore(&world.clients[0].snapshot()).unwrap();
+    let before = alice.snapshot();
+    assert_eq!(alice.ready(&missed[1], now), []);
+    assert!(alice.snapshot() == before, "how it stands to the others is not known yet");
+    let (first, last) = alice.missing_manifests().unwrap();
+    assert_eq!((last.0 - first.0, alice.supply_manifests(&missed[..2])), (1, Vec::new()));
+    assert_eq!(alice.missing_manifests(), None);
 }

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
 
+mod attack;
+mod blocks;
 mod crashes;
 mod crowding;
 mod finder;
@@ -10,5 +12,6 @@ mod handshake;
 mod invitations;
 mod malice;
 mod pairs;
+mod restored;
 mod versions;
 mod world;

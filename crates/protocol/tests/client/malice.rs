@@ -135,7 +135,7 @@ fn refused_manifests_and_mappings_leave_a_retrieval_of_the_same_shape() {
 
     published.mapping[40] ^= 1;
     let retrieval = world.lookup(1, &published);
-    assert_eq!(retrieval.targets, vec![None; world.parameters.buckets.into()]);
+    assert_eq!(*retrieval.targets, vec![None; world.parameters.buckets.into()]);
     let (round, now) = (retrieval.round, world.now());
     let answers = answers(&retrieval, &published.buckets);
     let notices = world.clients[1].received(retrieval, answers, now);

@@ -12,8 +12,14 @@ const VERSION_2: [&str; 3] = [
     include_str!("../golden/state/version2-carol.hex"),
 ];
 
-/// The first of them as the present program stores it, 120 rounds later.
-const VERSION_3: &str = include_str!("../golden/state/version3-alice.hex");
+/// The first two of them as the present program stores them, 120 rounds later.
+const VERSION_3: [&str; 2] = [
+    include_str!("../golden/state/version3-alice-checks.hex"),
+    include_str!("../golden/state/version3-bob-checks.hex"),
+];
+
+/// The first as a program stored it whose groups acknowledged by numbers alone.
+const VERSION_3_BEFORE_CHECKS: &str = include_str!("../golden/state/version3-alice.hex");
 
 fn bytes(hex: &str) -> Vec<u8> {
     data_encoding::HEXLOWER.decode(hex.replace('\n', "").as_bytes()).unwrap()
@@ -62,14 +68,19 @@ fn people_and_what_they_were_saying_survive_the_change_from_version_2() {
 /// A change of what is stored wants another version, and a way from this one.
 #[test]
 fn the_form_of_states_does_not_change_unnoticed() {
-    let stored = bytes(VERSION_3);
-    assert_eq!(stored[0], 3);
-    let client = sotto_protocol::Client::restore(&stored).unwrap();
-    assert_eq!(*client.snapshot(), stored);
+    for stored in VERSION_3.iter().chain([&VERSION_3_BEFORE_CHECKS]) {
+        let stored = bytes(stored);
+        assert_eq!(stored[0], 3);
+        let client = sotto_protocol::Client::restore(&stored).unwrap();
+        assert_eq!(*client.snapshot(), stored);
+    }
     let mut world = people_of_version_2();
     world.say(0, "desk", "five, to all");
     world.run(120);
-    assert_eq!(*world.clients[0].snapshot(), stored, "what the same people store after the same rounds");
+    for (client, stored) in VERSION_3.iter().enumerate() {
+        let same = *world.clients[client].snapshot() == bytes(stored);
+        assert!(same, "what client {client} stores after the same rounds");
+    }
 }
 
 #[test]

@@ -115,7 +115,7 @@ impl<'a> Account<'a> {
     ) -> anyhow::Result<Option<Vec<u8>>> {
         let code = manifest.code()?;
         // Where the filter shows one position only; a label that some bucket does not show is not in the round.
-        let hits: Vec<(usize, Vec<usize>)> = (code.holders(&label.0).into_iter())
+        let hits: Vec<(usize, _)> = (code.holders(&label.0).into_iter())
             .map(|bucket| (bucket, mapping.hits(&*code, bucket, &label)))
             .collect();
         if hits.iter().any(|(_, hits)| hits.is_empty()) {

@@ -11,15 +11,17 @@ use pbc::{BucketIndex, HashedCode};
 use pir_core::Scheme;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use sotto::connection::{RoundNews, Session};
+use sotto::connection::{Answers, RoundNews, Session};
 use sotto::{Address, Connection, ConnectionSettings};
 use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
 use sotto_protocol::mapping::Outcome;
-use sotto_protocol::{BloomMapping, Deposit, Lookup, Manifest, Round};
+use sotto_protocol::{BloomMapping, Deposit, Lookup, Manifest, Round, SignedManifest};
 use sotto_wire::Failure;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 use tokio_stream::{Stream, StreamExt as _};
+
+use super::check::Exchanged;
 
 /// No round takes longer; then something is broken.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -28,13 +30,15 @@ type News = Pin<Box<dyn Stream<Item = Result<RoundNews, Failure>> + Send>>;
 
 /// A registered client whose keys the server has.
 pub(super) struct Client<S: Scheme> {
-    session: Session,
+    pub(super) session: Session,
     multi: Arc<MultiClient<S>>,
     digest: [u8; 32],
-    pub(super) key_bytes: usize,
-    manifest_key: [u8; 32],
+    pub(super) keys: Bytes,
+    pub(super) manifest_key: [u8; 32],
     news: News,
     rng: StdRng,
+    /// Of the last round.
+    pub(super) last: Option<Exchanged>,
 }
 
 /// What one client's part in one round came to.
@@ -93,11 +97,11 @@ impl<S: Scheme> Client<S> {
         let connection = Connection::open(&settings).await?;
         let info = connection.info::<S>().await?;
         let session = connection.register::<S>(&account, &info.parameters, None).await?;
-        let key_bytes = keys.len();
-        let digest = session.upload_keys(keys.into()).await?;
+        let keys = Bytes::from(keys);
+        let digest = session.upload_keys(keys.clone()).await?;
         let news: News = Box::pin(session.watch().await?);
         let manifest_key = info.parameters.manifest_key;
-        Ok(Self { session, multi, digest, key_bytes, manifest_key, news, rng })
+        Ok(Self { session, multi, digest, keys, manifest_key, news, rng, last: None })
     }
 
     /// The next round that opens.
@@ -117,7 +121,7 @@ impl<S: Scheme> Client<S> {
         wanted: Vec<Deposit>,
     ) -> anyhow::Result<Took> {
         self.session.deposit(round, &deposit.encode()).await.context("a deposit was not taken")?;
-        let manifest = self.ready(round).await?;
+        let (manifest, signed) = self.ready(round).await?;
 
         let bucket_size = manifest.bucket_size as usize;
         let parameters = mpir::parameters::<S>(manifest.buckets.into(), bucket_size, BOX_BYTES)?;
@@ -136,9 +140,12 @@ impl<S: Scheme> Client<S> {
         payload.query = bytes(&encoded);
         let answer_bytes = S::answer_bytes(&parameters) * buckets;
         let sent = Instant::now();
-        let answer = self.session.retrieve(round, &self.digest, encoded, answer_bytes).await?.answers;
+        let query = encoded.clone();
+        let answers = self.session.retrieve(round, &self.digest, encoded, answer_bytes).await?;
         let latency = sent.elapsed();
+        let Answers { answers: answer, receipt, .. } = answers;
         payload.answer = bytes(&answer);
+        self.last = Some(Exchanged { manifest: signed, query, answers: answer.clone(), receipt });
 
         let multi = Arc::clone(&self.multi);
         let counts = blocking(move || asked.judge::<S>(&multi, &parameters, &answer)).await?;
@@ -146,12 +153,12 @@ impl<S: Scheme> Client<S> {
     }
 
     /// The manifest of a round, verified, when the round can be retrieved.
-    async fn ready(&mut self, round: Round) -> anyhow::Result<Manifest> {
+    async fn ready(&mut self, round: Round) -> anyhow::Result<(Manifest, SignedManifest)> {
         loop {
-            if let RoundNews::Ready { manifest, .. } = self.next_news().await? {
-                let manifest = manifest.verify(&self.manifest_key)?;
+            if let RoundNews::Ready { manifest: signed, .. } = self.next_news().await? {
+                let manifest = signed.verify(&self.manifest_key)?;
                 if manifest.round == round {
-                    return Ok(manifest);
+                    return Ok((manifest, *signed));
                 }
             }
         }
@@ -220,7 +227,9 @@ impl Asked {
 }
 
 /// Work of the clients, on as many threads as there are processors: real clients do not share a machine.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> anyhow::Result<T> {
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> anyhow::Result<T> {
     let (reply, result) = oneshot::channel();
     // If nobody waits any more, nobody misses the result.
     rayon::spawn(move || drop(reply.send(work())));

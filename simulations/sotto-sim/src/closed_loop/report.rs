@@ -8,6 +8,7 @@ use pir_core::ring::Backend;
 use serde::{Deserialize, Serialize};
 use sotto_protocol::deposit::BOX_BYTES;
 
+use super::check::Check;
 use super::lines::Bench;
 use super::run::{Measured, RoundMeasured};
 use super::{Code, Config};
@@ -54,6 +55,9 @@ pub(crate) struct Report {
     pub(crate) latency_ms: Latency,
     /// Per client and round, keys once.
     pub(crate) bytes: Bytes,
+    /// One, by one client, after the last round.
+    #[serde(default)]
+    pub(crate) check: Check,
     pub(crate) memory: Memory,
     pub(crate) overhead: f64,
     pub(crate) overhead_retrieval: f64,
@@ -243,6 +247,7 @@ impl Report {
                 socket_down: down,
                 socket_once: (measured.entering.up + measured.entering.down) as f64 / clients,
             },
+            check: measured.check,
             memory: Memory {
                 peak: end.peak_bytes,
                 databases: measured.database_bytes,

@@ -16,12 +16,13 @@ use sottod::Population;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::Config;
+use super::check::Check;
 use super::child::ServerProcess;
 use super::client::{Client, Counts, Payload, Took, ensure_complete};
 use super::counting::{Counter, Traffic};
 use super::lines::{Bench, Orders, Point, Snapshot, Spent};
 use super::report::{Report, memory_warning};
+use super::{Code, Config};
 use crate::cpu::process_milliseconds;
 use crate::engine::EngineName;
 
@@ -43,6 +44,8 @@ pub(super) struct Measured {
     pub(super) database_bytes: u64,
     /// One round of bare stages for each of the rounds.
     pub(super) benches: Vec<Bench>,
+    /// Of one answer of the last round.
+    pub(super) check: Check,
     pub(super) warnings: Vec<String>,
 }
 
@@ -111,7 +114,7 @@ async fn measure<S: Scheme>(config: &Config, progress: &ProgressBar) -> anyhow::
     let empty = server.now().await?;
     progress.set_message("clients register");
     let mut participants = enter::<S>(config, &address, progress).await?;
-    let key_bytes = participants.iter().map(|client| client.key_bytes as u64).sum();
+    let key_bytes = participants.iter().map(|client| client.keys.len() as u64).sum();
     let (entered, entering) = (server.now().await?, counter.traffic());
 
     let population = Population { users: orders.users, seed: orders.seed };
@@ -169,6 +172,12 @@ async fn measure<S: Scheme>(config: &Config, progress: &ProgressBar) -> anyhow::
             benches.push(bench);
         }
     }
+    // Other engines and codes are only to compare with.
+    let check = if S::NAME == SealPir::NAME && config.code == Code::Cuckoo {
+        participants.first().context("no client")?.check(&counter).await.context("a check")?
+    } else {
+        Check::default()
+    };
     drop(participants);
     let measured = Measured {
         rounds: measured,
@@ -178,6 +187,7 @@ async fn measure<S: Scheme>(config: &Config, progress: &ProgressBar) -> anyhow::
         memory: [empty, entered, last],
         database_bytes: last.database_bytes,
         benches,
+        check,
         warnings,
     };
     Report::new::<S>(config, &measured)

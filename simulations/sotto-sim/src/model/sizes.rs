@@ -8,6 +8,9 @@ use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::manifest::ENTRIES_MAX;
 use sotto_protocol::{BloomMapping, CodeKind, CodeShape};
 
+/// SHA-256.
+const DIGEST_BYTES: usize = 32;
+
 /// One bucket, as the engine arranges it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BucketSize {
@@ -102,6 +105,11 @@ impl RoundSize {
     /// The answers to it.
     pub(crate) fn download_bytes(&self) -> usize {
         self.buckets * self.bucket.parameters.answer_bytes()
+    }
+
+    /// What a client downloads to check an answer: the digests of all buckets, and one of these.
+    pub(crate) fn check_bytes(&self) -> usize {
+        DIGEST_BYTES * self.buckets + BOX_BYTES * self.bucket.elements
     }
 
     /// Of the mapping from labels to positions, which every client downloads.

@@ -1,7 +1,9 @@
 //! The plan, for people and for programs.
 
 use serde::Serialize;
+use sotto_protocol::audit::AUDITED;
 use sotto_protocol::deposit::BOX_BYTES;
+use sottod::UPLOAD_ROUNDS;
 
 use super::estimate::{Assumptions, Memory, Need};
 use super::largest::Bound;
@@ -57,15 +59,18 @@ pub(super) struct Plan {
     client_round_ms: f64,
     answer_ms: f64,
     transport_ms: f64,
+    seldom_ms: f64,
     build_seconds: f64,
     error: f64,
     memory_bytes: Memory,
     memory_total_bytes: f64,
     disk_bytes: f64,
-    /// Payload of one user.
+    /// Payload of one user, in the mean over many rounds.
     up_bytes_per_user_round: f64,
     down_bytes_per_user_round: f64,
-    keys_bytes_per_user_once: f64,
+    /// Of these, what is not of every round: one set of keys in 64, one bucket to check in 128.
+    keys_bytes_per_set: f64,
+    check_bytes_per_bucket: f64,
     /// Of all users, 10^6 bits per second over a round.
     server_receives_mbit: f64,
     server_sends_mbit: f64,
@@ -132,6 +137,7 @@ impl Plan {
             client_round_ms: need.client_round_ms(),
             answer_ms: need.answer_ms,
             transport_ms: need.transport_ms,
+            seldom_ms: need.seldom_ms,
             build_seconds: need.build_ms / 1e3,
             error,
             memory_bytes: need.memory,
@@ -139,7 +145,8 @@ impl Plan {
             disk_bytes: need.disk,
             up_bytes_per_user_round: up,
             down_bytes_per_user_round: down,
-            keys_bytes_per_user_once: need.keys,
+            keys_bytes_per_set: need.keys,
+            check_bytes_per_bucket: need.check,
             server_receives_mbit: n * up * 8.0 / 1e6 / round_seconds,
             server_sends_mbit: n * down * 8.0 / 1e6 / round_seconds,
             monthly_cost: MonthlyCost {
@@ -185,10 +192,11 @@ impl Plan {
             seconds(high)
         );
         println!(
-            "             {:.2} ms for each user and round ({:.2} answers, {:.2} transport), {} to build a round",
+            "             {:.2} ms for each user and round ({:.2} answers, {:.2} transport, {:.2} keys and checks), {} to build a round",
             self.client_round_ms,
             self.answer_ms,
             self.transport_ms,
+            self.seldom_ms,
             seconds(self.build_seconds)
         );
         println!("memory       {}", bytes(self.memory_total_bytes));
@@ -203,10 +211,14 @@ impl Plan {
         }
         println!("disk         {}", bytes(self.disk_bytes));
         println!(
-            "traffic      a user sends {} and receives {} a round, and sends {} of keys once",
+            "traffic      a user sends {} and receives {} a round in the mean,",
             bytes(self.up_bytes_per_user_round),
             bytes(self.down_bytes_per_user_round),
-            bytes(self.keys_bytes_per_user_once)
+        );
+        println!(
+            "             with {} of keys in one round of {UPLOAD_ROUNDS} and {} of a bucket in one of {AUDITED}",
+            bytes(self.keys_bytes_per_set),
+            bytes(self.check_bytes_per_bucket)
         );
         println!(
             "             the server receives {:.1} and sends {:.1} Mbit/s",

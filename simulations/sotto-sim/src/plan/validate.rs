@@ -122,12 +122,12 @@ fn closed_loop(
 fn compare(users: u32, needs: &[Need; 2], report: &closed_loop::Report) -> Compared {
     let mean = |of: &dyn Fn(&Need) -> f64| needs.iter().map(of).sum::<f64>() / needs.len() as f64;
     let (predicted_ms, measured_ms) =
-        (mean(&Need::client_round_ms), 1e3 * report.core_seconds_per_client_round);
+        (mean(&Need::every_round_ms), 1e3 * report.core_seconds_per_client_round);
     Compared {
         users,
         retrieve: needs[0].round.retrieve,
         predicted_ms,
-        predictions_ms: needs.each_ref().map(Need::client_round_ms),
+        predictions_ms: needs.each_ref().map(Need::every_round_ms),
         measured_ms,
         off: predicted_ms / measured_ms - 1.0,
         predicted_other_ms: mean(&|need| need.transport_ms),

@@ -47,6 +47,8 @@ struct InProgress {
     deposit: Progress,
     /// Whether the round was heard of after the time of its deposit.
     late: bool,
+    /// Whether its deposit was composed before this process began.
+    inherited: bool,
     retrieval: Retrieval,
     /// How often it was announced as ready.
     announced: u8,
@@ -86,12 +88,20 @@ impl Rounds {
     }
 
     /// Notes what to deposit, unless its time has come before.
-    pub(super) fn composed(&mut self, round: Round, bytes: [u8; DEPOSIT_BYTES]) {
-        if let Some(InProgress { deposit, .. }) = self.rounds.get_mut(&round)
-            && matches!(deposit, Progress::Composing)
+    pub(super) fn composed(&mut self, round: Round, bytes: [u8; DEPOSIT_BYTES], inherited: bool) {
+        if let Some(place) = self.rounds.get_mut(&round)
+            && matches!(place.deposit, Progress::Composing)
         {
-            *deposit = Progress::Composed(bytes);
+            place.deposit = Progress::Composed(bytes);
+            place.inherited = inherited;
         }
+    }
+
+    /// Whether the server has taken, for this round, what this process and no other has deposited. It takes one deposit of
+    /// an account, so of several copies of a client at most one can say so.
+    pub(super) fn is_ours(&self, round: Round) -> bool {
+        let place = self.rounds.get(&round);
+        place.is_some_and(|place| matches!(place.deposit, Progress::Taken(_)) && !place.inherited)
     }
 
     /// Forgets rounds so old that nothing more will come of them, and gives what was held back for them.
@@ -198,6 +208,7 @@ impl Rounds {
         self.rounds.entry(round).or_insert_with(|| InProgress {
             deposit: Progress::None,
             late: false,
+            inherited: false,
             retrieval: Retrieval::Waiting,
             announced: 0,
             held: Vec::new(),

@@ -46,6 +46,12 @@ impl Report {
             mebibytes(self.memory.databases),
             mebibytes(self.memory.keys),
         ));
+        table.note(format!(
+            "Checking an answer: {:.1} kB for the bucket ({:.1} kB in the sockets), {:.0} ms of the client's CPU time.",
+            self.check.bytes as f64 / 1e3,
+            self.check.socket as f64 / 1e3,
+            self.check.cpu_ms
+        ));
         let verdict = match (self.overhead_meaningful, self.overhead <= OVERHEAD_MAX) {
             (false, _) => "too little work to judge by",
             (true, true) => "within the bound",

@@ -1,0 +1,94 @@
+use core::time::Duration;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use pir_core::NoOp;
+use sotto_protocol::client::{Client, Notice, Settings};
+use sotto_wire::Transport;
+use sottod::Config;
+use tokio::io::split;
+
+use super::super::desk::Desk;
+use super::super::face::Face;
+use super::super::frame::{Frames, write};
+use super::super::journal::{Entry, KEPT_MAX};
+use super::super::message::{Greeting, Message, Reply, Request, Told};
+use super::super::notes;
+use super::super::socket::Stream;
+use super::serve;
+use crate::participant::now;
+use crate::{Connection, ConnectionSettings, Event, Participant};
+
+/// A server with short rounds and an engine without privacy.
+fn config() -> Config {
+    Config {
+        round_ms: 300,
+        retrieve: 4,
+        buckets: Some(16),
+        deposit_ms: 40,
+        lookup_ms: 120,
+        query_ms: 260,
+        allow_no_privacy: true,
+        transport: Transport::Plaintext,
+        ..Config::deadline(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+    }
+}
+
+/// What a program tells as shown takes all earlier texts with it. So one that was slow, for which the journal had no room any
+/// more, gets the texts that it missed before those that follow.
+#[tokio::test]
+async fn texts_that_the_journal_had_no_room_for_come_before_later_ones() {
+    const SAID: [&str; 3] = ["one", "two", "three"];
+    let server = sottod::start::<NoOp>(config()).unwrap();
+    let settings =
+        ConnectionSettings { allow_no_privacy: true, ..ConnectionSettings::new(server.address().clone()) };
+    let info = Connection::open(&settings).await.unwrap().info::<NoOp>().await.unwrap();
+    let mut rng: rand::rngs::StdRng = rand::make_rng();
+    let [mut alice, mut bob] = ["alice", "bob"].map(|name| {
+        let places = Settings { conversations: 1 };
+        Client::new(name, info.parameters.clone(), places, (info.open, now()), &mut rng).unwrap()
+    });
+    let invitation = alice.invite("bob", now(), &mut rng).unwrap();
+    bob.accept("alice", &invitation, now(), &mut rng).unwrap();
+    for text in SAID {
+        alice.queue_text(alice.find("bob").unwrap(), text).unwrap();
+    }
+    let (_alice, _told) = Participant::<NoOp>::start(alice, None, settings.clone()).await.unwrap();
+    let (handle, mut events) = Participant::<NoOp>::start(bob, None, settings).await.unwrap();
+
+    let (near, far) = Stream::pair().unwrap();
+    let desk = Desk::new(handle.clone(), "bob".to_owned(), "server".to_owned(), None, Face::new(true));
+    let desk = Arc::new(desk);
+    let of_program = Arc::clone(&desk);
+    tokio::spawn(async move { serve(far, &of_program).await });
+    let (input, mut output) = split(near);
+    let mut frames = Frames::new(input);
+    write(&mut output, &Greeting::ours()).await.unwrap();
+    let attach = Request::Attach { conversation: "alice".to_owned(), verbose: false };
+    write(&mut output, &attach).await.unwrap();
+    frames.next::<Greeting>().await.unwrap().unwrap();
+    let attached = frames.next::<Message>().await.unwrap().unwrap();
+    assert!(matches!(attached, Message::Reply(Reply::Attached(_))), "{attached:?}");
+
+    let mut entries = Vec::new();
+    while entries.len() < SAID.len() {
+        let event = tokio::time::timeout(Duration::from_secs(60), events.recv()).await.unwrap().unwrap();
+        if matches!(event, Event::Notice(Notice::Text { .. })) {
+            entries.push(handle.ask(move |client| notes::entry(&event, client)).await.unwrap().unwrap());
+        }
+    }
+    // All at once, so that the program is not served in between.
+    let last = entries.pop().unwrap();
+    let others = (0..KEPT_MAX).map(|_| Entry::Passing("something else".to_owned()));
+    entries.into_iter().chain(others).chain([last]).for_each(|entry| desk.journal.write(entry));
+    let mut heard = Vec::new();
+    while heard.len() < SAID.len() {
+        let next = tokio::time::timeout(Duration::from_secs(60), frames.next::<Message>()).await;
+        if let Message::Told(Told::Text(text)) = next.unwrap().unwrap().unwrap() {
+            heard.push(text.text.0.to_string());
+            assert_eq!(heard, SAID[..heard.len()]);
+        }
+    }
+    handle.stop().await.unwrap();
+    server.shutdown().await.unwrap();
+}

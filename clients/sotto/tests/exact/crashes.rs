@@ -1,0 +1,118 @@
+//! Processes that are killed at every write, and at random instants; disks that are full. What must hold is in `drill`.
+//!
+//! `SOTTO_KILLS=N` kills N processes at random instants in place of a few; a failure names the seed, and
+//! `SOTTO_SEED_FIRST=SEED` begins with it.
+
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng as _, SeedableRng as _};
+
+use crate::drill::{Company, Fates, Played, play};
+use crate::mortal::{Death, Fate};
+
+/// Milliseconds until a dead process is started again: at once, in the same round, in the next, when the round is gone.
+const PAUSES: [u64; 4] = [0, 60, 900, 3300];
+
+fn undisturbed(company: Company) -> Played {
+    let played = play("nobody dies", 0, company, [vec![], vec![]]);
+    assert!(played.deaths == 0 && played.done.saves > 60 && played.done.sends > 150, "{:?}", played.done);
+    played
+}
+
+/// Alice dies once, and is back after a pause.
+fn dies(death: Death, lost: bool, pause: u64) {
+    let what = format!("{death:?}, lost {lost}, back after {pause} ms");
+    let fate = Fate { death, lost, ..Fate::NONE };
+    let played = play(&what, 0, Company::Two, [vec![(fate, pause)], vec![]]);
+    assert_eq!(played.deaths, 1, "{what}");
+}
+
+#[test]
+fn a_death_at_any_write_to_the_disk_uses_no_key_twice_and_loses_no_text() {
+    for (number, pause) in (0..undisturbed(Company::Two).done.saves).zip(PAUSES.into_iter().cycle()) {
+        dies(Death::BeforeSaving(number), false, pause);
+        dies(Death::AfterSaving(number), false, pause);
+    }
+}
+
+#[test]
+#[ignore = "minutes: every write to the wire, whole, in part, and lost"]
+fn a_death_at_any_write_to_the_wire_uses_no_key_twice_and_loses_no_text() {
+    for (number, pause) in (0..undisturbed(Company::Two).done.sends).zip(PAUSES.into_iter().cycle()) {
+        for part in [0, 20, 200, usize::MAX] {
+            dies(Death::Sending(number, part), false, pause);
+        }
+        dies(Death::Sending(number, usize::MAX), true, pause);
+    }
+}
+
+/// Numbers below a bound, from a seed.
+struct Dice(ChaCha20Rng);
+
+impl Dice {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0.next_u64() % bound
+    }
+
+    /// What becomes of a process that does about so much.
+    fn fate(&mut self, of: &Played) -> (Fate, u64) {
+        let death = match self.below(4) {
+            0 => Death::BeforeSaving(self.below(of.done.saves)),
+            1 => Death::AfterSaving(self.below(of.done.saves)),
+            2 => Death::Sending(self.below(of.done.sends), self.below(600) as usize),
+            _ => Death::At(self.below(of.ms)),
+        };
+        let fails = if self.below(4) == 0 { (self.below(of.done.saves), 1 + self.below(6)) } else { (0, 0) };
+        let pause = match self.below(3) {
+            0 => 0,
+            1 => self.below(1000),
+            _ => self.below(6000),
+        };
+        (Fate { death, lost: self.below(2) == 0, fails }, pause)
+    }
+
+    fn fates(&mut self, of: &Played, least: u64) -> Fates {
+        (0..least + self.below(3)).map(|_| self.fate(of)).collect()
+    }
+}
+
+#[test]
+fn deaths_at_random_instants_use_no_key_twice_and_lose_no_text() {
+    let number = |name, usual: u64| match std::env::var(name) {
+        Ok(text) => text.parse().unwrap(),
+        Err(_) => usual,
+    };
+    let (first, wanted) = (number("SOTTO_SEED_FIRST", 0), number("SOTTO_KILLS", 100));
+    let (two, group) = (undisturbed(Company::Two), undisturbed(Company::Group));
+    let (mut deaths, mut seed) = (0, first);
+    while deaths < wanted {
+        let (company, usual) = if seed % 16 == 15 { (Company::Group, &group) } else { (Company::Two, &two) };
+        let mut dice = Dice(ChaCha20Rng::seed_from_u64(seed));
+        let fates = [dice.fates(usual, 1), dice.fates(usual, 0)];
+        deaths += play(&format!("seed {seed}, {company:?}, {fates:?}"), seed, company, fates).deaths;
+        seed += 1;
+    }
+    println!("{deaths} processes died; seeds {first} to {}", seed - 1);
+}
+
+/// What cannot be stored is told, is not taken from the person, and nothing that follows from it leaves.
+#[test]
+fn a_write_that_fails_is_told_and_nothing_leaves_that_depends_on_it() {
+    for number in 0..undisturbed(Company::Two).done.saves {
+        let what = format!("write {number} fails");
+        let fate = Fate { fails: (number, 1), ..Fate::NONE };
+        play(&what, 0, Company::Two, [vec![(fate, 0)], vec![]]);
+    }
+}
+
+/// The same, and the process dies while the disk is full.
+#[test]
+fn a_death_while_the_disk_is_full_uses_no_key_twice_and_loses_no_text() {
+    let saves = undisturbed(Company::Two).done.saves;
+    for (number, pause) in (0..saves).step_by(3).zip(PAUSES.into_iter().cycle()) {
+        let what = format!("writes from {number} on fail, back after {pause} ms");
+        let count = 2 + number % 5;
+        let fate = Fate { death: Death::BeforeSaving(number + count), fails: (number, count), ..Fate::NONE };
+        let played = play(&what, 0, Company::Two, [vec![(fate, pause)], vec![]]);
+        assert_eq!(played.deaths, 1, "{what}");
+    }
+}

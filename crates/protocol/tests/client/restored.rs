@@ -1,0 +1,250 @@
+//! Groups of which somebody brings an older state back, or uses two copies of one.
+
+use std::collections::BTreeSet;
+
+use sotto_protocol::{Client, MessageId, Notice, Warning};
+
+use crate::world::{Fate, World};
+
+const NAMES: [&str; 3] = ["alice", "bob", "carol"];
+const ALICE: usize = 0;
+const BOB: usize = 1;
+const CAROL: usize = 2;
+
+/// Three people in one group.
+fn three(seed: u64) -> World {
+    let mut world = World::new(seed, &NAMES, 1, 8);
+    let now = world.now();
+    let others: Vec<_> =
+        [BOB, CAROL].map(|other| (NAMES[other].to_owned(), world.clients[other].identity())).into();
+    let card = world.clients[ALICE].create_group("crew", &others, now, &mut world.rng).unwrap();
+    for other in [BOB, CAROL] {
+        world.clients[other].join_group(&card, now).unwrap();
+    }
+    world.run(24);
+    world
+}
+
+fn without(absent: usize) -> [Fate; 3] {
+    core::array::from_fn(|client| Fate { absent: client == absent, ..Fate::default() })
+}
+
+fn went_back(world: &World, client: usize) -> usize {
+    let warning = Notice::Warning(Warning::WentBack { conversation: world.id(client, "crew") });
+    world.notices[client].iter().filter(|notice| **notice == warning).count()
+}
+
+/// What alice has said since a moment, and what the others have seen since then.
+struct Said {
+    texts: Vec<(MessageId, String)>,
+}
+
+impl Said {
+    fn say(&mut self, world: &mut World, text: String) {
+        let id = world.id(ALICE, "crew");
+        let message = world.clients[ALICE].queue_text(id, &text).unwrap();
+        self.texts.push((message, text));
+    }
+
+    /// The texts that are shown as arrived. Each has been seen by all others.
+    fn arrived(&self, world: &World) -> usize {
+        let shown = |message: MessageId| {
+            let notice = Notice::Acknowledged { conversation: message.conversation, message };
+            world.notices[ALICE].contains(&notice)
+        };
+        let shown: Vec<&String> =
+            self.texts.iter().filter(|(message, _)| shown(*message)).map(|(_, text)| text).collect();
+        for other in [BOB, CAROL] {
+            let seen = world.texts(other);
+            for text in &shown {
+                assert!(
+                    seen.iter().any(|(_, seen)| seen == *text),
+                    "{} is shown {text:?} as arrived, which {} has not seen",
+                    NAMES[ALICE],
+                    NAMES[other]
+                );
+            }
+        }
+        shown.len()
+    }
+
+    /// Everybody has seen everything, and nothing else that alice said.
+    fn all_seen(&self, world: &World) {
+        let said: BTreeSet<&str> = self.texts.iter().map(|(_, text)| text.as_str()).collect();
+        for other in [BOB, CAROL] {
+            let seen = world.texts(other);
+            let seen: BTreeSet<&str> = seen.iter().map(|(_, text)| text.as_str()).collect();
+            assert_eq!(seen, said, "{}", NAMES[other]);
+        }
+    }
+}
+
+/// Three texts said after an older state was brought back were shown as arrived, and were never seen.
+#[test]
+fn attack_a8_a_restored_state_in_a_group_is_told_and_loses_nothing_that_it_says() {
+    let cases = [
+        (0, None, 3),
+        (1, None, 3),
+        (2, Some(CAROL), 3),
+        (3, None, 40),
+        (4, Some(BOB), 3),
+        (20, None, 3),
+        // More than a window is under way when it is noticed.
+        (20, Some(BOB), 40),
+    ];
+    for (said_before, absent, said_after) in cases {
+        let mut world = three(9);
+        let backup = world.clients[ALICE].snapshot();
+        for number in 0..said_before {
+            world.say(ALICE, "crew", &format!("before {number} {}", "x".repeat(100 * (number % 3))));
+            // One of them stays behind the other.
+            for _ in 0..8 {
+                world.step(&absent.filter(|_| number > 0).map_or([Fate::default(); 3], without));
+            }
+        }
+        world.clients[ALICE] = Client::restore(&backup).unwrap();
+        world.notices = vec![Vec::new(); 3];
+        let mut said = Said { texts: Vec::new() };
+        for number in 0..said_after {
+            said.say(&mut world, format!("after {number} {}", "y".repeat(150 * (number % 3))));
+        }
+        for _ in 0..40 * said_after {
+            world.run(1);
+            said.arrived(&world);
+        }
+        assert_eq!(said.arrived(&world), said_after, "{said_before} {absent:?}");
+        said.all_seen(&world);
+        let told = (0..3).map(|client| went_back(&world, client)).collect::<Vec<_>>();
+        assert_eq!(
+            told.iter().filter(|told| **told > 0).count(),
+            if said_before > 0 { 3 } else { 0 },
+            "{told:?}"
+        );
+        // Alice is told once, however many the members are who have something else.
+        assert!(told[ALICE] <= 1);
+        assert!(world.clients.iter().all(|client| client.conversations()[0].queued == 0));
+    }
+}
+
+/// What waited in the older state had arrived meanwhile. Nothing may be said any more that would show that it is an older
+/// one, or at once what parts from what was said, or the rest of a text.
+#[test]
+fn attack_a8_a_restored_state_in_a_group_with_what_had_arrived_is_noticed() {
+    for (length, forgotten, at_once) in
+        [(0, true, false), (0, true, true), (300, true, false), (300, false, false)]
+    {
+        let mut world = three(10);
+        let mut said = Said { texts: Vec::new() };
+        said.say(&mut world, format!("waits {}", "z".repeat(length)));
+        world.run(1);
+        let backup = world.clients[ALICE].snapshot();
+        if forgotten {
+            world.say(ALICE, "crew", "forgotten");
+        }
+        world.run(40);
+        assert_eq!(world.clients[ALICE].conversations()[0].queued, 0);
+        world.clients[ALICE] = Client::restore(&backup).unwrap();
+        world.notices[ALICE].clear();
+        assert_eq!(world.clients[ALICE].conversations()[0].queued, 1);
+        if at_once {
+            said.say(&mut world, "at once".into());
+        }
+        for _ in 0..60 {
+            world.run(1);
+            said.arrived(&world);
+        }
+        assert_eq!(said.arrived(&world), said.texts.len(), "{length} {forgotten} {at_once}");
+        let told = [ALICE, BOB, CAROL].map(|client| went_back(&world, client));
+        assert_eq!(told, if forgotten { [1, 1, 1] } else { [1, 0, 0] }, "{length} {at_once}");
+        said.say(&mut world, "anew".into());
+        world.run(40);
+        assert_eq!(
+            (said.arrived(&world), world.clients[ALICE].conversations()[0].queued),
+            (said.texts.len(), 0)
+        );
+        // Nothing comes in pieces.
+        for other in [BOB, CAROL] {
+            let whole =
+                |text: &String| text == "forgotten" || said.texts.iter().any(|(_, said)| said == text);
+            assert!(world.texts(other).iter().all(|(_, text)| whole(text)), "{:?}", world.texts(other));
+        }
+    }
+}
+
+/// Who has gone back misses what was acknowledged by it and forgotten, is told so, and hears what comes after. What
+/// somebody else still waits for it hears again.
+#[test]
+fn attack_a8_a_restored_state_in_a_group_hears_what_is_said_after() {
+    for kept in [false, true] {
+        let mut world = three(11);
+        let backup = world.clients[BOB].snapshot();
+        world.say(ALICE, "crew", "missed");
+        world.run(40);
+        let mut said = Said { texts: Vec::new() };
+        if kept {
+            said.say(&mut world, format!("carol was away {}", "z".repeat(300)));
+        }
+        for _ in 0..40 {
+            world.step(&without(CAROL));
+        }
+        assert_eq!(world.clients[ALICE].conversations()[0].queued, usize::from(kept));
+        world.clients[BOB] = Client::restore(&backup).unwrap();
+        world.notices = vec![Vec::new(); 3];
+        // She hears that he has less than he had, and he does not hear her before carol has.
+        let mut deaf = without(CAROL);
+        deaf[BOB].answers_lost = true;
+        for fates in [[deaf; 24], [without(BOB); 24]].concat() {
+            world.step(&fates);
+            said.arrived(&world);
+        }
+        assert_eq!(world.texts(CAROL).len(), said.texts.len());
+        assert_eq!(world.clients[ALICE].conversations()[0].queued, usize::from(kept));
+        said.say(&mut world, "heard".into());
+        for _ in 0..80 {
+            world.run(1);
+            said.arrived(&world);
+        }
+        assert_eq!(said.arrived(&world), 1 + usize::from(kept));
+        said.all_seen(&world);
+        assert_eq!([went_back(&world, ALICE), went_back(&world, BOB), went_back(&world, CAROL)], [1, 1, 0]);
+        assert!(world.clients.iter().all(|client| client.conversations()[0].queued == 0));
+        let twice = |client: usize| world.texts(client).len() - said.texts.len();
+        assert_eq!([twice(BOB), twice(CAROL)], [0, 0]);
+    }
+}
+
+/// Two copies of one state, of which now the one is used and now the other, with a text of its own each time.
+#[test]
+fn attack_a8_a_restored_state_in_a_group_in_two_copies_shows_nothing_as_arrived_that_was_not() {
+    for turn in [1, 3, 8, 21] {
+        let mut world = three(12);
+        let mut copies = [world.clients[ALICE].snapshot(), world.clients[ALICE].snapshot()]
+            .map(|state| (Client::restore(&state).unwrap(), Vec::new(), Said { texts: Vec::new() }));
+        for part in 0..120 / turn {
+            let number = usize::try_from(part % 2).unwrap();
+            let (client, notices, said) = &mut copies[number];
+            core::mem::swap(client, &mut world.clients[ALICE]);
+            core::mem::swap(notices, &mut world.notices[ALICE]);
+            if part < 6 {
+                said.say(&mut world, format!("copy {number}, text {part}"));
+            }
+            for _ in 0..turn {
+                world.run(1);
+                said.arrived(&world);
+            }
+            core::mem::swap(client, &mut world.clients[ALICE]);
+            core::mem::swap(notices, &mut world.notices[ALICE]);
+        }
+        // From now on there is but one.
+        let [(client, notices, mut said), _] = copies;
+        (world.clients[ALICE], world.notices[ALICE]) = (client, notices);
+        said.say(&mut world, "the other one is gone".into());
+        for _ in 0..80 {
+            world.run(1);
+            said.arrived(&world);
+        }
+        assert_eq!(said.arrived(&world), 4, "turns of {turn}");
+        assert!((0..3).all(|client| went_back(&world, client) > 0));
+        assert_eq!(world.clients[ALICE].conversations()[0].queued, 0);
+    }
+}

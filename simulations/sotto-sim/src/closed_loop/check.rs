@@ -1,0 +1,85 @@
+//! One check of an answer, as every participant makes them now and then: a bucket comes over the wire, and its answer is
+//! computed again.
+
+use anyhow::{Context, ensure};
+use bytes::Bytes;
+use pir_core::Scheme;
+use serde::{Deserialize, Serialize};
+use sotto::audit::{Digests, Proof, Verdict, judge};
+use sotto_protocol::SignedManifest;
+use sotto_protocol::audit::{answer_digest, query_digest};
+use sotto_protocol::deposit::BOX_BYTES;
+
+use super::client::{Client, blocking};
+use super::counting::Counter;
+use crate::cpu::process_milliseconds;
+
+/// The bucket that is checked.
+const BUCKET: u16 = 0;
+
+/// What a client had of a round when its answers were there.
+pub(super) struct Exchanged {
+    pub(super) manifest: SignedManifest,
+    pub(super) query: Bytes,
+    pub(super) answers: Bytes,
+    pub(super) receipt: Bytes,
+}
+
+/// What one check came to.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Check {
+    /// Digests of all buckets, and one bucket.
+    pub(crate) bytes: u64,
+    /// The same and the call for it in the TCP streams, both ways.
+    pub(crate) socket: u64,
+    /// CPU time of the client, with the digests that are compared, without the download, milliseconds.
+    pub(crate) cpu_ms: f64,
+}
+
+impl<S: Scheme> Client<S> {
+    /// Checks an answer of the last round. Nothing else may go through the counter meanwhile.
+    ///
+    /// # Errors
+    /// If the answer is not right, or it cannot be checked.
+    pub(super) async fn check(&self, counter: &Counter) -> anyhow::Result<Check> {
+        let Exchanged { manifest: signed, query, answers, receipt } =
+            self.last.as_ref().context("no round was answered")?;
+        let manifest = signed.verify(&self.manifest_key)?;
+        let buckets = usize::from(manifest.buckets);
+        let (list, boxes) = (32 * buckets, BOX_BYTES * manifest.bucket_size as usize);
+
+        let before = counter.traffic();
+        let mut boxes = self.session.bucket(manifest.round, BUCKET, list + boxes).await?;
+        let after = counter.traffic();
+        let (bytes, socket) = (boxes.len() as u64, after.up + after.down - before.up - before.down);
+
+        let list = boxes.split_to(list);
+        let parts = |all: &Bytes| {
+            let size = all.len() / buckets;
+            (0..buckets).map(|at| all.slice(at * size..(at + 1) * size)).collect::<Vec<_>>()
+        };
+        let (queries, answers) = (parts(query), parts(answers));
+        let (bucket, number) = (BUCKET, usize::from(BUCKET));
+        let proof = Proof {
+            announced: self.session.announced().clone(),
+            manifest: signed.clone().with_segment(None),
+            receipt: receipt[..].try_into().context("the receipt is none")?,
+            bucket,
+            digests: Digests {
+                buckets: list.as_chunks::<32>().0.to_vec(),
+                queries: (0..).zip(&queries).map(|(number, query)| query_digest(number, query)).collect(),
+                answers: (0..).zip(&answers).map(|(number, answer)| answer_digest(number, answer)).collect(),
+            },
+            keys: self.keys.clone(),
+            query: queries[number].clone(),
+            answer: answers[number].clone(),
+            boxes,
+        };
+        let root = self.session.root_key();
+        let started = process_milliseconds();
+        let verdict = blocking(move || judge::<S>(&proof, &root)).await?;
+        let cpu_ms = process_milliseconds() - started;
+        ensure!(verdict == Verdict::Honest, "bucket {BUCKET}: {verdict}");
+        Ok(Check { bytes, socket, cpu_ms })
+    }
+}
