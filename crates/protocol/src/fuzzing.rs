@@ -371,6 +371,7 @@ fn valid_messages() -> Vec<Vec<u8>> {
             sequence: u32::from(kind.is_numbered()),
             acknowledgement: 0,
             check: 0,
+            before: 0,
             round: Round(20),
             head: Some((Round(9), [1; 8])),
             content: zeroize::Zeroizing::new(match kind {

@@ -41,7 +41,7 @@ use crate::{Deposit, Error, Label, Round, domain};
 
 pub use card::GroupCard;
 pub(crate) use card::MEMBER_NAME_MAX;
-pub(crate) use change::News;
+pub(crate) use change::{News, Task};
 pub(crate) use rekey::{Farewell, Rekey};
 pub(crate) use version2::Group2;
 
@@ -92,7 +92,7 @@ pub(crate) struct Group {
     /// Where the present chains began.
     start: Round,
     change: Option<Change>,
-    /// The newest rekey, until there is time for it.
+    /// The newest rekey, or to the keeper a member's request for one, until there is time for it.
     offer: Option<Rekey>,
     /// When the group last began to change its keys.
     taken: Option<Round>,
@@ -309,7 +309,7 @@ impl Group {
         self.removing &= !bit(member);
     }
 
-    /// Whether a change has to wait for the one under way.
+    #[cfg(test)]
     pub(crate) fn is_changing(&self) -> bool {
         self.change.is_some()
     }
@@ -318,7 +318,12 @@ impl Group {
     pub(crate) fn refuse_keys(&mut self, expecting: bool) {
         let waits = expecting && self.gone() == 0;
         if !waits && !core::mem::replace(&mut self.refused, true) {
-            self.tell(if self.gone() == 0 { News::CardKeys } else { News::RekeyNeeded });
+            match self.gone() {
+                0 if self.epoch == 0 => self.tell(News::CardKeys),
+                // They are as good as new ones, but for who has missed them.
+                0 => {}
+                _ => self.tell(News::RekeyNeeded),
+            }
         }
     }
 
@@ -380,7 +385,8 @@ impl Group {
                 flags: item.flags,
                 sequence: item.sequence,
                 acknowledgement: 0,
-                check: item.before(),
+                check: 0,
+                before: item.before(),
                 round,
                 head,
                 content: Zeroizing::new(item.content.clone()),
@@ -391,6 +397,7 @@ impl Group {
                 sequence: 0,
                 acknowledgement: 0,
                 check: 0,
+                before: 0,
                 round,
                 head,
                 content: Zeroizing::new(echo.map_or_else(Vec::new, |echo| echo.encode())),
@@ -457,8 +464,8 @@ impl Group {
         let mut in_order = if newest && less && peer.present { self.outbox.differ() } else { Ok(()) };
         let mut delivered = Vec::new();
         if frame.kind.is_numbered() {
-            let (check, sequence) = (frame.check, frame.sequence);
-            let item = Item::received_behind(check, sequence, frame.kind, frame.flags, &frame.content);
+            let (before, sequence) = (frame.before, frame.sequence);
+            let item = Item::received(before, sequence, frame.kind, frame.flags, &frame.content);
             let (whole, followed) = peer.inbox.follow(item);
             delivered = whole;
             in_order = in_order.and(followed);

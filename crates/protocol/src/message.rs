@@ -3,14 +3,14 @@
 //! ```text
 //! header, 16 bytes
 //!     0   kind, u8              1 hello, 2 text, 3 acknowledgement only, 4 rekey, 5 leave
-//!     1   flags, u8             2 MORE (text), 8 FIRST (text, rekey, leave)
+//!     1   flags, u8             2 MORE (text), 4 REST (text), 8 FIRST (text, rekey, leave)
 //!     2   length, u16           of the content
 //!     4   sequence, u32         from 1 for text, rekey and leave; 0 for the others
 //!     8   acknowledgement, u32  all up to this sequence number have arrived in order; 0 in groups
-//!    12   check, u32            of the messages acknowledged ([`crate::stream`]), 0 with none; in a group of the messages
-//!                              of the sender before this one, 0 without a number
+//!    12   check, u32            of the messages acknowledged ([`crate::stream`]), 0 with none and in groups
 //! body, 256 bytes
-//!    16   round, u64            the round of this deposit
+//!    16   round, u32            the lower half of the number of this deposit's round
+//!    20   check before, u32     of the messages of the sender before this one, 0 without a number
 //!    24   head round, u64       of the newest manifest the sender has verified
 //!    32   head prefix, 8 bytes  first bytes of that manifest's digest; both 0 before the first manifest
 //!    40   in a conversation of two: content, up to 232 bytes
@@ -45,6 +45,8 @@ const GROUP_CONTENT_AT: usize = 136;
 
 /// The text goes on in the next sequence number.
 pub(crate) const MORE: u8 = 2;
+/// The text began in the sequence number before.
+pub(crate) const REST: u8 = 4;
 /// The sender keeps no message with a lower number: all before have been acknowledged to it.
 pub(crate) const FIRST: u8 = 8;
 
@@ -98,7 +100,7 @@ impl Kind {
 
     const fn flags(self) -> u8 {
         match self {
-            Self::Text => MORE | FIRST,
+            Self::Text => MORE | REST | FIRST,
             Self::Rekey | Self::Leave => FIRST,
             Self::Hello | Self::Acknowledgement => 0,
         }
@@ -114,8 +116,10 @@ pub(crate) struct Frame {
     pub(crate) flags: u8,
     pub(crate) sequence: u32,
     pub(crate) acknowledgement: u32,
-    /// Of the messages acknowledged; in a group, of those before this one.
+    /// Of the messages acknowledged.
     pub(crate) check: u32,
+    /// Of the sender's messages before this one, if it is numbered.
+    pub(crate) before: u32,
     pub(crate) round: Round,
     pub(crate) head: Option<Head>,
     pub(crate) content: Zeroizing<Vec<u8>>,
@@ -148,7 +152,8 @@ impl Frame {
         plaintext[4..8].copy_from_slice(&self.sequence.to_le_bytes());
         plaintext[8..12].copy_from_slice(&self.acknowledgement.to_le_bytes());
         plaintext[12..16].copy_from_slice(&self.check.to_le_bytes());
-        plaintext[16..24].copy_from_slice(&self.round.0.to_le_bytes());
+        plaintext[16..20].copy_from_slice(&lower_half(self.round));
+        plaintext[20..24].copy_from_slice(&self.before.to_le_bytes());
         plaintext[24..32].copy_from_slice(&head.0.0.to_le_bytes());
         plaintext[32..40].copy_from_slice(&head.1);
         let content = plaintext[content_at..].get_mut(..self.content.len()).ok_or(MALFORMED)?;
@@ -168,19 +173,26 @@ impl Frame {
             sequence: u32::from_le_bytes(field(plaintext, 4)),
             acknowledgement: u32::from_le_bytes(field(plaintext, 8)),
             check: u32::from_le_bytes(field(plaintext, 12)),
-            round: Round(u64::from_le_bytes(field(plaintext, 16))),
+            before: u32::from_le_bytes(field(plaintext, 20)),
+            round,
             head: (head != (Round(0), [0; 8])).then_some(head),
             content: Zeroizing::new(content.to_vec()),
         };
         let group = content_at == GROUP_CONTENT_AT;
-        let checks = if group { kind.is_numbered() } else { frame.acknowledgement != 0 };
-        let zeros = unused.iter().all(|byte| *byte == 0) && (checks || frame.check == 0);
+        let zeros = unused.iter().all(|byte| *byte == 0)
+            && (frame.acknowledgement != 0 || frame.check == 0)
+            && (kind.is_numbered() || frame.before == 0);
         let numbered = (frame.sequence != 0) == kind.is_numbered();
         let sayable = match kind {
             Kind::Hello => frame.acknowledgement == 0,
             kind => kind.allows(frame.content.len(), group),
         };
-        if !zeros || !numbered || !sayable || frame.flags & !kind.flags() != 0 || frame.round != round {
+        if !zeros
+            || !numbered
+            || !sayable
+            || frame.flags & !kind.flags() != 0
+            || field(plaintext, 16) != lower_half(round)
+        {
             return Err(MALFORMED);
         }
         Ok(frame)
@@ -236,6 +248,11 @@ impl GroupFrame {
 
 const MALFORMED: Error = Error::Malformed("message");
 
+/// Of a round's number, as a message repeats it: that of the deposit is known, and its keys are its round's alone.
+fn lower_half(round: Round) -> [u8; 4] {
+    round.0.to_le_bytes().first_chunk().copied().unwrap_or_default()
+}
+
 /// `N` bytes of a field that lies within the layout above.
 fn field<const N: usize>(plaintext: &Plaintext, at: usize) -> [u8; N] {
     core::array::from_fn(|i| plaintext[at + i])
@@ -257,6 +274,7 @@ mod tests {
             sequence: 0x0403_0201,
             acknowledgement: 5,
             check: 0x0a09_0807,
+            before: 0x0e0d_0c0b,
             round: Round(9),
             head: Some((Round(8), [6; 8])),
             content: Zeroizing::new(content.to_vec()),
@@ -267,11 +285,12 @@ mod tests {
     fn the_layout_does_not_change_unnoticed() {
         let bytes = frame(b"hi").encode().unwrap();
         let expected =
-            "0202020001020304050000000708090a09000000000000000800000000000000060606060606060668690000";
+            "0202020001020304050000000708090a090000000b0c0d0e0800000000000000060606060606060668690000";
         assert_eq!(data_encoding::HEXLOWER.encode(&bytes[..44]), expected);
-        let group = GroupFrame { frame: Frame { acknowledgement: 0, ..frame(b"hi") }, checks: [7; 8] };
+        let group =
+            GroupFrame { frame: Frame { acknowledgement: 0, check: 0, ..frame(b"hi") }, checks: [7; 8] };
         let bytes = group.encode(|_| [0xee; 64]).unwrap();
-        assert_eq!(bytes[8..16], [0, 0, 0, 0, 7, 8, 9, 10]);
+        assert_eq!(bytes[8..24], [0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 11, 12, 13, 14]);
         assert!(bytes[40..104].iter().all(|byte| *byte == 0xee));
         assert_eq!(bytes[104..140], [[7, 0, 0, 0].repeat(8), b"hi\0\0".to_vec()].concat());
     }
@@ -288,11 +307,17 @@ mod tests {
             assert!(Frame::decode(&altered, Round(9)).is_err(), "byte {at}");
         }
         assert!(Frame::decode(&bytes, Round(10)).is_err());
+        assert!(Frame::decode(&bytes, Round(9 + (1 << 32))).is_ok());
+        let unnumbered =
+            Frame { kind: Kind::Acknowledgement, flags: 0, sequence: 0, before: 0, ..frame(b"") };
+        assert!(Frame::decode(&unnumbered.encode().unwrap(), Round(9)).is_ok());
+        let behind = Frame { before: 7, ..unnumbered };
+        assert!(Frame::decode(&behind.encode().unwrap(), Round(9)).is_err());
         assert!(frame(&[0; 233]).encode().is_err());
         let number = Frame { sequence: 0, ..frame(b"hi") };
         assert!(Frame::decode(&number.encode().unwrap(), Round(9)).is_err());
-        let bytes = |kind, sequence, acknowledgement, check| {
-            let frame = Frame { kind, flags: 0, sequence, acknowledgement, check, ..frame(b"") };
+        let bytes = |kind, sequence, acknowledgement, before| {
+            let frame = Frame { kind, flags: 0, sequence, acknowledgement, check: 0, before, ..frame(b"") };
             GroupFrame { frame, checks: [0; MEMBERS_MAX] }.encode(|_| [0; 64]).unwrap()
         };
         let reads = |bytes: &Plaintext| GroupFrame::decode(bytes, Round(9), |_, _| true).is_ok();
@@ -320,14 +345,14 @@ mod tests {
             assert_eq!(*decoded.content, content);
             assert_eq!((decoded.head, decoded.sequence), (Some((Round(8), [6; 8])), 0x0403_0201));
             if content.len() <= 136 {
-                let frame = Frame { acknowledgement: 0, ..frame(&content) };
+                let frame = Frame { acknowledgement: 0, check: 0, ..frame(&content) };
                 let sent = GroupFrame { frame, checks: [3; MEMBERS_MAX] };
                 let decoded = GroupFrame::decode(&sent.encode(|_| [1; 64]).unwrap(), Round(9), |signed, signature| {
                     signed[40..104] == [0; 64] && *signature == [1; 64]
                 });
                 let decoded = decoded.unwrap();
                 assert_eq!((&*decoded.frame.content, decoded.checks), (&content, [3; MEMBERS_MAX]));
-                assert_eq!(decoded.frame.check, 0x0a09_0807);
+                assert_eq!(decoded.frame.before, 0x0e0d_0c0b);
             }
         }
     }

@@ -323,9 +323,11 @@ impl Pair {
     fn speak(&mut self, turn: &Turn, key: SealingKey) -> Option<Deposit> {
         let owed = self.inbox.owed();
         let (acknowledgement, check) = self.inbox.acknowledgement();
-        let (kind, flags, sequence, content) = match self.outbox.next(turn.round, owed) {
-            Some(item) => (item.kind, item.flags, item.sequence, Zeroizing::new(item.content.clone())),
-            None if owed => (Kind::Acknowledgement, 0, 0, Zeroizing::default()),
+        let (kind, flags, (sequence, before), content) = match self.outbox.next(turn.round, owed) {
+            Some(item) => {
+                (item.kind, item.flags, (item.sequence, item.before()), Zeroizing::new(item.content.clone()))
+            }
+            None if owed => (Kind::Acknowledgement, 0, (0, 0), Zeroizing::default()),
             None => return None,
         };
         let frame = Frame {
@@ -334,6 +336,7 @@ impl Pair {
             sequence,
             acknowledgement,
             check,
+            before,
             round: turn.round,
             head: turn.head,
             content,
@@ -430,7 +433,8 @@ impl Pair {
             Err(_) => events.push(Event::WentBack),
         }
         if frame.kind.is_numbered() {
-            let item = Item::received(frame.sequence, frame.kind, frame.flags, &frame.content);
+            let (before, sequence) = (frame.before, frame.sequence);
+            let item = Item::received(before, sequence, frame.kind, frame.flags, &frame.content);
             let (delivered, in_order) = self.inbox.accept(item);
             if in_order.is_err() {
                 events.push(Event::WentBack);
@@ -448,6 +452,7 @@ fn hello(turn: &Turn, content: &[u8], key: SealingKey) -> Option<Deposit> {
         sequence: 0,
         acknowledgement: 0,
         check: 0,
+        before: 0,
         round: turn.round,
         head: turn.head,
         content: Zeroizing::new(content.to_vec()),

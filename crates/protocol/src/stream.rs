@@ -3,12 +3,15 @@
 //! One [`Outbox`] per conversation and one [`Inbox`] per peer in it. Sequence numbers count from 1 and go on when keys
 //! change.
 //!
+//! A message carries a check of all before it, and is taken behind exactly these: parts of two texts are never put
+//! together, and what a reader has after a message follows from that message alone.
+//!
 //! Two signs tell that one end has gone back to an older state of its own, from a backup or a copy. An acknowledgement
 //! carries a check of all messages up to the one it names: if they are not those that were sent under these numbers, the
 //! sender numbers what it has to say anew, behind what the other has. And the oldest message that a sender keeps is marked
-//! ([`FIRST`]): whoever misses one before that has gone back, and passes over what will never come. In both cases a
-//! message can come twice, and none is taken for arrived that was not. That is so between two; [`shared`] says how groups
-//! differ.
+//! ([`FIRST`]): whoever misses one before that has gone back, and passes over what will never come. In the first case a
+//! message can come twice, and in neither is one taken for arrived that was not. That is so between two; [`shared`] says
+//! how groups differ.
 //!
 //! What is said follows from what was read before the present block of rounds ([`crate::reaction`]): acknowledgements that
 //! are sent, and the choice of what is sent or repeated, change with the blocks only.
@@ -22,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-use crate::message::{FIRST, Kind, MORE};
+use crate::message::{FIRST, Kind, MORE, REST};
 use crate::reaction::block;
 use crate::{Error, Round, domain};
 
@@ -56,15 +59,21 @@ pub(crate) struct Item {
 }
 
 impl Item {
-    pub(crate) fn received(sequence: u32, kind: Kind, flags: u8, content: &[u8]) -> Self {
+    /// What has come from one who says that it follows messages with this check.
+    pub(crate) fn received(before: u32, sequence: u32, kind: Kind, flags: u8, content: &[u8]) -> Self {
         Self {
             sequence,
             kind,
-            flags: flags & (MORE | FIRST),
+            flags: flags & (MORE | REST | FIRST),
             content: content.to_vec(),
             sent: None,
-            check: 0,
+            check: before,
         }
+    }
+
+    /// The check of the messages before one that was given out to be sent, or that was received.
+    pub(crate) fn before(&self) -> u32 {
+        self.check
     }
 
     /// Whether its number stands for a whole text.
@@ -106,7 +115,7 @@ const NUMBERS_KEPT: u32 = 64;
 
 /// The check of all messages up to one, from that of those before it: the first four bytes of SHA-256 over a domain, that
 /// check, the message's number, its kind and its content. Before the first message it is 0.
-fn check(before: u32, item: &Item) -> u32 {
+pub(crate) fn check(before: u32, item: &Item) -> u32 {
     let digest: [u8; 32] = Sha256::new_with_prefix(domain::MESSAGE_CHECK)
         .chain_update([0])
         .chain_update(before.to_le_bytes())
@@ -138,12 +147,13 @@ impl Outbox {
         let fragments = content.len().div_ceil(fragment).max(1);
         let last = u32::try_from(fragments).ok().and_then(|fragments| self.newest.checked_add(fragments));
         let last = last.ok_or(Error::Input("this conversation has used up its sequence numbers"))?;
-        let mut rest = content;
+        let (mut rest, mut begun) = (content, 0);
         while self.newest < last {
             let (content, later) = rest.split_at(rest.len().min(fragment));
             rest = later;
             self.newest += 1;
-            let flags = if self.newest < last { MORE } else { 0 };
+            let flags = begun | if self.newest < last { MORE } else { 0 };
+            begun = REST;
             let content = content.to_vec();
             let mut item = Item { sequence: self.newest, kind, flags, content, sent: None, check: 0 };
             let before = self.items.back().map_or(self.forgotten.1, |before| before.check);
@@ -387,7 +397,7 @@ struct Partial {
 pub(crate) struct Delivered {
     pub(crate) sequence: u32,
     pub(crate) kind: Kind,
-    /// `None` for a text beyond all limits.
+    /// `None` for a text beyond all limits, or without its beginning.
     pub(crate) content: Option<Zeroizing<Vec<u8>>>,
 }
 
@@ -415,14 +425,15 @@ impl Inbox {
         }
         self.owed = true;
         let before = item.sequence.saturating_sub(1);
-        // Only before anything else is taken in a block: with a gap at each message their check would name those read.
-        let went_back = item.flags & FIRST != 0
-            && before > self.complete
-            && before - self.complete <= AHEAD_MAX
-            && self.complete == self.told.complete;
+        if before == self.complete && before > 0 && self.check == 0 {
+            // From a time without checks: the peer's are taken for right.
+            self.check = item.check;
+        }
+        let went_back =
+            item.flags & FIRST != 0 && before > self.complete && before - self.complete <= AHEAD_MAX;
         if went_back {
             self.near.retain(|sequence, _| *sequence > before);
-            (self.complete, self.check, self.partial) = (before, 0, Partial::default());
+            (self.complete, self.check, self.partial) = (before, item.check, Partial::default());
         }
         (self.take(item), if went_back { Err(WentBack) } else { Ok(()) })
     }
@@ -432,9 +443,13 @@ impl Inbox {
         if ahead == 0 || ahead > WINDOW {
             return Vec::new();
         }
-        self.near.entry(item.sequence).or_insert(item);
+        self.near.insert(item.sequence, item);
         let mut delivered = Vec::new();
-        while let Some(item) = self.near.remove(&self.complete.saturating_add(1)) {
+        // One that follows something else is not taken: the acknowledgement will show its sender what there is, and a text
+        // is never put together of parts of two.
+        while let Some(item) = self.near.remove(&self.complete.saturating_add(1))
+            && item.check == self.check
+        {
             self.complete = item.sequence;
             self.check = check(self.check, &item);
             delivered.extend(self.assemble(&item));
@@ -447,6 +462,8 @@ impl Inbox {
             // Of a text before it the rest was taken back, by one who leaves.
             self.partial = Partial::default();
         }
+        // Whoever has gone back may not have the beginning any more: what is left of a text is not one.
+        self.partial.too_long |= item.flags & REST != 0 && self.partial.text.is_empty();
         if self.partial.text.len() + item.content.len() > TEXT_MAX {
             self.partial.too_long = true;
             self.partial.text.zeroize();
@@ -487,11 +504,18 @@ impl Inbox {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::{any, proptest};
+    use rand_chacha::ChaCha20Rng;
+    use rand_core::{Rng, SeedableRng};
 
-    use super::{AHEAD_MAX, Inbox, Item, Outbox, TEXT_MAX, TEXTS_MAX, WINDOW};
+    use super::{AHEAD_MAX, Inbox, Item, Outbox, TEXT_MAX, TEXTS_MAX, WINDOW, check};
     use crate::Round;
     use crate::message::{FIRST, Kind, MORE};
     use crate::reaction::REACTION_ROUNDS;
+
+    /// What an honest sender says behind all that was taken.
+    fn following(inbox: &Inbox, sequence: u32, kind: Kind, flags: u8, content: &[u8]) -> Item {
+        Item::received(inbox.check, sequence, kind, flags, content)
+    }
 
     fn next(outbox: &mut Outbox, round: u64, owed: bool) -> Option<u32> {
         outbox.next(Round(round), owed).map(|item| item.sequence)
@@ -556,7 +580,8 @@ mod tests {
             for round in 8..17 {
                 said_in.push(said(&mut outbox, &mut inbox, round));
                 if reading && round < 16 {
-                    assert!(inbox.accept(Item::received(round as u32 - 7, Kind::Text, 0, b"y")).1.is_ok());
+                    let item = following(&inbox, round as u32 - 7, Kind::Text, 0, b"y");
+                    assert!(inbox.accept(item).1.is_ok());
                     outbox.acknowledge(4);
                 }
             }
@@ -627,40 +652,104 @@ mod tests {
         assert!(!outbox.has_numbers() || outbox.newest > u32::MAX - AHEAD_MAX);
     }
 
-    /// What a sender who writes eight messages as it likes sees in a block's acknowledgement of which of them were read:
-    /// the number of answers that it can get. As honest senders number them there are nine.
+    /// What a sender who numbers eight messages as it likes, behind anything, sees in a block's acknowledgement of which of
+    /// them were read: which was the last that was taken, one of nine things, since each follows one other.
     #[test]
-    fn an_acknowledgement_tells_less_than_which_messages_of_its_block_were_read() {
-        let answers = |messages: [(u32, u8); 8]| {
+    fn an_acknowledgement_tells_one_message_of_its_block() {
+        let answers = |messages: &[Item]| {
             let mut answers = std::collections::BTreeSet::new();
-            for read in 0_u32..256 {
+            for read in 0_u32..1 << messages.len() {
                 let mut inbox = Inbox::default();
-                inbox.begin(Round(8));
-                for (number, (sequence, flags)) in (0_u8..).zip(messages) {
+                inbox.begin(Round(REACTION_ROUNDS));
+                for (number, item) in messages.iter().enumerate() {
                     if read >> number & 1 == 1 {
-                        let _ = inbox.accept(Item::received(sequence, Kind::Text, flags, &[number]));
+                        let _ = inbox.accept(item.clone());
                     }
                 }
-                inbox.begin(Round(16));
+                inbox.begin(Round(2 * REACTION_ROUNDS));
                 answers.insert(inbox.acknowledgement());
             }
             answers.len()
         };
-        let numbered = |numbers: [u32; 8], flags: u8| answers(numbers.map(|number| (number, flags)));
-        assert_eq!(numbered([1, 2, 3, 4, 5, 6, 7, 8], 0), 9);
-        // Other messages under one number: the check names the one that came first.
-        assert_eq!(numbered([1, 1, 1, 2, 2, 2, 3, 3], 0), 31);
-        assert_eq!(numbered([1, 1, 2, 2, 3, 3, 4, 4], 0), 31);
-        // Each told to be the first: a gap before every one of them made the check name all that were read, 256.
-        assert_eq!(numbered([10, 20, 30, 40, 50, 60, 70, 80], FIRST), 9);
-        let highest = [
-            [10, 11, 12, 13, 14, 15, 16, 17],
-            [10, 10, 20, 20, 21, 21, 22, 22],
-            [20, 20, 10, 10, 11, 11, 12, 12],
-            [40, 30, 20, 10, 41, 31, 21, 11],
-        ];
-        println!("{:?}", highest.map(|numbers| numbered(numbers, FIRST)));
-        assert!(highest.iter().all(|numbers| numbered(*numbers, FIRST) <= 64));
+        let mut most = 0;
+        for seed in 0..300 {
+            let mut coins = ChaCha20Rng::seed_from_u64(seed);
+            let mut coin = |below: usize| usize::try_from(coins.next_u64()).unwrap() % below;
+            let (mut messages, mut checks) = (Vec::new(), vec![(0, 0)]);
+            for _ in 0..REACTION_ROUNDS {
+                let (place, before) = checks[coin(checks.len())];
+                let sequence = place + 1 + u32::try_from(coin(4) / 3 * coin(9)).unwrap();
+                let flags = [0, FIRST, MORE, FIRST | MORE][coin(4)];
+                let item = Item::received(before, sequence, Kind::Text, flags, &[coin(3) as u8]);
+                checks.push((sequence, check(before, &item)));
+                messages.push(item);
+            }
+            let counted = answers(&messages);
+            assert!(counted <= messages.len() + 1, "{counted} answers, seed {seed}");
+            most = most.max(counted);
+        }
+        assert_eq!(most, 9);
+        // As an honest sender numbers them.
+        let mut outbox = Outbox::default();
+        for _ in 0..REACTION_ROUNDS {
+            outbox.push(Kind::Text, b"x", 8).unwrap();
+        }
+        let honest: Vec<Item> =
+            (0..REACTION_ROUNDS).filter_map(|round| outbox.next(Round(round), false)).collect();
+        assert_eq!(answers(&honest), 9);
+    }
+
+    /// Who had acknowledged a part, and has gone back, took the others for a whole text.
+    #[test]
+    fn a_text_without_its_beginning_is_none() {
+        let (mut outbox, mut inbox) = (Outbox::default(), Inbox::default());
+        outbox.push(Kind::Text, b"in three parts, you see", 8).unwrap();
+        let mut parts = (0..3).filter_map(|round| outbox.next(Round(round), false));
+        let older = postcard::to_allocvec(&inbox).unwrap();
+        assert!(inbox.accept(parts.next().unwrap()).0.is_empty());
+        drop(parts);
+        inbox.begin(Round(8));
+        let (sequence, check) = inbox.acknowledgement();
+        assert!(outbox.compare(sequence, check).is_ok() && outbox.acknowledge(sequence).is_empty());
+        outbox.begin(Round(16));
+        for groups in [false, true] {
+            let mut inbox: Inbox = postcard::from_bytes(&older).unwrap();
+            let mut read = |item| if groups { inbox.follow(item) } else { inbox.accept(item) };
+            let mut outbox: Outbox = postcard::from_bytes(&postcard::to_allocvec(&outbox).unwrap()).unwrap();
+            let mut delivered = Vec::new();
+            for round in 40..44 {
+                delivered.extend(outbox.next(Round(round), false).map(&mut read).unwrap().0);
+            }
+            assert!(delivered.len() == 1 && delivered[0].content.is_none());
+        }
+    }
+
+    /// What a restored sender says behind its older state must not be joined to what was said before.
+    #[test]
+    fn parts_of_two_texts_are_never_joined() {
+        let (mut outbox, mut inbox) = (Outbox::default(), Inbox::default());
+        let older = postcard::to_allocvec(&outbox).unwrap();
+        outbox.push(Kind::Text, b"before, and more of it", 8).unwrap();
+        let first: Vec<Item> = (0..3).filter_map(|round| outbox.next(Round(round), false)).collect();
+        for part in [0, 2] {
+            assert!(inbox.accept(first[part].clone()).0.is_empty());
+        }
+        let mut outbox: Outbox = postcard::from_bytes(&older).unwrap();
+        outbox.push(Kind::Text, b"behind, in other words", 8).unwrap();
+        let mut said = Vec::new();
+        for round in 8..800 {
+            outbox.begin(Round(round));
+            inbox.begin(Round(round));
+            let Some(item) = outbox.next(Round(round), false) else { break };
+            said.extend(inbox.accept(item).0);
+            let (sequence, check) = inbox.acknowledgement();
+            if let Ok(arrived) = outbox.compare(sequence, check) {
+                outbox.acknowledge(arrived);
+            }
+        }
+        let said: Vec<_> = said.iter().filter_map(|whole| whole.content.as_deref()).collect();
+        assert_eq!(said, [b"behind, in other words"]);
+        assert!(outbox.items.is_empty());
     }
 
     /// Who has not read what came is not told of more than there is room for, and misses nothing.
@@ -668,18 +757,19 @@ mod tests {
     fn without_room_nothing_is_taken_or_acknowledged() {
         let mut inbox = Inbox::default();
         inbox.make_room(false);
-        assert!(inbox.accept(Item::received(1, Kind::Text, 0, b"x")).0.is_empty());
+        assert!(inbox.accept(Item::received(0, 1, Kind::Text, 0, b"x")).0.is_empty());
         inbox.begin(Round(8));
         assert!(inbox.acknowledgement().0 == 0 && !inbox.owed());
         inbox.make_room(true);
-        assert_eq!(inbox.accept(Item::received(1, Kind::Text, 0, b"x")).0.len(), 1);
+        assert_eq!(inbox.accept(Item::received(0, 1, Kind::Text, 0, b"x")).0.len(), 1);
     }
 
     #[test]
     fn repeats_and_numbers_beyond_the_window_take_no_memory() {
         let mut inbox = Inbox::default();
         for sequence in [1, 1, 0, 2, 1, 3 + WINDOW, u32::MAX] {
-            assert!(inbox.accept(Item::received(sequence, Kind::Text, 0, b"x")).1.is_ok());
+            let item = following(&inbox, sequence, Kind::Text, 0, b"x");
+            assert!(inbox.accept(item).1.is_ok());
         }
         assert!(inbox.complete == 2 && inbox.near.is_empty());
     }
@@ -688,12 +778,14 @@ mod tests {
     fn an_endless_text_is_dropped_whole() {
         let mut inbox = Inbox::default();
         for sequence in 1..=100 {
-            let item = Item::received(sequence, Kind::Text, MORE, &[1; 200]);
+            let item = following(&inbox, sequence, Kind::Text, MORE, &[1; 200]);
             assert!(inbox.accept(item).0.is_empty());
         }
-        let end = inbox.accept(Item::received(101, Kind::Text, 0, b"end")).0;
+        let item = following(&inbox, 101, Kind::Text, 0, b"end");
+        let end = inbox.accept(item).0;
         assert!(end.len() == 1 && end[0].content.is_none());
-        let after = inbox.accept(Item::received(102, Kind::Text, 0, b"next")).0;
+        let item = following(&inbox, 102, Kind::Text, 0, b"next");
+        let after = inbox.accept(item).0;
         assert_eq!(after[0].content.as_deref().map(Vec::as_slice), Some(b"next".as_slice()));
     }
 
@@ -712,7 +804,8 @@ mod tests {
                 outbox.begin(Round(round));
                 inbox.begin(Round(round));
                 let Some(item) = outbox.next(Round(round), false) else { break };
-                let item = Item::received(item.sequence, item.kind, item.flags, &item.content);
+                let item =
+                    Item::received(item.before(), item.sequence, item.kind, item.flags, &item.content);
                 // Every other lost message comes late instead.
                 for item in [(!lost).then_some(item.clone()), (round % 4 == 0).then(|| held.take()).flatten()] {
                     received.extend(item.into_iter().flat_map(|item| inbox.accept(item).0));

@@ -113,6 +113,8 @@ fn a_conversation_of_two_has_the_published_deposits() {
     pairs[0].queue(Kind::Text, &long).unwrap();
     let [part, _] = exchange(&mut pairs, 24, HEAD);
     compare_deposit("part of a text", &part.unwrap());
+    let [rest, _] = exchange(&mut pairs, 25, HEAD);
+    compare_deposit("rest of a text", &rest.unwrap());
     let [_, sign] = exchange(&mut pairs, 32, HEAD);
     compare_deposit("acknowledgement", &sign.unwrap());
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 
 use ed25519_dalek::SigningKey;
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
 use zeroize::Zeroizing;
 
 use crate::Round;
@@ -11,15 +13,15 @@ use crate::conversation::{Talk, Turn};
 use crate::message::{FIRST, Frame, Kind};
 use crate::pair::Pair;
 use crate::reaction::REACTION_ROUNDS;
-use crate::seal::OpeningKey;
-use crate::stream::{Inbox, Item};
+use crate::seal::{OpeningKey, Plaintext};
+use crate::stream::{Inbox, Item, check};
 
 const HERE: Fate = Fate { absent: false, deposit_lost: false, answers_lost: false, restarts: false };
 const TALK: u32 = 1;
 
-/// A message of the contact's: its number, 0 for an acknowledgement alone; whether it is told to be the first; what it
-/// acknowledges; and whether that is false.
-type Message = (u32, bool, u32, bool);
+/// A message of the contact's: its number, 0 for an acknowledgement alone; which of its messages of the block it says it
+/// follows, 0 for none; whether it is told to be the first; what it acknowledges; and whether that is false.
+type Message = (u32, usize, bool, u32, bool);
 
 /// Alice as she is when a block begins, who speaks with mallory in every round.
 struct Stage {
@@ -63,7 +65,8 @@ impl Stage {
         let keys = after.map(|round| open(&mut mallory, round).1.remove(0)).collect();
         let (mut inbox, mut checks) = (Inbox::default(), vec![0]);
         for number in 1..=texts {
-            assert!(inbox.accept(Item::received(number, Kind::Text, 0, b"x")).1.is_ok());
+            let before = inbox.acknowledgement().1;
+            assert!(inbox.accept(Item::received(before, number, Kind::Text, 0, b"x")).1.is_ok());
             inbox.begin(Round(REACTION_ROUNDS * u64::from(number)));
             checks.push(inbox.acknowledgement().1);
         }
@@ -72,64 +75,131 @@ impl Stage {
 
     /// In how many ways what alice says afterwards can look, by which of the messages she has read.
     fn outcomes(&self, messages: &[Message]) -> usize {
-        let mut outcomes = BTreeSet::new();
-        for read in 0_u32..1 << messages.len() {
-            let mut alice: Pair = postcard::from_bytes(&self.alice).unwrap();
-            for round in self.begins..self.begins + REACTION_ROUNDS {
+        // Whatever was read, what alice is afterwards is one of a few states.
+        let mut states = BTreeSet::from([self.alice.clone()]);
+        let mut messages = self.said(messages).into_iter();
+        for round in self.begins..self.begins + REACTION_ROUNDS {
+            let message = messages.next();
+            let mut next = BTreeSet::new();
+            for state in states {
+                let mut alice: Pair = postcard::from_bytes(&state).unwrap();
                 open(&mut alice, round);
-                let number = round - self.begins;
-                if read >> number & 1 == 1 {
-                    self.hear(&mut alice, round, messages[number as usize]);
+                next.insert(postcard::to_allocvec(&alice).unwrap());
+                if let Some(message) = &message {
+                    alice.receive(TALK, message, Round(round), Round(round + 1), &[]).unwrap();
+                    next.insert(postcard::to_allocvec(&alice).unwrap());
                 }
             }
+            states = next;
+        }
+        let answers = |state: Vec<u8>| {
+            let mut alice: Pair = postcard::from_bytes(&state).unwrap();
             let said = (self.begins + REACTION_ROUNDS..).zip(&self.keys).map(|(round, key)| {
                 let (deposit, _) = open(&mut alice, round);
                 deposit.map(|deposit| key.open(&deposit.sealed.0).unwrap().to_vec())
             });
-            outcomes.insert(said.collect::<Vec<_>>());
-        }
-        outcomes.len()
+            said.collect::<Vec<_>>()
+        };
+        states.into_iter().map(answers).collect::<BTreeSet<_>>().len()
     }
 
-    fn hear(&self, alice: &mut Pair, round: u64, (sequence, first, acknowledgement, stray): Message) {
-        let (kind, content) = match sequence {
-            0 => (Kind::Acknowledgement, Vec::new()),
-            // No two alike, or the check would not tell them apart.
-            _ => (Kind::Text, round.to_string().into_bytes()),
+    fn said(&self, messages: &[Message]) -> Vec<Plaintext> {
+        let mut checks = vec![0];
+        let message = |(round, (sequence, behind, first, acknowledgement, stray)): (u64, &Message)| {
+            let (kind, content) = match *sequence {
+                0 => (Kind::Acknowledgement, Vec::new()),
+                // No two alike, or the check would not tell them apart.
+                _ => (Kind::Text, round.to_string().into_bytes()),
+            };
+            let before = checks.get(*behind).copied().filter(|_| kind == Kind::Text).unwrap_or(0);
+            checks.push(check(before, &Item::received(before, *sequence, kind, 0, &content)));
+            let (sequence, acknowledgement) = (*sequence, *acknowledgement);
+            let check = if *stray { 77 + round as u32 } else { self.checks[acknowledgement as usize] };
+            let flags = if *first && sequence > 0 { FIRST } else { 0 };
+            let (head, round, content) = (None, Round(round), Zeroizing::new(content));
+            let frame = Frame { kind, flags, sequence, acknowledgement, check, before, round, head, content };
+            frame.encode().unwrap()
         };
-        let check = if stray { 77 + round as u32 } else { self.checks[acknowledgement as usize] };
-        let flags = if first && sequence > 0 { FIRST } else { 0 };
-        let (head, round, content) = (None, Round(round), Zeroizing::new(content));
-        let frame = Frame { kind, flags, sequence, acknowledgement, check, round, head, content };
-        alice.receive(TALK, &frame.encode().unwrap(), round, round.next(), &[]).unwrap();
+        (self.begins..).zip(messages).map(message).collect()
+    }
+
+    /// Messages that tell more than these, by changing one after another.
+    fn climb(
+        &self,
+        mut best: Vec<Message>,
+        acknowledged: u32,
+        seed: u64,
+        steps: usize,
+    ) -> (usize, Vec<Message>) {
+        let mut coins = ChaCha20Rng::seed_from_u64(seed);
+        let mut coin = |below: usize| usize::try_from(coins.next_u64()).unwrap() % below;
+        let mut most = self.outcomes(&best);
+        for _ in 0..steps {
+            let mut next = best.clone();
+            for _ in 0..=coin(2) {
+                let which = coin(next.len());
+                let message = &mut next[which];
+                match coin(4) {
+                    0 => message.0 = u32::try_from(coin(9)).unwrap(),
+                    1 => message.1 = coin(which + 1),
+                    2 => message.2 = !message.2,
+                    _ if acknowledged == 0 => {}
+                    _ => (message.3, message.4) = (coin(1 + acknowledged as usize) as u32, false),
+                }
+                if acknowledged > 0 && coin(4) == 0 {
+                    (message.3, message.4) = (1 + coin(60) as u32, true);
+                }
+            }
+            let outcomes = self.outcomes(&next);
+            if outcomes >= most {
+                (most, best) = (outcomes, next);
+            }
+        }
+        (most, best)
+    }
+}
+
+/// How the false messages below were found: `cargo test --release -p sotto-protocol --lib climbing -- --ignored --nocapture`,
+/// some minutes.
+#[test]
+#[ignore = "a search of some minutes, for what the test below asserts"]
+fn what_a_block_tells_at_worst_is_searched_for_by_climbing() {
+    let honest: Vec<Message> = (1..=8).map(|n| (n, n as usize - 1, n == 1, 0, false)).collect();
+    for (stage, acknowledged) in [(Stage::new(0), 0), (Stage::new(16), 16)] {
+        for seed in 0..3 {
+            let (most, found) = stage.climb(honest.clone(), acknowledged, seed, 1500);
+            println!("{acknowledged} texts waiting, seed {seed}: {most} outcomes, {found:?}");
+        }
     }
 }
 
 /// An honest contact sees that nothing came, that something came but not the first, or up to which message all did. One
-/// who numbers and acknowledges falsely sees more, and more still if texts wait for its acknowledgements; the worst of
-/// these came out of hill climbing, from the honest numbering, 1,500 steps at a time.
+/// who numbers falsely sees no more, since each message follows one other; one who acknowledges falsely, too, while texts
+/// wait for it, does. Both came out of climbing from the honest numbers.
 #[test]
 fn what_a_block_tells_of_its_messages_is_counted() {
-    let honest = |messages: u32| (1..=messages).map(|n| (n, n == 1, 0, false)).collect::<Vec<_>>();
+    let honest = |messages: u32| {
+        (1..=messages).map(|n| (n, n as usize - 1, n == 1, 0, false)).collect::<Vec<Message>>()
+    };
     let numbered: [Message; 8] = [
-        (5, false, 0, false),
-        (2, true, 0, false),
-        (3, true, 0, false),
-        (4, false, 0, false),
-        (3, true, 0, false),
-        (4, true, 0, false),
-        (5, true, 0, false),
-        (6, true, 0, false),
+        (7, 0, true, 0, false),
+        (6, 1, true, 0, false),
+        (6, 0, true, 0, false),
+        (3, 2, true, 0, false),
+        (7, 0, true, 0, false),
+        (5, 2, true, 0, false),
+        (2, 4, true, 0, false),
+        (7, 2, false, 0, false),
     ];
     let acknowledged: [Message; 8] = [
-        (3, false, 14, false),
-        (2, true, 11, false),
-        (2, false, 15, false),
-        (4, false, 57, true),
-        (3, true, 38, true),
-        (5, false, 23, true),
-        (4, true, 49, true),
-        (3, true, 39, true),
+        (1, 0, false, 3, false),
+        (2, 1, false, 10, false),
+        (2, 1, false, 11, false),
+        (4, 3, true, 50, true),
+        (5, 4, false, 15, false),
+        (3, 5, true, 20, true),
+        (3, 5, true, 29, true),
+        (2, 7, true, 11, true),
     ];
     let (idle, waiting) = (Stage::new(0), Stage::new(16));
     let counted = [
@@ -143,5 +213,5 @@ fn what_a_block_tells_of_its_messages_is_counted() {
     for (what, outcomes) in counted {
         println!("{what}: {outcomes} outcomes, {:.1} bits", (outcomes as f64).log2());
     }
-    assert_eq!(counted.map(|(_, outcomes)| outcomes), [10, 9, 62, 165, 4, 2]);
+    assert_eq!(counted.map(|(_, outcomes)| outcomes), [10, 9, 10, 89, 4, 2]);
 }

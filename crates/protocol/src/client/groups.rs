@@ -4,7 +4,7 @@ use rand_core::CryptoRng;
 
 use super::{Client, MessageId, Notice, State, Warning};
 use crate::conversation::{Conversation, ConversationId, Talk};
-use crate::group::{Group, GroupCard, MEMBER_NAME_MAX, Member, News};
+use crate::group::{Group, GroupCard, MEMBER_NAME_MAX, Member, News, Rekey, Task};
 use crate::invitation::server_mark;
 use crate::message::Kind;
 use crate::name::is_same_name;
@@ -92,23 +92,20 @@ impl Client {
         self.state.group_mut(id)?.leave(&identity)
     }
 
-    /// Removes a member from a group, of which this client must be the [`Client::keeper`]: makes new keys and hands them
-    /// to all others, who must be contacts, and tells the removed one, if it is a contact; whether it is. From now on
-    /// this client says nothing more that the removed one could read.
+    /// Removes a member from a group, of which this client must be the [`Client::keeper`]: when the next block of rounds
+    /// begins it makes new keys and hands them to all others, who must be contacts, and tells the removed one, if it is a
+    /// contact; whether it is. From now on this client says nothing more that the removed one could read.
     ///
     /// # Errors
     /// [`Error::Unknown`] for no such group or member; [`Error::Input`] if this client is not the keeper, or somebody
     /// who remains is no contact.
     pub fn remove_member(&mut self, id: ConversationId, number: u8) -> Result<bool, Error> {
-        let round = self.state.clock.next();
         let group = self.state.group_mut(id)?;
         group.remove(number)?;
-        let changing = group.is_changing();
         let removed = group.members().find(|member| member.number == number);
         let told = removed.is_some_and(|member| self.state.reachable(&member.identity).is_some());
-        // During a change the next one waits for its end.
-        let made = if changing { self.state.recipients(id).map(|_| ()) } else { self.state.rekey(id, round) };
-        if let Err(error) = made {
+        // The keys themselves have to wait: a client that was away does not know the round, and a change may be under way.
+        if let Err(error) = self.state.recipients(id) {
             self.state.group_mut(id)?.keep(number);
             return Err(error);
         }
@@ -139,15 +136,34 @@ impl State {
         for id in groups {
             self.compare_names(id);
             let Ok(group) = self.group_mut(id) else { continue };
-            let due = group.tend(round);
-            let stragglers = group.stragglers(round);
-            let late = stragglers.iter().any(|identity| self.contact(identity).is_some_and(has_all_keys));
-            if (due || late)
+            let due = match group.tend(round) {
+                Task::Nothing => false,
+                Task::NewKeys => true,
+                Task::NewKeysFor(late) => {
+                    late.iter().any(|identity| self.contact(identity).is_some_and(has_all_keys))
+                }
+                Task::Ask(members) => {
+                    let request = group.request();
+                    self.ask_for_keys(&members, &request);
+                    false
+                }
+            };
+            if due
                 && self.rekey(id, round).is_err()
                 && let Ok(group) = self.group_mut(id)
             {
                 group.refuse_keys(expecting);
             }
+        }
+    }
+
+    /// Asks those of these members who are contacts, and have taken all that was asked before.
+    fn ask_for_keys(&mut self, members: &[[u8; 32]], request: &Rekey) {
+        let asked = members.iter().filter_map(|identity| self.reachable(identity));
+        let asked: Vec<_> = asked.filter(|contact| has_all_keys(contact)).map(|contact| contact.id).collect();
+        for contact in asked {
+            // Who cannot be asked now is asked later.
+            let _ = self.hand_over(contact, Kind::Rekey, &request.encode());
         }
     }
 

@@ -9,10 +9,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::rekey::{Echo, Farewell, Rekey, author_of, epoch_after};
-use super::{Group, bit};
+use super::{Group, Peer, bit};
 use crate::message::FAREWELL_BYTES;
 use crate::ratchet::Chain;
-use crate::reaction::block;
+use crate::reaction::{REACTION_ROUNDS, block};
 use crate::secret::Secret;
 use crate::{Error, Round, domain};
 
@@ -24,8 +24,10 @@ pub(super) const BEHIND_MAX: u64 = 4096;
 const CHANGE_PAUSE: u64 = 64;
 /// Rounds for which a member that is not heard holds up a change.
 pub(super) const CHANGE_ROUNDS: u64 = 256;
-/// Rounds after which keys are made anew for a member that came too late for them.
+/// Rounds after which keys are made anew for a member that came too late for them, or seems to have others.
 pub(super) const RENEW_ROUNDS: u64 = 2048;
+/// Blocks between two looks for members who seem to have other keys.
+const RENEW_BLOCKS: u64 = RENEW_ROUNDS / REACTION_ROUNDS;
 
 /// Keys that a group is changing to.
 #[derive(Serialize, Deserialize)]
@@ -58,6 +60,18 @@ impl Change {
     }
 }
 
+/// What falls to a member when a block of rounds begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    Nothing,
+    /// To make new keys.
+    NewKeys,
+    /// To make new keys if one of these members, by identity, has taken all that it was handed.
+    NewKeysFor(Vec<[u8; 32]>),
+    /// To ask these members for new keys.
+    Ask(Vec<[u8; 32]>),
+}
+
 /// What a group has to tell its person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum News {
@@ -81,6 +95,13 @@ pub(crate) enum News {
     RekeyRefused,
     /// A member bears the name of a contact and is somebody else.
     NameBorrowed,
+}
+
+impl Peer {
+    /// Whether it was not heard for as long as keys stay when somebody has missed them.
+    fn is_silent(&self, round: Round) -> bool {
+        self.heard.is_none_or(|heard| heard.0.saturating_add(RENEW_ROUNDS) <= round.0)
+    }
 }
 
 impl Group {
@@ -153,16 +174,25 @@ impl Group {
     /// [`Error::Input`] if this author has used up its epochs.
     pub(crate) fn propose(&self, fresh: Secret, round: Round) -> Result<Rekey, Error> {
         let newest = self.change.as_ref().map_or(self.epoch, |change| change.epoch);
-        let epoch = epoch_after(newest, self.me);
+        let epoch = epoch_after(newest, self.me, round);
         let epoch = epoch.ok_or(Error::Input("this group has used up its epochs"))?;
         Ok(Rekey { group: self.id, epoch, start: round, excluded: self.excluded_next(), fresh })
     }
 
-    /// Takes a rekey whose author was authenticated. It waits until a block of rounds begins; of several the newest does.
+    /// What asks for newer keys than this member may have.
+    pub(crate) fn request(&self) -> Rekey {
+        Rekey::request(self.id)
+    }
+
+    /// Takes a rekey, or a request for one, whose author was authenticated. It waits until a block of rounds begins; of
+    /// several the newest does.
     ///
     /// # Errors
     /// [`Error::Malformed`] if no honest member writes it.
     pub(crate) fn offer(&mut self, author: u8, rekey: Rekey, next: Round) -> Result<(), Error> {
+        if rekey.is_request() {
+            return self.take_request(author, rekey);
+        }
         let excluded = |member: u8| rekey.excluded & bit(member) != 0;
         let members = u8::try_from(self.members.len()).unwrap_or(0);
         let possible = rekey.group == self.id
@@ -171,7 +201,6 @@ impl Group {
             && !excluded(author)
             && (members..8).all(|nobody| !excluded(nobody))
             && author_of(rekey.epoch) == author
-            && epoch_after(0, author).is_some_and(|first| rekey.epoch >= first)
             && rekey.start.0 <= next.0.saturating_add(AHEAD_MAX);
         if !possible {
             return Err(Error::Malformed("rekey"));
@@ -193,16 +222,32 @@ impl Group {
         Ok(())
     }
 
-    /// At the first round of a block, acts on what was read before. Whether this member is to make new keys.
-    pub(crate) fn tend(&mut self, round: Round) -> bool {
-        if self.ended || block(round) <= self.block {
-            return false;
+    /// A member who may have missed keys asks for others. Only the keeper heeds it, once in [`CHANGE_ROUNDS`].
+    fn take_request(&mut self, author: u8, request: Rekey) -> Result<(), Error> {
+        let member = self.members.get(usize::from(author)).filter(|_| author != self.me);
+        let member = member.ok_or(Error::Malformed("rekey"))?;
+        if request.encode() != Rekey::request(self.id).encode() {
+            return Err(Error::Malformed("rekey"));
         }
+        // Whoever is on the card finds there what there is.
+        if member.present && !self.ended && self.epoch != 0 && self.keeper() == Some(self.me) {
+            self.offer = Some(request);
+        }
+        Ok(())
+    }
+
+    /// At the first round of a block, acts on what was read before.
+    pub(crate) fn tend(&mut self, round: Round) -> Task {
+        if self.ended || block(round) <= self.block {
+            return Task::Nothing;
+        }
+        let looks = block(round) / RENEW_BLOCKS > self.block / RENEW_BLOCKS;
         self.block = block(round);
         self.conclude(round);
+        let asked = self.take_asked(round);
         self.take_offer(round);
         if self.ended {
-            return false;
+            return Task::Nothing;
         }
         let strange = core::mem::take(&mut self.strange);
         let me = self.me;
@@ -210,16 +255,43 @@ impl Group {
             .zip(&self.members)
             .any(|(number, peer)| number != me && peer.present && peer.heard.is_none());
         self.announcing = strange || unheard || self.epoch == 0 || self.change.is_some();
-        self.keys_are_due(round, unheard)
+        if asked || self.keys_are_due(round, unheard) {
+            return Task::NewKeys;
+        }
+        let missed = self.missed(round, looks);
+        match self.keeper() == Some(self.me) {
+            _ if missed.is_empty() => Task::Nothing,
+            true => Task::NewKeysFor(missed),
+            false => Task::Ask(missed),
+        }
+    }
+
+    /// Whether there is a request for keys, and now is the time for it.
+    fn take_asked(&mut self, round: Round) -> bool {
+        let rested = self.taken.is_none_or(|taken| round.0.saturating_sub(taken.0) >= CHANGE_ROUNDS);
+        let ready = rested && self.change.is_none() && self.leaving.is_none() && !self.is_alone();
+        ready && self.offer.take_if(|offer| offer.is_request()).is_some()
+    }
+
+    /// Whether nobody else would have the next keys.
+    fn is_alone(&self) -> bool {
+        self.excluded_next() | bit(self.me) == self.everybody()
+    }
+
+    /// Whether the present keys are so old that somebody may have missed them.
+    fn is_old(&self, round: Round) -> bool {
+        self.start.0.saturating_add(RENEW_ROUNDS) <= round.0
     }
 
     fn keys_are_due(&self, round: Round, unheard: bool) -> bool {
-        let alone = self.excluded_next() | bit(self.me) == self.everybody();
-        if self.keeper() != Some(self.me) || self.leaving.is_some() || alone {
+        if self.keeper() != Some(self.me) || self.leaving.is_some() || self.is_alone() {
             return false;
         }
+        // If everybody is silent on the card, they may have other keys: this client has gone back to an older state.
+        let others = || (0..).zip(&self.members).filter(|(number, peer)| *number != self.me && peer.present);
+        let lonely = || self.is_old(round) && others().all(|(_, peer)| peer.is_silent(round));
         match &self.change {
-            None => self.excluded_next() != self.excluded || (self.epoch == 0 && !unheard),
+            None => self.excluded_next() != self.excluded || (self.epoch == 0 && (!unheard || lonely())),
             // One who does not take the keys must not keep its keeper from removing it.
             Some(change) => {
                 self.excluded_next() != change.excluded
@@ -232,21 +304,31 @@ impl Group {
         (0..).zip(&self.members).fold(0, |all, (number, _)| all | bit(number))
     }
 
-    /// Present members who have not been heard under keys that are so old that they may have come too late for them.
-    pub(crate) fn stragglers(&self, round: Round) -> Vec<[u8; 32]> {
-        let old = self.start.0.saturating_add(RENEW_ROUNDS) <= round.0;
-        if !old || self.epoch == 0 || self.change.is_some() || self.keeper() != Some(self.me) {
+    /// Of keys so old that somebody may have missed them: to the keeper, the members who have not been heard under them, and
+    /// at a look also those who have been silent for long and owe an acknowledgement. To another member, at a look, those
+    /// who may be the keeper, if what it believes to be the keeper seems to have other keys.
+    ///
+    /// Keeper or member may have gone back to an older state, in which it believes to have been heard.
+    fn missed(&self, round: Round, looks: bool) -> Vec<[u8; 32]> {
+        if !self.is_old(round) || self.change.is_some() || self.leaving.is_some() {
             return Vec::new();
         }
-        let me = self.me;
-        let unheard = (0..)
-            .zip(&self.members)
-            .filter(|(number, peer)| *number != me && peer.present && peer.heard.is_none());
-        unheard.map(|(_, peer)| peer.identity).collect()
+        let keeper = self.keeper();
+        let owes = |peer: &Peer| peer.is_silent(round) && self.outbox.is_under_way_after(peer.acknowledged);
+        let misses = |number: u8, peer: &Peer| match keeper == Some(self.me) {
+            true => self.epoch != 0 && (peer.heard.is_none() || (looks && owes(peer))),
+            false => looks && number < self.me && ((self.epoch == 0 && peer.is_silent(round)) || owes(peer)),
+        };
+        let present = (0..).zip(&self.members).filter(|(number, peer)| *number != self.me && peer.present);
+        let missed: Vec<_> = present.filter(|(number, peer)| misses(*number, peer)).collect();
+        if keeper != Some(self.me) && !missed.iter().any(|(number, _)| Some(*number) == keeper) {
+            return Vec::new();
+        }
+        missed.into_iter().map(|(_, peer)| peer.identity).collect()
     }
 
     fn take_offer(&mut self, round: Round) {
-        let Some(rekey) = &self.offer else { return };
+        let Some(rekey) = self.offer.as_ref().filter(|offer| !offer.is_request()) else { return };
         // The author may have left since.
         if self.keeper() != Some(author_of(rekey.epoch)) {
             self.offer = None;
@@ -283,6 +365,10 @@ impl Group {
         let by = author_of(rekey.epoch);
         for (member, peer) in (0..).zip(&mut self.members) {
             if excluded & bit(member) == 0 {
+                if !peer.present && peer.farewell.is_empty() && !self.news.contains(&News::RekeyNeeded) {
+                    // The keeper has gone back to before it removed this one.
+                    self.news.push(News::RekeyNeeded);
+                }
                 continue;
             }
             if peer.present {

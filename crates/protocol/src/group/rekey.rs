@@ -8,8 +8,10 @@ use crate::secret::Secret;
 use crate::{Error, Round, domain};
 
 const BYTES: usize = 16 + 4 + 8 + 1 + 32;
-/// Bits of an epoch below the number of the member whose keys it has.
-const AUTHOR_SHIFT: u32 = 24;
+/// Bits of an epoch below the number of the member whose keys it has: of the round in which they were made.
+const AUTHOR_SHIFT: u32 = 29;
+/// The epoch of the card's keys, and of what asks for newer ones.
+const CARD: u32 = 0;
 
 /// A fresh secret for all members but those excluded; of zeros for one who is.
 #[derive(Clone, serde::Serialize, serde::Deserialize)]
@@ -50,19 +52,30 @@ impl Rekey {
     pub(crate) fn without_secret(&self) -> Self {
         Self { fresh: Secret::new([0; 32]), ..self.clone() }
     }
+
+    /// What a member says who may have missed keys.
+    pub(super) fn request(group: [u8; 16]) -> Self {
+        Self { group, epoch: CARD, start: Round(0), excluded: 0, fresh: Secret::new([0; 32]) }
+    }
+
+    pub(super) fn is_request(&self) -> bool {
+        self.epoch == CARD
+    }
 }
 
-/// The epoch after `epoch`, with keys of this author: keys of a later author come after all of an earlier one, since only
-/// those of higher numbers take over.
-pub(super) fn epoch_after(epoch: u32, author: u8) -> Option<u32> {
-    let next = epoch.checked_add(1)?.max((u32::from(author) << AUTHOR_SHIFT) + 1);
+/// The epoch after `epoch`, with keys that this author makes in a round. Keys of a later author come after all of an earlier
+/// one, and keys of a later round after those that an author has forgotten who has gone back to an older state: only those
+/// of higher numbers take over. There are none after 2^29 rounds, 17 years of one second.
+pub(super) fn epoch_after(epoch: u32, author: u8, round: Round) -> Option<u32> {
+    let round = u32::try_from(round.0).ok().filter(|round| round >> AUTHOR_SHIFT == 0)?;
+    let next = epoch.checked_add(1)?.max((u32::from(author) << AUTHOR_SHIFT) | round);
     (author_of(next) == author).then_some(next)
 }
 
 /// By whom an epoch's keys are; those of epoch 0 are by the creator, on the card.
 pub(super) fn author_of(epoch: u32) -> u8 {
-    // The highest of four bytes.
-    epoch.to_be_bytes()[0]
+    // The three highest bits.
+    epoch.to_be_bytes()[0] >> (AUTHOR_SHIFT - 24)
 }
 
 /// A member's word that it leaves, which others can hand on.

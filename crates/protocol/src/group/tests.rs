@@ -2,11 +2,12 @@
 
 use ed25519_dalek::{Signer, SigningKey};
 
-use super::change::{BEHIND_MAX, CHANGE_ROUNDS, News, RENEW_ROUNDS};
+use super::change::{BEHIND_MAX, CHANGE_ROUNDS, News, RENEW_ROUNDS, Task};
 use super::rekey::{author_of, epoch_after};
 use super::{Farewell, Group, GroupCard, LEAVE_TURNS, Rekey};
 use crate::conversation::{Event, Turn};
 use crate::message::Kind;
+use crate::reaction::REACTION_ROUNDS;
 use crate::seal::Plaintext;
 use crate::secret::Secret;
 use crate::{Deposit, Error, Round, UnixMillis};
@@ -180,7 +181,7 @@ fn an_impossible_rekey_changes_nothing() {
         wrong(|rekey| rekey.excluded = 1),
         wrong(|rekey| rekey.excluded = 8),
         wrong(|rekey| rekey.epoch = 0),
-        wrong(|rekey| rekey.epoch = (1 << 24) + 1),
+        wrong(|rekey| rekey.epoch = (1 << 29) + 1),
         wrong(|rekey| rekey.start = Round(1000)),
     ] {
         assert!(bob.offer(0, rekey, Round(2)).is_err());
@@ -194,12 +195,17 @@ fn an_impossible_rekey_changes_nothing() {
 
 #[test]
 fn epochs_of_a_later_keeper_come_after_all_of_an_earlier_one() {
-    assert_eq!(epoch_after(0, 0), Some(1));
-    assert_eq!(epoch_after(7, 2), Some((2 << 24) + 1));
-    assert_eq!(epoch_after((2 << 24) + 1, 2), Some((2 << 24) + 2));
-    assert_eq!(epoch_after((1 << 24) - 1, 0), None);
-    assert_eq!(epoch_after(u32::MAX, 7), None);
-    assert_eq!(author_of((2 << 24) + 9), 2);
+    assert_eq!(epoch_after(0, 0, Round(0)), Some(1));
+    assert_eq!(epoch_after(3, 0, Round(7)), Some(7));
+    assert_eq!(epoch_after(7, 2, Round(9)), Some((2 << 29) + 9));
+    assert_eq!(epoch_after((2 << 29) + 9, 2, Round(9)), Some((2 << 29) + 10));
+    assert_eq!(epoch_after((1 << 29) - 1, 0, Round(9)), None);
+    assert_eq!(epoch_after(u32::MAX, 7, Round(9)), None);
+    assert_eq!(epoch_after(0, 0, Round(1 << 29)), None);
+    assert_eq!(epoch_after(0, 0, Round(1 << 32)), None);
+    assert_eq!(author_of((2 << 29) + 9), 2);
+    // As of a time when it was counted below eight bits of the author: what comes now is above.
+    assert!(epoch_after((3 << 24) + 5, 3, Round(9)).is_some_and(|epoch| author_of(epoch) == 3));
 }
 
 #[test]
@@ -213,9 +219,10 @@ fn all_change_together_and_no_text_is_lost() {
     room.groups[1].offer(0, rekey.clone(), Round(room.round)).unwrap();
     room.run(30, &[]);
     assert_eq!(room.epochs(), [0, 0, 0], "nobody changes before carol has the keys");
+    let epoch = rekey.epoch;
     room.groups[2].offer(0, rekey, Round(room.round)).unwrap();
     room.run(40, &[]);
-    assert_eq!(room.epochs(), [1, 1, 1]);
+    assert_eq!(room.epochs(), [epoch; 3]);
     assert!(room.groups.iter().all(|group| group.members().all(|member| member.confirmed)));
     assert!(room.news.iter().all(|news| news.iter().filter(|news| **news == News::NewKeys).count() == 1));
     room.groups[1].queue(Kind::Text, b"after").unwrap();
@@ -231,13 +238,13 @@ fn attack_a7_nobody_but_the_keeper_removes_anybody() {
         let mut carol_or_alice = if excluded == 1 { group(2) } else { group(0) };
         let forged = Rekey {
             group: [4; 16],
-            epoch: (1 << 24) + 1,
+            epoch: (1 << 29) + 1,
             start: Round(2),
             excluded,
             fresh: Secret::new([9; 32]),
         };
         carol_or_alice.offer(1, forged, Round(2)).unwrap();
-        assert!(!carol_or_alice.tend(Round(8)));
+        assert_eq!(carol_or_alice.tend(Round(8)), Task::Nothing);
         assert_eq!(carol_or_alice.news(), [News::RekeyRefused]);
         assert!(carol_or_alice.members().all(|member| member.present) && !carol_or_alice.is_ended());
         assert!(carol_or_alice.change.is_none() && carol_or_alice.epoch == 0);
@@ -288,18 +295,19 @@ fn a_member_who_is_silent_holds_the_others_up_for_a_while_and_catches_up() {
     let mut room = Room::new();
     room.run(10, &[]);
     let rekey = room.propose(0, 6);
+    let epoch = rekey.epoch;
     room.groups[0].begin(&rekey, Round(room.round)).unwrap();
     room.groups[1].offer(0, rekey.clone(), Round(room.round)).unwrap();
     room.run(CHANGE_ROUNDS, &[2]);
     room.run(16, &[2]);
-    assert_eq!(room.epochs(), [1, 1, 0]);
+    assert_eq!(room.epochs(), [epoch, epoch, 0]);
     assert!(!room.groups[0].members().nth(2).unwrap().confirmed);
     room.groups[0].queue(Kind::Text, b"carol?").unwrap();
     room.run(100, &[2]);
     assert_eq!(room.groups[0].members().nth(2).unwrap().missing, 1);
     room.groups[2].offer(0, rekey, Round(room.round)).unwrap();
     room.run(40, &[]);
-    assert_eq!(room.epochs(), [1, 1, 1]);
+    assert_eq!(room.epochs(), [epoch; 3]);
     assert_eq!(room.texts[2], [b"carol?".to_vec()]);
     assert!(room.groups[0].members().all(|member| member.confirmed && member.missing == 0));
 }
@@ -316,7 +324,7 @@ fn attack_b4_no_number_of_rekeys_takes_the_place_of_the_keepers_next() {
         fresh: Secret::new([9; 32]),
     };
     for more in 1..100 {
-        carol.offer(1, rekey((1 << 24) + more, 2), Round(2)).unwrap();
+        carol.offer(1, rekey((1 << 29) + more, 2), Round(2)).unwrap();
     }
     assert!(carol.offer.is_none());
     let size = postcard::to_allocvec(&carol).unwrap().len();
@@ -385,10 +393,19 @@ fn the_keeper_notices_who_came_too_late() {
     room.groups[0].begin(&rekey, Round(room.round)).unwrap();
     room.groups[1].offer(0, rekey, Round(room.round)).unwrap();
     room.run(CHANGE_ROUNDS + 16, &[2]);
-    assert!(room.groups[0].stragglers(Round(room.round)).is_empty());
-    let later = Round(room.round + RENEW_ROUNDS);
-    assert_eq!(room.groups[0].stragglers(later), [key(2).verifying_key().to_bytes()]);
-    assert!(room.groups[1].stragglers(later).is_empty(), "it is not bob's to make them");
+    let late = |group: usize, round: u64| {
+        let group = postcard::to_allocvec(&room.groups[group]).unwrap();
+        postcard::from_bytes::<Group>(&group).unwrap().tend(Round(round))
+    };
+    assert_eq!(late(0, room.round + REACTION_ROUNDS), Task::Nothing);
+    let later = room.round + RENEW_ROUNDS;
+    assert_eq!(late(0, later), Task::NewKeysFor(vec![key(2).verifying_key().to_bytes()]));
+    assert_eq!(late(1, later), Task::Nothing, "it is not bob's to make them");
+    // Carol missed them, and hears nobody; bob is nobody to ask.
+    assert_eq!(
+        late(2, later),
+        Task::Ask(vec![key(0).verifying_key().to_bytes(), key(1).verifying_key().to_bytes()])
+    );
 }
 
 #[test]
@@ -396,7 +413,7 @@ fn the_next_member_takes_over_from_a_keeper_who_said_farewell_and_from_no_other(
     let mut carol = group(2);
     let rekey = Rekey {
         group: [4; 16],
-        epoch: (1 << 24) + 1,
+        epoch: (1 << 29) + 1,
         start: Round(2),
         excluded: 1,
         fresh: Secret::new([9; 32]),
@@ -534,7 +551,7 @@ fn attack_a8_a_restored_state_in_a_group_feigned_for_oneself_keeps_others_from_n
         // The check of all that she sent, and of what comes before a message.
         plaintext[112..116].copy_from_slice(&(round as u32 / 3).to_le_bytes());
         if plaintext[4] != 0 {
-            plaintext[12..16].copy_from_slice(&(round as u32).to_le_bytes());
+            plaintext[20..24].copy_from_slice(&(round as u32).to_le_bytes());
             plaintext[4] = round as u8 % 7 + 1;
         }
     });

@@ -58,7 +58,7 @@ fn request(number: u8, terms: &Terms, signer: u8) -> Vec<u8> {
 fn hello(content: &[u8]) -> Frame {
     let content = Zeroizing::new(content.to_vec());
     let (kind, round) = (Kind::Hello, Round(1));
-    Frame { kind, flags: 0, sequence: 0, acknowledgement: 0, check: 0, round, head: None, content }
+    Frame { kind, flags: 0, sequence: 0, acknowledgement: 0, check: 0, before: 0, round, head: None, content }
 }
 
 fn receive(pair: &mut Pair, epoch: u32, frame: &Frame) -> Result<Vec<Event>, Error> {

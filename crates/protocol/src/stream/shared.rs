@@ -10,29 +10,15 @@
 //! newest that it has forgotten, or says nothing: a number alone would be true of other messages, too.
 
 use super::{Delivered, Inbox, Item, Outbox, Partial, WINDOW, WentBack, check};
-use crate::message::{FIRST, Kind, MORE};
+use crate::message::{FIRST, MORE};
 
 /// Taken messages whose checks are known: a window of what may be repeated, and what is late by as much.
 const KNOWN: u32 = 2 * WINDOW;
 
 impl Item {
-    /// What has come from a member who says that it follows messages with this check.
-    pub(crate) fn received_behind(before: u32, sequence: u32, kind: Kind, flags: u8, content: &[u8]) -> Self {
-        let mut item = Self::received(sequence, kind, flags, content);
-        item.check = before;
-        item
-    }
-
-    /// The check of the messages before one that was given out to be sent, or that was received.
-    pub(crate) fn before(&self) -> u32 {
-        self.check
-    }
-
     /// What is kept of a message that was taken.
     fn taken(&self, check: u32) -> Self {
-        let mut taken = Self::received(self.sequence, self.kind, self.flags, &[]);
-        taken.check = check;
-        taken
+        Self::received(check, self.sequence, self.kind, self.flags, &[])
     }
 }
 
@@ -55,6 +41,11 @@ impl Outbox {
         self.forgotten.0
     }
 
+    /// Whether anything behind this number was sent and has not arrived with all.
+    pub(crate) fn is_under_way_after(&self, sequence: u32) -> bool {
+        self.pending().any(|item| item.sent.is_some() && item.sequence > sequence)
+    }
+
     /// A member has something else than was said, or less than it had. The person is told of it once, until something more
     /// has arrived with all: a member who lies must not be able to warn it for ever.
     pub(crate) fn differ(&mut self) -> Result<(), WentBack> {
@@ -71,7 +62,7 @@ impl Outbox {
 }
 
 impl Inbox {
-    /// Takes a numbered message of a member, [behind](Item::received_behind) others, and returns those that are now complete,
+    /// Takes a numbered message of a member, [behind](Item::received) others, and returns those that are now complete,
     /// in order; and whether the member has gone back, or this client has.
     pub(crate) fn follow(&mut self, item: Item) -> (Vec<Delivered>, Result<(), WentBack>) {
         let Some(before) = item.sequence.checked_sub(1).filter(|_| !self.full) else {
@@ -167,7 +158,7 @@ mod tests {
 
     /// A message on its way, as its reader gets it.
     fn on_its_way(item: &Item) -> Item {
-        Item::received_behind(item.before(), item.sequence, item.kind, item.flags, &item.content)
+        Item::received(item.before(), item.sequence, item.kind, item.flags, &item.content)
     }
 
     fn read(inbox: &mut Inbox, item: &Item) -> (usize, bool) {
@@ -195,7 +186,7 @@ mod tests {
                 let (place, before) = checks[coin(checks.len())];
                 let sequence = place + 1 + u32::try_from(coin(4) / 3 * coin(5)).unwrap();
                 let flags = [0, flags, MORE, flags | MORE][coin(4)];
-                let item = Item::received_behind(before, sequence, Kind::Text, flags, &[coin(3) as u8]);
+                let item = Item::received(before, sequence, Kind::Text, flags, &[coin(3) as u8]);
                 checks.push((sequence, check(before, &item)));
                 (item, checks[coin(checks.len())].1)
             };
@@ -254,7 +245,7 @@ mod tests {
             let messages: Vec<(Item, u32, u32)> = (0..8_usize)
                 .map(|number| {
                     let (place, before) = checks[coin(checks.len())];
-                    let item = Item::received_behind(before, place + 1, Kind::Text, FIRST, &[number as u8]);
+                    let item = Item::received(before, place + 1, Kind::Text, FIRST, &[number as u8]);
                     checks.push((place + 1, check(before, &item)));
                     let own = checks[coin(checks.len())].1;
                     let has = if coin(3) == 0 { heads[coin(17)] } else { heads[16 - 2 * number] };
@@ -298,14 +289,14 @@ mod tests {
             let sequence = if number < 2000 { 1 + number + coin % 20 } else { 4000 - number + coin % 20 };
             let flags = if coin >> 8 & 3 == 0 { FIRST } else { 0 };
             let before = if coin >> 10 & 1 == 0 { inbox.check } else { coin };
-            let item = Item::received_behind(before, sequence, Kind::Text, flags, b"x");
+            let item = Item::received(before, sequence, Kind::Text, flags, b"x");
             let _ = inbox.follow(item);
             assert!(inbox.near.len() <= (KNOWN + WINDOW) as usize);
         }
-        let last = Item::received_behind(1, u32::MAX, Kind::Text, FIRST, b"x");
+        let last = Item::received(1, u32::MAX, Kind::Text, FIRST, b"x");
         assert_eq!(read(&mut inbox, &last), (1, true));
         assert_eq!(inbox.complete, u32::MAX);
-        let beyond = Item::received_behind(inbox.check, 0, Kind::Text, FIRST, b"x");
+        let beyond = Item::received(inbox.check, 0, Kind::Text, FIRST, b"x");
         assert_eq!(read(&mut inbox, &beyond), (0, false));
     }
 

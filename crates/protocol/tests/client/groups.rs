@@ -154,6 +154,8 @@ fn a_removed_member_hears_nothing_more_and_learns_it() {
     world.say(0, "crew", "among ourselves");
     world.say(1, "crew", "at last");
     let crew = world.id(3, "crew");
+    // The keys are made when the next block of rounds begins.
+    world.run(8);
     let unheard = world.clients[3].queue_text(crew, "hello?").unwrap();
     world.run(150);
     assert!(world.texts(0).contains(&("bob".into(), "at last".into())));

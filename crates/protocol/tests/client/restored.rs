@@ -1,8 +1,9 @@
-//! Groups of which somebody brings an older state back, or uses two copies of one.
+//! Conversations of which somebody brings an older state back, or uses two copies of one.
 
 use std::collections::BTreeSet;
 
-use sotto_protocol::{Client, MessageId, Notice, Warning};
+use rand_core::Rng;
+use sotto_protocol::{Client, GroupCard, MessageId, Notice, Warning};
 
 use crate::world::{Fate, World};
 
@@ -246,5 +247,188 @@ fn attack_a8_a_restored_state_in_a_group_in_two_copies_shows_nothing_as_arrived_
         assert_eq!(said.arrived(&world), 4, "turns of {turn}");
         assert!((0..3).all(|client| went_back(&world, client) > 0));
         assert_eq!(world.clients[ALICE].conversations()[0].queued, 0);
+    }
+}
+
+const KEEPER: usize = 0;
+const FOUR: [&str; 4] = ["alice", "bob", "carol", "dave"];
+const DAVE: usize = 3;
+
+/// The first of four people, all others' contact, and the card of the group that it has made of them.
+fn keeper_of_four(seed: u64) -> (World, GroupCard) {
+    let mut world = World::new(seed, &FOUR, 4, 16);
+    for other in [1, 2, DAVE] {
+        world.befriend(KEEPER, other);
+    }
+    world.run(60);
+    let now = world.now();
+    let others: Vec<_> =
+        (1..4).map(|other| (FOUR[other].to_owned(), world.clients[other].identity())).collect();
+    let card = world.clients[KEEPER].create_group("crew", &others, now, &mut world.rng).unwrap();
+    (world, card)
+}
+
+fn join(world: &mut World, card: &GroupCard) {
+    let now = world.now();
+    for other in 1..4 {
+        world.clients[other].join_group(card, now).unwrap();
+    }
+}
+
+/// Four people in one group.
+fn four(seed: u64) -> World {
+    let (mut world, card) = keeper_of_four(seed);
+    join(&mut world, &card);
+    world.run(1);
+    world
+}
+
+/// The same, whose keeper brings back a state of so many rounds after it was made, some rounds later.
+fn four_with_a_restored_keeper(after: u64, later: u64) -> World {
+    let mut world = four(5);
+    world.run(after);
+    let backup = world.clients[KEEPER].snapshot();
+    world.run(later);
+    world.clients[KEEPER] = Client::restore(&backup).unwrap();
+    world.notices = vec![Vec::new(); 4];
+    world
+}
+
+fn heard(world: &World, client: usize, said: &str) -> bool {
+    world.texts(client).iter().any(|(_, text)| text == said)
+}
+
+/// It believed the member gone, who read on: the keys that it made had the number of others that all had already.
+#[test]
+fn attack_a8_a_restored_keeper_removes_whom_it_removes() {
+    // Before the first change of keys, and after it.
+    for after in [1, 200] {
+        let mut world = four_with_a_restored_keeper(after, 300);
+        let id = world.id(KEEPER, "crew");
+        world.clients[KEEPER].remove_member(id, DAVE as u8).unwrap();
+        world.run(400);
+        world.say(1, "crew", "not for dave");
+        world.say(KEEPER, "crew", "nor this");
+        world.run(100);
+        for other in [1, 2] {
+            let members = world.clients[other].members(world.id(other, "crew"));
+            assert!(!members[DAVE].present, "{} counts dave as present", FOUR[other]);
+            assert!(heard(&world, other, "nor this"));
+        }
+        assert!(heard(&world, 2, "not for dave") && heard(&world, KEEPER, "not for dave"));
+        assert!(!heard(&world, DAVE, "not for dave") && !heard(&world, DAVE, "nor this"));
+    }
+}
+
+/// From before the first change it heard nobody, made no keys, and nobody heard it.
+#[test]
+fn attack_a8_a_restored_keeper_is_heard_again() {
+    for (after, leaves) in [(1, false), (1, true), (200, false)] {
+        let mut world = four_with_a_restored_keeper(after, 300);
+        if leaves {
+            let id = world.id(DAVE, "crew");
+            world.clients[DAVE].leave_group(id).unwrap();
+        }
+        world.run(16);
+        world.say(KEEPER, "crew", "I am back");
+        world.run(5000);
+        for other in [1, 2, DAVE] {
+            assert!(
+                heard(&world, other, "I am back") || (leaves && other == DAVE),
+                "{after} {leaves} {}",
+                FOUR[other]
+            );
+        }
+        world.say(1, "crew", "so are we");
+        world.run(64);
+        assert!(heard(&world, KEEPER, "so are we") && heard(&world, 2, "so are we"));
+    }
+}
+
+/// A member who has gone back to other keys than the present ones asks the keeper for new ones.
+#[test]
+fn attack_a8_a_restored_member_of_a_group_is_heard_again() {
+    // From the card, and from keys that were changed again when somebody was removed.
+    for removed in [false, true] {
+        let mut world = four(5);
+        let mut backup = world.clients[1].snapshot();
+        world.run(200);
+        if removed {
+            backup = world.clients[1].snapshot();
+            let id = world.id(KEEPER, "crew");
+            world.clients[KEEPER].remove_member(id, DAVE as u8).unwrap();
+            world.run(300);
+        }
+        world.clients[1] = Client::restore(&backup).unwrap();
+        world.notices = vec![Vec::new(); 4];
+        world.say(1, "crew", "I am back");
+        world.run(5000);
+        assert!(heard(&world, KEEPER, "I am back") && heard(&world, 2, "I am back"));
+        assert_eq!(heard(&world, DAVE, "I am back"), !removed);
+        world.say(2, "crew", "so are we");
+        world.run(64);
+        assert!(heard(&world, 1, "so are we"));
+    }
+}
+
+/// Keys that were made before somebody joined are followed by others soon, not after long.
+#[test]
+fn who_joins_late_is_given_keys_soon() {
+    let (mut world, card) = keeper_of_four(6);
+    // Nobody joins for so long that the keeper might have gone back to an older state.
+    world.run(3000);
+    join(&mut world, &card);
+    world.run(320);
+    world.say(2, "crew", "here we are");
+    world.run(64);
+    for other in [KEEPER, 1, DAVE] {
+        assert!(heard(&world, other, "here we are"), "{}", FOUR[other]);
+    }
+}
+
+/// Parts of a text that had been acknowledged to a copy were missing in what was shown.
+#[test]
+fn attack_a8_a_text_without_its_beginning_is_not_shown() {
+    for seed in 0..60 {
+        let mut world = World::new(seed, &["alice", "bob"], 1, 4);
+        world.befriend(0, 1);
+        world.run(40);
+        let said = "z".repeat(1500);
+        world.say(0, "bob", &said);
+        let backup = world.clients[1].snapshot();
+        for _ in 0..1 + seed % 30 {
+            let deposit_lost = world.rng.next_u64().is_multiple_of(2);
+            world.step(&[Fate { deposit_lost, ..Fate::default() }, Fate::default()]);
+        }
+        world.clients[1] = Client::restore(&backup).unwrap();
+        world.notices[1].clear();
+        world.run(160);
+        assert!(world.texts(1).iter().all(|(_, text)| *text == said), "seed {seed}");
+        world.say(0, "bob", "whole");
+        world.run(40);
+        assert!(world.texts(1).iter().any(|(_, text)| text == "whole"), "seed {seed}");
+    }
+}
+
+/// What was said before a state was brought back, and behind it, was put together to texts that nobody wrote.
+#[test]
+fn attack_a8_parts_of_two_texts_are_never_put_together() {
+    for seed in 0..60 {
+        let mut world = World::new(seed, &["alice", "bob"], 1, 4);
+        world.befriend(0, 1);
+        world.run(40);
+        let backup = world.clients[0].snapshot();
+        let said = ["x", "y"].map(|part| part.repeat(600));
+        world.say(0, "bob", &said[0]);
+        for _ in 0..1 + seed % 12 {
+            let deposit_lost = world.rng.next_u64().is_multiple_of(2);
+            world.step(&[Fate { deposit_lost, ..Fate::default() }, Fate::default()]);
+        }
+        world.clients[0] = Client::restore(&backup).unwrap();
+        world.say(0, "bob", &said[1]);
+        world.run(160);
+        let seen = world.texts(1);
+        assert!(seen.iter().all(|(_, text)| said.contains(text)), "seed {seed}");
+        assert!(seen.iter().any(|(_, text)| *text == said[1]), "seed {seed}");
     }
 }

@@ -232,7 +232,9 @@ pub(super) async fn blocking<T: Send + 'static>(
 ) -> anyhow::Result<T> {
     let (reply, result) = oneshot::channel();
     // If nobody waits any more, nobody misses the result.
-    rayon::spawn(move || drop(reply.send(work())));
+    let start = move || rayon::spawn(move || drop(reply.send(work())));
+    // Not from this thread: it may be the only one of a pool, as that of the figures is, and it waits.
+    tokio::spawn(async move { start() }).await.context("a computation was not begun")?;
     result.await.context("a computation has failed")
 }
 

@@ -16,13 +16,13 @@ use sottod::Population;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use super::Config;
 use super::check::Check;
 use super::child::ServerProcess;
 use super::client::{Client, Counts, Payload, Took, ensure_complete};
 use super::counting::{Counter, Traffic};
 use super::lines::{Bench, Orders, Point, Snapshot, Spent};
 use super::report::{Report, memory_warning};
-use super::{Code, Config};
 use crate::cpu::process_milliseconds;
 use crate::engine::EngineName;
 
@@ -172,12 +172,7 @@ async fn measure<S: Scheme>(config: &Config, progress: &ProgressBar) -> anyhow::
             benches.push(bench);
         }
     }
-    // Other engines and codes are only to compare with.
-    let check = if S::NAME == SealPir::NAME && config.code == Code::Cuckoo {
-        participants.first().context("no client")?.check(&counter).await.context("a check")?
-    } else {
-        Check::default()
-    };
+    let check = participants.first().context("no client")?.check(&counter).await.context("a check")?;
     drop(participants);
     let measured = Measured {
         rounds: measured,
