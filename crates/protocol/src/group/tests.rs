@@ -384,6 +384,40 @@ fn attack_b4_a_rekey_begins_near_the_present() {
     assert_eq!(late.err(), Some(Error::RoundTooFar(Round(1))));
 }
 
+/// Who asks without end must not keep the others changing keys.
+#[test]
+fn the_keeper_is_asked_for_keys_as_often_as_a_member_likes_and_makes_them_once_in_256_rounds() {
+    let mut alice = group(0);
+    let rekey = alice.propose(Secret::new([6; 32]), Round(2)).unwrap();
+    alice.begin(&rekey, Round(2)).unwrap();
+    let mut made = Vec::new();
+    for round in 3..3000 {
+        alice.offer(2, alice.request(), Round(round)).unwrap();
+        let size = postcard::to_allocvec(&alice.offer).unwrap().len();
+        assert!(size < 80);
+        if alice.tend(Round(round)) == Task::NewKeys {
+            assert_eq!(round % REACTION_ROUNDS, 0);
+            let rekey = alice.propose(Secret::new([7; 32]), Round(round)).unwrap();
+            alice.begin(&rekey, Round(round)).unwrap();
+            made.push(round);
+        }
+    }
+    // Nobody answers here, so each change lasts as long.
+    assert!(made.len() > 4 && made.windows(2).all(|two| two[1] - two[0] >= CHANGE_ROUNDS), "{made:?}");
+
+    // One who was removed is not heeded, nor is anybody who asks one that is not the keeper, or for more than keys.
+    let mut bob = group(1);
+    assert!(bob.offer(2, bob.request(), Round(2)).is_ok() && bob.offer.is_none());
+    let mut gone = group(0);
+    gone.remove(2).unwrap();
+    let rekey = gone.propose(Secret::new([6; 32]), Round(2)).unwrap();
+    gone.begin(&rekey, Round(2)).unwrap();
+    gone.tend(Round(400));
+    assert!(gone.offer(2, gone.request(), Round(400)).is_ok() && gone.offer.is_none());
+    let other = Rekey { excluded: 2, ..gone.request() };
+    assert!(gone.offer(1, other, Round(400)).is_err());
+}
+
 /// Keys that came too late for a member are followed by others that do not.
 #[test]
 fn the_keeper_notices_who_came_too_late() {

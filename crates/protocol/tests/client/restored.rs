@@ -345,6 +345,34 @@ fn attack_a8_a_restored_keeper_is_heard_again() {
     }
 }
 
+/// A keeper who does not know any more that it removed somebody gives that one the next keys. The others are told, and it
+/// can be done again.
+#[test]
+fn attack_a8_a_keeper_restored_to_before_it_removed_somebody_is_told_on() {
+    let mut world = four(5);
+    world.run(200);
+    let backup = world.clients[KEEPER].snapshot();
+    let id = world.id(KEEPER, "crew");
+    world.clients[KEEPER].remove_member(id, DAVE as u8).unwrap();
+    world.run(300);
+    world.clients[KEEPER] = Client::restore(&backup).unwrap();
+    world.notices = vec![Vec::new(); 4];
+    world.say(KEEPER, "crew", "I am back");
+    world.run(5000);
+    for other in [1, 2] {
+        assert!(heard(&world, other, "I am back"), "{}", FOUR[other]);
+        let conversation = world.id(other, "crew");
+        assert!(world.notices[other].contains(&Notice::Warning(Warning::RekeyNeeded { conversation })));
+        assert!(!world.clients[other].members(conversation)[DAVE].present);
+    }
+    world.clients[KEEPER].remove_member(id, DAVE as u8).unwrap();
+    world.run(300);
+    world.say(1, "crew", "among ourselves");
+    world.run(64);
+    assert!(heard(&world, KEEPER, "among ourselves") && heard(&world, 2, "among ourselves"));
+    assert!(!heard(&world, DAVE, "I am back") && !heard(&world, DAVE, "among ourselves"));
+}
+
 /// A member who has gone back to other keys than the present ones asks the keeper for new ones.
 #[test]
 fn attack_a8_a_restored_member_of_a_group_is_heard_again() {
