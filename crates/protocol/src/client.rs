@@ -13,6 +13,8 @@
 
 mod adoption;
 #[cfg(test)]
+mod attack;
+#[cfg(test)]
 mod block_view;
 #[cfg(test)]
 mod contact_view;

@@ -280,10 +280,15 @@ impl Group {
         if self.leaving.is_none() && !self.ended {
             self.outbox.retract_unsent();
         }
-        let farewell = Farewell::new(self.id, self.me, identity);
+        let farewell = self.own_farewell(identity);
         self.queue(Kind::Leave, &farewell.signature)?;
         self.leaving = Some(LEAVE_TURNS);
         Ok(())
+    }
+
+    /// This member's word that it leaves.
+    pub(crate) fn own_farewell(&self, identity: &SigningKey) -> Farewell {
+        Farewell::new(self.id, self.me, identity)
     }
 
     /// Decides to remove a member.
@@ -301,6 +306,7 @@ impl Group {
             ));
         }
         self.removing |= bit(member);
+        self.refused = false;
         Ok(())
     }
 
@@ -316,9 +322,10 @@ impl Group {
 
     /// Tells, once, that no new keys can be made. A group still on its card waits while a contact's key is expected.
     pub(crate) fn refuse_keys(&mut self, expecting: bool) {
-        let waits = expecting && self.gone() == 0;
+        let excluded = self.excluded_next();
+        let waits = expecting && excluded == 0;
         if !waits && !core::mem::replace(&mut self.refused, true) {
-            match self.gone() {
+            match excluded {
                 0 if self.epoch == 0 => self.tell(News::CardKeys),
                 // They are as good as new ones, but for who has missed them.
                 0 => {}

@@ -268,6 +268,30 @@ impl Pair {
         self.outbox.push(kind, content, PAIR_CONTENT)
     }
 
+    /// Hands over new keys of a group, whose id they begin with, instead of those that were not sent yet, and the farewells
+    /// of those who left it.
+    ///
+    /// # Errors
+    /// As for [`Pair::queue`].
+    pub(crate) fn queue_keys(
+        &mut self,
+        group: &[u8; 16],
+        keys: &[u8],
+        farewells: &[Vec<u8>],
+    ) -> Result<(), Error> {
+        let mut behind = false;
+        for farewell in farewells {
+            if !self.outbox.holds(Kind::Leave, farewell) {
+                self.queue(Kind::Leave, farewell)?;
+                behind = true;
+            }
+        }
+        if behind || self.double || !self.outbox.replace_unsent(Kind::Rekey, group, keys) {
+            self.queue(Kind::Rekey, keys)?;
+        }
+        Ok(())
+    }
+
     /// Uses up the sending keys of a round, and says which boxes to look for.
     pub(crate) fn open_round(&mut self, turn: &Turn) -> (Option<Deposit>, Vec<Listening>) {
         self.inbox.begin(turn.round);

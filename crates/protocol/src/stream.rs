@@ -16,6 +16,8 @@
 //! What is said follows from what was read before the present block of rounds ([`crate::reaction`]): acknowledgements that
 //! are sent, and the choice of what is sent or repeated, change with the blocks only.
 
+#[cfg(test)]
+mod attack;
 mod shared;
 mod version2;
 
@@ -96,18 +98,21 @@ pub(crate) struct Outbox {
     turn: u64,
     items: VecDeque<Item>,
     block: u64,
-    /// Up to here all is acknowledged. It is forgotten when the next block begins.
+    /// Up to here all is acknowledged. When the next block begins it is forgotten or, of a text that has not arrived as a
+    /// whole, marked with [`KEPT`].
     acknowledged: u32,
     /// The number of the newest message forgotten, and its check.
     forgotten: (u32, u32),
-    /// An acknowledgement, number and check, of something else than was sent. It is heeded when the next block begins;
-    /// until then nothing is taken for arrived.
+    /// An acknowledgement, number and check, of something else than was sent, or of less than was acknowledged. It is heeded
+    /// when the next block begins; until then nothing is taken for arrived.
     stray: Option<(u32, u32)>,
-    /// Of two: it comes from a time without checks, and those that the peer gives first are taken for right. In a group:
+    /// Of two: it comes from a time without checks, and the peer may have none. In a group:
     /// the person is not told of a check of something else, before anything more has arrived.
     unchecked: bool,
 }
 
+/// A flag of items that stay here: acknowledged when the block began.
+const KEPT: u8 = 128;
 /// How far the other end's numbers may be ahead of a sender that has gone back.
 const AHEAD_MAX: u32 = 1 << 24;
 /// More numbers than the keys of a group with all its farewells take.
@@ -167,14 +172,38 @@ impl Outbox {
     pub(crate) fn begin(&mut self, round: Round) {
         if block(round) > self.block {
             self.block = block(round);
-            while self.items.front().is_some_and(|item| item.sequence <= self.acknowledged)
-                && let Some(item) = self.items.pop_front()
-            {
-                self.forgotten = (item.sequence, item.check);
+            // A text stays until the whole of it has arrived: a reader that goes back may need its beginning again.
+            let ended = |item: &Item| item.sequence <= self.acknowledged && item.flags & MORE == 0;
+            let whole = self.items.iter().rposition(ended).map_or(0, |last| last + 1);
+            self.forget(whole);
+            match self.stray.take() {
+                Some((sequence, check)) if self.has_said(sequence, check) => {
+                    self.acknowledged = self.acknowledged.min(sequence.max(self.forgotten.0));
+                }
+                Some((sequence, _)) => self.number_anew(sequence),
+                None => {}
             }
-            if let Some((sequence, _)) = self.stray.take() {
-                self.number_anew(sequence);
+            for item in &mut self.items {
+                item.flags &= !KEPT;
+                item.flags |= if item.sequence <= self.acknowledged { KEPT } else { 0 };
             }
+        }
+    }
+
+    fn forget(&mut self, oldest: usize) {
+        if let Some(item) = self.items.drain(..oldest).next_back() {
+            self.forgotten = (item.sequence, item.check);
+        }
+    }
+
+    /// Whether these are messages that this client has said, or has forgotten since they had arrived.
+    fn has_said(&self, sequence: u32, check: u32) -> bool {
+        let (forgotten, forgotten_check) = self.forgotten;
+        match self.items.iter().find(|item| item.sequence == sequence) {
+            Some(item) => item.sent.is_some() && item.check == check,
+            None if sequence == forgotten => check == forgotten_check,
+            // An acknowledgement that others have overtaken.
+            None => sequence < forgotten,
         }
     }
 
@@ -190,9 +219,10 @@ impl Outbox {
             turn.saturating_sub(sent.turn) >= OVERDUE_TURNS
                 && block(round).saturating_sub(block(sent.round)) >= OVERDUE_BLOCKS
         };
-        let window = || 0..self.items.len().min(WINDOW as usize);
+        let first = self.items.iter().position(|item| item.flags & KEPT == 0)?;
+        let window = || first..self.items.len().min(first + WINDOW as usize);
         let sent = |number: &usize| self.items.get(*number).and_then(|item| item.sent.as_ref());
-        let chosen = Some(0)
+        let chosen = Some(first)
             .filter(|oldest| sent(oldest).is_some_and(overdue))
             .or_else(|| window().find(|number| sent(number).is_none()))
             .or_else(|| {
@@ -206,6 +236,7 @@ impl Outbox {
         let item = self.items.get_mut(number)?;
         item.sent = Some(Sent { turn: self.turn, round });
         let mut item = item.clone();
+        item.flags &= !KEPT;
         item.flags |= if number == 0 { FIRST } else { 0 };
         let before = number.checked_sub(1).and_then(|before| self.items.get(before));
         item.check = before.map_or(self.forgotten.1, |before| before.check);
@@ -219,24 +250,24 @@ impl Outbox {
     /// Returns the number up to which [`Outbox::acknowledge`] may take everything for arrived: 0 if the peer has named
     /// something else than was sent.
     pub(crate) fn compare(&mut self, sequence: u32, check: u32) -> Result<u32, WentBack> {
-        if core::mem::take(&mut self.unchecked) {
-            self.believe(sequence, check);
+        // From a time without checks, the peer has none either before it reads the first. Whoever has one has it from here.
+        self.unchecked &= sequence > 0 && check == 0;
+        let newest_sent = || self.items.iter().rev().find(|item| item.sent.is_some());
+        if self.unchecked && sequence <= newest_sent().map_or(self.forgotten.0, |item| item.sequence) {
+            return Ok(sequence);
         }
-        let (forgotten, forgotten_check) = self.forgotten;
-        let sent = self.items.iter().find(|item| item.sequence == sequence);
-        let same = match sent {
-            Some(item) => item.sent.is_some() && item.check == check,
-            None if sequence == forgotten => check == forgotten_check,
-            // An acknowledgement that others have overtaken.
-            None => sequence < forgotten,
-        };
-        if same {
+        if self.has_said(sequence, check) {
+            // The peer has gone back, or others have overtaken this.
+            if sequence < self.acknowledged && self.forgotten.0 < self.acknowledged {
+                self.stray.get_or_insert((sequence, check));
+            }
             return Ok(sequence);
         }
         if sequence.saturating_sub(self.newest) > AHEAD_MAX {
             return Ok(0);
         }
-        let told = self.stray.replace((sequence, check)).is_some();
+        let stray = self.stray.replace((sequence, check));
+        let told = stray.is_some_and(|(sequence, check)| !self.has_said(sequence, check));
         if told { Ok(0) } else { Err(WentBack) }
     }
 
@@ -255,28 +286,10 @@ impl Outbox {
         self.check_anew();
     }
 
-    /// Takes the peer's check of the messages up to a number that was sent for right.
-    fn believe(&mut self, sequence: u32, check: u32) {
-        if self.forgotten.0 == sequence {
-            self.forgotten.1 = check;
-        }
-        let sent = |item: &&mut Item| item.sequence == sequence && item.sent.is_some();
-        let known = self.items.iter_mut().find(sent).map(|item| item.check = check).is_some();
-        let from = if known { sequence } else { self.forgotten.0 };
-        self.check_behind(from);
-    }
-
     fn check_anew(&mut self) {
-        self.check_behind(self.forgotten.0);
-    }
-
-    /// Computes the checks of all messages behind a number from that one's.
-    fn check_behind(&mut self, sequence: u32) {
         let mut before = self.forgotten.1;
         for item in &mut self.items {
-            if item.sequence > sequence {
-                item.check = check(before, item);
-            }
+            item.check = check(before, item);
             before = item.check;
         }
     }
@@ -330,9 +343,37 @@ impl Outbox {
         self.pending().any(|item| item.kind == kind)
     }
 
+    /// Whether this very message waits or is under way.
+    pub(crate) fn holds(&self, kind: Kind, content: &[u8]) -> bool {
+        self.pending().any(|item| item.kind == kind && item.content == content)
+    }
+
+    /// Says something else instead of the newest message of a kind that begins like this, if that was never sent.
+    pub(crate) fn replace_unsent(&mut self, kind: Kind, beginning: &[u8], content: &[u8]) -> bool {
+        let replaced =
+            |item: &Item| item.kind == kind && item.sent.is_none() && item.content.starts_with(beginning);
+        let Some(item) = self.items.iter_mut().rev().find(|item| replaced(item)) else { return false };
+        item.content.zeroize();
+        item.content.extend_from_slice(content);
+        // Whatever is behind it was not sent, either.
+        let mut before = self.forgotten.1;
+        for item in &mut self.items {
+            if item.sent.is_none() {
+                item.check = check(before, item);
+            }
+            before = item.check;
+        }
+        true
+    }
+
     /// Whether there are numbers for a few more messages. A peer who acknowledges what was never sent can use them up.
     pub(crate) fn has_numbers(&self) -> bool {
         self.newest <= u32::MAX - NUMBERS_KEPT
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.items.len()
     }
 
     /// As a peer does in 256 blocks who acknowledges what was never sent.
@@ -712,6 +753,8 @@ mod tests {
         let (sequence, check) = inbox.acknowledgement();
         assert!(outbox.compare(sequence, check).is_ok() && outbox.acknowledge(sequence).is_empty());
         outbox.begin(Round(16));
+        // As a sender that keeps nothing of what was acknowledged.
+        outbox.forget(1);
         for groups in [false, true] {
             let mut inbox: Inbox = postcard::from_bytes(&older).unwrap();
             let mut read = |item| if groups { inbox.follow(item) } else { inbox.accept(item) };

@@ -14,6 +14,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use pir_core::Scheme;
 use rand::TryRng;
@@ -32,6 +33,9 @@ use crate::server::{StartError, first_rounds};
 
 const LOCK: &str = "lock";
 const LOG: &str = "log";
+/// A server that has just ended lets go of its directory within this, and so does a program that was started by this process
+/// and holds a copy of the lock until it runs.
+const LETS_GO: Duration = Duration::from_secs(2);
 
 /// After so many bytes a new file begins: what is retired is removed in steps of this.
 const SEGMENT_BYTES: u64 = 64 << 20;
@@ -179,11 +183,18 @@ fn make_identity(path: &Path) -> Result<(), DataError> {
     Ok(())
 }
 
-/// Makes what is missing of a directory, durably, and locks it.
+/// Makes what is missing of a directory, durably, and locks it, for which it waits a little.
 fn take(path: &Path) -> Result<File, DataError> {
     let failed = |source| DataError::Directory { path: path.to_owned(), source };
     let lock = make(path).map_err(failed)?;
-    lock.try_lock().map_err(|error| match error {
+    let waits_until = Instant::now() + LETS_GO;
+    let taken = loop {
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) if Instant::now() < waits_until => std::thread::sleep(LETS_GO / 50),
+            taken => break taken,
+        }
+    };
+    taken.map_err(|error| match error {
         TryLockError::WouldBlock => DataError::InUse(path.to_owned()),
         TryLockError::Error(source) => failed(source),
     })?;

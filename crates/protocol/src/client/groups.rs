@@ -4,7 +4,7 @@ use rand_core::CryptoRng;
 
 use super::{Client, MessageId, Notice, State, Warning};
 use crate::conversation::{Conversation, ConversationId, Talk};
-use crate::group::{Group, GroupCard, MEMBER_NAME_MAX, Member, News, Rekey, Task};
+use crate::group::{Farewell, Group, GroupCard, MEMBER_NAME_MAX, Member, News, Rekey, Task};
 use crate::invitation::server_mark;
 use crate::message::Kind;
 use crate::name::is_same_name;
@@ -83,13 +83,24 @@ impl Client {
         }
     }
 
-    /// Leaves a group: says so in the next turns, then forgets it.
+    /// Leaves a group: says so there in the next turns, and to the members who are contacts, then forgets it.
     ///
     /// # Errors
     /// [`Error::Unknown`]; [`Error::Input`] if the client is leaving already or was removed.
     pub fn leave_group(&mut self, id: ConversationId) -> Result<(), Error> {
         let identity = self.state.signing_key();
-        self.state.group_mut(id)?.leave(&identity)
+        let group = self.state.group_mut(id)?;
+        group.leave(&identity)?;
+        let farewell = group.own_farewell(&identity).encode();
+        let others: Vec<[u8; 32]> =
+            group.members().filter(|member| member.present).map(|member| member.identity).collect();
+        // Those who do not read it in the group, by other keys or too late, read it here.
+        let contacts = others.iter().filter_map(|identity| self.state.reachable(identity));
+        let contacts: Vec<_> = contacts.map(|contact| contact.id).collect();
+        for contact in contacts {
+            self.state.hand_over(contact, Kind::Leave, &farewell)?;
+        }
+        Ok(())
     }
 
     /// Removes a member from a group, of which this client must be the [`Client::keeper`]: when the next block of rounds
@@ -143,8 +154,8 @@ impl State {
                     late.iter().any(|identity| self.contact(identity).is_some_and(has_all_keys))
                 }
                 Task::Ask(members) => {
-                    let request = group.request();
-                    self.ask_for_keys(&members, &request);
+                    let (request, farewells) = (group.request(), group.farewells());
+                    self.ask_for_keys(&members, &request, &farewells);
                     false
                 }
             };
@@ -158,10 +169,14 @@ impl State {
     }
 
     /// Asks those of these members who are contacts, and have taken all that was asked before.
-    fn ask_for_keys(&mut self, members: &[[u8; 32]], request: &Rekey) {
+    fn ask_for_keys(&mut self, members: &[[u8; 32]], request: &Rekey, farewells: &[Farewell]) {
         let asked = members.iter().filter_map(|identity| self.reachable(identity));
         let asked: Vec<_> = asked.filter(|contact| has_all_keys(contact)).map(|contact| contact.id).collect();
         for contact in asked {
+            // Whoever makes keys now may have gone back to before it heard that.
+            for farewell in farewells {
+                let _ = self.hand_over(contact, Kind::Leave, &farewell.encode());
+            }
             // Who cannot be asked now is asked later.
             let _ = self.hand_over(contact, Kind::Rekey, &request.encode());
         }
@@ -292,11 +307,11 @@ impl State {
         let farewells = group.farewells();
         let removed = |member: &Member| member.present && is_in(rekey.excluded, member.number);
         let removed: Vec<[u8; 32]> = group.members().filter(removed).map(|member| member.identity).collect();
+        let farewells: Vec<Vec<u8>> = farewells.iter().map(Farewell::encode).collect();
         for contact in recipients {
-            for farewell in &farewells {
-                self.hand_over(contact, Kind::Leave, &farewell.encode())?;
+            if let Talk::Pair(pair) = &mut self.conversation_mut(contact)?.talk {
+                pair.queue_keys(&rekey.group, &rekey.encode(), &farewells)?;
             }
-            self.hand_over(contact, Kind::Rekey, &rekey.encode())?;
         }
         let told: Vec<ConversationId> = removed
             .iter()

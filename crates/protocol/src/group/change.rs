@@ -191,7 +191,7 @@ impl Group {
     /// [`Error::Malformed`] if no honest member writes it.
     pub(crate) fn offer(&mut self, author: u8, rekey: Rekey, next: Round) -> Result<(), Error> {
         if rekey.is_request() {
-            return self.take_request(author, rekey);
+            return self.take_request(author, rekey, next);
         }
         let excluded = |member: u8| rekey.excluded & bit(member) != 0;
         let members = u8::try_from(self.members.len()).unwrap_or(0);
@@ -223,14 +223,15 @@ impl Group {
     }
 
     /// A member who may have missed keys asks for others. Only the keeper heeds it, once in [`CHANGE_ROUNDS`].
-    fn take_request(&mut self, author: u8, request: Rekey) -> Result<(), Error> {
+    fn take_request(&mut self, author: u8, request: Rekey, next: Round) -> Result<(), Error> {
         let member = self.members.get(usize::from(author)).filter(|_| author != self.me);
         let member = member.ok_or(Error::Malformed("rekey"))?;
         if request.encode() != Rekey::request(self.id).encode() {
             return Err(Error::Malformed("rekey"));
         }
-        // Whoever is on the card finds there what there is.
-        if member.present && !self.ended && self.epoch != 0 && self.keeper() == Some(self.me) {
+        // Whoever is on the card finds there what there is, unless this client has gone back to it.
+        let others = self.epoch != 0 || self.is_old(next);
+        if member.present && !self.ended && others && self.keeper() == Some(self.me) {
             self.offer = Some(request);
         }
         Ok(())
@@ -284,7 +285,9 @@ impl Group {
     }
 
     fn keys_are_due(&self, round: Round, unheard: bool) -> bool {
-        if self.keeper() != Some(self.me) || self.leaving.is_some() || self.is_alone() {
+        // Whoever is removed is told, and reads nothing more, also if nobody else remains.
+        let alone = self.is_alone() && self.removing == 0;
+        if self.keeper() != Some(self.me) || self.leaving.is_some() || alone {
             return false;
         }
         // If everybody is silent on the card, they may have other keys: this client has gone back to an older state.
@@ -310,10 +313,18 @@ impl Group {
     ///
     /// Keeper or member may have gone back to an older state, in which it believes to have been heard.
     fn missed(&self, round: Round, looks: bool) -> Vec<[u8; 32]> {
-        if !self.is_old(round) || self.change.is_some() || self.leaving.is_some() {
+        if self.change.is_some() || self.leaving.is_some() {
             return Vec::new();
         }
         let keeper = self.keeper();
+        // Whoever makes keys now may not have heard who left.
+        if looks && keeper != Some(self.me) && self.gone() & !self.excluded != 0 {
+            let keeper = keeper.and_then(|keeper| self.members.get(usize::from(keeper)));
+            return keeper.map(|keeper| keeper.identity).into_iter().collect();
+        }
+        if !self.is_old(round) {
+            return Vec::new();
+        }
         let owes = |peer: &Peer| peer.is_silent(round) && self.outbox.is_under_way_after(peer.acknowledged);
         let misses = |number: u8, peer: &Peer| match keeper == Some(self.me) {
             true => self.epoch != 0 && (peer.heard.is_none() || (looks && owes(peer))),
@@ -422,6 +433,11 @@ impl Group {
         };
         // It must hear that this member is there, and was not given the same.
         self.strange = true;
+        // Keys that this client has made and forgotten: it has gone back, and who was given them waits for others.
+        let forgotten = self.change.is_none() && echo.epoch > self.epoch && author_of(echo.epoch) == self.me;
+        if forgotten && self.keeper() == Some(self.me) {
+            self.offer = Some(self.request());
+        }
         if differ {
             self.tell(News::KeysDiffer);
         }

@@ -6,6 +6,7 @@ mod attack;
 mod blocks;
 mod crashes;
 mod crowding;
+mod disturbances;
 mod finder;
 mod groups;
 mod handshake;
