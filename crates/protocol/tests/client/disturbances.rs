@@ -370,10 +370,12 @@ fn play_group(seed: u64) -> Result<(), String> {
     heard.map_err(|error| format!("seed {seed}, from {now}: {error}; {}", log.join("; ")))
 }
 
+/// Restored states, absences, losses and, under odd seeds, people who leave: afterwards all who stayed hear each other.
+/// `SOTTO_SEEDS=N` plays N schedules, from `SOTTO_SEED_FIRST` on.
 #[test]
 fn attack_groups_at_random() {
     let from = std::env::var("SOTTO_SEED_FIRST").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
-    let number: u64 = std::env::var("SOTTO_SEEDS").ok().and_then(|number| number.parse().ok()).unwrap_or(4);
+    let number: u64 = std::env::var("SOTTO_SEEDS").ok().and_then(|number| number.parse().ok()).unwrap_or(2);
     let failed: Vec<String> = (from..from + number).filter_map(|seed| play_group(seed).err()).collect();
     failed.iter().for_each(|failed| println!("{failed}"));
     assert!(failed.is_empty(), "{} of {number}", failed.len());
