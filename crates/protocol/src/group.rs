@@ -368,7 +368,10 @@ impl Group {
     }
 
     fn speak(&mut self, turn: &Turn, key: SealingKey) -> Option<Deposit> {
-        let owed = self.members.iter().any(|peer| peer.chain.is_some() && peer.inbox.owed());
+        let of_any = |wants: fn(&Inbox) -> bool| {
+            self.members.iter().any(|peer| peer.chain.is_some() && wants(&peer.inbox))
+        };
+        let (owed, acknowledges) = (of_any(Inbox::owed), of_any(Inbox::acknowledges));
         if let Some(turns) = &mut self.leaving {
             *turns = turns.saturating_sub(1);
         }
@@ -398,7 +401,7 @@ impl Group {
                 head,
                 content: Zeroizing::new(item.content.clone()),
             },
-            None if owed || self.announcing || echo.is_some() => Frame {
+            None if acknowledges || self.announcing || echo.is_some() => Frame {
                 kind: Kind::Acknowledgement,
                 flags: 0,
                 sequence: 0,

@@ -351,7 +351,7 @@ impl Pair {
             Some(item) => {
                 (item.kind, item.flags, (item.sequence, item.before()), Zeroizing::new(item.content.clone()))
             }
-            None if owed => (Kind::Acknowledgement, 0, (0, 0), Zeroizing::default()),
+            None if self.inbox.acknowledges() => (Kind::Acknowledgement, 0, (0, 0), Zeroizing::default()),
             None => return None,
         };
         let frame = Frame {

@@ -424,7 +424,19 @@ pub(crate) struct Inbox {
 struct Told {
     complete: u32,
     check: u32,
-    owed: bool,
+    sign: Sign,
+}
+
+/// The acknowledgement that a peer waits for in a block.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+enum Sign {
+    /// It waits for none.
+    #[default]
+    None,
+    /// It has not been given.
+    Owed,
+    /// It has been given in this block. The peer may have missed it, so turns that are left over give it again.
+    Given,
 }
 
 /// The beginning of a text whose end has not come.
@@ -447,8 +459,9 @@ impl Inbox {
     pub(crate) fn begin(&mut self, round: Round) {
         if block(round) > self.block {
             self.block = block(round);
-            let owed = self.told.owed || self.owed;
-            self.told = Told { complete: self.complete, check: self.check, owed };
+            let owed = self.told.sign == Sign::Owed || self.owed;
+            let sign = if owed { Sign::Owed } else { Sign::None };
+            self.told = Told { complete: self.complete, check: self.check, sign };
             self.owed = false;
         }
     }
@@ -528,7 +541,13 @@ impl Inbox {
 
     /// Whether something had come before this block that no acknowledgement has followed.
     pub(crate) fn owed(&self) -> bool {
-        self.told.owed
+        self.told.sign == Sign::Owed
+    }
+
+    /// Whether an acknowledgement is better than nothing: one is owed, or has been in this block. A peer that misses the
+    /// same round of every block would miss the only one, and say again for ever what has arrived.
+    pub(crate) fn acknowledges(&self) -> bool {
+        self.told.sign != Sign::None
     }
 
     /// The peer asks for a sign.
@@ -538,7 +557,9 @@ impl Inbox {
 
     /// An acknowledgement was sent.
     pub(crate) fn settle(&mut self) {
-        self.told.owed = false;
+        if self.told.sign == Sign::Owed {
+            self.told.sign = Sign::Given;
+        }
     }
 }
 
@@ -630,6 +651,26 @@ mod tests {
         assert_eq!(quiet[..8], reads[..8]);
         assert_eq!((reads[8].0, reads[8].1, reads[8].2), (None, 8, true));
         assert!(quiet[8].0.is_some() && quiet[8].1 == 0);
+    }
+
+    /// A peer that is away in the same round of every block would otherwise miss each time the only acknowledgement.
+    #[test]
+    fn an_acknowledgement_is_given_again_where_there_is_nothing_else_to_say() {
+        let mut inbox = Inbox::default();
+        inbox.begin(Round(8));
+        assert!(inbox.accept(following(&Inbox::default(), 1, Kind::Text, 0, b"y")).1.is_ok());
+        assert!(!inbox.owed() && !inbox.acknowledges());
+        inbox.begin(Round(16));
+        assert!(inbox.owed() && inbox.acknowledges());
+        inbox.settle();
+        assert!(!inbox.owed() && inbox.acknowledges());
+        inbox.settle();
+        inbox.begin(Round(23));
+        assert!(inbox.acknowledges());
+        inbox.begin(Round(24));
+        assert!(!inbox.owed() && !inbox.acknowledges());
+        inbox.settle();
+        assert!(!inbox.acknowledges());
     }
 
     /// A false acknowledgement made what follows be numbered anew in the same block: it showed at once that it was read.

@@ -113,7 +113,7 @@ impl Play {
             let acknowledgement = me.inbox.acknowledgement();
             let item = match me.outbox.next(round, owed) {
                 Some(item) => Some((item.before(), item)),
-                None if owed => None,
+                None if me.inbox.acknowledges() => None,
                 None => continue,
             };
             me.inbox.settle();

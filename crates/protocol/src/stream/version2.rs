@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::Deserialize;
 
-use super::{Inbox, Item, Outbox, Partial, Sent, Told};
+use super::{Inbox, Item, Outbox, Partial, Sent, Sign, Told};
 use crate::message::Kind;
 
 #[derive(Deserialize)]
@@ -62,7 +62,8 @@ impl From<Inbox2> for Inbox {
     fn from(old: Inbox2) -> Self {
         let Inbox2 { complete, early, partial, owed } = old;
         let near = early.into_iter().map(|(sequence, item)| (sequence, item.into())).collect();
-        let told = Told { complete, check: 0, owed };
+        let sign = if owed { Sign::Owed } else { Sign::None };
+        let told = Told { complete, check: 0, sign };
         Self { complete, check: 0, near, partial, owed: false, block: 0, told, full: false }
     }
 }
