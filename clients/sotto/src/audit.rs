@@ -11,13 +11,14 @@ mod proof;
 
 use core::fmt;
 
-use pir_core::Scheme;
+use mpir::Engines;
 use sha2::{Digest, Sha256};
 use sotto_protocol::Manifest;
 use sotto_protocol::audit::{Statement, answer_digest, query_digest};
-use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::manifest::{bucket_digest, buckets_digest};
 use sotto_wire::RootKey;
+
+use crate::round_spec::round_spec;
 
 pub use proof::{Announced, Digests, PROOF_MAX, Proof};
 
@@ -39,8 +40,8 @@ pub enum Invalid {
     /// The root key of the address has not signed the server's key.
     #[error("the server of this address has not announced the key that signed it")]
     Announcement,
-    /// The manifest is not the server's, or of another engine.
-    #[error("the server has not signed this round, or it is of another PIR engine")]
+    /// The manifest is not the server's, or of an engine that this program does not know.
+    #[error("the server has not signed this round, or it is of a PIR engine that this program does not know")]
     Manifest,
     /// The bucket is not the round's.
     #[error("the bucket is not what the server has published of this round")]
@@ -69,8 +70,8 @@ impl fmt::Display for Verdict {
 /// What a proof shows of the server whose cluster has this root key. It computes the answer again, which takes as long as
 /// to set up and answer one bucket.
 #[must_use]
-pub fn judge<S: Scheme>(proof: &Proof, root: &RootKey) -> Verdict {
-    match recomputed::<S>(proof, root) {
+pub fn judge(engines: &Engines, proof: &Proof, root: &RootKey) -> Verdict {
+    match recomputed(engines, proof, root) {
         Ok(answer) if answer == proof.answer[..] => Verdict::Honest,
         Ok(_) => Verdict::Cheated,
         Err(reason) => Verdict::Invalid(reason),
@@ -78,13 +79,14 @@ pub fn judge<S: Scheme>(proof: &Proof, root: &RootKey) -> Verdict {
 }
 
 /// The right answer, if everything but the answer itself is signed by the server as it should be.
-fn recomputed<S: Scheme>(proof: &Proof, root: &RootKey) -> Result<Vec<u8>, Invalid> {
+fn recomputed(engines: &Engines, proof: &Proof, root: &RootKey) -> Result<Vec<u8>, Invalid> {
     let Announced { announcement, endorsement } = &proof.announced;
     root.check_encoded(announcement, endorsement).map_err(|_| Invalid::Announcement)?;
     let manifest_key = proof.announced.manifest_key();
     let manifest = proof.manifest.verify(&manifest_key).map_err(|_| Invalid::Manifest)?;
     let padded = usize::try_from(manifest.bucket_size).map_err(|_| Invalid::Manifest)?;
-    if manifest.engine != S::NAME || proof.bucket >= manifest.buckets {
+    let engine = engines.get(&manifest.engine).ok_or(Invalid::Manifest)?;
+    if proof.bucket >= manifest.buckets {
         return Err(Invalid::Manifest);
     }
     if !proof.has_bucket_of(&manifest) {
@@ -100,9 +102,9 @@ fn recomputed<S: Scheme>(proof: &Proof, root: &RootKey) -> Result<Vec<u8>, Inval
     {
         return Err(Invalid::Answer);
     }
-    let parameters = mpir::parameters::<S>(manifest.buckets.into(), padded, BOX_BYTES);
-    let parameters = parameters.map_err(|_| Invalid::Manifest)?;
-    mpir::recompute::<S>(&parameters, &proof.boxes, &proof.keys, &proof.query).map_err(|_| Invalid::Engine)
+    let spec = round_spec(&**engine, manifest.round, manifest.buckets.into(), padded);
+    let spec = spec.map_err(|_| Invalid::Manifest)?;
+    engine.recompute(&spec, &proof.boxes, &proof.keys, &proof.query).map_err(|_| Invalid::Engine)
 }
 
 impl Proof {

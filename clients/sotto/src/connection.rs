@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ed25519_dalek::{Signer as _, SigningKey};
-use pir_core::Scheme;
+use mpir::Engines;
 use sha2::{Digest, Sha256};
 use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::{PROTOCOL_VERSION, Round, RoundMode, ServerParameters, SignedManifest, Succession};
@@ -26,6 +26,7 @@ use crate::audit::Announced;
 use crate::host::{Host, System};
 use transport::{Peers, channel_on};
 
+pub(crate) use check::engine;
 pub use check::{check, verify};
 pub use error::ConnectError;
 pub use transport::{channel, endpoint};
@@ -51,6 +52,8 @@ pub struct ConnectionSettings {
     pub retry_first: Duration,
     /// The longest such pause.
     pub retry_most: Duration,
+    /// The engines that this program knows.
+    pub engines: Engines,
     /// Accept an engine without privacy. Only for tests of the layers above the engine.
     #[doc(hidden)]
     pub allow_no_privacy: bool,
@@ -68,6 +71,7 @@ impl ConnectionSettings {
             keep_alive: Duration::from_secs(15),
             retry_first: Duration::from_millis(500),
             retry_most: Duration::from_secs(30),
+            engines: Engines::default(),
             allow_no_privacy: false,
         }
     }
@@ -111,20 +115,21 @@ impl Connection {
         Ok(Self { client, settings: settings.clone(), peers })
     }
 
-    /// What the server says of itself, checked against what this program accepts: its version, its engine `S`, its
+    /// What the server says of itself, checked against what this program accepts: its version, its engine, its
     /// security, its time slots, and its key, for which the root key of the address must vouch. Closed loop is accepted
     /// from this machine alone, by the address of whoever answered; this connection then reaches no other any more.
     ///
     /// # Errors
     /// The [`ConnectError`] that says what is wrong.
-    pub async fn info<S: Scheme>(&self) -> Result<Info, ConnectError> {
+    pub async fn info(&self) -> Result<Info, ConnectError> {
         let authority = || self.settings.address.authority();
         let request = proto::InfoRequest { protocol_version: PROTOCOL_VERSION.into() };
         let mut client = self.client.clone();
         let answer = within(self.settings.call_timeout, client.info(request)).await;
         let answer = answer.map_err(|failure| ConnectError::of(failure, authority()))?;
         let info = Info::try_from(answer).map_err(|_| ConnectError::NoServer(authority()))?;
-        check::<S>(&info, self.settings.address.root_key(), self.settings.allow_no_privacy)?;
+        let ConnectionSettings { engines, address, allow_no_privacy, .. } = &self.settings;
+        check(engines, &info, address.root_key(), *allow_no_privacy)?;
         if info.parameters.mode == RoundMode::ClosedLoop && !self.peers.only_loopback() {
             let reason = "its rounds are in closed loop, which is for one machine alone";
             return Err(ConnectError::Parameters(reason.to_owned()));
@@ -137,13 +142,13 @@ impl Connection {
     ///
     /// # Errors
     /// As for [`verify`]; [`ConnectError::Changed`] if the server's parameters are later ones than the pinned.
-    pub async fn register<S: Scheme>(
+    pub async fn register(
         &self,
         account_seed: &[u8; 32],
         pinned: &ServerParameters,
         token: Option<&Token>,
     ) -> Result<Session, ConnectError> {
-        let (info, succession) = self.meet::<S>(pinned).await?;
+        let (info, succession) = self.meet(pinned).await?;
         if succession == Succession::Later {
             return Err(ConnectError::Changed);
         }
@@ -154,13 +159,10 @@ impl Connection {
     ///
     /// # Errors
     /// As for [`verify`].
-    pub async fn meet<S: Scheme>(
-        &self,
-        pinned: &ServerParameters,
-    ) -> Result<(Info, Succession), ConnectError> {
-        let info = self.info::<S>().await?;
-        let (root, allow) = (self.settings.address.root_key(), self.settings.allow_no_privacy);
-        let succession = verify::<S>(&info, root, Some(pinned), allow)?;
+    pub async fn meet(&self, pinned: &ServerParameters) -> Result<(Info, Succession), ConnectError> {
+        let info = self.info().await?;
+        let ConnectionSettings { engines, address, allow_no_privacy, .. } = &self.settings;
+        let succession = verify(engines, &info, address.root_key(), Some(pinned), *allow_no_privacy)?;
         Ok((info, succession))
     }
 

@@ -31,9 +31,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::cli::failure::Failure;
 use crate::cli::state;
-use crate::{
-    ConnectError, ConnectionSettings, Engine, Event, Events, Handle, HandleError, Participant, Store,
-};
+use crate::{ConnectError, ConnectionSettings, Event, Events, Handle, HandleError, Participant, Store};
 use desk::Desk;
 use face::Face;
 use socket::Listener;
@@ -139,7 +137,7 @@ enum Stayed {
 
 async fn come(store: Store, client: Client) -> Result<(Handle, Events), ConnectError> {
     let settings = ConnectionSettings::new(store.address().clone());
-    Participant::<Engine>::start(client, Some(store), settings).await
+    Participant::start(client, Some(store), settings).await
 }
 
 /// Comes online under parameters that the server has changed, as soon as it can be reached.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use pir_core::{Scheme, SealPir};
+use mpir::Engine;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sotto_protocol::Round;
@@ -20,6 +20,7 @@ use sottod::{Config, Running, ServerEvent};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use crate::round_spec::round_spec;
 use crate::{Address, ConnectionSettings};
 use cast::{Cast, Happening};
 use crowd::Crowd;
@@ -93,7 +94,8 @@ impl Demonstration {
         let started = Instant::now();
         let mut config = Config::closed_loop("127.0.0.1:0".parse()?);
         config.retrieve = self.options.retrieve;
-        let server = sottod::start::<SealPir>(config).context("the server cannot start")?;
+        let engine = mpir::sealpir();
+        let server = sottod::start(Arc::clone(&engine), config).context("the server cannot start")?;
         let mut events = server.events();
         let address = server.address().clone();
         self.screen.title(&self.options, self.seed, server.parameters());
@@ -109,7 +111,7 @@ impl Demonstration {
         self.close(server, cast, crowd).await?;
         let tally = ledger.tally();
         self.screen.missing(&ledger.missing());
-        self.screen.summary(&self.summary.finish::<SealPir>(&self.options, self.seed, tally)?);
+        self.screen.summary(&self.summary.finish(&*engine, &self.options, self.seed, tally)?);
         anyhow::ensure!(!self.screen.is_closed(), "nobody takes the output any more");
         Ok(if tally.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
@@ -215,7 +217,7 @@ impl Demonstration {
 
     async fn close(
         &mut self,
-        server: Running<SealPir>,
+        server: Running,
         cast: Cast,
         crowd: JoinHandle<anyhow::Result<()>>,
     ) -> anyhow::Result<()> {
@@ -226,8 +228,8 @@ impl Demonstration {
 }
 
 /// The engine's name and its security at the bucket size last seen.
-fn engine_facts<S: Scheme>(bucket_size: u32) -> anyhow::Result<(&'static str, u32)> {
+fn engine_facts(engine: &dyn Engine, bucket_size: u32) -> anyhow::Result<(&'static str, u32)> {
     let elements = usize::try_from(bucket_size.max(1))?;
-    let parameters = S::parameters(elements, sotto_protocol::deposit::BOX_BYTES)?;
-    Ok((S::NAME, S::security_bits(&parameters)))
+    let assurance = engine.assurance(&round_spec(engine, Round(0), 1, elements)?)?;
+    Ok((engine.name(), assurance.security_bits))
 }

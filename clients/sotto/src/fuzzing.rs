@@ -2,7 +2,7 @@
 //! and the crate `fuzz/` call these functions.
 
 use bytes::Bytes;
-use pir_core::NoOp;
+use mpir::Engines;
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::manifest::{MANIFEST_BYTES, MAPPING_BLOOM, SIGNATURE_BYTES};
 use sotto_protocol::negotiation::ANNOUNCEMENT_BYTES;
@@ -38,7 +38,7 @@ pub fn fuzz_proof(bytes: &[u8]) {
     let bytes = Bytes::copy_from_slice(bytes);
     let Ok(proof) = Proof::decode(&bytes) else { return };
     assert!(proof.encode() == bytes);
-    assert!(matches!(judge::<NoOp>(&proof, &RootKey([1; 32])), Verdict::Invalid(_)));
+    assert!(matches!(judge(&Engines::default(), &proof, &RootKey([1; 32])), Verdict::Invalid(_)));
 }
 
 /// What a server says about a round: two bytes that choose how it is cut into a manifest and a signature, and these.

@@ -14,6 +14,7 @@ pub mod demo;
 pub mod fuzzing;
 pub mod host;
 pub mod participant;
+mod round_spec;
 mod store;
 
 pub use connection::{ConnectError, Connection, ConnectionSettings};
@@ -22,6 +23,3 @@ pub use participant::{
 };
 pub use sotto_wire::{Address, AddressError};
 pub use store::{Store, StoreError};
-
-/// The PIR engine of the command line.
-pub type Engine = pir_core::SealPir;

@@ -21,13 +21,10 @@ mod report;
 mod retrieval;
 mod sessions;
 
-use core::fmt;
-use core::marker::PhantomData;
 use core::time::Duration;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pir_core::Scheme;
 use sotto_protocol::audit::AuditCoins;
 use sotto_protocol::client::{Client, MessageId, Settings};
 use sotto_protocol::{ConversationId, ConversationSummary, Error, Round, Succession, UnixMillis};
@@ -35,7 +32,7 @@ use sotto_wire::{Failure, Refused};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
-use crate::connection::Session;
+use crate::connection::{Session, engine};
 use crate::host::{Disk, Host, System, rng};
 use crate::{ConnectError, Connection, ConnectionSettings, Store};
 use command::{Ask, Change, Command};
@@ -55,10 +52,11 @@ pub type Events = mpsc::Receiver<Event>;
 const UPLOAD_LONGEST: Duration = Duration::from_secs(60);
 const UPLOAD_PAUSE: Duration = Duration::from_millis(500);
 
-/// Takes part in a server's rounds with the PIR engine `S`.
-pub struct Participant<S>(PhantomData<S>);
+/// Takes part in a server's rounds, with the PIR engine that the server announces.
+#[derive(Debug)]
+pub struct Participant(());
 
-impl<S: Scheme> Participant<S> {
+impl Participant {
     /// Connects, registers, uploads the PIR keys, and takes part until [`Handle::stop`], or until the handle is gone.
     ///
     /// With a store, every change is on the disk before it shows on the wire. Later parameters that the server announces
@@ -88,17 +86,26 @@ impl<S: Scheme> Participant<S> {
         settings: ConnectionSettings,
     ) -> Result<(Handle, Events), ConnectError> {
         let failed = || ConnectError::Parameters("its PIR engine fails here".to_owned());
-        let keys = Generation::<S>::draw(&host).await.ok_or_else(failed)?;
+        let drawn = match settings.engines.get(&client.server().engine) {
+            Some(engine) => Some((engine.name(), Generation::draw(&host, engine).await.ok_or_else(failed)?)),
+            None => None,
+        };
 
         let connection = Connection::open_on(Arc::clone(&host), &settings).await?;
         let unacceptable = |error: Error| ConnectError::Parameters(error.to_string());
-        let (info, succession) = connection.meet::<S>(client.server()).await?;
+        let (info, succession) = connection.meet(client.server()).await?;
         if succession == Succession::Later {
             client.adopt(info.parameters.clone(), (info.open, host.unix_now())).map_err(unacceptable)?;
             if let Some(disk) = &disk {
                 disk.save(&client.snapshot()).map_err(ConnectError::Parameters)?;
             }
         }
+        let engine = Arc::clone(engine(&settings.engines, client.server())?);
+        let keys = match drawn {
+            Some((name, keys)) if name == engine.name() => keys,
+            // What the server has changed is its engine.
+            _ => Generation::draw(&host, &engine).await.ok_or_else(failed)?,
+        };
         let session = connection.session(client.account_seed(), &info, None).await?;
         let open = session.open();
         let gate = gate(&host, &client, open).map_err(unacceptable)?;
@@ -108,23 +115,17 @@ impl<S: Scheme> Participant<S> {
         let upload = Phase { bytes: keys.public.encoded.len() as u64, time: started.elapsed() };
 
         let account_seed = zeroize::Zeroizing::new(*client.account_seed());
-        let (coins, root) = (AuditCoins::new(&account_seed), session.root_key());
+        let audits =
+            Audits::new(AuditCoins::new(&account_seed), session.root_key(), settings.engines.clone());
         let keys = Keyring::new(&account_seed, keys, open);
         let pinned = client.server().clone();
-        let (sessions, news) = link::start::<S>(Arc::clone(&host), session, settings, account_seed, pinned);
+        let (sessions, news) = link::start(Arc::clone(&host), session, settings, account_seed, pinned);
         let (commands, received) = mpsc::unbounded_channel();
         let (person, told) = Person::new();
         let keeper = Keeper::start(Arc::clone(&host), client, disk);
-        let driver =
-            Driver::new(host, keeper, gate, keys, sessions, person, upload, Audits::new(coins, root));
+        let driver = Driver::new(host, engine, keeper, gate, keys, sessions, person, upload, audits);
         tokio::spawn(driver.run(received, news));
         Ok((Handle { commands }, told))
-    }
-}
-
-impl<S> fmt::Debug for Participant<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Participant")
     }
 }
 

@@ -3,7 +3,6 @@
 
 mod support;
 
-use pir_core::NoOp;
 use sotto::host::{Dialled, Pending, System, Work};
 use sotto::{Address, ConnectError, Connection, Event, Store};
 use sotto_protocol::client::{Client, Notice};
@@ -14,7 +13,7 @@ use support::{Person, client, config, is_report, loopback, pair, settings};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn texts_travel_both_ways_and_one_who_leaves_disturbs_nobody() {
-    let server = sottod::start::<NoOp>(config(loopback())).unwrap();
+    let server = sottod::start(mpir::noop(), config(loopback())).unwrap();
     let settings = settings(&server);
     let (alice, bob) = pair(&settings).await;
     let mut alice = Person::start(alice, None, &settings).await;
@@ -58,7 +57,7 @@ async fn a_change_of_parameters_ends_the_session_and_is_taken_over_by_the_next()
         let data = Some(data.path().to_owned());
         let mut config = Config { data, seed_segments: Some(2), ..config(listen) };
         change(&mut config);
-        sottod::start::<NoOp>(config).unwrap()
+        sottod::start(mpir::noop(), config).unwrap()
     };
     let server = start(loopback(), |_| {});
     let settings = settings(&server);
@@ -91,7 +90,7 @@ async fn a_change_of_parameters_ends_the_session_and_is_taken_over_by_the_next()
 #[tokio::test(flavor = "multi_thread")]
 async fn texts_travel_with_every_batch_code() {
     for (code, buckets) in [(CodeKind::Hybrid, Some(18)), (CodeKind::Single, None)] {
-        let server = sottod::start::<NoOp>(Config { code, buckets, ..config(loopback()) }).unwrap();
+        let server = sottod::start(mpir::noop(), Config { code, buckets, ..config(loopback()) }).unwrap();
         let settings = settings(&server);
         let (alice, bob) = pair(&settings).await;
         let mut alice = Person::start(alice, None, &settings).await;
@@ -112,7 +111,7 @@ async fn texts_travel_with_every_batch_code() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rounds_in_closed_loop_go_on_when_everybody_is_done() {
     let closed = Config { mode: RoundMode::ClosedLoop, round_ms: 50, ..config(loopback()) };
-    let server = sottod::start::<NoOp>(closed).unwrap();
+    let server = sottod::start(mpir::noop(), closed).unwrap();
     let settings = settings(&server);
     let (alice, bob) = pair(&settings).await;
     let mut alice = Person::start(alice, None, &settings).await;
@@ -131,7 +130,7 @@ async fn a_server_that_is_gone_and_comes_back_loses_no_text() {
     let data = tempfile::tempdir().unwrap();
     let kept = Some(data.path().join("data"));
     let with = |listen| Config { data: kept.clone(), seed_segments: Some(2), ..config(listen) };
-    let server = sottod::start::<NoOp>(with(loopback())).unwrap();
+    let server = sottod::start(mpir::noop(), with(loopback())).unwrap();
     let (listen, settings) = (server.local_addr(), settings(&server));
     let homes = tempfile::tempdir().unwrap();
     let (alice, bob) = pair(&settings).await;
@@ -147,7 +146,7 @@ async fn a_server_that_is_gone_and_comes_back_loses_no_text() {
     server.shutdown().await.unwrap();
     alice.until("loss", |event| matches!(event, Event::ConnectionLost(_))).await;
     alice.say("while it was gone").await;
-    let server = sottod::start::<NoOp>(with(listen)).unwrap();
+    let server = sottod::start(mpir::noop(), with(listen)).unwrap();
     alice.until("return", |event| matches!(event, Event::ConnectionRestored)).await;
     bob.hears("during").await;
     bob.hears("while it was gone").await;
@@ -163,7 +162,7 @@ async fn a_server_that_is_gone_and_comes_back_loses_no_text() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_ends_in_the_middle_of_a_round_uses_no_key_twice() {
-    let server = sottod::start::<NoOp>(Config { round_ms: 2000, ..config(loopback()) }).unwrap();
+    let server = sottod::start(mpir::noop(), Config { round_ms: 2000, ..config(loopback()) }).unwrap();
     let settings = settings(&server);
     let (alice, _) = pair(&settings).await;
     let mut first = Person::start(alice, None, &settings).await;
@@ -188,10 +187,10 @@ async fn a_process_that_ends_in_the_middle_of_a_round_uses_no_key_twice() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_not_the_pinned_one_is_refused_before_anything_is_sent() {
-    let server = sottod::start::<NoOp>(config(loopback())).unwrap();
+    let server = sottod::start(mpir::noop(), config(loopback())).unwrap();
     let right = settings(&server);
     let open = async |settings: &sotto::ConnectionSettings| {
-        Connection::open(settings).await?.info::<NoOp>().await.map(|_| ())
+        Connection::open(settings).await?.info().await.map(|_| ())
     };
     assert_eq!(open(&right).await, Ok(()));
 
@@ -206,14 +205,16 @@ async fn a_server_that_is_not_the_pinned_one_is_refused_before_anything_is_sent(
     let mut strict = right.clone();
     strict.allow_no_privacy = false;
     assert_eq!(open(&strict).await, Err(ConnectError::Security { bits: 0 }));
-    let engine = Connection::open(&right).await.unwrap().info::<pir_core::SealPir>().await;
+    let mut other = right.clone();
+    other.engines = mpir::Engines::only(mpir::sealpir());
+    let engine = open(&other).await;
     assert!(matches!(engine, Err(ConnectError::Engine { .. })), "{engine:?}");
 
     // The same key with other parameters: later ones, and others under the same number.
-    let person = client::<NoOp>(&right, "alice", 1).await;
+    let person = client(&right, "alice", 1).await;
     let register = async |pinned: &ServerParameters| {
         let connection = Connection::open(&right).await.unwrap();
-        connection.register::<NoOp>(person.account_seed(), pinned, None).await.map(|_| ())
+        connection.register(person.account_seed(), pinned, None).await.map(|_| ())
     };
     let mut changed = person.server().clone();
     changed.buckets += 1;
@@ -229,7 +230,7 @@ async fn a_server_that_is_not_the_pinned_one_is_refused_before_anything_is_sent(
 #[tokio::test(flavor = "multi_thread")]
 async fn over_tls_texts_arrive_and_an_impostor_is_told_from_a_server_that_is_gone() {
     let with = |listen| Config { transport: Transport::Tls, ..config(listen) };
-    let server = sottod::start::<NoOp>(with(loopback())).unwrap();
+    let server = sottod::start(mpir::noop(), with(loopback())).unwrap();
     let settings = settings(&server);
     let (alice, bob) = pair(&settings).await;
     let alice = Person::start(alice, None, &settings).await;
@@ -243,7 +244,7 @@ async fn over_tls_texts_arrive_and_an_impostor_is_told_from_a_server_that_is_gon
         async |address| Connection::open(&sotto::ConnectionSettings { address, ..settings.clone() }).await;
     let impostor = open(address(Transport::Tls, RootKey([1; 32]))).await;
     assert_eq!(impostor.map(|_| ()), Err(ConnectError::WrongKey));
-    let another = sottod::start::<NoOp>(with(loopback())).unwrap();
+    let another = sottod::start(mpir::noop(), with(loopback())).unwrap();
     let impostor = open(address(Transport::Tls, *another.address().root_key())).await;
     assert_eq!(impostor.map(|_| ()), Err(ConnectError::WrongKey));
     another.shutdown().await.unwrap();
@@ -282,7 +283,8 @@ impl sotto::host::Host for FarAway {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_tls_nobody_is_spoken_to_but_this_machine() {
     let server =
-        sottod::start::<NoOp>(Config { transport: Transport::Plaintext, ..config(loopback()) }).unwrap();
+        sottod::start(mpir::noop(), Config { transport: Transport::Plaintext, ..config(loopback()) })
+            .unwrap();
     let settings = settings(&server);
     assert!(Connection::open(&settings).await.is_ok());
     let there = Connection::open_on(std::sync::Arc::new(FarAway), &settings).await;
@@ -296,23 +298,23 @@ async fn without_tls_nobody_is_spoken_to_but_this_machine() {
 async fn attack_a3_closed_loop_is_refused_from_whoever_answers_from_another_machine() {
     let with = |mode| Config { mode, transport: Transport::Tls, ..config(loopback()) };
     for mode in [RoundMode::ClosedLoop, RoundMode::Deadline] {
-        let server = sottod::start::<NoOp>(with(mode)).unwrap();
+        let server = sottod::start(mpir::noop(), with(mode)).unwrap();
         let settings = settings(&server);
-        let here = Connection::open(&settings).await.unwrap().info::<NoOp>().await;
+        let here = Connection::open(&settings).await.unwrap().info().await;
         assert_eq!(here.map(|_| ()), Ok(()));
         let there = Connection::open_on(std::sync::Arc::new(FarAway), &settings).await.unwrap();
-        let refused = there.info::<NoOp>().await.map(|_| ());
+        let refused = there.info().await.map(|_| ());
         if mode == RoundMode::Deadline {
             assert_eq!(refused, Ok(()));
             continue;
         }
         let Err(ConnectError::Parameters(reason)) = &refused else { panic!("{refused:?}") };
         assert!(reason.contains("closed loop"), "{reason}");
-        let alice = client::<NoOp>(&settings, "alice", 1).await;
-        let joined = there.register::<NoOp>(alice.account_seed(), alice.server(), None).await;
+        let alice = client(&settings, "alice", 1).await;
+        let joined = there.register(alice.account_seed(), alice.server(), None).await;
         assert_eq!(joined.map(|_| ()), refused);
         let taking_part =
-            sotto::Participant::<NoOp>::start_on(std::sync::Arc::new(FarAway), alice, None, settings).await;
+            sotto::Participant::start_on(std::sync::Arc::new(FarAway), alice, None, settings).await;
         assert_eq!(taking_part.map(|_| ()), refused);
         server.shutdown().await.unwrap();
     }

@@ -8,7 +8,6 @@ use std::net::TcpListener;
 use std::path::Path;
 
 use assert_cmd::Command;
-use pir_core::{NoOp, Scheme as _};
 use sotto::{Address, Store};
 use sotto_protocol::client::{Client, Settings};
 use sotto_protocol::{
@@ -47,7 +46,7 @@ fn account(home: &Path) -> Address {
         serial: 1,
         seeds: SeedCommitment { first: Round(1), segments: 1, root: [1; 32] },
         manifest_key: [3; 32],
-        engine: NoOp::NAME.into(),
+        engine: mpir::noop().name().into(),
         security_bits: 128,
         code: CodeKind::Cuckoo,
         retrieve: 4,

@@ -4,7 +4,6 @@
 mod support;
 
 use ed25519_dalek::SigningKey;
-use pir_core::NoOp;
 use sotto::{Address, ConnectError, Connection, ConnectionSettings};
 use sotto_protocol::{CodeKind, PROTOCOL_VERSION, Round, RoundMode, SeedCommitment, ServerParameters};
 use sotto_wire::root::endorse;
@@ -103,7 +102,7 @@ async fn meets(answer: Result<proto::InfoResponse, Refused>) -> ConnectError {
     let root = RootKey(root().verifying_key().to_bytes());
     let address = Address::new(Transport::Plaintext, Host::Ip(at.ip()), at.port(), root).unwrap();
     let settings = ConnectionSettings { allow_no_privacy: true, ..ConnectionSettings::new(address) };
-    let met = Connection::open(&settings).await.unwrap().info::<NoOp>().await;
+    let met = Connection::open(&settings).await.unwrap().info().await;
     serving.abort();
     met.unwrap_err()
 }

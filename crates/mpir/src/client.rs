@@ -113,6 +113,11 @@ impl MultiQuery {
     pub fn encoded(&self) -> &[Vec<u8>] {
         &self.encoded
     }
+
+    /// The encoded queries as they are sent, without what is secret about them, which stays.
+    pub(crate) fn take_encoded(&mut self) -> Vec<u8> {
+        core::mem::take(&mut self.encoded).concat()
+    }
 }
 
 impl fmt::Debug for MultiQuery {

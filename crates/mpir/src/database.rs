@@ -39,10 +39,22 @@ impl<S: Scheme> MultiDatabase<S> {
         contents: &[Vec<u8>],
         copies: usize,
     ) -> Result<Self, Error> {
+        let buckets = contents.len().checked_mul(copies).ok_or(Error::Bucket)?;
+        Self::with_parameters(parameters::<S>(buckets, padded, element_bytes)?, contents, copies)
+    }
+
+    /// The same with the given parameters.
+    ///
+    /// # Errors
+    /// As for [`MultiDatabase::setup_copies`].
+    pub fn with_parameters(
+        parameters: S::Parameters,
+        contents: &[Vec<u8>],
+        copies: usize,
+    ) -> Result<Self, Error> {
         if contents.len().checked_mul(copies).is_none_or(|buckets| buckets == 0) {
             return Err(Error::Bucket);
         }
-        let parameters = parameters::<S>(contents.len() * copies, padded, element_bytes)?;
         let contents =
             contents.par_iter().map(|content| S::setup(&parameters, content)).collect::<Result<_, _>>()?;
         Ok(Self { parameters, contents, copies })

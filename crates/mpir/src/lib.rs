@@ -41,16 +41,24 @@
 
 mod client;
 mod database;
+mod engine;
 mod error;
+mod per_bucket;
 mod recompute;
 mod reconstruct;
+mod registry;
+mod round;
 mod uniform;
 
 pub use client::{MultiClient, MultiQuery};
 pub use database::MultiDatabase;
+pub use engine::{Contents, Engine, EngineClient, Pending, PreparedRound, PublicKeys, Query, Request};
 pub use error::Error;
+pub use per_bucket::PerBucket;
 pub use recompute::recompute;
 pub use reconstruct::reconstruct;
+pub use registry::{Engines, noop, sealpir};
+pub use round::{Assurance, Form, Parts, Profile, RoundSpec, Sizes};
 
 use pir_core::Scheme;
 

@@ -9,6 +9,9 @@ use rand_core::CryptoRng;
 
 use crate::Error;
 
+/// Bytes of a profile.
+pub const PROFILE_BYTES: usize = 16;
+
 /// A single-server PIR engine.
 ///
 /// Encoded queries and answers have a size fixed by the parameters alone: it depends neither on the index nor on the
@@ -18,13 +21,13 @@ pub trait Scheme: Send + Sync + 'static {
     const NAME: &'static str;
 
     /// Everything both ends must agree on, the shape of the database included.
-    type Parameters: Clone + Debug + PartialEq + Send + Sync;
+    type Parameters: Clone + Debug + PartialEq + Send + Sync + 'static;
     /// The server's preprocessed form of one database.
-    type Database: Send + Sync;
+    type Database: Send + Sync + 'static;
     /// The client's secret; one for all databases and rounds.
-    type ClientKey: Send + Sync;
+    type ClientKey: Send + Sync + 'static;
     /// What the server needs of a client's key; uploaded once, parsed once.
-    type PublicKeys: Send + Sync;
+    type PublicKeys: Send + Sync + 'static;
 
     /// The cheapest admissible parameters for `elements` elements of `element_bytes` bytes.
     ///
@@ -38,6 +41,27 @@ pub trait Scheme: Send + Sync + 'static {
     /// # Errors
     /// Those of [`Scheme::parameters`].
     fn parameters_for_one_query(elements: usize, element_bytes: usize) -> Result<Self::Parameters, Error> {
+        Self::parameters(elements, element_bytes)
+    }
+
+    /// What of the parameters does not follow from the number and the size of the elements, for a server to announce; zeros
+    /// behind it. An engine that has one arrangement for every shape announces nothing.
+    fn profile(_: &Self::Parameters) -> [u8; PROFILE_BYTES] {
+        [0; PROFILE_BYTES]
+    }
+
+    /// The parameters with an announced profile.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if there are none, or their failure bound is above 2^-40.
+    fn with_profile(
+        elements: usize,
+        element_bytes: usize,
+        profile: &[u8; PROFILE_BYTES],
+    ) -> Result<Self::Parameters, Error> {
+        if *profile != [0; PROFILE_BYTES] {
+            return Err(Error::Shape("a profile that the engine does not know"));
+        }
         Self::parameters(elements, element_bytes)
     }
 

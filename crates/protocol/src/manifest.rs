@@ -28,6 +28,7 @@ const DIGEST_DOMAIN: &[u8] = b"sotto/manifest/v2/digest\0";
 const DEPOSITS_DOMAIN: &[u8] = b"sotto/manifest/v1/deposits\0";
 const BUCKET_DOMAIN: &[u8] = b"sotto/manifest/v2/bucket\0";
 const BUCKETS_DOMAIN: &[u8] = b"sotto/manifest/v2/buckets\0";
+const RETRIEVAL_DOMAIN: &[u8] = b"sotto/manifest/v2/retrieval\0";
 
 /// Everything that server and clients must agree on about one sealed round.
 ///
@@ -185,6 +186,14 @@ impl Manifest {
     #[must_use]
     pub fn head_prefix(&self) -> [u8; HEAD_PREFIX_BYTES] {
         prefix(&self.digest())
+    }
+
+    /// Public randomness of the round for a PIR engine, under the root key of its cluster: SHA-256 of domain, root key,
+    /// number and seed of the round. It does not depend on what else stands here, some of which is computed under it.
+    #[must_use]
+    pub fn retrieval_seed(&self, root: &[u8; 32]) -> [u8; 32] {
+        let hash = Sha256::new_with_prefix(RETRIEVAL_DOMAIN).chain_update(root);
+        hash.chain_update(self.round.0.to_le_bytes()).chain_update(self.round_seed).finalize().into()
     }
 
     /// The batch code with its dimensions.

@@ -204,7 +204,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
 
-    use pir_core::NoOp;
+    use mpir::noop;
     use sotto_protocol::manifest::seed::SEGMENT_ROUNDS;
     use sotto_protocol::{Round, ServerParameters};
 
@@ -218,7 +218,7 @@ mod tests {
         let mut config = Config::deadline(([127, 0, 0, 1], 0).into());
         (config.allow_no_privacy, config.retrieve) = (true, 4);
         change(&mut config);
-        let parameters = config.parameters::<NoOp>(identity.manifest.verifying_key().to_bytes()).unwrap();
+        let parameters = config.parameters(&*noop(), identity.manifest.verifying_key().to_bytes()).unwrap();
         Wanted { parameters, segments: 2, first: FIRST, covers: Some(FIRST), more: false }
     }
 

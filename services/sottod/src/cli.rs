@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use pir_core::Scheme;
 use tracing_subscriber::EnvFilter;
 
 use crate::{Summary, check_log};
@@ -90,20 +89,20 @@ struct Data {
     data: PathBuf,
 }
 
-/// Reads the command line and does what it says, with the engine `S`.
-pub fn main<S: Scheme>() -> ExitCode {
+/// Reads the command line and does what it says.
+pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,openraft=warn"));
     let ansi = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
     let result = match arguments.command {
-        Some(Command::Init(options)) => keys::init::<S>(&options),
-        Some(Command::Serve(options)) => serve::run::<S>(options),
+        Some(Command::Init(options)) => keys::init(&options),
+        Some(Command::Serve(options)) => serve::run(options),
         Some(Command::Token { data, count }) => keys::tokens(&data.data, count),
-        Some(Command::Certify(options)) => keys::certify::<S>(&options),
+        Some(Command::Certify(options)) => keys::certify(&options),
         Some(Command::Status(options)) => status::run(&options),
         Some(Command::CheckLog { data }) => check(&data.data),
-        None => serve::run::<S>(arguments.serve),
+        None => serve::run(arguments.serve),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

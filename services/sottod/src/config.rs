@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use pir_core::Scheme;
+use mpir::{Engine, Form, RoundSpec, Sizes};
 use serde::{Deserialize, Serialize};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::manifest::seed::SEGMENTS_MAX;
@@ -13,6 +13,7 @@ use sotto_protocol::{CodeKind, PROTOCOL_VERSION, Round, RoundMode, SeedCommitmen
 use sotto_wire::{Host, Transport, limits};
 use zeroize::Zeroizing;
 
+use crate::answering::Gathering;
 use crate::identity::CertificateFiles;
 use crate::population::Population;
 
@@ -115,8 +116,12 @@ pub struct Limits {
     pub retrievals: usize,
     /// Mappings being sent.
     pub mappings: usize,
-    /// Retrievals computing at the same time; the others wait.
+    /// Tiles of retrievals computing at the same time; the others wait.
     pub computing: usize,
+    /// Retrievals of one round that are answered together, at most.
+    pub tile: usize,
+    /// How long retrievals wait for others that would be answered together with them.
+    pub gather: Duration,
     /// Threads that compute.
     pub threads: usize,
     /// Most deposits in a round.
@@ -145,6 +150,8 @@ impl Default for Limits {
             retrievals: 256,
             mappings: 1024,
             computing: threads.max(2),
+            tile: 16,
+            gather: Duration::from_millis(100),
             threads,
             deposits: 1 << 22,
             stall: Duration::from_secs(10),
@@ -200,8 +207,9 @@ impl Config {
     }
 
     /// What the server announces, but for number and seeds, once all of it is possible together.
-    pub(crate) fn parameters<S: Scheme>(
+    pub(crate) fn parameters(
         &self,
+        engine: &dyn Engine,
         manifest_key: [u8; 32],
     ) -> Result<ServerParameters, ConfigError> {
         if !self.listen.ip().is_loopback() {
@@ -243,15 +251,17 @@ impl Config {
         if code == CodeKind::Single && buckets != self.retrieve {
             return Err(ConfigError::Unencoded);
         }
-        let shape = S::parameters(1, BOX_BYTES)?;
+        let form = Form { buckets: buckets.into(), elements: 1, element_bytes: BOX_BYTES };
+        // Of a round in which nobody deposits; those of others are checked when they are built.
+        let smallest = RoundSpec { seed: [0; 32], round: 0, form, profile: engine.profile(form)? };
         let parameters = ServerParameters {
             protocol_version: PROTOCOL_VERSION,
             // These two when it is signed.
             serial: 0,
             seeds: SeedCommitment::default(),
             manifest_key,
-            engine: S::NAME.to_owned(),
-            security_bits: S::security_bits(&shape),
+            engine: engine.name().to_owned(),
+            security_bits: engine.assurance(&smallest)?.security_bits,
             code,
             retrieve: self.retrieve,
             buckets,
@@ -271,7 +281,7 @@ impl Config {
         if self.seed_segments.is_some_and(|segments| !(1..=SEGMENTS_MAX).contains(&segments)) {
             return Err(ConfigError::SeedSegments);
         }
-        if S::public_keys_bytes() > limits::KEYS_MAX || !sizes_fit::<S>(&shape, buckets) {
+        if !sizes_fit(&engine.sizes(&smallest)?) {
             return Err(ConfigError::Sizes);
         }
         if self.mode == RoundMode::Deadline
@@ -284,14 +294,20 @@ impl Config {
     }
 }
 
-/// Whether a multi-query and its answers keep to the limits of the wire.
-pub(crate) fn sizes_fit<S: Scheme>(parameters: &S::Parameters, buckets: u16) -> bool {
-    let fits = |bytes: usize, limit| bytes.checked_mul(buckets.into()).is_some_and(|bytes| bytes <= limit);
-    fits(S::query_bytes(parameters), limits::QUERY_MAX)
-        && fits(S::answer_bytes(parameters), limits::ANSWER_MAX)
+/// Whether keys, requests and answers keep to the limits of the wire.
+pub(crate) fn sizes_fit(sizes: &Sizes) -> bool {
+    sizes.keys <= limits::KEYS_MAX
+        && sizes.request.bytes() <= limits::QUERY_MAX
+        && sizes.answer.bytes() <= limits::ANSWER_MAX
 }
 
 impl Limits {
+    /// How retrievals gather, how many tiles are answered at the same time, and how many units of one in one job.
+    pub(crate) fn answering(&self) -> (Gathering, usize, usize) {
+        let gathering = Gathering { most: self.tile, patience: self.gather };
+        (gathering, self.computing, 4 * self.threads)
+    }
+
     fn check(&self) -> Result<(), ConfigError> {
         let counts = [
             ("connections", self.connections),
@@ -303,6 +319,7 @@ impl Limits {
             ("retrievals", self.retrievals),
             ("mappings", self.mappings),
             ("computing", self.computing),
+            ("tile", self.tile),
             ("deposits", self.deposits),
         ];
         let times = [
@@ -384,5 +401,5 @@ pub enum ConfigError {
     Parameters(#[from] sotto_protocol::Error),
     /// The engine has no parameters for messages of this size.
     #[error(transparent)]
-    Engine(#[from] pir_core::Error),
+    Engine(#[from] mpir::Error),
 }

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pir_core::Scheme;
+use mpir::Engine;
 use rand::TryRng;
 use rand::rngs::SysRng;
 use sotto_protocol::{Round, ServerParameters};
@@ -60,8 +60,13 @@ impl DataDirectory {
     }
 
     /// What it announces under a configuration, whose first round would be `first` if there were none yet.
-    pub(crate) fn announce<S: Scheme>(&self, config: &Config, first: Round) -> Result<Announced, StartError> {
-        let parameters = config.parameters::<S>(self.identity.manifest.verifying_key().to_bytes())?;
+    pub(crate) fn announce(
+        &self,
+        engine: &dyn Engine,
+        config: &Config,
+        first: Round,
+    ) -> Result<Announced, StartError> {
+        let parameters = config.parameters(engine, self.identity.manifest.verifying_key().to_bytes())?;
         let wanted = wanted(&self.path, config, parameters, first)?;
         let announced = announcement::take_up(&self.path, &self.identity.root, None, wanted);
         Ok(announced.map_err(DataError::from)?)
@@ -115,7 +120,8 @@ pub(crate) fn create(path: &Path, before: impl FnOnce() -> io::Result<()>) -> Re
 /// Makes a directory's certificate anew, signs what a configuration announces, if that is not what was signed, and makes
 /// more seeds if it is told to: for the rounds behind the newest in the log or, if the directory was restored from a backup,
 /// for those that the clock leads to.
-pub(crate) fn certify<S: Scheme>(
+pub(crate) fn certify(
+    engine: &dyn Engine,
     path: &Path,
     root: Option<&Path>,
     config: &Config,
@@ -123,7 +129,7 @@ pub(crate) fn certify<S: Scheme>(
 ) -> Result<(), StartError> {
     Identity::certify(path, root).map_err(DataError::from)?;
     let identity = Identity::load(path, None).map_err(DataError::from)?;
-    let parameters = config.parameters::<S>(identity.manifest.verifying_key().to_bytes())?;
+    let parameters = config.parameters(engine, identity.manifest.verifying_key().to_bytes())?;
     let (mut first, _) = first_rounds(config, unix_now());
     let _lock = if announcement::has_seeds(path) && !more { None } else { share(path)? };
     if more && !config.restored {

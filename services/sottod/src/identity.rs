@@ -242,7 +242,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use pir_core::NoOp;
+    use mpir::noop;
     use sotto_protocol::Round;
 
     use super::{
@@ -258,7 +258,7 @@ mod tests {
         let manifest_key = identity.manifest.verifying_key().to_bytes();
         let mut config = Config::deadline(([127, 0, 0, 1], 0).into());
         config.allow_no_privacy = true;
-        let parameters = config.parameters::<NoOp>(manifest_key).unwrap();
+        let parameters = config.parameters(&*noop(), manifest_key).unwrap();
         let wanted = Wanted { parameters, segments: 1, first: Round(1), covers: None, more: false };
         announcement::take_up(directory, &identity.root, None, wanted).unwrap();
         identity

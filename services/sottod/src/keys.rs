@@ -2,9 +2,8 @@
 
 use core::time::Duration;
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::Arc;
 
-use pir_core::Scheme;
+use mpir::{Engine, PublicKeys};
 use sotto_protocol::Round;
 use sotto_protocol::server::Account;
 use sotto_wire::Refused;
@@ -16,8 +15,8 @@ const PARSED_PER_ENCODED: usize = 3;
 
 /// Memory that a server budgets for one client's keys, bytes.
 #[must_use]
-pub fn key_memory_bytes<S: Scheme>() -> usize {
-    S::public_keys_bytes().saturating_mul(PARSED_PER_ENCODED)
+pub fn key_memory_bytes(engine: &dyn Engine) -> usize {
+    engine.public_keys_bytes().saturating_mul(PARSED_PER_ENCODED)
 }
 
 /// Rounds over which uploads are counted: in so many, an account brings one set.
@@ -38,10 +37,10 @@ pub(crate) struct Progress {
 /// the budget is used up, the sets of the account that used them longest ago are dropped, and their owner uploads again;
 /// but not those of one who retrieved a short while ago, so that uploads alone crowd nobody out who takes part. A set
 /// for which there is no room is refused, and its owner goes on with the old one.
-pub(crate) struct KeyStore<S: Scheme> {
+pub(crate) struct KeyStore {
     capacity: usize,
     protection: Duration,
-    entries: HashMap<Account, Entry<S>>,
+    entries: HashMap<Account, Entry>,
     by_age: BTreeMap<u64, Account>,
     uses: u64,
     /// Accounts with a set before the newest, and when that is over; ascending.
@@ -50,23 +49,23 @@ pub(crate) struct KeyStore<S: Scheme> {
     uploads: (u64, HashMap<Account, u8>),
 }
 
-struct Entry<S: Scheme> {
-    newest: Set<S>,
+struct Entry {
+    newest: Set,
     /// With the round after whose end it is dropped.
-    former: Option<(Round, Set<S>)>,
+    former: Option<(Round, Set)>,
     used: u64,
     retrieved: Option<Instant>,
 }
 
-struct Set<S: Scheme> {
+struct Set {
     digest: [u8; 32],
-    keys: Arc<S::PublicKeys>,
+    keys: PublicKeys,
 }
 
-impl<S: Scheme> KeyStore<S> {
+impl KeyStore {
     /// A store for `budget` bytes of memory, but at least for one set. A retrieval protects its keys for `protection`.
-    pub(crate) fn new(budget: usize, protection: Duration) -> Self {
-        let capacity = budget.checked_div(key_memory_bytes::<S>()).unwrap_or(1).max(1);
+    pub(crate) fn new(engine: &dyn Engine, budget: usize, protection: Duration) -> Self {
+        let capacity = budget.checked_div(key_memory_bytes(engine)).unwrap_or(1).max(1);
         Self {
             capacity,
             protection,
@@ -83,7 +82,7 @@ impl<S: Scheme> KeyStore<S> {
         &mut self,
         account: Account,
         digest: [u8; 32],
-        keys: Arc<S::PublicKeys>,
+        keys: PublicKeys,
         progress: Progress,
         now: Instant,
     ) -> Result<(), Refused> {
@@ -121,11 +120,11 @@ impl<S: Scheme> KeyStore<S> {
     }
 
     /// The keys an account names, if the server has them.
-    pub(crate) fn find(&self, account: &Account, digest: &[u8; 32]) -> Option<Arc<S::PublicKeys>> {
+    pub(crate) fn find(&self, account: &Account, digest: &[u8; 32]) -> Option<PublicKeys> {
         let entry = self.entries.get(account)?;
         let former = entry.former.as_ref().map(|(_, former)| former);
         let set = core::iter::once(&entry.newest).chain(former).find(|set| set.digest == *digest)?;
-        Some(Arc::clone(&set.keys))
+        Some(set.keys.clone())
     }
 
     /// An account's keys serve a retrieval that is within its quota.
@@ -191,9 +190,8 @@ impl<S: Scheme> KeyStore<S> {
 #[cfg(test)]
 mod tests {
     use core::time::Duration;
-    use std::sync::Arc;
 
-    use pir_core::{NoOp, Scheme, SealPir};
+    use mpir::{noop, sealpir};
     use sotto_protocol::Round;
     use sotto_wire::Refused;
     use tokio::time::Instant;
@@ -203,8 +201,9 @@ mod tests {
     const PROTECTION: Duration = Duration::from_secs(6);
 
     /// A store with room for so many sets.
-    fn store(sets: usize) -> KeyStore<NoOp> {
-        KeyStore::new(sets * PARSED_PER_ENCODED * NoOp::public_keys_bytes() + 1, PROTECTION)
+    fn store(sets: usize) -> KeyStore {
+        let budget = sets * PARSED_PER_ENCODED * noop().public_keys_bytes() + 1;
+        KeyStore::new(&*noop(), budget, PROTECTION)
     }
 
     /// Two rounds before the open one are not over.
@@ -212,36 +211,36 @@ mod tests {
         Progress { oldest: Round(open - 2), open: Round(open) }
     }
 
-    fn insert(store: &mut KeyStore<NoOp>, number: u8, digest: u8, now: Instant) -> Result<(), Refused> {
+    fn insert(store: &mut KeyStore, number: u8, digest: u8, now: Instant) -> Result<(), Refused> {
         insert_at(store, number, digest, at(9), now)
     }
 
     fn insert_at(
-        store: &mut KeyStore<NoOp>,
+        store: &mut KeyStore,
         number: u8,
         digest: u8,
         progress: Progress,
         now: Instant,
     ) -> Result<(), Refused> {
-        let keys = Arc::new(NoOp::decode_public_keys(&[7; 8]).unwrap());
+        let keys = noop().public_keys(&[7; 8]).unwrap();
         let taken = store.insert([number; 32], [digest; 32], keys, progress, now);
-        let sets = |entry: &super::Entry<NoOp>| 1 + usize::from(entry.former.is_some());
+        let sets = |entry: &super::Entry| 1 + usize::from(entry.former.is_some());
         assert_eq!(store.entries.values().map(sets).sum::<usize>(), store.len());
         assert_eq!(store.entries.len(), store.by_age.len());
         assert!(store.len() <= store.capacity);
         taken
     }
 
-    fn found(store: &KeyStore<NoOp>, number: u8, digest: u8) -> bool {
+    fn found(store: &KeyStore, number: u8, digest: u8) -> bool {
         store.find(&[number; 32], &[digest; 32]).is_some()
     }
 
     #[test]
     fn the_budget_counts_memory_and_not_what_was_sent() {
-        let store = KeyStore::<SealPir>::new(8 << 30, PROTECTION);
+        let store = KeyStore::new(&*sealpir(), 8 << 30, PROTECTION);
         // A parsed set has 59 keys of two halves with 2,048 words.
         let parsed = 59 * 2 * 2048 * size_of::<u64>();
-        assert!(store.capacity * parsed < 8 << 30 && parsed > SealPir::public_keys_bytes());
+        assert!(store.capacity * parsed < 8 << 30 && parsed > sealpir().public_keys_bytes());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod accounts;
 mod announcement;
+mod answering;
 mod calls;
 mod certificate;
 pub mod cli;
@@ -25,7 +26,6 @@ mod operations;
 mod outgoing;
 mod pace;
 mod population;
-mod retrieve;
 mod round_database;
 mod rounds;
 mod seeds;

@@ -2,5 +2,5 @@
 #![forbid(unsafe_code)]
 
 pub(crate) fn main() -> std::process::ExitCode {
-    sottod::cli::main::<pir_core::SealPir>()
+    sottod::cli::main()
 }

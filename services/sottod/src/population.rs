@@ -48,7 +48,7 @@ impl Population {
 mod tests {
     use std::collections::HashSet;
 
-    use pir_core::NoOp;
+    use mpir::noop;
     use sotto_protocol::{Round, RoundMode};
 
     use super::Population;
@@ -72,7 +72,7 @@ mod tests {
         let population = Some(Population { users: 10, seed: 1 });
         let closed =
             Config { population, allow_no_privacy: true, ..Config::closed_loop(([127, 0, 0, 1], 0).into()) };
-        let check = |config: Config| config.parameters::<NoOp>([1; 32]);
+        let check = |config: Config| config.parameters(&*noop(), [1; 32]);
         assert!(check(closed.clone()).is_ok());
         let deadline = Config { mode: RoundMode::Deadline, round_ms: 2000, ..closed.clone() };
         assert!(matches!(check(deadline), Err(ConfigError::PopulationElsewhere)));

@@ -3,23 +3,22 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use mpir::MultiDatabase;
+use mpir::{Contents, Engine, Form, PreparedRound, RoundSpec};
 use pbc::{BucketIndex, Encoding};
-use pir_core::Scheme;
 use rayon::prelude::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use sotto_protocol::deposit::{BOX_BYTES, arrange};
 use sotto_protocol::manifest::{MAPPING_BLOOM, Manifest, bucket_digest, buckets_digest, deposits_digest};
 use sotto_protocol::{BloomMapping, Label, ServerParameters};
-use sotto_wire::limits;
+use sotto_wire::{RootKey, limits};
 
 use crate::config::sizes_fit;
 use crate::log::SealedRound;
 
 /// A round as it is served.
-pub(crate) struct RoundDatabase<S: Scheme> {
+pub(crate) struct RoundDatabase {
     /// Complete but for its predecessor's digest, which is known when it is published.
     pub(crate) manifest: Manifest,
-    pub(crate) database: MultiDatabase<S>,
+    pub(crate) database: Box<dyn PreparedRound>,
     pub(crate) mapping: Bytes,
     /// What buckets are made of for those who check answers.
     encoding: Encoding,
@@ -30,12 +29,17 @@ pub(crate) struct RoundDatabase<S: Scheme> {
     pub(crate) setup_ms: u64,
 }
 
-impl<S: Scheme> RoundDatabase<S> {
+impl RoundDatabase {
     /// Encodes and preprocesses a round's deposits and builds its mapping.
     ///
     /// Order and selection of the deposits follow from the set of them and the seed: the database then says nothing
     /// about when, or how often, a deposit arrived.
-    pub(crate) fn build(sealed: SealedRound, parameters: &ServerParameters) -> Result<Self, BuildError> {
+    pub(crate) fn build(
+        sealed: SealedRound,
+        engine: &dyn Engine,
+        root: &RootKey,
+        parameters: &ServerParameters,
+    ) -> Result<Self, BuildError> {
         let started = Instant::now();
         let SealedRound { round, seed, at: _, mut deposits } = sealed;
         arrange(&mut deposits, &seed);
@@ -44,7 +48,7 @@ impl<S: Scheme> RoundDatabase<S> {
             version: parameters.protocol_version,
             round,
             entries: deposits.len() as u64,
-            engine: S::NAME.to_owned(),
+            engine: engine.name().to_owned(),
             code: parameters.code,
             retrieve: parameters.retrieve,
             buckets: parameters.buckets,
@@ -64,11 +68,11 @@ impl<S: Scheme> RoundDatabase<S> {
         let padded = encoding.largest().max(1);
         manifest.bucket_size = u32::try_from(padded).map_err(|_| BuildError::TooLarge)?;
         manifest.check()?;
+        let form = Form { buckets: manifest.buckets.into(), elements: padded, element_bytes: BOX_BYTES };
+        let (seed_of_answers, profile) = (manifest.retrieval_seed(&root.0), engine.profile(form)?);
+        let spec = RoundSpec { seed: seed_of_answers, round: round.0, form, profile };
         if BloomMapping::encoded_bytes(manifest.shape(), manifest.bucket_size) > limits::MAPPING_MAX as u64
-            || !sizes_fit::<S>(
-                &mpir::parameters::<S>(manifest.buckets.into(), padded, BOX_BYTES)?,
-                manifest.buckets,
-            )
+            || !sizes_fit(&engine.sizes(&spec)?)
         {
             return Err(BuildError::TooLarge);
         }
@@ -76,12 +80,12 @@ impl<S: Scheme> RoundDatabase<S> {
         let boxes: Vec<u8> = deposits.iter().flat_map(|deposit| deposit.sealed.0).collect();
         drop(deposits);
         let (buckets, copies) = (manifest.buckets, encoding.copies());
-        let setup = || -> Result<(MultiDatabase<S>, Vec<[u8; 32]>), BuildError> {
+        let setup = || {
             let mut contents = Vec::new();
             encoding.materialise_contents(BOX_BYTES, &boxes, padded, &mut contents)?;
-            let database = || MultiDatabase::setup_copies(BOX_BYTES, padded, &contents, copies);
+            let database = || engine.prepare(&spec, Contents { different: &contents, copies });
             let (database, digests) = rayon::join(database, || digests_of(buckets, copies, &contents));
-            Ok((database?, digests))
+            Ok::<_, BuildError>((database?, digests))
         };
         let mapping = || BloomMapping::build(&seed, &*code, &encoding, &labels, manifest.bucket_size);
         let (database, mapping) = rayon::join(setup, mapping);
@@ -98,16 +102,6 @@ impl<S: Scheme> RoundDatabase<S> {
         let index = BucketIndex::from_usize(bucket.into())?;
         let boxes = self.encoding.materialise_bucket(index, BOX_BYTES, &self.boxes, padded).ok()?;
         Some([self.digests.as_flattened(), &boxes].concat().into())
-    }
-
-    /// Exact size of the query to one bucket, bytes.
-    pub(crate) fn query_bytes(&self) -> usize {
-        S::query_bytes(self.database.parameters())
-    }
-
-    /// Exact size of a whole multi-query, bytes.
-    pub(crate) fn multi_query_bytes(&self) -> usize {
-        self.query_bytes() * self.database.bucket_count()
     }
 }
 
@@ -129,9 +123,7 @@ pub(crate) enum BuildError {
     #[error(transparent)]
     Code(#[from] pbc::Error),
     #[error(transparent)]
-    Engine(#[from] pir_core::Error),
-    #[error(transparent)]
-    Database(#[from] mpir::Error),
+    Engine(#[from] mpir::Error),
     #[error(transparent)]
     Log(#[from] crate::log::LogError),
     #[error("the computation failed")]
@@ -140,12 +132,14 @@ pub(crate) enum BuildError {
 
 #[cfg(test)]
 mod tests {
-    use pir_core::NoOp;
+    use mpir::noop;
     use sotto_protocol::deposit::{BOX_BYTES, COPIES_MAX};
     use sotto_protocol::{
         CodeKind, Deposit, Label, PROTOCOL_VERSION, Round, RoundMode, SealedBox, SeedCommitment,
         ServerParameters, UnixMillis,
     };
+
+    use sotto_wire::RootKey;
 
     use super::RoundDatabase;
     use crate::log::SealedRound;
@@ -188,7 +182,7 @@ mod tests {
             query_ms: 300,
         };
         let sealed = SealedRound { round: Round(1), seed: [seed; 32], at: UnixMillis(0), deposits };
-        RoundDatabase::<NoOp>::build(sealed, &parameters).unwrap().manifest.entries
+        RoundDatabase::build(sealed, &*noop(), &RootKey([0; 32]), &parameters).unwrap().manifest.entries
     }
 
     /// One person with many accounts would otherwise end every round for all.

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ed25519_dalek::SigningKey;
-use pir_core::Scheme;
+use mpir::Engine;
 use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::{Accepted, Account, Action, Refusal, RoundMachine};
 use sotto_protocol::{Deposit, Round, ServerParameters, UnixMillis};
-use sotto_wire::Refused;
+use sotto_wire::{Refused, RootKey};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -90,6 +90,8 @@ pub enum RunError {
 
 /// What the task needs of the rest of the server.
 pub(crate) struct Surroundings {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) root: RootKey,
     pub(crate) parameters: ServerParameters,
     pub(crate) signing_key: SigningKey,
     pub(crate) seeds: Box<dyn Seeds>,
@@ -110,20 +112,20 @@ pub(crate) struct Surroundings {
     pub(crate) metrics: SharedMetrics,
 }
 
-type Building<S> = oneshot::Receiver<Result<RoundDatabase<S>, BuildError>>;
+type Building = oneshot::Receiver<Result<RoundDatabase, BuildError>>;
 
-struct Task<S: Scheme, L> {
+struct Task<L> {
     surroundings: Surroundings,
     log: Arc<L>,
     machine: RoundMachine,
     started: (UnixMillis, Instant),
-    served: BTreeMap<Round, Arc<RoundDatabase<S>>>,
+    served: BTreeMap<Round, Arc<RoundDatabase>>,
     manifests: VecDeque<(Round, SignedManifest)>,
     previous: [u8; 32],
     watchers: Watchers,
     /// Sealed, waiting for the one that is being built; the machine keeps it short.
     queue: VecDeque<Round>,
-    building: Option<(Round, Building<S>)>,
+    building: Option<(Round, Building)>,
     /// Tokens spent since the last round was sealed.
     spent: BTreeSet<TokenId>,
     has_sealed: bool,
@@ -135,10 +137,10 @@ struct Task<S: Scheme, L> {
 }
 
 /// Starts the task, which begins with opening the log. It ends when told to, or with an error.
-pub(crate) fn start<S: Scheme, L: RoundLog>(
+pub(crate) fn start<L: RoundLog>(
     surroundings: Surroundings,
     opening: impl Future<Output = Result<L, LogError>> + Send + 'static,
-) -> (Rounds<S>, tokio::task::JoinHandle<Result<(), RunError>>) {
+) -> (Rounds, tokio::task::JoinHandle<Result<(), RunError>>) {
     let (sender, receiver) = mpsc::channel(COMMANDS);
     let tracker = surroundings.tracker.clone();
     let joined = tracker.spawn(async move {
@@ -164,8 +166,8 @@ pub(crate) fn start<S: Scheme, L: RoundLog>(
     (Rounds::new(sender, tracker), joined)
 }
 
-impl<S: Scheme, L: RoundLog> Task<S, L> {
-    async fn run(mut self, mut commands: mpsc::Receiver<Command<S>>) -> Result<(), RunError> {
+impl<L: RoundLog> Task<L> {
+    async fn run(mut self, mut commands: mpsc::Receiver<Command>) -> Result<(), RunError> {
         let stop = self.surroundings.stop.clone();
         let mut batch = Vec::with_capacity(BATCH);
         loop {
@@ -209,7 +211,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
         Instant::now() + Duration::from_millis(wakeup)
     }
 
-    async fn handle(&mut self, batch: impl Iterator<Item = Command<S>>) -> Result<(), RunError> {
+    async fn handle(&mut self, batch: impl Iterator<Item = Command>) -> Result<(), RunError> {
         let mut accepted = Accepting::default();
         let mut actions = Vec::new();
         let mut open = self.machine.current();
@@ -332,7 +334,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
         if spent.is_empty() { Ok(()) } else { Ok(self.log.spend(spent.into_iter().collect()).await?) }
     }
 
-    fn served(&self, round: Round) -> Result<Arc<RoundDatabase<S>>, Refusal> {
+    fn served(&self, round: Round) -> Result<Arc<RoundDatabase>, Refusal> {
         let too_early = round >= self.machine.current() || self.machine.is_building(round);
         self.served.get(&round).cloned().ok_or(if too_early { Refusal::NotReady } else { Refusal::Closed })
     }
@@ -391,7 +393,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
     }
 
     /// Publishes what was built, if it still matters, and goes on with the next.
-    async fn finish(&mut self, built: Result<RoundDatabase<S>, BuildError>) -> Result<(), RunError> {
+    async fn finish(&mut self, built: Result<RoundDatabase, BuildError>) -> Result<(), RunError> {
         let Some((round, _)) = self.building.take() else { return Ok(()) };
         let actions = match built {
             _ if !self.machine.is_building(round) => Vec::new(),
@@ -411,7 +413,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
     }
 
     /// Continues the chain of manifests with a round's, and serves the round.
-    async fn publish(&mut self, round: Round, mut database: RoundDatabase<S>) -> Result<(), RunError> {
+    async fn publish(&mut self, round: Round, mut database: RoundDatabase) -> Result<(), RunError> {
         database.manifest.previous = self.previous;
         let signed = SignedManifest::sign(&database.manifest, &self.surroundings.signing_key);
         // Before anybody sees it: the chain must go on from here after a restart, too.
@@ -425,7 +427,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
         Ok(())
     }
 
-    fn serve(&mut self, round: Round, database: RoundDatabase<S>, signed: SignedManifest) {
+    fn serve(&mut self, round: Round, database: RoundDatabase, signed: SignedManifest) {
         self.measure_ready(round, &database);
         self.tell(ServerEvent::RoundBuilt {
             round,
@@ -454,6 +456,8 @@ struct Accepting {
 
 /// What a round's database is built with.
 struct Builder {
+    engine: Arc<dyn Engine>,
+    root: RootKey,
     compute: Compute,
     parameters: ServerParameters,
     population: Option<Population>,
@@ -462,8 +466,10 @@ struct Builder {
 
 impl Builder {
     fn of(surroundings: &Surroundings) -> Self {
-        let Surroundings { compute, parameters, population, events, .. } = surroundings;
+        let Surroundings { engine, root, compute, parameters, population, events, .. } = surroundings;
         Self {
+            engine: Arc::clone(engine),
+            root: *root,
             compute: compute.clone(),
             parameters: parameters.clone(),
             population: *population,
@@ -473,12 +479,12 @@ impl Builder {
 }
 
 /// Builds a sealed round's database.
-async fn build<S: Scheme, L: RoundLog>(
+async fn build<L: RoundLog>(
     log: Arc<L>,
     builder: Builder,
     round: Round,
-) -> Result<RoundDatabase<S>, BuildError> {
-    let Builder { compute, parameters, population, events } = builder;
+) -> Result<RoundDatabase, BuildError> {
+    let Builder { engine, root, compute, parameters, population, events } = builder;
     let mut sealed = log.sealed(round).await?;
     if let Some(population) = population {
         let deposits = compute.run_own(move || population.deposits(round)).await;
@@ -487,7 +493,7 @@ async fn build<S: Scheme, L: RoundLog>(
         let _ = events.send(ServerEvent::RoundPopulated { round, users: population.users });
     }
     compute
-        .run_own(move || RoundDatabase::build(sealed, &parameters))
+        .run_own(move || RoundDatabase::build(sealed, &*engine, &root, &parameters))
         .await
         .unwrap_or(Err(BuildError::Compute))
 }
@@ -496,9 +502,7 @@ async fn build<S: Scheme, L: RoundLog>(
 const IDLE_MS: u64 = 60_000;
 
 /// Waits for the running build; for ever if there is none.
-async fn finished<S: Scheme>(
-    building: &mut Option<(Round, Building<S>)>,
-) -> Result<RoundDatabase<S>, BuildError> {
+async fn finished(building: &mut Option<(Round, Building)>) -> Result<RoundDatabase, BuildError> {
     match building {
         Some((_, built)) => built.await.unwrap_or(Err(BuildError::Compute)),
         None => core::future::pending().await,

@@ -3,14 +3,13 @@
 #[cfg(test)]
 mod tests;
 
-use core::marker::PhantomData;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use pir_core::Scheme;
+use mpir::Engine;
 use sotto_protocol::{Round, ServerParameters, UnixMillis};
 use sotto_wire::limits::MESSAGE_MAX;
 use sotto_wire::proto::sotto_server::SottoServer;
@@ -27,6 +26,7 @@ use tonic_health::server::HealthReporter;
 use zeroize::Zeroizing;
 
 use crate::announcement::{self, Announced, Wanted};
+use crate::answering::Room;
 use crate::calls::CountCalls;
 use crate::certificate::{Certificate, CertificateError, NOTICE_DAYS};
 use crate::compute::Compute;
@@ -60,31 +60,35 @@ const EVENTS: usize = 256;
 /// What the round log may take to end, if calls under way have taken all the time that a shutdown has.
 const CLOSING: Duration = Duration::from_millis(500);
 
-/// Starts a server with the engine `S`, inside a tokio runtime. It listens at once; calls are answered when the rounds of
+/// Starts a server with an engine, inside a tokio runtime. It listens at once; calls are answered when the rounds of
 /// an earlier start are served again.
 ///
 /// # Errors
 /// [`StartError`], and then nothing is left running.
-pub fn start<S: Scheme>(config: Config) -> Result<Running<S>, StartError> {
+pub fn start(engine: Arc<dyn Engine>, config: Config) -> Result<Running, StartError> {
     tokio::runtime::Handle::try_current().map_err(|_| StartError::NoRuntime)?;
     let data = config.data.as_deref();
     let data = data.map(|data| DataDirectory::open(data, config.certificate.as_ref())).transpose()?;
-    start_on(config, data)
+    start_on(engine, config, data)
 }
 
 /// Starts a server on a directory that was taken into use.
-fn start_on<S: Scheme>(config: Config, data: Option<DataDirectory>) -> Result<Running<S>, StartError> {
+fn start_on(
+    engine: Arc<dyn Engine>,
+    config: Config,
+    data: Option<DataDirectory>,
+) -> Result<Running, StartError> {
     let host: Arc<dyn Host> = Arc::new(System);
     let challenge_key = random_seed(&*host)?;
     let (first, least) = first_rounds(&config, host.unix_now());
     let (identity, announced, log) = match data {
         Some(data) => {
-            let announced = data.announce::<S>(&config, first)?;
+            let announced = data.announce(&*engine, &config, first)?;
             let (identity, log) = data.split();
             (identity, announced, Some(log))
         }
         None => {
-            let (identity, announced) = ephemeral::<S>(&config, first)?;
+            let (identity, announced) = ephemeral(&*engine, &config, first)?;
             (identity, announced, None)
         }
     };
@@ -110,6 +114,8 @@ fn start_on<S: Scheme>(config: Config, data: Option<DataDirectory>) -> Result<Ru
     let (progress, progress_of_rounds) = watch::channel(Progress { oldest: first, open: first });
     let tree = Arc::clone(seeds.tree());
     let surroundings = Surroundings {
+        engine: Arc::clone(&engine),
+        root: identity.root,
         parameters: parameters.clone(),
         signing_key: identity.manifest.clone(),
         seeds: Box::new(seeds),
@@ -127,9 +133,16 @@ fn start_on<S: Scheme>(config: Config, data: Option<DataDirectory>) -> Result<Ru
         metrics: Arc::clone(&metrics),
     };
     let (rounds, rounds_task) = match log {
-        Some(log) => rounds::start::<S, _>(surroundings, log.open()),
-        None => rounds::start::<S, _>(surroundings, async { Ok(MemoryLog::default()) }),
+        Some(log) => rounds::start(surroundings, log.open()),
+        None => rounds::start(surroundings, async { Ok(MemoryLog::default()) }),
     };
+    let room = Room::open(
+        compute.clone(),
+        Arc::new(identity.manifest.clone()),
+        config.limits.answering(),
+        &tracker,
+        &cut,
+    );
     let announcement = Announcement {
         parameters: parameters.clone(),
         endorsement,
@@ -140,9 +153,10 @@ fn start_on<S: Scheme>(config: Config, data: Option<DataDirectory>) -> Result<Ru
         config.limits,
         challenge_key,
         Means {
+            engine: Arc::clone(&engine),
             rounds,
             compute,
-            signing_key: Arc::new(identity.manifest),
+            room,
             tracker: tracker.clone(),
             progress: progress_of_rounds,
             seeds: tree,
@@ -170,7 +184,7 @@ fn start_on<S: Scheme>(config: Config, data: Option<DataDirectory>) -> Result<Ru
             serving,
             started: Instant::now(),
             address: address.to_string(),
-            engine: S::NAME,
+            engine: engine.name(),
             token_required,
         };
         tracker.spawn(operations::serve(listener, Arc::new(observed), cut.clone()));
@@ -198,6 +212,7 @@ fn start_on<S: Scheme>(config: Config, data: Option<DataDirectory>) -> Result<Ru
     Ok(Running {
         local,
         address,
+        engine,
         parameters,
         drain: config.limits.drain,
         events,
@@ -208,16 +223,19 @@ fn start_on<S: Scheme>(config: Config, data: Option<DataDirectory>) -> Result<Ru
         tracker,
         calls_task: Some(calls_task),
         rounds_task: Some(rounds_task),
-        engine: PhantomData,
     })
 }
 
 /// Who a server is that keeps nothing, and what it announces.
-fn ephemeral<S: Scheme>(config: &Config, first: Round) -> Result<(Identity, Announced), StartError> {
+fn ephemeral(
+    engine: &dyn Engine,
+    config: &Config,
+    first: Round,
+) -> Result<(Identity, Announced), StartError> {
     let (identity, root, seeds) =
         Identity::ephemeral(config.manifest_seed.as_deref()).map_err(DataError::from)?;
     let wanted = Wanted {
-        parameters: config.parameters::<S>(identity.manifest.verifying_key().to_bytes())?,
+        parameters: config.parameters(engine, identity.manifest.verifying_key().to_bytes())?,
         segments: config.seed_segments.unwrap_or(SEGMENTS_IN_MEMORY),
         first,
         covers: None,
@@ -228,9 +246,10 @@ fn ephemeral<S: Scheme>(config: &Config, first: Round) -> Result<(Identity, Anno
 }
 
 /// A server at work. Dropping it cuts all connections.
-pub struct Running<S: Scheme> {
+pub struct Running {
     local: SocketAddr,
     address: Address,
+    engine: Arc<dyn Engine>,
     parameters: ServerParameters,
     drain: Duration,
     events: broadcast::Sender<ServerEvent>,
@@ -241,14 +260,19 @@ pub struct Running<S: Scheme> {
     tracker: TaskTracker,
     calls_task: Option<JoinHandle<Result<(), tonic::transport::Error>>>,
     rounds_task: Option<JoinHandle<Result<(), RunError>>>,
-    engine: PhantomData<fn() -> S>,
 }
 
-impl<S: Scheme> Running<S> {
+impl Running {
     /// Where it listens.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.local
+    }
+
+    /// The engine that answers.
+    #[must_use]
+    pub fn engine(&self) -> &Arc<dyn Engine> {
+        &self.engine
     }
 
     /// What clients are given.
@@ -341,7 +365,7 @@ impl<S: Scheme> Running<S> {
     }
 }
 
-impl<S: Scheme> Drop for Running<S> {
+impl Drop for Running {
     fn drop(&mut self) {
         self.closing.cancel();
         self.cut.cancel();

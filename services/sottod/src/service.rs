@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use ed25519_dalek::SigningKey;
-use pir_core::Scheme;
+use mpir::Engine;
 use sha2::{Digest, Sha256};
 use sotto_protocol::manifest::seed::SeedTree;
 use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES};
@@ -22,6 +21,7 @@ use tonic::{Request, Response, Status, Streaming};
 use zeroize::Zeroizing;
 
 use crate::accounts::{Accounts, Session, verify};
+use crate::answering::{Retrieval, Room};
 use crate::compute::Compute;
 use crate::config::Limits;
 use crate::connections::{Known, Line};
@@ -30,7 +30,6 @@ use crate::incoming;
 use crate::keys::{KeyStore, Progress};
 use crate::metrics::{Queue, SharedMetrics, gauge};
 use crate::outgoing::{Gone, Outgoing, Sender, stream};
-use crate::retrieve::Retrieval;
 use crate::rounds::{RoundNews, Rounds, Watch, WatchEnd};
 use crate::tokens::TokenKey;
 
@@ -42,12 +41,12 @@ const CALLS_PER_ACCOUNT: u8 = 2;
 const EVENT_BYTES: usize = usize::MAX;
 
 /// The state that calls share.
-pub(crate) struct Service<S: Scheme> {
+pub(crate) struct Service {
     pub(crate) announcement: Announcement,
     pub(crate) limits: Limits,
-    pub(crate) means: Means<S>,
+    pub(crate) means: Means,
     accounts: Arc<Mutex<Accounts>>,
-    keys: Arc<Mutex<KeyStore<S>>>,
+    keys: Arc<Mutex<KeyStore>>,
     known: Mutex<Known>,
     busy: Arc<Mutex<HashMap<Account, u8>>>,
     queries: Arc<Semaphore>,
@@ -57,11 +56,11 @@ pub(crate) struct Service<S: Scheme> {
 }
 
 /// What calls make use of.
-pub(crate) struct Means<S: Scheme> {
-    pub(crate) rounds: Rounds<S>,
+pub(crate) struct Means {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) rounds: Rounds,
     pub(crate) compute: Compute,
-    /// Signs receipts.
-    pub(crate) signing_key: Arc<SigningKey>,
+    pub(crate) room: Room,
     pub(crate) tracker: TaskTracker,
     /// How far the rounds have come, as the task that owns them says.
     pub(crate) progress: watch::Receiver<Progress>,
@@ -82,19 +81,19 @@ pub(crate) struct Announcement {
     pub(crate) tokens: Option<TokenKey>,
 }
 
-impl<S: Scheme> Service<S> {
+impl Service {
     pub(crate) fn new(
         announcement: Announcement,
         limits: Limits,
         challenge_key: Zeroizing<[u8; 32]>,
-        means: Means<S>,
+        means: Means,
     ) -> Self {
         // Who retrieves in every round keeps its keys until the next time, and one round longer if a call is lost.
         let ServerParameters { round_ms, retained, .. } = announcement.parameters;
         let protection = Duration::from_millis(round_ms.into()).saturating_mul(u32::from(retained) + 1);
         Self {
             accounts: Arc::new(Mutex::new(Accounts::new(&limits, challenge_key, Instant::now()))),
-            keys: Arc::new(Mutex::new(KeyStore::new(limits.key_bytes, protection))),
+            keys: Arc::new(Mutex::new(KeyStore::new(&*means.engine, limits.key_bytes, protection))),
             known: Mutex::default(),
             busy: Arc::default(),
             queries: Arc::new(Semaphore::new(limits.queries)),
@@ -176,17 +175,18 @@ impl<S: Scheme> Service<S> {
         let first = incoming::next(&mut chunks, stall).await?.ok_or(Refused::Malformed)?;
         let account = self.account(line, &first.session)?;
         let _admission = self.admit(&self.uploads, account)?;
-        let expected = S::public_keys_bytes();
+        let expected = self.means.engine.public_keys_bytes();
         let data = |chunk: proto::KeysChunk| match chunk.session.is_empty() {
             true => Ok(chunk.data),
             false => Err(Refused::Malformed),
         };
         let encoded = incoming::join(&mut chunks, first.data, expected, stall, data).await?;
-        let parse = move || (Sha256::digest(&encoded).into(), S::decode_public_keys(&encoded));
+        let engine = Arc::clone(&self.means.engine);
+        let parse = move || (Sha256::digest(&encoded).into(), engine.public_keys(&encoded));
         let (digest, keys) = self.means.compute.read_keys(parse).await.map_err(|_| Refused::Internal)?;
         let keys = keys.map_err(|_| Refused::Malformed)?;
         let progress = *self.means.progress.borrow();
-        lock(&self.keys).insert(account, digest, Arc::new(keys), progress, Instant::now())?;
+        lock(&self.keys).insert(account, digest, keys, progress, Instant::now())?;
         self.means.rounds.has_keys(account).await?;
         Ok(digest)
     }
@@ -196,7 +196,7 @@ impl<S: Scheme> Service<S> {
         &self,
         line: &Line,
         mut chunks: Streaming<proto::QueryChunk>,
-    ) -> Result<Accepted<S>, Status> {
+    ) -> Result<Accepted, Status> {
         let stall = self.limits.stall;
         let first = incoming::next(&mut chunks, stall).await?.ok_or(Refused::Malformed)?;
         let account = self.account(line, &first.session)?;
@@ -210,40 +210,39 @@ impl<S: Scheme> Service<S> {
         };
         let round = Round(first.round);
         let database = self.means.rounds.served(round).await?;
-        let expected = database.multi_query_bytes();
+        let expected = database.database.sizes().request.bytes();
+        // Whoever sends slowly keeps no round in memory.
+        let database = Arc::downgrade(&database);
         let data = |chunk: proto::QueryChunk| {
             let bare = chunk.session.is_empty() && chunk.round == 0 && chunk.keys.is_empty();
             if bare { Ok(chunk.data) } else { Err(Refused::Malformed) }
         };
         let query = incoming::join(&mut chunks, first.data, expected, stall, data).await?;
-        self.means.rounds.retrieve(account, round, Sha256::digest(&query).into()).await?;
+        let digest_of_query = {
+            let query = query.clone();
+            self.means.compute.run_own(move || Sha256::digest(&query).into()).await
+        };
+        let digest_of_query = digest_of_query.map_err(|_| Refused::Internal)?;
+        self.means.rounds.retrieve(account, round, digest_of_query).await?;
         lock(&self.keys).used(&account, Instant::now());
         // Only now, so that nobody holds a place for answers with a query that does not come. Those who wait here hold
         // their place among the queries.
         let place = Arc::clone(&self.retrievals).acquire_owned().await.map_err(|_| Refused::Internal)?;
         admission.permit = place;
-        let retrieval = Retrieval {
-            database,
-            keys,
-            query,
-            keys_digest: digest,
-            signing_key: Arc::clone(&self.means.signing_key),
-            compute: self.means.compute.clone(),
-            buckets_per_job: 4 * self.limits.threads,
-        };
+        let retrieval = Retrieval { database, keys, keys_digest: digest, request: query };
         Ok(Accepted { account, round, retrieval, admission })
     }
 }
 
-struct Accepted<S: Scheme> {
+struct Accepted {
     account: Account,
     round: Round,
-    retrieval: Retrieval<S>,
+    retrieval: Retrieval,
     admission: Admission,
 }
 
 #[tonic::async_trait]
-impl<S: Scheme> Sotto for Service<S> {
+impl Sotto for Service {
     async fn info(
         &self,
         request: Request<proto::InfoRequest>,
@@ -408,12 +407,13 @@ impl<S: Scheme> Sotto for Service<S> {
     ) -> Result<Response<Self::RetrieveStream>, Status> {
         let line = Line::of(&request);
         let accepted = self.within(self.accept_query(&line, request.into_inner())).await?;
-        let (rounds, limit) = (self.means.rounds.clone(), self.limits.call);
+        let (rounds, room, limit) = (self.means.rounds.clone(), self.means.room.clone(), self.limits.call);
         let (metrics, began) = (Arc::clone(&self.means.metrics), Instant::now());
         let chunks = stream(&self.means.tracker, self.limits.stall, line, |mut sender| async move {
             let Accepted { account, round, retrieval, admission } = accepted;
+            let reply = room.submit(round, retrieval);
             // Before the reader sees the end, so that its next call finds room.
-            let complete = retrieval.answer(&mut sender, limit).await;
+            let complete = reply.send(&mut sender, limit).await;
             drop(admission);
             if complete {
                 metrics.answer.observe(began.elapsed().as_secs_f64());

@@ -1,6 +1,9 @@
 //! The engines that can be measured, by name.
 
+use std::sync::Arc;
+
 use clap::ValueEnum;
+use mpir::{Engines, PerBucket};
 use pir_core::sealpir::Stage;
 use pir_core::{Error, PaperSealPir, Scheme, SealPir, Xpir, paper, sealpir, xpir};
 use serde::{Deserialize, Serialize};
@@ -30,6 +33,11 @@ pub(crate) enum EngineName {
     #[value(name = "paper-t23")]
     #[serde(rename = "paper-t23")]
     PaperT23,
+}
+
+/// The engines that servers may run.
+pub(crate) fn engines() -> Engines {
+    Engines::default().with(Arc::new(PerBucket::<Xpir<2>>::new())).with(Arc::new(PerBucket::<Xpir<3>>::new()))
 }
 
 /// How a database is arranged.

@@ -12,7 +12,7 @@ use super::input::read_secret;
 use super::{InitOptions, state};
 use crate::daemon::parse;
 use crate::participant::now;
-use crate::{ConnectError, Connection, ConnectionSettings, Engine, Store, StoreError};
+use crate::{ConnectError, Connection, ConnectionSettings, Store, StoreError};
 
 /// Attempts to register, and the pause between two.
 const REGISTRATIONS: u32 = 4;
@@ -31,7 +31,7 @@ pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<
         (Store::create(&directory, options.server.clone())?, None)
     };
     let connection = Connection::open(&ConnectionSettings::new(options.server)).await?;
-    let info = connection.info::<Engine>().await?;
+    let info = connection.info().await?;
     let token = if info.token_required {
         Some(parse(&read_secret("registration token", "this is not a token")?)?)
     } else {
@@ -78,7 +78,7 @@ async fn register(
     let mut attempts = REGISTRATIONS;
     loop {
         attempts -= 1;
-        match connection.register::<Engine>(client.account_seed(), client.server(), token).await {
+        match connection.register(client.account_seed(), client.server(), token).await {
             Ok(_) => return Ok(()),
             Err(ConnectError::Unreachable(_)) if attempts > 0 => tokio::time::sleep(REGISTRATION_PAUSE).await,
             Err(error) => return Err(error),

@@ -6,16 +6,17 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use bytes::Bytes;
+use mpir::Engines;
 use serde_json::json;
 
 use super::failure::Failure;
 use super::link::Link;
 use super::print::{object, result, status};
 use super::{AuditOptions, VerifyOptions, state};
+use crate::Store;
 use crate::audit::{PROOF_MAX, Proof, Verdict, judge};
 use crate::daemon::message::{Audited, Found, Message, Reply, Request, Told};
 use crate::daemon::unexpected;
-use crate::{Engine, Store};
 
 /// Waits until so many answers are checked. The exit code says whether all were right.
 pub(super) async fn audit(home: Option<PathBuf>, options: AuditOptions) -> Result<ExitCode, Failure> {
@@ -61,7 +62,7 @@ pub(super) async fn verify(home: Option<PathBuf>, options: VerifyOptions) -> Res
     let proof = read(&options.proof)?;
     let judged = tokio::task::spawn_blocking(move || {
         let round = proof.manifest.claimed_round();
-        (round, proof.bucket, judge::<Engine>(&proof, &root))
+        (round, proof.bucket, judge(&Engines::default(), &proof, &root))
     });
     let (round, bucket, verdict) =
         judged.await.map_err(|error| Failure::other(format!("cannot check the proof: {error}")))?;

@@ -1,30 +1,34 @@
 //! Whether to have anything to do with a server.
 
-use pir_core::Scheme;
-use sotto_protocol::deposit::BOX_BYTES;
-use sotto_protocol::{PROTOCOL_VERSION, ServerParameters, Succession};
+use std::sync::Arc;
+
+use mpir::{Engine, Engines};
+use sotto_protocol::{PROTOCOL_VERSION, Round, ServerParameters, Succession};
 use sotto_wire::{Info, RootKey};
 
 use super::ConnectError;
+use crate::round_spec::round_spec;
 
-/// Whether a client with the engine `S` may work with a server of these parameters.
+/// Whether a client with these engines may work with a server of these parameters.
 ///
 /// The security that counts is what this program's own engine has; the server's word alone would be worth nothing.
 ///
 /// # Errors
 /// The [`ConnectError`] that says what is wrong and what to do.
-pub fn check<S: Scheme>(info: &Info, root: &RootKey, allow_no_privacy: bool) -> Result<(), ConnectError> {
+pub fn check(
+    engines: &Engines,
+    info: &Info,
+    root: &RootKey,
+    allow_no_privacy: bool,
+) -> Result<(), ConnectError> {
     let parameters = &info.parameters;
     if parameters.protocol_version != PROTOCOL_VERSION {
         return Err(ConnectError::Version { theirs: Some(parameters.protocol_version) });
     }
     root.check(parameters, &info.endorsement).map_err(|_| ConnectError::WrongKey)?;
-    if parameters.engine != S::NAME {
-        return Err(ConnectError::Engine { theirs: parameters.engine.clone(), ours: S::NAME });
-    }
+    let engine = engine(engines, parameters)?;
     if !allow_no_privacy {
-        let ours = S::parameters(1, BOX_BYTES).map_or(0, |parameters| S::security_bits(&parameters));
-        let bits = ours.min(parameters.security_bits);
+        let bits = security_bits(&**engine).min(parameters.security_bits);
         if bits < ServerParameters::SECURITY_MIN {
             return Err(ConnectError::Security { bits });
         }
@@ -34,18 +38,39 @@ pub fn check<S: Scheme>(info: &Info, root: &RootKey, allow_no_privacy: bool) -> 
     parameters.check_shape().map_err(|error| ConnectError::Parameters(error.to_string()))
 }
 
+/// The engine that a server announces, if it is one of these.
+///
+/// # Errors
+/// [`ConnectError::Engine`] if it is not.
+pub(crate) fn engine<'a>(
+    engines: &'a Engines,
+    parameters: &ServerParameters,
+) -> Result<&'a Arc<dyn Engine>, ConnectError> {
+    engines.get(&parameters.engine).ok_or_else(|| ConnectError::Engine {
+        theirs: parameters.engine.clone(),
+        ours: engines.names().next().unwrap_or_default(),
+    })
+}
+
+/// The security of an engine's smallest database, bits.
+fn security_bits(engine: &dyn Engine) -> u32 {
+    let spec = round_spec(engine, Round(0), 1, 1);
+    spec.and_then(|spec| engine.assurance(&spec)).map_or(0, |assurance| assurance.security_bits)
+}
+
 /// [`check`], and how what is announced stands to the parameters that an account keeps, if there are any. A later
 /// announcement is one to take over; whoever cannot must not go on with the server.
 ///
 /// # Errors
 /// As for [`check`]; [`ConnectError::Downgrade`] if the server goes back, or has two announcements under one number.
-pub fn verify<S: Scheme>(
+pub fn verify(
+    engines: &Engines,
     info: &Info,
     root: &RootKey,
     kept: Option<&ServerParameters>,
     allow_no_privacy: bool,
 ) -> Result<Succession, ConnectError> {
-    check::<S>(info, root, allow_no_privacy)?;
+    check(engines, info, root, allow_no_privacy)?;
     let Some(kept) = kept else { return Ok(Succession::Same) };
     info.parameters.succeeds(kept).map_err(|error| ConnectError::Downgrade(error.to_string()))
 }
@@ -53,7 +78,7 @@ pub fn verify<S: Scheme>(
 #[cfg(test)]
 mod tests {
     use ed25519_dalek::SigningKey;
-    use pir_core::{NoOp, Scheme as _, SealPir};
+    use mpir::{Engines, noop, sealpir};
     use sotto_protocol::{
         CodeKind, PROTOCOL_VERSION, Round, RoundMode, SeedCommitment, ServerParameters, Succession,
     };
@@ -68,7 +93,7 @@ mod tests {
             serial: 3,
             manifest_key: [3; 32],
             seeds: SeedCommitment { first: Round(1), segments: 1, root: [5; 32] },
-            engine: NoOp::NAME.into(),
+            engine: noop().name().into(),
             security_bits: 0,
             code: CodeKind::Cuckoo,
             retrieve: 4,
@@ -93,7 +118,7 @@ mod tests {
         let (root, key) = root(1);
         let endorsement = endorse(&root, &parameters);
         let info = Info { parameters, open: Round(1), endorsement, token_required: false };
-        check::<NoOp>(&info, &key, allow_no_privacy)
+        check(&Engines::default(), &info, &key, allow_no_privacy)
     }
 
     #[test]
@@ -115,8 +140,8 @@ mod tests {
         let ((root, key), (_, other)) = (root(1), root(2));
         let endorsement = endorse(&root, &parameters());
         let info = Info { parameters: parameters(), open: Round(1), endorsement, token_required: false };
-        assert_eq!(check::<NoOp>(&info, &key, true), Ok(()));
-        assert_eq!(check::<NoOp>(&info, &other, true), Err(ConnectError::WrongKey));
+        assert_eq!(check(&Engines::default(), &info, &key, true), Ok(()));
+        assert_eq!(check(&Engines::default(), &info, &other, true), Err(ConnectError::WrongKey));
         let others = [
             ServerParameters { manifest_key: [4; 32], ..parameters() },
             ServerParameters { serial: 4, ..parameters() },
@@ -124,7 +149,7 @@ mod tests {
         ];
         for another in others {
             let info = Info { parameters: another, ..info.clone() };
-            assert_eq!(check::<NoOp>(&info, &key, true), Err(ConnectError::WrongKey));
+            assert_eq!(check(&Engines::default(), &info, &key, true), Err(ConnectError::WrongKey));
         }
     }
 
@@ -134,7 +159,7 @@ mod tests {
         let verify = |parameters: ServerParameters, kept: &ServerParameters| {
             let endorsement = endorse(&root, &parameters);
             let info = Info { parameters, open: Round(1), endorsement, token_required: false };
-            verify::<NoOp>(&info, &key, Some(kept), true)
+            verify(&Engines::default(), &info, &key, Some(kept), true)
         };
         let later = ServerParameters { serial: 4, round_ms: 2000, ..parameters() };
         assert_eq!(verify(parameters(), &parameters()), Ok(Succession::Same));
@@ -151,11 +176,12 @@ mod tests {
     fn attack_a8_a_server_with_more_buckets_than_its_slots_have_time_for_is_refused() {
         let (root, key) = root(1);
         let judge = |buckets, query_ms| {
-            let engine = SealPir::NAME.into();
+            let engine = sealpir().name().into();
             let parameters =
                 ServerParameters { engine, security_bits: 128, buckets, query_ms, ..parameters() };
             let endorsement = endorse(&root, &parameters);
-            check::<SealPir>(
+            check(
+                &Engines::default(),
                 &Info { parameters, open: Round(1), endorsement, token_required: false },
                 &key,
                 false,

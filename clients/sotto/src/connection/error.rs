@@ -41,7 +41,7 @@ pub enum ConnectError {
     Engine {
         /// The server's engine.
         theirs: String,
-        /// This program's.
+        /// The one that this program would rather have.
         ours: &'static str,
     },
     /// Less than 128 bits.

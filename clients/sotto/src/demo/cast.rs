@@ -3,7 +3,6 @@
 use core::time::Duration;
 
 use anyhow::Context;
-use pir_core::SealPir;
 use rand_chacha::ChaCha20Rng;
 use sotto_protocol::client::{Client, Notice, Settings};
 use sotto_protocol::{ConversationId, Round};
@@ -55,7 +54,7 @@ impl Cast {
         rng: &mut ChaCha20Rng,
         screen: &Screen,
     ) -> anyhow::Result<Self> {
-        let info = Connection::open(settings).await?.info::<SealPir>().await?;
+        let info = Connection::open(settings).await?.info().await?;
         let mut clients = Vec::new();
         for name in NAMES {
             let joined = (info.open, now());
@@ -75,7 +74,7 @@ impl Cast {
         for (number, (client, conversation)) in clients.into_iter().zip(conversations).enumerate() {
             let store = Store::create(&states.path().join(NAMES[number]), settings.address.clone())?;
             store.save(&client.snapshot())?;
-            let started = Participant::<SealPir>::start(client, Some(store), settings.clone());
+            let started = Participant::start(client, Some(store), settings.clone());
             let (handle, mut events) =
                 screen.wait(&format!("{} makes keys and uploads them", NAMES[number]), started).await?;
             let sender = sender.clone();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pir_core::Scheme;
+use mpir::Engine;
 use serde::Serialize;
 
 use super::script::{NAMES, Tally};
@@ -96,13 +96,14 @@ impl Summary {
 
     /// # Errors
     /// If the engine has no parameters for the buckets seen, which a server that served them rules out.
-    pub(super) fn finish<S: Scheme>(
+    pub(super) fn finish(
         &self,
+        engine: &dyn Engine,
         options: &Options,
         seed: u64,
         tally: Tally,
     ) -> anyhow::Result<Report> {
-        let (engine, security_bits) = engine_facts::<S>(self.bucket_size)?;
+        let (engine, security_bits) = engine_facts(engine, self.bucket_size)?;
         let bytes = |of: fn(&RoundReport) -> u64| self.reports.iter().map(of).max().unwrap_or(0);
         let time = |of: fn(&RoundReport) -> Duration| {
             median(self.reports.iter().map(of).filter(|time| !time.is_zero()).map(millis).collect())

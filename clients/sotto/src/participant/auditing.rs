@@ -7,8 +7,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use mpir::MultiQuery;
-use pir_core::Scheme;
+use mpir::{Engines, Parts, Sizes};
 use sotto_protocol::audit::{Receipt, Statement, answer_digest, query_digest};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{Manifest, Round, SignedManifest};
@@ -47,17 +46,16 @@ impl Auditing {
     pub(super) fn check(
         &self,
         keys: &PublicKeys,
-        query: &MultiQuery,
+        sizes: &Sizes,
+        request: &Bytes,
         answered: &Answered,
     ) -> (Digests, Option<Receipt>) {
-        let numbered =
-            |(bucket, bytes): (u16, &[u8]), digest: fn(u16, &[u8]) -> [u8; 32]| digest(bucket, bytes);
-        let sent = query.encoded();
-        let size = (answered.answer.len() / sent.len().max(1)).max(1);
-        let queries: Vec<_> =
-            (0..).zip(sent.iter().map(Vec::as_slice)).map(|of| numbered(of, query_digest)).collect();
-        let answers: Vec<_> =
-            (0..).zip(answered.answer.chunks(size)).map(|of| numbered(of, answer_digest)).collect();
+        let digests = |parts: &Parts, bytes: &Bytes, digest: fn(u16, &[u8]) -> [u8; 32]| -> Vec<_> {
+            let units = (0..).take(sizes.units);
+            units.map(|unit| digest(unit, &part(parts, bytes, unit))).collect()
+        };
+        let queries = digests(&sizes.request, request, query_digest);
+        let answers = digests(&sizes.answer, &answered.answer, answer_digest);
         let manifest = self.announced.digest();
         let statement = Statement::new(self.announced.round, manifest, keys.digest, &queries, &answers);
         let receipt = answered.receipt[..].try_into().ok();
@@ -94,6 +92,12 @@ pub(super) enum Audit {
     Failed,
 }
 
+/// The part of what was sent, or came, that concerns a unit; nothing if it is too short for that.
+pub(super) fn part(parts: &Parts, bytes: &Bytes, unit: u16) -> Bytes {
+    let part = bytes.get(parts.range(unit.into()));
+    part.map_or_else(Bytes::new, |part| bytes.slice_ref(part))
+}
+
 /// The size of a bucket as it is sent, if anybody may send it.
 pub(super) fn bucket_bytes(announced: &Manifest) -> Option<usize> {
     let boxes = usize::try_from(announced.bucket_size).ok()?.checked_mul(BOX_BYTES)?;
@@ -114,8 +118,9 @@ pub(super) async fn download(
 }
 
 /// Answers the query again.
-pub(super) async fn judge_evidence<S: Scheme>(
+pub(super) async fn judge_evidence(
     host: &Arc<dyn Host>,
+    engines: Engines,
     evidence: Evidence,
     downloaded: Result<Bytes, Failure>,
     root: RootKey,
@@ -132,7 +137,7 @@ pub(super) async fn judge_evidence<S: Scheme>(
         let manifest = auditing.signed.with_segment(None);
         let keys = keys.encoded;
         let proof = Proof { announced, manifest, receipt, bucket, digests, keys, query, answer, boxes };
-        let verdict = judge::<S>(&proof, &root);
+        let verdict = judge(&engines, &proof, &root);
         Audit::Judged(Box::new(proof), verdict)
     };
     run(host, Work::Audit, work).await.unwrap_or(Audit::Failed)

@@ -9,7 +9,7 @@ use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use pir_core::Scheme;
+use mpir::Engine;
 use sotto_protocol::client::{Client, Notice, Retrieval, Warning};
 use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::{Error, Manifest, Round, ServerParameters, SignedManifest};
@@ -40,7 +40,7 @@ const MANIFESTS_LONGEST: Duration = Duration::from_secs(120);
 
 /// What a task brought.
 #[expect(clippy::large_enum_variant, reason = "a handful exist at a time")]
-enum Done<S: Scheme> {
+enum Done {
     Composed(Round, Composed),
     /// It is time for a round's deposit.
     DepositDue(Round),
@@ -50,7 +50,7 @@ enum Done<S: Scheme> {
     ManifestsDue,
     Manifests(Result<Vec<SignedManifest>, Failure>),
     /// New keys were uploaded in a round, or were not; none if there are none.
-    Keys(Round, Option<Arc<Generation<S>>>, Result<(), Failure>),
+    Keys(Round, Option<Arc<Generation>>, Result<(), Failure>),
     Retrieved(Box<Retrieved>),
     Audited(Round, u16, Audit),
     /// A proof was kept, or was not.
@@ -60,18 +60,19 @@ enum Done<S: Scheme> {
     KeeperGone,
 }
 
-pub(super) struct Driver<S: Scheme> {
+pub(super) struct Driver {
     host: Arc<dyn Host>,
+    engine: Arc<dyn Engine>,
     keeper: Keeper,
     kept: JoinHandle<Option<Kept>>,
     /// A client without contacts. Whether it goes along with a round follows from announcements and time alone, and
     /// decides whether there is a deposit; what the real one makes of the round decides only what is in it.
     gate: Client,
     server: ServerParameters,
-    keys: Keyring<S>,
+    keys: Keyring,
     sessions: Sessions,
     person: Person,
-    calls: JoinSet<Done<S>>,
+    calls: JoinSet<Done>,
     /// The tasks that are retrievals, by which a failed one is known.
     retrievals: HashMap<Id, Round>,
     rounds: Rounds,
@@ -94,13 +95,14 @@ struct Leaving {
     until: Instant,
 }
 
-impl<S: Scheme> Driver<S> {
+impl Driver {
     #[expect(clippy::too_many_arguments, reason = "one call, in which each has its name")]
     pub(super) fn new(
         host: Arc<dyn Host>,
+        engine: Arc<dyn Engine>,
         (keeper, kept): (Keeper, JoinHandle<Option<Kept>>),
         gate: Client,
-        keys: Keyring<S>,
+        keys: Keyring,
         sessions: Sessions,
         person: Person,
         upload: Phase,
@@ -109,6 +111,7 @@ impl<S: Scheme> Driver<S> {
         let server = gate.server().clone();
         Self {
             host,
+            engine,
             keeper,
             kept,
             gate,
@@ -256,7 +259,7 @@ impl<S: Scheme> Driver<S> {
     fn expect<T: Send + 'static>(
         &mut self,
         answer: oneshot::Receiver<T>,
-        done: impl FnOnce(T) -> Done<S> + Send + 'static,
+        done: impl FnOnce(T) -> Done + Send + 'static,
     ) {
         self.calls.spawn(async move { answer.await.map_or(Done::KeeperGone, done) });
     }
@@ -351,7 +354,7 @@ impl<S: Scheme> Driver<S> {
             sleep_until(lookup_until).await;
             Done::ManifestsDue
         });
-        let trouble = match Shape::new(&self.server, &announced) {
+        let trouble = match Shape::new(&*self.engine, &self.server, &announced) {
             Some(shape) if self.retrievals.len() < RETRIEVALS_MAX => {
                 let keys = self.keys.of(round);
                 let (auditing, evidence) = self.audit(announced, *signed, &keys.public);
@@ -402,7 +405,7 @@ impl<S: Scheme> Driver<S> {
         });
     }
 
-    fn take(&mut self, done: Done<S>) {
+    fn take(&mut self, done: Done) {
         match done {
             Done::Composed(round, composed) => self.composed(round, composed),
             Done::DepositDue(round) => self.deposit_due(round),

@@ -5,12 +5,11 @@
 
 use core::time::Duration;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use ed25519_dalek::SigningKey;
-use mpir::{MultiClient, MultiQuery};
-use pir_core::Scheme;
+use mpir::{Engine, EngineClient, Request, RoundSpec};
 use sha2::{Digest, Sha256};
 use sotto_protocol::{Round, ServerParameters};
 use zeroize::Zeroizing;
@@ -33,42 +32,47 @@ pub(super) struct PublicKeys {
 }
 
 /// One secret, which is wiped when nobody has it any more.
-pub(super) struct Generation<S: Scheme> {
-    pub(super) multi: MultiClient<S>,
+pub(super) struct Generation {
+    /// Held only while a request is built.
+    client: Mutex<Box<dyn EngineClient>>,
     pub(super) public: PublicKeys,
-    spare: Mutex<Option<Spare<S>>>,
+    spare: Mutex<Option<Spare>>,
 }
 
 /// A random multi-query, made before anything secret was done for its round.
-pub(super) struct Spare<S: Scheme> {
-    pub(super) parameters: S::Parameters,
-    pub(super) query: MultiQuery,
+pub(super) struct Spare {
+    pub(super) request: Request,
 }
 
-impl<S: Scheme> Generation<S> {
+impl Generation {
     /// Draws a secret. None if the engine fails.
-    pub(super) async fn draw(host: &Arc<dyn Host>) -> Option<Arc<Self>> {
+    pub(super) async fn draw(host: &Arc<dyn Host>, engine: &Arc<dyn Engine>) -> Option<Arc<Self>> {
+        let engine = Arc::clone(engine);
         let mut seed = Zeroizing::new([0; 32]);
         host.fill(&mut seed[..]);
         let work = move || {
-            let multi = MultiClient::new(&seed);
-            let encoded = Bytes::from(multi.public_keys());
+            let client = engine.client(&seed);
+            let encoded = Bytes::from(client.public_keys());
             let digest = Sha256::digest(&encoded).into();
             let public = PublicKeys { encoded, digest };
-            Arc::new(Self { multi, public, spare: Mutex::new(None) })
+            Arc::new(Self { client: Mutex::new(client), public, spare: Mutex::new(None) })
         };
         run(host, Work::Keys, work).await
     }
 
-    /// Takes out the spare multi-query, if there is one for so many buckets of this shape.
-    pub(super) fn take_spare(&self, parameters: &S::Parameters, buckets: usize) -> Option<Spare<S>> {
+    /// The client, for whoever builds a request.
+    pub(super) fn client(&self) -> MutexGuard<'_, Box<dyn EngineClient>> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes out the spare multi-query, if there is one that serves this round.
+    pub(super) fn take_spare(&self, spec: &RoundSpec) -> Option<Spare> {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        let fits = spare.query.encoded().len() == buckets && S::query_fits(&spare.parameters, parameters);
-        fits.then_some(spare)
+        spare.request.pending.serves(spec).then_some(spare)
     }
 
     /// Puts a spare multi-query that was not sent back for a later round.
-    pub(super) fn keep_spare(&self, spare: Spare<S>) {
+    pub(super) fn keep_spare(&self, spare: Spare) {
         *self.spare.lock().unwrap_or_else(PoisonError::into_inner) = Some(spare);
     }
 }
@@ -92,28 +96,28 @@ impl Schedule {
 }
 
 /// Which secret serves which round.
-pub(super) struct Keyring<S: Scheme> {
+pub(super) struct Keyring {
     schedule: Schedule,
-    current: Arc<Generation<S>>,
+    current: Arc<Generation>,
     /// The period of the current secret, or of the round in which the session began.
     period: u64,
     /// A secret whose keys the server has not taken yet.
-    next: Option<Arc<Generation<S>>>,
+    next: Option<Arc<Generation>>,
     uploading: bool,
     /// For rounds that are open or sealed, and not asked for yet.
-    rounds: BTreeMap<Round, Arc<Generation<S>>>,
+    rounds: BTreeMap<Round, Arc<Generation>>,
 }
 
-impl<S: Scheme> Keyring<S> {
+impl Keyring {
     /// Begins with a secret whose keys are uploaded; `open` is the round that is open then, as the server says.
-    pub(super) fn new(account_seed: &[u8; 32], current: Arc<Generation<S>>, open: Round) -> Self {
+    pub(super) fn new(account_seed: &[u8; 32], current: Arc<Generation>, open: Round) -> Self {
         let schedule = Schedule::new(&SigningKey::from_bytes(account_seed).verifying_key().to_bytes());
         let period = schedule.period(open);
         Self { schedule, current, period, next: None, uploading: false, rounds: BTreeMap::new() }
     }
 
     /// The secret of rounds that open now.
-    pub(super) fn current(&self) -> &Arc<Generation<S>> {
+    pub(super) fn current(&self) -> &Arc<Generation> {
         &self.current
     }
 
@@ -126,7 +130,7 @@ impl<S: Scheme> Keyring<S> {
 
     /// Whether it is time to upload new keys in a round that opens, and of which secret if one is at hand: one for which
     /// that failed before.
-    pub(super) fn is_due(&mut self, round: Round) -> Option<Option<Arc<Generation<S>>>> {
+    pub(super) fn is_due(&mut self, round: Round) -> Option<Option<Arc<Generation>>> {
         if self.uploading || self.schedule.period(round) == self.period {
             return None;
         }
@@ -136,7 +140,7 @@ impl<S: Scheme> Keyring<S> {
 
     /// The upload that was due in a round has ended: if the server has the keys, the rounds that open from now on are
     /// asked for with them; if not, it is tried again in the next round.
-    pub(super) fn uploaded(&mut self, round: Round, next: Option<Arc<Generation<S>>>, taken: bool) {
+    pub(super) fn uploaded(&mut self, round: Round, next: Option<Arc<Generation>>, taken: bool) {
         self.uploading = false;
         match next {
             Some(next) if taken => {
@@ -148,7 +152,7 @@ impl<S: Scheme> Keyring<S> {
     }
 
     /// The secret with which to ask for a round.
-    pub(super) fn of(&mut self, round: Round) -> Arc<Generation<S>> {
+    pub(super) fn of(&mut self, round: Round) -> Arc<Generation> {
         self.rounds.remove(&round).unwrap_or_else(|| Arc::clone(&self.current))
     }
 }
@@ -165,7 +169,6 @@ mod tests {
     use std::sync::Arc;
 
     use ed25519_dalek::SigningKey;
-    use pir_core::NoOp;
     use sotto_protocol::Round;
 
     use super::{Generation, Keyring, ROUNDS, Schedule};
@@ -198,7 +201,8 @@ mod tests {
     #[tokio::test]
     async fn the_old_secret_is_gone_when_the_rounds_that_began_with_it_are_asked_for() {
         let host: Arc<dyn Host> = Arc::new(System);
-        let draw = async || Generation::<NoOp>::draw(&host).await.unwrap();
+        let engine = mpir::noop();
+        let draw = async || Generation::draw(&host, &engine).await.unwrap();
         let mut keyring = Keyring::new(&[1; 32], draw().await, Round(1));
         let first = Arc::downgrade(keyring.current());
         let due = keyring.schedule.phase + ROUNDS;

@@ -3,7 +3,6 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use pir_core::Scheme;
 use sotto_protocol::ServerParameters;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
@@ -40,7 +39,7 @@ struct Link {
 }
 
 /// Starts the link with a session that is open, on which the keys are uploaded.
-pub(super) fn start<S: Scheme>(
+pub(super) fn start(
     host: Arc<dyn Host>,
     session: Session,
     settings: ConnectionSettings,
@@ -52,12 +51,12 @@ pub(super) fn start<S: Scheme>(
     let (news, heard) = mpsc::channel(NEWS_MAX);
     let pause = settings.retry_first;
     let link = Link { host, settings, account_seed, pinned, current, discarded, news, pause };
-    tokio::spawn(link.run::<S>(session));
+    tokio::spawn(link.run(session));
     (Sessions::new(sessions, discard), heard)
 }
 
 impl Link {
-    async fn run<S: Scheme>(mut self, mut session: Session) {
+    async fn run(mut self, mut session: Session) {
         let news = self.news.clone();
         let follow = async {
             loop {
@@ -67,7 +66,7 @@ impl Link {
                 if self.news.send(News::Lost(error)).await.is_err() {
                     return;
                 }
-                session = self.reconnect::<S>().await;
+                session = self.reconnect().await;
                 if self.news.send(News::Restored).await.is_err() {
                     return;
                 }
@@ -109,12 +108,12 @@ impl Link {
     }
 
     /// Tries until it succeeds, telling every new reason why it does not.
-    async fn reconnect<S: Scheme>(&mut self) -> Session {
+    async fn reconnect(&mut self) -> Session {
         let mut told = None;
         loop {
             sleep(self.pause).await;
             self.pause = (self.pause * 2).min(self.settings.retry_most);
-            match self.connect::<S>().await {
+            match self.connect().await {
                 Ok(session) => return session,
                 Err(ConnectError::Unreachable(_)) => {}
                 Err(error) if told.as_ref() == Some(&error) => {}
@@ -126,8 +125,8 @@ impl Link {
         }
     }
 
-    async fn connect<S: Scheme>(&self) -> Result<Session, ConnectError> {
+    async fn connect(&self) -> Result<Session, ConnectError> {
         let connection = Connection::open_on(Arc::clone(&self.host), &self.settings).await?;
-        connection.register::<S>(&self.account_seed, &self.pinned, None).await
+        connection.register(&self.account_seed, &self.pinned, None).await
     }
 }

@@ -4,22 +4,21 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use mpir::MultiQuery;
-use pir_core::Scheme;
+use mpir::{Engine, Pending, Request, RoundSpec, Sizes};
 use sotto_protocol::client::{Client, Retrieval};
-use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::mapping::Targets;
 use sotto_protocol::{BloomMapping, Manifest, Round, ServerParameters};
 use sotto_wire::{Failure, limits};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::auditing::{Answered, Auditing, Evidence};
+use super::auditing::{Answered, Auditing, Evidence, part};
 use super::keys::{Generation, PublicKeys, Spare};
 use super::sessions::{Patience, Sessions};
 use super::{Phase, RoundReport, Trouble};
 use crate::connection::{Answers, Session};
 use crate::host::{Host, Work, rng, run};
+use crate::round_spec::round_spec;
 
 /// How often the server lets a call be repeated.
 const ATTEMPTS: u32 = 4;
@@ -27,16 +26,16 @@ const ATTEMPTS: u32 = 4;
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// A retrieval to make.
-pub(super) struct Job<S: Scheme> {
+pub(super) struct Job {
     pub(super) round: Round,
-    pub(super) shape: Shape<S>,
+    pub(super) shape: Shape,
     /// When the look-up is given up, and when the multi-query leaves.
     pub(super) lookup_until: Instant,
     pub(super) query_at: Instant,
     /// The client as it is when it knows the round's manifest. It is a copy, since a look-up may last longer than wanted,
     /// and the next round's deposit must not wait for it.
     pub(super) client: oneshot::Receiver<Option<Client>>,
-    pub(super) keys: Arc<Generation<S>>,
+    pub(super) keys: Arc<Generation>,
     pub(super) auditing: Auditing,
     /// Gets what is to be checked as soon as it is there; nothing comes if no answer does.
     pub(super) evidence: oneshot::Sender<Evidence>,
@@ -54,38 +53,38 @@ pub(super) struct Retrieved {
 }
 
 /// The sizes of a round's calls.
-pub(super) struct Shape<S: Scheme> {
-    parameters: S::Parameters,
-    buckets: usize,
+pub(super) struct Shape {
+    spec: RoundSpec,
+    sizes: Sizes,
     mapping_bytes: usize,
-    answer_bytes: usize,
     entries: u64,
     bucket_size: u32,
 }
 
-impl<S: Scheme> Shape<S> {
+impl Shape {
     /// The sizes that follow from the pinned parameters and what the server announces. They do not depend on whether
     /// the manifest is to be believed: the calls are made anyway.
     ///
     /// There are none if nobody could serve them. Then no call is made; the server, which announced them, knows that.
-    pub(super) fn new(server: &ServerParameters, announced: &Manifest) -> Option<Self> {
-        let buckets = usize::from(server.buckets);
-        let bucket_size = announced.bucket_size;
-        let parameters =
-            mpir::parameters::<S>(buckets, usize::try_from(bucket_size).ok()?, BOX_BYTES).ok()?;
+    pub(super) fn new(engine: &dyn Engine, server: &ServerParameters, announced: &Manifest) -> Option<Self> {
+        let Manifest { round, entries, bucket_size, .. } = *announced;
+        let elements = usize::try_from(bucket_size).ok()?;
+        let spec = round_spec(engine, round, server.buckets.into(), elements).ok()?;
+        let sizes = engine.sizes(&spec).ok()?;
         let mapping_bytes = usize::try_from(BloomMapping::encoded_bytes(server.shape(), bucket_size)).ok()?;
-        let query_bytes = S::query_bytes(&parameters).checked_mul(buckets)?;
-        let answer_bytes = S::answer_bytes(&parameters).checked_mul(buckets)?;
         let servable = mapping_bytes <= limits::MAPPING_MAX
-            && query_bytes <= limits::QUERY_MAX
-            && answer_bytes <= limits::ANSWER_MAX
-            && answer_bytes > 0;
-        let entries = announced.entries;
-        servable.then_some(Self { parameters, buckets, mapping_bytes, answer_bytes, entries, bucket_size })
+            && sizes.request.bytes() <= limits::QUERY_MAX
+            && sizes.answer.bytes() <= limits::ANSWER_MAX
+            && sizes.answer.bytes() > 0;
+        servable.then_some(Self { spec, sizes, mapping_bytes, entries, bucket_size })
+    }
+
+    fn buckets(&self) -> usize {
+        self.spec.form.buckets
     }
 }
 
-impl<S: Scheme> Job<S> {
+impl Job {
     /// Makes all calls of the retrieval. Whatever fails or is late, the next call leaves at its time.
     pub(super) async fn run(self) -> Retrieved {
         let Self { round, shape, lookup_until, query_at, client, keys, auditing, evidence, sessions, host } =
@@ -107,49 +106,50 @@ impl<S: Scheme> Job<S> {
         let mut retrieval = looked_up.unwrap_or_else(|trouble| {
             troubles.push(trouble);
             report.dummy = true;
-            Retrieval::dummy(round, shape.buckets)
+            Retrieval::dummy(round, shape.buckets())
         });
 
         // Also a look-up that is done early waits: when the building begins must not show what was looked for.
         sleep_until(lookup_until).await;
         let started = Instant::now();
-        let building = build(&host, Work::Query, &keys, &shape, retrieval.targets.clone());
+        let building = wanted(&host, &keys, &shape, retrieval.targets.clone());
         let built = timeout_at(query_at, building).await;
         report.build = started.elapsed();
         sleep_until(query_at).await;
-        let query = match (built, spare) {
-            (Ok(Some(query)), spare) => {
+        let request = match (built, spare) {
+            (Ok(Some(request)), spare) => {
                 if let Some(spare) = spare {
                     keys.keep_spare(spare);
                 }
-                query
+                request
             }
-            (late, Some(Spare { query, .. })) => {
+            (late, Some(Spare { request })) => {
                 troubles.push(if late.is_err() { Trouble::QueryLate } else { Trouble::Failed });
                 (report.dummy, replaced) = (true, true);
-                retrieval = Retrieval::dummy(round, shape.buckets);
-                query
+                retrieval = Retrieval::dummy(round, shape.buckets());
+                request
             }
             (_, None) => {
                 // The engine has no query for parameters of its own making, not even a random one.
                 troubles.push(Trouble::Sizes);
-                let elements = vec![None; shape.buckets];
+                let elements = vec![None; shape.buckets()];
                 return Retrieved { retrieval, elements, report, troubles };
             }
         };
         report.lookups = retrieval.counts;
 
-        let answer = ask(&sessions, &keys.public, round, &query, &shape, &mut report).await;
+        let Request { bytes, pending } = request;
+        let request = Bytes::from(bytes);
+        let answer = ask(&sessions, &keys.public, round, &request, &shape, &mut report).await;
         let elements = match answer {
             Ok(answered) => {
-                let query = Arc::new(query);
-                let Answered { answer, .. } = &answered;
-                let answer = answer.clone();
-                if !receive(&host, &keys.public, &query, answered, auditing, evidence).await {
+                let answer = answered.answer.clone();
+                let sizes = shape.sizes;
+                if !receive(&host, &keys.public, sizes, request, answered, auditing, evidence).await {
                     troubles.push(Trouble::Receipt);
                 }
                 let started = Instant::now();
-                let elements = extract(&host, &keys, &shape, query, answer).await;
+                let elements = extract(&host, pending, answer, shape.buckets()).await;
                 report.extract = started.elapsed();
                 let corrupted = elements.iter().filter(|element| element.is_none()).count();
                 // A query that was made for a smaller bucket, or a larger one, is not there to be read.
@@ -160,7 +160,7 @@ impl<S: Scheme> Job<S> {
             }
             Err(failure) => {
                 troubles.push(Trouble::Answer(failure));
-                vec![None; shape.buckets]
+                vec![None; shape.buckets()]
             }
         };
         Retrieved { retrieval, elements, report, troubles }
@@ -169,23 +169,21 @@ impl<S: Scheme> Job<S> {
 
 /// A random multi-query for when the wanted one is late. What is left over from the rounds before serves as long as it
 /// fits; all this follows from what was announced.
-async fn spare<S: Scheme>(
-    host: &Arc<dyn Host>,
-    keys: &Arc<Generation<S>>,
-    shape: &Arc<Shape<S>>,
-) -> Option<Spare<S>> {
-    if let Some(spare) = keys.take_spare(&shape.parameters, shape.buckets) {
+async fn spare(host: &Arc<dyn Host>, keys: &Arc<Generation>, shape: &Arc<Shape>) -> Option<Spare> {
+    if let Some(spare) = keys.take_spare(&shape.spec) {
         return Some(spare);
     }
-    let query = build(host, Work::Spare, keys, shape, Targets::new(vec![None; shape.buckets])).await?;
-    Some(Spare { parameters: shape.parameters.clone(), query })
+    let (keys, shape, mut rng) = (Arc::clone(keys), Arc::clone(shape), rng(host));
+    let work = move || keys.client().cover(shape.spec.clone(), &mut rng).ok();
+    let request = run(host, Work::Spare, work).await.flatten()?;
+    Some(Spare { request })
 }
 
-async fn download<S: Scheme>(
+async fn download(
     sessions: &Sessions,
     keys: &PublicKeys,
     round: Round,
-    shape: &Shape<S>,
+    shape: &Shape,
     until: Instant,
     report: &mut RoundReport,
 ) -> Result<Bytes, Trouble> {
@@ -219,40 +217,43 @@ async fn look_up(
 }
 
 /// The same work for any targets. Targets that are none, which a look-up does not give, are replaced by random ones.
-async fn build<S: Scheme>(
+async fn wanted(
     host: &Arc<dyn Host>,
-    kind: Work,
-    keys: &Arc<Generation<S>>,
-    shape: &Arc<Shape<S>>,
+    keys: &Arc<Generation>,
+    shape: &Arc<Shape>,
     targets: Targets,
-) -> Option<MultiQuery> {
+) -> Option<Request> {
     let (keys, shape, mut rng) = (Arc::clone(keys), Arc::clone(shape), rng(host));
     let work = move || {
-        let dummy = Targets::new(vec![None; shape.buckets]);
-        let targets = if targets.len() == shape.buckets { targets } else { dummy.clone() };
-        let query = keys.multi.multi_query(&shape.parameters, &targets, &mut rng);
-        query.or_else(|_| keys.multi.multi_query(&shape.parameters, &dummy, &mut rng)).ok()
+        let spec = &shape.spec;
+        // Without a branch on any one of them.
+        let are_below =
+            |most, target: &Option<usize>| most & (target.unwrap_or_default() < spec.form.elements);
+        let are_targets = targets.len() == spec.form.buckets && targets.iter().fold(true, are_below);
+        let targets = if are_targets { targets } else { Targets::new(vec![None; spec.form.buckets]) };
+        let mut client = keys.client();
+        let request = client.ask(spec.clone(), &targets, &mut rng);
+        request.or_else(|_| client.cover(spec.clone(), &mut rng)).ok()
     };
-    run(host, kind, work).await.flatten()
+    run(host, Work::Query, work).await.flatten()
 }
 
-async fn ask<S: Scheme>(
+async fn ask(
     sessions: &Sessions,
     keys: &PublicKeys,
     round: Round,
-    query: &MultiQuery,
-    shape: &Shape<S>,
+    request: &Bytes,
+    shape: &Shape,
     report: &mut RoundReport,
 ) -> Result<Answered, Failure> {
-    let (digest, answer_bytes) = (keys.digest, shape.answer_bytes);
-    let encoded = Bytes::from(query.encoded().concat());
-    report.query.bytes = encoded.len() as u64;
+    let (digest, answer_bytes) = (keys.digest, shape.sizes.answer.bytes());
+    report.query.bytes = request.len() as u64;
     let started = Instant::now();
     let patience = Patience { until: started + LONGEST, attempts: ATTEMPTS };
     let call = |session: Session| {
-        let encoded = encoded.clone();
+        let request = request.clone();
         async move {
-            let answers = session.retrieve(round, &digest, encoded, answer_bytes).await?;
+            let answers = session.retrieve(round, &digest, request, answer_bytes).await?;
             Ok((answers, session.announced().clone()))
         }
     };
@@ -267,21 +268,20 @@ async fn ask<S: Scheme>(
 async fn receive(
     host: &Arc<dyn Host>,
     keys: &PublicKeys,
-    query: &Arc<MultiQuery>,
+    sizes: Sizes,
+    request: Bytes,
     answered: Answered,
     auditing: Auditing,
     evidence: oneshot::Sender<Evidence>,
 ) -> bool {
-    let (keys, query) = (keys.clone(), Arc::clone(query));
+    let keys = keys.clone();
     let work = move || {
-        let (digests, receipt) = auditing.check(&keys, &query, &answered);
+        let (digests, receipt) = auditing.check(&keys, &sizes, &request, &answered);
         let holds = receipt.is_some();
         let Answered { answer, announced, .. } = answered;
         if let Some(bucket) = auditing.bucket {
-            let (number, sent) = (usize::from(bucket), query.encoded());
-            let size = answer.len() / sent.len().max(1);
-            let answer = answer.slice(number * size..(number + 1) * size);
-            let query = Bytes::from(sent[number].clone());
+            let answer = part(&sizes.answer, &answer, bucket);
+            let query = part(&sizes.request, &request, bucket);
             // Whoever waits for it may have left.
             let _ = evidence.send(Evidence {
                 auditing,
@@ -300,20 +300,12 @@ async fn receive(
 }
 
 /// Decodes the answers of all buckets, wanted or not.
-async fn extract<S: Scheme>(
+async fn extract(
     host: &Arc<dyn Host>,
-    keys: &Arc<Generation<S>>,
-    shape: &Arc<Shape<S>>,
-    query: Arc<MultiQuery>,
+    pending: Box<dyn Pending>,
     answer: Bytes,
+    buckets: usize,
 ) -> Vec<Option<Vec<u8>>> {
-    let (keys, buckets) = (Arc::clone(keys), shape.buckets);
-    let shape = Arc::clone(shape);
-    let work = move || {
-        let size = shape.answer_bytes / shape.buckets;
-        let answers: Vec<Vec<u8>> = answer.chunks(size).map(<[u8]>::to_vec).collect();
-        let elements = keys.multi.multi_extract(&shape.parameters, &query, &answers);
-        elements.into_iter().map(Result::ok).collect()
-    };
+    let work = move || pending.read(&[], &answer).into_iter().map(Result::ok).collect();
     run(host, Work::Extract, work).await.unwrap_or_else(|| vec![None; buckets])
 }

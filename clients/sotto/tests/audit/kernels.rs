@@ -10,12 +10,12 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use pir_core::SealPir;
 use pir_core::ring::{Backend, KERNEL_VARIABLE};
 use sha2::{Digest as _, Sha256};
-use sotto::audit::{Verdict, judge};
+use sotto::audit::Verdict;
 use sotto_protocol::audit::RECEIPT_BYTES;
 
+use crate::judge;
 use crate::scene::{BUCKETS, Scene, Served};
 
 /// Tells a test that was started again what its part is.
@@ -60,7 +60,7 @@ impl Batch {
                 receipt: receipt.try_into().unwrap(),
             };
             for bucket in 0..BUCKETS {
-                let verdict = judge::<SealPir>(&scene.proof(bucket, &served), &scene.root());
+                let verdict = judge(&scene.proof(bucket, &served), &scene.root());
                 assert_eq!(
                     verdict,
                     Verdict::Honest,

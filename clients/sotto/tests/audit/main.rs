@@ -7,11 +7,15 @@ mod kernels;
 mod scene;
 
 use bytes::Bytes;
-use mpir::MultiClient;
-use pir_core::SealPir;
+use mpir::Engines;
 use scene::{BUCKETS, Scene};
-use sotto::audit::{Proof, Verdict, judge};
+use sotto::audit::{Proof, Verdict};
 use sotto_wire::RootKey;
+
+/// What a stranger finds.
+fn judge(proof: &Proof, root: &RootKey) -> Verdict {
+    sotto::audit::judge(&Engines::default(), proof, root)
+}
 
 /// Boxes of a bucket.
 const SIZE: usize = 100;
@@ -28,17 +32,17 @@ impl Scene {
 fn a_wrong_answer_convicts_and_only_of_the_bucket_that_was_wrong() {
     let mut scene = Scene::new(1, SIZE);
     let wrong = scene.asked(2, |answers| answers[2][40] ^= 1);
-    assert_eq!(judge::<SealPir>(&wrong, &scene.root()), Verdict::Cheated);
+    assert_eq!(judge(&wrong, &scene.root()), Verdict::Cheated);
     let again = Proof::decode(&wrong.encode().into()).unwrap();
     assert!(again == wrong);
-    assert_eq!(judge::<SealPir>(&again, &scene.root()), Verdict::Cheated);
+    assert_eq!(judge(&again, &scene.root()), Verdict::Cheated);
     // The answer to somebody else's query, or of another bucket, is a wrong one.
     let other = scene.asked(1, |answers| answers.swap(0, 1));
-    assert_eq!(judge::<SealPir>(&other, &scene.root()), Verdict::Cheated);
+    assert_eq!(judge(&other, &scene.root()), Verdict::Cheated);
     let elsewhere = scene.asked(1, |answers| answers[2][40] ^= 1);
-    assert_eq!(judge::<SealPir>(&elsewhere, &scene.root()), Verdict::Honest);
+    assert_eq!(judge(&elsewhere, &scene.root()), Verdict::Honest);
     // Another server's address.
-    assert!(matches!(judge::<SealPir>(&wrong, &RootKey([2; 32])), Verdict::Invalid(_)));
+    assert!(matches!(judge(&wrong, &RootKey([2; 32])), Verdict::Invalid(_)));
 }
 
 #[test]
@@ -47,8 +51,8 @@ fn an_honest_server_is_convicted_by_no_change_of_a_proof() {
     let root = scene.root();
     let honest = scene.asked(3, |_| {});
     let other = scene.asked(1, |_| {});
-    assert_eq!(judge::<SealPir>(&honest, &root), Verdict::Honest);
-    let cheated = |proof: &Proof| judge::<SealPir>(proof, &root) == Verdict::Cheated;
+    assert_eq!(judge(&honest, &root), Verdict::Honest);
+    let cheated = |proof: &Proof| judge(proof, &root) == Verdict::Cheated;
     let swaps: [fn(&mut Proof, &Proof); 10] = [
         |proof, other| proof.receipt = other.receipt,
         |proof, other| proof.bucket = other.bucket,
@@ -59,7 +63,7 @@ fn an_honest_server_is_convicted_by_no_change_of_a_proof() {
         |proof, other| proof.answer = other.answer.clone(),
         |proof, other| proof.boxes = other.boxes.clone(),
         |proof, _| proof.digests.buckets.swap(2, 3),
-        |proof, _| proof.keys = MultiClient::<SealPir>::new(&[9; 32]).public_keys().into(),
+        |proof, _| proof.keys = mpir::sealpir().client(&[9; 32]).public_keys().into(),
     ];
     for (number, swap) in swaps.into_iter().enumerate() {
         let mut bent = honest.clone();

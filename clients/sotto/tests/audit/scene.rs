@@ -2,8 +2,7 @@
 
 use bytes::Bytes;
 use ed25519_dalek::SigningKey;
-use mpir::{MultiClient, MultiDatabase};
-use pir_core::{Scheme, SealPir};
+use mpir::{Contents, EngineClient, Form, PreparedRound, Query, RoundSpec, sealpir};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 use sha2::{Digest as _, Sha256};
@@ -18,16 +17,15 @@ use sotto_wire::root::endorse;
 pub(crate) const BUCKETS: u16 = 4;
 
 pub(crate) struct Scene {
-    /// Boxes of a bucket.
-    size: usize,
     root: SigningKey,
     key: SigningKey,
     announced: Announced,
     manifest: Manifest,
     contents: Vec<Vec<u8>>,
     digests: Vec<[u8; 32]>,
-    database: MultiDatabase<SealPir>,
-    client: MultiClient<SealPir>,
+    spec: RoundSpec,
+    database: Box<dyn PreparedRound>,
+    client: Box<dyn EngineClient>,
     pub(crate) keys: Bytes,
     rng: ChaCha20Rng,
 }
@@ -48,13 +46,14 @@ impl Scene {
             bytes
         };
         let (root, key) = (SigningKey::from_bytes(&secret()), SigningKey::from_bytes(&secret()));
-        let client = MultiClient::new(&secret());
+        let engine = sealpir();
+        let client = engine.client(&secret());
         let parameters = ServerParameters {
             protocol_version: PROTOCOL_VERSION,
             serial: 1,
             manifest_key: key.verifying_key().to_bytes(),
             seeds: SeedCommitment { first: Round(1), segments: 1, root: [0; 32] },
-            engine: SealPir::NAME.into(),
+            engine: engine.name().into(),
             security_bits: 128,
             code: CodeKind::Cuckoo,
             retrieve: 2,
@@ -80,7 +79,7 @@ impl Scene {
             version: PROTOCOL_VERSION,
             round: Round(77),
             entries: 2 * size as u64 - 1,
-            engine: SealPir::NAME.into(),
+            engine: engine.name().into(),
             code: CodeKind::Cuckoo,
             retrieve: 2,
             buckets: BUCKETS,
@@ -94,11 +93,14 @@ impl Scene {
             previous: [7; 32],
         };
         manifest.check().unwrap();
-        let database = MultiDatabase::setup(BOX_BYTES, size, &contents).unwrap();
+        let form = Form { buckets: BUCKETS.into(), elements: size, element_bytes: BOX_BYTES };
+        let profile = engine.profile(form).unwrap();
+        let spec = RoundSpec { seed: [0; 32], round: manifest.round.0, form, profile };
+        let database = engine.prepare(&spec, Contents { different: &contents, copies: 1 }).unwrap();
         let keys = client.public_keys().into();
         let announced =
             Announced { announcement: parameters.encode(), endorsement: endorse(&root, &parameters) };
-        Self { size, root, key, announced, manifest, contents, digests, database, client, keys, rng }
+        Self { root, key, announced, manifest, contents, digests, spec, database, client, keys, rng }
     }
 
     pub(crate) fn root(&self) -> RootKey {
@@ -107,18 +109,20 @@ impl Scene {
 
     /// Bytes of one query and of its answer.
     pub(crate) fn lengths(&self) -> [usize; 2] {
-        let parameters = self.database.parameters();
-        [SealPir::query_bytes(parameters), SealPir::answer_bytes(parameters)]
+        let sizes = self.database.sizes();
+        [sizes.request, sizes.answer].map(|parts| parts.range(0).len())
     }
 
     /// A multi-query, and what a server answers that changes its answers before it signs them.
     pub(crate) fn serve(&mut self, change: impl FnOnce(&mut Vec<Vec<u8>>)) -> Served {
-        let targets: Vec<_> = (0..BUCKETS).map(|_| Some(self.rng.next_u32() as usize % self.size)).collect();
-        let query = self.client.multi_query(self.database.parameters(), &targets, &mut self.rng).unwrap();
-        let public = SealPir::decode_public_keys(&self.keys).unwrap();
-        let queries = query.encoded().to_vec();
-        let sent: Vec<&[u8]> = queries.iter().map(Vec::as_slice).collect();
-        let mut answers = self.database.answer(&public, &sent).unwrap();
+        let request = self.client.cover(self.spec.clone(), &mut self.rng).unwrap().bytes;
+        let keys = sealpir().public_keys(&self.keys).unwrap();
+        let sizes = self.database.sizes();
+        let query = [Query { keys: &keys, request: &request }];
+        let answer = |unit| self.database.answer(unit, &query).pop().unwrap().unwrap();
+        let mut answers: Vec<Vec<u8>> = (0..sizes.units).map(answer).collect();
+        let queries: Vec<Vec<u8>> =
+            (0..sizes.units).map(|unit| request[sizes.request.range(unit)].to_vec()).collect();
         change(&mut answers);
         let (queried, answered) = exchanged(&queries, &answers);
         let keys = Sha256::digest(&self.keys).into();

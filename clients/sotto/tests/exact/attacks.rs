@@ -1,7 +1,7 @@
 //! Thirty-four things that a malicious server can do, each in two worlds that differ in who talks with whom. The number in a
 //! test's name is that of the attack.
 
-use pir_core::{NoOp, SealPir};
+use mpir::{noop, sealpir};
 use sotto_protocol::ServerParameters;
 use sotto_wire::Refused;
 
@@ -19,7 +19,7 @@ const NO_ANSWER: &str = "no answer came";
 
 /// Plays with this run's seeds, nobody talking and everybody talking.
 fn attack(what: &str, scenario: Scenario) {
-    compare::<NoOp>(what, seeds(), [Secret::Idle, Secret::Talking], scenario);
+    compare(&*noop(), what, seeds(), [Secret::Idle, Secret::Talking], scenario);
 }
 
 /// Something that happens, and when.
@@ -231,7 +231,7 @@ fn row_12_answers_of_the_real_engine_are_wrong() {
         alice(Lie::Answer(Change::Short), 3, 4),
     ];
     let scenario = Scenario { lies: LIES, says: &[1], rounds: 5, arrives: false, ..HONEST };
-    compare::<SealPir>("real answers", 0..1, [Secret::Idle, Secret::Talking], scenario);
+    compare(&*sealpir(), "real answers", 0..1, [Secret::Idle, Secret::Talking], scenario);
 }
 
 #[test]
@@ -384,7 +384,7 @@ fn row_24_a_mappings_last_byte_comes_just_before_the_look_up_ends() {
 fn row_25_uploads_are_read_slowly() {
     const LIES: &[Told] = &[all(Lie::SlowRead(90), 0, 3)];
     let scenario = Scenario { lies: LIES, says: &[1], rounds: 5, arrives: false, ..HONEST };
-    compare::<SealPir>("slow reads", 0..1, [Secret::Idle, Secret::Talking], scenario);
+    compare(&*sealpir(), "slow reads", 0..1, [Secret::Idle, Secret::Talking], scenario);
     const SLOW: &[Told] = &[alice(Lie::SlowRead(400), 10, 50)];
     attack("slow reads", Scenario { lies: SLOW, rounds: 130, ..HONEST });
 }
@@ -416,7 +416,7 @@ fn row_28_announcements_flood() {
     const LIES: &[Told] = &[alice(Lie::Flood, 40, 43), alice(Lie::OldEvents, 44, 46)];
     let scenario = Scenario { lies: LIES, told: &[BAD], rounds: 130, ..HONEST };
     attack("a flood", scenario);
-    let told = &play::<NoOp>(seeds().start, Secret::Talking, scenario).told[0];
+    let told = &play(&*noop(), seeds().start, Secret::Talking, scenario).told[0];
     assert!(told.warnings.len() < 100, "{}", told.warnings.len());
     assert!(!told.troubles.iter().any(|trouble| trouble.contains("composing")), "{told:?}");
 }
@@ -424,7 +424,7 @@ fn row_28_announcements_flood() {
 #[test]
 fn row_29_traffic_of_a_group_is_watched() {
     for secrets in [[Secret::Pairs, Secret::Talking], [Secret::Idle, Secret::Pairs]] {
-        compare::<NoOp>("a group", seeds(), secrets, HONEST);
+        compare(&*noop(), "a group", seeds(), secrets, HONEST);
     }
 }
 
@@ -433,7 +433,7 @@ fn row_29_traffic_of_a_group_is_watched() {
 fn row_30_an_invitation_is_intercepted() {
     let told = &["somebody else holds the invitation"];
     let scenario = Scenario { told, arrives: false, rounds: 60, ..HONEST };
-    compare::<NoOp>("two answers", seeds(), [Secret::Idle, Secret::Intercepted], scenario);
+    compare(&*noop(), "two answers", seeds(), [Secret::Idle, Secret::Intercepted], scenario);
 }
 
 #[test]
@@ -463,9 +463,9 @@ fn row_32_how_long_storing_takes_shows_nowhere() {
         |work| if work == Work::Person { core::time::Duration::from_millis(900) } else { quick(work) },
     ];
     for seed in seeds() {
-        let idle = play::<NoOp>(seed, Secret::Idle, HONEST);
+        let idle = play(&*noop(), seed, Secret::Idle, HONEST);
         for (place, pace) in paces.into_iter().enumerate() {
-            let slow = play::<NoOp>(seed, Secret::Talking, Scenario { pace, ..HONEST });
+            let slow = play(&*noop(), seed, Secret::Talking, Scenario { pace, ..HONEST });
             same(&format!("pace {place}, seed {seed}"), &idle, &slow);
         }
     }
@@ -477,7 +477,7 @@ fn row_33_turns_do_not_follow_acknowledgements() {
     const OUT: &[Told] = &[(Lie::Refuse(Call::Deposit, Refused::Quota), 20..200, Who::Bob)];
     const DEAF: &[Told] = &[(Lie::Refuse(Call::Retrieve, Refused::Quota), 20..200, Who::Bob)];
     for seed in seeds() {
-        let hears = |lies| play::<NoOp>(seed, Secret::Pairs, Scenario { lies, ..HONEST });
+        let hears = |lies| play(&*noop(), seed, Secret::Pairs, Scenario { lies, ..HONEST });
         let honest = hears(&[]);
         assert!(honest.told[2].found.len() >= 4, "{:?}", honest.told[2]);
         for lies in [OUT, DEAF] {

@@ -1,7 +1,7 @@
 //! Checking answers: a server that gives wrong ones is convicted, and whether there are checks says nothing about people.
 
 use bytes::Bytes;
-use pir_core::NoOp;
+use mpir::{Engines, noop};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 use sotto::audit::{Proof, Verdict, judge};
@@ -29,7 +29,7 @@ const CHECKS: u32 = 298;
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_spoils_one_answer_in_a_hundred_is_convicted() {
-    let mut world = World::<NoOp>::new(7, parameters::<NoOp>(RoundMode::Deadline), 2);
+    let mut world = World::new(7, parameters(&*noop(), RoundMode::Deadline), 2);
     let mut alice = {
         let client = world.client("alice", 4);
         world.start(client, quick).await
@@ -62,14 +62,14 @@ async fn a_server_that_spoils_one_answer_in_a_hundred_is_convicted() {
     let (of, proof) = alice.disk.proofs().swap_remove(0);
     let proof = Proof::decode(&Bytes::from(proof)).unwrap();
     assert_eq!((of.0, proof.bucket), (last.0, last.1));
-    assert_eq!(judge::<NoOp>(&proof, &RootKey(world.server.root())), Verdict::Cheated);
-    assert!(matches!(judge::<NoOp>(&proof, &RootKey([2; 32])), Verdict::Invalid(_)));
+    assert_eq!(judge(&Engines::default(), &proof, &RootKey(world.server.root())), Verdict::Cheated);
+    assert!(matches!(judge(&Engines::default(), &proof, &RootKey([2; 32])), Verdict::Invalid(_)));
 }
 
 /// Who checks is drawn by a coin of the account's: the server sees it when it is over.
 #[tokio::test(start_paused = true)]
 async fn an_honest_server_is_never_accused_and_sees_checks_after_answers_only() {
-    let mut world = World::<NoOp>::new(8, parameters::<NoOp>(RoundMode::Deadline), 2);
+    let mut world = World::new(8, parameters(&*noop(), RoundMode::Deadline), 2);
     let mut alice = {
         let client = world.client("alice", 4);
         world.start(client, quick).await

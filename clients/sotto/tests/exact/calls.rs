@@ -1,10 +1,8 @@
 //! The server's calls.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use pir_core::Scheme;
 use sha2::{Digest, Sha256};
 use sotto_protocol::audit::{Statement, answer_digest, query_digest};
 use sotto_protocol::{Deposit, Round};
@@ -20,7 +18,7 @@ use crate::lies::{Call, Change, Lie};
 use crate::server::{Account, Calls, Server};
 use crate::teller::Teller;
 
-impl<S: Scheme> Server<S> {
+impl Server {
     /// How long to wait before the next part of an upload is read.
     async fn read_slowly(&self, account: &[u8]) {
         let Some(account) = self.account(account) else { return };
@@ -77,7 +75,7 @@ fn chunks<T: Send + 'static>(bytes: Bytes, chunk: fn(Bytes) -> T) -> Response<Bo
 }
 
 #[tonic::async_trait]
-impl<S: Scheme> Sotto for Calls<S> {
+impl Sotto for Calls {
     type WatchStream = UnboundedReceiverStream<Result<proto::RoundEvent, Status>>;
     type MappingStream = BoxStream<proto::MappingChunk>;
     type BucketStream = BoxStream<proto::BucketChunk>;
@@ -120,11 +118,11 @@ impl<S: Scheme> Sotto for Calls<S> {
         let digest: [u8; 32] = Sha256::digest(&bytes).into();
         let round = self.0.open();
         let account = self.0.meet(Call::Upload, &first.session, round, bytes.clone(), digest).await?;
-        let keys = S::decode_public_keys(&bytes).map_err(|_| Status::from(Refused::Malformed))?;
+        let keys = self.0.engine.public_keys(&bytes).map_err(|_| Status::from(Refused::Malformed))?;
         let mut state = self.0.state.lock().unwrap();
         let held = state.keys.entry(account).or_default();
         held.retain(|(other, _)| *other != digest);
-        held.push((digest, Arc::new(keys)));
+        held.push((digest, keys));
         let surplus = held.len().saturating_sub(self.0.generations);
         held.drain(..surplus);
         Ok(Response::new(proto::UploadKeysResponse { digest: digest.to_vec().into() }))
@@ -210,18 +208,18 @@ impl<S: Scheme> Sotto for Calls<S> {
         let keys = {
             let state = self.0.state.lock().unwrap();
             let held = state.keys.get(&account).into_iter().flatten();
-            held.into_iter().find(|(held, _)| *held == digest).map(|(_, keys)| Arc::clone(keys))
+            held.into_iter().find(|(held, _)| *held == digest).map(|(_, keys)| keys.clone())
         };
         let keys = keys.ok_or_else(|| Status::from(Refused::UnknownKeys))?;
         let answer = ready.answer(&keys, &query).ok_or_else(|| Status::from(Refused::Malformed))?;
         let changed = |lie: &Lie| if let Lie::Answer(change) = lie { Some(*change) } else { None };
-        let part = answer.len() / usize::from(ready.manifest.buckets);
+        let sizes = ready.sizes.unwrap();
+        let [query_part, part] = [sizes.request, sizes.answer].map(|parts| parts.range(0).len());
         let answer = change(answer, &self.0.lies(&account, round), changed, part);
-        let size = query.len() / usize::from(ready.manifest.buckets);
         let mut answers: Vec<Vec<u8>> = answer.chunks(part).map(<[u8]>::to_vec).collect();
         (self.0.tampering.lock().unwrap())(round, &mut answers);
         let queried: Vec<_> =
-            (0..).zip(query.chunks(size)).map(|(bucket, query)| query_digest(bucket, query)).collect();
+            (0..).zip(query.chunks(query_part)).map(|(bucket, query)| query_digest(bucket, query)).collect();
         let answered: Vec<_> =
             (0..).zip(&answers).map(|(bucket, answer)| answer_digest(bucket, answer)).collect();
         let statement = Statement::new(Round(round), ready.manifest.digest(), digest, &queried, &answered);

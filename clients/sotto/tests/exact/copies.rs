@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pir_core::NoOp;
+use mpir::noop;
 use sotto_protocol::RoundMode;
 use sotto_protocol::client::Client;
 
@@ -36,7 +36,7 @@ struct Both {
 /// Alice and Bob talk. Her state is copied, and run in a second place `late_ms` after a round began, while the first goes
 /// on; both have so much to say that they would speak in every round.
 async fn both(seed: u64, late_ms: u64) -> Both {
-    let mut world = World::<NoOp>::new(seed, parameters::<NoOp>(RoundMode::Deadline), 2);
+    let mut world = World::new(seed, parameters(&*noop(), RoundMode::Deadline), 2);
     let (mut alice, mut bob) = (world.client("Alice", 1), world.client("Bob", 1));
     let [at_alice, _] = world.introduce(&mut alice, &mut bob);
     let first = world.start(alice, quick).await;

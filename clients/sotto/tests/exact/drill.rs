@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use pir_core::NoOp;
+use mpir::noop;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 use sotto::host::Disk as _;
@@ -97,7 +97,7 @@ impl Person {
     async fn live(&self, process: &Arc<Process>) {
         let client = Client::restore(&self.disk.newest().unwrap()).unwrap();
         let (host, disk) = (Arc::new(Mortal(Arc::clone(process))), Box::new(Mortal(Arc::clone(process))));
-        let starting = Participant::<NoOp>::start_on(host, client, Some(disk), self.settings.clone());
+        let starting = Participant::start_on(host, client, Some(disk), self.settings.clone());
         let Ok(started) = tokio::spawn(starting).await else { return core::future::pending().await };
         let (handle, mut events) = started.unwrap();
         let unshown: Vec<_> = handle.ask(|client| client.unshown().cloned().collect()).await.unwrap();
@@ -198,7 +198,7 @@ pub(crate) fn play(what: &str, seed: u64, company: Company, fates: [Fates; 2]) -
 }
 
 async fn drill(what: &str, seed: u64, company: Company, fates: [Fates; 2]) -> Played {
-    let world = World::<NoOp>::new(seed, parameters::<NoOp>(RoundMode::Deadline), 2);
+    let world = World::new(seed, parameters(&*noop(), RoundMode::Deadline), 2);
     let people = people(&world, company);
     // Until then somebody may die at a moment that is fixed.
     let moment = |(fate, pause): &(Fate, u64)| match fate.death {
@@ -226,7 +226,7 @@ async fn drill(what: &str, seed: u64, company: Company, fates: [Fates; 2]) -> Pl
 }
 
 /// People who have what they want to say ready, each with a disk on which the account is stored.
-fn people(world: &World<NoOp>, company: Company) -> Vec<Arc<Person>> {
+fn people(world: &World, company: Company) -> Vec<Arc<Person>> {
     let names: &[&'static str] = match company {
         Company::Two => &["Alice", "Bob"],
         Company::Group => &["Alice", "Bob", "Carol"],
@@ -310,7 +310,7 @@ fn describe(people: &[Arc<Person>]) -> String {
     people.iter().map(of).collect::<Vec<_>>().join("\n")
 }
 
-fn check(what: &str, world: &World<NoOp>, people: &[Arc<Person>]) {
+fn check(what: &str, world: &World, people: &[Arc<Person>]) {
     let mut boxes = BTreeMap::new();
     for person in people {
         stored_before_sent(what, world, person, &mut boxes);
@@ -327,12 +327,7 @@ fn check(what: &str, world: &World<NoOp>, people: &[Arc<Person>]) {
 }
 
 /// What leaves is in a state that was on the disk before, or is random; and no label, and so no key, serves two boxes.
-fn stored_before_sent(
-    what: &str,
-    world: &World<NoOp>,
-    person: &Person,
-    boxes: &mut BTreeMap<Vec<u8>, Vec<u8>>,
-) {
+fn stored_before_sent(what: &str, world: &World, person: &Person, boxes: &mut BTreeMap<Vec<u8>, Vec<u8>>) {
     let snapshots = person.disk.snapshots();
     let processes = person.log.lock().unwrap().processes.clone();
     let noise: BTreeSet<Vec<u8>> =

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ed25519_dalek::SigningKey;
-use mpir::MultiDatabase;
+use mpir::{Contents, Engine, Form, PreparedRound, PublicKeys, Query, RoundSpec, Sizes};
 use pbc::{Codeword, Encoding};
-use pir_core::Scheme;
 use sotto_protocol::deposit::{BOX_BYTES, LABEL_BYTES, arrange};
 use sotto_protocol::manifest::seed::SegmentEnd;
 use sotto_protocol::manifest::{Manifest, SignedManifest, bucket_digest, buckets_digest, deposits_digest};
@@ -18,13 +17,15 @@ use crate::lies::Forgery;
 use crate::server::Account;
 
 /// A round that can be retrieved.
-pub(crate) struct Ready<S: Scheme> {
+pub(crate) struct Ready {
     pub(crate) manifest: Manifest,
     pub(crate) signed: SignedManifest,
     pub(crate) at: Instant,
     pub(crate) mapping: Bytes,
     /// None if it has only a size.
-    pub(crate) database: Option<Arc<MultiDatabase<S>>>,
+    pub(crate) database: Option<Arc<dyn PreparedRound>>,
+    /// None if the engine has none.
+    pub(crate) sizes: Option<Sizes>,
     pub(crate) boxes: Vec<u8>,
     /// Of every bucket, and the digests of all; none if there is only a size.
     pub(crate) contents: Vec<Vec<u8>>,
@@ -38,12 +39,20 @@ pub(crate) struct Material<'a> {
     pub(crate) manifest: Manifest,
     pub(crate) key: &'a SigningKey,
     pub(crate) segment: Option<SegmentEnd>,
+    pub(crate) engine: &'a dyn Engine,
 }
 
-impl<S: Scheme> Ready<S> {
+/// What a round is to the engine.
+fn round_spec(engine: &dyn Engine, manifest: &Manifest) -> Option<RoundSpec> {
+    let (buckets, elements) = (manifest.buckets.into(), manifest.bucket_size as usize);
+    let form = Form { buckets, elements, element_bytes: BOX_BYTES };
+    Some(RoundSpec { seed: [0; 32], round: manifest.round.0, form, profile: engine.profile(form).ok()? })
+}
+
+impl Ready {
     /// Builds a round; a forged one for somebody.
     pub(crate) fn new(material: Material<'_>, forged: Option<(Forgery, &Account)>) -> Self {
-        let Material { deposited, mut manifest, key, segment } = material;
+        let Material { deposited, mut manifest, key, segment, engine } = material;
         let forgery = forged.map(|(forgery, _)| forgery);
         let foreign = |owner: &Account| forged.is_some_and(|(_, account)| account != owner);
         let keeps = |owner: &Account| match forgery {
@@ -114,7 +123,9 @@ impl<S: Scheme> Ready<S> {
         } else {
             let padded = manifest.bucket_size as usize;
             let buckets = encoding.materialise(BOX_BYTES, &boxes, padded).unwrap();
-            database = Some(Arc::new(MultiDatabase::setup(BOX_BYTES, padded, &buckets).unwrap()));
+            let spec = round_spec(engine, &manifest).unwrap();
+            let different = Contents { different: &buckets, copies: 1 };
+            database = Some(Arc::from(engine.prepare(&spec, different).unwrap()));
             digests = (0..).zip(&buckets).map(|(number, boxes)| bucket_digest(number, boxes)).collect();
             manifest.buckets_digest = buckets_digest(&digests);
             contents = buckets;
@@ -123,12 +134,14 @@ impl<S: Scheme> Ready<S> {
             manifest.mapping_digest = BloomMapping::digest(&mapping);
         }
         let signed = SignedManifest::sign(&manifest, key).with_segment(segment);
+        let sizes = round_spec(engine, &manifest).and_then(|spec| engine.sizes(&spec).ok());
         Self {
             manifest,
             signed,
             at: Instant::now(),
             mapping: mapping.into(),
             database,
+            sizes,
             boxes,
             contents,
             digests,
@@ -147,6 +160,7 @@ impl<S: Scheme> Ready<S> {
             at: self.at,
             mapping,
             database,
+            sizes: self.sizes,
             boxes: self.boxes.clone(),
             contents,
             digests,
@@ -154,14 +168,11 @@ impl<S: Scheme> Ready<S> {
     }
 
     /// The answers to a multi-query; of noise if there is nothing to answer with. None if it is no query.
-    pub(crate) fn answer(&self, keys: &S::PublicKeys, query: &[u8]) -> Option<Bytes> {
-        let buckets = usize::from(self.manifest.buckets);
-        let Some(database) = &self.database else {
-            let parameters =
-                mpir::parameters::<S>(buckets, self.manifest.bucket_size as usize, BOX_BYTES).ok()?;
-            return Some(vec![0x5a; S::answer_bytes(&parameters) * buckets].into());
-        };
-        let queries: Vec<&[u8]> = query.chunks(S::query_bytes(database.parameters())).collect();
-        Some(database.answer(keys, &queries).ok()?.concat().into())
+    pub(crate) fn answer(&self, keys: &PublicKeys, request: &[u8]) -> Option<Bytes> {
+        let sizes = self.sizes?;
+        let Some(database) = &self.database else { return Some(vec![0x5a; sizes.answer.bytes()].into()) };
+        let tile = [Query { keys, request }];
+        let answers = (0..sizes.units).map(|unit| database.answer(unit, &tile).pop()?.ok());
+        Some(answers.collect::<Option<Vec<_>>>()?.concat().into())
     }
 }

@@ -1,6 +1,6 @@
 //! What a malicious server offers to one who joins. The numbers are those of `attacks`.
 
-use pir_core::{NoOp, SealPir};
+use mpir::{Engine, noop, sealpir};
 
 use crate::lies::Pretence;
 use crate::machine::Machine;
@@ -8,12 +8,12 @@ use crate::stage::at;
 use crate::world::{World, parameters, quick};
 
 /// Whoever is offered parameters that show how long work takes does not join.
-fn refused_at_join<S: pir_core::Scheme>(peer: [u8; 4], pretence: Pretence, why: &str) {
+fn refused_at_join(engine: &dyn Engine, peer: [u8; 4], pretence: Pretence, why: &str) {
     let join = |talks: bool| {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async move {
-            let world = World::<S>::new(1, parameters::<S>(sotto_protocol::RoundMode::Deadline), 2);
+            let world = World::new(1, parameters(engine, sotto_protocol::RoundMode::Deadline), 2);
             let [mut alice, mut bob] = ["Alice", "Bob"].map(|name| world.client(name, 3));
             if talks {
                 let [at_alice, _] = world.introduce(&mut alice, &mut bob);
@@ -45,10 +45,10 @@ fn refused_at_join<S: pir_core::Scheme>(peer: [u8; 4], pretence: Pretence, why: 
 /// Without encryption nothing at all is said to another machine; over TLS the same is shown by the test `chat`.
 #[test]
 fn row_17_closed_loop_is_offered_to_one_who_joins() {
-    refused_at_join::<NoOp>([203, 0, 113, 7], Pretence::ClosedLoop, "no server answers");
+    refused_at_join(&*noop(), [203, 0, 113, 7], Pretence::ClosedLoop, "no server answers");
 }
 
 #[test]
 fn row_18_more_buckets_than_the_slot_has_time_for_are_offered_to_one_who_joins() {
-    refused_at_join::<SealPir>([127, 0, 0, 1], Pretence::ManyBuckets, "buckets");
+    refused_at_join(&*sealpir(), [127, 0, 0, 1], Pretence::ManyBuckets, "buckets");
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use pir_core::{NoOp, Scheme, SealPir};
+use mpir::{noop, sealpir};
+use pir_core::{Scheme as _, SealPir};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{Round, RoundMode, ServerParameters};
 use sotto_wire::Refused;
@@ -35,7 +36,7 @@ fn opens(state: &[u8], answers: &[&[u8]], boxes: &[u8]) -> bool {
 #[test]
 fn attack_h2_a_seized_state_opens_no_recorded_query() {
     block_on(async {
-        let mut world = World::<SealPir>::new(1, parameters::<SealPir>(RoundMode::Deadline), 2);
+        let mut world = World::new(1, parameters(&*sealpir(), RoundMode::Deadline), 2);
         let [mut alice, mut bob] = ["Alice", "Bob"].map(|name| world.client(name, 1));
         let [at_alice, _] = world.introduce(&mut alice, &mut bob);
         alice.queue_text(at_alice, "a text").unwrap();
@@ -52,7 +53,7 @@ fn attack_h2_a_seized_state_opens_no_recorded_query() {
 
         // With the secret in the file, as it once was, the attack succeeds.
         let secret = alice.machine.drawn()[0];
-        let keys = mpir::MultiClient::<SealPir>::new(&secret).public_keys();
+        let keys = sealpir().client(&secret).public_keys();
         let upload = seen.iter().find(|seen| seen.call == Call::Upload).unwrap();
         assert!(upload.bytes == keys, "it is the secret of the uploaded keys");
         assert!(opens(&[b"before".as_slice(), &secret, b"behind"].concat(), &answers, &boxes));
@@ -70,8 +71,9 @@ fn attack_h2_a_seized_state_opens_no_recorded_query() {
 #[test]
 fn nothing_that_the_machine_drew_is_in_any_state_that_was_stored() {
     block_on(async {
-        let server = ServerParameters { retrieve: 2, buckets: 4, ..parameters::<NoOp>(RoundMode::Deadline) };
-        let mut world = World::<NoOp>::new(2, server, 2);
+        let server =
+            ServerParameters { retrieve: 2, buckets: 4, ..parameters(&*noop(), RoundMode::Deadline) };
+        let mut world = World::new(2, server, 2);
         let [mut alice, mut bob] = ["Alice", "Bob"].map(|name| world.client(name, 1));
         let [at_alice, _] = world.introduce(&mut alice, &mut bob);
         alice.queue_text(at_alice, &"from Alice ".repeat(500)).unwrap();
@@ -88,7 +90,7 @@ fn nothing_that_the_machine_drew_is_in_any_state_that_was_stored() {
         let uploads: Vec<_> = seen.iter().filter(|seen| seen.call == Call::Upload).collect();
         assert!(uploads.len() >= 3 && drawn.len() > 300, "{}", drawn.len());
         for upload in uploads {
-            let made = |seed: &[u8; 32]| mpir::MultiClient::<NoOp>::new(seed).public_keys() == upload.bytes;
+            let made = |seed: &[u8; 32]| noop().client(seed).public_keys() == upload.bytes;
             assert!(drawn.iter().any(made), "the secret of an upload is among what was drawn");
         }
         let snapshots = alice.disk.snapshots();
@@ -103,8 +105,9 @@ fn nothing_that_the_machine_drew_is_in_any_state_that_was_stored() {
 /// Alice's uploads and retrievals over many rounds.
 fn watch_keys(seed: u64, talks: bool, generations: usize, refused: bool) -> Vec<Seen> {
     block_on(async {
-        let server = ServerParameters { retrieve: 2, buckets: 4, ..parameters::<NoOp>(RoundMode::Deadline) };
-        let mut world = World::<NoOp>::new(seed, server, generations);
+        let server =
+            ServerParameters { retrieve: 2, buckets: 4, ..parameters(&*noop(), RoundMode::Deadline) };
+        let mut world = World::new(seed, server, generations);
         let [mut alice, mut bob] = ["Alice", "Bob"].map(|name| world.client(name, 1));
         if talks {
             let [at_alice, at_bob] = world.introduce(&mut alice, &mut bob);

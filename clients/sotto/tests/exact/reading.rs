@@ -1,6 +1,6 @@
 //! Whether what was fetched could be read shows nowhere, to the end of the last connection.
 
-use pir_core::NoOp;
+use mpir::noop;
 
 use crate::lies::{Call, Change, Lie, Told, Who};
 use crate::seeds;
@@ -17,9 +17,9 @@ fn attack_m1_whether_boxes_could_be_read_does_not_show_until_the_connection_has_
     const LAST: &[Told] = &[(Lie::Answer(Change::Flip), 104..200, Who::Alice)];
     let scenario = Scenario { says: &[2, 40, 44, 104, 108], ..HONEST };
     for seed in seeds() {
-        let honest = play::<NoOp>(seed, Secret::Talking, scenario);
+        let honest = play(&*noop(), seed, Secret::Talking, scenario);
         for (what, lies) in [("all", ALL), ("some", SOME), ("noise", NOISE), ("the last", LAST)] {
-            let spoiled = play::<NoOp>(seed, Secret::Talking, Scenario { lies, ..scenario });
+            let spoiled = play(&*noop(), seed, Secret::Talking, Scenario { lies, ..scenario });
             same(&format!("{what}, seed {seed}"), &honest, &spoiled);
             let calls = |seen: &Vec<crate::server::Seen>| {
                 seen.iter().filter(|seen| seen.call == Call::Retrieve).count()

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ed25519_dalek::SigningKey;
-use pir_core::Scheme;
+use mpir::{Engine, Engines, PublicKeys};
 use sotto_protocol::manifest::seed::SeedTree;
 use sotto_protocol::manifest::{MAPPING_BLOOM, Manifest, SignedManifest};
 use sotto_protocol::server::{SeedChain, segment_end};
@@ -42,16 +42,16 @@ pub(crate) struct Seen {
     pub(crate) keys: [u8; 32],
 }
 
-pub(crate) struct State<S: Scheme> {
+pub(crate) struct State {
     pub(crate) open: Round,
     pub(crate) opened: Instant,
     pub(crate) deposits: BTreeMap<Account, Deposit>,
-    pub(crate) ready: BTreeMap<Round, Arc<Ready<S>>>,
+    pub(crate) ready: BTreeMap<Round, Arc<Ready>>,
     /// What somebody was shown in place of that.
-    pub(crate) shown: BTreeMap<Account, BTreeMap<Round, Arc<Ready<S>>>>,
+    pub(crate) shown: BTreeMap<Account, BTreeMap<Round, Arc<Ready>>>,
     newest: [u8; 32],
     seeds: SeedChain,
-    pub(crate) keys: BTreeMap<Account, Vec<Keys<S>>>,
+    pub(crate) keys: BTreeMap<Account, Vec<Keys>>,
     pub(crate) sessions: BTreeMap<[u8; 32], Account>,
     pub(crate) watchers: Vec<(Teller, Watcher)>,
     seen: Vec<Seen>,
@@ -59,7 +59,7 @@ pub(crate) struct State<S: Scheme> {
 }
 
 /// Keys, and their digest.
-type Keys<S> = ([u8; 32], Arc<<S as Scheme>::PublicKeys>);
+type Keys = ([u8; 32], PublicKeys);
 /// A lie, in which rounds it is told, and whom; everybody if nobody is named.
 type Plan = (Lie, Range<u64>, Option<Account>);
 type Watcher = mpsc::UnboundedSender<Result<proto::RoundEvent, Status>>;
@@ -68,7 +68,8 @@ type Watcher = mpsc::UnboundedSender<Result<proto::RoundEvent, Status>>;
 pub(crate) type Tampering = Box<dyn FnMut(u64, &mut Vec<Vec<u8>>) + Send>;
 
 /// A server.
-pub(crate) struct Server<S: Scheme> {
+pub(crate) struct Server {
+    pub(crate) engine: Arc<dyn Engine>,
     pub(crate) parameters: ServerParameters,
     first: Round,
     root: SigningKey,
@@ -79,13 +80,13 @@ pub(crate) struct Server<S: Scheme> {
     plans: Mutex<Vec<Plan>>,
     pretence: Mutex<Pretence>,
     pub(crate) tampering: Mutex<Tampering>,
-    pub(crate) state: Mutex<State<S>>,
+    pub(crate) state: Mutex<State>,
 }
 
 /// Its calls.
-pub(crate) struct Calls<S: Scheme>(pub(crate) Arc<Server<S>>);
+pub(crate) struct Calls(pub(crate) Arc<Server>);
 
-impl<S: Scheme> Server<S> {
+impl Server {
     pub(crate) fn start(mut parameters: ServerParameters, first: Round, generations: usize) -> Arc<Self> {
         let (root, key) = (SigningKey::from_bytes(&[1; 32]), SigningKey::from_bytes(&[2; 32]));
         parameters.manifest_key = key.verifying_key().to_bytes();
@@ -107,7 +108,9 @@ impl<S: Scheme> Server<S> {
             seen: Vec::new(),
             answers: Vec::new(),
         };
+        let engine = Arc::clone(Engines::default().get(&parameters.engine).unwrap());
         let server = Arc::new(Self {
+            engine,
             parameters,
             first,
             root,
@@ -200,13 +203,13 @@ impl<S: Scheme> Server<S> {
     }
 
     /// Everything about a round that does not follow from its deposits.
-    fn manifest(&self, state: &mut State<S>, round: Round, previous: [u8; 32]) -> Manifest {
+    fn manifest(&self, state: &mut State, round: Round, previous: [u8; 32]) -> Manifest {
         let parameters = &self.parameters;
         Manifest {
             version: parameters.protocol_version,
             round,
             entries: 0,
-            engine: S::NAME.to_owned(),
+            engine: self.engine.name().to_owned(),
             code: parameters.code,
             retrieve: parameters.retrieve,
             buckets: parameters.buckets,
@@ -221,7 +224,7 @@ impl<S: Scheme> Server<S> {
         }
     }
 
-    fn announce_open(&self, state: &mut State<S>) {
+    fn announce_open(&self, state: &mut State) {
         let round = state.open;
         let watchers = core::mem::take(&mut state.watchers);
         for (mut teller, watcher) in watchers {
@@ -231,13 +234,14 @@ impl<S: Scheme> Server<S> {
                 let previous = self.last_shown(state, &account);
                 let manifest = self.manifest(state, round, previous);
                 let segment = state.seeds.tree().of(round);
-                let material = Material { deposited: &[], manifest, key: &self.key, segment };
+                let material =
+                    Material { deposited: &[], manifest, key: &self.key, segment, engine: &*self.engine };
                 let early = Arc::new(Ready::new(material, Some((Forgery::Empty, &account))));
                 state.shown.entry(account).or_default().insert(round, Arc::clone(&early));
                 early
             });
             let shown = Shown { lies: &lies, early: early.as_deref(), reseeded: Vec::new() };
-            let events = teller.events::<S>(&News::Opened(round, 0), shown);
+            let events = teller.events(&News::Opened(round, 0), shown);
             if send(&watcher, events) {
                 state.watchers.push((teller, watcher));
             }
@@ -245,7 +249,7 @@ impl<S: Scheme> Server<S> {
     }
 
     /// The digest of the newest manifest that somebody was shown.
-    fn last_shown(&self, state: &State<S>, account: &Account) -> [u8; 32] {
+    fn last_shown(&self, state: &State, account: &Account) -> [u8; 32] {
         let newest = state.ready.keys().next_back().copied();
         let shown = state.shown.get(account).and_then(|shown| shown.last_key_value());
         shown
@@ -263,8 +267,13 @@ impl<S: Scheme> Server<S> {
         };
         let before = state.newest;
         let honest = self.manifest(state, round, before);
-        let material =
-            Material { deposited, manifest: honest.clone(), key: &self.key, segment: segment.clone() };
+        let material = Material {
+            deposited,
+            manifest: honest.clone(),
+            key: &self.key,
+            segment: segment.clone(),
+            engine: &*self.engine,
+        };
         let ready = Arc::new(Ready::new(material, None));
         ready.manifest.check().unwrap();
         state.newest = ready.manifest.digest();
@@ -283,7 +292,8 @@ impl<S: Scheme> Server<S> {
                 Some(forgery) => {
                     let manifest = Manifest { previous, ..honest.clone() };
                     let segment = segment.clone();
-                    let material = Material { deposited, manifest, key: &self.key, segment };
+                    let material =
+                        Material { deposited, manifest, key: &self.key, segment, engine: &*self.engine };
                     Some(Arc::new(Ready::new(material, Some((forgery, &account)))))
                 }
                 None if previous != before => Some(Arc::new(ready.after(previous, &self.key))),
@@ -341,7 +351,7 @@ impl<S: Scheme> Server<S> {
         self.state.lock().unwrap().open.0
     }
 
-    pub(crate) fn ready(&self, account: &Account, round: u64) -> Result<Arc<Ready<S>>, Status> {
+    pub(crate) fn ready(&self, account: &Account, round: u64) -> Result<Arc<Ready>, Status> {
         let state = self.state.lock().unwrap();
         let shown = state.shown.get(account).and_then(|shown| shown.get(&Round(round)));
         shown.or_else(|| state.ready.get(&Round(round))).cloned().ok_or_else(|| Refused::RoundNotReady.into())

@@ -1,6 +1,6 @@
 //! What leaves in a slot: stored before, random if it is late.
 
-use pir_core::NoOp;
+use mpir::noop;
 use sotto::host::Work;
 use sotto_protocol::RoundMode;
 
@@ -18,7 +18,7 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
 #[test]
 fn what_leaves_was_stored_before_or_is_random() {
     block_on(async {
-        let mut world = World::<NoOp>::new(3, parameters::<NoOp>(RoundMode::Deadline), 2);
+        let mut world = World::new(3, parameters(&*noop(), RoundMode::Deadline), 2);
         let [mut alice, mut bob] = ["Alice", "Bob"].map(|name| world.client(name, 1));
         let [at_alice, _] = world.introduce(&mut alice, &mut bob);
         alice.queue_text(at_alice, &"from Alice ".repeat(1400)).unwrap();
@@ -52,7 +52,7 @@ fn what_leaves_was_stored_before_or_is_random() {
 #[test]
 fn attack_a8_a_query_that_is_built_late_is_replaced_by_one_built_before() {
     block_on(async {
-        let mut world = World::<NoOp>::new(4, parameters::<NoOp>(RoundMode::Deadline), 2);
+        let mut world = World::new(4, parameters(&*noop(), RoundMode::Deadline), 2);
         let [mut alice, mut bob] = ["Alice", "Bob"].map(|name| world.client(name, 1));
         let [_, at_bob] = world.introduce(&mut alice, &mut bob);
         bob.queue_text(at_bob, "from Bob").unwrap();
@@ -85,7 +85,7 @@ fn attack_a8_a_query_that_is_built_late_is_replaced_by_one_built_before() {
 fn a_contact_hears_from_one_in_the_same_rounds_whoever_else_there_is() {
     let observe = |others: bool| {
         block_on(async move {
-            let mut world = World::<NoOp>::new(5, parameters::<NoOp>(RoundMode::Deadline), 2);
+            let mut world = World::new(5, parameters(&*noop(), RoundMode::Deadline), 2);
             let [mut alice, mut bob, mut carol] = ["Alice", "Bob", "Carol"].map(|name| world.client(name, 3));
             let [at_alice, _] = world.introduce(&mut alice, &mut bob);
             alice.queue_text(at_alice, &"from Alice ".repeat(500)).unwrap();

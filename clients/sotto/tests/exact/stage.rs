@@ -6,7 +6,7 @@
 use core::ops::Range;
 use std::collections::BTreeMap;
 
-use pir_core::Scheme;
+use mpir::Engine;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 use sotto_protocol::client::Client;
@@ -71,11 +71,7 @@ pub(crate) struct Played {
     said: usize,
 }
 
-fn introduce<S: Scheme>(
-    world: &World<S>,
-    secret: Secret,
-    all: &mut [Client; 4],
-) -> Option<[ConversationId; 2]> {
+fn introduce(world: &World, secret: Secret, all: &mut [Client; 4]) -> Option<[ConversationId; 2]> {
     let [alice, bob, carol, dave] = all;
     if secret == Secret::Idle {
         return None;
@@ -100,10 +96,10 @@ fn introduce<S: Scheme>(
     Some(with_bob)
 }
 
-async fn observe<S: Scheme>(seed: u64, secret: Secret, scenario: Scenario) -> Played {
-    let server = (scenario.parameters)(parameters::<S>(RoundMode::Deadline));
+async fn observe(engine: &dyn Engine, seed: u64, secret: Secret, scenario: Scenario) -> Played {
+    let server = (scenario.parameters)(parameters(engine, RoundMode::Deadline));
     let round_ms = u64::from(server.round_ms);
-    let mut world = World::<S>::new(seed, server, 2);
+    let mut world = World::new(seed, server, 2);
     let mut all = ["Alice", "Bob", "Carol", "Dave"].map(|name| world.client(name, 3));
     let talk = if secret == Secret::Intercepted {
         let [alice, bob, carol, _] = &mut all;
@@ -191,10 +187,10 @@ async fn observe<S: Scheme>(seed: u64, secret: Secret, scenario: Scenario) -> Pl
 }
 
 /// Plays a world to its end, in one thread and no real time.
-pub(crate) fn play<S: Scheme>(seed: u64, secret: Secret, scenario: Scenario) -> Played {
+pub(crate) fn play(engine: &dyn Engine, seed: u64, secret: Secret, scenario: Scenario) -> Played {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(observe::<S>(seed, secret, scenario))
+    runtime.block_on(observe(engine, seed, secret, scenario))
 }
 
 /// What everybody shows: when, which calls, and how large.
@@ -224,11 +220,18 @@ fn keys_serve_once(what: &str, played: &Played) {
 }
 
 /// Plays both worlds with so many seeds, each twice.
-pub(crate) fn compare<S: Scheme>(what: &str, seeds: Range<u64>, secrets: [Secret; 2], scenario: Scenario) {
+pub(crate) fn compare(
+    engine: &dyn Engine,
+    what: &str,
+    seeds: Range<u64>,
+    secrets: [Secret; 2],
+    scenario: Scenario,
+) {
     for seed in seeds {
         let what = format!("{what}, seed {seed}");
         let [one, other] = secrets.map(|secret| {
-            let (played, again) = (play::<S>(seed, secret, scenario), play::<S>(seed, secret, scenario));
+            let (played, again) =
+                (play(engine, seed, secret, scenario), play(engine, seed, secret, scenario));
             same(&format!("{what}, {secret:?} again"), &played, &again);
             assert!(played == again, "{what}, {secret:?}: another play, another world");
             keys_serve_once(&what, &played);

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use pir_core::Scheme;
 use sotto_protocol::Round;
 use sotto_protocol::manifest::{Manifest, SignedManifest};
 use sotto_wire::proto::{RoundEvent, RoundOpened, RoundReady, round_event::Event};
@@ -21,17 +20,17 @@ const AGAIN_MAX: usize = 40;
 const FLOOD: usize = 3_000;
 
 /// What there is to tell.
-pub(crate) enum News<'a, S: Scheme> {
+pub(crate) enum News<'a> {
     Opened(Round, u32),
-    Ready(&'a Ready<S>, u32),
+    Ready(&'a Ready, u32),
 }
 
 /// What the liar shows at this moment.
-pub(crate) struct Shown<'a, S: Scheme> {
+pub(crate) struct Shown<'a> {
     /// The lies that hold for this person in the round, and how many rounds they have lasted.
     pub(crate) lies: &'a [(Lie, u64)],
     /// The open round as one that is ready.
-    pub(crate) early: Option<&'a Ready<S>>,
+    pub(crate) early: Option<&'a Ready>,
     /// Everything that was shown, under other seeds.
     pub(crate) reseeded: Vec<SignedManifest>,
 }
@@ -50,11 +49,7 @@ impl Teller {
     }
 
     /// What to tell, and how long from now.
-    pub(crate) fn events<S: Scheme>(
-        &mut self,
-        news: &News<'_, S>,
-        shown: Shown<'_, S>,
-    ) -> Vec<(Duration, RoundEvent)> {
+    pub(crate) fn events(&mut self, news: &News<'_>, shown: Shown<'_>) -> Vec<(Duration, RoundEvent)> {
         let elapsed = |honest: u32| {
             shown.lies.iter().fold(honest, |honest, (lie, lasted)| match lie {
                 Lie::Elapsed(ms) => *ms,

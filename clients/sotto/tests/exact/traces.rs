@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pir_core::{NoOp, Scheme, SealPir};
+use mpir::{Engine, noop, sealpir};
 use sotto::host::Work;
 use sotto_protocol::{ConversationId, RoundMode, UnixMillis};
 
@@ -65,8 +65,8 @@ struct Observed {
     others: Vec<Told>,
 }
 
-async fn observe<S: Scheme>(seed: u64, secret: Secret, mode: RoundMode) -> Observed {
-    let mut world = World::<S>::new(seed, parameters::<S>(mode), 2);
+async fn observe(engine: &dyn Engine, seed: u64, secret: Secret, mode: RoundMode) -> Observed {
+    let mut world = World::new(seed, parameters(engine, mode), 2);
     let mut alice = world.client("Alice", 3);
     let [mut bob, mut carol, mut dave] = ["Bob", "Carol", "Dave"].map(|name| world.client(name, 3));
     let mut talks: Vec<ConversationId> = Vec::new();
@@ -127,7 +127,7 @@ async fn observe<S: Scheme>(seed: u64, secret: Secret, mode: RoundMode) -> Obser
         }
         _ => {}
     }
-    let rounds = if S::NAME == NoOp::NAME { ROUNDS } else { ROUNDS_REAL };
+    let rounds = if engine.name() == noop().name() { ROUNDS } else { ROUNDS_REAL };
     world.until(u64::from(ROUND_MS) * rounds + 650).await;
     alice.handle.finish().await.unwrap();
     world.until(u64::from(ROUND_MS) * (rounds + 6)).await;
@@ -152,10 +152,10 @@ fn happened(secret: Secret, Observed { alice, others, .. }: &Observed) {
 }
 
 /// Plays a world to its end, in one thread and no real time.
-fn play<S: Scheme>(seed: u64, secret: Secret, mode: RoundMode) -> Observed {
+fn play(engine: &dyn Engine, seed: u64, secret: Secret, mode: RoundMode) -> Observed {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(observe::<S>(seed, secret, mode))
+    runtime.block_on(observe(engine, seed, secret, mode))
 }
 
 pub(crate) fn difference(one: &[Line], other: &[Line]) -> Option<String> {
@@ -168,18 +168,18 @@ pub(crate) fn difference(one: &[Line], other: &[Line]) -> Option<String> {
     Some(format!("at {place}:\n{}\n{}", near(one), near(other)))
 }
 
-fn compare<S: Scheme>(seeds: core::ops::Range<u64>, secrets: &[Secret], mode: RoundMode) {
+fn compare(engine: &dyn Engine, seeds: core::ops::Range<u64>, secrets: &[Secret], mode: RoundMode) {
     for seed in seeds {
-        let idle = play::<S>(seed, Secret::Idle, mode);
+        let idle = play(engine, seed, Secret::Idle, mode);
         for secret in secrets {
-            let observed = play::<S>(seed, *secret, mode);
+            let observed = play(engine, seed, *secret, mode);
             let difference = difference(&idle.tape, &observed.tape);
             assert_eq!(difference, None, "{secret:?}, seed {seed}: {}", difference.as_deref().unwrap_or(""));
             let shapes = |seen: &[Seen]| -> Vec<_> {
                 seen.iter().map(|seen| (seen.at, seen.call, seen.round, seen.bytes.len())).collect()
             };
             assert_eq!(shapes(&idle.seen), shapes(&observed.seen), "{secret:?}, seed {seed}");
-            if S::NAME == NoOp::NAME {
+            if engine.name() == noop().name() {
                 happened(*secret, &observed);
             }
         }
@@ -189,7 +189,7 @@ fn compare<S: Scheme>(seeds: core::ops::Range<u64>, secrets: &[Secret], mode: Ro
 #[test]
 fn a_world_of_one_seed_is_always_the_same() {
     for secret in SECRETS {
-        let [one, again] = [1, 1].map(|seed| play::<NoOp>(seed, secret, RoundMode::Deadline));
+        let [one, again] = [1, 1].map(|seed| play(&*noop(), seed, secret, RoundMode::Deadline));
         assert_eq!(difference(&one.tape, &again.tape), None, "{secret:?}");
         assert_eq!((one.seen, one.alice, one.others), (again.seen, again.alice, again.others), "{secret:?}");
     }
@@ -197,23 +197,23 @@ fn a_world_of_one_seed_is_always_the_same() {
 
 #[test]
 fn worlds_that_differ_in_secrets_have_the_same_trace() {
-    compare::<NoOp>(crate::seeds(), &SECRETS, RoundMode::Deadline);
+    compare(&*noop(), crate::seeds(), &SECRETS, RoundMode::Deadline);
 }
 
 #[test]
 fn worlds_that_differ_in_secrets_have_the_same_trace_in_closed_loop() {
-    compare::<NoOp>(crate::seeds(), &SECRETS, RoundMode::ClosedLoop);
+    compare(&*noop(), crate::seeds(), &SECRETS, RoundMode::ClosedLoop);
 }
 
 #[test]
 fn worlds_that_differ_in_secrets_have_the_same_trace_with_the_real_engine() {
-    compare::<SealPir>(0..1, &[Secret::Everybody, Secret::LateQuery], RoundMode::Deadline);
+    compare(&*sealpir(), 0..1, &[Secret::Everybody, Secret::LateQuery], RoundMode::Deadline);
 }
 
 /// A stay is one connection, begun and ended once, and its calls are in their slots.
 #[test]
 fn every_call_of_a_stay_is_in_its_slot() {
-    let observed = play::<NoOp>(1, Secret::Everybody, RoundMode::Deadline);
+    let observed = play(&*noop(), 1, Secret::Everybody, RoundMode::Deadline);
     let opened = observed.tape.iter().filter(|line| line.what == What::Opened).count();
     let closed = observed.tape.iter().filter(|line| line.what == What::Closed).count();
     assert_eq!((opened, closed), (1, 1), "{:?}", observed.tape);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ed25519_dalek::SigningKey;
-use pir_core::Scheme;
+use mpir::Engine;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 use sha2::{Digest, Sha256};
@@ -37,13 +37,13 @@ pub(crate) const DEPOSIT_MS: u32 = 100;
 pub(crate) const LOOKUP_MS: u32 = 150;
 pub(crate) const QUERY_MS: u32 = 300;
 
-pub(crate) fn parameters<S: Scheme>(mode: RoundMode) -> ServerParameters {
+pub(crate) fn parameters(engine: &dyn Engine, mode: RoundMode) -> ServerParameters {
     ServerParameters {
         serial: 1,
         seeds: SeedCommitment::default(),
         protocol_version: PROTOCOL_VERSION,
         manifest_key: [0; 32],
-        engine: S::NAME.into(),
+        engine: engine.name().into(),
         security_bits: 128,
         code: CodeKind::Cuckoo,
         retrieve: 4,
@@ -69,8 +69,8 @@ pub(crate) fn quick(work: Work) -> Duration {
 }
 
 /// Everything but the people.
-pub(crate) struct World<S: Scheme> {
-    pub(crate) server: Arc<Server<S>>,
+pub(crate) struct World {
+    pub(crate) server: Arc<Server>,
     pub(crate) began: Instant,
     seed: u64,
     dial: mpsc::UnboundedSender<DuplexStream>,
@@ -89,9 +89,9 @@ pub(crate) struct Person {
     pub(crate) account: Account,
 }
 
-impl<S: Scheme> World<S> {
+impl World {
     pub(crate) fn new(seed: u64, parameters: ServerParameters, generations: usize) -> Self {
-        let server = Server::<S>::start(parameters, FIRST, generations);
+        let server = Server::start(parameters, FIRST, generations);
         let (dial, dialled) = mpsc::unbounded_channel();
         let calls = SottoServer::new(Calls(Arc::clone(&server)))
             .max_decoding_message_size(MESSAGE_MAX)
@@ -161,7 +161,7 @@ impl<S: Scheme> World<S> {
         let account = account(&client);
         let settings = self.settings();
         let disk_of_client: Option<Box<dyn Disk>> = Some(Box::new(disk.clone()));
-        let started = Participant::<S>::start_on(machine.clone(), client, disk_of_client, settings).await;
+        let started = Participant::start_on(machine.clone(), client, disk_of_client, settings).await;
         let (handle, events) = started?;
         Ok(Person { handle, events, before: Vec::new(), machine, wire, disk, account })
     }
@@ -172,7 +172,7 @@ impl<S: Scheme> World<S> {
         let root = RootKey(self.server.root());
         let address = Address::new(Transport::Plaintext, host, 7370, root).unwrap();
         let mut settings = ConnectionSettings::new(address);
-        settings.allow_no_privacy = S::NAME == pir_core::NoOp::NAME;
+        settings.allow_no_privacy = self.server.engine.name() == mpir::noop().name();
         settings
     }
 

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pir_core::NoOp;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 use sotto::host::{Dialled, Pending, System, Work};
@@ -26,7 +25,7 @@ pub(crate) const QUERY_MS: u32 = 700;
 
 /// Everything but the people.
 pub(crate) struct World {
-    pub(crate) server: Running<NoOp>,
+    pub(crate) server: Running,
     pub(crate) recorder: Recorder,
     pub(crate) rng: ChaCha20Rng,
 }
@@ -64,7 +63,7 @@ impl World {
 
     /// Somebody with room for two conversations.
     pub(crate) async fn client(&mut self, name: &str) -> Client {
-        let info = Connection::open(&self.unwatched()).await.unwrap().info::<NoOp>().await.unwrap();
+        let info = Connection::open(&self.unwatched()).await.unwrap().info().await.unwrap();
         let (settings, buckets) = (Settings { conversations: 2 }, info.parameters.buckets);
         loop {
             let (server, joined) = (info.parameters.clone(), (info.open, now()));
@@ -99,7 +98,7 @@ impl World {
     }
 }
 
-fn serve() -> Running<NoOp> {
+fn serve() -> Running {
     let mut config = Config::deadline("127.0.0.1:0".parse().unwrap());
     config.round_ms = ROUND_MS;
     config.deposit_ms = DEPOSIT_MS;
@@ -109,7 +108,7 @@ fn serve() -> Running<NoOp> {
     config.seed_segments = Some(2);
     config.transport = Transport::Plaintext;
     config.allow_no_privacy = true;
-    sottod::start::<NoOp>(config).unwrap()
+    sottod::start(mpir::noop(), config).unwrap()
 }
 
 /// This machine, but slow at one kind of work.
@@ -142,7 +141,7 @@ impl sotto::host::Host for Slow {
 
 impl Person {
     pub(crate) async fn start(client: Client, settings: ConnectionSettings) -> Self {
-        let (handle, events) = Participant::<NoOp>::start(client, None, settings).await.unwrap();
+        let (handle, events) = Participant::start(client, None, settings).await.unwrap();
         Self { _handle: handle, events }
     }
 
@@ -153,7 +152,7 @@ impl Person {
         slow: Option<(Work, u32)>,
     ) -> Self {
         let host = Arc::new(Slow(slow));
-        let (handle, events) = Participant::<NoOp>::start_on(host, client, None, settings).await.unwrap();
+        let (handle, events) = Participant::start_on(host, client, None, settings).await.unwrap();
         Self { _handle: handle, events }
     }
 

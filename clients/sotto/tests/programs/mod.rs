@@ -10,7 +10,6 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pir_core::SealPir;
 use sottod::{Config, Running};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -40,7 +39,7 @@ pub(crate) fn loopback() -> SocketAddr {
 /// A server with a runtime of its own.
 pub(crate) struct Server {
     pub(crate) runtime: Runtime,
-    pub(crate) running: Running<SealPir>,
+    pub(crate) running: Running,
 }
 
 impl Server {
@@ -48,7 +47,7 @@ impl Server {
         let runtime = Runtime::new().unwrap();
         let running = {
             let _inside = runtime.enter();
-            sottod::start::<SealPir>(config).unwrap()
+            sottod::start(mpir::sealpir(), config).unwrap()
         };
         Self { runtime, running }
     }

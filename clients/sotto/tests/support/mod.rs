@@ -4,7 +4,6 @@
 use core::time::Duration;
 use std::net::SocketAddr;
 
-use pir_core::{NoOp, Scheme};
 use sotto::participant::now;
 use sotto::{Connection, ConnectionSettings, Event, Events, Handle, Participant, Store};
 use sotto_protocol::ConversationId;
@@ -36,7 +35,7 @@ pub(crate) fn loopback() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
-pub(crate) fn settings<S: Scheme>(server: &Running<S>) -> ConnectionSettings {
+pub(crate) fn settings(server: &Running) -> ConnectionSettings {
     ConnectionSettings {
         allow_no_privacy: true,
         retry_first: Duration::from_millis(50),
@@ -46,12 +45,8 @@ pub(crate) fn settings<S: Scheme>(server: &Running<S>) -> ConnectionSettings {
 }
 
 /// A new person at the server.
-pub(crate) async fn client<S: Scheme>(
-    settings: &ConnectionSettings,
-    name: &str,
-    conversations: u8,
-) -> Client {
-    let info = Connection::open(settings).await.unwrap().info::<S>().await.unwrap();
+pub(crate) async fn client(settings: &ConnectionSettings, name: &str, conversations: u8) -> Client {
+    let info = Connection::open(settings).await.unwrap().info().await.unwrap();
     let joined = (info.open, now());
     let mut rng: rand::rngs::StdRng = rand::make_rng();
     Client::new(name, info.parameters, Settings { conversations }, joined, &mut rng).unwrap()
@@ -60,8 +55,8 @@ pub(crate) async fn client<S: Scheme>(
 /// Two people who are each other's contacts.
 pub(crate) async fn pair(settings: &ConnectionSettings) -> (Client, Client) {
     let mut rng: rand::rngs::StdRng = rand::make_rng();
-    let mut alice = client::<NoOp>(settings, "alice", 1).await;
-    let mut bob = client::<NoOp>(settings, "bob", 1).await;
+    let mut alice = client(settings, "alice", 1).await;
+    let mut bob = client(settings, "bob", 1).await;
     let invitation = alice.invite("bob", now(), &mut rng).unwrap();
     bob.accept("alice", &invitation, now(), &mut rng).unwrap();
     (alice, bob)
@@ -77,7 +72,7 @@ pub(crate) struct Person {
 impl Person {
     pub(crate) async fn start(client: Client, store: Option<Store>, settings: &ConnectionSettings) -> Self {
         let contact = client.conversations()[0].id;
-        let (handle, events) = Participant::<NoOp>::start(client, store, settings.clone()).await.unwrap();
+        let (handle, events) = Participant::start(client, store, settings.clone()).await.unwrap();
         Self { handle, events, contact }
     }
 

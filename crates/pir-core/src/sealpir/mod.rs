@@ -43,6 +43,7 @@ pub(crate) use server::{SecondDimension, encode_ciphertext};
 pub(crate) use shape::ANSWER_MARGIN_BITS;
 
 use crate::bfv::{GaloisKeys, SecretKey};
+use crate::scheme::PROFILE_BYTES;
 use crate::{Error, Scheme, bfv, noise};
 
 /// The engine.
@@ -92,6 +93,18 @@ impl Scheme for SealPir {
     fn parameters_for_one_query(elements: usize, element_bytes: usize) -> Result<Parameters, Error> {
         let shortest = Parameters::choose(elements, element_bytes)?;
         Parameters::choose_within(elements, element_bytes, shortest.answer_bytes().max(MAXIMUM_ANSWER_BYTES))
+    }
+
+    fn profile(parameters: &Parameters) -> [u8; PROFILE_BYTES] {
+        encoding::profile(parameters)
+    }
+
+    fn with_profile(
+        elements: usize,
+        element_bytes: usize,
+        profile: &[u8; PROFILE_BYTES],
+    ) -> Result<Parameters, Error> {
+        encoding::parameters_of(elements, element_bytes, profile)
     }
 
     fn security_bits(_: &Parameters) -> u32 {

@@ -124,14 +124,45 @@ impl Parameters {
         Self::new(elements, element_bytes, [columns, 1], levels)
     }
 
+    /// The arrangement that a server has announced, whatever it costs: this many columns in this many parts, so many levels,
+    /// and so many bits of each coefficient of the answer.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] as for [`Parameters::with_columns_and_levels`], or if the answer has too few bits for the failure
+    /// bound, or more than any server needs.
+    pub fn announced(
+        elements: usize,
+        element_bytes: usize,
+        columns_and_parts: [usize; 2],
+        levels: u32,
+        answer_bits: u32,
+    ) -> Result<Self, Error> {
+        let least = bfv::Parameters::s2048().plaintext_bits() + ANSWER_MARGIN_BITS.start();
+        let margin = answer_bits.checked_sub(least).map(|more| more + ANSWER_MARGIN_BITS.start());
+        let margin = margin.filter(|margin| ANSWER_MARGIN_BITS.contains(margin));
+        let margin = margin.ok_or(Error::Shape("bits of the answer"))?;
+        Self::within(elements, element_bytes, columns_and_parts, levels, margin..=margin)
+    }
+
     fn new(
+        elements: usize,
+        element_bytes: usize,
+        columns_and_parts: [usize; 2],
+        levels: u32,
+    ) -> Result<Self, Error> {
+        Self::within(elements, element_bytes, columns_and_parts, levels, ANSWER_MARGIN_BITS)
+    }
+
+    /// The arrangement with the least of these margins that keeps the failure bound.
+    fn within(
         elements: usize,
         element_bytes: usize,
         [columns, parts]: [usize; 2],
         levels: u32,
+        margins: core::ops::RangeInclusive<u32>,
     ) -> Result<Self, Error> {
         let Packing { elements_per_plaintext, plaintexts, groups } = Packing::new(elements, element_bytes)?;
-        if columns == 0 || columns * parts > plaintexts.max(2) {
+        if columns == 0 || parts == 0 || columns * parts > plaintexts.max(2) {
             return Err(Error::Shape("more columns than plaintexts"));
         }
         let rows = plaintexts.div_ceil(columns * parts);
@@ -143,7 +174,7 @@ impl Parameters {
         {
             return Err(Error::Shape("query too large"));
         }
-        let circuit = ANSWER_MARGIN_BITS
+        let circuit = margins
             .map(|margin| Circuit {
                 query_dropped_bits: QUERY_DROPPED_BITS,
                 levels,

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use pir_core::Scheme;
+use mpir::sealpir;
 use sotto_wire::address::parse_authority;
 
 use super::Failure;
@@ -31,7 +31,7 @@ pub(super) struct InitOptions {
     open_registration: bool,
 }
 
-pub(super) fn init<S: Scheme>(options: &InitOptions) -> Result<(), Failure> {
+pub(super) fn init(options: &InitOptions) -> Result<(), Failure> {
     let InitOptions { data, public, listen, open_registration } = options;
     if let Some(public) = public {
         parse_authority(public).map_err(Failure::misconfigured)?;
@@ -58,7 +58,7 @@ pub(super) fn init<S: Scheme>(options: &InitOptions) -> Result<(), Failure> {
     let settings = Settings::read(None, Some(data), environment().map_err(Failure::misconfigured)?);
     let mut config = settings.and_then(Settings::into_config).map_err(Failure::misconfigured)?;
     config.data = Some(data.clone());
-    data::certify::<S>(data, None, &config, false)?;
+    data::certify(&*sealpir(), data, None, &config, false)?;
 
     let mut out = std::io::stdout().lock();
     let data = data.display();
@@ -102,13 +102,13 @@ pub(super) struct CertifyOptions {
     restored: bool,
 }
 
-pub(super) fn certify<S: Scheme>(options: &CertifyOptions) -> Result<(), Failure> {
+pub(super) fn certify(options: &CertifyOptions) -> Result<(), Failure> {
     let CertifyOptions { data, root, config, seeds, restored } = options;
     let environment = environment().map_err(Failure::misconfigured)?;
     let settings = Settings::read(config.as_deref(), Some(data), environment);
     let mut config = settings.and_then(Settings::into_config).map_err(Failure::misconfigured)?;
     (config.data, config.restored) = (Some(data.clone()), *restored);
-    data::certify::<S>(data, root.as_deref(), &config, *seeds)?;
+    data::certify(&*sealpir(), data, root.as_deref(), &config, *seeds)?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "the node has a new certificate, and the root key has signed what it announces")?;
     writeln!(out, "restart the server to use them")?;

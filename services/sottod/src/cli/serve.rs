@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use pir_core::Scheme;
+use mpir::sealpir;
 use sotto_protocol::RoundMode;
 use sotto_wire::Transport;
 use tokio::signal::unix::{SignalKind, signal};
@@ -69,7 +69,7 @@ pub(super) struct Options {
     restored: bool,
 }
 
-pub(super) fn run<S: Scheme>(options: Options) -> Result<(), Failure> {
+pub(super) fn run(options: Options) -> Result<(), Failure> {
     let environment = environment().map_err(Failure::misconfigured)?;
     let mut settings = Settings::read(options.config.as_deref(), options.data.as_deref(), environment)
         .map_err(Failure::misconfigured)?;
@@ -88,7 +88,7 @@ pub(super) fn run<S: Scheme>(options: Options) -> Result<(), Failure> {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let loud = config.transport == Transport::Plaintext;
         let closed = config.mode == RoundMode::ClosedLoop;
-        let mut server = crate::start::<S>(config).map_err(|error| match error {
+        let mut server = crate::start(sealpir(), config).map_err(|error| match error {
             StartError::Config(_)
             | StartError::Data(DataError::Identity(_) | DataError::IdentityMissing(_)) => {
                 Failure::misconfigured(error)
@@ -141,7 +141,7 @@ impl Options {
     }
 }
 
-fn announce<S: Scheme>(server: &Running<S>, durable: bool) -> std::io::Result<()> {
+fn announce(server: &Running, durable: bool) -> std::io::Result<()> {
     if !durable {
         tracing::info!("without --data everything is in memory: the address is a new one at every start");
     }

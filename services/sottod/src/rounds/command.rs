@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use pir_core::Scheme;
 use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::{Account, Refusal};
 use sotto_protocol::{Deposit, Round};
@@ -17,7 +16,7 @@ pub(super) type Reply<T> = oneshot::Sender<T>;
 /// What a caller learns of what it brought, and where to.
 pub(super) type Acknowledgement = (Reply<Result<(), Refused>>, Result<(), Refused>);
 
-pub(super) enum Command<S: Scheme> {
+pub(super) enum Command {
     Deposit {
         account: Account,
         round: Round,
@@ -52,19 +51,19 @@ pub(super) enum Command<S: Scheme> {
     /// The database of a round that can be retrieved, at no quota.
     Served {
         round: Round,
-        reply: Reply<Result<Arc<RoundDatabase<S>>, Refusal>>,
+        reply: Reply<Result<Arc<RoundDatabase>, Refusal>>,
     },
     Mapping {
         account: Account,
         round: Round,
-        reply: Reply<Result<Arc<RoundDatabase<S>>, Refusal>>,
+        reply: Reply<Result<Arc<RoundDatabase>, Refusal>>,
     },
     /// The same for one of its buckets.
     Bucket {
         account: Account,
         round: Round,
         bucket: u16,
-        reply: Reply<Result<Arc<RoundDatabase<S>>, Refusal>>,
+        reply: Reply<Result<Arc<RoundDatabase>, Refusal>>,
     },
     Retrieve {
         account: Account,

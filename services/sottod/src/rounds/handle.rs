@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use pir_core::Scheme;
 use sha2::{Digest, Sha256};
 use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::Account;
@@ -17,19 +16,19 @@ use crate::log::TokenId;
 use crate::round_database::RoundDatabase;
 
 /// Asks the task and waits for its answer. Callers set the time limit.
-pub(crate) struct Rounds<S: Scheme> {
-    commands: mpsc::Sender<Command<S>>,
+pub(crate) struct Rounds {
+    commands: mpsc::Sender<Command>,
     tracker: TaskTracker,
 }
 
-impl<S: Scheme> Clone for Rounds<S> {
+impl Clone for Rounds {
     fn clone(&self) -> Self {
         Self { commands: self.commands.clone(), tracker: self.tracker.clone() }
     }
 }
 
-impl<S: Scheme> Rounds<S> {
-    pub(super) fn new(commands: mpsc::Sender<Command<S>>, tracker: TaskTracker) -> Self {
+impl Rounds {
+    pub(super) fn new(commands: mpsc::Sender<Command>, tracker: TaskTracker) -> Self {
         Self { commands, tracker }
     }
 
@@ -75,7 +74,7 @@ impl<S: Scheme> Rounds<S> {
         self.ask(|reply| Command::Current { reply }).await
     }
 
-    pub(crate) async fn served(&self, round: Round) -> Result<Arc<RoundDatabase<S>>, Refused> {
+    pub(crate) async fn served(&self, round: Round) -> Result<Arc<RoundDatabase>, Refused> {
         self.ask(|reply| Command::Served { round, reply }).await?.map_err(Refused::from)
     }
 
@@ -83,7 +82,7 @@ impl<S: Scheme> Rounds<S> {
         &self,
         account: Account,
         round: Round,
-    ) -> Result<Arc<RoundDatabase<S>>, Refused> {
+    ) -> Result<Arc<RoundDatabase>, Refused> {
         self.ask(|reply| Command::Mapping { account, round, reply }).await?.map_err(Refused::from)
     }
 
@@ -92,7 +91,7 @@ impl<S: Scheme> Rounds<S> {
         account: Account,
         round: Round,
         bucket: u16,
-    ) -> Result<Arc<RoundDatabase<S>>, Refused> {
+    ) -> Result<Arc<RoundDatabase>, Refused> {
         self.ask(|reply| Command::Bucket { account, round, bucket, reply }).await?.map_err(Refused::from)
     }
 
@@ -115,7 +114,7 @@ impl<S: Scheme> Rounds<S> {
         self.ask(|reply| Command::Manifests { first, last, reply }).await
     }
 
-    async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command<S>) -> Result<T, Refused> {
+    async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, Refused> {
         let (reply, answer) = oneshot::channel();
         self.commands.send(command(reply)).await.map_err(|_| Refused::Internal)?;
         answer.await.map_err(|_| Refused::Internal)

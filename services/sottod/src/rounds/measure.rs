@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use pir_core::Scheme;
 use sotto_protocol::manifest::seed::SEGMENT_ROUNDS;
 use sotto_protocol::{Round, ServerParameters};
 use tokio::time::Instant;
@@ -16,7 +15,7 @@ use crate::round_database::RoundDatabase;
 
 const DAY_MS: u64 = 86_400_000;
 
-impl<S: Scheme, L: RoundLog> Task<S, L> {
+impl<L: RoundLog> Task<L> {
     pub(super) fn tell_progress(&self) {
         let progress = Progress { oldest: self.machine.oldest(), open: self.machine.current() };
         self.surroundings.progress.send_if_modified(|known| core::mem::replace(known, progress) != progress);
@@ -55,7 +54,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
         metrics.log_entries.set(gauge(size.entries));
     }
 
-    pub(super) fn measure_ready(&mut self, round: Round, database: &RoundDatabase<S>) {
+    pub(super) fn measure_ready(&mut self, round: Round, database: &RoundDatabase) {
         let metrics = &self.surroundings.metrics;
         metrics.round(Outcome::Ready);
         if let Some(sealed) = self.sealed.remove(&round) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant as Clock;
 
-use pir_core::Scheme;
+use mpir::Engine;
 use sotto_protocol::manifest::{MAPPING_BLOOM, Manifest, SignedManifest};
 use sotto_protocol::server::{RoundConfig, RoundMachine};
 use sotto_protocol::{CodeShape, Round, ServerParameters};
@@ -15,7 +15,7 @@ use super::{Builder, RunError, Surroundings, Task, build};
 use crate::log::{History, Phase, RoundLog};
 use crate::round_database::BuildError;
 
-impl<S: Scheme, L: RoundLog> Task<S, L> {
+impl<L: RoundLog> Task<L> {
     /// Takes up the rounds in the log: one that was open is sealed, those without a manifest get it, and those that can
     /// still be retrieved are served again. Only then do new rounds begin, under numbers that were never used.
     pub(super) async fn resume(surroundings: Surroundings, log: Arc<L>) -> Result<Self, RunError> {
@@ -105,7 +105,7 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
         let parameters = &self.surroundings.parameters;
         let signed = if published { Some(self.published(round)?) } else { None };
         if let Some((_, manifest)) = &signed
-            && shape(manifest) != shape_of::<S>(parameters)
+            && shape(manifest) != shape_of(&*self.surroundings.engine, parameters)
         {
             tracing::warn!(%round, "the round was published with other parameters and is not served again");
             return Ok(self.log.retire(round).await?);
@@ -148,8 +148,8 @@ impl<S: Scheme, L: RoundLog> Task<S, L> {
 }
 
 /// What an operator may change between two starts, as rounds are built now.
-fn shape_of<S: Scheme>(parameters: &ServerParameters) -> (u16, &str, CodeShape, u8) {
-    (parameters.protocol_version, S::NAME, parameters.shape(), MAPPING_BLOOM)
+fn shape_of<'a>(engine: &dyn Engine, parameters: &'a ServerParameters) -> (u16, &'a str, CodeShape, u8) {
+    (parameters.protocol_version, engine.name(), parameters.shape(), MAPPING_BLOOM)
 }
 
 /// The same of a round that was built.
@@ -163,7 +163,7 @@ mod tests {
     use std::time::Instant;
 
     use ed25519_dalek::Signer;
-    use pir_core::{NoOp, SealPir};
+    use mpir::{noop, sealpir};
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
     use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
@@ -189,7 +189,7 @@ mod tests {
     async fn publish(data: &Path, change: fn(&mut Manifest)) {
         let directory = DataDirectory::open(data, None).unwrap();
         let Announced { parameters, mut seeds, .. } =
-            directory.announce::<NoOp>(&config(data), ROUND).unwrap();
+            directory.announce(&*noop(), &config(data), ROUND).unwrap();
         let seed = seeds.seed(ROUND).unwrap();
         let (identity, log) = directory.split();
         let key = identity.manifest;
@@ -199,7 +199,8 @@ mod tests {
         log.append(ROUND, (1..9).map(deposit).collect(), vec![[1; 32]]).await.unwrap();
         log.seal(ROUND, seed, UnixMillis(1)).await.unwrap();
         let sealed = log.sealed(ROUND).await.unwrap();
-        let mut manifest = RoundDatabase::<NoOp>::build(sealed, &parameters).unwrap().manifest;
+        let mut manifest =
+            RoundDatabase::build(sealed, &*noop(), &identity.root, &parameters).unwrap().manifest;
         change(&mut manifest);
         log.publish(ROUND, SignedManifest::sign(&manifest, &key)).await.unwrap();
         log.close().await;
@@ -209,7 +210,7 @@ mod tests {
     async fn what_was_published_is_served_again_only_if_it_is_the_same() {
         let same = tempfile::tempdir().unwrap();
         publish(same.path(), |_| {}).await;
-        let running = crate::start::<NoOp>(config(same.path())).unwrap();
+        let running = crate::start(noop(), config(same.path())).unwrap();
         let mut events = running.events();
         assert!(matches!(events.recv().await, Ok(ServerEvent::RoundBuilt { round: ROUND, .. })));
         running.shutdown().await.unwrap();
@@ -227,7 +228,7 @@ mod tests {
             publish(data.path(), change).await;
             let before = crate::check_log(data.path()).unwrap();
             for start in 1..=2 {
-                let mut running = crate::start::<NoOp>(config(data.path())).unwrap();
+                let mut running = crate::start(noop(), config(data.path())).unwrap();
                 let failed = running.failed().await;
                 assert!(
                     matches!(failed, RunError::Rebuilt(ROUND)),
@@ -272,7 +273,7 @@ mod tests {
     async fn a_log_of_version_1_goes_on_with_everything_but_the_rounds_of_then() {
         let data = tempfile::tempdir().unwrap();
         let former = written_by_version_1(data.path()).await;
-        let running = crate::start::<NoOp>(config(data.path())).unwrap();
+        let running = crate::start(noop(), config(data.path())).unwrap();
         let mut events = running.events();
         let open = Round(ROUND.0 + 2);
         // What was open then is sealed and published now; the next number is one that was never used.
@@ -291,7 +292,7 @@ mod tests {
         assert_eq!(manifest.entries, 8);
 
         // A second start finds the same.
-        let again = crate::start::<NoOp>(config(data.path())).unwrap();
+        let again = crate::start(noop(), config(data.path())).unwrap();
         assert_eq!(*again.parameters(), parameters);
         let mut events = again.events();
         while !matches!(events.recv().await, Ok(ServerEvent::RoundOpened { .. })) {}
@@ -305,7 +306,7 @@ mod tests {
         written_by_version_1(theirs.path()).await;
         std::fs::remove_dir_all(ours.path().join("log")).unwrap();
         std::fs::rename(theirs.path().join("log"), ours.path().join("log")).unwrap();
-        let mut running = crate::start::<NoOp>(config(ours.path())).unwrap();
+        let mut running = crate::start(noop(), config(ours.path())).unwrap();
         assert!(matches!(running.failed().await, RunError::ForeignLog));
     }
 
@@ -314,7 +315,7 @@ mod tests {
     async fn a_round_sealed_with_a_seed_of_its_own_is_given_up() {
         let data = tempfile::tempdir().unwrap();
         let directory = DataDirectory::open(data.path(), None).unwrap();
-        let mut seeds = directory.announce::<NoOp>(&config(data.path()), ROUND).unwrap().seeds;
+        let mut seeds = directory.announce(&*noop(), &config(data.path()), ROUND).unwrap().seeds;
         let log = directory.split().1.open().await.unwrap();
         for (round, seed) in [(ROUND, [3; 32]), (ROUND.next(), seeds.seed(ROUND.next()).unwrap())] {
             log.open(round).await.unwrap();
@@ -322,7 +323,7 @@ mod tests {
             log.seal(round, seed, UnixMillis(1)).await.unwrap();
         }
         log.close().await;
-        let running = crate::start::<NoOp>(config(data.path())).unwrap();
+        let running = crate::start(noop(), config(data.path())).unwrap();
         let mut events = running.events();
         let built = events.recv().await;
         assert!(
@@ -340,12 +341,12 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         config.data = Some(data.path().to_owned());
         let directory = DataDirectory::open(data.path(), None).unwrap();
-        let seeds = directory.announce::<NoOp>(&config, ROUND).unwrap().seeds;
+        let seeds = directory.announce(&*noop(), &config, ROUND).unwrap().seeds;
         let end = seeds.tree().commitment().end();
         let log = directory.split().1.open().await.unwrap();
         log.open(end.back(2)).await.unwrap();
         log.close().await;
-        let mut running = crate::start::<NoOp>(config.clone()).unwrap();
+        let mut running = crate::start(noop(), config.clone()).unwrap();
         let mut events = running.events();
         let failed = running.failed().await;
         assert!(matches!(failed, RunError::SeedsEnded(round) if round == end), "{failed}");
@@ -357,8 +358,8 @@ mod tests {
         assert_eq!(opened.len(), 1, "the last round with a seed");
         drop(running);
 
-        crate::data::certify::<NoOp>(data.path(), None, &config, true).unwrap();
-        let more = crate::start::<NoOp>(config).unwrap();
+        crate::data::certify(&*noop(), data.path(), None, &config, true).unwrap();
+        let more = crate::start(noop(), config).unwrap();
         assert_eq!(more.parameters().serial, 2);
         let mut events = more.events();
         while !matches!(events.recv().await, Ok(ServerEvent::RoundOpened { round }) if round > end) {}
@@ -375,7 +376,7 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let config = || Config { allow_no_privacy: false, retained: ROUNDS as u8, ..config(data.path()) };
         let directory = DataDirectory::open(data.path(), None).unwrap();
-        let mut seeds = directory.announce::<SealPir>(&config(), Round(1)).unwrap().seeds;
+        let mut seeds = directory.announce(&*sealpir(), &config(), Round(1)).unwrap().seeds;
         let log = directory.split().1.open().await.unwrap();
         let mut rng = StdRng::seed_from_u64(1);
         let began = Instant::now();
@@ -406,7 +407,7 @@ mod tests {
             println!("rounds {start}: all deposits are read again after {:?}", began.elapsed());
             log.close().await;
             let began = Instant::now();
-            let running = crate::start::<SealPir>(config()).unwrap();
+            let running = crate::start(sealpir(), config()).unwrap();
             let mut events = running.events();
             while !matches!(events.recv().await, Ok(ServerEvent::RoundOpened { .. })) {}
             println!("rounds {start}: calls are answered after {:?}", began.elapsed());

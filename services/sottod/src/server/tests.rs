@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use pir_core::NoOp;
+use mpir::noop;
 use tokio::time::{sleep, timeout};
 
 use super::start_on;
@@ -109,7 +109,7 @@ async fn a_server_whose_disk_hangs_ends_and_says_why() {
     config.seed_segments = Some(1);
     config.limits.drain = Duration::from_millis(100);
     let data = DataDirectory::open(directory.path(), None).unwrap().on_disk(Arc::new(disk.clone()));
-    let running = start_on::<NoOp>(config, Some(data)).unwrap();
+    let running = start_on(noop(), config, Some(data)).unwrap();
     let mut events = running.events();
     while !matches!(events.recv().await.unwrap(), ServerEvent::RoundSealed { .. }) {}
     disk.hang(true);

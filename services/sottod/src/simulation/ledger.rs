@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use pir_core::NoOp;
+use mpir::noop;
 use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::manifest::{MANIFEST_BYTES, Manifest, SignedManifest};
 use sotto_protocol::{Deposit, Label, Round, ServerParameters};
 
+use super::server::ROOT;
 use super::world::World;
 use crate::log::{History, Phase, SealedRound};
 use crate::round_database::RoundDatabase;
@@ -215,7 +216,7 @@ impl Ledger {
     fn rebuilt(&self, sealed: &SealedRound, previous: [u8; 32]) -> [u8; MANIFEST_BYTES] {
         let mut sealed = sealed.clone();
         sealed.deposits.sort_by_key(|Deposit { label: Label(label), .. }| core::cmp::Reverse(*label));
-        let database = RoundDatabase::<NoOp>::build(sealed, &self.parameters).unwrap();
+        let database = RoundDatabase::build(sealed, &*noop(), &ROOT, &self.parameters).unwrap();
         Manifest { previous, ..database.manifest }.encode()
     }
 }

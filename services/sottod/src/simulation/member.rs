@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ed25519_dalek::{Signer, SigningKey};
-use mpir::MultiClient;
-use pir_core::{NoOp, Scheme};
+use mpir::{EngineClient, Form, RoundSpec, noop};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 use rand_chacha::ChaCha20Rng;
@@ -25,6 +24,7 @@ use tonic::{Request, Response, Status};
 
 use super::ledger::Ledger;
 use super::network::{Download, Intent, Line};
+use super::server::ROOT;
 use super::world::{World, rng};
 
 /// What a member does.
@@ -62,7 +62,6 @@ pub(super) struct Member {
     habit: Habit,
     key: SigningKey,
     parameters: ServerParameters,
-    pir: MultiClient<NoOp>,
     memory: Mutex<Memory>,
 }
 
@@ -99,9 +98,13 @@ impl Member {
             habit,
             key: SigningKey::from_bytes(&[number; 32]),
             parameters,
-            pir: MultiClient::new(&[number; 32]),
             memory: Mutex::default(),
         }
+    }
+
+    /// Its half of the engine, in every life with the same secret: nothing here is private.
+    fn pir(&self) -> Box<dyn EngineClient> {
+        noop().client(&[self.number; 32])
     }
 
     /// What it has seen of the server.
@@ -254,7 +257,7 @@ impl Presence {
     }
 
     async fn upload(&mut self) -> Result<(), Again> {
-        let data = Bytes::from(self.member.pir.public_keys());
+        let data = Bytes::from(self.member.pir().public_keys());
         let chunk = proto::KeysChunk { session: self.session.clone(), data };
         let mut client = self.client.clone();
         let answer = self.call("upload", client.upload_keys(tokio_stream::iter([chunk]))).await;
@@ -338,15 +341,20 @@ impl Presence {
         let code = manifest.code().unwrap();
         let mut rng = ChaCha20Rng::from_seed([1; 32]);
         let lookup = Lookup::new(&*code, &mapping, &labels, &mut rng);
-        let shape = NoOp::parameters(manifest.bucket_size as usize, BOX_BYTES).unwrap();
-        let query = self.member.pir.multi_query(&shape, lookup.targets(), &mut rng);
-        let query = query.unwrap();
-        let bytes = Bytes::from(query.encoded().concat());
+        let form = Form {
+            buckets: manifest.buckets.into(),
+            elements: manifest.bucket_size as usize,
+            element_bytes: BOX_BYTES,
+        };
+        let (seed, profile) = (manifest.retrieval_seed(&ROOT.0), noop().profile(form).unwrap());
+        let spec = RoundSpec { seed, round: round.0, form, profile };
+        let sizes = noop().sizes(&spec).unwrap();
+        let request = self.member.pir().ask(spec, lookup.targets(), &mut rng).unwrap();
+        let bytes = Bytes::from(request.bytes);
         for _ in 0..2 {
             match self.ask(round, &bytes).await {
-                Ok(answers) if answers.len() == lookup.targets().len() * NoOp::answer_bytes(&shape) => {
-                    let answers: Vec<Vec<u8>> = answers.chunks(BOX_BYTES).map(<[u8]>::to_vec).collect();
-                    let elements = self.member.pir.multi_extract(&shape, &query, &answers);
+                Ok(answers) if answers.len() == sizes.answer.bytes() => {
+                    let elements = request.pending.read(&[], &answers);
                     for (key, deposit) in wanted.iter().enumerate() {
                         let right = |bucket: &pbc::BucketIndex| {
                             elements[bucket.to_usize()].as_deref().ok() == Some(&deposit.sealed.0[..])

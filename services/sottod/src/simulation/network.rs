@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use pir_core::NoOp;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use sotto_protocol::{Deposit, Round};
@@ -87,7 +86,7 @@ struct Fate {
 /// One client's connection to a server, as its calls see it.
 #[derive(Clone)]
 pub(super) struct Line {
-    server: SottoServer<Service<NoOp>>,
+    server: SottoServer<Service>,
     ends: Arc<Ends>,
 }
 
@@ -108,7 +107,7 @@ struct Dice {
 impl Line {
     pub(super) fn new(
         name: String,
-        server: SottoServer<Service<NoOp>>,
+        server: SottoServer<Service>,
         weather: Weather,
         rng: StdRng,
         (world, ledger): (Arc<World>, Arc<Ledger>),

@@ -20,7 +20,7 @@ use super::world::{World, rng};
 use crate::config::{Config, Limits};
 use crate::log::Simulated;
 
-use pir_core::NoOp;
+use mpir::noop;
 
 /// How a life of a server ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,7 +178,7 @@ impl Scenario {
     pub(super) fn run(&self) -> History {
         let config = self.config();
         let key = signing_key().verifying_key().to_bytes();
-        let parameters = config.parameters::<NoOp>(key).unwrap();
+        let parameters = config.parameters(&*noop(), key).unwrap();
         let world = Arc::new(World::default());
         let ledger = Arc::new(Ledger::new(Arc::clone(&world), parameters.clone()));
         let member = |(number, (habit, weather)): (u8, &(Habit, Weather))| {

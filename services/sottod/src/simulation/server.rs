@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ed25519_dalek::SigningKey;
-use pir_core::NoOp;
+use mpir::noop;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use sotto_protocol::manifest::seed::SeedTree;
 use sotto_protocol::{Round, ServerParameters};
-use sotto_wire::limits::MESSAGE_MAX;
 use sotto_wire::proto::sotto_server::SottoServer;
+use sotto_wire::{RootKey, limits::MESSAGE_MAX};
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -22,6 +22,7 @@ use super::host::{Clock, Simulated as Machine};
 use super::ledger::Ledger;
 use super::witness::Witness;
 use super::world::{World, rng};
+use crate::answering::Room;
 use crate::compute::Compute;
 use crate::config::Config;
 use crate::events::ServerEvent;
@@ -35,6 +36,9 @@ use crate::server::first_rounds;
 use crate::service::{Announcement, Means, Service};
 
 /// The key under which all servers of a history sign.
+/// The key that clients would know the server by.
+pub(super) const ROOT: RootKey = RootKey([8; 32]);
+
 pub(super) fn signing_key() -> SigningKey {
     SigningKey::from_bytes(&[0x5e; 32])
 }
@@ -56,7 +60,7 @@ pub(super) struct Conditions {
 }
 
 pub(super) struct Server {
-    calls: Arc<Service<NoOp>>,
+    calls: Arc<Service>,
     /// Ends with the server, and says why.
     pub(super) rounds: JoinHandle<Result<(), RunError>>,
     pub(super) closing: CancellationToken,
@@ -94,6 +98,8 @@ impl Server {
         let (first, least) = first_rounds(config, own.unix_now());
         let (progress, progress_of_rounds) = watch::channel(Progress { oldest: first, open: first });
         let surroundings = Surroundings {
+            engine: noop(),
+            root: ROOT,
             parameters: parameters.clone(),
             signing_key: signing_key(),
             seeds: Box::new(Drawn(*seed)),
@@ -127,13 +133,16 @@ impl Server {
             open: Mutex::default(),
         });
         tokio::spawn(Arc::clone(&deadlines).follow(events.subscribe()));
-        let (rounds, rounds_task) = rounds::start::<NoOp, _>(surroundings, opening);
+        let (rounds, rounds_task) = rounds::start(surroundings, opening);
+        let (key, answering) = (Arc::new(signing_key()), config.limits.answering());
+        let room = Room::open(compute.clone(), key, answering, &tracker, &cut);
         let announcement =
             Announcement { parameters: parameters.clone(), endorsement: [0; 64], tokens: None };
         let means = Means {
+            engine: noop(),
             rounds,
             compute,
-            signing_key: Arc::new(signing_key()),
+            room,
             tracker: tracker.clone(),
             progress: progress_of_rounds,
             seeds: Arc::new(SeedTree::new(Round(0), vec![[0; 32]]).unwrap()),
@@ -147,7 +156,7 @@ impl Server {
     }
 
     /// What a connection speaks to.
-    pub(super) fn service(&self) -> SottoServer<Service<NoOp>> {
+    pub(super) fn service(&self) -> SottoServer<Service> {
         SottoServer::from_arc(Arc::clone(&self.calls))
             .max_decoding_message_size(MESSAGE_MAX)
             .max_encoding_message_size(MESSAGE_MAX)

@@ -1,10 +1,9 @@
 //! Keys and ciphertexts that no client makes.
 
 use bytes::Bytes;
-use pir_core::{NoOp, Scheme, SealPir};
+use mpir::sealpir;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use sotto_protocol::deposit::BOX_BYTES;
 use sotto_wire::{Refused, proto, split};
 use tonic::Status;
 
@@ -23,7 +22,7 @@ fn random(length: usize, number: u64) -> Vec<u8> {
     bytes
 }
 
-async fn upload<S: Scheme>(member: &mut Member<S>, keys: Vec<u8>) -> Result<(), Status> {
+async fn upload(member: &mut Member, keys: Vec<u8>) -> Result<(), Status> {
     let session = member.session.clone();
     let first = move |number| if number == 0 { session.clone() } else { Bytes::new() };
     let chunk = |(number, data)| proto::KeysChunk { session: first(number), data };
@@ -35,11 +34,11 @@ async fn upload<S: Scheme>(member: &mut Member<S>, keys: Vec<u8>) -> Result<(), 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn keys_that_are_none_are_refused_and_those_that_could_be_some_hurt_nobody() {
     let _turn = TURNS.read().await;
-    let server = target_of::<SealPir>(|config| config.round_ms = 3000);
+    let server = target_of(sealpir(), |config| config.round_ms = 3000);
     let honest = Honest::start(&server).await;
-    let mut member = Member::<SealPir>::register(&server, 1).await;
-    let right = member.pir.public_keys();
-    let size = SealPir::public_keys_bytes();
+    let mut member = Member::register(&server, 1).await;
+    let right = member.pir().public_keys();
+    let size = sealpir().public_keys_bytes();
     assert_eq!(right.len(), size);
 
     let mut wrong: Vec<(&str, Vec<u8>)> =
@@ -74,14 +73,11 @@ async fn keys_that_are_none_are_refused_and_those_that_could_be_some_hurt_nobody
     upload(&mut member, zeros).await.unwrap();
     let mut events = member.watch().await;
     let manifest = events.ready().await;
-    let parameters =
-        mpir::parameters::<SealPir>(manifest.buckets.into(), manifest.bucket_size as usize, BOX_BYTES)
-            .unwrap();
     let buckets = usize::from(manifest.buckets);
     let mut rng = ChaCha20Rng::seed_from_u64(SEED);
-    let query = member.pir.multi_query(&parameters, &vec![None; buckets], &mut rng).unwrap();
-    let answers = member.send_query(manifest.round, query.encoded().concat()).await.unwrap();
-    assert_eq!(answers.len(), buckets * SealPir::answer_bytes(&parameters));
+    let request = member.pir().cover(member.spec(&manifest), &mut rng).unwrap();
+    let answers = member.send_query(manifest.round, request.bytes).await.unwrap();
+    assert_eq!(answers.len(), member.sizes(&manifest).answer.bytes());
 
     // The right keys under a digest that is not theirs.
     upload(&mut member, right).await.unwrap();
@@ -97,25 +93,23 @@ async fn keys_that_are_none_are_refused_and_those_that_could_be_some_hurt_nobody
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn ciphertexts_that_no_client_makes_get_a_refusal_or_a_harmless_answer() {
     let _turn = TURNS.read().await;
-    let server = target_of::<SealPir>(|config| config.round_ms = 3000);
+    let server = target_of(sealpir(), |config| config.round_ms = 3000);
     let honest = Honest::start(&server).await;
     let mut members = Vec::new();
     for number in 1..=7 {
-        members.push(Member::<SealPir>::with_keys(&server, number).await);
+        members.push(Member::with_keys(&server, number).await);
     }
     let manifest = members[0].watch().await.ready().await;
-    let parameters =
-        mpir::parameters::<SealPir>(manifest.buckets.into(), manifest.bucket_size as usize, BOX_BYTES)
-            .unwrap();
-    let (size, buckets) = (SealPir::query_bytes(&parameters), usize::from(manifest.buckets));
+    let (sizes, buckets) = (members[0].sizes(&manifest), usize::from(manifest.buckets));
+    let size = sizes.request.range(0).len();
     let mut rng = ChaCha20Rng::seed_from_u64(SEED);
-    let built = members[0].pir.multi_query(&parameters, &vec![None; buckets], &mut rng).unwrap();
-    let header = built.encoded()[0][..HEADER].to_vec();
+    let built = members[0].pir().cover(members[0].spec(&manifest), &mut rng).unwrap().bytes;
+    let header = built[..HEADER].to_vec();
     // The last bits of a query pad it, and are zero.
     let each = |body: Vec<u8>| [header.as_slice(), &body[HEADER..size - 1], &[0]].concat().repeat(buckets);
     let padded = [header.as_slice(), &vec![0xff; size - HEADER]].concat().repeat(buckets);
     let last_wrong = {
-        let mut query = built.encoded().concat();
+        let mut query = built;
         query[(buckets - 1) * size] ^= 0xff;
         query
     };
@@ -132,7 +126,7 @@ async fn ciphertexts_that_no_client_makes_get_a_refusal_or_a_harmless_answer() {
         match member.send_query(manifest.round, query).await {
             Ok(answers) => {
                 assert!(answered, "{what} was answered");
-                assert_eq!(answers.len(), buckets * SealPir::answer_bytes(&parameters), "{what}");
+                assert_eq!(answers.len(), sizes.answer.bytes(), "{what}");
             }
             Err(refused) => {
                 assert!(!answered, "{what}: {refused:?}");
@@ -156,8 +150,7 @@ async fn queries_beyond_the_database_are_refused_by_the_engine_of_the_tests_too(
             Some(manifest) => manifest,
             None => manifest.insert(member.watch().await.ready().await),
         };
-        let parameters = NoOp::parameters(manifest.bucket_size as usize, BOX_BYTES).unwrap();
-        let size = NoOp::query_bytes(&parameters) * usize::from(manifest.buckets);
+        let size = member.sizes(manifest).request.bytes();
         let query = match number {
             1 => vec![0xff; size],
             _ => random(size, number.into()),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use pir_core::SealPir;
+use mpir::sealpir;
 use sotto_wire::{Failure, Refused, proto};
 use tokio::task::JoinSet;
 
@@ -94,13 +94,13 @@ async fn calls_beyond_the_limit_of_a_connection_are_reset() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_flood_of_uploads_holds_up_no_retrieval() {
     let _turn = TURNS.write().await;
-    let server = target_of::<SealPir>(|config| config.round_ms = 3000);
+    let server = target_of(sealpir(), |config| config.round_ms = 3000);
     let honest = Honest::start(&server).await;
     let before = resident();
     let mut flood = JoinSet::new();
-    let keys = Bytes::from(mpir::MultiClient::<SealPir>::new(&[1; 32]).public_keys());
+    let keys = Bytes::from(sealpir().client(&[1; 32]).public_keys());
     for number in 1..=24 {
-        let member = Member::<SealPir>::register(&server, number).await;
+        let member = Member::register(&server, number).await;
         for _ in 0..2 {
             let (mut client, session, keys) = (member.client.clone(), member.session.clone(), keys.clone());
             flood.spawn(async move {

@@ -69,7 +69,7 @@ async fn messages_that_are_too_large_or_make_no_sense_get_a_status_each() {
 
     // One byte more than the keys have, and far more.
     for extra in [1, 1 << 20] {
-        let keys = [member.pir.public_keys(), vec![0; extra]].concat();
+        let keys = [member.pir().public_keys(), vec![0; extra]].concat();
         let session = member.session.clone();
         let chunk = proto::KeysChunk { session, data: keys.into() };
         let refused = member.client.upload_keys(tokio_stream::iter([chunk])).await.unwrap_err();

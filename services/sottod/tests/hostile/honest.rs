@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use pir_core::Scheme;
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{Deposit, Label, Manifest, Mapping as _, Round, SealedBox};
 use sottod::Running;
@@ -40,7 +39,7 @@ struct Tally {
 }
 
 impl Honest {
-    pub(crate) async fn start<S: Scheme>(server: &Running<S>) -> Self {
+    pub(crate) async fn start(server: &Running) -> Self {
         let (complete, enough) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
         let mut members = JoinSet::new();
         for number in NUMBERS {
@@ -74,8 +73,8 @@ impl Honest {
     }
 }
 
-async fn take_part<S: Scheme>(
-    mut member: Member<S>,
+async fn take_part(
+    mut member: Member,
     mut events: Events,
     number: u8,
     complete: Arc<AtomicUsize>,
@@ -99,7 +98,7 @@ async fn take_part<S: Scheme>(
 }
 
 /// Asks for both members' boxes, as a client would; its own must be there, under whatever else has the same label.
-async fn retrieve_own<S: Scheme>(member: &mut Member<S>, manifest: &Manifest, number: u8) {
+async fn retrieve_own(member: &mut Member, manifest: &Manifest, number: u8) {
     let code = manifest.code().unwrap();
     let mapping = member.decoded_mapping(manifest).await;
     let other = NUMBERS[usize::from(number == NUMBERS[0])];

@@ -11,7 +11,7 @@ use crate::target;
 /// Accounts that one person holds.
 const ACCOUNTS: u8 = 60;
 
-async fn accounts(server: &sottod::Running<pir_core::NoOp>) -> Vec<Member> {
+async fn accounts(server: &sottod::Running) -> Vec<Member> {
     let mut members = Vec::new();
     for number in 1..=ACCOUNTS {
         members.push(Member::register(server, number).await);

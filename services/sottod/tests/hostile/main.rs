@@ -21,9 +21,10 @@ mod replay;
 mod support;
 mod transport;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pir_core::{NoOp, Scheme};
+use mpir::{Engine, noop};
 use sottod::{Config, Running};
 use tokio::sync::RwLock;
 
@@ -37,12 +38,12 @@ const UNKNOWN: Duration = Duration::from_secs(5);
 /// What a busy machine may add to a limit.
 const SLACK: Duration = Duration::from_secs(6);
 
-fn target(adjust: impl FnOnce(&mut Config)) -> Running<NoOp> {
-    target_of(adjust)
+fn target(adjust: impl FnOnce(&mut Config)) -> Running {
+    target_of(noop(), adjust)
 }
 
-fn target_of<S: Scheme>(adjust: impl FnOnce(&mut Config)) -> Running<S> {
-    support::server_of(|config| {
+fn target_of(engine: Arc<dyn Engine>, adjust: impl FnOnce(&mut Config)) -> Running {
+    support::server_of(engine, |config| {
         config.round_ms = 1500;
         config.limits.stall = STALL;
         config.limits.call = CALL;

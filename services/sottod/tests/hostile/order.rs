@@ -124,7 +124,7 @@ async fn an_upload_belongs_to_the_session_that_began_it() {
     let honest = Honest::start(&server).await;
     let mut attacker = Member::register(&server, 1).await;
     let mut victim = Member::with_keys(&server, 2).await;
-    let keys = attacker.pir.public_keys();
+    let keys = attacker.pir().public_keys();
     let chunk = |session: &Bytes, data: &[u8]| proto::KeysChunk {
         session: session.clone(),
         data: Bytes::copy_from_slice(data),

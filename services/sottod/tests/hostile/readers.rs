@@ -1,12 +1,12 @@
 //! Readers who do not read what they asked for.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pir_core::Scheme;
+use mpir::PerBucket;
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use sotto_protocol::Manifest;
-use sotto_protocol::deposit::BOX_BYTES;
 use sotto_wire::proto::sotto_client::SottoClient;
 use sotto_wire::{limits, proto, split};
 use sottod::{Config, Running};
@@ -27,7 +27,7 @@ const STANDSTILL: Duration = Duration::from_secs(6);
 const AHEAD: Duration = Duration::from_secs(5 * limits::CHUNK_BYTES as u64 / RATE as u64);
 
 /// A connection of its own that takes `window` bytes of every answer before it has to be read.
-async fn connect<S: Scheme>(server: &Running<S>, window: u32) -> Client {
+async fn connect(server: &Running, window: u32) -> Client {
     let endpoint = Endpoint::from_shared(format!("http://{}", server.local_addr())).unwrap();
     let endpoint = endpoint.initial_stream_window_size(window).initial_connection_window_size(16 << 20);
     SottoClient::new(endpoint.connect().await.unwrap()).max_decoding_message_size(limits::MESSAGE_MAX)
@@ -40,16 +40,9 @@ fn many_buckets(config: &mut Config) {
 }
 
 /// Sends a whole multi-query and leaves the answers.
-async fn ask<S: Scheme>(
-    member: &Member<S>,
-    client: &mut Client,
-    manifest: &Manifest,
-) -> Streaming<proto::AnswerChunk> {
-    let parameters =
-        mpir::parameters::<S>(manifest.buckets.into(), manifest.bucket_size as usize, BOX_BYTES).unwrap();
+async fn ask(member: &Member, client: &mut Client, manifest: &Manifest) -> Streaming<proto::AnswerChunk> {
     let mut rng = ChaCha20Rng::from_seed([1; 32]);
-    let targets = vec![None; manifest.buckets.into()];
-    let built = member.pir.multi_query(&parameters, &targets, &mut rng).unwrap().encoded().concat();
+    let built = member.pir().cover(member.spec(manifest), &mut rng).unwrap().bytes;
     let (session, keys, round) = (member.session.clone(), member.keys.clone(), manifest.round.0);
     let chunks = split(built.into()).map(move |data| proto::QueryChunk {
         session: session.clone(),
@@ -64,7 +57,7 @@ async fn ask<S: Scheme>(
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn answers_that_are_not_read_hold_a_place_no_longer_than_a_peer_may_stand_still() {
     let _turn = TURNS.read().await;
-    let server = target_of::<Fat>(|config| {
+    let server = target_of(Arc::new(PerBucket::<Fat>::new()), |config| {
         many_buckets(config);
         config.limits.retrievals = 2;
         config.limits.call = Duration::from_secs(60);
@@ -86,7 +79,7 @@ async fn answers_that_are_not_read_hold_a_place_no_longer_than_a_peer_may_stand_
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_reader_that_drips_loses_its_place_when_it_falls_behind_the_rate() {
     let _turn = TURNS.read().await;
-    let server = target_of::<Fat>(|config| {
+    let server = target_of(Arc::new(PerBucket::<Fat>::new()), |config| {
         many_buckets(config);
         config.limits.stall = STANDSTILL;
         config.limits.call = Duration::from_secs(60);

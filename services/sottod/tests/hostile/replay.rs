@@ -2,16 +2,15 @@
 
 use bytes::Bytes;
 use ed25519_dalek::{Signer, SigningKey};
-use pir_core::NoOp;
 use sotto_wire::{Refused, proto};
 use sottod::Running;
 
 use crate::TURNS;
 use crate::honest::Honest;
 use crate::support::{Member, connect, deposit, refusal};
-use crate::{target, target_of};
+use crate::target;
 
-async fn recorded(server: &Running<NoOp>, number: u8) -> proto::RegisterRequest {
+async fn recorded(server: &Running, number: u8) -> proto::RegisterRequest {
     let signing = SigningKey::from_bytes(&[number; 32]);
     let account = signing.verifying_key().to_bytes();
     let challenge = proto::ChallengeRequest { account: Bytes::copy_from_slice(&account) };
@@ -90,7 +89,7 @@ async fn nothing_recorded_before_a_restart_is_worth_anything_after_it() {
     let _turn = TURNS.read().await;
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
-    let server: Running<NoOp> = target_of(|config| config.data = Some(data.clone()));
+    let server = target(|config| config.data = Some(data.clone()));
     let mut old = Member::with_keys(&server, 1).await;
     let unused = recorded(&server, 2).await;
     let used = recorded(&server, 3).await;
@@ -99,7 +98,7 @@ async fn nothing_recorded_before_a_restart_is_worth_anything_after_it() {
     old.deposit(round, &deposit(7, 7)).await.unwrap();
     server.shutdown().await.unwrap();
 
-    let server: Running<NoOp> = target_of(|config| config.data = Some(data));
+    let server = target(|config| config.data = Some(data));
     let honest = Honest::start(&server).await;
     let mut client = connect(&server).await;
     for request in [unused, used] {

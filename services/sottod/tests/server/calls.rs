@@ -2,7 +2,7 @@
 
 use crate::support::{Member, connect, deposit, refusal, server, server_of, session};
 use bytes::Bytes;
-use pir_core::{NoOp, Scheme, SealPir};
+use mpir::sealpir;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use sotto_protocol::PROTOCOL_VERSION;
@@ -33,10 +33,10 @@ async fn what_is_deposited_is_retrieved_by_every_code() {
 
 #[tokio::test]
 async fn what_is_deposited_is_retrieved_privately() {
-    deposit_and_retrieve(server_of::<SealPir>(|config| config.round_ms = 1000)).await;
+    deposit_and_retrieve(server_of(sealpir(), |config| config.round_ms = 1000)).await;
 }
 
-async fn deposit_and_retrieve<S: Scheme>(server: Running<S>) {
+async fn deposit_and_retrieve(server: Running) {
     let mut members = Vec::new();
     for number in 1..=4 {
         members.push(Member::with_keys(&server, number).await);
@@ -240,7 +240,7 @@ async fn a_message_beyond_the_limit_is_not_taken_in() {
 async fn keys_have_one_size() {
     let server = server(|_| {});
     let mut member = Member::register(&server, 1).await;
-    let size = NoOp::public_keys_bytes();
+    let size = member.engine.public_keys_bytes();
     for lengths in [vec![0], vec![size - 1], vec![size + 1], vec![size, 1], vec![0, 0, 0], vec![1 << 20]] {
         let first = |number| if number == 0 { member.session.clone() } else { Bytes::new() };
         let chunk =
@@ -262,7 +262,7 @@ async fn multi_queries_are_one_per_round_of_one_size_under_known_keys() {
     let mut member = Member::with_keys(&server, 1).await;
     let manifest = member.watch().await.ready().await;
     let round = manifest.round;
-    let size = NoOp::query_bytes(&NoOp::parameters(1, BOX_BYTES).unwrap()) * usize::from(manifest.buckets);
+    let size = member.sizes(&manifest).request.bytes();
 
     for length in [0, size - 1, size + 1, size + (1 << 20)] {
         let refused = member.send_query(round, vec![0; length]).await.unwrap_err();
@@ -374,18 +374,17 @@ async fn a_bucket_is_what_was_published_and_answers_have_a_receipt() {
     let later = Round(round.0 + 1000);
     assert_eq!(refusal(&member.bucket(later, 2).await.unwrap_err()), Refused::RoundNotReady);
 
-    let parameters = mpir::parameters::<NoOp>(buckets, size, BOX_BYTES).unwrap();
+    let sizes = member.sizes(&manifest);
     let query = {
         let mut rng = rand_chacha::ChaCha20Rng::from_seed([1; 32]);
-        member.pir.multi_query(&parameters, &vec![None; buckets], &mut rng).unwrap()
+        member.pir().cover(member.spec(&manifest), &mut rng).unwrap().bytes
     };
-    let (answers, receipt) = member.ask(round, query.encoded().concat()).await.unwrap();
+    let (answers, receipt) = member.ask(round, query.clone()).await.unwrap();
+    let units = || (0..manifest.buckets).map(|number| (number, usize::from(number)));
     let queries: Vec<_> =
-        (0..).zip(query.encoded()).map(|(number, query)| query_digest(number, query)).collect();
-    let answers: Vec<_> = (0..)
-        .zip(answers.chunks(NoOp::answer_bytes(&parameters)))
-        .map(|(number, answer)| answer_digest(number, answer))
-        .collect();
+        units().map(|(number, unit)| query_digest(number, &query[sizes.request.range(unit)])).collect();
+    let answers: Vec<_> =
+        units().map(|(number, unit)| answer_digest(number, &answers[sizes.answer.range(unit)])).collect();
     let keys = member.keys[..].try_into().unwrap();
     let statement = Statement::new(round, manifest.digest(), keys, &queries, &answers);
     statement.verify(&member.manifest_key, &receipt[..].try_into().unwrap()).unwrap();

@@ -1,7 +1,6 @@
 //! What changes while accounts stay: parameters, keys of clients; and what was fixed before: the seeds of rounds.
 
 use bytes::Bytes;
-use pir_core::NoOp;
 use sotto_protocol::server::ATTEMPTS_MAX;
 use sotto_protocol::{PROTOCOL_VERSION, Round, SignedManifest, Succession};
 use sotto_wire::proto::round_event::Event;
@@ -10,7 +9,7 @@ use sottod::Running;
 
 use crate::support::{self, Member, connect, refusal, session_by};
 
-async fn announced(server: &Running<NoOp>) -> Info {
+async fn announced(server: &Running) -> Info {
     let request = proto::InfoRequest { protocol_version: PROTOCOL_VERSION.into() };
     let info = connect(server).await.info(request).await.unwrap().into_inner();
     Info::try_from(info).unwrap()
@@ -95,11 +94,11 @@ async fn keys_from_before_serve_the_rounds_from_before_and_are_dropped_behind_th
     let mut events = old.watch().await;
     let before = events.ready().await;
     // The same account with other keys, over the same session.
-    let mut new = Member::<NoOp> {
+    let mut new = Member {
         client: old.client.clone(),
         session: old.session.clone(),
         keys: Bytes::new(),
-        pir: mpir::MultiClient::new(&[99; 32]),
+        secret: [99; 32],
         ..Member::register(&server, 2).await
     };
     new.upload().await.unwrap();
@@ -131,9 +130,7 @@ async fn a_query_that_does_not_parse_uses_up_the_quota_and_headers_stand_once() 
     let mut member = Member::with_keys(&server, 1).await;
     let manifest = member.watch().await.ready().await;
     let (session, keys, round) = (member.session.clone(), member.keys.clone(), manifest.round.0);
-    let parameters =
-        mpir::parameters::<NoOp>(manifest.buckets.into(), manifest.bucket_size as usize, 288).unwrap();
-    let size = <NoOp as pir_core::Scheme>::query_bytes(&parameters) * usize::from(manifest.buckets);
+    let size = member.sizes(&manifest).request.bytes();
     let first = proto::QueryChunk { session: session.clone(), round, keys: keys.clone(), data: Bytes::new() };
     let rest = proto::QueryChunk { data: vec![0; size].into(), ..Default::default() };
     let repeated = [

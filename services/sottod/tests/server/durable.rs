@@ -2,8 +2,10 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
 use crate::support::{Member, deposit, server, server_of};
+use mpir::PerBucket;
 use pir_core::{Error, NoOp, Scheme};
 use rand::rngs::StdRng;
 use rand::{CryptoRng, SeedableRng};
@@ -12,7 +14,7 @@ use sotto_protocol::{ChainStep, Lookup, Manifest, ManifestChain};
 use sotto_wire::Transport;
 use sottod::{Config, DataError, IdentityError, RunError, Running, StartError};
 
-fn durable(data: &Path, adjust: impl FnOnce(&mut Config)) -> Running<NoOp> {
+fn durable(data: &Path, adjust: impl FnOnce(&mut Config)) -> Running {
     server(|config| {
         config.data = Some(data.to_owned());
         config.round_ms = 1000;
@@ -76,7 +78,7 @@ async fn a_restart_serves_the_same_rounds_under_the_same_key_and_continues_the_c
 
 #[tokio::test]
 async fn the_clock_decides_the_first_round_of_a_new_or_a_restored_log_and_of_no_other() {
-    async fn opened(running: &Running<NoOp>) -> u64 {
+    async fn opened(running: &Running) -> u64 {
         Member::register(running, 1).await.watch().await.opened().await.0
     }
     let by_clock = |round_ms| sottod::unix_now().0 / round_ms;
@@ -119,9 +121,9 @@ async fn a_directory_serves_one_process_and_needs_its_key() {
         config.seed_segments = Some(1);
         config
     };
-    let running = sottod::start::<NoOp>(config()).unwrap();
+    let running = sottod::start(mpir::noop(), config()).unwrap();
     Member::register(&running, 1).await.watch().await.opened().await;
-    let second = sottod::start::<NoOp>(config()).err().unwrap();
+    let second = sottod::start(mpir::noop(), config()).err().unwrap();
     assert!(matches!(second, StartError::Data(DataError::InUse(_))), "{second}");
     assert!(matches!(sottod::check_log(data), Err(DataError::InUse(_))));
     running.shutdown().await.unwrap();
@@ -129,15 +131,15 @@ async fn a_directory_serves_one_process_and_needs_its_key() {
 
     let key = std::fs::read(data.join("manifest.key")).unwrap();
     std::fs::remove_file(data.join("manifest.key")).unwrap();
-    let missing = sottod::start::<NoOp>(config()).err().unwrap();
+    let missing = sottod::start(mpir::noop(), config()).err().unwrap();
     let is_missing = matches!(missing, StartError::Data(DataError::Identity(IdentityError::Missing(_))));
     assert!(is_missing, "{missing}");
     std::fs::write(data.join("manifest.key"), key).unwrap();
-    let exposed = sottod::start::<NoOp>(config()).err().unwrap();
+    let exposed = sottod::start(mpir::noop(), config()).err().unwrap();
     let is_exposed = matches!(exposed, StartError::Data(DataError::Identity(IdentityError::File { .. })));
     assert!(is_exposed && exposed.to_string().contains("chmod 600"), "{exposed}");
     std::fs::remove_file(data.join("identity")).unwrap();
-    let missing = sottod::start::<NoOp>(config()).err().unwrap();
+    let missing = sottod::start(mpir::noop(), config()).err().unwrap();
     assert!(matches!(missing, StartError::Data(DataError::IdentityMissing(_))), "{missing}");
 }
 
@@ -252,7 +254,8 @@ async fn a_round_that_was_published_and_cannot_be_built_is_kept_until_it_can() {
     first.shutdown().await.unwrap();
 
     for _ in 0..2 {
-        let mut failing: Running<Failing> = server_of(|config| config.data = Some(data.to_owned()));
+        let engine = Arc::new(PerBucket::<Failing>::new());
+        let mut failing = server_of(engine, |config| config.data = Some(data.to_owned()));
         let failed = failing.failed().await;
         assert!(
             matches!(&failed, RunError::NotRebuilt { reason, .. } if reason.contains("it fails")),

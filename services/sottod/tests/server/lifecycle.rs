@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Member, connect, refusal, server};
 use bytes::Bytes;
-use pir_core::NoOp;
 use sotto_protocol::RoundMode;
 use sotto_wire::{Refused, Transport};
 use sottod::{Config, ConfigError, Registration, ServerEvent, StartError};
@@ -20,7 +19,7 @@ fn config() -> Config {
 }
 
 fn start_error(config: Config) -> StartError {
-    sottod::start::<NoOp>(config).err().expect("must not start")
+    sottod::start(mpir::noop(), config).err().expect("must not start")
 }
 
 #[tokio::test]
@@ -61,7 +60,7 @@ async fn shutdown_does_not_wait_for_clients_that_stay() {
 async fn shutdown_lets_calls_under_way_end() {
     let server = server(|_| {});
     let member = Member::register(&server, 1).await;
-    let keys = member.pir.public_keys();
+    let keys = member.pir().public_keys();
     let chunk = |session: &Bytes, data: &[u8]| sotto_wire::proto::KeysChunk {
         session: session.clone(),
         data: data.to_vec().into(),

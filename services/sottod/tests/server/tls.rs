@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use pir_core::NoOp;
 use sotto_wire::root::node_name;
 use sotto_wire::{RootKey, Transport};
 use sottod::Running;
@@ -14,14 +13,14 @@ use tokio_rustls::rustls::ProtocolVersion;
 
 use crate::support;
 
-fn server() -> Running<NoOp> {
+fn server() -> Running {
     support::server(|config| {
         config.transport = Transport::Tls;
         config.limits.stall = Duration::from_millis(500);
     })
 }
 
-async fn connect(server: &Running<NoOp>, root: &RootKey) -> std::io::Result<TlsStream<TcpStream>> {
+async fn connect(server: &Running, root: &RootKey) -> std::io::Result<TlsStream<TcpStream>> {
     let stream = TcpStream::connect(server.local_addr()).await?;
     TlsConnector::from(root.client_config().unwrap()).connect(node_name(), stream).await
 }

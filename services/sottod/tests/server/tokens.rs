@@ -4,12 +4,11 @@ use std::path::Path;
 
 use crate::support::{self, connect, refusal, session_by};
 use bytes::Bytes;
-use pir_core::NoOp;
 use sotto_wire::Refused;
 use sottod::{Registration, Running, issue_token};
 use tokio::task::JoinSet;
 
-fn server(data: &Path) -> Running<NoOp> {
+fn server(data: &Path) -> Running {
     support::server(|config| {
         config.data = Some(data.to_owned());
         config.registration = Registration::Token;
@@ -21,7 +20,7 @@ fn token(data: &Path) -> Bytes {
 }
 
 /// What becomes of a registration.
-async fn register(server: &Running<NoOp>, number: u8, token: Bytes) -> Result<(), Refused> {
+async fn register(server: &Running, number: u8, token: Bytes) -> Result<(), Refused> {
     let mut client = connect(server).await;
     let key = server.parameters().manifest_key;
     let session = session_by(&mut client, &key, number, token).await;

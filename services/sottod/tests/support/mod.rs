@@ -2,12 +2,12 @@
 #![allow(dead_code, unreachable_pub, reason = "every test file uses its own part")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use ed25519_dalek::{Signer, SigningKey};
-use mpir::MultiClient;
-use pir_core::{NoOp, Scheme};
+use mpir::{Engine, EngineClient, Form, RoundSpec, Sizes, noop};
 use rand_chacha::ChaCha20Rng;
 use rand_chacha::rand_core::SeedableRng;
 use sotto_protocol::deposit::BOX_BYTES;
@@ -22,11 +22,11 @@ use tonic::{Status, Streaming};
 pub type Client = SottoClient<Channel>;
 
 /// A server without privacy and with fast rounds, on a free port.
-pub fn server(adjust: impl FnOnce(&mut Config)) -> Running<NoOp> {
-    server_of(adjust)
+pub fn server(adjust: impl FnOnce(&mut Config)) -> Running {
+    server_of(noop(), adjust)
 }
 
-pub fn server_of<S: Scheme>(adjust: impl FnOnce(&mut Config)) -> Running<S> {
+pub fn server_of(engine: Arc<dyn Engine>, adjust: impl FnOnce(&mut Config)) -> Running {
     let mut config = Config::deadline(([127, 0, 0, 1], 0).into());
     config.transport = Transport::Plaintext;
     config.allow_no_privacy = true;
@@ -37,10 +37,10 @@ pub fn server_of<S: Scheme>(adjust: impl FnOnce(&mut Config)) -> Running<S> {
     config.seed_segments = Some(2);
     config.limits.drain = Duration::from_secs(2);
     adjust(&mut config);
-    sottod::start(config).unwrap()
+    sottod::start(engine, config).unwrap()
 }
 
-pub async fn connect<S: Scheme>(server: &Running<S>) -> Client {
+pub async fn connect(server: &Running) -> Client {
     let endpoint = Endpoint::from_shared(format!("http://{}", server.local_addr())).unwrap();
     SottoClient::new(endpoint.timeout(Duration::from_secs(10)).connect().await.unwrap())
         .max_decoding_message_size(limits::MESSAGE_MAX)
@@ -58,23 +58,25 @@ pub fn deposit(label: u8, content: u8) -> Deposit {
     Deposit { label: Label([label; 16]), sealed: SealedBox([content; BOX_BYTES]) }
 }
 
-pub struct Member<S: Scheme = NoOp> {
+pub struct Member {
     pub client: Client,
     pub session: Bytes,
     pub keys: Bytes,
-    pub pir: MultiClient<S>,
+    pub engine: Arc<dyn Engine>,
+    pub secret: [u8; 32],
     pub manifest_key: [u8; 32],
 }
 
-impl<S: Scheme> Member<S> {
-    pub async fn register(server: &Running<S>, number: u8) -> Self {
+impl Member {
+    pub async fn register(server: &Running, number: u8) -> Self {
         let mut client = connect(server).await;
         let manifest_key = server.parameters().manifest_key;
         let session = session(&mut client, &manifest_key, number).await.unwrap();
-        Self { client, session, keys: Bytes::new(), pir: MultiClient::new(&[number; 32]), manifest_key }
+        let (engine, secret) = (Arc::clone(server.engine()), [number; 32]);
+        Self { client, session, keys: Bytes::new(), engine, secret, manifest_key }
     }
 
-    pub async fn with_keys(server: &Running<S>, number: u8) -> Self {
+    pub async fn with_keys(server: &Running, number: u8) -> Self {
         let mut member = Self::register(server, number).await;
         member.upload().await.unwrap();
         member
@@ -84,7 +86,7 @@ impl<S: Scheme> Member<S> {
         let session = self.session.clone();
         let first = |number| if number == 0 { session.clone() } else { Bytes::new() };
         let chunk = |(number, data)| proto::KeysChunk { session: first(number), data };
-        let chunks: Vec<_> = split(self.pir.public_keys().into()).enumerate().map(chunk).collect();
+        let chunks: Vec<_> = split(self.pir().public_keys().into()).enumerate().map(chunk).collect();
         let response = self.client.upload_keys(tokio_stream::iter(chunks)).await?;
         self.keys = response.into_inner().digest;
         Ok(())
@@ -152,14 +154,28 @@ impl<S: Scheme> Member<S> {
         manifest: &Manifest,
         targets: &[Option<usize>],
     ) -> Result<Vec<Vec<u8>>, Status> {
-        let parameters =
-            mpir::parameters::<S>(manifest.buckets.into(), manifest.bucket_size as usize, BOX_BYTES).unwrap();
         let mut rng = ChaCha20Rng::from_seed([1; 32]);
-        let query = self.pir.multi_query(&parameters, targets, &mut rng).unwrap();
-        let bytes = self.send_query(manifest.round, query.encoded().concat()).await?;
-        let answers: Vec<Vec<u8>> = bytes.chunks(S::answer_bytes(&parameters)).map(<[u8]>::to_vec).collect();
-        let elements = self.pir.multi_extract(&parameters, &query, &answers);
-        Ok(elements.into_iter().map(Result::unwrap).collect())
+        let request = self.pir().ask(self.spec(manifest), targets, &mut rng).unwrap();
+        let answer = self.send_query(manifest.round, request.bytes).await?;
+        Ok(request.pending.read(&[], &answer).into_iter().map(Result::unwrap).collect())
+    }
+
+    /// Its half of the engine, new every time: these tests ask for a round more than once.
+    pub fn pir(&self) -> Box<dyn EngineClient> {
+        self.engine.client(&self.secret)
+    }
+
+    /// A round, for engines whose requests do not depend on the seed.
+    pub fn spec(&self, manifest: &Manifest) -> RoundSpec {
+        let (buckets, elements) = (manifest.buckets.into(), manifest.bucket_size as usize);
+        let form = Form { buckets, elements, element_bytes: BOX_BYTES };
+        let profile = self.engine.profile(form).unwrap();
+        RoundSpec { seed: [0; 32], round: manifest.round.0, form, profile }
+    }
+
+    /// Sizes of what is sent for a round.
+    pub fn sizes(&self, manifest: &Manifest) -> Sizes {
+        self.engine.sizes(&self.spec(manifest)).unwrap()
     }
 
     pub async fn decoded_mapping(&mut self, manifest: &Manifest) -> BloomMapping {

@@ -3,7 +3,6 @@
 
 use anyhow::{Context, ensure};
 use bytes::Bytes;
-use pir_core::Scheme;
 use serde::{Deserialize, Serialize};
 use sotto::audit::{Digests, Proof, Verdict, judge};
 use sotto_protocol::SignedManifest;
@@ -13,6 +12,7 @@ use sotto_protocol::deposit::BOX_BYTES;
 use super::client::{Client, blocking};
 use super::counting::Counter;
 use crate::cpu::process_milliseconds;
+use crate::engine::engines;
 
 /// The bucket that is checked.
 const BUCKET: u16 = 0;
@@ -36,7 +36,7 @@ pub(crate) struct Check {
     pub(crate) cpu_ms: f64,
 }
 
-impl<S: Scheme> Client<S> {
+impl Client {
     /// Checks an answer of the last round. Nothing else may go through the counter meanwhile.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl<S: Scheme> Client<S> {
         };
         let root = self.session.root_key();
         let started = process_milliseconds();
-        let verdict = blocking(move || judge::<S>(&proof, &root)).await?;
+        let verdict = blocking(move || judge(&engines(), &proof, &root)).await?;
         let cpu_ms = process_milliseconds() - started;
         ensure!(verdict == Verdict::Honest, "bucket {BUCKET}: {verdict}");
         Ok(Check { bytes, socket, cpu_ms })

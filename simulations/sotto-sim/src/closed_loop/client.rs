@@ -2,13 +2,12 @@
 
 use core::pin::Pin;
 use core::time::Duration;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use bytes::Bytes;
-use mpir::MultiClient;
+use mpir::{Engine, EngineClient, Form, Pending, Request, RoundSpec};
 use pbc::{BucketIndex, HashedCode};
-use pir_core::Scheme;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use sotto::connection::{Answers, RoundNews, Session};
@@ -22,6 +21,7 @@ use tokio::time::{Instant, timeout};
 use tokio_stream::{Stream, StreamExt as _};
 
 use super::check::Exchanged;
+use crate::engine::engines;
 
 /// No round takes longer; then something is broken.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -29,9 +29,10 @@ const PATIENCE: Duration = Duration::from_secs(3600);
 type News = Pin<Box<dyn Stream<Item = Result<RoundNews, Failure>> + Send>>;
 
 /// A registered client whose keys the server has.
-pub(super) struct Client<S: Scheme> {
+pub(super) struct Client {
     pub(super) session: Session,
-    multi: Arc<MultiClient<S>>,
+    pub(super) engine: Arc<dyn Engine>,
+    pir: Arc<Mutex<Box<dyn EngineClient>>>,
     digest: [u8; 32],
     pub(super) keys: Bytes,
     pub(super) manifest_key: [u8; 32],
@@ -79,29 +80,36 @@ pub(super) struct Payload {
     pub(super) answer: u64,
 }
 
-impl<S: Scheme> Client<S> {
+impl Client {
     /// Connects, registers and uploads its keys.
     pub(super) async fn enter(address: Address, seed: [u8; 32]) -> anyhow::Result<Self> {
         let mut rng = StdRng::from_seed(seed);
         let (account, pir): ([u8; 32], [u8; 32]) = (rng.random(), rng.random());
-        let (multi, keys) = blocking(move || {
-            let multi = MultiClient::<S>::new(&pir);
-            let keys = multi.public_keys();
-            (Arc::new(multi), keys)
-        })
-        .await?;
         let mut settings = ConnectionSettings::new(address);
+        settings.engines = engines();
         // Everybody's answers are computed at the same time.
         settings.transfer_timeout = PATIENCE;
         settings.call_timeout = PATIENCE;
         let connection = Connection::open(&settings).await?;
-        let info = connection.info::<S>().await?;
-        let session = connection.register::<S>(&account, &info.parameters, None).await?;
+        let info = connection.info().await?;
+        let engine = settings.engines.get(&info.parameters.engine).context("an engine that is not known")?;
+        let engine = Arc::clone(engine);
+        let (pir, keys) = {
+            let engine = Arc::clone(&engine);
+            let made = blocking(move || {
+                let client = engine.client(&pir);
+                let keys = client.public_keys();
+                (client, keys)
+            });
+            let (client, keys) = made.await?;
+            (Arc::new(Mutex::new(client)), keys)
+        };
+        let session = connection.register(&account, &info.parameters, None).await?;
         let keys = Bytes::from(keys);
         let digest = session.upload_keys(keys.clone()).await?;
         let news: News = Box::pin(session.watch().await?);
         let manifest_key = info.parameters.manifest_key;
-        Ok(Self { session, multi, digest, keys, manifest_key, news, rng, last: None })
+        Ok(Self { session, engine, pir, digest, keys, manifest_key, news, rng, last: None })
     }
 
     /// The next round that opens.
@@ -123,22 +131,24 @@ impl<S: Scheme> Client<S> {
         self.session.deposit(round, &deposit.encode()).await.context("a deposit was not taken")?;
         let (manifest, signed) = self.ready(round).await?;
 
-        let bucket_size = manifest.bucket_size as usize;
-        let parameters = mpir::parameters::<S>(manifest.buckets.into(), bucket_size, BOX_BYTES)?;
+        let (buckets, bucket_size) = (usize::from(manifest.buckets), manifest.bucket_size as usize);
+        let form = Form { buckets, elements: bucket_size, element_bytes: BOX_BYTES };
+        let seed = manifest.retrieval_seed(&self.session.root_key().0);
+        let spec = RoundSpec { seed, round: round.0, form, profile: self.engine.profile(form)? };
+        let answer_bytes = self.engine.sizes(&spec)?.answer.bytes();
         let mapping_bytes = BloomMapping::encoded_bytes(manifest.shape(), manifest.bucket_size);
         let mapping = self.session.mapping(round, usize::try_from(mapping_bytes)?).await;
         let mapping = mapping.context("a mapping did not come")?;
 
         let bytes = |data: &Bytes| data.len() as u64;
-        let (mut payload, buckets) = (Payload::default(), usize::from(manifest.buckets));
+        let mut payload = Payload::default();
         (payload.deposit, payload.mapping) = (DEPOSIT_BYTES as u64, bytes(&mapping));
-        let (bucket_size, entries) = (manifest.bucket_size as usize, manifest.entries);
+        let entries = manifest.entries;
 
-        let (multi, shape, seed) = (Arc::clone(&self.multi), parameters.clone(), self.rng.random());
-        let asked = blocking(move || ask::<S>(&multi, &shape, &manifest, &mapping, wanted, seed)).await??;
-        let encoded = Bytes::from(asked.query.encoded().concat());
+        let (pir, seed) = (Arc::clone(&self.pir), self.rng.random());
+        let asked = blocking(move || ask(&pir, spec, &manifest, &mapping, wanted, seed)).await??;
+        let (encoded, asked) = asked;
         payload.query = bytes(&encoded);
-        let answer_bytes = S::answer_bytes(&parameters) * buckets;
         let sent = Instant::now();
         let query = encoded.clone();
         let answers = self.session.retrieve(round, &self.digest, encoded, answer_bytes).await?;
@@ -147,8 +157,7 @@ impl<S: Scheme> Client<S> {
         payload.answer = bytes(&answer);
         self.last = Some(Exchanged { manifest: signed, query, answers: answer.clone(), receipt });
 
-        let multi = Arc::clone(&self.multi);
-        let counts = blocking(move || asked.judge::<S>(&multi, &parameters, &answer)).await?;
+        let counts = blocking(move || asked.judge(&answer)).await?;
         Ok(Took { counts, bytes: payload, latency, buckets, bucket_size, entries })
     }
 
@@ -175,7 +184,7 @@ impl<S: Scheme> Client<S> {
 
 /// A multi-query, with what is needed to judge its answers.
 struct Asked {
-    query: mpir::MultiQuery,
+    pending: Box<dyn Pending>,
     code: Box<dyn HashedCode>,
     lookup: Lookup,
     wanted: Vec<Deposit>,
@@ -183,29 +192,28 @@ struct Asked {
 
 /// Looks the wanted labels up and asks for them: what `sotto_protocol::Client::lookup` does with the labels of contacts,
 /// with the same parts.
-fn ask<S: Scheme>(
-    multi: &MultiClient<S>,
-    parameters: &S::Parameters,
+fn ask(
+    pir: &Mutex<Box<dyn EngineClient>>,
+    spec: RoundSpec,
     manifest: &Manifest,
     mapping: &[u8],
     wanted: Vec<Deposit>,
     seed: [u8; 32],
-) -> anyhow::Result<Asked> {
+) -> anyhow::Result<(Bytes, Asked)> {
     let mapping = BloomMapping::decode(mapping, manifest)?;
     let code = manifest.code()?;
     let labels: Vec<_> = wanted.iter().map(|deposit| deposit.label).collect();
     let mut rng = StdRng::from_seed(seed);
     let lookup = Lookup::new(&*code, &mapping, &labels, &mut rng);
-    let query = multi.multi_query(parameters, lookup.targets(), &mut rng)?;
-    Ok(Asked { query, code, lookup, wanted })
+    let mut pir = pir.lock().map_err(|_| anyhow!("an earlier query failed"))?;
+    let Request { bytes, pending } = pir.ask(spec, lookup.targets(), &mut rng)?;
+    Ok((bytes.into(), Asked { pending, code, lookup, wanted }))
 }
 
 impl Asked {
     /// Extracts all buckets and compares what was wanted with what was deposited.
-    fn judge<S: Scheme>(&self, multi: &MultiClient<S>, parameters: &S::Parameters, answer: &Bytes) -> Counts {
-        let size = S::answer_bytes(parameters);
-        let answers: Vec<Vec<u8>> = answer.chunks(size).map(<[u8]>::to_vec).collect();
-        let codewords = multi.multi_extract(parameters, &self.query, &answers);
+    fn judge(self, answer: &Bytes) -> Counts {
+        let codewords = self.pending.read(&[], answer);
         let mut counts = Counts::default();
         for (wanted, reading) in self.wanted.iter().zip(self.lookup.readings()) {
             let codeword = |bucket: &BucketIndex| codewords.get(bucket.to_usize())?.as_deref().ok();

@@ -3,6 +3,7 @@
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use pir_core::scheme::PROFILE_BYTES;
 use pir_core::{Error, Scheme};
 use rand::CryptoRng;
 
@@ -96,6 +97,18 @@ impl<E: Engine> Scheme for Observed<E> {
 
     fn parameters_for_one_query(elements: usize, element_bytes: usize) -> Result<Self::Parameters, Error> {
         E::parameters_for_one_query(elements, element_bytes)
+    }
+
+    fn profile(parameters: &Self::Parameters) -> [u8; PROFILE_BYTES] {
+        E::profile(parameters)
+    }
+
+    fn with_profile(
+        elements: usize,
+        element_bytes: usize,
+        profile: &[u8; PROFILE_BYTES],
+    ) -> Result<Self::Parameters, Error> {
+        E::with_profile(elements, element_bytes, profile)
     }
 
     fn security_bits(parameters: &Self::Parameters) -> u32 {

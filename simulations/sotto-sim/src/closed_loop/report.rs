@@ -3,7 +3,6 @@
 mod files;
 
 use anyhow::ensure;
-use pir_core::Scheme;
 use pir_core::ring::Backend;
 use serde::{Deserialize, Serialize};
 use sotto_protocol::deposit::BOX_BYTES;
@@ -167,7 +166,7 @@ pub(crate) struct RoundReport {
 }
 
 impl Report {
-    pub(super) fn new<S: Scheme>(config: &Config, measured: &Measured) -> anyhow::Result<Self> {
+    pub(super) fn new(config: &Config, engine: &str, measured: &Measured) -> anyhow::Result<Self> {
         let Measured { rounds, benches, .. } = measured;
         let last = rounds.last().ok_or_else(|| anyhow::anyhow!("no round was measured"))?;
         let sub_queries = u64::from(config.clients) * last.buckets as u64;
@@ -206,7 +205,7 @@ impl Report {
             clients: config.clients,
             retrieve: config.retrieve,
             rounds: config.rounds,
-            engine: S::NAME.to_owned(),
+            engine: engine.to_owned(),
             code: config.code,
             seed: config.seed,
             threads,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use anyhow::{Context, ensure};
 use hdrhistogram::Histogram;
 use indicatif::ProgressBar;
-use pir_core::{Scheme, SealPir, Xpir};
 use rand::rngs::StdRng;
 use rand::seq::index::sample;
 use rand::{RngExt, SeedableRng};
@@ -24,7 +23,6 @@ use super::counting::{Counter, Traffic};
 use super::lines::{Bench, Orders, Point, Snapshot, Spent};
 use super::report::{Report, memory_warning};
 use crate::cpu::process_milliseconds;
-use crate::engine::EngineName;
 
 /// Clients that connect at a time.
 const ENTERING: usize = 8;
@@ -77,14 +75,10 @@ pub(super) struct RoundMeasured {
 pub(crate) fn run_once(config: &Config, progress: &ProgressBar) -> anyhow::Result<Report> {
     config.check()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    match config.engine {
-        EngineName::Xpir2 => runtime.block_on(measure::<Xpir<2>>(config, progress)),
-        EngineName::Xpir3 => runtime.block_on(measure::<Xpir<3>>(config, progress)),
-        _ => runtime.block_on(measure::<SealPir>(config, progress)),
-    }
+    runtime.block_on(measure(config, progress))
 }
 
-async fn measure<S: Scheme>(config: &Config, progress: &ProgressBar) -> anyhow::Result<Report> {
+async fn measure(config: &Config, progress: &ProgressBar) -> anyhow::Result<Report> {
     let orders = Orders {
         engine: config.engine,
         code: config.code,
@@ -113,7 +107,8 @@ async fn measure<S: Scheme>(config: &Config, progress: &ProgressBar) -> anyhow::
 
     let empty = server.now().await?;
     progress.set_message("clients register");
-    let mut participants = enter::<S>(config, &address, progress).await?;
+    let mut participants = enter(config, &address, progress).await?;
+    let engine = participants.first().map_or("", |client| client.engine.name());
     let key_bytes = participants.iter().map(|client| client.keys.len() as u64).sum();
     let (entered, entering) = (server.now().await?, counter.traffic());
 
@@ -185,15 +180,11 @@ async fn measure<S: Scheme>(config: &Config, progress: &ProgressBar) -> anyhow::
         check,
         warnings,
     };
-    Report::new::<S>(config, &measured)
+    Report::new(config, engine, &measured)
 }
 
 /// All clients, connected and registered, a few at a time.
-async fn enter<S: Scheme>(
-    config: &Config,
-    address: &Address,
-    progress: &ProgressBar,
-) -> anyhow::Result<Vec<Client<S>>> {
+async fn enter(config: &Config, address: &Address, progress: &ProgressBar) -> anyhow::Result<Vec<Client>> {
     let places = Arc::new(Semaphore::new(ENTERING));
     let mut entering = JoinSet::new();
     for number in 0..config.clients {
@@ -201,7 +192,7 @@ async fn enter<S: Scheme>(
         let seed = derive(config.seed, "client", Round(0), number);
         entering.spawn(async move {
             let _place = places.acquire().await?;
-            anyhow::Ok((number, Client::<S>::enter(address, seed).await?))
+            anyhow::Ok((number, Client::enter(address, seed).await?))
         });
     }
     let mut clients = Vec::new();
@@ -214,12 +205,12 @@ async fn enter<S: Scheme>(
 }
 
 /// One round of all clients at the same time.
-async fn play<S: Scheme>(
+async fn play(
     config: &Config,
     population: Population,
-    clients: Vec<Client<S>>,
+    clients: Vec<Client>,
     progress: &ProgressBar,
-) -> anyhow::Result<(Vec<Client<S>>, Round, Vec<Took>)> {
+) -> anyhow::Result<(Vec<Client>, Round, Vec<Took>)> {
     let mut playing = JoinSet::new();
     for (number, mut client) in (0..).zip(clients) {
         let config = config.clone();

@@ -1,9 +1,11 @@
 //! The server's process: a whole `sottod`, with simulated users, that counts what it uses.
 
 use std::io::{BufRead, Write};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use mpir::PerBucket;
 use pir_core::{SealPir, Xpir};
 use sotto_protocol::ServerParameters;
 use sottod::{Config, Limits, Population, Running, ServerEvent};
@@ -73,7 +75,8 @@ fn serve<E: Engine>(orders: &Orders) -> anyhow::Result<()> {
     });
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let serving = runtime.block_on(async {
-        let mut server = sottod::start::<Observed<E>>(config(orders)).context("the server cannot start")?;
+        let mut server = sottod::start(Arc::new(PerBucket::<Observed<E>>::new()), config(orders))
+            .context("the server cannot start")?;
         tokio::spawn(tell(server.events(), began));
         say(&Said::Listening { address: server.address().to_string() });
         loop {
@@ -88,7 +91,7 @@ fn serve<E: Engine>(orders: &Orders) -> anyhow::Result<()> {
             }
         }
     });
-    let server: Option<Running<Observed<E>>> = serving?;
+    let server: Option<Running> = serving?;
     if let Some(server) = server {
         let shape = server.parameters().shape();
         // From now on, all CPU time of this process belongs to the stages.

@@ -133,7 +133,7 @@ impl Need {
             databases: rounds * round.database_bytes() as f64,
             building: (n + round.codewords()) * BOX_BYTES as f64,
             mappings: rounds * mapping,
-            keys: n * (1.0 + (rounds + 1.0) * replaced) * sottod::key_memory_bytes::<SealPir>() as f64,
+            keys: n * (1.0 + (rounds + 1.0) * replaced) * sottod::key_memory_bytes(&*mpir::sealpir()) as f64,
             connections: n * assumptions.connection_kib * 1024.0,
         };
         let logged = usize::from(assumptions.retained) + ROUNDS_UNDER_WAY;

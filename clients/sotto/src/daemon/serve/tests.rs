@@ -2,7 +2,6 @@ use core::time::Duration;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use pir_core::NoOp;
 use sotto_protocol::client::{Client, Notice, Settings};
 use sotto_wire::Transport;
 use sottod::Config;
@@ -39,10 +38,10 @@ fn config() -> Config {
 #[tokio::test]
 async fn texts_that_the_journal_had_no_room_for_come_before_later_ones() {
     const SAID: [&str; 3] = ["one", "two", "three"];
-    let server = sottod::start::<NoOp>(config()).unwrap();
+    let server = sottod::start(mpir::noop(), config()).unwrap();
     let settings =
         ConnectionSettings { allow_no_privacy: true, ..ConnectionSettings::new(server.address().clone()) };
-    let info = Connection::open(&settings).await.unwrap().info::<NoOp>().await.unwrap();
+    let info = Connection::open(&settings).await.unwrap().info().await.unwrap();
     let mut rng: rand::rngs::StdRng = rand::make_rng();
     let [mut alice, mut bob] = ["alice", "bob"].map(|name| {
         let places = Settings { conversations: 1 };
@@ -53,8 +52,8 @@ async fn texts_that_the_journal_had_no_room_for_come_before_later_ones() {
     for text in SAID {
         alice.queue_text(alice.find("bob").unwrap(), text).unwrap();
     }
-    let (_alice, _told) = Participant::<NoOp>::start(alice, None, settings.clone()).await.unwrap();
-    let (handle, mut events) = Participant::<NoOp>::start(bob, None, settings).await.unwrap();
+    let (_alice, _told) = Participant::start(alice, None, settings.clone()).await.unwrap();
+    let (handle, mut events) = Participant::start(bob, None, settings).await.unwrap();
 
     let (near, far) = Stream::pair().unwrap();
     let desk = Desk::new(handle.clone(), "bob".to_owned(), "server".to_owned(), None, Face::new(true));

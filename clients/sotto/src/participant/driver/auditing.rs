@@ -1,6 +1,6 @@
 //! Which answers are checked, and what is told of them.
 
-use pir_core::Scheme;
+use mpir::Engines;
 use sotto_protocol::audit::{AUDITED, AUDITED_WHEN_ASKED, AuditCoins};
 use sotto_protocol::{Manifest, Round, SignedManifest};
 use sotto_wire::RootKey;
@@ -16,13 +16,14 @@ use crate::participant::{Event, Finding};
 pub(in crate::participant) struct Audits {
     coins: AuditCoins,
     root: RootKey,
+    engines: Engines,
     /// Answers that the person wants to have checked.
     wanted: u32,
 }
 
 impl Audits {
-    pub(in crate::participant) fn new(coins: AuditCoins, root: RootKey) -> Self {
-        Self { coins, root, wanted: 0 }
+    pub(in crate::participant) fn new(coins: AuditCoins, root: RootKey, engines: Engines) -> Self {
+        Self { coins, root, engines, wanted: 0 }
     }
 
     pub(super) fn ask(&mut self, answers: u32) {
@@ -38,7 +39,7 @@ impl Audits {
     }
 }
 
-impl<S: Scheme> Driver<S> {
+impl Driver {
     /// Draws whether an answer of a round is checked, and waits for it if one is.
     pub(super) fn audit(
         &mut self,
@@ -53,13 +54,15 @@ impl<S: Scheme> Driver<S> {
         if let Some((bucket, bytes)) = drawn {
             let (sessions, keys) = (self.sessions.clone(), keys.clone());
             let (host, root) = (std::sync::Arc::clone(&self.host), self.audits.root);
+            let engines = self.audits.engines.clone();
             self.calls.spawn(async move {
                 // Without an answer there is nothing to check.
                 let Ok(evidence) = collected.await else {
                     return Done::Audited(round, bucket, Audit::NoAnswer);
                 };
                 let downloaded = download(&sessions, &keys, round, bucket, bytes).await;
-                Done::Audited(round, bucket, judge_evidence::<S>(&host, evidence, downloaded, root).await)
+                let audit = judge_evidence(&host, engines, evidence, downloaded, root).await;
+                Done::Audited(round, bucket, audit)
             });
         }
         let manifest_key = self.server.manifest_key;

@@ -2,7 +2,6 @@
 
 use core::time::Duration;
 
-use pir_core::Scheme;
 use tokio::time::Instant;
 
 use super::{Driver, Leaving};
@@ -10,7 +9,7 @@ use super::{Driver, Leaving};
 /// Beyond two rounds, how long one who leaves waits for the rounds in progress.
 const LEAVING_MARGIN: Duration = Duration::from_secs(5);
 
-impl<S: Scheme> Driver<S> {
+impl Driver {
     /// When to leave, if that is wanted: a round after the last call in progress has ended. How long the client takes to
     /// read what came, which depends on what that is, does not show in it.
     pub(super) fn leaves_at(&self) -> Option<Instant> {

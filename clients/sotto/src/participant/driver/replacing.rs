@@ -3,7 +3,6 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use pir_core::Scheme;
 use sotto_protocol::Round;
 use sotto_wire::Failure;
 use tokio::time::{Instant, sleep_until};
@@ -17,13 +16,14 @@ use crate::participant::{Event, Trouble};
 const ATTEMPTS: u32 = 4;
 const LONGEST: Duration = Duration::from_secs(120);
 
-impl<S: Scheme> Driver<S> {
+impl Driver {
     /// Uploads new keys at the given time, if it is this round's turn.
     pub(super) fn replace_keys(&mut self, round: Round, at: Instant) {
         let Some(next) = self.keys.is_due(round) else { return };
         let (host, sessions) = (Arc::clone(&self.host), self.sessions.clone());
+        let engine = Arc::clone(&self.engine);
         self.calls.spawn(async move {
-            let next = if next.is_some() { next } else { Generation::draw(&host).await };
+            let next = if next.is_some() { next } else { Generation::draw(&host, &engine).await };
             sleep_until(at).await;
             let patience = Patience { until: Instant::now() + LONGEST, attempts: ATTEMPTS };
             let taken = match &next {
@@ -37,7 +37,7 @@ impl<S: Scheme> Driver<S> {
     pub(super) fn keys_uploaded(
         &mut self,
         round: Round,
-        next: Option<Arc<Generation<S>>>,
+        next: Option<Arc<Generation>>,
         taken: Result<(), Failure>,
     ) {
         if let Err(failure) = taken {

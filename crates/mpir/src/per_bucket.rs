@@ -1,0 +1,212 @@
+//! Engines that know one database and one query, put to every bucket of a round (paper Figure 8).
+
+use core::fmt;
+use core::marker::PhantomData;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use pir_core::Scheme;
+use rand_core::CryptoRng;
+use rayon::prelude::{IntoParallelIterator, ParallelIterator};
+
+use crate::engine::{Contents, Engine, EngineClient, Pending, PreparedRound, PublicKeys, Query, Request};
+use crate::round::{Assurance, Form, Parts, Profile, RoundSpec, Sizes};
+use crate::{Error, MultiClient, MultiDatabase, MultiQuery, parameters};
+
+/// A [`Scheme`] for every bucket: the units are the buckets, and nothing is shared between them but the keys.
+pub struct PerBucket<S>(PhantomData<fn() -> S>);
+
+impl<S> PerBucket<S> {
+    /// The engine.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<S> Default for PerBucket<S> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<S: Scheme> fmt::Debug for PerBucket<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(S::NAME)
+    }
+}
+
+fn of_round<S: Scheme>(spec: &RoundSpec) -> Result<S::Parameters, Error> {
+    let Form { elements, element_bytes, .. } = spec.form;
+    Ok(S::with_profile(elements, element_bytes, &spec.profile.0)?)
+}
+
+fn sizes<S: Scheme>(parameters: &S::Parameters, buckets: usize) -> Result<Sizes, Error> {
+    if buckets == 0 {
+        return Err(Error::Bucket);
+    }
+    Ok(Sizes {
+        units: buckets,
+        keys: S::public_keys_bytes(),
+        request: Parts::new(S::query_bytes(parameters), buckets)?,
+        answer: Parts::new(S::answer_bytes(parameters), buckets)?,
+        hint: 0,
+    })
+}
+
+impl<S: Scheme> Engine for PerBucket<S> {
+    fn name(&self) -> &'static str {
+        S::NAME
+    }
+
+    fn profile(&self, form: Form) -> Result<Profile, Error> {
+        let Form { buckets, elements, element_bytes } = form;
+        Ok(Profile(S::profile(&parameters::<S>(buckets, elements, element_bytes)?)))
+    }
+
+    fn sizes(&self, spec: &RoundSpec) -> Result<Sizes, Error> {
+        sizes::<S>(&of_round::<S>(spec)?, spec.form.buckets)
+    }
+
+    fn assurance(&self, spec: &RoundSpec) -> Result<Assurance, Error> {
+        let parameters = of_round::<S>(spec)?;
+        let security_bits = S::security_bits(&parameters);
+        Ok(Assurance { security_bits, failure_log2: S::failure_log2(&parameters) })
+    }
+
+    fn public_keys_bytes(&self) -> usize {
+        S::public_keys_bytes()
+    }
+
+    fn client(&self, seed: &[u8; 32]) -> Box<dyn EngineClient> {
+        Box::new(Client::<S> { multi: Arc::new(MultiClient::new(seed)), asked: BTreeSet::new() })
+    }
+
+    fn public_keys(&self, encoded: &[u8]) -> Result<PublicKeys, Error> {
+        Ok(PublicKeys::new(S::decode_public_keys(encoded)?))
+    }
+
+    fn prepare(&self, spec: &RoundSpec, contents: Contents<'_>) -> Result<Box<dyn PreparedRound>, Error> {
+        let parameters = of_round::<S>(spec)?;
+        let Contents { different, copies } = contents;
+        let sizes = sizes::<S>(&parameters, spec.form.buckets)?;
+        if different.len().checked_mul(copies) != Some(sizes.units) {
+            return Err(Error::Bucket);
+        }
+        let database = MultiDatabase::<S>::with_parameters(parameters, different, copies)?;
+        Ok(Box::new(Prepared { database, sizes }))
+    }
+
+    fn recompute(
+        &self,
+        spec: &RoundSpec,
+        content: &[u8],
+        public_keys: &[u8],
+        request: &[u8],
+    ) -> Result<Vec<u8>, Error> {
+        let parameters = of_round::<S>(spec)?;
+        let keys = S::decode_public_keys(public_keys)?;
+        let database = S::setup(&parameters, content)?;
+        Ok(S::answer(&database, &keys, request)?)
+    }
+}
+
+struct Client<S: Scheme> {
+    multi: Arc<MultiClient<S>>,
+    /// Rounds asked for. A secret serves a few dozen.
+    asked: BTreeSet<u64>,
+}
+
+impl<S: Scheme> Client<S> {
+    fn request(
+        &self,
+        spec: &RoundSpec,
+        targets: &[Option<usize>],
+        mut rng: &mut dyn CryptoRng,
+    ) -> Result<Request, Error> {
+        let parameters = of_round::<S>(spec)?;
+        let sizes = sizes::<S>(&parameters, spec.form.buckets)?;
+        if targets.len() != sizes.units {
+            return Err(Error::Count { what: "targets", expected: sizes.units, actual: targets.len() });
+        }
+        let mut query = self.multi.multi_query(&parameters, targets, &mut rng)?;
+        let bytes = query.take_encoded();
+        let multi = Arc::clone(&self.multi);
+        Ok(Request { bytes, pending: Box::new(Asked { multi, parameters, sizes, query }) })
+    }
+}
+
+impl<S: Scheme> EngineClient for Client<S> {
+    fn public_keys(&self) -> Vec<u8> {
+        self.multi.public_keys()
+    }
+
+    fn ask(
+        &mut self,
+        spec: RoundSpec,
+        targets: &[Option<usize>],
+        rng: &mut dyn CryptoRng,
+    ) -> Result<Request, Error> {
+        if !self.asked.insert(spec.round) {
+            return Err(Error::Asked);
+        }
+        self.request(&spec, targets, rng)
+    }
+
+    fn cover(&self, spec: RoundSpec, rng: &mut dyn CryptoRng) -> Result<Request, Error> {
+        self.request(&spec, &vec![None; spec.form.buckets], rng)
+    }
+}
+
+/// What was asked, of which databases.
+struct Asked<S: Scheme> {
+    multi: Arc<MultiClient<S>>,
+    parameters: S::Parameters,
+    sizes: Sizes,
+    query: MultiQuery,
+}
+
+impl<S: Scheme> Pending for Asked<S> {
+    fn serves(&self, spec: &RoundSpec) -> bool {
+        self.sizes.units == spec.form.buckets
+            && of_round::<S>(spec).is_ok_and(|asked| S::query_fits(&self.parameters, &asked))
+    }
+
+    fn read(self: Box<Self>, _: &[u8], answer: &[u8]) -> Vec<Result<Vec<u8>, Error>> {
+        let extract = |bucket| {
+            let answer = self.sizes.answer.part("bytes of the answer", answer, bucket)?;
+            self.multi.extract(&self.parameters, &self.query, bucket, answer)
+        };
+        (0..self.sizes.units).into_par_iter().map(extract).collect()
+    }
+}
+
+struct Prepared<S: Scheme> {
+    database: MultiDatabase<S>,
+    sizes: Sizes,
+}
+
+impl<S: Scheme> Prepared<S> {
+    fn query<'a>(&self, unit: usize, query: &Query<'a>) -> Result<(&'a S::PublicKeys, &'a [u8]), Error> {
+        let part = self.sizes.request.part("bytes of the request", query.request, unit)?;
+        Ok((query.keys.get()?, part))
+    }
+}
+
+impl<S: Scheme> PreparedRound for Prepared<S> {
+    fn sizes(&self) -> Sizes {
+        self.sizes
+    }
+
+    fn answer(&self, unit: usize, tile: &[Query<'_>]) -> Vec<Result<Vec<u8>, Error>> {
+        let queries: Vec<_> = tile.iter().map(|query| self.query(unit, query)).collect();
+        let good: Vec<_> = queries.iter().flatten().copied().collect();
+        let mut answers = match self.database.answer_tile(unit, &good) {
+            Ok(answers) => answers.into_iter(),
+            Err(error) => vec![Err(error); good.len()].into_iter(),
+        };
+        let answer =
+            |query: Result<_, Error>| query.and_then(|_| answers.next().unwrap_or(Err(Error::Bucket)));
+        queries.into_iter().map(answer).collect()
+    }
+}

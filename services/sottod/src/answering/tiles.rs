@@ -1,0 +1,126 @@
+//! Which requests are answered together, and which of them next.
+
+use std::collections::BTreeMap;
+
+use sotto_protocol::Round;
+use tokio::time::Instant;
+
+use super::Gathering;
+
+/// Requests that wait, by round.
+///
+/// Rounds come in the order in which they end, the requests of one in the order in which they came.
+pub(super) struct Tiles<M> {
+    gathering: Gathering,
+    waiting: BTreeMap<Round, Waiting<M>>,
+}
+
+struct Waiting<M> {
+    full: Vec<Vec<M>>,
+    /// When the first of those came that do not fill a tile yet.
+    since: Instant,
+    rest: Vec<M>,
+}
+
+/// What a worker does next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next<M> {
+    /// It answers these. There may be more.
+    Tile(Vec<M>),
+    /// It looks again at this time, or when something comes.
+    Wait(Option<Instant>),
+}
+
+impl<M> Tiles<M> {
+    pub(super) fn new(gathering: Gathering) -> Self {
+        Self { gathering, waiting: BTreeMap::new() }
+    }
+
+    /// One more request for a round.
+    pub(super) fn join(&mut self, round: Round, member: M, now: Instant) {
+        let new = || Waiting { full: Vec::new(), since: now, rest: Vec::new() };
+        let waiting = self.waiting.entry(round).or_insert_with(new);
+        if waiting.rest.is_empty() {
+            waiting.since = now;
+        }
+        waiting.rest.push(member);
+        if waiting.rest.len() >= self.gathering.most.max(1) {
+            waiting.full.push(core::mem::take(&mut waiting.rest));
+        }
+    }
+
+    /// Takes the next tile out: a full one, or one that has waited long enough, of the round that ends first.
+    pub(super) fn next(&mut self, now: Instant) -> Next<M> {
+        let Gathering { patience, .. } = self.gathering;
+        let due = |waiting: &Waiting<M>| {
+            !waiting.full.is_empty() || now.saturating_duration_since(waiting.since) >= patience
+        };
+        let first = self.waiting.iter().find(|(_, waiting)| due(waiting)).map(|(round, _)| *round);
+        let Some(round) = first else {
+            return Next::Wait(self.waiting.values().map(|waiting| waiting.since + patience).min());
+        };
+        let Some(waiting) = self.waiting.get_mut(&round) else { return Next::Wait(None) };
+        let tile = match waiting.full.is_empty() {
+            true => core::mem::take(&mut waiting.rest),
+            false => waiting.full.remove(0),
+        };
+        if waiting.full.is_empty() && waiting.rest.is_empty() {
+            self.waiting.remove(&round);
+        }
+        Next::Tile(tile)
+    }
+
+    /// Whether anything waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::{Gathering, Instant, Next, Round, Tiles};
+
+    fn tiles() -> (Tiles<u8>, Instant) {
+        let patience = Duration::from_millis(100);
+        (Tiles::new(Gathering { most: 3, patience }), Instant::now())
+    }
+
+    #[test]
+    fn a_full_tile_is_answered_at_once_and_another_one_when_it_has_waited() {
+        let (mut tiles, now) = tiles();
+        assert_eq!(tiles.next(now), Next::Wait(None));
+        for member in 0..4 {
+            tiles.join(Round(7), member, now);
+        }
+        assert_eq!(tiles.next(now), Next::Tile(vec![0, 1, 2]));
+        let end = now + Duration::from_millis(100);
+        assert_eq!(tiles.next(end - Duration::from_millis(1)), Next::Wait(Some(end)));
+        // Who comes while nobody has time joins it.
+        tiles.join(Round(7), 4, end);
+        assert_eq!(tiles.next(end), Next::Tile(vec![3, 4]));
+        assert!(tiles.is_empty());
+        // The next one waits anew.
+        tiles.join(Round(7), 5, end);
+        assert_eq!(tiles.next(end), Next::Wait(Some(end + Duration::from_millis(100))));
+    }
+
+    #[test]
+    fn rounds_that_end_first_come_first() {
+        let (mut tiles, now) = tiles();
+        for member in 0..3 {
+            tiles.join(Round(9), member, now);
+        }
+        tiles.join(Round(8), 10, now);
+        assert_eq!(tiles.next(now), Next::Tile(vec![0, 1, 2]), "round 8 still gathers");
+        for member in 3..9 {
+            tiles.join(Round(9), member, now);
+        }
+        let later = now + Duration::from_millis(100);
+        assert_eq!(tiles.next(later), Next::Tile(vec![10]));
+        assert_eq!(tiles.next(later), Next::Tile(vec![3, 4, 5]), "in the order in which they came");
+        assert_eq!(tiles.next(later), Next::Tile(vec![6, 7, 8]));
+        assert!(tiles.is_empty());
+    }
+}

@@ -1,0 +1,166 @@
+//! Answering tiles, unit by unit.
+
+use core::ops::Range;
+use std::sync::{Arc, PoisonError};
+
+use bytes::Bytes;
+use mpir::{Error, PublicKeys, Query};
+use rayon::prelude::{IntoParallelIterator, ParallelIterator};
+use sotto_protocol::audit::{Statement, answer_digest, query_digest};
+use sotto_wire::Refused;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::reply::Part;
+use super::tiles::Next;
+use super::{Retrieval, Shared};
+use crate::round_database::RoundDatabase;
+
+/// A client whose request is in a tile.
+pub(super) struct Member {
+    retrieval: Retrieval,
+    parts: UnboundedSender<Part>,
+    /// Of the units answered so far: of its requests, and of the answers.
+    queries: Vec<[u8; 32]>,
+    answers: Vec<[u8; 32]>,
+}
+
+impl Member {
+    pub(super) fn new(retrieval: Retrieval, parts: UnboundedSender<Part>) -> Self {
+        Self { retrieval, parts, queries: Vec::new(), answers: Vec::new() }
+    }
+
+    /// Whether somebody waits for the answer.
+    fn waits(&self) -> bool {
+        !self.parts.is_closed()
+    }
+
+    fn tell(&self, part: Part) {
+        // Whoever has gone is not in the next job.
+        let _ = self.parts.send(part);
+    }
+
+    /// Passes on what was answered of one unit; whether there is more to come.
+    fn take(&mut self, unit: Result<Answered, Refused>) -> bool {
+        match unit {
+            Ok(Answered { answer, digests: [query, digest] }) => {
+                self.queries.push(query);
+                self.answers.push(digest);
+                self.tell(Part::Answer(answer));
+                true
+            }
+            Err(refused) => {
+                self.tell(Part::Refused(refused));
+                false
+            }
+        }
+    }
+}
+
+/// Answers one tile after the other until it is told to stop.
+pub(super) async fn work(room: Arc<Shared>, stop: CancellationToken) {
+    loop {
+        let (next, is_more) = {
+            let mut tiles = room.tiles.lock().unwrap_or_else(PoisonError::into_inner);
+            let next = tiles.next(Instant::now());
+            (next, !tiles.is_empty())
+        };
+        match next {
+            Next::Tile(tile) => {
+                if is_more {
+                    room.news.notify_one();
+                }
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => return,
+                    () = answer(&room, tile) => {}
+                }
+            }
+            Next::Wait(until) => {
+                let due = async {
+                    match until {
+                        Some(until) => sleep_until(until).await,
+                        None => core::future::pending().await,
+                    }
+                };
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => return,
+                    () = room.news.notified() => {}
+                    () = due => {}
+                }
+            }
+        }
+    }
+}
+
+/// Answers all of a tile whose round is still there.
+async fn answer(room: &Shared, mut tile: Vec<Member>) {
+    let Some(database) = tile.iter().find_map(|member| member.retrieval.database.upgrade()) else {
+        tile.iter().for_each(|member| member.tell(Part::Refused(Refused::RoundClosed)));
+        return;
+    };
+    let units = database.database.sizes().units;
+    for first in (0..units).step_by(room.units_per_job.max(1)) {
+        // Whoever resets calls as fast as they are made leaves no work behind that has not begun.
+        tile.retain(Member::waits);
+        if tile.is_empty() {
+            return;
+        }
+        let range = first..units.min(first.saturating_add(room.units_per_job.max(1)));
+        let members: Vec<_> = tile
+            .iter()
+            .map(|member| (member.retrieval.keys.clone(), member.retrieval.request.clone()))
+            .collect();
+        let job = {
+            let database = Arc::clone(&database);
+            move || answer_units(&database, &members, range)
+        };
+        let Ok(answered) = room.compute.answer(job).await else {
+            tile.iter().for_each(|member| member.tell(Part::Refused(Refused::Internal)));
+            return;
+        };
+        for unit in answered {
+            let mut unit = unit.into_iter();
+            tile.retain_mut(|member| member.take(unit.next().unwrap_or(Err(Refused::Internal))));
+        }
+    }
+    let manifest = &database.manifest;
+    for member in &tile {
+        let Member { retrieval: Retrieval { keys_digest, .. }, queries, answers, .. } = member;
+        let statement = Statement::new(manifest.round, manifest.digest(), *keys_digest, queries, answers);
+        member.tell(Part::Receipt(statement.sign(&room.signing_key)));
+    }
+}
+
+/// A unit's answer to one client, and the digests of its part of the request and of the answer.
+struct Answered {
+    answer: Vec<u8>,
+    digests: [[u8; 32]; 2],
+}
+
+/// For every unit of the range, one result per member.
+fn answer_units(
+    database: &RoundDatabase,
+    members: &[(PublicKeys, Bytes)],
+    units: Range<usize>,
+) -> Vec<Vec<Result<Answered, Refused>>> {
+    let sizes = database.database.sizes();
+    let queries: Vec<_> = members.iter().map(|(keys, request)| Query { keys, request }).collect();
+    let answer = |unit: usize| {
+        let number = u16::try_from(unit).unwrap_or(u16::MAX);
+        let answered = |(answer, query): (Result<Vec<u8>, Error>, &Query<'_>)| {
+            let answer = answer.map_err(|error| match error {
+                Error::Engine(_) | Error::Count { .. } => Refused::Malformed,
+                _ => Refused::Internal,
+            })?;
+            let part = sizes.request.part("bytes of the request", query.request, unit);
+            let digests =
+                [query_digest(number, part.map_err(|_| Refused::Malformed)?), answer_digest(number, &answer)];
+            Ok(Answered { answer, digests })
+        };
+        database.database.answer(unit, &queries).into_iter().zip(&queries).map(answered).collect()
+    };
+    units.into_par_iter().map(answer).collect()
+}
