@@ -121,20 +121,20 @@ impl Selectors {
 /// What [`row_products`] gives one client: block by block and column by column, both halves of a sum. In this order it is
 /// written from end to end; polynomial by polynomial, every store would go to another page.
 #[derive(Clone, Default)]
-pub(crate) struct Products {
+pub struct Products {
     columns: usize,
     values: Aligned<[Lanes; 2]>,
 }
 
 impl Products {
     /// Makes room for so many columns of polynomials of the given degree.
-    pub(crate) fn resize(&mut self, columns: usize, degree: usize) {
+    pub fn resize(&mut self, columns: usize, degree: usize) {
         self.columns = columns;
         self.values.resize(columns * degree / 8, [[0; 8]; 2]);
     }
 
     /// c0 and c1 of neighbouring columns, polynomial by polynomial.
-    pub(crate) fn read(&self, columns: Range<usize>, out: &mut [u64]) {
+    pub fn read(&self, columns: Range<usize>, out: &mut [u64]) {
         let blocks = self.values.len() / self.columns;
         for (block, values) in self.values.chunks_exact(self.columns).enumerate() {
             let out = out.as_chunks_mut().0.iter_mut().skip(block).step_by(blocks);
@@ -153,7 +153,7 @@ impl Products {
     }
 
     /// Takes c0 and c1 of one column.
-    pub(crate) fn write(&mut self, column: usize, [c0, c1]: [&[u64]; 2]) {
+    pub fn write(&mut self, column: usize, [c0, c1]: [&[u64]; 2]) {
         let places = self.values.iter_mut().skip(column).step_by(self.columns);
         for ((place, c0), c1) in places.zip(c0.as_chunks().0).zip(c1.as_chunks().0) {
             *place = [*c0, *c1];

@@ -10,14 +10,15 @@
 //!
 //! EXPAND doubles the message and the noise at every level, and the plaintext modulus t' takes the doubling of the message
 //! back; nothing divides the noise. A coefficient is safe up to `q / (2 t')`. Energy and tails are treated as in
-//! [`crate::noise`], with `m = 4^h F + 2 sum_j 4^(h-1-j) V`; that `2^h floor(q / (2^h t'))` is below `q / t'` costs at most
+//! [`pir_core::noise`], with `m = 4^h F + 2 sum_j 4^(h-1-j) V`; that `2^h floor(q / (2^h t'))` is below `q / t'` costs at most
 //! `2^h t' / 2` more. Plaintexts are whitened, which the paper does not do.
 
+use pir_core::noise::{ENERGY_LOG2, energy_excess, tail_log2};
+use pir_core::ring::sampling;
+
+use super::format::decomposition;
 use super::kernel::{DEGREE, Q};
-use super::keys::decomposition;
 use super::shape::Parameters;
-use crate::noise::{ENERGY_LOG2, energy_excess, tail_log2};
-use crate::ring::sampling;
 
 /// Predicted standard deviations.
 #[derive(Clone, Copy, Debug, PartialEq)]

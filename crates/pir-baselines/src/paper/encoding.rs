@@ -1,4 +1,4 @@
-//! Encodings. All fields are little-endian; residues have 60 bits and are packed as in [`crate::ring::bits`], each as two
+//! Encodings. All fields are little-endian; residues have 60 bits and are packed as in [`pir_core::ring::bits`], each as two
 //! fields of 30, the lower first.
 //!
 //! | encoding | header | body |
@@ -9,20 +9,13 @@
 //!
 //! As in the paper, nothing is compressed by a seed.
 
+use pir_core::bfv::Ciphertext;
+use pir_core::ring::bits::{BitReader, BitWriter};
+use pir_core::ring::{Form, Polynomial};
+
+use super::format::{HEADER_BYTES, POLYNOMIAL_BYTES, VERSION};
 use super::kernel::{DEGREE, Q, Q_BITS};
 use super::shape::Parameters;
-use crate::bfv::Ciphertext;
-use crate::ring::bits::{BitReader, BitWriter, packed_bytes};
-use crate::ring::{Form, Polynomial};
-
-/// Bytes of every header.
-pub(super) const HEADER_BYTES: usize = 4;
-
-/// Bytes of a polynomial.
-pub(super) const POLYNOMIAL_BYTES: usize = packed_bytes(DEGREE, Q_BITS);
-
-/// Version of all three formats.
-const VERSION: u8 = 1;
 
 /// Half the bits of a residue.
 const HALF_BITS: u32 = Q_BITS / 2;

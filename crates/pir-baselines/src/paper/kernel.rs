@@ -5,11 +5,10 @@
 
 use std::sync::LazyLock;
 
+use pir_core::bfv::Ciphertext;
+use pir_core::ring::{Coefficient, Evaluation, Form, Polynomial, bit_reverse};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
-
-use crate::bfv::Ciphertext;
-use crate::ring::{Coefficient, Evaluation, Form, Polynomial, bit_reverse};
 
 /// The prime.
 pub(super) const Q: u64 = (1 << 60) - (1 << 18) + 1;

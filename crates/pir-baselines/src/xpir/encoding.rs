@@ -1,4 +1,4 @@
-//! Headers of the encodings. All fields are little-endian and packed as in [`crate::ring::bits`].
+//! Headers of the encodings. All fields are little-endian and packed as in [`pir_core::ring::bits`].
 //!
 //! | encoding | header | body |
 //! |---|---|---|
@@ -11,7 +11,7 @@
 //! planes. The ciphertexts of an answer carry, for every chunk of the second dimension's result if d = 3, the chunks of
 //! the last dimension.
 
-use crate::bfv;
+use pir_core::bfv;
 
 /// Bytes of every header.
 pub(super) const HEADER_BYTES: usize = 4;

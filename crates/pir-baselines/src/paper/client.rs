@@ -1,5 +1,10 @@
 //! QUERY and EXTRACT. No branch and no memory access depends on the index.
 
+use pir_core::Error;
+use pir_core::bfv::Ciphertext;
+use pir_core::constant_time::{divide, equal};
+use pir_core::ring::bits::BitWriter;
+use pir_core::ring::{Coefficient, Polynomial};
 use rand_core::CryptoRng;
 use subtle::ConditionallySelectable;
 use zeroize::Zeroizing;
@@ -9,11 +14,6 @@ use super::kernel::{self, DEGREE, Q, reduce};
 use super::keys::ClientKey;
 use super::server::whiten;
 use super::shape::Parameters;
-use crate::Error;
-use crate::bfv::Ciphertext;
-use crate::ring::bits::BitWriter;
-use crate::ring::{Coefficient, Polynomial};
-use crate::sealpir::{divide, equal};
 
 /// Where an element lies.
 struct Place {

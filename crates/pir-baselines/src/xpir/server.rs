@@ -1,11 +1,14 @@
 //! The database, plane by plane, and ANSWER (paper Figure 1 with the further dimensions of section 3.4).
 
+use pir_core::bfv::Ciphertext;
+use pir_core::dimensions::{CHUNKS, FurtherDimension, Matrix, Products, Stage};
+use pir_core::packing::Packing;
+use pir_core::ring::bits::unpack;
+use pir_core::ring::{Evaluation, Polynomial, sampling};
+use pir_core::{Error, bfv};
+
 use super::encoding::{SEED_BYTES, answer_header, query_header};
-use super::shape::{CHUNKS, Parameters, selector_bytes};
-use crate::bfv::Ciphertext;
-use crate::ring::{self, Evaluation, Polynomial, Products, sampling};
-use crate::sealpir::{self, SecondDimension, Stage, encode_ciphertext};
-use crate::{Error, bfv};
+use super::shape::{Parameters, selector_bytes};
 
 /// Clients that are answered in one pass over the database.
 const TILE: usize = 16;
@@ -16,7 +19,7 @@ const TILE_BYTES: usize = 1 << 28;
 /// A database ready to answer.
 pub struct Database<const D: usize> {
     parameters: Parameters<D>,
-    planes: Vec<sealpir::Database>,
+    planes: Vec<Matrix>,
 }
 
 /// One client's answer in the making.
@@ -24,7 +27,7 @@ pub struct Database<const D: usize> {
 pub(super) struct Progress {
     /// The first dimension's results for one plane.
     products: Products,
-    second: SecondDimension,
+    second: FurtherDimension,
     /// If d = 3, each chunk's results of the second dimension, plane by plane.
     planes: [Products; CHUNKS],
 }
@@ -35,15 +38,14 @@ impl<const D: usize> Database<D> {
     /// # Errors
     /// [`Error::Shape`] if the size is not that of the parameters.
     pub fn new(parameters: &Parameters<D>, elements: &[u8]) -> Result<Self, Error> {
-        let layout = parameters.layout();
+        let ([rows, columns], size) = (parameters.plane(), parameters.element_bytes());
         if elements.len() != parameters.elements() * parameters.element_bytes() {
             return Err(Error::Shape("size of the database"));
         }
-        let in_plane = layout.rows() * layout.columns() * layout.elements_per_plaintext();
-        let planes = elements.chunks(in_plane * parameters.element_bytes()).map(|part| {
-            let plane = parameters.plane(part.len() / parameters.element_bytes())?;
-            sealpir::Database::new(&plane, part)
-        });
+        let in_plane = rows * columns * parameters.packing().elements_per_plaintext();
+        let planes = elements
+            .chunks(in_plane * size)
+            .map(|part| Matrix::new(&Packing::new(part.len() / size, size)?, [rows, columns], part));
         Ok(Self { parameters: *parameters, planes: planes.collect::<Result<_, _>>()? })
     }
 
@@ -56,11 +58,11 @@ impl<const D: usize> Database<D> {
     /// Size in memory, bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.planes.iter().map(sealpir::Database::bytes).sum()
+        self.planes.iter().map(Matrix::bytes).sum()
     }
 }
 
-/// [`crate::Scheme::answer_tile`], telling `observe` whenever a stage has ended for a whole tile.
+/// [`pir_core::Scheme::answer_tile`], telling `observe` whenever a stage has ended for a whole tile.
 pub(super) fn answer_tile<const D: usize>(
     database: &Database<D>,
     queries: &[&[u8]],
@@ -122,14 +124,14 @@ impl Progress {
         answer: &mut Vec<u8>,
     ) {
         let ring = bfv::Parameters::s2048().small();
-        let (rows, columns) = (parameters.layout().rows(), parameters.layout().columns());
+        let [rows, columns] = parameters.plane();
         let results = self.second.run(ring, &self.products, 0, &selectors[rows..rows + columns]);
         for (result, kept) in results.zip(&mut self.planes) {
             if let Some(planes) = parameters.shape().get(2) {
                 kept.resize(*planes, ring.degree());
                 kept.write(plane, result.map(|half| &*half));
             } else {
-                encode_ciphertext(parameters.layout(), ring, result, answer);
+                parameters.answer_form().write(ring, result, answer);
             }
         }
     }
@@ -146,7 +148,7 @@ impl Progress {
         let selectors = &selectors[selectors.len() - planes..];
         for kept in &self.planes {
             for result in self.second.run(ring, kept, 0, selectors) {
-                encode_ciphertext(parameters.layout(), ring, result, answer);
+                parameters.answer_form().write(ring, result, answer);
             }
         }
     }
@@ -154,20 +156,23 @@ impl Progress {
     /// The first dimension's result for a column.
     #[cfg(test)]
     pub(super) fn product(&self, column: usize) -> Ciphertext<Evaluation> {
-        ciphertext(self.products.column(column))
+        ciphertext(&self.products, column)
     }
 
     /// The second dimension's results for a plane, if d = 3.
     #[cfg(test)]
     pub(super) fn kept(&self, plane: usize) -> [Ciphertext<Evaluation>; CHUNKS] {
-        self.planes.each_ref().map(|kept| ciphertext(kept.column(plane)))
+        self.planes.each_ref().map(|kept| ciphertext(kept, plane))
     }
 }
 
 #[cfg(test)]
-fn ciphertext(halves: [Vec<u64>; 2]) -> Ciphertext<Evaluation> {
-    let [c0, c1] = halves.map(Polynomial::from_residues);
-    Ciphertext { c0, c1 }
+fn ciphertext(products: &Products, column: usize) -> Ciphertext<Evaluation> {
+    let degree = bfv::Parameters::s2048().degree();
+    let mut halves = vec![0; 2 * degree];
+    products.read(column..column + 1, &mut halves);
+    let [c0, c1] = [0, degree].map(|start| halves[start..start + degree].to_vec());
+    Ciphertext { c0: Polynomial::from_residues(c0), c1: Polynomial::from_residues(c1) }
 }
 
 /// Parses a query into its selectors.
@@ -185,7 +190,7 @@ pub(super) fn decode_query<const D: usize>(
     let (ntt, modulus) = (bfv.small(), bfv.small().modulus());
     let selectors = packed.chunks_exact(selector_bytes()).zip(0..).map(|(packed, stream)| {
         let mut c0 = Polynomial::zero(bfv.degree());
-        ring::unpack(modulus.bits() as usize, packed, c0.residues_mut());
+        unpack(modulus.bits(), packed, c0.residues_mut());
         if c0.residues().iter().any(|slot| *slot >= modulus.value()) {
             return Err(MALFORMED);
         }

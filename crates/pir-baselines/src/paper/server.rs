@@ -2,6 +2,11 @@
 
 use std::sync::LazyLock;
 
+use pir_core::Error;
+use pir_core::bfv::Ciphertext;
+use pir_core::dimensions::Stage;
+use pir_core::ring::bits::BitReader;
+use pir_core::ring::{Coefficient, Evaluation, Polynomial, sampling};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use sha2::{Digest, Sha256};
 
@@ -10,11 +15,6 @@ use super::expand::expand;
 use super::kernel::{DEGREE, backward_ciphertext, forward, forward_ciphertext, from_signed, inner_products};
 use super::keys::PublicKeys;
 use super::shape::Parameters;
-use crate::Error;
-use crate::bfv::Ciphertext;
-use crate::ring::bits::BitReader;
-use crate::ring::{Coefficient, Evaluation, Polynomial, sampling};
-use crate::sealpir::Stage;
 
 /// A database ready to answer: plaintexts modulo q in evaluation form, 8 bytes for every slot.
 pub struct Database<const T: u32> {

@@ -1,7 +1,7 @@
 //! XPIR: single-server PIR whose queries are selectors sent one by one (Aguilar-Melchor et al., PETS 2016; paper Figure 1
 //! and section 3.4), the baseline that SealPIR's compression is measured against.
 //!
-//! It is [`crate::sealpir`] without EXPAND, on the same preset [`crate::bfv::Parameters::s2048`]: the same packing,
+//! It is [`pir_core::sealpir`] without EXPAND, on the same preset [`pir_core::bfv::Parameters::s2048`]: the same packing,
 //! whitening and first dimension, the same chunks between dimensions. What differs:
 //!
 //! * A query holds a seeded ciphertext for each selector of each dimension, encrypted modulo the small prime q from the
@@ -11,23 +11,24 @@
 //!   which are multiplied with the `n3` selectors of the planes: the answer has 16 ciphertexts.
 //!
 //! The whitening keystream is that of the place in the plane: it repeats from plane to plane, which the failure bound
-//! takes into account ([`crate::noise::FreshCircuit`]).
+//! takes into account ([`FreshCircuit`]).
 
 mod client;
 mod encoding;
+mod noise;
 mod server;
 mod shape;
 #[cfg(test)]
 mod stages;
 
+use pir_core::dimensions::Stage;
+use pir_core::{Error, Scheme, bfv};
 use rand_core::CryptoRng;
 
 pub use client::ClientKey;
+pub use noise::{FreshCircuit, FreshStages};
 pub use server::Database;
 pub use shape::{MAXIMUM_QUERY_BYTES, Parameters};
-
-use crate::sealpir::Stage;
-use crate::{Error, Scheme, bfv};
 
 /// The engine in D dimensions, 2 or 3.
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,13 @@
 //! The numbers of docs/PARAMETERS.md that belong to XPIR and to the paper's SealPIR, as Markdown tables.
 //!
 //! ```sh
-//! cargo run --release -p pir-core --example baselines                # sizes of the paper's databases
-//! cargo run --release -p pir-core --example baselines -- 1000        # the same for other sizes
+//! cargo run --release -p pir-baselines --example baselines                # sizes of the paper's databases
+//! cargo run --release -p pir-baselines --example baselines -- 1000        # the same for other sizes
 //! ```
 #![allow(clippy::print_stdout, reason = "a program that reports to people")]
 
-use pir_core::{Error, PaperSealPir, Scheme, Xpir, bfv, paper, xpir};
+use pir_baselines::{PaperSealPir, Xpir, paper, xpir};
+use pir_core::{Error, Scheme, bfv};
 
 const ELEMENT_BYTES: usize = 288;
 const SIZES: [usize; 4] = [1000, 65_536, 262_144, 1_048_576];

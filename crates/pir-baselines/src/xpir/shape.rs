@@ -1,27 +1,29 @@
 //! How the database is arranged, and the choice of the cheapest arrangement.
 
+use pir_core::dimensions::{ANSWER_MARGIN_BITS, AnswerForm, CHUNKS};
+use pir_core::noise::MAXIMUM_FAILURE_LOG2;
+use pir_core::packing::Packing;
+use pir_core::ring::bits::packed_bytes;
+use pir_core::{Error, bfv};
+
 use super::encoding::{HEADER_BYTES, SEED_BYTES};
-use crate::noise::{self, FreshCircuit};
-use crate::ring::bits::packed_bytes;
-use crate::sealpir::{self, ANSWER_MARGIN_BITS};
-use crate::{Error, bfv};
+use super::noise::FreshCircuit;
 
 /// No query is larger.
 pub const MAXIMUM_QUERY_BYTES: usize = 16 << 20;
 
-/// Chunks that carry a ciphertext in the next dimension.
-pub(super) const CHUNKS: usize = 4;
-
 /// Everything both ends must agree on: packing, arrangement, size of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters<const D: usize> {
-    /// Packing of all elements, rows and columns of a plane, size of the answer.
-    layout: sealpir::Parameters,
-    /// n3, 1 if d = 2.
-    planes: usize,
+    /// Of all elements.
+    packing: Packing,
+    /// Rows, columns and, if d = 3, planes.
+    shape: [usize; D],
+    /// Bits of each coefficient of the answer.
+    answer_bits: u32,
 }
 
-/// Cost of the server's work, in microseconds; see the weights of [`sealpir::Parameters`], which these agree with.
+/// Cost of the server's work, in microseconds; see the weights of [`pir_core::sealpir::Parameters`], which these agree with.
 mod cost {
     /// A selector: its slots unpacked, its uniform half drawn.
     pub(super) const SELECTOR: f64 = 20.0;
@@ -35,12 +37,13 @@ mod cost {
 
 impl<const D: usize> Parameters<D> {
     /// The cheapest admissible arrangement whose every dimension is between half the d-th root of the number of plaintexts
-    /// and twice that root; see [`crate::Scheme::parameters`].
+    /// and twice that root; see [`pir_core::Scheme::parameters`].
     ///
     /// # Errors
     /// [`Error::Shape`] if there is no element, an element is empty, or there is no admissible arrangement.
     pub fn choose(elements: usize, element_bytes: usize) -> Result<Self, Error> {
-        let plaintexts = sealpir::Parameters::arranged(elements, element_bytes, [1, 1], 0)?.plaintexts();
+        let packing = Packing::new(elements, element_bytes)?;
+        let plaintexts = packing.plaintexts();
         // No shape has fewer selectors than d times the root.
         let root = (1..=MAXIMUM_QUERY_BYTES / (D * selector_bytes()))
             .find(|root| root.pow(D as u32) >= plaintexts)
@@ -53,8 +56,8 @@ impl<const D: usize> Parameters<D> {
             .map(|(columns, planes)| [plaintexts.div_ceil(columns * planes), columns, planes])
             .map(|sizes| core::array::from_fn(|dimension| sizes[dimension]))
             .filter(|shape: &[usize; D]| near.contains(&shape[0]) && is_tight(plaintexts, *shape));
-        let with_cost = |shape| Ok((shape, Self::unchecked(elements, element_bytes, shape, 0)?.cost()));
-        let mut shapes = shapes.map(with_cost).collect::<Result<Vec<_>, Error>>()?;
+        let with_cost = |shape| (shape, Self { packing, shape, answer_bits: 0 }.cost());
+        let mut shapes: Vec<_> = shapes.map(with_cost).collect();
         shapes.sort_by(|(_, a), (_, b)| a.total_cmp(b));
         let admissible = |(shape, _)| Self::with_shape(elements, element_bytes, shape).ok();
         shapes.into_iter().find_map(admissible).ok_or(Error::Shape("too many elements"))
@@ -66,62 +69,48 @@ impl<const D: usize> Parameters<D> {
     /// [`Error::Shape`] as for [`Parameters::choose`], or if the last column or plane would be empty, or something would
     /// not fit.
     pub fn with_shape(elements: usize, element_bytes: usize, shape: [usize; D]) -> Result<Self, Error> {
-        let plain = Self::unchecked(elements, element_bytes, shape, 0)?;
-        if !is_tight(plain.layout.plaintexts(), shape) {
+        let packing = Packing::new(elements, element_bytes)?;
+        if !is_tight(packing.plaintexts(), shape) {
             return Err(Error::Shape("rows, columns and planes that do not fit the plaintexts"));
         }
-        if plain.query_bytes() > MAXIMUM_QUERY_BYTES {
+        if (Self { packing, shape, answer_bits: 0 }).query_bytes() > MAXIMUM_QUERY_BYTES {
             return Err(Error::Shape("query too large"));
         }
         let bfv = bfv::Parameters::s2048();
         ANSWER_MARGIN_BITS
-            .filter_map(|margin| {
-                Self::unchecked(elements, element_bytes, shape, bfv.plaintext_bits() + margin).ok()
-            })
-            .find(|parameters| parameters.circuit().failure_log2(bfv) <= noise::MAXIMUM_FAILURE_LOG2)
+            .map(|margin| Self { packing, shape, answer_bits: bfv.plaintext_bits() + margin })
+            .find(|parameters| parameters.circuit().failure_log2(bfv) <= MAXIMUM_FAILURE_LOG2)
             .ok_or(Error::Shape("too much noise"))
-    }
-
-    fn unchecked(
-        elements: usize,
-        element_bytes: usize,
-        shape: [usize; D],
-        answer_bits: u32,
-    ) -> Result<Self, Error> {
-        let plane = [shape[0], shape[1]];
-        let layout = sealpir::Parameters::arranged(elements, element_bytes, plane, answer_bits)?;
-        Ok(Self { layout, planes: shape.get(2).copied().unwrap_or(1) })
     }
 
     /// Number of elements n.
     #[must_use]
     pub fn elements(&self) -> usize {
-        self.layout.elements()
+        self.packing.elements()
     }
 
     /// Bytes per element.
     #[must_use]
     pub fn element_bytes(&self) -> usize {
-        self.layout.element_bytes()
+        self.packing.element_bytes()
     }
 
     /// Plaintexts of one group, at most the product of the shape.
     #[must_use]
     pub fn plaintexts(&self) -> usize {
-        self.layout.plaintexts()
+        self.packing.plaintexts()
     }
 
     /// Plaintexts that one element spans.
     #[must_use]
     pub fn groups(&self) -> usize {
-        self.layout.groups()
+        self.packing.groups()
     }
 
     /// Selectors of each dimension: rows, columns and, if d = 3, planes.
     #[must_use]
     pub fn shape(&self) -> [usize; D] {
-        let sizes = [self.layout.rows(), self.layout.columns(), self.planes];
-        core::array::from_fn(|dimension| sizes[dimension])
+        self.shape
     }
 
     /// Selectors in a query.
@@ -133,7 +122,7 @@ impl<const D: usize> Parameters<D> {
     /// Bits of each coefficient of the answer.
     #[must_use]
     pub fn answer_coefficient_bits(&self) -> u32 {
-        self.layout.answer_coefficient_bits()
+        self.answer_bits
     }
 
     /// What the noise depends on.
@@ -155,24 +144,28 @@ impl<const D: usize> Parameters<D> {
     /// Size of an answer, bytes.
     #[must_use]
     pub fn answer_bytes(&self) -> usize {
-        let ciphertext = packed_bytes(2 * bfv::Parameters::s2048().degree(), self.answer_coefficient_bits());
-        HEADER_BYTES + self.groups() * CHUNKS.pow(D as u32 - 1) * ciphertext
+        HEADER_BYTES + self.groups() * self.answer_form().bytes()
     }
 
-    /// Packing, rows and columns.
-    pub(super) fn layout(&self) -> &sealpir::Parameters {
-        &self.layout
+    /// How elements lie in plaintexts.
+    pub(super) fn packing(&self) -> &Packing {
+        &self.packing
     }
 
-    /// The same for a plane of so many elements.
-    pub(super) fn plane(&self, elements: usize) -> Result<sealpir::Parameters, Error> {
-        let shape = [self.layout.rows(), self.layout.columns()];
-        sealpir::Parameters::arranged(elements, self.element_bytes(), shape, self.answer_coefficient_bits())
+    /// Rows and columns of a plane.
+    pub(super) fn plane(&self) -> [usize; 2] {
+        [self.shape[0], self.shape[1]]
+    }
+
+    /// The ciphertexts of a group.
+    pub(super) fn answer_form(&self) -> AnswerForm {
+        AnswerForm { dimensions: D as u32, bits: self.answer_bits }
     }
 
     fn cost(&self) -> f64 {
-        let plane = (self.layout.rows() * self.layout.columns()) as f64;
-        let (columns, planes) = (self.layout.columns() as f64, self.planes as f64);
+        let [rows, columns] = self.plane();
+        let planes = self.shape.get(2).copied().unwrap_or(1) as f64;
+        let (plane, columns) = ((rows * columns) as f64, columns as f64);
         let third = if D == 3 { CHUNKS as f64 * planes } else { 0.0 };
         let per_group = planes * plane * cost::PLAINTEXT + (planes * columns + third) * cost::CIPHERTEXT;
         self.selectors() as f64 * cost::SELECTOR

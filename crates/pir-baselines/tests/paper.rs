@@ -1,8 +1,9 @@
 //! The paper's SealPIR: QUERY, ANSWER, EXTRACT together, its sizes and its formats.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
 
-use pir_core::paper::{ClientKey, Database, Parameters, PublicKeys};
-use pir_core::{Error, PaperSealPir, Scheme};
+use pir_baselines::PaperSealPir;
+use pir_baselines::paper::{ClientKey, Database, Parameters, PublicKeys};
+use pir_core::{Error, Scheme};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};

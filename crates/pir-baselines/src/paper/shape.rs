@@ -1,19 +1,18 @@
 //! Packing by Equation (1) of the paper (section 6), and the square that the plaintexts are arranged in.
 
-use super::encoding::{HEADER_BYTES, POLYNOMIAL_BYTES};
+use pir_core::{Error, bfv};
+
+use super::format::{HEADER_BYTES, POLYNOMIAL_BYTES};
 use super::kernel::{DEGREE, Q_BITS};
-use super::noise;
-use crate::noise::MAXIMUM_FAILURE_LOG2;
-use crate::{Error, bfv};
 
 /// Everything both ends must agree on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters<const T: u32> {
-    elements: usize,
-    element_bytes: usize,
-    dimensions: usize,
+    pub(super) elements: usize,
+    pub(super) element_bytes: usize,
+    pub(super) dimensions: usize,
     /// log2 t'.
-    plaintext_bits: u32,
+    pub(super) plaintext_bits: u32,
 }
 
 impl<const T: u32> Parameters<T> {
@@ -23,35 +22,6 @@ impl<const T: u32> Parameters<T> {
     /// [`Error::Security`], always.
     pub fn new(_elements: usize, _element_bytes: usize) -> Result<Self, Error> {
         Err(Error::Security { bits: security_bits() })
-    }
-
-    /// **Without any demand on security**: for reproductions of the paper alone, in one or two dimensions.
-    ///
-    /// The plaintext modulus t' is the largest power of two that satisfies Equation (1) with `log t = T` and whose failure
-    /// bound is 2^-40; in the paper's words, t is lowered where the result would not always decrypt.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] if there is no element, an element is empty or longer than a plaintext, or no such t'.
-    pub fn new_allowing_insecure_parameters(
-        elements: usize,
-        element_bytes: usize,
-        dimensions: usize,
-    ) -> Result<Self, Error> {
-        if elements == 0 || element_bytes == 0 || !(1..=2).contains(&dimensions) {
-            return Err(Error::Shape("an empty database, or neither one dimension nor two"));
-        }
-        let bytes = elements.checked_mul(element_bytes).filter(|bytes| *bytes <= 1 << 44);
-        bytes.ok_or(Error::Shape("database too large"))?;
-        (2..=T)
-            .rev()
-            .map(|plaintext_bits| Self { elements, element_bytes, dimensions, plaintext_bits })
-            .filter(|parameters| parameters.elements_per_plaintext() > 0)
-            .find(|parameters| {
-                parameters.rows() <= DEGREE
-                    && parameters.plaintext_bits + parameters.levels()[0] <= T
-                    && noise::failure_log2(parameters) <= MAXIMUM_FAILURE_LOG2
-            })
-            .ok_or(Error::Shape("too many elements, or too long ones"))
     }
 
     /// Number of elements n.

@@ -1,6 +1,6 @@
-//! The noise of answers to selectors that are sent one by one, encrypted modulo the small prime ([`crate::xpir`]).
+//! The noise of answers to selectors that are sent one by one, encrypted modulo the small prime ([`super::Xpir`]).
 //!
-//! With the terms of [`crate::noise`], dimension i of d having `n_i` selectors, the variances are
+//! With the terms of [`pir_core::noise`], dimension i of d having `n_i` selectors, the variances are
 //!
 //! | stage | modulus | variance |
 //! |---|---|---|
@@ -14,10 +14,10 @@
 //! beyond, the ciphertexts that are multiplied may be equal if the database repeats itself: errors then add up before
 //! they meet a plaintext, and the share `m / T` is that of one selector.
 
-use super::{
+use pir_core::bfv::Parameters;
+use pir_core::noise::{
     ENERGY_LOG2, energy_excess, error_variance, plaintext_variance, rounding_variance, stage_failure_log2,
 };
-use crate::bfv::Parameters;
 
 /// What the noise of an answer to fresh selectors depends on besides the parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,16 +2,17 @@
 
 use core::fmt;
 
+use pir_core::Error;
+use pir_core::bfv::Ciphertext;
+use pir_core::ring::{Coefficient, Evaluation, Polynomial, sampling};
 use sha2::{Digest, Sha256};
 use zeroize::{Zeroize, Zeroizing};
 
-use super::encoding::{HEADER_BYTES, POLYNOMIAL_BYTES, keys_header, read_ciphertexts, write_ciphertext};
+use super::encoding::{keys_header, read_ciphertexts, write_ciphertext};
+use super::format::{HEADER_BYTES, POLYNOMIAL_BYTES, decomposition};
 use super::kernel::{
     DEGREE, Q, Q_BITS, add, backward, centre, forward, from_signed, mul, reduce, sub, uniform, zip,
 };
-use crate::Error;
-use crate::bfv::Ciphertext;
-use crate::ring::{Coefficient, Evaluation, Polynomial, sampling};
 
 /// Substitutions that EXPAND may need, log2 N.
 const LEVELS: usize = DEGREE.ilog2() as usize;
@@ -27,15 +28,6 @@ pub struct ClientKey {
 pub struct PublicKeys<const T: u32> {
     /// Level by level and digit by digit, `(b, a)` with `b + a s = 2^(i B) s(X^k) + e`.
     levels: Vec<Vec<Ciphertext<Evaluation>>>,
-}
-
-/// l and B: digits of key switching and the bits of each, together at least those of q.
-///
-/// The paper does not say which. Eight digits of 8 bits make the keys as large as those of the paper, 2.9 MB in words of
-/// 64 bits; their noise is too much for log t = 23, which gets ten digits of 6 bits.
-pub(super) const fn decomposition<const T: u32>() -> (u32, u32) {
-    const { assert!(T == 20 || T == 23, "log t as in the paper's experiments") };
-    if T == 20 { (8, 8) } else { (10, 6) }
 }
 
 /// k of the substitution at a level of EXPAND.

@@ -1,8 +1,9 @@
 //! XPIR in two and in three dimensions: QUERY, ANSWER, EXTRACT together, and its formats.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
 
-use pir_core::xpir::{ClientKey, Database, MAXIMUM_QUERY_BYTES, Parameters, PublicKeys};
-use pir_core::{Error, Scheme, SealPir, Xpir};
+use pir_baselines::Xpir;
+use pir_baselines::xpir::{ClientKey, Database, MAXIMUM_QUERY_BYTES, Parameters, PublicKeys};
+use pir_core::{Error, Scheme, SealPir};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};

@@ -1,5 +1,8 @@
 //! EXPAND, and the noise measured at every stage of real answers, against the predictions.
 
+use pir_core::bfv::{Ciphertext, Measurement};
+use pir_core::noise::MAXIMUM_FAILURE_LOG2;
+use pir_core::ring::{Coefficient, Polynomial};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
@@ -11,9 +14,6 @@ use super::noise::{self, stages};
 use super::server::{encode_answer, encode_part, second_dimension, selectors, split};
 use super::shape::Parameters;
 use super::{client, expand};
-use crate::bfv::{Ciphertext, Measurement};
-use crate::noise::MAXIMUM_FAILURE_LOG2;
-use crate::ring::{Coefficient, Polynomial};
 
 /// Distance of a ciphertext's phase from `q m / t'`.
 fn noise(key: &ClientKey, ciphertext: &Ciphertext<Coefficient>, message: &[i64], bits: u32) -> Measurement {
@@ -133,7 +133,7 @@ fn no_coefficient_is_wrong_in_the_shapes_of_the_papers_databases() {
     check::<23>(1 << 20);
 }
 
-/// The order of Figure 3 is not that of [`crate::expand`]: a selector in another's place would fetch another element.
+/// The order of Figure 3 is not that of [`pir_core::expand`]: a selector in another's place would fetch another element.
 #[test]
 fn every_index_expands_to_its_own_selector() {
     let key = ClientKey::derive::<20>(&[4; 32]);

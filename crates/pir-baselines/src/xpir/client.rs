@@ -2,6 +2,11 @@
 
 use core::fmt;
 
+use pir_core::bfv::SecretKey;
+use pir_core::constant_time::{divide, equal, public};
+use pir_core::ring::bits::BitWriter;
+use pir_core::ring::{Coefficient, Evaluation, Polynomial, sampling};
+use pir_core::{Error, bfv};
 use rand_core::CryptoRng;
 use sha2::{Digest, Sha256};
 use subtle::ConditionallySelectable;
@@ -9,12 +14,6 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::encoding::{answer_header, query_header};
 use super::shape::Parameters;
-use crate::bfv::SecretKey;
-use crate::constant_time::public;
-use crate::ring::bits::BitWriter;
-use crate::ring::{Coefficient, Evaluation, Polynomial, sampling};
-use crate::sealpir::{divide, equal, extract_element};
-use crate::{Error, bfv};
 
 /// A client's secret, for all databases.
 pub struct ClientKey {
@@ -69,10 +68,10 @@ impl<const D: usize> Place<D> {
         if public(index >= parameters.elements()) {
             return Err(Error::Index);
         }
-        let layout = parameters.layout();
-        let (number, slot) = divide(index, layout.elements_per_plaintext());
-        let (plane, plaintext) = divide(number, layout.rows() * layout.columns());
-        let (column, row) = divide(plaintext, layout.rows());
+        let [rows, columns] = parameters.plane();
+        let (number, slot) = divide(index, parameters.packing().elements_per_plaintext());
+        let (plane, plaintext) = divide(number, rows * columns);
+        let (column, row) = divide(plaintext, rows);
         let all = [row, column, plane];
         Ok(Self { plaintext, slot, coordinates: core::array::from_fn(|dimension| all[dimension]) })
     }
@@ -133,5 +132,6 @@ pub(super) fn extract<const D: usize>(
     }
     let header = answer_header::<D>(parameters.answer_coefficient_bits());
     let body = answer.strip_prefix(&header).ok_or(MALFORMED)?;
-    Ok(extract_element(&key.secret, parameters.layout(), D, [place.plaintext, place.slot], body))
+    let place = [place.plaintext, place.slot];
+    Ok(parameters.answer_form().extract(&key.secret, parameters.packing(), place, body))
 }

@@ -1,7 +1,7 @@
 //! SealPIR as the paper has it (sections 3 and 6, Appendix A), **for reproduction, never for use**.
 //!
-//! N = 2048 and `q = 2^60 - 2^18 + 1` offer about 115 bits of security by the rule of [`crate::bfv::Parameters`], less than
-//! the 128 that everything else in this crate insists on. [`crate::Scheme::parameters`] therefore refuses, and
+//! N = 2048 and `q = 2^60 - 2^18 + 1` offer about 113 bits of security by the rule of [`pir_core::bfv::Parameters`], less than
+//! the 128 that `pir-core` insists on. [`pir_core::Scheme::parameters`] therefore refuses, and
 //! [`Parameters::new_allowing_insecure_parameters`] is the only door.
 //!
 //! What is the paper's: a query of d whole ciphertexts `Enc(X^i)`; EXPAND with doubling, undone by the smaller plaintext
@@ -10,12 +10,14 @@
 //! splits the one 60-bit prime into digits, as the evaluation keys of SEAL 2.3 do.
 //!
 //! What is not: queries are encrypted with the secret key rather than with a public one; digits are signed; plaintexts are
-//! whitened ([`crate::sealpir`]), so that the failure bound holds for any database; residues travel in 60 bits rather than
+//! whitened ([`pir_core::packing`]), so that the failure bound holds for any database; residues travel in 60 bits rather than
 //! in words of 64.
 
+mod choose;
 mod client;
 mod encoding;
 mod expand;
+mod format;
 mod kernel;
 mod keys;
 mod noise;
@@ -24,15 +26,14 @@ mod shape;
 #[cfg(test)]
 mod stages;
 
+use pir_core::dimensions::Stage;
+use pir_core::{Error, Scheme};
 use rand_core::CryptoRng;
 
 pub use keys::{ClientKey, PublicKeys};
 pub use noise::{Stages, stages};
 pub use server::Database;
 pub use shape::Parameters;
-
-use crate::sealpir::Stage;
-use crate::{Error, Scheme};
 
 /// The engine with `log t = T`, 20 or 23: **for reproduction, never for use**.
 #[derive(Clone, Copy, Debug)]

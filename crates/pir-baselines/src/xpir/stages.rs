@@ -1,16 +1,57 @@
-//! Noise measured at every stage of real answers, against the predictions of [`crate::noise::FreshCircuit`].
+//! Noise measured at every stage of real answers, against the predictions of [`super::FreshCircuit`].
 
+use pir_core::bfv::{Ciphertext, Measurement};
+use pir_core::packing::{Encoder, Packing};
+use pir_core::ring::bits::BitReader;
+use pir_core::ring::{Coefficient, Evaluation, Ntt, Polynomial};
+use pir_core::{Scheme, bfv, noise};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
 use super::server::{self, Progress, decode_query};
 use super::{Database, Parameters, Xpir, client};
-use crate::bfv::{Ciphertext, Measurement};
-use crate::ring::bits::BitReader;
-use crate::ring::{Coefficient, Evaluation, Polynomial};
-use crate::sealpir::Encoder;
-use crate::sealpir::stages::{assert_predicted, chunks, distance, scaled};
-use crate::{Scheme, bfv, noise};
+
+/// Beyond this many standard deviations, a Gaussian value is met with probability 2^-57.
+const EXTREME: f64 = 8.6;
+
+fn assert_predicted(stage: &str, measured: Measurement, predicted: f64, tolerance: f64) {
+    let distance = (measured.deviation / predicted).log2();
+    println!("{stage}: sd 2^{:.2}, predicted 2^{:.2}", measured.deviation.log2(), predicted.log2());
+    assert!(distance.abs() <= tolerance, "{stage}: {distance:+.2} bits off the prediction");
+    assert!(
+        measured.maximum <= EXTREME * predicted * tolerance.exp2(),
+        "{stage}: maximum {}",
+        measured.maximum
+    );
+}
+
+/// `round(q m / t)` modulo the prime q of the ring.
+fn scaled(ntt: &Ntt, message: &[i64]) -> Polynomial<Coefficient> {
+    let bits = bfv::Parameters::s2048().plaintext_bits();
+    let (q, half) = (i128::from(ntt.modulus().value()), 1 << (bits - 1));
+    let scaled: Vec<i64> = message.iter().map(|m| ((i128::from(*m) * q + half) >> bits) as i64).collect();
+    Polynomial::from_signed(ntt.modulus(), &scaled)
+}
+
+/// The representative of a residue modulo `2^bits` in `[-2^(bits-1), 2^(bits-1))`.
+fn centre(value: u64, bits: u32) -> i64 {
+    ((value << (64 - bits)) as i64) >> (64 - bits)
+}
+
+/// The low and the high halves of the coefficients of c0, then of c1, centred modulo t.
+fn chunks(ciphertext: &Ciphertext<Coefficient>) -> impl Iterator<Item = Vec<i64>> {
+    let bits = bfv::Parameters::s2048().plaintext_bits();
+    [&ciphertext.c0, &ciphertext.c1].into_iter().flat_map(move |half| {
+        [0, bits].map(|shift| half.residues().iter().map(|value| centre(value >> shift, bits)).collect())
+    })
+}
+
+/// Noise of a phase modulo `2^bits` whose message, scaled, is `message 2^(bits - log2 t)`.
+fn distance(phase: &[u64], message: &[i64], bits: u32) -> Measurement {
+    let scale = bits - bfv::Parameters::s2048().plaintext_bits();
+    let noise = phase.iter().zip(message);
+    Measurement::of(noise.map(|(phase, m)| centre(phase.wrapping_sub((m << scale) as u64), bits) as f64))
+}
 
 /// A client.
 struct Run {
@@ -97,10 +138,11 @@ fn check<const D: usize>(elements: usize, shape: [usize; D], fill: Option<u8>) {
         progress[0].second(&parameters, number, &selectors, &mut unsent);
     }
     let message: Vec<i64> = {
-        let start = plane * shape[0] * shape[1] * parameters.layout().elements_per_plaintext();
-        let layout = parameters.plane((elements - start).min(shape[0] * shape[1] * 8)).unwrap();
+        let in_plane = shape[0] * shape[1] * parameters.packing().elements_per_plaintext();
+        let start = plane * in_plane;
+        let packing = Packing::new((elements - start).min(in_plane), 288).unwrap();
         let mut encoded = Polynomial::<Evaluation>::zero(bfv.degree());
-        Encoder::default().encode(&layout, &data[start * 288..], 0, plaintext, encoded.residues_mut());
+        Encoder::default().encode(&packing, &data[start * 288..], 0, plaintext, encoded.residues_mut());
         let encoded = encoded.into_coefficient(small);
         encoded.residues().iter().map(|value| small.modulus().centre(*value)).collect()
     };

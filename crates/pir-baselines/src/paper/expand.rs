@@ -7,10 +7,11 @@
 //! Lines 10 and 11 substitute in `c` and in `c X^-(2^j)`. As `Sub(c X^-(2^j)) = -Sub(c) X^-(2^j)`, one substitution serves
 //! both.
 
+use pir_core::bfv::Ciphertext;
+use pir_core::ring::{Coefficient, Polynomial};
+
 use super::kernel::{DEGREE, add, sub, zip};
 use super::keys::PublicKeys;
-use crate::bfv::Ciphertext;
-use crate::ring::{Coefficient, Polynomial};
 
 /// The first `selectors` of the ciphertexts, in order.
 pub(super) fn expand<const T: u32>(
