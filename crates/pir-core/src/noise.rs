@@ -31,6 +31,8 @@
 //! in which m is what it is for all keys but a fraction of 2^-46.
 
 mod fixed_keys;
+#[cfg(test)]
+mod tests;
 
 pub use fixed_keys::{failure_for_keys_log2, key_spread};
 
