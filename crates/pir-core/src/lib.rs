@@ -2,8 +2,8 @@
 #![deny(unsafe_code)]
 
 pub mod bfv;
-#[doc(hidden)]
 pub mod constant_time;
+pub mod dimensions;
 mod error;
 pub mod expand;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -11,16 +11,13 @@ pub mod expand;
 pub mod fuzzing;
 pub mod noise;
 pub mod noop;
+pub mod packing;
 mod pages;
-pub mod paper;
 pub mod ring;
 pub mod scheme;
 pub mod sealpir;
-pub mod xpir;
 
 pub use error::Error;
 pub use noop::NoOp;
-pub use paper::PaperSealPir;
 pub use scheme::Scheme;
 pub use sealpir::SealPir;
-pub use xpir::Xpir;

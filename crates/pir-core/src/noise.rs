@@ -23,7 +23,7 @@
 //! one coordinate, and the noise of a substitution reaches both subtrees where a query of S selectors uses both, so
 //! `m = F + sum_j (1 + [S > 2^(h-1-j)]) 4^(h-1-j) V_j` would be one if the noise of a substitution were white. The failure
 //! bound takes the energy at the `y` for which that probability is 2^-[`ENERGY_LOG2`]. Plaintexts are whitened
-//! ([`crate::sealpir`]), so their coefficients count as uniform in `[-t/2, t/2)` whatever the database holds. Tails are
+//! ([`crate::packing`]), so their coefficients count as uniform in `[-t/2, t/2)` whatever the database holds. Tails are
 //! taken as Gaussian and united over all coefficients.
 //!
 //! It is not white: the errors in a client's keys stay the same as long as the keys do, and colour it. Shapes follow from
@@ -31,10 +31,10 @@
 //! in which m is what it is for all keys but a fraction of 2^-46.
 
 mod fixed_keys;
-mod fresh;
+#[cfg(test)]
+mod tests;
 
 pub use fixed_keys::{failure_for_keys_log2, key_spread};
-pub use fresh::{FreshCircuit, FreshStages};
 
 use crate::bfv::Parameters;
 use crate::ring::sampling;
@@ -137,7 +137,8 @@ fn failure_at(
 }
 
 /// For one coefficient modulo a power of two: it is safe up to half a step of the plaintext.
-fn stage_failure_log2(parameters: &Parameters, modulus_bits: u32, deviation: f64) -> f64 {
+#[must_use]
+pub fn stage_failure_log2(parameters: &Parameters, modulus_bits: u32, deviation: f64) -> f64 {
     let margin = f64::from(modulus_bits) - f64::from(parameters.plaintext_bits()) - 1.0;
     tail_log2(margin.exp2() / deviation)
 }
@@ -181,17 +182,20 @@ fn query_variance(circuit: &Circuit) -> f64 {
 }
 
 /// sigma^2.
-fn error_variance() -> f64 {
+#[must_use]
+pub fn error_variance() -> f64 {
     sampling::error_deviation().powi(2)
 }
 
 /// R: what a switch adds.
-fn rounding_variance(parameters: &Parameters) -> f64 {
+#[must_use]
+pub fn rounding_variance(parameters: &Parameters) -> f64 {
     (1.0 + secret_weight(parameters)) / 12.0
 }
 
 /// Of the coefficients of a whitened plaintext, t^2/12.
-fn plaintext_variance(parameters: &Parameters) -> f64 {
+#[must_use]
+pub fn plaintext_variance(parameters: &Parameters) -> f64 {
     f64::from(2 * parameters.plaintext_bits()).exp2() / 12.0
 }
 
@@ -232,7 +236,8 @@ fn energy_factor(
 }
 
 /// y, for the largest eigenvalue m as a share of T.
-pub(crate) fn energy_excess(share: f64) -> f64 {
+#[must_use]
+pub fn energy_excess(share: f64) -> f64 {
     energy_excess_at(share, ENERGY_LOG2)
 }
 
@@ -251,7 +256,8 @@ fn excess(needed: f64) -> f64 {
 }
 
 /// `log2 P(|X| > x)` for a standard Gaussian, from above: `2 exp(-x^2/2) / (x sqrt(2 pi))`.
-pub(crate) fn tail_log2(x: f64) -> f64 {
+#[must_use]
+pub fn tail_log2(x: f64) -> f64 {
     let bound =
         1.0 - x * x / 2.0 * core::f64::consts::LOG2_E - (x * (2.0 * core::f64::consts::PI).sqrt()).log2();
     bound.min(0.0)

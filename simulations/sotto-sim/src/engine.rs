@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use mpir::{Engines, PerBucket};
-use pir_core::sealpir::Stage;
-use pir_core::{Error, PaperSealPir, Scheme, SealPir, Xpir, paper, sealpir, xpir};
+use pir_baselines::{PaperSealPir, Xpir, paper, xpir};
+use pir_core::dimensions::Stage;
+use pir_core::{Error, Scheme, SealPir, sealpir};
 use serde::{Deserialize, Serialize};
 
 use crate::cpu::milliseconds;

@@ -2,9 +2,10 @@
 
 use anyhow::{Context, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
+use pir_baselines::{PaperSealPir, Xpir};
 use pir_core::ring::Backend;
 use pir_core::sealpir::Parameters;
-use pir_core::{PaperSealPir, Scheme, SealPir, Xpir};
+use pir_core::{Scheme, SealPir};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use serde::Serialize;

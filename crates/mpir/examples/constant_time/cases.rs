@@ -3,9 +3,10 @@
 use core::convert::Infallible;
 
 use mpir::{MultiClient, MultiQuery};
+use pir_baselines::Xpir;
 use pir_core::ring::sampling;
 use pir_core::sealpir::Parameters;
-use pir_core::{Scheme, SealPir, Xpir};
+use pir_core::{Scheme, SealPir};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng, TryCryptoRng, TryRng};
 

@@ -20,4 +20,3 @@ pub use galois::{GaloisKeys, Workspace};
 pub use parameters::Parameters;
 pub use secret_key::{Measurement, SecretKey, SeededCiphertext};
 pub use security::security_bits;
-pub use switching::Rescale;

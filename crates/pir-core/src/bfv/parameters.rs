@@ -6,9 +6,8 @@ use sha2::{Digest, Sha256};
 
 use super::gadget::Gadget;
 use super::security::security_bits;
-use super::switching::Rescale;
 use crate::Error;
-use crate::ring::{Automorphism, Modulus, Ntt, ShoupFactor};
+use crate::ring::{Automorphism, Modulus, Ntt, Rescale, ShoupFactor};
 
 /// Degree, primes, plaintext modulus and gadgets, with tables for substitution and modulus switching.
 #[derive(Debug)]

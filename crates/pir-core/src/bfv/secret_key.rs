@@ -159,7 +159,8 @@ impl SecretKey {
     }
 
     /// `s` over the given ring, that of Q or of q. It is as secret as the key: to be wiped.
-    pub(crate) fn over(&self, parameters: &Parameters, ntt: &Ntt) -> Polynomial<Evaluation> {
+    #[must_use]
+    pub fn over(&self, parameters: &Parameters, ntt: &Ntt) -> Polynomial<Evaluation> {
         let mut secret = self.evaluation.clone().into_coefficient(parameters.large());
         let modulus = parameters.large().modulus();
         for value in secret.residues_mut() {

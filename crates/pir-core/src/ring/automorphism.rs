@@ -2,8 +2,8 @@
 
 use super::kernel;
 use super::modulus::Modulus;
-use super::ntt::bit_reverse;
 use super::polynomial::{Coefficient, Evaluation, Polynomial};
+use super::tables::{VectorSource, bit_reverse};
 
 /// The substitution of `X^k` for X in degree N, with its permutation of the evaluation slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,25 +17,6 @@ pub struct Automorphism {
     vectors: Vec<VectorSource>,
     /// `p(X^k)` has as coefficient `i` coefficient `coefficients[i] / 2` of `p(X)`, negated if that is odd.
     coefficients: Vec<u32>,
-}
-
-/// Where eight neighbouring slots come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct VectorSource {
-    /// Which aligned group of eight.
-    pub(super) index: u32,
-    /// Which of its slots.
-    pub(super) lanes: [u8; 8],
-}
-
-impl VectorSource {
-    fn new(slots: &[u32; 8]) -> Option<Self> {
-        let index = slots[0] / 8;
-        slots
-            .iter()
-            .all(|slot| slot / 8 == index)
-            .then(|| Self { index, lanes: slots.map(|slot| (slot % 8) as u8) })
-    }
 }
 
 impl Automorphism {

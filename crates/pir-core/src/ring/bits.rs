@@ -1,10 +1,21 @@
 //! Fields of fixed width packed without gaps: bit `i` of the stream is bit `i mod 8` of byte `i / 8`, and every field
 //! starts with its lowest bit.
 
+use super::kernel;
+
 /// Bytes that `count` fields of `width` bits take, the last byte padded with zero bits.
 #[must_use]
 pub const fn packed_bytes(count: usize, width: u32) -> usize {
     (count * width as usize).div_ceil(8)
+}
+
+/// The fields of every `width` bytes, eight of `width` bits each, for as many as `out` has room for.
+///
+/// # Panics
+/// If the width is 0 or above 56.
+pub fn unpack(width: u32, packed: &[u8], out: &mut [u64]) {
+    assert!((1..=56).contains(&width), "a field and a partial byte fit a word");
+    kernel::unpack(width as usize, packed, out);
 }
 
 /// Appends fields of up to 56 bits to a byte vector.

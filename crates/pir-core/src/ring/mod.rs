@@ -7,17 +7,21 @@ mod kernel;
 mod modulus;
 mod ntt;
 mod polynomial;
+mod rescale;
 pub mod sampling;
+mod tables;
 
 pub use automorphism::Automorphism;
-pub use kernel::{Backend, KERNEL_VARIABLE};
+pub use kernel::{Backend, KERNEL_VARIABLE, Products};
 pub use modulus::{MAXIMUM_BITS, Modulus, ShoupFactor};
-pub use ntt::{Ntt, bit_reverse};
+pub use ntt::Ntt;
 pub use polynomial::{Coefficient, Evaluation, Form, Polynomial};
+pub use rescale::Rescale;
+pub use tables::bit_reverse;
 
 pub(crate) use aligned::Aligned;
 pub(crate) use kernel::{
-    COLUMNS, Digit, Lanes, Products, RowSums, Selectors, add, arrange, centre, chunk, digit, halves,
-    key_products, multiply_accumulate, pack, reduce, rescale, rescale_difference, rescale_sum, row_products,
-    unpack,
+    COLUMNS, Lanes, RowSums, Selectors, add, arrange, centre, chunk, digit, halves, key_products,
+    multiply_accumulate, pack, reduce, row_products,
 };
+pub(crate) use tables::Digit;

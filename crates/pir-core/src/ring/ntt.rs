@@ -3,62 +3,15 @@
 //! With `psi` the *least* primitive 2N-th root of unity modulo q and `br` the reversal of log2 N bits, slot `i` of the
 //! evaluation form is `p(psi^(2 br(i) + 1))`. This order is part of the encodings: every kernel must produce it.
 
-use super::aligned::Aligned;
 use super::kernel;
-use super::modulus::{Modulus, ShoupFactor};
+use super::modulus::Modulus;
+use super::tables::NttTables;
 use crate::Error;
 
-/// Tables of one prime and one degree N; built once, never written again.
+/// The transform of one prime and one degree N; its tables are built once and never written again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ntt {
-    modulus: Modulus,
-    degree: usize,
-    psi: u64,
-    /// `psi^br(i)`, i in [0, N).
-    forward: Vec<ShoupFactor>,
-    /// `psi^-br(i)`, i in [0, N); the last pass has `N^-1` folded in, in `inverse_last`.
-    inverse: Vec<ShoupFactor>,
-    /// `[N^-1, N^-1 psi^-br(1)]`.
-    inverse_last: [ShoupFactor; 2],
-    /// The same roots for kernels that read vectors of them.
-    forward_split: SplitFactors,
-    inverse_split: SplitFactors,
-    forward_doubles: SplitFactors,
-    inverse_doubles: SplitFactors,
-}
-
-/// Factors with values and quotients by the modulus apart, for kernels that read vectors of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SplitFactors {
-    pub(super) values: Aligned<u64>,
-    pub(super) quotients: Aligned<u64>,
-}
-
-impl SplitFactors {
-    /// As integers: the quotient is `floor(value * 2^52 / q)`.
-    fn of_integers(factors: &[ShoupFactor]) -> Self {
-        let values = factors.iter().map(|factor| factor.value).collect();
-        Self { values, quotients: factors.iter().map(|factor| factor.quotient >> 12).collect() }
-    }
-
-    /// As the bits of doubles: the representative `w` in `(-q/2, q/2)`, and `w / q`.
-    fn of_doubles(modulus: &Modulus, factors: &[ShoupFactor]) -> Self {
-        let doubles = factors.iter().map(|factor| Self::double(modulus, factor.value).map(f64::to_bits));
-        let values = doubles.clone().map(|[w, _]| w).collect();
-        Self { values, quotients: doubles.map(|[_, quotient]| quotient).collect() }
-    }
-
-    /// `w` and `w / q`.
-    pub(super) fn double(modulus: &Modulus, value: u64) -> [f64; 2] {
-        let centred = modulus.centre(value) as f64;
-        [centred, centred / modulus.value() as f64]
-    }
-
-    /// The two doubles at `index`.
-    #[inline]
-    pub(super) fn doubles(&self, index: usize) -> [f64; 2] {
-        [self.values[index], self.quotients[index]].map(f64::from_bits)
-    }
+    tables: NttTables,
 }
 
 impl Ntt {
@@ -67,60 +20,25 @@ impl Ntt {
     /// # Errors
     /// [`Error::Shape`] unless the modulus is 1 modulo twice the degree.
     pub fn new(modulus: Modulus, degree: usize) -> Result<Self, Error> {
-        if !degree.is_power_of_two() || !(8..=1 << 15).contains(&degree) {
-            return Err(Error::Shape("degree is not a power of two in range"));
-        }
-        let order = 2 * degree as u64;
-        if modulus.value() % order != 1 {
-            return Err(Error::Shape("modulus is not 1 modulo 2N"));
-        }
-        let psi = least_primitive_root(&modulus, order);
-        let powers = |root: u64| {
-            let mut power = 1;
-            let mut table = vec![modulus.shoup(1); degree];
-            for i in 0..degree {
-                table[bit_reverse(i, degree.ilog2())] = modulus.shoup(power);
-                power = modulus.mul(power, root);
-            }
-            table
-        };
-        let (forward, inverse) = (powers(psi), powers(modulus.inverse(psi)));
-        let scale = modulus.inverse(degree as u64);
-        let inverse_last = [modulus.shoup(scale), modulus.shoup(modulus.mul(scale, inverse[1].value))];
-        let [forward_split, inverse_split] =
-            [&forward, &inverse].map(|table| SplitFactors::of_integers(table));
-        let [forward_doubles, inverse_doubles] =
-            [&forward, &inverse].map(|table| SplitFactors::of_doubles(&modulus, table));
-        Ok(Self {
-            forward_doubles,
-            inverse_doubles,
-            modulus,
-            degree,
-            psi,
-            forward,
-            inverse,
-            inverse_last,
-            forward_split,
-            inverse_split,
-        })
+        Ok(Self { tables: NttTables::new(modulus, degree)? })
     }
 
     /// The prime q.
     #[must_use]
     pub fn modulus(&self) -> &Modulus {
-        &self.modulus
+        self.tables.modulus()
     }
 
     /// The degree N.
     #[must_use]
     pub fn degree(&self) -> usize {
-        self.degree
+        self.tables.degree()
     }
 
     /// The least primitive 2N-th root of unity.
     #[must_use]
     pub fn psi(&self) -> u64 {
-        self.psi
+        self.tables.psi()
     }
 
     /// In place, coefficients below `4q` to evaluations below `q`.
@@ -128,8 +46,8 @@ impl Ntt {
     /// # Panics
     /// If the slice does not have N entries.
     pub fn forward(&self, values: &mut [u64]) {
-        assert_eq!(values.len(), self.degree, "one value per coefficient");
-        kernel::forward(self, values);
+        assert_eq!(values.len(), self.degree(), "one value per coefficient");
+        kernel::forward(&self.tables, values);
     }
 
     /// In place, evaluations below `2q` to coefficients below `q`.
@@ -137,59 +55,9 @@ impl Ntt {
     /// # Panics
     /// If the slice does not have N entries.
     pub fn inverse(&self, values: &mut [u64]) {
-        assert_eq!(values.len(), self.degree, "one value per slot");
-        kernel::inverse(self, values);
+        assert_eq!(values.len(), self.degree(), "one value per slot");
+        kernel::inverse(&self.tables, values);
     }
-
-    pub(super) fn forward_roots(&self) -> &[ShoupFactor] {
-        &self.forward
-    }
-
-    pub(super) fn inverse_roots(&self) -> &[ShoupFactor] {
-        &self.inverse
-    }
-
-    pub(super) fn forward_doubles(&self) -> &SplitFactors {
-        &self.forward_doubles
-    }
-
-    pub(super) fn inverse_doubles(&self) -> &SplitFactors {
-        &self.inverse_doubles
-    }
-
-    pub(super) fn forward_split(&self) -> &SplitFactors {
-        &self.forward_split
-    }
-
-    pub(super) fn inverse_split(&self) -> &SplitFactors {
-        &self.inverse_split
-    }
-
-    pub(super) fn inverse_last(&self) -> [ShoupFactor; 2] {
-        self.inverse_last
-    }
-}
-
-/// The lowest `bits` bits of `value` in reverse order.
-#[must_use]
-pub fn bit_reverse(value: usize, bits: u32) -> usize {
-    if bits == 0 { 0 } else { value.reverse_bits() >> (usize::BITS - bits) }
-}
-
-/// The least element of order exactly `order`, a power of two that divides `q - 1`.
-fn least_primitive_root(modulus: &Modulus, order: u64) -> u64 {
-    let q = modulus.value();
-    let root = (2..q)
-        .map(|base| modulus.pow_vartime(base, (q - 1) / order))
-        .find(|root| modulus.pow_vartime(*root, order / 2) == q - 1)
-        .expect("half of all residues are non-squares, and each of them gives a root of that order");
-    let square = modulus.mul(root, root);
-    let (mut least, mut power) = (root, root);
-    for _ in 1..order / 2 {
-        power = modulus.mul(power, square);
-        least = least.min(power);
-    }
-    least
 }
 
 #[cfg(test)]
@@ -198,8 +66,9 @@ mod tests {
     use rand_chacha::ChaCha20Rng;
     use rand_core::{Rng, SeedableRng};
 
-    use super::{Ntt, bit_reverse};
+    use super::Ntt;
     use crate::ring::modulus::Modulus;
+    use crate::ring::tables::bit_reverse;
 
     const PRIMES: [u64; 4] = [65537, 68_718_428_161, 137_438_822_401, 1_125_899_906_826_241];
 

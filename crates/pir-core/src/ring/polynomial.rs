@@ -97,7 +97,8 @@ impl<F: Form> Polynomial<F> {
     }
 
     /// The same residues in the other form, for transforms that are not of this module.
-    pub(crate) fn reinterpret<G: Form>(self) -> Polynomial<G> {
+    #[must_use]
+    pub fn reinterpret<G: Form>(self) -> Polynomial<G> {
         Polynomial::of(self.residues)
     }
 

@@ -76,7 +76,7 @@ pub fn errors(count: usize, seed: &[u8; 32], stream: u64) -> Zeroizing<Vec<i64>>
 }
 
 /// XORs the ChaCha8 keystream of (`seed`, `stream`) into `bytes`: what comes out looks random, and nothing is hidden.
-pub(crate) fn whiten(bytes: &mut [u8], seed: &[u8; 32], stream: u64) {
+pub fn whiten(bytes: &mut [u8], seed: &[u8; 32], stream: u64) {
     ChaCha8::new(seed.into(), &nonce(stream)).apply_keystream(bytes);
 }
 

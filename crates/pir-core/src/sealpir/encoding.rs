@@ -7,12 +7,10 @@
 //! | profile | none | columns n2 and parts, two bytes each; levels h, bits of a coefficient of the answer; zeros |
 //! | answer | 3, version, d, bits | for every group, part and ciphertext, the N coefficients of c0, then those of c1 |
 
+use super::format::HEADER_BYTES;
 use super::shape::Parameters;
 use crate::scheme::PROFILE_BYTES;
 use crate::{Error, bfv};
-
-/// Bytes of every header.
-pub(super) const HEADER_BYTES: usize = 4;
 
 /// Version of all three formats.
 const VERSION: u8 = 3;

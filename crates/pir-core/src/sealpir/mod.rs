@@ -11,21 +11,16 @@
 //!
 //! Where longer answers are welcome ([`Parameters::choose_within`]), there are several such sets of columns, called parts,
 //! under the same selectors, and the answer holds the results of all of them.
-//!
-//! # Whitening
-//!
-//! The bytes of every plaintext are XORed with a public, fixed keystream before they are packed, and again after they
-//! are decoded. It hides nothing; it makes the coefficients that the selectors are multiplied with look uniform, so that
-//! the noise, and with it the failure bound, is the same for every database whose contents do not depend on where in the
-//! database they will be placed.
+//! Packing, whitening, and the dimensions are those of [`crate::packing`] and [`crate::dimensions`].
 
 mod client;
 mod database;
 mod encoding;
+mod format;
 mod server;
 mod shape;
 #[cfg(test)]
-pub(crate) mod stages;
+mod stages;
 
 use core::fmt;
 
@@ -33,16 +28,10 @@ use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
 pub use database::Database;
-pub use server::Stage;
 pub use shape::{MAXIMUM_ANSWER_BYTES, MAXIMUM_QUERY_BYTES, Parameters};
 
-pub(crate) use client::{divide, equal, extract_element};
-#[cfg(test)]
-pub(crate) use database::Encoder;
-pub(crate) use server::{SecondDimension, encode_ciphertext};
-pub(crate) use shape::ANSWER_MARGIN_BITS;
-
 use crate::bfv::{GaloisKeys, SecretKey};
+use crate::dimensions::Stage;
 use crate::scheme::PROFILE_BYTES;
 use crate::{Error, Scheme, bfv, noise};
 
@@ -133,7 +122,7 @@ impl Scheme for SealPir {
     }
 
     fn public_keys_bytes() -> usize {
-        encoding::HEADER_BYTES + GaloisKeys::encoded_bytes(bfv::Parameters::s2048())
+        format::HEADER_BYTES + GaloisKeys::encoded_bytes(bfv::Parameters::s2048())
     }
 
     fn client_key(seed: &[u8; 32]) -> ClientKey {

@@ -1,8 +1,10 @@
 //! How a database is packed and arranged, and the choice of the cheapest arrangement.
 
-use super::encoding::HEADER_BYTES;
+use super::format::{HEADER_BYTES, QUERY_DROPPED_BITS, SEED_BYTES};
+use crate::dimensions::{ANSWER_MARGIN_BITS, AnswerForm};
 use crate::expand::substitutions;
 use crate::noise::{self, Circuit};
+use crate::packing::Packing;
 use crate::ring::bits::packed_bytes;
 use crate::{Error, bfv};
 
@@ -12,24 +14,10 @@ pub const MAXIMUM_QUERY_BYTES: usize = 4096;
 /// No answer for a single query a round is larger, unless the elements leave no choice.
 pub const MAXIMUM_ANSWER_BYTES: usize = 108 << 10;
 
-/// Low bits that are not sent of the coefficients of a query; at the noise of EXPAND, nobody misses them.
-pub(super) const QUERY_DROPPED_BITS: u32 = 20;
-
-/// The bits of an answer's coefficients beyond those of its plaintext: 8, or more where the failure bound demands.
-pub(crate) const ANSWER_MARGIN_BITS: core::ops::RangeInclusive<u32> = 8..=12;
-
-/// Bytes of the seed of a query's uniform half.
-pub(super) const SEED_BYTES: usize = 32;
-
 /// Everything both ends must agree on: packing, arrangement, number of levels, size of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    elements: usize,
-    element_bytes: usize,
-    /// Elements per plaintext; 1 if an element spans several.
-    elements_per_plaintext: usize,
-    /// Plaintexts, not counting groups.
-    plaintexts: usize,
+    packing: Packing,
     /// Sets of columns that share the selectors; the answer holds the result of each.
     parts: usize,
     circuit: Circuit,
@@ -88,7 +76,7 @@ impl Parameters {
         element_bytes: usize,
         most_parts: usize,
     ) -> Result<impl Iterator<Item = Self>, Error> {
-        let plaintexts = Packing::new(elements, element_bytes)?.plaintexts;
+        let plaintexts = Packing::new(elements, element_bytes)?.plaintexts();
         let bfv = bfv::Parameters::s2048();
         let (most, levels) = (plaintexts.min(bfv.degree()), bfv.levels() as u32);
         Ok((1..=most_parts).flat_map(move |parts| {
@@ -161,7 +149,8 @@ impl Parameters {
         levels: u32,
         margins: core::ops::RangeInclusive<u32>,
     ) -> Result<Self, Error> {
-        let Packing { elements_per_plaintext, plaintexts, groups } = Packing::new(elements, element_bytes)?;
+        let packing = Packing::new(elements, element_bytes)?;
+        let (plaintexts, groups) = (packing.plaintexts(), packing.groups());
         if columns == 0 || parts == 0 || columns * parts > plaintexts.max(2) {
             return Err(Error::Shape("more columns than plaintexts"));
         }
@@ -185,44 +174,31 @@ impl Parameters {
             })
             .find(|circuit| noise::failure_log2(bfv, circuit) <= noise::MAXIMUM_FAILURE_LOG2)
             .ok_or(Error::Shape("too much noise"))?;
-        Ok(Self { elements, element_bytes, elements_per_plaintext, plaintexts, parts, circuit })
-    }
-
-    /// Packing, arrangement and answer alone, for engines that share them but neither queries nor noise: nothing is
-    /// checked about either.
-    pub(crate) fn arranged(
-        elements: usize,
-        element_bytes: usize,
-        [rows, columns]: [usize; 2],
-        answer_bits: u32,
-    ) -> Result<Self, Error> {
-        let Packing { elements_per_plaintext, plaintexts, groups } = Packing::new(elements, element_bytes)?;
-        let circuit = Circuit { query_dropped_bits: 0, levels: 0, rows, columns, groups, answer_bits };
-        Ok(Self { elements, element_bytes, elements_per_plaintext, plaintexts, parts: 1, circuit })
+        Ok(Self { packing, parts, circuit })
     }
 
     /// Number of elements n.
     #[must_use]
     pub fn elements(&self) -> usize {
-        self.elements
+        self.packing.elements()
     }
 
     /// Bytes per element.
     #[must_use]
     pub fn element_bytes(&self) -> usize {
-        self.element_bytes
+        self.packing.element_bytes()
     }
 
     /// Elements in one plaintext.
     #[must_use]
     pub fn elements_per_plaintext(&self) -> usize {
-        self.elements_per_plaintext
+        self.packing.elements_per_plaintext()
     }
 
     /// Plaintexts of one group: `ceil(n / elements_per_plaintext)`, at most `n1 n2` in each part.
     #[must_use]
     pub fn plaintexts(&self) -> usize {
-        self.plaintexts
+        self.packing.plaintexts()
     }
 
     /// Plaintexts that one element spans; the answer holds a result for each.
@@ -282,7 +258,7 @@ impl Parameters {
     /// Ciphertexts in the answer for each group and part: 1, or the four chunks if d = 2.
     #[must_use]
     pub fn answer_ciphertexts(&self) -> usize {
-        if self.dimensions() == 1 { 1 } else { 4 }
+        self.answer_form().ciphertexts()
     }
 
     /// What the noise depends on.
@@ -300,13 +276,17 @@ impl Parameters {
     /// Size of an answer, bytes.
     #[must_use]
     pub fn answer_bytes(&self) -> usize {
-        HEADER_BYTES + self.groups() * self.parts * self.result_bytes()
+        HEADER_BYTES + self.groups() * self.parts * self.answer_form().bytes()
     }
 
-    /// Bytes of one part's result for one group.
-    pub(super) fn result_bytes(&self) -> usize {
-        let coefficients = 2 * bfv::Parameters::s2048().degree();
-        self.answer_ciphertexts() * packed_bytes(coefficients, self.answer_coefficient_bits())
+    /// The ciphertexts of one part's result for one group.
+    pub(super) fn answer_form(&self) -> AnswerForm {
+        AnswerForm { dimensions: self.dimensions() as u32, bits: self.answer_coefficient_bits() }
+    }
+
+    /// How elements lie in plaintexts.
+    pub(super) fn packing(&self) -> &Packing {
+        &self.packing
     }
 
     /// Size of the prepared database in memory, bytes: what the first dimension reads for an answer.
@@ -330,11 +310,6 @@ impl Parameters {
             + 4 * (self.rows() % 2)
     }
 
-    /// Bytes of an element in group `group`: those of a full plaintext, fewer in the last.
-    pub(super) fn bytes_in_group(&self, group: usize) -> usize {
-        (self.element_bytes - group * plaintext_bytes()).min(plaintext_bytes())
-    }
-
     fn cost(&self) -> f64 {
         let (rows, all_columns) = (self.rows() as f64, self.all_columns() as f64);
         let (column_selectors, second) = match self.dimensions() {
@@ -350,12 +325,6 @@ impl Parameters {
     }
 }
 
-/// Bytes that fit a plaintext: `N log2(t) / 8`.
-pub(super) fn plaintext_bytes() -> usize {
-    let bfv = bfv::Parameters::s2048();
-    bfv.degree() * bfv.plaintext_bits() as usize / 8
-}
-
 /// Bits of a coefficient of a query.
 pub(super) fn query_coefficient_bits() -> u32 {
     bfv::Parameters::s2048().large().modulus().bits() - QUERY_DROPPED_BITS
@@ -364,25 +333,4 @@ pub(super) fn query_coefficient_bits() -> u32 {
 fn query_bytes(selectors: usize, levels: u32) -> usize {
     let coefficients = selectors * (bfv::Parameters::s2048().degree() >> levels);
     HEADER_BYTES + SEED_BYTES + packed_bytes(coefficients, query_coefficient_bits())
-}
-
-/// How elements lie in plaintexts.
-struct Packing {
-    elements_per_plaintext: usize,
-    plaintexts: usize,
-    groups: usize,
-}
-
-impl Packing {
-    fn new(elements: usize, element_bytes: usize) -> Result<Self, Error> {
-        if elements == 0 || element_bytes == 0 {
-            return Err(Error::Shape("an empty database"));
-        }
-        // Far above any use, and far below where a size could overflow.
-        let bytes = elements.checked_mul(element_bytes).filter(|bytes| *bytes <= 1 << 44);
-        bytes.ok_or(Error::Shape("database too large"))?;
-        let groups = element_bytes.div_ceil(plaintext_bytes());
-        let elements_per_plaintext = (plaintext_bytes() / element_bytes).max(1);
-        Ok(Self { elements_per_plaintext, plaintexts: elements.div_ceil(elements_per_plaintext), groups })
-    }
 }

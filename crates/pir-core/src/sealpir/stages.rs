@@ -3,13 +3,15 @@
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
-use super::database::{Database, Encoder};
+use super::database::Database;
+use super::format::{QUERY_DROPPED_BITS, SEED_BYTES};
 use super::server::{self, Progress, decode_query};
-use super::shape::{QUERY_DROPPED_BITS, SEED_BYTES, query_coefficient_bits};
+use super::shape::query_coefficient_bits;
 use super::{Parameters, SealPir, client};
 use crate::bfv::{Ciphertext, Measurement};
 use crate::expand::position;
 use crate::noise;
+use crate::packing::Encoder;
 use crate::ring::bits::{BitReader, BitWriter};
 use crate::ring::{Coefficient, Evaluation, Ntt, Polynomial};
 use crate::{Scheme, bfv};
@@ -18,11 +20,11 @@ use crate::{Scheme, bfv};
 const EXTREME: f64 = 8.6;
 
 /// How far, in bits, the energy of so many leaves may be from its mean: much of it sits in one coefficient of each.
-pub(crate) fn fluctuation(leaves: usize) -> f64 {
+fn fluctuation(leaves: usize) -> f64 {
     0.1 + 1.5 / (leaves as f64).sqrt()
 }
 
-pub(crate) fn assert_predicted(stage: &str, measured: Measurement, predicted: f64, tolerance: f64) {
+fn assert_predicted(stage: &str, measured: Measurement, predicted: f64, tolerance: f64) {
     let distance = (measured.deviation / predicted).log2();
     println!("{stage}: sd 2^{:.2}, predicted 2^{:.2}", measured.deviation.log2(), predicted.log2());
     assert!(distance.abs() <= tolerance, "{stage}: {distance:+.2} bits off the prediction");
@@ -43,7 +45,7 @@ fn assert_few_predicted(stage: &str, measured: Measurement, predicted: f64, coun
 }
 
 /// `round(q m / t)` modulo the prime q of the ring.
-pub(crate) fn scaled(ntt: &Ntt, message: &[i64]) -> Polynomial<Coefficient> {
+fn scaled(ntt: &Ntt, message: &[i64]) -> Polynomial<Coefficient> {
     let bits = bfv::Parameters::s2048().plaintext_bits();
     let (q, half) = (i128::from(ntt.modulus().value()), 1 << (bits - 1));
     let scaled: Vec<i64> = message.iter().map(|m| ((i128::from(*m) * q + half) >> bits) as i64).collect();
@@ -56,7 +58,7 @@ fn centre(value: u64, bits: u32) -> i64 {
 }
 
 /// The low and the high halves of the coefficients of c0, then of c1, centred modulo t.
-pub(crate) fn chunks(ciphertext: &Ciphertext<Coefficient>) -> impl Iterator<Item = Vec<i64>> {
+fn chunks(ciphertext: &Ciphertext<Coefficient>) -> impl Iterator<Item = Vec<i64>> {
     let bits = bfv::Parameters::s2048().plaintext_bits();
     [&ciphertext.c0, &ciphertext.c1].into_iter().flat_map(move |half| {
         [0, bits].map(|shift| half.residues().iter().map(|value| centre(value >> shift, bits)).collect())
@@ -64,7 +66,7 @@ pub(crate) fn chunks(ciphertext: &Ciphertext<Coefficient>) -> impl Iterator<Item
 }
 
 /// Noise of a phase modulo `2^bits` whose message, scaled, is `message 2^(bits - log2 t)`.
-pub(crate) fn distance(phase: &[u64], message: &[i64], bits: u32) -> Measurement {
+fn distance(phase: &[u64], message: &[i64], bits: u32) -> Measurement {
     let scale = bits - bfv::Parameters::s2048().plaintext_bits();
     let noise = phase.iter().zip(message);
     Measurement::of(noise.map(|(phase, m)| centre(phase.wrapping_sub((m << scale) as u64), bits) as f64))
@@ -136,7 +138,7 @@ fn check(elements: usize, columns: usize, fill: Option<u8>) {
     // First dimension.
     let message: Vec<i64> = {
         let mut encoded = Polynomial::<Evaluation>::zero(bfv.degree());
-        Encoder::default().encode(&parameters, &data, 0, plaintext, encoded.residues_mut());
+        Encoder::default().encode(parameters.packing(), &data, 0, plaintext, encoded.residues_mut());
         let encoded = encoded.into_coefficient(small);
         encoded.residues().iter().map(|value| small.modulus().centre(*value)).collect()
     };

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use mpir::PerBucket;
-use pir_core::{SealPir, Xpir};
+use pir_baselines::Xpir;
+use pir_core::SealPir;
 use sotto_protocol::ServerParameters;
 use sottod::{Config, Limits, Population, Running, ServerEvent};
 use tokio::sync::{broadcast, mpsc};

@@ -2,7 +2,8 @@
 
 use anyhow::Context;
 use pbc::HashedCode;
-use pir_core::{Scheme, SealPir, Xpir};
+use pir_baselines::Xpir;
+use pir_core::{Scheme, SealPir};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES, LABEL_BYTES};

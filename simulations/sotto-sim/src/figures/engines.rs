@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
-use pir_core::{PaperSealPir, SealPir, Xpir};
+use pir_baselines::{PaperSealPir, Xpir};
+use pir_core::SealPir;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tokio::runtime::Runtime;

@@ -6,8 +6,9 @@ use anyhow::ensure;
 use indicatif::{ProgressBar, ProgressStyle};
 use mpir::{MultiClient, reconstruct};
 use pbc::{BatchCode, Encoding, EncodingOracle, PartitionedCode, Plan};
+use pir_baselines::{PaperSealPir, Xpir};
+use pir_core::SealPir;
 use pir_core::ring::Backend;
-use pir_core::{PaperSealPir, SealPir, Xpir};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 

@@ -1,7 +1,6 @@
-//! The one place where a back end is chosen, once per process; each operation below dispatches once per polynomial.
+//! The inner loops; each operation below dispatches to the back end in use once per polynomial.
 //!
-//! All back ends give identical results, bit for bit. `SOTTO_KERNEL` forces one by its name; a name that this build or
-//! this machine does not offer is ignored ([`Backend::active`] says what runs, so that a caller can report it).
+//! All back ends give identical results, bit for bit.
 
 /// The body of a vector kernel's `key_products`: the number of digits is a constant of its `key_products_of` where there
 /// are 3 to 8, and the portable code has the rest. It stands before the modules since they see no macro that follows them.
@@ -31,248 +30,52 @@ mod avx512;
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code, reason = "vector loads and stores")]
 mod avx512f;
+mod backend;
 mod portable;
+mod rows;
 #[cfg(test)]
 mod tests;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "vector loads and stores")]
+mod vector512;
 
-use core::ops::Range;
-use std::sync::OnceLock;
+use backend::Available;
+pub use backend::{Backend, KERNEL_VARIABLE};
+pub use rows::Products;
+pub(crate) use rows::{COLUMNS, Lanes, RowSums, Selectors};
 
-use super::aligned::Aligned;
-use super::automorphism::VectorSource;
 use super::modulus::{Modulus, ShoupFactor};
-use super::ntt::Ntt;
+use super::tables::{Digit, NttTables, VectorSource};
 
-/// Environment variable that forces a back end by its [`Backend::name`].
-pub const KERNEL_VARIABLE: &str = "SOTTO_KERNEL";
-
-/// Neighbouring slots that are stored together.
-pub(crate) type Lanes = [u64; 8];
-
-/// Rows that [`row_products`] unpacks at a time.
-const CHUNK: usize = 64;
-
-/// Words that a row takes when it is unpacked: one for each column of a bundle, or three digits for two of them.
-const ROW_WORDS: usize = 6;
-
-/// One digit of a gadget decomposition: see [`digit`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Digit {
-    /// Its lowest bit.
-    pub(crate) shift: u32,
-    /// What is kept of it.
-    pub(crate) mask: u64,
-    /// Added to it.
-    pub(crate) bias: u64,
-}
-
-/// Columns that stand together, in a *bundle*: as many sums as fit in registers.
-pub(crate) const COLUMNS: usize = 4;
-
-/// Bundle by bundle of a block of the database: its columns and its bytes.
-fn bundles(
-    packed: &[u8],
-    rows: usize,
-    columns: usize,
-    width: usize,
-) -> impl Iterator<Item = (Range<usize>, &[u8])> {
-    let bundles = packed.chunks(rows * COLUMNS * width).zip((0..columns).step_by(COLUMNS));
-    bundles.map(move |(bundle, first)| (first..columns.min(first + COLUMNS), bundle))
-}
-
-/// The selectors of some clients at a run of blocks, in the order and the form in which [`row_products`] reads them:
-/// block by block, client by client and row by row, two words for eight slots of both halves.
-pub(crate) struct Selectors {
-    clients: usize,
-    rows: usize,
-    first: usize,
-    words: Aligned<[Lanes; 2]>,
-}
-
-impl Selectors {
-    /// For so many clients, `rows` selectors each.
-    pub(crate) fn new(clients: usize, rows: usize) -> Self {
-        Self { clients, rows, first: 0, words: Aligned::default() }
-    }
-
-    /// Makes room for these blocks.
-    pub(crate) fn resize(&mut self, blocks: Range<usize>) {
-        self.first = blocks.start;
-        self.words.resize(blocks.len() * self.clients * self.rows, [[0; 8]; 2]);
-    }
-
-    /// Bytes of a block.
-    pub(crate) fn block_bytes(&self) -> usize {
-        self.clients * self.rows * size_of::<[Lanes; 2]>()
-    }
-
-    /// The places of one selector, block by block.
-    fn places(&mut self, client: usize, row: usize) -> impl Iterator<Item = &mut [Lanes; 2]> {
-        self.words.iter_mut().skip(client * self.rows + row).step_by(self.clients * self.rows)
-    }
-
-    /// Block by block, its number and the selectors of each client.
-    fn blocks(&self) -> impl Iterator<Item = (usize, impl Iterator<Item = &[[Lanes; 2]]> + Clone)> {
-        let blocks = self.words.chunks_exact(self.clients * self.rows);
-        (self.first..).zip(blocks.map(|block| block.chunks_exact(self.rows)))
-    }
-}
-
-/// What [`row_products`] gives one client: block by block and column by column, both halves of a sum. In this order it is
-/// written from end to end; polynomial by polynomial, every store would go to another page.
-#[derive(Clone, Default)]
-pub(crate) struct Products {
-    columns: usize,
-    values: Aligned<[Lanes; 2]>,
-}
-
-impl Products {
-    /// Makes room for so many columns of polynomials of the given degree.
-    pub(crate) fn resize(&mut self, columns: usize, degree: usize) {
-        self.columns = columns;
-        self.values.resize(columns * degree / 8, [[0; 8]; 2]);
-    }
-
-    /// c0 and c1 of neighbouring columns, polynomial by polynomial.
-    pub(crate) fn read(&self, columns: Range<usize>, out: &mut [u64]) {
-        let blocks = self.values.len() / self.columns;
-        for (block, values) in self.values.chunks_exact(self.columns).enumerate() {
-            let out = out.as_chunks_mut().0.iter_mut().skip(block).step_by(blocks);
-            out.zip(values[columns.clone()].as_flattened()).for_each(|(place, slots)| *place = *slots);
-        }
-    }
-
-    /// c0 and c1 of one column.
-    #[cfg(test)]
-    pub(crate) fn column(&self, column: usize) -> [Vec<u64>; 2] {
-        let degree = 8 * self.values.len() / self.columns;
-        let mut halves = vec![0; 2 * degree];
-        self.read(column..column + 1, &mut halves);
-        let c1 = halves.split_off(degree);
-        [halves, c1]
-    }
-
-    /// Takes c0 and c1 of one column.
-    pub(crate) fn write(&mut self, column: usize, [c0, c1]: [&[u64]; 2]) {
-        let places = self.values.iter_mut().skip(column).step_by(self.columns);
-        for ((place, c0), c1) in places.zip(c0.as_chunks().0).zip(c1.as_chunks().0) {
-            *place = [*c0, *c1];
-        }
-    }
-
-    /// The places of neighbouring columns at a block.
-    fn places(&mut self, columns: &Range<usize>, block: usize) -> &mut [Lanes] {
-        let first = block * self.columns;
-        self.values[first + columns.start..first + columns.end].as_flattened_mut()
-    }
-}
-
-/// Buffers of one thread for [`row_products`].
-#[derive(Default)]
-pub(crate) struct RowSums {
-    /// [`CHUNK`] rows of [`ROW_WORDS`].
-    values: Aligned<Lanes>,
-    /// For every client and column, two words for each half.
-    sums: Aligned<[[Lanes; 2]; 2]>,
-}
-
-impl RowSums {
-    fn clear(&mut self, columns: usize, clients: usize) {
-        self.values.resize(CHUNK * ROW_WORDS, [0; 8]);
-        self.sums.resize(columns * clients, [[[0; 8]; 2]; 2]);
-        self.sums.fill([[[0; 8]; 2]; 2]);
-    }
-}
-
-/// An implementation of the inner loops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Backend {
-    /// AVX-512 with IFMA and VBMI.
-    Avx512,
-    /// AVX-512 with DQ and BW only: wide products by doubles.
-    Avx512F,
-    /// AVX2 with FMA.
-    Avx2,
-    /// Plain Rust.
-    Portable,
-}
-
-impl Backend {
-    const ALL: [Self; 4] = [Self::Avx512, Self::Avx512F, Self::Avx2, Self::Portable];
-
-    /// The back ends this machine can run, best first.
-    pub fn available() -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(|backend| backend.is_available())
-    }
-
-    /// The back end in use in this process.
-    #[must_use]
-    pub fn active() -> Self {
-        static ACTIVE: OnceLock<Backend> = OnceLock::new();
-        *ACTIVE.get_or_init(|| {
-            let wanted = std::env::var(KERNEL_VARIABLE).unwrap_or_default();
-            let named = Self::available().find(|backend| backend.name() == wanted);
-            named.or_else(|| Self::available().next()).unwrap_or(Self::Portable)
-        })
-    }
-
-    /// Its name in the environment variable, reports and benches.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Avx512 => "avx512",
-            Self::Avx512F => "avx512f",
-            Self::Avx2 => "avx2",
-            Self::Portable => "portable",
-        }
-    }
-
-    fn is_available(self) -> bool {
-        match self {
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => avx512::is_available(),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512F => avx512f::is_available(),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => avx2::is_available(),
-            #[cfg(not(target_arch = "x86_64"))]
-            Self::Avx512 | Self::Avx512F | Self::Avx2 => false,
-            Self::Portable => true,
-        }
-    }
-}
-
-/// Declares each operation twice: for the active back end, and as a method for a given one.
+/// Declares each operation twice: for the active back end, and as a method of a given one that this machine can run.
 macro_rules! operations {
     ($($(#[$documentation:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?);)*) => {
         $(
             $(#[$documentation])*
             #[inline]
             pub(crate) fn $name($($argument: $type),*) {
-                Backend::active().$name($($argument),*);
+                Available::active().$name($($argument),*);
             }
         )*
 
-        impl Backend {
+        impl Available {
             $(
                 #[allow(unsafe_code, reason = "the one dispatch to functions that need processor features")]
                 fn $name(self, $($argument: $type),*) {
-                    debug_assert!(self.is_available(), "a back end out of `Backend::available`");
-                    match self {
-                        // SAFETY: the method is private to this module and its tests, which only call it on back ends out
-                        // of `Backend::available`: that has checked the features these functions are compiled for.
+                    match self.backend() {
+                        // SAFETY: an `Available` is made only where this machine has the features that the functions of
+                        // its back end are compiled for (`Available::all`).
                         #[cfg(target_arch = "x86_64")]
-                        Self::Avx512 => unsafe { avx512::$name($($argument),*) },
+                        Backend::Avx512 => unsafe { avx512::$name($($argument),*) },
                         // SAFETY: as above.
                         #[cfg(target_arch = "x86_64")]
-                        Self::Avx512F => unsafe { avx512f::$name($($argument),*) },
+                        Backend::Avx512F => unsafe { avx512f::$name($($argument),*) },
                         // SAFETY: as above.
                         #[cfg(target_arch = "x86_64")]
-                        Self::Avx2 => unsafe { avx2::$name($($argument),*) },
+                        Backend::Avx2 => unsafe { avx2::$name($($argument),*) },
                         #[cfg(not(target_arch = "x86_64"))]
-                        Self::Avx512 | Self::Avx512F | Self::Avx2 => portable::$name($($argument),*),
-                        Self::Portable => portable::$name($($argument),*),
+                        Backend::Avx512 | Backend::Avx512F | Backend::Avx2 => portable::$name($($argument),*),
+                        Backend::Portable => portable::$name($($argument),*),
                     }
                 }
             )*
@@ -281,11 +84,11 @@ macro_rules! operations {
 }
 
 operations! {
-    /// See [`Ntt::forward`].
-    fn forward(ntt: &Ntt, values: &mut [u64]);
+    /// See `Ntt::forward`.
+    fn forward(tables: &NttTables, values: &mut [u64]);
 
-    /// See [`Ntt::inverse`].
-    fn inverse(ntt: &Ntt, values: &mut [u64]);
+    /// See `Ntt::inverse`.
+    fn inverse(tables: &NttTables, values: &mut [u64]);
 
     /// `sums[i] += sum over the terms (a, b) of a[i] * b[i]`, unreduced; at most 2^12 products of residues between two
     /// reductions. A sum is two words whose meaning is the back end's own; two zeros are 0.

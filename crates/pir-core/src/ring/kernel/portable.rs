@@ -1,14 +1,13 @@
 //! Plain Rust: Harvey's lazy butterflies with Shoup factors, 128-bit sums.
 
-use super::{CHUNK, Digit, Lanes, Products, RowSums, Selectors, bundles};
-use crate::ring::automorphism::VectorSource;
+use super::rows::{CHUNK, Lanes, Products, RowSums, Selectors, bundles};
 use crate::ring::modulus::{Modulus, ShoupFactor};
-use crate::ring::ntt::Ntt;
+use crate::ring::tables::{Digit, NttTables, VectorSource};
 
 /// Cooley-Tukey, natural order in, bit-reversed order out, two levels per pass. Values stay below `4q` between passes.
-pub(super) fn forward(ntt: &Ntt, values: &mut [u64]) {
-    let modulus = ntt.modulus();
-    let roots = ntt.forward_roots();
+pub(super) fn forward(tables: &NttTables, values: &mut [u64]) {
+    let modulus = tables.modulus();
+    let roots = tables.forward_roots();
     let degree = values.len();
     let mut blocks = 1;
     if degree.ilog2() % 2 == 1 {
@@ -68,9 +67,9 @@ fn forward_butterfly(modulus: &Modulus, x: u64, y: u64, root: ShoupFactor) -> (u
 
 /// Gentleman-Sande, bit-reversed order in, natural order out, two levels per pass. Values stay below `2q` between
 /// passes.
-pub(super) fn inverse(ntt: &Ntt, values: &mut [u64]) {
-    let modulus = ntt.modulus();
-    let roots = ntt.inverse_roots();
+pub(super) fn inverse(tables: &NttTables, values: &mut [u64]) {
+    let modulus = tables.modulus();
+    let roots = tables.inverse_roots();
     let degree = values.len();
     let mut blocks = degree / 4;
     let factors = roots[blocks..2 * blocks].iter().zip(roots[2 * blocks..].as_chunks::<2>().0);
@@ -87,7 +86,7 @@ pub(super) fn inverse(ntt: &Ntt, values: &mut [u64]) {
             }
         }
     }
-    let last = ntt.inverse_last();
+    let last = tables.inverse_last();
     if blocks == 4 {
         for [a, b, c, d] in quarters(values, degree / 4) {
             (*a, *b) = inverse_butterfly(modulus, *a, *b, roots[2]);

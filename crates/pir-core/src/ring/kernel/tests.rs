@@ -1,10 +1,10 @@
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
-use super::{Backend, COLUMNS, Digit, Products, RowSums, Selectors};
+use super::{Available, Backend, COLUMNS, Digit, Products, RowSums, Selectors};
 use crate::ring::automorphism::Automorphism;
 use crate::ring::modulus::Modulus;
-use crate::ring::ntt::Ntt;
+use crate::ring::tables::NttTables;
 
 const PRIMES: [u64; 3] = [65537, 68_719_230_977, 1_125_899_906_826_241];
 
@@ -22,7 +22,7 @@ fn accumulated_products_are_exact_for_every_number_of_terms_and_at_the_largest_r
             let expected: Vec<u64> = (0..16)
                 .map(|i| terms.iter().fold(0, |sum, (a, b)| modulus.add(sum, modulus.mul(a[i], b[i]))))
                 .collect();
-            for backend in Backend::available() {
+            for backend in Available::all() {
                 let (mut low, mut high, mut out) = (vec![0; 16], vec![0; 16], vec![0; 16]);
                 backend.multiply_accumulate(&modulus, [&mut low, &mut high], &terms);
                 backend.reduce(&modulus, &mut out, [&mut low, &mut high]);
@@ -40,7 +40,7 @@ fn raised_residues_keep_their_class_and_lose_their_sign() {
         let values = [0, 1, half - 1, half, half + 1, half + 2, modulus.value() - 1];
         for offset in [half + 1, modulus.value(), 3 * modulus.value()] {
             let mut raised = values;
-            Backend::Portable.centre(&modulus, offset, &mut raised);
+            Available::portable().centre(&modulus, offset, &mut raised);
             for (value, raised) in values.into_iter().zip(raised) {
                 assert_eq!(raised.wrapping_sub(offset) as i64, modulus.centre(value));
                 assert!(raised < 2 * offset);
@@ -71,13 +71,13 @@ fn residues(modulus: &Modulus, count: usize, kind: u64) -> Vec<u64> {
 }
 
 /// Checks that all back ends turn copies of the given words into the same.
-fn assert_same(what: &str, words: &[u64], operation: impl Fn(Backend, &mut [u64])) {
+fn assert_same(what: &str, words: &[u64], operation: impl Fn(Available, &mut [u64])) {
     let mut expected = words.to_vec();
-    operation(Backend::Portable, &mut expected);
-    for backend in Backend::available() {
+    operation(Available::portable(), &mut expected);
+    for backend in Available::all() {
         let mut result = words.to_vec();
         operation(backend, &mut result);
-        assert!(result == expected, "{what}: {} differs", backend.name());
+        assert!(result == expected, "{what}: {} differs", backend.backend().name());
     }
 }
 
@@ -99,14 +99,14 @@ fn primes() -> Vec<Modulus> {
 fn every_back_end_transforms_to_the_same_residues() {
     for modulus in primes() {
         for degree in [8, 32, 64, 128, 256, 2048, 4096, 8192] {
-            let ntt = Ntt::new(modulus, degree).unwrap();
+            let tables = NttTables::new(modulus, degree).unwrap();
             for kind in 0..8 {
                 let values = residues(&modulus, degree, kind);
                 for multiple in [0, 1, 3] {
                     let raised: Vec<u64> = values.iter().map(|x| x + multiple * modulus.value()).collect();
-                    assert_same("forward", &raised, |backend, words| backend.forward(&ntt, words));
+                    assert_same("forward", &raised, |backend, words| backend.forward(&tables, words));
                     if multiple < 2 {
-                        assert_same("inverse", &raised, |backend, words| backend.inverse(&ntt, words));
+                        assert_same("inverse", &raised, |backend, words| backend.inverse(&tables, words));
                     }
                 }
             }
@@ -193,11 +193,15 @@ fn every_number_of_digits_is_multiplied_with_its_keys_exactly() {
                         })
                     })
                     .collect();
-                for backend in Backend::available() {
+                for backend in Available::all() {
                     // What was there before does not matter.
                     let mut out = vec![u64::MAX; 2 * degree];
                     backend.key_products(&modulus, out.split_at_mut(degree).into(), &values, &keys);
-                    assert!(out == expected, "{digits} digits of {degree} slots: {} differs", backend.name());
+                    assert!(
+                        out == expected,
+                        "{digits} digits of {degree} slots: {} differs",
+                        backend.backend().name()
+                    );
                 }
             }
         }
@@ -230,7 +234,7 @@ fn every_back_end_packs_and_multiplies_rows_alike_and_exactly() {
                 };
                 let sources: Vec<&[u64]> = plain.chunks(8).collect();
                 let mut packed = vec![0; width * sources.len()];
-                Backend::Portable.pack(width, 0, &sources, &mut packed);
+                Available::portable().pack(width, 0, &sources, &mut packed);
                 // For every client and row, two halves of two blocks each.
                 let halves: Vec<Vec<Vec<u64>>> = (0..clients)
                     .map(|client| {
@@ -242,13 +246,13 @@ fn every_back_end_packs_and_multiplies_rows_alike_and_exactly() {
                         values.chunks(16).map(<[u64]>::to_vec).collect()
                     })
                     .collect();
-                for backend in Backend::available() {
+                for backend in Available::all() {
                     let mut again = vec![0xAA; packed.len()];
                     backend.pack(width, 0, &sources, &mut again);
-                    assert_eq!(again, packed, "{}", backend.name());
+                    assert_eq!(again, packed, "{}", backend.backend().name());
                     let mut unpacked = vec![0; plain.len()];
                     backend.unpack(width, &packed, &mut unpacked);
-                    assert_eq!(unpacked, plain, "{}", backend.name());
+                    assert_eq!(unpacked, plain, "{}", backend.backend().name());
                     // The same plaintexts in two blocks.
                     let mut selectors = Selectors::new(clients as usize, rows);
                     selectors.resize(1..3);
@@ -270,7 +274,7 @@ fn every_back_end_packs_and_multiplies_rows_alike_and_exactly() {
                         .flat_map(|client| (0..columns).map(move |column| (client, column)))
                     {
                         for (half, results) in products[client].column(column).into_iter().enumerate() {
-                            assert_eq!(results[..8], [0; 8], "{}", backend.name());
+                            assert_eq!(results[..8], [0; 8], "{}", backend.backend().name());
                             for (slot, result) in results[8..].iter().enumerate() {
                                 let expected = (0..rows).fold(0, |sum, row| {
                                     let (bundle, in_bundle) = (column / COLUMNS, column % COLUMNS);
@@ -280,7 +284,7 @@ fn every_back_end_packs_and_multiplies_rows_alike_and_exactly() {
                                     let selector = halves[client][2 * row + half][slot];
                                     modulus.add(sum, modulus.mul(plain, selector))
                                 });
-                                assert_eq!(*result, expected, "{}", backend.name());
+                                assert_eq!(*result, expected, "{}", backend.backend().name());
                             }
                         }
                     }
@@ -299,11 +303,11 @@ fn the_longest_sums_of_the_largest_products_do_not_overflow() {
         for _ in 0..12 {
             expected = modulus.add(expected, expected);
         }
-        for backend in Backend::available() {
+        for backend in Available::all() {
             let (mut low, mut high, mut out) = (vec![0; 8], vec![0; 8], vec![0; 8]);
             backend.multiply_accumulate(&modulus, [&mut low, &mut high], &terms);
             backend.reduce(&modulus, &mut out, [&mut low, &mut high]);
-            assert_eq!(out, [expected; 8], "{}", backend.name());
+            assert_eq!(out, [expected; 8], "{}", backend.backend().name());
         }
     }
 }

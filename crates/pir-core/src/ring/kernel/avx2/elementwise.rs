@@ -3,9 +3,9 @@
 use core::arch::x86_64::{_mm256_add_pd, _mm256_setzero_pd};
 
 use super::super::portable;
-use super::{Factor, Field, Four, double, load, store};
+use super::field::{Factor, Field, Four, double, load, store};
 use crate::ring::modulus::{Modulus, ShoupFactor};
-use crate::ring::ntt::SplitFactors;
+use crate::ring::tables::SplitFactors;
 
 #[target_feature(enable = "avx2,fma,bmi2")]
 pub(in super::super) fn multiply(modulus: &Modulus, a: &mut [u64], b: &[u64]) {

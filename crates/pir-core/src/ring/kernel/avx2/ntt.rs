@@ -15,9 +15,9 @@ use core::arch::x86_64::{
 };
 
 use super::super::portable;
-use super::{Factor, Field, Four, SHIFTER, load_double, store, store_double};
+use super::field::{Factor, Field, Four, SHIFTER, load_double, store, store_double};
 use crate::ring::modulus::Modulus;
-use crate::ring::ntt::{Ntt, SplitFactors};
+use crate::ring::tables::{NttTables, SplitFactors};
 
 /// Least degree with a pass over whole vectors, for two vectors of each quarter, before the levels inside them.
 const LEAST_DEGREE: usize = 32;
@@ -37,12 +37,12 @@ const REDUCED: u8 = 1;
 const PLAIN: u8 = 2;
 
 #[target_feature(enable = "avx2,fma,bmi2")]
-pub(in super::super) fn forward(ntt: &Ntt, values: &mut [u64]) {
+pub(in super::super) fn forward(tables: &NttTables, values: &mut [u64]) {
     if values.len() < LEAST_DEGREE {
-        return portable::forward(ntt, values);
+        return portable::forward(tables, values);
     }
-    let (field, roots) = (Field::new(ntt.modulus()), ntt.forward_doubles());
-    let (levels, limit) = (values.len().ilog2(), limit(ntt.modulus()));
+    let (field, roots) = (Field::new(tables.modulus()), tables.forward_doubles());
+    let (levels, limit) = (values.len().ilog2(), limit(tables.modulus()));
     let values = values.as_chunks_mut().0;
     forward_pass::<FIRST>(&field, roots, values, 1);
     // Values start in `[-2q, 2q)`.
@@ -326,12 +326,12 @@ fn forward_butterflies<const K: usize>(
 }
 
 #[target_feature(enable = "avx2,fma,bmi2")]
-pub(in super::super) fn inverse(ntt: &Ntt, values: &mut [u64]) {
+pub(in super::super) fn inverse(tables: &NttTables, values: &mut [u64]) {
     if values.len() < LEAST_DEGREE {
-        return portable::inverse(ntt, values);
+        return portable::inverse(tables, values);
     }
-    let (field, roots) = (Field::new(ntt.modulus()), ntt.inverse_doubles());
-    let (levels, limit) = (values.len().ilog2(), limit(ntt.modulus()));
+    let (field, roots) = (Field::new(tables.modulus()), tables.inverse_doubles());
+    let (levels, limit) = (values.len().ilog2(), limit(tables.modulus()));
     let values = values.as_chunks_mut().0;
     // Values start in `[-q, q)`. A pass may meet a quarter of the limit.
     let (mut blocks, mut magnitude) =
@@ -356,7 +356,7 @@ pub(in super::super) fn inverse(ntt: &Ntt, values: &mut [u64]) {
             magnitude *= 4;
         }
     }
-    inverse_last_pass(&field, ntt, values);
+    inverse_last_pass(&field, tables, values);
 }
 
 /// The first three levels, or the first two; the mirror image of [`forward_inside`]. With `REDUCED`, what comes out is
@@ -454,11 +454,11 @@ fn inverse_two_levels<const REDUCED: bool>(
 /// The last two levels, with a factor of `N^-1`, to integers in `[0, q)`.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-fn inverse_last_pass(field: &Field, ntt: &Ntt, values: &mut [Four]) {
-    let of = |factor| SplitFactors::double(ntt.modulus(), factor);
-    let [scale, scaled_root] = ntt.inverse_last();
+fn inverse_last_pass(field: &Field, tables: &NttTables, values: &mut [Four]) {
+    let of = |factor| SplitFactors::double(tables.modulus(), factor);
+    let [scale, scaled_root] = tables.inverse_last();
     let (scale, scaled_root) = (Factor::splat(of(scale.value)), Factor::splat(of(scaled_root.value)));
-    let [second, third] = [2, 3].map(|i| Factor::splat(ntt.inverse_doubles().doubles(i)));
+    let [second, third] = [2, 3].map(|i| Factor::splat(tables.inverse_doubles().doubles(i)));
     for [[a, e], [b, f], [c, g], [d, h]] in quarters(values) {
         let x = [load_double(a), load_double(e), load_double(c), load_double(g)];
         let y = [load_double(b), load_double(f), load_double(d), load_double(h)];

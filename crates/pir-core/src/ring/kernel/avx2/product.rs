@@ -15,8 +15,9 @@ use core::arch::x86_64::{
     _mm256_shuffle_epi8, _mm256_sub_pd,
 };
 
-use super::super::{CHUNK, Lanes, Products, RowSums, Selectors, bundles, portable};
-use super::{Field, Four, double, load, load_double, store, store_double};
+use super::super::portable;
+use super::super::rows::{CHUNK, Lanes, Products, RowSums, Selectors, bundles};
+use super::field::{Field, Four, double, load, load_double, store, store_double};
 use crate::ring::modulus::Modulus;
 
 /// The bits of a residue, and the bytes of eight, with which the first dimension is computed here; otherwise it is

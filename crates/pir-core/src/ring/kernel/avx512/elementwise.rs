@@ -6,9 +6,11 @@ use core::arch::x86_64::{
     _mm512_sub_epi64, _mm512_test_epi64_mask,
 };
 
-use super::super::avx512f::{load, reduce_by, rescaling, splat, store};
+use super::super::avx512f::rescaling;
 use super::super::portable;
-use super::{Factor, Lanes, Prime, high, low};
+use super::super::rows::Lanes;
+use super::super::vector512::{load, reduce_by, splat, store};
+use super::prime::{Factor, Prime, high, low};
 use crate::ring::modulus::{Modulus, ShoupFactor};
 
 #[target_feature(enable = "avx512f,avx512ifma")]

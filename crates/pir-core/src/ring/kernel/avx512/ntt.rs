@@ -10,50 +10,53 @@ use core::arch::x86_64::{
     _mm512_shuffle_i64x2, _mm512_sub_epi64, _mm512_unpackhi_epi64, _mm512_unpacklo_epi64,
 };
 
-use super::super::avx512f::{LEAST_DEGREE, lanes, load, passes, reduce_by, splat, store};
-use super::{Factor, Lanes, Prime as Field};
-use crate::ring::ntt::{Ntt, SplitFactors};
+use super::super::avx512f::{LEAST_DEGREE, passes};
+use super::super::portable;
+use super::super::rows::Lanes;
+use super::super::vector512::{lanes, load, reduce_by, splat, store};
+use super::prime::{Factor, Prime as Field};
+use crate::ring::tables::{NttTables, SplitFactors};
 
 passes!("avx512f,avx512ifma", 3);
 
 #[target_feature(enable = "avx512f,avx512ifma")]
-pub(in super::super) fn forward(ntt: &Ntt, values: &mut [u64]) {
+pub(in super::super) fn forward(tables: &NttTables, values: &mut [u64]) {
     if values.len() < LEAST_DEGREE {
-        return super::super::portable::forward(ntt, values);
+        return portable::forward(tables, values);
     }
     // 4q + 2q * levels <= 2^52.
-    if (4 + 2 * u64::from(values.len().ilog2())) * ntt.modulus().value() <= 1 << 52 {
-        forward_passes::<true>(ntt, values.as_chunks_mut().0);
+    if (4 + 2 * u64::from(values.len().ilog2())) * tables.modulus().value() <= 1 << 52 {
+        forward_passes::<true>(tables, values.as_chunks_mut().0);
     } else {
-        forward_passes::<false>(ntt, values.as_chunks_mut().0);
+        forward_passes::<false>(tables, values.as_chunks_mut().0);
     }
 }
 
 #[target_feature(enable = "avx512f,avx512ifma")]
-pub(in super::super) fn inverse(ntt: &Ntt, values: &mut [u64]) {
+pub(in super::super) fn inverse(tables: &NttTables, values: &mut [u64]) {
     if values.len() < LEAST_DEGREE {
-        return super::super::portable::inverse(ntt, values);
+        return portable::inverse(tables, values);
     }
     // 2q * 2^levels <= 2^52.
-    if ntt.modulus().bits() + 1 + values.len().ilog2() <= 52 {
-        inverse_passes::<true>(ntt, values.as_chunks_mut().0);
+    if tables.modulus().bits() + 1 + values.len().ilog2() <= 52 {
+        inverse_passes::<true>(tables, values.as_chunks_mut().0);
     } else {
-        inverse_passes::<false>(ntt, values.as_chunks_mut().0);
+        inverse_passes::<false>(tables, values.as_chunks_mut().0);
     }
 }
 
-fn forward_roots(ntt: &Ntt) -> &SplitFactors {
-    ntt.forward_split()
+fn forward_roots(tables: &NttTables) -> &SplitFactors {
+    tables.forward_split()
 }
 
-fn inverse_roots(ntt: &Ntt) -> &SplitFactors {
-    ntt.inverse_split()
+fn inverse_roots(tables: &NttTables) -> &SplitFactors {
+    tables.inverse_split()
 }
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn inverse_last(ntt: &Ntt) -> [Factor; 2] {
-    let [scale, scaled_root] = ntt.inverse_last();
+fn inverse_last(tables: &NttTables) -> [Factor; 2] {
+    let [scale, scaled_root] = tables.inverse_last();
     [Factor::splat(scale), Factor::splat(scaled_root)]
 }
 

@@ -4,14 +4,15 @@
 //! The low parts of up to 2^12 products stay below 2^64, and the high parts, below `2^(2 bits - 52)` each, below 2^60.
 
 use core::arch::x86_64::{
-    __m512i, _MM_HINT_T0, _MM_HINT_T1, _mm_prefetch, _mm512_and_si512, _mm512_loadu_si512,
-    _mm512_mask_storeu_epi8, _mm512_maskz_loadu_epi8, _mm512_maskz_permutexvar_epi8, _mm512_or_si512,
-    _mm512_permutexvar_epi8, _mm512_setzero_si512, _mm512_sllv_epi64, _mm512_srlv_epi64,
+    __m512i, _MM_HINT_T0, _MM_HINT_T1, _mm_prefetch, _mm512_loadu_si512, _mm512_mask_storeu_epi8,
+    _mm512_maskz_permutexvar_epi8, _mm512_or_si512, _mm512_setzero_si512, _mm512_sllv_epi64,
 };
 
-use super::super::avx512f::{lanes, load, splat, store};
-use super::super::{CHUNK, Products, RowSums, Selectors, bundles, portable};
-use super::{Lanes, Prime, high, low};
+use super::super::portable;
+use super::super::rows::{CHUNK, Lanes, Products, RowSums, Selectors, bundles};
+use super::super::vector512::{lanes, load, store};
+use super::prime::{Prime, high, low};
+use super::unpacker::Unpacker;
 use crate::ring::modulus::Modulus;
 
 /// How far ahead of its use the database is fetched to the first-level cache, bytes.
@@ -219,8 +220,11 @@ fn for_several<'a, 'b, const COLUMNS: usize>(
     let sums = scratch.sums.as_chunks_mut::<COLUMNS>().0;
     for (chunk, packed) in packed.chunks(CHUNK * COLUMNS * unpacker.width()).enumerate() {
         let values = &mut scratch.values[..packed.len() / unpacker.width()];
-        for (values, bytes) in values.iter_mut().zip(packed.chunks_exact(unpacker.width())) {
-            store(values, unpacker.unpack(bytes));
+        let rows = packed.chunks_exact(COLUMNS * unpacker.width());
+        for (values, row) in values.as_chunks_mut::<COLUMNS>().0.iter_mut().zip(rows) {
+            for (values, unpacked) in values.iter_mut().zip(unpacker.unpack::<COLUMNS>(row)) {
+                store(values, unpacked);
+            }
         }
         // While the processor multiplies, the next rows shall come: a share for each client, since all at once would
         // take up every buffer that this chunk's rows come through.
@@ -282,8 +286,8 @@ fn accumulate_packed<const COLUMNS: usize>(
             _mm_prefetch::<_MM_HINT_T0>(line.wrapping_add(AHEAD).cast());
         }
         let selector = [load(&selector[0]), load(&selector[1])];
-        for (words, bytes) in words.iter_mut().zip(bytes.chunks_exact(unpacker.width())) {
-            multiply_into(words, unpacker.unpack(bytes), selector);
+        for (words, value) in words.iter_mut().zip(unpacker.unpack::<COLUMNS>(bytes)) {
+            multiply_into(words, value, selector);
         }
     }
 }
@@ -321,49 +325,7 @@ fn multiply_into(words: &mut [[__m512i; 2]; 2], value: __m512i, selector: [__m51
 pub(in super::super) fn unpack(width: usize, packed: &[u8], out: &mut [u64]) {
     let unpacker = Unpacker::new(width);
     for (values, bytes) in out.as_chunks_mut().0.iter_mut().zip(packed.chunks_exact(width)) {
-        store(values, unpacker.unpack(bytes));
-    }
-}
-
-/// Eight fields of `width <= 56` bits from `width` bytes: each lane fetches the eight bytes its field begins in.
-struct Unpacker {
-    bytes: __m512i,
-    shifts: __m512i,
-    field: __m512i,
-    mask: u64,
-}
-
-impl Unpacker {
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    fn new(width: usize) -> Self {
-        let starts = [0, 1, 2, 3, 4, 5, 6, 7].map(|lane| lane * width);
-        // A byte beyond the last field would only be shifted out; index 63 reads the zero that the masked load leaves.
-        let bytes = starts.map(|start| {
-            let indices = [0, 1, 2, 3, 4, 5, 6, 7].map(|byte| (start / 8 + byte).min(63) as u8);
-            i64::from_le_bytes(indices)
-        });
-        Self {
-            bytes: lanes(bytes),
-            shifts: lanes(starts.map(|start| (start % 8) as i64)),
-            field: splat((1 << width) - 1),
-            mask: (1 << width) - 1,
-        }
-    }
-
-    /// Bits of a field, bytes of eight.
-    fn width(&self) -> usize {
-        self.mask.count_ones() as usize
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-    fn unpack(&self, bytes: &[u8]) -> __m512i {
-        debug_assert_eq!(bytes.len(), self.width(), "as many bytes as a field has bits");
-        // SAFETY: the mask selects the first `width` bytes, the caller's slice has that many (it comes from
-        // `chunks_exact(width)`), and bytes that are not selected are not accessed.
-        let packed = unsafe { _mm512_maskz_loadu_epi8(self.mask, bytes.as_ptr().cast()) };
-        let fields = _mm512_srlv_epi64(_mm512_permutexvar_epi8(self.bytes, packed), self.shifts);
-        _mm512_and_si512(fields, self.field)
+        let [unpacked] = unpacker.unpack(bytes);
+        store(values, unpacked);
     }
 }

@@ -8,10 +8,12 @@ use core::arch::x86_64::{
     _mm512_sub_epi64,
 };
 
-use super::super::{Digit, Lanes, portable};
-use super::{Factor, Field, double, load, reduce_by, splat, store};
-use crate::ring::automorphism::VectorSource;
+use super::super::portable;
+use super::super::rows::Lanes;
+use super::super::vector512::{load, reduce_by, splat, store};
+use super::field::{Factor, Field, double};
 use crate::ring::modulus::{Modulus, ShoupFactor};
+use crate::ring::tables::{Digit, VectorSource};
 
 /// The three operations that end in a type `Rescale`, for any features.
 macro_rules! rescaling {

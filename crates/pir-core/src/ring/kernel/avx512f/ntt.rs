@@ -11,48 +11,52 @@ use core::arch::x86_64::{
     _mm512_unpackhi_epi64, _mm512_unpacklo_epi64,
 };
 
-use super::{Factor, Field, LEAST_DEGREE, Lanes, double, lanes, load, passes, splat, store};
-use crate::ring::ntt::{Ntt, SplitFactors};
+use super::super::portable;
+use super::super::rows::Lanes;
+use super::super::vector512::{lanes, load, splat, store};
+use super::field::{Factor, Field, double};
+use super::passes::{LEAST_DEGREE, passes};
+use crate::ring::tables::{NttTables, SplitFactors};
 
 passes!("avx512f,avx512dq", 2);
 
 #[target_feature(enable = "avx512f,avx512dq")]
-pub(in super::super) fn forward(ntt: &Ntt, values: &mut [u64]) {
+pub(in super::super) fn forward(tables: &NttTables, values: &mut [u64]) {
     if values.len() < LEAST_DEGREE {
-        return super::super::portable::forward(ntt, values);
+        return portable::forward(tables, values);
     }
-    if (4 + u64::from(values.len().ilog2())) * ntt.modulus().value() <= 1 << 51 {
-        forward_passes::<true>(ntt, values.as_chunks_mut().0);
+    if (4 + u64::from(values.len().ilog2())) * tables.modulus().value() <= 1 << 51 {
+        forward_passes::<true>(tables, values.as_chunks_mut().0);
     } else {
-        forward_passes::<false>(ntt, values.as_chunks_mut().0);
+        forward_passes::<false>(tables, values.as_chunks_mut().0);
     }
 }
 
 #[target_feature(enable = "avx512f,avx512dq")]
-pub(in super::super) fn inverse(ntt: &Ntt, values: &mut [u64]) {
+pub(in super::super) fn inverse(tables: &NttTables, values: &mut [u64]) {
     if values.len() < LEAST_DEGREE {
-        return super::super::portable::inverse(ntt, values);
+        return portable::inverse(tables, values);
     }
-    if ntt.modulus().bits() + 1 + values.len().ilog2() <= 51 {
-        inverse_passes::<true>(ntt, values.as_chunks_mut().0);
+    if tables.modulus().bits() + 1 + values.len().ilog2() <= 51 {
+        inverse_passes::<true>(tables, values.as_chunks_mut().0);
     } else {
-        inverse_passes::<false>(ntt, values.as_chunks_mut().0);
+        inverse_passes::<false>(tables, values.as_chunks_mut().0);
     }
 }
 
-fn forward_roots(ntt: &Ntt) -> &SplitFactors {
-    ntt.forward_doubles()
+fn forward_roots(tables: &NttTables) -> &SplitFactors {
+    tables.forward_doubles()
 }
 
-fn inverse_roots(ntt: &Ntt) -> &SplitFactors {
-    ntt.inverse_doubles()
+fn inverse_roots(tables: &NttTables) -> &SplitFactors {
+    tables.inverse_doubles()
 }
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn inverse_last(ntt: &Ntt) -> [Factor; 2] {
-    let [scale, scaled_root] = ntt.inverse_last();
-    [Factor::splat(ntt.modulus(), scale), Factor::splat(ntt.modulus(), scaled_root)]
+fn inverse_last(tables: &NttTables) -> [Factor; 2] {
+    let [scale, scaled_root] = tables.inverse_last();
+    [Factor::splat(tables.modulus(), scale), Factor::splat(tables.modulus(), scaled_root)]
 }
 
 #[inline]

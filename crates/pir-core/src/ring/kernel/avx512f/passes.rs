@@ -13,8 +13,8 @@ macro_rules! passes {
     ($features:literal, $levels:literal) => {
         #[inline]
         #[target_feature(enable = $features)]
-        fn forward_passes<const LAZY: bool>(ntt: &Ntt, values: &mut [Lanes]) {
-            let (field, roots) = (Field::new(ntt.modulus()), forward_roots(ntt));
+        fn forward_passes<const LAZY: bool>(tables: &NttTables, values: &mut [Lanes]) {
+            let (field, roots) = (Field::new(tables.modulus()), forward_roots(tables));
             let levels = (8 * values.len()).ilog2();
             let mut blocks = 1;
             // Magnitudes in units of q/4, for arithmetic that reduces between passes: they start below q/2, grow by 3q/4
@@ -246,9 +246,9 @@ macro_rules! passes {
 
         #[inline]
         #[target_feature(enable = $features)]
-        fn inverse_passes<const LAZY: bool>(ntt: &Ntt, values: &mut [Lanes]) {
-            let (field, roots) = (Field::new(ntt.modulus()), inverse_roots(ntt));
-            let last = inverse_last(ntt);
+        fn inverse_passes<const LAZY: bool>(tables: &NttTables, values: &mut [Lanes]) {
+            let (field, roots) = (Field::new(tables.modulus()), inverse_roots(tables));
+            let last = inverse_last(tables);
             let levels = (8 * values.len()).ilog2();
             let mut blocks = values.len();
             let inner = InnerRoots::new(roots, blocks);

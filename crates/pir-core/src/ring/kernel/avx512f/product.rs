@@ -5,16 +5,18 @@
 //! more than the 53 bits of a double. One product is three multiply-adds.
 
 use core::arch::x86_64::{
-    __m128i, __m512d, __m512i, _MM_HINT_T1, _mm_loadu_si128, _mm_prefetch, _mm_storeu_si128,
-    _mm512_add_epi64, _mm512_add_pd, _mm512_and_si512, _mm512_cmpgt_epu64_mask, _mm512_cvtepi16_epi64,
-    _mm512_cvtepi64_epi16, _mm512_cvtepi64_pd, _mm512_fmadd_pd, _mm512_loadu_si512, _mm512_mask_storeu_epi8,
-    _mm512_mask_sub_epi64, _mm512_maskz_loadu_epi8, _mm512_maskz_permutexvar_epi16, _mm512_mullo_epi64,
-    _mm512_or_si512, _mm512_permutexvar_epi16, _mm512_set1_pd, _mm512_setzero_pd, _mm512_setzero_si512,
-    _mm512_slli_epi64, _mm512_sllv_epi64, _mm512_srai_epi64, _mm512_srlv_epi64, _mm512_sub_epi64,
+    __m128i, __m512d, _MM_HINT_T1, _mm_loadu_si128, _mm_prefetch, _mm_storeu_si128, _mm512_add_epi64,
+    _mm512_add_pd, _mm512_cmpgt_epu64_mask, _mm512_cvtepi16_epi64, _mm512_cvtepi64_epi16, _mm512_cvtepi64_pd,
+    _mm512_fmadd_pd, _mm512_mask_storeu_epi8, _mm512_mask_sub_epi64, _mm512_maskz_permutexvar_epi16,
+    _mm512_mullo_epi64, _mm512_or_si512, _mm512_set1_pd, _mm512_setzero_pd, _mm512_setzero_si512,
+    _mm512_slli_epi64, _mm512_sllv_epi64, _mm512_srai_epi64, _mm512_sub_epi64,
 };
 
-use super::super::{CHUNK, Products, RowSums, Selectors, bundles, portable};
-use super::{Field, Lanes, double, lanes, load, load_double, splat, store, store_double};
+use super::super::portable;
+use super::super::rows::{CHUNK, Lanes, Products, RowSums, Selectors, bundles};
+use super::super::vector512::{lanes, load, splat, store};
+use super::field::{Field, double, load_double, store_double};
+use super::unpacker::{Unpacker, load_words};
 use crate::ring::modulus::Modulus;
 
 /// How far ahead of its use the database is fetched, bytes.
@@ -175,7 +177,8 @@ pub(in super::super) fn row_products(
             for (chunk, packed) in packed.chunks(CHUNK * bundle * width).enumerate() {
                 if shared {
                     for (values, bytes) in scratch.values.iter_mut().zip(packed.chunks_exact(width)) {
-                        store_double(values, double(unpacker.unpack(bytes)));
+                        let [unpacked] = unpacker.unpack(bytes);
+                        store_double(values, double(unpacked));
                     }
                 }
                 let values = &scratch.values[..];
@@ -240,12 +243,18 @@ fn accumulate_rows<const COLUMNS: usize, const SHARED: bool>(
             load_half_words(&second[1]),
             load_half_words(&second[2]),
         ];
-        for (column, words) in words.iter_mut().enumerate() {
-            let value = if SHARED {
-                load_double(&values[row * COLUMNS + column])
-            } else {
-                double(unpacker.unpack(&bytes[column * width..(column + 1) * width]))
-            };
+        let mut doubles = [_mm512_setzero_pd(); COLUMNS];
+        if SHARED {
+            let values = &values[row * COLUMNS..(row + 1) * COLUMNS];
+            for (double, value) in doubles.iter_mut().zip(values) {
+                *double = load_double(value);
+            }
+        } else {
+            for (value, unpacked) in doubles.iter_mut().zip(unpacker.unpack::<COLUMNS>(bytes)) {
+                *value = double(unpacked);
+            }
+        }
+        for (words, value) in words.iter_mut().zip(doubles) {
             for (word, digit) in words.iter_mut().zip(digits) {
                 *word = _mm512_fmadd_pd(value, digit, *word);
             }
@@ -294,13 +303,6 @@ pub(in super::super) fn pack(width: usize, slot: usize, sources: &[&[u64]], out:
     }
 }
 
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn load_words(words: &[u16; 32]) -> __m512i {
-    // SAFETY: the reference covers the 64 bytes that are read.
-    unsafe { _mm512_loadu_si512(words.as_ptr().cast()) }
-}
-
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(in super::super) fn unpack(width: usize, packed: &[u8], out: &mut [u64]) {
     if width > Unpacker::MAXIMUM_WIDTH {
@@ -308,43 +310,7 @@ pub(in super::super) fn unpack(width: usize, packed: &[u8], out: &mut [u64]) {
     }
     let unpacker = Unpacker::new(width);
     for (values, bytes) in out.as_chunks_mut().0.iter_mut().zip(packed.chunks_exact(width)) {
-        store(values, unpacker.unpack(bytes));
-    }
-}
-
-/// Eight fields from `width` bytes: each lane fetches the four 16-bit words its field begins in.
-struct Unpacker {
-    words: __m512i,
-    shifts: __m512i,
-    field: __m512i,
-    mask: u64,
-}
-
-impl Unpacker {
-    /// A field begins within the first 16 of 64 bits.
-    const MAXIMUM_WIDTH: usize = 49;
-
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    fn new(width: usize) -> Self {
-        let mut words = [0; 32];
-        for (i, word) in words.iter_mut().enumerate() {
-            // Word 31 reads the zero that the masked load leaves.
-            *word = (i / 4 * width / 16 + i % 4).min(31) as u16;
-        }
-        let shifts = [0, 1, 2, 3, 4, 5, 6, 7].map(|lane| (lane * width % 16) as i64);
-        let mask = (1 << width) - 1;
-        Self { words: load_words(&words), shifts: lanes(shifts), field: splat(mask), mask }
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw")]
-    fn unpack(&self, bytes: &[u8]) -> __m512i {
-        debug_assert_eq!(bytes.len(), self.mask.count_ones() as usize, "as many bytes as a field has bits");
-        // SAFETY: the mask selects the first `width` bytes, the caller's slice has that many (it comes from
-        // `chunks_exact(width)`), and bytes that are not selected are not accessed.
-        let packed = unsafe { _mm512_maskz_loadu_epi8(self.mask, bytes.as_ptr().cast()) };
-        let fields = _mm512_srlv_epi64(_mm512_permutexvar_epi16(self.words, packed), self.shifts);
-        _mm512_and_si512(fields, self.field)
+        let [unpacked] = unpacker.unpack(bytes);
+        store(values, unpacked);
     }
 }

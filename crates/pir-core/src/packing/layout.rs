@@ -1,0 +1,91 @@
+//! How elements lie in plaintexts.
+
+use subtle::ConditionallySelectable;
+use zeroize::Zeroizing;
+
+use crate::constant_time::equal;
+use crate::{Error, bfv};
+
+/// How elements lie in plaintexts: several in one, or each in several, which are numbered by their *group*.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packing {
+    elements: usize,
+    element_bytes: usize,
+    /// 1 if an element spans several plaintexts.
+    elements_per_plaintext: usize,
+    /// Not counting groups.
+    plaintexts: usize,
+    groups: usize,
+}
+
+impl Packing {
+    /// The packing of `elements` elements of `element_bytes` bytes.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if there is no element, an element is empty, or all of them have more than 2^44 bytes.
+    pub fn new(elements: usize, element_bytes: usize) -> Result<Self, Error> {
+        if elements == 0 || element_bytes == 0 {
+            return Err(Error::Shape("an empty database"));
+        }
+        // Far above any use, and far below where a size could overflow.
+        let bytes = elements.checked_mul(element_bytes).filter(|bytes| *bytes <= 1 << 44);
+        bytes.ok_or(Error::Shape("database too large"))?;
+        let groups = element_bytes.div_ceil(plaintext_bytes());
+        let elements_per_plaintext = (plaintext_bytes() / element_bytes).max(1);
+        let plaintexts = elements.div_ceil(elements_per_plaintext);
+        Ok(Self { elements, element_bytes, elements_per_plaintext, plaintexts, groups })
+    }
+
+    /// Number of elements n.
+    #[must_use]
+    pub fn elements(&self) -> usize {
+        self.elements
+    }
+
+    /// Bytes per element.
+    #[must_use]
+    pub fn element_bytes(&self) -> usize {
+        self.element_bytes
+    }
+
+    /// Elements in one plaintext.
+    #[must_use]
+    pub fn elements_per_plaintext(&self) -> usize {
+        self.elements_per_plaintext
+    }
+
+    /// Plaintexts of one group: `ceil(n / elements_per_plaintext)`.
+    #[must_use]
+    pub fn plaintexts(&self) -> usize {
+        self.plaintexts
+    }
+
+    /// Plaintexts that one element spans; an answer holds a result for each.
+    #[must_use]
+    pub fn groups(&self) -> usize {
+        self.groups
+    }
+
+    /// Appends the bytes of one slot of a plaintext, touching those of all slots.
+    pub(crate) fn select(&self, bytes: &[u8], group: usize, slot: usize, element: &mut Vec<u8>) {
+        let size = self.bytes_in_group(group);
+        let mut chosen = Zeroizing::new(vec![0; size]);
+        for (candidate, bytes) in bytes.chunks_exact(size).take(self.elements_per_plaintext).enumerate() {
+            let choice = equal(candidate, slot);
+            chosen.iter_mut().zip(bytes).for_each(|(out, byte)| out.conditional_assign(byte, choice));
+        }
+        element.extend_from_slice(&chosen);
+    }
+
+    /// Bytes of an element in group `group`: those of a full plaintext, fewer in the last.
+    fn bytes_in_group(&self, group: usize) -> usize {
+        (self.element_bytes - group * plaintext_bytes()).min(plaintext_bytes())
+    }
+}
+
+/// Bytes that fit a plaintext: `N log2(t) / 8`.
+#[must_use]
+pub fn plaintext_bytes() -> usize {
+    let bfv = bfv::Parameters::s2048();
+    bfv.degree() * bfv.plaintext_bits() as usize / 8
+}

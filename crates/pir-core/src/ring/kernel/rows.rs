@@ -1,0 +1,134 @@
+//! What the first dimension of an answer works on: the selectors of some clients, and their sums.
+
+use core::ops::Range;
+
+use crate::ring::aligned::Aligned;
+
+/// Neighbouring slots that are stored together.
+pub(crate) type Lanes = [u64; 8];
+
+/// Rows that `row_products` unpacks at a time.
+pub(super) const CHUNK: usize = 64;
+
+/// Words that a row takes when it is unpacked: one for each column of a bundle, or three digits for two of them.
+const ROW_WORDS: usize = 6;
+
+/// Columns that stand together, in a *bundle*: as many sums as fit in registers.
+pub(crate) const COLUMNS: usize = 4;
+
+/// Bundle by bundle of a block of the database: its columns and its bytes.
+pub(super) fn bundles(
+    packed: &[u8],
+    rows: usize,
+    columns: usize,
+    width: usize,
+) -> impl Iterator<Item = (Range<usize>, &[u8])> {
+    let bundles = packed.chunks(rows * COLUMNS * width).zip((0..columns).step_by(COLUMNS));
+    bundles.map(move |(bundle, first)| (first..columns.min(first + COLUMNS), bundle))
+}
+
+/// The selectors of some clients at a run of blocks, in the order and the form in which `row_products` reads them:
+/// block by block, client by client and row by row, two words for eight slots of both halves.
+pub(crate) struct Selectors {
+    pub(super) clients: usize,
+    pub(super) rows: usize,
+    first: usize,
+    words: Aligned<[Lanes; 2]>,
+}
+
+impl Selectors {
+    /// For so many clients, `rows` selectors each.
+    pub(crate) fn new(clients: usize, rows: usize) -> Self {
+        Self { clients, rows, first: 0, words: Aligned::default() }
+    }
+
+    /// Makes room for these blocks.
+    pub(crate) fn resize(&mut self, blocks: Range<usize>) {
+        self.first = blocks.start;
+        self.words.resize(blocks.len() * self.clients * self.rows, [[0; 8]; 2]);
+    }
+
+    /// Bytes of a block.
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.clients * self.rows * size_of::<[Lanes; 2]>()
+    }
+
+    /// The places of one selector, block by block.
+    pub(super) fn places(&mut self, client: usize, row: usize) -> impl Iterator<Item = &mut [Lanes; 2]> {
+        self.words.iter_mut().skip(client * self.rows + row).step_by(self.clients * self.rows)
+    }
+
+    /// Block by block, its number and the selectors of each client.
+    pub(super) fn blocks(
+        &self,
+    ) -> impl Iterator<Item = (usize, impl Iterator<Item = &[[Lanes; 2]]> + Clone)> {
+        let blocks = self.words.chunks_exact(self.clients * self.rows);
+        (self.first..).zip(blocks.map(|block| block.chunks_exact(self.rows)))
+    }
+}
+
+/// What `row_products` gives one client: block by block and column by column, both halves of a sum. In this order it is
+/// written from end to end; polynomial by polynomial, every store would go to another page.
+#[derive(Clone, Default)]
+pub struct Products {
+    columns: usize,
+    values: Aligned<[Lanes; 2]>,
+}
+
+impl Products {
+    /// Makes room for so many columns of polynomials of the given degree.
+    pub fn resize(&mut self, columns: usize, degree: usize) {
+        self.columns = columns;
+        self.values.resize(columns * degree / 8, [[0; 8]; 2]);
+    }
+
+    /// c0 and c1 of neighbouring columns, polynomial by polynomial.
+    pub fn read(&self, columns: Range<usize>, out: &mut [u64]) {
+        let blocks = self.values.len() / self.columns;
+        for (block, values) in self.values.chunks_exact(self.columns).enumerate() {
+            let out = out.as_chunks_mut().0.iter_mut().skip(block).step_by(blocks);
+            out.zip(values[columns.clone()].as_flattened()).for_each(|(place, slots)| *place = *slots);
+        }
+    }
+
+    /// c0 and c1 of one column.
+    #[cfg(test)]
+    pub(crate) fn column(&self, column: usize) -> [Vec<u64>; 2] {
+        let degree = 8 * self.values.len() / self.columns;
+        let mut halves = vec![0; 2 * degree];
+        self.read(column..column + 1, &mut halves);
+        let c1 = halves.split_off(degree);
+        [halves, c1]
+    }
+
+    /// Takes c0 and c1 of one column.
+    pub fn write(&mut self, column: usize, [c0, c1]: [&[u64]; 2]) {
+        let places = self.values.iter_mut().skip(column).step_by(self.columns);
+        for ((place, c0), c1) in places.zip(c0.as_chunks().0).zip(c1.as_chunks().0) {
+            *place = [*c0, *c1];
+        }
+    }
+
+    /// The places of neighbouring columns at a block.
+    pub(super) fn places(&mut self, columns: &Range<usize>, block: usize) -> &mut [Lanes] {
+        let first = block * self.columns;
+        self.values[first + columns.start..first + columns.end].as_flattened_mut()
+    }
+}
+
+/// Buffers of one thread for `row_products`.
+#[derive(Default)]
+pub(crate) struct RowSums {
+    /// [`CHUNK`] rows of [`ROW_WORDS`].
+    pub(super) values: Aligned<Lanes>,
+    /// For every client and column, two words for each half.
+    pub(super) sums: Aligned<[[Lanes; 2]; 2]>,
+}
+
+impl RowSums {
+    pub(super) fn clear(&mut self, columns: usize, clients: usize) {
+        self.values.resize(CHUNK * ROW_WORDS, [0; 8]);
+        self.sums.resize(columns * clients, [[[0; 8]; 2]; 2]);
+        self.sums.fill([[[0; 8]; 2]; 2]);
+    }
+}

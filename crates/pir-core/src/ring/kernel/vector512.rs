@@ -1,0 +1,44 @@
+//! Loads, stores and constants of eight words, for all kernels with AVX-512.
+//!
+//! Every `unsafe` block here reads or writes memory behind a reference to an array of the size that is moved.
+
+use core::arch::x86_64::{
+    __m512i, _mm512_loadu_si512, _mm512_min_epu64, _mm512_set_epi64, _mm512_set1_epi64, _mm512_storeu_si512,
+    _mm512_sub_epi64,
+};
+
+use super::rows::Lanes;
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn load(values: &Lanes) -> __m512i {
+    // SAFETY: the reference covers the 64 bytes that are read, and an unaligned load has no other demand.
+    unsafe { _mm512_loadu_si512(values.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn store(values: &mut Lanes, lanes: __m512i) {
+    // SAFETY: the exclusive reference covers the 64 bytes that are written; an unaligned store has no other demand.
+    unsafe { _mm512_storeu_si512(values.as_mut_ptr().cast(), lanes) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn splat(value: u64) -> __m512i {
+    _mm512_set1_epi64(value as i64)
+}
+
+/// Lane `i` gets `lanes[i]`.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn lanes([a, b, c, d, e, f, g, h]: [i64; 8]) -> __m512i {
+    _mm512_set_epi64(h, g, f, e, d, c, b, a)
+}
+
+/// `x` or `x - bound`, whichever is in `[0, bound)`, for `x < 2 bound`.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn reduce_by(x: __m512i, bound: __m512i) -> __m512i {
+    _mm512_min_epu64(x, _mm512_sub_epi64(x, bound))
+}

@@ -1,0 +1,205 @@
+//! What kernels read beside residues: roots of unity, and where slots come from.
+
+use super::aligned::Aligned;
+use super::modulus::{Modulus, ShoupFactor};
+use crate::Error;
+
+/// Tables of one prime and one degree N; built once, never written again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NttTables {
+    modulus: Modulus,
+    degree: usize,
+    psi: u64,
+    /// `psi^br(i)`, i in [0, N).
+    forward: Vec<ShoupFactor>,
+    /// `psi^-br(i)`, i in [0, N); the last pass has `N^-1` folded in, in `inverse_last`.
+    inverse: Vec<ShoupFactor>,
+    /// `[N^-1, N^-1 psi^-br(1)]`.
+    inverse_last: [ShoupFactor; 2],
+    /// The same roots for kernels that read vectors of them.
+    forward_split: SplitFactors,
+    inverse_split: SplitFactors,
+    forward_doubles: SplitFactors,
+    inverse_doubles: SplitFactors,
+}
+
+/// Factors with values and quotients by the modulus apart, for kernels that read vectors of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SplitFactors {
+    pub(super) values: Aligned<u64>,
+    pub(super) quotients: Aligned<u64>,
+}
+
+impl SplitFactors {
+    /// As integers: the quotient is `floor(value * 2^52 / q)`.
+    fn of_integers(factors: &[ShoupFactor]) -> Self {
+        let values = factors.iter().map(|factor| factor.value).collect();
+        Self { values, quotients: factors.iter().map(|factor| factor.quotient >> 12).collect() }
+    }
+
+    /// As the bits of doubles: the representative `w` in `(-q/2, q/2)`, and `w / q`.
+    fn of_doubles(modulus: &Modulus, factors: &[ShoupFactor]) -> Self {
+        let doubles = factors.iter().map(|factor| Self::double(modulus, factor.value).map(f64::to_bits));
+        let values = doubles.clone().map(|[w, _]| w).collect();
+        Self { values, quotients: doubles.map(|[_, quotient]| quotient).collect() }
+    }
+
+    /// `w` and `w / q`.
+    pub(super) fn double(modulus: &Modulus, value: u64) -> [f64; 2] {
+        let centred = modulus.centre(value) as f64;
+        [centred, centred / modulus.value() as f64]
+    }
+
+    /// The two doubles at `index`.
+    #[inline]
+    pub(super) fn doubles(&self, index: usize) -> [f64; 2] {
+        [self.values[index], self.quotients[index]].map(f64::from_bits)
+    }
+}
+
+impl NttTables {
+    /// Tables for degree `degree`, a power of two from 8 to 2^15.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] unless the modulus is 1 modulo twice the degree.
+    pub(crate) fn new(modulus: Modulus, degree: usize) -> Result<Self, Error> {
+        if !degree.is_power_of_two() || !(8..=1 << 15).contains(&degree) {
+            return Err(Error::Shape("degree is not a power of two in range"));
+        }
+        let order = 2 * degree as u64;
+        if modulus.value() % order != 1 {
+            return Err(Error::Shape("modulus is not 1 modulo 2N"));
+        }
+        let psi = least_primitive_root(&modulus, order);
+        let powers = |root: u64| {
+            let mut power = 1;
+            let mut table = vec![modulus.shoup(1); degree];
+            for i in 0..degree {
+                table[bit_reverse(i, degree.ilog2())] = modulus.shoup(power);
+                power = modulus.mul(power, root);
+            }
+            table
+        };
+        let (forward, inverse) = (powers(psi), powers(modulus.inverse(psi)));
+        let scale = modulus.inverse(degree as u64);
+        let inverse_last = [modulus.shoup(scale), modulus.shoup(modulus.mul(scale, inverse[1].value))];
+        let [forward_split, inverse_split] =
+            [&forward, &inverse].map(|table| SplitFactors::of_integers(table));
+        let [forward_doubles, inverse_doubles] =
+            [&forward, &inverse].map(|table| SplitFactors::of_doubles(&modulus, table));
+        Ok(Self {
+            forward_doubles,
+            inverse_doubles,
+            modulus,
+            degree,
+            psi,
+            forward,
+            inverse,
+            inverse_last,
+            forward_split,
+            inverse_split,
+        })
+    }
+
+    /// The prime q.
+    pub(crate) fn modulus(&self) -> &Modulus {
+        &self.modulus
+    }
+
+    /// The degree N.
+    pub(crate) fn degree(&self) -> usize {
+        self.degree
+    }
+
+    /// The least primitive 2N-th root of unity.
+    pub(crate) fn psi(&self) -> u64 {
+        self.psi
+    }
+
+    /// `psi^br(i)`, i in [0, N).
+    pub(super) fn forward_roots(&self) -> &[ShoupFactor] {
+        &self.forward
+    }
+
+    /// `psi^-br(i)`, i in [0, N).
+    pub(super) fn inverse_roots(&self) -> &[ShoupFactor] {
+        &self.inverse
+    }
+
+    /// [`NttTables::forward_roots`] as doubles.
+    pub(super) fn forward_doubles(&self) -> &SplitFactors {
+        &self.forward_doubles
+    }
+
+    /// [`NttTables::inverse_roots`] as doubles.
+    pub(super) fn inverse_doubles(&self) -> &SplitFactors {
+        &self.inverse_doubles
+    }
+
+    /// [`NttTables::forward_roots`] as integers.
+    pub(super) fn forward_split(&self) -> &SplitFactors {
+        &self.forward_split
+    }
+
+    /// [`NttTables::inverse_roots`] as integers.
+    pub(super) fn inverse_split(&self) -> &SplitFactors {
+        &self.inverse_split
+    }
+
+    /// `[N^-1, N^-1 psi^-br(1)]`.
+    pub(super) fn inverse_last(&self) -> [ShoupFactor; 2] {
+        self.inverse_last
+    }
+}
+
+/// Where eight neighbouring slots come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct VectorSource {
+    /// Which aligned group of eight.
+    pub(super) index: u32,
+    /// Which of its slots.
+    pub(super) lanes: [u8; 8],
+}
+
+impl VectorSource {
+    pub(super) fn new(slots: &[u32; 8]) -> Option<Self> {
+        let index = slots[0] / 8;
+        slots
+            .iter()
+            .all(|slot| slot / 8 == index)
+            .then(|| Self { index, lanes: slots.map(|slot| (slot % 8) as u8) })
+    }
+}
+
+/// One digit of a gadget decomposition: see [`digit`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Digit {
+    /// Its lowest bit.
+    pub(crate) shift: u32,
+    /// What is kept of it.
+    pub(crate) mask: u64,
+    /// Added to it.
+    pub(crate) bias: u64,
+}
+
+/// The lowest `bits` bits of `value` in reverse order.
+#[must_use]
+pub fn bit_reverse(value: usize, bits: u32) -> usize {
+    if bits == 0 { 0 } else { value.reverse_bits() >> (usize::BITS - bits) }
+}
+
+/// The least element of order exactly `order`, a power of two that divides `q - 1`.
+fn least_primitive_root(modulus: &Modulus, order: u64) -> u64 {
+    let q = modulus.value();
+    let root = (2..q)
+        .map(|base| modulus.pow_vartime(base, (q - 1) / order))
+        .find(|root| modulus.pow_vartime(*root, order / 2) == q - 1)
+        .expect("half of all residues are non-squares, and each of them gives a root of that order");
+    let square = modulus.mul(root, root);
+    let (mut least, mut power) = (root, root);
+    for _ in 1..order / 2 {
+        power = modulus.mul(power, square);
+        least = least.min(power);
+    }
+    least
+}
