@@ -1,6 +1,7 @@
 //! Simulated users: each has its own account and deposits cover every round over the same calls as everybody else.
 
 use core::pin::Pin;
+use core::time::Duration;
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
@@ -17,6 +18,8 @@ use tokio_stream::{Stream, StreamExt as _};
 /// Connections the crowd shares, and tasks that work through its users.
 const CONNECTIONS: usize = 4;
 const WORKERS: usize = 16;
+/// For a call: many are under way at the same time.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 type News = Pin<Box<dyn Stream<Item = anyhow::Result<RoundNews>> + Send>>;
 
@@ -47,9 +50,10 @@ impl Crowd {
         rng: &mut ChaCha20Rng,
         registered: Arc<AtomicU64>,
     ) -> anyhow::Result<Self> {
+        let settings = ConnectionSettings { call_timeout: PATIENCE, ..settings.clone() };
         let mut connections = Vec::new();
         for _ in 0..CONNECTIONS {
-            connections.push(Connection::open(settings).await.context("the crowd cannot connect")?);
+            connections.push(Connection::open(&settings).await.context("the crowd cannot connect")?);
         }
         let info = Arc::new(connections[0].info().await?);
         let mut tasks = JoinSet::new();
