@@ -16,11 +16,11 @@ use sha2::{Digest, Sha256};
 use sotto_protocol::Manifest;
 use sotto_protocol::audit::{Statement, answer_digest, query_digest};
 use sotto_protocol::manifest::{bucket_digest, buckets_digest};
+use sotto_session::round_spec;
 use sotto_wire::RootKey;
 
-use crate::round_spec::round_spec;
-
-pub use proof::{Announced, Digests, PROOF_MAX, Proof};
+pub use proof::{Digests, PROOF_MAX, Proof};
+pub use sotto_session::Announced;
 
 /// What a proof shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +102,8 @@ fn recomputed(engines: &Engines, proof: &Proof, root: &RootKey) -> Result<Vec<u8
     {
         return Err(Invalid::Answer);
     }
-    let spec = round_spec(&**engine, manifest.round, manifest.buckets.into(), padded);
+    let seed = manifest.retrieval_seed(&root.0);
+    let spec = round_spec(&**engine, seed, manifest.round, manifest.buckets.into(), padded);
     let spec = spec.map_err(|_| Invalid::Manifest)?;
     engine.recompute(&spec, &proof.boxes, &proof.keys, &proof.query).map_err(|_| Invalid::Engine)
 }

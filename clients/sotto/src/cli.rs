@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::{Address, demo};
+use crate::Address;
 use failure::Failure;
 
 /// Metadata-private chat: the server does not learn who talks with whom, how often, or when.
@@ -30,7 +30,6 @@ use failure::Failure;
 /// Start with 'sotto init', then 'sotto run', which takes you online and keeps you there; then 'sotto invite' on one side
 /// and 'sotto accept' on the other, then 'sotto chat'. Whatever needs you online takes you there itself, and nothing but
 /// 'sotto stop' takes you offline: when you are online should tell nothing about with whom you talk.
-/// 'sotto demo' shows everything on this machine without any of that.
 #[derive(Debug, Parser)]
 #[command(name = "sotto", version, after_help = EXIT_CODES)]
 struct Cli {
@@ -160,9 +159,6 @@ enum Command {
         #[command(subcommand)]
         command: GroupCommand,
     },
-    /// Show a server, six people and a crowd on this machine, and check that every text arrives
-    #[command(after_help = "Example:\n  sotto demo --users 2000 --rounds 5")]
-    Demo(demo::Options),
 }
 
 /// What an account is made of.
@@ -308,9 +304,6 @@ async fn perform(cli: Cli) -> Result<ExitCode, Failure> {
             GroupCommand::Leave { name } => group::leave(home, name).await?,
             GroupCommand::Remove { name, member } => group::remove(home, name, member).await?,
         },
-        Command::Demo(options) => {
-            return demo::run(options).await.map_err(|error| Failure::other(format!("{error:#}")));
-        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,17 +1,15 @@
-//! What this crate reads from outside, with any bytes: addresses, state files, what a server says of rounds. The tests here
-//! and the crate `fuzz/` call these functions.
+//! What this crate reads from outside, with any bytes: addresses, state files, proofs. The tests here and the crate
+//! `fuzz/` call these functions.
 
 use bytes::Bytes;
 use mpir::Engines;
 use sotto_protocol::deposit::BOX_BYTES;
-use sotto_protocol::manifest::{MANIFEST_BYTES, MAPPING_BLOOM, SIGNATURE_BYTES};
+use sotto_protocol::manifest::{MAPPING_BLOOM, SIGNATURE_BYTES};
 use sotto_protocol::negotiation::ANNOUNCEMENT_BYTES;
 use sotto_protocol::{CodeKind, Manifest, PROTOCOL_VERSION, Round, SignedManifest};
-use sotto_wire::proto::{self, round_event::Event};
 use sotto_wire::{Host, RootKey, Transport};
 
 use crate::audit::{Announced, Digests, Proof, Verdict, judge};
-use crate::connection::round_news;
 use crate::{Address, store};
 
 /// An address: what is one prints as one that is the same.
@@ -41,22 +39,6 @@ pub fn fuzz_proof(bytes: &[u8]) {
     assert!(matches!(judge(&Engines::default(), &proof, &RootKey([1; 32])), Verdict::Invalid(_)));
 }
 
-/// What a server says about a round: two bytes that choose how it is cut into a manifest and a signature, and these.
-pub fn fuzz_round_event(bytes: &[u8]) {
-    let Some(([kind, cut], rest)) = bytes.split_first_chunk::<2>() else { return };
-    let (manifest, signature) = rest.split_at(usize::from(*cut).min(rest.len()));
-    let signed = proto::SignedManifest {
-        manifest: Bytes::copy_from_slice(manifest),
-        signature: Bytes::copy_from_slice(signature),
-        segment: Bytes::new(),
-    };
-    let elapsed_ms = u32::from_le_bytes(core::array::from_fn(|i| rest.get(i).copied().unwrap_or(0xff)));
-    let ready = proto::RoundReady { manifest: (kind % 3 > 0).then_some(signed), elapsed_ms };
-    let event = (*kind < 250).then_some(Event::Ready(ready));
-    let sizes = (manifest.len(), signature.len()) == (MANIFEST_BYTES, SIGNATURE_BYTES);
-    assert_eq!(round_news(proto::RoundEvent { event }).is_ok(), *kind < 250 && kind % 3 > 0 && sizes);
-}
-
 /// Valid encodings to begin with.
 #[must_use]
 pub fn valid() -> Vec<Vec<u8>> {
@@ -68,7 +50,6 @@ pub fn valid() -> Vec<Vec<u8>> {
     let body = store::encode(&address, b"a snapshot")[store::HEAD_BYTES..].to_vec();
     let key = "a".repeat(52);
     let host = |host: &str| format!("sotto://{host}:7370/{key}").into_bytes();
-    let event = [&[1, 220][..], &[3; 220 + 64]].concat();
     vec![
         address.to_string().into_bytes(),
         file,
@@ -76,7 +57,6 @@ pub fn valid() -> Vec<Vec<u8>> {
         host("localhost"),
         host("[::1]"),
         host("example.org"),
-        event,
         proof().encode(),
     ]
 }

@@ -1,27 +1,23 @@
 //! What a participant asks of the machine that it runs on, behind a seam where tests answer: the time of day, randomness,
 //! long work, connections, and the disk. Time that passes is measured by [`tokio::time::Instant`] alone.
 
-use core::pin::Pin;
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 use sotto_protocol::{Round, UnixMillis};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
+use sotto_session::Tcp;
 use tokio::sync::oneshot;
 use zeroize::Zeroizing;
+
+pub use sotto_session::{ByteStream, Dial, Dialled, Pending};
 
 use crate::Store;
 use crate::participant::now;
 
-/// What is waited for.
-pub type Pending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-
 /// A machine.
-pub trait Host: Send + Sync + 'static {
+pub trait Host: Dial {
     /// The time of day, as far as the machine knows it.
     fn unix_now(&self) -> UnixMillis;
 
@@ -30,9 +26,6 @@ pub trait Host: Send + Sync + 'static {
 
     /// Does work that takes a while where it holds up no call, and says when it is done. Work that panics is done, too.
     fn work(&self, kind: Work, work: Box<dyn FnOnce() + Send>) -> Pending<()>;
-
-    /// Connects to whoever the authority (`host:port`) stands for.
-    fn dial(&self, authority: &str) -> Pending<io::Result<Dialled>>;
 }
 
 /// Work that takes a while.
@@ -62,19 +55,6 @@ pub enum Work {
     /// What the person wants of the client.
     Person,
 }
-
-/// A connection that is open.
-pub struct Dialled {
-    /// Its bytes.
-    pub stream: Box<dyn ByteStream>,
-    /// Who is at its other end, whatever the name was.
-    pub peer: IpAddr,
-}
-
-/// Bytes both ways.
-pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
 /// Where a client is kept.
 pub trait Disk: Send + 'static {
@@ -122,15 +102,11 @@ impl Host for System {
             drop(running.await);
         })
     }
+}
 
+impl Dial for System {
     fn dial(&self, authority: &str) -> Pending<io::Result<Dialled>> {
-        let authority = authority.to_owned();
-        Box::pin(async move {
-            let stream = TcpStream::connect(authority).await?;
-            stream.set_nodelay(true)?;
-            let peer = stream.peer_addr()?.ip();
-            Ok(Dialled { stream: Box::new(stream), peer })
-        })
+        Tcp.dial(authority)
     }
 }
 

@@ -6,20 +6,17 @@
 
 pub mod audit;
 pub mod cli;
-pub mod connection;
 mod daemon;
-pub mod demo;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod host;
 pub mod participant;
-mod round_spec;
 mod store;
 
-pub use connection::{ConnectError, Connection, ConnectionSettings};
 pub use participant::{
     Event, Events, Finding, Handle, HandleError, Participant, Phase, RoundReport, Trouble,
 };
+pub use sotto_session::{ConnectError, Connection, ConnectionSettings};
 pub use sotto_wire::{Address, AddressError};
 pub use store::{Store, StoreError};

@@ -28,11 +28,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use sotto_protocol::audit::AuditCoins;
 use sotto_protocol::client::{Client, MessageId, Settings};
 use sotto_protocol::{ConversationId, ConversationSummary, Error, Round, Succession, UnixMillis};
+use sotto_session::{Session, engine};
 use sotto_wire::{Failure, Refused};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
-use crate::connection::{Session, engine};
 use crate::host::{Disk, Host, System, rng};
 use crate::{ConnectError, Connection, ConnectionSettings, Store};
 use command::{Ask, Change, Command};
@@ -91,7 +91,7 @@ impl Participant {
             None => None,
         };
 
-        let connection = Connection::open_on(Arc::clone(&host), &settings).await?;
+        let connection = Connection::open_on(host.clone(), &settings).await?;
         let unacceptable = |error: Error| ConnectError::Parameters(error.to_string());
         let (info, succession) = connection.meet(client.server()).await?;
         if succession == Succession::Later {

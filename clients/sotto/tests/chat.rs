@@ -3,7 +3,7 @@
 
 mod support;
 
-use sotto::host::{Dialled, Pending, System, Work};
+use sotto::host::{Dial, Dialled, Pending, System, Work};
 use sotto::{Address, ConnectError, Connection, Event, Store};
 use sotto_protocol::client::{Client, Notice};
 use sotto_protocol::{CodeKind, RoundMode, ServerParameters, UnixMillis};
@@ -271,7 +271,9 @@ impl sotto::host::Host for FarAway {
     fn work(&self, kind: Work, work: Box<dyn FnOnce() + Send>) -> Pending<()> {
         System.work(kind, work)
     }
+}
 
+impl Dial for FarAway {
     fn dial(&self, authority: &str) -> Pending<std::io::Result<Dialled>> {
         let dialling = System.dial(authority);
         let peer = std::net::IpAddr::from([192, 0, 2, 1]);

@@ -203,7 +203,6 @@ fn help_explains_itself_with_examples() {
         &["forget"],
         &["rename"],
         &["read"],
-        &["demo"],
     ] {
         let output = sotto(home.path(), &[command, &["--help"]].concat()).output().unwrap();
         assert!(output.status.success());

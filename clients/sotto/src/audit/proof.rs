@@ -6,32 +6,14 @@ use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES};
 use sotto_protocol::negotiation::ANNOUNCEMENT_BYTES;
 use sotto_protocol::{Manifest, SignedManifest};
-use sotto_wire::{Endorsement, Malformed, limits};
+use sotto_session::Announced;
+use sotto_wire::{Malformed, limits};
 
 /// Most bytes of a proof: a bucket, and 32 MiB for all the rest.
 pub const PROOF_MAX: usize = limits::BUCKET_MAX + 32 * 1024 * 1024;
 
 const MAGIC: &[u8; 11] = b"sotto proof";
 const VERSION: u8 = 1;
-/// Where the manifest key stands in an announcement.
-const MANIFEST_KEY_AT: usize = 10;
-
-/// What a server said of itself under the root key of its cluster.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Announced {
-    /// As [`sotto_protocol::ServerParameters::encode`] gives it.
-    pub announcement: [u8; ANNOUNCEMENT_BYTES],
-    /// The root key's signature.
-    pub endorsement: Endorsement,
-}
-
-impl Announced {
-    /// The key that signs manifests and receipts.
-    #[must_use]
-    pub fn manifest_key(&self) -> [u8; 32] {
-        core::array::from_fn(|place| self.announcement[MANIFEST_KEY_AT + place])
-    }
-}
 
 /// Digests of every bucket, ascending.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,12 +138,6 @@ impl core::fmt::Debug for Proof {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let round = self.manifest.claimed_round();
         f.debug_struct("Proof").field("round", &round).field("bucket", &self.bucket).finish_non_exhaustive()
-    }
-}
-
-impl core::fmt::Debug for Announced {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Announced").finish_non_exhaustive()
     }
 }
 

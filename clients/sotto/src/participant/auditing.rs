@@ -11,13 +11,13 @@ use mpir::{Engines, Parts, Sizes};
 use sotto_protocol::audit::{Receipt, Statement, answer_digest, query_digest};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{Manifest, Round, SignedManifest};
+use sotto_session::Session;
 use sotto_wire::{Failure, RootKey, limits};
 use tokio::time::Instant;
 
 use super::keys::PublicKeys;
 use super::sessions::{Patience, Sessions};
 use crate::audit::{Announced, Digests, Proof, Verdict, judge};
-use crate::connection::Session;
 use crate::host::{Host, Work, run};
 
 /// How often the server lets the call be repeated.

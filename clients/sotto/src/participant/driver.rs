@@ -13,6 +13,7 @@ use mpir::Engine;
 use sotto_protocol::client::{Client, Notice, Retrieval, Warning};
 use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::{Error, Manifest, Round, ServerParameters, SignedManifest};
+use sotto_session::{RoundNews, Session};
 use sotto_wire::{Failure, Refused};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
@@ -28,7 +29,6 @@ use super::person::Person;
 use super::retrieval::{Job, Retrieved, Shape};
 use super::sessions::{Patience, Sessions};
 use super::{Event, Finding, Phase, RoundReport, Trouble};
-use crate::connection::{RoundNews, Session};
 use crate::host::{Host, Work, rng, run};
 pub(super) use auditing::Audits;
 use rounds::{Progress, REMEMBERED, Rounds};
@@ -354,7 +354,7 @@ impl Driver {
             sleep_until(lookup_until).await;
             Done::ManifestsDue
         });
-        let trouble = match Shape::new(&*self.engine, &self.server, &announced) {
+        let trouble = match Shape::new(&*self.engine, self.audits.root(), &self.server, &announced) {
             Some(shape) if self.retrievals.len() < RETRIEVALS_MAX => {
                 let keys = self.keys.of(round);
                 let (auditing, evidence) = self.audit(announced, *signed, &keys.public);

@@ -4,13 +4,13 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use sotto_protocol::ServerParameters;
+use sotto_session::{RoundNews, Session};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
 use tokio_stream::StreamExt as _;
 use zeroize::Zeroizing;
 
 use super::sessions::Sessions;
-use crate::connection::{RoundNews, Session};
 use crate::host::Host;
 use crate::{ConnectError, Connection, ConnectionSettings};
 
@@ -126,7 +126,7 @@ impl Link {
     }
 
     async fn connect(&self) -> Result<Session, ConnectError> {
-        let connection = Connection::open_on(Arc::clone(&self.host), &self.settings).await?;
+        let connection = Connection::open_on(self.host.clone(), &self.settings).await?;
         connection.register(&self.account_seed, &self.pinned, None).await
     }
 }

@@ -8,7 +8,8 @@ use mpir::{Engine, Pending, Request, RoundSpec, Sizes};
 use sotto_protocol::client::{Client, Retrieval};
 use sotto_protocol::mapping::Targets;
 use sotto_protocol::{BloomMapping, Manifest, Round, ServerParameters};
-use sotto_wire::{Failure, limits};
+use sotto_session::{Answers, Session, round_spec};
+use sotto_wire::{Failure, RootKey, limits};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -16,9 +17,7 @@ use super::auditing::{Answered, Auditing, Evidence, part};
 use super::keys::{Generation, PublicKeys, Spare};
 use super::sessions::{Patience, Sessions};
 use super::{Phase, RoundReport, Trouble};
-use crate::connection::{Answers, Session};
 use crate::host::{Host, Work, rng, run};
-use crate::round_spec::round_spec;
 
 /// How often the server lets a call be repeated.
 const ATTEMPTS: u32 = 4;
@@ -66,10 +65,16 @@ impl Shape {
     /// the manifest is to be believed: the calls are made anyway.
     ///
     /// There are none if nobody could serve them. Then no call is made; the server, which announced them, knows that.
-    pub(super) fn new(engine: &dyn Engine, server: &ServerParameters, announced: &Manifest) -> Option<Self> {
+    pub(super) fn new(
+        engine: &dyn Engine,
+        root: &RootKey,
+        server: &ServerParameters,
+        announced: &Manifest,
+    ) -> Option<Self> {
         let Manifest { round, entries, bucket_size, .. } = *announced;
         let elements = usize::try_from(bucket_size).ok()?;
-        let spec = round_spec(engine, round, server.buckets.into(), elements).ok()?;
+        let seed = announced.retrieval_seed(&root.0);
+        let spec = round_spec(engine, seed, round, server.buckets.into(), elements).ok()?;
         let sizes = engine.sizes(&spec).ok()?;
         let mapping_bytes = usize::try_from(BloomMapping::encoded_bytes(server.shape(), bucket_size)).ok()?;
         let servable = mapping_bytes <= limits::MAPPING_MAX

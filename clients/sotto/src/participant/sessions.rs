@@ -4,13 +4,13 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use sotto_session::Session;
 use sotto_wire::{Failure, Refused};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Phase;
 use super::keys::PublicKeys;
-use crate::connection::Session;
 
 const PAUSE_FIRST: Duration = Duration::from_millis(250);
 const PAUSE_MOST: Duration = Duration::from_secs(4);

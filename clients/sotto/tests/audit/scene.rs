@@ -95,7 +95,8 @@ impl Scene {
         manifest.check().unwrap();
         let form = Form { buckets: BUCKETS.into(), elements: size, element_bytes: BOX_BYTES };
         let profile = engine.profile(form).unwrap();
-        let spec = RoundSpec { seed: [0; 32], round: manifest.round.0, form, profile };
+        let seed = manifest.retrieval_seed(&root.verifying_key().to_bytes());
+        let spec = RoundSpec { seed, round: manifest.round.0, form, profile };
         let database = engine.prepare(&spec, Contents { different: &contents, copies: 1 }).unwrap();
         let keys = client.public_keys().into();
         let announced =

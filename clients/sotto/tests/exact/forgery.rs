@@ -38,21 +38,24 @@ pub(crate) struct Material<'a> {
     /// A manifest of which everything that does not follow from the deposits is right.
     pub(crate) manifest: Manifest,
     pub(crate) key: &'a SigningKey,
+    /// Of the cluster.
+    pub(crate) root: [u8; 32],
     pub(crate) segment: Option<SegmentEnd>,
     pub(crate) engine: &'a dyn Engine,
 }
 
 /// What a round is to the engine.
-fn round_spec(engine: &dyn Engine, manifest: &Manifest) -> Option<RoundSpec> {
+fn round_spec(engine: &dyn Engine, root: &[u8; 32], manifest: &Manifest) -> Option<RoundSpec> {
     let (buckets, elements) = (manifest.buckets.into(), manifest.bucket_size as usize);
     let form = Form { buckets, elements, element_bytes: BOX_BYTES };
-    Some(RoundSpec { seed: [0; 32], round: manifest.round.0, form, profile: engine.profile(form).ok()? })
+    let seed = manifest.retrieval_seed(root);
+    Some(RoundSpec { seed, round: manifest.round.0, form, profile: engine.profile(form).ok()? })
 }
 
 impl Ready {
     /// Builds a round; a forged one for somebody.
     pub(crate) fn new(material: Material<'_>, forged: Option<(Forgery, &Account)>) -> Self {
-        let Material { deposited, mut manifest, key, segment, engine } = material;
+        let Material { deposited, mut manifest, key, root, segment, engine } = material;
         let forgery = forged.map(|(forgery, _)| forgery);
         let foreign = |owner: &Account| forged.is_some_and(|(_, account)| account != owner);
         let keeps = |owner: &Account| match forgery {
@@ -123,7 +126,7 @@ impl Ready {
         } else {
             let padded = manifest.bucket_size as usize;
             let buckets = encoding.materialise(BOX_BYTES, &boxes, padded).unwrap();
-            let spec = round_spec(engine, &manifest).unwrap();
+            let spec = round_spec(engine, &root, &manifest).unwrap();
             let different = Contents { different: &buckets, copies: 1 };
             database = Some(Arc::from(engine.prepare(&spec, different).unwrap()));
             digests = (0..).zip(&buckets).map(|(number, boxes)| bucket_digest(number, boxes)).collect();
@@ -134,7 +137,7 @@ impl Ready {
             manifest.mapping_digest = BloomMapping::digest(&mapping);
         }
         let signed = SignedManifest::sign(&manifest, key).with_segment(segment);
-        let sizes = round_spec(engine, &manifest).and_then(|spec| engine.sizes(&spec).ok());
+        let sizes = round_spec(engine, &root, &manifest).and_then(|spec| engine.sizes(&spec).ok());
         Self {
             manifest,
             signed,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
-use sotto::host::{Dialled, Disk, Host, Pending, Work};
+use sotto::host::{Dial, Dialled, Disk, Host, Pending, Work};
 use sotto_protocol::{Round, UnixMillis};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
 use tokio::sync::mpsc;
@@ -142,7 +142,9 @@ impl Host for Machine {
             work();
         })
     }
+}
 
+impl Dial for Machine {
     fn dial(&self, _: &str) -> Pending<io::Result<Dialled>> {
         let (near, far) = duplex(1 << 20);
         let sent = self.server.send(far);

@@ -9,7 +9,7 @@ use core::task::{Context, Poll};
 use std::io;
 use std::sync::{Arc, Mutex, Weak};
 
-use sotto::host::{ByteStream, Dialled, Disk, Host, Pending, Work};
+use sotto::host::{ByteStream, Dial, Dialled, Disk, Host, Pending, Work};
 use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::{Round, UnixMillis};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -202,7 +202,9 @@ impl Host for Mortal {
         };
         self.0.machine.work(kind, Box::new(alive))
     }
+}
 
+impl Dial for Mortal {
     fn dial(&self, authority: &str) -> Pending<io::Result<Dialled>> {
         if self.0.is_dead() {
             return Box::pin(core::future::pending());

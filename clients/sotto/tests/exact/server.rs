@@ -234,8 +234,14 @@ impl Server {
                 let previous = self.last_shown(state, &account);
                 let manifest = self.manifest(state, round, previous);
                 let segment = state.seeds.tree().of(round);
-                let material =
-                    Material { deposited: &[], manifest, key: &self.key, segment, engine: &*self.engine };
+                let material = Material {
+                    deposited: &[],
+                    manifest,
+                    key: &self.key,
+                    root: self.root(),
+                    segment,
+                    engine: &*self.engine,
+                };
                 let early = Arc::new(Ready::new(material, Some((Forgery::Empty, &account))));
                 state.shown.entry(account).or_default().insert(round, Arc::clone(&early));
                 early
@@ -271,6 +277,7 @@ impl Server {
             deposited,
             manifest: honest.clone(),
             key: &self.key,
+            root: self.root(),
             segment: segment.clone(),
             engine: &*self.engine,
         };
@@ -292,8 +299,14 @@ impl Server {
                 Some(forgery) => {
                     let manifest = Manifest { previous, ..honest.clone() };
                     let segment = segment.clone();
-                    let material =
-                        Material { deposited, manifest, key: &self.key, segment, engine: &*self.engine };
+                    let material = Material {
+                        deposited,
+                        manifest,
+                        key: &self.key,
+                        root: self.root(),
+                        segment,
+                        engine: &*self.engine,
+                    };
                     Some(Arc::new(Ready::new(material, Some((forgery, &account)))))
                 }
                 None if previous != before => Some(Arc::new(ready.after(previous, &self.key))),

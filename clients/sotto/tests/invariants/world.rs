@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
-use sotto::host::{Dialled, Pending, System, Work};
+use sotto::host::{Dial, Dialled, Pending, System, Work};
 use sotto::participant::now;
 use sotto::{Address, Connection, ConnectionSettings, Event, Events, Handle, Participant};
 use sotto_protocol::audit::{AUDITED, AuditCoins};
@@ -133,7 +133,9 @@ impl sotto::host::Host for Slow {
             }),
         )
     }
+}
 
+impl Dial for Slow {
     fn dial(&self, authority: &str) -> Pending<std::io::Result<Dialled>> {
         System.dial(authority)
     }

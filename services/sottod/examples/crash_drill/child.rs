@@ -5,10 +5,8 @@ use std::path::Path;
 use std::process::{self, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, bail};
-use sotto_protocol::PROTOCOL_VERSION;
-use sotto_wire::proto::sotto_client::SottoClient;
-use sotto_wire::{Address, Info, limits, proto};
-use tonic::transport::{Channel, Endpoint};
+use sotto_session::{ConnectError, Connection, ConnectionSettings};
+use sotto_wire::Info;
 
 /// A server's process, which does not outlive this.
 pub(super) struct Process(process::Child);
@@ -18,8 +16,8 @@ pub(super) struct Child {
     process: Process,
     /// Held open: a server that cannot print ends.
     _output: BufReader<ChildStdout>,
-    address: String,
-    pub(super) key: [u8; 32],
+    settings: ConnectionSettings,
+    pub(super) info: Info,
 }
 
 /// One message is retrieved per round: the databases are as small as can be, so that a server lives through many rounds.
@@ -59,18 +57,11 @@ impl Process {
         let mut output = BufReader::new(output);
         output.read_line(&mut line)?;
         let address = line.trim().strip_prefix("listening on ").context("the server does not listen")?;
-        let address: Address = address.parse()?;
-        let mut child = Child {
-            process: self,
-            _output: output,
-            address: format!("http://{}", address.authority()),
-            key: [0; 32],
-        };
-        let request = proto::InfoRequest { protocol_version: PROTOCOL_VERSION.into() };
-        let info = Info::try_from(child.connect().await?.info(request).await?.into_inner())?;
-        address.root_key().check(&info.parameters, &info.endorsement)?;
-        child.key = info.parameters.manifest_key;
-        Ok(child)
+        let mut settings = ConnectionSettings::new(address.parse()?);
+        // Its rounds are shorter than those of people may be.
+        settings.allow_no_privacy = true;
+        let info = Connection::open(&settings).await?.info().await?;
+        Ok(Child { process: self, _output: output, settings, info })
     }
 
     /// Ends it as a power failure would, as far as the process can tell. What it has done until then stays; if it has ended
@@ -86,9 +77,13 @@ impl Process {
 }
 
 impl Child {
-    pub(super) async fn connect(&self) -> anyhow::Result<SottoClient<Channel>> {
-        let channel = Endpoint::from_shared(self.address.clone())?.connect().await?;
-        Ok(SottoClient::new(channel).max_decoding_message_size(limits::MESSAGE_MAX))
+    pub(super) async fn connect(&self) -> Result<Connection, ConnectError> {
+        Connection::open(&self.settings).await
+    }
+
+    /// The key that signs its manifests.
+    pub(super) fn key(&self) -> [u8; 32] {
+        self.info.parameters.manifest_key
     }
 
     /// Ends it as [`Process::kill`] does.

@@ -150,19 +150,20 @@ impl Plan {
     /// One life of the server, under load, to its sudden end.
     async fn live(&self, seen: &mut Seen, seed: u64, alive: Duration) -> anyhow::Result<()> {
         let server = Process::spawn(&self.program, &self.data, ROUND_MS)?.listening().await?;
-        let key = *seen.key.get_or_insert(server.key);
-        ensure!(server.key == key, "the server has another key than before");
+        let key = *seen.key.get_or_insert(server.key());
+        ensure!(server.key() == key, "the server has another key than before");
         let watcher = Watcher::start(&server, 0).await.context("watching")?;
         let mut depositors = tokio::task::JoinSet::new();
-        let mut channel = server.connect().await?;
+        let mut connection = server.connect().await?;
         for number in 1..=self.clients {
             // A server takes so many calls at a time from one connection.
             if number % 16 == 0 {
-                channel = server.connect().await?;
+                connection = server.connect().await?;
             }
             let rng = StdRng::seed_from_u64(seed ^ number as u64);
+            let (connection, info) = (connection.clone(), server.info.clone());
             let opened = watcher.opened.clone();
-            depositors.spawn(Depositor { number, rng, channel: channel.clone(), key, opened }.deposit());
+            depositors.spawn(Depositor { number, rng, connection, info, opened }.deposit());
         }
         tokio::time::sleep(alive).await;
         server.kill()?;
@@ -186,9 +187,8 @@ impl Plan {
         let mut watcher = Watcher::start(&server, 0).await?;
         seen.accounts.insert(0);
         watcher.ready().await?;
-        let manifests = self.chain(seen, &mut watcher).await?;
-        let (client, session) = (&mut watcher.client, &watcher.session);
-        let served = Served::ask(client, session, &server.key, &manifests, RETAINED).await?;
+        let manifests = self.chain(seen, &watcher).await?;
+        let served = Served::ask(&watcher.session, &server.key(), &manifests, RETAINED).await?;
         let retrievable = seen.acknowledged.iter().filter(|(round, _)| served.serves(*round));
         let sample = retrievable.sample(rng, self.sample.min(self.clients));
         let missing = served.retrieve(&server, &sample).await?;
@@ -207,7 +207,7 @@ impl Plan {
     async fn chain(
         &self,
         seen: &mut Seen,
-        watcher: &mut Watcher,
+        watcher: &Watcher,
     ) -> anyhow::Result<BTreeMap<Round, SignedManifest>> {
         let rounds = seen.acknowledged.iter().map(|(round, _)| *round).chain(seen.announced.keys().copied());
         let rounds = rounds.chain(seen.head.map(|(round, _)| round));

@@ -1,19 +1,18 @@
 //! What a client would get: deposits, retrieved privately from a running server.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use anyhow::{Context, ensure};
-use bytes::Bytes;
-use mpir::MultiClient;
-use pir_core::{Scheme, SealPir};
+use anyhow::Context;
+use mpir::{Engine, EngineClient};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{BloomMapping, Deposit, Label, Manifest, Mapping as _, Round, SignedManifest};
-use sotto_wire::{Failure, Refused, proto, split};
+use sotto_session::{Session, round_spec};
+use sotto_wire::{Failure, Refused};
 
 use super::child::Child;
-use super::client::{Client, session};
+use super::client::session;
 
 /// The rounds that a server serves.
 pub(super) struct Served {
@@ -23,8 +22,7 @@ pub(super) struct Served {
 impl Served {
     /// Asks for the mappings of the newest rounds that are published, up to one that is retired.
     pub(super) async fn ask(
-        client: &mut Client,
-        session: &Bytes,
+        session: &Session,
         key: &[u8; 32],
         manifests: &BTreeMap<Round, SignedManifest>,
         retained: usize,
@@ -32,16 +30,12 @@ impl Served {
         let mut rounds = BTreeMap::new();
         for (round, signed) in manifests.iter().rev().take(retained) {
             let manifest = signed.verify(key)?;
-            let request = proto::MappingRequest { session: session.clone(), round: round.0 };
-            let mut chunks = match client.mapping(request).await {
-                Ok(response) => response.into_inner(),
-                Err(status) if Failure::from(&status) == Failure::Refused(Refused::RoundClosed) => break,
-                Err(status) => return Err(status).context("a mapping is refused"),
+            let bytes = BloomMapping::encoded_bytes(manifest.shape(), manifest.bucket_size);
+            let bytes = match session.mapping(*round, usize::try_from(bytes)?).await {
+                Ok(bytes) => bytes,
+                Err(Failure::Refused(Refused::RoundClosed)) => break,
+                Err(failure) => return Err(failure).context("a mapping is refused"),
             };
-            let mut bytes = Vec::new();
-            while let Some(chunk) = chunks.message().await? {
-                bytes.extend_from_slice(&chunk.data);
-            }
             let mapping = BloomMapping::decode(&bytes, &manifest)?;
             rounds.insert(*round, (manifest, mapping));
         }
@@ -63,11 +57,11 @@ impl Served {
         for deposit in wanted {
             by_round.entry(deposit.0).or_default().push(deposit);
         }
-        let pir = MultiClient::<SealPir>::new(&[0x5a; 32]);
-        let mut client = server.connect().await?;
+        let connection = server.connect().await?;
         let mut missing = Vec::new();
         for number in 0..by_round.values().map(Vec::len).max().unwrap_or(0) {
-            let mut account = Account::new(&mut client, server, &pir, number + 1).await?;
+            let mut account =
+                Account::enter(session(&connection, &server.info, number + 1).await?, number).await?;
             for (round, deposits) in &by_round {
                 let Some(wanted) = deposits.get(number) else { continue };
                 let (manifest, mapping) = self.rounds.get(round).context("the round is not served")?;
@@ -82,28 +76,21 @@ impl Served {
 }
 
 /// An account that retrieves.
-struct Account<'a> {
-    client: &'a mut Client,
-    pir: &'a MultiClient<SealPir>,
-    session: Bytes,
-    keys: Bytes,
+struct Account {
+    session: Session,
+    engine: Arc<dyn Engine>,
+    pir: Box<dyn EngineClient>,
+    keys: [u8; 32],
     rng: StdRng,
 }
 
-impl<'a> Account<'a> {
-    async fn new(
-        client: &'a mut Client,
-        server: &Child,
-        pir: &'a MultiClient<SealPir>,
-        number: usize,
-    ) -> anyhow::Result<Self> {
-        let session = session(client, &server.key, number).await.context("registering")?;
-        let first = |number| if number == 0 { session.clone() } else { Bytes::new() };
-        let chunk = |(number, data)| proto::KeysChunk { session: first(number), data };
-        let chunks: Vec<_> = split(pir.public_keys().into()).enumerate().map(chunk).collect();
-        let uploaded = client.upload_keys(tokio_stream::iter(chunks)).await.context("uploading keys")?;
-        let keys = uploaded.into_inner().digest;
-        Ok(Self { client, pir, session, keys, rng: StdRng::seed_from_u64(number as u64) })
+impl Account {
+    /// Uploads its keys.
+    async fn enter(session: Session, number: usize) -> anyhow::Result<Self> {
+        let engine = mpir::sealpir();
+        let pir = engine.client(&[0x5a; 32]);
+        let keys = session.upload_keys(pir.public_keys().into()).await.context("uploading keys")?;
+        Ok(Self { session, engine, pir, keys, rng: StdRng::seed_from_u64(number as u64) })
     }
 
     /// The element under a label, if the mapping has one.
@@ -125,25 +112,13 @@ impl<'a> Account<'a> {
         let (bucket, position) = single.context("a label stands at several positions everywhere")?;
         let mut targets = vec![None; code.bucket_count()];
         targets[*bucket] = position.first().copied();
-        let parameters =
-            mpir::parameters::<SealPir>(manifest.buckets.into(), manifest.bucket_size as usize, BOX_BYTES)?;
-        let query = self.pir.multi_query(&parameters, &targets, &mut self.rng)?;
-        let (session, keys, round) = (self.session.clone(), self.keys.clone(), manifest.round.0);
-        let chunks =
-            split(query.encoded().concat().into()).enumerate().map(move |(number, data)| match number {
-                0 => proto::QueryChunk { session: session.clone(), round, keys: keys.clone(), data },
-                _ => proto::QueryChunk { data, ..Default::default() },
-            });
-        let chunks = tokio_stream::iter(chunks.collect::<Vec<_>>());
-        let mut answers = self.client.retrieve(chunks).await.context("retrieving")?.into_inner();
-        let mut bytes = Vec::new();
-        while let Some(chunk) = answers.message().await? {
-            bytes.extend_from_slice(&chunk.data);
-        }
-        let answers: Vec<Vec<u8>> =
-            bytes.chunks(SealPir::answer_bytes(&parameters)).map(<[u8]>::to_vec).collect();
-        ensure!(answers.len() == targets.len(), "an answer is missing");
-        let mut elements = self.pir.multi_extract(&parameters, &query, &answers);
+        let seed = manifest.retrieval_seed(&self.session.root_key().0);
+        let (buckets, elements) = (manifest.buckets.into(), manifest.bucket_size as usize);
+        let spec = round_spec(&*self.engine, seed, manifest.round, buckets, elements)?;
+        let bytes = self.engine.sizes(&spec)?.answer.bytes();
+        let request = self.pir.ask(spec, &targets, &mut self.rng)?;
+        let answered = self.session.retrieve(manifest.round, &self.keys, request.bytes.into(), bytes).await;
+        let mut elements = request.pending.read(&[], &answered.context("retrieving")?.answers);
         Ok(Some(elements.swap_remove(*bucket)?))
     }
 }

@@ -3,30 +3,22 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{self, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
 use anyhow::Context;
-use hyper_util::rt::TokioIo;
-use sotto_protocol::PROTOCOL_VERSION;
-use sotto_wire::proto::sotto_client::SottoClient;
-use sotto_wire::root::node_name;
-use sotto_wire::{Address, Info, limits, proto};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tonic::transport::{Channel, Endpoint};
+use sotto_session::{ConnectError, Connection, ConnectionSettings};
+use sotto_wire::Info;
 
-pub(crate) type Client = SottoClient<Channel>;
-
-/// Room for the answers of all clients on a connection.
-const STREAM_WINDOW: u32 = 2 << 20;
-const CONNECTION_WINDOW: u32 = 8 << 20;
+/// A server gives up every call before.
+const PATIENCE: Duration = Duration::from_secs(75);
 
 /// A server in a process of its own; it does not outlive this.
 pub(crate) struct Child {
     process: process::Child,
     /// Held open: a server that cannot print ends.
     _output: BufReader<ChildStdout>,
-    address: Address,
-    pub(crate) key: [u8; 32],
+    settings: ConnectionSettings,
+    pub(crate) info: Info,
 }
 
 impl Child {
@@ -45,30 +37,17 @@ impl Child {
         let mut output = BufReader::new(output);
         output.read_line(&mut line)?;
         let address = line.trim().strip_prefix("listening on ").context("the server does not listen")?;
-        let mut child = Self { process, _output: output, address: address.parse()?, key: [0; 32] };
-        let request = proto::InfoRequest { protocol_version: PROTOCOL_VERSION.into() };
-        let info = Info::try_from(child.connect().await?.info(request).await?.into_inner())?;
-        child.address.root_key().check(&info.parameters, &info.endorsement)?;
-        child.key = info.parameters.manifest_key;
-        Ok(child)
+        let mut settings = ConnectionSettings::new(address.parse()?);
+        (settings.call_timeout, settings.transfer_timeout) = (PATIENCE, PATIENCE);
+        // Its rounds may be shorter than those of people.
+        settings.allow_no_privacy = true;
+        let info = Connection::open(&settings).await?.info().await?;
+        Ok(Self { process, _output: output, settings, info })
     }
 
     /// Connects as clients do, by TLS.
-    pub(crate) async fn connect(&self) -> anyhow::Result<Client> {
-        let (authority, config) = (self.address.authority(), self.address.root_key().client_config()?);
-        let endpoint = Endpoint::from_shared(format!("http://{authority}"))?
-            .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW);
-        let connector = tower::service_fn(move |_| {
-            let (authority, config) = (authority.clone(), config.clone());
-            async move {
-                let stream = TcpStream::connect(authority).await?;
-                stream.set_nodelay(true)?;
-                TlsConnector::from(config).connect(node_name(), stream).await.map(TokioIo::new)
-            }
-        });
-        let channel = endpoint.connect_with_connector(connector).await?;
-        Ok(SottoClient::new(channel).max_decoding_message_size(limits::MESSAGE_MAX))
+    pub(crate) async fn connect(&self) -> Result<Connection, ConnectError> {
+        Connection::open(&self.settings).await
     }
 
     pub(crate) fn id(&self) -> u32 {

@@ -2,23 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{Deposit, Label, Round, SealedBox};
-use sotto_wire::proto;
+use sotto_session::Session;
 use tokio::sync::{mpsc, watch};
 
-use crate::child::Client;
 use crate::ledger::{Fate, News};
 
 /// Offset of the first deposits in a round, as the server announces it.
 const OFFSET_MS: u64 = 200;
 
 pub(crate) struct Depositor {
-    pub(crate) client: Client,
-    pub(crate) session: Bytes,
+    pub(crate) session: Session,
     pub(crate) rng: StdRng,
     pub(crate) spread_ms: u64,
     pub(crate) opened: watch::Receiver<Option<(Round, Instant)>>,
@@ -35,15 +32,10 @@ impl Depositor {
             let mut sealed = [0; BOX_BYTES];
             self.rng.fill_bytes(&mut sealed);
             let deposit = Deposit { label: Label(self.rng.random()), sealed: SealedBox(sealed) };
-            let request = proto::DepositRequest {
-                session: self.session.clone(),
-                round: round.0,
-                deposit: Bytes::copy_from_slice(&deposit.encode()),
-            };
             // If nobody listens any more, the run is over.
             let _ = self.news.send(News::Sent { round });
             let sent = Instant::now();
-            let fate = Fate::of(self.client.deposit(request).await, sent);
+            let fate = Fate::of(self.session.deposit(round, &deposit.encode()).await, sent);
             let _ = self.news.send(News::Ended { round, deposit: Box::new(deposit), fate });
         }
     }

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 use sotto_protocol::deposit::arrange;
 use sotto_protocol::manifest::{Manifest, deposits_digest};
 use sotto_protocol::{Deposit, Round};
-use sotto_wire::status::REASON;
-use tonic::Status;
+use sotto_wire::Failure;
 
 use crate::session::word;
 
@@ -28,12 +27,12 @@ pub(crate) enum Fate {
 }
 
 impl Fate {
-    pub(crate) fn of<T>(answer: Result<T, Status>, sent: Instant) -> Self {
+    pub(crate) fn of<T>(answer: Result<T, Failure>, sent: Instant) -> Self {
         match answer {
             Ok(_) => Self::Acknowledged { after: sent.elapsed() },
-            Err(status) if status.metadata().get(REASON).is_some() => Self::Refused(word(&status)),
+            Err(failure @ Failure::Refused(_)) => Self::Refused(word(failure)),
             // It may be there or not.
-            Err(status) => Self::Unknown(word(&status)),
+            Err(failure) => Self::Unknown(word(failure)),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use bytes::Bytes;
 use mpir::MultiClient;
 use pir_core::{Scheme, SealPir};
@@ -11,11 +11,10 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{BloomMapping, Deposit, Lookup, Manifest};
-use sotto_wire::{proto, split};
+use sotto_session::Session;
+use sotto_wire::Failure;
 use tokio::sync::{mpsc, watch};
-use tonic::Status;
 
-use crate::child::Client;
 use crate::session::word;
 
 /// Offset of a multi-query after its round is ready, as the server announces it.
@@ -69,14 +68,13 @@ pub(crate) enum Retrieved {
 
 /// Builds the question of a round: for a box that is known to be in it.
 pub(crate) async fn question(
-    client: &mut Client,
-    session: &Bytes,
+    session: &Session,
     pir: &MultiClient<SealPir>,
     manifest: Manifest,
     wanted: &Deposit,
     ready: Instant,
 ) -> anyhow::Result<Arc<Question>> {
-    let mapping = fetch_mapping(client, session, &manifest).await?;
+    let mapping = fetch_mapping(session, &manifest).await?;
     let mapping = BloomMapping::decode(&mapping, &manifest)?;
     let code = manifest.code()?;
     let mut rng = StdRng::seed_from_u64(manifest.round.0);
@@ -89,7 +87,7 @@ pub(crate) async fn question(
     let size = SealPir::answer_bytes(&parameters);
     let encoded = query.encoded().concat().into();
     let answers = size * usize::from(manifest.buckets);
-    let (expected, pir) = (wanted.sealed.0, self::client());
+    let (expected, pir) = (wanted.sealed.0, client());
     let check = move |answers: &[u8]| {
         let answers: Vec<Vec<u8>> = answers.chunks(size).map(<[u8]>::to_vec).collect();
         let elements = pir.multi_extract(&parameters, &query, &answers);
@@ -100,36 +98,19 @@ pub(crate) async fn question(
     Ok(Arc::new(Question { manifest, query: encoded, answers, due, check, reference }))
 }
 
-async fn fetch_mapping(client: &mut Client, session: &Bytes, manifest: &Manifest) -> Result<Vec<u8>, Status> {
-    let request = proto::MappingRequest { session: session.clone(), round: manifest.round.0 };
-    let mut stream = client.mapping(request).await?.into_inner();
-    let mut bytes = Vec::new();
-    while let Some(chunk) = stream.message().await? {
-        bytes.extend_from_slice(&chunk.data);
-    }
-    Ok(bytes)
+async fn fetch_mapping(session: &Session, manifest: &Manifest) -> Result<Bytes, Failure> {
+    let bytes = BloomMapping::encoded_bytes(manifest.shape(), manifest.bucket_size);
+    session.mapping(manifest.round, usize::try_from(bytes).unwrap_or(usize::MAX)).await
 }
 
 pub(crate) struct Retriever {
-    pub(crate) client: Client,
-    pub(crate) session: Bytes,
-    pub(crate) keys: Bytes,
+    pub(crate) session: Session,
+    pub(crate) keys: [u8; 32],
     pub(crate) questions: watch::Receiver<Option<Arc<Question>>>,
     pub(crate) retrieved: mpsc::Sender<Retrieved>,
 }
 
 impl Retriever {
-    /// Uploads the keys, once.
-    pub(crate) async fn upload(&mut self, keys: Bytes) -> anyhow::Result<()> {
-        let session = self.session.clone();
-        let first = |number| if number == 0 { session.clone() } else { Bytes::new() };
-        let chunk = |(number, data)| proto::KeysChunk { session: first(number), data };
-        let chunks: Vec<_> = split(keys).enumerate().map(chunk).collect();
-        self.keys = self.client.upload_keys(tokio_stream::iter(chunks)).await?.into_inner().digest;
-        ensure!(self.keys.len() == 32, "a digest of another length");
-        Ok(())
-    }
-
     /// Retrieves until there are no more rounds.
     pub(crate) async fn retrieve(mut self) {
         let mut last = None;
@@ -143,7 +124,7 @@ impl Retriever {
             }
             let result = match self.ask(&question).await {
                 Ok((answers, after)) => Retrieved::Answers { answers, after, question },
-                Err(status) => Retrieved::Refused(word(&status)),
+                Err(failure) => Retrieved::Refused(word(failure)),
             };
             if self.retrieved.send(result).await.is_err() {
                 return;
@@ -151,22 +132,12 @@ impl Retriever {
         }
     }
 
-    async fn ask(&mut self, question: &Question) -> Result<(Bytes, Duration), Status> {
-        fetch_mapping(&mut self.client, &self.session, &question.manifest).await?;
+    async fn ask(&self, question: &Question) -> Result<(Bytes, Duration), Failure> {
+        fetch_mapping(&self.session, &question.manifest).await?;
         tokio::time::sleep_until(question.due.into()).await;
-        let (session, keys) = (self.session.clone(), self.keys.clone());
-        let round = question.manifest.round.0;
-        let chunks = split(question.query.clone()).enumerate().map(move |(number, data)| match number {
-            0 => proto::QueryChunk { session: session.clone(), round, keys: keys.clone(), data },
-            _ => proto::QueryChunk { data, ..Default::default() },
-        });
+        let (round, query) = (question.manifest.round, question.query.clone());
         let sent = Instant::now();
-        let mut stream =
-            self.client.retrieve(tokio_stream::iter(chunks.collect::<Vec<_>>())).await?.into_inner();
-        let mut answers = Vec::with_capacity(question.answers);
-        while let Some(chunk) = stream.message().await? {
-            answers.extend_from_slice(&chunk.data);
-        }
-        Ok((answers.into(), sent.elapsed()))
+        let answered = self.session.retrieve(round, &self.keys, query, question.answers).await?;
+        Ok((answered.answers, sent.elapsed()))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,14 +11,14 @@ use bytes::Bytes;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use sotto_protocol::deposit::BOX_BYTES;
-use sotto_protocol::{Deposit, Label, Manifest, Round, SealedBox, SignedManifest};
-use sotto_wire::proto;
-use sotto_wire::proto::round_event::Event;
+use sotto_protocol::{Deposit, Label, Manifest, Round, SealedBox};
+use sotto_session::{RoundNews, Session};
+use sotto_wire::Failure;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tonic::Streaming;
+use tokio_stream::{Stream, StreamExt as _};
 
-use crate::child::{Child, Client, Usage};
+use crate::child::{Child, Usage};
 use crate::depositors::Depositor;
 use crate::ledger::{Fate, Ledger, News};
 use crate::retrievers::{self, Question, Retrieved, Retriever};
@@ -46,13 +47,14 @@ pub(crate) struct Plan {
     pub(crate) progress: bool,
 }
 
+type Watch = Pin<Box<dyn Stream<Item = Result<RoundNews, Failure>> + Send>>;
+
 /// A run that is under way.
 struct Run {
     plan: Plan,
     server: Child,
-    client: Client,
-    session: Bytes,
-    events: Option<Streaming<proto::RoundEvent>>,
+    session: Session,
+    events: Option<Watch>,
     opened: Option<watch::Sender<Option<(Round, Instant)>>>,
     questions: Option<watch::Sender<Option<Arc<Question>>>>,
     news: mpsc::UnboundedSender<News>,
@@ -72,36 +74,35 @@ impl Plan {
         let (_directory, data) = crate::data_directory()?;
         let options = ["--retrieve", &self.retrieve.to_string(), "--round-ms", &self.round_ms.to_string()];
         let server = Child::start(&self.program, &data, &options.map(str::to_owned)).await?;
-        let mut client = server.connect().await?;
-        let own = session(&mut client, &server.key, 0).await?;
+        let own = session(&server.connect().await?, &server.info, 0).await?;
 
         let registering = Instant::now();
         let (news, mut told) = mpsc::unbounded_channel();
         let (retrieved, mut answers) = mpsc::channel(64);
         let (asked, mut ready) = mpsc::unbounded_channel();
         let (opened, questions) = (watch::Sender::new(None), watch::Sender::new(None));
-        let (accounts, keys) = (self.register(&server).await?, retrievers::client().public_keys().into());
+        let (accounts, keys) =
+            (self.register(&server).await?, Bytes::from(retrievers::client().public_keys()));
         let mut tasks = JoinSet::new();
         let mut uploads = JoinSet::new();
-        for (number, (client, session)) in accounts.into_iter().enumerate() {
+        for (number, session) in accounts.into_iter().enumerate() {
             if number < self.clients {
                 let rng = StdRng::seed_from_u64(self.seed ^ number as u64);
                 let (opened, news) = (opened.subscribe(), news.clone());
                 let spread_ms = self.spread_ms;
-                tasks.spawn(Depositor { client, session, rng, spread_ms, opened, news }.deposit());
+                tasks.spawn(Depositor { session, rng, spread_ms, opened, news }.deposit());
                 continue;
             }
             let (questions, retrieved) = (questions.subscribe(), retrieved.clone());
-            let mut retriever = Retriever { client, session, keys: Bytes::new(), questions, retrieved };
-            let keys = Bytes::clone(&keys);
+            let keys = keys.clone();
             if uploads.len() >= UPLOADS
                 && let Some(retriever) = uploads.join_next().await
             {
                 tasks.spawn(Retriever::retrieve(retriever??));
             }
             uploads.spawn(async move {
-                retriever.upload(keys).await?;
-                anyhow::Ok(retriever)
+                let keys = session.upload_keys(keys).await?;
+                anyhow::Ok(Retriever { session, keys, questions, retrieved })
             });
         }
         while let Some(retriever) = uploads.join_next().await {
@@ -114,7 +115,6 @@ impl Plan {
             rng: StdRng::seed_from_u64(!self.seed),
             rounds: Rounds::new(self.round_ms),
             server,
-            client,
             session: own,
             events: None,
             opened: Some(opened),
@@ -157,16 +157,15 @@ impl Plan {
     }
 
     /// Registers everybody, so many on one connection as may be; first those who deposit.
-    async fn register(&self, server: &Child) -> anyhow::Result<Vec<(Client, Bytes)>> {
+    async fn register(&self, server: &Child) -> anyhow::Result<Vec<Session>> {
         let mut connections = JoinSet::new();
         let all = self.clients + self.retrievers;
         for first in (0..all).step_by(CLIENTS_PER_CONNECTION) {
-            let mut client = server.connect().await?;
-            let key = server.key;
+            let (connection, info) = (server.connect().await?, server.info.clone());
             connections.spawn(async move {
                 let mut accounts = Vec::new();
                 for number in first..all.min(first + CLIENTS_PER_CONNECTION) {
-                    accounts.push((number, (client.clone(), session(&mut client, &key, number + 1).await?)));
+                    accounts.push((number, session(&connection, &info, number + 1).await?));
                 }
                 anyhow::Ok(accounts)
             });
@@ -238,20 +237,19 @@ impl Run {
     }
 
     async fn watch(&mut self) -> anyhow::Result<()> {
-        let request = proto::WatchRequest { session: self.session.clone() };
         self.events = None;
-        self.events = Some(self.client.watch(request).await?.into_inner());
+        self.events = Some(Box::pin(self.session.watch().await?));
         Ok(())
     }
 
-    fn hear(&mut self, event: Event) -> anyhow::Result<()> {
-        let at = |elapsed_ms: u32| {
+    fn hear(&mut self, news: RoundNews) -> anyhow::Result<()> {
+        let at = |elapsed: Duration| {
             let now = Instant::now();
-            now.checked_sub(Duration::from_millis(elapsed_ms.into())).unwrap_or(now)
+            now.checked_sub(elapsed).unwrap_or(now)
         };
-        match event {
-            Event::Opened(event) => {
-                let (round, at) = (Round(event.round), at(event.elapsed_ms));
+        match news {
+            RoundNews::Opened { round, elapsed } => {
+                let at = at(elapsed);
                 self.rounds.opened(round, at);
                 if let Some(opened) = &self.opened {
                     self.rounds.loaded += 1;
@@ -259,12 +257,9 @@ impl Run {
                     self.deposit_own(round);
                 }
             }
-            Event::Ready(event) => {
-                let at = at(event.elapsed_ms);
-                let signed = event.manifest.context("a round without a manifest")?;
-                let bytes = signed.manifest[..].try_into().context("a manifest of another length")?;
-                let signature = signed.signature[..].try_into().context("a signature of another length")?;
-                let manifest = SignedManifest { bytes, signature, segment: None }.verify(&self.server.key)?;
+            RoundNews::Ready { manifest, elapsed } => {
+                let at = at(elapsed);
+                let manifest = manifest.verify(&self.server.info.parameters.manifest_key)?;
                 self.rounds.ready(manifest.round, at);
                 self.ask(&manifest, at);
                 let _ = self.news.send(News::Ready(Box::new(manifest)));
@@ -279,13 +274,11 @@ impl Run {
         self.rng.fill_bytes(&mut sealed);
         let deposit = Deposit { label: Label(self.rng.random()), sealed: SealedBox(sealed) };
         self.wanted.insert(round, deposit.clone());
-        let (mut client, session, news) = (self.client.clone(), self.session.clone(), self.news.clone());
+        let (session, news) = (self.session.clone(), self.news.clone());
         tokio::spawn(async move {
-            let bytes = Bytes::copy_from_slice(&deposit.encode());
             let _ = news.send(News::Sent { round });
             let sent = Instant::now();
-            let request = proto::DepositRequest { session, round: round.0, deposit: bytes };
-            let fate = Fate::of(client.deposit(request).await, sent);
+            let fate = Fate::of(session.deposit(round, &deposit.encode()).await, sent);
             let _ = news.send(News::Ended { round, deposit: Box::new(deposit), fate });
         });
     }
@@ -296,11 +289,11 @@ impl Run {
         let (Some(wanted), true) = (wanted, self.questions.is_some() && self.plan.retrievers > 0) else {
             return;
         };
-        let (mut client, session, asked) = (self.client.clone(), self.session.clone(), self.asked.clone());
+        let (session, asked) = (self.session.clone(), self.asked.clone());
         let manifest = manifest.clone();
         tokio::spawn(async move {
             let pir = retrievers::client();
-            let built = retrievers::question(&mut client, &session, &pir, manifest, &wanted, at).await;
+            let built = retrievers::question(&session, &pir, manifest, &wanted, at).await;
             // If nobody listens any more, the run is over.
             let _ = asked.send(built);
         });
@@ -336,8 +329,8 @@ impl Run {
     }
 }
 
-async fn next(events: &mut Option<Streaming<proto::RoundEvent>>) -> Option<Event> {
-    events.as_mut()?.message().await.ok()??.event
+async fn next(events: &mut Option<Watch>) -> Option<RoundNews> {
+    events.as_mut()?.next().await?.ok()
 }
 
 /// Judges by the log itself what no manifest was seen for.

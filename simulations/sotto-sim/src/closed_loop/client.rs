@@ -6,16 +6,15 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, anyhow, bail, ensure};
 use bytes::Bytes;
-use mpir::{Engine, EngineClient, Form, Pending, Request, RoundSpec};
+use mpir::{Engine, EngineClient, Pending, Request, RoundSpec};
 use pbc::{BucketIndex, HashedCode};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use sotto::connection::{Answers, RoundNews, Session};
-use sotto::{Address, Connection, ConnectionSettings};
-use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
+use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::mapping::Outcome;
 use sotto_protocol::{BloomMapping, Deposit, Lookup, Manifest, Round, SignedManifest};
-use sotto_wire::Failure;
+use sotto_session::{Answers, Connection, ConnectionSettings, RoundNews, Session, round_spec};
+use sotto_wire::{Address, Failure};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 use tokio_stream::{Stream, StreamExt as _};
@@ -132,9 +131,8 @@ impl Client {
         let (manifest, signed) = self.ready(round).await?;
 
         let (buckets, bucket_size) = (usize::from(manifest.buckets), manifest.bucket_size as usize);
-        let form = Form { buckets, elements: bucket_size, element_bytes: BOX_BYTES };
         let seed = manifest.retrieval_seed(&self.session.root_key().0);
-        let spec = RoundSpec { seed, round: round.0, form, profile: self.engine.profile(form)? };
+        let spec = round_spec(&*self.engine, seed, round, buckets, bucket_size)?;
         let answer_bytes = self.engine.sizes(&spec)?.answer.bytes();
         let mapping_bytes = BloomMapping::encoded_bytes(manifest.shape(), manifest.bucket_size);
         let mapping = self.session.mapping(round, usize::try_from(mapping_bytes)?).await;

@@ -26,6 +26,11 @@ impl Audits {
         Self { coins, root, engines, wanted: 0 }
     }
 
+    /// The root key of the server's cluster.
+    pub(super) fn root(&self) -> &RootKey {
+        &self.root
+    }
+
     pub(super) fn ask(&mut self, answers: u32) {
         self.wanted = self.wanted.saturating_add(answers);
     }

@@ -4,99 +4,99 @@ use std::time::Duration;
 
 use mpir::Engine;
 use serde::Serialize;
+use sotto::RoundReport;
 
-use super::script::{NAMES, Tally};
-use super::{Options, engine_facts};
-use crate::participant::RoundReport;
+use crate::demonstration::{Options, engine_facts};
+use crate::script::{NAMES, Tally};
 
 /// What is noted while the rounds pass.
 #[derive(Debug, Default)]
-pub(super) struct Summary {
+pub(crate) struct Summary {
     reports: Vec<RoundReport>,
     introduction_rounds: u32,
     all_rounds: u32,
     setup_ms: Vec<f64>,
     bucket_size: u32,
-    pub(super) elapsed: Duration,
+    pub(crate) elapsed: Duration,
 }
 
 /// The summary, as printed with `--json`.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
-    pub(super) sent: u32,
-    pub(super) delivered: u32,
-    pub(super) lost: u32,
-    pub(super) duplicated: u32,
-    pub(super) altered: u32,
-    pub(super) users: u32,
-    pub(super) participants: usize,
-    pub(super) retrieve: u16,
+pub(crate) struct Report {
+    pub(crate) sent: u32,
+    pub(crate) delivered: u32,
+    pub(crate) lost: u32,
+    pub(crate) duplicated: u32,
+    pub(crate) altered: u32,
+    pub(crate) users: u32,
+    pub(crate) participants: usize,
+    pub(crate) retrieve: u16,
     /// Rounds of conversation, as asked for.
-    pub(super) rounds: u32,
+    pub(crate) rounds: u32,
     /// Rounds before them, in which the two agreed on keys.
-    pub(super) introduction_rounds: u32,
+    pub(crate) introduction_rounds: u32,
     /// All rounds that were opened.
-    pub(super) all_rounds: u32,
-    pub(super) engine: &'static str,
-    pub(super) security_bits: u32,
-    pub(super) bucket_size: u32,
+    pub(crate) all_rounds: u32,
+    pub(crate) engine: &'static str,
+    pub(crate) security_bits: u32,
+    pub(crate) bucket_size: u32,
     /// Bytes per participant: keys once, the others per round.
-    pub(super) bytes: Bytes,
+    pub(crate) bytes: Bytes,
     /// Medians per participant and round, and of the server's set-up per round.
-    pub(super) ms: Millis,
-    pub(super) seed: u64,
-    pub(super) elapsed_ms: f64,
+    pub(crate) ms: Millis,
+    pub(crate) seed: u64,
+    pub(crate) elapsed_ms: f64,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Bytes {
-    pub(super) keys: u64,
-    pub(super) deposit: u64,
-    pub(super) mapping: u64,
-    pub(super) query: u64,
-    pub(super) answer: u64,
+pub(crate) struct Bytes {
+    pub(crate) keys: u64,
+    pub(crate) deposit: u64,
+    pub(crate) mapping: u64,
+    pub(crate) query: u64,
+    pub(crate) answer: u64,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Millis {
+pub(crate) struct Millis {
     /// Server: batch code, preprocessing, mapping.
-    pub(super) setup: f64,
+    pub(crate) setup: f64,
     /// Upload.
-    pub(super) keys: f64,
+    pub(crate) keys: f64,
     /// Until it is acknowledged.
-    pub(super) deposit: f64,
+    pub(crate) deposit: f64,
     /// Download.
-    pub(super) mapping: f64,
+    pub(crate) mapping: f64,
     /// Client: finding the labels, matching.
-    pub(super) lookup: f64,
+    pub(crate) lookup: f64,
     /// Client: encrypting all sub-queries.
-    pub(super) build: f64,
+    pub(crate) build: f64,
     /// Upload, and the server's computation until the answer begins.
-    pub(super) query: f64,
+    pub(crate) query: f64,
     /// The answer's way down, with what of it is computed meanwhile.
-    pub(super) answer: f64,
+    pub(crate) answer: f64,
     /// Client: decrypting all answers.
-    pub(super) extract: f64,
+    pub(crate) extract: f64,
 }
 
 impl Summary {
-    pub(super) fn opened(&mut self, introduction: bool) {
+    pub(crate) fn opened(&mut self, introduction: bool) {
         self.all_rounds += 1;
         self.introduction_rounds += u32::from(introduction);
     }
 
-    pub(super) fn built(&mut self, bucket_size: u32, setup_ms: u64) {
+    pub(crate) fn built(&mut self, bucket_size: u32, setup_ms: u64) {
         self.bucket_size = bucket_size;
         self.setup_ms.push(setup_ms as f64);
     }
 
-    pub(super) fn add_report(&mut self, report: &RoundReport) {
+    pub(crate) fn add_report(&mut self, report: &RoundReport) {
         self.reports.push(*report);
     }
 
     /// # Errors
     /// If the engine has no parameters for the buckets seen, which a server that served them rules out.
-    pub(super) fn finish(
+    pub(crate) fn finish(
         &self,
         engine: &dyn Engine,
         options: &Options,

@@ -10,14 +10,14 @@ use console::style;
 use indicatif::{ProgressBar, ProgressStyle};
 use sotto_protocol::{Round, ServerParameters};
 
-use super::Options;
-use super::report::Report;
-use super::script::{Arrival, GROUP, NAMES, in_pair};
+use crate::demonstration::Options;
+use crate::report::Report;
+use crate::script::{Arrival, GROUP, NAMES, in_pair};
 
 const TICK: Duration = Duration::from_millis(80);
 
 /// Where the demonstration is shown.
-pub(super) struct Screen {
+pub(crate) struct Screen {
     json: bool,
     bar: ProgressBar,
     stage: Stage,
@@ -40,12 +40,12 @@ enum Stage {
 }
 
 impl Screen {
-    pub(super) fn new(json: bool) -> Self {
+    pub(crate) fn new(json: bool) -> Self {
         let bar = if json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
         Self { json, bar, stage: Stage::Idle, buckets: 0, closed: AtomicBool::new(false) }
     }
 
-    pub(super) fn title(&mut self, options: &Options, seed: u64, server: &ServerParameters) {
+    pub(crate) fn title(&mut self, options: &Options, seed: u64, server: &ServerParameters) {
         self.buckets = server.buckets;
         let [alice, bob, carol, dave, erin, frank] = NAMES;
         self.line(
@@ -70,7 +70,7 @@ impl Screen {
     }
 
     /// Shows a bar that follows `counter` to `total` while `work` goes on.
-    pub(super) async fn follow<T>(
+    pub(crate) async fn follow<T>(
         &self,
         what: &'static str,
         total: u64,
@@ -94,7 +94,7 @@ impl Screen {
     }
 
     /// Shows that something goes on while `work` does.
-    pub(super) async fn wait<T>(&self, what: &str, work: impl Future<Output = T>) -> T {
+    pub(crate) async fn wait<T>(&self, what: &str, work: impl Future<Output = T>) -> T {
         self.bar.set_message(what.to_owned());
         let mut work = std::pin::pin!(work);
         loop {
@@ -109,7 +109,7 @@ impl Screen {
     }
 
     /// A round takes deposits; `first_of_script` is the first in which there is something to say.
-    pub(super) fn opened(&mut self, round: Round, first_of_script: Option<Round>, users: u64, deposits: u64) {
+    pub(crate) fn opened(&mut self, round: Round, first_of_script: Option<Round>, users: u64, deposits: u64) {
         let title = match first_of_script {
             Some(first) if round >= first => format!("Round {round}"),
             _ => format!("Round {round}, introductions: {} and {} exchange keys", NAMES[0], NAMES[1]),
@@ -118,7 +118,7 @@ impl Screen {
         self.stage = Stage::Deposits { from: deposits, users };
     }
 
-    pub(super) fn sealed(&mut self, entries: usize) {
+    pub(crate) fn sealed(&mut self, entries: usize) {
         self.line(&dim(format!(
             "  sealed   {} deposits, of which nobody can tell which are cover",
             grouped(entries as u64)
@@ -126,7 +126,7 @@ impl Screen {
         self.stage = Stage::Building;
     }
 
-    pub(super) fn built(&mut self, bucket_size: u32, mapping_bytes: usize, setup_ms: u64) {
+    pub(crate) fn built(&mut self, bucket_size: u32, mapping_bytes: usize, setup_ms: u64) {
         self.line(&dim(format!(
             "  ready    {} buckets of {} boxes, mapping {}, built in {} ms",
             self.buckets,
@@ -137,7 +137,7 @@ impl Screen {
         self.stage = Stage::Retrieving { done: 0 };
     }
 
-    pub(super) fn arrival(&self, listener: usize, speaker: &str, text: &str, arrival: Arrival) {
+    pub(crate) fn arrival(&self, listener: usize, speaker: &str, text: &str, arrival: Arrival) {
         let (to, verdict) = match arrival {
             // Shown once everybody has it.
             Arrival::Expected => return,
@@ -149,27 +149,27 @@ impl Screen {
         self.line(&format!("  {:>6} → {:<6} {text} {verdict}", style(speaker).cyan(), style(to).cyan()));
     }
 
-    pub(super) fn introduced(&self) {
+    pub(crate) fn introduced(&self) {
         self.line(&dim(format!(
             "           {} and {} have each other's keys; the conversations begin",
             NAMES[0], NAMES[1]
         )));
     }
 
-    pub(super) fn participant_done(&mut self) {
+    pub(crate) fn participant_done(&mut self) {
         if let Stage::Retrieving { done } = &mut self.stage {
             *done += 1;
         }
     }
 
-    pub(super) fn remark(&self, remark: &str) {
+    pub(crate) fn remark(&self, remark: &str) {
         if !remark.is_empty() {
             self.line(&format!("  {}", style(remark).yellow()));
         }
     }
 
     /// Moves the moving line.
-    pub(super) async fn tick(&self, deposits: &AtomicU64) {
+    pub(crate) async fn tick(&self, deposits: &AtomicU64) {
         tokio::time::sleep(TICK).await;
         let message = match self.stage {
             Stage::Idle => String::new(),
@@ -184,7 +184,7 @@ impl Screen {
         self.bar.tick();
     }
 
-    pub(super) fn summary(&self, report: &Report) {
+    pub(crate) fn summary(&self, report: &Report) {
         self.bar.finish_and_clear();
         if self.json {
             // The report holds numbers and two fixed names, which always have a JSON form.
@@ -240,12 +240,12 @@ impl Screen {
     }
 
     /// Whether nobody takes what is printed.
-    pub(super) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)
     }
 
     /// Names what was lost.
-    pub(super) fn missing(&self, missing: &[String]) {
+    pub(crate) fn missing(&self, missing: &[String]) {
         for text in missing {
             self.line(&style(text).red().to_string());
         }

@@ -4,22 +4,22 @@ use core::time::Duration;
 
 use anyhow::Context;
 use rand_chacha::ChaCha20Rng;
+use sotto::participant::now;
+use sotto::{Connection, ConnectionSettings, Event, Finding, Handle, Participant, RoundReport, Store};
 use sotto_protocol::client::{Client, Notice, Settings};
 use sotto_protocol::{ConversationId, Round};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::screen::Screen;
-use super::script::{GROUP, Line, NAMES, in_pair};
-use crate::participant::{Event, Finding, Handle, Participant, RoundReport, now};
-use crate::{Connection, ConnectionSettings, Store};
+use crate::screen::Screen;
+use crate::script::{GROUP, Line, NAMES, in_pair};
 
 /// How long leaving may take before the connection is simply cut.
 const LEAVE: Duration = Duration::from_secs(2);
 
 /// Something that happened to a participant.
-pub(super) enum Happening {
+pub(crate) enum Happening {
     /// A text arrived.
     Text { listener: usize, speaker: String, text: String },
     /// A round's calls are made.
@@ -29,7 +29,7 @@ pub(super) enum Happening {
 }
 
 /// Everybody with a name.
-pub(super) struct Cast {
+pub(crate) struct Cast {
     members: Vec<Member>,
     happenings: mpsc::Receiver<(usize, Event)>,
     /// The newest round each has finished.
@@ -49,7 +49,7 @@ struct Member {
 
 impl Cast {
     /// Creates everybody, lets them exchange an invitation and a group card, and connects them.
-    pub(super) async fn enter(
+    pub(crate) async fn enter(
         settings: &ConnectionSettings,
         rng: &mut ChaCha20Rng,
         screen: &Screen,
@@ -99,7 +99,7 @@ impl Cast {
     }
 
     /// Everybody hands in their lines, in order; one leaves per round.
-    pub(super) async fn speak(&self, lines: &[Line]) -> anyhow::Result<()> {
+    pub(crate) async fn speak(&self, lines: &[Line]) -> anyhow::Result<()> {
         for line in lines {
             let member = &self.members[line.speaker];
             member.handle.queue_text(member.conversation, &line.text).await?;
@@ -108,22 +108,22 @@ impl Cast {
     }
 
     /// The round that was open when everybody joined.
-    pub(super) fn joined(&self) -> Round {
+    pub(crate) fn joined(&self) -> Round {
         self.joined
     }
 
     /// Whether everybody can speak.
-    pub(super) fn is_introduced(&self) -> bool {
+    pub(crate) fn is_introduced(&self) -> bool {
         self.introduced.iter().all(|&introduced| introduced)
     }
 
     /// Whether everybody has finished this round.
-    pub(super) fn reported(&self, round: Round) -> bool {
+    pub(crate) fn reported(&self, round: Round) -> bool {
         self.reported.iter().all(|&reported| reported >= round)
     }
 
     /// The next thing that happens to anybody.
-    pub(super) async fn next(&mut self) -> anyhow::Result<Happening> {
+    pub(crate) async fn next(&mut self) -> anyhow::Result<Happening> {
         let (number, event) = self.happenings.recv().await.context("all participants have stopped")?;
         let name = NAMES[number];
         Ok(match event {
@@ -147,14 +147,12 @@ impl Cast {
             Event::Audited { finding: Finding::Open(reason), .. } => {
                 Happening::Remark(format!("{name}: an answer could not be checked: {reason}"))
             }
-            Event::Audited { .. } | Event::Notice(_) | Event::ConnectionRestored | Event::Missed(_) => {
-                Happening::Remark(String::new())
-            }
+            _ => Happening::Remark(String::new()),
         })
     }
 
     /// Everybody leaves.
-    pub(super) async fn leave(self) {
+    pub(crate) async fn leave(self) {
         for member in &self.members {
             // A participant that does not stop in time is cut off by the end of the process.
             let _ = timeout(LEAVE, member.handle.stop()).await;

@@ -6,8 +6,7 @@ use mpir::{Engine, Engines};
 use sotto_protocol::{PROTOCOL_VERSION, Round, ServerParameters, Succession};
 use sotto_wire::{Info, RootKey};
 
-use super::ConnectError;
-use crate::round_spec::round_spec;
+use crate::{ConnectError, round_spec};
 
 /// Whether a client with these engines may work with a server of these parameters.
 ///
@@ -42,7 +41,7 @@ pub fn check(
 ///
 /// # Errors
 /// [`ConnectError::Engine`] if it is not.
-pub(crate) fn engine<'a>(
+pub fn engine<'a>(
     engines: &'a Engines,
     parameters: &ServerParameters,
 ) -> Result<&'a Arc<dyn Engine>, ConnectError> {
@@ -54,7 +53,8 @@ pub(crate) fn engine<'a>(
 
 /// The security of an engine's smallest database, bits.
 fn security_bits(engine: &dyn Engine) -> u32 {
-    let spec = round_spec(engine, Round(0), 1, 1);
+    // It does not depend on the seed.
+    let spec = round_spec(engine, [0; 32], Round(0), 1, 1);
     spec.and_then(|spec| engine.assurance(&spec)).map_or(0, |assurance| assurance.security_bits)
 }
 
@@ -85,7 +85,8 @@ mod tests {
     use sotto_wire::root::endorse;
     use sotto_wire::{Info, RootKey};
 
-    use super::{ConnectError, check, verify};
+    use super::{check, verify};
+    use crate::ConnectError;
 
     fn parameters() -> ServerParameters {
         ServerParameters {

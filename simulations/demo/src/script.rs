@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 /// The named participants: the first two talk one to one, the others in a group.
-pub(super) const NAMES: [&str; 6] = ["Alice", "Bob", "Carol", "Dave", "Erin", "Frank"];
+pub(crate) const NAMES: [&str; 6] = ["Alice", "Bob", "Carol", "Dave", "Erin", "Frank"];
 /// Name of the group.
-pub(super) const GROUP: &str = "desk";
+pub(crate) const GROUP: &str = "desk";
 /// How many of [`NAMES`] talk one to one.
 const PAIR: usize = 2;
 
@@ -62,17 +62,17 @@ const LINES: [[&str; 6]; 6] = [
 
 /// A line one participant says.
 #[derive(Clone, Debug)]
-pub(super) struct Line {
+pub(crate) struct Line {
     /// Place in [`NAMES`].
-    pub(super) speaker: usize,
+    pub(crate) speaker: usize,
     /// Places in [`NAMES`] of those who must receive it.
-    pub(super) listeners: Vec<usize>,
+    pub(crate) listeners: Vec<usize>,
     /// What is said; no speaker says the same twice.
-    pub(super) text: String,
+    pub(crate) text: String,
 }
 
 /// Everything that is said in `rounds` rounds, one line per participant and round, in order.
-pub(super) fn lines(rounds: u32) -> Vec<Line> {
+pub(crate) fn lines(rounds: u32) -> Vec<Line> {
     let mut lines = Vec::new();
     for round in 0..rounds as usize {
         for (speaker, own) in LINES.iter().enumerate() {
@@ -89,7 +89,7 @@ pub(super) fn lines(rounds: u32) -> Vec<Line> {
 }
 
 /// Whether this participant talks one to one.
-pub(super) fn in_pair(participant: usize) -> bool {
+pub(crate) fn in_pair(participant: usize) -> bool {
     participant < PAIR
 }
 
@@ -100,7 +100,7 @@ fn listeners(speaker: usize) -> Vec<usize> {
 
 /// How an arrival compares with the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arrival {
+pub(crate) enum Arrival {
     /// Expected, and for the first time; others still wait for it.
     Expected,
     /// Expected, and now everybody has it.
@@ -113,7 +113,7 @@ pub(super) enum Arrival {
 
 /// What must arrive where, and what did.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(crate) struct Ledger {
     lines: Vec<Line>,
     /// (speaker, listener, text) to the number of arrivals.
     arrivals: HashMap<(usize, usize, String), u32>,
@@ -123,27 +123,27 @@ pub(super) struct Ledger {
 
 /// The ledger's bottom line; a line counts as delivered once all its listeners have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tally {
-    pub(super) sent: u32,
-    pub(super) delivered: u32,
-    pub(super) duplicated: u32,
-    pub(super) altered: u32,
+pub(crate) struct Tally {
+    pub(crate) sent: u32,
+    pub(crate) delivered: u32,
+    pub(crate) duplicated: u32,
+    pub(crate) altered: u32,
 }
 
 impl Tally {
     /// Lines that did not reach everybody.
-    pub(super) fn lost(&self) -> u32 {
+    pub(crate) fn lost(&self) -> u32 {
         self.sent - self.delivered
     }
 
     /// Whether everything arrived everywhere, unaltered and once.
-    pub(super) fn is_clean(&self) -> bool {
+    pub(crate) fn is_clean(&self) -> bool {
         self.lost() == 0 && self.duplicated == 0 && self.altered == 0
     }
 }
 
 impl Ledger {
-    pub(super) fn new(lines: Vec<Line>) -> Self {
+    pub(crate) fn new(lines: Vec<Line>) -> Self {
         let arrivals = lines
             .iter()
             .flat_map(|line| {
@@ -154,7 +154,7 @@ impl Ledger {
     }
 
     /// Notes that `listener` received `text` from somebody called `speaker`.
-    pub(super) fn arrive(&mut self, listener: usize, speaker: &str, text: &str) -> Arrival {
+    pub(crate) fn arrive(&mut self, listener: usize, speaker: &str, text: &str) -> Arrival {
         let place = NAMES.iter().position(|&name| name == speaker);
         let entry = place.and_then(|speaker| self.arrivals.get_mut(&(speaker, listener, text.to_owned())));
         match entry {
@@ -179,7 +179,7 @@ impl Ledger {
         }
     }
 
-    pub(super) fn tally(&self) -> Tally {
+    pub(crate) fn tally(&self) -> Tally {
         Tally {
             sent: u32::try_from(self.lines.len()).unwrap_or(u32::MAX),
             delivered: u32::try_from(self.lines.iter().filter(|line| self.has_arrived(line)).count())
@@ -196,7 +196,7 @@ impl Ledger {
     }
 
     /// What has not arrived, for people to read.
-    pub(super) fn missing(&self) -> Vec<String> {
+    pub(crate) fn missing(&self) -> Vec<String> {
         let missing =
             self.arrivals.iter().filter(|(_, count)| **count == 0).map(|((speaker, listener, text), _)| {
                 format!("{} has not received from {}: {text}", NAMES[*listener], NAMES[*speaker])
@@ -204,7 +204,7 @@ impl Ledger {
         missing.collect()
     }
 
-    pub(super) fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.arrivals.values().all(|&count| count > 0)
     }
 }

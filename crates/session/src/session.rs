@@ -1,227 +1,30 @@
-//! The calls to a server, typed in terms of the protocol, each with a deadline and a limit on what it takes in.
-
-mod check;
-mod error;
-mod transport;
+//! The calls of one account, each with a deadline and a limit on what it takes in.
 
 use core::fmt;
 use core::time::Duration;
-use std::sync::Arc;
 
 use bytes::Bytes;
-use ed25519_dalek::{Signer as _, SigningKey};
-use mpir::Engines;
 use sha2::{Digest, Sha256};
 use sotto_protocol::deposit::DEPOSIT_BYTES;
-use sotto_protocol::{PROTOCOL_VERSION, Round, RoundMode, ServerParameters, SignedManifest, Succession};
+use sotto_protocol::{Round, SignedManifest};
 use sotto_wire::proto::sotto_client::SottoClient;
-use sotto_wire::{Failure, Info, Join, RootKey, StreamError, Token, fixed, limits, proto, register, split};
+use sotto_wire::{Failure, Join, RootKey, StreamError, limits, proto, split};
 use tokio::time::{Instant, timeout};
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 
-use crate::Address;
-use crate::audit::Announced;
-use crate::host::{Host, System};
-use transport::{Peers, channel_on};
-
-pub(crate) use check::engine;
-pub use check::{check, verify};
-pub use error::ConnectError;
-pub use transport::{channel, endpoint};
-
-/// Flow-control window of one stream: at 20 ms of round trip still 200 MB/s.
-const STREAM_WINDOW: u32 = 4 * 1024 * 1024;
-const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
-
-/// Where to connect, and how patiently.
-#[derive(Clone, Debug)]
-pub struct ConnectionSettings {
-    /// The server.
-    pub address: Address,
-    /// For the connection itself.
-    pub connect_timeout: Duration,
-    /// For calls of a few hundred bytes.
-    pub call_timeout: Duration,
-    /// For calls that carry keys, mappings, queries or answers.
-    pub transfer_timeout: Duration,
-    /// A silent connection is probed this often, and given up after as long again.
-    pub keep_alive: Duration,
-    /// The first pause before a lost connection is opened again; it doubles up to `retry_most`.
-    pub retry_first: Duration,
-    /// The longest such pause.
-    pub retry_most: Duration,
-    /// The engines that this program knows.
-    pub engines: Engines,
-    /// Accept an engine without privacy. Only for tests of the layers above the engine.
-    #[doc(hidden)]
-    pub allow_no_privacy: bool,
-}
-
-impl ConnectionSettings {
-    /// The usual patience.
-    #[must_use]
-    pub fn new(address: Address) -> Self {
-        Self {
-            address,
-            connect_timeout: Duration::from_secs(5),
-            call_timeout: Duration::from_secs(10),
-            transfer_timeout: Duration::from_secs(120),
-            keep_alive: Duration::from_secs(15),
-            retry_first: Duration::from_millis(500),
-            retry_most: Duration::from_secs(30),
-            engines: Engines::default(),
-            allow_no_privacy: false,
-        }
-    }
-}
-
-/// A connection to a server, without a session.
-#[derive(Clone)]
-pub struct Connection {
-    client: SottoClient<Channel>,
-    settings: ConnectionSettings,
-    peers: Arc<Peers>,
-}
-
-impl Connection {
-    /// Connects.
-    ///
-    /// # Errors
-    /// [`ConnectError::Unreachable`] or [`ConnectError::WrongKey`].
-    pub async fn open(settings: &ConnectionSettings) -> Result<Self, ConnectError> {
-        Self::open_on(Arc::new(System), settings).await
-    }
-
-    /// Connects from a given machine.
-    ///
-    /// # Errors
-    /// As for [`Connection::open`].
-    pub async fn open_on(host: Arc<dyn Host>, settings: &ConnectionSettings) -> Result<Self, ConnectError> {
-        let endpoint = endpoint(&settings.address)?
-            .connect_timeout(settings.connect_timeout)
-            .http2_keep_alive_interval(settings.keep_alive)
-            .keep_alive_timeout(settings.keep_alive)
-            .keep_alive_while_idle(true)
-            .initial_stream_window_size(STREAM_WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
-            .tcp_nodelay(true);
-        let (peers, patience) = (Arc::<Peers>::default(), settings.connect_timeout);
-        let channel = channel_on(host, Arc::clone(&peers), endpoint, &settings.address, patience).await?;
-        let client = SottoClient::new(channel)
-            .max_decoding_message_size(limits::MESSAGE_MAX)
-            .max_encoding_message_size(limits::MESSAGE_MAX);
-        Ok(Self { client, settings: settings.clone(), peers })
-    }
-
-    /// What the server says of itself, checked against what this program accepts: its version, its engine, its
-    /// security, its time slots, and its key, for which the root key of the address must vouch. Closed loop is accepted
-    /// from this machine alone, by the address of whoever answered; this connection then reaches no other any more.
-    ///
-    /// # Errors
-    /// The [`ConnectError`] that says what is wrong.
-    pub async fn info(&self) -> Result<Info, ConnectError> {
-        let authority = || self.settings.address.authority();
-        let request = proto::InfoRequest { protocol_version: PROTOCOL_VERSION.into() };
-        let mut client = self.client.clone();
-        let answer = within(self.settings.call_timeout, client.info(request)).await;
-        let answer = answer.map_err(|failure| ConnectError::of(failure, authority()))?;
-        let info = Info::try_from(answer).map_err(|_| ConnectError::NoServer(authority()))?;
-        let ConnectionSettings { engines, address, allow_no_privacy, .. } = &self.settings;
-        check(engines, &info, address.root_key(), *allow_no_privacy)?;
-        if info.parameters.mode == RoundMode::ClosedLoop && !self.peers.only_loopback() {
-            let reason = "its rounds are in closed loop, which is for one machine alone";
-            return Err(ConnectError::Parameters(reason.to_owned()));
-        }
-        Ok(info)
-    }
-
-    /// Opens a session for the account with this Ed25519 seed, which is created if it is new; some servers want a token
-    /// then. Parameters must be those that the account was made for.
-    ///
-    /// # Errors
-    /// As for [`verify`]; [`ConnectError::Changed`] if the server's parameters are later ones than the pinned.
-    pub async fn register(
-        &self,
-        account_seed: &[u8; 32],
-        pinned: &ServerParameters,
-        token: Option<&Token>,
-    ) -> Result<Session, ConnectError> {
-        let (info, succession) = self.meet(pinned).await?;
-        if succession == Succession::Later {
-            return Err(ConnectError::Changed);
-        }
-        self.session(account_seed, &info, token).await
-    }
-
-    /// What the server says of itself, and how that stands to what the account keeps.
-    ///
-    /// # Errors
-    /// As for [`verify`].
-    pub async fn meet(&self, pinned: &ServerParameters) -> Result<(Info, Succession), ConnectError> {
-        let info = self.info().await?;
-        let ConnectionSettings { engines, address, allow_no_privacy, .. } = &self.settings;
-        let succession = verify(engines, &info, address.root_key(), Some(pinned), *allow_no_privacy)?;
-        Ok((info, succession))
-    }
-
-    /// Opens a session under an announcement that the account keeps.
-    ///
-    /// # Errors
-    /// [`ConnectError`].
-    pub async fn session(
-        &self,
-        account_seed: &[u8; 32],
-        info: &Info,
-        token: Option<&Token>,
-    ) -> Result<Session, ConnectError> {
-        let session = self.open_session(account_seed, info, token).await;
-        session.map_err(|failure| ConnectError::of(failure, self.settings.address.authority()))
-    }
-
-    async fn open_session(
-        &self,
-        account_seed: &[u8; 32],
-        info: &Info,
-        token: Option<&Token>,
-    ) -> Result<Session, Failure> {
-        let key = SigningKey::from_bytes(account_seed);
-        let account = key.verifying_key().to_bytes();
-        let deadline = self.settings.call_timeout;
-        let mut client = self.client.clone();
-        let request = proto::ChallengeRequest { account: Bytes::copy_from_slice(&account) };
-        let challenge = within(deadline, client.challenge(request)).await?;
-        let nonce = fixed::<32>(&challenge.nonce, "nonce").map_err(nonsense)?;
-        let signed = register::message(&info.parameters.manifest_key, &account, &nonce);
-        let request = proto::RegisterRequest {
-            account: Bytes::copy_from_slice(&account),
-            nonce: challenge.nonce,
-            signature: Bytes::copy_from_slice(&key.sign(&signed).to_bytes()),
-            token: token.map_or_else(Bytes::new, |token| Bytes::copy_from_slice(token.bytes())),
-        };
-        let registered = within(deadline, client.register(request)).await?;
-        fixed::<32>(&registered.session, "session").map_err(nonsense)?;
-        let announced = Announced { announcement: info.parameters.encode(), endorsement: info.endorsement };
-        Ok(Session {
-            client,
-            settings: self.settings.clone(),
-            token: registered.session,
-            open: info.open,
-            announced,
-        })
-    }
-}
+use crate::{Announced, ConnectionSettings};
 
 /// A session of one account. Every call fails with [`Failure`]: refused, unreachable, or nonsense.
 #[derive(Clone)]
 pub struct Session {
-    client: SottoClient<Channel>,
-    settings: ConnectionSettings,
-    token: Bytes,
+    pub(crate) client: SottoClient<Channel>,
+    pub(crate) settings: ConnectionSettings,
+    pub(crate) token: Bytes,
     /// The round that was open when the session began, as the server says.
-    open: Round,
-    announced: Announced,
+    pub(crate) open: Round,
+    pub(crate) announced: Announced,
 }
 
 /// What comes for a multi-query.
@@ -400,12 +203,14 @@ impl Session {
     }
 
     /// The round that was open when the session began, as the server says.
-    pub(crate) fn open(&self) -> Round {
+    #[must_use]
+    pub fn open(&self) -> Round {
         self.open
     }
 
     /// Names this session among a process's sessions.
-    pub(crate) fn is(&self, other: &Self) -> bool {
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
         self.token == other.token
     }
 }
@@ -417,13 +222,7 @@ impl fmt::Debug for Session {
     }
 }
 
-impl fmt::Debug for Connection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").field("address", &self.settings.address).finish_non_exhaustive()
-    }
-}
-
-async fn within<T>(
+pub(crate) async fn within<T>(
     deadline: Duration,
     call: impl Future<Output = Result<tonic::Response<T>, Status>>,
 ) -> Result<T, Failure> {
@@ -481,7 +280,7 @@ fn newest(first: Round, last: Round, most: u64) -> Round {
 }
 
 /// An answer that an honest server does not give.
-fn nonsense<E>(_: E) -> Failure {
+pub(crate) fn nonsense<E>(_: E) -> Failure {
     Failure::Nonsense(Code::DataLoss)
 }
 

@@ -4,16 +4,18 @@ use mpir::{Engine, Error, Form, RoundSpec};
 use sotto_protocol::Round;
 use sotto_protocol::deposit::BOX_BYTES;
 
-/// The specification of a round with so many buckets of so many boxes each.
+/// The specification of a round with so many buckets of so many boxes each. Its seed is
+/// [`retrieval_seed`](sotto_protocol::Manifest::retrieval_seed) under the root key of the cluster.
 ///
 /// # Errors
 /// [`Error`] if the engine has no arrangement for them.
-pub(crate) fn round_spec(
+pub fn round_spec(
     engine: &dyn Engine,
+    seed: [u8; 32],
     round: Round,
     buckets: usize,
     elements: usize,
 ) -> Result<RoundSpec, Error> {
     let form = Form { buckets, elements, element_bytes: BOX_BYTES };
-    Ok(RoundSpec { seed: [0; 32], round: round.0, form, profile: engine.profile(form)? })
+    Ok(RoundSpec { seed, round: round.0, form, profile: engine.profile(form)? })
 }

@@ -15,25 +15,15 @@ use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
 
-use super::ConnectError;
-use crate::host::{ByteStream, Host, System};
+use crate::{ByteStream, ConnectError, Dial};
 
-/// Opens a channel to the server; it is opened again with the same care if it breaks.
+/// Opens a channel to the server, to peers that are watched; it is opened again with the same care if it breaks.
 ///
 /// # Errors
 /// [`ConnectError::Unreachable`]; [`ConnectError::WrongKey`] or [`ConnectError::Certificate`] for a certificate that is not
 /// the cluster's, or not valid now.
-pub async fn channel(
-    endpoint: Endpoint,
-    address: &Address,
-    patience: Duration,
-) -> Result<Channel, ConnectError> {
-    channel_on(Arc::new(System), Arc::default(), endpoint, address, patience).await
-}
-
-/// The same from a given machine, to peers that are watched.
-pub(super) async fn channel_on(
-    host: Arc<dyn Host>,
+pub(crate) async fn channel_on(
+    dialler: Arc<dyn Dial>,
     peers: Arc<Peers>,
     endpoint: Endpoint,
     address: &Address,
@@ -47,8 +37,9 @@ pub(super) async fn channel_on(
             peers.only_loopback();
             let authority = authority.clone();
             let connector = service_fn(move |_| {
-                let (host, peers, authority) = (Arc::clone(&host), Arc::clone(&peers), authority.clone());
-                async move { dial(&*host, &peers, &authority).await.map(TokioIo::new) }
+                let (dialler, peers, authority) =
+                    (Arc::clone(&dialler), Arc::clone(&peers), authority.clone());
+                async move { dial(&*dialler, &peers, &authority).await.map(TokioIo::new) }
             });
             endpoint.connect_with_connector(connector).await.map_err(failed)
         }
@@ -56,10 +47,11 @@ pub(super) async fn channel_on(
             let config = address.root_key().client_config().map_err(|_| ConnectError::WrongKey)?;
             let authority = authority.clone();
             let connector = service_fn(move |_| {
-                let (host, peers, authority) = (Arc::clone(&host), Arc::clone(&peers), authority.clone());
+                let (dialler, peers, authority) =
+                    (Arc::clone(&dialler), Arc::clone(&peers), authority.clone());
                 let config = Arc::clone(&config);
                 let connecting = async move {
-                    let stream = dial(&*host, &peers, &authority).await?;
+                    let stream = dial(&*dialler, &peers, &authority).await?;
                     TlsConnector::from(config).connect(node_name(), stream).await.map(TokioIo::new)
                 };
                 async move {
@@ -74,14 +66,14 @@ pub(super) async fn channel_on(
 
 /// Who was reached over a channel, and who may be. What counts is the address of whoever answered, not the name.
 #[derive(Default)]
-pub(super) struct Peers {
+pub(crate) struct Peers {
     remote: AtomicBool,
     loopback_only: AtomicBool,
 }
 
 impl Peers {
     /// From now on nobody else is spoken to than this machine itself; whether that was so until now.
-    pub(super) fn only_loopback(&self) -> bool {
+    pub(crate) fn only_loopback(&self) -> bool {
         self.loopback_only.store(true, Ordering::SeqCst);
         !self.remote.load(Ordering::SeqCst)
     }
@@ -103,14 +95,14 @@ impl Peers {
 ///
 /// # Errors
 /// [`ConnectError::Unreachable`] if there is no such authority.
-pub fn endpoint(address: &Address) -> Result<Endpoint, ConnectError> {
+pub(crate) fn endpoint(address: &Address) -> Result<Endpoint, ConnectError> {
     // The encryption is ours, so that HTTP sees a plain stream either way.
     let authority = address.authority();
     Endpoint::from_shared(format!("http://{authority}")).map_err(|_| ConnectError::Unreachable(authority))
 }
 
-async fn dial(host: &dyn Host, peers: &Peers, authority: &str) -> io::Result<Box<dyn ByteStream>> {
-    let dialled = host.dial(authority).await?;
+async fn dial(dialler: &dyn Dial, peers: &Peers, authority: &str) -> io::Result<Box<dyn ByteStream>> {
+    let dialled = dialler.dial(authority).await?;
     peers.admit(dialled.peer)?;
     Ok(dialled.stream)
 }

@@ -1,10 +1,4 @@
-//! `sotto demo`: a server, six people and a crowd, all in one process, over real connections on loopback.
-
-mod cast;
-mod crowd;
-mod report;
-mod screen;
-mod script;
+//! The demonstration from its first connection to its summary.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,18 +9,18 @@ use anyhow::Context;
 use mpir::Engine;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
+use sotto::ConnectionSettings;
 use sotto_protocol::Round;
+use sotto_session::round_spec;
 use sottod::{Config, Running, ServerEvent};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::round_spec::round_spec;
-use crate::{Address, ConnectionSettings};
-use cast::{Cast, Happening};
-use crowd::Crowd;
-use report::Summary;
-use screen::Screen;
-use script::Ledger;
+use crate::cast::{Cast, Happening};
+use crate::crowd::Crowd;
+use crate::report::Summary;
+use crate::screen::Screen;
+use crate::script::{self, Ledger};
 
 /// Rounds beyond those of the script in which a straggler may still arrive, before it counts as lost.
 const PATIENCE_ROUNDS: u64 = 48;
@@ -37,29 +31,29 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What can be chosen about the demonstration.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Simulated users, who deposit cover in every round
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=65_536))]
-    pub users: u32,
+    pub(crate) users: u32,
     /// Messages each participant retrieves per round (k)
     #[arg(long, default_value_t = 4, value_name = "K", value_parser = clap::value_parser!(u16).range(3..=256))]
-    pub retrieve: u16,
+    pub(crate) retrieve: u16,
     /// Rounds of conversation; introductions come before them
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=60))]
-    pub rounds: u32,
+    pub(crate) rounds: u32,
     /// Print nothing but one JSON object, as the last line
     #[arg(long)]
-    pub json: bool,
+    pub(crate) json: bool,
     /// Seed of all keys and cover of this demonstration; random if not given
     #[arg(long, value_name = "NUMBER")]
-    pub seed: Option<u64>,
+    pub(crate) seed: Option<u64>,
 }
 
 /// Runs the demonstration; success means that every line arrived everywhere, unaltered and once.
 ///
 /// # Errors
 /// If the server cannot start, or anybody loses the connection.
-pub async fn run(options: Options) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     tokio::select! {
         code = Demonstration::new(options).run() => code,
         interrupted = tokio::signal::ctrl_c() => {
@@ -97,11 +91,10 @@ impl Demonstration {
         let engine = mpir::sealpir();
         let server = sottod::start(Arc::clone(&engine), config).context("the server cannot start")?;
         let mut events = server.events();
-        let address = server.address().clone();
+        let settings = ConnectionSettings::new(server.address().clone());
         self.screen.title(&self.options, self.seed, server.parameters());
 
-        let (crowd, deposits) = self.gather_crowd(&address, server.parameters().manifest_key).await?;
-        let settings = ConnectionSettings::new(address);
+        let (crowd, deposits) = self.gather_crowd(&settings).await?;
         let mut cast = Cast::enter(&settings, &mut self.rng, &self.screen).await?;
         let mut crowd = tokio::spawn(crowd.run());
 
@@ -118,17 +111,10 @@ impl Demonstration {
 
     async fn gather_crowd(
         &mut self,
-        address: &Address,
-        manifest_key: [u8; 32],
+        settings: &ConnectionSettings,
     ) -> anyhow::Result<(Crowd, Arc<AtomicU64>)> {
         let registered = Arc::new(AtomicU64::new(0));
-        let gathering = Crowd::register(
-            address,
-            manifest_key,
-            self.options.users,
-            &mut self.rng,
-            Arc::clone(&registered),
-        );
+        let gathering = Crowd::register(settings, self.options.users, &mut self.rng, Arc::clone(&registered));
         let crowd = self
             .screen
             .follow("simulated users join", self.options.users.into(), &registered, gathering)
@@ -228,8 +214,8 @@ impl Demonstration {
 }
 
 /// The engine's name and its security at the bucket size last seen.
-fn engine_facts(engine: &dyn Engine, bucket_size: u32) -> anyhow::Result<(&'static str, u32)> {
+pub(crate) fn engine_facts(engine: &dyn Engine, bucket_size: u32) -> anyhow::Result<(&'static str, u32)> {
     let elements = usize::try_from(bucket_size.max(1))?;
-    let assurance = engine.assurance(&round_spec(engine, Round(0), 1, elements)?)?;
+    let assurance = engine.assurance(&round_spec(engine, [0; 32], Round(0), 1, elements)?)?;
     Ok((engine.name(), assurance.security_bits))
 }

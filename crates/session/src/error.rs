@@ -65,7 +65,9 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    pub(crate) fn of(failure: Failure, authority: String) -> Self {
+    /// Why a call failed before there was a session, with the server at this authority.
+    #[must_use]
+    pub fn of(failure: Failure, authority: String) -> Self {
         match failure {
             Failure::Unreachable => Self::Unreachable(authority),
             Failure::Nonsense(_) => Self::NoServer(authority),
