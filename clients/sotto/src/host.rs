@@ -3,6 +3,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
@@ -14,7 +15,6 @@ use zeroize::Zeroizing;
 pub use sotto_session::{ByteStream, Dial, Dialled, Pending};
 
 use crate::Store;
-use crate::participant::now;
 
 /// A machine.
 pub trait Host: Dial {
@@ -127,4 +127,11 @@ pub(crate) fn rng(host: &Arc<dyn Host>) -> StdRng {
     let mut seed = Zeroizing::new([0; 32]);
     host.fill(&mut seed[..]);
     StdRng::from_seed(*seed)
+}
+
+/// The time of the machine's clock.
+#[must_use]
+pub fn now() -> UnixMillis {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    UnixMillis(since.as_millis().try_into().unwrap_or(u64::MAX))
 }

@@ -12,6 +12,7 @@ mod auditing;
 mod command;
 mod deposit;
 mod driver;
+mod error;
 mod event;
 mod keeper;
 mod keys;
@@ -23,11 +24,10 @@ mod sessions;
 
 use core::time::Duration;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use sotto_protocol::audit::AuditCoins;
 use sotto_protocol::client::{Client, MessageId, Settings};
-use sotto_protocol::{ConversationId, ConversationSummary, Error, Round, Succession, UnixMillis};
+use sotto_protocol::{ConversationId, ConversationSummary, Error, Round, Succession};
 use sotto_session::{Session, engine};
 use sotto_wire::{Failure, Refused};
 use tokio::sync::{mpsc, oneshot};
@@ -41,12 +41,10 @@ use keeper::Keeper;
 use keys::{Generation, Keyring, PublicKeys};
 use person::Person;
 
-pub use event::{Event, Finding, Trouble};
+pub use crate::host::now;
+pub use error::HandleError;
+pub use event::{Event, Events, Finding, Trouble};
 pub use report::{Phase, RoundReport};
-
-/// What a participant tells its person. Nothing is held up by events that nobody takes; when there are too many of them,
-/// further ones are lost, and [`Event::Missed`] says how many.
-pub type Events = mpsc::Receiver<Event>;
 
 /// How long a busy server is asked to take the keys, and how soon again at first.
 const UPLOAD_LONGEST: Duration = Duration::from_secs(60);
@@ -133,21 +131,6 @@ impl Participant {
 #[derive(Clone, Debug)]
 pub struct Handle {
     commands: mpsc::UnboundedSender<Command>,
-}
-
-/// Why a participant did not do as told.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum HandleError {
-    /// It has stopped.
-    #[error("the participant has stopped")]
-    Stopped,
-    /// The protocol refused.
-    #[error(transparent)]
-    Protocol(#[from] Error),
-    /// The change could not be stored; it is lost if the program ends now.
-    #[error("{0}")]
-    Store(String),
 }
 
 impl Handle {
@@ -262,11 +245,4 @@ async fn upload(session: &Session, keys: &PublicKeys) -> Result<(), Failure> {
             Ok(_) => return Ok(()),
         }
     }
-}
-
-/// The time of the machine's clock.
-#[must_use]
-pub fn now() -> UnixMillis {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    UnixMillis(since.as_millis().try_into().unwrap_or(u64::MAX))
 }

@@ -4,10 +4,13 @@
 //! as little-endian `u16`, the address, and the client's snapshot.
 
 use core::fmt;
+use core::time::Duration;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Instant;
 
 use sha2::{Digest, Sha256};
 use sotto_protocol::Round;
@@ -255,6 +258,9 @@ fn starting(directory: &Path) -> Result<(PathBuf, File), StoreError> {
     Ok((path, file))
 }
 
+/// A program that was started while this one held a lock has a copy of it until it runs.
+const LETS_GO: Duration = Duration::from_millis(500);
+
 /// A file that is only there to be locked.
 fn lock_file(path: &Path) -> Result<File, StoreError> {
     let mut options = OpenOptions::new();
@@ -266,10 +272,14 @@ fn lock_file(path: &Path) -> Result<File, StoreError> {
 fn lock(directory: &Path) -> Result<File, StoreError> {
     let path = directory.join(LOCK);
     let file = lock_file(&path)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(StoreError::Locked(directory.to_owned())),
-        Err(TryLockError::Error(source)) => Err(io_error("lock", &path, source)),
+    let waits_until = Instant::now() + LETS_GO;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if Instant::now() < waits_until => thread::sleep(LETS_GO / 50),
+            Err(TryLockError::WouldBlock) => return Err(StoreError::Locked(directory.to_owned())),
+            Err(TryLockError::Error(source)) => return Err(io_error("lock", &path, source)),
+        }
     }
 }
 

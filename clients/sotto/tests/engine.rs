@@ -1,4 +1,5 @@
-//! What another engine takes: this file, and one line where engines are looked up.
+//! What another engine takes: this file, and one line where engines are looked up. What it answers is masked by the round's
+//! public seed, so that people understand each other only if both ends have the same one.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
 
 mod support;
@@ -18,6 +19,10 @@ struct Download;
 
 fn content_bytes(form: &Form) -> usize {
     form.elements * form.element_bytes
+}
+
+fn masked(spec: &RoundSpec, content: &[u8]) -> Vec<u8> {
+    content.iter().zip(spec.seed.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect()
 }
 
 impl Engine for Download {
@@ -52,13 +57,13 @@ impl Engine for Download {
     }
 
     fn prepare(&self, spec: &RoundSpec, contents: Contents<'_>) -> Result<Box<dyn PreparedRound>, Error> {
-        let buckets =
-            (0..spec.form.buckets).map(|bucket| contents.different[bucket / contents.copies].clone());
+        let content = |bucket| &contents.different[bucket / contents.copies];
+        let buckets = (0..spec.form.buckets).map(|bucket| masked(spec, content(bucket)));
         Ok(Box::new(Everything { sizes: self.sizes(spec)?, buckets: buckets.collect() }))
     }
 
-    fn recompute(&self, _: &RoundSpec, content: &[u8], _: &[u8], _: &[u8]) -> Result<Vec<u8>, Error> {
-        Ok(content.to_vec())
+    fn recompute(&self, spec: &RoundSpec, content: &[u8], _: &[u8], _: &[u8]) -> Result<Vec<u8>, Error> {
+        Ok(masked(spec, content))
     }
 }
 
@@ -91,7 +96,7 @@ impl EngineClient for Reader {
         _: &mut dyn CryptoRng,
     ) -> Result<Request, Error> {
         let bytes = vec![0; spec.form.buckets];
-        Ok(Request { bytes, pending: Box::new(Wanted { targets: targets.to_vec(), form: spec.form }) })
+        Ok(Request { bytes, pending: Box::new(Wanted { targets: targets.to_vec(), spec }) })
     }
 
     fn cover(&self, spec: RoundSpec, rng: &mut dyn CryptoRng) -> Result<Request, Error> {
@@ -102,20 +107,21 @@ impl EngineClient for Reader {
 
 struct Wanted {
     targets: Vec<Option<usize>>,
-    form: Form,
+    spec: RoundSpec,
 }
 
 impl Pending for Wanted {
     fn serves(&self, spec: &RoundSpec) -> bool {
-        self.form == spec.form
+        self.spec == *spec
     }
 
     fn read(self: Box<Self>, _: &[u8], answer: &[u8]) -> Vec<Result<Vec<u8>, Error>> {
         let element = |(target, bucket): (&Option<usize>, &[u8])| {
-            let element = bucket.chunks(self.form.element_bytes).nth(target.unwrap_or(0));
+            let bucket = masked(&self.spec, bucket);
+            let element = bucket.chunks(self.spec.form.element_bytes).nth(target.unwrap_or(0));
             element.map(<[u8]>::to_vec).ok_or(Error::Bucket)
         };
-        self.targets.iter().zip(answer.chunks(content_bytes(&self.form))).map(element).collect()
+        self.targets.iter().zip(answer.chunks(content_bytes(&self.spec.form))).map(element).collect()
     }
 }
 

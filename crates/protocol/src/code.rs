@@ -3,8 +3,6 @@
 use pbc::{CuckooCode, HashedCode, HybridCode, ReplicationCode};
 use serde::{Deserialize, Serialize};
 
-use crate::ServerParameters;
-
 /// Which batch code the rounds of a server have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CodeKind {
@@ -54,6 +52,11 @@ pub struct CodeShape {
     pub choices: u8,
 }
 
+/// Most messages that a client may retrieve.
+pub const RETRIEVE_MAX: u16 = 256;
+/// Most buckets.
+pub const BUCKETS_MAX: u16 = 1024;
+
 /// Buckets of one cube of the hybrid code, and those of them that hold copies.
 const CUBE_BUCKETS: u16 = 9;
 const CUBE_COPYING: u16 = 4;
@@ -65,10 +68,10 @@ impl CodeShape {
     /// What is wrong, in words.
     pub fn check(&self) -> Result<(), &'static str> {
         let Self { kind, retrieve, buckets, choices } = *self;
-        if retrieve == 0 || retrieve > ServerParameters::RETRIEVE_MAX {
+        if retrieve == 0 || retrieve > RETRIEVE_MAX {
             return Err("messages per round must be 1 to 256");
         }
-        if buckets < retrieve || buckets > ServerParameters::BUCKETS_MAX {
+        if buckets < retrieve || buckets > BUCKETS_MAX {
             return Err("the number of buckets must be at least that of messages per round and at most 1024");
         }
         if choices == 0 || usize::from(choices) > pbc::MAX_CHOICES || u16::from(choices) > buckets {

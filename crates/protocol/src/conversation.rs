@@ -2,12 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Deposit;
 use crate::group::Group;
-use crate::message::Head;
 use crate::pair::Pair;
-use crate::seal::OpeningKey;
-use crate::stream::Delivered;
-use crate::{Deposit, Round};
+use crate::turn::{Listening, Turn};
 
 /// Number of a conversation in one client; not used again when the conversation has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -60,38 +58,6 @@ pub(crate) struct Conversation {
 pub(crate) enum Talk {
     Pair(Pair),
     Group(Group),
-}
-
-/// A round as a conversation sees it.
-pub(crate) struct Turn<'a> {
-    pub(crate) round: Round,
-    /// Whether the conversation may send.
-    pub(crate) mine: bool,
-    /// The newest verified manifest.
-    pub(crate) head: Option<Head>,
-    pub(crate) identity: &'a ed25519_dalek::SigningKey,
-}
-
-/// A box to look for.
-pub(crate) struct Listening {
-    pub(crate) epoch: u32,
-    pub(crate) member: u8,
-    pub(crate) key: OpeningKey,
-}
-
-/// What came of a message.
-pub(crate) enum Event {
-    Established,
-    Acknowledged(u32),
-    Delivered {
-        member: u8,
-        whole: Delivered,
-    },
-    /// This client, or a copy of it, has said or read more than it knows of.
-    WentBack,
-    OtherKeys,
-    /// The identity is this person's own or that of another contact.
-    IdentityHeld,
 }
 
 impl Conversation {

@@ -406,12 +406,8 @@ fn pair(introduced: bool) -> Option<[Pair; 2]> {
     let mut one = Pair::inviting(&invitation, Secret::new([4; 32]), START.1, Round(1)).ok()?;
     let mut other = Pair::accepting(&invitation, &Secret::new([5; 32]), &keys[1], START.1, Round(1)).ok()?;
     for round in (1..20).map(Round).filter(|_| introduced) {
-        let turn = |number: usize| crate::conversation::Turn {
-            round,
-            mine: true,
-            head: None,
-            identity: &keys[number],
-        };
+        let turn =
+            |number: usize| crate::turn::Turn { round, mine: true, head: None, identity: &keys[number] };
         let (from_one, to_one) = one.open_round(&turn(0));
         let (from_other, to_other) = other.open_round(&turn(1));
         for (pair, deposit, listening) in [(&mut one, from_other, to_one), (&mut other, from_one, to_other)] {

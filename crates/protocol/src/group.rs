@@ -31,12 +31,12 @@ use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use crate::conversation::{Event, Listening, Turn};
 use crate::message::{FAREWELL_BYTES, Frame, GROUP_CONTENT, GroupFrame, Head, Kind, MEMBERS_MAX};
 use crate::ratchet::Chain;
 use crate::seal::{Plaintext, SealingKey};
 use crate::secret::Secret;
 use crate::stream::{Inbox, Item, Outbox};
+use crate::turn::{Event, Listening, Turn};
 use crate::{Deposit, Error, Label, Round, domain};
 
 pub use card::GroupCard;

@@ -12,6 +12,7 @@ pub mod client;
 mod clock;
 pub mod code;
 mod conversation;
+mod cover;
 mod cycle;
 pub mod deposit;
 mod domain;
@@ -34,6 +35,7 @@ mod seal;
 mod secret;
 pub mod server;
 mod stream;
+mod turn;
 #[cfg(test)]
 mod vectors;
 
@@ -42,6 +44,7 @@ pub use client::{
 };
 pub use code::{CodeKind, CodeShape};
 pub use conversation::{ConversationId, ConversationKind, ConversationSummary};
+pub use cover::cover;
 pub use deposit::{Deposit, Label, SealedBox};
 pub use error::Error;
 pub use group::{GroupCard, Member};
@@ -51,7 +54,6 @@ pub use manifest::{ChainStep, Manifest, ManifestChain, SignedManifest};
 pub use mapping::{BloomMapping, Lookup, Mapping};
 pub use negotiation::{RoundMode, ServerParameters, Succession};
 pub use round::{Round, UnixMillis};
-pub use seal::cover;
 pub use stream::{TEXT_MAX, TEXTS_MAX};
 
 /// The version both ends must speak.

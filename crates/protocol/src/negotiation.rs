@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CodeKind, CodeShape, Error, PROTOCOL_VERSION, SeedCommitment};
+use crate::{CodeKind, CodeShape, Error, PROTOCOL_VERSION, SeedCommitment, code};
 
 /// Bytes of what the cluster's root signs of a server's parameters.
 pub const ANNOUNCEMENT_BYTES: usize = 145;
@@ -66,9 +66,9 @@ pub struct ServerParameters {
 
 impl ServerParameters {
     /// Largest k.
-    pub const RETRIEVE_MAX: u16 = 256;
+    pub const RETRIEVE_MAX: u16 = code::RETRIEVE_MAX;
     /// Largest b.
-    pub const BUCKETS_MAX: u16 = 1024;
+    pub const BUCKETS_MAX: u16 = code::BUCKETS_MAX;
     /// Least security of an engine, bits.
     pub const SECURITY_MIN: u32 = 128;
     /// Shortest round with a deadline, ms.

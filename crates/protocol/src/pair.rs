@@ -26,7 +26,6 @@ use ed25519_dalek::SigningKey;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
-use crate::conversation::{Event, Listening, Turn};
 use crate::invitation::Invitation;
 use crate::message::{Frame, Head, Kind, PAIR_CONTENT};
 use crate::ratchet::Chain;
@@ -34,6 +33,7 @@ use crate::reaction::block;
 use crate::seal::{Plaintext, SealingKey};
 use crate::secret::Secret;
 use crate::stream::{Inbox, Item, Outbox};
+use crate::turn::{Event, Listening, Turn};
 use crate::{Deposit, Error, Round, UnixMillis, domain};
 use handshake::{ANSWER_BYTES, Agreement, Keys, REQUEST_BYTES, Terms};
 pub(crate) use version2::Pair2;

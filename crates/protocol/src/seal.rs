@@ -12,12 +12,10 @@ use core::fmt;
 
 use aes_gcm_siv::aead::{Aead, Payload};
 use aes_gcm_siv::{Aes256GcmSiv, KeyInit, Nonce};
-use rand_core::CryptoRng;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use crate::deposit::{BOX_BYTES, LABEL_BYTES};
-use crate::ratchet::RoundKey;
 use crate::secret::Secret;
 use crate::{Deposit, Label, Round, SealedBox, domain};
 
@@ -81,13 +79,6 @@ impl OpeningKey {
     }
 }
 
-/// A deposit that looks and costs like a message, and that nobody can open: everything about it is drawn afresh.
-pub fn cover(round: Round, rng: &mut impl CryptoRng) -> Deposit {
-    let mut plaintext = Zeroizing::new([0; PLAINTEXT_BYTES]);
-    rng.fill_bytes(plaintext.as_mut_slice());
-    RoundKey::of_nobody(round, Secret::random(rng)).sealing(0).seal(&plaintext)
-}
-
 fn cipher(key: &Secret) -> Aes256GcmSiv {
     Aes256GcmSiv::new(key.bytes().into())
 }
@@ -110,10 +101,7 @@ impl fmt::Debug for OpeningKey {
 
 #[cfg(test)]
 mod tests {
-    use rand_chacha::ChaCha20Rng;
-    use rand_core::SeedableRng;
-
-    use super::{PLAINTEXT_BYTES, Plaintext, cover};
+    use super::{PLAINTEXT_BYTES, Plaintext};
     use crate::ratchet::Chain;
     use crate::secret::Secret;
     use crate::{Label, Round};
@@ -141,55 +129,6 @@ mod tests {
         assert!(super::OpeningKey::new(Round(1), Label([0; 16]), secret()).open(&deposit.sealed.0).is_none());
         let other = chain().take(Round(2)).unwrap().opening(0);
         assert!(other.label() != key.label() && other.open(&deposit.sealed.0).is_none());
-    }
-
-    #[test]
-    fn cover_is_drawn_afresh_and_opens_for_nobody() {
-        let mut rng = ChaCha20Rng::seed_from_u64(1);
-        let (one, other) = (cover(Round(1), &mut rng), cover(Round(1), &mut rng));
-        assert!(one.label != other.label && one.sealed != other.sealed);
-        let key = chain().take(Round(1)).unwrap().opening(0);
-        assert!(key.open(&one.sealed.0).is_none());
-    }
-
-    /// Gives the same bytes again and again.
-    struct Scripted(Vec<u8>, usize);
-
-    impl rand_core::TryRng for Scripted {
-        type Error = core::convert::Infallible;
-
-        fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
-            Ok(0)
-        }
-
-        fn try_next_u64(&mut self) -> Result<u64, Self::Error> {
-            Ok(0)
-        }
-
-        fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Self::Error> {
-            bytes.copy_from_slice(&self.0[self.1..self.1 + bytes.len()]);
-            self.1 += bytes.len();
-            Ok(())
-        }
-    }
-
-    impl rand_core::TryCryptoRng for Scripted {}
-
-    /// A label that followed from a number, or from anything else that others know, would tell them what is cover. It
-    /// follows from every bit of 32 random bytes, and from nothing else.
-    #[test]
-    fn the_label_of_cover_follows_from_a_random_key_alone() {
-        let drawn: Vec<u8> = (0..PLAINTEXT_BYTES + 32).map(|at| (at * at % 251) as u8).collect();
-        let label = |drawn: &[u8]| cover(Round(1), &mut Scripted(drawn.to_vec(), 0)).label.0;
-        assert_eq!(label(&drawn), label(&drawn));
-        let mut labels = std::collections::BTreeSet::from([label(&drawn)]);
-        for bit in 0..8 * drawn.len() {
-            let mut other = drawn.clone();
-            other[bit / 8] ^= 1 << (bit % 8);
-            let of_the_key = bit >= 8 * PLAINTEXT_BYTES;
-            assert_eq!(labels.insert(label(&other)), of_the_key, "bit {bit}");
-        }
-        assert_eq!(labels.len(), 257);
     }
 
     #[test]

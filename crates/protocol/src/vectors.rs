@@ -6,7 +6,6 @@
 use ed25519_dalek::SigningKey;
 
 use crate::audit::{AuditCoins, Statement, answer_digest, query_digest};
-use crate::conversation::Turn;
 use crate::group::{Group, Rekey};
 use crate::invitation::{Invitation, LIFE_MS};
 use crate::manifest::seed::SeedTree;
@@ -14,6 +13,7 @@ use crate::message::{Head, Kind};
 use crate::pair::Pair;
 use crate::secret::Secret;
 use crate::server::{seeds_of, segment_end};
+use crate::turn::Turn;
 use crate::{CodeKind, Deposit, GroupCard, PROTOCOL_VERSION, Round, RoundMode, ServerParameters, UnixMillis};
 
 const EXPECTED: &str = include_str!("../tests/golden/vectors.txt");

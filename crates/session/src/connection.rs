@@ -1,66 +1,22 @@
 //! A connection to a server, and whom to believe there.
 
 use core::fmt;
-use core::time::Duration;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use ed25519_dalek::{Signer as _, SigningKey};
-use mpir::Engines;
 use sotto_protocol::{PROTOCOL_VERSION, RoundMode, ServerParameters, Succession};
 use sotto_wire::proto::sotto_client::SottoClient;
-use sotto_wire::{Address, Failure, Info, Token, fixed, limits, proto, register};
+use sotto_wire::{Failure, Info, Token, fixed, limits, proto, register};
 use tonic::transport::Channel;
 
 use crate::session::{nonsense, within};
 use crate::transport::{Peers, channel_on, endpoint};
-use crate::{Announced, ConnectError, Dial, Session, Tcp, check, verify};
+use crate::{Announced, ConnectError, ConnectionSettings, Dial, Session, Tcp, check, verify};
 
 /// Flow-control window of one stream: at 20 ms of round trip still 200 MB/s.
 const STREAM_WINDOW: u32 = 4 * 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
-
-/// Where to connect, and how patiently.
-#[derive(Clone, Debug)]
-pub struct ConnectionSettings {
-    /// The server.
-    pub address: Address,
-    /// For the connection itself.
-    pub connect_timeout: Duration,
-    /// For calls of a few hundred bytes.
-    pub call_timeout: Duration,
-    /// For calls that carry keys, mappings, queries or answers.
-    pub transfer_timeout: Duration,
-    /// A silent connection is probed this often, and given up after as long again.
-    pub keep_alive: Duration,
-    /// The first pause before a lost connection is opened again; it doubles up to `retry_most`.
-    pub retry_first: Duration,
-    /// The longest such pause.
-    pub retry_most: Duration,
-    /// The engines that this program knows.
-    pub engines: Engines,
-    /// Accept an engine without privacy. Only for tests of the layers above the engine.
-    #[doc(hidden)]
-    pub allow_no_privacy: bool,
-}
-
-impl ConnectionSettings {
-    /// The usual patience.
-    #[must_use]
-    pub fn new(address: Address) -> Self {
-        Self {
-            address,
-            connect_timeout: Duration::from_secs(5),
-            call_timeout: Duration::from_secs(10),
-            transfer_timeout: Duration::from_secs(120),
-            keep_alive: Duration::from_secs(15),
-            retry_first: Duration::from_millis(500),
-            retry_most: Duration::from_secs(30),
-            engines: Engines::default(),
-            allow_no_privacy: false,
-        }
-    }
-}
 
 /// A connection to a server, without a session.
 #[derive(Clone)]

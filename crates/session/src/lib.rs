@@ -16,12 +16,14 @@ mod error;
 pub mod fuzzing;
 mod round_spec;
 mod session;
+mod settings;
 mod transport;
 
 pub use announced::Announced;
 pub use check::{check, engine, verify};
-pub use connection::{Connection, ConnectionSettings};
+pub use connection::Connection;
 pub use dial::{ByteStream, Dial, Dialled, Pending, Tcp};
 pub use error::ConnectError;
 pub use round_spec::round_spec;
 pub use session::{Answers, RoundNews, Session};
+pub use settings::ConnectionSettings;

@@ -9,8 +9,10 @@ use sotto_protocol::{
 
 use crate::limits::ENGINE_NAME_MAX;
 use crate::proto;
-use crate::root::Endorsement;
 use crate::status::Refused;
+
+/// A root's signature under an announcement, 64 bytes.
+pub type Endorsement = [u8; 64];
 
 /// A message of the schema whose fields are not what they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

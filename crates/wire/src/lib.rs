@@ -31,7 +31,7 @@ pub mod proto {
 
 pub use address::{Address, AddressError, Host, Transport};
 pub use chunks::{Join, StreamError, split};
-pub use convert::{Info, Malformed, fixed};
-pub use root::{Endorsement, RootKey};
+pub use convert::{Endorsement, Info, Malformed, fixed};
+pub use root::RootKey;
 pub use status::{Failure, Refused};
 pub use token::Token;

@@ -14,6 +14,7 @@ use sotto_protocol::ServerParameters;
 use sotto_protocol::negotiation::ANNOUNCEMENT_BYTES;
 
 use crate::Malformed;
+use crate::convert::Endorsement;
 
 /// The name that every node's certificate carries. Which node answers does not matter to a client, so there is one name
 /// for all: a cluster moves to another host or port under the same certificates.
@@ -31,9 +32,6 @@ const DOMAIN: &[u8] = b"sotto v2 announcement";
 /// The public half of a root key, Ed25519. Clients have it from the server's address.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RootKey(pub [u8; 32]);
-
-/// A root's signature under an announcement, 64 bytes.
-pub type Endorsement = [u8; 64];
 
 impl RootKey {
     /// Whether the root has signed these parameters (strict: one signature, one meaning).

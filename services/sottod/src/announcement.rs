@@ -17,8 +17,8 @@ use sotto_wire::root::endorse;
 use sotto_wire::{Endorsement, RootKey};
 use zeroize::Zeroizing;
 
-use crate::identity::{IdentityError, load_or_create, root_key, secret};
 use crate::key_file::write_durably;
+use crate::secrets::{IdentityError, load_or_create, root_key, secret};
 use crate::seeds;
 
 /// The file.
@@ -210,7 +210,8 @@ mod tests {
 
     use super::{ANNOUNCEMENT, Announced, SEED_KEY, SEEDS, Wanted, take_up};
     use crate::config::Config;
-    use crate::identity::{Identity, IdentityError};
+    use crate::identity::Identity;
+    use crate::secrets::IdentityError;
 
     const FIRST: Round = Round(1000);
 

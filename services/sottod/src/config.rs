@@ -13,7 +13,6 @@ use sotto_protocol::{CodeKind, PROTOCOL_VERSION, Round, RoundMode, SeedCommitmen
 use sotto_wire::{Host, Transport, limits};
 use zeroize::Zeroizing;
 
-use crate::answering::Gathering;
 use crate::identity::CertificateFiles;
 use crate::population::Population;
 
@@ -302,12 +301,6 @@ pub(crate) fn sizes_fit(sizes: &Sizes) -> bool {
 }
 
 impl Limits {
-    /// How retrievals gather, how many tiles are answered at the same time, and how many units of one in one job.
-    pub(crate) fn answering(&self) -> (Gathering, usize, usize) {
-        let gathering = Gathering { most: self.tile, patience: self.gather };
-        (gathering, self.computing, 4 * self.threads)
-    }
-
     fn check(&self) -> Result<(), ConfigError> {
         let counts = [
             ("connections", self.connections),

@@ -25,9 +25,10 @@ use sotto_wire::Token;
 use crate::announcement::{self, Announced, Wanted};
 use crate::config::Config;
 use crate::host::unix_now;
-use crate::identity::{CertificateFiles, Identity, IdentityError};
+use crate::identity::{CertificateFiles, Identity};
 use crate::log::offline::{self, LoggedRound, Summary};
 use crate::log::{Directory, Disk, DurableLog, LogError, Options};
+use crate::secrets::IdentityError;
 use crate::seeds::SEGMENTS;
 use crate::server::{StartError, first_rounds};
 

@@ -9,19 +9,17 @@ use std::path::{Path, PathBuf};
 use data_encoding::BASE32_NOPAD;
 use ed25519_dalek::SigningKey;
 use hkdf::Hkdf;
-use rand::TryRng;
-use rand::rngs::SysRng;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use sotto_wire::RootKey;
 use zeroize::Zeroizing;
 
 use crate::announcement;
-use crate::certificate::{Certificate, CertificateError};
-use crate::key_file::{KeyFileError, create_key, load_key, write_durably};
+use crate::certificate::Certificate;
+use crate::key_file::write_durably;
+use crate::secrets::{IdentityError, ROOT, key_error, load_or_create, root_key, secret, seed};
 use crate::tokens::TokenKey;
 
-const ROOT: &str = "root.key";
 const MANIFEST: &str = "manifest.key";
 const TOKENS: &str = "token.key";
 const NODE_KEY: &str = "node.key";
@@ -133,22 +131,6 @@ impl Identity {
     }
 }
 
-/// The secret half of a directory's root key, in a file or else in the directory; `None` if it is not there.
-pub(crate) fn root_key(
-    directory: &Path,
-    file: Option<&Path>,
-    public: &RootKey,
-) -> Result<Option<SigningKey>, IdentityError> {
-    let path = file.map_or_else(|| directory.join(ROOT), Path::to_owned);
-    let Some(seed) = load_key(&path).map_err(|source| key_error(&path, source))? else { return Ok(None) };
-    let root = SigningKey::from_bytes(&seed);
-    if RootKey(root.verifying_key().to_bytes()) == *public {
-        Ok(Some(root))
-    } else {
-        Err(IdentityError::Mismatch(path))
-    }
-}
-
 fn write_certificate(directory: &Path, root: &SigningKey) -> Result<(), IdentityError> {
     let (certificate, key) = Certificate::issue(root)?.to_pem();
     // A crash in between leaves a certificate for another key, which is found at the next start.
@@ -175,68 +157,6 @@ fn read_public(path: &Path) -> Result<RootKey, IdentityError> {
     Ok(RootKey(root))
 }
 
-pub(crate) fn secret(directory: &Path, name: &str) -> Result<Zeroizing<[u8; 32]>, IdentityError> {
-    let path = directory.join(name);
-    let seed = load_key(&path).map_err(|source| key_error(&path, source))?;
-    seed.ok_or(IdentityError::Missing(path))
-}
-
-pub(crate) fn load_or_create(directory: &Path, name: &str) -> Result<Zeroizing<[u8; 32]>, IdentityError> {
-    let path = directory.join(name);
-    match load_key(&path).map_err(|source| key_error(&path, source))? {
-        Some(seed) => Ok(seed),
-        None => create_key(&path).map_err(|source| key_error(&path, source)),
-    }
-}
-
-fn key_error(path: &Path, source: KeyFileError) -> IdentityError {
-    IdentityError::File { path: path.to_owned(), source }
-}
-
-fn seed() -> Result<Zeroizing<[u8; 32]>, IdentityError> {
-    let mut seed = Zeroizing::new([0; 32]);
-    SysRng.try_fill_bytes(seed.as_mut_slice()).map_err(|_| IdentityError::Randomness)?;
-    Ok(seed)
-}
-
-/// Why a server has no identity.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum IdentityError {
-    /// A file cannot be used.
-    #[error("{}: {source}", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why not.
-        source: KeyFileError,
-    },
-    /// A file that the others need is not there.
-    #[error("{}: it is missing; restore it from a backup", .0.display())]
-    Missing(PathBuf),
-    /// The file that says who the server is says something else.
-    #[error("{}: it is not what was written; restore it from a backup", .0.display())]
-    Malformed(PathBuf),
-    /// A key of another cluster.
-    #[error("{}: it does not belong to this cluster's root key; restore the file that does", .0.display())]
-    Mismatch(PathBuf),
-    /// The configuration is not what the root key has signed.
-    #[error(
-        "the root key has not signed what the configuration announces, and is not here; sign it with 'sottod certify \
-         --root FILE', and start again"
-    )]
-    Unsigned,
-    /// Seeds cannot be made.
-    #[error("the seeds of rounds cannot be made: {0}")]
-    Seeds(sotto_protocol::Error),
-    /// The node's certificate cannot be used.
-    #[error(transparent)]
-    Certificate(#[from] CertificateError),
-    /// No key can be drawn.
-    #[error("the operating system gives no randomness")]
-    Randomness,
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -246,10 +166,11 @@ mod tests {
     use sotto_protocol::Round;
 
     use super::{
-        CertificateError, CertificateFiles, IDENTITY, Identity, IdentityError, MANIFEST, NODE_CERTIFICATE,
-        NODE_KEY, ROOT, TOKENS,
+        CertificateFiles, IDENTITY, Identity, IdentityError, MANIFEST, NODE_CERTIFICATE, NODE_KEY, ROOT,
+        TOKENS,
     };
     use crate::announcement::{self, ANNOUNCEMENT, Wanted};
+    use crate::certificate::CertificateError;
     use crate::config::Config;
 
     fn made(directory: &Path) -> Identity {

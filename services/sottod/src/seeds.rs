@@ -14,8 +14,8 @@ use sotto_protocol::Round;
 use sotto_protocol::manifest::seed::{SEGMENTS_MAX, SeedTree};
 use sotto_protocol::server::{SeedChain, segment_end};
 
-use crate::identity::IdentityError;
 use crate::key_file::write_durably;
+use crate::secrets::IdentityError;
 
 /// Segments of 4,096 rounds that a data directory has seeds for: at 2 s a round, two years and a month.
 pub const SEGMENTS: u32 = 8192;

@@ -136,13 +136,8 @@ fn start_on(
         Some(log) => rounds::start(surroundings, log.open()),
         None => rounds::start(surroundings, async { Ok(MemoryLog::default()) }),
     };
-    let room = Room::open(
-        compute.clone(),
-        Arc::new(identity.manifest.clone()),
-        config.limits.answering(),
-        &tracker,
-        &cut,
-    );
+    let room =
+        Room::open(compute.clone(), Arc::new(identity.manifest.clone()), &config.limits, &tracker, &cut);
     let announcement = Announcement {
         parameters: parameters.clone(),
         endorsement,

@@ -6,18 +6,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use mpir::Engine;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sotto::ConnectionSettings;
 use sotto_protocol::Round;
-use sotto_session::round_spec;
 use sottod::{Config, Running, ServerEvent};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::cast::{Cast, Happening};
 use crate::crowd::Crowd;
+use crate::options::Options;
 use crate::report::Summary;
 use crate::screen::Screen;
 use crate::script::{self, Ledger};
@@ -28,26 +27,6 @@ const PATIENCE_ROUNDS: u64 = 48;
 const SEED_SHIFT: u32 = 11;
 /// No round takes that long; then something is broken.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// What can be chosen about the demonstration.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Options {
-    /// Simulated users, who deposit cover in every round
-    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=65_536))]
-    pub(crate) users: u32,
-    /// Messages each participant retrieves per round (k)
-    #[arg(long, default_value_t = 4, value_name = "K", value_parser = clap::value_parser!(u16).range(3..=256))]
-    pub(crate) retrieve: u16,
-    /// Rounds of conversation; introductions come before them
-    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=60))]
-    pub(crate) rounds: u32,
-    /// Print nothing but one JSON object, as the last line
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Seed of all keys and cover of this demonstration; random if not given
-    #[arg(long, value_name = "NUMBER")]
-    pub(crate) seed: Option<u64>,
-}
 
 /// Runs the demonstration; success means that every line arrived everywhere, unaltered and once.
 ///
@@ -211,11 +190,4 @@ impl Demonstration {
         cast.leave().await;
         server.shutdown().await.context("the server did not end cleanly")
     }
-}
-
-/// The engine's name and its security at the bucket size last seen.
-pub(crate) fn engine_facts(engine: &dyn Engine, bucket_size: u32) -> anyhow::Result<(&'static str, u32)> {
-    let elements = usize::try_from(bucket_size.max(1))?;
-    let assurance = engine.assurance(&round_spec(engine, [0; 32], Round(0), 1, elements)?)?;
-    Ok((engine.name(), assurance.security_bits))
 }

@@ -7,6 +7,7 @@
 mod cast;
 mod crowd;
 mod demonstration;
+mod options;
 mod report;
 mod screen;
 mod script;
@@ -18,7 +19,7 @@ use anyhow::Context;
 use clap::Parser;
 use tokio::runtime::Builder;
 
-use demonstration::Options;
+use options::Options;
 
 /// Show a server, six people and a crowd on this machine, and check that every text arrives
 #[derive(Debug, Parser)]

@@ -5,8 +5,10 @@ use std::time::Duration;
 use mpir::Engine;
 use serde::Serialize;
 use sotto::RoundReport;
+use sotto_protocol::Round;
+use sotto_session::round_spec;
 
-use crate::demonstration::{Options, engine_facts};
+use crate::options::Options;
 use crate::script::{NAMES, Tally};
 
 /// What is noted while the rounds pass.
@@ -155,4 +157,11 @@ fn millis(time: Duration) -> f64 {
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// The engine's name and its security at the bucket size last seen.
+fn engine_facts(engine: &dyn Engine, bucket_size: u32) -> anyhow::Result<(&'static str, u32)> {
+    let elements = usize::try_from(bucket_size.max(1))?;
+    let assurance = engine.assurance(&round_spec(engine, [0; 32], Round(0), 1, elements)?)?;
+    Ok((engine.name(), assurance.security_bits))
 }

@@ -10,7 +10,7 @@ use console::style;
 use indicatif::{ProgressBar, ProgressStyle};
 use sotto_protocol::{Round, ServerParameters};
 
-use crate::demonstration::Options;
+use crate::options::Options;
 use crate::report::Report;
 use crate::script::{Arrival, GROUP, NAMES, in_pair};
 

@@ -7,6 +7,8 @@ mod child;
 mod client;
 mod counting;
 mod lines;
+mod measured;
+mod memory;
 mod observed;
 mod report;
 mod run;

@@ -10,7 +10,7 @@ use super::journal::{Entry, Journal};
 use super::message::{Account, Audited, Found, Reply, Status};
 use super::notes;
 use crate::cli::failure::Failure;
-use crate::{ConnectError, Event, Handle};
+use crate::{Event, Handle};
 
 /// Where programs come to.
 pub(super) struct Desk {
@@ -117,9 +117,4 @@ impl Desk {
             attached: self.journal.listeners(),
         }))
     }
-}
-
-/// Whether a lost connection may be somebody's intention, so that it is told also to one who comes later.
-pub(super) fn is_alarming(error: &ConnectError) -> bool {
-    !matches!(error, ConnectError::Unreachable(_) | ConnectError::Refused(_))
 }

@@ -7,10 +7,9 @@ use sotto_protocol::client::{Client, Notice, Unshown, Warning};
 use sotto_protocol::{ConversationId, RoundMode, ServerParameters};
 
 use super::account::as_shown;
-use super::desk::is_alarming;
 use super::journal::Entry;
 use super::message::{Audited, Found};
-use crate::{Event, Finding, RoundReport};
+use crate::{ConnectError, Event, Finding, RoundReport};
 
 /// What becomes of an event in the journal.
 pub(super) fn entry(event: &Event, client: &Client) -> Option<Entry> {
@@ -168,4 +167,9 @@ pub(super) fn pace(server: &ServerParameters, places: u8, contact: &str) -> Stri
         "rounds of {least}{seconds} s; your turn with {contact} comes {turns}, so a text takes about {about} to {} s",
         2.0 * about
     )
+}
+
+/// Whether a lost connection may be somebody's intention, so that it is told also to one who comes later.
+pub(super) fn is_alarming(error: &ConnectError) -> bool {
+    !matches!(error, ConnectError::Unreachable(_) | ConnectError::Refused(_))
 }

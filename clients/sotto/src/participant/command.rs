@@ -3,7 +3,7 @@
 use sotto_protocol::client::Client;
 use tokio::sync::oneshot;
 
-use super::HandleError;
+use super::error::HandleError;
 
 /// Told after the change is stored, or could not be.
 pub(super) type Reply = Box<dyn FnOnce(Result<(), HandleError>) + Send>;

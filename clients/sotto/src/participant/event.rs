@@ -5,9 +5,14 @@ use core::fmt;
 use sotto_protocol::client::Notice;
 use sotto_protocol::{Error, Round};
 use sotto_wire::Failure;
+use tokio::sync::mpsc;
 
 use super::RoundReport;
 use crate::ConnectError;
+
+/// What a participant tells its person. Nothing is held up by events that nobody takes; when there are too many of them,
+/// further ones are lost, and [`Event::Missed`] says how many.
+pub type Events = mpsc::Receiver<Event>;
 
 /// Something that happened. Written for debugging, it does not show what was said, or by whom.
 #[derive(Clone, PartialEq, Eq)]

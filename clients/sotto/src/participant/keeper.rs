@@ -10,7 +10,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::command::{Ask, Change};
-use super::{HandleError, Trouble};
+use super::error::HandleError;
+use super::event::Trouble;
 use crate::host::{Disk, Host, Work, rng, run};
 
 type Job = Box<dyn FnOnce(&mut Kept) + Send>;

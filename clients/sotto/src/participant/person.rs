@@ -7,7 +7,7 @@ use sotto_protocol::client::{Notice, Warning};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-use super::{Event, Events, Trouble};
+use super::event::{Event, Events, Trouble};
 
 /// Events that nobody has taken yet.
 const UNTAKEN_MAX: usize = 4096;

@@ -9,12 +9,13 @@ use zeroize::Zeroizing;
 
 use crate::Round;
 use crate::client::world::{Fate, World};
-use crate::conversation::{Talk, Turn};
+use crate::conversation::Talk;
 use crate::message::{FIRST, Frame, Kind};
 use crate::pair::Pair;
 use crate::reaction::REACTION_ROUNDS;
 use crate::seal::{OpeningKey, Plaintext};
 use crate::stream::{Inbox, Item, check};
+use crate::turn::Turn;
 
 const HERE: Fate = Fate { absent: false, deposit_lost: false, answers_lost: false, restarts: false };
 const TALK: u32 = 1;

@@ -7,12 +7,13 @@ use rand_core::CryptoRng;
 
 use super::crowding::Crowding;
 use super::{Client, Holder, MessageId, Notice, State, Want, Warning};
-use crate::conversation::{ConversationId, Event, Talk};
+use crate::conversation::{ConversationId, Talk};
 use crate::group::{Farewell, Rekey};
 use crate::mapping::{BloomMapping, Lookup, Outcome, Reading, Targets};
 use crate::message::{Head, Kind};
 use crate::seal::Plaintext;
 use crate::stream::Delivered;
+use crate::turn::Event;
 use crate::{Error, Label, Manifest, Round, UnixMillis};
 
 /// Which element to ask of every bucket in one round. What is not a target is asked at random; the whole is secret.

@@ -3,9 +3,11 @@
 use rand_core::CryptoRng;
 
 use super::{Client, Notice, State, Want, Warning};
-use crate::conversation::{Talk, Turn};
+use crate::conversation::Talk;
+use crate::cover::cover;
 use crate::secret::Secret;
-use crate::{Deposit, Error, Manifest, Round, SignedManifest, UnixMillis, domain, seal};
+use crate::turn::Turn;
+use crate::{Deposit, Error, Manifest, Round, SignedManifest, UnixMillis, domain};
 
 impl Client {
     /// Begins a round: uses up its sending keys, composes its deposit, and notes which boxes to look for.
@@ -53,7 +55,7 @@ impl Client {
         state.tend_groups(round);
         let (sender, polled) = (state.cycle.sender(round), state.cycle.polled(round));
         let (identity, head) = (state.signing_key(), state.chain.newest());
-        let mut deposit = seal::cover(round, rng);
+        let mut deposit = cover(round, rng);
         let mut wants = Vec::new();
         for conversation in &mut state.conversations {
             let turn =

@@ -2,11 +2,11 @@
 
 use ed25519_dalek::{Signer, SigningKey};
 
-use super::{Event, Listening, Turn};
 use crate::group::{Farewell, Group, GroupCard, News};
 use crate::message::Kind;
 use crate::reaction::REACTION_ROUNDS;
 use crate::secret::Secret;
+use crate::turn::{Event, Listening, Turn};
 use crate::{Deposit, Round, UnixMillis, domain};
 
 const NAMES: [&str; 3] = ["alice", "bob", "carol"];

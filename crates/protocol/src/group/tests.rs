@@ -5,11 +5,11 @@ use ed25519_dalek::{Signer, SigningKey};
 use super::change::{BEHIND_MAX, CHANGE_ROUNDS, News, RENEW_ROUNDS, Task};
 use super::rekey::{author_of, epoch_after};
 use super::{Farewell, Group, GroupCard, LEAVE_TURNS, Rekey};
-use crate::conversation::{Event, Turn};
 use crate::message::Kind;
 use crate::reaction::REACTION_ROUNDS;
 use crate::seal::Plaintext;
 use crate::secret::Secret;
+use crate::turn::{Event, Turn};
 use crate::{Deposit, Error, Round, UnixMillis};
 
 const NAMES: [&str; 3] = ["alice", "bob", "carol"];

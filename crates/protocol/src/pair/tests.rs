@@ -5,11 +5,11 @@ use zeroize::Zeroizing;
 
 use super::handshake::{self, Agreement, Keys, Terms};
 use super::{Pair, Says};
-use crate::conversation::{Event, Turn};
 use crate::invitation::{Invitation, LIFE_MS};
 use crate::message::{Frame, Kind};
 use crate::reaction::REACTION_ROUNDS;
 use crate::secret::Secret;
+use crate::turn::{Event, Turn};
 use crate::{Deposit, Error, Round, UnixMillis};
 
 const ALICE: u8 = 1;

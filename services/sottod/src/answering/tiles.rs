@@ -1,11 +1,19 @@
 //! Which requests are answered together, and which of them next.
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 
 use sotto_protocol::Round;
 use tokio::time::Instant;
 
-use super::Gathering;
+/// How requests gather.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gathering {
+    /// Clients in a tile, at most.
+    pub(super) most: usize,
+    /// How long a tile that is not full waits for more.
+    pub(super) patience: Duration,
+}
 
 /// Requests that wait, by round.
 ///
@@ -78,9 +86,7 @@ impl<M> Tiles<M> {
 
 #[cfg(test)]
 mod tests {
-    use core::time::Duration;
-
-    use super::{Gathering, Instant, Next, Round, Tiles};
+    use super::{Duration, Gathering, Instant, Next, Round, Tiles};
 
     fn tiles() -> (Tiles<u8>, Instant) {
         let patience = Duration::from_millis(100);

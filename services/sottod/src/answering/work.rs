@@ -1,21 +1,44 @@
 //! Answering tiles, unit by unit.
 
 use core::ops::Range;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::Bytes;
+use ed25519_dalek::SigningKey;
 use mpir::{Error, PublicKeys, Query};
 use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 use sotto_protocol::audit::{Statement, answer_digest, query_digest};
 use sotto_wire::Refused;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::reply::Part;
-use super::tiles::Next;
-use super::{Retrieval, Shared};
+use super::tiles::{Next, Tiles};
+use crate::compute::Compute;
 use crate::round_database::RoundDatabase;
+
+/// A request that is to be answered, of the right size for its round.
+pub(crate) struct Retrieval {
+    /// Nobody's who waits: a round may retire before its turn, and its database is then gone.
+    pub(crate) database: Weak<RoundDatabase>,
+    pub(crate) keys: PublicKeys,
+    /// Under which the keys are known.
+    pub(crate) keys_digest: [u8; 32],
+    pub(crate) request: Bytes,
+}
+
+/// What workers share.
+pub(super) struct Shared {
+    pub(super) tiles: Mutex<Tiles<Member>>,
+    /// There may be a tile to answer, or one to wait for.
+    pub(super) news: Notify,
+    pub(super) compute: Compute,
+    pub(super) signing_key: Arc<SigningKey>,
+    /// Units answered in one job, whose answers are sent before the next.
+    pub(super) units_per_job: usize,
+}
 
 /// A client whose request is in a tile.
 pub(super) struct Member {

@@ -8,8 +8,7 @@ use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::manifest::{MANIFEST_BYTES, Manifest, SignedManifest};
 use sotto_protocol::{Deposit, Label, Round, ServerParameters};
 
-use super::server::ROOT;
-use super::world::World;
+use super::world::{ROOT, World};
 use crate::log::{History, Phase, SealedRound};
 use crate::round_database::RoundDatabase;
 

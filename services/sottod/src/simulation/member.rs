@@ -24,8 +24,7 @@ use tonic::{Request, Response, Status};
 
 use super::ledger::Ledger;
 use super::network::{Download, Intent, Line};
-use super::server::ROOT;
-use super::world::{World, rng};
+use super::world::{ROOT, World, rng};
 
 /// What a member does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 use sotto_protocol::manifest::seed::SeedTree;
 use sotto_protocol::{Round, ServerParameters};
+use sotto_wire::limits::MESSAGE_MAX;
 use sotto_wire::proto::sotto_server::SottoServer;
-use sotto_wire::{RootKey, limits::MESSAGE_MAX};
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +21,7 @@ use zeroize::Zeroizing;
 use super::host::{Clock, Simulated as Machine};
 use super::ledger::Ledger;
 use super::witness::Witness;
-use super::world::{World, rng};
+use super::world::{ROOT, World, rng};
 use crate::answering::Room;
 use crate::compute::Compute;
 use crate::config::Config;
@@ -36,9 +36,6 @@ use crate::server::first_rounds;
 use crate::service::{Announcement, Means, Service};
 
 /// The key under which all servers of a history sign.
-/// The key that clients would know the server by.
-pub(super) const ROOT: RootKey = RootKey([8; 32]);
-
 pub(super) fn signing_key() -> SigningKey {
     SigningKey::from_bytes(&[0x5e; 32])
 }
@@ -134,7 +131,7 @@ impl Server {
         });
         tokio::spawn(Arc::clone(&deadlines).follow(events.subscribe()));
         let (rounds, rounds_task) = rounds::start(surroundings, opening);
-        let (key, answering) = (Arc::new(signing_key()), config.limits.answering());
+        let (key, answering) = (Arc::new(signing_key()), &config.limits);
         let room = Room::open(compute.clone(), key, answering, &tracker, &cut);
         let announcement =
             Announcement { parameters: parameters.clone(), endorsement: [0; 64], tokens: None };

@@ -7,6 +7,7 @@ use std::time::Duration;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use sha2::{Digest, Sha256};
+use sotto_wire::RootKey;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -14,6 +15,9 @@ use tokio_util::sync::CancellationToken;
 pub(super) fn rng(seed: u64, purpose: impl Display) -> StdRng {
     StdRng::from_seed(Sha256::digest(format!("{seed} {purpose}")).into())
 }
+
+/// The root key of every simulated cluster.
+pub(super) const ROOT: RootKey = RootKey([8; 32]);
 
 /// How a line of the trace begins that must never be.
 pub(super) const VIOLATION: &str = "VIOLATION: ";

@@ -5,25 +5,16 @@ use anyhow::{Context, ensure};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sotto::audit::{Digests, Proof, Verdict, judge};
-use sotto_protocol::SignedManifest;
 use sotto_protocol::audit::{answer_digest, query_digest};
 use sotto_protocol::deposit::BOX_BYTES;
 
-use super::client::{Client, blocking};
+use super::client::{Client, Exchanged, blocking};
 use super::counting::Counter;
 use crate::cpu::process_milliseconds;
 use crate::engine::engines;
 
 /// The bucket that is checked.
 const BUCKET: u16 = 0;
-
-/// What a client had of a round when its answers were there.
-pub(super) struct Exchanged {
-    pub(super) manifest: SignedManifest,
-    pub(super) query: Bytes,
-    pub(super) answers: Bytes,
-    pub(super) receipt: Bytes,
-}
 
 /// What one check came to.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]

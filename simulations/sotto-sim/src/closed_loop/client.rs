@@ -19,7 +19,6 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 use tokio_stream::{Stream, StreamExt as _};
 
-use super::check::Exchanged;
 use crate::engine::engines;
 
 /// No round takes longer; then something is broken.
@@ -39,6 +38,14 @@ pub(super) struct Client {
     rng: StdRng,
     /// Of the last round.
     pub(super) last: Option<Exchanged>,
+}
+
+/// What a client had of a round when its answers were there.
+pub(super) struct Exchanged {
+    pub(super) manifest: SignedManifest,
+    pub(super) query: Bytes,
+    pub(super) answers: Bytes,
+    pub(super) receipt: Bytes,
 }
 
 /// What one client's part in one round came to.

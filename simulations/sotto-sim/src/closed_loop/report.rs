@@ -5,11 +5,10 @@ mod files;
 use anyhow::ensure;
 use pir_core::ring::Backend;
 use serde::{Deserialize, Serialize};
-use sotto_protocol::deposit::BOX_BYTES;
 
 use super::check::Check;
 use super::lines::Bench;
-use super::run::{Measured, RoundMeasured};
+use super::measured::{Measured, RoundMeasured};
 use super::{Code, Config};
 use crate::machine::Machine;
 
@@ -319,31 +318,4 @@ fn of_round(round: &RoundMeasured, bench: &Bench) -> RoundReport {
         bare_setup_cpu_ms: bench.setup_ms(),
         bare_retrieval_cpu_ms: bench.answer_ms,
     }
-}
-
-/// Copies of every message in the buckets, at most: three of cuckoo, 4.5 of the hybrid.
-const COPIES: u64 = 5;
-/// Bytes that a byte in a bucket takes when it is prepared.
-const PREPARED: u64 = 4;
-
-/// Processes that hold prepared rounds: the server's, and the one of the bare stages.
-const HOLDERS: u64 = 2;
-
-/// Says so if there is less memory than this will want: in each process two prepared rounds, one round's buckets and
-/// messages.
-pub(super) fn memory_warning(config: &Config) -> Option<String> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let available = line.split_whitespace().next()?.parse::<u64>().ok()? * 1024;
-    let copies = if config.code == Code::Single { 1 } else { COPIES };
-    let messages = u64::from(config.users) * BOX_BYTES as u64;
-    let needed = HOLDERS * messages * (copies * (2 * PREPARED + 1) + 2);
-    let gibibytes = |bytes: u64| bytes as f64 / f64::from(1 << 30);
-    (needed > available).then(|| {
-        format!(
-            "this may take {:.1} GiB of memory, and {:.1} GiB are available",
-            gibibytes(needed),
-            gibibytes(available)
-        )
-    })
 }

@@ -1,0 +1,48 @@
+//! Where to connect, and how.
+
+use core::time::Duration;
+
+use mpir::Engines;
+use sotto_wire::Address;
+
+/// Where to connect, and how patiently.
+#[derive(Clone, Debug)]
+pub struct ConnectionSettings {
+    /// The server.
+    pub address: Address,
+    /// For the connection itself.
+    pub connect_timeout: Duration,
+    /// For calls of a few hundred bytes.
+    pub call_timeout: Duration,
+    /// For calls that carry keys, mappings, queries or answers.
+    pub transfer_timeout: Duration,
+    /// A silent connection is probed this often, and given up after as long again.
+    pub keep_alive: Duration,
+    /// The first pause before a lost connection is opened again; it doubles up to `retry_most`.
+    pub retry_first: Duration,
+    /// The longest such pause.
+    pub retry_most: Duration,
+    /// The engines that this program knows.
+    pub engines: Engines,
+    /// Accept an engine without privacy. Only for tests of the layers above the engine.
+    #[doc(hidden)]
+    pub allow_no_privacy: bool,
+}
+
+impl ConnectionSettings {
+    /// The usual patience.
+    #[must_use]
+    pub fn new(address: Address) -> Self {
+        Self {
+            address,
+            connect_timeout: Duration::from_secs(5),
+            call_timeout: Duration::from_secs(10),
+            transfer_timeout: Duration::from_secs(120),
+            keep_alive: Duration::from_secs(15),
+            retry_first: Duration::from_millis(500),
+            retry_most: Duration::from_secs(30),
+            engines: Engines::default(),
+            allow_no_privacy: false,
+        }
+    }
+}
