@@ -8,8 +8,8 @@ use tokio::sync::{Semaphore, oneshot};
 /// A pool of threads for heavy work, which never runs on the threads that serve connections.
 ///
 /// There are three lanes into the same pool: answers for clients, of which only so many run at once; keys of clients,
-/// which wait for each other and not in front of answers; and jobs of the server itself, which its only caller starts
-/// one at a time.
+/// which wait for each other and not in front of answers; and jobs of the server itself: builds, one at a time, and digests
+/// of requests, as many as there are places for those.
 #[derive(Clone)]
 pub(crate) struct Compute {
     place: Place,

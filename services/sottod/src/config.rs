@@ -79,6 +79,8 @@ pub struct Config {
 
 /// Most threads that compute.
 const THREADS_MAX: usize = 1024;
+/// Larger tiles gain nothing more.
+const TILE_MAX: usize = 64;
 
 /// Who may make an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -324,6 +326,7 @@ impl Limits {
         let absurd = counts.iter().find(|(_, count)| !(1..=1 << 24).contains(count)).map(|(name, _)| *name);
         let timeless = times.iter().find(|(_, time)| time.is_zero()).map(|(name, _)| *name);
         let crowded = (!(1..=THREADS_MAX).contains(&self.threads)).then_some("threads");
+        let crowded = crowded.or((self.tile > TILE_MAX).then_some("tile"));
         match absurd.or(timeless).or(crowded) {
             Some(name) => Err(ConfigError::Limits(name)),
             None => Ok(()),
