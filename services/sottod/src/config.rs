@@ -295,9 +295,10 @@ impl Config {
     }
 }
 
-/// Whether keys, requests and answers keep to the limits of the wire.
+/// Whether keys, requests and answers keep to the limits of the wire, which has no call for hints.
 pub(crate) fn sizes_fit(sizes: &Sizes) -> bool {
-    sizes.keys <= limits::KEYS_MAX
+    sizes.hint == 0
+        && sizes.keys <= limits::KEYS_MAX
         && sizes.request.bytes() <= limits::QUERY_MAX
         && sizes.answer.bytes() <= limits::ANSWER_MAX
 }

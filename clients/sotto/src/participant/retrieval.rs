@@ -77,7 +77,10 @@ impl Shape {
         let spec = round_spec(engine, seed, round, server.buckets.into(), elements).ok()?;
         let sizes = engine.sizes(&spec).ok()?;
         let mapping_bytes = usize::try_from(BloomMapping::encoded_bytes(server.shape(), bucket_size)).ok()?;
-        let servable = mapping_bytes <= limits::MAPPING_MAX
+        // Receipts and audits are by bucket, and nobody downloads a hint yet.
+        let is_by_bucket = sizes.units == spec.form.buckets && sizes.hint == 0;
+        let servable = is_by_bucket
+            && mapping_bytes <= limits::MAPPING_MAX
             && sizes.request.bytes() <= limits::QUERY_MAX
             && sizes.answer.bytes() <= limits::ANSWER_MAX
             && sizes.answer.bytes() > 0;
