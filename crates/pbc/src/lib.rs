@@ -26,6 +26,23 @@
 //! | the mapping is downloaded | [`DownloadedOracle`] |
 //! | Encode is simulated from the seed | [`SimulatedOracle`] |
 //! | the position is computed | [`PartitionedCode`] itself |
+//!
+//! ```
+//! use pbc::{BatchCode, CuckooCode, EncodingOracle, Plan};
+//!
+//! // Batches of two keys, three candidate buckets for each element, under a public seed.
+//! let code = CuckooCode::recommended(2, 3, [1; 32])?;
+//! let keys: [&[u8]; 4] = [b"amber", b"birch", b"cedar", b"delta"];
+//! let encoding = code.encode(&keys);
+//! let buckets = encoding.materialise(2, b"aabbccdd", encoding.largest())?;
+//!
+//! // Each of the wanted keys is read in a bucket of its own.
+//! let plan = Plan::new(&code, &[b"delta", b"amber"], &EncodingOracle::new(&encoding, &keys));
+//! let bucket = plan.assignment(0)[0].to_usize();
+//! let position = plan.targets[bucket].expect("a bucket that serves a key is read");
+//! assert_eq!(buckets[bucket][2 * position..][..2], *b"dd");
+//! # Ok::<(), pbc::Error>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod bound;
