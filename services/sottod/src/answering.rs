@@ -55,7 +55,9 @@ impl Room {
     pub(crate) fn submit(&self, round: Round, retrieval: Retrieval) -> Reply {
         let (parts, reply) = mpsc::unbounded_channel::<Part>();
         let member = Member::new(retrieval, parts);
-        self.0.tiles.lock().unwrap_or_else(PoisonError::into_inner).join(round, member, Instant::now());
+        let mut tiles = self.0.tiles.lock().unwrap_or_else(PoisonError::into_inner);
+        tiles.join(round, member, Instant::now(), Member::waits);
+        drop(tiles);
         self.0.news.notify_one();
         Reply::new(reply)
     }

@@ -44,10 +44,13 @@ impl<M> Tiles<M> {
         Self { gathering, waiting: BTreeMap::new() }
     }
 
-    /// One more request for a round.
-    pub(super) fn join(&mut self, round: Round, member: M, now: Instant) {
+    /// One more request for a round. Those of the same round that nobody waits for any more make room.
+    pub(super) fn join(&mut self, round: Round, member: M, now: Instant, waits: impl Fn(&M) -> bool) {
         let new = || Waiting { full: Vec::new(), since: now, rest: Vec::new() };
         let waiting = self.waiting.entry(round).or_insert_with(new);
+        waiting.rest.retain(&waits);
+        waiting.full.iter_mut().for_each(|tile| tile.retain(&waits));
+        waiting.full.retain(|tile| !tile.is_empty());
         if waiting.rest.is_empty() {
             waiting.since = now;
         }
@@ -98,17 +101,17 @@ mod tests {
         let (mut tiles, now) = tiles();
         assert_eq!(tiles.next(now), Next::Wait(None));
         for member in 0..4 {
-            tiles.join(Round(7), member, now);
+            tiles.join(Round(7), member, now, |_| true);
         }
         assert_eq!(tiles.next(now), Next::Tile(vec![0, 1, 2]));
         let end = now + Duration::from_millis(100);
         assert_eq!(tiles.next(end - Duration::from_millis(1)), Next::Wait(Some(end)));
         // Who comes while nobody has time joins it.
-        tiles.join(Round(7), 4, end);
+        tiles.join(Round(7), 4, end, |_| true);
         assert_eq!(tiles.next(end), Next::Tile(vec![3, 4]));
         assert!(tiles.is_empty());
         // The next one waits anew.
-        tiles.join(Round(7), 5, end);
+        tiles.join(Round(7), 5, end, |_| true);
         assert_eq!(tiles.next(end), Next::Wait(Some(end + Duration::from_millis(100))));
     }
 
@@ -116,17 +119,30 @@ mod tests {
     fn rounds_that_end_first_come_first() {
         let (mut tiles, now) = tiles();
         for member in 0..3 {
-            tiles.join(Round(9), member, now);
+            tiles.join(Round(9), member, now, |_| true);
         }
-        tiles.join(Round(8), 10, now);
+        tiles.join(Round(8), 10, now, |_| true);
         assert_eq!(tiles.next(now), Next::Tile(vec![0, 1, 2]), "round 8 still gathers");
         for member in 3..9 {
-            tiles.join(Round(9), member, now);
+            tiles.join(Round(9), member, now, |_| true);
         }
         let later = now + Duration::from_millis(100);
         assert_eq!(tiles.next(later), Next::Tile(vec![10]));
         assert_eq!(tiles.next(later), Next::Tile(vec![3, 4, 5]), "in the order in which they came");
         assert_eq!(tiles.next(later), Next::Tile(vec![6, 7, 8]));
+        assert!(tiles.is_empty());
+    }
+
+    #[test]
+    fn whoever_has_gone_makes_room() {
+        let (mut tiles, now) = tiles();
+        for member in 0..5 {
+            tiles.join(Round(7), member, now, |_| true);
+        }
+        tiles.join(Round(7), 5, now, |member| *member == 1);
+        tiles.join(Round(7), 6, now, |_| true);
+        assert_eq!(tiles.next(now), Next::Tile(vec![1]));
+        assert_eq!(tiles.next(now + Duration::from_millis(100)), Next::Tile(vec![5, 6]));
         assert!(tiles.is_empty());
     }
 }

@@ -55,7 +55,7 @@ impl Member {
     }
 
     /// Whether somebody waits for the answer.
-    fn waits(&self) -> bool {
+    pub(super) fn waits(&self) -> bool {
         !self.parts.is_closed()
     }
 
@@ -144,10 +144,16 @@ async fn answer(room: &Shared, mut tile: Vec<Member>) {
             tile.iter().for_each(|member| member.tell(Part::Refused(Refused::Internal)));
             return;
         };
+        let mut stays = vec![true; tile.len()];
         for unit in answered {
             let mut unit = unit.into_iter();
-            tile.retain_mut(|member| member.take(unit.next().unwrap_or(Err(Refused::Internal))));
+            for (member, stays) in tile.iter_mut().zip(&mut stays) {
+                let result = unit.next().unwrap_or(Err(Refused::Internal));
+                *stays = *stays && member.take(result);
+            }
         }
+        let mut stays = stays.into_iter();
+        tile.retain(|_| stays.next().unwrap_or(false));
     }
     let manifest = &database.manifest;
     for member in &tile {
@@ -186,4 +192,157 @@ fn answer_units(
         database.database.answer(unit, &queries).into_iter().zip(&queries).map(answered).collect()
     };
     units.into_par_iter().map(answer).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use mpir::{Query, noop};
+    use sotto_protocol::audit::{Statement, answer_digest, query_digest};
+    use sotto_protocol::deposit::BOX_BYTES;
+    use sotto_protocol::{
+        CodeKind, Deposit, Label, PROTOCOL_VERSION, Round, RoundMode, SealedBox, SeedCommitment,
+        ServerParameters, UnixMillis,
+    };
+    use sotto_wire::{Refused, RootKey};
+    use tokio::sync::{Notify, mpsc};
+
+    use super::{
+        Arc, Bytes, Compute, Member, Mutex, Part, Retrieval, RoundDatabase, Shared, SigningKey, answer,
+    };
+    use crate::answering::tiles::{Gathering, Tiles};
+    use crate::log::SealedRound;
+
+    const BUCKETS: usize = 8;
+    const PER_QUERY: usize = 16;
+
+    fn database() -> Arc<RoundDatabase> {
+        let parameters = ServerParameters {
+            protocol_version: PROTOCOL_VERSION,
+            serial: 1,
+            manifest_key: [1; 32],
+            seeds: SeedCommitment::default(),
+            engine: "noop-no-privacy".into(),
+            security_bits: 0,
+            code: CodeKind::Cuckoo,
+            retrieve: 4,
+            buckets: 8,
+            choices: 3,
+            retained: 2,
+            mode: RoundMode::Deadline,
+            round_ms: 1000,
+            deposit_ms: 100,
+            lookup_ms: 200,
+            query_ms: 300,
+        };
+        let deposit = |number: u64| {
+            let (mut label, mut sealed) = ([0; 16], [0; BOX_BYTES]);
+            label[..8].copy_from_slice(&number.to_le_bytes());
+            sealed[..8].copy_from_slice(&(number + 1).to_le_bytes());
+            Deposit { label: Label(label), sealed: SealedBox(sealed) }
+        };
+        let deposits = (0..200).map(deposit).collect();
+        let sealed = SealedRound { round: Round(1), seed: [7; 32], at: UnixMillis(0), deposits };
+        Arc::new(RoundDatabase::build(sealed, &*noop(), &RootKey([0; 32]), &parameters).unwrap())
+    }
+
+    /// A client that asks every bucket for one element; where `bad` says so, for one that there is not.
+    fn request(index: u64, bad: impl Fn(usize) -> bool) -> Bytes {
+        let mut bytes = vec![0; BUCKETS * PER_QUERY];
+        for (unit, query) in bytes.chunks_exact_mut(PER_QUERY).enumerate() {
+            match bad(unit) {
+                true => query.fill(0xff),
+                false => query[..8].copy_from_slice(&index.to_le_bytes()),
+            }
+        }
+        bytes.into()
+    }
+
+    /// Whoever's request is malformed in some unit is refused there, and nobody else notices.
+    async fn check(bad: impl Fn(u64, usize) -> bool, units_per_job: usize) {
+        let database = database();
+        let (compute, patience) = (Compute::new(1, 1).unwrap(), core::time::Duration::ZERO);
+        let room = Shared {
+            tiles: Mutex::new(Tiles::new(Gathering { most: 16, patience })),
+            news: Notify::new(),
+            compute,
+            signing_key: Arc::new(SigningKey::from_bytes(&[1; 32])),
+            units_per_job,
+        };
+        let keys = noop().public_keys(&[0; 8]).unwrap();
+        let mut replies = Vec::new();
+        let tile = (0..16).map(|client| {
+            let (parts, reply) = mpsc::unbounded_channel();
+            let request = request(client, |unit| bad(client, unit));
+            replies.push((client, request.clone(), reply));
+            let database = Arc::downgrade(&database);
+            Member::new(Retrieval { database, keys: keys.clone(), keys_digest: [0; 32], request }, parts)
+        });
+        answer(&room, tile.collect()).await;
+        let mut wrong = Vec::new();
+        for (client, request, mut reply) in replies {
+            let query = Query { keys: &keys, request: &request };
+            let (mut unit, mut queries, mut answers) = (0, Vec::new(), Vec::new());
+            let end = loop {
+                match reply.recv().await {
+                    Some(Part::Answer(answer)) => {
+                        let number = u16::try_from(unit).unwrap();
+                        let part = &request[unit * PER_QUERY..(unit + 1) * PER_QUERY];
+                        queries.push(query_digest(number, part));
+                        answers.push(answer_digest(number, &answer));
+                        let right = database.database.answer(unit, &[query]).remove(0);
+                        if right.ok() != Some(answer) {
+                            wrong.push((client, unit, "another answer"));
+                        }
+                        unit += 1;
+                    }
+                    Some(Part::Receipt(receipt)) => {
+                        let manifest = &database.manifest;
+                        let statement =
+                            Statement::new(manifest.round, manifest.digest(), [0; 32], &queries, &answers);
+                        let signer = room.signing_key.verifying_key().to_bytes();
+                        let holds = statement.verify(&signer, &receipt).is_ok();
+                        break if holds { "receipt" } else { "receipt for something else" };
+                    }
+                    Some(Part::Refused(Refused::Malformed)) => break "malformed",
+                    Some(Part::Refused(_)) => break "refused",
+                    None => break "nothing",
+                }
+            };
+            let first_bad = (0..BUCKETS).find(|unit| bad(client, *unit));
+            let expected =
+                (first_bad.unwrap_or(BUCKETS), if first_bad.is_some() { "malformed" } else { "receipt" });
+            if (unit, end) != expected {
+                wrong.push((client, unit, end));
+            }
+        }
+        assert!(wrong.is_empty(), "client, unit, what: {wrong:?}");
+    }
+
+    #[tokio::test]
+    async fn one_request_malformed_everywhere_spoils_no_other() {
+        check(|client, _| client == 5, 4).await;
+    }
+
+    #[tokio::test]
+    async fn one_request_malformed_in_one_unit_spoils_no_other() {
+        check(|client, unit| client == 5 && unit == 0, 4).await;
+    }
+
+    #[tokio::test]
+    async fn one_unit_per_job_spoils_no_other() {
+        check(|client, unit| client == 5 && unit == 0, 1).await;
+    }
+
+    #[tokio::test]
+    async fn requests_malformed_anywhere_spoil_no_other() {
+        for units_per_job in [1, 3, 4, 64] {
+            for seed in 0..20_u64 {
+                let bad = |client: u64, unit: usize| {
+                    let mixed = (seed << 16 | client << 8 | unit as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                    (mixed >> 32) % 16 == 0
+                };
+                check(bad, units_per_job).await;
+            }
+        }
+    }
 }
