@@ -339,7 +339,7 @@ mod tests {
             for seed in 0..20_u64 {
                 let bad = |client: u64, unit: usize| {
                     let mixed = (seed << 16 | client << 8 | unit as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                    (mixed >> 32) % 16 == 0
+                    (mixed >> 32).is_multiple_of(16)
                 };
                 check(bad, units_per_job).await;
             }
