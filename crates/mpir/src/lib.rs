@@ -7,6 +7,9 @@
 //!
 //! All buckets are padded to one size and share one set of parameters, and one set of client keys serves them all.
 //!
+//! Servers and clients know none of this: to them an engine is an [`Engine`], found by name among [`Engines`], and
+//! [`PerBucket`] makes one of any [`pir_core::Scheme`].
+//!
 //! ```
 //! use mpir::{MultiClient, MultiDatabase, reconstruct};
 //! use pbc::{BatchCode, CuckooCode, EncodingOracle, Plan};
@@ -44,7 +47,6 @@ mod database;
 mod engine;
 mod error;
 mod per_bucket;
-mod recompute;
 mod reconstruct;
 mod registry;
 mod round;
@@ -55,7 +57,6 @@ pub use database::MultiDatabase;
 pub use engine::{Contents, Engine, EngineClient, Pending, PreparedRound, PublicKeys, Query, Request};
 pub use error::Error;
 pub use per_bucket::PerBucket;
-pub use recompute::recompute;
 pub use reconstruct::reconstruct;
 pub use registry::{Engines, noop, sealpir};
 pub use round::{Assurance, Form, Parts, Profile, RoundSpec, Sizes};
