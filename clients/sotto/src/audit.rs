@@ -1,7 +1,7 @@
 //! Checking answers of a server, and showing to anybody that one was wrong.
 //!
-//! The answer of a bucket is a function of the bucket, the public keys and the query. The server signs all of these: the
-//! buckets with the manifest, the rest with the receipt under its answers. So whoever downloads the bucket can answer the
+//! The answer of a unit is a function of its buckets, the public keys and the query. The server signs all of these: the
+//! buckets with the manifest, the rest with the receipt under its answers. So whoever downloads the buckets can answer the
 //! query again ([`judge`]), and a [`Proof`] lets a stranger do so who knows nothing but the server's address.
 //!
 //! A proof holds public keys and one encrypted query of whoever made it. They say no more to its readers than they said to
@@ -10,11 +10,13 @@
 mod proof;
 
 use core::fmt;
+use core::ops::Range;
 
 use mpir::Engines;
 use sha2::{Digest, Sha256};
 use sotto_protocol::Manifest;
 use sotto_protocol::audit::{Statement, answer_digest, query_digest};
+use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::manifest::{bucket_digest, buckets_digest};
 use sotto_session::round_spec;
 use sotto_wire::RootKey;
@@ -43,9 +45,9 @@ pub enum Invalid {
     /// The manifest is not the server's, or of an engine that this program does not know.
     #[error("the server has not signed this round, or it is of a PIR engine that this program does not know")]
     Manifest,
-    /// The bucket is not the round's.
-    #[error("the bucket is not what the server has published of this round")]
-    Bucket,
+    /// The buckets are not the round's.
+    #[error("the buckets are not what the server has published of this round")]
+    Buckets,
     /// The server has not signed these keys, queries and answers.
     #[error("the server has not given a receipt for these keys, queries and answers")]
     Receipt,
@@ -68,7 +70,7 @@ impl fmt::Display for Verdict {
 }
 
 /// What a proof shows of the server whose cluster has this root key. It computes the answer again, which takes as long as
-/// to set up and answer one bucket.
+/// to set up and answer one unit.
 #[must_use]
 pub fn judge(engines: &Engines, proof: &Proof, root: &RootKey) -> Verdict {
     match recomputed(engines, proof, root) {
@@ -84,35 +86,41 @@ fn recomputed(engines: &Engines, proof: &Proof, root: &RootKey) -> Result<Vec<u8
     root.check_encoded(announcement, endorsement).map_err(|_| Invalid::Announcement)?;
     let manifest_key = proof.announced.manifest_key();
     let manifest = proof.manifest.verify(&manifest_key).map_err(|_| Invalid::Manifest)?;
-    let padded = usize::try_from(manifest.bucket_size).map_err(|_| Invalid::Manifest)?;
     let engine = engines.get(&manifest.engine).ok_or(Invalid::Manifest)?;
-    if proof.bucket >= manifest.buckets {
+    let (spec, sizes) = round_spec(&**engine, root, &manifest).map_err(|_| Invalid::Manifest)?;
+    let unit = usize::from(proof.unit);
+    let Digests { queries, answers, .. } = &proof.digests;
+    let count = sizes.units.count();
+    if unit >= count || queries.len() != count || answers.len() != count {
         return Err(Invalid::Manifest);
     }
-    if !proof.has_bucket_of(&manifest) {
-        return Err(Invalid::Bucket);
+    if !proof.has_buckets_of(&manifest, sizes.units.range(unit)) {
+        return Err(Invalid::Buckets);
     }
-    let Digests { queries, answers, .. } = &proof.digests;
     let keys = Sha256::digest(&proof.keys).into();
     let statement = Statement::new(manifest.round, manifest.digest(), keys, queries, answers);
     statement.verify(&manifest_key, &proof.receipt).map_err(|_| Invalid::Receipt)?;
-    let of = |digests: &[[u8; 32]]| digests.get(usize::from(proof.bucket)).copied();
-    if of(queries) != Some(query_digest(proof.bucket, &proof.query))
-        || of(answers) != Some(answer_digest(proof.bucket, &proof.answer))
+    if queries[unit] != query_digest(proof.unit, &proof.query)
+        || answers[unit] != answer_digest(proof.unit, &proof.answer)
     {
         return Err(Invalid::Answer);
     }
-    let seed = manifest.retrieval_seed(&root.0);
-    let spec = round_spec(&**engine, seed, manifest.round, manifest.buckets.into(), padded);
-    let spec = spec.map_err(|_| Invalid::Manifest)?;
-    engine.recompute(&spec, &proof.boxes, &proof.keys, &proof.query).map_err(|_| Invalid::Engine)
+    engine.recompute(&spec, unit, &proof.boxes, &proof.keys, &proof.query).map_err(|_| Invalid::Engine)
 }
 
 impl Proof {
-    /// Whether its bucket is that of the round.
-    fn has_bucket_of(&self, manifest: &Manifest) -> bool {
+    /// Whether its boxes are those of these buckets of the round.
+    fn has_buckets_of(&self, manifest: &Manifest, range: Range<usize>) -> bool {
         let Digests { buckets, .. } = &self.digests;
+        let size = usize::try_from(manifest.bucket_size).ok().and_then(|size| size.checked_mul(BOX_BYTES));
+        let Some(size) = size.filter(|size| size.checked_mul(range.len()) == Some(self.boxes.len())) else {
+            return false;
+        };
+        let mut contents = range.zip(self.boxes.chunks_exact(size));
+        let digest = |bucket: usize, boxes| Some(bucket_digest(u16::try_from(bucket).ok()?, boxes));
         buckets_digest(buckets) == manifest.buckets_digest
-            && buckets.get(usize::from(self.bucket)) == Some(&bucket_digest(self.bucket, &self.boxes))
+            && contents.all(|(bucket, boxes)| {
+                digest(bucket, boxes).is_some_and(|digest| buckets.get(bucket) == Some(&digest))
+            })
     }
 }

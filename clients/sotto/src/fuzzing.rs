@@ -78,13 +78,15 @@ fn proof() -> Proof {
         mapping_digest: [1; 32],
         deposits_digest: [2; 32],
         buckets_digest: [3; 32],
+        profile: [0; 16],
+        hint_digest: [0; 32],
         previous: [4; 32],
     };
     Proof {
         announced: Announced { announcement: [5; ANNOUNCEMENT_BYTES], endorsement: [6; 64] },
         manifest: SignedManifest { bytes: manifest.encode(), signature: [7; SIGNATURE_BYTES], segment: None },
         receipt: [8; 64],
-        bucket: 0,
+        unit: 0,
         digests: Digests { buckets: vec![[9; 32]], queries: vec![[10; 32]], answers: vec![[11; 32]] },
         keys: Bytes::from_static(b"keys"),
         query: Bytes::from_static(b"query"),

@@ -21,6 +21,7 @@ mod person;
 mod report;
 mod retrieval;
 mod sessions;
+mod slots;
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -40,6 +41,7 @@ use driver::{Audits, Driver};
 use keeper::Keeper;
 use keys::{Generation, Keyring, PublicKeys};
 use person::Person;
+use slots::Slots;
 
 pub use crate::host::now;
 pub use error::HandleError;
@@ -120,8 +122,9 @@ impl Participant {
         let (sessions, news) = link::start(Arc::clone(&host), session, settings, account_seed, pinned);
         let (commands, received) = mpsc::unbounded_channel();
         let (person, told) = Person::new();
+        let slots = Slots::new(&client);
         let keeper = Keeper::start(Arc::clone(&host), client, disk);
-        let driver = Driver::new(host, engine, keeper, gate, keys, sessions, person, upload, audits);
+        let driver = Driver::new(host, engine, keeper, gate, slots, keys, sessions, person, upload, audits);
         tokio::spawn(driver.run(received, news));
         Ok((Handle { commands }, told))
     }

@@ -58,6 +58,8 @@ fn account(home: &Path) -> Address {
         deposit_ms: 100,
         lookup_ms: 100,
         query_ms: 200,
+        deposit_spread_ms: 0,
+        query_spread_ms: 0,
     };
     let mut rng: rand::rngs::StdRng = rand::make_rng();
     let joined = (Round(5), UnixMillis(0));

@@ -1,5 +1,6 @@
 //! What another engine takes: this file, and one line where engines are looked up. What it answers is masked by the round's
-//! public seed, so that people understand each other only if both ends have the same one.
+//! public seed and by a hint, so that people understand each other only if both ends have the same of both; and its units of
+//! work have three buckets.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
 
 mod support;
@@ -8,9 +9,10 @@ use std::sync::Arc;
 
 use mpir::{
     Assurance, Contents, Engine, EngineClient, Engines, Error, Form, Parts, Pending, PreparedRound, Profile,
-    PublicKeys, Query, Request, RoundSpec, Sizes,
+    PublicKeys, Query, Request, RoundSpec, Sizes, Units,
 };
 use rand_core::CryptoRng;
+use sotto::{Event, Finding};
 use support::{Person, config, loopback, pair, settings};
 
 /// The trivial engine: everybody downloads everything, and nobody learns what was wanted.
@@ -21,8 +23,14 @@ fn content_bytes(form: &Form) -> usize {
     form.elements * form.element_bytes
 }
 
-fn masked(spec: &RoundSpec, content: &[u8]) -> Vec<u8> {
-    content.iter().zip(spec.seed.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect()
+/// As many bytes as the profile says, other ones for every unit.
+fn hint(spec: &RoundSpec, unit: usize) -> Vec<u8> {
+    (0..spec.profile.0[0]).map(|at| at.wrapping_mul(unit as u8 + 1) ^ spec.seed[0]).collect()
+}
+
+fn masked<'a>(spec: &RoundSpec, hint: &[u8], content: impl IntoIterator<Item = &'a u8>) -> Vec<u8> {
+    let masks = spec.seed.iter().cycle().zip(hint.iter().cycle());
+    content.into_iter().zip(masks).map(|(byte, (seed, hint))| byte ^ seed ^ hint).collect()
 }
 
 impl Engine for Download {
@@ -31,17 +39,19 @@ impl Engine for Download {
     }
 
     fn profile(&self, _: Form) -> Result<Profile, Error> {
-        Ok(Profile::default())
+        Ok(Profile([7; 16]))
     }
 
     fn sizes(&self, spec: &RoundSpec) -> Result<Sizes, Error> {
-        let units = spec.form.buckets;
-        let (request, answer) = (Parts::new(1, units)?, Parts::new(content_bytes(&spec.form), units)?);
-        Ok(Sizes { units, keys: 1, request, answer, hint: 0 })
+        let units = Units::new(3, spec.form.buckets)?;
+        let answer = Parts::new(3 * content_bytes(&spec.form), units.count())?;
+        let hint = Parts::new(spec.profile.0[0].into(), units.count())?;
+        Ok(Sizes { units, keys: 1, request: Parts::new(1, 1)?, answer, hint })
     }
 
-    fn assurance(&self, _: &RoundSpec) -> Result<Assurance, Error> {
-        Ok(Assurance { security_bits: 256, failure_log2: f64::NEG_INFINITY })
+    fn assurance(&self, spec: &RoundSpec) -> Result<Assurance, Error> {
+        let known = spec.profile == Profile([7; 16]);
+        Ok(Assurance { security_bits: 256, failure_log2: if known { f64::NEG_INFINITY } else { 0.0 } })
     }
 
     fn public_keys_bytes(&self) -> usize {
@@ -57,19 +67,33 @@ impl Engine for Download {
     }
 
     fn prepare(&self, spec: &RoundSpec, contents: Contents<'_>) -> Result<Box<dyn PreparedRound>, Error> {
-        let content = |bucket| &contents.different[bucket / contents.copies];
-        let buckets = (0..spec.form.buckets).map(|bucket| masked(spec, content(bucket)));
-        Ok(Box::new(Everything { sizes: self.sizes(spec)?, buckets: buckets.collect() }))
+        let sizes = self.sizes(spec)?;
+        let content = |bucket: usize| contents.different[bucket / contents.copies].as_slice();
+        let unit = |unit| sizes.units.range(unit).map(content).collect::<Vec<_>>().concat();
+        let answer = |at| self.recompute(spec, at, &unit(at), &[], &[]);
+        let answers = (0..sizes.units.count()).map(answer).collect::<Result<_, _>>()?;
+        let hint = (0..sizes.units.count()).flat_map(|unit| hint(spec, unit)).collect();
+        Ok(Box::new(Everything { sizes, answers, hint }))
     }
 
-    fn recompute(&self, spec: &RoundSpec, content: &[u8], _: &[u8], _: &[u8]) -> Result<Vec<u8>, Error> {
-        Ok(masked(spec, content))
+    fn recompute(
+        &self,
+        spec: &RoundSpec,
+        unit: usize,
+        contents: &[u8],
+        _: &[u8],
+        _: &[u8],
+    ) -> Result<Vec<u8>, Error> {
+        let mut answer = masked(spec, &hint(spec, unit), contents);
+        answer.resize(3 * content_bytes(&spec.form), 0);
+        Ok(answer)
     }
 }
 
 struct Everything {
     sizes: Sizes,
-    buckets: Vec<Vec<u8>>,
+    answers: Vec<Vec<u8>>,
+    hint: Vec<u8>,
 }
 
 impl PreparedRound for Everything {
@@ -77,8 +101,12 @@ impl PreparedRound for Everything {
         self.sizes
     }
 
+    fn hint(&self) -> &[u8] {
+        &self.hint
+    }
+
     fn answer(&self, unit: usize, tile: &[Query<'_>]) -> Vec<Result<Vec<u8>, Error>> {
-        tile.iter().map(|_| Ok(self.buckets[unit].clone())).collect()
+        tile.iter().map(|_| Ok(self.answers[unit].clone())).collect()
     }
 }
 
@@ -92,11 +120,10 @@ impl EngineClient for Reader {
     fn ask(
         &mut self,
         spec: RoundSpec,
-        targets: &[Option<usize>],
+        of: &[Option<usize>],
         _: &mut dyn CryptoRng,
     ) -> Result<Request, Error> {
-        let bytes = vec![0; spec.form.buckets];
-        Ok(Request { bytes, pending: Box::new(Wanted { targets: targets.to_vec(), spec }) })
+        Ok(Request { bytes: vec![0], pending: Box::new(Wanted { targets: of.to_vec(), spec }) })
     }
 
     fn cover(&self, spec: RoundSpec, rng: &mut dyn CryptoRng) -> Result<Request, Error> {
@@ -115,13 +142,15 @@ impl Pending for Wanted {
         self.spec == *spec
     }
 
-    fn read(self: Box<Self>, _: &[u8], answer: &[u8]) -> Vec<Result<Vec<u8>, Error>> {
+    fn read(self: Box<Self>, hint: &[u8], answer: &[u8]) -> Vec<Result<Vec<u8>, Error>> {
+        let (bytes, content) = (self.spec.form.element_bytes, content_bytes(&self.spec.form));
+        let sizes = Download.sizes(&self.spec).unwrap();
+        let units = sizes.hints(hint).unwrap().into_iter().zip(answer.chunks(3 * content));
+        let all: Vec<u8> = units.flat_map(|(hint, unit)| masked(&self.spec, hint, unit)).collect();
         let element = |(target, bucket): (&Option<usize>, &[u8])| {
-            let bucket = masked(&self.spec, bucket);
-            let element = bucket.chunks(self.spec.form.element_bytes).nth(target.unwrap_or(0));
-            element.map(<[u8]>::to_vec).ok_or(Error::Bucket)
+            bucket.chunks(bytes).nth(target.unwrap_or(0)).map(<[u8]>::to_vec).ok_or(Error::Bucket)
         };
-        self.targets.iter().zip(answer.chunks(content_bytes(&self.spec.form))).map(element).collect()
+        self.targets.iter().zip(all.chunks(content)).map(element).collect()
     }
 }
 
@@ -133,9 +162,12 @@ async fn people_talk_by_an_engine_that_only_this_file_knows() {
     let (alice, bob) = pair(&settings).await;
     let mut alice = Person::start(alice, None, &settings).await;
     let mut bob = Person::start(bob, None, &settings).await;
+    alice.handle.audit(1).unwrap();
     alice.say("Everything comes, and nothing is told.").await;
     bob.hears("Everything comes, and nothing is told.").await;
     alice.is_heard().await;
+    // One answer of three buckets was computed again.
+    alice.until("a check", |event| matches!(event, Event::Audited { finding: Finding::Honest, .. })).await;
     alice.handle.stop().await.unwrap();
     bob.handle.stop().await.unwrap();
     server.shutdown().await.unwrap();

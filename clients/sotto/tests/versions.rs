@@ -23,7 +23,8 @@ impl proto::sotto_server::Sotto for Other {
     type WatchStream = Nothing<proto::RoundEvent>;
     type MappingStream = Nothing<proto::MappingChunk>;
     type RetrieveStream = Nothing<proto::AnswerChunk>;
-    type BucketStream = Nothing<proto::BucketChunk>;
+    type HintStream = Nothing<proto::HintChunk>;
+    type UnitStream = Nothing<proto::UnitChunk>;
     type ManifestsStream = Nothing<proto::SignedManifest>;
 
     async fn info(&self, _: Request<proto::InfoRequest>) -> Result<Response<proto::InfoResponse>, Status> {
@@ -76,7 +77,11 @@ impl proto::sotto_server::Sotto for Other {
         Err(Refused::Internal.into())
     }
 
-    async fn bucket(&self, _: Request<proto::BucketRequest>) -> Result<Response<Self::BucketStream>, Status> {
+    async fn hint(&self, _: Request<proto::HintRequest>) -> Result<Response<Self::HintStream>, Status> {
+        Err(Refused::Internal.into())
+    }
+
+    async fn unit(&self, _: Request<proto::UnitRequest>) -> Result<Response<Self::UnitStream>, Status> {
         Err(Refused::Internal.into())
     }
 
@@ -130,6 +135,8 @@ fn announced(change: impl FnOnce(&mut ServerParameters)) -> proto::InfoResponse 
         deposit_ms: 100,
         lookup_ms: 100,
         query_ms: 200,
+        deposit_spread_ms: 0,
+        query_spread_ms: 0,
     };
     change(&mut parameters);
     let endorsement = endorse(&root(), &parameters);

@@ -1,6 +1,6 @@
 //! The server's side: one database per bucket.
 
-use pir_core::Scheme;
+use pir_core::{PagePool, Scheme};
 use rayon::prelude::{
     IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator, ParallelIterator,
 };
@@ -40,14 +40,16 @@ impl<S: Scheme> MultiDatabase<S> {
         copies: usize,
     ) -> Result<Self, Error> {
         let buckets = contents.len().checked_mul(copies).ok_or(Error::Bucket)?;
-        Self::with_parameters(parameters::<S>(buckets, padded, element_bytes)?, contents, copies)
+        let parameters = parameters::<S>(buckets, padded, element_bytes)?;
+        Self::with_parameters(&PagePool::default(), parameters, contents, copies)
     }
 
-    /// The same with the given parameters.
+    /// The same with the given parameters, in memory of this pool.
     ///
     /// # Errors
     /// As for [`MultiDatabase::setup_copies`].
     pub fn with_parameters(
+        pool: &PagePool,
         parameters: S::Parameters,
         contents: &[Vec<u8>],
         copies: usize,
@@ -55,8 +57,8 @@ impl<S: Scheme> MultiDatabase<S> {
         if contents.len().checked_mul(copies).is_none_or(|buckets| buckets == 0) {
             return Err(Error::Bucket);
         }
-        let contents =
-            contents.par_iter().map(|content| S::setup(&parameters, content)).collect::<Result<_, _>>()?;
+        let setup = |content: &Vec<u8>| S::setup_in(pool, &parameters, content);
+        let contents = contents.par_iter().map(setup).collect::<Result<_, _>>()?;
         Ok(Self { parameters, contents, copies })
     }
 

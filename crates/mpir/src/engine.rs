@@ -53,15 +53,18 @@ pub trait Engine: Debug + Send + Sync {
     /// [`Error::Engine`] if the buckets are not those of the specification, or there is no memory.
     fn prepare(&self, spec: &RoundSpec, contents: Contents<'_>) -> Result<Box<dyn PreparedRound>, Error>;
 
-    /// The answer of one unit to a request, as anybody can compute it who has the unit's bucket and its part of the request:
-    /// the same bytes as [`PreparedRound::answer`] gives, on any machine. Takes as long as to prepare and answer one unit.
+    /// The answer of one unit to a request, as anybody can compute it who has the unit's buckets, one behind the other, and
+    /// its part of the request: the same bytes as [`PreparedRound::answer`] gives, on any machine. Takes as long as to
+    /// prepare and answer one unit.
     ///
     /// # Errors
-    /// [`Error::Engine`] if the bucket has another size than the specification says, or keys or request are malformed.
+    /// [`Error::Engine`] if the buckets have another size than the specification says, or keys or request are malformed;
+    /// [`Error::Bucket`] if there is no such unit.
     fn recompute(
         &self,
         spec: &RoundSpec,
-        content: &[u8],
+        unit: usize,
+        contents: &[u8],
         public_keys: &[u8],
         request: &[u8],
     ) -> Result<Vec<u8>, Error>;
@@ -140,7 +143,7 @@ pub trait Pending: Send {
     fn serves(&self, spec: &RoundSpec) -> bool;
 
     /// The elements of all buckets, wanted or not, so that the work does not depend on what was wanted. There is one result
-    /// for each bucket whatever the server sent: a malformed answer of one unit spoils no other one.
+    /// for each bucket whatever the server sent: a malformed answer, or part of the hint, of one unit spoils no other one.
     fn read(self: Box<Self>, hint: &[u8], answer: &[u8]) -> Vec<Result<Vec<u8>, Error>>;
 }
 
@@ -158,7 +161,7 @@ pub trait PreparedRound: Send + Sync {
     /// Sizes of all that is sent.
     fn sizes(&self) -> Sizes;
 
-    /// What everybody downloads before asking; nothing for most engines.
+    /// What everybody downloads to read answers, as [`Sizes::hint`] says; nothing for most engines.
     fn hint(&self) -> &[u8] {
         &[]
     }

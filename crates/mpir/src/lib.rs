@@ -59,7 +59,7 @@ pub use error::Error;
 pub use per_bucket::PerBucket;
 pub use reconstruct::reconstruct;
 pub use registry::{Engines, noop, sealpir};
-pub use round::{Assurance, Form, Parts, Profile, RoundSpec, Sizes};
+pub use round::{Assurance, Form, Parts, Profile, RoundSpec, Sizes, Units};
 
 use pir_core::Scheme;
 

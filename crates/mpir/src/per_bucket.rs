@@ -5,22 +5,26 @@ use core::marker::PhantomData;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use pir_core::Scheme;
+use pir_core::{PagePool, Scheme};
 use rand_core::CryptoRng;
 use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 
 use crate::engine::{Contents, Engine, EngineClient, Pending, PreparedRound, PublicKeys, Query, Request};
-use crate::round::{Assurance, Form, Parts, Profile, RoundSpec, Sizes};
+use crate::round::{Assurance, Form, Parts, Profile, RoundSpec, Sizes, Units};
 use crate::{Error, MultiClient, MultiDatabase, MultiQuery, parameters};
 
 /// A [`Scheme`] for every bucket: the units are the buckets, and nothing is shared between them but the keys.
-pub struct PerBucket<S>(PhantomData<fn() -> S>);
+pub struct PerBucket<S> {
+    /// What the databases of retired rounds leave, those of new rounds take.
+    pool: PagePool,
+    scheme: PhantomData<fn() -> S>,
+}
 
 impl<S> PerBucket<S> {
     /// The engine.
     #[must_use]
-    pub const fn new() -> Self {
-        Self(PhantomData)
+    pub fn new() -> Self {
+        Self { pool: PagePool::default(), scheme: PhantomData }
     }
 }
 
@@ -42,15 +46,12 @@ fn of_round<S: Scheme>(spec: &RoundSpec) -> Result<S::Parameters, Error> {
 }
 
 fn sizes<S: Scheme>(parameters: &S::Parameters, buckets: usize) -> Result<Sizes, Error> {
-    if buckets == 0 {
-        return Err(Error::Bucket);
-    }
     Ok(Sizes {
-        units: buckets,
+        units: Units::new(1, buckets)?,
         keys: S::public_keys_bytes(),
         request: Parts::new(S::query_bytes(parameters), buckets)?,
         answer: Parts::new(S::answer_bytes(parameters), buckets)?,
-        hint: 0,
+        hint: Parts::new(0, buckets)?,
     })
 }
 
@@ -90,23 +91,27 @@ impl<S: Scheme> Engine for PerBucket<S> {
         let parameters = of_round::<S>(spec)?;
         let Contents { different, copies } = contents;
         let sizes = sizes::<S>(&parameters, spec.form.buckets)?;
-        if different.len().checked_mul(copies) != Some(sizes.units) {
+        if different.len().checked_mul(copies) != Some(sizes.units.count()) {
             return Err(Error::Bucket);
         }
-        let database = MultiDatabase::<S>::with_parameters(parameters, different, copies)?;
+        let database = MultiDatabase::<S>::with_parameters(&self.pool, parameters, different, copies)?;
         Ok(Box::new(Prepared { database, sizes }))
     }
 
     fn recompute(
         &self,
         spec: &RoundSpec,
-        content: &[u8],
+        unit: usize,
+        contents: &[u8],
         public_keys: &[u8],
         request: &[u8],
     ) -> Result<Vec<u8>, Error> {
         let parameters = of_round::<S>(spec)?;
+        if unit >= spec.form.buckets {
+            return Err(Error::Bucket);
+        }
         let keys = S::decode_public_keys(public_keys)?;
-        let database = S::setup(&parameters, content)?;
+        let database = S::setup(&parameters, contents)?;
         Ok(S::answer(&database, &keys, request)?)
     }
 }
@@ -126,8 +131,9 @@ impl<S: Scheme> Client<S> {
     ) -> Result<Request, Error> {
         let parameters = of_round::<S>(spec)?;
         let sizes = sizes::<S>(&parameters, spec.form.buckets)?;
-        if targets.len() != sizes.units {
-            return Err(Error::Count { what: "targets", expected: sizes.units, actual: targets.len() });
+        let expected = sizes.units.buckets();
+        if targets.len() != expected {
+            return Err(Error::Count { what: "targets", expected, actual: targets.len() });
         }
         let mut query = self.multi.multi_query(&parameters, targets, &mut rng)?;
         let bytes = query.take_encoded();
@@ -168,7 +174,7 @@ struct Asked<S: Scheme> {
 
 impl<S: Scheme> Pending for Asked<S> {
     fn serves(&self, spec: &RoundSpec) -> bool {
-        self.sizes.units == spec.form.buckets
+        self.sizes.units.buckets() == spec.form.buckets
             && of_round::<S>(spec).is_ok_and(|asked| S::query_fits(&self.parameters, &asked))
     }
 
@@ -177,7 +183,7 @@ impl<S: Scheme> Pending for Asked<S> {
             let answer = self.sizes.answer.part("bytes of the answer", answer, bucket)?;
             self.multi.extract(&self.parameters, &self.query, bucket, answer)
         };
-        (0..self.sizes.units).into_par_iter().map(extract).collect()
+        (0..self.sizes.units.count()).into_par_iter().map(extract).collect()
     }
 }
 

@@ -42,5 +42,6 @@ pub mod sealpir;
 
 pub use error::Error;
 pub use noop::NoOp;
+pub use pages::PagePool;
 pub use scheme::Scheme;
 pub use sealpir::SealPir;

@@ -11,7 +11,7 @@ use rand_core::CryptoRng;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use crate::{Error, Scheme};
+use crate::{Error, PagePool, Scheme};
 
 /// Bytes of an encoded query: the index and as many zero bytes.
 pub const QUERY_BYTES: usize = 16;
@@ -113,7 +113,7 @@ impl Scheme for NoOp {
         Ok(PublicKeys { bytes })
     }
 
-    fn setup(parameters: &Parameters, elements: &[u8]) -> Result<Database, Error> {
+    fn setup_in(_: &PagePool, parameters: &Parameters, elements: &[u8]) -> Result<Database, Error> {
         if elements.len() != parameters.bytes {
             return Err(Error::Shape("size of the database"));
         }

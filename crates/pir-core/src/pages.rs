@@ -5,41 +5,57 @@
 //! system clears them, and under a host that takes back what is free it has to ask for them again, which takes several times
 //! as long as filling them.
 
+use core::fmt;
 use core::ops::{Deref, DerefMut};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memmap2::MmapMut;
 
 use crate::Error;
 
-/// Memory that was left and not taken again.
-static LEFT: Mutex<Left> = Mutex::new(Left(Vec::new()));
+/// Memory that databases have left and others may take; clones are the same pool.
+#[derive(Clone, Default)]
+pub struct PagePool(Arc<Mutex<Left>>);
+
+impl PagePool {
+    /// So many bytes with any content, to be overwritten.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the system has no room for them.
+    pub(crate) fn pages(&self, bytes: usize) -> Result<Pages, Error> {
+        // The lock is gone before what does not fit is dropped, which takes the system a while.
+        let taken = self.left().take(bytes);
+        let memory = taken.or_else(|unfit| {
+            drop(unfit);
+            map(bytes)
+        })?;
+        Ok(Pages { memory: Some(memory), bytes, pool: self.clone() })
+    }
+
+    /// Nothing that is done under the lock can leave it half done.
+    fn left(&self) -> MutexGuard<'_, Left> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for PagePool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PagePool").finish_non_exhaustive()
+    }
+}
 
 /// Bytes that begin at a page.
 pub(crate) struct Pages {
     /// Taken away only when this is dropped.
     memory: Option<MmapMut>,
     bytes: usize,
-}
-
-impl Pages {
-    /// So many bytes with any content, to be overwritten.
-    ///
-    /// # Errors
-    /// [`Error::Memory`] if the system has no room for them.
-    pub(crate) fn new(bytes: usize) -> Result<Self, Error> {
-        // The lock is gone before what does not fit is dropped, which takes the system a while.
-        let taken = left().take(bytes);
-        let memory = taken.or_else(|unfit| {
-            drop(unfit);
-            map(bytes)
-        })?;
-        Ok(Self { memory: Some(memory), bytes })
-    }
+    /// Where it goes then.
+    pool: PagePool,
 }
 
 /// With what is in use, hardly more than was in use at once: new memory is asked for only when nothing here fits, and then all
 /// of this goes back to the system.
+#[derive(Default)]
 struct Left(Vec<MmapMut>);
 
 impl Left {
@@ -50,11 +66,6 @@ impl Left {
         let place = self.0.iter().position(|memory| Some(memory.len()) == smallest);
         place.map(|place| self.0.swap_remove(place)).ok_or_else(|| core::mem::take(&mut self.0))
     }
-}
-
-/// Nothing that is done under the lock can leave it half done.
-fn left() -> MutexGuard<'static, Left> {
-    LEFT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Somewhat more than is asked for, so that it fits a database that is a little larger, too. What is never touched takes only
@@ -69,7 +80,7 @@ fn map(bytes: usize) -> Result<MmapMut, Error> {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        left().0.extend(self.memory.take());
+        self.pool.left().0.extend(self.memory.take());
     }
 }
 

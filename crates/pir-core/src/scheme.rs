@@ -7,7 +7,7 @@ use core::fmt::Debug;
 
 use rand_core::CryptoRng;
 
-use crate::Error;
+use crate::{Error, PagePool};
 
 /// Bytes of a profile.
 pub const PROFILE_BYTES: usize = 16;
@@ -101,11 +101,23 @@ pub trait Scheme: Send + Sync + 'static {
     /// [`Error::Malformed`] for a wrong size, version or range.
     fn decode_public_keys(bytes: &[u8]) -> Result<Self::PublicKeys, Error>;
 
-    /// Preprocesses a database given as `elements * element_bytes` bytes (SETUP).
+    /// Preprocesses a database given as `elements * element_bytes` bytes (SETUP), in memory of this pool.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the size is not that of the parameters.
-    fn setup(parameters: &Self::Parameters, elements: &[u8]) -> Result<Self::Database, Error>;
+    /// [`Error::Shape`] if the size is not that of the parameters; [`Error::Memory`] if there is no room for it.
+    fn setup_in(
+        pool: &PagePool,
+        parameters: &Self::Parameters,
+        elements: &[u8],
+    ) -> Result<Self::Database, Error>;
+
+    /// The same in memory of its own, for who makes one database.
+    ///
+    /// # Errors
+    /// As for [`Scheme::setup_in`].
+    fn setup(parameters: &Self::Parameters, elements: &[u8]) -> Result<Self::Database, Error> {
+        Self::setup_in(&PagePool::default(), parameters, elements)
+    }
 
     /// Builds one encoded query per index, all in one call (QUERY): an engine whose secret must never serve two
     /// different queries of one round has no other door.

@@ -37,6 +37,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         mapping_digest: [0; 32],
         deposits_digest: [0; 32],
         buckets_digest: [0x66; 32],
+        profile: [0x77; 16],
+        hint_digest: [0x88; 32],
         previous: [0; 32],
     };
     let code = manifest.code()?;

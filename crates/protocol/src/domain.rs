@@ -52,6 +52,8 @@ pub(crate) const POLL_CYCLE: &str = "sotto v1 poll cycle";
 pub(crate) const FRESH: &str = "sotto v1 fresh secret";
 /// From an account's seed to the coins by which it draws what it checks.
 pub(crate) const AUDIT_COINS: &str = "sotto v1 audit coins";
+/// From an account and a round to when in the round the account's calls leave.
+pub(crate) const SLOT: &str = "sotto v1 slot";
 /// Checksum of the stored state.
 pub(crate) const STATE_CHECKSUM: &str = "sotto v1 client state";
 
@@ -66,7 +68,7 @@ mod tests {
         let all = lines.filter_map(|line| line.split_once("&str = "));
         let strings: Vec<&str> = all.map(|(_, string)| string.trim_matches([';', '"'])).collect();
         let distinct: BTreeSet<&str> = strings.iter().copied().collect();
-        assert_eq!((strings.len(), distinct.len()), (26, 26));
+        assert_eq!((strings.len(), distinct.len()), (27, 27));
         assert!(strings.iter().all(|string| string.starts_with("sotto v1 ") && !string.contains('\0')));
     }
 }

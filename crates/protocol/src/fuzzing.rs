@@ -71,6 +71,8 @@ pub fn fuzz_manifest_chain(bytes: &[u8]) {
             mapping_digest: [0; 32],
             deposits_digest: [0; 32],
             buckets_digest: [0; 32],
+            profile: [0; 16],
+            hint_digest: [0; 32],
             previous,
         };
         let known = chain.prefix_of(manifest.round);
@@ -302,6 +304,8 @@ fn valid_round((code, retrieve, buckets, choices): (CodeKind, u16, u16, u8)) -> 
         mapping_digest: [0; 32],
         deposits_digest: deposits_digest(&deposits),
         buckets_digest: [0; 32],
+        profile: [0; 16],
+        hint_digest: [0; 32],
         previous: [6; 32],
     };
     let labels: Vec<Label> = deposits.iter().map(|deposit| deposit.label).collect();
@@ -348,6 +352,8 @@ fn valid_client_state() -> Vec<u8> {
         deposit_ms: 100,
         lookup_ms: 200,
         query_ms: 300,
+        deposit_spread_ms: 0,
+        query_spread_ms: 0,
     };
     let settings = crate::Settings { conversations: 2 };
     let Ok(mut client) = Client::new("alice", server, settings, START, &mut rng) else { return Vec::new() };

@@ -34,6 +34,7 @@ pub mod round;
 mod seal;
 mod secret;
 pub mod server;
+mod slot;
 mod stream;
 mod turn;
 #[cfg(test)]
@@ -54,7 +55,8 @@ pub use manifest::{ChainStep, Manifest, ManifestChain, SignedManifest};
 pub use mapping::{BloomMapping, Lookup, Mapping};
 pub use negotiation::{RoundMode, ServerParameters, Succession};
 pub use round::{Round, UnixMillis};
+pub use slot::slot;
 pub use stream::{TEXT_MAX, TEXTS_MAX};
 
 /// The version both ends must speak.
-pub const PROTOCOL_VERSION: u16 = 2;
+pub const PROTOCOL_VERSION: u16 = 3;

@@ -11,11 +11,13 @@ use sha2::{Digest, Sha256};
 use crate::{CodeKind, CodeShape, Deposit, Error, PROTOCOL_VERSION, Round};
 
 pub use chain::{ChainStep, HEADS_KEPT, ManifestChain};
-pub use former::{FORMER_BYTES, FormerManifest};
+pub use former::FormerManifest;
 pub use signed::{SIGNATURE_BYTES, SignedManifest};
 
 /// Bytes of an encoded manifest.
-pub const MANIFEST_BYTES: usize = 220;
+pub const MANIFEST_BYTES: usize = 268;
+/// Bytes of an engine's profile.
+pub const PROFILE_BYTES: usize = 16;
 /// Most deposits in a round.
 pub const ENTRIES_MAX: u64 = 1 << 24;
 /// The mapping is a Bloom filter per bucket.
@@ -24,15 +26,17 @@ pub const MAPPING_BLOOM: u8 = 1;
 pub const HEAD_PREFIX_BYTES: usize = 8;
 
 const ENGINE_BYTES: usize = 31;
-const DIGEST_DOMAIN: &[u8] = b"sotto/manifest/v2/digest\0";
+const DIGEST_DOMAIN: &[u8] = b"sotto/manifest/v3/digest\0";
 const DEPOSITS_DOMAIN: &[u8] = b"sotto/manifest/v1/deposits\0";
 const BUCKET_DOMAIN: &[u8] = b"sotto/manifest/v2/bucket\0";
 const BUCKETS_DOMAIN: &[u8] = b"sotto/manifest/v2/buckets\0";
+const UNIT_HINT_DOMAIN: &[u8] = b"sotto/manifest/v3/unit hint\0";
+const HINT_DOMAIN: &[u8] = b"sotto/manifest/v3/hint\0";
 const RETRIEVAL_DOMAIN: &[u8] = b"sotto/manifest/v2/retrieval\0";
 
 /// Everything that server and clients must agree on about one sealed round.
 ///
-/// Encoded in 220 bytes, integers little-endian:
+/// Encoded in 268 bytes, integers little-endian:
 ///
 /// | offset | bytes | field |
 /// |---|---|---|
@@ -50,7 +54,9 @@ const RETRIEVAL_DOMAIN: &[u8] = b"sotto/manifest/v2/retrieval\0";
 /// | 92 | 32 | `mapping_digest` |
 /// | 124 | 32 | `deposits_digest` |
 /// | 156 | 32 | `buckets_digest` |
-/// | 188 | 32 | `previous` |
+/// | 188 | 16 | `profile` |
+/// | 204 | 32 | `hint_digest` |
+/// | 236 | 32 | `previous` |
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     /// Version of the protocol.
@@ -81,6 +87,10 @@ pub struct Manifest {
     pub deposits_digest: [u8; 32],
     /// [`buckets_digest`] of what stands in the buckets.
     pub buckets_digest: [u8; 32],
+    /// How the engine arranges its databases, in bytes that only it understands.
+    pub profile: [u8; PROFILE_BYTES],
+    /// [`hint_digest`] of what everybody downloads to read answers.
+    pub hint_digest: [u8; 32],
     /// [`Manifest::digest`] of the last manifest published before this one; zeros for the first.
     pub previous: [u8; 32],
 }
@@ -93,7 +103,7 @@ impl Manifest {
         for (place, byte) in engine.iter_mut().zip(self.engine.bytes()) {
             *place = byte;
         }
-        let fields: [&[u8]; 15] = [
+        let fields: [&[u8]; 17] = [
             &self.version.to_le_bytes(),
             &[self.mapping_kind],
             &[self.choices],
@@ -108,6 +118,8 @@ impl Manifest {
             &self.mapping_digest,
             &self.deposits_digest,
             &self.buckets_digest,
+            &self.profile,
+            &self.hint_digest,
             &self.previous,
         ];
         let mut bytes = [0; MANIFEST_BYTES];
@@ -140,6 +152,8 @@ impl Manifest {
             mapping_digest: fields.take()?,
             deposits_digest: fields.take()?,
             buckets_digest: fields.take()?,
+            profile: fields.take()?,
+            hint_digest: fields.take()?,
             previous: fields.take()?,
         };
         manifest.check()?;
@@ -244,6 +258,18 @@ pub fn bucket_digest(bucket: u16, boxes: &[u8]) -> [u8; 32] {
 #[must_use]
 pub fn buckets_digest(buckets: &[[u8; 32]]) -> [u8; 32] {
     Sha256::new_with_prefix(BUCKETS_DOMAIN).chain_update(buckets.as_flattened()).finalize().into()
+}
+
+/// Digest of a hint, of which there is one part for each unit of the engine: SHA-256 over a domain and, for each unit from 0
+/// on, SHA-256 over another domain, its number as `u16`, and its part. Who has all these can check any one part.
+#[must_use]
+pub fn hint_digest<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> [u8; 32] {
+    let mut digest = Sha256::new_with_prefix(HINT_DOMAIN);
+    for (unit, part) in (0_u16..).zip(parts) {
+        let hash = Sha256::new_with_prefix(UNIT_HINT_DOMAIN).chain_update(unit.to_le_bytes());
+        digest.update(hash.chain_update(part).finalize());
+    }
+    digest.finalize().into()
 }
 
 fn prefix(digest: &[u8; 32]) -> [u8; HEAD_PREFIX_BYTES] {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::{CodeKind, CodeShape, Error, PROTOCOL_VERSION, SeedCommitment, code};
 
 /// Bytes of what the cluster's root signs of a server's parameters.
-pub const ANNOUNCEMENT_BYTES: usize = 145;
+pub const ANNOUNCEMENT_BYTES: usize = 153;
 const ENGINE_BYTES: usize = 31;
 
 /// When a round ends.
@@ -62,6 +62,10 @@ pub struct ServerParameters {
     pub lookup_ms: u32,
     /// Offset of the multi-query after a round is ready, ms.
     pub query_ms: u32,
+    /// Over how much time deposits are spread, ms, see [`crate::slot`]; 0 for all at once.
+    pub deposit_spread_ms: u32,
+    /// The same of retrievals: download of the mapping, look-up and multi-query all move by it.
+    pub query_spread_ms: u32,
 }
 
 impl ServerParameters {
@@ -152,9 +156,14 @@ impl ServerParameters {
             return refuse("retained rounds must be 1 to 4");
         }
         // In closed loop a round waits for the deposits, however short it may be.
-        let closes_first = self.mode == RoundMode::Deadline && self.deposit_ms > self.round_ms;
+        let last_deposit = self.deposit_ms.saturating_add(self.deposit_spread_ms);
+        let closes_first = self.mode == RoundMode::Deadline && last_deposit > self.round_ms;
         if self.round_ms == 0 || self.lookup_ms > self.query_ms || closes_first {
             return refuse("its round timing is contradictory");
+        }
+        let longest = self.round_ms.saturating_mul(self.retained.into());
+        if self.mode == RoundMode::Deadline && self.query_spread_ms > longest {
+            return refuse("it spreads retrievals over more time than a round is kept");
         }
         Ok(())
     }
@@ -175,16 +184,17 @@ impl ServerParameters {
     /// | 83 | 1 | `retained` |
     /// | 84 | 1 | `mode`: 0 deadline, 1 closed loop |
     /// | 85 | 16 | `round_ms`, `deposit_ms`, `lookup_ms`, `query_ms` |
-    /// | 101 | 8 | first round with a seed |
-    /// | 109 | 4 | segments of seeds |
-    /// | 113 | 32 | root of the tree over their ends |
+    /// | 101 | 8 | `deposit_spread_ms`, `query_spread_ms` |
+    /// | 109 | 8 | first round with a seed |
+    /// | 117 | 4 | segments of seeds |
+    /// | 121 | 32 | root of the tree over their ends |
     #[must_use]
     pub fn encode(&self) -> [u8; ANNOUNCEMENT_BYTES] {
         let mut engine = [0; ENGINE_BYTES];
         for (place, byte) in engine.iter_mut().zip(self.engine.bytes()) {
             *place = byte;
         }
-        let fields: [&[u8]; 18] = [
+        let fields: [&[u8]; 20] = [
             &self.serial.to_le_bytes(),
             &self.protocol_version.to_le_bytes(),
             &self.manifest_key,
@@ -200,6 +210,8 @@ impl ServerParameters {
             &self.deposit_ms.to_le_bytes(),
             &self.lookup_ms.to_le_bytes(),
             &self.query_ms.to_le_bytes(),
+            &self.deposit_spread_ms.to_le_bytes(),
+            &self.query_spread_ms.to_le_bytes(),
             &self.seeds.first.0.to_le_bytes(),
             &self.seeds.segments.to_le_bytes(),
             &self.seeds.root,
@@ -258,6 +270,8 @@ mod tests {
             deposit_ms: 50,
             lookup_ms: 50,
             query_ms: 104,
+            deposit_spread_ms: 0,
+            query_spread_ms: 0,
         }
     }
 
@@ -304,6 +318,18 @@ mod tests {
         }
     }
 
+    /// A deposit whose turn comes when the round is closed is never in a round, nor a retrieval when it is retired.
+    #[test]
+    fn a_spread_that_outlasts_the_round_is_refused() {
+        let spread =
+            |deposit_spread_ms| ServerParameters { deposit_spread_ms, ..parameters() }.check_numbers();
+        assert_eq!(spread(150), Ok(()));
+        assert!(spread(151).is_err() && spread(u32::MAX).is_err());
+        let spread = |query_spread_ms| ServerParameters { query_spread_ms, ..parameters() }.check_numbers();
+        assert_eq!(spread(400), Ok(()));
+        assert!(spread(401).is_err() && spread(u32::MAX).is_err());
+    }
+
     #[test]
     fn one_bucket_for_many_messages_or_many_for_one_is_refused() {
         let code = CodeKind::Single;
@@ -315,7 +341,7 @@ mod tests {
     /// Whatever a server announces must stand in what its root signs.
     #[test]
     fn no_two_announcements_have_one_text() {
-        let changes: [fn(&mut ServerParameters); 18] = [
+        let changes: [fn(&mut ServerParameters); 20] = [
             |p| p.serial += 1,
             |p| p.protocol_version += 1,
             |p| p.manifest_key[31] ^= 1,
@@ -331,6 +357,8 @@ mod tests {
             |p| p.deposit_ms += 1,
             |p| p.lookup_ms += 1,
             |p| p.query_ms += 1,
+            |p| p.deposit_spread_ms += 1,
+            |p| p.query_spread_ms += 1,
             |p| p.seeds.first.0 += 1,
             |p| p.seeds.segments += 1,
             |p| p.seeds.root[31] ^= 1,
@@ -343,7 +371,7 @@ mod tests {
         }
         texts.sort_unstable();
         texts.dedup();
-        assert_eq!(texts.len(), 19);
+        assert_eq!(texts.len(), 21);
         assert_eq!(texts[0][texts[0].len() - 32..], parameters().seeds.root, "nothing is cut off");
     }
 

@@ -16,7 +16,7 @@ use crate::{Round, RoundMode, UnixMillis};
 use clock::Clock;
 use quota::{Quota, Window};
 
-pub use quota::{ATTEMPTS_MAX, BUCKETS_MAX, BUCKETS_WINDOW};
+pub use quota::{ATTEMPTS_MAX, UNITS_MAX, UNITS_WINDOW};
 pub use seeds::{SeedChain, seeds_of, segment_end};
 
 /// How long a closed loop waits for those who retrieve, from the moment a round is ready, ms.
@@ -92,8 +92,8 @@ pub struct RoundMachine {
     /// Sealed, not ready; in closed loop with those who deposited.
     building: BTreeMap<Round, HashSet<Account>>,
     ready: BTreeMap<Round, ReadyRound>,
-    /// Who asked for buckets lately.
-    buckets: Window,
+    /// Who asked for units lately.
+    units: Window,
     /// Accounts that take part now, and whether their PIR keys are known.
     registered: HashMap<Account, bool>,
 }
@@ -108,8 +108,9 @@ struct OpenRound {
 #[derive(Debug, Default)]
 struct ReadyRound {
     mappings: Quota,
+    hints: Quota,
     queries: Quota,
-    buckets: Quota,
+    units: Quota,
     /// In closed loop: those who deposited in it and have not retrieved yet.
     awaited: HashSet<Account>,
     /// When it became ready, by the machine's clock.
@@ -127,7 +128,7 @@ impl RoundMachine {
             open: None,
             building: BTreeMap::new(),
             ready: BTreeMap::new(),
-            buckets: Window::default(),
+            units: Window::default(),
             registered: HashMap::new(),
         }
     }
@@ -189,24 +190,32 @@ impl RoundMachine {
         self.retrievable(round)?.mappings.take(account, [0; 32])
     }
 
-    /// An account asks for one bucket of a round: of every round one, and of [`BUCKETS_WINDOW`] rounds at most
-    /// [`BUCKETS_MAX`].
+    /// An account asks for a round's hint.
     ///
     /// # Errors
     /// [`Refusal`] if it is not to be sent.
-    pub fn bucket(&mut self, account: Account, round: Round, bucket: u16) -> Result<Accepted, Refusal> {
-        let window = self.current().0 / BUCKETS_WINDOW;
-        self.buckets.begin(window);
-        let has_room = self.buckets.has_room(&account);
+    pub fn hint(&mut self, account: Account, round: Round) -> Result<Accepted, Refusal> {
+        self.retrievable(round)?.hints.take(account, [0; 32])
+    }
+
+    /// An account asks for the buckets of one unit of a round: of every round one, and of [`UNITS_WINDOW`] rounds at most
+    /// [`UNITS_MAX`].
+    ///
+    /// # Errors
+    /// [`Refusal`] if it is not to be sent.
+    pub fn unit(&mut self, account: Account, round: Round, unit: u16) -> Result<Accepted, Refusal> {
+        let window = self.current().0 / UNITS_WINDOW;
+        self.units.begin(window);
+        let has_room = self.units.has_room(&account);
         let mut which = [0; 32];
-        which.iter_mut().zip(bucket.to_le_bytes()).for_each(|(place, byte)| *place = byte);
-        let asked = &mut self.retrievable(round)?.buckets;
+        which.iter_mut().zip(unit.to_le_bytes()).for_each(|(place, byte)| *place = byte);
+        let asked = &mut self.retrievable(round)?.units;
         if asked.digest(&account).is_none() && !has_room {
             return Err(Refusal::Quota);
         }
         let accepted = asked.take(account, which)?;
         if accepted == Accepted::New {
-            self.buckets.count(account);
+            self.units.count(account);
         }
         Ok(accepted)
     }

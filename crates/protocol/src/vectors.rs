@@ -65,8 +65,12 @@ fn seeds_and_announcement_have_the_published_bytes() {
         deposit_ms: 201,
         lookup_ms: 302,
         query_ms: 603,
+        deposit_spread_ms: 704,
+        query_spread_ms: 805,
     };
     compare("announcement", &announced.encode());
+    let slots = (9..13).map(|round| crate::slot(&[3; 32], Round(round), 1000).as_millis().to_string());
+    assert_eq!(slots.collect::<Vec<_>>().join(" "), expected("slots"));
 }
 
 /// What each side deposits in a round, of which the other reads everything.

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use ed25519_dalek::SigningKey;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use sotto_protocol::manifest::{
-    FormerManifest, HEADS_KEPT, MANIFEST_BYTES, MAPPING_BLOOM, bucket_digest, buckets_digest, deposits_digest,
+    FormerManifest, HEADS_KEPT, MANIFEST_BYTES, MAPPING_BLOOM, bucket_digest, buckets_digest,
+    deposits_digest, hint_digest,
 };
 use sotto_protocol::{
     ChainStep, CodeKind, Deposit, Error, Label, Manifest, ManifestChain, PROTOCOL_VERSION, Round, SealedBox,
@@ -14,6 +15,7 @@ use sotto_protocol::{
 
 const GOLDEN: &str = include_str!("golden/manifest.hex");
 const GOLDEN_1: &str = include_str!("golden/manifest-1.hex");
+const GOLDEN_2: &str = include_str!("golden/manifest-2.hex");
 
 fn manifest(round: u64, previous: [u8; 32]) -> Manifest {
     Manifest {
@@ -31,6 +33,8 @@ fn manifest(round: u64, previous: [u8; 32]) -> Manifest {
         mapping_digest: [0x22; 32],
         deposits_digest: [0x33; 32],
         buckets_digest: [0x66; 32],
+        profile: [0x77; 16],
+        hint_digest: [0x88; 32],
         previous,
     }
 }
@@ -73,19 +77,34 @@ fn the_digest_of_deposits_is_the_published_one() {
     assert_eq!(hex(&digest), "c726d1f2181a78dd2631794c5180b93d8e0a7eece8a20b4b819c2d2deec2cc0a");
 }
 
-/// A chain of manifests goes on over the change of versions.
+/// A chain of manifests goes on over changes of versions.
 #[test]
-fn a_manifest_of_version_1_is_known_by_its_digest() {
+fn manifests_of_earlier_versions_are_known_by_their_digests() {
     let unhex = |line: &str| -> Vec<u8> {
         (0..line.len() / 2).map(|at| u8::from_str_radix(&line[2 * at..2 * at + 2], 16).unwrap()).collect()
     };
-    let mut lines = GOLDEN_1.lines().map(unhex);
-    let (bytes, signature) = (lines.next().unwrap(), lines.next().unwrap());
-    let mut former =
-        FormerManifest { bytes: bytes.try_into().unwrap(), signature: signature.try_into().unwrap() };
-    assert_eq!(former.digest(&public_key()).unwrap().to_vec(), lines.next().unwrap());
-    former.bytes[9] ^= 1;
-    assert!(former.digest(&public_key()).is_err());
+    for (version, golden) in [(1, GOLDEN_1), (2, GOLDEN_2)] {
+        let mut lines = golden.lines().map(unhex);
+        let (mut bytes, signature) = (lines.next().unwrap(), lines.next().unwrap().try_into().unwrap());
+        let former = FormerManifest::new(version, &bytes, signature).unwrap();
+        assert_eq!(former.digest(&public_key()).unwrap().to_vec(), lines.next().unwrap());
+        assert!(Manifest::decode(&bytes).is_err());
+        bytes[9] ^= 1;
+        let bent = FormerManifest::new(version, &bytes, signature).unwrap();
+        assert!(bent.digest(&public_key()).is_err());
+        for other in [0, 3 - version, PROTOCOL_VERSION] {
+            assert!(FormerManifest::new(other, &bytes, signature).is_err());
+        }
+    }
+}
+
+#[test]
+fn a_part_of_a_hint_stands_in_its_place() {
+    let digest = |parts: &[&[u8]]| hint_digest(parts.iter().copied());
+    let all: [&[&[u8]]; 6] =
+        [&[], &[b""], &[b"", b""], &[b"one", b"two"], &[b"two", b"one"], &[b"onetwo", b""]];
+    let digests: BTreeSet<[u8; 32]> = all.map(digest).into();
+    assert_eq!(digests.len(), all.len());
 }
 
 #[test]

@@ -53,6 +53,8 @@ fn seal_with(code: CodeKind, labels: &[Label], retrieve: u16) -> Sealed {
         mapping_digest: [0; 32],
         deposits_digest: [0; 32],
         buckets_digest: [0x66; 32],
+        profile: [0x77; 16],
+        hint_digest: [0x88; 32],
         previous: [0; 32],
     };
     let keys: Vec<&[u8]> = labels.iter().map(|label| label.0.as_slice()).collect();

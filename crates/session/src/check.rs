@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use mpir::{Engine, Engines};
-use sotto_protocol::{PROTOCOL_VERSION, Round, ServerParameters, Succession};
+use sotto_protocol::{PROTOCOL_VERSION, ServerParameters, Succession};
 use sotto_wire::{Info, RootKey};
 
-use crate::{ConnectError, round_spec};
+use crate::ConnectError;
+use crate::round_spec::security_bits;
 
 /// Whether a client with these engines may work with a server of these parameters.
 ///
@@ -49,13 +50,6 @@ pub fn engine<'a>(
         theirs: parameters.engine.clone(),
         ours: engines.names().next().unwrap_or_default(),
     })
-}
-
-/// The security of an engine's smallest database, bits.
-fn security_bits(engine: &dyn Engine) -> u32 {
-    // It does not depend on the seed.
-    let spec = round_spec(engine, [0; 32], Round(0), 1, 1);
-    spec.and_then(|spec| engine.assurance(&spec)).map_or(0, |assurance| assurance.security_bits)
 }
 
 /// [`check`], and how what is announced stands to the parameters that an account keeps, if there are any. A later
@@ -106,6 +100,8 @@ mod tests {
             deposit_ms: 100,
             lookup_ms: 100,
             query_ms: 200,
+            deposit_spread_ms: 0,
+            query_spread_ms: 0,
         }
     }
 

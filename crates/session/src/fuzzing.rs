@@ -6,10 +6,11 @@ use sotto_wire::proto::{self, round_event::Event};
 
 use crate::session::round_news;
 
-/// What a server says about a round: two bytes that choose how it is cut into a manifest and a signature, and these.
+/// What a server says about a round: three bytes that choose how it is cut into a manifest and a signature, and these.
 pub fn fuzz_round_event(bytes: &[u8]) {
-    let Some(([kind, cut], rest)) = bytes.split_first_chunk::<2>() else { return };
-    let (manifest, signature) = rest.split_at(usize::from(*cut).min(rest.len()));
+    let Some(([kind, low, high], rest)) = bytes.split_first_chunk::<3>() else { return };
+    let cut = u16::from_le_bytes([*low, *high]);
+    let (manifest, signature) = rest.split_at(usize::from(cut).min(rest.len()));
     let signed = proto::SignedManifest {
         manifest: Bytes::copy_from_slice(manifest),
         signature: Bytes::copy_from_slice(signature),

@@ -24,6 +24,6 @@ pub use check::{check, engine, verify};
 pub use connection::Connection;
 pub use dial::{ByteStream, Dial, Dialled, Pending, Tcp};
 pub use error::ConnectError;
-pub use round_spec::round_spec;
+pub use round_spec::{RoundRefused, round_spec};
 pub use session::{Answers, RoundNews, Session};
 pub use settings::ConnectionSettings;

@@ -1,21 +1,134 @@
 //! What a round is to an engine, from what its server announces.
 
-use mpir::{Engine, Error, Form, RoundSpec};
-use sotto_protocol::Round;
+use mpir::{Engine, Error, Form, Profile, RoundSpec, Sizes};
 use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::{Manifest, ServerParameters};
+use sotto_wire::{RootKey, limits};
 
-/// The specification of a round with so many buckets of so many boxes each. Its seed is
-/// [`retrieval_seed`](sotto_protocol::Manifest::retrieval_seed) under the root key of the cluster.
+/// Why nothing is asked of a round.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RoundRefused {
+    /// The engine has no such arrangement.
+    #[error(transparent)]
+    Engine(#[from] Error),
+    /// The announced arrangement is less secure than the engine's own, or than 128 bits.
+    #[error("the announced arrangement of the databases has only {bits} bits of security")]
+    Security {
+        /// Its security, bits.
+        bits: u32,
+    },
+    /// The announced arrangement loses more than one message in 2^40.
+    #[error("with the announced arrangement of the databases too many answers cannot be read")]
+    Failure,
+    /// Something that is sent would be larger than the protocol allows.
+    #[error("requests, answers or hints of the announced arrangement are larger than the protocol allows")]
+    Sizes,
+}
+
+/// Largest probability that an answer which is right is read wrongly, as a logarithm to base 2.
+const FAILURE_LOG2_MAX: f64 = -40.0;
+
+/// The specification of a round, and the sizes of its calls, from its manifest and the root key of the cluster. The engine's
+/// profile is the announced one, and is refused if it promises too little.
 ///
 /// # Errors
-/// [`Error`] if the engine has no arrangement for them.
+/// [`RoundRefused`].
 pub fn round_spec(
     engine: &dyn Engine,
-    seed: [u8; 32],
-    round: Round,
-    buckets: usize,
-    elements: usize,
-) -> Result<RoundSpec, Error> {
-    let form = Form { buckets, elements, element_bytes: BOX_BYTES };
-    Ok(RoundSpec { seed, round: round.0, form, profile: engine.profile(form)? })
+    root: &RootKey,
+    manifest: &Manifest,
+) -> Result<(RoundSpec, Sizes), RoundRefused> {
+    let elements = usize::try_from(manifest.bucket_size).map_err(|_| RoundRefused::Sizes)?;
+    let spec = RoundSpec {
+        seed: manifest.retrieval_seed(&root.0),
+        round: manifest.round.0,
+        form: Form { buckets: manifest.buckets.into(), elements, element_bytes: BOX_BYTES },
+        profile: Profile(manifest.profile),
+    };
+    let assurance = engine.assurance(&spec)?;
+    // An engine without privacy was let in, or not, when the server was met.
+    if assurance.security_bits < security_bits(engine).min(ServerParameters::SECURITY_MIN) {
+        return Err(RoundRefused::Security { bits: assurance.security_bits });
+    }
+    // Not a number is no bound.
+    if assurance.failure_log2.is_nan() || assurance.failure_log2 > FAILURE_LOG2_MAX {
+        return Err(RoundRefused::Failure);
+    }
+    let sizes = engine.sizes(&spec)?;
+    let fit = sizes.request.bytes() <= limits::QUERY_MAX
+        && (1..=limits::ANSWER_MAX).contains(&sizes.answer.bytes())
+        && sizes.hint.bytes() <= limits::HINT_MAX
+        && sizes.units.buckets() == spec.form.buckets;
+    if fit { Ok((spec, sizes)) } else { Err(RoundRefused::Sizes) }
+}
+
+/// The security of an engine's own arrangement of its smallest database, bits.
+pub(crate) fn security_bits(engine: &dyn Engine) -> u32 {
+    let form = Form { buckets: 1, elements: 1, element_bytes: BOX_BYTES };
+    // It does not depend on the seed.
+    let spec = engine.profile(form).map(|profile| RoundSpec { seed: [0; 32], round: 0, form, profile });
+    spec.and_then(|spec| engine.assurance(&spec)).map_or(0, |assurance| assurance.security_bits)
+}
+
+#[cfg(test)]
+mod tests {
+    use mpir::{Engine, Form, noop, sealpir};
+    use sotto_protocol::deposit::BOX_BYTES;
+    use sotto_protocol::manifest::MAPPING_BLOOM;
+    use sotto_protocol::{CodeKind, Manifest, PROTOCOL_VERSION, Round};
+    use sotto_wire::RootKey;
+
+    use super::{RoundRefused, round_spec};
+
+    fn manifest(engine: &dyn Engine, elements: usize) -> Manifest {
+        let form = Form { buckets: 8, elements, element_bytes: BOX_BYTES };
+        Manifest {
+            version: PROTOCOL_VERSION,
+            round: Round(7),
+            entries: 2 * elements as u64,
+            engine: engine.name().into(),
+            code: CodeKind::Cuckoo,
+            retrieve: 4,
+            buckets: 8,
+            choices: 3,
+            mapping_kind: MAPPING_BLOOM,
+            bucket_size: elements as u32,
+            round_seed: [1; 32],
+            mapping_digest: [2; 32],
+            deposits_digest: [3; 32],
+            buckets_digest: [4; 32],
+            profile: engine.profile(form).unwrap().0,
+            hint_digest: [5; 32],
+            previous: [6; 32],
+        }
+    }
+
+    /// What is announced is asked for; a server may choose, but not what loses messages or costs without bound.
+    #[test]
+    fn the_announced_profile_counts_and_is_refused_if_it_promises_too_little() {
+        for engine in [sealpir(), noop()] {
+            let good = manifest(&*engine, 1000);
+            let (spec, sizes) = round_spec(&*engine, &RootKey([9; 32]), &good).unwrap();
+            assert_eq!((spec.round, spec.form.buckets, spec.form.elements), (7, 8, 1000));
+            assert_eq!(spec.seed, good.retrieval_seed(&[9; 32]));
+            assert_eq!((sizes.units.count(), sizes.hint.bytes()), (8, 0));
+            for byte in 0..16 {
+                for value in [0, 1, 2, 0x7f, 0xff] {
+                    let mut bad = good.clone();
+                    bad.profile[byte] ^= value;
+                    match round_spec(&*engine, &RootKey([9; 32]), &bad) {
+                        Ok((other, sizes)) => {
+                            let assurance = engine.assurance(&other).unwrap();
+                            assert!(assurance.failure_log2 <= -40.0 && sizes.answer.bytes() > 0);
+                        }
+                        Err(refused) => assert!(value > 0, "{refused}"),
+                    }
+                }
+            }
+        }
+        let other = Manifest { profile: [0xff; 16], ..manifest(&*sealpir(), 1000) };
+        let refused = round_spec(&*sealpir(), &RootKey([9; 32]), &other);
+        assert!(matches!(refused, Err(RoundRefused::Engine(_))));
+    }
 }

@@ -117,16 +117,34 @@ impl Session {
         timeout(self.settings.transfer_timeout, transfer).await.unwrap_or(Err(Failure::Unreachable))
     }
 
-    /// Downloads what there is of a round's bucket, exactly `bytes` bytes: the digests of all buckets, and its boxes.
+    /// Downloads a round's hint of exactly `bytes` bytes; makes no call for one of none.
     ///
     /// # Errors
     /// [`Failure`].
-    pub async fn bucket(&self, round: Round, bucket: u16, bytes: usize) -> Result<Bytes, Failure> {
+    pub async fn hint(&self, round: Round, bytes: usize) -> Result<Bytes, Failure> {
+        if bytes == 0 {
+            return Ok(Bytes::new());
+        }
         let mut client = self.client.clone();
-        let (session, bucket) = (self.token.clone(), bucket.into());
-        let request = proto::BucketRequest { session, round: round.0, bucket };
+        let request = proto::HintRequest { session: self.token.clone(), round: round.0 };
         let transfer = async {
-            let stream = client.bucket(request).await?.into_inner();
+            let stream = client.hint(request).await?.into_inner();
+            Ok(join(stream, bytes, |chunk| chunk.data).await?.0)
+        };
+        timeout(self.settings.transfer_timeout, transfer).await.unwrap_or(Err(Failure::Unreachable))
+    }
+
+    /// Downloads what there is of a round's unit, exactly `bytes` bytes: the digests of all buckets, and the boxes of the
+    /// unit's buckets.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    pub async fn unit(&self, round: Round, unit: u16, bytes: usize) -> Result<Bytes, Failure> {
+        let mut client = self.client.clone();
+        let (session, unit) = (self.token.clone(), unit.into());
+        let request = proto::UnitRequest { session, round: round.0, unit };
+        let transfer = async {
+            let stream = client.unit(request).await?.into_inner();
             Ok(join(stream, bytes, |chunk| chunk.data).await?.0)
         };
         timeout(self.settings.transfer_timeout, transfer).await.unwrap_or(Err(Failure::Unreachable))

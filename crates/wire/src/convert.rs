@@ -70,6 +70,8 @@ impl From<Info> for proto::InfoResponse {
             deposit_ms: parameters.deposit_ms,
             lookup_ms: parameters.lookup_ms,
             query_ms: parameters.query_ms,
+            deposit_spread_ms: parameters.deposit_spread_ms,
+            query_spread_ms: parameters.query_spread_ms,
             open_round: info.open.0,
             endorsement: Bytes::copy_from_slice(&info.endorsement),
             token_required: info.token_required,
@@ -109,6 +111,8 @@ impl TryFrom<proto::InfoResponse> for Info {
             deposit_ms: info.deposit_ms,
             lookup_ms: info.lookup_ms,
             query_ms: info.query_ms,
+            deposit_spread_ms: info.deposit_spread_ms,
+            query_spread_ms: info.query_spread_ms,
         };
         Ok(Self {
             parameters,
@@ -172,7 +176,7 @@ mod tests {
         (
             any::<[u16; 3]>(),
             any::<[u8; 3]>(),
-            any::<[u32; 5]>(),
+            any::<[u32; 7]>(),
             any::<[u8; 32]>(),
             any::<(bool, u64)>(),
             "[!-~]{0,31}",
@@ -199,6 +203,8 @@ mod tests {
                     deposit_ms: long[2],
                     lookup_ms: long[3],
                     query_ms: long[4],
+                    deposit_spread_ms: long[5],
+                    query_spread_ms: long[6],
                 },
                 open: Round(open),
                 endorsement: core::array::from_fn(|at| manifest_key[at % 32]),

@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use prost::Message;
 use sotto_protocol::SignedManifest;
+use sotto_protocol::manifest::MANIFEST_BYTES;
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status};
 
@@ -25,8 +26,10 @@ pub fn fuzz_messages(bytes: &[u8]) {
     survives::<proto::MappingChunk>(bytes);
     survives::<proto::QueryChunk>(bytes);
     survives::<proto::AnswerChunk>(bytes);
-    survives::<proto::BucketRequest>(bytes);
-    survives::<proto::BucketChunk>(bytes);
+    survives::<proto::UnitRequest>(bytes);
+    survives::<proto::UnitChunk>(bytes);
+    survives::<proto::HintRequest>(bytes);
+    survives::<proto::HintChunk>(bytes);
     survives::<proto::ManifestsRequest>(bytes);
     if let Some(info) = survives::<proto::InfoResponse>(bytes)
         && let Ok(checked) = Info::try_from(info.clone())
@@ -96,7 +99,7 @@ pub fn fuzz_status(bytes: &[u8]) {
 pub fn valid() -> Vec<Vec<u8>> {
     let [short, key, long] = [16, 32, 304].map(|size| Bytes::from(vec![7; size]));
     let manifest = || proto::SignedManifest {
-        manifest: vec![1; 220].into(),
+        manifest: vec![1; MANIFEST_BYTES].into(),
         signature: vec![2; 64].into(),
         segment: vec![3; 128].into(),
     };
@@ -118,6 +121,8 @@ pub fn valid() -> Vec<Vec<u8>> {
         deposit_ms: 100,
         lookup_ms: 200,
         query_ms: 300,
+        deposit_spread_ms: 500,
+        query_spread_ms: 600,
         open_round: 9,
         endorsement: vec![4; 64].into(),
         token_required: true,
@@ -143,7 +148,7 @@ pub fn valid() -> Vec<Vec<u8>> {
         .encode_to_vec(),
         query.encode_to_vec(),
         proto::AnswerChunk { data: short.clone(), receipt: vec![5; 64].into() }.encode_to_vec(),
-        proto::BucketRequest { session: key_again, round: 9, bucket: 23 }.encode_to_vec(),
+        proto::UnitRequest { session: key_again, round: 9, unit: 23 }.encode_to_vec(),
         proto::MappingChunk { data: short }.encode_to_vec(),
         [&[8][..], Refused::Busy.to_string().as_bytes()].concat(),
         b"\x08busy".to_vec(),

@@ -18,8 +18,11 @@ pub const ANSWER_MAX: usize = 256 * 1024 * 1024;
 /// Largest mapping, bytes: three tuples of about 24 bits for each of 2^24 deposits, rounded up.
 pub const MAPPING_MAX: usize = 256 * 1024 * 1024;
 
-/// Largest bucket that can be downloaded, bytes. In a larger one no answer can be checked.
-pub const BUCKET_MAX: usize = 256 * 1024 * 1024;
+/// Largest unit whose buckets can be downloaded, bytes. In a larger one no answer can be checked.
+pub const UNIT_MAX: usize = 256 * 1024 * 1024;
+
+/// Largest hint, bytes: what everybody downloads to read answers of a round.
+pub const HINT_MAX: usize = 64 * 1024 * 1024;
 
 /// Manifests in one answer to `Manifests`.
 pub const MANIFESTS_MAX: usize = 1024;

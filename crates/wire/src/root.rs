@@ -27,7 +27,11 @@ pub const ROOT_NAME: &str = "Sotto root";
 pub const APPLICATION: &[u8] = b"h2";
 
 /// Domain of the signature under an announcement.
-const DOMAIN: &[u8] = b"sotto v2 announcement";
+const DOMAIN: &[u8] = b"sotto v3 announcement";
+/// The same for version 2 of the protocol.
+const FORMER_DOMAIN: &[u8] = b"sotto v2 announcement";
+/// Bytes of an announcement of version 2, of which a server that made one reads number and manifest key.
+pub const FORMER_ANNOUNCEMENT_BYTES: usize = 145;
 
 /// The public half of a root key, Ed25519. Clients have it from the server's address.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,10 +55,25 @@ impl RootKey {
         parameters: &[u8; ANNOUNCEMENT_BYTES],
         endorsement: &Endorsement,
     ) -> Result<(), Malformed> {
+        self.verify(&[DOMAIN, &self.0, parameters].concat(), endorsement)
+    }
+
+    /// Whether the root has signed an announcement of version 2: for the server that made it. No client accepts one.
+    ///
+    /// # Errors
+    /// As for [`RootKey::check`].
+    pub fn check_former(
+        &self,
+        parameters: &[u8; FORMER_ANNOUNCEMENT_BYTES],
+        endorsement: &Endorsement,
+    ) -> Result<(), Malformed> {
+        self.verify(&[FORMER_DOMAIN, &self.0, parameters].concat(), endorsement)
+    }
+
+    fn verify(&self, message: &[u8], endorsement: &Endorsement) -> Result<(), Malformed> {
         let wrong = |_| Malformed("signature of the parameters");
         let key = VerifyingKey::from_bytes(&self.0).map_err(wrong)?;
-        let message = message(&self.0, parameters);
-        key.verify_strict(&message, &Signature::from_bytes(endorsement)).map_err(wrong)
+        key.verify_strict(message, &Signature::from_bytes(endorsement)).map_err(wrong)
     }
 
     /// What a client believes of whoever answers: TLS 1.3 only, certificates of this root only. The name of the host is
@@ -107,11 +126,7 @@ pub fn node_name() -> ServerName<'static> {
 /// Signs an announcement with a root's secret half.
 #[must_use]
 pub fn endorse(root: &SigningKey, parameters: &ServerParameters) -> Endorsement {
-    root.sign(&message(&root.verifying_key().to_bytes(), &parameters.encode())).to_bytes()
-}
-
-fn message(root: &[u8; 32], parameters: &[u8; ANNOUNCEMENT_BYTES]) -> Vec<u8> {
-    [DOMAIN, root, parameters].concat()
+    root.sign(&[DOMAIN, &root.verifying_key().to_bytes(), &parameters.encode()].concat()).to_bytes()
 }
 
 impl fmt::Display for RootKey {
@@ -151,6 +166,8 @@ mod tests {
             deposit_ms: 100,
             lookup_ms: 100,
             query_ms: 200,
+            deposit_spread_ms: 0,
+            query_spread_ms: 50,
         }
     }
 
@@ -173,8 +190,8 @@ mod tests {
     #[test]
     fn an_endorsement_has_the_published_bytes() {
         let expected = concat!(
-            "9576839bff8cd67afa3b3364d441038452ac58f5a2e1e42c49e19af55fa06beb",
-            "f98e80972845be9202372287fa6345ca1ad111803b9622f317ce53ac75759d08",
+            "4339644587e9d4a77f39a425911e54421b69c8272b61b8c955031752a6ef4d8d",
+            "5f10cf2d6763e4b03e040152c3ba26badf5fdc6b4b2d7b165d276632f0939304",
         );
         let endorsement = endorse(&SigningKey::from_bytes(&[1; 32]), &parameters(3));
         let actual: String = endorsement.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -13,7 +13,7 @@ use sotto_protocol::manifest::seed::{SEGMENT_ROUNDS, SeedTree};
 use sotto_protocol::negotiation::ANNOUNCEMENT_BYTES;
 use sotto_protocol::server::SeedChain;
 use sotto_protocol::{Round, ServerParameters};
-use sotto_wire::root::endorse;
+use sotto_wire::root::{FORMER_ANNOUNCEMENT_BYTES, endorse};
 use sotto_wire::{Endorsement, RootKey};
 use zeroize::Zeroizing;
 
@@ -51,10 +51,10 @@ pub(crate) struct Wanted {
     pub(crate) more: bool,
 }
 
-/// What was signed last.
+/// What was signed last, by this version or the one before.
 struct Signed {
     serial: u64,
-    text: [u8; ANNOUNCEMENT_BYTES],
+    text: Vec<u8>,
     endorsement: Endorsement,
 }
 
@@ -83,7 +83,9 @@ pub(crate) fn ephemeral(
 /// The manifest key that a directory announces, if it announces one.
 pub(crate) fn manifest_key(directory: &Path, root: &RootKey) -> Result<Option<[u8; 32]>, IdentityError> {
     let signed = read(directory, root)?;
-    Ok(signed.map(|signed| core::array::from_fn(|at| signed.text[MANIFEST_KEY_AT + at])))
+    // Every version has it there.
+    let key = |signed: Signed| signed.text.get(MANIFEST_KEY_AT..)?.first_chunk().copied();
+    Ok(signed.and_then(key))
 }
 
 /// Whether a directory has seeds.
@@ -178,9 +180,16 @@ fn read(directory: &Path, root: &RootKey) -> Result<Option<Signed>, IdentityErro
     let File { parameters, signature } = toml::from_str(&text).map_err(|_| malformed())?;
     let decode =
         |text: &str| BASE32_NOPAD.decode(text.to_ascii_uppercase().as_bytes()).map_err(|_| malformed());
-    let text: [u8; ANNOUNCEMENT_BYTES] = decode(&parameters)?.try_into().map_err(|_| malformed())?;
+    let text = decode(&parameters)?;
     let endorsement: Endorsement = decode(&signature)?.try_into().map_err(|_| malformed())?;
-    root.check_encoded(&text, &endorsement).map_err(|_| IdentityError::Mismatch(path.clone()))?;
+    let checked = if let Ok(text) = <&[u8; ANNOUNCEMENT_BYTES]>::try_from(text.as_slice()) {
+        root.check_encoded(text, &endorsement)
+    } else if let Ok(text) = <&[u8; FORMER_ANNOUNCEMENT_BYTES]>::try_from(text.as_slice()) {
+        root.check_former(text, &endorsement)
+    } else {
+        return Err(malformed());
+    };
+    checked.map_err(|_| IdentityError::Mismatch(path.clone()))?;
     let serial = text.first_chunk().map_or(0, |serial| u64::from_le_bytes(*serial));
     Ok(Some(Signed { serial, text, endorsement }))
 }
@@ -204,11 +213,13 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
 
+    use data_encoding::BASE32_NOPAD;
+    use ed25519_dalek::{Signer, SigningKey};
     use mpir::noop;
     use sotto_protocol::manifest::seed::SEGMENT_ROUNDS;
     use sotto_protocol::{Round, ServerParameters};
 
-    use super::{ANNOUNCEMENT, Announced, SEED_KEY, SEEDS, Wanted, take_up};
+    use super::{ANNOUNCEMENT, Announced, File, SEED_KEY, SEEDS, Wanted, manifest_key, take_up};
     use crate::config::Config;
     use crate::identity::Identity;
     use crate::secrets::IdentityError;
@@ -266,6 +277,35 @@ mod tests {
         // Back to what was before is a change like any other.
         let third = take_up(path, root, Some(&kept), wanted(&identity, |_| {})).unwrap();
         succeeds(&third, &second.parameters, &identity);
+    }
+
+    /// Accounts pin the root key, and whoever had taken over what version 2 announced takes this over.
+    #[test]
+    fn what_version_2_announced_is_announced_anew_under_the_next_number() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, identity) = (directory.path(), made(directory.path()));
+        let first = take_up(path, &identity.root, None, wanted(&identity, |_| {})).unwrap();
+        // The layout of then: all but the two spreads.
+        let now = first.parameters.encode();
+        let mut then = [&now[..101], &now[109..]].concat();
+        then[8..10].copy_from_slice(&2_u16.to_le_bytes());
+        let root = SigningKey::from_bytes(&super::secret(path, "root.key").unwrap());
+        let signed = [b"sotto v2 announcement".as_slice(), &identity.root.0, &then].concat();
+        let store = |signature: &[u8]| {
+            let encode = |bytes: &[u8]| BASE32_NOPAD.encode(bytes).to_ascii_lowercase();
+            let file = File { parameters: encode(&then), signature: encode(signature) };
+            fs::write(path.join(ANNOUNCEMENT), toml::to_string(&file).unwrap()).unwrap();
+        };
+        store(&root.sign(&signed).to_bytes());
+        assert_eq!(manifest_key(path, &identity.root).unwrap(), Some(first.parameters.manifest_key));
+        let second = take_up(path, &identity.root, None, wanted(&identity, |_| {})).unwrap();
+        assert_eq!(second.parameters, ServerParameters { serial: 2, ..first.parameters });
+        identity.root.check(&second.parameters, &second.endorsement).unwrap();
+        // Under the domain of now it is none.
+        let signed = [b"sotto v3 announcement".as_slice(), &identity.root.0, &then].concat();
+        store(&root.sign(&signed).to_bytes());
+        let forged = take_up(path, &identity.root, None, wanted(&identity, |_| {})).err().unwrap();
+        assert!(matches!(forged, IdentityError::Mismatch(_)));
     }
 
     #[test]

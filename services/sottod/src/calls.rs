@@ -56,7 +56,7 @@ where
 
 /// The calls there are; whatever else somebody asks for is one more.
 fn name(path: &str) -> &'static str {
-    const CALLS: [(&str, &str); 10] = [
+    const CALLS: [(&str, &str); 11] = [
         ("Info", "info"),
         ("Challenge", "challenge"),
         ("Register", "register"),
@@ -65,7 +65,8 @@ fn name(path: &str) -> &'static str {
         ("Deposit", "deposit"),
         ("Mapping", "mapping"),
         ("Retrieve", "retrieve"),
-        ("Bucket", "bucket"),
+        ("Unit", "unit"),
+        ("Hint", "hint"),
         ("Manifests", "manifests"),
     ];
     let called = path.strip_prefix("/sotto.v1.Sotto/");

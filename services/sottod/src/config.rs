@@ -51,6 +51,10 @@ pub struct Config {
     pub lookup_ms: u32,
     /// Offset of the multi-query after a round is ready, ms.
     pub query_ms: u32,
+    /// Over how much time clients spread their deposits, ms; `None` for what fits best.
+    pub deposit_spread_ms: Option<u32>,
+    /// Over how much time clients spread their retrievals, ms; `None` for what fits best.
+    pub query_spread_ms: Option<u32>,
     /// Segments of 4,096 rounds for which seeds are made, when they are; `None` for two years of rounds of 2 s with a data
     /// directory, and for six days without.
     pub seed_segments: Option<u32>,
@@ -81,6 +85,8 @@ pub struct Config {
 const THREADS_MAX: usize = 1024;
 /// Larger tiles gain nothing more.
 const TILE_MAX: usize = 64;
+/// Least time between the last deposit and the end of its round, ms: it is stored before.
+const DEPOSIT_MARGIN_MS: u32 = 500;
 
 /// Who may make an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -183,6 +189,8 @@ impl Config {
             deposit_ms: 200,
             lookup_ms: 300,
             query_ms: 600,
+            deposit_spread_ms: None,
+            query_spread_ms: None,
             seed_segments: None,
             first_round: Round(1),
             manifest_seed: None,
@@ -273,6 +281,8 @@ impl Config {
             deposit_ms: self.deposit_ms,
             lookup_ms: self.lookup_ms,
             query_ms: self.query_ms,
+            deposit_spread_ms: self.deposit_spread_ms(),
+            query_spread_ms: self.query_spread_ms(),
         };
         if !self.allow_no_privacy {
             parameters.check_security()?;
@@ -286,7 +296,7 @@ impl Config {
             return Err(ConfigError::Sizes);
         }
         if self.mode == RoundMode::Deadline
-            && self.query_ms >= self.round_ms.saturating_mul(self.retained.into())
+            && self.query_ms.saturating_add(parameters.query_spread_ms) >= self.retrievable_ms()
         {
             return Err(ConfigError::QueryTooLate);
         }
@@ -295,9 +305,38 @@ impl Config {
     }
 }
 
-/// Whether keys, requests and answers keep to the limits of the wire, which has no call for hints.
+impl Config {
+    /// For how long a round can be retrieved at least, ms.
+    fn retrievable_ms(&self) -> u32 {
+        self.round_ms.saturating_mul(self.retained.into())
+    }
+
+    /// All the time there is, but for what the last deposit needs to be stored before the round closes.
+    fn deposit_spread_ms(&self) -> u32 {
+        let margin = DEPOSIT_MARGIN_MS.max(self.round_ms / 4);
+        let room = self.round_ms.saturating_sub(self.deposit_ms).saturating_sub(margin);
+        match (self.deposit_spread_ms, self.mode) {
+            (Some(spread), _) => spread,
+            (None, RoundMode::Deadline) => room,
+            // The round waits for everybody, and everybody for it.
+            (None, RoundMode::ClosedLoop) => 0,
+        }
+    }
+
+    /// Half a round, or half of what is left until the round is retired: what is asked last has as long to be answered.
+    fn query_spread_ms(&self) -> u32 {
+        let before_retirement = self.retrievable_ms().saturating_sub(self.query_ms) / 2;
+        match (self.query_spread_ms, self.mode) {
+            (Some(spread), _) => spread,
+            (None, RoundMode::Deadline) => (self.round_ms / 2).min(before_retirement),
+            (None, RoundMode::ClosedLoop) => 0,
+        }
+    }
+}
+
+/// Whether keys, requests, answers and hints keep to the limits of the wire.
 pub(crate) fn sizes_fit(sizes: &Sizes) -> bool {
-    sizes.hint == 0
+    sizes.hint.bytes() <= limits::HINT_MAX
         && sizes.keys <= limits::KEYS_MAX
         && sizes.request.bytes() <= limits::QUERY_MAX
         && sizes.answer.bytes() <= limits::ANSWER_MAX

@@ -3,11 +3,13 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use mpir::{Contents, Engine, Form, PreparedRound, RoundSpec};
+use mpir::{Contents, Engine, Form, PreparedRound, Profile, RoundSpec};
 use pbc::{BucketIndex, Encoding};
 use rayon::prelude::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use sotto_protocol::deposit::{BOX_BYTES, arrange};
-use sotto_protocol::manifest::{MAPPING_BLOOM, Manifest, bucket_digest, buckets_digest, deposits_digest};
+use sotto_protocol::manifest::{
+    MAPPING_BLOOM, Manifest, bucket_digest, buckets_digest, deposits_digest, hint_digest,
+};
 use sotto_protocol::{BloomMapping, Label, ServerParameters};
 use sotto_wire::{RootKey, limits};
 
@@ -20,6 +22,8 @@ pub(crate) struct RoundDatabase {
     pub(crate) manifest: Manifest,
     pub(crate) database: Box<dyn PreparedRound>,
     pub(crate) mapping: Bytes,
+    /// What everybody downloads to read answers; of no bytes for most engines.
+    pub(crate) hint: Bytes,
     /// What buckets are made of for those who check answers.
     encoding: Encoding,
     boxes: Vec<u8>,
@@ -59,6 +63,8 @@ impl RoundDatabase {
             mapping_digest: [0; 32],
             deposits_digest: deposits_digest(&deposits),
             buckets_digest: [0; 32],
+            profile: [0; 16],
+            hint_digest: [0; 32],
             previous: [0; 32],
         };
         let code = manifest.code()?;
@@ -69,8 +75,13 @@ impl RoundDatabase {
         manifest.bucket_size = u32::try_from(padded).map_err(|_| BuildError::TooLarge)?;
         manifest.check()?;
         let form = Form { buckets: manifest.buckets.into(), elements: padded, element_bytes: BOX_BYTES };
-        let (seed_of_answers, profile) = (manifest.retrieval_seed(&root.0), engine.profile(form)?);
-        let spec = RoundSpec { seed: seed_of_answers, round: round.0, form, profile };
+        manifest.profile = engine.profile(form)?.0;
+        let spec = RoundSpec {
+            seed: manifest.retrieval_seed(&root.0),
+            round: round.0,
+            form,
+            profile: Profile(manifest.profile),
+        };
         if BloomMapping::encoded_bytes(manifest.shape(), manifest.bucket_size) > limits::MAPPING_MAX as u64
             || !sizes_fit(&engine.sizes(&spec)?)
         {
@@ -90,18 +101,28 @@ impl RoundDatabase {
         let mapping = || BloomMapping::build(&seed, &*code, &encoding, &labels, manifest.bucket_size);
         let (database, mapping) = rayon::join(setup, mapping);
         let ((database, digests), mapping) = (database?, mapping?);
+        let hint = Bytes::copy_from_slice(database.hint());
+        manifest.hint_digest = hint_digest(database.sizes().hints(&hint)?);
         manifest.buckets_digest = buckets_digest(&digests);
         manifest.mapping_digest = BloomMapping::digest(&mapping);
         let setup_ms = started.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
-        Ok(Self { manifest, database, mapping: mapping.into(), encoding, boxes, digests, setup_ms })
+        Ok(Self { manifest, database, mapping: mapping.into(), hint, encoding, boxes, digests, setup_ms })
     }
 
-    /// What is sent of one bucket: the digests of all, and its boxes with those that pad it. None if there is no such bucket.
-    pub(crate) fn bucket(&self, bucket: u16) -> Option<Bytes> {
+    /// What is sent of one unit: the digests of all buckets, and the boxes of its buckets with those that pad them. None if
+    /// there is no such unit.
+    pub(crate) fn unit(&self, unit: u16) -> Option<Bytes> {
         let padded = usize::try_from(self.manifest.bucket_size).ok()?;
-        let index = BucketIndex::from_usize(bucket.into())?;
-        let boxes = self.encoding.materialise_bucket(index, BOX_BYTES, &self.boxes, padded).ok()?;
-        Some([self.digests.as_flattened(), &boxes].concat().into())
+        let mut sent = self.digests.as_flattened().to_vec();
+        let buckets = self.database.sizes().units.range(unit.into());
+        if buckets.is_empty() {
+            return None;
+        }
+        for bucket in buckets {
+            let index = BucketIndex::from_usize(bucket)?;
+            sent.extend(self.encoding.materialise_bucket(index, BOX_BYTES, &self.boxes, padded).ok()?);
+        }
+        Some(sent.into())
     }
 }
 
@@ -180,6 +201,8 @@ mod tests {
             deposit_ms: 100,
             lookup_ms: 200,
             query_ms: 300,
+            deposit_spread_ms: 0,
+            query_spread_ms: 0,
         };
         let sealed = SealedRound { round: Round(1), seed: [seed; 32], at: UnixMillis(0), deposits };
         RoundDatabase::build(sealed, &*noop(), &RootKey([0; 32]), &parameters).unwrap().manifest.entries

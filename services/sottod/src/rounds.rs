@@ -256,8 +256,12 @@ impl<L: RoundLog> Task<L> {
                     let allowed = self.machine.mapping(account, round);
                     let _ = reply.send(allowed.and_then(|_| self.served(round)));
                 }
-                Command::Bucket { account, round, bucket, reply } => {
-                    let allowed = self.machine.bucket(account, round, bucket);
+                Command::Hint { account, round, reply } => {
+                    let allowed = self.machine.hint(account, round);
+                    let _ = reply.send(allowed.and_then(|_| self.served(round)));
+                }
+                Command::Unit { account, round, unit, reply } => {
+                    let allowed = self.machine.unit(account, round, unit);
                     let _ = reply.send(allowed.and_then(|_| self.served(round)));
                 }
                 Command::Retrieve { account, round, digest, reply } => {

@@ -191,6 +191,30 @@ impl Service {
         Ok(digest)
     }
 
+    /// Sends what is the same for everybody, in the time that a call has.
+    fn download<T: Send + 'static>(
+        &self,
+        line: Line,
+        admission: Admission,
+        all: Bytes,
+        chunk: fn(Bytes) -> T,
+    ) -> Outgoing<T> {
+        let limit = self.limits.call;
+        stream(&self.means.tracker, self.limits.stall, line, move |mut sender| async move {
+            let _admission = admission;
+            let sent = async {
+                for data in split(all) {
+                    let bytes = data.len();
+                    sender.send(chunk(data), bytes).await?;
+                }
+                Ok::<(), Gone>(())
+            };
+            if tokio::time::timeout(limit, sent).await.is_err() {
+                sender.refuse(Refused::Busy).await;
+            }
+        })
+    }
+
     /// Takes a multi-query in and checks all there is to check before the work begins.
     async fn accept_query(
         &self,
@@ -346,57 +370,40 @@ impl Sotto for Service {
         let admission = self.admit(&self.mappings, account)?;
         let mapping = self.means.rounds.mapping(account, Round(request.round));
         let database = self.within(async { Ok(mapping.await?) }).await?;
-        let limit = self.limits.call;
-        let chunks = stream(&self.means.tracker, self.limits.stall, line, |mut sender| async move {
-            let _admission = admission;
-            let all = async {
-                for data in split(database.mapping.clone()) {
-                    let bytes = data.len();
-                    sender.send(proto::MappingChunk { data }, bytes).await?;
-                }
-                Ok::<(), Gone>(())
-            };
-            if tokio::time::timeout(limit, all).await.is_err() {
-                sender.refuse(Refused::Busy).await;
-            }
-        });
-        Ok(Response::new(chunks))
+        let mapping = database.mapping.clone();
+        Ok(Response::new(self.download(line, admission, mapping, |data| proto::MappingChunk { data })))
     }
 
-    type BucketStream = Outgoing<proto::BucketChunk>;
+    type HintStream = Outgoing<proto::HintChunk>;
 
-    async fn bucket(
-        &self,
-        request: Request<proto::BucketRequest>,
-    ) -> Result<Response<Self::BucketStream>, Status> {
+    async fn hint(&self, request: Request<proto::HintRequest>) -> Result<Response<Self::HintStream>, Status> {
         let line = Line::of(&request);
-        let proto::BucketRequest { session, round, bucket } = request.into_inner();
+        let request = request.into_inner();
+        let account = self.account(&line, &request.session)?;
+        let admission = self.admit(&self.mappings, account)?;
+        let hint = self.means.rounds.hint(account, Round(request.round));
+        let database = self.within(async { Ok(hint.await?) }).await?;
+        let hint = database.hint.clone();
+        Ok(Response::new(self.download(line, admission, hint, |data| proto::HintChunk { data })))
+    }
+
+    type UnitStream = Outgoing<proto::UnitChunk>;
+
+    async fn unit(&self, request: Request<proto::UnitRequest>) -> Result<Response<Self::UnitStream>, Status> {
+        let line = Line::of(&request);
+        let proto::UnitRequest { session, round, unit } = request.into_inner();
         let account = self.account(&line, &session)?;
         let admission = self.admit(&self.mappings, account)?;
-        let bucket =
-            u16::try_from(bucket).ok().filter(|bucket| *bucket < self.announcement.parameters.buckets);
-        let bucket = bucket.ok_or(Refused::Malformed)?;
+        // There are no more units than buckets.
+        let unit = u16::try_from(unit).ok().filter(|unit| *unit < self.announcement.parameters.buckets);
+        let unit = unit.ok_or(Refused::Malformed)?;
         let made = async {
-            let database = self.means.rounds.bucket(account, Round(round), bucket).await?;
-            let made = self.means.compute.answer(move || database.bucket(bucket)).await;
-            Ok(made.ok().flatten().ok_or(Refused::Internal)?)
+            let database = self.means.rounds.unit(account, Round(round), unit).await?;
+            let made = self.means.compute.answer(move || database.unit(unit)).await;
+            Ok(made.map_err(|_| Refused::Internal)?.ok_or(Refused::Malformed)?)
         };
         let made = self.within(made).await?;
-        let limit = self.limits.call;
-        let chunks = stream(&self.means.tracker, self.limits.stall, line, |mut sender| async move {
-            let _admission = admission;
-            let all = async {
-                for data in split(made) {
-                    let bytes = data.len();
-                    sender.send(proto::BucketChunk { data }, bytes).await?;
-                }
-                Ok::<(), Gone>(())
-            };
-            if tokio::time::timeout(limit, all).await.is_err() {
-                sender.refuse(Refused::Busy).await;
-            }
-        });
-        Ok(Response::new(chunks))
+        Ok(Response::new(self.download(line, admission, made, |data| proto::UnitChunk { data })))
     }
 
     type RetrieveStream = Outgoing<proto::AnswerChunk>;

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use mpir::Engine;
+use mpir::{Engine, Form, RoundSpec};
 use serde::Serialize;
 use sotto::RoundReport;
-use sotto_protocol::Round;
-use sotto_session::round_spec;
+use sotto_protocol::deposit::BOX_BYTES;
 
 use crate::options::Options;
 use crate::script::{NAMES, Tally};
@@ -162,6 +161,8 @@ fn median(mut values: Vec<f64>) -> f64 {
 /// The engine's name and its security at the bucket size last seen.
 fn engine_facts(engine: &dyn Engine, bucket_size: u32) -> anyhow::Result<(&'static str, u32)> {
     let elements = usize::try_from(bucket_size.max(1))?;
-    let assurance = engine.assurance(&round_spec(engine, [0; 32], Round(0), 1, elements)?)?;
-    Ok((engine.name(), assurance.security_bits))
+    let form = Form { buckets: 1, elements, element_bytes: BOX_BYTES };
+    // It does not depend on seed and round.
+    let spec = RoundSpec { seed: [0; 32], round: 0, form, profile: engine.profile(form)? };
+    Ok((engine.name(), engine.assurance(&spec)?.security_bits))
 }

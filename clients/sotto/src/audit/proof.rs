@@ -2,47 +2,46 @@
 
 use bytes::Bytes;
 use sotto_protocol::audit::{RECEIPT_BYTES, Receipt};
-use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES};
 use sotto_protocol::negotiation::ANNOUNCEMENT_BYTES;
 use sotto_protocol::{Manifest, SignedManifest};
 use sotto_session::Announced;
 use sotto_wire::{Malformed, limits};
 
-/// Most bytes of a proof: a bucket, and 32 MiB for all the rest.
-pub const PROOF_MAX: usize = limits::BUCKET_MAX + 32 * 1024 * 1024;
+/// Most bytes of a proof: the buckets of a unit, and 32 MiB for all the rest.
+pub const PROOF_MAX: usize = limits::UNIT_MAX + 32 * 1024 * 1024;
 
 const MAGIC: &[u8; 11] = b"sotto proof";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
-/// Digests of every bucket, ascending.
+/// Digests of every bucket, and of every unit, ascending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Digests {
     /// Of the buckets' contents, [`sotto_protocol::manifest::bucket_digest`].
     pub buckets: Vec<[u8; 32]>,
-    /// Of the queries, [`sotto_protocol::audit::query_digest`].
+    /// Of the queries to the units, [`sotto_protocol::audit::query_digest`].
     pub queries: Vec<[u8; 32]>,
-    /// Of the answers, [`sotto_protocol::audit::answer_digest`].
+    /// Of their answers, [`sotto_protocol::audit::answer_digest`].
     pub answers: Vec<[u8; 32]>,
 }
 
-/// One bucket's answer, and everything by which anybody can tell whether it is right. Nothing in it is checked before
+/// One unit's answer, and everything by which anybody can tell whether it is right. Nothing in it is checked before
 /// [`super::judge`].
 ///
-/// Encoded, integers little-endian, with b buckets of `bucket size` boxes by the manifest:
+/// Encoded, integers little-endian, with b buckets by the manifest:
 ///
 /// | bytes | field |
 /// |---|---|
-/// | 12 | `"sotto proof"`, version 1 |
-/// | 145, 64 | announcement, and the root key's signature |
-/// | 220, 64 | manifest, and its signature |
+/// | 12 | `"sotto proof"`, version 2 |
+/// | 153, 64 | announcement, and the root key's signature |
+/// | 268, 64 | manifest, and its signature |
 /// | 64 | receipt |
-/// | 2 | bucket |
-/// | 32 b, 32 b, 32 b | digests of all buckets, queries, answers |
+/// | 2, 2 | unit, number of units u |
+/// | 32 b, 32 u, 32 u | digests of all buckets, queries, answers |
 /// | 4 + | length of the public keys, at most 16 MiB, and they |
-/// | 4 + | length of the query, at most 64 KiB, and it |
-/// | 4 + | length of the answer, at most 256 KiB, and it |
-/// | 288 `bucket size` | the bucket |
+/// | 4 + | length of the query, at most 64 MiB, and it |
+/// | 4 + | length of the answer, at most 256 MiB, and it |
+/// | 4 + | length of the unit's buckets, at most 256 MiB, and their boxes |
 #[derive(Clone, PartialEq, Eq)]
 pub struct Proof {
     /// What the server said of itself.
@@ -51,17 +50,17 @@ pub struct Proof {
     pub manifest: SignedManifest,
     /// Under the answers.
     pub receipt: Receipt,
-    /// Which bucket was asked.
-    pub bucket: u16,
-    /// Of all buckets.
+    /// Which unit was asked.
+    pub unit: u16,
+    /// Of all buckets and units.
     pub digests: Digests,
     /// The public keys as they were uploaded.
     pub keys: Bytes,
-    /// The query to the bucket.
+    /// The query to the unit.
     pub query: Bytes,
     /// Its answer.
     pub answer: Bytes,
-    /// The boxes of the bucket, those that pad it with them.
+    /// The boxes of the unit's buckets, those that pad them with them.
     pub boxes: Bytes,
 }
 
@@ -69,10 +68,11 @@ impl Proof {
     /// The layout above.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let Self { announced, manifest, receipt, bucket, digests, keys, query, answer, boxes } = self;
+        let Self { announced, manifest, receipt, unit, digests, keys, query, answer, boxes } = self;
         // What is longer is refused when it is read.
         let length = |bytes: &Bytes| u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes();
-        let lengths = [length(keys), length(query), length(answer)];
+        let lengths = [length(keys), length(query), length(answer), length(boxes)];
+        let units = u16::try_from(digests.queries.len()).unwrap_or(u16::MAX);
         [
             MAGIC.as_slice(),
             &[VERSION],
@@ -81,7 +81,8 @@ impl Proof {
             &manifest.bytes,
             &manifest.signature,
             receipt,
-            &bucket.to_le_bytes(),
+            &unit.to_le_bytes(),
+            &units.to_le_bytes(),
             digests.buckets.as_flattened(),
             digests.queries.as_flattened(),
             digests.answers.as_flattened(),
@@ -91,6 +92,7 @@ impl Proof {
             query,
             &lengths[2],
             answer,
+            &lengths[3],
             boxes,
         ]
         .concat()
@@ -113,23 +115,22 @@ impl Proof {
         let (encoded, signature) = (fields.array::<MANIFEST_BYTES>()?, fields.array::<SIGNATURE_BYTES>()?);
         let manifest = Manifest::decode(&encoded).map_err(|_| Malformed("proof: manifest"))?;
         let receipt = fields.array::<RECEIPT_BYTES>()?;
-        let bucket = u16::from_le_bytes(fields.array()?);
-        let buckets = usize::from(manifest.buckets);
+        let unit = u16::from_le_bytes(fields.array()?);
+        let units = u16::from_le_bytes(fields.array()?).into();
         let digests = Digests {
-            buckets: fields.digests(buckets)?,
-            queries: fields.digests(buckets)?,
-            answers: fields.digests(buckets)?,
+            buckets: fields.digests(manifest.buckets.into())?,
+            queries: fields.digests(units)?,
+            answers: fields.digests(units)?,
         };
         let keys = fields.counted(limits::KEYS_MAX)?;
-        let query = fields.counted(limits::QUERY_MAX / 1024)?;
-        let answer = fields.counted(limits::ANSWER_MAX / 1024)?;
-        let size = usize::try_from(manifest.bucket_size).ok().and_then(|size| size.checked_mul(BOX_BYTES));
-        let boxes = fields.take(size.filter(|size| *size <= limits::BUCKET_MAX).ok_or(TRUNCATED)?)?;
+        let query = fields.counted(limits::QUERY_MAX)?;
+        let answer = fields.counted(limits::ANSWER_MAX)?;
+        let boxes = fields.counted(limits::UNIT_MAX)?;
         if !fields.0.is_empty() {
             return Err(Malformed("proof: there is more behind it"));
         }
         let manifest = SignedManifest { bytes: encoded, signature, segment: None };
-        Ok(Self { announced, manifest, receipt, bucket, digests, keys, query, answer, boxes })
+        Ok(Self { announced, manifest, receipt, unit, digests, keys, query, answer, boxes })
     }
 }
 
@@ -137,7 +138,7 @@ impl Proof {
 impl core::fmt::Debug for Proof {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let round = self.manifest.claimed_round();
-        f.debug_struct("Proof").field("round", &round).field("bucket", &self.bucket).finish_non_exhaustive()
+        f.debug_struct("Proof").field("round", &round).field("unit", &self.unit).finish_non_exhaustive()
     }
 }
 

@@ -40,9 +40,9 @@ pub(super) async fn audit(home: Option<PathBuf>, options: AuditOptions) -> Resul
             },
         };
         left -= 1;
-        let Audited { round, bucket, found, line, proof } = audited;
+        let Audited { round, unit, found, line, proof } = audited;
         if options.json {
-            object(&json!({"round": round, "bucket": bucket, "found": found, "proof": proof, "line": line}))?;
+            object(&json!({"round": round, "unit": unit, "found": found, "proof": proof, "line": line}))?;
         } else {
             result(&line)?;
         }
@@ -62,11 +62,11 @@ pub(super) async fn verify(home: Option<PathBuf>, options: VerifyOptions) -> Res
     let proof = read(&options.proof)?;
     let judged = tokio::task::spawn_blocking(move || {
         let round = proof.manifest.claimed_round();
-        (round, proof.bucket, judge(&Engines::default(), &proof, &root))
+        (round, proof.unit, judge(&Engines::default(), &proof, &root))
     });
-    let (round, bucket, verdict) =
+    let (round, unit, verdict) =
         judged.await.map_err(|error| Failure::other(format!("cannot check the proof: {error}")))?;
-    result(&format!("round {round}, bucket {bucket}: {verdict}"))?;
+    result(&format!("round {round}, unit {unit}: {verdict}"))?;
     Ok(if verdict == Verdict::Cheated { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -177,7 +177,7 @@ pub(crate) enum Told {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Audited {
     pub(crate) round: u64,
-    pub(crate) bucket: u16,
+    pub(crate) unit: u16,
     pub(crate) found: Found,
     /// The same in words.
     pub(crate) line: String,

@@ -55,7 +55,7 @@ pub(super) fn entry(event: &Event, client: &Client) -> Option<Entry> {
             Entry::Passing(format!("warning: round {round}: {trouble}"))
         }
         Event::Trouble { round: None, trouble } => Entry::Passing(format!("warning: {trouble}")),
-        Event::Audited { round, bucket, finding } => Entry::Audited(audited(round.0, *bucket, finding)),
+        Event::Audited { round, unit, finding } => Entry::Audited(audited(round.0, *unit, finding)),
         Event::ConnectionLost(error) => {
             let line = format!("connection lost: {error}; trying again");
             if is_alarming(error) { Entry::Lasting(line) } else { Entry::Passing(line) }
@@ -69,8 +69,8 @@ pub(super) fn entry(event: &Event, client: &Client) -> Option<Entry> {
 }
 
 /// What a check of an answer has found.
-fn audited(round: u64, bucket: u16, finding: &Finding) -> Audited {
-    let answer = format!("the server's answer of bucket {bucket} in round {round}");
+fn audited(round: u64, unit: u16, finding: &Finding) -> Audited {
+    let answer = format!("the server's answer of unit {unit} in round {round}");
     let (found, line, proof) = match finding {
         Finding::Honest => (Found::Honest, format!("{answer} is right"), None),
         Finding::Cheated(Ok(proof)) => (
@@ -90,7 +90,7 @@ fn audited(round: u64, bucket: u16, finding: &Finding) -> Audited {
         ),
         Finding::Open(reason) => (Found::Open, format!("{answer} could not be checked: {reason}"), None),
     };
-    Audited { round, bucket, found, line, proof }
+    Audited { round, unit, found, line, proof }
 }
 
 /// When so many answers will have been checked.

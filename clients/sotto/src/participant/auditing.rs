@@ -1,7 +1,7 @@
-//! Checking the answer of a bucket that the account's coins have drawn.
+//! Checking the answer of a unit that the account's coins have drawn.
 //!
-//! The bucket is asked for when all answers of the round are there, which is before anything is done with them: neither
-//! when that is, nor which rounds and buckets are drawn, follows from anything that the account says or reads.
+//! The unit's buckets are asked for when all answers of the round are there, which is before anything is done with them: neither
+//! when that is, nor which rounds and units are drawn, follows from anything that the account says or reads.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) struct Auditing {
     pub(super) announced: Manifest,
     pub(super) signed: SignedManifest,
     pub(super) manifest_key: [u8; 32],
-    pub(super) bucket: Option<u16>,
+    pub(super) unit: Option<u16>,
 }
 
 /// What came for a multi-query.
@@ -51,7 +51,7 @@ impl Auditing {
         answered: &Answered,
     ) -> (Digests, Option<Receipt>) {
         let digests = |parts: &Parts, bytes: &Bytes, digest: fn(u16, &[u8]) -> [u8; 32]| -> Vec<_> {
-            let units = (0..).take(sizes.units);
+            let units = (0..).take(sizes.units.count());
             units.map(|unit| digest(unit, &part(parts, bytes, unit))).collect()
         };
         let queries = digests(&sizes.request, request, query_digest);
@@ -65,14 +65,14 @@ impl Auditing {
     }
 }
 
-/// Everything but the bucket; without a receipt nothing can be shown to others.
+/// Everything but the buckets; without a receipt nothing can be shown to others.
 pub(super) struct Evidence {
     pub(super) auditing: Auditing,
     pub(super) announced: Announced,
     pub(super) digests: Digests,
     pub(super) receipt: Option<Receipt>,
     pub(super) keys: PublicKeys,
-    pub(super) bucket: u16,
+    pub(super) unit: u16,
     pub(super) query: Bytes,
     pub(super) answer: Bytes,
 }
@@ -82,7 +82,7 @@ pub(super) struct Evidence {
 pub(super) enum Audit {
     /// A proof, and what it shows.
     Judged(Box<Proof>, Verdict),
-    /// The bucket did not come.
+    /// The buckets did not come.
     Unavailable(Failure),
     /// There is no receipt to hold the server to.
     NoReceipt,
@@ -98,22 +98,23 @@ pub(super) fn part(parts: &Parts, bytes: &Bytes, unit: u16) -> Bytes {
     part.map_or_else(Bytes::new, |part| bytes.slice_ref(part))
 }
 
-/// The size of a bucket as it is sent, if anybody may send it.
-pub(super) fn bucket_bytes(announced: &Manifest) -> Option<usize> {
-    let boxes = usize::try_from(announced.bucket_size).ok()?.checked_mul(BOX_BYTES)?;
-    (boxes <= limits::BUCKET_MAX).then_some(32 * usize::from(announced.buckets) + boxes)
+/// The size of a unit's buckets as they are sent, if anybody may send them.
+pub(super) fn unit_bytes(announced: &Manifest, sizes: &Sizes, unit: u16) -> Option<usize> {
+    let bucket = usize::try_from(announced.bucket_size).ok()?.checked_mul(BOX_BYTES)?;
+    let boxes = bucket.checked_mul(sizes.units.range(unit.into()).len())?;
+    (boxes <= limits::UNIT_MAX).then_some(32 * usize::from(announced.buckets) + boxes)
 }
 
-/// Downloads a round's bucket.
+/// Downloads the buckets of a round's unit.
 pub(super) async fn download(
     sessions: &Sessions,
     keys: &PublicKeys,
     round: Round,
-    bucket: u16,
+    unit: u16,
     bytes: usize,
 ) -> Result<Bytes, Failure> {
     let patience = Patience { until: Instant::now() + LONGEST, attempts: ATTEMPTS };
-    let call = |session: Session| async move { session.bucket(round, bucket, bytes).await };
+    let call = |session: Session| async move { session.unit(round, unit, bytes).await };
     sessions.call(patience, keys, call).await
 }
 
@@ -129,14 +130,14 @@ pub(super) async fn judge_evidence(
         Ok(bytes) => bytes,
         Err(failure) => return Audit::Unavailable(failure),
     };
-    let Evidence { auditing, announced, mut digests, receipt, keys, bucket, query, answer } = evidence;
+    let Evidence { auditing, announced, mut digests, receipt, keys, unit, query, answer } = evidence;
     let Some(receipt) = receipt else { return Audit::NoReceipt };
     let work = move || {
         let list = boxes.split_to(boxes.len().min(32 * usize::from(auditing.announced.buckets)));
         digests.buckets = list.as_chunks::<32>().0.to_vec();
         let manifest = auditing.signed.with_segment(None);
         let keys = keys.encoded;
-        let proof = Proof { announced, manifest, receipt, bucket, digests, keys, query, answer, boxes };
+        let proof = Proof { announced, manifest, receipt, unit, digests, keys, query, answer, boxes };
         let verdict = judge(&engines, &proof, &root);
         Audit::Judged(Box::new(proof), verdict)
     };

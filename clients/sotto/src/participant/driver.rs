@@ -28,6 +28,7 @@ use super::link::News;
 use super::person::Person;
 use super::retrieval::{Job, Retrieved, Shape};
 use super::sessions::{Patience, Sessions};
+use super::slots::{Retrieving, Slots};
 use super::{Event, Finding, Phase, RoundReport, Trouble};
 use crate::host::{Host, Work, rng, run};
 pub(super) use auditing::Audits;
@@ -69,6 +70,7 @@ pub(super) struct Driver {
     /// decides whether there is a deposit; what the real one makes of the round decides only what is in it.
     gate: Client,
     server: ServerParameters,
+    slots: Slots,
     keys: Keyring,
     sessions: Sessions,
     person: Person,
@@ -102,6 +104,7 @@ impl Driver {
         engine: Arc<dyn Engine>,
         (keeper, kept): (Keeper, JoinHandle<Option<Kept>>),
         gate: Client,
+        slots: Slots,
         keys: Keyring,
         sessions: Sessions,
         person: Person,
@@ -116,6 +119,7 @@ impl Driver {
             kept,
             gate,
             server,
+            slots,
             keys,
             sessions,
             person,
@@ -223,7 +227,7 @@ impl Driver {
             return self.person.tell(refuse(Error::RoundReplayed(round)));
         }
         // Who claims that the time has passed does not thereby decide when the deposit leaves.
-        let offset = Duration::from_millis(self.server.deposit_ms.into());
+        let offset = self.slots.deposit(round);
         let late = elapsed >= offset;
         let due = at + if late { offset } else { offset - elapsed };
         match self.rounds.progress(round) {
@@ -248,7 +252,7 @@ impl Driver {
             sleep_until(due).await;
             Done::DepositDue(round)
         });
-        let offset = upload_offset(&self.server);
+        let offset = upload_offset(&self.server, offset);
         self.replace_keys(round, at + if elapsed >= offset { offset } else { offset - elapsed });
         if let Some((announced, signed, elapsed, at)) = self.early.take() {
             self.retrieve(announced, signed, elapsed, at);
@@ -342,8 +346,7 @@ impl Driver {
         let believing = self.keeper.believe(round, (*signed).clone());
         self.expect(believing, Done::Believed);
         // One who hears of a round late begins to count then.
-        let lookup = Duration::from_millis(self.server.lookup_ms.into());
-        let query = Duration::from_millis(self.server.query_ms.into());
+        let Retrieving { begin, lookup, query } = self.slots.retrieval(round);
         let elapsed = if elapsed < lookup { elapsed } else { Duration::ZERO };
         let lookup_until = at + lookup.saturating_sub(elapsed);
         if !starts {
@@ -357,10 +360,12 @@ impl Driver {
         let trouble = match Shape::new(&*self.engine, self.audits.root(), &self.server, &announced) {
             Some(shape) if self.retrievals.len() < RETRIEVALS_MAX => {
                 let keys = self.keys.of(round);
-                let (auditing, evidence) = self.audit(announced, *signed, &keys.public);
+                let shape = Arc::new(shape);
+                let (auditing, evidence) = self.audit(announced, *signed, &shape, &keys.public);
                 let job = Job {
                     round,
                     shape,
+                    begin_at: at + begin.saturating_sub(elapsed),
                     lookup_until,
                     query_at: at + query.saturating_sub(elapsed),
                     client: self.keeper.copy(),
@@ -430,9 +435,9 @@ impl Driver {
                 let Retrieved { retrieval, elements, report, troubles } = *retrieved;
                 self.receive(retrieval, elements, report, troubles);
             }
-            Done::Audited(round, bucket, audit) => self.audited(round, bucket, audit),
-            Done::ProofKept(round, bucket, kept) => {
-                self.person.tell(Event::Audited { round, bucket, finding: Finding::Cheated(kept) });
+            Done::Audited(round, unit, audit) => self.audited(round, unit, audit),
+            Done::ProofKept(round, unit, kept) => {
+                self.person.tell(Event::Audited { round, unit, finding: Finding::Cheated(kept) });
             }
             Done::Taken(report, troubles, taken) => self.taken(*report, troubles, taken),
             // Ends everything, before it comes here.
@@ -465,7 +470,7 @@ impl Driver {
         // A round that was retrieved before this process began is not retrieved again, and that is no trouble.
         let again = |trouble: &Trouble| {
             let quota = Failure::Refused(Refused::Quota);
-            *trouble == Trouble::Answer(quota) || *trouble == Trouble::Mapping(quota)
+            [Trouble::Answer, Trouble::Mapping, Trouble::Hint].iter().any(|call| *trouble == call(quota))
         };
         let foreign = self.rounds.is_foreign(round);
         let troubles = troubles.into_iter().filter(|trouble| !(foreign && again(trouble)));

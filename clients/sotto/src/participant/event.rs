@@ -33,8 +33,8 @@ pub enum Event {
     Audited {
         /// Of which round.
         round: Round,
-        /// Of which bucket.
-        bucket: u16,
+        /// Of which unit.
+        unit: u16,
         /// What was found.
         finding: Finding,
     },
@@ -55,9 +55,9 @@ impl fmt::Debug for Event {
             Self::Trouble { round, trouble } => {
                 f.debug_struct("Trouble").field("round", round).field("trouble", trouble).finish()
             }
-            Self::Audited { round, bucket, finding } => {
+            Self::Audited { round, unit, finding } => {
                 let mut audited = f.debug_struct("Audited");
-                audited.field("round", round).field("bucket", bucket).field("finding", finding).finish()
+                audited.field("round", round).field("unit", unit).field("finding", finding).finish()
             }
             Self::ConnectionLost(error) => f.debug_tuple("ConnectionLost").field(error).finish(),
             Self::ConnectionRestored => f.write_str("ConnectionRestored"),
@@ -103,6 +103,12 @@ pub enum Trouble {
     /// There is no mapping, so that random elements were retrieved.
     #[error("no mapping came: {0}")]
     Mapping(Failure),
+    /// What is needed to read answers did not come.
+    #[error("what is needed to read the answers did not come: {0}")]
+    Hint(Failure),
+    /// What is needed to read answers is not what was announced.
+    #[error("what is needed to read the answers is not what the server has announced")]
+    HintForged,
     /// The look-up took too long, so that random elements were retrieved.
     #[error("the look-up took too long for this server's timing")]
     LookupLate,

@@ -157,11 +157,10 @@ impl Keyring {
     }
 }
 
-/// When in a round new keys are uploaded: between its deposit and its end, and not close to the deposit.
-pub(super) fn upload_offset(server: &ServerParameters) -> Duration {
-    let rest = server.round_ms.saturating_sub(server.deposit_ms) / 2;
-    let offset = u64::from(server.deposit_ms) + u64::from(rest.max(ServerParameters::SLOT_MS_MIN));
-    Duration::from_millis(offset)
+/// When in a round new keys are uploaded: between the account's deposit and the round's end, and not close to the deposit.
+pub(super) fn upload_offset(server: &ServerParameters, deposit: Duration) -> Duration {
+    let rest = Duration::from_millis(server.round_ms.into()).saturating_sub(deposit) / 2;
+    deposit + rest.max(Duration::from_millis(ServerParameters::SLOT_MS_MIN.into()))
 }
 
 #[cfg(test)]

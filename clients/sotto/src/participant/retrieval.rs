@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use mpir::{Engine, Pending, Request, RoundSpec, Sizes};
 use sotto_protocol::client::{Client, Retrieval};
+use sotto_protocol::manifest::hint_digest;
 use sotto_protocol::mapping::Targets;
 use sotto_protocol::{BloomMapping, Manifest, Round, ServerParameters};
 use sotto_session::{Answers, Session, round_spec};
@@ -27,8 +28,9 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// A retrieval to make.
 pub(super) struct Job {
     pub(super) round: Round,
-    pub(super) shape: Shape,
-    /// When the look-up is given up, and when the multi-query leaves.
+    pub(super) shape: Arc<Shape>,
+    /// When mapping and hint are asked for, when the look-up is given up, and when the multi-query leaves.
+    pub(super) begin_at: Instant,
     pub(super) lookup_until: Instant,
     pub(super) query_at: Instant,
     /// The client as it is when it knows the round's manifest. It is a copy, since a look-up may last longer than wanted,
@@ -56,6 +58,7 @@ pub(super) struct Shape {
     spec: RoundSpec,
     sizes: Sizes,
     mapping_bytes: usize,
+    hint_digest: [u8; 32],
     entries: u64,
     bucket_size: u32,
 }
@@ -71,33 +74,68 @@ impl Shape {
         server: &ServerParameters,
         announced: &Manifest,
     ) -> Option<Self> {
-        let Manifest { round, entries, bucket_size, .. } = *announced;
-        let elements = usize::try_from(bucket_size).ok()?;
-        let seed = announced.retrieval_seed(&root.0);
-        let spec = round_spec(engine, seed, round, server.buckets.into(), elements).ok()?;
-        let sizes = engine.sizes(&spec).ok()?;
+        let Manifest { entries, bucket_size, buckets, .. } = *announced;
+        let (spec, sizes) = round_spec(engine, root, announced).ok()?;
         let mapping_bytes = usize::try_from(BloomMapping::encoded_bytes(server.shape(), bucket_size)).ok()?;
-        // Receipts and audits are by bucket, and nobody downloads a hint yet.
-        let is_by_bucket = sizes.units == spec.form.buckets && sizes.hint == 0;
-        let servable = is_by_bucket
-            && mapping_bytes <= limits::MAPPING_MAX
-            && sizes.request.bytes() <= limits::QUERY_MAX
-            && sizes.answer.bytes() <= limits::ANSWER_MAX
-            && sizes.answer.bytes() > 0;
-        servable.then_some(Self { spec, sizes, mapping_bytes, entries, bucket_size })
+        let servable = mapping_bytes <= limits::MAPPING_MAX && buckets == server.buckets;
+        let hint_digest = announced.hint_digest;
+        servable.then_some(Self { spec, sizes, mapping_bytes, hint_digest, entries, bucket_size })
     }
 
     fn buckets(&self) -> usize {
         self.spec.form.buckets
+    }
+
+    /// The sizes of what is sent.
+    pub(super) fn sizes(&self) -> &Sizes {
+        &self.sizes
     }
 }
 
 impl Job {
     /// Makes all calls of the retrieval. Whatever fails or is late, the next call leaves at its time.
     pub(super) async fn run(self) -> Retrieved {
-        let Self { round, shape, lookup_until, query_at, client, keys, auditing, evidence, sessions, host } =
-            self;
-        let shape = Arc::new(shape);
+        let (host, shape) = (Arc::clone(&self.host), Arc::clone(&self.shape));
+        sleep_until(self.begin_at).await;
+        let hint = hint(self.sessions.clone(), self.keys.public.clone(), Arc::clone(&self.shape));
+        let (hint, asked) = tokio::join!(hint, self.ask());
+        let Asked { retrieval, answer, mut report, mut troubles } = asked;
+        let nothing = vec![None; shape.buckets()];
+        let elements = match (answer, hint) {
+            (Some(Answer { pending, bytes, replaced }), Ok(hint)) => {
+                let started = Instant::now();
+                let elements = extract(&host, pending, hint, bytes).await.unwrap_or(nothing);
+                report.extract = started.elapsed();
+                let corrupted = elements.iter().filter(|element| element.is_none()).count();
+                // A query that was made for a smaller bucket, or a larger one, is not there to be read.
+                if corrupted > 0 && !replaced {
+                    troubles.push(Trouble::Corrupted(corrupted));
+                }
+                elements
+            }
+            (_, hint) => {
+                troubles.extend(hint.err());
+                nothing
+            }
+        };
+        Retrieved { retrieval, elements, report, troubles }
+    }
+
+    /// Everything up to the answer.
+    async fn ask(self) -> Asked {
+        let Self {
+            round,
+            shape,
+            lookup_until,
+            query_at,
+            client,
+            keys,
+            auditing,
+            evidence,
+            sessions,
+            host,
+            ..
+        } = self;
         let mut report = RoundReport {
             round,
             entries: shape.entries,
@@ -140,39 +178,44 @@ impl Job {
             (_, None) => {
                 // The engine has no query for parameters of its own making, not even a random one.
                 troubles.push(Trouble::Sizes);
-                let elements = vec![None; shape.buckets()];
-                return Retrieved { retrieval, elements, report, troubles };
+                return Asked { retrieval, answer: None, report, troubles };
             }
         };
         report.lookups = retrieval.counts;
 
         let Request { bytes, pending } = request;
         let request = Bytes::from(bytes);
-        let answer = ask(&sessions, &keys.public, round, &request, &shape, &mut report).await;
-        let elements = match answer {
+        let answer = match ask(&sessions, &keys.public, round, &request, &shape, &mut report).await {
             Ok(answered) => {
-                let answer = answered.answer.clone();
+                let bytes = answered.answer.clone();
                 let sizes = shape.sizes;
                 if !receive(&host, &keys.public, sizes, request, answered, auditing, evidence).await {
                     troubles.push(Trouble::Receipt);
                 }
-                let started = Instant::now();
-                let elements = extract(&host, pending, answer, shape.buckets()).await;
-                report.extract = started.elapsed();
-                let corrupted = elements.iter().filter(|element| element.is_none()).count();
-                // A query that was made for a smaller bucket, or a larger one, is not there to be read.
-                if corrupted > 0 && !replaced {
-                    troubles.push(Trouble::Corrupted(corrupted));
-                }
-                elements
+                Some(Answer { pending, bytes, replaced })
             }
             Err(failure) => {
                 troubles.push(Trouble::Answer(failure));
-                vec![None; shape.buckets()]
+                None
             }
         };
-        Retrieved { retrieval, elements, report, troubles }
+        Asked { retrieval, answer, report, troubles }
     }
+}
+
+/// What a retrieval has when it is answered.
+struct Asked {
+    retrieval: Retrieval,
+    answer: Option<Answer>,
+    report: RoundReport,
+    troubles: Vec<Trouble>,
+}
+
+struct Answer {
+    pending: Box<dyn Pending>,
+    bytes: Bytes,
+    /// The request was a random one, in place of the wanted one.
+    replaced: bool,
 }
 
 /// A random multi-query for when the wanted one is late. What is left over from the rounds before serves as long as it
@@ -202,6 +245,16 @@ async fn download(
     let mapping = sessions.call(patience, keys, call).await.map_err(Trouble::Mapping)?;
     report.mapping = Phase { bytes: mapping.len() as u64, time: started.elapsed() };
     Ok(mapping)
+}
+
+/// Downloads what is needed to read answers, if the engine needs anything, and compares it with what is announced.
+async fn hint(sessions: Sessions, keys: PublicKeys, shape: Arc<Shape>) -> Result<Bytes, Trouble> {
+    let (round, bytes) = (Round(shape.spec.round), shape.sizes.hint.bytes());
+    let patience = Patience { until: Instant::now() + LONGEST, attempts: ATTEMPTS };
+    let call = |session: Session| async move { session.hint(round, bytes).await };
+    let hint = sessions.call(patience, &keys, call).await.map_err(Trouble::Hint)?;
+    let announced = shape.sizes.hints(&hint).is_ok_and(|parts| hint_digest(parts) == shape.hint_digest);
+    if announced { Ok(hint) } else { Err(Trouble::HintForged) }
 }
 
 async fn look_up(
@@ -287,20 +340,12 @@ async fn receive(
         let (digests, receipt) = auditing.check(&keys, &sizes, &request, &answered);
         let holds = receipt.is_some();
         let Answered { answer, announced, .. } = answered;
-        if let Some(bucket) = auditing.bucket {
-            let answer = part(&sizes.answer, &answer, bucket);
-            let query = part(&sizes.request, &request, bucket);
+        if let Some(unit) = auditing.unit {
+            let answer = part(&sizes.answer, &answer, unit);
+            let query = part(&sizes.request, &request, unit);
             // Whoever waits for it may have left.
-            let _ = evidence.send(Evidence {
-                auditing,
-                announced,
-                digests,
-                receipt,
-                keys,
-                bucket,
-                query,
-                answer,
-            });
+            let _ =
+                evidence.send(Evidence { auditing, announced, digests, receipt, keys, unit, query, answer });
         }
         holds
     };
@@ -311,9 +356,9 @@ async fn receive(
 async fn extract(
     host: &Arc<dyn Host>,
     pending: Box<dyn Pending>,
+    hint: Bytes,
     answer: Bytes,
-    buckets: usize,
-) -> Vec<Option<Vec<u8>>> {
-    let work = move || pending.read(&[], &answer).into_iter().map(Result::ok).collect();
-    run(host, Work::Extract, work).await.unwrap_or_else(|| vec![None; buckets])
+) -> Option<Vec<Option<Vec<u8>>>> {
+    let work = move || pending.read(&hint, &answer).into_iter().map(Result::ok).collect();
+    run(host, Work::Extract, work).await
 }

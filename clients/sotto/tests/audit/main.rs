@@ -55,7 +55,7 @@ fn an_honest_server_is_convicted_by_no_change_of_a_proof() {
     let cheated = |proof: &Proof| judge(proof, &root) == Verdict::Cheated;
     let swaps: [fn(&mut Proof, &Proof); 10] = [
         |proof, other| proof.receipt = other.receipt,
-        |proof, other| proof.bucket = other.bucket,
+        |proof, other| proof.unit = other.unit,
         |proof, other| proof.digests = other.digests.clone(),
         |proof, other| proof.digests.answers = other.digests.answers.clone(),
         |proof, other| proof.digests.queries = other.digests.queries.clone(),
@@ -72,7 +72,7 @@ fn an_honest_server_is_convicted_by_no_change_of_a_proof() {
     }
     // Any bit: all of the head, and a sample of the rest.
     let encoded = honest.encode();
-    let head = 12 + 145 + 64 + 220 + 64 + 64 + 2 + 3 * 32 * usize::from(BUCKETS) + 4;
+    let head = 12 + 153 + 64 + 268 + 64 + 64 + 4 + 3 * 32 * usize::from(BUCKETS) + 4;
     let places = (0..head).step_by(5).chain((head..encoded.len()).step_by(encoded.len() / 150));
     for place in places.chain(encoded.len() - 3..encoded.len()) {
         let mut bent = encoded.clone();

@@ -9,7 +9,9 @@ use sha2::{Digest as _, Sha256};
 use sotto::audit::{Announced, Digests, Proof};
 use sotto_protocol::audit::{Receipt, Statement, answer_digest, query_digest};
 use sotto_protocol::deposit::BOX_BYTES;
-use sotto_protocol::manifest::{MAPPING_BLOOM, Manifest, SignedManifest, bucket_digest, buckets_digest};
+use sotto_protocol::manifest::{
+    MAPPING_BLOOM, Manifest, SignedManifest, bucket_digest, buckets_digest, hint_digest,
+};
 use sotto_protocol::{CodeKind, PROTOCOL_VERSION, Round, RoundMode, SeedCommitment, ServerParameters};
 use sotto_wire::RootKey;
 use sotto_wire::root::endorse;
@@ -65,6 +67,8 @@ impl Scene {
             deposit_ms: 100,
             lookup_ms: 200,
             query_ms: 400,
+            deposit_spread_ms: 0,
+            query_spread_ms: 0,
         };
         let contents: Vec<Vec<u8>> = (0..BUCKETS)
             .map(|_| {
@@ -75,6 +79,8 @@ impl Scene {
             .collect();
         let digests: Vec<_> =
             (0..).zip(&contents).map(|(number, boxes)| bucket_digest(number, boxes)).collect();
+        let form = Form { buckets: BUCKETS.into(), elements: size, element_bytes: BOX_BYTES };
+        let profile = engine.profile(form).unwrap();
         let manifest = Manifest {
             version: PROTOCOL_VERSION,
             round: Round(77),
@@ -90,11 +96,11 @@ impl Scene {
             mapping_digest: [5; 32],
             deposits_digest: [6; 32],
             buckets_digest: buckets_digest(&digests),
+            profile: profile.0,
+            hint_digest: hint_digest([&[][..]; BUCKETS as usize]),
             previous: [7; 32],
         };
         manifest.check().unwrap();
-        let form = Form { buckets: BUCKETS.into(), elements: size, element_bytes: BOX_BYTES };
-        let profile = engine.profile(form).unwrap();
         let seed = manifest.retrieval_seed(&root.verifying_key().to_bytes());
         let spec = RoundSpec { seed, round: manifest.round.0, form, profile };
         let database = engine.prepare(&spec, Contents { different: &contents, copies: 1 }).unwrap();
@@ -121,9 +127,9 @@ impl Scene {
         let sizes = self.database.sizes();
         let query = [Query { keys: &keys, request: &request }];
         let answer = |unit| self.database.answer(unit, &query).pop().unwrap().unwrap();
-        let mut answers: Vec<Vec<u8>> = (0..sizes.units).map(answer).collect();
+        let mut answers: Vec<Vec<u8>> = (0..sizes.units.count()).map(answer).collect();
         let queries: Vec<Vec<u8>> =
-            (0..sizes.units).map(|unit| request[sizes.request.range(unit)].to_vec()).collect();
+            (0..sizes.units.count()).map(|unit| request[sizes.request.range(unit)].to_vec()).collect();
         change(&mut answers);
         let (queried, answered) = exchanged(&queries, &answers);
         let keys = Sha256::digest(&self.keys).into();
@@ -132,15 +138,15 @@ impl Scene {
         Served { queries, answers, receipt }
     }
 
-    /// What a client holds that was served so, about one bucket.
-    pub(crate) fn proof(&self, bucket: u16, served: &Served) -> Proof {
+    /// What a client holds that was served so, about one unit, which is a bucket.
+    pub(crate) fn proof(&self, unit: u16, served: &Served) -> Proof {
         let (queries, answers) = exchanged(&served.queries, &served.answers);
-        let number = usize::from(bucket);
+        let number = usize::from(unit);
         Proof {
             announced: self.announced.clone(),
             manifest: SignedManifest::sign(&self.manifest, &self.key),
             receipt: served.receipt,
-            bucket,
+            unit,
             digests: Digests { buckets: self.digests.clone(), queries, answers },
             keys: self.keys.clone(),
             query: served.queries[number].clone().into(),

@@ -17,8 +17,8 @@ use crate::world::{FIRST, Person, ROUND_MS, World, parameters, quick};
 fn findings(person: &mut Person) -> Vec<(u64, u16, Finding)> {
     let mut findings = Vec::new();
     while let Ok(event) = person.events.try_recv() {
-        if let Event::Audited { round, bucket, finding } = event {
-            findings.push((round.0, bucket, finding));
+        if let Event::Audited { round, unit, finding } = event {
+            findings.push((round.0, unit, finding));
         }
     }
     findings
@@ -61,7 +61,7 @@ async fn a_server_that_spoils_one_answer_in_a_hundred_is_convicted() {
     // A stranger with the server's address.
     let (of, proof) = alice.disk.proofs().swap_remove(0);
     let proof = Proof::decode(&Bytes::from(proof)).unwrap();
-    assert_eq!((of.0, proof.bucket), (last.0, last.1));
+    assert_eq!((of.0, proof.unit), (last.0, last.1));
     assert_eq!(judge(&Engines::default(), &proof, &RootKey(world.server.root())), Verdict::Cheated);
     assert!(matches!(judge(&Engines::default(), &proof, &RootKey([2; 32])), Verdict::Invalid(_)));
 }
@@ -84,11 +84,11 @@ async fn an_honest_server_is_never_accused_and_sees_checks_after_answers_only() 
     let seen = world.server.seen(&alice.account);
     let asked: Vec<(u64, u16)> = seen
         .iter()
-        .filter(|seen| seen.call == Call::Bucket)
+        .filter(|seen| seen.call == Call::Unit)
         .map(|seen| (seen.round, u16::from_le_bytes([seen.bytes[0], seen.bytes[1]])))
         .collect();
     assert_eq!(asked, found.iter().map(|(round, bucket, _)| (*round, *bucket)).collect::<Vec<_>>());
-    for (at, bucket) in seen.iter().enumerate().filter(|(_, seen)| seen.call == Call::Bucket) {
+    for (at, bucket) in seen.iter().enumerate().filter(|(_, seen)| seen.call == Call::Unit) {
         let retrieved = seen[..at].iter().rfind(|seen| seen.call == Call::Retrieve).unwrap();
         assert_eq!(retrieved.round, bucket.round);
         assert!(bucket.round > FIRST.0);

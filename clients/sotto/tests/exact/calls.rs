@@ -78,7 +78,8 @@ fn chunks<T: Send + 'static>(bytes: Bytes, chunk: fn(Bytes) -> T) -> Response<Bo
 impl Sotto for Calls {
     type WatchStream = UnboundedReceiverStream<Result<proto::RoundEvent, Status>>;
     type MappingStream = BoxStream<proto::MappingChunk>;
-    type BucketStream = BoxStream<proto::BucketChunk>;
+    type HintStream = BoxStream<proto::HintChunk>;
+    type UnitStream = BoxStream<proto::UnitChunk>;
     type RetrieveStream = BoxStream<proto::AnswerChunk>;
     type ManifestsStream = BoxStream<proto::SignedManifest>;
 
@@ -232,17 +233,19 @@ impl Sotto for Calls {
         Ok(Response::new(Box::pin(tokio_stream::iter(chunks.into_iter().map(Ok)))))
     }
 
-    async fn bucket(
-        &self,
-        request: Request<proto::BucketRequest>,
-    ) -> Result<Response<Self::BucketStream>, Status> {
-        let proto::BucketRequest { session, round, bucket } = request.into_inner();
-        let asked = Bytes::copy_from_slice(&bucket.to_le_bytes());
-        let account = self.0.meet(Call::Bucket, &session, round, asked, [0; 32]).await?;
+    /// The engines here have none, and nobody asks.
+    async fn hint(&self, _: Request<proto::HintRequest>) -> Result<Response<Self::HintStream>, Status> {
+        Err(Refused::Malformed.into())
+    }
+
+    async fn unit(&self, request: Request<proto::UnitRequest>) -> Result<Response<Self::UnitStream>, Status> {
+        let proto::UnitRequest { session, round, unit } = request.into_inner();
+        let asked = Bytes::copy_from_slice(&unit.to_le_bytes());
+        let account = self.0.meet(Call::Unit, &session, round, asked, [0; 32]).await?;
         let ready = self.0.ready(&account, round)?;
-        let boxes = ready.contents.get(bucket as usize).ok_or_else(|| Status::from(Refused::Malformed))?;
+        let boxes = ready.contents.get(unit as usize).ok_or_else(|| Status::from(Refused::Malformed))?;
         let bytes = [ready.digests.as_flattened(), boxes].concat();
-        Ok(chunks(bytes.into(), |data| proto::BucketChunk { data }))
+        Ok(chunks(bytes.into(), |data| proto::UnitChunk { data }))
     }
 
     async fn manifests(

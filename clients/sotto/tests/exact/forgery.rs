@@ -175,7 +175,7 @@ impl Ready {
         let sizes = self.sizes?;
         let Some(database) = &self.database else { return Some(vec![0x5a; sizes.answer.bytes()].into()) };
         let tile = [Query { keys, request }];
-        let answers = (0..sizes.units).map(|unit| database.answer(unit, &tile).pop()?.ok());
+        let answers = (0..sizes.units.count()).map(|unit| database.answer(unit, &tile).pop()?.ok());
         Some(answers.collect::<Option<Vec<_>>>()?.concat().into())
     }
 }

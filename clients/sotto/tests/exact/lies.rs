@@ -16,7 +16,7 @@ pub(crate) enum Call {
     Deposit,
     Mapping,
     Retrieve,
-    Bucket,
+    Unit,
     Manifests,
 }
 

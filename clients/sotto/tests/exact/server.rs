@@ -220,6 +220,8 @@ impl Server {
             mapping_digest: [0; 32],
             deposits_digest: [0; 32],
             buckets_digest: [0; 32],
+            profile: [0; 16],
+            hint_digest: [0; 32],
             previous,
         }
     }

@@ -2,10 +2,10 @@
 
 use mpir::noop;
 use sotto::host::Work;
-use sotto_protocol::RoundMode;
+use sotto_protocol::{Round, RoundMode, slot};
 
 use crate::lies::Call;
-use crate::world::{FIRST, LOOKUP_MS, QUERY_MS, ROUND_MS, World, parameters, quick};
+use crate::world::{DEPOSIT_MS, FIRST, LOOKUP_MS, QUERY_MS, ROUND_MS, World, parameters, quick};
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {
     let runtime =
@@ -45,6 +45,46 @@ fn what_leaves_was_stored_before_or_is_random() {
         assert!(!found.iter().any(|round| full.contains(round)), "{found:?}");
         let troubles = alice.told().troubles;
         assert!(troubles.len() >= full.count() && troubles.iter().all(|trouble| trouble.contains("disk")));
+    });
+}
+
+/// Calls are put off by what follows from account and round alone, whatever somebody has to say or to look for.
+#[test]
+fn calls_leave_in_the_slot_of_the_account_and_the_round() {
+    const SPREAD: [u32; 2] = [700, 500];
+    block_on(async {
+        let mut parameters = parameters(&*noop(), RoundMode::Deadline);
+        [parameters.deposit_spread_ms, parameters.query_spread_ms] = SPREAD;
+        let mut world = World::new(6, parameters, 2);
+        let [mut alice, mut bob, carol] = ["Alice", "Bob", "Carol"].map(|name| world.client(name, 1));
+        let [at_alice, _] = world.introduce(&mut alice, &mut bob);
+        alice.queue_text(at_alice, "from Alice").unwrap();
+        let mut people = Vec::new();
+        for client in [alice, bob, carol] {
+            people.push(world.start(client, quick).await);
+        }
+        world.until(u64::from(ROUND_MS) * 40).await;
+        assert_eq!(people[1].told().texts.len(), 1);
+        let mut moments = std::collections::BTreeSet::new();
+        for person in &people {
+            let seen = world.server.seen(&person.account);
+            assert!(seen.iter().filter(|seen| seen.call == Call::Retrieve).count() >= 36);
+            for seen in seen {
+                let [deposit, query] =
+                    SPREAD.map(|spread| slot(&person.account, Round(seen.round), spread).as_millis() as u64);
+                let opened = (seen.round.saturating_sub(FIRST.0)) * u64::from(ROUND_MS);
+                let ready = opened + u64::from(ROUND_MS) + crate::server::BUILD_MS;
+                let expected = match seen.call {
+                    Call::Deposit => opened + u64::from(DEPOSIT_MS) + deposit,
+                    Call::Mapping => ready + query,
+                    Call::Retrieve => ready + u64::from(QUERY_MS) + query,
+                    _ => continue,
+                };
+                assert_eq!(seen.at.as_millis() as u64, expected, "{:?} in round {}", seen.call, seen.round);
+                moments.insert((seen.call == Call::Deposit, expected % u64::from(ROUND_MS)));
+            }
+        }
+        assert!(moments.len() > 100, "{}", moments.len());
     });
 }
 

@@ -55,6 +55,8 @@ pub(crate) fn parameters(engine: &dyn Engine, mode: RoundMode) -> ServerParamete
         deposit_ms: DEPOSIT_MS,
         lookup_ms: LOOKUP_MS,
         query_ms: QUERY_MS,
+        deposit_spread_ms: 0,
+        query_spread_ms: 0,
     }
 }
 

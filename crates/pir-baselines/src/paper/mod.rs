@@ -27,7 +27,7 @@ mod shape;
 mod stages;
 
 use pir_core::dimensions::Stage;
-use pir_core::{Error, Scheme};
+use pir_core::{Error, PagePool, Scheme};
 use rand_core::CryptoRng;
 
 pub use keys::{ClientKey, PublicKeys};
@@ -97,7 +97,7 @@ impl<const T: u32> Scheme for PaperSealPir<T> {
         PublicKeys::decode(bytes)
     }
 
-    fn setup(parameters: &Parameters<T>, elements: &[u8]) -> Result<Database<T>, Error> {
+    fn setup_in(_: &PagePool, parameters: &Parameters<T>, elements: &[u8]) -> Result<Database<T>, Error> {
         Database::new(parameters, elements)
     }
 

@@ -22,7 +22,7 @@ mod shape;
 mod stages;
 
 use pir_core::dimensions::Stage;
-use pir_core::{Error, Scheme, bfv};
+use pir_core::{Error, PagePool, Scheme, bfv};
 use rand_core::CryptoRng;
 
 pub use client::ClientKey;
@@ -105,8 +105,8 @@ impl<const D: usize> Scheme for Xpir<D> {
         }
     }
 
-    fn setup(parameters: &Parameters<D>, elements: &[u8]) -> Result<Database<D>, Error> {
-        Database::new(parameters, elements)
+    fn setup_in(pool: &PagePool, parameters: &Parameters<D>, elements: &[u8]) -> Result<Database<D>, Error> {
+        Database::new(pool, parameters, elements)
     }
 
     fn queries<R: CryptoRng>(

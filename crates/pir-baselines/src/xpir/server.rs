@@ -5,7 +5,7 @@ use pir_core::dimensions::{CHUNKS, FurtherDimension, Matrix, Products, Stage};
 use pir_core::packing::Packing;
 use pir_core::ring::bits::unpack;
 use pir_core::ring::{Evaluation, Polynomial, sampling};
-use pir_core::{Error, bfv};
+use pir_core::{Error, PagePool, bfv};
 
 use super::encoding::{SEED_BYTES, answer_header, query_header};
 use super::shape::{Parameters, selector_bytes};
@@ -33,11 +33,12 @@ pub(super) struct Progress {
 }
 
 impl<const D: usize> Database<D> {
-    /// Packs and transforms `elements * element_bytes` bytes, on all threads of the current rayon pool.
+    /// Packs and transforms `elements * element_bytes` bytes, on all threads of the current rayon pool, into memory of a page
+    /// pool.
     ///
     /// # Errors
     /// [`Error::Shape`] if the size is not that of the parameters.
-    pub fn new(parameters: &Parameters<D>, elements: &[u8]) -> Result<Self, Error> {
+    pub fn new(pool: &PagePool, parameters: &Parameters<D>, elements: &[u8]) -> Result<Self, Error> {
         let ([rows, columns], size) = (parameters.plane(), parameters.element_bytes());
         if elements.len() != parameters.elements() * parameters.element_bytes() {
             return Err(Error::Shape("size of the database"));
@@ -45,7 +46,7 @@ impl<const D: usize> Database<D> {
         let in_plane = rows * columns * parameters.packing().elements_per_plaintext();
         let planes = elements
             .chunks(in_plane * size)
-            .map(|part| Matrix::new(&Packing::new(part.len() / size, size)?, [rows, columns], part));
+            .map(|part| Matrix::new(pool, &Packing::new(part.len() / size, size)?, [rows, columns], part));
         Ok(Self { parameters: *parameters, planes: planes.collect::<Result<_, _>>()? })
     }
 

@@ -104,7 +104,7 @@ fn check<const D: usize>(elements: usize, shape: [usize; D], fill: Option<u8>) {
         rng.fill_bytes(&mut data);
     }
     let run = Run { key: Xpir::<D>::client_key(&[3; 32]) };
-    let database = Database::new(&parameters, &data).unwrap();
+    let database = Database::new(&pir_core::PagePool::default(), &parameters, &data).unwrap();
     let last = parameters.plaintexts() - 1;
     let (plane, plaintext) = (last / (shape[0] * shape[1]), last % (shape[0] * shape[1]));
     let (row, column) = (plaintext % shape[0], plaintext / shape[0]);

@@ -4,7 +4,7 @@ use rayon::iter::{IndexedParallelIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
 
 use crate::packing::{Encoder, Packing};
-use crate::pages::Pages;
+use crate::pages::{PagePool, Pages};
 use crate::ring::{self, Aligned, COLUMNS, Evaluation, Lanes, Products, RowSums, Selectors};
 use crate::{Error, bfv};
 
@@ -43,13 +43,19 @@ struct Arrangement {
 }
 
 impl Matrix {
-    /// Packs and transforms `elements * element_bytes` bytes, on all threads of the current rayon pool. Places that the last
+    /// Packs and transforms `elements * element_bytes` bytes, on all threads of the current rayon pool, into memory of a page
+    /// pool. Places that the last
     /// columns have too many hold zeros.
     ///
     /// # Errors
     /// [`Error::Shape`] if the size is not that of the packing, or its plaintexts are more than the places;
     /// [`Error::Memory`] if there is no room for it.
-    pub fn new(packing: &Packing, [rows, columns]: [usize; 2], elements: &[u8]) -> Result<Self, Error> {
+    pub fn new(
+        pool: &PagePool,
+        packing: &Packing,
+        [rows, columns]: [usize; 2],
+        elements: &[u8],
+    ) -> Result<Self, Error> {
         if elements.len() != packing.elements() * packing.element_bytes() {
             return Err(Error::Shape("size of the database"));
         }
@@ -57,7 +63,7 @@ impl Matrix {
             return Err(Error::Shape("fewer places than plaintexts"));
         }
         let arrangement = Arrangement { packing: *packing, rows, columns };
-        let mut packed = Pages::new(packing.groups() * arrangement.group_bytes())?;
+        let mut packed = pool.pages(packing.groups() * arrangement.group_bytes())?;
         for (group, packed) in packed.chunks_exact_mut(arrangement.group_bytes()).enumerate() {
             arrangement.encode_group(elements, group, packed);
         }

@@ -2,6 +2,7 @@
 
 use super::shape::Parameters;
 use crate::Error;
+use crate::PagePool;
 use crate::dimensions::Matrix;
 
 /// A database ready to answer; at 36 bits, it keeps 4 bytes per byte of 288-byte elements.
@@ -11,13 +12,17 @@ pub struct Database {
 }
 
 impl Database {
-    /// Packs and transforms `elements * element_bytes` bytes, on all threads of the current rayon pool.
+    /// Packs and transforms `elements * element_bytes` bytes, on all threads of the current rayon pool, into memory of a page
+    /// pool.
     ///
     /// # Errors
     /// [`Error::Shape`] if the size is not that of the parameters; [`Error::Memory`] if there is no room for it.
-    pub fn new(parameters: &Parameters, elements: &[u8]) -> Result<Self, Error> {
+    pub fn new(pool: &PagePool, parameters: &Parameters, elements: &[u8]) -> Result<Self, Error> {
         let places = [parameters.rows(), parameters.all_columns()];
-        Ok(Self { parameters: *parameters, matrix: Matrix::new(parameters.packing(), places, elements)? })
+        Ok(Self {
+            parameters: *parameters,
+            matrix: Matrix::new(pool, parameters.packing(), places, elements)?,
+        })
     }
 
     /// The shape it was made for.

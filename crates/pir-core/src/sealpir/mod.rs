@@ -33,7 +33,7 @@ pub use shape::{MAXIMUM_ANSWER_BYTES, MAXIMUM_QUERY_BYTES, Parameters};
 use crate::bfv::{GaloisKeys, SecretKey};
 use crate::dimensions::Stage;
 use crate::scheme::PROFILE_BYTES;
-use crate::{Error, Scheme, bfv, noise};
+use crate::{Error, PagePool, Scheme, bfv, noise};
 
 /// The engine.
 #[derive(Clone, Copy, Debug)]
@@ -142,8 +142,8 @@ impl Scheme for SealPir {
         Ok(PublicKeys { galois: GaloisKeys::decode(bfv::Parameters::s2048(), body)? })
     }
 
-    fn setup(parameters: &Parameters, elements: &[u8]) -> Result<Database, Error> {
-        Database::new(parameters, elements)
+    fn setup_in(pool: &PagePool, parameters: &Parameters, elements: &[u8]) -> Result<Database, Error> {
+        Database::new(pool, parameters, elements)
     }
 
     fn queries<R: CryptoRng>(

@@ -85,7 +85,7 @@ fn check(elements: usize, columns: usize, fill: Option<u8>) {
     if fill.is_none() {
         rng.fill_bytes(&mut data);
     }
-    let database = Database::new(&parameters, &data).unwrap();
+    let database = Database::new(&crate::PagePool::default(), &parameters, &data).unwrap();
     let key = SealPir::client_key(&[3; 32]);
     let keys = bfv::GaloisKeys::derive(bfv, &key.secret, &key.seed);
     let index = elements - 1;

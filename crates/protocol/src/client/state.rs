@@ -1,12 +1,13 @@
 //! The client as bytes.
 //!
 //! ```text
-//! version, u8 = 3 | first 8 bytes of SHA-256("sotto v1 client state" | 0 | version | content) | content (postcard)
+//! version, u8 = 4 | first 8 bytes of SHA-256("sotto v1 client state" | 0 | version | content) | content (postcard)
 //! ```
 //!
 //! The checksum is against accidents. The bytes hold all secrets: whoever stores them keeps them as carefully.
 
 mod version2;
+mod version3;
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -15,9 +16,7 @@ use zeroize::Zeroizing;
 use super::Client;
 use crate::{Error, domain};
 
-const VERSION: u8 = 3;
-/// The one before, whose states are taken over.
-const BEFORE: u8 = 2;
+const VERSION: u8 = 4;
 const CHECKSUM_BYTES: usize = 8;
 const HEADER_BYTES: usize = 1 + CHECKSUM_BYTES;
 
@@ -40,7 +39,7 @@ impl Client {
     /// The client of which these are all bytes.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if they are not exactly what [`Client::snapshot`] wrote, in this version or the one before;
+    /// [`Error::Malformed`] if they are not exactly what [`Client::snapshot`] wrote, in this version or one from 2 on;
     /// [`Error::Input`] for other versions.
     pub fn restore(bytes: &[u8]) -> Result<Self, Error> {
         let malformed = Error::Malformed("client state");
@@ -50,7 +49,8 @@ impl Client {
         }
         let state = match header[0] {
             VERSION => decode(content)?,
-            BEFORE => decode::<version2::State2>(content)?.try_into()?,
+            3 => decode::<version3::State3>(content)?.into(),
+            2 => decode::<version2::State2>(content)?.try_into()?,
             0 | 1 => return Err(Error::Input("the state is of a version that is not read any more")),
             _ => return Err(Error::Input("the state was written by a later version of this program")),
         };
@@ -130,6 +130,8 @@ mod tests {
             deposit_ms: 100,
             lookup_ms: 200,
             query_ms: 300,
+            deposit_spread_ms: 0,
+            query_spread_ms: 0,
         };
         let settings = Settings { conversations: 2 };
         let joined = (Round(1), UnixMillis(0));

@@ -1,4 +1,4 @@
-//! Manifests of version 1, as far as a server needs them that has published some: they are the beginning of its chain.
+//! Manifests of earlier versions, as far as a server needs them that has published some: they are the beginning of its chain.
 
 use core::fmt;
 
@@ -8,22 +8,53 @@ use sha2::{Digest, Sha256};
 use super::SIGNATURE_BYTES;
 use crate::Error;
 
-/// Bytes of an encoded manifest of version 1.
-pub const FORMER_BYTES: usize = 188;
-
-const SIGNATURE_DOMAIN: &[u8] = b"sotto/manifest/v1/signature\0";
-const DIGEST_DOMAIN: &[u8] = b"sotto/manifest/v1/digest\0";
-
-/// An encoded manifest of version 1 and the signature on it.
+/// An encoded manifest of an earlier version and the signature on it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct FormerManifest {
-    /// The encoded manifest.
-    pub bytes: [u8; FORMER_BYTES],
-    /// The signature.
-    pub signature: [u8; SIGNATURE_BYTES],
+    version: u16,
+    bytes: Box<[u8]>,
+    signature: [u8; SIGNATURE_BYTES],
 }
 
 impl FormerManifest {
+    /// The earlier versions, and the bytes of an encoded manifest of each.
+    pub const VERSIONS: [(u16, usize); 2] = [(1, 188), (2, 220)];
+
+    /// Bytes of an encoded manifest of a version; none if it is no earlier one.
+    #[must_use]
+    pub fn bytes_of(version: u16) -> Option<usize> {
+        Self::VERSIONS.iter().find(|(former, _)| *former == version).map(|(_, bytes)| *bytes)
+    }
+
+    /// A manifest of that version.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] for another size, or a version that is no earlier one.
+    pub fn new(version: u16, bytes: &[u8], signature: [u8; SIGNATURE_BYTES]) -> Result<Self, Error> {
+        if Self::bytes_of(version) != Some(bytes.len()) {
+            return Err(Error::Malformed("manifest of an earlier version"));
+        }
+        Ok(Self { version, bytes: bytes.into(), signature })
+    }
+
+    /// Its version.
+    #[must_use]
+    pub const fn version(&self) -> u16 {
+        self.version
+    }
+
+    /// The encoded manifest.
+    #[must_use]
+    pub const fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The signature.
+    #[must_use]
+    pub const fn signature(&self) -> &[u8; SIGNATURE_BYTES] {
+        &self.signature
+    }
+
     /// What the manifest after this one names as its predecessor, if the holder of `manifest_key` signed exactly this one.
     ///
     /// # Errors
@@ -31,14 +62,18 @@ impl FormerManifest {
     pub fn digest(&self, manifest_key: &[u8; 32]) -> Result<[u8; 32], Error> {
         let unsigned = |_| Error::Manifest("the signature is not the server's");
         let key = VerifyingKey::from_bytes(manifest_key).map_err(unsigned)?;
-        let signed = [SIGNATURE_DOMAIN, &self.bytes].concat();
+        let signed = [&self.domain("signature"), &*self.bytes].concat();
         key.verify_strict(&signed, &Signature::from_bytes(&self.signature)).map_err(unsigned)?;
-        Ok(Sha256::new_with_prefix(DIGEST_DOMAIN).chain_update(self.bytes).finalize().into())
+        Ok(Sha256::new_with_prefix(self.domain("digest")).chain_update(&self.bytes).finalize().into())
+    }
+
+    fn domain(&self, of: &str) -> Vec<u8> {
+        format!("sotto/manifest/v{}/{of}\0", self.version).into_bytes()
     }
 }
 
 impl fmt::Debug for FormerManifest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FormerManifest").finish_non_exhaustive()
+        f.debug_struct("FormerManifest").field("version", &self.version).finish_non_exhaustive()
     }
 }

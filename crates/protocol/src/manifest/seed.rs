@@ -300,6 +300,8 @@ mod tests {
             deposit_ms: 100,
             lookup_ms: 100,
             query_ms: 200,
+            deposit_spread_ms: 0,
+            query_spread_ms: 0,
         };
         let round = Round(FIRST.0 + 7);
         let signed = |seed: [u8; 32]| {
@@ -318,6 +320,8 @@ mod tests {
                 mapping_digest: [0; 32],
                 deposits_digest: [0; 32],
                 buckets_digest: [0; 32],
+                profile: [0; 16],
+                hint_digest: [0; 32],
                 previous: [0; 32],
             };
             SignedManifest::sign(&manifest, &key)

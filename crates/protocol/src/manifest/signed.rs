@@ -13,7 +13,7 @@ const ROUND_AT: usize = 8;
 /// Bytes of a signature.
 pub const SIGNATURE_BYTES: usize = 64;
 
-const SIGNATURE_DOMAIN: &[u8] = b"sotto/manifest/v2/signature\0";
+const SIGNATURE_DOMAIN: &[u8] = b"sotto/manifest/v3/signature\0";
 
 /// An encoded manifest with an Ed25519 signature over a domain and those bytes; not verified yet.
 #[derive(Clone, PartialEq, Eq)]

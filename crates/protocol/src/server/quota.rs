@@ -7,11 +7,11 @@ use super::{Accepted, Account, Refusal};
 /// How often one account may make one call in one round, the first time included: lost answers may be asked for again.
 pub const ATTEMPTS_MAX: u8 = 4;
 
-/// Of how many rounds an account may ask for a bucket, out of [`BUCKETS_WINDOW`]: who checks answers because he is asked to
+/// Of how many rounds an account may ask for a unit's buckets, out of [`UNITS_WINDOW`]: who checks answers because he is asked to
 /// does so in one round of eight in the mean, and in more than that hardly ever.
-pub const BUCKETS_MAX: u8 = 16;
+pub const UNITS_MAX: u8 = 16;
 /// Rounds `64 i` to `64 i + 63`, by the round that is open.
-pub const BUCKETS_WINDOW: u64 = 64;
+pub const UNITS_WINDOW: u64 = 64;
 
 /// What accounts had in the window of rounds that runs now.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ impl Window {
     }
 
     pub(super) fn has_room(&self, account: &Account) -> bool {
-        self.counts.get(account).is_none_or(|count| *count < BUCKETS_MAX)
+        self.counts.get(account).is_none_or(|count| *count < UNITS_MAX)
     }
 
     pub(super) fn count(&mut self, account: Account) {

@@ -90,6 +90,8 @@ impl World {
             deposit_ms: 100,
             lookup_ms: 200,
             query_ms: 300,
+            deposit_spread_ms: 0,
+            query_spread_ms: 0,
         };
         let settings = Settings { conversations };
         let joined = (Round(1), UnixMillis(ROUND_MS));
@@ -213,6 +215,8 @@ impl World {
             mapping_digest: [0; 32],
             deposits_digest: manifest::deposits_digest(deposits),
             buckets_digest: [0x66; 32],
+            profile: [0x77; 16],
+            hint_digest: [0x88; 32],
             previous: self.previous,
         };
         let labels: Vec<Label> = deposits.iter().map(|deposit| deposit.label).collect();

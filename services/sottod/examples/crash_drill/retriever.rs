@@ -112,10 +112,8 @@ impl Account {
         let (bucket, position) = single.context("a label stands at several positions everywhere")?;
         let mut targets = vec![None; code.bucket_count()];
         targets[*bucket] = position.first().copied();
-        let seed = manifest.retrieval_seed(&self.session.root_key().0);
-        let (buckets, elements) = (manifest.buckets.into(), manifest.bucket_size as usize);
-        let spec = round_spec(&*self.engine, seed, manifest.round, buckets, elements)?;
-        let bytes = self.engine.sizes(&spec)?.answer.bytes();
+        let (spec, sizes) = round_spec(&*self.engine, &self.session.root_key(), manifest)?;
+        let bytes = sizes.answer.bytes();
         let request = self.pir.ask(spec, &targets, &mut self.rng)?;
         let answered = self.session.retrieve(manifest.round, &self.keys, request.bytes.into(), bytes).await;
         let mut elements = request.pending.read(&[], &answered.context("retrieving")?.answers);

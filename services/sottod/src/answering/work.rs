@@ -124,7 +124,7 @@ async fn answer(room: &Shared, mut tile: Vec<Member>) {
         tile.iter().for_each(|member| member.tell(Part::Refused(Refused::RoundClosed)));
         return;
     };
-    let units = database.database.sizes().units;
+    let units = database.database.sizes().units.count();
     for first in (0..units).step_by(room.units_per_job.max(1)) {
         // Whoever resets calls as fast as they are made leaves no work behind that has not begun.
         tile.retain(Member::waits);
@@ -233,6 +233,8 @@ mod tests {
             deposit_ms: 100,
             lookup_ms: 200,
             query_ms: 300,
+            deposit_spread_ms: 0,
+            query_spread_ms: 0,
         };
         let deposit = |number: u64| {
             let (mut label, mut sealed) = ([0; 16], [0; BOX_BYTES]);

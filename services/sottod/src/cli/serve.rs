@@ -63,6 +63,13 @@ pub(super) struct Options {
     /// When clients send their queries, ms after a round is ready [default: 600; 450 in closed loop].
     #[arg(long)]
     query_ms: Option<u32>,
+    /// Over how many ms clients spread their deposits, each at a moment that follows from account and round
+    /// [default: as much as the round has room for; 0 in closed loop].
+    #[arg(long)]
+    deposit_spread_ms: Option<u32>,
+    /// The same for retrievals [default: half a round; 0 in closed loop].
+    #[arg(long)]
+    query_spread_ms: Option<u32>,
     /// The data directory was restored from a backup that may not know of the newest rounds: go on with a number by the
     /// clock, so that none is used twice. For one start only.
     #[arg(long)]
@@ -138,6 +145,8 @@ impl Options {
         over(&mut rounds.deposit_ms, self.deposit_ms);
         over(&mut rounds.lookup_ms, self.lookup_ms);
         over(&mut rounds.query_ms, self.query_ms);
+        over(&mut rounds.deposit_spread_ms, self.deposit_spread_ms);
+        over(&mut rounds.query_spread_ms, self.query_spread_ms);
     }
 }
 

@@ -53,6 +53,8 @@ pub(super) struct RoundSettings {
     pub(super) deposit_ms: Option<u32>,
     pub(super) lookup_ms: Option<u32>,
     pub(super) query_ms: Option<u32>,
+    pub(super) deposit_spread_ms: Option<u32>,
+    pub(super) query_spread_ms: Option<u32>,
     pub(super) seed_segments: Option<u32>,
 }
 
@@ -143,6 +145,8 @@ impl Settings {
             deposit_ms: rounds.deposit_ms.unwrap_or(defaults.deposit_ms),
             lookup_ms: rounds.lookup_ms.unwrap_or(defaults.lookup_ms),
             query_ms: rounds.query_ms.unwrap_or(defaults.query_ms),
+            deposit_spread_ms: rounds.deposit_spread_ms,
+            query_spread_ms: rounds.query_spread_ms,
             seed_segments: rounds.seed_segments,
             data: self.data,
             limits: self.limits.over(defaults.limits)?,

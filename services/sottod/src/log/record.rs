@@ -4,9 +4,7 @@ use core::fmt;
 
 use bytes::Bytes;
 use sotto_protocol::deposit::DEPOSIT_BYTES;
-use sotto_protocol::manifest::{
-    FORMER_BYTES, FormerManifest, MANIFEST_BYTES, SIGNATURE_BYTES, SignedManifest,
-};
+use sotto_protocol::manifest::{FormerManifest, MANIFEST_BYTES, SIGNATURE_BYTES, SignedManifest};
 use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round, UnixMillis};
 
@@ -26,7 +24,7 @@ pub(crate) enum Record {
     Accounts(Vec<Account>),
     /// A round takes no more.
     Seal(Round, [u8; 32], UnixMillis),
-    /// A sealed round could be retrieved under this manifest. Only logs from before version 2 have it.
+    /// A sealed round could be retrieved under this manifest, of an earlier version. Only logs from then have it.
     FormerPublish(Round, Box<FormerManifest>),
     /// A sealed round can be retrieved under this manifest.
     Publish(Round, Box<SignedManifest>),
@@ -96,11 +94,11 @@ impl Record {
                 out.extend_from_slice(&at.0.to_le_bytes());
             }
             Self::FormerPublish(round, manifest) => {
-                start(5, round);
+                start(if manifest.version() == 1 { 5 } else { 8 }, round);
                 put_former(out, manifest);
             }
             Self::Publish(round, manifest) => {
-                start(8, round);
+                start(9, round);
                 put_manifest(out, manifest);
             }
             Self::Retire(round) => start(6, round),
@@ -127,8 +125,9 @@ impl Record {
                 Self::Deposits(round, Bytes::copy_from_slice(reader.take(deposits * DEPOSIT_BYTES)?))
             }
             4 => Self::Seal(round, reader.array()?, UnixMillis(reader.u64()?)),
-            5 => Self::FormerPublish(round, Box::new(take_former(reader)?)),
-            8 => Self::Publish(round, Box::new(take_manifest(reader)?)),
+            5 => Self::FormerPublish(round, Box::new(take_former(reader, 1)?)),
+            8 => Self::FormerPublish(round, Box::new(take_former(reader, 2)?)),
+            9 => Self::Publish(round, Box::new(take_manifest(reader)?)),
             6 => Self::Retire(round),
             _ => return Err(Malformed("a record is of no known kind")),
         })
@@ -157,13 +156,13 @@ pub(super) fn take_manifest(reader: &mut Reader<'_>) -> Result<SignedManifest, M
     Ok(SignedManifest { bytes: reader.array()?, signature: reader.array()?, segment: None })
 }
 
-pub(super) const FORMER_RECORD_BYTES: usize = FORMER_BYTES + SIGNATURE_BYTES;
-
 pub(super) fn put_former(out: &mut Vec<u8>, manifest: &FormerManifest) {
-    out.extend_from_slice(&manifest.bytes);
-    out.extend_from_slice(&manifest.signature);
+    out.extend_from_slice(manifest.bytes());
+    out.extend_from_slice(manifest.signature());
 }
 
-pub(super) fn take_former(reader: &mut Reader<'_>) -> Result<FormerManifest, Malformed> {
-    Ok(FormerManifest { bytes: reader.array()?, signature: reader.array()? })
+pub(super) fn take_former(reader: &mut Reader<'_>, version: u16) -> Result<FormerManifest, Malformed> {
+    const UNKNOWN: Malformed = Malformed("a manifest is of no known version");
+    let bytes = reader.take(FormerManifest::bytes_of(version).ok_or(UNKNOWN)?)?;
+    FormerManifest::new(version, bytes, reader.array()?).map_err(|_| UNKNOWN)
 }

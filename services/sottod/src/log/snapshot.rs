@@ -1,7 +1,7 @@
 //! The snapshot: a state, and the segments that hold the deposits of its rounds.
 //!
 //! ```text
-//! magic "SOTTOSNP" | version, u32 | CRC-32C of what follows, u32 | segments, u32, each: number, u64 | index of its
+//! magic "SOTTOSNP" | version, u32 | CRC-32C of the version and of what follows, u32 | segments, u32, each: number, u64 | index of its
 //! first entry, u64 | bytes, u64 | CRC-32C, u32 | state, see `state`
 //! ```
 //!
@@ -13,9 +13,7 @@ use super::codec::{Malformed, Reader, put_count};
 use super::state::{Encoding, State};
 
 const MAGIC: [u8; 8] = *b"SOTTOSNP";
-const VERSION: u32 = 2;
-/// What servers wrote before version 2 of the protocol.
-const FORMER: u32 = 1;
+const VERSION: u32 = 3;
 const HEADER_BYTES: usize = 16;
 /// The file.
 pub(super) const NAME: &str = "snapshot";
@@ -47,7 +45,7 @@ impl Snapshot {
             out.extend_from_slice(&checksum.to_le_bytes());
         }
         self.state.encode(&mut out);
-        let checksum = crc32c::crc32c(&out[HEADER_BYTES..]);
+        let checksum = checksum(VERSION, &out[HEADER_BYTES..]);
         out[..8].copy_from_slice(&MAGIC);
         out[8..12].copy_from_slice(&VERSION.to_le_bytes());
         out[12..16].copy_from_slice(&checksum.to_le_bytes());
@@ -56,12 +54,14 @@ impl Snapshot {
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(bytes);
-        let encoding = match (reader.array()?, reader.u32()?) {
+        let (magic, version) = (reader.array()?, reader.u32()?);
+        let encoding = match (magic, version) {
             (MAGIC, VERSION) => Encoding::Current,
-            (MAGIC, FORMER) => Encoding::Former,
-            _ => return Err(Malformed("this is no snapshot of version 1 or 2")),
+            (MAGIC, 2) => Encoding::Version2,
+            (MAGIC, 1) => Encoding::Version1,
+            _ => return Err(Malformed("this is no snapshot of version 1 to 3")),
         };
-        if reader.u32()? != crc32c::crc32c(&bytes[HEADER_BYTES..]) {
+        if reader.u32()? != checksum(version, &bytes[HEADER_BYTES..]) {
             return Err(Malformed("the checksum of the snapshot does not hold"));
         }
         let segments = reader.count(28)?;
@@ -79,6 +79,12 @@ impl Snapshot {
         reader.finish()?;
         Ok(Self { segments, state })
     }
+}
+
+/// In versions 1 and 2, of the content alone.
+fn checksum(version: u32, content: &[u8]) -> u32 {
+    let before = if version < VERSION { 0 } else { crc32c::crc32c(&version.to_le_bytes()) };
+    crc32c::crc32c_append(before, content)
 }
 
 #[cfg(test)]

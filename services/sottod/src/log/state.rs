@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use openraft::EntryPayload;
 use sotto_protocol::deposit::DEPOSIT_BYTES;
-use sotto_protocol::manifest::{FormerManifest, SignedManifest};
+use sotto_protocol::manifest::{FormerManifest, SIGNATURE_BYTES, SignedManifest};
 use sotto_protocol::server::Account;
 use sotto_protocol::{Round, UnixMillis};
 
@@ -18,8 +18,7 @@ use super::entry::{
 };
 use super::frame::PAYLOAD_MAX;
 use super::record::{
-    FORMER_RECORD_BYTES, MANIFEST_RECORD_BYTES, Record, TokenId, put_former, put_manifest, take_former,
-    take_manifest,
+    MANIFEST_RECORD_BYTES, Record, TokenId, put_former, put_manifest, take_former, take_manifest,
 };
 use super::{History, Phase};
 
@@ -49,17 +48,22 @@ pub(super) struct State {
     newest: Option<Round>,
     pub(super) accounts: BTreeSet<Account>,
     pub(super) tokens: BTreeSet<TokenId>,
-    /// The newest manifest of version 1, from which the chain goes on.
-    former: Option<(Round, Box<FormerManifest>)>,
+    /// The newest manifest of an earlier version, from which the chain goes on.
+    former: Option<Former>,
     manifests: VecDeque<(Round, SignedManifest)>,
     pub(super) rounds: BTreeMap<Round, StoredRound>,
 }
 
-/// The versions of the state's encoding: in the first, all manifests are of version 1.
+/// A manifest of an earlier version, and its round.
+type Former = (Round, Box<FormerManifest>);
+
+/// The versions of the state's encoding, which have manifests of the protocol's version of then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
-    /// As servers before version 2 of the protocol wrote it.
-    Former,
+    /// As servers of version 1 of the protocol wrote it.
+    Version1,
+    /// As those of version 2 did, who knew that there had been a version before.
+    Version2,
     /// As it is written.
     Current,
 }
@@ -122,7 +126,7 @@ impl State {
                 (!self.may_publish(*number)).then_some("no sealed round to publish")
             }
             Record::FormerPublish(number, _) => (!self.may_publish(*number) || !self.manifests.is_empty())
-                .then_some("no sealed round to publish under a manifest of version 1"),
+                .then_some("no sealed round to publish under an earlier manifest"),
         }
     }
 
@@ -225,7 +229,7 @@ impl State {
 
     /// ```text
     /// applied (25) | membership's entry (25) | membership | newest: flag, u8, and u64 | accounts | spent tokens |
-    /// newest manifest of version 1: flag, u8, and, if there is one, its round and it | manifests, each with its round | rounds, each: number, u64 | sealed, u8 | seed (32) | time, u64 | published, u8 | deposits, u64 | spans
+    /// version of the newest manifest of an earlier version, u8, or 0, and, if there is one, its round and it | manifests, each with its round | rounds, each: number, u64 | sealed, u8 | seed (32) | time, u64 | published, u8 | deposits, u64 | spans
     /// ```
     /// Lists begin with their length, u32, and are ascending.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
@@ -239,7 +243,9 @@ impl State {
         accounts.iter().for_each(|account| out.extend_from_slice(account));
         put_count(out, tokens.len());
         tokens.iter().for_each(|token| out.extend_from_slice(token));
-        out.push(former.is_some().into());
+        let version = former.as_ref().map_or(0, |(_, manifest)| manifest.version());
+        // There are few.
+        out.push(u8::try_from(version).unwrap_or(u8::MAX));
         if let Some((round, manifest)) = former {
             out.extend_from_slice(&round.0.to_le_bytes());
             put_former(out, manifest);
@@ -277,19 +283,18 @@ impl State {
         }
         let accounts = take_ascending(reader)?.into_iter().collect();
         let tokens = take_ascending(reader)?.into_iter().collect();
-        let mut former: Option<(Round, Box<FormerManifest>)> = None;
+        let mut former: Option<Former> = None;
         let mut manifests: VecDeque<(Round, SignedManifest)> = VecDeque::new();
         match encoding {
-            Encoding::Former => {
-                for _ in 0..reader.count(8 + FORMER_RECORD_BYTES)? {
-                    let round = Round(reader.u64()?);
-                    ascends(former.as_ref().map(|(last, _)| last), &round)?;
-                    former = Some((round, Box::new(take_former(reader)?)));
-                }
+            Encoding::Version1 => former = take_formers(reader, 1, None)?,
+            Encoding::Version2 => {
+                let first = if reader.flag()? { Some(take_one_former(reader, 1)?) } else { None };
+                former = take_formers(reader, 2, first)?;
             }
             Encoding::Current => {
-                if reader.flag()? {
-                    former = Some((Round(reader.u64()?), Box::new(take_former(reader)?)));
+                let version = reader.u8()?;
+                if version > 0 {
+                    former = Some(take_one_former(reader, version.into())?);
                 }
                 for _ in 0..reader.count(8 + MANIFEST_RECORD_BYTES)? {
                     let round = Round(reader.u64()?);
@@ -359,4 +364,23 @@ impl StoredRound {
         let spans = (0..spans).map(|_| Ok((reader.u64()?, reader.u64()?))).collect::<Result<_, _>>()?;
         Ok(Self { sealed: some.then_some(sealed), published, deposits, spans })
     }
+}
+
+fn take_one_former(reader: &mut Reader<'_>, version: u16) -> Result<Former, Malformed> {
+    Ok((Round(reader.u64()?), Box::new(take_former(reader, version)?)))
+}
+
+/// The last of a list of manifests of an earlier version, or else what was before.
+fn take_formers(
+    reader: &mut Reader<'_>,
+    version: u16,
+    mut last: Option<Former>,
+) -> Result<Option<Former>, Malformed> {
+    let each = FormerManifest::bytes_of(version).unwrap_or_default() + SIGNATURE_BYTES;
+    for _ in 0..reader.count(8 + each)? {
+        let next = take_one_former(reader, version)?;
+        ascends(last.as_ref().map(|(last, _)| last), &next.0)?;
+        last = Some(next);
+    }
+    Ok(last)
 }

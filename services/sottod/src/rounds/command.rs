@@ -58,11 +58,17 @@ pub(super) enum Command {
         round: Round,
         reply: Reply<Result<Arc<RoundDatabase>, Refusal>>,
     },
-    /// The same for one of its buckets.
-    Bucket {
+    /// The same for its hint.
+    Hint {
         account: Account,
         round: Round,
-        bucket: u16,
+        reply: Reply<Result<Arc<RoundDatabase>, Refusal>>,
+    },
+    /// The same for the buckets of one of its units.
+    Unit {
+        account: Account,
+        round: Round,
+        unit: u16,
         reply: Reply<Result<Arc<RoundDatabase>, Refusal>>,
     },
     Retrieve {

@@ -86,13 +86,17 @@ impl Rounds {
         self.ask(|reply| Command::Mapping { account, round, reply }).await?.map_err(Refused::from)
     }
 
-    pub(crate) async fn bucket(
+    pub(crate) async fn hint(&self, account: Account, round: Round) -> Result<Arc<RoundDatabase>, Refused> {
+        self.ask(|reply| Command::Hint { account, round, reply }).await?.map_err(Refused::from)
+    }
+
+    pub(crate) async fn unit(
         &self,
         account: Account,
         round: Round,
-        bucket: u16,
+        unit: u16,
     ) -> Result<Arc<RoundDatabase>, Refused> {
-        self.ask(|reply| Command::Bucket { account, round, bucket, reply }).await?.map_err(Refused::from)
+        self.ask(|reply| Command::Unit { account, round, unit, reply }).await?.map_err(Refused::from)
     }
 
     pub(crate) async fn retrieve(

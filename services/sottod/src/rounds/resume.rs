@@ -83,7 +83,7 @@ impl<L: RoundLog> Task<L> {
                 continue;
             }
             if *phase == Phase::Published && former >= Some(*round) {
-                tracing::warn!(%round, "the round was published under a manifest of version 1 and is not served again");
+                tracing::warn!(%round, "the round was published under a manifest of an earlier version and is not served again");
                 self.log.retire(*round).await?;
                 continue;
             }
@@ -167,7 +167,7 @@ mod tests {
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
     use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
-    use sotto_protocol::manifest::{FORMER_BYTES, FormerManifest, Manifest, SignedManifest};
+    use sotto_protocol::manifest::{FormerManifest, Manifest, SignedManifest};
     use sotto_protocol::{Deposit, Label, Round, SealedBox, UnixMillis};
 
     use crate::announcement::Announced;
@@ -248,9 +248,9 @@ mod tests {
             .collect()
     }
 
-    /// A log as servers of version 1 wrote it: accounts and tokens, a round that is published, one that is sealed, and one
+    /// A log as servers of an earlier version wrote it: accounts and tokens, a round that is published, one that is sealed, and one
     /// that is open.
-    async fn written_by_version_1(data: &Path) -> FormerManifest {
+    async fn written_by_version(version: u16, data: &Path) -> FormerManifest {
         let (identity, log) = DataDirectory::open(data, None).unwrap().split();
         let log = log.open().await.unwrap();
         let next = |rounds| Round(ROUND.0 + rounds);
@@ -261,18 +261,25 @@ mod tests {
         log.spend(vec![[7; 16]]).await.unwrap();
         log.seal(ROUND, [1; 32], UnixMillis(1)).await.unwrap();
         log.seal(next(1), [2; 32], UnixMillis(2)).await.unwrap();
-        let bytes = [9; FORMER_BYTES];
-        let signed = [b"sotto/manifest/v1/signature\0".as_slice(), &bytes].concat();
-        let former = FormerManifest { bytes, signature: identity.manifest.sign(&signed).to_bytes() };
+        let bytes = vec![9; FormerManifest::bytes_of(version).unwrap()];
+        let signed = [format!("sotto/manifest/v{version}/signature\0").as_bytes(), &bytes].concat();
+        let signature = identity.manifest.sign(&signed).to_bytes();
+        let former = FormerManifest::new(version, &bytes, signature).unwrap();
         log.publish_former(ROUND, former.clone()).await.unwrap();
         log.close().await;
         former
     }
 
     #[tokio::test]
-    async fn a_log_of_version_1_goes_on_with_everything_but_the_rounds_of_then() {
+    async fn a_log_of_an_earlier_version_goes_on_with_everything_but_the_rounds_of_then() {
+        for (version, _) in FormerManifest::VERSIONS {
+            goes_on(version).await;
+        }
+    }
+
+    async fn goes_on(version: u16) {
         let data = tempfile::tempdir().unwrap();
-        let former = written_by_version_1(data.path()).await;
+        let former = written_by_version(version, data.path()).await;
         let running = crate::start(noop(), config(data.path())).unwrap();
         let mut events = running.events();
         let open = Round(ROUND.0 + 2);
@@ -300,10 +307,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_log_of_version_1_of_another_server_is_refused() {
+    async fn a_log_of_an_earlier_version_of_another_server_is_refused() {
         let (ours, theirs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        written_by_version_1(ours.path()).await;
-        written_by_version_1(theirs.path()).await;
+        written_by_version(1, ours.path()).await;
+        written_by_version(2, theirs.path()).await;
         std::fs::remove_dir_all(ours.path().join("log")).unwrap();
         std::fs::rename(theirs.path().join("log"), ours.path().join("log")).unwrap();
         let mut running = crate::start(noop(), config(ours.path())).unwrap();

@@ -1,6 +1,6 @@
 //! An engine with large answers that cost nothing to compute, so that a test measures how they are read.
 
-use pir_core::{Error, NoOp, Scheme};
+use pir_core::{Error, NoOp, PagePool, Scheme};
 use rand_chacha::rand_core::CryptoRng;
 
 /// [`NoOp`] with answers of [`ANSWER_BYTES`].
@@ -56,8 +56,12 @@ impl Scheme for Fat {
         NoOp::decode_public_keys(bytes)
     }
 
-    fn setup(parameters: &Self::Parameters, elements: &[u8]) -> Result<Self::Database, Error> {
-        NoOp::setup(parameters, elements)
+    fn setup_in(
+        pool: &PagePool,
+        parameters: &Self::Parameters,
+        elements: &[u8],
+    ) -> Result<Self::Database, Error> {
+        NoOp::setup_in(pool, parameters, elements)
     }
 
     fn queries<R: CryptoRng>(

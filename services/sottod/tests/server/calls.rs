@@ -361,18 +361,18 @@ async fn a_bucket_is_what_was_published_and_answers_have_a_receipt() {
     let manifest = events.ready_of(round).await;
     let (buckets, size) = (usize::from(manifest.buckets), manifest.bucket_size as usize);
 
-    let bytes = member.bucket(round, 3).await.unwrap();
+    let bytes = member.unit(round, 3).await.unwrap();
     let (digests, boxes) = bytes.split_at(32 * buckets);
     let digests = digests.as_chunks::<32>().0;
     assert_eq!(boxes.len(), size * BOX_BYTES);
     assert_eq!(buckets_digest(digests), manifest.buckets_digest);
     assert_eq!(bucket_digest(3, boxes), digests[3]);
     // The same once more, as often as any lost answer; and no other of the round.
-    assert_eq!(member.bucket(round, 3).await.unwrap(), bytes);
-    assert_eq!(refusal(&member.bucket(round, 2).await.unwrap_err()), Refused::Quota);
-    assert_eq!(refusal(&member.bucket(round, buckets as u32).await.unwrap_err()), Refused::Malformed);
+    assert_eq!(member.unit(round, 3).await.unwrap(), bytes);
+    assert_eq!(refusal(&member.unit(round, 2).await.unwrap_err()), Refused::Quota);
+    assert_eq!(refusal(&member.unit(round, buckets as u32).await.unwrap_err()), Refused::Malformed);
     let later = Round(round.0 + 1000);
-    assert_eq!(refusal(&member.bucket(later, 2).await.unwrap_err()), Refused::RoundNotReady);
+    assert_eq!(refusal(&member.unit(later, 2).await.unwrap_err()), Refused::RoundNotReady);
 
     let sizes = member.sizes(&manifest);
     let query = {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::support::{Member, deposit, server, server_of};
 use mpir::PerBucket;
-use pir_core::{Error, NoOp, Scheme};
+use pir_core::{Error, NoOp, PagePool, Scheme};
 use rand::rngs::StdRng;
 use rand::{CryptoRng, SeedableRng};
 use sotto_protocol::deposit::BOX_BYTES;
@@ -215,7 +215,7 @@ impl Scheme for Failing {
         NoOp::decode_public_keys(bytes)
     }
 
-    fn setup(_: &Self::Parameters, _: &[u8]) -> Result<Self::Database, Error> {
+    fn setup_in(_: &PagePool, _: &Self::Parameters, _: &[u8]) -> Result<Self::Database, Error> {
         Err(Error::Shape("it fails"))
     }
 

@@ -115,9 +115,9 @@ impl Member {
     }
 
     /// What is sent of a bucket.
-    pub async fn bucket(&mut self, round: Round, bucket: u32) -> Result<Vec<u8>, Status> {
-        let request = proto::BucketRequest { session: self.session.clone(), round: round.0, bucket };
-        let mut stream = self.client.bucket(request).await?.into_inner();
+    pub async fn unit(&mut self, round: Round, unit: u32) -> Result<Vec<u8>, Status> {
+        let request = proto::UnitRequest { session: self.session.clone(), round: round.0, unit };
+        let mut stream = self.client.unit(request).await?.into_inner();
         let mut bytes = Vec::new();
         while let Some(chunk) = stream.message().await? {
             bytes.extend_from_slice(&chunk.data);

@@ -1,8 +1,9 @@
-//! One check of an answer, as every participant makes them now and then: a bucket comes over the wire, and its answer is
+//! One check of an answer, as every participant makes them now and then: a unit's buckets come over the wire, and its answer is
 //! computed again.
 
 use anyhow::{Context, ensure};
 use bytes::Bytes;
+use mpir::Parts;
 use serde::{Deserialize, Serialize};
 use sotto::audit::{Digests, Proof, Verdict, judge};
 use sotto_protocol::audit::{answer_digest, query_digest};
@@ -13,13 +14,13 @@ use super::counting::Counter;
 use crate::cpu::process_milliseconds;
 use crate::engine::engines;
 
-/// The bucket that is checked.
-const BUCKET: u16 = 0;
+/// The unit that is checked.
+const UNIT: u16 = 0;
 
 /// What one check came to.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Check {
-    /// Digests of all buckets, and one bucket.
+    /// Digests of all buckets, and the buckets of one unit.
     pub(crate) bytes: u64,
     /// The same and the call for it in the TCP streams, both ways.
     pub(crate) socket: u64,
@@ -33,44 +34,43 @@ impl Client {
     /// # Errors
     /// If the answer is not right, or it cannot be checked.
     pub(super) async fn check(&self, counter: &Counter) -> anyhow::Result<Check> {
-        let Exchanged { manifest: signed, query, answers, receipt } =
+        let Exchanged { manifest: signed, sizes, query, answers, receipt } =
             self.last.as_ref().context("no round was answered")?;
         let manifest = signed.verify(&self.manifest_key)?;
-        let buckets = usize::from(manifest.buckets);
-        let (list, boxes) = (32 * buckets, BOX_BYTES * manifest.bucket_size as usize);
+        let unit = usize::from(UNIT);
+        let boxes = BOX_BYTES * manifest.bucket_size as usize * sizes.units.range(unit).len();
+        let list = 32 * usize::from(manifest.buckets);
 
         let before = counter.traffic();
-        let mut boxes = self.session.bucket(manifest.round, BUCKET, list + boxes).await?;
+        let mut boxes = self.session.unit(manifest.round, UNIT, list + boxes).await?;
         let after = counter.traffic();
         let (bytes, socket) = (boxes.len() as u64, after.up + after.down - before.up - before.down);
 
         let list = boxes.split_to(list);
-        let parts = |all: &Bytes| {
-            let size = all.len() / buckets;
-            (0..buckets).map(|at| all.slice(at * size..(at + 1) * size)).collect::<Vec<_>>()
+        let parts = |of: &Parts, all: &Bytes| -> Vec<Bytes> {
+            (0..sizes.units.count()).map(|unit| all.slice(of.range(unit))).collect()
         };
-        let (queries, answers) = (parts(query), parts(answers));
-        let (bucket, number) = (BUCKET, usize::from(BUCKET));
+        let (queries, answers) = (parts(&sizes.request, query), parts(&sizes.answer, answers));
         let proof = Proof {
             announced: self.session.announced().clone(),
             manifest: signed.clone().with_segment(None),
             receipt: receipt[..].try_into().context("the receipt is none")?,
-            bucket,
+            unit: UNIT,
             digests: Digests {
                 buckets: list.as_chunks::<32>().0.to_vec(),
                 queries: (0..).zip(&queries).map(|(number, query)| query_digest(number, query)).collect(),
                 answers: (0..).zip(&answers).map(|(number, answer)| answer_digest(number, answer)).collect(),
             },
             keys: self.keys.clone(),
-            query: queries[number].clone(),
-            answer: answers[number].clone(),
+            query: queries[unit].clone(),
+            answer: answers[unit].clone(),
             boxes,
         };
         let root = self.session.root_key();
         let started = process_milliseconds();
         let verdict = blocking(move || judge(&engines(), &proof, &root)).await?;
         let cpu_ms = process_milliseconds() - started;
-        ensure!(verdict == Verdict::Honest, "bucket {BUCKET}: {verdict}");
+        ensure!(verdict == Verdict::Honest, "unit {UNIT}: {verdict}");
         Ok(Check { bytes, socket, cpu_ms })
     }
 }

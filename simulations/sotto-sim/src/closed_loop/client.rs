@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, anyhow, bail, ensure};
 use bytes::Bytes;
-use mpir::{Engine, EngineClient, Pending, Request, RoundSpec};
+use mpir::{Engine, EngineClient, Pending, Request, RoundSpec, Sizes};
 use pbc::{BucketIndex, HashedCode};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -43,6 +43,7 @@ pub(super) struct Client {
 /// What a client had of a round when its answers were there.
 pub(super) struct Exchanged {
     pub(super) manifest: SignedManifest,
+    pub(super) sizes: Sizes,
     pub(super) query: Bytes,
     pub(super) answers: Bytes,
     pub(super) receipt: Bytes,
@@ -138,12 +139,11 @@ impl Client {
         let (manifest, signed) = self.ready(round).await?;
 
         let (buckets, bucket_size) = (usize::from(manifest.buckets), manifest.bucket_size as usize);
-        let seed = manifest.retrieval_seed(&self.session.root_key().0);
-        let spec = round_spec(&*self.engine, seed, round, buckets, bucket_size)?;
-        let answer_bytes = self.engine.sizes(&spec)?.answer.bytes();
+        let (spec, sizes) = round_spec(&*self.engine, &self.session.root_key(), &manifest)?;
         let mapping_bytes = BloomMapping::encoded_bytes(manifest.shape(), manifest.bucket_size);
         let mapping = self.session.mapping(round, usize::try_from(mapping_bytes)?).await;
         let mapping = mapping.context("a mapping did not come")?;
+        let hint = self.session.hint(round, sizes.hint.bytes()).await.context("a hint did not come")?;
 
         let bytes = |data: &Bytes| data.len() as u64;
         let mut payload = Payload::default();
@@ -156,13 +156,13 @@ impl Client {
         payload.query = bytes(&encoded);
         let sent = Instant::now();
         let query = encoded.clone();
-        let answers = self.session.retrieve(round, &self.digest, encoded, answer_bytes).await?;
+        let answers = self.session.retrieve(round, &self.digest, encoded, sizes.answer.bytes()).await?;
         let latency = sent.elapsed();
         let Answers { answers: answer, receipt, .. } = answers;
         payload.answer = bytes(&answer);
-        self.last = Some(Exchanged { manifest: signed, query, answers: answer.clone(), receipt });
+        self.last = Some(Exchanged { manifest: signed, sizes, query, answers: answer.clone(), receipt });
 
-        let counts = blocking(move || asked.judge(&answer)).await?;
+        let counts = blocking(move || asked.judge(&hint, &answer)).await?;
         Ok(Took { counts, bytes: payload, latency, buckets, bucket_size, entries })
     }
 
@@ -217,8 +217,8 @@ fn ask(
 
 impl Asked {
     /// Extracts all buckets and compares what was wanted with what was deposited.
-    fn judge(self, answer: &Bytes) -> Counts {
-        let codewords = self.pending.read(&[], answer);
+    fn judge(self, hint: &Bytes, answer: &Bytes) -> Counts {
+        let codewords = self.pending.read(hint, answer);
         let mut counts = Counts::default();
         for (wanted, reading) in self.wanted.iter().zip(self.lookup.readings()) {
             let codeword = |bucket: &BucketIndex| codewords.get(bucket.to_usize())?.as_deref().ok();

@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use pir_core::scheme::PROFILE_BYTES;
-use pir_core::{Error, Scheme};
+use pir_core::{Error, PagePool, Scheme};
 use rand::CryptoRng;
 
 use crate::engine::{Engine, StageTimes};
@@ -147,8 +147,12 @@ impl<E: Engine> Scheme for Observed<E> {
         E::decode_public_keys(bytes)
     }
 
-    fn setup(parameters: &Self::Parameters, elements: &[u8]) -> Result<Self::Database, Error> {
-        let database = E::setup(parameters, elements)?;
+    fn setup_in(
+        pool: &PagePool,
+        parameters: &Self::Parameters,
+        elements: &[u8],
+    ) -> Result<Self::Database, Error> {
+        let database = E::setup_in(pool, parameters, elements)?;
         let bytes = E::database_bytes(&database) as u64;
         METER.database_bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(Held { database, bytes })

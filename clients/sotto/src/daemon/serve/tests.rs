@@ -27,6 +27,8 @@ fn config() -> Config {
         deposit_ms: 40,
         lookup_ms: 120,
         query_ms: 260,
+        deposit_spread_ms: Some(0),
+        query_spread_ms: Some(0),
         allow_no_privacy: true,
         transport: Transport::Plaintext,
         ..Config::deadline(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))

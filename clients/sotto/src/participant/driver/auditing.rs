@@ -8,8 +8,9 @@ use tokio::sync::oneshot;
 
 use super::{Done, Driver};
 use crate::audit::Verdict;
-use crate::participant::auditing::{Audit, Auditing, Evidence, bucket_bytes, download, judge_evidence};
+use crate::participant::auditing::{Audit, Auditing, Evidence, download, judge_evidence, unit_bytes};
 use crate::participant::keys::PublicKeys;
+use crate::participant::retrieval::Shape;
 use crate::participant::{Event, Finding};
 
 /// What a driver needs to check answers.
@@ -35,10 +36,10 @@ impl Audits {
         self.wanted = self.wanted.saturating_add(answers);
     }
 
-    /// The bucket to check in a round, if one is drawn.
-    fn draw(&mut self, round: Round, buckets: u16) -> Option<u16> {
+    /// The unit to check in a round, if one is drawn.
+    fn draw(&mut self, round: Round, units: u16) -> Option<u16> {
         let of = if self.wanted > 0 { AUDITED_WHEN_ASKED } else { AUDITED };
-        let drawn = self.coins.draw(round, buckets, of)?;
+        let drawn = self.coins.draw(round, units, of)?;
         self.wanted = self.wanted.saturating_sub(1);
         Some(drawn)
     }
@@ -50,44 +51,50 @@ impl Driver {
         &mut self,
         announced: Manifest,
         signed: SignedManifest,
+        shape: &Shape,
         keys: &PublicKeys,
     ) -> (Auditing, oneshot::Sender<Evidence>) {
         let round = announced.round;
         let (evidence, collected) = oneshot::channel::<Evidence>();
-        let size = bucket_bytes(&announced);
-        let drawn = self.audits.draw(round, self.server.buckets).zip(size);
-        if let Some((bucket, bytes)) = drawn {
+        let sizes = shape.sizes();
+        // The largest; whether there is a coin must not depend on which unit it is.
+        let checkable = unit_bytes(&announced, sizes, 0).is_some();
+        // There are no more units than buckets.
+        let units = u16::try_from(sizes.units.count()).unwrap_or(u16::MAX);
+        let drawn = self.audits.draw(round, units).filter(|_| checkable);
+        let drawn = drawn.and_then(|unit| Some((unit, unit_bytes(&announced, sizes, unit)?)));
+        if let Some((unit, bytes)) = drawn {
             let (sessions, keys) = (self.sessions.clone(), keys.clone());
             let (host, root) = (std::sync::Arc::clone(&self.host), self.audits.root);
             let engines = self.audits.engines.clone();
             self.calls.spawn(async move {
                 // Without an answer there is nothing to check.
                 let Ok(evidence) = collected.await else {
-                    return Done::Audited(round, bucket, Audit::NoAnswer);
+                    return Done::Audited(round, unit, Audit::NoAnswer);
                 };
-                let downloaded = download(&sessions, &keys, round, bucket, bytes).await;
+                let downloaded = download(&sessions, &keys, round, unit, bytes).await;
                 let audit = judge_evidence(&host, engines, evidence, downloaded, root).await;
-                Done::Audited(round, bucket, audit)
+                Done::Audited(round, unit, audit)
             });
         }
         let manifest_key = self.server.manifest_key;
-        (Auditing { announced, signed, manifest_key, bucket: drawn.map(|(bucket, _)| bucket) }, evidence)
+        (Auditing { announced, signed, manifest_key, unit: drawn.map(|(unit, _)| unit) }, evidence)
     }
 
     /// Tells what was found. A proof is kept before the person is told of it.
-    pub(super) fn audited(&mut self, round: Round, bucket: u16, audit: Audit) {
+    pub(super) fn audited(&mut self, round: Round, unit: u16, audit: Audit) {
         let finding = match audit {
             Audit::Judged(proof, Verdict::Cheated) => {
                 let kept = self.keeper.keep_proof(round, proof.encode());
-                return self.expect(kept, move |kept| Done::ProofKept(round, bucket, kept));
+                return self.expect(kept, move |kept| Done::ProofKept(round, unit, kept));
             }
             Audit::Judged(_, Verdict::Honest) => Finding::Honest,
             Audit::Judged(_, verdict) => Finding::Open(verdict.to_string()),
-            Audit::Unavailable(failure) => Finding::Open(format!("the bucket did not come: {failure}")),
+            Audit::Unavailable(failure) => Finding::Open(format!("its buckets did not come: {failure}")),
             Audit::NoReceipt => Finding::Open("there is no receipt under the answers".to_owned()),
             Audit::NoAnswer => Finding::Open("no answer came".to_owned()),
             Audit::Failed => Finding::Open("this program failed; that is a mistake in it".to_owned()),
         };
-        self.person.tell(Event::Audited { round, bucket, finding });
+        self.person.tell(Event::Audited { round, unit, finding });
     }
 }

@@ -21,6 +21,7 @@ impl Driver {
 
     /// Two rounds and a little more: the calls of the rounds in progress are made by then, or something is wrong.
     pub(super) fn two_rounds(&self) -> Duration {
-        Duration::from_millis(u64::from(self.server.round_ms) * 2) + LEAVING_MARGIN
+        let spread = u64::from(self.server.query_spread_ms);
+        Duration::from_millis(u64::from(self.server.round_ms) * 2 + spread) + LEAVING_MARGIN
     }
 }

@@ -148,6 +148,8 @@ impl From<ServerParameters2> for ServerParameters {
             deposit_ms: old.deposit_ms,
             lookup_ms: old.lookup_ms,
             query_ms: old.query_ms,
+            deposit_spread_ms: 0,
+            query_spread_ms: 0,
         }
     }
 }

@@ -20,7 +20,7 @@ pub(super) const HEADER: Header = Header { number: 1, first: 0, salt: 0x0123_456
 pub(super) fn records() -> Vec<(&'static str, Record)> {
     let mut manifest =
         SignedManifest { bytes: [0; MANIFEST_BYTES], signature: [0; SIGNATURE_BYTES], segment: None };
-    (0..).zip(&mut manifest.bytes).for_each(|(at, byte): (u8, &mut u8)| *byte = at.wrapping_mul(5));
+    (0..).zip(&mut manifest.bytes).for_each(|(at, byte): (u32, &mut u8)| *byte = (at as u8).wrapping_mul(5));
     (0..).zip(&mut manifest.signature).for_each(|(at, byte): (u8, &mut u8)| *byte = !at);
     let deposits: Bytes = (0..2 * 304_u32).map(|at| ((at * at) >> 3) as u8).collect();
     vec![

@@ -36,7 +36,8 @@ fn live(seed: u64, crash_at: Option<usize>) -> (Simulated, Life) {
         log.close().await;
         lived
     });
-    assert_eq!(lived.is_err(), disk.crashed(), "{lived:?}");
+    // A crash behind the last of what was asked for shows to nobody.
+    assert!(lived.is_ok() || disk.crashed(), "{lived:?}");
     (disk, life)
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use data_encoding::HEXLOWER;
 use openraft::EntryPayload;
 use sotto_protocol::Round;
-use sotto_protocol::manifest::{FORMER_BYTES, FormerManifest, SIGNATURE_BYTES};
+use sotto_protocol::manifest::FormerManifest;
 
 use super::examples::{HEADER, entries, payload, segment, snapshot, vote};
 use crate::log::entry::{Entry, decode_all, encode};
@@ -40,25 +40,25 @@ fn read(path: &Path) -> Vec<u8> {
     HEXLOWER.decode(lines.replace('\n', "").as_bytes()).unwrap()
 }
 
-/// `vectors-1/` has what servers wrote whose manifests were of version 1; nothing rewrites it.
-fn former(name: &str) -> Vec<u8> {
-    read(&path("vectors-1", name))
+/// `vectors-1/` and `vectors-2/` have what servers wrote whose manifests were of those versions; nothing rewrites it.
+fn former(version: u16, name: &str) -> Vec<u8> {
+    read(&path(&format!("vectors-{version}"), name))
 }
 
-/// The manifest that the log of version 1 in the vectors has.
-fn former_manifest() -> Box<FormerManifest> {
-    let mut manifest = FormerManifest { bytes: [0; FORMER_BYTES], signature: [0; SIGNATURE_BYTES] };
-    (0..).zip(&mut manifest.bytes).for_each(|(at, byte): (u8, &mut u8)| *byte = at.wrapping_mul(5));
-    (0..).zip(&mut manifest.signature).for_each(|(at, byte): (u8, &mut u8)| *byte = !at);
-    Box::new(manifest)
+/// The manifest that the log of an earlier version in the vectors has.
+fn former_manifest(version: u16) -> Box<FormerManifest> {
+    let bytes = FormerManifest::bytes_of(version).unwrap();
+    let bytes: Vec<u8> = (0..bytes).map(|at| (at as u8).wrapping_mul(5)).collect();
+    let signature = core::array::from_fn(|at| !(at as u8));
+    Box::new(FormerManifest::new(version, &bytes, signature).unwrap())
 }
 
 /// The examples as that version had them.
-fn former_entries() -> Vec<(&'static str, Entry)> {
+fn former_entries(version: u16) -> Vec<(&'static str, Entry)> {
     let mut entries = entries();
     for (name, entry) in &mut entries {
         if *name == "publish" {
-            let record = Record::FormerPublish(Round(7), former_manifest());
+            let record = Record::FormerPublish(Round(7), former_manifest(version));
             entry.payload = EntryPayload::Normal(Batch(vec![record]));
         }
     }
@@ -66,28 +66,31 @@ fn former_entries() -> Vec<(&'static str, Entry)> {
 }
 
 #[test]
-fn golden_logs_of_version_1_are_read() {
-    let expected = former_entries();
-    for (name, entry) in &expected {
-        let bytes = former(&format!("entry-{name}"));
-        assert!(encode(entry) == bytes, "{name}");
-    }
-    let file = former("segment");
-    let scanned = scan(1, &file, false).unwrap().unwrap();
-    assert_eq!((scanned.header, scanned.end), (HEADER, file.len()));
-    let read = scanned.frames.iter().flat_map(|(_, payload)| decode_all(&payload.bytes()).unwrap().1);
-    let expected: Vec<Entry> = expected.into_iter().map(|(_, entry)| entry).collect();
-    assert_eq!(read.collect::<Vec<_>>(), expected);
+fn golden_logs_of_earlier_versions_are_read() {
+    for (version, _) in FormerManifest::VERSIONS {
+        let expected = former_entries(version);
+        for (name, entry) in &expected {
+            let bytes = former(version, &format!("entry-{name}"));
+            assert!(encode(entry) == bytes, "{name} of version {version}");
+        }
+        let file = former(version, "segment");
+        let scanned = scan(1, &file, false).unwrap().unwrap();
+        assert_eq!((scanned.header, scanned.end), (HEADER, file.len()));
+        let read = scanned.frames.iter().flat_map(|(_, payload)| decode_all(&payload.bytes()).unwrap().1);
+        let expected: Vec<Entry> = expected.into_iter().map(|(_, entry)| entry).collect();
+        assert_eq!(read.collect::<Vec<_>>(), expected);
 
-    // What it held goes on, and is written as it is now.
-    let former = Snapshot::decode(&former("snapshot")).unwrap();
-    let now = snapshot();
-    assert_eq!((&former.segments, &former.state.accounts), (&now.segments, &now.state.accounts));
-    assert_eq!((&former.state.tokens, &former.state.rounds), (&now.state.tokens, &now.state.rounds));
-    let history = former.state.history();
-    assert_eq!(history.newest, now.state.history().newest);
-    assert_eq!((history.former, history.manifests.len()), (Some((Round(7), former_manifest())), 0));
-    assert_eq!(Snapshot::decode(&former.encode()), Ok(former));
+        // What it held goes on, and is written as it is now.
+        let former = Snapshot::decode(&former(version, "snapshot")).unwrap();
+        let now = snapshot();
+        assert_eq!((&former.segments, &former.state.accounts), (&now.segments, &now.state.accounts));
+        assert_eq!((&former.state.tokens, &former.state.rounds), (&now.state.tokens, &now.state.rounds));
+        let history = former.state.history();
+        assert_eq!(history.newest, now.state.history().newest);
+        let newest = Some((Round(7), former_manifest(version)));
+        assert_eq!((history.former, history.manifests.len()), (newest, 0));
+        assert_eq!(Snapshot::decode(&former.encode()), Ok(former));
+    }
 }
 
 #[test]
