@@ -6,9 +6,9 @@
 use std::fs;
 use std::path::Path;
 
-use data_encoding::BASE32_NOPAD;
 use ed25519_dalek::SigningKey;
 use serde::{Deserialize, Serialize};
+use sotto_protocol::base32::BASE32;
 use sotto_protocol::manifest::seed::{SEGMENT_ROUNDS, SeedTree};
 use sotto_protocol::negotiation::ANNOUNCEMENT_BYTES;
 use sotto_protocol::server::SeedChain;
@@ -176,8 +176,7 @@ fn read(directory: &Path, root: &RootKey) -> Result<Option<Signed>, IdentityErro
     }
     let text = fs::read_to_string(&path).map_err(failed)?;
     let File { parameters, signature } = toml::from_str(&text).map_err(|_| malformed())?;
-    let decode =
-        |text: &str| BASE32_NOPAD.decode(text.to_ascii_uppercase().as_bytes()).map_err(|_| malformed());
+    let decode = |text: &str| BASE32.decode(text.as_bytes()).map_err(|_| malformed());
     let text: [u8; ANNOUNCEMENT_BYTES] = decode(&parameters)?.try_into().map_err(|_| malformed())?;
     let endorsement: Endorsement = decode(&signature)?.try_into().map_err(|_| malformed())?;
     root.check_encoded(&text, &endorsement).map_err(|_| IdentityError::Mismatch(path.clone()))?;
@@ -191,8 +190,8 @@ fn write(
     endorsement: &Endorsement,
 ) -> Result<(), IdentityError> {
     let path = directory.join(ANNOUNCEMENT);
-    let encode = |bytes: &[u8]| BASE32_NOPAD.encode(bytes).to_ascii_lowercase();
-    let file = File { parameters: encode(&parameters.encode()), signature: encode(endorsement) };
+    let file =
+        File { parameters: BASE32.encode(&parameters.encode()), signature: BASE32.encode(endorsement) };
     let text = toml::to_string(&file).map_err(|_| IdentityError::Malformed(path.clone()))?;
     write_durably(&path, text.as_bytes(), 0o644)
         .map_err(|source| IdentityError::File { path, source: source.into() })
@@ -205,6 +204,7 @@ mod tests {
     use std::path::Path;
 
     use mpir::noop;
+    use sotto_protocol::base32::BASE32;
     use sotto_protocol::manifest::seed::SEGMENT_ROUNDS;
     use sotto_protocol::{Round, ServerParameters};
 
