@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::SIGNATURE_BYTES;
 use crate::Error;
+use crate::error::ManifestError;
 
 /// Bytes of an encoded manifest of version 1.
 pub const FORMER_BYTES: usize = 188;
@@ -29,7 +30,7 @@ impl FormerManifest {
     /// # Errors
     /// [`Error::Manifest`] for a signature of somebody else.
     pub fn digest(&self, manifest_key: &[u8; 32]) -> Result<[u8; 32], Error> {
-        let unsigned = |_| Error::Manifest("the signature is not the server's");
+        let unsigned = |_| Error::Manifest(ManifestError::Unsigned);
         let key = VerifyingKey::from_bytes(manifest_key).map_err(unsigned)?;
         let signed = [SIGNATURE_DOMAIN, &self.bytes].concat();
         key.verify_strict(&signed, &Signature::from_bytes(&self.signature)).map_err(unsigned)?;
