@@ -4,7 +4,7 @@ use core::fmt;
 use core::net::IpAddr;
 use core::str::FromStr;
 
-use data_encoding::BASE32_NOPAD;
+use sotto_protocol::base32::BASE32;
 
 use crate::root::RootKey;
 
@@ -75,6 +75,20 @@ pub enum AddressError {
          ask for the server's sotto:// address"
     )]
     NotLoopback,
+}
+
+impl AddressError {
+    /// A name of the reason for programs, which stays when the sentence changes.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Form => "address-form",
+            Self::Host => "address-host",
+            Self::Port => "address-port",
+            Self::Key => "address-key",
+            Self::NotLoopback => "address-not-loopback",
+        }
+    }
 }
 
 impl Address {
@@ -192,7 +206,7 @@ fn parse_key(key: &str) -> Result<RootKey, AddressError> {
     if key.len() != KEY_CHARACTERS {
         return Err(AddressError::Key);
     }
-    let bytes = BASE32_NOPAD.decode(key.to_ascii_uppercase().as_bytes()).map_err(|_| AddressError::Key)?;
+    let bytes = BASE32.decode(key.as_bytes()).map_err(|_| AddressError::Key)?;
     bytes.try_into().map(RootKey).map_err(|_| AddressError::Key)
 }
 

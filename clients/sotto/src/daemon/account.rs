@@ -1,8 +1,9 @@
 //! What needs nothing but the account's state: done by the running participant, or, where it shows to nobody, on the
 //! state itself while none runs.
 
-use data_encoding::BASE32_NOPAD;
+use sotto_protocol::base32::BASE32;
 use sotto_protocol::client::{Client, Holder, Unshown};
+use sotto_protocol::error::InputError;
 use sotto_protocol::{ConversationId, ConversationKind, Error, GroupCard};
 use zeroize::Zeroizing;
 
@@ -202,20 +203,24 @@ fn parse_member(client: &Client, member: &str) -> Result<(String, [u8; 32]), Fai
 }
 
 /// An invitation or a card, as a person copied it.
-pub(crate) fn parse<T: core::str::FromStr<Err: core::fmt::Display>>(text: &Private) -> Result<T, Failure> {
-    text.0.parse().map_err(|error: T::Err| {
-        let error = error.to_string();
-        let advice = if error.contains("typing error") { "; copy the whole text again" } else { "" };
-        Failure::usage(format!("{error}{advice}"))
+fn parse<T: core::str::FromStr<Err = Error>>(text: &Private) -> Result<T, Failure> {
+    text.0.parse().map_err(|error: Error| {
+        let advice = match error {
+            Error::Input(InputError::InvitationMistyped | InputError::CardMistyped) => {
+                "; copy the whole text again"
+            }
+            _ => "",
+        };
+        Failure::usage(format!("{error}{advice}")).coded(error.code())
     })
 }
 
 pub(crate) fn encode_identity(identity: &[u8; 32]) -> String {
-    BASE32_NOPAD.encode(identity).to_ascii_lowercase()
+    BASE32.encode(identity)
 }
 
 fn decode_identity(text: &str) -> Option<[u8; 32]> {
-    BASE32_NOPAD.decode(text.to_ascii_uppercase().as_bytes()).ok()?.try_into().ok()
+    BASE32.decode(text.as_bytes()).ok()?.try_into().ok()
 }
 
 /// The person, unlike the protocol, can set a clock.
