@@ -10,6 +10,7 @@ use mpir::{
     Assurance, Contents, Engine, EngineClient, Engines, Error, Form, Parts, Pending, PreparedRound, Profile,
     PublicKeys, Query, Request, RoundSpec, Sizes,
 };
+use pir_core::dimensions::Stage;
 use rand_core::CryptoRng;
 use support::{Person, config, loopback, pair, settings};
 
@@ -77,7 +78,16 @@ impl PreparedRound for Everything {
         self.sizes
     }
 
-    fn answer(&self, unit: usize, tile: &[Query<'_>]) -> Vec<Result<Vec<u8>, Error>> {
+    fn memory_bytes(&self) -> usize {
+        self.buckets.iter().map(Vec::len).sum()
+    }
+
+    fn answer_observed(
+        &self,
+        unit: usize,
+        tile: &[Query<'_>],
+        _: &mut dyn FnMut(Stage),
+    ) -> Vec<Result<Vec<u8>, Error>> {
         tile.iter().map(|_| Ok(self.buckets[unit].clone())).collect()
     }
 }

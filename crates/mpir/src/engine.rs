@@ -7,6 +7,7 @@ use core::any::Any;
 use core::fmt::Debug;
 use std::sync::Arc;
 
+use pir_core::dimensions::Stage;
 use rand_core::CryptoRng;
 
 use crate::{Assurance, Error, Form, Profile, RoundSpec, Sizes};
@@ -158,6 +159,9 @@ pub trait PreparedRound: Send + Sync {
     /// Sizes of all that is sent.
     fn sizes(&self) -> Sizes;
 
+    /// Size in memory, bytes.
+    fn memory_bytes(&self) -> usize;
+
     /// What everybody downloads before asking; nothing for most engines.
     fn hint(&self) -> &[u8] {
         &[]
@@ -166,5 +170,16 @@ pub trait PreparedRound: Send + Sync {
     /// Answers the part of several clients' requests that concerns one unit, in one pass over its database (ANSWER).
     ///
     /// There is one result per query, in their order; a malformed query spoils no other one.
-    fn answer(&self, unit: usize, tile: &[Query<'_>]) -> Vec<Result<Vec<u8>, Error>>;
+    fn answer(&self, unit: usize, tile: &[Query<'_>]) -> Vec<Result<Vec<u8>, Error>> {
+        self.answer_observed(unit, tile, &mut |_| ())
+    }
+
+    /// [`PreparedRound::answer`], telling `observe` whenever a stage has ended for the whole tile, for measurements: an engine
+    /// that has such stages tells of them.
+    fn answer_observed(
+        &self,
+        unit: usize,
+        tile: &[Query<'_>],
+        observe: &mut dyn FnMut(Stage),
+    ) -> Vec<Result<Vec<u8>, Error>>;
 }

@@ -8,6 +8,7 @@ use core::fmt::Debug;
 use rand_core::CryptoRng;
 
 use crate::Error;
+use crate::dimensions::Stage;
 
 /// Bytes of a profile.
 pub const PROFILE_BYTES: usize = 16;
@@ -107,6 +108,9 @@ pub trait Scheme: Send + Sync + 'static {
     /// [`Error::Shape`] if the size is not that of the parameters.
     fn setup(parameters: &Self::Parameters, elements: &[u8]) -> Result<Self::Database, Error>;
 
+    /// Size of a preprocessed database in memory, bytes.
+    fn database_bytes(database: &Self::Database) -> usize;
+
     /// Builds one encoded query per index, all in one call (QUERY): an engine whose secret must never serve two
     /// different queries of one round has no other door.
     ///
@@ -130,6 +134,15 @@ pub trait Scheme: Send + Sync + 'static {
     fn answer_tile(
         database: &Self::Database,
         queries: &[(&Self::PublicKeys, &[u8])],
+    ) -> Vec<Result<Vec<u8>, Error>> {
+        Self::answer_observed(database, queries, &mut |_| ())
+    }
+
+    /// [`Scheme::answer_tile`], telling `observe` whenever a stage has ended for a whole tile, for measurements.
+    fn answer_observed(
+        database: &Self::Database,
+        queries: &[(&Self::PublicKeys, &[u8])],
+        _: &mut dyn FnMut(Stage),
     ) -> Vec<Result<Vec<u8>, Error>> {
         queries.iter().map(|(keys, query)| Self::answer(database, keys, query)).collect()
     }

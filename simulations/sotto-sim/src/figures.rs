@@ -1,6 +1,5 @@
 //! `sotto-sim figures`: figures of the paper, measured again, with its values beside ours, and the laws behind them.
 
-mod canvas;
 mod case_study;
 mod chart;
 mod engines;
@@ -13,20 +12,20 @@ mod figure15;
 mod figure5;
 mod figure9;
 mod item;
-mod lines;
 mod measured;
 mod report;
 mod scaling;
-mod table;
 
 use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, anyhow};
+use clap::ValueEnum;
 
 use item::Item;
 use report::Section;
-pub(crate) use table::Table;
+
+use crate::table::{Table, short, short_or_none};
 
 /// Figures of the paper, measured again, with its values beside ours.
 ///
@@ -39,7 +38,7 @@ pub(crate) use table::Table;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Numbers of the paper's figures, or `scaling`, separated by commas.
-    #[arg(long, value_delimiter = ',', default_values_t = Item::ALL)]
+    #[arg(long, value_delimiter = ',', default_values_t = Item::value_variants().to_vec())]
     only: Vec<Item>,
     /// The directory to write to, made if need be.
     #[arg(long)]

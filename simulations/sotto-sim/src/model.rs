@@ -9,7 +9,10 @@ mod transport;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use calibrate::{Calibration, Uncertainty, calibrate};
+pub(crate) use fit::residual;
 pub(crate) use sizes::{BucketSize, RoundSize, default_code};
+
+use crate::cpu::Stages;
 
 /// CPU time of one thread on the machine that was measured, microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,44 +48,25 @@ pub(crate) struct Constants {
     pub(crate) keys: f64,
 }
 
-/// CPU time of one answer, milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct AnswerTime {
-    pub(crate) expand: f64,
-    pub(crate) first_dimension: f64,
-    pub(crate) rest: f64,
-}
-
-impl AnswerTime {
-    pub(crate) fn total(&self) -> f64 {
-        self.expand + self.first_dimension + self.rest
-    }
-
-    pub(crate) fn times(&self, count: f64) -> Self {
-        let Self { expand, first_dimension, rest } = *self;
-        Self { expand: expand * count, first_dimension: first_dimension * count, rest: rest * count }
-    }
-}
-
 impl Constants {
-    /// The answer of one bucket.
-    pub(crate) fn answer(&self, bucket: &BucketSize) -> AnswerTime {
-        let of = |features: &[f64], constants: &[f64]| fit::predict(features, constants) / 1e3;
-        AnswerTime {
-            expand: of(&bucket.expand_features(), &[self.query, self.transform]),
-            first_dimension: of(&bucket.first_features(), &[self.arranged, self.scanned_kib]),
-            rest: of(&bucket.rest_features(), &[self.answer, self.column]),
+    /// The answer of one bucket, milliseconds.
+    pub(crate) fn answer(&self, bucket: &BucketSize) -> Stages {
+        let of = |features, constants| fit::predict(features, constants) / 1e3;
+        Stages {
+            expand: of(bucket.expand_features(), [self.query, self.transform]),
+            first_dimension: of(bucket.first_features(), [self.arranged, self.scanned_kib]),
+            rest: of(bucket.rest_features(), [self.answer, self.column]),
         }
     }
 
     /// What a client's whole multi-query costs.
-    pub(crate) fn client_round(&self, round: &RoundSize) -> AnswerTime {
-        self.answer(&round.bucket).times(round.buckets as f64)
+    pub(crate) fn client_round(&self, round: &RoundSize) -> Stages {
+        self.answer(&round.bucket) * round.buckets as f64
     }
 
     /// Set-up of one bucket, milliseconds.
     pub(crate) fn setup_bucket(&self, bucket: &BucketSize) -> f64 {
-        fit::predict(&bucket.setup_features(), &[self.setup_bucket, self.setup_plaintext]) / 1e3
+        fit::predict(bucket.setup_features(), [self.setup_bucket, self.setup_plaintext]) / 1e3
     }
 
     /// Encode and set-up of all buckets, once for all clients, milliseconds.

@@ -2,53 +2,16 @@
 
 mod measure;
 mod report;
-mod server;
 
 use anyhow::ensure;
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use measure::measure;
 pub(crate) use report::Report;
 
+use crate::cpu::alone;
 use crate::engine::EngineName;
 use crate::pbc::CodeName;
-
-/// How a batch is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Way {
-    /// No code: k queries, one after the other, of the whole database.
-    Single,
-    /// Every bucket holds everything.
-    Replication,
-    /// One hash, shards in several copies.
-    Sharding,
-    /// Two hashes, shards in several copies.
-    #[value(name = "2-choice", alias = "two-choice")]
-    TwoChoice,
-    /// Two hashes, nine buckets of the subcube code.
-    Hybrid,
-    /// w hashes, buckets for one key each.
-    Cuckoo,
-    /// Cuckoo over indices, with one bucket in each of w groups.
-    Partitioned,
-}
-
-impl Way {
-    /// The batch code, if there is one.
-    pub(crate) const fn code(self) -> Option<CodeName> {
-        match self {
-            Self::Single => None,
-            Self::Replication => Some(CodeName::Replication),
-            Self::Sharding => Some(CodeName::Sharding),
-            Self::TwoChoice => Some(CodeName::TwoChoice),
-            Self::Hybrid => Some(CodeName::Hybrid),
-            Self::Cuckoo => Some(CodeName::Cuckoo),
-            Self::Partitioned => Some(CodeName::Partitioned),
-        }
-    }
-}
 
 /// What to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
@@ -58,8 +21,8 @@ pub(crate) struct Setting {
     #[serde(default)]
     pub(crate) engine: EngineName,
     /// The batch code, or single queries.
-    #[arg(long = "code", value_enum, default_value_t = Way::Cuckoo)]
-    pub(crate) way: Way,
+    #[arg(long = "code", value_enum, default_value_t)]
+    pub(crate) way: CodeName,
     /// Elements wanted at once.
     #[arg(long, default_value_t = 16)]
     pub(crate) k: usize,
@@ -83,6 +46,13 @@ pub(crate) struct Setting {
     pub(crate) seed: u64,
 }
 
+impl Setting {
+    /// One run, of elements as large as a message's box.
+    pub(crate) const fn of(engine: EngineName, way: CodeName, k: usize, elements: usize) -> Self {
+        Self { engine, way, k, elements, bytes: 288, b: None, w: 3, runs: 1, seed: 1 }
+    }
+}
+
 /// One multi-query of one client, stage by stage, in CPU time of one thread.
 ///
 /// Buckets are set up and answered in groups of 2 GiB of prepared buckets, so that memory stays bounded while no group
@@ -98,9 +68,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    // Everything happens on the calling thread, so that its clock sees all of it.
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build()?;
-    let report = pool.install(|| measure(&arguments.setting, ""))?;
+    let report = alone(|| measure(&arguments.setting, ""))?;
     report.print();
     if arguments.json {
         println!("{}", serde_json::to_string(&report)?);

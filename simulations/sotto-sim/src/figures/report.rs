@@ -14,8 +14,8 @@ use time::OffsetDateTime;
 
 use super::Figure;
 use super::item::Item;
-use super::table::Table;
 use crate::machine::{self, Machine};
+use crate::table::Table;
 
 /// A figure's part of the report; its chart lies beside it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
