@@ -5,6 +5,8 @@ mod bench;
 mod check;
 mod child;
 mod client;
+mod config;
+mod files;
 mod lines;
 mod observed;
 mod report;
@@ -13,79 +15,15 @@ mod server;
 
 use std::path::PathBuf;
 
-use anyhow::{Context, ensure};
-use sotto_protocol::{CodeKind, ServerParameters};
+use anyhow::Context;
 
 pub(crate) use child::SUBCOMMAND;
+pub(crate) use config::Config;
 pub(crate) use report::Report;
 pub(crate) use run::run_once;
 
-use crate::cpu::cores;
-use crate::engine::EngineName;
 use crate::pbc::CodeName;
 use crate::progress;
-
-/// What to run.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Config {
-    /// Users, the real clients included: each has one message in every round.
-    #[arg(long, default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(1..=1 << 22))]
-    pub(crate) users: u32,
-    /// Real clients.
-    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub(crate) clients: u32,
-    /// Messages that each of them retrieves per round (k).
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub(crate) retrieve: u16,
-    /// Rounds that are measured, after one that is not.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(crate) rounds: u32,
-    /// The PIR engine.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) engine: EngineName,
-    /// The batch code: single, hybrid or cuckoo.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) code: CodeName,
-    /// Threads that compute in the server [default: as many as there are cores].
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(crate) threads: Option<u16>,
-    /// Seed of all messages, keys and choices.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
-}
-
-impl Config {
-    /// Whether it can be run.
-    fn check(&self) -> anyhow::Result<()> {
-        let Self { users, clients, retrieve, engine, .. } = *self;
-        ensure!(users >= clients, "{clients} clients are among the users: there must be as many users");
-        ensure!(
-            users - clients >= u32::from(retrieve) - 1,
-            "a client retrieves one message of another client and {} of simulated users, of whom there are {}",
-            retrieve - 1,
-            users - clients
-        );
-        ensure!(
-            !engine.is_insecure(),
-            "no server runs the paper's parameters: they offer less than 128 bits of security"
-        );
-        // There are at most 1,024 buckets.
-        let most = match self.code.kind()? {
-            CodeKind::Single | CodeKind::Cuckoo => ServerParameters::RETRIEVE_MAX,
-            CodeKind::Hybrid => ServerParameters::BUCKETS_MAX / 9,
-        };
-        ensure!(
-            retrieve <= most,
-            "with this batch code a client retrieves at most {most} messages per round"
-        );
-        Ok(())
-    }
-
-    /// The server's threads.
-    fn threads(&self) -> usize {
-        self.threads.map_or_else(cores, usize::from)
-    }
-}
 
 /// A real server in a process of its own, filled with the messages of simulated users, and real clients that send one
 /// message and retrieve k in every round. A round ends when all of them are done.
@@ -120,20 +58,20 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     for config in &configs {
         progress.reset();
         let report = run_once(config, &progress)?;
-        progress.suspend(|| report.print());
+        progress.suspend(|| println!("{}", report.markdown()));
         reports.push(report);
     }
     progress.finish_and_clear();
     if reports.len() > 1 {
-        println!("{}", report::comparison(&reports).markdown());
+        println!("{}", files::comparison(&reports).markdown());
     }
     if let Some(out) = out {
-        for path in report::write(out, &reports)? {
+        for path in files::write(out, &reports)? {
             println!("{}", path.display());
         }
     }
     if *json {
-        println!("{}", report::json(&reports)?);
+        println!("{}", files::json(&reports)?);
     }
     for report in &reports {
         report.ensure_sound()?;

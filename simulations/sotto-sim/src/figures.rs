@@ -3,6 +3,7 @@
 mod case_study;
 mod chart;
 mod engines;
+mod figure;
 mod figure10;
 mod figure11;
 mod figure12;
@@ -15,6 +16,7 @@ mod item;
 mod measured;
 mod report;
 mod scaling;
+mod section;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -22,10 +24,9 @@ use std::time::Instant;
 use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 
+use figure::Figure;
 use item::Item;
-use report::Section;
-
-use crate::table::{Table, short, short_or_none};
+use section::Section;
 
 /// Figures of the paper, measured again, with its values beside ours.
 ///
@@ -49,16 +50,6 @@ pub(crate) struct Arguments {
     /// Round-trip times of figure 10's links, milliseconds: within a data center, between two, at home, mobile.
     #[arg(long, value_delimiter = ',', default_values_t = figure10::ROUND_TRIPS_MS)]
     rtt_ms: Vec<f64>,
-}
-
-/// What comes of a figure.
-struct Figure {
-    table: Table,
-    svg: String,
-    /// What it shows.
-    shows: String,
-    /// What differs from the paper's figure, and why.
-    differs: String,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {

@@ -1,22 +1,18 @@
 //! What a closed loop has measured, for people and for programs.
 
-mod files;
-
 use anyhow::ensure;
 use hdrhistogram::Histogram;
 use pir_core::ring::Backend;
 use serde::Serialize;
 
-use super::Config;
 use super::check::Check;
 use super::client::{Counts, Payload};
+use super::config::Config;
 use super::lines::{Bench, Snapshot, Spent};
 use crate::cpu::Stages;
 use crate::machine::Machine;
 use crate::pbc::CodeName;
 use crate::proxy::Traffic;
-
-pub(super) use files::{comparison, json, write};
 
 /// The most that a server may add to the bare stages.
 pub(crate) const OVERHEAD_MAX: f64 = 1.15;
@@ -279,11 +275,6 @@ impl Report {
         ensure!(wrong == 0, "{wrong} retrieved messages are not what was sent");
         ensure!(missing == 0, "{missing} messages were sent and are not in their rounds");
         Ok(())
-    }
-
-    /// For people.
-    pub(super) fn print(&self) {
-        println!("{}", self.markdown());
     }
 }
 

@@ -17,9 +17,9 @@ use sottod::Population;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::Config;
 use super::child::ServerProcess;
 use super::client::{Client, Took, ensure_complete};
+use super::config::Config;
 use super::lines::{Orders, Point};
 use super::report::{self, Measured, Report};
 use crate::cpu::process_milliseconds;

@@ -14,6 +14,8 @@ use plotters::series::{DashedLineSeries, LineSeries};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{BLACK, Color, IntoFont, RGBColor, ShapeStyle, TRANSPARENT, TextStyle, WHITE};
 
+use crate::table::short;
+
 /// One pair of axes with lines.
 pub(crate) struct Panel {
     pub(crate) title: String,
@@ -274,7 +276,7 @@ fn bar_panel(area: &Area<'_>, panel: &Bars, series: &[(&str, RGBColor)], axis: &
             let Some(Bar { value, extrapolated }) = *bar else { continue };
             let [upper, lower] = [top, top + BAR - 1].map(|at| -f64::from(at));
             chart.draw_series([Rectangle::new([(0.0, upper), (value, lower)], color.filled())])?;
-            let label = format!("{}{}", if extrapolated { "about " } else { "" }, super::short(value));
+            let label = format!("{}{}", if extrapolated { "about " } else { "" }, short(value));
             let label = Text::new(label, (5, 0), text(12, HPos::Left));
             chart.draw_series([EmptyElement::at((value, f64::midpoint(upper, lower))) + label])?;
             top += BAR;

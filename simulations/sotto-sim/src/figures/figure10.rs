@@ -12,13 +12,13 @@ use rand::{RngExt, SeedableRng};
 
 use super::chart::{Bar, Bars, bars};
 use super::engines::{ELEMENT_BYTES, ENGINES, elements, power_of_two, runtime};
-use super::{Figure, short, short_or_none};
+use super::figure::Figure;
 use crate::cpu::{cores, timed};
 use crate::engine::EngineName;
 use crate::progress;
 use crate::proxy::{Link, Proxy};
 use crate::serving::{Connection, Download, Kind, Server, verify};
-use crate::table::{Column, Table};
+use crate::table::{Column, Table, short, short_or_none};
 
 /// The paper's links: names and rates in bits per second.
 const LINKS: [(&str, f64); 4] =

@@ -14,12 +14,12 @@ use tokio::task::JoinSet;
 
 use super::chart::{self, Panel, Scale, Series};
 use super::engines::{ELEMENT_BYTES, ENGINES, elements, runtime};
-use super::{Figure, short};
+use super::figure::Figure;
 use crate::cpu::{cores, process_milliseconds, timed};
 use crate::engine::EngineName;
 use crate::progress;
 use crate::serving::{Connection, Kind, Server, verify};
-use crate::table::{Column, Table};
+use crate::table::{Column, Table, short};
 
 /// Cores of the paper's server.
 const PAPER_CORES: f64 = 16.0;

@@ -5,13 +5,13 @@ use std::path::Path;
 use anyhow::ensure;
 
 use super::chart::{Bars, Quantity, draw_beside_paper};
+use super::figure::Figure;
 use super::measured::Measurements;
-use super::{Figure, short, short_or_none};
 use crate::cpu::alone;
 use crate::engine::EngineName;
 use crate::mpir::{Report, Setting};
 use crate::pbc::{Code, CodeName, Dimensions};
-use crate::table::{Column, Table};
+use crate::table::{Column, Table, short, short_or_none};
 
 const ELEMENT_BYTES: usize = 288;
 

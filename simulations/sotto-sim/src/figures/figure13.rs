@@ -7,14 +7,14 @@ use anyhow::{Context, ensure};
 use super::case_study::{BATCHES, SYSTEMS, System, USERS, code_title};
 use super::chart::{Bars, bars};
 use super::engines::ELEMENT_BYTES;
+use super::figure::Figure;
 use super::measured::Measurements;
-use super::{Figure, short, short_or_none};
 use crate::closed_loop;
 use crate::cpu::{alone, cores};
 use crate::mpir::{Report, Setting};
 use crate::pbc::CodeName;
 use crate::progress;
-use crate::table::{Column, Table};
+use crate::table::{Column, Table, short, short_or_none};
 
 /// Clients that the paper's server answers in a round; its other users' messages are only stored.
 const PAPER_CLIENTS: usize = 32;

@@ -2,8 +2,8 @@
 
 use super::case_study::{BATCHES, SYSTEMS, System, Traffic, USERS, code_title};
 use super::chart::{Bars, bars};
-use super::{Figure, short, short_or_none};
-use crate::table::{Column, Table};
+use super::figure::Figure;
+use crate::table::{Column, Table, short, short_or_none};
 
 /// One system's round.
 struct Row {

@@ -6,10 +6,10 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::chart::{Quantity, beside_paper};
-use super::{Figure, short};
+use super::figure::Figure;
 use crate::cpu::{alone, median, timed};
 use crate::pbc::{Code, CodeName, Dimensions};
-use crate::table::{Column, Table};
+use crate::table::{Column, Table, short};
 
 const BATCH: usize = 64;
 const ELEMENT_BYTES: usize = 288;

@@ -1,9 +1,9 @@
 //! Figure 5: codewords, buckets and failure probability of the codes.
 
 use super::chart::{Quantity, beside_paper};
-use super::{Figure, short, short_or_none};
+use super::figure::Figure;
 use crate::pbc::{Code, CodeName, Dimensions, Source, clopper_pearson, count_failures};
-use crate::table::{Column, Table};
+use crate::table::{Column, Table, short, short_or_none};
 
 const ELEMENTS: usize = 262_144;
 

@@ -4,12 +4,12 @@ use anyhow::Context;
 
 use super::chart::{Quantity, beside_paper};
 use super::engines::{ELEMENT_BYTES, ENGINES, power_of_two};
-use super::{Figure, short, short_or_none};
+use super::figure::Figure;
 use crate::cpu::alone;
 use crate::engine::EngineName;
 use crate::pir::{Report, measure};
 use crate::progress;
-use crate::table::Table;
+use crate::table::{Table, short, short_or_none};
 
 /// The paper's database sizes.
 const SIZES: [usize; 3] = [65_536, 262_144, 1_048_576];

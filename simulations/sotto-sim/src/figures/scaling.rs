@@ -1,35 +1,24 @@
 //! How costs grow with the collection and with the batch, and the model that explains them.
 
+mod point;
 mod text;
 
 use sotto_protocol::BloomMapping;
 
-use super::Figure;
 use super::chart::{self, Panel, Scale, Series};
 use super::engines::power_of_two;
-use crate::cpu::{Stages, alone};
+use super::figure::Figure;
+use crate::cpu::alone;
 use crate::engine::EngineName;
 use crate::model::{Calibration, RoundSize, calibrate, default_code};
 use crate::mpir::{self, Report, Setting};
 use crate::pbc::CodeName;
 use crate::progress;
 use crate::table::Table;
+use point::{Point, Theory};
 
 /// Batches for which the collection grows; the cost of the first is shown in its parts.
 const BATCHES: [usize; 2] = [16, 64];
-
-/// A measurement, and what the model says of the same n and k.
-struct Point {
-    measured: Report,
-    theory: Theory,
-}
-
-/// What the model predicts of a round.
-struct Theory {
-    size: RoundSize,
-    answer: Stages,
-    setup_ms: f64,
-}
 
 /// What is drawn: a name, and its value in a measurement and in theory, in the same unit.
 type Quantity = (&'static str, fn(&Report) -> f64, fn(&Theory) -> f64);

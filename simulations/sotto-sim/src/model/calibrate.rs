@@ -13,8 +13,10 @@ use sotto_protocol::deposit::{BOX_BYTES, arrange};
 use sotto_protocol::manifest::deposits_digest;
 use sotto_protocol::{BloomMapping, Deposit, Label, SealedBox};
 
+use super::constants::Constants;
 use super::fit::{fit, residual};
-use super::{BucketSize, Constants, default_code, transport};
+use super::sizes::{BucketSize, default_code};
+use super::transport;
 use crate::cpu::{Stages, process_milliseconds, process_timed, timed};
 use crate::machine::{self, Machine};
 

@@ -10,8 +10,8 @@ use pir_core::ring::Backend;
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 
-use super::Setting;
 use super::report::Report;
+use super::setting::Setting;
 use crate::cpu::{Stages, median, timed};
 use crate::engine::Client;
 use crate::pbc::{Code, CodeName, Dimensions};

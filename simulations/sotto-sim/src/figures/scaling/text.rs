@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 
-use super::Point;
+use super::point::Point;
 use crate::figures::engines::power_of_two;
 use crate::model::{BucketSize, Calibration, RoundSize, residual};
 use crate::table::short;

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde_json::Value;
 
-use super::{Bytes, CodeName, Counts, Latency, OVERHEAD_MAX, Report, RoundReport, ServerStages};
+use super::client::Counts;
+use super::report::{Bytes, Latency, OVERHEAD_MAX, Report, RoundReport, ServerStages};
+use crate::pbc::CodeName;
 use crate::table::{Column, Table};
 
 fn mebibytes(bytes: u64) -> f64 {
