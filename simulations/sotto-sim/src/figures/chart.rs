@@ -82,20 +82,27 @@ const GAP: i32 = 5;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
-/// Panels of so many pixels below the title.
+/// Panels of so many pixels below the title, and a key to colors if there is one.
 fn draw(
     title: &str,
-    above: i32,
+    key: &[(&str, RGBColor)],
     heights: &[i32],
     panel: impl Fn(&Area<'_>, usize) -> Drawn,
 ) -> anyhow::Result<String> {
     let mut svg = String::new();
     {
+        let above = if key.is_empty() { 44 } else { 64 };
         let height = above + heights.iter().sum::<i32>();
         let whole = SVGBackend::with_string(&mut svg, (WIDTH, height as u32)).into_drawing_area();
         let drawn = || {
             whole.fill(&WHITE)?;
             whole.draw(&Text::new(title, (20, 20), text(18, HPos::Left)))?;
+            let mut right = 20;
+            for (name, color) in key {
+                whole.draw(&Rectangle::new([(right, 42), (right + 14, 54)], color.filled()))?;
+                whole.draw(&Text::new(*name, (right + 20, 48), text(13, HPos::Left)))?;
+                right += 48 + 8 * name.chars().count() as i32;
+            }
             let mut left = whole.clone();
             for (number, above) in core::iter::once(&above).chain(heights).take(heights.len()).enumerate() {
                 left = left.split_vertically(*above).1;
@@ -124,7 +131,7 @@ pub(crate) fn lines(title: &str, panels: &[Panel]) -> anyhow::Result<String> {
         Ok([x, Axis::new(panel.y_scale, points().map(|(_, y)| *y))?])
     };
     let axes = panels.iter().map(axes).collect::<anyhow::Result<Vec<_>>>()?;
-    draw(title, 44, &vec![LINES; panels.len()], |area, number| {
+    draw(title, &[], &vec![LINES; panels.len()], |area, number| {
         line_panel(area, &panels[number], &axes[number])
     })
 }
@@ -234,15 +241,7 @@ fn draw_bars(
 ) -> anyhow::Result<String> {
     let axes = panels.iter().map(axis).collect::<anyhow::Result<Vec<_>>>()?;
     let heights: Vec<i32> = panels.iter().map(|panel| ABOVE + panel.height() + BELOW).collect();
-    draw(title, 64, &heights, |area, number| {
-        if number == 0 {
-            let mut left = 20;
-            for (name, color) in series {
-                area.draw(&Rectangle::new([(left, -22), (left + 14, -10)], color.filled()))?;
-                area.draw(&Text::new(*name, (left + 20, -16), text(13, HPos::Left)))?;
-                left += 48 + 8 * name.chars().count() as i32;
-            }
-        }
+    draw(title, series, &heights, |area, number| {
         let area = area.split_vertically(heights[number]).0;
         bar_panel(&area, &panels[number], series, &axes[number])
     })
