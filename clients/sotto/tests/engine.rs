@@ -101,6 +101,10 @@ impl PreparedRound for Everything {
         self.sizes
     }
 
+    fn memory_bytes(&self) -> usize {
+        self.answers.iter().map(Vec::len).sum()
+    }
+
     fn hint(&self) -> &[u8] {
         &self.hint
     }

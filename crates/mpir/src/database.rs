@@ -1,5 +1,6 @@
 //! The server's side: one database per bucket.
 
+use pir_core::dimensions::Stage;
 use pir_core::{PagePool, Scheme};
 use rayon::prelude::{
     IndexedParallelIterator, IntoParallelIterator, IntoParallelRefIterator, ParallelIterator,
@@ -73,6 +74,11 @@ impl<S: Scheme> MultiDatabase<S> {
         self.contents.len() * self.copies
     }
 
+    /// Size in memory of all different contents, bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.contents.iter().map(S::database_bytes).sum()
+    }
+
     fn bucket(&self, bucket: usize) -> Result<&S::Database, Error> {
         self.contents.get(bucket / self.copies).ok_or(Error::Bucket)
     }
@@ -109,8 +115,20 @@ impl<S: Scheme> MultiDatabase<S> {
         bucket: usize,
         queries: &[(&S::PublicKeys, &[u8])],
     ) -> Result<Vec<Result<Vec<u8>, Error>>, Error> {
-        let database = self.bucket(bucket)?;
-        let answers = S::answer_tile(database, queries);
+        self.answer_observed(bucket, queries, &mut |_| ())
+    }
+
+    /// [`MultiDatabase::answer_tile`], telling `observe` whenever a stage has ended for the whole tile.
+    ///
+    /// # Errors
+    /// As for [`MultiDatabase::answer_tile`].
+    pub fn answer_observed(
+        &self,
+        bucket: usize,
+        queries: &[(&S::PublicKeys, &[u8])],
+        observe: &mut dyn FnMut(Stage),
+    ) -> Result<Vec<Result<Vec<u8>, Error>>, Error> {
+        let answers = S::answer_observed(self.bucket(bucket)?, queries, observe);
         Ok(answers.into_iter().map(|answer| answer.map_err(Error::from)).collect())
     }
 }

@@ -7,6 +7,7 @@ use core::any::Any;
 use core::fmt::Debug;
 use std::sync::Arc;
 
+use pir_core::dimensions::Stage;
 use rand_core::CryptoRng;
 
 use crate::{Assurance, Error, Form, Profile, RoundSpec, Sizes};
@@ -161,6 +162,9 @@ pub trait PreparedRound: Send + Sync {
     /// Sizes of all that is sent.
     fn sizes(&self) -> Sizes;
 
+    /// Size in memory, bytes.
+    fn memory_bytes(&self) -> usize;
+
     /// What everybody downloads to read answers, as [`Sizes::hint`] says; nothing for most engines.
     fn hint(&self) -> &[u8] {
         &[]
@@ -170,4 +174,15 @@ pub trait PreparedRound: Send + Sync {
     ///
     /// There is one result per query, in their order; a malformed query spoils no other one.
     fn answer(&self, unit: usize, tile: &[Query<'_>]) -> Vec<Result<Vec<u8>, Error>>;
+
+    /// [`PreparedRound::answer`] for measurements: an engine that works in such stages tells `observe` whenever one has ended
+    /// for the whole tile.
+    fn answer_observed(
+        &self,
+        unit: usize,
+        tile: &[Query<'_>],
+        _observe: &mut dyn FnMut(Stage),
+    ) -> Vec<Result<Vec<u8>, Error>> {
+        self.answer(unit, tile)
+    }
 }

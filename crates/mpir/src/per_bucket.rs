@@ -5,6 +5,7 @@ use core::marker::PhantomData;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use pir_core::dimensions::Stage;
 use pir_core::{PagePool, Scheme};
 use rand_core::CryptoRng;
 use rayon::prelude::{IntoParallelIterator, ParallelIterator};
@@ -204,10 +205,23 @@ impl<S: Scheme> PreparedRound for Prepared<S> {
         self.sizes
     }
 
+    fn memory_bytes(&self) -> usize {
+        self.database.memory_bytes()
+    }
+
     fn answer(&self, unit: usize, tile: &[Query<'_>]) -> Vec<Result<Vec<u8>, Error>> {
+        self.answer_observed(unit, tile, &mut |_| ())
+    }
+
+    fn answer_observed(
+        &self,
+        unit: usize,
+        tile: &[Query<'_>],
+        observe: &mut dyn FnMut(Stage),
+    ) -> Vec<Result<Vec<u8>, Error>> {
         let queries: Vec<_> = tile.iter().map(|query| self.query(unit, query)).collect();
         let good: Vec<_> = queries.iter().flatten().copied().collect();
-        let mut answers = match self.database.answer_tile(unit, &good) {
+        let mut answers = match self.database.answer_observed(unit, &good, observe) {
             Ok(answers) => answers.into_iter(),
             Err(error) => vec![Err(error); good.len()].into_iter(),
         };

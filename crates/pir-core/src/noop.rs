@@ -120,6 +120,10 @@ impl Scheme for NoOp {
         Ok(Database { parameters: *parameters, bytes: elements.to_vec() })
     }
 
+    fn database_bytes(database: &Database) -> usize {
+        database.bytes.len()
+    }
+
     fn queries<R: CryptoRng>(
         _: &ClientKey,
         items: &[(&Parameters, usize)],

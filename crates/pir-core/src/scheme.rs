@@ -7,6 +7,7 @@ use core::fmt::Debug;
 
 use rand_core::CryptoRng;
 
+use crate::dimensions::Stage;
 use crate::{Error, PagePool};
 
 /// Bytes of a profile.
@@ -119,6 +120,9 @@ pub trait Scheme: Send + Sync + 'static {
         Self::setup_in(&PagePool::default(), parameters, elements)
     }
 
+    /// Size of a preprocessed database in memory, bytes.
+    fn database_bytes(database: &Self::Database) -> usize;
+
     /// Builds one encoded query per index, all in one call (QUERY): an engine whose secret must never serve two
     /// different queries of one round has no other door.
     ///
@@ -142,6 +146,15 @@ pub trait Scheme: Send + Sync + 'static {
     fn answer_tile(
         database: &Self::Database,
         queries: &[(&Self::PublicKeys, &[u8])],
+    ) -> Vec<Result<Vec<u8>, Error>> {
+        Self::answer_observed(database, queries, &mut |_| ())
+    }
+
+    /// [`Scheme::answer_tile`], telling `observe` whenever a stage has ended for a whole tile, for measurements.
+    fn answer_observed(
+        database: &Self::Database,
+        queries: &[(&Self::PublicKeys, &[u8])],
+        _: &mut dyn FnMut(Stage),
     ) -> Vec<Result<Vec<u8>, Error>> {
         queries.iter().map(|(keys, query)| Self::answer(database, keys, query)).collect()
     }

@@ -24,8 +24,9 @@
 
 mod card;
 mod change;
+mod keys;
 mod rekey;
-mod version2;
+pub(crate) mod version2;
 
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use serde::{Deserialize, Serialize};
@@ -42,11 +43,10 @@ use crate::{Deposit, Error, Label, Round, domain};
 
 pub use card::GroupCard;
 pub(crate) use card::MEMBER_NAME_MAX;
-pub(crate) use change::{News, Task};
+pub(crate) use keys::{News, Task};
 pub(crate) use rekey::{Farewell, Rekey};
-pub(crate) use version2::Group2;
 
-use change::Change;
+use keys::{Change, bit};
 use rekey::Echo;
 
 /// Turns in which one who leaves says so.
@@ -130,11 +130,6 @@ struct Peer {
     heard: Option<Round>,
     /// The signature by which it left.
     farewell: Vec<u8>,
-}
-
-/// A member in a set of bits.
-fn bit(member: u8) -> u8 {
-    1_u8.checked_shl(member.into()).unwrap_or(0)
 }
 
 impl Group {

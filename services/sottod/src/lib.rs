@@ -35,6 +35,7 @@ mod service;
 #[cfg(test)]
 mod simulation;
 mod tokens;
+mod usage;
 
 pub use certificate::CertificateError;
 pub use config::{Config, ConfigError, Limits, Registration};
@@ -54,3 +55,4 @@ pub use rounds::RunError;
 pub use secrets::IdentityError;
 pub use seeds::SEGMENTS;
 pub use server::{Running, StartError, start};
+pub use usage::Usage;

@@ -13,6 +13,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry};
 
+use crate::usage::Usage;
+
 type Labels<const N: usize> = [(&'static str, &'static str); N];
 type Histograms = Family<Labels<1>, Histogram, fn() -> Histogram>;
 
@@ -200,10 +202,9 @@ impl Metrics {
 
     /// All of it, as Prometheus reads it (OpenMetrics).
     pub(crate) fn encode(&self) -> String {
-        if let Some((resident, seconds)) = process() {
-            self.resident_bytes.set(gauge(resident));
-            self.cpu_seconds.set(seconds);
-        }
+        let Usage { resident, processor, .. } = Usage::of_this();
+        self.resident_bytes.set(gauge(resident));
+        self.cpu_seconds.set(processor);
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.registry);
@@ -223,19 +224,6 @@ fn add<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &
 fn add_made<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
     registry.register(name, help, metric.clone());
     metric
-}
-
-/// Memory in bytes and processor time in seconds of this process, where the system tells.
-fn process() -> Option<(u64, f64)> {
-    /// Linux counts processor time in hundredths of a second for all programs.
-    const TICKS: f64 = 100.0;
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.split_whitespace().next()?;
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // Behind the name, which may hold anything: the eleventh and twelfth field.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
-    let (user, system): (f64, f64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-    Some((kib.parse::<u64>().ok()? * 1024, (user + system) / TICKS))
 }
 
 /// Counts a thing for as long as this exists.

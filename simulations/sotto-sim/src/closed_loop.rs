@@ -5,141 +5,25 @@ mod bench;
 mod check;
 mod child;
 mod client;
-mod counting;
+mod config;
+mod files;
 mod lines;
-mod measured;
-mod memory;
 mod observed;
 mod report;
 mod run;
 mod server;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use anyhow::{Context, ensure};
-use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressStyle};
-use serde::{Deserialize, Serialize};
-use sotto_protocol::{CodeKind, ServerParameters};
+use anyhow::Context;
 
 pub(crate) use child::SUBCOMMAND;
+pub(crate) use config::Config;
 pub(crate) use report::Report;
 pub(crate) use run::run_once;
 
-use crate::engine::EngineName;
-
-/// The batch code of the rounds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Code {
-    /// No code: every query reads the whole round.
-    Single,
-    /// Pung's own: two hashes, nine buckets of the subcube code.
-    Hybrid,
-    /// Three hashes, buckets for one label each: what Sotto runs.
-    #[default]
-    Cuckoo,
-}
-
-impl Code {
-    /// As the protocol names it.
-    const fn kind(self) -> CodeKind {
-        match self {
-            Self::Single => CodeKind::Single,
-            Self::Hybrid => CodeKind::Hybrid,
-            Self::Cuckoo => CodeKind::Cuckoo,
-        }
-    }
-
-    /// For people and in names of files.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Single => "single",
-            Self::Hybrid => "hybrid",
-            Self::Cuckoo => "cuckoo",
-        }
-    }
-
-    /// Most messages that a client can retrieve per round: there are at most 1,024 buckets.
-    const fn retrieve_max(self) -> u16 {
-        match self {
-            Self::Single | Self::Cuckoo => ServerParameters::RETRIEVE_MAX,
-            Self::Hybrid => ServerParameters::BUCKETS_MAX / 9,
-        }
-    }
-}
-
-/// How a label leads to a position.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum MappingName {
-    /// A Bloom filter per bucket, downloaded in every round.
-    #[default]
-    Bloom,
-}
-
-/// What to run.
-#[derive(Clone, Debug, PartialEq, clap::Args, Serialize, Deserialize)]
-pub(crate) struct Config {
-    /// Users, the real clients included: each has one message in every round.
-    #[arg(long, default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(1..=1 << 22))]
-    pub(crate) users: u32,
-    /// Real clients.
-    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub(crate) clients: u32,
-    /// Messages that each of them retrieves per round (k).
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub(crate) retrieve: u16,
-    /// Rounds that are measured, after one that is not.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(crate) rounds: u32,
-    /// The PIR engine.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) engine: EngineName,
-    /// The batch code.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) code: Code,
-    /// The way from labels to positions.
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) mapping: MappingName,
-    /// Threads that compute in the server [default: as many as there are cores].
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub(crate) threads: Option<u16>,
-    /// Seed of all messages, keys and choices.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
-}
-
-impl Config {
-    /// Whether it can be run.
-    fn check(&self) -> anyhow::Result<()> {
-        let Self { users, clients, retrieve, engine, .. } = *self;
-        ensure!(users >= clients, "{clients} clients are among the users: there must be as many users");
-        ensure!(
-            users - clients >= u32::from(retrieve) - 1,
-            "a client retrieves one message of another client and {} of simulated users, of whom there are {}",
-            retrieve - 1,
-            users - clients
-        );
-        ensure!(
-            !matches!(engine, EngineName::PaperT20 | EngineName::PaperT23),
-            "no server runs the paper's parameters: they offer less than 128 bits of security"
-        );
-        let most = self.code.retrieve_max();
-        ensure!(
-            retrieve <= most,
-            "with this batch code a client retrieves at most {most} messages per round"
-        );
-        Ok(())
-    }
-
-    /// The server's threads.
-    fn threads(&self) -> usize {
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.threads.map_or_else(cores, usize::from)
-    }
-}
+use crate::pbc::CodeName;
+use crate::progress;
 
 /// A real server in a process of its own, filled with the messages of simulated users, and real clients that send one
 /// message and retrieve k in every round. A round ends when all of them are done.
@@ -152,7 +36,7 @@ pub(crate) struct Arguments {
     config: Config,
     /// Codes to run one after the other, separated by commas, instead of one.
     #[arg(long, value_enum, value_delimiter = ',', conflicts_with = "code")]
-    compare: Vec<Code>,
+    compare: Vec<CodeName>,
     /// The directory for report.json, rounds.csv, stages.csv and report.md, made if need be.
     #[arg(long)]
     out: Option<PathBuf>,
@@ -167,27 +51,27 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let configs: Vec<Config> = codes.into_iter().map(|code| Config { code, ..config.clone() }).collect();
     // Before the first of them takes its time.
     for config in &configs {
-        config.check().context(config.code.name())?;
+        config.check().with_context(|| config.code.to_string())?;
     }
-    let progress = progress_bar();
+    let progress = progress::bar(0, "");
     let mut reports = Vec::new();
     for config in &configs {
         progress.reset();
         let report = run_once(config, &progress)?;
-        progress.suspend(|| report.print());
+        progress.suspend(|| println!("{}", report.markdown()));
         reports.push(report);
     }
     progress.finish_and_clear();
     if reports.len() > 1 {
-        println!("{}", report::comparison(&reports).markdown());
+        println!("{}", files::comparison(&reports).markdown());
     }
     if let Some(out) = out {
-        for path in report::write(out, &reports)? {
+        for path in files::write(out, &reports)? {
             println!("{}", path.display());
         }
     }
     if *json {
-        println!("{}", report::json(&reports)?);
+        println!("{}", files::json(&reports)?);
     }
     for report in &reports {
         report.ensure_sound()?;
@@ -198,13 +82,4 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 /// The server's process.
 pub(crate) fn serve(orders: &str) -> anyhow::Result<()> {
     server::run(orders)
-}
-
-/// On the terminal only; hidden where the error output is not one.
-pub(crate) fn progress_bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg:28} {bar:40} {percent} % {elapsed} gone, {eta} left")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    let progress = ProgressBar::new(0).with_style(style);
-    progress.enable_steady_tick(Duration::from_millis(200));
-    progress
 }

@@ -1,6 +1,8 @@
 //! CPU time: what the operator pays, whatever else the machine does.
 
+use pir_core::dimensions::Stage;
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 
 /// CPU time the calling thread has used, milliseconds.
 pub(crate) fn milliseconds() -> f64 {
@@ -17,15 +19,114 @@ fn read(clock: ClockId) -> f64 {
     time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
 }
 
-/// What `work` returns and the CPU time it took, milliseconds.
+/// What `work` returns and the CPU time the calling thread took for it, milliseconds.
 pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     let start = milliseconds();
     let result = work();
     (result, milliseconds() - start)
 }
 
+/// What `work` returns and the CPU time all threads took for it, milliseconds.
+pub(crate) fn process_timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
+    let start = process_milliseconds();
+    let result = work();
+    (result, process_milliseconds() - start)
+}
+
+/// What `work` returns when nothing runs in parallel, so that the clock of the calling thread sees all of it. A thread can
+/// do so once.
+pub(crate) fn alone<T: Send>(work: impl FnOnce() -> anyhow::Result<T> + Send) -> anyhow::Result<T> {
+    rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build()?.install(work)
+}
+
+/// Cores of this machine.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 /// The middle one of some measurements, or the upper one of the two middle ones.
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Sums and differences, field by field.
+macro_rules! sums {
+    ($type:ident { $($field:ident),+ }) => {
+        impl core::ops::Add for $type {
+            type Output = Self;
+
+            fn add(self, other: Self) -> Self {
+                Self { $($field: self.$field + other.$field),+ }
+            }
+        }
+
+        impl core::ops::Sub for $type {
+            type Output = Self;
+
+            fn sub(self, other: Self) -> Self {
+                Self { $($field: self.$field - other.$field),+ }
+            }
+        }
+
+        impl core::iter::Sum for $type {
+            fn sum<I: Iterator<Item = Self>>(items: I) -> Self {
+                items.fold(Self::default(), core::ops::Add::add)
+            }
+        }
+    };
+}
+pub(crate) use sums;
+
+/// Multiples, field by field.
+macro_rules! scales {
+    ($type:ident { $($field:ident),+ }) => {
+        impl core::ops::Mul<f64> for $type {
+            type Output = Self;
+
+            fn mul(self, factor: f64) -> Self {
+                Self { $($field: self.$field * factor),+ }
+            }
+        }
+    };
+}
+pub(crate) use scales;
+
+/// CPU time of the stages of answers, milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Stages {
+    /// EXPAND; of engines that do not expand, parsing.
+    pub(crate) expand: f64,
+    pub(crate) first_dimension: f64,
+    /// What follows the first dimension.
+    pub(crate) rest: f64,
+}
+
+sums!(Stages { expand, first_dimension, rest });
+
+scales!(Stages { expand, first_dimension, rest });
+
+impl Stages {
+    /// What `answer` returns, and the time of the calling thread in the stages that it tells of.
+    pub(crate) fn timed<T>(answer: impl FnOnce(&mut dyn FnMut(Stage)) -> T) -> (T, Self) {
+        let mut stages = Self::default();
+        let start = milliseconds();
+        let mut last = start;
+        let result = answer(&mut |stage| {
+            let now = milliseconds();
+            match stage {
+                Stage::Expanded => stages.expand += now - last,
+                Stage::FirstDimension => stages.first_dimension += now - last,
+                _ => {}
+            }
+            last = now;
+        });
+        stages.rest = milliseconds() - start - stages.expand - stages.first_dimension;
+        (result, stages)
+    }
+
+    pub(crate) fn total(self) -> f64 {
+        self.expand + self.first_dimension + self.rest
+    }
 }

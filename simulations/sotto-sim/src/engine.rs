@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use mpir::{Engines, PerBucket};
-use pir_baselines::{PaperSealPir, Xpir, paper, xpir};
-use pir_core::dimensions::Stage;
-use pir_core::{Error, Scheme, SealPir, sealpir};
+use mpir::{Engine, EngineClient, Engines, Error, Form, PerBucket, Profile, PublicKeys, RoundSpec};
+use pir_baselines::paper::{self, INSECURE_PROFILE};
+use pir_baselines::{PaperSealPir, Xpir, xpir};
+use pir_core::{Scheme, SealPir};
 use serde::{Deserialize, Serialize};
-
-use crate::cpu::milliseconds;
 
 /// An engine on the command line and in measurements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -38,7 +36,70 @@ pub(crate) enum EngineName {
 
 /// The engines that servers may run.
 pub(crate) fn engines() -> Engines {
-    Engines::default().with(Arc::new(PerBucket::<Xpir<2>>::new())).with(Arc::new(PerBucket::<Xpir<3>>::new()))
+    let xpir = [EngineName::Xpir2, EngineName::Xpir3].map(EngineName::engine);
+    xpir.into_iter().fold(Engines::default(), Engines::with)
+}
+
+impl EngineName {
+    pub(crate) fn engine(self) -> Arc<dyn Engine> {
+        match self {
+            Self::Sealpir => Arc::new(PerBucket::<SealPir>::new()),
+            Self::Xpir2 => Arc::new(PerBucket::<Xpir<2>>::new()),
+            Self::Xpir3 => Arc::new(PerBucket::<Xpir<3>>::new()),
+            Self::PaperT20 => Arc::new(PerBucket::<PaperSealPir<20>>::new()),
+            Self::PaperT23 => Arc::new(PerBucket::<PaperSealPir<23>>::new()),
+        }
+    }
+
+    /// Whether it is the paper's, which servers do not run.
+    pub(crate) const fn is_insecure(self) -> bool {
+        matches!(self, Self::PaperT20 | Self::PaperT23)
+    }
+
+    /// Whether the first stage of an answer is an expansion; otherwise, queries are only parsed.
+    pub(crate) const fn expands(self) -> bool {
+        !matches!(self, Self::Xpir2 | Self::Xpir3)
+    }
+
+    /// Clients whose queries are worth answering in one pass.
+    pub(crate) const fn tile(self) -> usize {
+        if self.is_insecure() { 1 } else { 16 }
+    }
+
+    /// A round to measure. Unless another arrangement is given, it is the one that a server would choose.
+    pub(crate) fn round(self, form: Form, profile: Option<Profile>) -> Result<RoundSpec, Error> {
+        let profile = match profile {
+            Some(profile) => profile,
+            None if self.is_insecure() => Profile(INSECURE_PROFILE),
+            None => self.engine().profile(form)?,
+        };
+        Ok(RoundSpec { seed: [0; 32], round: 0, form, profile })
+    }
+
+    /// A round of one database, arranged as one of many buckets is.
+    pub(crate) fn bucket(self, elements: usize, element_bytes: usize) -> Result<RoundSpec, Error> {
+        let form = |buckets| Form { buckets, elements, element_bytes };
+        self.round(form(1), Some(self.round(form(2), None)?.profile))
+    }
+
+    /// How the databases of a round are arranged.
+    pub(crate) fn arrangement(self, round: &RoundSpec) -> Result<Arrangement, pir_core::Error> {
+        let (Form { elements, element_bytes, .. }, Profile(profile)) = (round.form, &round.profile);
+        Ok(match self {
+            Self::Sealpir => {
+                let parameters = SealPir::with_profile(elements, element_bytes, profile)?;
+                Arrangement {
+                    parts: Some(parameters.parts()).filter(|parts| *parts > 1),
+                    levels: Some(parameters.levels()),
+                    ..Arrangement::new(parameters.dimensions(), parameters.rows(), parameters.columns())
+                }
+            }
+            Self::Xpir2 => of_xpir(&Xpir::<2>::with_profile(elements, element_bytes, profile)?),
+            Self::Xpir3 => of_xpir(&Xpir::<3>::with_profile(elements, element_bytes, profile)?),
+            Self::PaperT20 => of_paper(&PaperSealPir::<20>::with_profile(elements, element_bytes, profile)?),
+            Self::PaperT23 => of_paper(&PaperSealPir::<23>::with_profile(elements, element_bytes, profile)?),
+        })
+    }
 }
 
 /// How a database is arranged.
@@ -62,162 +123,37 @@ pub(crate) struct Arrangement {
     pub(crate) plaintext_bits: Option<u32>,
 }
 
-/// A scheme whose stages can be timed.
-pub(crate) trait Engine: Scheme {
-    /// Clients whose queries are worth answering in one pass.
-    const TILE: usize = 16;
-    /// Whether [`Stage::Expanded`] ends an expansion; otherwise, queries are only parsed.
-    const EXPANDS: bool;
-
-    /// The parameters that are measured: [`Scheme::parameters`], but for an engine that refuses them as insecure.
-    ///
-    /// # Errors
-    /// Those of [`Scheme::parameters`].
-    fn parameters_to_measure(elements: usize, element_bytes: usize) -> Result<Self::Parameters, Error> {
-        Self::parameters(elements, element_bytes)
-    }
-
-    /// [`Scheme::answer_tile`], telling when a stage has ended.
-    fn answer_observed(
-        database: &Self::Database,
-        queries: &[(&Self::PublicKeys, &[u8])],
-        observe: &mut dyn FnMut(Stage),
-    ) -> Vec<Result<Vec<u8>, Error>>;
-
-    /// Size of a prepared database in memory, bytes.
-    fn database_bytes(database: &Self::Database) -> usize;
-
-    fn arrangement(parameters: &Self::Parameters) -> Arrangement;
-}
-
-/// CPU time of the stages of one or more answers, milliseconds.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct StageTimes {
-    /// Parsing and, where there is one, the expansion.
-    pub(crate) expand: f64,
-    pub(crate) first_dimension: f64,
-    /// Those and whatever follows.
-    pub(crate) total: f64,
-}
-
-impl StageTimes {
-    /// Answers in one pass, and adds the time it takes.
-    pub(crate) fn answer<E: Engine>(
-        &mut self,
-        database: &E::Database,
-        queries: &[(&E::PublicKeys, &[u8])],
-    ) -> Result<Vec<Vec<u8>>, Error> {
-        self.observe::<E>(database, queries).into_iter().collect()
-    }
-
-    /// The same, with an error for each malformed query.
-    pub(crate) fn observe<E: Engine>(
-        &mut self,
-        database: &E::Database,
-        queries: &[(&E::PublicKeys, &[u8])],
-    ) -> Vec<Result<Vec<u8>, Error>> {
-        let start = milliseconds();
-        let mut last = start;
-        let answers = E::answer_observed(database, queries, &mut |stage| {
-            let now = milliseconds();
-            match stage {
-                Stage::Expanded => self.expand += now - last,
-                Stage::FirstDimension => self.first_dimension += now - last,
-                _ => {}
-            }
-            last = now;
-        });
-        self.total += milliseconds() - start;
-        answers
+impl Arrangement {
+    const fn new(dimensions: usize, rows: usize, columns: usize) -> Self {
+        Self { dimensions, rows, columns, parts: None, planes: None, levels: None, plaintext_bits: None }
     }
 }
 
-impl Engine for SealPir {
-    const EXPANDS: bool = true;
+fn of_xpir<const D: usize>(parameters: &xpir::Parameters<D>) -> Arrangement {
+    let shape = parameters.shape();
+    Arrangement { planes: shape.get(2).copied(), ..Arrangement::new(D, shape[0], shape[1]) }
+}
 
-    fn answer_observed(
-        database: &Self::Database,
-        queries: &[(&Self::PublicKeys, &[u8])],
-        observe: &mut dyn FnMut(Stage),
-    ) -> Vec<Result<Vec<u8>, Error>> {
-        sealpir::answer_tile_observed(database, queries, observe)
-    }
-
-    fn database_bytes(database: &Self::Database) -> usize {
-        database.bytes()
-    }
-
-    fn arrangement(parameters: &Self::Parameters) -> Arrangement {
-        Arrangement {
-            dimensions: parameters.dimensions(),
-            rows: parameters.rows(),
-            columns: parameters.columns(),
-            parts: Some(parameters.parts()).filter(|parts| *parts > 1),
-            planes: None,
-            levels: Some(parameters.levels()),
-            plaintext_bits: None,
-        }
+fn of_paper<const T: u32>(parameters: &paper::Parameters<T>) -> Arrangement {
+    Arrangement {
+        levels: Some(parameters.levels()[0]),
+        plaintext_bits: Some(parameters.plaintext_bits()),
+        ..Arrangement::new(parameters.dimensions(), parameters.rows(), parameters.columns())
     }
 }
 
-impl<const D: usize> Engine for Xpir<D> {
-    const EXPANDS: bool = false;
-
-    fn answer_observed(
-        database: &Self::Database,
-        queries: &[(&Self::PublicKeys, &[u8])],
-        observe: &mut dyn FnMut(Stage),
-    ) -> Vec<Result<Vec<u8>, Error>> {
-        xpir::answer_tile_observed(database, queries, observe)
-    }
-
-    fn database_bytes(database: &Self::Database) -> usize {
-        database.bytes()
-    }
-
-    fn arrangement(parameters: &Self::Parameters) -> Arrangement {
-        let shape = parameters.shape();
-        Arrangement {
-            dimensions: D,
-            rows: shape[0],
-            columns: shape[1],
-            parts: None,
-            planes: shape.get(2).copied(),
-            levels: None,
-            plaintext_bits: None,
-        }
-    }
+/// A client, and its keys as it sends them and as the server holds them.
+pub(crate) struct Client {
+    pub(crate) half: Box<dyn EngineClient>,
+    pub(crate) encoded_keys: Vec<u8>,
+    pub(crate) keys: PublicKeys,
 }
 
-impl<const T: u32> Engine for PaperSealPir<T> {
-    const TILE: usize = 1;
-    const EXPANDS: bool = true;
-
-    fn parameters_to_measure(elements: usize, element_bytes: usize) -> Result<Self::Parameters, Error> {
-        paper::Parameters::new_allowing_insecure_parameters(elements, element_bytes, 2)
-    }
-
-    fn answer_observed(
-        database: &Self::Database,
-        queries: &[(&Self::PublicKeys, &[u8])],
-        observe: &mut dyn FnMut(Stage),
-    ) -> Vec<Result<Vec<u8>, Error>> {
-        paper::answer_tile_observed(database, queries, observe)
-    }
-
-    fn database_bytes(database: &Self::Database) -> usize {
-        database.bytes()
-    }
-
-    fn arrangement(parameters: &Self::Parameters) -> Arrangement {
-        Arrangement {
-            dimensions: parameters.dimensions(),
-            rows: parameters.rows(),
-            columns: parameters.columns(),
-            parts: None,
-            planes: None,
-            levels: Some(parameters.levels()[0]),
-            plaintext_bits: Some(parameters.plaintext_bits()),
-        }
+impl Client {
+    pub(crate) fn new(engine: &dyn Engine, seed: &[u8; 32]) -> Result<Self, Error> {
+        let half = engine.client(seed);
+        let encoded_keys = half.public_keys();
+        let keys = engine.public_keys(&encoded_keys)?;
+        Ok(Self { half, encoded_keys, keys })
     }
 }

@@ -1,9 +1,9 @@
 //! `sotto-sim figures`: figures of the paper, measured again, with its values beside ours, and the laws behind them.
 
-mod canvas;
 mod case_study;
 mod chart;
 mod engines;
+mod figure;
 mod figure10;
 mod figure11;
 mod figure12;
@@ -13,20 +13,20 @@ mod figure15;
 mod figure5;
 mod figure9;
 mod item;
-mod lines;
 mod measured;
 mod report;
 mod scaling;
-mod table;
+mod section;
 
 use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, anyhow};
+use clap::ValueEnum;
 
+use figure::Figure;
 use item::Item;
-use report::Section;
-pub(crate) use table::Table;
+use section::Section;
 
 /// Figures of the paper, measured again, with its values beside ours.
 ///
@@ -39,7 +39,7 @@ pub(crate) use table::Table;
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Numbers of the paper's figures, or `scaling`, separated by commas.
-    #[arg(long, value_delimiter = ',', default_values_t = Item::ALL)]
+    #[arg(long, value_delimiter = ',', default_values_t = Item::value_variants().to_vec())]
     only: Vec<Item>,
     /// The directory to write to, made if need be.
     #[arg(long)]
@@ -50,16 +50,6 @@ pub(crate) struct Arguments {
     /// Round-trip times of figure 10's links, milliseconds: within a data center, between two, at home, mobile.
     #[arg(long, value_delimiter = ',', default_values_t = figure10::ROUND_TRIPS_MS)]
     rtt_ms: Vec<f64>,
-}
-
-/// What comes of a figure.
-struct Figure {
-    table: Table,
-    svg: String,
-    /// What it shows.
-    shows: String,
-    /// What differs from the paper's figure, and why.
-    differs: String,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {

@@ -5,6 +5,8 @@ use std::process::Command;
 use pir_core::ring::Backend;
 use serde::{Deserialize, Serialize};
 
+use crate::cpu::cores;
+
 /// The machine, as far as it matters to times.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Machine {
@@ -27,12 +29,10 @@ impl Machine {
             (Some(family), Some(number)) => format!("{model} (family {family}, model {number})"),
             _ => model,
         };
-        let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        let kibibytes = field_number(&memory, "MemTotal").unwrap_or(0);
         Self {
             processor,
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
-            memory: kibibytes * 1024,
+            cores: cores(),
+            memory: memory("MemTotal").unwrap_or(0),
             kernel: Backend::active().name().to_owned(),
         }
     }
@@ -45,6 +45,16 @@ impl Machine {
         let plural = if *cores == 1 { "core" } else { "cores" };
         format!("{processor}, {cores} {plural}{memory}, kernel `{kernel}`")
     }
+}
+
+/// Memory that a new process could have, bytes, if the system tells.
+pub(crate) fn available_memory() -> Option<u64> {
+    memory("MemAvailable")
+}
+
+/// A quantity of memory, bytes.
+fn memory(name: &str) -> Option<u64> {
+    Some(field_number(&std::fs::read_to_string("/proc/meminfo").ok()?, name)? * 1024)
 }
 
 /// The value of the first line `name : value`.

@@ -12,8 +12,10 @@ mod mpir;
 mod pbc;
 mod pir;
 mod plan;
+mod progress;
+mod proxy;
 mod serving;
-mod shaping;
+mod table;
 
 use clap::{Parser, Subcommand};
 

@@ -2,86 +2,15 @@
 
 mod measure;
 mod report;
-mod server;
+mod setting;
 
 use anyhow::ensure;
-use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
 
 pub(crate) use measure::measure;
 pub(crate) use report::Report;
+pub(crate) use setting::Setting;
 
-use crate::engine::EngineName;
-use crate::pbc::CodeName;
-
-/// How a batch is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Way {
-    /// No code: k queries, one after the other, of the whole database.
-    Single,
-    /// Every bucket holds everything.
-    Replication,
-    /// One hash, shards in several copies.
-    Sharding,
-    /// Two hashes, shards in several copies.
-    #[value(name = "2-choice", alias = "two-choice")]
-    TwoChoice,
-    /// Two hashes, nine buckets of the subcube code.
-    Hybrid,
-    /// w hashes, buckets for one key each.
-    Cuckoo,
-    /// Cuckoo over indices, with one bucket in each of w groups.
-    Partitioned,
-}
-
-impl Way {
-    /// The batch code, if there is one.
-    pub(crate) const fn code(self) -> Option<CodeName> {
-        match self {
-            Self::Single => None,
-            Self::Replication => Some(CodeName::Replication),
-            Self::Sharding => Some(CodeName::Sharding),
-            Self::TwoChoice => Some(CodeName::TwoChoice),
-            Self::Hybrid => Some(CodeName::Hybrid),
-            Self::Cuckoo => Some(CodeName::Cuckoo),
-            Self::Partitioned => Some(CodeName::Partitioned),
-        }
-    }
-}
-
-/// What to measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
-pub(crate) struct Setting {
-    /// The engine.
-    #[arg(long, value_enum, default_value_t)]
-    #[serde(default)]
-    pub(crate) engine: EngineName,
-    /// The batch code, or single queries.
-    #[arg(long = "code", value_enum, default_value_t = Way::Cuckoo)]
-    pub(crate) way: Way,
-    /// Elements wanted at once.
-    #[arg(long, default_value_t = 16)]
-    pub(crate) k: usize,
-    /// Elements in the database.
-    #[arg(long, default_value_t = 32_768)]
-    pub(crate) elements: usize,
-    /// Bytes of each element.
-    #[arg(long, default_value_t = 288)]
-    pub(crate) bytes: usize,
-    /// Buckets; if it is left out, as in `sotto-sim pbc`.
-    #[arg(long)]
-    pub(crate) b: Option<usize>,
-    /// Candidate buckets of a key (cuckoo), or groups (partitioned).
-    #[arg(long, default_value_t = 3)]
-    pub(crate) w: usize,
-    /// Runs, of which the medians are reported. Each encodes and sets up everything, and asks for other elements.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) runs: u16,
-    /// Seed of the database, the code, the keys and the indices.
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
-}
+use crate::cpu::alone;
 
 /// One multi-query of one client, stage by stage, in CPU time of one thread.
 ///
@@ -98,9 +27,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    // Everything happens on the calling thread, so that its clock sees all of it.
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build()?;
-    let report = pool.install(|| measure(&arguments.setting, ""))?;
+    let report = alone(|| measure(&arguments.setting, ""))?;
     report.print();
     if arguments.json {
         println!("{}", serde_json::to_string(&report)?);

@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
 
 #[derive(Serialize)]
 struct Report {
-    code: &'static str,
+    code: String,
     n: usize,
     k: usize,
     b: usize,
@@ -62,15 +62,14 @@ struct Report {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let code = Code::new(arguments.dimensions, [0; 32])?;
     let (bound_log2, exact) = (code.bound_log2(), code.exact_failure());
-    let batch = code.batch();
     let mut report = Report {
-        code: code.name(),
+        code: code.name.to_string(),
         n: arguments.dimensions.n,
-        k: batch.batch_size(),
-        b: batch.bucket_count(),
-        w: code.choices(),
-        copies: code.copies(),
-        search: code.search().to_owned(),
+        k: code.batch.batch_size(),
+        b: code.batch.bucket_count(),
+        w: code.choices,
+        copies: code.copies,
+        search: code.search(),
         failure: f64::NAN,
         interval: [0.0, 1.0],
         failure_log2: None,

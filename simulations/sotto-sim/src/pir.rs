@@ -1,8 +1,8 @@
 //! `sotto-sim pir`: one database, one client and a tile of clients.
 
 use anyhow::{Context, ensure};
-use indicatif::{ProgressBar, ProgressStyle};
-use pir_baselines::{PaperSealPir, Xpir};
+use indicatif::ProgressBar;
+use mpir::{Contents, Form, Profile, Query, RoundSpec};
 use pir_core::ring::Backend;
 use pir_core::sealpir::Parameters;
 use pir_core::{Scheme, SealPir};
@@ -10,8 +10,9 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use serde::Serialize;
 
-use crate::cpu::{median, timed};
-use crate::engine::{Arrangement, Engine, EngineName, StageTimes};
+use crate::cpu::{Stages, alone, median, timed};
+use crate::engine::{Arrangement, Client, EngineName};
+use crate::progress;
 
 /// What to measure.
 #[derive(clap::Args)]
@@ -48,31 +49,31 @@ pub(crate) struct Arguments {
 
 /// Medians over the runs, CPU time of one thread.
 #[derive(Serialize)]
-struct Report {
+pub(crate) struct Report {
     engine: &'static str,
     elements: usize,
     element_bytes: usize,
     #[serde(flatten)]
     arrangement: Arrangement,
-    answer_cpu_ms: f64,
+    pub(crate) answer_cpu_ms: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    expand_cpu_ms: Option<f64>,
+    pub(crate) expand_cpu_ms: Option<f64>,
     /// Of engines that do not expand.
     #[serde(skip_serializing_if = "Option::is_none")]
     parse_cpu_ms: Option<f64>,
     first_dimension_cpu_ms: f64,
-    setup_cpu_ms: f64,
-    query_cpu_ms: f64,
-    extract_cpu_ms: f64,
+    pub(crate) setup_cpu_ms: f64,
+    pub(crate) query_cpu_ms: f64,
+    pub(crate) extract_cpu_ms: f64,
     /// Per client, of engines that answer tiles in one pass.
     #[serde(skip_serializing_if = "Option::is_none")]
     answer_tile_cpu_ms: Option<f64>,
-    /// The same.
+    /// Per client, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     first_dimension_tile_cpu_ms: Option<f64>,
-    query_bytes: usize,
-    answer_bytes: usize,
-    key_bytes: usize,
+    pub(crate) query_bytes: usize,
+    pub(crate) answer_bytes: usize,
+    pub(crate) key_bytes: usize,
     database_bytes: usize,
     security_bits: u32,
     failure_log2: f64,
@@ -82,165 +83,130 @@ struct Report {
     runs: u16,
 }
 
-/// A client and its keys as the server holds them.
-struct Client<E: Engine> {
-    key: E::ClientKey,
-    keys: E::PublicKeys,
-}
-
-/// What was measured run by run.
-#[derive(Default)]
-struct Measured {
-    setup: Vec<f64>,
-    query: Vec<f64>,
-    extract: Vec<f64>,
-    /// Of one client.
-    alone: Vec<StageTimes>,
-    /// Of a whole tile.
-    tiled: Vec<StageTimes>,
-    wrong: bool,
-}
-
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    // Everything happens on the calling thread, so that its clock sees all of it.
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build()?;
-    ensure!(
-        arguments.engine == EngineName::Sealpir
-            || arguments.columns.is_none() && arguments.answer_bytes.is_none(),
-        "--columns, --levels and --answer-bytes are for --engine sealpir: leave them out"
-    );
-    let report = pool.install(|| match arguments.engine {
-        EngineName::Sealpir => measure::<SealPir>(arguments, &shape(arguments)?),
-        EngineName::Xpir2 => measure_cheapest::<Xpir<2>>(arguments),
-        EngineName::Xpir3 => measure_cheapest::<Xpir<3>>(arguments),
-        EngineName::PaperT20 => measure_cheapest::<PaperSealPir<20>>(arguments),
-        EngineName::PaperT23 => measure_cheapest::<PaperSealPir<23>>(arguments),
+    let Arguments { engine, elements, bytes, runs, seed, .. } = *arguments;
+    let report = alone(|| {
+        let form = Form { buckets: 1, elements, element_bytes: bytes };
+        let round = engine.round(form, profile(arguments)?)?;
+        let progress = progress::bar(usize::from(runs), engine.engine().name());
+        measure(engine, &round, engine.tile(), runs, seed, &progress)
     })?;
     print(&report);
     if arguments.json {
         println!("{}", serde_json::to_string(&report)?);
     }
-    ensure!(report.verified, "an extracted element is not the database's");
-    Ok(())
+    report.ensure_verified()
 }
 
-fn measure_cheapest<E: Engine>(arguments: &Arguments) -> anyhow::Result<Report> {
-    measure::<E>(arguments, &E::parameters_to_measure(arguments.elements, arguments.bytes)?)
-}
-
-fn measure<E: Engine>(arguments: &Arguments, parameters: &E::Parameters) -> anyhow::Result<Report> {
-    let mut rng = StdRng::seed_from_u64(arguments.seed);
-    let mut elements = vec![0; arguments.elements * arguments.bytes];
-    rng.fill_bytes(&mut elements);
-    let progress = progress_bar(u64::from(arguments.runs) + E::TILE as u64);
-
-    progress.set_message("keys");
-    let clients = (0..E::TILE)
-        .map(|_| {
-            let key = E::client_key(&rng.random());
-            let keys = E::decode_public_keys(&E::encode_public_keys(&key))?;
-            progress.inc(1);
-            Ok(Client { key, keys })
-        })
-        .collect::<anyhow::Result<Vec<Client<E>>>>()?;
-
-    progress.set_message("runs");
-    let mut measured = Measured::default();
-    for run in 0..arguments.runs {
-        let (database, time) = timed(|| E::setup(parameters, &elements));
-        let database = database?;
-        measured.setup.push(time);
-        let indices: Vec<usize> = clients.iter().map(|_| rng.random_range(0..arguments.elements)).collect();
-        let mut queries = Vec::new();
-        for (client, index) in clients.iter().zip(&indices) {
-            let (built, time) = timed(|| E::queries(&client.key, &[(parameters, *index)], &mut rng));
-            queries.push(built?.pop().context("one query")?);
-            measured.query.push(time);
+/// The shape that is asked for, if one is.
+fn profile(arguments: &Arguments) -> anyhow::Result<Option<Profile>> {
+    let Arguments { engine, elements, bytes, columns, levels, answer_bytes, .. } = *arguments;
+    let parameters = match (answer_bytes, columns, levels) {
+        (None, None, _) => return Ok(None),
+        _ if engine != EngineName::Sealpir => {
+            anyhow::bail!("--columns, --levels and --answer-bytes are for --engine sealpir: leave them out")
         }
-        let (answers, times) = answer(&database, &clients, &queries)?;
-        measured.tiled.push(times);
+        (Some(answer_bytes), ..) => Parameters::choose_within(elements, bytes, answer_bytes)?,
+        (None, Some(columns), None) => Parameters::with_columns(elements, bytes, columns)?,
+        (None, Some(columns), Some(levels)) => {
+            Parameters::with_columns_and_levels(elements, bytes, columns, levels)?
+        }
+    };
+    Ok(Some(Profile(SealPir::profile(&parameters))))
+}
+
+/// One database, of which a tile of clients and one client alone retrieve, on the calling thread.
+pub(crate) fn measure(
+    name: EngineName,
+    round: &RoundSpec,
+    tile: usize,
+    runs: u16,
+    seed: u64,
+    progress: &ProgressBar,
+) -> anyhow::Result<Report> {
+    let (engine, Form { elements, element_bytes, .. }) = (name.engine(), round.form);
+    let (sizes, assurance) = (engine.sizes(round)?, engine.assurance(round)?);
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut bytes = vec![0; elements * element_bytes];
+    rng.fill_bytes(&mut bytes);
+    let contents = Contents { different: &[bytes], copies: 1 };
+    let clients = (0..tile).map(|_| Client::new(&*engine, &rng.random()));
+    let mut clients = clients.collect::<Result<Vec<Client>, _>>()?;
+
+    let [mut setup, mut query, mut extract] = [const { Vec::new() }; 3];
+    let [mut alone, mut tiled] = [const { Vec::new() }; 2];
+    let (mut verified, mut database_bytes) = (true, 0);
+    for run in 0..runs {
+        let (prepared, time) = timed(|| engine.prepare(round, contents));
+        let prepared = prepared?;
+        setup.push(time);
+        database_bytes = prepared.memory_bytes();
+        let (mut indices, mut requests) = (Vec::new(), Vec::new());
+        for client in &mut clients {
+            let index = rng.random_range(0..elements);
+            // A client asks for a round once.
+            let round = RoundSpec { round: run.into(), ..round.clone() };
+            let (request, time) = timed(|| client.half.ask(round, &[Some(index)], &mut rng));
+            query.push(time);
+            requests.push(request?);
+            indices.push(index);
+        }
+        let asked = clients.iter().zip(&requests);
+        let queries: Vec<_> =
+            asked.map(|(client, request)| Query { keys: &client.keys, request: &request.bytes }).collect();
+        let answer = |queries: &[Query<'_>]| {
+            let (answers, stages) = Stages::timed(|observe| prepared.answer_observed(0, queries, observe));
+            anyhow::Ok((answers.into_iter().collect::<Result<Vec<_>, _>>()?, stages))
+        };
+        let (answers, stages) = answer(&queries)?;
+        tiled.push(stages);
         // The stages of one client, several times: they are short. The first time warms the caches.
-        let repetitions = if run == 0 { 2 } else { 1 };
-        for _ in 0..repetitions {
-            let (single, times) = answer(&database, &clients[..1], &queries[..1])?;
-            measured.wrong |= single[0] != answers[0];
-            measured.alone.push(times);
+        for _ in 0..if run == 0 { 2 } else { 1 } {
+            let (single, stages) = answer(&queries[..1])?;
+            verified &= single[0] == answers[0];
+            alone.push(stages);
         }
-        for ((client, index), answer) in clients.iter().zip(&indices).zip(&answers) {
-            let (element, time) = timed(|| E::extract(parameters, &client.key, *index, answer));
-            measured.extract.push(time);
-            measured.wrong |= element? != elements[index * arguments.bytes..(index + 1) * arguments.bytes];
+        for ((request, index), answer) in requests.into_iter().zip(indices).zip(&answers) {
+            let (mut element, time) = timed(|| request.pending.read(prepared.hint(), answer));
+            extract.push(time);
+            let element = element.pop().context("one element")??;
+            verified &= element == contents.different[0][index * element_bytes..][..element_bytes];
         }
         progress.inc(1);
-        if run + 1 == arguments.runs {
-            progress.finish_and_clear();
-            return Ok(report::<E>(arguments, parameters, &database, measured));
-        }
     }
-    anyhow::bail!("no run")
-}
-
-/// The shape that is asked for, or the one that everybody uses.
-fn shape(arguments: &Arguments) -> Result<Parameters, pir_core::Error> {
-    let Arguments { elements, bytes, columns, levels, answer_bytes, .. } = *arguments;
-    if let Some(answer_bytes) = answer_bytes {
-        return Parameters::choose_within(elements, bytes, answer_bytes);
-    }
-    match (columns, levels) {
-        (Some(columns), Some(levels)) => {
-            Parameters::with_columns_and_levels(elements, bytes, columns, levels)
-        }
-        (Some(columns), None) => Parameters::with_columns(elements, bytes, columns),
-        _ => SealPir::parameters_for_one_query(elements, bytes),
-    }
-}
-
-/// Answers the queries in one pass over the database, and times the stages.
-fn answer<E: Engine>(
-    database: &E::Database,
-    clients: &[Client<E>],
-    queries: &[Vec<u8>],
-) -> anyhow::Result<(Vec<Vec<u8>>, StageTimes)> {
-    let pairs: Vec<(&E::PublicKeys, &[u8])> =
-        clients.iter().zip(queries).map(|(client, query)| (&client.keys, &query[..])).collect();
-    let mut times = StageTimes::default();
-    let answers = times.answer::<E>(database, &pairs)?;
-    Ok((answers, times))
-}
-
-fn report<E: Engine>(
-    arguments: &Arguments,
-    parameters: &E::Parameters,
-    database: &E::Database,
-    measured: Measured,
-) -> Report {
-    let over = |times: &[StageTimes], part: fn(&StageTimes) -> f64| median(times.iter().map(part).collect());
-    let alone = |part| over(&measured.alone, part);
-    let tiled = |part| (E::TILE > 1).then(|| over(&measured.tiled, part) / E::TILE as f64);
-    let before_products = alone(|times| times.expand);
-    Report {
-        engine: E::NAME,
-        elements: arguments.elements,
-        element_bytes: arguments.bytes,
-        arrangement: E::arrangement(parameters),
-        answer_cpu_ms: alone(|times| times.total),
-        expand_cpu_ms: E::EXPANDS.then_some(before_products),
-        parse_cpu_ms: (!E::EXPANDS).then_some(before_products),
-        first_dimension_cpu_ms: alone(|times| times.first_dimension),
-        answer_tile_cpu_ms: tiled(|times| times.total),
-        first_dimension_tile_cpu_ms: tiled(|times| times.first_dimension),
-        setup_cpu_ms: median(measured.setup),
-        query_cpu_ms: median(measured.query),
-        extract_cpu_ms: median(measured.extract),
-        query_bytes: E::query_bytes(parameters),
-        answer_bytes: E::answer_bytes(parameters),
-        key_bytes: E::public_keys_bytes(),
-        database_bytes: E::database_bytes(database),
-        security_bits: E::security_bits(parameters),
-        failure_log2: E::failure_log2(parameters),
-        verified: !measured.wrong,
+    let over = |stages: &[Stages], part: fn(&Stages) -> f64| median(stages.iter().map(part));
+    let tile = |part| (tile > 1).then(|| over(&tiled, part) / tile as f64);
+    let before_products = over(&alone, |stages| stages.expand);
+    Ok(Report {
+        engine: engine.name(),
+        elements,
+        element_bytes,
+        arrangement: name.arrangement(round)?,
+        answer_cpu_ms: over(&alone, |stages| stages.total()),
+        expand_cpu_ms: name.expands().then_some(before_products),
+        parse_cpu_ms: (!name.expands()).then_some(before_products),
+        first_dimension_cpu_ms: over(&alone, |stages| stages.first_dimension),
+        answer_tile_cpu_ms: tile(|stages| stages.total()),
+        first_dimension_tile_cpu_ms: tile(|stages| stages.first_dimension),
+        setup_cpu_ms: median(setup),
+        query_cpu_ms: median(query),
+        extract_cpu_ms: median(extract),
+        query_bytes: sizes.request.bytes(),
+        answer_bytes: sizes.answer.bytes(),
+        key_bytes: sizes.keys,
+        database_bytes,
+        security_bits: assurance.security_bits,
+        failure_log2: assurance.failure_log2,
+        verified,
         kernel: Backend::active().name(),
-        runs: arguments.runs,
+        runs,
+    })
+}
+
+impl Report {
+    pub(crate) fn ensure_verified(&self) -> anyhow::Result<()> {
+        ensure!(self.verified, "an extracted element is not the database's");
+        Ok(())
     }
 }
 
@@ -256,22 +222,21 @@ fn print(report: &Report) {
     let modulus = plaintext_bits.map_or(String::new(), |bits| format!(", modulus 2^{bits}"));
     println!("shape       d = {dimensions}, {rows} x {columns}{planes} plaintexts{parts}{levels}{modulus}");
     println!("medians of {} runs, CPU time of one thread:", report.runs);
-    println!("  set-up    {:9.2} ms", report.setup_cpu_ms);
-    println!("  query     {:9.3} ms", report.query_cpu_ms);
-    println!("  answer    {:9.3} ms", report.answer_cpu_ms);
-    let line = |name: &str, time: Option<f64>| {
+    for (name, time) in [
+        ("set-up", Some(report.setup_cpu_ms)),
+        ("query", Some(report.query_cpu_ms)),
+        ("answer", Some(report.answer_cpu_ms)),
+        ("  EXPAND", report.expand_cpu_ms),
+        ("  parsing", report.parse_cpu_ms),
+        ("  first dimension", Some(report.first_dimension_cpu_ms)),
+        ("answer, per client in a tile", report.answer_tile_cpu_ms),
+        ("  first dimension", report.first_dimension_tile_cpu_ms),
+        ("extract", Some(report.extract_cpu_ms)),
+    ] {
         if let Some(time) = time {
-            println!("    {name:16}  {time:9.3} ms");
+            println!("  {name:30} {time:9.3} ms");
         }
-    };
-    line("EXPAND", report.expand_cpu_ms);
-    line("parsing", report.parse_cpu_ms);
-    line("first dimension", Some(report.first_dimension_cpu_ms));
-    if let Some(time) = report.answer_tile_cpu_ms {
-        println!("  answer    {time:9.3} ms per client in a tile");
     }
-    line("first dimension", report.first_dimension_tile_cpu_ms);
-    println!("  extract   {:9.3} ms", report.extract_cpu_ms);
     println!(
         "bytes       query {}, answer {}, keys {}, database {}",
         report.query_bytes, report.answer_bytes, report.key_bytes, report.database_bytes
@@ -281,10 +246,4 @@ fn print(report: &Report) {
         report.security_bits, report.failure_log2
     );
     println!("elements    {}", if report.verified { "all as in the database" } else { "WRONG" });
-}
-
-/// On the terminal only; hidden where the error output is not one.
-fn progress_bar(steps: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg:5} {bar:40} {pos}/{len} {elapsed}");
-    ProgressBar::new(steps).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

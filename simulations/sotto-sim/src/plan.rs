@@ -9,9 +9,10 @@ mod validate;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
-use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::cpu::cores;
 use crate::model::{Calibration, calibrate};
+use crate::progress;
 use estimate::{Assumptions, Need};
 use prices::PriceArguments;
 use report::Plan;
@@ -118,8 +119,7 @@ fn constants(arguments: &Arguments) -> anyhow::Result<Calibration> {
 }
 
 fn measured(arguments: &Arguments) -> anyhow::Result<Calibration> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    calibrate(arguments.quick, threads, &progress_bar())
+    calibrate(arguments.quick, cores(), &progress::bar(0, ""))
 }
 
 fn read(path: &Path) -> anyhow::Result<Calibration> {
@@ -128,12 +128,4 @@ fn read(path: &Path) -> anyhow::Result<Calibration> {
         .with_context(|| format!("{} holds no constants of this version", path.display()))?;
     calibration.check().with_context(|| format!("{} holds constants that cannot be", path.display()))?;
     Ok(calibration)
-}
-
-/// On the terminal only; hidden where the error output is not one.
-fn progress_bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg} {bar:40} {percent} % {elapsed} gone, {eta} left");
-    let bar = ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    bar.enable_steady_tick(core::time::Duration::from_millis(200));
-    bar
 }

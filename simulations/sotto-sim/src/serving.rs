@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, bail, ensure};
-use pir_core::Scheme;
+use mpir::{Contents, Engine, PreparedRound, PublicKeys, Query, RoundSpec};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -23,16 +23,17 @@ pub(crate) use frame::Kind;
 use workers::Workers;
 
 /// A server on loopback. Dropping it closes all connections.
-pub(crate) struct Server<S: Scheme> {
+pub(crate) struct Server {
     pub(crate) address: SocketAddr,
-    served: Arc<Served<S>>,
+    served: Arc<Served>,
     task: AbortHandle,
 }
 
 /// What all connections share.
-struct Served<S: Scheme> {
+struct Served {
+    engine: Arc<dyn Engine>,
     elements: Arc<Vec<u8>>,
-    database: S::Database,
+    prepared: Box<dyn PreparedRound>,
     /// The longest message a client may send.
     most: usize,
     workers: Workers,
@@ -40,17 +41,22 @@ struct Served<S: Scheme> {
     answering: AtomicU64,
 }
 
-impl<S: Scheme> Server<S> {
-    /// Prepares the database and serves it; every answer is computed by one of `threads` threads, from start to end.
+impl Server {
+    /// Prepares the one database of a round and serves it; every answer is computed by one of `threads` threads, from start
+    /// to end.
     pub(crate) async fn start(
-        parameters: &S::Parameters,
+        engine: Arc<dyn Engine>,
+        round: &RoundSpec,
         elements: Arc<Vec<u8>>,
         threads: usize,
     ) -> anyhow::Result<Self> {
-        let database = S::setup(parameters, &elements)?;
-        let most = S::query_bytes(parameters).max(S::public_keys_bytes()).max(size_of::<u64>());
-        let workers = Workers::start(threads)?;
-        let served = Arc::new(Served { elements, database, most, workers, answering: AtomicU64::new(0) });
+        let different = core::slice::from_ref(&*elements);
+        let prepared = engine.prepare(round, Contents { different, copies: 1 })?;
+        let sizes = prepared.sizes();
+        let most = sizes.request.bytes().max(sizes.keys).max(size_of::<u64>());
+        let workers = Workers::new(threads);
+        let answering = AtomicU64::new(0);
+        let served = Arc::new(Served { engine, elements, prepared, most, workers, answering });
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("cannot listen")?;
         let address = listener.local_addr()?;
         let shared = served.clone();
@@ -59,7 +65,7 @@ impl<S: Scheme> Server<S> {
             while let Ok((stream, _)) = listener.accept().await {
                 let served = shared.clone();
                 // A client learns of an error when its connection closes.
-                connections.spawn(async move { drop(serve(&served, stream).await) });
+                connections.spawn(async move { drop(served.serve(stream).await) });
                 while connections.try_join_next().is_some() {}
             }
         });
@@ -72,58 +78,54 @@ impl<S: Scheme> Server<S> {
     }
 }
 
-impl<S: Scheme> Drop for Server<S> {
+impl Drop for Server {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-async fn serve<S: Scheme>(served: &Arc<Served<S>>, mut stream: TcpStream) -> anyhow::Result<()> {
-    stream.set_nodelay(true)?;
-    let mut keys = None;
-    while let Some((kind, body)) = frame::read(&mut stream, served.most).await? {
-        let reply = match kind {
-            Kind::Ping => Ok(Vec::new()),
-            Kind::Download => {
-                let count = <[u8; 8]>::try_from(&body[..]).map(u64::from_le_bytes);
-                let count = count.ok().and_then(|count| usize::try_from(count).ok());
-                let bytes = count.and_then(|count| served.elements.get(..count));
-                let bytes = bytes.context("a download of more than there is")?;
-                frame::write(&mut stream, Kind::Done, bytes).await?;
-                continue;
+impl Served {
+    async fn serve(self: Arc<Self>, mut stream: TcpStream) -> anyhow::Result<()> {
+        stream.set_nodelay(true)?;
+        let mut keys = None;
+        while let Some((kind, body)) = frame::read(&mut stream, self.most).await? {
+            let reply = match kind {
+                Kind::Ping => Ok(Vec::new()),
+                Kind::Download => {
+                    let count = <[u8; 8]>::try_from(&body[..]).map(u64::from_le_bytes);
+                    let count = count.ok().and_then(|count| usize::try_from(count).ok());
+                    let bytes = count.and_then(|count| self.elements.get(..count));
+                    let bytes = bytes.context("a download of more than there is")?;
+                    frame::write(&mut stream, Kind::Done, bytes).await?;
+                    continue;
+                }
+                Kind::Keys => self.hold_keys(&mut keys, body).await,
+                Kind::Query => self.answer(keys.as_ref(), body).await,
+                Kind::Done | Kind::Refused => bail!("a reply from a client"),
+            };
+            match reply {
+                Ok(body) => frame::write(&mut stream, Kind::Done, &body).await?,
+                Err(error) => frame::write(&mut stream, Kind::Refused, error.to_string().as_bytes()).await?,
             }
-            Kind::Keys => hold_keys(served, &mut keys, body).await,
-            Kind::Query => answer(served, keys.as_ref(), body).await,
-            Kind::Done | Kind::Refused => bail!("a reply from a client"),
-        };
-        match reply {
-            Ok(body) => frame::write(&mut stream, Kind::Done, &body).await?,
-            Err(error) => frame::write(&mut stream, Kind::Refused, error.to_string().as_bytes()).await?,
         }
+        Ok(())
     }
-    Ok(())
-}
 
-async fn hold_keys<S: Scheme>(
-    served: &Arc<Served<S>>,
-    keys: &mut Option<Arc<S::PublicKeys>>,
-    body: Vec<u8>,
-) -> anyhow::Result<Vec<u8>> {
-    let (decoded, _) = served.workers.run(move || S::decode_public_keys(&body)).await?;
-    *keys = Some(Arc::new(decoded?));
-    Ok(Vec::new())
-}
+    async fn hold_keys(&self, keys: &mut Option<PublicKeys>, body: Vec<u8>) -> anyhow::Result<Vec<u8>> {
+        let engine = self.engine.clone();
+        let (decoded, _) = self.workers.run(move || engine.public_keys(&body)).await?;
+        *keys = Some(decoded?);
+        Ok(Vec::new())
+    }
 
-async fn answer<S: Scheme>(
-    served: &Arc<Served<S>>,
-    keys: Option<&Arc<S::PublicKeys>>,
-    body: Vec<u8>,
-) -> anyhow::Result<Vec<u8>> {
-    let (keys, shared) = (keys.context("a query before the keys")?.clone(), served.clone());
-    let (answer, time) = served.workers.run(move || S::answer(&shared.database, &keys, &body)).await?;
-    let answer = answer?;
-    served.answering.fetch_add((time * 1e6) as u64, Ordering::Relaxed);
-    Ok(answer)
+    async fn answer(self: &Arc<Self>, keys: Option<&PublicKeys>, body: Vec<u8>) -> anyhow::Result<Vec<u8>> {
+        let (keys, shared) = (keys.context("a query before the keys")?.clone(), self.clone());
+        let answer = move || shared.prepared.answer(0, &[Query { keys: &keys, request: &body }]).pop();
+        let (answer, time) = self.workers.run(answer).await?;
+        let answer = answer.context("one answer")??;
+        self.answering.fetch_add((time * 1e6) as u64, Ordering::Relaxed);
+        Ok(answer)
+    }
 }
 
 /// Checks what a measurement rests on: that the element is the database's.
@@ -138,11 +140,16 @@ pub(crate) fn verify(elements: &[u8], index: usize, element: &[u8]) -> anyhow::R
 mod tests {
     use std::sync::Arc;
 
-    use pir_core::{Scheme, SealPir};
+    use mpir::{Engine, RoundSpec};
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
 
     use super::{Connection, Kind, Server, verify};
+    use crate::engine::{Client, EngineName};
+
+    fn engine(elements: usize) -> (Arc<dyn Engine>, RoundSpec) {
+        (EngineName::Sealpir.engine(), EngineName::Sealpir.bucket(elements, 288).unwrap())
+    }
 
     /// What comes back over the socket must be the element, and garbage must not end the connection or the server.
     #[tokio::test]
@@ -151,20 +158,20 @@ mod tests {
         let mut elements = vec![0; 100 * 288];
         rng.fill_bytes(&mut elements);
         let elements = Arc::new(elements);
-        let parameters = SealPir::parameters(100, 288).unwrap();
-        let server = Server::<SealPir>::start(&parameters, elements.clone(), 2).await.unwrap();
+        let (engine, round) = engine(100);
+        let server = Server::start(engine.clone(), &round, elements.clone(), 2).await.unwrap();
         let mut connection = Connection::open(server.address).await.unwrap();
 
-        let key = SealPir::client_key(&[1; 32]);
-        let query = SealPir::queries(&key, &[(&parameters, 42)], &mut rng).unwrap().pop().unwrap();
-        assert!(connection.call(Kind::Query, &query).await.is_err(), "no keys yet");
+        let mut client = Client::new(&*engine, &[1; 32]).unwrap();
+        let request = client.half.ask(round, &[Some(42)], &mut rng).unwrap();
+        assert!(connection.call(Kind::Query, &request.bytes).await.is_err(), "no keys yet");
         assert!(connection.call(Kind::Keys, &[0; 9]).await.is_err());
         assert!(connection.call(Kind::Ping, &[]).await.unwrap().is_empty());
-        connection.call(Kind::Keys, &SealPir::encode_public_keys(&key)).await.unwrap();
+        connection.call(Kind::Keys, &client.encoded_keys).await.unwrap();
         assert!(connection.call(Kind::Query, &[0; 9]).await.is_err());
         assert!(server.answering_ms() == 0.0, "nothing was answered");
-        let answer = connection.call(Kind::Query, &query).await.unwrap();
-        let element = SealPir::extract(&parameters, &key, 42, &answer).unwrap();
+        let answer = connection.call(Kind::Query, &request.bytes).await.unwrap();
+        let element = request.pending.read(&[], &answer).pop().unwrap().unwrap();
         verify(&elements, 42, &element).unwrap();
         assert!(verify(&elements, 41, &element).is_err());
         assert!(server.answering_ms() > 0.0);
@@ -180,10 +187,10 @@ mod tests {
     #[tokio::test]
     async fn too_long_a_message_closes_the_connection() {
         let elements = Arc::new(vec![7; 10 * 288]);
-        let parameters = SealPir::parameters(10, 288).unwrap();
-        let server = Server::<SealPir>::start(&parameters, elements.clone(), 1).await.unwrap();
+        let (engine, round) = engine(10);
+        let server = Server::start(engine.clone(), &round, elements.clone(), 1).await.unwrap();
         let mut connection = Connection::open(server.address).await.unwrap();
-        let long = vec![0; SealPir::public_keys_bytes() + 1];
+        let long = vec![0; engine.public_keys_bytes() + 1];
         assert!(connection.call(Kind::Keys, &long).await.is_err());
         assert!(connection.call(Kind::Ping, &[]).await.is_err());
         assert!(Connection::open(server.address).await.unwrap().call(Kind::Ping, &[]).await.is_ok());

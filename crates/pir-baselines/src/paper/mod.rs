@@ -2,7 +2,7 @@
 //!
 //! N = 2048 and `q = 2^60 - 2^18 + 1` offer about 113 bits of security by the rule of [`pir_core::bfv::Parameters`], less than
 //! the 128 that `pir-core` insists on. [`pir_core::Scheme::parameters`] therefore refuses, and
-//! [`Parameters::new_allowing_insecure_parameters`] is the only door.
+//! [`Parameters::new_allowing_insecure_parameters`] is the only door, or its name in a round's profile: [`INSECURE_PROFILE`].
 //!
 //! What is the paper's: a query of d whole ciphertexts `Enc(X^i)`; EXPAND with doubling, undone by the smaller plaintext
 //! modulus t' of Equation (1); elements packed `floor(N log t' / beta)` to a plaintext; a square of plaintexts; ciphertexts
@@ -27,6 +27,7 @@ mod shape;
 mod stages;
 
 use pir_core::dimensions::Stage;
+use pir_core::scheme::PROFILE_BYTES;
 use pir_core::{Error, PagePool, Scheme};
 use rand_core::CryptoRng;
 
@@ -39,14 +40,9 @@ pub use shape::Parameters;
 #[derive(Clone, Copy, Debug)]
 pub struct PaperSealPir<const T: u32>;
 
-/// [`Scheme::answer_tile`], telling `observe` whenever a stage of one query has ended, for measurements.
-pub fn answer_tile_observed<const T: u32>(
-    database: &Database<T>,
-    queries: &[(&PublicKeys<T>, &[u8])],
-    mut observe: impl FnMut(Stage),
-) -> Vec<Result<Vec<u8>, Error>> {
-    queries.iter().map(|(keys, query)| server::answer(database, keys, query, &mut observe)).collect()
-}
+/// The profile of [`Parameters::new_allowing_insecure_parameters`] in two dimensions. No server announces it by itself, and
+/// clients refuse it by [`Scheme::security_bits`].
+pub const INSECURE_PROFILE: [u8; PROFILE_BYTES] = *b"INSECURE, d = 2\0";
 
 impl<const T: u32> Scheme for PaperSealPir<T> {
     const NAME: &'static str = if T == 20 { "sealpir-paper-t20" } else { "sealpir-paper-t23" };
@@ -59,6 +55,17 @@ impl<const T: u32> Scheme for PaperSealPir<T> {
     /// Refuses with [`Error::Security`]: see [`Parameters::new_allowing_insecure_parameters`].
     fn parameters(elements: usize, element_bytes: usize) -> Result<Parameters<T>, Error> {
         Parameters::new(elements, element_bytes)
+    }
+
+    fn with_profile(
+        elements: usize,
+        element_bytes: usize,
+        profile: &[u8; PROFILE_BYTES],
+    ) -> Result<Parameters<T>, Error> {
+        if *profile != INSECURE_PROFILE {
+            return Self::parameters(elements, element_bytes);
+        }
+        Parameters::new_allowing_insecure_parameters(elements, element_bytes, 2)
     }
 
     fn security_bits(_: &Parameters<T>) -> u32 {
@@ -101,6 +108,10 @@ impl<const T: u32> Scheme for PaperSealPir<T> {
         Database::new(parameters, elements)
     }
 
+    fn database_bytes(database: &Database<T>) -> usize {
+        database.bytes()
+    }
+
     fn queries<R: CryptoRng>(
         key: &ClientKey,
         items: &[(&Parameters<T>, usize)],
@@ -111,6 +122,15 @@ impl<const T: u32> Scheme for PaperSealPir<T> {
 
     fn answer(database: &Database<T>, keys: &PublicKeys<T>, query: &[u8]) -> Result<Vec<u8>, Error> {
         server::answer(database, keys, query, &mut |_| ())
+    }
+
+    /// One query after the other: the stages of each are told.
+    fn answer_observed(
+        database: &Database<T>,
+        queries: &[(&PublicKeys<T>, &[u8])],
+        observe: &mut dyn FnMut(Stage),
+    ) -> Vec<Result<Vec<u8>, Error>> {
+        queries.iter().map(|(keys, query)| server::answer(database, keys, query, observe)).collect()
     }
 
     fn extract(

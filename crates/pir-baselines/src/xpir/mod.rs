@@ -38,19 +38,6 @@ pub struct Xpir<const D: usize>;
 #[derive(Clone, Copy, Debug)]
 pub struct PublicKeys<const D: usize>(());
 
-/// [`Scheme::answer_tile`], telling `observe` whenever a stage has ended for a whole tile, for measurements.
-///
-/// [`Stage::Expanded`] is told when queries are parsed; with three dimensions, [`Stage::FirstDimension`] and
-/// [`Stage::FurtherDimensions`] are told for each plane in turn.
-pub fn answer_tile_observed<const D: usize>(
-    database: &Database<D>,
-    queries: &[(&PublicKeys<D>, &[u8])],
-    mut observe: impl FnMut(Stage),
-) -> Vec<Result<Vec<u8>, Error>> {
-    let queries: Vec<&[u8]> = queries.iter().map(|(_, query)| *query).collect();
-    server::answer_tile(database, &queries, &mut observe)
-}
-
 impl<const D: usize> Scheme for Xpir<D> {
     const NAME: &'static str = ["xpir-2", "xpir-3"][D - 2];
 
@@ -109,6 +96,10 @@ impl<const D: usize> Scheme for Xpir<D> {
         Database::new(pool, parameters, elements)
     }
 
+    fn database_bytes(database: &Database<D>) -> usize {
+        database.bytes()
+    }
+
     fn queries<R: CryptoRng>(
         key: &ClientKey,
         items: &[(&Parameters<D>, usize)],
@@ -118,15 +109,19 @@ impl<const D: usize> Scheme for Xpir<D> {
     }
 
     fn answer(database: &Database<D>, keys: &PublicKeys<D>, query: &[u8]) -> Result<Vec<u8>, Error> {
-        let mut answers = answer_tile_observed(database, &[(keys, query)], |_| ());
+        let mut answers = Self::answer_tile(database, &[(keys, query)]);
         answers.pop().unwrap_or(Err(Error::Malformed("query")))
     }
 
-    fn answer_tile(
+    /// [`Stage::Expanded`] is told when queries are parsed; with three dimensions, [`Stage::FirstDimension`] and
+    /// [`Stage::FurtherDimensions`] are told for each plane in turn.
+    fn answer_observed(
         database: &Database<D>,
         queries: &[(&PublicKeys<D>, &[u8])],
+        observe: &mut dyn FnMut(Stage),
     ) -> Vec<Result<Vec<u8>, Error>> {
-        answer_tile_observed(database, queries, |_| ())
+        let queries: Vec<&[u8]> = queries.iter().map(|(_, query)| *query).collect();
+        server::answer_tile(database, &queries, observe)
     }
 
     fn extract(

@@ -50,16 +50,6 @@ pub struct PublicKeys {
     galois: GaloisKeys,
 }
 
-/// [`Scheme::answer_tile`], telling `observe` whenever a stage has ended for a whole tile, for measurements.
-pub fn answer_tile_observed(
-    database: &Database,
-    queries: &[(&PublicKeys, &[u8])],
-    mut observe: impl FnMut(Stage),
-) -> Vec<Result<Vec<u8>, Error>> {
-    let queries: Vec<_> = queries.iter().map(|(keys, query)| (&keys.galois, *query)).collect();
-    server::answer_tile(database, &queries, &mut observe)
-}
-
 impl fmt::Debug for ClientKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientKey").finish_non_exhaustive()
@@ -146,6 +136,10 @@ impl Scheme for SealPir {
         Database::new(pool, parameters, elements)
     }
 
+    fn database_bytes(database: &Database) -> usize {
+        database.bytes()
+    }
+
     fn queries<R: CryptoRng>(
         key: &ClientKey,
         items: &[(&Parameters, usize)],
@@ -158,8 +152,13 @@ impl Scheme for SealPir {
         server::answer(database, &keys.galois, query)
     }
 
-    fn answer_tile(database: &Database, queries: &[(&PublicKeys, &[u8])]) -> Vec<Result<Vec<u8>, Error>> {
-        answer_tile_observed(database, queries, |_| ())
+    fn answer_observed(
+        database: &Database,
+        queries: &[(&PublicKeys, &[u8])],
+        observe: &mut dyn FnMut(Stage),
+    ) -> Vec<Result<Vec<u8>, Error>> {
+        let queries: Vec<_> = queries.iter().map(|(keys, query)| (&keys.galois, *query)).collect();
+        server::answer_tile(database, &queries, observe)
     }
 
     fn extract(

@@ -6,10 +6,9 @@
 //! without the mark holds them up for as long as it does, since whoever changed over without it might have been given
 //! keys that nobody else has.
 
-use serde::{Deserialize, Serialize};
-
+use super::keys::{Change, News, Task, bit};
 use super::rekey::{Echo, Farewell, Rekey, author_of, epoch_after};
-use super::{Group, Peer, bit};
+use super::{Group, Peer};
 use crate::error::{InputError, Malformed};
 use crate::message::FAREWELL_BYTES;
 use crate::ratchet::Chain;
@@ -29,74 +28,6 @@ pub(super) const CHANGE_ROUNDS: u64 = 256;
 pub(super) const RENEW_ROUNDS: u64 = 2048;
 /// Blocks between two looks for members who seem to have other keys.
 const RENEW_BLOCKS: u64 = RENEW_ROUNDS / REACTION_ROUNDS;
-
-/// Keys that a group is changing to.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Change {
-    pub(super) epoch: u32,
-    pub(super) excluded: u8,
-    start: Round,
-    pub(super) mark: [u8; 32],
-    since: Round,
-    pub(super) send: Chain,
-    /// By member; of those who have the keys.
-    pub(super) chains: Vec<Option<Chain>>,
-    /// Members, as bits, who have shown the mark.
-    confirmed: u8,
-    /// Members, as bits, heard under these keys.
-    heard: u8,
-    /// The person was told that members were given different keys.
-    told: bool,
-}
-
-impl Change {
-    /// Whether to listen to a member under these keys in this round, and not under the present ones: it may have changed
-    /// over already, and there is but one box for each member to look for.
-    pub(super) fn listens(&self, member: u8, round: Round) -> bool {
-        self.excluded & bit(member) == 0 && (self.has_confirmed(member) || round.0 % 2 == 1)
-    }
-
-    pub(super) fn has_confirmed(&self, member: u8) -> bool {
-        self.confirmed & bit(member) != 0
-    }
-}
-
-/// What falls to a member when a block of rounds begins.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Task {
-    Nothing,
-    /// To make new keys.
-    NewKeys,
-    /// To make new keys if one of these members, by identity, has taken all that it was handed.
-    NewKeysFor(Vec<[u8; 32]>),
-    /// To ask these members for new keys.
-    Ask(Vec<[u8; 32]>),
-}
-
-/// What a group has to tell its person.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum News {
-    /// A member has left.
-    Left(u8),
-    /// One member removed another.
-    Removed { by: u8, member: u8 },
-    /// What was said under this number has arrived with all who are present.
-    Acknowledged(u32),
-    /// What was said under this number will not be sent.
-    NotSent(u32),
-    /// All present members but those named by [`super::Member::confirmed`] have new keys.
-    NewKeys,
-    /// The group stays under the keys of its card.
-    CardKeys,
-    /// One who has gone still has the group's keys.
-    RekeyNeeded,
-    /// The keeper gave members different keys, or some of them none.
-    KeysDiffer,
-    /// A member who is not the keeper made new keys.
-    RekeyRefused,
-    /// A member bears the name of a contact and is somebody else.
-    NameBorrowed,
-}
 
 impl Peer {
     /// Whether it was not heard for as long as keys stay when somebody has missed them.

@@ -2,7 +2,8 @@
 
 use ed25519_dalek::{Signer, SigningKey};
 
-use super::change::{BEHIND_MAX, CHANGE_ROUNDS, News, RENEW_ROUNDS, Task};
+use super::change::{BEHIND_MAX, CHANGE_ROUNDS, RENEW_ROUNDS};
+use super::keys::{News, Task};
 use super::rekey::{author_of, epoch_after};
 use super::{Farewell, Group, GroupCard, LEAVE_TURNS, Rekey};
 use crate::error::Malformed;

@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-use super::{Group, Peer, bit};
+use super::keys::bit;
+use super::{Group, Peer};
 use crate::Round;
 use crate::ratchet::Chain;
 use crate::secret::Secret;

@@ -73,30 +73,3 @@ impl Drop for Child {
         let _ = self.process.wait();
     }
 }
-
-/// What a process uses.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Usage {
-    /// Memory that is there, MiB.
-    pub(crate) resident: f64,
-    /// Processor time so far, seconds.
-    pub(crate) processor: f64,
-}
-
-impl Usage {
-    /// Reads `/proc`; of a process that is gone it is nothing.
-    pub(crate) fn of(process: u32) -> Self {
-        let read =
-            |file: &str| std::fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default();
-        let kilobytes = read("status")
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse::<f64>().ok());
-        // Behind the name, which ends with a parenthesis: state is field 3, user and system time are 14 and 15, in
-        // hundredths of a second.
-        let stat = read("stat");
-        let times = stat.rsplit(") ").next().map(|rest| {
-            rest.split(' ').skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>()
-        });
-        Self { resident: kilobytes.unwrap_or(0.0) / 1024.0, processor: times.unwrap_or(0.0) / 100.0 }
-    }
-}

@@ -1,17 +1,15 @@
 //! Clients that send a whole multi-query in every round.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use bytes::Bytes;
-use mpir::MultiClient;
-use pir_core::{Scheme, SealPir};
+use mpir::{EngineClient, Pending};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{BloomMapping, Deposit, Lookup, Manifest};
-use sotto_session::Session;
+use sotto_session::{Session, round_spec};
 use sotto_wire::Failure;
 use tokio::sync::{mpsc, watch};
 
@@ -22,11 +20,9 @@ const OFFSET_MS: u64 = 600;
 
 /// The keys of all retrievers: the server keeps a set for each account and does not know that they are the same. With
 /// the same keys, the same query has the same answers, so one client can check those of all.
-pub(crate) fn client() -> MultiClient<SealPir> {
-    MultiClient::new(&[0x51; 32])
+pub(crate) fn client() -> Box<dyn EngineClient> {
+    mpir::sealpir().client(&[0x51; 32])
 }
-
-type Check = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
 /// What everybody asks in a round.
 pub(crate) struct Question {
@@ -34,18 +30,22 @@ pub(crate) struct Question {
     query: Bytes,
     answers: usize,
     due: Instant,
-    /// Whether answers hold the box that was asked for.
-    check: Check,
-    /// The first answers that do: with the same keys, all others are the same.
+    /// What reads the first answers.
+    pending: Mutex<Option<Box<dyn Pending>>>,
+    /// The bucket of the box that was asked for, and the box.
+    expected: (usize, Vec<u8>),
+    /// The first answers, if they hold that box: with the same keys, all others are the same.
     reference: OnceLock<Bytes>,
 }
 
 impl Question {
     pub(crate) fn is_answered_by(&self, answers: &Bytes) -> bool {
-        if let Some(reference) = self.reference.get() {
-            return reference == answers;
-        }
-        let right = (self.check)(answers);
+        let Some(pending) = self.pending.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return self.reference.get() == Some(answers);
+        };
+        let (bucket, expected) = &self.expected;
+        let elements = pending.read(&[], answers);
+        let right = elements.get(*bucket).is_some_and(|element| element.as_ref() == Ok(expected));
         if right {
             // Only one task reads answers.
             let _ = self.reference.set(answers.clone());
@@ -69,7 +69,6 @@ pub(crate) enum Retrieved {
 /// Builds the question of a round: for a box that is known to be in it.
 pub(crate) async fn question(
     session: &Session,
-    pir: &MultiClient<SealPir>,
     manifest: Manifest,
     wanted: &Deposit,
     ready: Instant,
@@ -81,21 +80,21 @@ pub(crate) async fn question(
     let lookup = Lookup::new(&*code, &mapping, &[wanted.label], &mut rng);
     let bucket = lookup.readings()[0].buckets.first();
     let bucket = bucket.context("a deposit is not in its round's mapping")?.to_usize();
-    let parameters =
-        mpir::parameters::<SealPir>(manifest.buckets.into(), manifest.bucket_size as usize, BOX_BYTES)?;
-    let query = pir.multi_query(&parameters, lookup.targets(), &mut rng)?;
-    let size = SealPir::answer_bytes(&parameters);
-    let encoded = query.encoded().concat().into();
-    let answers = size * usize::from(manifest.buckets);
-    let (expected, pir) = (wanted.sealed.0, client());
-    let check = move |answers: &[u8]| {
-        let answers: Vec<Vec<u8>> = answers.chunks(size).map(<[u8]>::to_vec).collect();
-        let elements = pir.multi_extract(&parameters, &query, &answers);
-        elements.get(bucket).is_some_and(|element| element.as_ref().is_ok_and(|bytes| *bytes == expected))
-    };
-    let due = ready + Duration::from_millis(OFFSET_MS);
-    let (check, reference) = (Box::new(check), OnceLock::new());
-    Ok(Arc::new(Question { manifest, query: encoded, answers, due, check, reference }))
+    let engine = mpir::sealpir();
+    let seed = manifest.retrieval_seed(&session.root_key().0);
+    let (buckets, elements) = (manifest.buckets.into(), manifest.bucket_size as usize);
+    let spec = round_spec(&*engine, seed, manifest.round, buckets, elements)?;
+    let answers = engine.sizes(&spec)?.answer.bytes();
+    let request = client().ask(spec, lookup.targets(), &mut rng)?;
+    Ok(Arc::new(Question {
+        manifest,
+        query: request.bytes.into(),
+        answers,
+        due: ready + Duration::from_millis(OFFSET_MS),
+        pending: Mutex::new(Some(request.pending)),
+        expected: (bucket, wanted.sealed.0.to_vec()),
+        reference: OnceLock::new(),
+    }))
 }
 
 async fn fetch_mapping(session: &Session, manifest: &Manifest) -> Result<Bytes, Failure> {

@@ -14,11 +14,12 @@ use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{Deposit, Label, Manifest, Round, SealedBox};
 use sotto_session::{RoundNews, Session};
 use sotto_wire::Failure;
+use sottod::Usage;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_stream::{Stream, StreamExt as _};
 
-use crate::child::{Child, Usage};
+use crate::child::Child;
 use crate::depositors::Depositor;
 use crate::ledger::{Fate, Ledger, News};
 use crate::retrievers::{self, Question, Retrieved, Retriever};
@@ -292,8 +293,7 @@ impl Run {
         let (session, asked) = (self.session.clone(), self.asked.clone());
         let manifest = manifest.clone();
         tokio::spawn(async move {
-            let pir = retrievers::client();
-            let built = retrievers::question(&session, &pir, manifest, &wanted, at).await;
+            let built = retrievers::question(&session, manifest, &wanted, at).await;
             // If nobody listens any more, the run is over.
             let _ = asked.send(built);
         });
@@ -311,19 +311,18 @@ impl Run {
     }
 
     fn sample(&mut self) {
-        let usage = Usage::of(self.server.id());
+        let resident = Usage::of(self.server.id()).resident as f64 / f64::from(1 << 20);
         let seconds = self.began.elapsed().as_secs_f64();
-        self.samples.push(Sample { seconds, resident: usage.resident });
+        self.samples.push(Sample { seconds, resident });
         if self.plan.progress {
             let left = (self.plan.seconds as f64 - seconds).max(0.0);
             let refused: u64 =
                 self.ledger.refusals.values().chain(self.retrievals.refusals.values()).sum::<u64>();
             println!(
-                "{seconds:.0} s, {left:.0} s left: {} rounds, {} acknowledged, {} retrieved, {refused} refused, server {:.0} MiB",
+                "{seconds:.0} s, {left:.0} s left: {} rounds, {} acknowledged, {} retrieved, {refused} refused, server {resident:.0} MiB",
                 self.rounds.sealed(),
                 self.ledger.totals.acknowledged,
-                self.retrievals.times.len(),
-                usage.resident
+                self.retrievals.times.len()
             );
         }
     }

@@ -64,6 +64,10 @@ impl Scheme for Fat {
         NoOp::setup_in(pool, parameters, elements)
     }
 
+    fn database_bytes(database: &Self::Database) -> usize {
+        NoOp::database_bytes(database)
+    }
+
     fn queries<R: CryptoRng>(
         key: &Self::ClientKey,
         items: &[(&Self::Parameters, usize)],

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mpir::{Engine, noop};
-use sottod::{Config, Running};
+use sottod::{Config, Running, Usage};
 use tokio::sync::RwLock;
 
 /// Floods take the machine for themselves; everything else can be tried side by side.
@@ -61,9 +61,5 @@ fn held(attack: &str, since: Instant, limit: Duration) {
 
 /// Memory of this process, MiB, as the operating system counts it.
 fn resident() -> u64 {
-    let pages = std::fs::read_to_string("/proc/self/statm").ok().and_then(|line| {
-        let resident = line.split(' ').nth(1)?;
-        resident.parse::<u64>().ok()
-    });
-    pages.unwrap_or(0) * 4096 / (1 << 20)
+    Usage::of_this().resident >> 20
 }

@@ -219,6 +219,10 @@ impl Scheme for Failing {
         Err(Error::Shape("it fails"))
     }
 
+    fn database_bytes(database: &Self::Database) -> usize {
+        NoOp::database_bytes(database)
+    }
+
     fn queries<R: CryptoRng>(
         key: &Self::ClientKey,
         items: &[(&Self::Parameters, usize)],

@@ -4,21 +4,21 @@
 use anyhow::{Context, ensure};
 use bytes::Bytes;
 use mpir::Parts;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use sotto::audit::{Digests, Proof, Verdict, judge};
 use sotto_protocol::audit::{answer_digest, query_digest};
 use sotto_protocol::deposit::BOX_BYTES;
 
 use super::client::{Client, Exchanged, blocking};
-use super::counting::Counter;
 use crate::cpu::process_milliseconds;
 use crate::engine::engines;
+use crate::proxy::Proxy;
 
 /// The unit that is checked.
 const UNIT: u16 = 0;
 
 /// What one check came to.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Check {
     /// Digests of all buckets, and the buckets of one unit.
     pub(crate) bytes: u64,
@@ -29,11 +29,11 @@ pub(crate) struct Check {
 }
 
 impl Client {
-    /// Checks an answer of the last round. Nothing else may go through the counter meanwhile.
+    /// Checks an answer of the last round. Nothing else may go through the proxy meanwhile.
     ///
     /// # Errors
     /// If the answer is not right, or it cannot be checked.
-    pub(super) async fn check(&self, counter: &Counter) -> anyhow::Result<Check> {
+    pub(super) async fn check(&self, proxy: &Proxy) -> anyhow::Result<Check> {
         let Exchanged { manifest: signed, sizes, query, answers, receipt } =
             self.last.as_ref().context("no round was answered")?;
         let manifest = signed.verify(&self.manifest_key)?;
@@ -41,10 +41,10 @@ impl Client {
         let boxes = BOX_BYTES * manifest.bucket_size as usize * sizes.units.range(unit).len();
         let list = 32 * usize::from(manifest.buckets);
 
-        let before = counter.traffic();
+        let before = proxy.traffic();
         let mut boxes = self.session.unit(manifest.round, UNIT, list + boxes).await?;
-        let after = counter.traffic();
-        let (bytes, socket) = (boxes.len() as u64, after.up + after.down - before.up - before.down);
+        let carried = proxy.traffic() - before;
+        let (bytes, socket) = (boxes.len() as u64, carried.up + carried.down);
 
         let list = boxes.split_to(list);
         let parts = |of: &Parts, all: &Bytes| -> Vec<Bytes> {

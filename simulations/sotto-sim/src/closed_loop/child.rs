@@ -7,7 +7,7 @@ use anyhow::{Context, bail, ensure};
 use sotto_wire::limits::QUERY_MAX;
 use tokio::sync::mpsc;
 
-use super::lines::{Bench, Orders, Point, Request, Said, Snapshot};
+use super::lines::{Bench, Orders, Point, Request, Said, Snapshot, Spent};
 
 /// The subcommand under which this program is the server.
 pub(crate) const SUBCOMMAND: &str = "closed-loop-server";
@@ -60,20 +60,21 @@ impl ServerProcess {
         }
     }
 
-    /// Ends the server, if it still runs; what the bare stages of a round cost in its process.
-    pub(super) async fn bench(&mut self) -> anyhow::Result<Bench> {
+    /// Ends the server, if it still runs; what the bare stages of a round cost in its process, and how many answers of one
+    /// bucket there were.
+    pub(super) async fn bench(&mut self) -> anyhow::Result<(Bench, u64)> {
         self.ask(Request::Bench)?;
         match self.hear().await? {
-            Said::Bench(bench) => Ok(bench),
+            Said::Bench(bench, answers) => Ok((bench, answers)),
             other => bail!("the server says {other:?} when asked for its bench"),
         }
     }
 
     /// When a round came to a point; it must have.
-    pub(super) fn point(&self, round: u64, point: Point) -> anyhow::Result<Snapshot> {
+    pub(super) fn point(&self, round: u64, point: Point) -> anyhow::Result<Spent> {
         let found = self.points.iter().find(|(other, at, _)| (*other, *at) == (round, point));
         let (_, _, snapshot) = found.with_context(|| format!("round {round} was never {point:?}"))?;
-        Ok(*snapshot)
+        Ok(snapshot.spent)
     }
 
     fn ask(&mut self, request: Request) -> anyhow::Result<()> {

@@ -10,6 +10,7 @@ use mpir::{Engine, EngineClient, Pending, Request, RoundSpec, Sizes};
 use pbc::{BucketIndex, HashedCode};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use serde::Serialize;
 use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::mapping::Outcome;
 use sotto_protocol::{BloomMapping, Deposit, Lookup, Manifest, Round, SignedManifest};
@@ -19,6 +20,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 use tokio_stream::{Stream, StreamExt as _};
 
+use crate::cpu::sums;
 use crate::engine::engines;
 
 /// No round takes longer; then something is broken.
@@ -62,21 +64,23 @@ pub(super) struct Took {
 }
 
 /// What became of the labels that were looked for.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct Counts {
     /// Whose box came back, bit by bit.
-    pub(super) retrieved: u64,
+    pub(crate) retrieved: u64,
     /// For which another box came.
-    pub(super) wrong: u64,
+    pub(crate) wrong: u64,
     /// That the mapping does not show.
-    pub(super) missing: u64,
+    pub(crate) missing: u64,
     /// That the mapping shows several times in every bucket; some of their boxes are retrieved all the same.
-    pub(super) ambiguous: u64,
+    pub(crate) ambiguous: u64,
     /// Of these, those whose box did not come.
-    pub(super) ambiguous_unread: u64,
+    pub(crate) ambiguous_unread: u64,
     /// That are in the round, but found no free bucket.
-    pub(super) deferred: u64,
+    pub(crate) deferred: u64,
 }
+
+sums!(Counts { retrieved, wrong, missing, ambiguous, ambiguous_unread, deferred });
 
 /// Bytes of the calls' contents, without all that carries them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,6 +90,8 @@ pub(super) struct Payload {
     pub(super) query: u64,
     pub(super) answer: u64,
 }
+
+sums!(Payload { deposit, mapping, query, answer });
 
 impl Client {
     /// Connects, registers and uploads its keys.

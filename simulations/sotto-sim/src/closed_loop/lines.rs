@@ -2,14 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Code;
+use crate::cpu::{Stages, scales, sums};
 use crate::engine::EngineName;
+use crate::pbc::CodeName;
 
 /// What the server's process is started with.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Orders {
     pub(super) engine: EngineName,
-    pub(super) code: Code,
+    pub(super) code: CodeName,
     pub(super) retrieve: u16,
     /// Simulated ones.
     pub(super) users: u32,
@@ -44,7 +45,8 @@ pub(super) enum Said {
         at: Snapshot,
     },
     Now(Snapshot),
-    Bench(Bench),
+    /// The bare stages of a round, and how many answers of one bucket there were.
+    Bench(Bench, u64),
     /// It cannot go on.
     Failed(String),
 }
@@ -62,15 +64,7 @@ pub(super) enum Point {
 /// What the server's process has used up to a moment, and what it holds.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Snapshot {
-    /// Since it began.
-    pub(super) wall_ms: f64,
-    /// Of all its threads, in the kernel too.
-    pub(super) cpu_ms: f64,
-    pub(super) expand_ms: f64,
-    pub(super) first_dimension_ms: f64,
-    pub(super) rest_ms: f64,
-    /// Answers of one bucket to one client.
-    pub(super) answers: u64,
+    pub(super) spent: Spent,
     /// Of the prepared buckets of all rounds.
     pub(super) database_bytes: u64,
     pub(super) resident_bytes: u64,
@@ -78,72 +72,40 @@ pub(super) struct Snapshot {
     pub(super) peak_bytes: u64,
 }
 
-/// CPU time of the bare stages of one round, milliseconds, with as many threads as the server has.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Bench {
-    /// Order and digest of the deposits.
-    pub(super) arrange_ms: f64,
-    /// The batch code, with the bytes of its buckets.
-    pub(super) encode_ms: f64,
-    /// The engine's preparation of the buckets.
-    pub(super) prepare_ms: f64,
-    pub(super) mapping_ms: f64,
-    /// The answers to all clients.
-    pub(super) answer_ms: f64,
-    pub(super) expand_ms: f64,
-    pub(super) first_dimension_ms: f64,
-    pub(super) rest_ms: f64,
-    /// How many there were.
-    pub(super) answers: u64,
-}
-
-impl Bench {
-    pub(super) fn setup_ms(&self) -> f64 {
-        self.arrange_ms + self.encode_ms + self.prepare_ms + self.mapping_ms
-    }
-}
-
-/// All of one and the other.
-impl core::ops::Add for Bench {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            arrange_ms: self.arrange_ms + other.arrange_ms,
-            encode_ms: self.encode_ms + other.encode_ms,
-            prepare_ms: self.prepare_ms + other.prepare_ms,
-            mapping_ms: self.mapping_ms + other.mapping_ms,
-            answer_ms: self.answer_ms + other.answer_ms,
-            expand_ms: self.expand_ms + other.expand_ms,
-            first_dimension_ms: self.first_dimension_ms + other.first_dimension_ms,
-            rest_ms: self.rest_ms + other.rest_ms,
-            answers: self.answers + other.answers,
-        }
-    }
-}
-
-impl core::ops::Sub for Snapshot {
-    type Output = Spent;
-
-    fn sub(self, earlier: Self) -> Spent {
-        Spent {
-            wall_ms: self.wall_ms - earlier.wall_ms,
-            cpu_ms: self.cpu_ms - earlier.cpu_ms,
-            expand_ms: self.expand_ms - earlier.expand_ms,
-            first_dimension_ms: self.first_dimension_ms - earlier.first_dimension_ms,
-            rest_ms: self.rest_ms - earlier.rest_ms,
-            answers: self.answers.saturating_sub(earlier.answers),
-        }
-    }
-}
-
 /// What was used between two moments.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Spent {
     pub(super) wall_ms: f64,
+    /// Of all its threads, in the kernel too.
     pub(super) cpu_ms: f64,
-    pub(super) expand_ms: f64,
-    pub(super) first_dimension_ms: f64,
-    pub(super) rest_ms: f64,
+    pub(super) stages: Stages,
+    /// Answers of one bucket to one client.
     pub(super) answers: u64,
+}
+
+sums!(Spent { wall_ms, cpu_ms, stages, answers });
+
+/// CPU time of the bare stages of one round, milliseconds, with as many threads as the server has.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Bench {
+    /// Order and digest of the deposits.
+    pub(crate) arrange: f64,
+    /// The batch code, with the bytes of its buckets.
+    pub(crate) encode: f64,
+    /// The engine's preparation of the buckets.
+    pub(crate) prepare: f64,
+    pub(crate) mapping: f64,
+    /// The answers to all clients, and their stages.
+    pub(crate) answer: f64,
+    #[serde(flatten)]
+    pub(crate) stages: Stages,
+}
+
+sums!(Bench { arrange, encode, prepare, mapping, answer, stages });
+scales!(Bench { arrange, encode, prepare, mapping, answer, stages });
+
+impl Bench {
+    pub(super) fn setup(&self) -> f64 {
+        self.arrange + self.encode + self.prepare + self.mapping
+    }
 }

@@ -1,192 +1,136 @@
 //! An engine that counts what the server does with it.
 
-use core::marker::PhantomData;
-use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use pir_core::scheme::PROFILE_BYTES;
-use pir_core::{Error, PagePool, Scheme};
-use rand::CryptoRng;
+use mpir::{
+    Assurance, Contents, Engine, EngineClient, Error, Form, PreparedRound, Profile, PublicKeys, Query,
+    RoundSpec, Sizes,
+};
+use pir_core::dimensions::Stage;
 
-use crate::engine::{Engine, StageTimes};
+use crate::cpu::Stages;
 
-/// What an engine has done in this process, and what it holds.
-pub(super) static METER: Meter = Meter::new();
+/// What the engine has done in this process.
+static METER: Mutex<Meter> = Mutex::new(Meter {
+    stages: Stages { expand: 0.0, first_dimension: 0.0, rest: 0.0 },
+    answers: 0,
+    bytes: 0,
+});
 
-/// Times are CPU time of the threads that did the work, nanoseconds.
+#[derive(Clone, Copy)]
 pub(super) struct Meter {
-    expand: AtomicU64,
-    first_dimension: AtomicU64,
-    rest: AtomicU64,
-    answers: AtomicU64,
-    database_bytes: AtomicU64,
-}
-
-/// What the meter shows.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Reading {
-    pub(super) expand_ms: f64,
-    pub(super) first_dimension_ms: f64,
-    pub(super) rest_ms: f64,
+    /// Of the threads that answered.
+    pub(super) stages: Stages,
+    /// Answers of one bucket to one client.
     pub(super) answers: u64,
     /// Of all prepared buckets there are now.
-    pub(super) database_bytes: u64,
+    pub(super) bytes: u64,
 }
 
 impl Meter {
-    const fn new() -> Self {
-        Self {
-            expand: AtomicU64::new(0),
-            first_dimension: AtomicU64::new(0),
-            rest: AtomicU64::new(0),
-            answers: AtomicU64::new(0),
-            database_bytes: AtomicU64::new(0),
-        }
+    pub(super) fn read() -> Self {
+        Self::note(|meter| *meter)
     }
 
-    pub(super) fn read(&self) -> Reading {
-        let milliseconds = |time: &AtomicU64| time.load(Ordering::Relaxed) as f64 / 1e6;
-        Reading {
-            expand_ms: milliseconds(&self.expand),
-            first_dimension_ms: milliseconds(&self.first_dimension),
-            rest_ms: milliseconds(&self.rest),
-            answers: self.answers.load(Ordering::Relaxed),
-            database_bytes: self.database_bytes.load(Ordering::Relaxed),
-        }
-    }
-
-    fn answered(&self, times: StageTimes, answers: usize) {
-        let StageTimes { expand, first_dimension, total } = times;
-        let stages = [
-            (&self.expand, expand),
-            (&self.first_dimension, first_dimension),
-            (&self.rest, total - expand - first_dimension),
-        ];
-        for (stage, milliseconds) in stages {
-            stage.fetch_add((milliseconds.max(0.0) * 1e6) as u64, Ordering::Relaxed);
-        }
-        self.answers.fetch_add(answers as u64, Ordering::Relaxed);
+    fn note<T>(note: impl FnOnce(&mut Self) -> T) -> T {
+        note(&mut METER.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// The engine `E`, under its own name and with its own bytes, with [`METER`] running.
-pub(super) struct Observed<E>(PhantomData<fn() -> E>);
+/// An engine under its own name and with its own bytes, while the meter runs.
+#[derive(Debug)]
+pub(super) struct Observed(pub(super) Arc<dyn Engine>);
 
-/// A prepared database whose bytes are counted for as long as it is there.
-pub(super) struct Held<D> {
-    database: D,
-    bytes: u64,
-}
-
-impl<D> Drop for Held<D> {
-    fn drop(&mut self) {
-        METER.database_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
-impl<E: Engine> Scheme for Observed<E> {
-    const NAME: &'static str = E::NAME;
-
-    type Parameters = E::Parameters;
-    type Database = Held<E::Database>;
-    type ClientKey = E::ClientKey;
-    type PublicKeys = E::PublicKeys;
-
-    fn parameters(elements: usize, element_bytes: usize) -> Result<Self::Parameters, Error> {
-        E::parameters(elements, element_bytes)
+impl Engine for Observed {
+    fn name(&self) -> &'static str {
+        self.0.name()
     }
 
-    fn parameters_for_one_query(elements: usize, element_bytes: usize) -> Result<Self::Parameters, Error> {
-        E::parameters_for_one_query(elements, element_bytes)
+    fn profile(&self, form: Form) -> Result<Profile, Error> {
+        self.0.profile(form)
     }
 
-    fn profile(parameters: &Self::Parameters) -> [u8; PROFILE_BYTES] {
-        E::profile(parameters)
+    fn sizes(&self, spec: &RoundSpec) -> Result<Sizes, Error> {
+        self.0.sizes(spec)
     }
 
-    fn with_profile(
-        elements: usize,
-        element_bytes: usize,
-        profile: &[u8; PROFILE_BYTES],
-    ) -> Result<Self::Parameters, Error> {
-        E::with_profile(elements, element_bytes, profile)
+    fn assurance(&self, spec: &RoundSpec) -> Result<Assurance, Error> {
+        self.0.assurance(spec)
     }
 
-    fn security_bits(parameters: &Self::Parameters) -> u32 {
-        E::security_bits(parameters)
+    fn public_keys_bytes(&self) -> usize {
+        self.0.public_keys_bytes()
     }
 
-    fn failure_log2(parameters: &Self::Parameters) -> f64 {
-        E::failure_log2(parameters)
+    fn client(&self, seed: &[u8; 32]) -> Box<dyn EngineClient> {
+        self.0.client(seed)
     }
 
-    fn elements(parameters: &Self::Parameters) -> usize {
-        E::elements(parameters)
+    fn public_keys(&self, encoded: &[u8]) -> Result<PublicKeys, Error> {
+        self.0.public_keys(encoded)
     }
 
-    fn query_bytes(parameters: &Self::Parameters) -> usize {
-        E::query_bytes(parameters)
+    fn prepare(&self, spec: &RoundSpec, contents: Contents<'_>) -> Result<Box<dyn PreparedRound>, Error> {
+        let round = self.0.prepare(spec, contents)?;
+        Meter::note(|meter| meter.bytes += round.memory_bytes() as u64);
+        Ok(Box::new(Held(round)))
     }
 
-    fn answer_bytes(parameters: &Self::Parameters) -> usize {
-        E::answer_bytes(parameters)
-    }
-
-    fn public_keys_bytes() -> usize {
-        E::public_keys_bytes()
-    }
-
-    fn client_key(seed: &[u8; 32]) -> Self::ClientKey {
-        E::client_key(seed)
-    }
-
-    fn encode_public_keys(key: &Self::ClientKey) -> Vec<u8> {
-        E::encode_public_keys(key)
-    }
-
-    fn decode_public_keys(bytes: &[u8]) -> Result<Self::PublicKeys, Error> {
-        E::decode_public_keys(bytes)
-    }
-
-    fn setup_in(
-        pool: &PagePool,
-        parameters: &Self::Parameters,
-        elements: &[u8],
-    ) -> Result<Self::Database, Error> {
-        let database = E::setup_in(pool, parameters, elements)?;
-        let bytes = E::database_bytes(&database) as u64;
-        METER.database_bytes.fetch_add(bytes, Ordering::Relaxed);
-        Ok(Held { database, bytes })
-    }
-
-    fn queries<R: CryptoRng>(
-        key: &Self::ClientKey,
-        items: &[(&Self::Parameters, usize)],
-        rng: &mut R,
-    ) -> Result<Vec<Vec<u8>>, Error> {
-        E::queries(key, items, rng)
-    }
-
-    fn answer(database: &Self::Database, keys: &Self::PublicKeys, query: &[u8]) -> Result<Vec<u8>, Error> {
-        let mut answers = Self::answer_tile(database, &[(keys, query)]);
-        answers.pop().unwrap_or(Err(Error::Malformed("query")))
-    }
-
-    fn answer_tile(
-        database: &Self::Database,
-        queries: &[(&Self::PublicKeys, &[u8])],
-    ) -> Vec<Result<Vec<u8>, Error>> {
-        let mut times = StageTimes::default();
-        let answers = times.observe::<E>(&database.database, queries);
-        METER.answered(times, queries.len());
-        answers
-    }
-
-    fn extract(
-        parameters: &Self::Parameters,
-        key: &Self::ClientKey,
-        index: usize,
-        answer: &[u8],
+    fn recompute(
+        &self,
+        spec: &RoundSpec,
+        unit: usize,
+        contents: &[u8],
+        public_keys: &[u8],
+        request: &[u8],
     ) -> Result<Vec<u8>, Error> {
-        E::extract(parameters, key, index, answer)
+        self.0.recompute(spec, unit, contents, public_keys, request)
+    }
+}
+
+/// A prepared round whose bytes are counted for as long as it is there.
+struct Held(Box<dyn PreparedRound>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        Meter::note(|meter| meter.bytes -= self.0.memory_bytes() as u64);
+    }
+}
+
+impl PreparedRound for Held {
+    fn sizes(&self) -> Sizes {
+        self.0.sizes()
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.0.memory_bytes()
+    }
+
+    fn hint(&self) -> &[u8] {
+        self.0.hint()
+    }
+
+    fn answer(&self, unit: usize, tile: &[Query<'_>]) -> Vec<Result<Vec<u8>, Error>> {
+        self.answer_observed(unit, tile, &mut |_| ())
+    }
+
+    fn answer_observed(
+        &self,
+        unit: usize,
+        tile: &[Query<'_>],
+        observe: &mut dyn FnMut(Stage),
+    ) -> Vec<Result<Vec<u8>, Error>> {
+        let (answers, stages) = Stages::timed(|timing| {
+            let mut both = |stage| {
+                timing(stage);
+                observe(stage);
+            };
+            self.0.answer_observed(unit, tile, &mut both)
+        });
+        Meter::note(|meter| {
+            meter.stages = meter.stages + stages;
+            meter.answers += tile.len() as u64;
+        });
+        answers
     }
 }

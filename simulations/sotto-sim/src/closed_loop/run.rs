@@ -1,5 +1,6 @@
 //! One closed loop, from the start of the server to the report.
 
+use core::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
@@ -9,21 +10,22 @@ use rand::rngs::StdRng;
 use rand::seq::index::sample;
 use rand::{RngExt, SeedableRng};
 use sha2::{Digest, Sha256};
+use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{Deposit, Round, cover};
 use sotto_wire::{Address, Host};
 use sottod::Population;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::Config;
 use super::child::ServerProcess;
-use super::client::{Client, Counts, Payload, Took, ensure_complete};
-use super::counting::{Counter, Traffic};
+use super::client::{Client, Took, ensure_complete};
+use super::config::Config;
 use super::lines::{Orders, Point};
-use super::measured::{Measured, RoundMeasured};
-use super::memory::memory_warning;
-use super::report::Report;
+use super::report::{self, Measured, Report};
 use crate::cpu::process_milliseconds;
+use crate::machine::available_memory;
+use crate::pbc::CodeName;
+use crate::proxy::Proxy;
 
 /// Clients that connect at a time.
 const ENTERING: usize = 8;
@@ -51,9 +53,7 @@ async fn measure(config: &Config, progress: &ProgressBar) -> anyhow::Result<Repo
         seed: config.seed,
     };
     let warnings: Vec<String> = memory_warning(config).into_iter().collect();
-    for warning in &warnings {
-        progress.suspend(|| eprintln!("warning: {warning}"));
-    }
+    progress.suspend(|| warnings.iter().for_each(|warning| eprintln!("warning: {warning}")));
     let rounds = WARM_UP + config.rounds;
     let clients = u64::from(config.clients);
     // A bench answers as much as one round.
@@ -63,86 +63,94 @@ async fn measure(config: &Config, progress: &ProgressBar) -> anyhow::Result<Repo
     // In this one, bare stages take their turn with the rounds: a machine that is slower for a while is so for both.
     let mut bare = ServerProcess::start(&orders).await?;
     let address: Address = server.address.parse()?;
-    let counter = Counter::start(address.authority()).await.context("the proxy cannot listen")?;
-    let host = Host::Ip(counter.address.ip());
-    let address = Address::new(address.transport(), host, counter.address.port(), *address.root_key())?;
+    let behind: SocketAddr = address.authority().parse()?;
+    let proxy = Proxy::start(None, behind).await.context("the proxy cannot listen")?;
+    let host = Host::Ip(proxy.address.ip());
+    let address = Address::new(address.transport(), host, proxy.address.port(), *address.root_key())?;
 
     let empty = server.now().await?;
     progress.set_message("clients register");
     let mut participants = enter(config, &address, progress).await?;
     let engine = participants.first().map_or("", |client| client.engine.name());
     let key_bytes = participants.iter().map(|client| client.keys.len() as u64).sum();
-    let (entered, entering) = (server.now().await?, counter.traffic());
+    let (entered, entering) = (server.now().await?, proxy.traffic());
 
     let population = Population { users: orders.users, seed: orders.seed };
     let mut latencies = Histogram::new(3)?;
-    let (mut measured, mut benches) = (Vec::new(), Vec::new());
-    let mut last = entered;
+    let (mut measured, mut last, mut form) = (Vec::new(), entered, (0, 0));
     for number in 0..rounds {
         let counted = number >= WARM_UP;
-        progress.set_message(if counted { format!("round {}", number) } else { "warm-up round".into() });
-        let (before, traffic_before, cpu) = (server.now().await?, counter.traffic(), process_milliseconds());
+        progress.set_message(if counted { format!("round {number}") } else { "warm-up round".into() });
+        let (before, traffic, cpu) = (server.now().await?.spent, proxy.traffic(), process_milliseconds());
         let (round, took);
         (participants, round, took) = play(config, population, participants, progress).await?;
-        let (after, traffic) = (server.now().await?, counter.traffic());
-        let clients_cpu_ms = process_milliseconds() - cpu;
+        last = server.now().await?;
+        let (after, traffic, clients_cpu_ms) =
+            (last.spent, proxy.traffic() - traffic, process_milliseconds() - cpu);
+        progress.set_message("bare stages, to compare with");
+        let (bench, bare_answers) = bare.bench().await?;
+        progress.inc(clients + 1);
+        if !counted {
+            continue;
+        }
+        for took in &took {
+            latencies.record(took.latency.as_micros().try_into().unwrap_or(u64::MAX))?;
+        }
+        let any = took.first().context("a round without clients")?;
+        form = (any.buckets, any.bucket_size);
         let point = |point| server.point(round.0, point);
         let (sealed, populated, built) =
             (point(Point::Sealed)?, point(Point::Populated)?, point(Point::Built)?);
-        if counted {
-            for took in &took {
-                latencies.record(took.latency.as_micros().try_into().unwrap_or(u64::MAX))?;
-            }
-            let any = took.first().context("a round without clients")?;
-            let wanted = clients * u64::from(config.retrieve);
-            let (counts, payload) = sum(&took);
-            ensure_complete(counts, wanted)?;
-            ensure!(
-                any.entries == u64::from(config.users),
-                "the round has {} messages for {} users",
-                any.entries,
-                config.users
-            );
-            measured.push(RoundMeasured {
-                round: round.0,
-                all: after - before,
-                deposits: sealed - before,
-                population: populated - sealed,
-                setup: built - populated,
-                retrieval: after - built,
-                counts,
-                payload,
-                traffic: Traffic {
-                    up: traffic.up - traffic_before.up,
-                    down: traffic.down - traffic_before.down,
-                },
-                clients_cpu_ms,
-                buckets: any.buckets,
-                bucket_size: any.bucket_size,
-            });
+        let one = report::Round {
+            round: round.0,
+            all: after - before,
+            deposits: sealed - before,
+            population: populated - sealed,
+            setup: built - populated,
+            retrieval: after - built,
+            counts: took.iter().map(|took| took.counts).sum(),
+            payload: took.iter().map(|took| took.bytes).sum(),
+            traffic,
+            clients_cpu_ms,
+            bench,
+        };
+        ensure_complete(one.counts, clients * u64::from(config.retrieve))?;
+        let (entries, users) = (any.entries, config.users);
+        ensure!(entries == u64::from(users), "the round has {entries} messages for {users} users");
+        for answered in [one.all.answers, bare_answers] {
+            let asked = clients * any.buckets as u64;
+            ensure!(answered == asked, "{answered} sub-queries answered of {asked}");
         }
-        last = after;
-        progress.set_message("bare stages, to compare with");
-        let bench = bare.bench().await?;
-        progress.inc(clients + 1);
-        if counted {
-            benches.push(bench);
-        }
+        measured.push(one);
     }
-    let check = participants.first().context("no client")?.check(&counter).await.context("a check")?;
+    let check = participants.first().context("no client")?.check(&proxy).await.context("a check")?;
     drop(participants);
     let measured = Measured {
+        engine,
         rounds: measured,
+        buckets: form.0,
+        bucket_size: form.1,
         latencies,
         key_bytes,
         entering,
         memory: [empty, entered, last],
-        database_bytes: last.database_bytes,
-        benches,
         check,
         warnings,
     };
-    Report::new(config, engine, &measured)
+    Report::new(config, measured)
+}
+
+/// Says so if there is less memory than this will want: two processes, the server's and the one of the bare stages, hold two
+/// prepared rounds each, one round's buckets and messages.
+fn memory_warning(config: &Config) -> Option<String> {
+    // Copies of every message in the buckets, at most: three of cuckoo, 4.5 of the hybrid; each takes four bytes for one when
+    // it is prepared.
+    let copies = if config.code == CodeName::Single { 1 } else { 5 };
+    let messages = u64::from(config.users) * BOX_BYTES as u64;
+    let (needed, available) = (2 * messages * (copies * (2 * 4 + 1) + 2), available_memory()?);
+    let [need, have] = [needed, available].map(|bytes| bytes as f64 / f64::from(1 << 30));
+    let warning = format!("this may take {need:.1} GiB of memory, and {have:.1} GiB are available");
+    (needed > available).then_some(warning)
 }
 
 /// All clients, connected and registered, a few at a time.
@@ -223,21 +231,4 @@ fn derive(seed: u64, purpose: &str, round: Round, client: u32) -> [u8; 32] {
     let digest = Sha256::new_with_prefix(b"sotto-sim/closed-loop/v1\0").chain_update(purpose);
     let digest = digest.chain_update([0]).chain_update(seed.to_le_bytes());
     digest.chain_update(round.0.to_le_bytes()).chain_update(client.to_le_bytes()).finalize().into()
-}
-
-fn sum(took: &[Took]) -> (Counts, Payload) {
-    let (mut counts, mut payload) = (Counts::default(), Payload::default());
-    for Took { counts: one, bytes, .. } in took {
-        counts.retrieved += one.retrieved;
-        counts.wrong += one.wrong;
-        counts.missing += one.missing;
-        counts.ambiguous += one.ambiguous;
-        counts.ambiguous_unread += one.ambiguous_unread;
-        counts.deferred += one.deferred;
-        payload.deposit += bytes.deposit;
-        payload.mapping += bytes.mapping;
-        payload.query += bytes.query;
-        payload.answer += bytes.answer;
-    }
-    (counts, payload)
 }

@@ -5,18 +5,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use mpir::PerBucket;
-use pir_baselines::Xpir;
-use pir_core::SealPir;
+use mpir::Engine;
 use sotto_protocol::ServerParameters;
-use sottod::{Config, Limits, Population, Running, ServerEvent};
+use sottod::{Config, Limits, Population, Running, ServerEvent, Usage};
 use tokio::sync::{broadcast, mpsc};
 
 use super::bench;
-use super::lines::{Orders, Point, Request, Said, Snapshot};
-use super::observed::{METER, Observed};
+use super::lines::{Orders, Point, Request, Said, Snapshot, Spent};
+use super::observed::{Meter, Observed};
 use crate::cpu::process_milliseconds;
-use crate::engine::{Engine, EngineName};
 
 /// Rounds that stay retrievable: in closed loop, nobody is late.
 const RETAINED: u8 = 1;
@@ -28,19 +25,14 @@ const CHALLENGE: Duration = CALL;
 /// Runs a server until its input ends.
 pub(super) fn run(orders: &str) -> anyhow::Result<()> {
     let orders: Orders = serde_json::from_str(orders).context("these are no orders for a server")?;
-    let result = match orders.engine {
-        EngineName::Sealpir => serve::<SealPir>(&orders),
-        EngineName::Xpir2 => serve::<Xpir<2>>(&orders),
-        EngineName::Xpir3 => serve::<Xpir<3>>(&orders),
-        EngineName::PaperT20 | EngineName::PaperT23 => bail!("no server runs an engine below 128 bits"),
-    };
+    let result = serve(&orders);
     if let Err(error) = &result {
         say(&Said::Failed(format!("{error:#}")));
     }
     result
 }
 
-fn config(orders: &Orders) -> Config {
+fn config(orders: &Orders) -> anyhow::Result<Config> {
     let Orders { retrieve, users, clients, threads, seed, .. } = *orders;
     let mut config = Config::closed_loop(([127, 0, 0, 1], 0).into());
     config.retrieve = retrieve;
@@ -50,7 +42,7 @@ fn config(orders: &Orders) -> Config {
     // These clients hide nothing and wait for no slot; the server announces what people's clients could keep.
     config.query_ms = config.lookup_ms + ServerParameters::query_slot_ms(ServerParameters::BUCKETS_MAX);
     config.population = Some(Population { users, seed });
-    config.code = orders.code.kind();
+    config.code = orders.code.kind()?;
     let clients = clients as usize;
     config.limits = Limits {
         threads,
@@ -61,11 +53,12 @@ fn config(orders: &Orders) -> Config {
         stall: CALL,
         ..config.limits
     };
-    config
+    Ok(config)
 }
 
-fn serve<E: Engine>(orders: &Orders) -> anyhow::Result<()> {
+fn serve(orders: &Orders) -> anyhow::Result<()> {
     let began = Instant::now();
+    let engine: Arc<dyn Engine> = Arc::new(Observed(orders.engine.engine()));
     let (asked, mut requests) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
@@ -76,8 +69,8 @@ fn serve<E: Engine>(orders: &Orders) -> anyhow::Result<()> {
     });
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let serving = runtime.block_on(async {
-        let mut server = sottod::start(Arc::new(PerBucket::<Observed<E>>::new()), config(orders))
-            .context("the server cannot start")?;
+        let mut server =
+            sottod::start(Arc::clone(&engine), config(orders)?).context("the server cannot start")?;
         tokio::spawn(tell(server.events(), began));
         say(&Said::Listening { address: server.address().to_string() });
         loop {
@@ -97,12 +90,18 @@ fn serve<E: Engine>(orders: &Orders) -> anyhow::Result<()> {
         let shape = server.parameters().shape();
         // From now on, all CPU time of this process belongs to the stages.
         runtime.block_on(server.shutdown())?;
-        let (pool, mut kept) = (bench::pool(orders)?, None);
-        let mut bench = || pool.install(|| bench::stages::<E>(orders, shape, &mut kept));
-        say(&Said::Bench(bench()?));
+        // As many cores are busy as in the server, and memory is as well known to its threads, which live as long.
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(orders.threads).build()?;
+        let mut kept = None;
+        let mut bench = || {
+            let (bench, answers) = pool.install(|| bench::stages(orders, &*engine, shape, &mut kept))?;
+            say(&Said::Bench(bench, answers));
+            anyhow::Ok(())
+        };
+        bench()?;
         while let Some(line) = runtime.block_on(requests.recv()) {
             match serde_json::from_str(&line) {
-                Ok(Request::Bench) => say(&Said::Bench(bench()?)),
+                Ok(Request::Bench) => bench()?,
                 Ok(Request::Now) | Err(_) => bail!("an order for a server, which has ended: {line:?}"),
             }
         }
@@ -127,23 +126,17 @@ async fn tell(mut events: broadcast::Receiver<ServerEvent>, began: Instant) {
 }
 
 fn snapshot(began: Instant) -> Snapshot {
-    let reading = METER.read();
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let bytes = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        let kibibytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-        kibibytes.unwrap_or(0) * 1024
-    };
+    let (meter, usage) = (Meter::read(), Usage::of_this());
     Snapshot {
-        wall_ms: began.elapsed().as_secs_f64() * 1e3,
-        cpu_ms: process_milliseconds(),
-        expand_ms: reading.expand_ms,
-        first_dimension_ms: reading.first_dimension_ms,
-        rest_ms: reading.rest_ms,
-        answers: reading.answers,
-        database_bytes: reading.database_bytes,
-        resident_bytes: bytes("VmRSS"),
-        peak_bytes: bytes("VmHWM"),
+        spent: Spent {
+            wall_ms: began.elapsed().as_secs_f64() * 1e3,
+            cpu_ms: process_milliseconds(),
+            stages: meter.stages,
+            answers: meter.answers,
+        },
+        database_bytes: meter.bytes,
+        resident_bytes: usage.resident,
+        peak_bytes: usage.peak,
     }
 }
 

@@ -1,9 +1,7 @@
 //! The four systems of the paper's case study (section 7.4): Pung as it was, and with SealPIR, with mPIR, with both.
 
 use anyhow::Context;
-use pbc::HashedCode;
-use pir_baselines::Xpir;
-use pir_core::{Scheme, SealPir};
+use mpir::Form;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES, LABEL_BYTES};
@@ -11,6 +9,7 @@ use sotto_protocol::{BloomMapping, CodeKind, CodeShape, ServerParameters};
 use sotto_wire::limits;
 
 use crate::engine::EngineName;
+use crate::pbc::CodeName;
 
 /// Users of the paper's deployment, each with one message in a round.
 pub(super) const USERS: usize = 1 << 18;
@@ -22,19 +21,24 @@ pub(super) const BATCHES: [usize; 4] = [1, 16, 64, 256];
 pub(super) struct System {
     pub(super) name: &'static str,
     pub(super) engine: EngineName,
-    pub(super) engine_name: &'static str,
+    pub(super) engine_title: &'static str,
     /// For k above 1; one message is retrieved without a code.
-    code: CodeKind,
-    traffic: fn(CodeShape, usize) -> anyhow::Result<Traffic>,
+    code: CodeName,
 }
 
 /// The paper's names; all engines and codes are this project's.
-pub(super) const SYSTEMS: [System; 4] = [
-    System::of::<Xpir<2>>("Pung", EngineName::Xpir2, "XPIR d = 2", CodeKind::Hybrid),
-    System::of::<SealPir>("Pung+S", EngineName::Sealpir, "SealPIR", CodeKind::Hybrid),
-    System::of::<Xpir<2>>("Pung+M", EngineName::Xpir2, "XPIR d = 2", CodeKind::Cuckoo),
-    System::of::<SealPir>("Pung+MS", EngineName::Sealpir, "SealPIR", CodeKind::Cuckoo),
-];
+pub(super) static SYSTEMS: [System; 4] = {
+    const fn of(name: &'static str, engine: EngineName, code: CodeName) -> System {
+        let engine_title = if matches!(engine, EngineName::Sealpir) { "SealPIR" } else { "XPIR d = 2" };
+        System { name, engine, engine_title, code }
+    }
+    [
+        of("Pung", EngineName::Xpir2, CodeName::Hybrid),
+        of("Pung+S", EngineName::Sealpir, CodeName::Hybrid),
+        of("Pung+M", EngineName::Xpir2, CodeName::Cuckoo),
+        of("Pung+MS", EngineName::Sealpir, CodeName::Cuckoo),
+    ]
+};
 
 /// What a client sends and receives, bytes.
 pub(super) struct Traffic {
@@ -64,22 +68,14 @@ impl Traffic {
 }
 
 impl System {
-    const fn of<S: Scheme>(
-        name: &'static str,
-        engine: EngineName,
-        engine_name: &'static str,
-        code: CodeKind,
-    ) -> Self {
-        Self { name, engine, engine_name, code, traffic: traffic::<S> }
+    pub(super) const fn code(&self, k: usize) -> CodeName {
+        if k == 1 { CodeName::Single } else { self.code }
     }
 
-    pub(super) const fn code(&self, k: usize) -> CodeKind {
-        if k == 1 { CodeKind::Single } else { self.code }
-    }
-
-    /// What one of `n` users who all deposit sends and receives in a round.
+    /// What one of `n` users who all deposit sends and receives in a round. All sizes follow from the largest bucket; so
+    /// labels are drawn, and encoded as in a round.
     pub(super) fn traffic(&self, k: usize, n: usize) -> anyhow::Result<Traffic> {
-        let kind = self.code(k);
+        let kind = self.code(k).kind()?;
         let (buckets, choices) = match kind {
             CodeKind::Single => (k, 1),
             CodeKind::Hybrid => (9 * k, 2),
@@ -90,58 +86,30 @@ impl System {
         };
         let shape =
             CodeShape { kind, retrieve: u16::try_from(k)?, buckets: u16::try_from(buckets)?, choices };
-        (self.traffic)(shape, n)
+        let mut labels = vec![0; n * LABEL_BYTES];
+        StdRng::seed_from_u64(1).fill_bytes(&mut labels);
+        let labels: Vec<&[u8]> = labels.chunks_exact(LABEL_BYTES).collect();
+        let bucket_size = shape.code([1; 32])?.encode(&labels).largest();
+        let form = Form { buckets, elements: bucket_size, element_bytes: BOX_BYTES };
+        let sizes = self.engine.engine().sizes(&self.engine.round(form, None)?)?;
+        Ok(Traffic {
+            buckets,
+            bucket_size,
+            keys: sizes.keys,
+            deposit: DEPOSIT_BYTES,
+            mapping: usize::try_from(BloomMapping::encoded_bytes(shape, u32::try_from(bucket_size)?))?,
+            queries: sizes.request.bytes(),
+            answers: sizes.answer.bytes(),
+        })
     }
 }
 
-/// The name of a code in tables.
-pub(super) const fn code_name(kind: CodeKind) -> &'static str {
-    match kind {
-        CodeKind::Single => "none",
-        CodeKind::Hybrid => "Pung hybrid",
-        CodeKind::Cuckoo => "cuckoo",
-    }
-}
-
-/// All sizes follow from the largest bucket; so labels are drawn, and encoded as in a round.
-fn traffic<S: Scheme>(shape: CodeShape, n: usize) -> anyhow::Result<Traffic> {
-    let mut rng = StdRng::seed_from_u64(1);
-    let mut labels = vec![0; n * LABEL_BYTES];
-    rng.fill_bytes(&mut labels);
-    let labels: Vec<&[u8]> = labels.chunks_exact(LABEL_BYTES).collect();
-    let code: Box<dyn HashedCode> = shape.code([1; 32])?;
-    let bucket_size = code.encode(&labels).largest();
-    let buckets = usize::from(shape.buckets);
-    let parameters = mpir::parameters::<S>(buckets, bucket_size, BOX_BYTES)?;
-    Ok(Traffic {
-        buckets,
-        bucket_size,
-        keys: S::public_keys_bytes(),
-        deposit: DEPOSIT_BYTES,
-        mapping: usize::try_from(BloomMapping::encoded_bytes(shape, u32::try_from(bucket_size)?))?,
-        queries: buckets * S::query_bytes(&parameters),
-        answers: buckets * S::answer_bytes(&parameters),
-    })
-}
-
-/// What the paper's text says of figures 13 and 14; their other values are in its charts only.
-pub(super) mod paper {
-    /// Of Pung+MS, how many times the throughput of Pung.
-    pub(in super::super) fn times_pung(system: &str, k: usize) -> Option<f64> {
-        match (system, k) {
-            ("Pung", _) => Some(1.0),
-            ("Pung+MS", 64) => Some(3.1),
-            _ => None,
-        }
-    }
-
-    /// Megabytes of a user's round.
-    pub(in super::super) fn megabytes(system: &str, k: usize) -> Option<f64> {
-        match (system, k) {
-            ("Pung", 16) => Some(279.0),
-            ("Pung+MS", 16) => Some(7.7),
-            _ => None,
-        }
+/// A code in tables.
+pub(super) const fn code_title(code: CodeName) -> &'static str {
+    match code {
+        CodeName::Single => "none",
+        CodeName::Hybrid => "Pung hybrid",
+        _ => "cuckoo",
     }
 }
 

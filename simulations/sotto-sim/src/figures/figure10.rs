@@ -1,23 +1,24 @@
 //! Figure 10: how long a client waits for one element, over four links, by each engine and by downloading everything.
 
 use core::time::Duration;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
 use indicatif::ProgressBar;
-use pir_core::{Scheme, SealPir};
+use mpir::RoundSpec;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use tokio::runtime::Runtime;
 
-use super::Figure;
-use super::chart::{self, Bar, Group, Groups, short};
-use super::engines::{ELEMENT_BYTES, ENGINES, Elements, cores, power_of_two, progress_bar, runtime};
-use super::table::Table;
-use crate::cpu::timed;
-use crate::engine::Engine;
+use super::chart::{Bar, Bars, bars};
+use super::engines::{ELEMENT_BYTES, ENGINES, elements, power_of_two, runtime};
+use super::figure::Figure;
+use crate::cpu::{cores, timed};
+use crate::engine::EngineName;
+use crate::progress;
+use crate::proxy::{Link, Proxy};
 use crate::serving::{Connection, Download, Kind, Server, verify};
-use crate::shaping::{Link, Proxy};
+use crate::table::{Column, Table, short, short_or_none};
 
 /// The paper's links: names and rates in bits per second.
 const LINKS: [(&str, f64); 4] =
@@ -34,14 +35,18 @@ const SAMPLE: Duration = Duration::from_secs(10);
 const NAIVE: &str = "naive download";
 
 /// What is retrieved, over which links, how often.
-pub(super) struct Shaped {
-    elements: Elements,
+struct Shaped {
+    n: usize,
+    elements: Arc<Vec<u8>>,
     links: Vec<(&'static str, Link)>,
     retrievals: u16,
 }
 
 /// Of one engine over one link; means over the retrievals.
-pub(super) struct Response {
+struct Response {
+    link: (&'static str, Link),
+    n: usize,
+    engine: &'static str,
     /// From the wish for an element to the element.
     seconds: f64,
     /// CPU time of QUERY, ANSWER with EXPAND, and EXTRACT, milliseconds; none in a download.
@@ -55,6 +60,24 @@ pub(super) struct Response {
     ping: f64,
     extrapolated: bool,
 }
+
+const COLUMNS: [Column<Response>; 15] = [
+    ("link", |of| of.link.0.to_owned()),
+    ("Mbit/s", |of| short(of.link.1.bits_per_second / 1e6)),
+    ("round trip, ms", |of| short(of.link.1.round_trip.as_secs_f64() * 1e3)),
+    ("of an empty message, ms", |of| short(of.ping * 1e3)),
+    ("n", |of| of.n.to_string()),
+    ("engine", |of| of.engine.to_owned()),
+    ("response, s", |of| short(of.seconds)),
+    ("QUERY, ms", |of| short_or_none(of.cpu_ms.map(|times| times[0]))),
+    ("EXPAND and ANSWER, ms", |of| short_or_none(of.cpu_ms.map(|times| times[1]))),
+    ("EXTRACT, ms", |of| short_or_none(of.cpu_ms.map(|times| times[2]))),
+    ("sent, KB", |of| short(of.sent / 1024.0)),
+    ("received, KB", |of| short(of.received / 1024.0)),
+    ("keys, once, KB", |of| short_or_none(of.keys.map(|(bytes, _)| bytes as f64 / 1024.0))),
+    ("upload of keys, s", |of| short_or_none(of.keys.map(|(_, time)| time))),
+    ("measured", |of| if of.extrapolated { "extrapolated" } else { "whole" }.to_owned()),
+];
 
 pub(super) fn make(quick: bool, round_trips_ms: &[f64]) -> anyhow::Result<Figure> {
     let known = |time: &f64| time.is_finite() && (0.0..=60_000.0).contains(time);
@@ -73,57 +96,50 @@ pub(super) fn make(quick: bool, round_trips_ms: &[f64]) -> anyhow::Result<Figure
         links = vec![links[0], links[3]];
     }
 
-    let names: Vec<&str> = ENGINES.iter().map(|engine| engine.name).chain([NAIVE]).collect();
+    let names: Vec<&str> = ENGINES.iter().map(|(name, _)| *name).chain([NAIVE]).collect();
     let runtime = runtime()?;
-    let progress = progress_bar(sizes.len() * names.len() * links.len());
-    // By size, engine, link.
-    let mut responses: Vec<Vec<Vec<Response>>> = Vec::new();
+    let progress = progress::bar(sizes.len() * names.len() * links.len(), "");
+    let mut responses: Vec<Response> = Vec::new();
     for &n in sizes {
-        let shaped = Shaped { elements: Elements::new(n), links: links.clone(), retrievals };
-        let mut of_size = Vec::new();
-        for engine in &ENGINES {
-            progress.set_message(format!("figure 10: {}, n = {n}", engine.name));
-            let context = || format!("{}, n = {n}", engine.name);
-            of_size.push((engine.responses)(&runtime, &shaped, &progress).with_context(context)?);
+        let shaped = Shaped { n, elements: elements(n), links: links.clone(), retrievals };
+        for (name, engine) in ENGINES {
+            progress.set_message(format!("figure 10: {name}, n = {n}"));
+            let of_engine = runtime.block_on(shaped.measure(name, engine, &progress));
+            responses.extend(of_engine.with_context(|| format!("{name}, n = {n}"))?);
         }
         progress.set_message(format!("figure 10: {NAIVE}, n = {n}"));
-        of_size.push(runtime.block_on(download(&shaped, &progress)).context(NAIVE)?);
-        responses.push(of_size);
+        responses.extend(runtime.block_on(shaped.download(&progress)).context(NAIVE)?);
     }
     progress.finish_and_clear();
 
-    let mut table = Table::new("Figure 10: mean response time for one element", header());
-    let mut panels = Vec::new();
-    for (at, (name, link)) in links.iter().enumerate() {
-        let megabits = link.bits_per_second / 1e6;
-        let milliseconds = link.round_trip.as_secs_f64() * 1e3;
-        let mut groups = Vec::new();
-        for (n, of_size) in sizes.iter().zip(&responses) {
-            let bar =
-                |response: &Response| Bar { value: response.seconds, extrapolated: response.extrapolated };
-            let bars = of_size.iter().map(|of_engine| Some(bar(&of_engine[at]))).collect();
-            groups.push(Group { name: format!("n = {}", power_of_two(*n)), bars });
-            for (engine, of_engine) in names.iter().zip(of_size) {
-                table.row(row(&[name, &short(megabits), &short(milliseconds)], *n, engine, &of_engine[at]));
-            }
-        }
-        let title = format!("{name}: {megabits} Mbit/s, round trip {milliseconds} ms; response time, s");
-        panels.push(Groups { title, groups });
-    }
+    // By link, size and engine.
+    let place = |of: &Response| links.iter().position(|(name, _)| *name == of.link.0);
+    responses.sort_by_key(|of| (place(of), of.n));
+    let mut table = Table::of("Figure 10: mean response time for one element", &COLUMNS, &responses);
     notes(&mut table, retrievals);
-    let svg = chart::grouped_svg("Figure 10: response time, elements of 288 bytes", &names, &panels)?;
-    let largest = sizes.len() - 1;
-    let over = |link: usize| {
-        let times = names.iter().zip(&responses[largest]);
-        let times = times.map(|(name, of_engine)| format!("{name} {} s", short(of_engine[link].seconds)));
+    let bar = |of: &Response| Some(Bar { value: of.seconds, extrapolated: of.extrapolated });
+    let group =
+        |of: &[Response]| (format!("n = {}", power_of_two(of[0].n)), of.iter().map(bar).collect::<Vec<_>>());
+    let panel = |of_link: &[Response]| {
+        let (name, Link { bits_per_second, round_trip }) = of_link[0].link;
+        let (megabits, milliseconds) = (bits_per_second / 1e6, round_trip.as_secs_f64() * 1e3);
+        let title = format!("{name}: {megabits} Mbit/s, round trip {milliseconds} ms; response time, s");
+        Bars { title, groups: of_link.chunks(names.len()).map(group).collect() }
+    };
+    let of_link: Vec<&[Response]> = responses.chunks(sizes.len() * names.len()).collect();
+    let panels: Vec<Bars> = of_link.iter().map(|of_link| panel(of_link)).collect();
+    let svg = bars("Figure 10: response time, elements of 288 bytes", &names, &panels)?;
+    let largest = |of_link: &[Response]| {
+        let times = of_link[of_link.len() - names.len()..].iter();
+        let times = times.map(|of| format!("{} {} s", of.engine, short(of.seconds)));
         times.collect::<Vec<_>>().join(", ")
     };
     let shows = format!(
         "How long a client waits for one element over links like the paper's. Where the network is fast, computing decides, \
          and where it is slow, the bytes. For one of {} elements over the fastest link: {}; over the slowest: {}.",
-        sizes[largest],
-        over(0),
-        over(links.len() - 1)
+        sizes[sizes.len() - 1],
+        largest(of_link[0]),
+        largest(of_link[of_link.len() - 1])
     );
     Ok(Figure { table, svg, shows, differs: DIFFERS.to_owned() })
 }
@@ -135,38 +151,6 @@ const DIFFERS: &str = "The paper draws this figure without printing its values, 
     the losses of TCP over a long way, and everything shares this machine's cores. The paper's largest database, 2^22 \
     elements, is left out: its 1.2 GB take 5 GB prepared, and downloads of it would be extrapolated over all but the two \
     fastest links. Downloads are bare bytes over TCP, where the paper's scp encrypts them.";
-
-fn header() -> Vec<&'static str> {
-    vec![
-        "link",
-        "Mbit/s",
-        "round trip, ms",
-        "of an empty message, ms",
-        "n",
-        "engine",
-        "response, s",
-        "QUERY, ms",
-        "EXPAND and ANSWER, ms",
-        "EXTRACT, ms",
-        "sent, KB",
-        "received, KB",
-        "keys, once, KB",
-        "upload of keys, s",
-        "measured",
-    ]
-}
-
-fn row(link: &[&str; 3], n: usize, engine: &str, response: &Response) -> Vec<String> {
-    let shown = |value: Option<f64>| value.map_or("-".to_owned(), short);
-    let mut cells: Vec<String> = link.iter().map(|cell| (*cell).to_owned()).collect();
-    cells.extend([short(response.ping * 1e3), n.to_string(), engine.to_owned(), short(response.seconds)]);
-    cells.extend((0..3).map(|i| shown(response.cpu_ms.map(|times| times[i]))));
-    cells.extend([response.sent, response.received].map(|bytes| short(bytes / 1024.0)));
-    cells.push(shown(response.keys.map(|(bytes, _)| bytes as f64 / 1024.0)));
-    cells.push(shown(response.keys.map(|(_, time)| time)));
-    cells.push(if response.extrapolated { "extrapolated" } else { "whole" }.to_owned());
-    cells
-}
 
 fn notes(table: &mut Table, retrievals: u16) {
     table.note(format!(
@@ -190,66 +174,102 @@ fn notes(table: &mut Table, retrievals: u16) {
     );
 }
 
-/// One engine over every link.
-pub(super) fn measure<S: Engine>(
-    runtime: &Runtime,
-    shaped: &Shaped,
-    progress: &ProgressBar,
-) -> anyhow::Result<Vec<Response>> {
-    let parameters = S::parameters_to_measure(shaped.elements.count, ELEMENT_BYTES)?;
-    runtime.block_on(async {
-        let server = Server::<S>::start(&parameters, shaped.elements.bytes.clone(), cores()).await?;
+impl Shaped {
+    /// One engine over every link.
+    async fn measure(
+        &self,
+        name: &'static str,
+        engine: EngineName,
+        progress: &ProgressBar,
+    ) -> anyhow::Result<Vec<Response>> {
+        let round = engine.bucket(self.n, ELEMENT_BYTES)?;
+        let server = Server::start(engine.engine(), &round, self.elements.clone(), cores()).await?;
         let mut responses = Vec::new();
-        for (_, link) in &shaped.links {
-            let proxy = Proxy::start(*link, server.address).await?;
-            responses.push(retrieve::<S>(&server, &proxy, &parameters, shaped).await?);
+        for link in &self.links {
+            responses.push(self.retrieve(name, engine, &round, &server, *link).await?);
             progress.inc(1);
         }
         Ok(responses)
-    })
-}
-
-/// Several retrievals, one after the other.
-async fn retrieve<S: Engine>(
-    server: &Server<S>,
-    proxy: &Proxy,
-    parameters: &S::Parameters,
-    shaped: &Shaped,
-) -> anyhow::Result<Response> {
-    let Shaped { elements, retrievals, .. } = shaped;
-    let mut rng = StdRng::seed_from_u64(1);
-    let key = S::client_key(&rng.random());
-    let mut connection = Connection::open(proxy.address).await?;
-    let ping = ping(&mut connection).await?;
-    let keys = S::encode_public_keys(&key);
-    let start = Instant::now();
-    connection.call(Kind::Keys, &keys).await?;
-    let keys = (keys.len(), start.elapsed().as_secs_f64());
-
-    let (sent, received, answering) = (connection.sent, connection.received, server.answering_ms());
-    let (mut seconds, mut query_ms, mut extract_ms) = (0.0, 0.0, 0.0);
-    for _ in 0..*retrievals {
-        let index = rng.random_range(0..elements.count);
-        let start = Instant::now();
-        let (query, time) = timed(|| S::queries(&key, &[(parameters, index)], &mut rng));
-        query_ms += time;
-        let query = query?.pop().context("one query")?;
-        let answer = connection.call(Kind::Query, &query).await?;
-        let (element, time) = timed(|| S::extract(parameters, &key, index, &answer));
-        extract_ms += time;
-        seconds += start.elapsed().as_secs_f64();
-        verify(&elements.bytes, index, &element?)?;
     }
-    let mean = |sum: f64| sum / f64::from(*retrievals);
-    Ok(Response {
-        seconds: mean(seconds),
-        cpu_ms: Some([query_ms, server.answering_ms() - answering, extract_ms].map(mean)),
-        sent: mean((connection.sent - sent) as f64),
-        received: mean((connection.received - received) as f64),
-        keys: Some(keys),
-        ping,
-        extrapolated: false,
-    })
+
+    /// Several retrievals, one after the other.
+    async fn retrieve(
+        &self,
+        name: &'static str,
+        engine: EngineName,
+        round: &RoundSpec,
+        server: &Server,
+        link: (&'static str, Link),
+    ) -> anyhow::Result<Response> {
+        let proxy = Proxy::start(Some(link.1), server.address).await?;
+        let mut rng = StdRng::seed_from_u64(1);
+        let mut client = engine.engine().client(&rng.random());
+        let mut connection = Connection::open(proxy.address).await?;
+        let ping = ping(&mut connection).await?;
+        let keys = client.public_keys();
+        let start = Instant::now();
+        connection.call(Kind::Keys, &keys).await?;
+        let keys = Some((keys.len(), start.elapsed().as_secs_f64()));
+
+        let (sent, received, answering) = (connection.sent, connection.received, server.answering_ms());
+        let (mut seconds, mut query_ms, mut extract_ms) = (0.0, 0.0, 0.0);
+        for number in 0..self.retrievals {
+            let index = rng.random_range(0..self.n);
+            let round = RoundSpec { round: number.into(), ..round.clone() };
+            let start = Instant::now();
+            let (request, time) = timed(|| client.ask(round, &[Some(index)], &mut rng));
+            let request = request?;
+            query_ms += time;
+            let answer = connection.call(Kind::Query, &request.bytes).await?;
+            let (mut element, time) = timed(|| request.pending.read(&[], &answer));
+            extract_ms += time;
+            seconds += start.elapsed().as_secs_f64();
+            verify(&self.elements, index, &element.pop().context("one element")??)?;
+        }
+        let mean = |sum: f64| sum / f64::from(self.retrievals);
+        Ok(Response {
+            link,
+            n: self.n,
+            engine: name,
+            seconds: mean(seconds),
+            cpu_ms: Some([query_ms, server.answering_ms() - answering, extract_ms].map(mean)),
+            sent: mean((connection.sent - sent) as f64),
+            received: mean((connection.received - received) as f64),
+            keys,
+            ping,
+            extrapolated: false,
+        })
+    }
+
+    /// The whole database, over every link. Any engine's server sends it.
+    async fn download(&self, progress: &ProgressBar) -> anyhow::Result<Vec<Response>> {
+        let (engine, all_bytes) = (EngineName::Sealpir, self.elements.len());
+        let round = engine.bucket(self.n, ELEMENT_BYTES)?;
+        let server = Server::start(engine.engine(), &round, self.elements.clone(), 1).await?;
+        let mut responses = Vec::new();
+        for link in &self.links {
+            let proxy = Proxy::start(Some(link.1), server.address).await?;
+            let mut connection = Connection::open(proxy.address).await?;
+            let ping = ping(&mut connection).await?;
+            let (sent, received) = (connection.sent, connection.received);
+            let length = sample(all_bytes, &link.1);
+            let Download { first, all } = connection.download(&self.elements[..length]).await?;
+            responses.push(Response {
+                link: *link,
+                n: self.n,
+                engine: NAIVE,
+                seconds: whole(first, all, length, all_bytes),
+                cpu_ms: None,
+                sent: (connection.sent - sent) as f64,
+                received: (connection.received - received + all_bytes - length) as f64,
+                keys: None,
+                ping,
+                extrapolated: length < all_bytes,
+            });
+            progress.inc(1);
+        }
+        Ok(responses)
+    }
 }
 
 /// Seconds that the fastest of a few empty messages takes.
@@ -261,33 +281,6 @@ async fn ping(connection: &mut Connection) -> anyhow::Result<f64> {
         fastest = fastest.min(start.elapsed().as_secs_f64());
     }
     Ok(fastest)
-}
-
-/// The whole database, over every link. Any engine's server sends it.
-async fn download(shaped: &Shaped, progress: &ProgressBar) -> anyhow::Result<Vec<Response>> {
-    let elements = &shaped.elements.bytes;
-    let parameters = SealPir::parameters(shaped.elements.count, ELEMENT_BYTES)?;
-    let server = Server::<SealPir>::start(&parameters, elements.clone(), 1).await?;
-    let mut responses = Vec::new();
-    for (_, link) in &shaped.links {
-        let proxy = Proxy::start(*link, server.address).await?;
-        let mut connection = Connection::open(proxy.address).await?;
-        let ping = ping(&mut connection).await?;
-        let (sent, received) = (connection.sent, connection.received);
-        let length = sample(elements.len(), link);
-        let Download { first, all } = connection.download(&elements[..length]).await?;
-        responses.push(Response {
-            seconds: whole(first, all, length, elements.len()),
-            cpu_ms: None,
-            sent: (connection.sent - sent) as f64,
-            received: (connection.received - received + elements.len() - length) as f64,
-            keys: None,
-            ping,
-            extrapolated: length < elements.len(),
-        });
-        progress.inc(1);
-    }
-    Ok(responses)
 }
 
 /// How many bytes to download: all, if that does not take too long.

@@ -5,20 +5,21 @@ use std::time::Instant;
 
 use anyhow::{Context, ensure};
 use indicatif::ProgressBar;
+use mpir::Pending;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-use super::Figure;
-use super::canvas::short;
-use super::engines::{Compared, ELEMENT_BYTES, ENGINES, Elements, cores, progress_bar, runtime};
-use super::lines::{self, Panel, Scale, Series};
-use super::table::Table;
-use crate::cpu::{process_milliseconds, timed};
-use crate::engine::Engine;
+use super::chart::{self, Panel, Scale, Series};
+use super::engines::{ELEMENT_BYTES, ENGINES, elements, runtime};
+use super::figure::Figure;
+use crate::cpu::{cores, process_milliseconds, timed};
+use crate::engine::EngineName;
+use crate::progress;
 use crate::serving::{Connection, Kind, Server, verify};
+use crate::table::{Column, Table, short};
 
 /// Cores of the paper's server.
 const PAPER_CORES: f64 = 16.0;
@@ -29,17 +30,28 @@ const PAPER_ELEMENTS: usize = 1 << 20;
 /// A number of clients whose requests would take longer is left out, seconds.
 const LONGEST: f64 = 300.0;
 
+/// Requests per second at which an engine saturates in the paper's figure.
+const fn paper_saturation(engine: EngineName) -> f64 {
+    match engine {
+        EngineName::Xpir2 => 9.0,
+        EngineName::Xpir3 => 4.7,
+        EngineName::Sealpir | EngineName::PaperT20 | EngineName::PaperT23 => 7.0,
+    }
+}
+
 /// What is asked for, by how many clients.
-pub(super) struct Crowd {
-    elements: Elements,
+struct Crowd {
+    n: usize,
+    elements: Arc<Vec<u8>>,
     /// In rising order.
-    clients: Vec<usize>,
+    clients: &'static [usize],
     /// At least so many requests are counted, and at least two of every client.
     requests: usize,
 }
 
 /// What a number of clients got.
-pub(super) struct Load {
+struct Load {
+    engine: (&'static str, EngineName),
     clients: usize,
     /// Answers that were counted.
     answers: usize,
@@ -54,43 +66,57 @@ pub(super) struct Load {
     extract_ms: f64,
 }
 
+const COLUMNS: [Column<Load>; 12] = [
+    ("engine", |load| load.engine.0.to_owned()),
+    ("clients", |load| load.clients.to_string()),
+    ("answers", |load| load.answers.to_string()),
+    ("requests per second", |load| short(load.per_second)),
+    ("per core and second", |load| short(load.per_second / cores() as f64)),
+    ("saturation, paper, per second", |load| paper_saturation(load.engine.1).to_string()),
+    ("per core and second, paper", |load| short(paper_saturation(load.engine.1) / PAPER_CORES)),
+    ("mean response, s", |load| short(load.mean_response)),
+    ("answer, CPU, ms", |load| short(load.answer_ms)),
+    ("sockets, CPU, ms", |load| short(load.rest_ms)),
+    ("QUERY, CPU, ms", |load| short(load.query_ms)),
+    ("EXTRACT, CPU, ms", |load| short(load.extract_ms)),
+];
+
 pub(super) fn make(quick: bool) -> anyhow::Result<Figure> {
-    let (n, clients, requests): (usize, &[usize], usize) =
+    let (n, clients, requests): (usize, &'static [usize], usize) =
         if quick { (1 << 12, &[1, 2, 4], 8) } else { (PAPER_ELEMENTS, &[4, 8, 16, 32, 64, 128, 256], 32) };
-    let crowd = Crowd { elements: Elements::new(n), clients: clients.to_vec(), requests };
+    let crowd = Crowd { n, elements: elements(n), clients, requests };
     let runtime = runtime()?;
-    let progress = progress_bar(ENGINES.len() * clients.len());
-    let mut table = Table::new("Figure 11: throughput and mean response time", header());
-    let (mut measured, mut papers, mut best) = (Vec::new(), Vec::new(), Vec::new());
-    for engine in &ENGINES {
-        progress.set_message(format!("figure 11: {}", engine.name));
-        let loads = (engine.loads)(&runtime, &crowd, &progress).context(engine.name)?;
+    let progress = progress::bar(ENGINES.len() * clients.len(), "");
+    let mut rows: Vec<Load> = Vec::new();
+    let (mut series, mut papers, mut best) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, engine) in ENGINES {
+        progress.set_message(format!("figure 11: {name}"));
+        let loads = crowd.measure((name, engine), &runtime, &progress).context(name)?;
         // Those left out.
         progress.inc((clients.len() - loads.len()) as u64);
-        for load in &loads {
-            table.row(row(engine, load));
-        }
         let points = loads.iter().map(|load| (load.per_second, load.mean_response)).collect();
-        measured.push(Series { name: engine.name.to_owned(), points, dashed: false });
+        series.push(Series { name: name.to_owned(), points, dashed: false });
         let most = loads.iter().map(|load| load.per_second).fold(0.0, f64::max);
-        best.push(format!("{} {} per second", engine.name, short(most)));
+        best.push(format!("{name} {} per second", short(most)));
         // Engines that are different here may be one in the paper.
-        if n == PAPER_ELEMENTS && papers.iter().all(|(_, of)| *of != engine.paper_saturation) {
-            papers.push((engine.name, engine.paper_saturation));
+        let saturation = paper_saturation(engine);
+        if n == PAPER_ELEMENTS && papers.iter().all(|(_, of)| *of != saturation) {
+            papers.push((name, saturation));
         }
+        rows.extend(loads);
     }
     progress.finish_and_clear();
+    let mut table = Table::of("Figure 11: throughput and mean response time", &COLUMNS, &rows);
     notes(&mut table, n, requests);
 
     // As high as everything measured.
-    let responses = || measured.iter().flat_map(|series| series.points.iter().map(|point| point.1));
+    let responses = || rows.iter().map(|load| load.mean_response);
     let (low, high) = (responses().fold(f64::INFINITY, f64::min), responses().fold(0.0, f64::max));
-    let upright = |(name, at): (&str, f64)| Series {
+    series.extend(papers.into_iter().map(|(name, at)| Series {
         name: format!("{name}, paper: {at}/s"),
         points: vec![(at, low), (at, high)],
         dashed: true,
-    };
-    let series = measured.into_iter().chain(papers.into_iter().map(upright)).collect();
+    }));
     let panel = Panel {
         title: format!("{} to {} clients, n = {n}", clients[0], clients[clients.len() - 1]),
         x_label: format!("throughput, requests per second on {} cores (the paper's: on 16)", cores()),
@@ -100,7 +126,7 @@ pub(super) fn make(quick: bool) -> anyhow::Result<Figure> {
         series,
     };
     let svg =
-        lines::svg("Figure 11: throughput and response time; dashed: where the paper saturates", &[panel])?;
+        chart::lines("Figure 11: throughput and response time; dashed: where the paper saturates", &[panel])?;
     let shows = format!(
         "More and more clients ask one server, each for its next element as soon as it has one. When all cores are busy, \
          more clients only wait longer. Most answers on {} cores: {}.",
@@ -116,40 +142,6 @@ const DIFFERS: &str = "The paper's server has 16 cores and its clients stand in 
     reads an answer after the clock has stopped; what that costs stands in the table. What the process spends beside \
     computing answers is for sockets and copies at both ends. Throughput per core, not as such, compares with the paper's.";
 
-fn header() -> Vec<&'static str> {
-    vec![
-        "engine",
-        "clients",
-        "answers",
-        "requests per second",
-        "per core and second",
-        "saturation, paper, per second",
-        "per core and second, paper",
-        "mean response, s",
-        "answer, CPU, ms",
-        "sockets, CPU, ms",
-        "QUERY, CPU, ms",
-        "EXTRACT, CPU, ms",
-    ]
-}
-
-fn row(engine: &Compared, load: &Load) -> Vec<String> {
-    vec![
-        engine.name.to_owned(),
-        load.clients.to_string(),
-        load.answers.to_string(),
-        short(load.per_second),
-        short(load.per_second / cores() as f64),
-        engine.paper_saturation.to_string(),
-        short(engine.paper_saturation / PAPER_CORES),
-        short(load.mean_response),
-        short(load.answer_ms),
-        short(load.rest_ms),
-        short(load.query_ms),
-        short(load.extract_ms),
-    ]
-}
-
 fn notes(table: &mut Table, n: usize, requests: usize) {
     table.note(format!(
         "n = {n} elements of {ELEMENT_BYTES} bytes; as many answers are computed at a time as there are cores, {} here, each \
@@ -164,145 +156,123 @@ fn notes(table: &mut Table, n: usize, requests: usize) {
 }
 
 /// A client before and after the clock.
-struct Client<S: Engine> {
-    key: S::ClientKey,
-    public_keys: Vec<u8>,
+struct Client {
     index: usize,
     query: Arc<Vec<u8>>,
+    /// What reads the first answer.
+    pending: Option<Box<dyn Pending>>,
     connection: Option<Connection>,
     /// The answer to the query.
-    answer: Option<Vec<u8>>,
-}
-
-/// When a client's answers came, and how long each took, seconds.
-struct Run {
-    connection: Connection,
     answer: Vec<u8>,
-    ends: Vec<(Instant, f64)>,
 }
 
-/// One engine, with every number of clients that does not take too long.
-pub(super) fn measure<S: Engine>(
-    runtime: &Runtime,
-    crowd: &Crowd,
-    progress: &ProgressBar,
-) -> anyhow::Result<Vec<Load>> {
-    let parameters = S::parameters_to_measure(crowd.elements.count, ELEMENT_BYTES)?;
-    let elements = crowd.elements.bytes.clone();
-    let server = runtime.block_on(Server::<S>::start(&parameters, elements, cores()))?;
-    let (mut clients, mut loads): (Vec<Client<S>>, Vec<Load>) = (Vec::new(), Vec::new());
-    let mut query_ms = 0.0;
-    for &count in &crowd.clients {
-        let rounds = 2.max(crowd.requests.div_ceil(count));
-        let seconds = loads.last().map_or(0.0, |load| (count * (1 + rounds)) as f64 / load.per_second);
-        if seconds > LONGEST {
-            break;
+/// When answers came, and how long each took, seconds.
+type Ends = Vec<(Instant, f64)>;
+
+impl Crowd {
+    /// One engine, with every number of clients that does not take too long.
+    fn measure(
+        &self,
+        engine: (&'static str, EngineName),
+        runtime: &Runtime,
+        progress: &ProgressBar,
+    ) -> anyhow::Result<Vec<Load>> {
+        let round = engine.1.bucket(self.n, ELEMENT_BYTES)?;
+        let server = Server::start(engine.1.engine(), &round, self.elements.clone(), cores());
+        let server = runtime.block_on(server)?;
+        // A client with its keys and its query, and the CPU time of making that, milliseconds.
+        let prepare = |number: usize| {
+            let mut rng = StdRng::seed_from_u64(number as u64);
+            let mut half = engine.1.engine().client(&rng.random());
+            let index = rng.random_range(0..self.n);
+            let (request, time) = timed(|| half.ask(round.clone(), &[Some(index)], &mut rng));
+            let request = request?;
+            let (query, pending) = (Arc::new(request.bytes), Some(request.pending));
+            let client = Client { index, query, pending, connection: None, answer: Vec::new() };
+            Ok::<_, mpir::Error>((client, half.public_keys(), time))
+        };
+        let (mut clients, mut loads): (Vec<Client>, Vec<Load>) = (Vec::new(), Vec::new());
+        let (mut query_ms, mut extract_ms) = (0.0, 0.0);
+        for &count in self.clients {
+            let rounds = 2.max(self.requests.div_ceil(count));
+            let seconds = loads.last().map_or(0.0, |load| (count * (1 + rounds)) as f64 / load.per_second);
+            if seconds > LONGEST {
+                break;
+            }
+            let fresh = (clients.len()..count).into_par_iter().map(prepare);
+            for (mut client, keys, time) in fresh.collect::<Result<Vec<_>, _>>()? {
+                query_ms += time;
+                client.connection = Some(runtime.block_on(connect(&server, &keys))?);
+                clients.push(client);
+            }
+            let answering = server.answering_ms();
+            let (ends, cpu_ms);
+            (clients, ends, cpu_ms) = runtime.block_on(run(clients, 1 + rounds))?;
+            let answering = server.answering_ms() - answering;
+            for client in &mut clients {
+                let Some(pending) = client.pending.take() else { continue };
+                let (mut element, time) = timed(|| pending.read(&[], &client.answer));
+                verify(&self.elements, client.index, &element.pop().context("one element")??)?;
+                extract_ms += time;
+            }
+            let (answers, per_second, mean_response) = evaluate(count, ends)?;
+            let all = (count * (1 + rounds)) as f64;
+            loads.push(Load {
+                engine,
+                clients: count,
+                answers,
+                per_second,
+                mean_response,
+                answer_ms: answering / all,
+                rest_ms: (cpu_ms - answering) / all,
+                query_ms: query_ms / count as f64,
+                extract_ms: extract_ms / count as f64,
+            });
+            progress.inc(1);
         }
-        let fresh = (clients.len()..count).into_par_iter();
-        let fresh: Vec<_> =
-            fresh.map(|number| prepare::<S>(&parameters, number)).collect::<Result<_, _>>()?;
-        query_ms += fresh.iter().map(|(_, time)| time).sum::<f64>();
-        clients.extend(fresh.into_iter().map(|(client, _)| client));
-        runtime.block_on(connect(&server, &mut clients))?;
-        let answering = server.answering_ms();
-        let (runs, cpu_ms) = runtime.block_on(run(&mut clients, 1 + rounds))?;
-        let answering = server.answering_ms() - answering;
-        let mut load = evaluate(count, &runs)?;
-        load.query_ms = query_ms / count as f64;
-        let all = (count * (1 + rounds)) as f64;
-        load.answer_ms = answering / all;
-        load.rest_ms = (cpu_ms - answering) / all;
-        load.extract_ms = extract(&mut clients, runs, &parameters, &crowd.elements)?;
-        loads.push(load);
-        progress.inc(1);
+        Ok(loads)
     }
-    Ok(loads)
 }
 
-/// A client with its query, and the CPU time of making that, milliseconds.
-fn prepare<S: Engine>(parameters: &S::Parameters, number: usize) -> anyhow::Result<(Client<S>, f64)> {
-    let mut rng = StdRng::seed_from_u64(number as u64);
-    let key = S::client_key(&rng.random());
-    let index = rng.random_range(0..S::elements(parameters));
-    let (query, time) = timed(|| S::queries(&key, &[(parameters, index)], &mut rng));
-    let query = Arc::new(query?.pop().context("one query")?);
-    let public_keys = S::encode_public_keys(&key);
-    Ok((Client { key, public_keys, index, query, connection: None, answer: None }, time))
-}
-
-/// Opens the connections of new clients, and uploads their keys.
-async fn connect<S: Engine>(server: &Server<S>, clients: &mut [Client<S>]) -> anyhow::Result<()> {
-    for client in clients.iter_mut().filter(|client| client.connection.is_none()) {
-        let mut connection = Connection::open(server.address).await?;
-        connection.call(Kind::Keys, &core::mem::take(&mut client.public_keys)).await?;
-        client.connection = Some(connection);
-    }
-    Ok(())
+async fn connect(server: &Server, keys: &[u8]) -> anyhow::Result<Connection> {
+    let mut connection = Connection::open(server.address).await?;
+    connection.call(Kind::Keys, keys).await?;
+    Ok(connection)
 }
 
 /// So many requests of every client, all clients at once, and the CPU time of the process, milliseconds.
-async fn run<S: Engine>(clients: &mut [Client<S>], requests: usize) -> anyhow::Result<(Vec<Run>, f64)> {
+async fn run(clients: Vec<Client>, requests: usize) -> anyhow::Result<(Vec<Client>, Ends, f64)> {
     let mut tasks = JoinSet::new();
     let start = process_milliseconds();
-    for (number, client) in clients.iter_mut().enumerate() {
-        let mut connection = client.connection.take().context("a client without a connection")?;
-        let query = client.query.clone();
-        let mut answer = client.answer.take().unwrap_or_default();
+    for mut client in clients {
         tasks.spawn(async move {
-            let mut ends = Vec::new();
+            let connection = client.connection.as_mut().context("a client without a connection")?;
+            let mut ends = Ends::new();
             for _ in 0..requests {
                 let start = Instant::now();
-                let received = connection.call(Kind::Query, &query).await?;
+                let received = connection.call(Kind::Query, &client.query).await?;
                 ends.push((Instant::now(), start.elapsed().as_secs_f64()));
-                ensure!(answer.is_empty() || answer == received, "the same query, another answer");
-                answer = received;
+                let same = client.answer.is_empty() || client.answer == received;
+                ensure!(same, "the same query, another answer");
+                client.answer = received;
             }
-            anyhow::Ok((number, Run { connection, answer, ends }))
+            anyhow::Ok((client, ends))
         });
     }
-    let mut runs = Vec::new();
+    let (mut clients, mut all) = (Vec::new(), Ends::new());
     while let Some(done) = tasks.join_next().await {
-        runs.push(done??);
+        let (client, ends) = done??;
+        clients.push(client);
+        all.extend(ends);
     }
-    let cpu_ms = process_milliseconds() - start;
-    runs.sort_by_key(|(number, _)| *number);
-    Ok((runs.into_iter().map(|(_, run)| run).collect(), cpu_ms))
+    Ok((clients, all, process_milliseconds() - start))
 }
 
-/// Throughput and mean response after as many answers as there are clients, when all of them wait in turn.
-fn evaluate(clients: usize, runs: &[Run]) -> anyhow::Result<Load> {
-    let mut ends: Vec<(Instant, f64)> = runs.iter().flat_map(|run| run.ends.iter().copied()).collect();
+/// Answers, throughput and mean response after as many answers as there are clients, when all of them wait in turn.
+fn evaluate(clients: usize, mut ends: Ends) -> anyhow::Result<(usize, f64, f64)> {
     ends.sort_by_key(|(end, _)| *end);
     let (first, counted) = ends.split_at(clients);
     let (begin, end) = (first.last().context("no answer")?.0, counted.last().context("no further answer")?.0);
-    let answers = counted.len();
-    Ok(Load {
-        clients,
-        answers,
-        per_second: answers as f64 / (end - begin).as_secs_f64(),
-        mean_response: counted.iter().map(|(_, time)| time).sum::<f64>() / answers as f64,
-        answer_ms: 0.0,
-        rest_ms: 0.0,
-        query_ms: 0.0,
-        extract_ms: 0.0,
-    })
-}
-
-/// Takes connections and answers back, extracts every client's element, and returns the mean CPU time, milliseconds.
-fn extract<S: Engine>(
-    clients: &mut [Client<S>],
-    runs: Vec<Run>,
-    parameters: &S::Parameters,
-    elements: &Elements,
-) -> anyhow::Result<f64> {
-    let mut total = 0.0;
-    let count = runs.len();
-    for (client, run) in clients.iter_mut().zip(runs) {
-        let (element, time) = timed(|| S::extract(parameters, &client.key, client.index, &run.answer));
-        verify(&elements.bytes, client.index, &element?)?;
-        total += time;
-        client.connection = Some(run.connection);
-        client.answer = Some(run.answer);
-    }
-    Ok(total / count as f64)
+    let (answers, seconds) = (counted.len(), counted.iter().map(|(_, time)| time).sum::<f64>());
+    Ok((answers, answers as f64 / (end - begin).as_secs_f64(), seconds / answers as f64))
 }

@@ -1,19 +1,17 @@
 //! Figure 12: what one element costs, alone and in batches, by every code.
 
-mod paper;
-
 use std::path::Path;
 
 use anyhow::ensure;
 
-use super::Figure;
-use super::chart::{self, Bars, Panel, short};
+use super::chart::{Bars, Quantity, draw_beside_paper};
+use super::figure::Figure;
 use super::measured::Measurements;
-use super::table::Table;
+use crate::cpu::alone;
 use crate::engine::EngineName;
-use crate::mpir::{Report, Setting, Way};
-use crate::pbc::{Code, Dimensions};
-use paper::Paper;
+use crate::mpir::{Report, Setting};
+use crate::pbc::{Code, CodeName, Dimensions};
+use crate::table::{Column, Table, short, short_or_none};
 
 const ELEMENT_BYTES: usize = 288;
 
@@ -27,106 +25,134 @@ const PAPER_ELEMENTS: usize = 1 << 20;
 /// out: it would take hours, and shows nothing that smaller batches do not.
 const MOST_READ: usize = 6_000_000_000;
 
-const NAMES: [(Way, &str); 7] = [
-    (Way::Single, "single queries"),
-    (Way::Replication, "replication"),
-    (Way::Sharding, "sharding"),
-    (Way::TwoChoice, "2-choice"),
-    (Way::Hybrid, "Pung hybrid"),
-    (Way::Cuckoo, "cuckoo"),
-    (Way::Partitioned, "partitioned"),
+const NAMES: [(CodeName, &str); 7] = [
+    (CodeName::Single, "single queries"),
+    (CodeName::Replication, "replication"),
+    (CodeName::Sharding, "sharding"),
+    (CodeName::TwoChoice, "2-choice"),
+    (CodeName::Hybrid, "Pung hybrid"),
+    (CodeName::Cuckoo, "cuckoo"),
+    (CodeName::Partitioned, "partitioned"),
 ];
 
-/// Quantities per element: title, the paper's value, ours, in the same unit.
-type Quantity = (&'static str, fn(&Paper) -> f64, fn(&Report) -> f64);
-
-const QUANTITIES: [Quantity; 6] = [
-    ("MultiQuery, ms", |paper| paper.query_ms, |report| per_element(report, report.client_query_cpu_ms)),
-    (
-        "MultiExtract, ms",
-        |paper| paper.extract_ms,
-        |report| per_element(report, report.client_extract_cpu_ms),
-    ),
-    ("MultiSetup, ms", |paper| paper.setup_ms, setup_per_element),
-    ("MultiAnswer, ms", |paper| paper.answer_ms, |report| report.server_cpu_ms_per_message),
-    ("query, KB", |paper| paper.upload_kb, |report| per_element(report, report.upload_bytes as f64) / 1024.0),
-    (
-        "answer, KB",
-        |paper| paper.download_kb,
-        |report| per_element(report, report.download_bytes as f64) / 1024.0,
-    ),
+/// The paper's costs of one of 2^20 elements of 288 bytes: milliseconds of client (MultiQuery, MultiExtract) and server
+/// (MultiSetup, MultiAnswer), kilobytes of queries and answers.
+const PAPER: [(CodeName, usize, [f64; 6]); 7] = [
+    (CodeName::Single, SINGLE_QUERIES, [3.07, 2.51, 6100.0, PAPER_SINGLE_ANSWER_MS, 64.0, 384.0]),
+    (CodeName::Hybrid, 16, [29.03, 20.0, 2020.0, 1370.0, 577.0, 2885.0]),
+    (CodeName::Hybrid, 64, [28.5, 16.27, 640.0, 490.0, 577.0, 2308.0]),
+    (CodeName::Hybrid, 256, [28.58, 16.36, 300.0, 210.0, 577.0, 2308.0]),
+    (CodeName::Cuckoo, 16, [6.45, 3.26, 1500.0, 690.0, 96.0, 480.0]),
+    (CodeName::Cuckoo, 64, [5.26, 3.25, 380.0, 230.0, 96.0, 480.0]),
+    (CodeName::Cuckoo, 256, [4.92, 2.7, 120.0, 80.0, 96.0, 384.0]),
 ];
 
-/// MultiAnswer among them.
-const ANSWER: usize = 3;
+/// Server milliseconds of a single query.
+const PAPER_SINGLE_ANSWER_MS: f64 = 3240.0;
 
-/// The last one: answers are nearly all of the traffic.
-const DOWNLOAD: usize = 5;
-
-/// A k-th of what a batch takes.
-fn per_element(report: &Report, whole: f64) -> f64 {
-    whole / report.setting.k as f64
+/// One code with one batch, everything for one element.
+struct Row {
+    name: &'static str,
+    report: Report,
+    paper: Option<[f64; 6]>,
+    /// What single queries take for an answer, milliseconds.
+    alone: f64,
 }
 
-/// Without a code the whole database is set up for a single element.
-fn setup_per_element(report: &Report) -> f64 {
-    let whole = report.encode_cpu_ms + report.setup_cpu_ms;
-    if report.setting.way == Way::Single { whole } else { per_element(report, whole) }
+impl Row {
+    /// A k-th of what a batch takes.
+    fn part(&self, whole: f64) -> f64 {
+        whole / self.report.setting.k as f64
+    }
+
+    fn is_single(&self) -> bool {
+        self.report.setting.way == CodeName::Single
+    }
+
+    /// Without a code the whole database is set up for a single element.
+    fn setup(&self) -> f64 {
+        let whole = self.report.encode_cpu_ms + self.report.setup_cpu_ms;
+        if self.is_single() { whole } else { self.part(whole) }
+    }
+
+    fn paper(&self, quantity: usize) -> String {
+        short_or_none(self.paper.map(|paper| paper[quantity]))
+    }
 }
+
+const COLUMNS: [Column<Row>; 22] = [
+    ("n", |row| row.report.setting.elements.to_string()),
+    ("code", |row| row.name.to_owned()),
+    ("k", |row| if row.is_single() { 1 } else { row.report.setting.k }.to_string()),
+    ("buckets", |row| if row.is_single() { 1 } else { row.report.buckets }.to_string()),
+    ("bucket size", |row| row.report.bucket_size.to_string()),
+    ("MultiQuery, paper, ms", |row| row.paper(0)),
+    ("MultiQuery, ms", |row| short(row.part(row.report.client_query_cpu_ms))),
+    ("MultiExtract, paper, ms", |row| row.paper(1)),
+    ("MultiExtract, ms", |row| short(row.part(row.report.client_extract_cpu_ms))),
+    ("MultiSetup, paper, ms", |row| row.paper(2)),
+    ("MultiSetup, ms", |row| short(row.setup())),
+    ("MultiAnswer, paper, ms", |row| row.paper(3)),
+    ("MultiAnswer, ms", |row| short(row.report.server_cpu_ms_per_message)),
+    ("of it EXPAND, ms", |row| short(row.part(row.report.expand_cpu_ms.unwrap_or_default()))),
+    ("first dimension, ms", |row| short(row.part(row.report.first_dimension_cpu_ms))),
+    ("times cheaper than single queries, paper", |row| {
+        short_or_none(row.paper.map(|paper| PAPER_SINGLE_ANSWER_MS / paper[3]))
+    }),
+    ("times cheaper than single queries", |row| short(row.alone / row.report.server_cpu_ms_per_message)),
+    ("query, paper, KB", |row| row.paper(4)),
+    ("query, KB", |row| short(row.part(row.report.upload_bytes as f64) / 1024.0)),
+    ("answer, paper, KB", |row| row.paper(5)),
+    ("answer, KB", |row| short(row.part(row.report.download_bytes as f64) / 1024.0)),
+    ("deferred keys", |row| row.report.deferred.to_string()),
+];
+
+/// In the chart; answers are nearly all of the traffic.
+const CHARTED: [Quantity<Row>; 2] = [
+    ("MultiAnswer, ms", |row| [row.paper.map(|paper| paper[3]), Some(row.report.server_cpu_ms_per_message)]),
+    ("answer, KB", |row| {
+        [row.paper.map(|paper| paper[5]), Some(row.part(row.report.download_bytes as f64) / 1024.0)]
+    }),
+];
 
 pub(super) fn make(quick: bool, out: &Path) -> anyhow::Result<Figure> {
     let (sizes, batches): (&[usize], &[usize]) =
         if quick { (&[1 << 10], &[16]) } else { (&[1 << 18, 1 << 20], &[16, 64, 256]) };
-    // Everything happens on the calling thread, so that its clock sees all of it.
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build()?;
     let mut measurements = Measurements::open(&out.join("figure-12.measured.jsonl"))?;
-    let mut table = Table::new("Figure 12: cost of one element in a batch of k", header());
+    let mut table = Table::of("Figure 12: cost of one element in a batch of k", &COLUMNS, &[]);
     let mut panels = Vec::new();
-    for &n in sizes {
-        // Beside the values of the quick run, too, the paper's may be compared in form.
-        let with_paper = quick || n == PAPER_ELEMENTS;
-        let charted = if n == sizes[sizes.len() - 1] { &[ANSWER, DOWNLOAD][..] } else { &[ANSWER] };
-        let title = |quantity: &usize| format!("{}, for each element, n = {n}", QUANTITIES[*quantity].0);
-        let panel = |quantity| Panel { title: title(quantity), bars: Vec::new() };
-        let mut of_size: Vec<Panel> = charted.iter().map(panel).collect();
-        let mut alone = None;
-        for (way, name) in NAMES {
-            // One query is short, and its mean over several steadier.
-            for &k in if way == Way::Single { &[SINGLE_QUERIES][..] } else { batches } {
-                let paper = Paper::of(way, k).filter(|_| with_paper);
-                let setting = Setting {
-                    engine: EngineName::Sealpir,
-                    way,
-                    k,
-                    elements: n,
-                    bytes: ELEMENT_BYTES,
-                    b: None,
-                    w: 3,
-                    runs: 1,
-                    seed: 1,
-                };
-                let label = if way == Way::Single { name.to_owned() } else { format!("{name}, k = {k}") };
-                let read = bytes_read(&setting)?;
-                if read > MOST_READ {
-                    table.row(skipped(n, name, k, read));
-                    continue;
-                }
-                let report = pool.install(|| measurements.get(&setting, &label))?;
-                ensure!(report.verified, "{label}: a retrieved element is not the database's");
-                let answer = *alone.get_or_insert(report.server_cpu_ms_per_message);
-                table.row(row(&report, name, paper.as_ref(), answer));
-                for (panel, quantity) in of_size.iter_mut().zip(charted) {
-                    let (_, of_paper, ours) = QUANTITIES[*quantity];
-                    panel.bars.push(Bars {
-                        name: label.clone(),
-                        paper: paper.as_ref().map(of_paper),
-                        ours: Some(ours(&report)),
-                    });
+    alone(|| {
+        for &n in sizes {
+            // Beside the values of the quick run, too, the paper's may be compared in form.
+            let with_paper = quick || n == PAPER_ELEMENTS;
+            let mut rows: Vec<Row> = Vec::new();
+            for (way, name) in NAMES {
+                // One query is short, and its mean over several steadier.
+                for &k in if way == CodeName::Single { &[SINGLE_QUERIES][..] } else { batches } {
+                    let setting = Setting::of(EngineName::Sealpir, way, k, n);
+                    let read = bytes_read(&setting)?;
+                    if read > MOST_READ {
+                        table.row(skipped(n, name, k, read));
+                        continue;
+                    }
+                    let report = measurements.get(&setting, &label(name, &setting))?;
+                    ensure!(report.verified, "{name}, k = {k}: a retrieved element is not the database's");
+                    let paper = PAPER.iter().find(|(of, batch, _)| with_paper && (*of, *batch) == (way, k));
+                    let paper = paper.map(|(_, _, values)| *values);
+                    let alone = rows.first().map_or(report.server_cpu_ms_per_message, |row| row.alone);
+                    let row = Row { name, report, paper, alone };
+                    table.row(COLUMNS.iter().map(|(_, cell)| cell(&row)).collect());
+                    rows.push(row);
                 }
             }
+            let charted = if n == sizes[sizes.len() - 1] { &CHARTED[..] } else { &CHARTED[..1] };
+            for (title, values) in charted {
+                let bars = rows.iter().map(|row| (label(row.name, &row.report.setting), values(row).into()));
+                panels.push(Bars::new(format!("{title}, for each element, n = {n}"), bars));
+            }
         }
-        panels.extend(of_size);
-    }
+        Ok(())
+    })?;
     table.note(format!(
         "Elements of {ELEMENT_BYTES} bytes; CPU time of one thread; everything for one element, that is a k-th of the \
          batch. MultiSetup, once for all clients, is Encode with the bytes of the buckets and SETUP of all of them, \
@@ -137,7 +163,7 @@ pub(super) fn make(quick: bool, out: &Path) -> anyhow::Result<Figure> {
         "Left out is what would read more than {} of buckets for one multi-query.",
         gigabytes(MOST_READ)
     ));
-    let svg = chart::svg(
+    let svg = draw_beside_paper(
         &format!("Figure 12: elements of {ELEMENT_BYTES} bytes, CPU time of one thread"),
         &panels,
     )?;
@@ -150,59 +176,13 @@ pub(super) fn make(quick: bool, out: &Path) -> anyhow::Result<Figure> {
     Ok(Figure { table, svg, shows: shows.to_owned(), differs: differs.to_owned() })
 }
 
-fn header() -> Vec<&'static str> {
-    vec![
-        "n",
-        "code",
-        "k",
-        "buckets",
-        "bucket size",
-        "MultiQuery, paper, ms",
-        "MultiQuery, ms",
-        "MultiExtract, paper, ms",
-        "MultiExtract, ms",
-        "MultiSetup, paper, ms",
-        "MultiSetup, ms",
-        "MultiAnswer, paper, ms",
-        "MultiAnswer, ms",
-        "of it EXPAND, ms",
-        "first dimension, ms",
-        "times cheaper than single queries, paper",
-        "times cheaper than single queries",
-        "query, paper, KB",
-        "query, KB",
-        "answer, paper, KB",
-        "answer, KB",
-        "deferred keys",
-    ]
-}
-
-/// `alone` is what single queries take for an answer, milliseconds.
-fn row(report: &Report, name: &str, paper: Option<&Paper>, alone: f64) -> Vec<String> {
-    let of_paper = |value: fn(&Paper) -> f64| paper.map_or("-".to_owned(), |paper| short(value(paper)));
-    let k = if report.setting.way == Way::Single { 1 } else { report.setting.k };
-    let mut cells: Vec<String> = [report.setting.elements.to_string(), name.to_owned(), k.to_string()].into();
-    cells.push(if report.setting.way == Way::Single { 1 } else { report.buckets }.to_string());
-    cells.push(report.bucket_size.to_string());
-    for (i, (_, paper, ours)) in QUANTITIES.into_iter().enumerate() {
-        cells.extend([of_paper(paper), short(ours(report))]);
-        if i == ANSWER {
-            let part = |whole: f64| short(per_element(report, whole));
-            cells.extend([
-                part(report.expand_cpu_ms.unwrap_or_default()),
-                part(report.first_dimension_cpu_ms),
-            ]);
-            cells.push(of_paper(|paper| paper::SINGLE_ANSWER_MS / paper.answer_ms));
-            cells.push(short(alone / report.server_cpu_ms_per_message));
-        }
-    }
-    cells.push(report.deferred.to_string());
-    cells
+fn label(name: &str, setting: &Setting) -> String {
+    if setting.way == CodeName::Single { name.to_owned() } else { format!("{name}, k = {}", setting.k) }
 }
 
 /// The row of a batch that is not measured.
 fn skipped(n: usize, name: &str, k: usize, read: usize) -> Vec<String> {
-    let mut cells = vec!["-".to_owned(); header().len()];
+    let mut cells = vec!["-".to_owned(); COLUMNS.len()];
     cells[0] = n.to_string();
     cells[1] = format!("{name}, left out: reads {}", gigabytes(read));
     cells[2] = k.to_string();
@@ -212,13 +192,15 @@ fn skipped(n: usize, name: &str, k: usize, read: usize) -> Vec<String> {
 /// Bytes of all buckets, those of equal content counted each, without padding.
 fn bytes_read(setting: &Setting) -> anyhow::Result<usize> {
     let Setting { way, k, elements: n, bytes, b, w, .. } = *setting;
-    let Some(code) = way.code() else { return Ok(n * bytes) };
-    if way == Way::Hybrid {
+    if way == CodeName::Single {
+        return Ok(n * bytes);
+    }
+    if way == CodeName::Hybrid {
         // Two quarters of nine buckets each.
         return Ok(n * bytes * 9 / 2);
     }
-    let code = Code::new(Dimensions { n, b, w, ..Dimensions::of(code, k) }, [0; 32])?;
-    Ok(n * bytes * code.copies() * code.choices())
+    let code = Code::new(Dimensions { n, b, w, ..Dimensions::of(way, k) }, [0; 32])?;
+    Ok(n * bytes * code.copies * code.choices)
 }
 
 fn gigabytes(bytes: usize) -> String {

@@ -3,23 +3,28 @@
 use std::path::Path;
 
 use anyhow::{Context, ensure};
-use sotto_protocol::CodeKind;
 
-use super::Figure;
-use super::canvas::short;
-use super::case_study::{BATCHES, SYSTEMS, System, USERS, code_name, paper};
-use super::chart::{self, Bar, Group, Groups};
-use super::engines::{ELEMENT_BYTES, cores};
+use super::case_study::{BATCHES, SYSTEMS, System, USERS, code_title};
+use super::chart::{Bars, bars};
+use super::engines::ELEMENT_BYTES;
+use super::figure::Figure;
 use super::measured::Measurements;
-use super::table::Table;
 use crate::closed_loop;
-use crate::mpir::{Report, Setting, Way};
+use crate::cpu::{alone, cores};
+use crate::mpir::{Report, Setting};
+use crate::pbc::CodeName;
+use crate::progress;
+use crate::table::{Column, Table, short, short_or_none};
 
 /// Clients that the paper's server answers in a round; its other users' messages are only stored.
 const PAPER_CLIENTS: usize = 32;
 
 /// What one user's round costs a server.
 struct Cost {
+    system: &'static System,
+    k: usize,
+    /// Messages in the round.
+    n: usize,
     /// The multi-query, CPU milliseconds.
     answer_ms: f64,
     buckets: usize,
@@ -27,55 +32,44 @@ struct Cost {
     deferred: u64,
     /// The round's database, once for all who retrieve from it, CPU milliseconds.
     setup_ms: f64,
-    source: Source,
-}
-
-/// Where a cost comes from.
-#[derive(Clone, Copy)]
-enum Source {
-    /// Encode, SETUP and ANSWER measured on one thread, without a network.
-    InProcess,
-    /// A real server that real clients retrieve from, with all it does.
-    ClosedLoop,
-}
-
-impl Source {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::InProcess => "in process",
-            Self::ClosedLoop => "closed loop",
-        }
-    }
+    /// Whether it is that of a real server that real clients retrieve from, with all it does; otherwise, Encode, SETUP and
+    /// ANSWER were measured on one thread, without a network.
+    closed_loop: bool,
+    /// Throughput over that of Pung.
+    times_pung: Option<f64>,
 }
 
 impl Cost {
-    fn in_process(report: &Report) -> Self {
-        Self {
-            answer_ms: report.server_cpu_ms,
-            buckets: report.buckets,
-            bucket_size: report.bucket_size,
-            deferred: report.deferred as u64,
-            setup_ms: report.encode_cpu_ms + report.setup_cpu_ms,
-            source: Source::InProcess,
-        }
-    }
-
-    fn closed_loop(report: &closed_loop::Report) -> Self {
-        Self {
-            answer_ms: 1e3 * report.core_seconds_per_client_round,
-            buckets: report.buckets,
-            bucket_size: report.bucket_size,
-            deferred: report.deferred,
-            setup_ms: report.setup_cpu_ms,
-            source: Source::ClosedLoop,
-        }
-    }
-
     /// Messages a minute of all cores, if so many clients retrieve k messages each from every round.
-    fn per_minute(&self, k: usize, clients: usize) -> f64 {
-        cores() as f64 * k as f64 * 60_000.0 / (self.answer_ms + self.setup_ms / clients as f64)
+    fn per_minute(&self, clients: usize) -> f64 {
+        cores() as f64 * self.k as f64 * 60_000.0 / (self.answer_ms + self.setup_ms / clients as f64)
     }
 }
+
+const COLUMNS: [Column<Cost>; 16] = [
+    ("system", |of| of.system.name.to_owned()),
+    ("engine", |of| of.system.engine_title.to_owned()),
+    ("code", |of| code_title(of.system.code(of.k)).to_owned()),
+    ("k", |of| of.k.to_string()),
+    ("buckets", |of| of.buckets.to_string()),
+    ("bucket size", |of| of.bucket_size.to_string()),
+    ("multi-query, server CPU, ms", |of| short(of.answer_ms)),
+    ("per message, ms", |of| short(of.answer_ms / of.k as f64)),
+    ("set-up of a round, CPU, s", |of| short(of.setup_ms / 1e3)),
+    ("messages a minute, all users retrieve", |of| short(of.per_minute(of.n))),
+    ("messages a minute, 32 clients", |of| short(of.per_minute(PAPER_CLIENTS))),
+    ("per core and minute", |of| short(of.per_minute(of.n) / cores() as f64)),
+    ("times Pung, paper", |of| {
+        short_or_none(match (of.system.name, of.k) {
+            ("Pung", _) => Some(1.0),
+            ("Pung+MS", 64) => Some(3.1),
+            _ => None,
+        })
+    }),
+    ("times Pung", |of| short_or_none(of.times_pung)),
+    ("deferred keys", |of| of.deferred.to_string()),
+    ("source", |of| if of.closed_loop { "closed loop" } else { "in process" }.to_owned()),
+];
 
 /// What is run.
 struct Plan {
@@ -94,43 +88,42 @@ const QUICK: Plan = Plan { users: 1 << 10, batches: &[1, 16], looped: &[16], cli
 pub(super) fn make(quick: bool, out: &Path) -> anyhow::Result<Figure> {
     let plan = if quick { QUICK } else { FULL };
     let n = plan.users;
-    // Everything happens on the calling thread, so that its clock sees all of it.
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build()?;
     let mut measurements = Measurements::open(&out.join("figure-13.measured.jsonl"))?;
-    let mut table = Table::new("Figure 13: throughput of the case study", header());
-    let mut panels = [Vec::new(), Vec::new()];
-    let mut at_64 = None;
-    for &k in plan.batches {
-        let mut in_process = Vec::new();
+    let mut rows = Vec::new();
+    let mut panels = [
+        Bars::new(plan.title(&format!("all {n} users retrieve")), []),
+        Bars::new(plan.title(&format!("{PAPER_CLIENTS} of {n} users retrieve")), []),
+    ];
+    for (k, looped) in plan.batches.iter().flat_map(|k| [(*k, false), (*k, true)]) {
+        let mut costs = Vec::new();
         for system in &SYSTEMS {
-            let label = format!("{}, k = {k}", system.name);
-            let report = pool.install(|| measurements.get(&setting(system, k, &plan), &label))?;
-            ensure!(report.verified, "{label}: a retrieved element is not the database's");
-            in_process.push(Some(Cost::in_process(&report)));
+            costs.push(match looped {
+                false => Some(plan.in_process(system, k, &mut measurements)?),
+                true if plan.looped.contains(&k) => plan.closed_loop(system, k)?,
+                true => continue,
+            });
         }
-        add(&mut table, &mut panels, k, n, &in_process);
-        if k == 64 {
-            at_64 = times_pung(&in_process, k, n)[3];
+        // Where a system has no cost, there is no bar.
+        let pung = costs.first().and_then(Option::as_ref).map(|cost| cost.per_minute(n));
+        let name = format!("k = {k}{}", if looped { ", closed loop" } else { "" });
+        for (panel, clients) in panels.iter_mut().zip([n, PAPER_CLIENTS]) {
+            let values = costs.iter().map(|cost| Some(cost.as_ref()?.per_minute(clients)));
+            if !costs.is_empty() {
+                panel.groups.extend(Bars::new("", [(name.clone(), values.collect())]).groups);
+            }
         }
-        if plan.looped.contains(&k) {
-            let looped: Result<Vec<_>, _> = SYSTEMS.iter().map(|system| loop_of(system, k, &plan)).collect();
-            add(&mut table, &mut panels, k, n, &looped?);
-        }
+        rows.extend(costs.into_iter().flatten().map(|cost| {
+            let times_pung = pung.map(|pung| cost.per_minute(n) / pung);
+            Cost { times_pung, ..cost }
+        }));
     }
+    let mut table = Table::of("Figure 13: throughput of the case study", &COLUMNS, &rows);
     notes(&mut table, &plan);
 
-    let [all, few] = panels;
-    let title = |clients: &str| format!("messages a minute on {} cores, {clients}", cores());
-    let panels = [
-        Groups { title: title(&format!("all {n} users retrieve")), groups: all },
-        Groups { title: title(&format!("{PAPER_CLIENTS} of {n} users retrieve")), groups: few },
-    ];
-    let svg = chart::grouped_svg(
-        "Figure 13: throughput by CPU time of the server",
-        &SYSTEMS.each_ref().map(|system| system.name),
-        &panels,
-    )?;
-    let at_64 = at_64.map(|times| {
+    let names = SYSTEMS.each_ref().map(|system| system.name);
+    let svg = bars("Figure 13: throughput by CPU time of the server", &names, &panels)?;
+    let at_64 = rows.iter().find(|of| (of.system.name, of.k, of.closed_loop) == ("Pung+MS", 64, false));
+    let at_64 = at_64.and_then(|of| of.times_pung).map(|times| {
         format!(
             " With k = 64, Pung+MS delivers {} times as many messages as Pung; in the paper, 3.1 times.",
             short(times)
@@ -144,62 +137,73 @@ pub(super) fn make(quick: bool, out: &Path) -> anyhow::Result<Figure> {
     Ok(Figure { table, svg, shows, differs: DIFFERS.to_owned() })
 }
 
-/// Rows and bars of all systems with one k, from one source; there are none where a system has no cost.
-fn add(table: &mut Table, panels: &mut [Vec<Group>; 2], k: usize, n: usize, costs: &[Option<Cost>]) {
-    let times = times_pung(costs, k, n);
-    let mut bars = [Vec::new(), Vec::new()];
-    let mut name = format!("k = {k}");
-    for ((system, cost), times) in SYSTEMS.iter().zip(costs).zip(times) {
-        let per_minute =
-            cost.as_ref().map(|cost| [n, PAPER_CLIENTS].map(|clients| cost.per_minute(k, clients)));
-        for (number, bars) in bars.iter_mut().enumerate() {
-            bars.push(per_minute.map(|values| Bar { value: values[number], extrapolated: false }));
-        }
-        if let (Some(cost), Some(per_minute)) = (cost, per_minute) {
-            table.row(row(system, k, cost, per_minute, times));
-            if matches!(cost.source, Source::ClosedLoop) {
-                name = format!("k = {k}, closed loop");
-            }
-        }
+impl Plan {
+    fn title(&self, clients: &str) -> String {
+        format!("messages a minute on {} cores, {clients}", cores())
     }
-    for (panel, bars) in panels.iter_mut().zip(bars) {
-        panel.push(Group { name: name.clone(), bars });
-    }
-}
 
-/// Throughput over that of the first system, where both are known from this source.
-fn times_pung(costs: &[Option<Cost>], k: usize, n: usize) -> Vec<Option<f64>> {
-    let rate = |cost: &Option<Cost>| cost.as_ref().map(|cost| cost.per_minute(k, n));
-    let pung = costs.first().and_then(rate);
-    costs.iter().map(|cost| Some(rate(cost)? / pung?)).collect()
-}
-
-/// A real server with real clients; nothing where the protocol's limits do not allow such a round.
-fn loop_of(system: &System, k: usize, plan: &Plan) -> anyhow::Result<Option<Cost>> {
-    if !system.traffic(k, plan.users)?.fits() {
-        return Ok(None);
+    /// On one thread.
+    fn in_process(
+        &self,
+        system: &'static System,
+        k: usize,
+        measurements: &mut Measurements,
+    ) -> anyhow::Result<Cost> {
+        // One message is retrieved without a code, by all systems: cuckoo with its one bucket has the shape of such a round.
+        let way = if k == 1 { CodeName::Cuckoo } else { system.code(k) };
+        let setting = Setting { runs: self.runs, ..Setting::of(system.engine, way, k, self.users) };
+        let label = format!("{}, k = {k}", system.name);
+        let measured =
+            std::thread::scope(|scope| scope.spawn(|| alone(|| measurements.get(&setting, &label))).join());
+        let report: Report = measured.map_err(|_| anyhow::anyhow!("{label} panicked"))??;
+        ensure!(report.verified, "{label}: a retrieved element is not the database's");
+        Ok(Cost {
+            system,
+            k,
+            n: self.users,
+            answer_ms: report.server_cpu_ms,
+            buckets: report.buckets,
+            bucket_size: report.bucket_size,
+            deferred: report.deferred as u64,
+            setup_ms: report.encode_cpu_ms + report.setup_cpu_ms,
+            closed_loop: false,
+            times_pung: None,
+        })
     }
-    let config = closed_loop::Config {
-        users: u32::try_from(plan.users)?,
-        clients: plan.clients,
-        retrieve: u16::try_from(k)?,
-        rounds: 1,
-        engine: system.engine,
-        code: match system.code(k) {
-            CodeKind::Hybrid => closed_loop::Code::Hybrid,
-            CodeKind::Cuckoo | CodeKind::Single => closed_loop::Code::Cuckoo,
-        },
-        mapping: closed_loop::MappingName::Bloom,
-        threads: None,
-        seed: 1,
-    };
-    let progress = closed_loop::progress_bar();
-    let report = closed_loop::run_once(&config, &progress);
-    progress.finish_and_clear();
-    let report = report.with_context(|| format!("{} in a closed loop", system.name))?;
-    let unsound = report.wrong + report.missing;
-    ensure!(unsound == 0, "{}: {unsound} messages were lost or changed in a closed loop", system.name);
-    Ok(Some(Cost::closed_loop(&report)))
+
+    /// A real server with real clients; nothing where the protocol's limits do not allow such a round.
+    fn closed_loop(&self, system: &'static System, k: usize) -> anyhow::Result<Option<Cost>> {
+        if !system.traffic(k, self.users)?.fits() {
+            return Ok(None);
+        }
+        let config = closed_loop::Config {
+            users: u32::try_from(self.users)?,
+            clients: self.clients,
+            retrieve: u16::try_from(k)?,
+            rounds: 1,
+            engine: system.engine,
+            code: if k == 1 { CodeName::Cuckoo } else { system.code(k) },
+            threads: None,
+            seed: 1,
+        };
+        let progress = progress::bar(0, "");
+        let report = closed_loop::run_once(&config, &progress);
+        progress.finish_and_clear();
+        let report = report.with_context(|| format!("{} in a closed loop", system.name))?;
+        report.ensure_sound().context(system.name)?;
+        Ok(Some(Cost {
+            system,
+            k,
+            n: self.users,
+            answer_ms: 1e3 * report.core_seconds_per_client_round,
+            buckets: report.buckets,
+            bucket_size: report.bucket_size,
+            deferred: report.counts.deferred,
+            setup_ms: report.setup_cpu_ms,
+            closed_loop: true,
+            times_pung: None,
+        }))
+    }
 }
 
 const DIFFERS: &str = "The paper runs a server of 16 cores in a closed loop of 32 clients. Here the server's work is measured \
@@ -207,59 +211,6 @@ const DIFFERS: &str = "The paper runs a server of 16 cores in a closed loop of 3
     loop; the throughput is what that leaves room for if all cores do nothing else. All four systems use this project's engines \
     (figure 9), Bloom mapping and Pung's batch code as in figure 12. The paper's absolute values are in its chart only; \
     its text has one ratio.";
-
-/// One message is retrieved without a code, by all systems: cuckoo with its one bucket has the shape of such a round.
-fn setting(system: &System, k: usize, plan: &Plan) -> Setting {
-    let way = match system.code(k) {
-        CodeKind::Hybrid => Way::Hybrid,
-        CodeKind::Cuckoo | CodeKind::Single => Way::Cuckoo,
-    };
-    let Plan { users: elements, runs, .. } = *plan;
-    Setting { engine: system.engine, way, k, elements, bytes: ELEMENT_BYTES, b: None, w: 3, runs, seed: 1 }
-}
-
-fn header() -> Vec<&'static str> {
-    vec![
-        "system",
-        "engine",
-        "code",
-        "k",
-        "buckets",
-        "bucket size",
-        "multi-query, server CPU, ms",
-        "per message, ms",
-        "set-up of a round, CPU, s",
-        "messages a minute, all users retrieve",
-        "messages a minute, 32 clients",
-        "per core and minute",
-        "times Pung, paper",
-        "times Pung",
-        "deferred keys",
-        "source",
-    ]
-}
-
-fn row(system: &System, k: usize, cost: &Cost, [all, few]: [f64; 2], times: Option<f64>) -> Vec<String> {
-    let or_none = |value: Option<f64>| value.map_or("-".to_owned(), short);
-    vec![
-        system.name.to_owned(),
-        system.engine_name.to_owned(),
-        code_name(system.code(k)).to_owned(),
-        k.to_string(),
-        cost.buckets.to_string(),
-        cost.bucket_size.to_string(),
-        short(cost.answer_ms),
-        short(cost.answer_ms / k as f64),
-        short(cost.setup_ms / 1e3),
-        short(all),
-        short(few),
-        short(all / cores() as f64),
-        or_none(paper::times_pung(system.name, k)),
-        or_none(times),
-        cost.deferred.to_string(),
-        cost.source.name().to_owned(),
-    ]
-}
 
 fn notes(table: &mut Table, plan: &Plan) {
     let Plan { users: n, looped, clients, .. } = *plan;

@@ -1,47 +1,71 @@
 //! Figure 14: what a round of messages costs a user's network.
 
-use super::Figure;
-use super::canvas::short;
-use super::case_study::{BATCHES, SYSTEMS, Traffic, USERS, code_name, paper};
-use super::chart::{self, Bar, Group, Groups};
-use super::table::Table;
+use super::case_study::{BATCHES, SYSTEMS, System, Traffic, USERS, code_title};
+use super::chart::{Bars, bars};
+use super::figure::Figure;
+use crate::table::{Column, Table, short, short_or_none};
+
+/// One system's round.
+struct Row {
+    system: &'static System,
+    k: usize,
+    traffic: Traffic,
+    times: f64,
+}
+
+const COLUMNS: [Column<Row>; 14] = [
+    ("system", |row| row.system.name.to_owned()),
+    ("code", |row| code_title(row.system.code(row.k)).to_owned()),
+    ("k", |row| row.k.to_string()),
+    ("buckets", |row| row.traffic.buckets.to_string()),
+    ("bucket size", |row| row.traffic.bucket_size.to_string()),
+    ("keys, once, KB", |row| short(row.traffic.keys as f64 / 1e3)),
+    ("deposit, bytes", |row| row.traffic.deposit.to_string()),
+    ("mapping, KB", |row| short(row.traffic.mapping as f64 / 1e3)),
+    ("queries, KB", |row| short(row.traffic.queries as f64 / 1e3)),
+    ("answers, KB", |row| short(row.traffic.answers as f64 / 1e3)),
+    ("round, MB", |row| short(megabytes(row.traffic.round()))),
+    ("round, paper, MB", |row| short_or_none(paper_megabytes(row.system.name, row.k))),
+    ("first round with keys, MB", |row| short(megabytes(row.traffic.round() + row.traffic.keys))),
+    ("times less than Pung", |row| short(row.times)),
+];
+
+/// What the paper's text says of a user's round; its other values are in its chart only.
+fn paper_megabytes(system: &str, k: usize) -> Option<f64> {
+    match (system, k) {
+        ("Pung", 16) => Some(279.0),
+        ("Pung+MS", 16) => Some(7.7),
+        _ => None,
+    }
+}
 
 pub(super) fn make(quick: bool) -> anyhow::Result<Figure> {
     let (n, batches): (usize, &[usize]) = if quick { (1 << 12, &[1, 16]) } else { (USERS, &BATCHES) };
-    let mut table = Table::new("Figure 14: network cost of one user's round", header());
-    let mut groups = Vec::new();
-    let mut saved = None;
+    let mut rows: Vec<Row> = Vec::new();
     for &k in batches {
-        let mut bars = Vec::new();
-        let mut pung = None;
         for system in &SYSTEMS {
             let traffic = system.traffic(k, n)?;
-            let round = megabytes(traffic.round());
-            let times = *pung.get_or_insert(round) / round;
-            let of_paper = paper::megabytes(system.name, k);
-            table.row(row(system.name, code_name(system.code(k)), k, &traffic, of_paper, times));
-            bars.push(Some(Bar { value: round, extrapolated: false }));
-            if (system.name, k) == ("Pung+MS", 16) {
-                saved = Some(times);
-            }
+            let pung = rows.iter().find(|row| row.k == k).map_or(traffic.round(), |row| row.traffic.round());
+            let times = pung as f64 / traffic.round() as f64;
+            rows.push(Row { system, k, traffic, times });
         }
-        let of_paper = ["Pung", "Pung+MS"].map(|name| paper::megabytes(name, k));
-        bars.extend(of_paper.map(|value| value.map(|value| Bar { value, extrapolated: false })));
-        groups.push(Group { name: format!("k = {k}"), bars });
     }
+    let mut table = Table::of("Figure 14: network cost of one user's round", &COLUMNS, &rows);
     notes(&mut table, n);
+    let group = |k: &usize| {
+        let ours = rows.iter().filter(|row| row.k == *k).map(|row| Some(megabytes(row.traffic.round())));
+        let papers = ["Pung", "Pung+MS"].map(|name| paper_megabytes(name, *k));
+        (format!("k = {k}"), ours.chain(papers).collect())
+    };
     let title = format!("queries, answers, mapping and deposit of one round, MB, {n} users");
-    let series = [SYSTEMS[0].name, SYSTEMS[1].name, SYSTEMS[2].name, SYSTEMS[3].name];
-    let series = [&series[..], &["Pung, paper", "Pung+MS, paper"]].concat();
-    let svg = chart::grouped_svg(
-        "Figure 14: network cost of one user's round",
-        &series,
-        &[Groups { title, groups }],
-    )?;
-    let saved = saved.map(|times| {
+    let mut series = SYSTEMS.each_ref().map(|system| system.name).to_vec();
+    series.extend(["Pung, paper", "Pung+MS, paper"]);
+    let panel = Bars::new(title, batches.iter().map(group));
+    let svg = bars("Figure 14: network cost of one user's round", &series, &[panel])?;
+    let saved = rows.iter().find(|row| (row.system.name, row.k) == ("Pung+MS", 16)).map(|row| {
         format!(
             " With k = 16, both changes together save a factor of {}; in the paper, of over 36.",
-            short(times)
+            short(row.times)
         )
     });
     let shows = format!(
@@ -56,53 +80,6 @@ const DIFFERS: &str = "Engines and sizes are this project's (figure 9), and the 
     paper's number for Pung+MS is that of 24 queries and answers alone; ours counts the mapping and the deposit, too, and \
     has 32 buckets for k = 16, as a failure probability of 2^-20 needs. Besides these two numbers the paper's values are in its chart \
     only.";
-
-fn header() -> Vec<&'static str> {
-    vec![
-        "system",
-        "code",
-        "k",
-        "buckets",
-        "bucket size",
-        "keys, once, KB",
-        "deposit, bytes",
-        "mapping, KB",
-        "queries, KB",
-        "answers, KB",
-        "round, MB",
-        "round, paper, MB",
-        "first round with keys, MB",
-        "times less than Pung",
-    ]
-}
-
-fn row(
-    system: &str,
-    code: &str,
-    k: usize,
-    traffic: &Traffic,
-    of_paper: Option<f64>,
-    times: f64,
-) -> Vec<String> {
-    let size = |bytes: usize| short(megabytes(bytes));
-    let part = |bytes: usize| short(bytes as f64 / 1e3);
-    vec![
-        system.to_owned(),
-        code.to_owned(),
-        k.to_string(),
-        traffic.buckets.to_string(),
-        traffic.bucket_size.to_string(),
-        part(traffic.keys),
-        traffic.deposit.to_string(),
-        part(traffic.mapping),
-        part(traffic.queries),
-        part(traffic.answers),
-        size(traffic.round()),
-        of_paper.map_or("-".to_owned(), short),
-        size(traffic.round() + traffic.keys),
-        short(times),
-    ]
-}
 
 fn notes(table: &mut Table, n: usize) {
     table.note(format!(

@@ -5,11 +5,11 @@ use pbc::{BatchCode, EncodingOracle, Oracle, PartitionedCode, Plan};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::Figure;
-use super::chart::{self, Bars, Panel, short};
-use super::table::Table;
-use crate::cpu::{median, timed};
+use super::chart::{Quantity, beside_paper};
+use super::figure::Figure;
+use crate::cpu::{alone, median, timed};
 use crate::pbc::{Code, CodeName, Dimensions};
+use crate::table::{Column, Table, short};
 
 const BATCH: usize = 64;
 const ELEMENT_BYTES: usize = 288;
@@ -33,52 +33,48 @@ const CODES: [(&str, CodeName, Option<[f64; 3]>); 6] = [
     ("partitioned cuckoo", CodeName::Partitioned, None),
 ];
 
+/// One code.
+struct Row {
+    name: &'static str,
+    paper: Option<[f64; 3]>,
+    times: Times,
+}
+
+impl Row {
+    fn paper(&self, quantity: usize) -> String {
+        self.paper.map_or("-".to_owned(), |paper| paper[quantity].to_string())
+    }
+}
+
+const COLUMNS: [Column<Row>; 8] = [
+    ("code", |row| row.name.to_owned()),
+    ("Encode, paper, ms", |row| row.paper(0)),
+    ("Encode, ms", |row| short(row.times.encode_ms)),
+    ("of it without bytes, ms", |row| short(row.times.layout_ms)),
+    ("GenSchedule, paper, us", |row| row.paper(1)),
+    ("GenSchedule, us", |row| short(row.times.schedule_us)),
+    ("Decode, paper, us", |row| row.paper(2)),
+    ("Decode, us", |row| short(row.times.decode_us)),
+];
+
+const CHARTED: [Quantity<Row>; 3] = [
+    ("Encode, ms", |row| [row.paper.map(|paper| paper[0]), Some(row.times.encode_ms)]),
+    ("GenSchedule, microseconds", |row| [row.paper.map(|paper| paper[1]), Some(row.times.schedule_us)]),
+    ("Decode, microseconds", |row| [row.paper.map(|paper| paper[2]), Some(row.times.decode_us)]),
+];
+
 pub(super) fn make(quick: bool) -> anyhow::Result<Figure> {
     let (n, runs) = if quick { (1 << 14, 3) } else { (1 << 19, 7) };
-    // Everything happens on the calling thread, so that its clock sees all of it.
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build()?;
-    let mut table = Table::new(
-        "Figure 15: cost of the operations of the batch codes",
-        vec![
-            "code",
-            "Encode, paper, ms",
-            "Encode, ms",
-            "of it without bytes, ms",
-            "GenSchedule, paper, us",
-            "GenSchedule, us",
-            "Decode, paper, us",
-            "Decode, us",
-        ],
-    );
-    let mut panels: Vec<Panel> = ["Encode, ms", "GenSchedule, microseconds", "Decode, microseconds"]
-        .map(|title| Panel { title: title.to_owned(), bars: Vec::new() })
-        .into();
-    for (name, code, paper) in CODES {
-        let times = pool.install(|| measure(code, n, runs)).with_context(|| name)?;
-        let ours = [times.encode_ms, times.schedule_us, times.decode_us];
-        let of_paper = |i: usize| paper.map(|paper| paper[i]);
-        let shown = |i: usize| of_paper(i).map_or("-".to_owned(), |value| value.to_string());
-        table.row(vec![
-            name.to_owned(),
-            shown(0),
-            short(ours[0]),
-            short(times.layout_ms),
-            shown(1),
-            short(ours[1]),
-            shown(2),
-            short(ours[2]),
-        ]);
-        for (i, panel) in panels.iter_mut().enumerate() {
-            panel.bars.push(Bars { name: name.to_owned(), paper: of_paper(i), ours: Some(ours[i]) });
-        }
-    }
+    let row = |(name, code, paper)| Ok(Row { name, paper, times: measure(code, n, runs).context(name)? });
+    let rows: Vec<Row> = alone(|| CODES.into_iter().map(row).collect())?;
+    let mut table = Table::of("Figure 15: cost of the operations of the batch codes", &COLUMNS, &rows);
     table.note(format!(
         "{n} elements of {ELEMENT_BYTES} bytes, k = {BATCH}; medians of {runs} runs, CPU time of one thread. Encode \
          writes the bytes of every different content once, into memory that was used before; the paper's machine and \
          hash differ."
     ));
-    let svg =
-        chart::svg(&format!("Figure 15: n = {n}, k = {BATCH}, {ELEMENT_BYTES}-byte elements"), &panels)?;
+    let title = format!("Figure 15: n = {n}, k = {BATCH}, {ELEMENT_BYTES}-byte elements");
+    let svg = beside_paper(&title, &rows, |row| row.name.to_owned(), &CHARTED)?;
     let shows = "How long the server takes to encode a database (Encode), and a client to choose a bucket for each of its keys \
         (GenSchedule) and to get an element back from what it retrieved (Decode).";
     let differs = "GenSchedule searches augmenting paths here, where the paper walks at random. Encode writes the bytes of \
@@ -92,7 +88,7 @@ fn measure(name: CodeName, n: usize, runs: usize) -> anyhow::Result<Times> {
     let b = (name == CodeName::Partitioned).then_some(96);
     let dimensions = Dimensions { n, b, ..Dimensions::of(name, BATCH) };
     let code = Code::new(dimensions, [1; 32])?;
-    let batch: &dyn BatchCode = code.batch();
+    let batch: &dyn BatchCode = &*code.batch;
 
     let keys: Vec<[u8; 8]> = (0..n as u64).map(PartitionedCode::key).collect();
     let keys: Vec<&[u8]> = keys.iter().map(<[u8; 8]>::as_slice).collect();
@@ -146,5 +142,5 @@ fn measure(name: CodeName, n: usize, runs: usize) -> anyhow::Result<Times> {
 fn repeated<T>(runs: usize, work: impl Fn() -> T) -> f64 {
     let run = |_| timed(|| (0..1_000).for_each(|_| drop(core::hint::black_box(work())))).1;
     // Milliseconds for a thousand are microseconds for one.
-    median((0..runs).map(run).collect())
+    median((0..runs).map(run))
 }

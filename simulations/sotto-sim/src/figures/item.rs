@@ -29,18 +29,6 @@ pub(super) enum Item {
 }
 
 impl Item {
-    pub(super) const ALL: [Self; 9] = [
-        Self::Figure5,
-        Self::Figure9,
-        Self::Figure10,
-        Self::Figure11,
-        Self::Figure12,
-        Self::Figure13,
-        Self::Figure14,
-        Self::Figure15,
-        Self::Scaling,
-    ];
-
     /// For people.
     pub(super) fn name(self) -> String {
         if self == Self::Scaling { "Scaling".to_owned() } else { format!("Figure {self}") }
@@ -60,16 +48,6 @@ impl Item {
 /// As on the command line.
 impl fmt::Display for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Figure5 => "5",
-            Self::Figure9 => "9",
-            Self::Figure10 => "10",
-            Self::Figure11 => "11",
-            Self::Figure12 => "12",
-            Self::Figure13 => "13",
-            Self::Figure14 => "14",
-            Self::Figure15 => "15",
-            Self::Scaling => "scaling",
-        })
+        self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
     }
 }

@@ -52,24 +52,15 @@ mod tests {
 
     use super::Measurements;
     use crate::engine::EngineName;
-    use crate::mpir::{Setting, Way};
+    use crate::mpir::Setting;
+    use crate::pbc::CodeName;
 
     /// Hours of measurements must not be lost to an interruption, and none of another setting be taken for it.
     #[test]
     fn an_interrupted_run_goes_on() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("measured.jsonl");
-        let setting = Setting {
-            engine: EngineName::Sealpir,
-            way: Way::Cuckoo,
-            k: 2,
-            elements: 64,
-            bytes: 8,
-            b: None,
-            w: 3,
-            runs: 1,
-            seed: 1,
-        };
+        let setting = Setting { bytes: 8, ..Setting::of(EngineName::Sealpir, CodeName::Cuckoo, 2, 64) };
         let first = Measurements::open(&path).unwrap().get(&setting, "").unwrap();
         std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"way\":\"cu").unwrap();
 

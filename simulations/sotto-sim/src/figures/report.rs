@@ -3,84 +3,15 @@
 mod html;
 mod markdown;
 
-use core::time::Duration;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use serde::{Deserialize, Serialize};
-use time::OffsetDateTime;
 
-use super::Figure;
 use super::item::Item;
-use super::table::Table;
-use crate::machine::{self, Machine};
-
-/// A figure's part of the report; its chart lies beside it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Section {
-    item: Item,
-    pub(super) table: Table,
-    shows: String,
-    differs: String,
-    made: Made,
-}
-
-/// By what, when and where a figure was made.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Made {
-    machine: Machine,
-    commit: Option<String>,
-    command: String,
-    /// Year, month, day.
-    date: String,
-    seconds: f64,
-    quick: bool,
-}
-
-impl Section {
-    /// The part of a figure that was just made.
-    pub(super) fn new(item: Item, figure: Figure, took: Duration, quick: bool) -> Self {
-        let Figure { table, shows, differs, svg: _ } = figure;
-        let release = if cfg!(debug_assertions) { "" } else { " --release" };
-        let arguments: Vec<String> = std::env::args().skip(1).collect();
-        let made = Made {
-            machine: Machine::here(),
-            commit: machine::commit(),
-            command: format!("cargo run{release} -p sotto-sim -- {}", arguments.join(" ")),
-            date: OffsetDateTime::now_utc().date().to_string(),
-            seconds: took.as_secs_f64(),
-            quick,
-        };
-        Self { item, table, shows, differs, made }
-    }
-
-    fn svg_name(&self) -> String {
-        format!("{}.svg", self.item.file_stem())
-    }
-}
-
-impl Made {
-    fn duration(&self) -> String {
-        let seconds = self.seconds.ceil() as u64;
-        if seconds < 120 { format!("{seconds} s") } else { format!("{} min", seconds.div_ceil(60)) }
-    }
-
-    fn commit(&self) -> &str {
-        self.commit.as_deref().unwrap_or("unknown")
-    }
-
-    fn size(&self) -> &'static str {
-        if self.quick { "quick: smaller than the paper's, to see that everything works" } else { "full" }
-    }
-}
-
-/// What both forms of the report say at their heads.
-const TITLE: &str = "Figures of the paper, measured again";
-const INTRODUCTION: &str = "The figures of \"PIR with compressed queries and amortized query processing\" that are made \
-    by this project's own code, with the paper's values beside ours. Times depend on the machine; the paper's servers \
-    had 16 cores at 3.6 GHz (Intel Xeon E5-2667), its clients 16 at 2.4 GHz.";
+use super::section::Section;
+use crate::machine::Machine;
 
 /// Writes the report on all figures in the directory, and returns the files.
 pub(super) fn write(out: &Path) -> anyhow::Result<[PathBuf; 2]> {
@@ -138,7 +69,9 @@ mod tests {
     use core::time::Duration;
     use std::fs;
 
-    use super::{Figure, Item, Section, Table, write};
+    use super::super::figure::Figure;
+    use super::{Item, Section, write};
+    use crate::table::Table;
 
     fn section(item: Item, cell: &str) -> Section {
         let mut table = Table::new(&format!("{}: costs", item.name()), vec!["n", "ms"]);

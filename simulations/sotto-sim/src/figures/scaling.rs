@@ -1,34 +1,24 @@
 //! How costs grow with the collection and with the batch, and the model that explains them.
 
+mod point;
 mod text;
 
 use sotto_protocol::BloomMapping;
 
-use super::Figure;
-use super::engines::{power_of_two, progress_bar};
-use super::lines::{self, Panel, Scale, Series};
-use super::table::Table;
+use super::chart::{self, Panel, Scale, Series};
+use super::engines::power_of_two;
+use super::figure::Figure;
+use crate::cpu::alone;
 use crate::engine::EngineName;
-use crate::model::{AnswerTime, BucketSize, Calibration, RoundSize, calibrate, default_code};
-use crate::mpir::{self, Report, Setting, Way};
-
-const ELEMENT_BYTES: usize = 288;
+use crate::model::{Calibration, RoundSize, calibrate, default_code};
+use crate::mpir::{self, Report, Setting};
+use crate::pbc::CodeName;
+use crate::progress;
+use crate::table::Table;
+use point::{Point, Theory};
 
 /// Batches for which the collection grows; the cost of the first is shown in its parts.
 const BATCHES: [usize; 2] = [16, 64];
-
-/// A measurement, and what the model says of the same n and k.
-struct Point {
-    measured: Report,
-    theory: Theory,
-}
-
-/// What the model predicts of a round.
-struct Theory {
-    size: RoundSize,
-    answer: AnswerTime,
-    setup_ms: f64,
-}
 
 /// What is drawn: a name, and its value in a measurement and in theory, in the same unit.
 type Quantity = (&'static str, fn(&Report) -> f64, fn(&Theory) -> f64);
@@ -75,22 +65,19 @@ pub(super) fn make(quick: bool) -> anyhow::Result<Figure> {
     } else {
         ((14..=20).map(|log| 1 << log).collect(), 1 << 18, (0..=8).map(|log| 1 << log).collect(), 3)
     };
-    // Everything happens on the calling thread, so that its clock sees all of it.
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build()?;
-    let calibration = calibrate(quick, 1, &progress_bar(0))?;
+    let calibration = calibrate(quick, 1, &progress::bar(0, ""))?;
     let theory = |n, k| theory(&calibration, n, k);
     let measure = |n, k| -> anyhow::Result<Point> {
-        let measured =
-            pool.install(|| mpir::measure(&setting(n, k, runs), &format!("scaling: n = {n}, k = {k}")))?;
+        let setting = Setting { runs, ..Setting::of(EngineName::Sealpir, CodeName::Cuckoo, k, n) };
+        let measured = mpir::measure(&setting, &format!("scaling: n = {n}, k = {k}"))?;
         anyhow::ensure!(measured.verified, "a retrieved element is not the database's");
         Ok(Point { measured, theory: theory(n, k)? })
     };
-
-    let by_n: Vec<Vec<Point>> = BATCHES
-        .iter()
-        .map(|k| collections.iter().map(|n| measure(*n, *k)).collect())
-        .collect::<anyhow::Result<_>>()?;
-    let by_k: Vec<Point> = batches.iter().map(|k| measure(n, *k)).collect::<anyhow::Result<_>>()?;
+    let (by_n, by_k) = alone(|| {
+        let by_n = BATCHES.iter().map(|k| collections.iter().map(|n| measure(*n, *k)).collect());
+        let by_n = by_n.collect::<anyhow::Result<Vec<Vec<Point>>>>()?;
+        Ok((by_n, batches.iter().map(|k| measure(n, *k)).collect::<anyhow::Result<Vec<Point>>>()?))
+    })?;
 
     // The lines of theory are drawn between the measured points, too.
     let steps: Vec<usize> = between(&collections);
@@ -136,7 +123,7 @@ pub(super) fn make(quick: bool) -> anyhow::Result<Figure> {
         ),
         batching.panel(&format!("Traffic of a client-round, n = {log}, against k"), "bytes", &BYTES),
     ];
-    let svg = lines::svg("Scaling: dots are measured, dashed lines are the model", &panels)?;
+    let svg = chart::lines("Scaling: dots are measured, dashed lines are the model", &panels)?;
 
     let mut table = Table::new("Scaling: costs against n and k, measured and by the model", HEADER.into());
     for (name, ..) in COLUMNS {
@@ -155,20 +142,6 @@ pub(super) fn make(quick: bool) -> anyhow::Result<Figure> {
         shows: text::shows(&calibration, &by_n, &by_k, text::deviation(all()))?,
         differs: text::DIFFERS.to_owned(),
     })
-}
-
-fn setting(n: usize, k: usize, runs: u16) -> Setting {
-    Setting {
-        engine: EngineName::Sealpir,
-        way: Way::Cuckoo,
-        k,
-        elements: n,
-        bytes: ELEMENT_BYTES,
-        b: None,
-        w: 3,
-        runs,
-        seed: 1,
-    }
 }
 
 fn theory(calibration: &Calibration, n: usize, k: usize) -> anyhow::Result<Theory> {

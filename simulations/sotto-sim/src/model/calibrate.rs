@@ -3,7 +3,7 @@
 use anyhow::{Context, ensure};
 use indicatif::ProgressBar;
 use pir_core::sealpir::Database;
-use pir_core::{Scheme, SealPir};
+use pir_core::{PagePool, Scheme, SealPir};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use rayon::ThreadPool;
@@ -13,10 +13,11 @@ use sotto_protocol::deposit::{BOX_BYTES, arrange};
 use sotto_protocol::manifest::deposits_digest;
 use sotto_protocol::{BloomMapping, Deposit, Label, SealedBox};
 
+use super::constants::Constants;
 use super::fit::{fit, residual};
-use super::{AnswerTime, BucketSize, Constants, default_code, transport};
-use crate::cpu::{process_milliseconds, timed};
-use crate::engine::StageTimes;
+use super::sizes::{BucketSize, default_code};
+use super::transport;
+use crate::cpu::{Stages, process_milliseconds, process_timed, timed};
 use crate::machine::{self, Machine};
 
 /// What a calibration found.
@@ -127,7 +128,7 @@ pub(crate) fn calibrate(quick: bool, threads: usize, progress: &ProgressBar) -> 
 
     let fitted = || buckets.iter().step_by(2);
     let kept_out = || buckets.iter().skip(1).step_by(2);
-    let answers = |features: fn(&BucketSize) -> [f64; 2], part: fn(&AnswerTime) -> f64| {
+    let answers = |features: fn(&BucketSize) -> [f64; 2], part: fn(&Stages) -> f64| {
         let point = |size, time| (features(size), 1e3 * part(time));
         let points =
             fitted().flat_map(|bucket| bucket.answers.iter().map(move |time| point(&bucket.size, time)));
@@ -157,7 +158,7 @@ pub(crate) fn calibrate(quick: bool, threads: usize, progress: &ProgressBar) -> 
         sent_kib,
         keys: client.keys,
     };
-    let totals = |bucket: &Measured| bucket.answers.iter().map(AnswerTime::total).collect::<Vec<_>>();
+    let totals = |bucket: &Measured| bucket.answers.iter().map(|times| times.total()).collect::<Vec<_>>();
     let answer_error = Uncertainty {
         spread: spread(buckets.iter().map(totals)),
         residual: residual(
@@ -200,7 +201,7 @@ struct Measured {
     /// The bucket that is answered next.
     next: usize,
     /// Of one answer, a mean for each run.
-    answers: Vec<AnswerTime>,
+    answers: Vec<Stages>,
     setups: Vec<f64>,
 }
 
@@ -216,11 +217,12 @@ impl Measured {
         // As many at a time as a run takes, each on a thread of its own, as a server does it.
         let at_once = held.div_ceil(plan.repeats).max(pool.current_num_threads());
         let (mut databases, mut setups) = (Vec::new(), Vec::new());
+        let pages = PagePool::default();
+        let setup = |_| SealPir::setup_in(&pages, &size.parameters, &bytes);
         for _ in 0..plan.repeats {
             let start = process_milliseconds();
-            let made: Result<Vec<_>, _> = pool.install(|| {
-                (0..at_once).into_par_iter().map(|_| SealPir::setup(&size.parameters, &bytes)).collect()
-            });
+            let made: Result<Vec<_>, _> =
+                pool.install(|| (0..at_once).into_par_iter().map(setup).collect());
             setups.push((process_milliseconds() - start) / at_once as f64);
             databases.extend(made?);
             databases.truncate(held);
@@ -233,22 +235,18 @@ impl Measured {
         let (databases, first, query) = (&self.databases, self.next, &self.query);
         let threads = pool.current_num_threads();
         let times = pool.broadcast(|context| {
-            let mut times = StageTimes::default();
-            for number in 0..answers {
+            let answer = |number| {
                 let database = &databases[(first + number * threads + context.index()) % databases.len()];
-                times.answer::<SealPir>(database, &[(&client.public_keys, query)])?;
-            }
-            Ok::<_, pir_core::Error>(times)
+                let tile = [(&client.public_keys, &query[..])];
+                let (answers, stages) =
+                    Stages::timed(|observe| SealPir::answer_observed(database, &tile, observe));
+                answers.into_iter().collect::<Result<Vec<_>, _>>().map(|_| stages)
+            };
+            (0..answers).map(answer).sum::<Result<Stages, _>>()
         });
         self.next += answers * threads;
-        let mut all = AnswerTime { expand: 0.0, first_dimension: 0.0, rest: 0.0 };
-        for times in times {
-            let StageTimes { expand, first_dimension, total } = times?;
-            all.expand += expand;
-            all.first_dimension += first_dimension;
-            all.rest += total - expand - first_dimension;
-        }
-        self.answers.push(all.times(1.0 / (answers * threads) as f64));
+        let all = times.into_iter().sum::<Result<Stages, pir_core::Error>>()?;
+        self.answers.push(all * (1.0 / (answers * threads) as f64));
         Ok(())
     }
 }
@@ -303,13 +301,6 @@ impl RoundTimes {
         let [encode_codeword, sealed_box, mapped_codeword] = [encode, seal, index].map(|times| mean(&times));
         Ok(Self { encode_codeword, sealed_box, mapped_codeword })
     }
-}
-
-/// What `work` returns, and the CPU time of all threads, milliseconds.
-fn process_timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
-    let start = process_milliseconds();
-    let result = work();
-    (result, process_milliseconds() - start)
 }
 
 fn mean(values: &[f64]) -> f64 {

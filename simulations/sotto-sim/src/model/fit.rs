@@ -1,57 +1,37 @@
 //! Constants from measurements: the least squares of relative errors, no constant negative.
 
-/// `sum_i features[i] constants[i]`.
-pub(super) fn predict(features: &[f64], constants: &[f64]) -> f64 {
-    features.iter().zip(constants).map(|(feature, constant)| feature * constant).sum()
+/// What a part takes that has two features.
+pub(super) fn predict(features: [f64; 2], constants: [f64; 2]) -> f64 {
+    features[0] * constants[0] + features[1] * constants[1]
 }
 
-/// The constants with the least squares of `predict / value - 1` over all points of features and value.
-///
-/// Where a constant would be negative, which no cost is, it is 0 and the others are fitted alone.
-pub(super) fn fit<const M: usize>(points: &[([f64; M], f64)]) -> [f64; M] {
-    let mut used = [true; M];
-    loop {
-        let at: Vec<usize> = (0..M).filter(|i| used[*i]).collect();
-        let scaled: Vec<Vec<f64>> = points
-            .iter()
-            .map(|(features, value)| at.iter().map(|i| features[*i] / value).collect())
-            .collect();
-        let solution = least_squares(&scaled);
-        let mut constants = [0.0; M];
-        at.iter().zip(&solution).for_each(|(i, constant)| constants[*i] = *constant);
-        match (0..M).filter(|i| constants[*i] < 0.0).min_by(|a, b| constants[*a].total_cmp(&constants[*b])) {
-            Some(negative) => used[negative] = false,
-            None => return constants,
+/// The constants with the least squares of `predict / value - 1` over all points of features and value: the normal equations
+/// by Cramer's rule. Where a constant would be negative, which no cost is, it is 0 and the other one is fitted alone.
+pub(super) fn fit(points: &[([f64; 2], f64)]) -> [f64; 2] {
+    let sum = |term: fn([f64; 2]) -> f64| -> f64 {
+        points.iter().map(|([x, y], value)| term([x / value, y / value])).sum()
+    };
+    let [xx, xy, yy] = [sum(|[x, _]| x * x), sum(|[x, y]| x * y), sum(|[_, y]| y * y)];
+    let [x, y] = [sum(|[x, _]| x), sum(|[_, y]| y)];
+    let ratio = |a: f64, b: f64| if b == 0.0 { 0.0 } else { a / b };
+    let determinant = xx * yy - xy * xy;
+    match [x * yy - y * xy, y * xx - x * xy] {
+        // One feature is never there, or always in the same proportion to the other one.
+        _ if determinant <= 1e-12 * xx * yy => {
+            if xx > 0.0 {
+                [x / xx, 0.0]
+            } else {
+                [0.0, ratio(y, yy)]
+            }
         }
+        [first, _] if first < 0.0 => [0.0, ratio(y, yy)],
+        [_, second] if second < 0.0 => [ratio(x, xx), 0.0],
+        both => both.map(|numerator| numerator / determinant),
     }
-}
-
-/// The x for which `sum of (row x - 1)^2` is least, by the normal equations.
-fn least_squares(rows: &[Vec<f64>]) -> Vec<f64> {
-    let m = rows.first().map_or(0, Vec::len);
-    let mut system: Vec<Vec<f64>> = (0..m)
-        .map(|i| {
-            let product = |j: usize| rows.iter().map(|row| row[i] * row[j]).sum::<f64>();
-            (0..m).map(product).chain([rows.iter().map(|row| row[i]).sum()]).collect()
-        })
-        .collect();
-    for pivot in 0..m {
-        let best = (pivot..m).max_by(|a, b| system[*a][pivot].abs().total_cmp(&system[*b][pivot].abs()));
-        system.swap(pivot, best.unwrap_or(pivot));
-        let row = system[pivot].clone();
-        if row[pivot] == 0.0 {
-            continue;
-        }
-        for (_, other) in system.iter_mut().enumerate().filter(|(i, _)| *i != pivot) {
-            let factor = other[pivot] / row[pivot];
-            other.iter_mut().zip(&row).for_each(|(cell, of)| *cell -= factor * of);
-        }
-    }
-    (0..m).map(|i| if system[i][i] == 0.0 { 0.0 } else { system[i][m] / system[i][i] }).collect()
 }
 
 /// The root of the mean square of relative errors, of predictions beside what was measured.
-pub(super) fn residual(pairs: impl Iterator<Item = (f64, f64)>) -> f64 {
+pub(crate) fn residual(pairs: impl Iterator<Item = (f64, f64)>) -> f64 {
     let squares: Vec<f64> = pairs.map(|(predicted, measured)| (predicted / measured - 1.0).powi(2)).collect();
     (squares.iter().sum::<f64>() / squares.len().max(1) as f64).sqrt()
 }
@@ -62,11 +42,13 @@ mod tests {
 
     #[test]
     fn constants_come_back_from_what_they_predict() {
-        let point = |x: f64, y: f64| ([1.0, x, y], predict(&[1.0, x, y], &[3.0, 0.5, 2.0]));
-        let constants = fit(&[point(1.0, 5.0), point(100.0, 7.0), point(20.0, 1.0), point(3.0, 30.0)]);
-        for (found, made) in constants.into_iter().zip([3.0, 0.5, 2.0]) {
-            assert!((found - made).abs() < 1e-9, "{constants:?}");
+        let point = |x: f64, y: f64| ([x, y], predict([x, y], [0.5, 2.0]));
+        let points = [point(1.0, 5.0), point(100.0, 7.0), point(20.0, 1.0), point(3.0, 30.0)];
+        for (found, made) in fit(&points).into_iter().zip([0.5, 2.0]) {
+            assert!((found - made).abs() < 1e-9, "{found} {made}");
         }
+        // A feature that is never there costs nothing.
+        assert_eq!(fit(&[([2.0, 0.0], 1.0), ([4.0, 0.0], 2.0)]), [0.5, 0.0]);
     }
 
     /// A negative cost would make large rounds look cheap.

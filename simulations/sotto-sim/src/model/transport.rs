@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use pir_core::{Scheme, SealPir};
 use sotto_protocol::deposit::BOX_BYTES;
 
 use crate::cpu::process_milliseconds;
+use crate::engine::EngineName;
 use crate::serving::{Connection, Kind, Server};
 
 /// Calls of a client in a round: deposit, mapping, multi-query.
@@ -20,8 +20,9 @@ pub(super) fn measure(quick: bool) -> anyhow::Result<[f64; 2]> {
     let runtime = runtime.context("cannot start the threads of the network")?;
     runtime.block_on(async {
         let bytes = Arc::new(vec![7; boxes * BOX_BYTES]);
-        let server =
-            Server::<SealPir>::start(&SealPir::parameters(boxes, BOX_BYTES)?, bytes.clone(), 1).await?;
+        let name = EngineName::Sealpir;
+        let round = name.bucket(boxes, BOX_BYTES)?;
+        let server = Server::start(name.engine(), &round, bytes.clone(), 1).await?;
         let mut connection = Connection::open(server.address).await?;
         connection.download(&bytes).await?;
         let start = process_milliseconds();

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Setting;
+use super::setting::Setting;
 
 /// Medians over the runs, CPU time of one thread, for one client's whole batch unless it says otherwise.
 #[derive(Clone, Serialize, Deserialize)]

@@ -1,26 +1,60 @@
 //! The batch codes by name.
 
-use anyhow::{Context, ensure};
+use core::fmt;
+
+use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
 use pbc::{
-    BatchCode, CuckooCode, Family, HybridCode, PartitionedCode, RandomBatch, ReplicationCode, Search,
-    ShardingCode, TwoChoiceCode, choose_buckets, cuckoo_bound_log2, partitioned_bound_log2, sharding_failure,
+    CuckooCode, Family, HybridCode, PartitionedCode, RandomBatch, ReplicationCode, Search, ShardingCode,
+    TwoChoiceCode, choose_buckets, cuckoo_bound_log2, partitioned_bound_log2, sharding_failure,
 };
+use serde::{Deserialize, Serialize};
+use sotto_protocol::CodeKind;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+/// How a batch is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum CodeName {
+    /// No code: k queries, one after the other, of the whole database.
+    Single,
     /// Every bucket holds everything.
     Replication,
     /// One hash, shards in several copies.
     Sharding,
     /// Two hashes, shards in several copies.
+    #[value(alias = "2-choice")]
     TwoChoice,
-    /// Two hashes, nine buckets of the subcube code.
+    /// Pung's own: two hashes, nine buckets of the subcube code.
     Hybrid,
-    /// w hashes, buckets for one key each.
+    /// w hashes, buckets for one key each: what Sotto runs.
+    #[default]
     Cuckoo,
     /// Cuckoo over indices, with one bucket in each of w groups.
     Partitioned,
+}
+
+impl CodeName {
+    /// As the protocol names it.
+    ///
+    /// # Errors
+    /// If no server runs it.
+    pub(crate) fn kind(self) -> anyhow::Result<CodeKind> {
+        match self {
+            Self::Single => Ok(CodeKind::Single),
+            Self::Hybrid => Ok(CodeKind::Hybrid),
+            Self::Cuckoo => Ok(CodeKind::Cuckoo),
+            _ => {
+                bail!("no server runs the code `{self}`: single, hybrid and cuckoo are those of the protocol")
+            }
+        }
+    }
+}
+
+/// As on the command line, in names of files and in JSON.
+impl fmt::Display for CodeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -33,7 +67,7 @@ pub(crate) enum SearchName {
 #[derive(Clone, Copy, clap::Args)]
 pub(crate) struct Dimensions {
     /// The batch code.
-    #[arg(long, value_enum, default_value_t = CodeName::Cuckoo)]
+    #[arg(long, value_enum, default_value_t)]
     pub(crate) code: CodeName,
     /// Elements of the collection; only the partitioned code depends on it.
     #[arg(long, default_value_t = 262_144)]
@@ -68,61 +102,63 @@ impl Dimensions {
 }
 
 /// A batch code whose failures can be counted.
-pub(crate) enum Code {
-    Replication(ReplicationCode),
-    Sharding(ShardingCode),
-    TwoChoice(TwoChoiceCode),
-    Hybrid(HybridCode),
-    Cuckoo(CuckooCode, Search),
-    Partitioned(PartitionedCode, usize),
+pub(crate) struct Code {
+    pub(crate) name: CodeName,
+    pub(crate) batch: Box<dyn RandomBatch>,
+    /// Hashes of a key.
+    pub(crate) choices: usize,
+    /// Buckets of the same content.
+    pub(crate) copies: usize,
+    /// How keys are placed, where there is more than one way.
+    search: Search,
+    /// The code, if it computes positions by itself: its keys name elements.
+    pub(crate) partitioned: Option<PartitionedCode>,
 }
 
 impl Code {
     pub(crate) fn new(dimensions: Dimensions, seed: [u8; 32]) -> anyhow::Result<Self> {
-        let Dimensions { code, n, k, b, w, copies, search, displacements } = dimensions;
-        let shards = |copies: usize| -> anyhow::Result<usize> {
+        let Dimensions { code: name, n, k, b, w, copies, search, displacements } = dimensions;
+        let shards = |copies: usize| {
             let b = b.unwrap_or(k * copies);
             ensure!(copies > 0 && b % copies == 0, "b is the number of shards times the copies");
             Ok(b / copies)
         };
-        Ok(match code {
+        let search = match search {
+            SearchName::RandomWalk if name == CodeName::Cuckoo => Search::RandomWalk { displacements },
+            _ => Search::Matching,
+        };
+        let mut partitioned = None;
+        let (batch, choices, copies): (Box<dyn RandomBatch>, _, _) = match name {
+            CodeName::Single => bail!("single queries are no batch code"),
             CodeName::Replication => {
                 ensure!(b.is_none_or(|b| b == k), "replication has k buckets");
-                Self::Replication(ReplicationCode::new(k, seed)?)
+                (Box::new(ReplicationCode::new(k, seed)?), 1, k)
             }
-            CodeName::Sharding => Self::Sharding(match copies {
-                Some(copies) => ShardingCode::new(k, shards(copies)?, copies, seed)?,
-                None => {
-                    let paper = ShardingCode::of_paper(k, seed)?;
-                    let copies = paper.copies();
-                    if b.is_none() { paper } else { ShardingCode::new(k, shards(copies)?, copies, seed)? }
-                }
-            }),
-            CodeName::TwoChoice => Self::TwoChoice(match copies {
-                Some(copies) => TwoChoiceCode::new(k, shards(copies)?, copies, seed)?,
-                None => {
-                    let paper = TwoChoiceCode::of_paper(k, seed)?;
-                    let copies = paper.copies();
-                    if b.is_none() { paper } else { TwoChoiceCode::new(k, shards(copies)?, copies, seed)? }
-                }
-            }),
+            CodeName::Sharding => {
+                let copies = match copies {
+                    Some(copies) => copies,
+                    None => ShardingCode::of_paper(k, seed)?.copies(),
+                };
+                (Box::new(ShardingCode::new(k, shards(copies)?, copies, seed)?), 1, copies)
+            }
+            CodeName::TwoChoice => {
+                let copies = match copies {
+                    Some(copies) => copies,
+                    None => TwoChoiceCode::of_paper(k, seed)?.copies(),
+                };
+                (Box::new(TwoChoiceCode::new(k, shards(copies)?, copies, seed)?), 2, copies)
+            }
             CodeName::Hybrid => {
                 let b = b.unwrap_or(9 * k);
                 ensure!(b.is_multiple_of(9), "the hybrid has nine buckets for each cube");
-                Self::Hybrid(HybridCode::new(k, b / 9, seed)?)
+                (Box::new(HybridCode::new(k, b / 9, seed)?), 2, 1)
             }
             CodeName::Cuckoo => {
                 let b = b.or_else(|| pbc::recommended_buckets(k, w));
                 let b =
                     b.context("no number of buckets is recommended for these k and w; give one with --b")?;
-                let search = match search {
-                    SearchName::Matching => Search::Matching,
-                    SearchName::RandomWalk => Search::RandomWalk { displacements },
-                };
-                Self::Cuckoo(
-                    CuckooCode::new(k, b, if b == 1 { 1 } else { w }, seed)?.with_search(search),
-                    search,
-                )
+                let choices = if b == 1 { 1 } else { w };
+                (Box::new(CuckooCode::new(k, b, choices, seed)?.with_search(search)), choices, 1)
             }
             CodeName::Partitioned => {
                 let target = if w == 3 { -20.0 } else { -40.0 };
@@ -130,92 +166,41 @@ impl Code {
                     || choose_buckets(Family::Partitioned, k, w, target).map(|choice| choice.buckets);
                 let b =
                     b.or_else(chosen).context("no number of buckets is known for these k and w; give --b")?;
-                Self::Partitioned(PartitionedCode::new(k, b, w, n, seed)?, w)
+                let code = PartitionedCode::new(k, b, w, n, seed)?;
+                partitioned = Some(code.clone());
+                (Box::new(code), w, 1)
             }
-        })
+        };
+        Ok(Self { name, batch, choices, copies, search, partitioned })
     }
 
-    pub(crate) fn batch(&self) -> &dyn RandomBatch {
-        match self {
-            Self::Replication(code) => code,
-            Self::Sharding(code) => code,
-            Self::TwoChoice(code) => code,
-            Self::Hybrid(code) => code,
-            Self::Cuckoo(code, _) => code,
-            Self::Partitioned(code, _) => code,
-        }
-    }
-
-    /// Keys that name elements; only the partitioned code cares which.
-    pub(crate) fn elements(&self) -> Option<usize> {
-        match self {
-            Self::Partitioned(code, _) => Some(code.elements()),
-            _ => None,
-        }
-    }
-
-    pub(crate) const fn name(&self) -> &'static str {
-        match self {
-            Self::Replication(_) => "replication",
-            Self::Sharding(_) => "sharding",
-            Self::TwoChoice(_) => "two-choice",
-            Self::Hybrid(_) => "hybrid",
-            Self::Cuckoo(..) => "cuckoo",
-            Self::Partitioned(..) => "partitioned",
-        }
-    }
-
-    /// Hashes of a key.
-    pub(crate) const fn choices(&self) -> usize {
-        match self {
-            Self::Replication(_) | Self::Sharding(_) => 1,
-            Self::TwoChoice(_) | Self::Hybrid(_) => 2,
-            Self::Cuckoo(code, _) => code.choices(),
-            Self::Partitioned(_, w) => *w,
-        }
-    }
-
-    /// Buckets of the same content.
-    pub(crate) fn copies(&self) -> usize {
-        match self {
-            Self::Replication(code) => code.batch_size(),
-            Self::Sharding(code) => code.copies(),
-            Self::TwoChoice(code) => code.copies(),
-            _ => 1,
-        }
-    }
-
+    /// For people.
     pub(crate) fn search(&self) -> String {
-        match self {
-            Self::Cuckoo(_, Search::RandomWalk { displacements }) => {
+        match self.search {
+            Search::RandomWalk { displacements } => {
                 format!("random walk, at most {displacements} displacements")
             }
-            Self::Hybrid(_) => "moves between cubes".to_owned(),
+            _ if self.name == CodeName::Hybrid => "moves between cubes".to_owned(),
             _ => "matching".to_owned(),
         }
     }
 
     /// A rigorous bound on the failure probability.
     pub(crate) fn bound_log2(&self) -> Option<f64> {
-        let batch = self.batch();
-        match self {
-            Self::Cuckoo(code, Search::Matching) => {
-                Some(cuckoo_bound_log2(batch.batch_size(), batch.bucket_count(), code.choices()))
-            }
-            Self::Partitioned(_, w) => {
-                Some(partitioned_bound_log2(batch.batch_size(), batch.bucket_count(), *w))
-            }
+        let (k, b, w) = (self.batch.batch_size(), self.batch.bucket_count(), self.choices);
+        match (self.name, self.search) {
+            (CodeName::Cuckoo, Search::Matching) => Some(cuckoo_bound_log2(k, b, w)),
+            (CodeName::Partitioned, _) => Some(partitioned_bound_log2(k, b, w)),
             _ => None,
         }
     }
 
     /// The failure probability, where it is known.
     pub(crate) fn exact_failure(&self) -> Option<f64> {
-        match self {
-            Self::Replication(_) => Some(0.0),
-            Self::Sharding(code) => {
-                Some(sharding_failure(code.batch_size(), code.bucket_count() / code.copies(), code.copies()))
-            }
+        let (k, b, copies) = (self.batch.batch_size(), self.batch.bucket_count(), self.copies);
+        match self.name {
+            CodeName::Replication => Some(0.0),
+            CodeName::Sharding => Some(sharding_failure(k, b / copies, copies)),
             _ => None,
         }
     }

@@ -1,14 +1,12 @@
 //! Counting failures by trying.
 
-use core::time::Duration;
-
-use indicatif::{ProgressBar, ProgressStyle};
-use pbc::{BatchCode, RandomBatch};
+use pbc::BatchCode;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng, RngExt, SeedableRng};
 use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 
-use super::{Code, Dimensions};
+use super::code::{Code, Dimensions};
+use crate::progress;
 
 /// Batches that share one seed: a fresh code costs more than a fresh set of keys.
 const TRIALS_PER_SEED: u64 = 1_000;
@@ -46,10 +44,7 @@ pub(crate) fn count_failures(
 ) -> anyhow::Result<Count> {
     let code = Code::new(dimensions, [0; 32])?;
     let seeds = trials.div_ceil(TRIALS_PER_SEED).max(1);
-    let style = ProgressStyle::with_template("{bar:40} {percent} % {elapsed} gone, {eta} left {msg}")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    let progress = ProgressBar::new(seeds).with_style(style);
-    progress.enable_steady_tick(Duration::from_millis(200));
+    let progress = progress::bar(seeds as usize, "batches");
     let failures = (first_seed..first_seed.saturating_add(seeds))
         .into_par_iter()
         .map(|seed| {
@@ -68,31 +63,26 @@ pub(crate) fn count_failures(
 
 fn drawn(code: &Code, seed: u64) -> u64 {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let batch: &dyn RandomBatch = code.batch();
-    (0..TRIALS_PER_SEED).filter(|_| !batch.serves_batch(&mut || rng.next_u64())).count() as u64
+    (0..TRIALS_PER_SEED).filter(|_| !code.batch.serves_batch(&mut || rng.next_u64())).count() as u64
 }
 
 fn hashed(dimensions: Dimensions, seed: u64) -> anyhow::Result<u64> {
     let mut round_seed = [0; 32];
     round_seed[..8].copy_from_slice(&seed.to_le_bytes());
     let code = Code::new(dimensions, round_seed)?;
-    let batch = code.batch();
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut failures = 0;
     for _ in 0..TRIALS_PER_SEED {
-        let keys = keys(batch, code.elements(), &mut rng);
+        let elements = code.partitioned.as_ref().map(pbc::PartitionedCode::elements);
+        let keys = keys(&*code.batch, elements, &mut rng);
         let keys: Vec<&[u8]> = keys.iter().map(<[u8; 8]>::as_slice).collect();
-        failures += u64::from(!batch.schedule(&keys, &|_, _| true).is_complete());
+        failures += u64::from(!code.batch.schedule(&keys, &|_, _| true).is_complete());
     }
     Ok(failures)
 }
 
 /// Different keys, or different indices below `elements`.
-fn keys(
-    code: &(impl BatchCode + ?Sized),
-    elements: Option<usize>,
-    rng: &mut Xoshiro256PlusPlus,
-) -> Vec<[u8; 8]> {
+fn keys(code: &dyn BatchCode, elements: Option<usize>, rng: &mut Xoshiro256PlusPlus) -> Vec<[u8; 8]> {
     let mut drawn = Vec::with_capacity(code.batch_size());
     while drawn.len() < code.batch_size().min(elements.unwrap_or(usize::MAX)) {
         let key = match elements {

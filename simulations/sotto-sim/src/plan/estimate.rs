@@ -68,29 +68,37 @@ impl Memory {
     }
 }
 
-/// What does not depend on the length of rounds.
-#[derive(Clone, Debug)]
+/// What does not depend on the length of rounds. Times are CPU time, milliseconds; sizes are bytes.
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct Need {
     pub(super) users: usize,
+    #[serde(skip)]
     pub(super) round: RoundSize,
     pub(super) assumptions: Assumptions,
-    /// CPU time of one user's round, milliseconds: answers, and moving bytes.
+    /// Of one user's round: answers, and moving bytes.
     pub(super) answer_ms: f64,
     pub(super) transport_ms: f64,
     /// In the mean over many rounds: what is not done in each, taking new keys and giving a bucket out to be checked.
     pub(super) seldom_ms: f64,
-    /// CPU time of building the round, milliseconds.
+    /// Of building the round.
+    #[serde(skip)]
     pub(super) build_ms: f64,
     /// Relative error of all CPU time of a round.
     pub(super) error: f64,
+    #[serde(rename = "memory_bytes")]
     pub(super) memory: Memory,
+    #[serde(rename = "disk_bytes")]
     pub(super) disk: f64,
-    /// Payload of one user in a round, bytes, in the mean over many.
+    /// Payload of one user in a round, in the mean over many.
+    #[serde(rename = "up_bytes_per_user_round")]
     pub(super) up: f64,
+    #[serde(rename = "down_bytes_per_user_round")]
     pub(super) down: f64,
-    /// Of these uploads what is uploaded in one round of [`sottod::UPLOAD_ROUNDS`], bytes: public keys.
+    /// Of these uploads what is uploaded in one round of [`sottod::UPLOAD_ROUNDS`]: public keys.
+    #[serde(rename = "keys_bytes_per_set")]
     pub(super) keys: f64,
-    /// Of these downloads what is downloaded in one round of [`AUDITED`], bytes: a bucket, to check an answer.
+    /// Of these downloads what is downloaded in one round of [`AUDITED`]: a bucket, to check an answer.
+    #[serde(rename = "check_bytes_per_bucket")]
     pub(super) check: f64,
 }
 
@@ -139,11 +147,10 @@ impl Need {
         let logged = usize::from(assumptions.retained) + ROUNDS_UNDER_WAY;
         let disk =
             (logged * users * DEPOSIT_BYTES) as f64 * (1.0 + LOG_FRAMING) + LOG_SLACK + n * ACCOUNT_BYTES;
-        let assumptions = *assumptions;
         Ok(Self {
             users,
             round,
-            assumptions,
+            assumptions: *assumptions,
             answer_ms,
             transport_ms,
             seldom_ms,

@@ -5,7 +5,7 @@ use sotto_protocol::audit::AUDITED;
 use sotto_protocol::deposit::BOX_BYTES;
 use sottod::UPLOAD_ROUNDS;
 
-use super::estimate::{Assumptions, Memory, Need};
+use super::estimate::{Assumptions, Need};
 use super::largest::Bound;
 use super::prices::{MONTH_HOURS, Prices};
 use crate::model::{Calibration, Constants, Uncertainty};
@@ -28,7 +28,7 @@ impl Estimate {
 }
 
 /// A month, in the currency of the prices.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct MonthlyCost {
     pub(super) cores: f64,
     pub(super) memory: f64,
@@ -43,7 +43,8 @@ pub(super) struct MonthlyCost {
 /// Everything that is told.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Plan {
-    users: usize,
+    #[serde(flatten)]
+    need: Need,
     retrieve: usize,
     buckets: usize,
     bucket_size: usize,
@@ -57,26 +58,13 @@ pub(super) struct Plan {
     /// The shortest round on the cores paid.
     shortest_round_seconds: Estimate,
     client_round_ms: f64,
-    answer_ms: f64,
-    transport_ms: f64,
-    seldom_ms: f64,
     build_seconds: f64,
-    error: f64,
-    memory_bytes: Memory,
     memory_total_bytes: f64,
-    disk_bytes: f64,
-    /// Payload of one user, in the mean over many rounds.
-    up_bytes_per_user_round: f64,
-    down_bytes_per_user_round: f64,
-    /// Of these, what is not of every round: one set of keys in 64, one bucket to check in 128.
-    keys_bytes_per_set: f64,
-    check_bytes_per_bucket: f64,
     /// Of all users, 10^6 bits per second over a round.
     server_receives_mbit: f64,
     server_sends_mbit: f64,
     monthly_cost: MonthlyCost,
     prices: Prices,
-    assumptions: Assumptions,
     /// What does not allow more users, if the most were asked for.
     bound: Option<Bound>,
     /// Settings of the server that must be at least so large.
@@ -101,22 +89,24 @@ impl Plan {
     ) -> Self {
         let round_seconds = round.unwrap_or_else(|| need.round_seconds(cores.unwrap_or(1.0)));
         let needed = need.cores(round_seconds);
-        let paid = cores.unwrap_or_else(|| needed.ceil().max(1.0));
-        let Need { users, error, up, down, .. } = need;
-        let n = users as f64;
-        let memory = need.memory.total();
+        let whole = |needed: f64| cores.unwrap_or_else(|| needed.ceil().max(1.0));
+        let paid = whole(needed);
+        let (users, memory) = (need.users as f64, need.memory.total());
         let rounds = MONTH_HOURS * 3600.0 / round_seconds;
-        let cost = |cores: f64| {
-            let cores = cores * prices.core_hour * MONTH_HOURS;
-            let memory = memory / 1e9 * prices.gb_memory_hour * MONTH_HOURS;
-            let disk = need.disk / 1e9 * prices.gb_disk_month;
-            let egress = n * down * rounds / 1e9 * prices.gb_egress;
-            [cores, memory, disk, egress, cores + memory + disk + egress]
+        let mut monthly_cost = MonthlyCost {
+            cores: paid * prices.core_hour * MONTH_HOURS,
+            memory: memory / 1e9 * prices.gb_memory_hour * MONTH_HOURS,
+            disk: need.disk / 1e9 * prices.gb_disk_month,
+            egress: users * need.down * rounds / 1e9 * prices.gb_egress,
+            ..MonthlyCost::default()
         };
-        let cores_high = if cores.is_some() { paid } else { (needed * (1.0 + error)).ceil().max(1.0) };
-        let [of_cores, of_memory, of_disk, of_egress, total] = cost(paid);
+        let MonthlyCost { cores: of_cores, memory: of_memory, disk, egress, .. } = monthly_cost;
+        let high = whole(needed * (1.0 + need.error)) * prices.core_hour * MONTH_HOURS;
+        monthly_cost.total = of_cores + of_memory + disk + egress;
+        monthly_cost.per_user = monthly_cost.total / users;
+        monthly_cost.per_user_high = (high + of_memory + disk + egress) / users;
         let mut warnings = Vec::new();
-        if users > ACCOUNTS_MAX {
+        if need.users > ACCOUNTS_MAX {
             warnings.push(format!(
                 "a server keeps {ACCOUNTS_MAX} accounts at most: these users need several servers"
             ));
@@ -125,41 +115,21 @@ impl Plan {
             warnings.push(format!("{needed:.1} cores are needed for such rounds, and there are {paid}"));
         }
         Self {
-            users,
             retrieve: need.round.retrieve,
             buckets: need.round.buckets,
             bucket_size: need.round.bucket.elements,
             box_bytes: BOX_BYTES,
             round_seconds,
-            cores: Estimate::new(needed, error),
+            cores: Estimate::new(needed, need.error),
             cores_paid: paid,
-            shortest_round_seconds: Estimate::new(need.round_seconds(paid), error),
+            shortest_round_seconds: Estimate::new(need.round_seconds(paid), need.error),
             client_round_ms: need.client_round_ms(),
-            answer_ms: need.answer_ms,
-            transport_ms: need.transport_ms,
-            seldom_ms: need.seldom_ms,
             build_seconds: need.build_ms / 1e3,
-            error,
-            memory_bytes: need.memory,
             memory_total_bytes: memory,
-            disk_bytes: need.disk,
-            up_bytes_per_user_round: up,
-            down_bytes_per_user_round: down,
-            keys_bytes_per_set: need.keys,
-            check_bytes_per_bucket: need.check,
-            server_receives_mbit: n * up * 8.0 / 1e6 / round_seconds,
-            server_sends_mbit: n * down * 8.0 / 1e6 / round_seconds,
-            monthly_cost: MonthlyCost {
-                cores: of_cores,
-                memory: of_memory,
-                disk: of_disk,
-                egress: of_egress,
-                total,
-                per_user: total / n,
-                per_user_high: cost(cores_high)[4] / n,
-            },
+            server_receives_mbit: users * need.up * 8.0 / 1e6 / round_seconds,
+            server_sends_mbit: users * need.down * 8.0 / 1e6 / round_seconds,
+            monthly_cost,
             prices: *prices,
-            assumptions: need.assumptions,
             bound,
             key_mib: (need.memory.keys / f64::from(1 << 20)).ceil(),
             warnings,
@@ -168,38 +138,38 @@ impl Plan {
             setup_error: calibration.setup_error,
             threads_measured: calibration.threads,
             machine: calibration.machine.describe(),
+            need,
         }
     }
 
     /// For people.
     pub(super) fn print(&self) {
-        let Self { users, retrieve, buckets, bucket_size, memory_bytes: memory, .. } = self;
+        let Need { users, answer_ms, transport_ms, seldom_ms, up, down, memory, assumptions, .. } =
+            &self.need;
+        let Self { retrieve, buckets, bucket_size, .. } = self;
+        let line = |name: &str, text: String| println!("{name:12} {text}");
         println!(
             "{users} users, each retrieves {retrieve} messages a round: {buckets} buckets of {bucket_size} boxes"
         );
         println!("constants measured on {}, {} threads at work", self.machine, self.threads_measured);
         if let Some(bound) = self.bound {
-            println!("bound by     {bound:?}: more users do not fit");
+            line("bound by", format!("{bound:?}: more users do not fit"));
         }
-        println!("round        {}", seconds(self.round_seconds));
+        line("round", seconds(self.round_seconds));
         let Estimate { value, low, high } = self.cores;
-        println!("cores        {value:.2} ({low:.2} to {high:.2}), paid {:.0}", self.cores_paid);
+        line("cores", format!("{value:.2} ({low:.2} to {high:.2}), paid {:.0}", self.cores_paid));
         let Estimate { value, low, high } = self.shortest_round_seconds;
-        println!(
-            "             with those the shortest round is {} ({} to {})",
-            seconds(value),
-            seconds(low),
-            seconds(high)
+        let [value, low, high] = [value, low, high].map(seconds);
+        line("", format!("with those the shortest round is {value} ({low} to {high})"));
+        line(
+            "",
+            format!(
+                "{:.2} ms for each user and round ({answer_ms:.2} answers, {transport_ms:.2} transport, {seldom_ms:.2} keys and checks), {} to build a round",
+                self.client_round_ms,
+                seconds(self.build_seconds)
+            ),
         );
-        println!(
-            "             {:.2} ms for each user and round ({:.2} answers, {:.2} transport, {:.2} keys and checks), {} to build a round",
-            self.client_round_ms,
-            self.answer_ms,
-            self.transport_ms,
-            self.seldom_ms,
-            seconds(self.build_seconds)
-        );
-        println!("memory       {}", bytes(self.memory_total_bytes));
+        line("memory", bytes(self.memory_total_bytes));
         for (part, size) in [
             ("prepared rounds", memory.databases),
             ("round being built", memory.building),
@@ -209,40 +179,47 @@ impl Plan {
         ] {
             println!("  {part:19} {}", bytes(size));
         }
-        println!("disk         {}", bytes(self.disk_bytes));
-        println!(
-            "traffic      a user sends {} and receives {} a round in the mean,",
-            bytes(self.up_bytes_per_user_round),
-            bytes(self.down_bytes_per_user_round),
+        line("disk", bytes(self.need.disk));
+        let ([up, down], [keys, check]) =
+            ([*up, *down].map(bytes), [self.need.keys, self.need.check].map(bytes));
+        line("traffic", format!("a user sends {up} and receives {down} a round in the mean,"));
+        line(
+            "",
+            format!(
+                "with {keys} of keys in one round of {UPLOAD_ROUNDS} and {check} of a bucket in one of {AUDITED}"
+            ),
         );
-        println!(
-            "             with {} of keys in one round of {UPLOAD_ROUNDS} and {} of a bucket in one of {AUDITED}",
-            bytes(self.keys_bytes_per_set),
-            bytes(self.check_bytes_per_bucket)
-        );
-        println!(
-            "             the server receives {:.1} and sends {:.1} Mbit/s",
-            self.server_receives_mbit, self.server_sends_mbit
-        );
+        let (receives, sends) = (self.server_receives_mbit, self.server_sends_mbit);
+        line("", format!("the server receives {receives:.1} and sends {sends:.1} Mbit/s"));
         let MonthlyCost { cores, memory, disk, egress, total, per_user, per_user_high } = self.monthly_cost;
-        println!(
-            "cost         {per_user:.4} per user and month (at most {per_user_high:.4}), {total:.2} for all:"
+        line(
+            "cost",
+            format!("{per_user:.4} per user and month (at most {per_user_high:.4}), {total:.2} for all:"),
         );
-        println!("             cores {cores:.2}, memory {memory:.2}, disk {disk:.2}, egress {egress:.2}");
+        line("", format!("cores {cores:.2}, memory {memory:.2}, disk {disk:.2}, egress {egress:.2}"));
         let Prices { core_hour, gb_egress, gb_memory_hour, gb_disk_month } = self.prices;
-        println!(
-            "assumptions  core-hour {core_hour}, GB sent {gb_egress}, GB-hour of memory {gb_memory_hour}, GB-month of disk {gb_disk_month};"
+        line(
+            "assumptions",
+            format!(
+                "core-hour {core_hour}, GB sent {gb_egress}, GB-hour of memory {gb_memory_hour}, GB-month of disk {gb_disk_month};"
+            ),
         );
-        let Assumptions { retained, load, connection_kib } = self.assumptions;
-        println!(
-            "             {retained} rounds retained, cores loaded to {:.0} %, {connection_kib} KiB for each connection",
-            100.0 * load
+        let Assumptions { retained, load, connection_kib } = assumptions;
+        let percent = 100.0 * load;
+        line(
+            "",
+            format!(
+                "{retained} rounds retained, cores loaded to {percent:.0} %, {connection_kib} KiB for each connection"
+            ),
         );
-        println!(
-            "settings     key_mib = {:.0} at least; connections, sessions and deposits at least {users}",
-            self.key_mib
+        line(
+            "settings",
+            format!(
+                "key_mib = {:.0} at least; connections, sessions and deposits at least {users}",
+                self.key_mib
+            ),
         );
-        self.warnings.iter().for_each(|warning| println!("CAUTION      {warning}"));
+        self.warnings.iter().for_each(|warning| line("CAUTION", warning.clone()));
     }
 }
 

@@ -7,10 +7,11 @@ use anyhow::ensure;
 use serde::Serialize;
 
 use super::estimate::Need;
-use super::progress_bar;
-use crate::closed_loop::{self, Code, Config, MappingName};
+use crate::closed_loop::{self, Config};
 use crate::engine::EngineName;
 use crate::model::Calibration;
+use crate::pbc::CodeName;
+use crate::progress;
 
 /// The most that a prediction may be off, relatively.
 const OFF_MAX: f64 = 0.2;
@@ -104,18 +105,14 @@ fn closed_loop(
         retrieve: need.round.retrieve.try_into()?,
         rounds: arguments.rounds,
         engine: EngineName::Sealpir,
-        code: if need.round.buckets == 1 { Code::Single } else { Code::Cuckoo },
-        mapping: MappingName::Bloom,
+        code: if need.round.buckets == 1 { CodeName::Single } else { CodeName::Cuckoo },
         threads: None,
         seed: 1,
     };
-    let progress = progress_bar();
+    let progress = progress::bar(0, "");
     let report = closed_loop::run_once(&config, &progress)?;
     progress.finish_and_clear();
-    ensure!(
-        report.wrong == 0 && report.missing == 0,
-        "a retrieved message is not the one that was sent, or missing"
-    );
+    report.ensure_sound()?;
     Ok(report)
 }
 

@@ -1,31 +1,25 @@
-//! A bounded pool of threads that compute, each job on one thread.
+//! A bounded number of threads that compute, each job on one thread.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::sync::Arc;
 
-use anyhow::{Context, anyhow};
-use tokio::sync::{mpsc, oneshot};
+use anyhow::Context;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 
-use crate::cpu;
+use crate::cpu::timed;
 
-type Job = Box<dyn FnOnce() + Send>;
-
-/// Threads that end when this is dropped and what waits is done. Jobs begin in the order in which they came.
-pub(super) struct Workers {
-    jobs: mpsc::Sender<Job>,
+thread_local! {
+    /// Whatever an engine would do in parallel stays on its thread.
+    static ALONE: Option<ThreadPool> = ThreadPoolBuilder::new().num_threads(1).use_current_thread().build().ok();
 }
 
+/// Jobs begin in the order in which they came.
+pub(super) struct Workers(Arc<Semaphore>);
+
 impl Workers {
-    pub(super) fn start(count: usize) -> anyhow::Result<Self> {
-        // Whoever finds no place here waits in the order of coming.
-        let (jobs, waiting) = mpsc::channel(1);
-        let waiting = Arc::new(Mutex::new(waiting));
-        for number in 0..count {
-            let waiting = waiting.clone();
-            let thread = thread::Builder::new().name(format!("answer-{number}"));
-            thread.spawn(move || work(&waiting)).context("cannot start a thread")?;
-        }
-        Ok(Self { jobs })
+    pub(super) fn new(count: usize) -> Self {
+        Self(Arc::new(Semaphore::new(count)))
     }
 
     /// What `work` returns, and the CPU time it took, milliseconds.
@@ -33,23 +27,12 @@ impl Workers {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> anyhow::Result<(T, f64)> {
-        let (sender, receiver) = oneshot::channel();
-        // Nobody waits any more where the receiver is gone.
-        let job: Job = Box::new(move || drop(sender.send(cpu::timed(work))));
-        self.jobs.send(job).await.map_err(|_| anyhow!("no thread is left to compute"))?;
-        receiver.await.context("a computation panicked")
-    }
-}
-
-fn work(waiting: &Mutex<mpsc::Receiver<Job>>) {
-    // Whatever an engine would do in parallel stays on this thread.
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
-    loop {
-        let job = waiting.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
-        match (job, &pool) {
-            (Some(job), Ok(pool)) => pool.install(job),
-            _ => return,
-        }
+        let place = Arc::clone(&self.0).acquire_owned().await?;
+        let job = move || {
+            let _place = place;
+            ALONE.with(|pool| pool.as_ref().map(|pool| pool.install(|| timed(work))))
+        };
+        spawn_blocking(job).await.context("a computation panicked")?.context("no thread is left to compute")
     }
 }
 
@@ -64,7 +47,7 @@ mod tests {
     /// More computations at a time than cores would make every one of them look slow.
     #[tokio::test(flavor = "multi_thread")]
     async fn no_more_jobs_run_at_a_time_than_there_are_threads() {
-        let workers = Arc::new(Workers::start(2).unwrap());
+        let workers = Arc::new(Workers::new(2));
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let mut tasks = tokio::task::JoinSet::new();
         for number in 0..50 {

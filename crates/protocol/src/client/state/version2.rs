@@ -11,7 +11,7 @@ use super::super::State;
 use crate::clock::Clock;
 use crate::conversation::{Conversation, ConversationId, Talk};
 use crate::cycle::Cycle2;
-use crate::group::Group2;
+use crate::group::version2::Group2;
 use crate::negotiation::RoundMode;
 use crate::pair::{Pair, Pair2};
 use crate::seal::OpeningKey;

@@ -1,6 +1,6 @@
 //! The report as one page that needs no other file.
 
-use super::{INTRODUCTION, Section, TITLE};
+use crate::figures::section::{INTRODUCTION, Section, TITLE};
 
 const STYLE: &str = "
 body { font: 16px/1.5 system-ui, sans-serif; color: #1d2127; background: #fff; max-width: 940px;

@@ -1,6 +1,6 @@
 //! The report in Markdown, its charts in files beside it.
 
-use super::{INTRODUCTION, Section, TITLE};
+use crate::figures::section::{INTRODUCTION, Section, TITLE};
 
 pub(super) fn report(sections: &[Section], machines: &[(String, String)]) -> String {
     let mut text = format!("# {TITLE}\n\n{INTRODUCTION}\n\n## How they were made\n\n");

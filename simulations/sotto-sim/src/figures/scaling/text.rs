@@ -2,18 +2,17 @@
 
 use anyhow::Context;
 
-use super::{BucketSize, Calibration, Point, RoundSize, power_of_two};
-use crate::figures::chart::short;
+use super::point::Point;
+use crate::figures::engines::power_of_two;
+use crate::model::{BucketSize, Calibration, RoundSize, residual};
+use crate::table::short;
 
 pub(super) const DIFFERS: &str = "The paper has no such figure. Its section 3 gives the law of EXPAND and of the answer in \
     numbers of operations; its figures 9 and 12 give times at three sizes of the database and three of the batch.";
 
 /// The root of the mean square of how far the model is off, in server time for each client-round.
 pub(super) fn deviation<'a>(points: impl Iterator<Item = &'a Point>) -> f64 {
-    let squares: Vec<f64> = points
-        .map(|point| (point.theory.answer.total() / point.measured.server_cpu_ms - 1.0).powi(2))
-        .collect();
-    (squares.iter().sum::<f64>() / squares.len().max(1) as f64).sqrt()
+    residual(points.map(|point| (point.theory.answer.total(), point.measured.server_cpu_ms)))
 }
 
 /// How the cost of a client-round grows between two points: c as n^c.

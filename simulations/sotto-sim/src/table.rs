@@ -1,17 +1,27 @@
-//! A figure's numbers, as CSV for programs and as Markdown for people.
+//! Numbers, as CSV for programs and as Markdown for people.
 
 use serde::{Deserialize, Serialize};
 
 /// Rows of cells below a header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Table {
-    pub(super) title: String,
-    pub(super) header: Vec<String>,
-    pub(super) rows: Vec<Vec<String>>,
-    pub(super) notes: Vec<String>,
+    pub(crate) title: String,
+    pub(crate) header: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
+    pub(crate) notes: Vec<String>,
 }
 
+/// What stands above a column, and what of a row stands in it.
+pub(crate) type Column<R> = (&'static str, fn(&R) -> String);
+
 impl Table {
+    /// A table of the columns and rows.
+    pub(crate) fn of<R>(title: &str, columns: &[Column<R>], rows: &[R]) -> Self {
+        let mut table = Self::new(title, columns.iter().map(|(name, _)| *name).collect());
+        rows.iter().for_each(|row| table.row(columns.iter().map(|(_, cell)| cell(row)).collect()));
+        table
+    }
+
     pub(crate) fn new(title: &str, header: Vec<&str>) -> Self {
         let header = header.into_iter().map(str::to_owned).collect();
         Self { title: title.to_owned(), header, rows: Vec::new(), notes: Vec::new() }
@@ -40,7 +50,7 @@ impl Table {
     }
 
     /// The cells and the notes.
-    pub(super) fn markdown_body(&self) -> String {
+    pub(crate) fn markdown_body(&self) -> String {
         let line = |cells: &mut dyn Iterator<Item = &str>| {
             format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
         };
@@ -54,6 +64,23 @@ impl Table {
         }
         text
     }
+}
+
+/// Three digits, for people.
+pub(crate) fn short(value: f64) -> String {
+    match value {
+        0.0 => "0".to_owned(),
+        _ if !(0.01..1e6).contains(&value) => format!("{value:.1e}"),
+        _ if value >= 100.0 => format!("{value:.0}"),
+        _ if value >= 10.0 => format!("{value:.1}"),
+        _ if value >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// The same where there is a value.
+pub(crate) fn short_or_none(value: Option<f64>) -> String {
+    value.map_or("-".to_owned(), short)
 }
 
 fn quoted(cell: &str) -> String {

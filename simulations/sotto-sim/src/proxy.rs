@@ -1,9 +1,11 @@
-//! A proxy that makes a loopback connection as slow and as long as another link.
+//! A proxy before a server on loopback: it counts the bytes of all connections through it, and can make them as slow and as
+//! long as another link.
 //!
 //! Only rate and delay are imitated: there is no loss, and none of the slow starts and windows of TCP over the whole
 //! distance, so that what is measured is what a warm connection with large enough windows gets.
 
 use core::net::{Ipv4Addr, SocketAddr};
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::io;
 use std::sync::Arc;
@@ -13,6 +15,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
+
+use crate::cpu::sums;
 
 /// The most bytes that are passed on in one piece.
 const CHUNK: usize = 64 << 10;
@@ -74,10 +78,28 @@ async fn wait_until(due: Instant) {
     }
 }
 
-/// Passes on what is read, late, until the end of it.
+/// Passes on what is read, and counts it, until the end of it.
 async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
+    count: &AtomicU64,
+) -> io::Result<()> {
+    let mut buffer = vec![0; 4 * CHUNK];
+    loop {
+        let length = from.read(&mut buffer).await?;
+        if length == 0 {
+            return to.shutdown().await;
+        }
+        count.fetch_add(length as u64, Ordering::Relaxed);
+        to.write_all(&buffer[..length]).await?;
+    }
+}
+
+/// The same, but late.
+async fn pump_late(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    count: &AtomicU64,
     mut line: Line,
 ) -> io::Result<()> {
     let room = Arc::new(Semaphore::new(line.room()));
@@ -91,6 +113,7 @@ async fn pump(
             if length == 0 {
                 return Ok(());
             }
+            count.fetch_add(length as u64, Ordering::Relaxed);
             let due = line.pass(Instant::now(), length);
             sender.send((due, buffer[..length].to_vec(), permit)).map_err(|_| closed())?;
         }
@@ -106,25 +129,47 @@ async fn pump(
     tokio::try_join!(read, write).map(|_| ())
 }
 
-/// A listener on loopback behind which a server seems to be at the far end of a link, a link for every connection.
-/// Dropping it ends all connections.
+/// Bytes in the streams of TCP: TLS and all above it, without the headers of packets.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Traffic {
+    /// From the clients to the server.
+    pub(crate) up: u64,
+    /// From the server to the clients.
+    pub(crate) down: u64,
+}
+
+sums!(Traffic { up, down });
+
+/// A listener on loopback in front of a server. Dropping it ends all connections.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
+    /// Up and down.
+    counts: Arc<[AtomicU64; 2]>,
     task: AbortHandle,
 }
 
 impl Proxy {
-    pub(crate) async fn start(link: Link, server: SocketAddr) -> io::Result<Self> {
+    /// Every connection has a link of its own, if there is one.
+    pub(crate) async fn start(link: Option<Link>, server: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
+        let counts = Arc::<[AtomicU64; 2]>::default();
+        let counting = Arc::clone(&counts);
         let task = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
+                let counts = Arc::clone(&counting);
                 // An end that fails closes the other end, and is told by that.
-                connections.spawn(connect(client, server, link));
+                connections.spawn(async move { connect(client, server, link, &counts).await });
             }
         });
-        Ok(Self { address, task: task.abort_handle() })
+        Ok(Self { address, counts, task: task.abort_handle() })
+    }
+
+    /// What has passed so far.
+    pub(crate) fn traffic(&self) -> Traffic {
+        let [up, down] = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+        Traffic { up, down }
     }
 }
 
@@ -134,28 +179,39 @@ impl Drop for Proxy {
     }
 }
 
-async fn connect(client: TcpStream, server: SocketAddr, link: Link) -> io::Result<()> {
+async fn connect(
+    client: TcpStream,
+    server: SocketAddr,
+    link: Option<Link>,
+    [up, down]: &[AtomicU64; 2],
+) -> io::Result<()> {
     let server = TcpStream::connect(server).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let up = pump(from_client, to_server, Line::new(link));
-    let down = pump(from_server, to_client, Line::new(link));
-    tokio::try_join!(up, down).map(|_| ())
+    let done = match link {
+        None => tokio::try_join!(pump(from_client, to_server, up), pump(from_server, to_client, down)),
+        Some(link) => tokio::try_join!(
+            pump_late(from_client, to_server, up, Line::new(link)),
+            pump_late(from_server, to_client, down, Line::new(link))
+        ),
+    };
+    done.map(|_| ())
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
 mod tests {
     use core::net::Ipv4Addr;
+    use core::sync::atomic::AtomicU64;
     use core::time::Duration;
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
     use tokio::net::{TcpListener, TcpStream};
     use tokio::time::Instant;
 
-    use super::{CHUNK, Line, Link, Proxy, pump};
+    use super::{CHUNK, Line, Link, Proxy, pump_late};
 
     const LINKS: [Link; 4] = [
         Link { bits_per_second: 3.4e9, round_trip: Duration::from_micros(500) },
@@ -193,7 +249,8 @@ mod tests {
             let (mut sender, from) = duplex(1 << 20);
             let (to, mut receiver) = duplex(1 << 20);
             let start = Instant::now();
-            let pumped = tokio::spawn(pump(from, to, Line::new(link)));
+            let pumped =
+                tokio::spawn(async move { pump_late(from, to, &AtomicU64::new(0), Line::new(link)).await });
             let sent = tokio::spawn(async move {
                 let piece = vec![7; CHUNK];
                 let mut left = bytes;
@@ -225,7 +282,7 @@ mod tests {
     async fn sockets_behind_the_proxy_get_the_same_bytes_not_too_early() {
         let link = Link { bits_per_second: 80e6, round_trip: Duration::from_millis(30) };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let proxy = Proxy::start(link, listener.local_addr().unwrap()).await.unwrap();
+        let proxy = Proxy::start(Some(link), listener.local_addr().unwrap()).await.unwrap();
         let echo = tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut bytes = Vec::new();
@@ -243,5 +300,34 @@ mod tests {
         // A tenth of a second in each direction, one after the other, and the round trip.
         assert!(start.elapsed() >= Duration::from_millis(230), "{:?}", start.elapsed());
         echo.await.unwrap();
+    }
+
+    /// A byte that is not counted, or counted twice, would be a wrong cost of the network.
+    #[tokio::test]
+    async fn every_byte_is_passed_on_and_counted_once_in_its_direction() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let proxy = Proxy::start(None, listener.local_addr().unwrap()).await.unwrap();
+        let server = tokio::spawn(async move {
+            let mut sums = Vec::new();
+            for _ in 0..2 {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut bytes = Vec::new();
+                stream.read_to_end(&mut bytes).await.unwrap();
+                stream.write_all(&vec![9; 2 * bytes.len() + 1]).await.unwrap();
+                sums.push(bytes.iter().map(|byte| u64::from(*byte)).sum::<u64>());
+            }
+            sums
+        });
+        for length in [700_000, 3] {
+            let mut stream = TcpStream::connect(proxy.address).await.unwrap();
+            stream.write_all(&vec![1; length]).await.unwrap();
+            stream.shutdown().await.unwrap();
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer).await.unwrap();
+            assert_eq!(answer.len(), 2 * length + 1);
+        }
+        assert_eq!(server.await.unwrap(), [700_000, 3]);
+        let traffic = proxy.traffic();
+        assert_eq!((traffic.up, traffic.down), (700_003, 1_400_008));
     }
 }

@@ -1,0 +1,70 @@
+//! What is to be run.
+
+use anyhow::ensure;
+use sotto_protocol::{CodeKind, ServerParameters};
+
+use crate::cpu::cores;
+use crate::engine::EngineName;
+use crate::pbc::CodeName;
+
+/// What to run.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Config {
+    /// Users, the real clients included: each has one message in every round.
+    #[arg(long, default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(1..=1 << 22))]
+    pub(crate) users: u32,
+    /// Real clients.
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) clients: u32,
+    /// Messages that each of them retrieves per round (k).
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) retrieve: u16,
+    /// Rounds that are measured, after one that is not.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) rounds: u32,
+    /// The PIR engine.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) engine: EngineName,
+    /// The batch code: single, hybrid or cuckoo.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) code: CodeName,
+    /// Threads that compute in the server [default: as many as there are cores].
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) threads: Option<u16>,
+    /// Seed of all messages, keys and choices.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+impl Config {
+    /// Whether it can be run.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        let Self { users, clients, retrieve, engine, .. } = *self;
+        ensure!(users >= clients, "{clients} clients are among the users: there must be as many users");
+        ensure!(
+            users - clients >= u32::from(retrieve) - 1,
+            "a client retrieves one message of another client and {} of simulated users, of whom there are {}",
+            retrieve - 1,
+            users - clients
+        );
+        ensure!(
+            !engine.is_insecure(),
+            "no server runs the paper's parameters: they offer less than 128 bits of security"
+        );
+        // There are at most 1,024 buckets.
+        let most = match self.code.kind()? {
+            CodeKind::Single | CodeKind::Cuckoo => ServerParameters::RETRIEVE_MAX,
+            CodeKind::Hybrid => ServerParameters::BUCKETS_MAX / 9,
+        };
+        ensure!(
+            retrieve <= most,
+            "with this batch code a client retrieves at most {most} messages per round"
+        );
+        Ok(())
+    }
+
+    /// The server's threads.
+    pub(super) fn threads(&self) -> usize {
+        self.threads.map_or_else(cores, usize::from)
+    }
+}

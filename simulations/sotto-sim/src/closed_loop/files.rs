@@ -1,0 +1,194 @@
+//! The report as tables and files.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde_json::Value;
+
+use super::client::Counts;
+use super::report::{Bytes, Latency, OVERHEAD_MAX, Report, RoundReport, ServerStages};
+use crate::pbc::CodeName;
+use crate::table::{Column, Table};
+
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+impl Report {
+    /// One table with everything that matters.
+    pub(super) fn markdown(&self) -> String {
+        let title = format!(
+            "{} users, {} real clients, k = {}, {}, {}: {} buckets of {}; {} threads, {}",
+            self.users,
+            self.clients,
+            self.retrieve,
+            self.engine,
+            self.code,
+            self.buckets,
+            self.bucket_size,
+            self.threads,
+            self.machine.describe()
+        );
+        let mut table = Table::new(&title, vec!["", "per client and round", "per message"]);
+        let ServerStages { answer: stages, other, deposits } = self.stages_ms;
+        let Bytes { deposit, mapping, query, answer, overhead, keys_once, .. } = self.bytes;
+        for (name, value, unit) in [
+            ("server, EXPAND or parsing", stages.expand, "ms"),
+            ("server, first dimension", stages.first_dimension, "ms"),
+            ("server, further dimensions", stages.rest, "ms"),
+            ("server, rest of the retrieval", other, "ms"),
+            ("server, deposits", deposits, "ms"),
+            ("server, all of these", self.core_seconds_per_client_round * 1e3, "ms"),
+            ("client", self.client_cpu_ms, "ms"),
+            ("deposit", deposit / 1e3, "kB"),
+            ("mapping", mapping / 1e3, "kB"),
+            ("multi-query", query / 1e3, "kB"),
+            ("answers", answer / 1e3, "kB"),
+            ("what carries them", overhead / 1e3, "kB"),
+            ("keys, once", keys_once / 1e3, "kB"),
+        ] {
+            let each = value / f64::from(self.retrieve);
+            table.row(vec![name.into(), format!("{value:.2} {unit}"), format!("{each:.3} {unit}")]);
+        }
+        let Latency { p50, p90, p99, max } = self.latency_ms;
+        table.note(format!(
+            "{:.0} messages per minute, clients on the same machine; {:.0} by the server's CPU time alone. A round lasts \
+             {:.0} ms, of them set-up {:.0} ms ({:.0} ms of CPU time, shared by all {} users). Retrieval: p50 {p50:.0} ms, \
+             p90 {p90:.0} ms, p99 {p99:.0} ms, max {max:.0} ms.",
+            self.messages_per_minute,
+            self.messages_per_minute_by_server_cpu,
+            self.round_wall_ms,
+            self.setup_wall_ms,
+            self.setup_cpu_ms,
+            self.users,
+        ));
+        table.note(format!(
+            "Server memory: peak {:.0} MiB; prepared round {:.0} MiB, keys {:.0} MiB.",
+            mebibytes(self.memory.peak),
+            mebibytes(self.memory.databases),
+            mebibytes(self.memory.keys),
+        ));
+        table.note(format!(
+            "Checking an answer: {:.1} kB for the bucket ({:.1} kB in the sockets), {:.0} ms of the client's CPU time.",
+            self.check.bytes as f64 / 1e3,
+            self.check.socket as f64 / 1e3,
+            self.check.cpu_ms
+        ));
+        let verdict = match (self.overhead_meaningful, self.overhead <= OVERHEAD_MAX) {
+            (false, _) => "too little work to judge by",
+            (true, true) => "within the bound",
+            (true, false) => "ABOVE THE BOUND",
+        };
+        table.note(format!(
+            "Overhead over the bare stages: {:.3} (retrieval {:.3}, set-up {:.3}), {verdict} of {OVERHEAD_MAX}.",
+            self.overhead, self.overhead_retrieval, self.overhead_setup
+        ));
+        let Counts { retrieved, wrong, missing, ambiguous, ambiguous_unread, deferred } = self.counts;
+        table.note(format!(
+            "Retrieved {retrieved} ({} per client and round), wrong {wrong}, missing {missing}, ambiguous {ambiguous} \
+             ({ambiguous_unread} of them unread), deferred {deferred}.",
+            self.retrieved_per_client_round
+        ));
+        table.markdown()
+    }
+}
+
+/// Runs side by side.
+pub(crate) fn comparison(reports: &[Report]) -> Table {
+    let columns: [Column<Report>; 10] = [
+        ("code", |report| report.code.to_string()),
+        ("messages per minute", |report| format!("{:.0}", report.messages_per_minute)),
+        ("core ms per message", |report| format!("{:.3}", report.core_ms_per_message)),
+        ("set-up ms", |report| format!("{:.0}", report.setup_cpu_ms)),
+        ("buckets", |report| report.buckets.to_string()),
+        ("query kB", |report| format!("{:.1}", report.bytes.query / 1e3)),
+        ("answer kB", |report| format!("{:.1}", report.bytes.answer / 1e3)),
+        ("mapping kB", |report| format!("{:.1}", report.bytes.mapping / 1e3)),
+        ("peak MiB", |report| format!("{:.0}", mebibytes(report.memory.peak))),
+        ("overhead", |report| format!("{:.3}", report.overhead)),
+    ];
+    Table::of("Codes compared", &columns, reports)
+}
+
+/// One object: the report itself, or all of them under their codes.
+pub(crate) fn json(reports: &[Report]) -> anyhow::Result<String> {
+    if let [report] = reports {
+        return Ok(serde_json::to_string(report)?);
+    }
+    let named = reports.iter().map(|report| Ok((report.code.to_string(), serde_json::to_value(report)?)));
+    Ok(Value::Object(named.collect::<anyhow::Result<_>>()?).to_string())
+}
+
+/// Writes the report's files and tells their names.
+pub(crate) fn write(out: &Path, reports: &[Report]) -> anyhow::Result<Vec<PathBuf>> {
+    std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    let mut markdown: Vec<String> = reports.iter().map(Report::markdown).collect();
+    if reports.len() > 1 {
+        markdown.push(comparison(reports).markdown());
+    }
+    let files = [
+        ("report.json", json(reports)? + "\n"),
+        ("rounds.csv", rounds(reports).csv()),
+        ("stages.csv", stages(reports).csv()),
+        ("report.md", markdown.join("\n\n") + "\n"),
+    ];
+    let write = |(name, content)| {
+        let path = out.join(name);
+        std::fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(path)
+    };
+    files.into_iter().map(write).collect()
+}
+
+fn rounds(reports: &[Report]) -> Table {
+    let columns: [Column<(CodeName, RoundReport)>; 14] = [
+        ("code", |(code, _)| code.to_string()),
+        ("round", |(_, of)| of.round.to_string()),
+        ("wall_ms", |(_, of)| time(of.wall_ms)),
+        ("deposits_cpu_ms", |(_, of)| time(of.deposits_cpu_ms)),
+        ("setup_wall_ms", |(_, of)| time(of.setup_wall_ms)),
+        ("setup_cpu_ms", |(_, of)| time(of.setup_cpu_ms)),
+        ("retrieval_wall_ms", |(_, of)| time(of.retrieval_wall_ms)),
+        ("retrieval_cpu_ms", |(_, of)| time(of.retrieval_cpu_ms)),
+        ("bare_setup_cpu_ms", |(_, of)| time(of.bare_setup_cpu_ms)),
+        ("bare_retrieval_cpu_ms", |(_, of)| time(of.bare_retrieval_cpu_ms)),
+        ("clients_cpu_ms", |(_, of)| time(of.clients_cpu_ms)),
+        ("bytes_up", |(_, of)| of.bytes_up.to_string()),
+        ("bytes_down", |(_, of)| of.bytes_down.to_string()),
+        ("retrieved", |(_, of)| of.retrieved.to_string()),
+    ];
+    let mut rows = Vec::new();
+    for report in reports {
+        rows.extend(report.by_round.iter().map(|round| (report.code, *round)));
+    }
+    Table::of("Rounds", &columns, &rows)
+}
+
+fn time(milliseconds: f64) -> String {
+    format!("{milliseconds:.3}")
+}
+
+/// The server's stages in the loop and by themselves, of one whole round.
+fn stages(reports: &[Report]) -> Table {
+    let mut table = Table::new("Stages", vec!["code", "stage", "loop_cpu_ms", "bare_cpu_ms"]);
+    for report in reports {
+        let (bench, clients) = (&report.bench_ms, f64::from(report.clients));
+        let ServerStages { answer, other, deposits } = report.stages_ms;
+        for (stage, measured, bare) in [
+            ("setup", Some(report.setup_cpu_ms), Some(bench.setup())),
+            ("setup: arrange", None, Some(bench.arrange)),
+            ("setup: encode", None, Some(bench.encode)),
+            ("setup: prepare", None, Some(bench.prepare)),
+            ("setup: mapping", None, Some(bench.mapping)),
+            ("expand", Some(answer.expand * clients), Some(bench.stages.expand)),
+            ("first dimension", Some(answer.first_dimension * clients), Some(bench.stages.first_dimension)),
+            ("further dimensions", Some(answer.rest * clients), Some(bench.stages.rest)),
+            ("rest of the retrieval", Some(other * clients), None),
+            ("deposits", Some(deposits * clients), None),
+        ] {
+            let cell = |value: Option<f64>| value.map_or_else(String::new, time);
+            table.row(vec![report.code.to_string(), stage.to_owned(), cell(measured), cell(bare)]);
+        }
+    }
+    table
+}

@@ -1,0 +1,18 @@
+//! A measurement beside the model.
+
+use crate::cpu::Stages;
+use crate::model::RoundSize;
+use crate::mpir::Report;
+
+/// A measurement, and what the model says of the same n and k.
+pub(super) struct Point {
+    pub(super) measured: Report,
+    pub(super) theory: Theory,
+}
+
+/// What the model predicts of a round.
+pub(super) struct Theory {
+    pub(super) size: RoundSize,
+    pub(super) answer: Stages,
+    pub(super) setup_ms: f64,
+}
