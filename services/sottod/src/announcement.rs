@@ -212,9 +212,9 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
 
-    use sotto_protocol::base32::BASE32;
     use ed25519_dalek::{Signer, SigningKey};
     use mpir::noop;
+    use sotto_protocol::base32::BASE32;
     use sotto_protocol::manifest::seed::SEGMENT_ROUNDS;
     use sotto_protocol::{Round, ServerParameters};
 

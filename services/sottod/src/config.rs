@@ -121,6 +121,10 @@ pub struct Limits {
     pub queries: usize,
     /// Retrievals being answered, from the whole query to the last byte of the answers; the next ones wait.
     pub retrievals: usize,
+    /// Memory for multi-queries, from their first byte to the last of the answers, bytes; for one more there is none left.
+    pub query_bytes: usize,
+    /// Memory for answers, and for buckets that are sent to those who check answers, bytes; the next ones wait.
+    pub answer_bytes: usize,
     /// Mappings being sent.
     pub mappings: usize,
     /// Tiles of retrievals computing at the same time; the others wait.
@@ -155,6 +159,8 @@ impl Default for Limits {
             uploads: 256,
             queries: 1024,
             retrievals: 256,
+            query_bytes: 1 << 30,
+            answer_bytes: 2 << 30,
             mappings: 1024,
             computing: threads.max(2),
             tile: 16,
@@ -349,6 +355,8 @@ impl Limits {
             ("streams_per_connection", self.streams_per_connection as usize),
             ("sessions", self.sessions),
             ("key_mib", self.key_bytes / (1 << 20)),
+            ("query_mib", self.query_bytes / (1 << 20)),
+            ("answer_mib", self.answer_bytes / (1 << 20)),
             ("uploads", self.uploads),
             ("queries", self.queries),
             ("retrievals", self.retrievals),

@@ -21,6 +21,7 @@ mod incoming;
 mod key_file;
 mod keys;
 mod log;
+mod memory;
 mod metrics;
 mod operations;
 mod outgoing;

@@ -109,6 +109,14 @@ impl RoundDatabase {
         Ok(Self { manifest, database, mapping: mapping.into(), hint, encoding, boxes, digests, setup_ms })
     }
 
+    /// Bytes of what is sent of one unit.
+    pub(crate) fn unit_bytes(&self, unit: u16) -> usize {
+        let boxes =
+            usize::try_from(self.manifest.bucket_size).unwrap_or(usize::MAX).saturating_mul(BOX_BYTES);
+        let buckets = self.database.sizes().units.range(unit.into()).len();
+        self.digests.as_flattened().len().saturating_add(boxes.saturating_mul(buckets))
+    }
+
     /// What is sent of one unit: the digests of all buckets, and the boxes of its buckets with those that pad them. None if
     /// there is no such unit.
     pub(crate) fn unit(&self, unit: u16) -> Option<Bytes> {

@@ -28,6 +28,7 @@ use crate::connections::{Known, Line};
 use crate::host::Host;
 use crate::incoming;
 use crate::keys::{KeyStore, Progress};
+use crate::memory::Memory;
 use crate::metrics::{Queue, SharedMetrics, gauge};
 use crate::outgoing::{Gone, Outgoing, Sender, stream};
 use crate::rounds::{RoundNews, Rounds, Watch, WatchEnd};
@@ -53,6 +54,8 @@ pub(crate) struct Service {
     retrievals: Arc<Semaphore>,
     uploads: Arc<Semaphore>,
     mappings: Arc<Semaphore>,
+    query_memory: Memory,
+    answer_memory: Memory,
 }
 
 /// What calls make use of.
@@ -100,6 +103,8 @@ impl Service {
             retrievals: Arc::new(Semaphore::new(limits.retrievals)),
             uploads: Arc::new(Semaphore::new(limits.uploads)),
             mappings: Arc::new(Semaphore::new(limits.mappings)),
+            query_memory: Memory::new(limits.query_bytes),
+            answer_memory: Memory::new(limits.answer_bytes),
             announcement,
             limits,
             means,
@@ -148,7 +153,7 @@ impl Service {
         }
         *calls += 1;
         drop(busy);
-        Ok(Admission { account, busy: Arc::clone(&self.busy), permit })
+        Ok(Admission { account, busy: Arc::clone(&self.busy), permit, memory: Vec::new() })
     }
 
     /// Whether no call holds a place.
@@ -234,7 +239,9 @@ impl Service {
         };
         let round = Round(first.round);
         let database = self.means.rounds.served(round).await?;
-        let expected = database.database.sizes().request.bytes();
+        let sizes = database.database.sizes();
+        let expected = sizes.request.bytes();
+        admission.memory.push(self.query_memory.take(expected)?);
         // Whoever sends slowly keeps no round in memory.
         let database = Arc::downgrade(&database);
         let data = |chunk: proto::QueryChunk| {
@@ -253,6 +260,7 @@ impl Service {
         // their place among the queries.
         let place = Arc::clone(&self.retrievals).acquire_owned().await.map_err(|_| Refused::Internal)?;
         admission.permit = place;
+        admission.memory.push(self.answer_memory.wait(sizes.answer.bytes()).await?);
         let retrieval = Retrieval { database, keys, keys_digest: digest, request: query };
         Ok(Accepted { account, round, retrieval, admission })
     }
@@ -393,12 +401,13 @@ impl Sotto for Service {
         let line = Line::of(&request);
         let proto::UnitRequest { session, round, unit } = request.into_inner();
         let account = self.account(&line, &session)?;
-        let admission = self.admit(&self.mappings, account)?;
+        let mut admission = self.admit(&self.mappings, account)?;
         // There are no more units than buckets.
         let unit = u16::try_from(unit).ok().filter(|unit| *unit < self.announcement.parameters.buckets);
         let unit = unit.ok_or(Refused::Malformed)?;
         let made = async {
             let database = self.means.rounds.unit(account, Round(round), unit).await?;
+            admission.memory.push(self.answer_memory.wait(database.unit_bytes(unit)).await?);
             let made = self.means.compute.answer(move || database.unit(unit)).await;
             Ok(made.map_err(|_| Refused::Internal)?.ok_or(Refused::Malformed)?)
         };
@@ -523,6 +532,8 @@ struct Admission {
     account: Account,
     busy: Arc<Mutex<HashMap<Account, u8>>>,
     permit: OwnedSemaphorePermit,
+    /// Memory that the call takes.
+    memory: Vec<OwnedSemaphorePermit>,
 }
 
 impl Drop for Admission {

@@ -89,6 +89,10 @@ impl<M> Tiles<M> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use rand::{RngExt, SeedableRng};
+
     use super::{Duration, Gathering, Instant, Next, Round, Tiles};
 
     fn tiles() -> (Tiles<u8>, Instant) {
@@ -131,6 +135,74 @@ mod tests {
         assert_eq!(tiles.next(later), Next::Tile(vec![3, 4, 5]), "in the order in which they came");
         assert_eq!(tiles.next(later), Next::Tile(vec![6, 7, 8]));
         assert!(tiles.is_empty());
+    }
+
+    /// Any order of arrivals, departures and answering, against a list that keeps the rules one by one: rounds in the order in
+    /// which they end, of a round those who came first, at most three, and fewer only when the first has waited long enough.
+    #[test]
+    fn any_schedule_gives_what_a_plain_list_gives() {
+        for seed in 0..300_u64 {
+            let mut rng = rand::rngs::StdRng::seed_from_u64(seed);
+            let (mut tiles, start) = tiles();
+            let mut now = start;
+            // Round, member, and when it came.
+            let mut list: Vec<(u64, u8, Instant)> = Vec::new();
+            let mut gone: BTreeSet<u8> = BTreeSet::new();
+            for member in 0..60_u8 {
+                now += Duration::from_millis(rng.random_range(0..60));
+                match rng.random_range(0..10) {
+                    0..6 => {
+                        let round = rng.random_range(1..4);
+                        tiles.join(Round(round), member, now, |member| !gone.contains(member));
+                        list.retain(|(of, member, _)| *of != round || !gone.contains(member));
+                        list.push((round, member, now));
+                    }
+                    6 => gone.extend(list.get(rng.random_range(0..list.len().max(1))).map(|entry| entry.1)),
+                    _ => {
+                        let answered = match tiles.next(now) {
+                            Next::Tile(tile) => tile,
+                            Next::Wait(_) => Vec::new(),
+                        };
+                        // Nobody is answered twice, or out of turn, or without having come.
+                        let mut rounds = answered.iter().map(|member| {
+                            let at = list.iter().position(|entry| entry.1 == *member).unwrap();
+                            (list[at].0, at)
+                        });
+                        if let Some((round, first)) = rounds.next() {
+                            let of_round = |entry: &&(u64, u8, Instant)| entry.0 == round;
+                            let expected: Vec<u8> = list
+                                .iter()
+                                .filter(of_round)
+                                .map(|entry| entry.1)
+                                .take(answered.len())
+                                .collect();
+                            assert_eq!(answered, expected, "seed {seed}");
+                            assert!(answered.len() <= 3, "seed {seed}");
+                            let waited = now - list[first].2 >= Duration::from_millis(100);
+                            let before = list.iter().filter(of_round).count();
+                            assert!(answered.len() == 3 || waited || before > 3, "seed {seed}");
+                            assert!(rounds.all(|(of, _)| of == round), "seed {seed}");
+                        } else {
+                            let oldest = list.iter().map(|entry| entry.2).min();
+                            let full = (1..4).any(|round| {
+                                list.iter().filter(|entry| entry.0 == round).count() >= 3 && gone.is_empty()
+                            });
+                            assert!(!full, "seed {seed}: a full tile waits");
+                            let due = oldest.is_some_and(|since| now - since >= Duration::from_millis(100));
+                            assert!(!due || !gone.is_empty(), "seed {seed}: somebody waits too long");
+                        }
+                        list.retain(|entry| !answered.contains(&entry.1));
+                    }
+                }
+            }
+            // In the end everybody is answered who came and was not found gone.
+            now += Duration::from_millis(100);
+            let mut left: Vec<u8> = list.iter().map(|entry| entry.1).collect();
+            while let Next::Tile(tile) = tiles.next(now) {
+                left.retain(|member| !tile.contains(member));
+            }
+            assert!(left.is_empty() && tiles.is_empty(), "seed {seed}: {left:?}");
+        }
     }
 
     #[test]

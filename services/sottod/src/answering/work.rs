@@ -136,14 +136,7 @@ async fn answer(room: &Shared, mut tile: Vec<Member>) {
             .iter()
             .map(|member| (member.retrieval.keys.clone(), member.retrieval.request.clone()))
             .collect();
-        let job = {
-            let database = Arc::clone(&database);
-            move || answer_units(&database, &members, range)
-        };
-        let Ok(answered) = room.compute.answer(job).await else {
-            tile.iter().for_each(|member| member.tell(Part::Refused(Refused::Internal)));
-            return;
-        };
+        let answered = answer_range(room, &database, members, range).await;
         let mut stays = vec![true; tile.len()];
         for unit in answered {
             let mut unit = unit.into_iter();
@@ -161,6 +154,30 @@ async fn answer(room: &Shared, mut tile: Vec<Member>) {
         let statement = Statement::new(manifest.round, manifest.digest(), *keys_digest, queries, answers);
         member.tell(Part::Receipt(statement.sign(&room.signing_key)));
     }
+}
+
+/// For every unit of the range, one result per member. If the computation fails, each member's is made by itself, so that
+/// one request that does that spoils no other.
+async fn answer_range(
+    room: &Shared,
+    database: &Arc<RoundDatabase>,
+    members: Vec<(PublicKeys, Bytes)>,
+    range: Range<usize>,
+) -> Vec<Vec<Result<Answered, Refused>>> {
+    let compute = |members: Vec<_>| {
+        let (database, range) = (Arc::clone(database), range.clone());
+        room.compute.answer(move || answer_units(&database, &members, range))
+    };
+    if let Ok(answered) = compute(members.clone()).await {
+        return answered;
+    }
+    let mut units: Vec<Vec<_>> = range.clone().map(|_| Vec::new()).collect();
+    for member in members {
+        let alone = compute(vec![member]).await.unwrap_or_default();
+        let mut alone = alone.into_iter().flatten();
+        units.iter_mut().for_each(|unit| unit.push(alone.next().unwrap_or(Err(Refused::Internal))));
+    }
+    units
 }
 
 /// A unit's answer to one client, and the digests of its part of the request and of the answer.
@@ -196,7 +213,10 @@ fn answer_units(
 
 #[cfg(test)]
 mod tests {
-    use mpir::{Query, noop};
+    use mpir::{
+        Assurance, Contents, Engine, EngineClient, Error, Form, PreparedRound, Profile, PublicKeys, Query,
+        RoundSpec, Sizes, noop,
+    };
     use sotto_protocol::audit::{Statement, answer_digest, query_digest};
     use sotto_protocol::deposit::BOX_BYTES;
     use sotto_protocol::{
@@ -215,7 +235,7 @@ mod tests {
     const BUCKETS: usize = 8;
     const PER_QUERY: usize = 16;
 
-    fn database() -> Arc<RoundDatabase> {
+    fn database(engine: &dyn Engine) -> Arc<RoundDatabase> {
         let parameters = ServerParameters {
             protocol_version: PROTOCOL_VERSION,
             serial: 1,
@@ -244,7 +264,7 @@ mod tests {
         };
         let deposits = (0..200).map(deposit).collect();
         let sealed = SealedRound { round: Round(1), seed: [7; 32], at: UnixMillis(0), deposits };
-        Arc::new(RoundDatabase::build(sealed, &*noop(), &RootKey([0; 32]), &parameters).unwrap())
+        Arc::new(RoundDatabase::build(sealed, engine, &RootKey([0; 32]), &parameters).unwrap())
     }
 
     /// A client that asks every bucket for one element; where `bad` says so, for one that there is not.
@@ -259,17 +279,140 @@ mod tests {
         bytes.into()
     }
 
-    /// Whoever's request is malformed in some unit is refused there, and nobody else notices.
-    async fn check(bad: impl Fn(u64, usize) -> bool, units_per_job: usize) {
-        let database = database();
-        let (compute, patience) = (Compute::new(1, 1).unwrap(), core::time::Duration::ZERO);
-        let room = Shared {
-            tiles: Mutex::new(Tiles::new(Gathering { most: 16, patience })),
+    fn room(units_per_job: usize) -> Shared {
+        Shared {
+            tiles: Mutex::new(Tiles::new(Gathering { most: 16, patience: core::time::Duration::ZERO })),
             news: Notify::new(),
-            compute,
+            compute: Compute::new(1, 1).unwrap(),
             signing_key: Arc::new(SigningKey::from_bytes(&[1; 32])),
             units_per_job,
-        };
+        }
+    }
+
+    /// An engine that panics where a request says so.
+    #[derive(Debug)]
+    struct Fragile(Arc<dyn Engine>);
+
+    struct FragileRound(Box<dyn PreparedRound>);
+
+    impl Engine for Fragile {
+        fn name(&self) -> &'static str {
+            self.0.name()
+        }
+
+        fn profile(&self, form: Form) -> Result<Profile, Error> {
+            self.0.profile(form)
+        }
+
+        fn sizes(&self, spec: &RoundSpec) -> Result<Sizes, Error> {
+            self.0.sizes(spec)
+        }
+
+        fn assurance(&self, spec: &RoundSpec) -> Result<Assurance, Error> {
+            self.0.assurance(spec)
+        }
+
+        fn public_keys_bytes(&self) -> usize {
+            self.0.public_keys_bytes()
+        }
+
+        fn client(&self, seed: &[u8; 32]) -> Box<dyn EngineClient> {
+            self.0.client(seed)
+        }
+
+        fn public_keys(&self, encoded: &[u8]) -> Result<PublicKeys, Error> {
+            self.0.public_keys(encoded)
+        }
+
+        fn prepare(&self, spec: &RoundSpec, contents: Contents<'_>) -> Result<Box<dyn PreparedRound>, Error> {
+            Ok(Box::new(FragileRound(self.0.prepare(spec, contents)?)))
+        }
+
+        fn recompute(
+            &self,
+            spec: &RoundSpec,
+            unit: usize,
+            contents: &[u8],
+            keys: &[u8],
+            request: &[u8],
+        ) -> Result<Vec<u8>, Error> {
+            self.0.recompute(spec, unit, contents, keys, request)
+        }
+    }
+
+    impl PreparedRound for FragileRound {
+        fn sizes(&self) -> Sizes {
+            self.0.sizes()
+        }
+
+        fn memory_bytes(&self) -> usize {
+            self.0.memory_bytes()
+        }
+
+        fn answer(&self, unit: usize, tile: &[Query<'_>]) -> Vec<Result<Vec<u8>, Error>> {
+            let part = self.0.sizes().request.range(unit);
+            assert!(tile.iter().all(|query| query.request[part.clone()] != FATAL), "the engine fails");
+            self.0.answer(unit, tile)
+        }
+    }
+
+    const FATAL: [u8; PER_QUERY] = [0xee; PER_QUERY];
+
+    /// An engine's mistake that one request meets is that request's alone.
+    #[tokio::test]
+    async fn a_request_that_breaks_the_engine_spoils_no_other() {
+        let database = database(&Fragile(noop()));
+        for units_per_job in [1, 4, 64] {
+            let room = room(units_per_job);
+            let keys = noop().public_keys(&[0; 8]).unwrap();
+            let mut replies = Vec::new();
+            let tile = (0..16).map(|client| {
+                let (parts, reply) = mpsc::unbounded_channel();
+                let mut request = request(client, |_| false).to_vec();
+                if client == 5 {
+                    request[3 * PER_QUERY..4 * PER_QUERY].copy_from_slice(&FATAL);
+                }
+                replies.push((client, reply));
+                let database = Arc::downgrade(&database);
+                let request = request.into();
+                Member::new(Retrieval { database, keys: keys.clone(), keys_digest: [0; 32], request }, parts)
+            });
+            answer(&room, tile.collect()).await;
+            for (client, mut reply) in replies {
+                let (mut units, mut end) = (0, None);
+                while let Some(part) = reply.recv().await {
+                    match part {
+                        Part::Answer(_) => units += 1,
+                        Part::Receipt(_) => end = Some(None),
+                        Part::Refused(refused) => end = Some(Some(refused)),
+                    }
+                }
+                let expected = if client == 5 { Some(Some(Refused::Internal)) } else { Some(None) };
+                assert_eq!(end, expected, "client {client}");
+                assert!(units == BUCKETS || client == 5 && units <= 3, "client {client}: {units}");
+            }
+        }
+    }
+
+    /// A retrieval that waits keeps no database: if the round retires meanwhile, it is told so.
+    #[tokio::test]
+    async fn whoever_waits_while_the_round_retires_is_told_that_it_is_closed() {
+        let database = database(&*noop());
+        let keys = noop().public_keys(&[0; 8]).unwrap();
+        let (parts, mut reply) = mpsc::unbounded_channel();
+        let request = request(1, |_| false);
+        let retrieval =
+            Retrieval { database: Arc::downgrade(&database), keys, keys_digest: [0; 32], request };
+        let member = Member::new(retrieval, parts);
+        drop(database);
+        answer(&room(4), vec![member]).await;
+        assert!(matches!(reply.recv().await, Some(Part::Refused(Refused::RoundClosed))));
+        assert!(reply.recv().await.is_none());
+    }
+
+    /// Whoever's request is malformed in some unit is refused there, and nobody else notices.
+    async fn check(bad: impl Fn(u64, usize) -> bool, units_per_job: usize) {
+        let (database, room) = (database(&*noop()), room(units_per_job));
         let keys = noop().public_keys(&[0; 8]).unwrap();
         let mut replies = Vec::new();
         let tile = (0..16).map(|client| {

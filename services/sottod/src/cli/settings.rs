@@ -71,6 +71,8 @@ pub(super) struct LimitSettings {
     uploads: Option<usize>,
     queries: Option<usize>,
     retrievals: Option<usize>,
+    query_mib: Option<usize>,
+    answer_mib: Option<usize>,
     mappings: Option<usize>,
     computing: Option<usize>,
     tile: Option<usize>,
@@ -161,9 +163,9 @@ impl LimitSettings {
             setting.map_or(default, |seconds| Duration::from_secs(seconds.into()))
         };
         let threads = self.threads.unwrap_or(defaults.threads);
-        let key_bytes = match self.key_mib {
-            Some(mib) => mib.checked_mul(MIB).context("'key_mib' is too much")?,
-            None => defaults.key_bytes,
+        let mebibytes = |name: &str, setting: Option<usize>, default: usize| match setting {
+            Some(mib) => mib.checked_mul(MIB).with_context(|| format!("'{name}' is too much")),
+            None => Ok(default),
         };
         Ok(Limits {
             connections: self.connections.unwrap_or(defaults.connections),
@@ -172,10 +174,12 @@ impl LimitSettings {
             sessions: self.sessions.unwrap_or(defaults.sessions),
             session_idle: seconds(self.session_idle_s, defaults.session_idle),
             challenge_age: seconds(self.challenge_s, defaults.challenge_age),
-            key_bytes,
+            key_bytes: mebibytes("key_mib", self.key_mib, defaults.key_bytes)?,
             uploads: self.uploads.unwrap_or(defaults.uploads),
             queries: self.queries.unwrap_or(defaults.queries),
             retrievals: self.retrievals.unwrap_or(defaults.retrievals),
+            query_bytes: mebibytes("query_mib", self.query_mib, defaults.query_bytes)?,
+            answer_bytes: mebibytes("answer_mib", self.answer_mib, defaults.answer_bytes)?,
             mappings: self.mappings.unwrap_or(defaults.mappings),
             computing: self.computing.unwrap_or(threads.max(2)),
             tile: self.tile.unwrap_or(defaults.tile),

@@ -221,8 +221,7 @@ impl Measured {
         let setup = |_| SealPir::setup_in(&pages, &size.parameters, &bytes);
         for _ in 0..plan.repeats {
             let start = process_milliseconds();
-            let made: Result<Vec<_>, _> =
-                pool.install(|| (0..at_once).into_par_iter().map(setup).collect());
+            let made: Result<Vec<_>, _> = pool.install(|| (0..at_once).into_par_iter().map(setup).collect());
             setups.push((process_milliseconds() - start) / at_once as f64);
             databases.extend(made?);
             databases.truncate(held);
