@@ -1,9 +1,9 @@
 //! Binary data as a string that people copy: a prefix, then lower-case base32 of the bytes and a 4-byte checksum.
 
-use data_encoding::BASE32_NOPAD;
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
+use crate::base32::BASE32;
 use crate::{Error, domain};
 
 const CHECKSUM_BYTES: usize = 4;
@@ -12,8 +12,7 @@ const CHECKSUM_BYTES: usize = 4;
 pub(crate) fn encode(prefix: &str, bytes: &[u8]) -> Zeroizing<String> {
     let mut checked = Zeroizing::new(bytes.to_vec());
     checked.extend(checksum(prefix, bytes));
-    let mut text = Zeroizing::new(BASE32_NOPAD.encode(&checked));
-    text.make_ascii_lowercase();
+    let text = Zeroizing::new(BASE32.encode(&checked));
     Zeroizing::new([prefix, &text].concat())
 }
 
@@ -29,9 +28,8 @@ pub(crate) fn decode(
 ) -> Result<Zeroizing<Vec<u8>>, Error> {
     let text = Zeroizing::new(text.trim().to_ascii_lowercase());
     let symbols = text.strip_prefix(prefix).ok_or(Error::Input(other_kind))?;
-    let symbols = Zeroizing::new(symbols.to_ascii_uppercase());
     let mistyped = Error::Input(mistyped);
-    let mut bytes = Zeroizing::new(BASE32_NOPAD.decode(symbols.as_bytes()).map_err(|_| mistyped.clone())?);
+    let mut bytes = Zeroizing::new(BASE32.decode(symbols.as_bytes()).map_err(|_| mistyped.clone())?);
     let length = bytes.len().checked_sub(CHECKSUM_BYTES).ok_or_else(|| mistyped.clone())?;
     let (content, check) = bytes.split_at(length);
     if checksum(prefix, content) != check {

@@ -8,6 +8,7 @@ extern crate self as sotto_protocol;
 
 mod armour;
 pub mod audit;
+pub mod base32;
 pub mod client;
 mod clock;
 pub mod code;

@@ -4,7 +4,7 @@ use core::fmt;
 use core::net::IpAddr;
 use core::str::FromStr;
 
-use data_encoding::BASE32_NOPAD;
+use sotto_protocol::base32::BASE32;
 
 use crate::root::RootKey;
 
@@ -192,7 +192,7 @@ fn parse_key(key: &str) -> Result<RootKey, AddressError> {
     if key.len() != KEY_CHARACTERS {
         return Err(AddressError::Key);
     }
-    let bytes = BASE32_NOPAD.decode(key.to_ascii_uppercase().as_bytes()).map_err(|_| AddressError::Key)?;
+    let bytes = BASE32.decode(key.as_bytes()).map_err(|_| AddressError::Key)?;
     bytes.try_into().map(RootKey).map_err(|_| AddressError::Key)
 }
 

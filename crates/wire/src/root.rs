@@ -4,13 +4,13 @@
 use core::fmt;
 use std::sync::Arc;
 
-use data_encoding::BASE32_NOPAD;
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use rustls::client::Resumption;
 use rustls::pki_types::{Der, ServerName, TrustAnchor};
 use rustls::{ClientConfig, RootCertStore, version};
 
 use sotto_protocol::ServerParameters;
+use sotto_protocol::base32::BASE32;
 use sotto_protocol::negotiation::ANNOUNCEMENT_BYTES;
 
 use crate::Malformed;
@@ -131,7 +131,7 @@ pub fn endorse(root: &SigningKey, parameters: &ServerParameters) -> Endorsement 
 
 impl fmt::Display for RootKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&BASE32_NOPAD.encode(&self.0).to_ascii_lowercase())
+        f.write_str(&BASE32.encode(&self.0))
     }
 }
 

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use data_encoding::BASE32_NOPAD;
+use sotto_protocol::base32::BASE32;
 use zeroize::Zeroizing;
 
 use crate::Malformed;
@@ -39,8 +39,7 @@ impl FromStr for Token {
         let malformed = Malformed("token: it is sotto-token-1- and 52 letters and digits; copy all of it");
         let rest =
             text.trim().strip_prefix(PREFIX).filter(|rest| rest.len() == CHARACTERS).ok_or(malformed)?;
-        let upper = Zeroizing::new(rest.to_ascii_uppercase());
-        let bytes = Zeroizing::new(BASE32_NOPAD.decode(upper.as_bytes()).map_err(|_| malformed)?);
+        let bytes = Zeroizing::new(BASE32.decode(rest.as_bytes()).map_err(|_| malformed)?);
         Ok(Self::new(bytes.as_slice().try_into().map_err(|_| malformed)?))
     }
 }
@@ -48,7 +47,7 @@ impl FromStr for Token {
 /// The text that people pass on.
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{PREFIX}{}", BASE32_NOPAD.encode(self.0.as_slice()).to_ascii_lowercase())
+        write!(f, "{PREFIX}{}", BASE32.encode(self.0.as_slice()))
     }
 }
 

@@ -6,9 +6,9 @@
 use std::fs;
 use std::path::Path;
 
-use data_encoding::BASE32_NOPAD;
 use ed25519_dalek::SigningKey;
 use serde::{Deserialize, Serialize};
+use sotto_protocol::base32::BASE32;
 use sotto_protocol::manifest::seed::{SEGMENT_ROUNDS, SeedTree};
 use sotto_protocol::negotiation::ANNOUNCEMENT_BYTES;
 use sotto_protocol::server::SeedChain;
@@ -178,8 +178,7 @@ fn read(directory: &Path, root: &RootKey) -> Result<Option<Signed>, IdentityErro
     }
     let text = fs::read_to_string(&path).map_err(failed)?;
     let File { parameters, signature } = toml::from_str(&text).map_err(|_| malformed())?;
-    let decode =
-        |text: &str| BASE32_NOPAD.decode(text.to_ascii_uppercase().as_bytes()).map_err(|_| malformed());
+    let decode = |text: &str| BASE32.decode(text.as_bytes()).map_err(|_| malformed());
     let text = decode(&parameters)?;
     let endorsement: Endorsement = decode(&signature)?.try_into().map_err(|_| malformed())?;
     let checked = if let Ok(text) = <&[u8; ANNOUNCEMENT_BYTES]>::try_from(text.as_slice()) {
@@ -200,8 +199,8 @@ fn write(
     endorsement: &Endorsement,
 ) -> Result<(), IdentityError> {
     let path = directory.join(ANNOUNCEMENT);
-    let encode = |bytes: &[u8]| BASE32_NOPAD.encode(bytes).to_ascii_lowercase();
-    let file = File { parameters: encode(&parameters.encode()), signature: encode(endorsement) };
+    let file =
+        File { parameters: BASE32.encode(&parameters.encode()), signature: BASE32.encode(endorsement) };
     let text = toml::to_string(&file).map_err(|_| IdentityError::Malformed(path.clone()))?;
     write_durably(&path, text.as_bytes(), 0o644)
         .map_err(|source| IdentityError::File { path, source: source.into() })
@@ -213,9 +212,9 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
 
-    use data_encoding::BASE32_NOPAD;
     use ed25519_dalek::{Signer, SigningKey};
     use mpir::noop;
+    use sotto_protocol::base32::BASE32;
     use sotto_protocol::manifest::seed::SEGMENT_ROUNDS;
     use sotto_protocol::{Round, ServerParameters};
 
@@ -292,7 +291,7 @@ mod tests {
         let root = SigningKey::from_bytes(&super::secret(path, "root.key").unwrap());
         let signed = [b"sotto v2 announcement".as_slice(), &identity.root.0, &then].concat();
         let store = |signature: &[u8]| {
-            let encode = |bytes: &[u8]| BASE32_NOPAD.encode(bytes).to_ascii_lowercase();
+            let encode = |bytes: &[u8]| BASE32.encode(bytes);
             let file = File { parameters: encode(&then), signature: encode(signature) };
             fs::write(path.join(ANNOUNCEMENT), toml::to_string(&file).unwrap()).unwrap();
         };

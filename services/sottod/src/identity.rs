@@ -6,11 +6,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use data_encoding::BASE32_NOPAD;
 use ed25519_dalek::SigningKey;
 use hkdf::Hkdf;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
+use sotto_protocol::base32::BASE32;
 use sotto_wire::RootKey;
 use zeroize::Zeroizing;
 
@@ -151,9 +151,8 @@ fn read_public(path: &Path) -> Result<RootKey, IdentityError> {
     }
     let text = fs::read_to_string(path).map_err(|error| key_error(path, error.into()))?;
     let public: Public = toml::from_str(&text).map_err(|_| malformed())?;
-    let decode =
-        |text: &str| BASE32_NOPAD.decode(text.to_ascii_uppercase().as_bytes()).map_err(|_| malformed());
-    let root = decode(&public.root)?.try_into().map_err(|_| malformed())?;
+    let root = BASE32.decode(public.root.as_bytes()).map_err(|_| malformed())?;
+    let root = root.try_into().map_err(|_| malformed())?;
     Ok(RootKey(root))
 }
 

@@ -5,9 +5,9 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
-use data_encoding::BASE32_NOPAD;
 use rand::TryRng;
 use rand::rngs::SysRng;
+use sotto_protocol::base32::BASE32;
 use zeroize::Zeroizing;
 
 /// Characters of an encoded seed.
@@ -26,7 +26,7 @@ pub(crate) fn load_key(path: &Path) -> Result<Option<Zeroizing<[u8; 32]>>, KeyFi
 pub(crate) fn create_key(path: &Path) -> Result<Zeroizing<[u8; 32]>, KeyFileError> {
     let mut seed = Zeroizing::new([0; 32]);
     SysRng.try_fill_bytes(seed.as_mut_slice()).map_err(|_| KeyFileError::Randomness)?;
-    let mut line = Zeroizing::new(BASE32_NOPAD.encode(seed.as_slice()).to_ascii_lowercase());
+    let mut line = Zeroizing::new(BASE32.encode(seed.as_slice()));
     line.push('\n');
     write_durably(path, line.as_bytes(), 0o600)?;
     Ok(seed)
@@ -63,9 +63,8 @@ fn load(file: fs::File) -> Result<Zeroizing<[u8; 32]>, KeyFileError> {
     }
     let mut line = Zeroizing::new(String::with_capacity(CHARACTERS + 2));
     file.take(CHARACTERS as u64 + 2).read_to_string(&mut line)?;
-    line.make_ascii_uppercase();
     let bytes =
-        Zeroizing::new(BASE32_NOPAD.decode(line.trim_end().as_bytes()).map_err(|_| KeyFileError::Malformed)?);
+        Zeroizing::new(BASE32.decode(line.trim_end().as_bytes()).map_err(|_| KeyFileError::Malformed)?);
     let seed = bytes.as_slice().try_into().map_err(|_| KeyFileError::Malformed)?;
     Ok(Zeroizing::new(seed))
 }

@@ -1,7 +1,7 @@
 //! What needs nothing but the account's state: done by the running participant, or, where it shows to nobody, on the
 //! state itself while none runs.
 
-use data_encoding::BASE32_NOPAD;
+use sotto_protocol::base32::BASE32;
 use sotto_protocol::client::{Client, Holder, Unshown};
 use sotto_protocol::{ConversationId, ConversationKind, Error, GroupCard};
 use zeroize::Zeroizing;
@@ -211,11 +211,11 @@ pub(crate) fn parse<T: core::str::FromStr<Err: core::fmt::Display>>(text: &Priva
 }
 
 pub(crate) fn encode_identity(identity: &[u8; 32]) -> String {
-    BASE32_NOPAD.encode(identity).to_ascii_lowercase()
+    BASE32.encode(identity)
 }
 
 fn decode_identity(text: &str) -> Option<[u8; 32]> {
-    BASE32_NOPAD.decode(text.to_ascii_uppercase().as_bytes()).ok()?.try_into().ok()
+    BASE32.decode(text.as_bytes()).ok()?.try_into().ok()
 }
 
 /// The person, unlike the protocol, can set a clock.
