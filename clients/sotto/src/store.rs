@@ -7,12 +7,13 @@ use core::fmt;
 use core::time::Duration;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Instant;
 
 use sha2::{Digest, Sha256};
+use sotto_files::{replace, sync_directory};
 use sotto_protocol::Round;
 use zeroize::Zeroizing;
 
@@ -24,10 +25,11 @@ const DIGEST_BYTES: usize = 32;
 pub(crate) const HEAD_BYTES: usize = MAGIC.len() + 1 + DIGEST_BYTES;
 
 const STATE: &str = "state";
-const STATE_NEW: &str = "state.new";
 /// There until the server has taken the account.
 const JOINING: &str = "joining";
 const LOCK: &str = "lock";
+/// Permissions of all files.
+const PRIVATE: u32 = 0o600;
 /// Held by whoever is about to use the state, until that is known to others.
 const STARTING: &str = "starting";
 
@@ -183,11 +185,9 @@ impl Store {
     /// # Errors
     /// [`StoreError::Io`].
     pub fn save(&self, snapshot: &[u8]) -> Result<(), StoreError> {
-        let (new, path) = (self.directory.join(STATE_NEW), self.directory.join(STATE));
+        let path = self.directory.join(STATE);
         let bytes = encode(&self.address, snapshot);
-        write_private(&new, &bytes).map_err(|source| io_error("write", &new, source))?;
-        fs::rename(&new, &path).map_err(|source| io_error("replace", &path, source))?;
-        sync_directory(&self.directory).map_err(|source| io_error("sync", &self.directory, source))
+        replace(&path, &bytes, PRIVATE).map_err(|source| io_error("write", &path, source))
     }
 
     /// Keeps a proof against the server: for this user alone, in a file named by its round. One proof of a round is enough.
@@ -196,8 +196,7 @@ impl Store {
     /// [`StoreError::Io`].
     pub fn keep_proof(&self, round: Round, proof: &[u8]) -> Result<PathBuf, StoreError> {
         let path = self.directory.join(format!("proof-{round}.sotto"));
-        write_private(&path, proof).map_err(|source| io_error("write", &path, source))?;
-        sync_directory(&self.directory).map_err(|source| io_error("sync", &self.directory, source))?;
+        replace(&path, proof, PRIVATE).map_err(|source| io_error("write", &path, source))?;
         Ok(path)
     }
 
@@ -213,9 +212,11 @@ impl Store {
     /// [`StoreError::Io`].
     pub fn set_joining(&self, joining: bool) -> Result<(), StoreError> {
         let path = self.directory.join(JOINING);
-        let done = if joining { write_private(&path, b"") } else { fs::remove_file(&path) };
-        done.map_err(|source| io_error("change", &path, source))?;
-        sync_directory(&self.directory).map_err(|source| io_error("sync", &self.directory, source))
+        let done = match joining {
+            true => replace(&path, b"", PRIVATE),
+            false => fs::remove_file(&path).and_then(|()| sync_directory(&self.directory)),
+        };
+        done.map_err(|source| io_error("change", &path, source))
     }
 
     /// Removes the state, which nobody can use after that.
@@ -339,20 +340,6 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<(Address, &[u8]), Problem> {
     Ok((address.ok_or(Problem::Damaged("its server address is none"))?, snapshot))
 }
 
-fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    // What lies there, from a crash or from somebody else, has a mode of its own, or is a link to another place.
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    private(&mut options);
-    let mut file = options.open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
-}
-
 fn io_error(action: &'static str, path: &Path, source: io::Error) -> StoreError {
     StoreError::Io { action, path: path.to_owned(), source }
 }
@@ -371,22 +358,11 @@ fn make_directory(directory: &Path) -> io::Result<()> {
 #[cfg(unix)]
 fn private(options: &mut OpenOptions) {
     use std::os::unix::fs::OpenOptionsExt as _;
-    options.mode(0o600);
+    options.mode(PRIVATE);
 }
 
 #[cfg(not(unix))]
 fn private(_: &mut OpenOptions) {}
-
-#[cfg(unix)]
-fn sync_directory(directory: &Path) -> io::Result<()> {
-    File::open(directory)?.sync_all()
-}
-
-// Elsewhere a directory cannot be opened as a file; the rename is as durable as the system makes it.
-#[cfg(not(unix))]
-fn sync_directory(_: &Path) -> io::Result<()> {
-    Ok(())
-}
 
 #[cfg(test)]
 mod tests {
@@ -394,7 +370,7 @@ mod tests {
     use std::net::Ipv4Addr;
     use std::path::PathBuf;
 
-    use super::{HEAD_BYTES, STATE, STATE_NEW, Store, StoreError, default_directory};
+    use super::{HEAD_BYTES, STATE, Store, StoreError, default_directory};
     use sotto_wire::{Host, RootKey, Transport};
 
     use crate::Address;
@@ -436,7 +412,7 @@ mod tests {
         let store = Store::create(home.path(), address()).unwrap();
         store.save(b"old").unwrap();
         drop(store);
-        fs::write(home.path().join(STATE_NEW), b"half of the n").unwrap();
+        fs::write(home.path().join("state.new"), b"half of the n").unwrap();
         let (store, snapshot) = Store::open(home.path()).unwrap();
         assert_eq!(&snapshot[..], b"old");
         store.save(b"new").unwrap();
@@ -482,10 +458,10 @@ mod tests {
         // Also over what somebody else has put in the way.
         let elsewhere = home.path().join("elsewhere");
         fs::write(&elsewhere, b"").unwrap();
-        std::os::unix::fs::symlink(&elsewhere, directory.join(STATE_NEW)).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, directory.join("state.new")).unwrap();
         store.save(b"secret").unwrap();
-        fs::write(directory.join(STATE_NEW), b"").unwrap();
-        fs::set_permissions(directory.join(STATE_NEW), fs::Permissions::from_mode(0o644)).unwrap();
+        fs::write(directory.join("state.new"), b"").unwrap();
+        fs::set_permissions(directory.join("state.new"), fs::Permissions::from_mode(0o644)).unwrap();
         store.save(b"secret").unwrap();
         assert_eq!(mode(directory.join(STATE)), 0o600);
         assert_eq!(fs::read(&elsewhere).unwrap(), b"");

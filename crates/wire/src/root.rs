@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use rustls::client::Resumption;
+use rustls::pki_types::alg_id::ED25519;
 use rustls::pki_types::{Der, ServerName, TrustAnchor};
+use rustls::sign::public_key_to_spki;
 use rustls::{ClientConfig, RootCertStore, version};
 
 use sotto_protocol::ServerParameters;
@@ -22,6 +24,11 @@ pub const NODE_NAME: &str = "node.sotto.invalid";
 
 /// The issuer that every node's certificate carries (common name).
 pub const ROOT_NAME: &str = "Sotto root";
+
+/// [`ROOT_NAME`] as a certificate holds it: a set of one sequence of the identifier of common names and a UTF-8 string.
+const ROOT_SUBJECT: &[u8] = b"\x31\x13\x30\x11\x06\x03\x55\x04\x03\x0c\x0aSotto root";
+/// Kind and length of a sequence of less than 128 bytes, which a public key's is.
+const SEQUENCE_HEADER: usize = 2;
 
 /// What is spoken over TLS (ALPN).
 pub const APPLICATION: &[u8] = b"h2";
@@ -99,19 +106,10 @@ impl RootKey {
     /// The root as the end of a chain of certificates: the contents (DER) of its name and of its public key.
     #[must_use]
     pub fn trust_anchor(&self) -> TrustAnchor<'static> {
-        /// OID 2.5.4.3, common name; then a UTF-8 string.
-        const COMMON_NAME: [u8; 6] = [0x06, 0x03, 0x55, 0x04, 0x03, 0x0c];
-        /// OID 1.3.101.112, Ed25519; then a bit string of 33 bytes, none of whose bits is unused.
-        const ED25519: [u8; 10] = [0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
-        let name = ROOT_NAME.len() as u8;
-        let attribute = COMMON_NAME.len() as u8 + 1 + name;
-        let mut subject = vec![0x31, attribute + 2, 0x30, attribute];
-        subject.extend_from_slice(&COMMON_NAME);
-        subject.push(name);
-        subject.extend_from_slice(ROOT_NAME.as_bytes());
+        let key = public_key_to_spki(&ED25519, self.0);
         TrustAnchor {
-            subject: Der::from(subject),
-            subject_public_key_info: Der::from([ED25519.as_slice(), &self.0].concat()),
+            subject: Der::from_slice(ROOT_SUBJECT),
+            subject_public_key_info: Der::from(key[SEQUENCE_HEADER..].to_vec()),
             name_constraints: None,
         }
     }

@@ -4,7 +4,8 @@ use core::time::Duration;
 use std::collections::HashMap;
 
 use ed25519_dalek::{Signature, VerifyingKey};
-use hkdf::Hkdf;
+use hmac::digest::KeyInit;
+use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use sotto_protocol::server::Account;
 use sotto_wire::Refused;
@@ -126,10 +127,9 @@ impl Accounts {
 
     /// HMAC-SHA256 over the account and all of a nonce but its end, shortened to 16 bytes.
     fn tag(&self, account: &Account, nonce: &Nonce) -> [u8; 16] {
-        let mut message = [0; 32 + TAG_AT];
-        message[..32].copy_from_slice(account);
-        message[32..].copy_from_slice(&nonce[..TAG_AT]);
-        let (tag, _) = Hkdf::<Sha256>::extract(Some(self.challenge_key.as_slice()), &message);
+        let mac = Hmac::<Sha256>::new_from_slice(self.challenge_key.as_slice())
+            .expect("a key of HMAC has any size");
+        let tag = mac.chain_update(account).chain_update(&nonce[..TAG_AT]).finalize().into_bytes();
         core::array::from_fn(|at| tag[at])
     }
 

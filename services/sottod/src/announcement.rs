@@ -8,6 +8,7 @@ use std::path::Path;
 
 use ed25519_dalek::SigningKey;
 use serde::{Deserialize, Serialize};
+use sotto_files::replace;
 use sotto_protocol::base32::BASE32;
 use sotto_protocol::manifest::seed::{SEGMENT_ROUNDS, SeedTree};
 use sotto_protocol::negotiation::ANNOUNCEMENT_BYTES;
@@ -17,7 +18,6 @@ use sotto_wire::root::{FORMER_ANNOUNCEMENT_BYTES, endorse};
 use sotto_wire::{Endorsement, RootKey};
 use zeroize::Zeroizing;
 
-use crate::key_file::write_durably;
 use crate::secrets::{IdentityError, load_or_create, root_key, secret};
 use crate::seeds;
 
@@ -202,7 +202,7 @@ fn write(
     let file =
         File { parameters: BASE32.encode(&parameters.encode()), signature: BASE32.encode(endorsement) };
     let text = toml::to_string(&file).map_err(|_| IdentityError::Malformed(path.clone()))?;
-    write_durably(&path, text.as_bytes(), 0o644)
+    replace(&path, text.as_bytes(), 0o644)
         .map_err(|source| IdentityError::File { path, source: source.into() })
 }
 
@@ -214,7 +214,6 @@ mod tests {
 
     use ed25519_dalek::{Signer, SigningKey};
     use mpir::noop;
-    use sotto_protocol::base32::BASE32;
     use sotto_protocol::manifest::seed::SEGMENT_ROUNDS;
     use sotto_protocol::{Round, ServerParameters};
 

@@ -9,8 +9,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use data_encoding::BASE64;
+use ed25519_dalek::pkcs8::{EncodePrivateKey, KeypairBytes};
 use ed25519_dalek::{Signer, SigningKey};
+use pem_rfc7468::LineEnding;
 use rand::TryRng;
 use rand::rngs::SysRng;
 use rcgen::{
@@ -39,10 +40,6 @@ const DAYS_AHEAD: u64 = 10 * 366;
 /// Clocks of clients may be so far behind.
 const SLACK: Duration = Duration::from_secs(DAY);
 const DAY: u64 = 86_400;
-
-/// What stands before an Ed25519 seed in PKCS #8 (RFC 8410).
-const PKCS8: [u8; 16] =
-    [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 
 /// Certificates, a node's own first, and the key of the first.
 pub(crate) struct Certificate {
@@ -78,10 +75,7 @@ impl Certificate {
         let issuer = Issuer::from_params(&issuer, Ed25519::new(root));
         let certificate =
             params.signed_by(&Ed25519::new(&node), &issuer).map_err(|_| CertificateError::Made)?;
-        let mut key = Zeroizing::new(Vec::with_capacity(PKCS8.len() + 32));
-        key.extend_from_slice(&PKCS8);
-        key.extend_from_slice(node.as_bytes());
-        Ok(Self { chain: vec![certificate.der().clone()], key })
+        Ok(Self { chain: vec![certificate.der().clone()], key: pkcs8(&node)? })
     }
 
     /// One from two files, PEM.
@@ -108,9 +102,13 @@ impl Certificate {
     }
 
     /// Certificate and key as files hold them.
-    pub(crate) fn to_pem(&self) -> (String, Zeroizing<String>) {
-        let chain = self.chain.iter().map(|certificate| pem_of("CERTIFICATE", certificate)).collect();
-        (chain, Zeroizing::new(pem_of("PRIVATE KEY", &self.key)))
+    ///
+    /// # Errors
+    /// [`CertificateError::Made`] if they are longer than memory.
+    pub(crate) fn to_pem(&self) -> Result<(String, Zeroizing<String>), CertificateError> {
+        let chain: Result<String, _> =
+            self.chain.iter().map(|certificate| pem_of("CERTIFICATE", certificate)).collect();
+        Ok((chain?, Zeroizing::new(pem_of("PRIVATE KEY", &self.key)?)))
     }
 
     /// Whether clients that know this root will accept it, and its key is there.
@@ -174,15 +172,14 @@ fn named(name: &str) -> DistinguishedName {
     named
 }
 
-/// Base64 in lines of 64 (RFC 7468).
-fn pem_of(label: &str, der: &[u8]) -> String {
-    let mut pem = format!("-----BEGIN {label}-----\n");
-    let text = Zeroizing::new(BASE64.encode(der));
-    for line in text.as_bytes().chunks(64) {
-        pem.extend(line.iter().map(|byte| char::from(*byte)));
-        pem.push('\n');
-    }
-    pem + &format!("-----END {label}-----\n")
+fn pem_of(label: &str, der: &[u8]) -> Result<String, CertificateError> {
+    pem_rfc7468::encode_string(label, LineEnding::LF, der).map_err(|_| CertificateError::Made)
+}
+
+/// A key in PKCS #8, without its public half (RFC 8410).
+fn pkcs8(key: &SigningKey) -> Result<Zeroizing<Vec<u8>>, CertificateError> {
+    let key = KeypairBytes { secret_key: key.to_bytes(), public_key: None };
+    Ok(key.to_pkcs8_der().map_err(|_| CertificateError::Made)?.to_bytes())
 }
 
 /// An Ed25519 key as the maker of certificates wants it.
@@ -257,9 +254,12 @@ mod tests {
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
 
+    use data_encoding::HEXLOWER;
     use ed25519_dalek::SigningKey;
+    use rcgen::CertificateParams;
     use rustls::pki_types::UnixTime;
     use sotto_wire::RootKey;
+    use sotto_wire::root::ROOT_NAME;
 
     use super::{Certificate, CertificateError, DAY};
 
@@ -279,11 +279,34 @@ mod tests {
         assert!((823..=825).contains(&certificate.days_left(&key)));
     }
 
+    /// Section 10.3 of RFC 8410.
+    #[test]
+    fn a_nodes_key_has_the_published_bytes() {
+        let seed =
+            HEXLOWER.decode(b"d4ee72dbf913584ad5b6d8f1f769f8ad3afe7c28cbf1d4fbe097a88f44755842").unwrap();
+        let key = super::pkcs8(&SigningKey::from_bytes(&seed.try_into().unwrap())).unwrap();
+        let expected = "-----BEGIN PRIVATE KEY-----\n\
+                        MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n\
+                        -----END PRIVATE KEY-----\n";
+        assert_eq!(super::pem_of("PRIVATE KEY", &key).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_clients_trust_is_what_a_certificate_of_the_root_says() {
+        let root = SigningKey::from_bytes(&[1; 32]);
+        let mut params = CertificateParams::default();
+        params.distinguished_name = super::named(ROOT_NAME);
+        params.serial_number = Some(1.into());
+        let certificate = params.self_signed(&super::Ed25519::new(&root)).unwrap();
+        let anchor = webpki::anchor_from_trusted_cert(certificate.der()).unwrap();
+        assert_eq!(anchor, RootKey(root.verifying_key().to_bytes()).trust_anchor());
+    }
+
     #[test]
     fn a_certificate_survives_its_files() {
         let directory = tempfile::tempdir().unwrap();
         let certificate = Certificate::issue(&SigningKey::from_bytes(&[1; 32])).unwrap();
-        let (chain, key) = certificate.to_pem();
+        let (chain, key) = certificate.to_pem().unwrap();
         let (chain_path, key_path) = (directory.path().join("chain"), directory.path().join("key"));
         std::fs::write(&chain_path, chain).unwrap();
         std::fs::write(&key_path, key.as_bytes()).unwrap();

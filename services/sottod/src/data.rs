@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use mpir::Engine;
 use rand::TryRng;
 use rand::rngs::SysRng;
+use sotto_files::sync_directory;
 use sotto_protocol::{Round, ServerParameters};
 use sotto_wire::Token;
 
@@ -217,7 +218,7 @@ fn make(path: &Path) -> io::Result<File> {
     let lock =
         OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path.join(LOCK))?;
     for directory in changed {
-        File::open(directory)?.sync_all()?;
+        sync_directory(&directory)?;
     }
     Ok(lock)
 }

@@ -10,13 +10,13 @@ use ed25519_dalek::SigningKey;
 use hkdf::Hkdf;
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
+use sotto_files::replace;
 use sotto_protocol::base32::BASE32;
 use sotto_wire::RootKey;
 use zeroize::Zeroizing;
 
 use crate::announcement;
 use crate::certificate::Certificate;
-use crate::key_file::write_durably;
 use crate::secrets::{IdentityError, ROOT, key_error, load_or_create, root_key, secret, seed};
 use crate::tokens::TokenKey;
 
@@ -115,7 +115,7 @@ impl Identity {
         let public = Public { root, endorsement: None };
         let path = directory.join(IDENTITY);
         let text = toml::to_string(&public).map_err(|_| IdentityError::Malformed(path.clone()))?;
-        write_durably(&path, text.as_bytes(), 0o644).map_err(|source| key_error(&path, source.into()))
+        replace(&path, text.as_bytes(), 0o644).map_err(|source| key_error(&path, source.into()))
     }
 
     /// Makes a node's certificate anew, with the root key of the directory or of another file.
@@ -132,13 +132,13 @@ impl Identity {
 }
 
 fn write_certificate(directory: &Path, root: &SigningKey) -> Result<(), IdentityError> {
-    let (certificate, key) = Certificate::issue(root)?.to_pem();
+    let (certificate, key) = Certificate::issue(root)?.to_pem()?;
     // A crash in between leaves a certificate for another key, which is found at the next start.
     for (name, text, mode) in
         [(NODE_KEY, key.as_str(), 0o600), (NODE_CERTIFICATE, certificate.as_str(), 0o644)]
     {
         let path = directory.join(name);
-        write_durably(&path, text.as_bytes(), mode).map_err(|source| key_error(&path, source.into()))?;
+        replace(&path, text.as_bytes(), mode).map_err(|source| key_error(&path, source.into()))?;
     }
     Ok(())
 }

@@ -1,12 +1,13 @@
 //! Files that keep keys across restarts: a seed in lower-case base32, 52 characters and a new line.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use rand::TryRng;
 use rand::rngs::SysRng;
+use sotto_files::replace;
 use sotto_protocol::base32::BASE32;
 use zeroize::Zeroizing;
 
@@ -28,28 +29,8 @@ pub(crate) fn create_key(path: &Path) -> Result<Zeroizing<[u8; 32]>, KeyFileErro
     SysRng.try_fill_bytes(seed.as_mut_slice()).map_err(|_| KeyFileError::Randomness)?;
     let mut line = Zeroizing::new(BASE32.encode(seed.as_slice()));
     line.push('\n');
-    write_durably(path, line.as_bytes(), 0o600)?;
+    replace(path, line.as_bytes(), 0o600)?;
     Ok(seed)
-}
-
-/// Writes a file of which a crash leaves all or nothing.
-pub(crate) fn write_durably(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".new");
-    let _ = fs::remove_file(&temporary);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
-    if let Ok(old) = fs::metadata(path) {
-        // Who replaces a server's file for it leaves it the server's.
-        fchown(&file, Some(old.uid()), Some(old.gid()))?;
-    }
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&temporary, path)?;
-    match path.parent() {
-        Some(directory) if directory.as_os_str().is_empty() => fs::File::open(".")?.sync_all(),
-        Some(directory) => fs::File::open(directory)?.sync_all(),
-        None => Ok(()),
-    }
 }
 
 /// Whether nobody but its owner can read or change a file.

@@ -10,11 +10,11 @@ use std::io;
 use std::path::Path;
 
 use rayon::prelude::{IntoParallelIterator, ParallelIterator};
+use sotto_files::replace;
 use sotto_protocol::Round;
 use sotto_protocol::manifest::seed::{SEGMENTS_MAX, SeedTree};
 use sotto_protocol::server::{SeedChain, segment_end};
 
-use crate::key_file::write_durably;
 use crate::secrets::IdentityError;
 
 /// Segments of 4,096 rounds that a data directory has seeds for: at 2 s a round, two years and a month.
@@ -76,6 +76,6 @@ pub(crate) fn load(path: &Path) -> Result<Option<SeedTree>, IdentityError> {
 /// Writes the file.
 pub(crate) fn store(path: &Path, tree: &SeedTree) -> Result<(), IdentityError> {
     let bytes = [&tree.commitment().first.0.to_le_bytes()[..], tree.ends().as_flattened()].concat();
-    write_durably(path, &bytes, 0o644)
+    replace(path, &bytes, 0o644)
         .map_err(|source| IdentityError::File { path: path.to_owned(), source: source.into() })
 }

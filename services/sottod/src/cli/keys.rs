@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use mpir::sealpir;
+use sotto_files::replace;
 use sotto_wire::address::parse_authority;
 
 use super::Failure;
 use super::settings::{FILE, Settings, TEMPLATE, environment};
 use crate::data;
-use crate::key_file::write_durably;
 
 /// How a data directory is made.
 #[derive(Args)]
@@ -51,7 +51,7 @@ pub(super) fn init(options: &InitOptions) -> Result<(), Failure> {
     // Before the keys, without which nothing is served: whoever has keys also has the configuration.
     data::create(data, || match fs::symlink_metadata(&path) {
         Ok(_) => Ok(()),
-        Err(_) => write_durably(&path, settings.as_bytes(), 0o644),
+        Err(_) => replace(&path, settings.as_bytes(), 0o644),
     })?;
 
     // The first seeds, and the first signature.

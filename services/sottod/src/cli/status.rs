@@ -1,12 +1,20 @@
 //! Asking a running server how it is.
 
 use core::time::Duration;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::Write;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
 use clap::Args;
+use http::header::HOST;
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use super::Failure;
 use super::settings::{Settings, environment};
@@ -14,7 +22,7 @@ use crate::Status;
 
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Longer than any answer.
-const BYTES_MAX: u64 = 64 << 10;
+const BYTES_MAX: usize = 64 << 10;
 
 /// Whom to ask.
 #[derive(Args)]
@@ -64,17 +72,21 @@ pub(super) fn run(options: &Options) -> Result<(), Failure> {
 }
 
 fn ask(address: SocketAddr) -> anyhow::Result<Status> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    stream.write_all(
-        format!("GET /status HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").as_bytes(),
-    )?;
-    let mut answer = String::new();
-    stream.take(BYTES_MAX).read_to_string(&mut answer)?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("what answers is no server of ours")?;
-    ensure!(head.starts_with("HTTP/1.1 200 "), "what answers is no server of ours");
-    Ok(serde_json::from_str(body)?)
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async { timeout(PATIENCE, get(address)).await.context("it does not answer")? })
+}
+
+async fn get(address: SocketAddr) -> anyhow::Result<Status> {
+    let stream = TokioIo::new(TcpStream::connect(address).await?);
+    let (mut calls, connection) = http1::handshake(stream).await?;
+    let connection = tokio::spawn(connection);
+    let request = Request::get("/status").header(HOST, address.to_string()).body(Empty::<Bytes>::new())?;
+    let answer = calls.send_request(request).await?;
+    ensure!(answer.status() == StatusCode::OK, "what answers is no server of ours");
+    let body = Limited::new(answer.into_body(), BYTES_MAX).collect().await;
+    connection.abort();
+    let body = body.map_err(|_| anyhow!("what answers is no server of ours"))?.to_bytes();
+    serde_json::from_slice(&body).context("what answers is no server of ours")
 }
 
 fn print(out: &mut impl Write, status: &Status) -> std::io::Result<()> {
