@@ -161,6 +161,22 @@ enum Command {
     },
 }
 
+impl Command {
+    /// Whether a program reads what it says, errors among it.
+    fn speaks_json(&self) -> bool {
+        match self {
+            Self::Status { json }
+            | Self::Invitations { json }
+            | Self::Contacts { json }
+            | Self::Read { json, .. } => *json,
+            Self::Chat(options) => options.json,
+            Self::Audit(options) => options.json,
+            Self::Run(options) => options.detached,
+            _ => false,
+        }
+    }
+}
+
 /// What an account is made of.
 #[derive(Debug, Args)]
 struct InitOptions {
@@ -267,14 +283,15 @@ enum GroupCommand {
 #[must_use]
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
+    let json = cli.command.speaks_json();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return Failure::other(format!("cannot start: {error}")).report(),
+        Err(error) => return Failure::other(format!("cannot start: {error}")).report(json),
     };
     let done = runtime.block_on(perform(cli));
     // A reader of standard input may be waiting for a line that never comes.
     runtime.shutdown_background();
-    done.unwrap_or_else(|failure| failure.report())
+    done.unwrap_or_else(|failure| failure.report(json))
 }
 
 async fn perform(cli: Cli) -> Result<ExitCode, Failure> {

@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 
 pub use sotto_session::{ByteStream, Dial, Dialled, Pending};
 
-use crate::Store;
+use crate::{StorageError, Store};
 
 /// A machine.
 pub trait Host: Dial {
@@ -61,8 +61,8 @@ pub trait Disk: Send + 'static {
     /// Replaces what is kept by this snapshot; when it returns, that survives whatever happens to the machine.
     ///
     /// # Errors
-    /// Why it could not be stored, in words for the person; then the one before is there whole.
-    fn save(&self, snapshot: &[u8]) -> Result<(), String>;
+    /// Why it could not be stored; then the one before is there whole.
+    fn save(&self, snapshot: &[u8]) -> Result<(), StorageError>;
 
     /// Keeps a proof that the server has given a wrong answer in a round; the place where it is.
     ///
@@ -72,8 +72,8 @@ pub trait Disk: Send + 'static {
 }
 
 impl Disk for Store {
-    fn save(&self, snapshot: &[u8]) -> Result<(), String> {
-        Self::save(self, snapshot).map_err(|error| error.to_string())
+    fn save(&self, snapshot: &[u8]) -> Result<(), StorageError> {
+        Self::save(self, snapshot).map_err(StorageError::from)
     }
 
     fn keep_proof(&self, round: Round, proof: &[u8]) -> Result<String, String> {

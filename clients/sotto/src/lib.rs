@@ -19,4 +19,4 @@ pub use participant::{
 };
 pub use sotto_session::{ConnectError, Connection, ConnectionSettings};
 pub use sotto_wire::{Address, AddressError};
-pub use store::{Store, StoreError};
+pub use store::{StorageError, Store, StoreError};

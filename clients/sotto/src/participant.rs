@@ -85,19 +85,20 @@ impl Participant {
         disk: Option<Box<dyn Disk>>,
         settings: ConnectionSettings,
     ) -> Result<(Handle, Events), ConnectError> {
-        let failed = || ConnectError::Parameters("its PIR engine fails here".to_owned());
+        let failed = || ConnectError::EngineFails;
         let drawn = match settings.engines.get(&client.server().engine) {
             Some(engine) => Some((engine.name(), Generation::draw(&host, engine).await.ok_or_else(failed)?)),
             None => None,
         };
 
         let connection = Connection::open_on(host.clone(), &settings).await?;
-        let unacceptable = |error: Error| ConnectError::Parameters(error.to_string());
         let (info, succession) = connection.meet(client.server()).await?;
         if succession == Succession::Later {
-            client.adopt(info.parameters.clone(), (info.open, host.unix_now())).map_err(unacceptable)?;
+            client
+                .adopt(info.parameters.clone(), (info.open, host.unix_now()))
+                .map_err(ConnectError::Parameters)?;
             if let Some(disk) = &disk {
-                disk.save(&client.snapshot()).map_err(ConnectError::Parameters)?;
+                disk.save(&client.snapshot()).map_err(|error| ConnectError::NotStored(error.to_string()))?;
             }
         }
         let engine = Arc::clone(engine(&settings.engines, client.server())?);
@@ -108,7 +109,7 @@ impl Participant {
         };
         let session = connection.session(client.account_seed(), &info, None).await?;
         let open = session.open();
-        let gate = gate(&host, &client, open).map_err(unacceptable)?;
+        let gate = gate(&host, &client, open).map_err(ConnectError::Parameters)?;
         let started = Instant::now();
         let uploaded = upload(&session, &keys.public).await;
         uploaded.map_err(|failure| ConnectError::of(failure, settings.address.authority()))?;

@@ -85,6 +85,38 @@ pub enum StoreError {
     },
 }
 
+impl StoreError {
+    /// A name of the reason for programs, which stays when the sentence changes.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoHome => "store-no-home",
+            Self::Locked(_) => "store-locked",
+            Self::Missing(_) => "store-missing",
+            Self::Exists(_) => "store-exists",
+            Self::Damaged { .. } => "store-damaged",
+            Self::Newer(_) => "store-newer",
+            Self::Io { .. } => "store-io",
+        }
+    }
+}
+
+/// That the state could not be stored, as it is told on: who hears of it compares it, and keeps no handle of the system.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{sentence}")]
+pub struct StorageError {
+    /// [`StoreError::code`], or that of another place where states are kept.
+    pub code: &'static str,
+    /// For the person.
+    pub sentence: String,
+}
+
+impl From<StoreError> for StorageError {
+    fn from(error: StoreError) -> Self {
+        Self { code: error.code(), sentence: error.to_string() }
+    }
+}
+
 impl Store {
     /// Where the state is by default: `$SOTTO_HOME`, else `$XDG_DATA_HOME/sotto`, else `~/.local/share/sotto`.
     ///

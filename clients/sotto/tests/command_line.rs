@@ -211,3 +211,22 @@ fn help_explains_itself_with_examples() {
         assert!(String::from_utf8(output.stdout).unwrap().contains("Example"), "{command:?}");
     }
 }
+
+/// A script tells what is wrong by the code, whatever the sentence says.
+#[test]
+fn an_error_of_a_command_that_speaks_json_is_an_object_with_a_code() {
+    let home = tempfile::tempdir().unwrap();
+    let says = |command: &[&str], exit: i32| -> serde_json::Value {
+        let output = sotto(home.path(), command).output().unwrap();
+        assert_eq!(output.status.code(), Some(exit));
+        assert!(output.stdout.is_empty());
+        serde_json::from_slice(&output.stderr).unwrap()
+    };
+    let missing = says(&["contacts", "--json"], 4);
+    assert_eq!(missing["code"], "store-missing");
+    assert_eq!(missing["exit"], 4);
+    assert!(missing["error"].as_str().unwrap().contains("sotto init"), "{missing}");
+    account(home.path());
+    // What the process that is online reports comes through the one that started it.
+    assert_eq!(says(&["audit", "--json"], 3)["code"], "connect-unreachable");
+}

@@ -4,6 +4,7 @@ use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use crate::base32::BASE32;
+use crate::error::InputError;
 use crate::{Error, domain};
 
 const CHECKSUM_BYTES: usize = 4;
@@ -19,12 +20,12 @@ pub(crate) fn encode(prefix: &str, bytes: &[u8]) -> Zeroizing<String> {
 /// The bytes, from what [`encode`] wrote; blanks around it and the case of letters do not matter.
 ///
 /// # Errors
-/// [`Error::Input`] with one of the two texts given: another kind of string; a typing error.
+/// [`Error::Input`] with one of the two reasons given: another kind of string; a typing error.
 pub(crate) fn decode(
     prefix: &str,
     text: &str,
-    other_kind: &'static str,
-    mistyped: &'static str,
+    other_kind: InputError,
+    mistyped: InputError,
 ) -> Result<Zeroizing<Vec<u8>>, Error> {
     let text = Zeroizing::new(text.trim().to_ascii_lowercase());
     let symbols = text.strip_prefix(prefix).ok_or(Error::Input(other_kind))?;

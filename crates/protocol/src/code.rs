@@ -3,6 +3,8 @@
 use pbc::{CuckooCode, HashedCode, HybridCode, ReplicationCode};
 use serde::{Deserialize, Serialize};
 
+use crate::error::ShapeError;
+
 /// Which batch code the rounds of a server have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CodeKind {
@@ -65,29 +67,25 @@ impl CodeShape {
     /// Whether there is such a code within the bounds that hold for all servers.
     ///
     /// # Errors
-    /// What is wrong, in words.
-    pub fn check(&self) -> Result<(), &'static str> {
+    /// What is wrong.
+    pub fn check(&self) -> Result<(), ShapeError> {
         let Self { kind, retrieve, buckets, choices } = *self;
         if retrieve == 0 || retrieve > RETRIEVE_MAX {
-            return Err("messages per round must be 1 to 256");
+            return Err(ShapeError::Retrieve);
         }
         if buckets < retrieve || buckets > BUCKETS_MAX {
-            return Err("the number of buckets must be at least that of messages per round and at most 1024");
+            return Err(ShapeError::Buckets);
         }
         if choices == 0 || usize::from(choices) > pbc::MAX_CHOICES || u16::from(choices) > buckets {
-            return Err("candidate buckets must be 1 to 8");
+            return Err(ShapeError::Choices);
         }
         match kind {
-            CodeKind::Single if buckets != retrieve || choices != 1 => {
-                Err("without a batch code there is one query for each message")
-            }
-            CodeKind::Cuckoo | CodeKind::Hybrid if retrieve == 1 => {
-                Err("one message per round needs no batch code")
-            }
+            CodeKind::Single if buckets != retrieve || choices != 1 => Err(ShapeError::Single),
+            CodeKind::Cuckoo | CodeKind::Hybrid if retrieve == 1 => Err(ShapeError::OneMessage),
             CodeKind::Hybrid
                 if choices != 2 || !buckets.is_multiple_of(CUBE_BUCKETS) || buckets < 2 * CUBE_BUCKETS =>
             {
-                Err("the hybrid code has two or more cubes of nine buckets, and two copies")
+                Err(ShapeError::Hybrid)
             }
             _ => Ok(()),
         }

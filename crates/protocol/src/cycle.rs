@@ -12,6 +12,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::{InputError, NegotiationError, ShapeError};
 use crate::secret::Secret;
 use crate::{Error, Round, ServerParameters, domain};
 
@@ -46,10 +47,10 @@ impl Cycle {
     /// [`Error::Input`] if there is no place at all; [`Error::Negotiation`] unless k is 1 to 256.
     pub(crate) fn new(secret: Secret, places: u8, retrieve: u16) -> Result<Self, Error> {
         if places == 0 {
-            return Err(Error::Input("a client has at least one conversation"));
+            return Err(Error::Input(InputError::NoConversations));
         }
         if retrieve == 0 || retrieve > ServerParameters::RETRIEVE_MAX {
-            return Err(Error::Negotiation("messages per round must be 1 to 256"));
+            return Err(Error::Negotiation(NegotiationError::Shape(ShapeError::Retrieve)));
         }
         Ok(Self { secret, places, retrieve, least: 0 })
     }

@@ -5,6 +5,7 @@ use core::fmt;
 use sha2::{Digest, Sha256};
 
 use crate::Error;
+use crate::error::Malformed;
 
 /// Bytes of a label.
 pub const LABEL_BYTES: usize = 16;
@@ -64,7 +65,7 @@ impl Deposit {
     /// # Errors
     /// [`Error::Malformed`] unless there are exactly 304 bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let malformed = Error::Malformed("deposit");
+        let malformed = Error::Malformed(Malformed::Deposit);
         let (label, sealed) = bytes.split_at_checked(LABEL_BYTES).ok_or_else(|| malformed.clone())?;
         Ok(Self {
             label: Label(label.try_into().map_err(|_| malformed.clone())?),

@@ -31,6 +31,7 @@ use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
+use crate::error::{InputError, Malformed, Unknown};
 use crate::message::{FAREWELL_BYTES, Frame, GROUP_CONTENT, GroupFrame, Head, Kind, MEMBERS_MAX};
 use crate::ratchet::Chain;
 use crate::seal::{Plaintext, SealingKey};
@@ -142,7 +143,7 @@ impl Group {
     pub(crate) fn new(card: &GroupCard, identity: [u8; 32], next: Round) -> Result<Self, Error> {
         let me = card.members.iter().position(|(_, member)| *member == identity);
         let me = me.and_then(|me| u8::try_from(me).ok());
-        let me = me.ok_or(Error::Input("this group card does not name you as a member"))?;
+        let me = me.ok_or(Error::Input(InputError::NotOnCard))?;
         if next.0.saturating_sub(card.start.0) > CARD_ROUNDS_MAX {
             return Err(Error::RoundTooFar(card.start));
         }
@@ -204,7 +205,7 @@ impl Group {
                 Chain::new(start, secret.expand(domain::GROUP_CHAIN, &[&self.id, &epoch, identity]));
             chain.advance(next).map(|()| chain)
         };
-        let mine = self.members.get(usize::from(self.me)).ok_or(Error::Unknown("member"))?;
+        let mine = self.members.get(usize::from(self.me)).ok_or(Error::Unknown(Unknown::Member))?;
         let others = (0..).zip(&self.members).map(|(number, peer)| {
             let listens = number != self.me && excluded & bit(number) == 0;
             listens.then(|| chain(&peer.identity)).transpose()
@@ -264,10 +265,10 @@ impl Group {
     /// As for [`Outbox::push`]; [`Error::Input`] for one who is leaving or was removed.
     pub(crate) fn queue(&mut self, kind: Kind, content: &[u8]) -> Result<u32, Error> {
         if self.ended {
-            return Err(Error::Input("you were removed from this group"));
+            return Err(Error::Input(InputError::Removed));
         }
         if self.leaving.is_some() {
-            return Err(Error::Input("you are leaving this group"));
+            return Err(Error::Input(InputError::Leaving));
         }
         self.outbox.push(kind, content, GROUP_CONTENT)
     }
@@ -298,12 +299,10 @@ impl Group {
     pub(crate) fn remove(&mut self, member: u8) -> Result<(), Error> {
         let present = self.members.get(usize::from(member)).is_some_and(|peer| peer.present);
         if !present || self.removing & bit(member) != 0 || member == self.me {
-            return Err(Error::Unknown("member"));
+            return Err(Error::Unknown(Unknown::Member));
         }
         if self.keeper() != Some(self.me) || self.leaving.is_some() {
-            return Err(Error::Input(
-                "only the one who made this group removes members, or, when it has left, the next on the card",
-            ));
+            return Err(Error::Input(InputError::NotKeeper));
         }
         self.removing |= bit(member);
         self.refused = false;
@@ -440,7 +439,7 @@ impl Group {
         plaintext: &Plaintext,
         round: Round,
     ) -> Result<(Vec<Event>, Option<Head>), Error> {
-        let malformed = Error::Malformed("message");
+        let malformed = Error::Malformed(Malformed::Message);
         let peer = self.members.get(usize::from(member)).ok_or(malformed.clone())?;
         if self.ended || (!peer.present && peer.farewell.is_empty()) {
             return Ok((Vec::new(), None));

@@ -7,6 +7,7 @@ use ed25519_dalek::VerifyingKey;
 use rand_core::CryptoRng;
 use sha2::{Digest, Sha256};
 
+use crate::error::InputError;
 use crate::secret::Secret;
 use crate::{Error, Round, UnixMillis, armour, domain};
 
@@ -114,20 +115,18 @@ impl FromStr for Invitation {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        const OTHER: &str = "this is not an invitation; one begins with sotto-invite-2-";
-        const BEFORE: &str = "this invitation is from an earlier version of sotto; ask for a new one";
-        const MISTYPED: &str = "this invitation is incomplete or has a typing error";
+        const MISTYPED: InputError = InputError::InvitationMistyped;
         let before = text.trim_start().get(..PREFIX_BEFORE.len());
         if before.is_some_and(|prefix| prefix.eq_ignore_ascii_case(PREFIX_BEFORE)) {
-            return Err(Error::Input(BEFORE));
+            return Err(Error::Input(InputError::InvitationBefore));
         }
-        let bytes = armour::decode(PREFIX, text, OTHER, MISTYPED)?;
+        let bytes = armour::decode(PREFIX, text, InputError::NoInvitation, MISTYPED)?;
         let bytes: &[u8; BYTES] = bytes.as_slice().try_into().map_err(|_| Error::Input(MISTYPED))?;
         let identity = field(bytes, 73);
         // An identity key under which nothing can be signed is nobody's.
         let signs = VerifyingKey::from_bytes(&identity).is_ok_and(|key| !key.is_weak());
         if bytes[0] != ROLE_INVITED || !signs {
-            return Err(Error::Input(OTHER));
+            return Err(Error::Input(InputError::NoInvitation));
         }
         Ok(Self {
             server: field(bytes, 1),
@@ -201,7 +200,7 @@ mod tests {
         );
         for text in [before.to_owned(), format!(" {}\n", before.to_uppercase())] {
             let refused = text.parse::<Invitation>().unwrap_err();
-            assert!(matches!(refused, Error::Input(reason) if reason.contains("earlier version")));
+            assert_eq!(refused, Error::Input(crate::error::InputError::InvitationBefore));
         }
     }
 

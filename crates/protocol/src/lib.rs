@@ -17,7 +17,7 @@ mod cover;
 mod cycle;
 pub mod deposit;
 mod domain;
-mod error;
+pub mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -8,6 +8,7 @@ mod signed;
 use pbc::HashedCode;
 use sha2::{Digest, Sha256};
 
+use crate::error::{Malformed, ManifestError};
 use crate::{CodeKind, CodeShape, Deposit, Error, PROTOCOL_VERSION, Round};
 
 pub use chain::{ChainStep, HEADS_KEPT, ManifestChain};
@@ -134,7 +135,8 @@ impl Manifest {
     /// # Errors
     /// [`Error::Malformed`] for another size or a name that is none; otherwise as for [`Manifest::check`].
     pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let bytes: &[u8; MANIFEST_BYTES] = bytes.try_into().map_err(|_| Error::Malformed("manifest"))?;
+        let bytes: &[u8; MANIFEST_BYTES] =
+            bytes.try_into().map_err(|_| Error::Malformed(Malformed::Manifest))?;
         let mut fields = Fields(bytes);
         let manifest = Self {
             version: u16::from_le_bytes(fields.take()?),
@@ -147,7 +149,7 @@ impl Manifest {
             bucket_size: u32::from_le_bytes(fields.take()?),
             engine: decode_engine(fields.take()?)?,
             code: CodeKind::of_byte(u8::from_le_bytes(fields.take()?))
-                .ok_or(Error::Manifest("an unknown batch code"))?,
+                .ok_or(Error::Manifest(ManifestError::CodeKind))?,
             round_seed: fields.take()?,
             mapping_digest: fields.take()?,
             deposits_digest: fields.take()?,
@@ -167,25 +169,25 @@ impl Manifest {
     pub fn check(&self) -> Result<(), Error> {
         let refuse = |reason| Err(Error::Manifest(reason));
         if self.version != PROTOCOL_VERSION {
-            return refuse("another version of the protocol");
+            return refuse(ManifestError::Version);
         }
         if self.mapping_kind != MAPPING_BLOOM {
-            return refuse("an unknown kind of mapping");
+            return refuse(ManifestError::Mapping);
         }
         if self.engine.is_empty() || self.engine.len() > ENGINE_BYTES || !self.engine.is_ascii() {
-            return refuse("no name of an engine");
+            return refuse(ManifestError::Engine);
         }
         let shape = self.shape();
-        shape.check().map_err(Error::Manifest)?;
+        shape.check().map_err(|error| Error::Manifest(ManifestError::Shape(error)))?;
         if self.entries > ENTRIES_MAX {
-            return refuse("more deposits than a round can have");
+            return refuse(ManifestError::Entries);
         }
         let copies = self.entries * u64::from(self.choices);
         // Contents that are sums of others are as long as the longest of those.
         let mean = copies.div_ceil(u64::from(shape.copying()));
         let size = u64::from(self.bucket_size);
         if size == 0 || size < mean || size > self.entries.max(1) || size > 2 * mean + BUCKET_SLACK {
-            return refuse("size of the buckets");
+            return refuse(ManifestError::BucketSize);
         }
         Ok(())
     }
@@ -222,7 +224,7 @@ impl Manifest {
     /// # Errors
     /// [`Error::Manifest`] if there is no such code, which [`Manifest::check`] excludes.
     pub fn code(&self) -> Result<Box<dyn HashedCode>, Error> {
-        self.shape().code(self.round_seed).map_err(|_| Error::Manifest("no such batch code"))
+        self.shape().code(self.round_seed).map_err(|_| Error::Manifest(ManifestError::NoCode))
     }
 }
 
@@ -278,7 +280,7 @@ fn prefix(digest: &[u8; 32]) -> [u8; HEAD_PREFIX_BYTES] {
 }
 
 fn decode_engine(field: [u8; ENGINE_BYTES]) -> Result<String, Error> {
-    let malformed = || Error::Malformed("name of an engine");
+    let malformed = || Error::Malformed(Malformed::EngineName);
     let length = field.iter().position(|byte| *byte == 0).unwrap_or(ENGINE_BYTES);
     let (name, padding) = field.split_at(length);
     if !name.iter().all(u8::is_ascii_graphic) || padding.iter().any(|byte| *byte != 0) {
@@ -292,7 +294,7 @@ struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
     fn take<const N: usize>(&mut self) -> Result<[u8; N], Error> {
-        let (field, rest) = self.0.split_first_chunk().ok_or(Error::Malformed("manifest"))?;
+        let (field, rest) = self.0.split_first_chunk().ok_or(Error::Malformed(Malformed::Manifest))?;
         self.0 = rest;
         Ok(*field)
     }

@@ -21,6 +21,7 @@
 
 use zeroize::Zeroizing;
 
+use crate::error::Malformed;
 use crate::seal::{PLAINTEXT_BYTES, Plaintext};
 use crate::{Error, Round};
 
@@ -246,7 +247,7 @@ impl GroupFrame {
     }
 }
 
-const MALFORMED: Error = Error::Malformed("message");
+const MALFORMED: Error = Error::Malformed(Malformed::Message);
 
 /// Of a round's number, as a message repeats it: that of the deposit is known, and its keys are its round's alone.
 fn lower_half(round: Round) -> [u8; 4] {

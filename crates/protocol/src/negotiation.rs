@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::NegotiationError;
 use crate::{CodeKind, CodeShape, Error, PROTOCOL_VERSION, SeedCommitment, code};
 
 /// Bytes of what the cluster's root signs of a server's parameters.
@@ -104,7 +105,7 @@ impl ServerParameters {
     /// [`Error::Negotiation`].
     pub fn check_security(&self) -> Result<(), Error> {
         if self.security_bits < Self::SECURITY_MIN {
-            return Err(Error::Negotiation("its PIR engine offers less than 128 bits of security"));
+            return Err(Error::Negotiation(NegotiationError::Security));
         }
         Ok(())
     }
@@ -117,13 +118,13 @@ impl ServerParameters {
     pub fn check_timing(&self) -> Result<(), Error> {
         let refuse = |reason| Err(Error::Negotiation(reason));
         if self.mode == RoundMode::Deadline && self.round_ms < Self::ROUND_MS_MIN {
-            return refuse("its rounds are too short to hide how long work takes");
+            return refuse(NegotiationError::ShortRounds);
         }
         if self.deposit_ms.min(self.lookup_ms) < Self::SLOT_MS_MIN {
-            return refuse("its time slots are too short to hide how long work takes");
+            return refuse(NegotiationError::ShortSlots);
         }
         if self.query_ms.saturating_sub(self.lookup_ms) < Self::query_slot_ms(self.buckets) {
-            return refuse("it leaves too little time to build the queries of so many buckets");
+            return refuse(NegotiationError::ShortQuery);
         }
         Ok(())
     }
@@ -136,10 +137,10 @@ impl ServerParameters {
     pub fn check_shape(&self) -> Result<(), Error> {
         let refuse = |reason| Err(Error::Negotiation(reason));
         if self.protocol_version != PROTOCOL_VERSION {
-            return refuse("it speaks another version of the protocol; update the older side");
+            return refuse(NegotiationError::Version);
         }
         if self.serial == 0 {
-            return refuse("its announcement has no number");
+            return refuse(NegotiationError::NoSerial);
         }
         self.seeds.check()?;
         self.check_numbers()
@@ -151,19 +152,19 @@ impl ServerParameters {
     /// [`Error::Negotiation`] with the reason.
     pub fn check_numbers(&self) -> Result<(), Error> {
         let refuse = |reason| Err(Error::Negotiation(reason));
-        self.shape().check().map_err(Error::Negotiation)?;
+        self.shape().check().map_err(|error| Error::Negotiation(NegotiationError::Shape(error)))?;
         if self.retained == 0 || self.retained > 4 {
-            return refuse("retained rounds must be 1 to 4");
+            return refuse(NegotiationError::Retained);
         }
         // In closed loop a round waits for the deposits, however short it may be.
         let last_deposit = self.deposit_ms.saturating_add(self.deposit_spread_ms);
         let closes_first = self.mode == RoundMode::Deadline && last_deposit > self.round_ms;
         if self.round_ms == 0 || self.lookup_ms > self.query_ms || closes_first {
-            return refuse("its round timing is contradictory");
+            return refuse(NegotiationError::Timing);
         }
         let longest = self.round_ms.saturating_mul(self.retained.into());
         if self.mode == RoundMode::Deadline && self.query_spread_ms > longest {
-            return refuse("it spreads retrievals over more time than a round is kept");
+            return refuse(NegotiationError::Spread);
         }
         Ok(())
     }
@@ -233,9 +234,9 @@ impl ServerParameters {
 
         match self.serial.cmp(&kept.serial) {
             Equal if self == kept => Ok(Succession::Same),
-            Equal => Err(Error::Negotiation("it announces other parameters under the same number")),
+            Equal => Err(Error::Negotiation(NegotiationError::TwoOfOneNumber)),
             Greater => Ok(Succession::Later),
-            Less => Err(Error::Negotiation("it goes back to parameters that it has given up (a downgrade)")),
+            Less => Err(Error::Negotiation(NegotiationError::Downgrade)),
         }
     }
 

@@ -26,6 +26,7 @@ use ed25519_dalek::SigningKey;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
+use crate::error::{InputError, Malformed};
 use crate::invitation::Invitation;
 use crate::message::{Frame, Head, Kind, PAIR_CONTENT};
 use crate::ratchet::Chain;
@@ -43,7 +44,7 @@ const REQUESTS: u32 = 0;
 /// Keys of the conversation.
 const TALK: u32 = 1;
 
-const MALFORMED: Error = Error::Malformed("message");
+const MALFORMED: Error = Error::Malformed(Malformed::Message);
 
 /// One side of a conversation of two.
 #[derive(Serialize, Deserialize)]
@@ -261,9 +262,7 @@ impl Pair {
     /// As for [`Outbox::push`]; [`Error::Input`] for a double.
     pub(crate) fn queue(&mut self, kind: Kind, content: &[u8]) -> Result<u32, Error> {
         if self.double {
-            return Err(Error::Input(
-                "this is yourself, or a contact whom you have under another name: write there",
-            ));
+            return Err(Error::Input(InputError::Double));
         }
         self.outbox.push(kind, content, PAIR_CONTENT)
     }

@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
+use crate::error::InputError;
 use crate::message::{FIRST, Kind, MORE, REST};
 use crate::reaction::block;
 use crate::{Error, Round, domain};
@@ -144,14 +145,14 @@ impl Outbox {
     /// [`Error::Input`] if it is too long, or too many wait, or all sequence numbers are used.
     pub(crate) fn push(&mut self, kind: Kind, content: &[u8], fragment: usize) -> Result<u32, Error> {
         if content.len() > TEXT_MAX {
-            return Err(Error::Input("a text may have at most 16 KiB"));
+            return Err(Error::Input(InputError::TextTooLong));
         }
         if kind == Kind::Text && self.texts() >= TEXTS_MAX {
-            return Err(Error::Input("64 texts are waiting to be delivered; wait until some have been"));
+            return Err(Error::Input(InputError::TooManyTexts));
         }
         let fragments = content.len().div_ceil(fragment).max(1);
         let last = u32::try_from(fragments).ok().and_then(|fragments| self.newest.checked_add(fragments));
-        let last = last.ok_or(Error::Input("this conversation has used up its sequence numbers"))?;
+        let last = last.ok_or(Error::Input(InputError::SequenceUsedUp))?;
         let (mut rest, mut begun) = (content, 0);
         while self.newest < last {
             let (content, later) = rest.split_at(rest.len().min(fragment));

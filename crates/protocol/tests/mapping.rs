@@ -5,6 +5,7 @@ use pbc::Encoding;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
+use sotto_protocol::error::Malformed;
 use sotto_protocol::manifest::MAPPING_BLOOM;
 use sotto_protocol::mapping::Outcome;
 use sotto_protocol::{
@@ -291,7 +292,7 @@ fn the_size_depends_on_the_published_shape_alone() {
 fn hostile_bytes_are_refused() {
     let sealed = seal(&labels(200, 6), 4);
     let malformed = |bytes: &[u8], manifest: &Manifest| {
-        assert_eq!(BloomMapping::decode(bytes, manifest).err(), Some(Error::Malformed("mapping")));
+        assert_eq!(BloomMapping::decode(bytes, manifest).err(), Some(Error::Malformed(Malformed::Mapping)));
     };
     let digested =
         |bytes: &[u8]| Manifest { mapping_digest: BloomMapping::digest(bytes), ..sealed.manifest.clone() };

@@ -33,9 +33,9 @@ pub fn check(
             return Err(ConnectError::Security { bits });
         }
         // Without room between the slots, the work before a call would show in its time.
-        parameters.check_timing().map_err(|error| ConnectError::Parameters(error.to_string()))?;
+        parameters.check_timing().map_err(ConnectError::Parameters)?;
     }
-    parameters.check_shape().map_err(|error| ConnectError::Parameters(error.to_string()))
+    parameters.check_shape().map_err(ConnectError::Parameters)
 }
 
 /// The engine that a server announces, if it is one of these.
@@ -66,7 +66,7 @@ pub fn verify(
 ) -> Result<Succession, ConnectError> {
     check(engines, info, root, allow_no_privacy)?;
     let Some(kept) = kept else { return Ok(Succession::Same) };
-    info.parameters.succeeds(kept).map_err(|error| ConnectError::Downgrade(error.to_string()))
+    info.parameters.succeeds(kept).map_err(ConnectError::Downgrade)
 }
 
 #[cfg(test)]

@@ -75,8 +75,7 @@ impl Connection {
         let ConnectionSettings { engines, address, allow_no_privacy, .. } = &self.settings;
         check(engines, &info, address.root_key(), *allow_no_privacy)?;
         if info.parameters.mode == RoundMode::ClosedLoop && !self.peers.only_loopback() {
-            let reason = "its rounds are in closed loop, which is for one machine alone";
-            return Err(ConnectError::Parameters(reason.to_owned()));
+            return Err(ConnectError::ClosedLoop);
         }
         Ok(info)
     }

@@ -1,6 +1,6 @@
 //! Why there is no session with a server, in words that say what to do.
 
-use sotto_protocol::PROTOCOL_VERSION;
+use sotto_protocol::{Error, PROTOCOL_VERSION};
 use sotto_wire::{Failure, Refused};
 
 /// Why no session could be opened.
@@ -51,14 +51,25 @@ pub enum ConnectError {
         bits: u32,
     },
     /// Parameters that no server should have.
-    #[error("unacceptable server: {0}; tell its operator")]
-    Parameters(String),
+    #[error("{}; tell its operator", unacceptable(.0))]
+    Parameters(Error),
+    /// Rounds in closed loop, from another machine: they wait for everybody, and so show who is there.
+    #[error(
+        "unacceptable server: its rounds are in closed loop, which is for one machine alone; tell its operator"
+    )]
+    ClosedLoop,
+    /// The server's engine draws no keys here.
+    #[error("unacceptable server: its PIR engine fails here; tell its operator")]
+    EngineFails,
+    /// What the server has changed could not be stored on this side.
+    #[error("{0}")]
+    NotStored(String),
     /// Later parameters than those that the account keeps. They are taken over with the next start.
     #[error("the server has changed its parameters; they are taken over when you come online anew")]
     Changed,
     /// Older parameters than those that the account has taken over, or two sets under one number.
-    #[error("unacceptable server: {0}; do not go on if its operator cannot explain it")]
-    Downgrade(String),
+    #[error("{}; do not go on if its operator cannot explain it", unacceptable(.0))]
+    Downgrade(Error),
     /// The server does not want this account now.
     #[error("the server refused the session: {0}")]
     Refused(Refused),
@@ -75,8 +86,81 @@ impl ConnectError {
             Failure::Refused(refused) => Self::Refused(refused),
         }
     }
+
+    /// A name of the reason for programs, of lower-case letters and hyphens, which stays when the sentence changes: the
+    /// protocol's where that refused, the server's word where the server did.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Unreachable(_) => "connect-unreachable",
+            Self::NoServer(_) => "connect-no-server",
+            Self::WrongKey => "connect-wrong-key",
+            Self::Certificate => "connect-certificate",
+            Self::Version { .. } => "connect-version",
+            Self::Engine { .. } => "connect-engine",
+            Self::Security { .. } => "connect-security",
+            Self::Parameters(error) | Self::Downgrade(error) => error.code(),
+            Self::ClosedLoop => "connect-closed-loop",
+            Self::EngineFails => "connect-engine-fails",
+            Self::NotStored(_) => "connect-not-stored",
+            Self::Changed => "connect-changed",
+            Self::Refused(refused) => refused.reason(),
+        }
+    }
+}
+
+/// What the protocol refuses at a server, under one heading.
+fn unacceptable(error: &Error) -> String {
+    match error {
+        Error::Negotiation(_) => error.to_string(),
+        other => format!("unacceptable server: {other}"),
+    }
 }
 
 fn version(version: Option<u16>) -> String {
     version.map_or_else(|| "another version".into(), |version| format!("version {version}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use sotto_protocol::Error;
+    use sotto_protocol::error::NegotiationError;
+    use sotto_wire::Refused;
+
+    use super::ConnectError;
+
+    #[test]
+    fn no_program_takes_one_reason_for_another() {
+        let text = String::new;
+        let reasons = [
+            ConnectError::Unreachable(text()),
+            ConnectError::NoServer(text()),
+            ConnectError::WrongKey,
+            ConnectError::Certificate,
+            ConnectError::Version { theirs: None },
+            ConnectError::Engine { theirs: text(), ours: "" },
+            ConnectError::Security { bits: 0 },
+            ConnectError::Parameters(Error::Negotiation(NegotiationError::Timing)),
+            ConnectError::ClosedLoop,
+            ConnectError::EngineFails,
+            ConnectError::NotStored(text()),
+            ConnectError::Changed,
+            ConnectError::Downgrade(Error::Negotiation(NegotiationError::Downgrade)),
+            ConnectError::Refused(Refused::Token),
+            ConnectError::Refused(Refused::Busy),
+        ];
+        let codes: BTreeSet<_> = reasons.iter().map(ConnectError::code).collect();
+        assert_eq!(codes.len(), reasons.len(), "{codes:?}");
+    }
+
+    #[test]
+    fn a_person_reads_once_that_a_server_is_unacceptable() {
+        let refused = ConnectError::Parameters(Error::Negotiation(NegotiationError::NoSerial));
+        assert_eq!(
+            refused.to_string(),
+            "unacceptable server: its announcement has no number; tell its operator"
+        );
+    }
 }

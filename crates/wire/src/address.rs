@@ -77,6 +77,20 @@ pub enum AddressError {
     NotLoopback,
 }
 
+impl AddressError {
+    /// A name of the reason for programs, which stays when the sentence changes.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Form => "address-form",
+            Self::Host => "address-host",
+            Self::Port => "address-port",
+            Self::Key => "address-key",
+            Self::NotLoopback => "address-not-loopback",
+        }
+    }
+}
+
 impl Address {
     /// A server's address.
     ///

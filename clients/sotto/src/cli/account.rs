@@ -5,12 +5,11 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use sotto_protocol::client::{Client, Settings};
-use sotto_wire::{Refused, Token};
+use sotto_wire::{Malformed, Refused, Token};
 
 use super::failure::Failure;
 use super::input::read_secret;
 use super::{InitOptions, state};
-use crate::daemon::parse;
 use crate::participant::now;
 use crate::{ConnectError, Connection, ConnectionSettings, Store, StoreError};
 
@@ -33,7 +32,9 @@ pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<
     let connection = Connection::open(&ConnectionSettings::new(options.server)).await?;
     let info = connection.info().await?;
     let token = if info.token_required {
-        Some(parse(&read_secret("registration token", "this is not a token")?)?)
+        let text = read_secret("registration token", "this is not a token")?;
+        let malformed = |error: Malformed| Failure::usage(error.to_string()).coded("token-malformed");
+        Some(text.0.parse().map_err(malformed)?)
     } else {
         None
     };

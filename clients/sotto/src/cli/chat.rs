@@ -140,8 +140,10 @@ impl Chat {
                 self.showing = self.showing.saturating_sub(1);
                 Ok(())
             }
-            Message::Reply(Reply::Failed { code: 1, message }) if self.saying.take().is_some() => {
-                self.refuse(&message);
+            Message::Reply(Reply::Failed(failure))
+                if failure.is_refusal() && self.saying.take().is_some() =>
+            {
+                self.refuse(&failure.message);
                 Ok(())
             }
             Message::Reply(reply) => Err(reply.into_result().err().unwrap_or_else(unexpected)),

@@ -1,13 +1,15 @@
 //! How a command fails: one line for the person, one code for the script.
 
+use std::borrow::Cow;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use sotto_protocol::Error;
 
-use super::print::harmless;
+use super::print::{escaped, harmless};
 use crate::daemon::SocketError;
-use crate::daemon::message::Reply;
 use crate::{AddressError, ConnectError, HandleError, StoreError};
 
 const FAILED: u8 = 1;
@@ -16,47 +18,59 @@ const UNREACHABLE: u8 = 3;
 const STATE: u8 = 4;
 const SERVER: u8 = 5;
 
-/// A message and an exit code.
-#[derive(Debug, PartialEq, Eq)]
+/// A message for the person, and for programs an exit code and the reason's own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Failure {
-    code: u8,
-    message: String,
+    /// Exit code of the process.
+    pub(crate) exit: u8,
+    /// Name of the reason, of lower-case letters and hyphens, which stays when the message changes.
+    pub(crate) code: Cow<'static, str>,
+    /// What the person is told.
+    #[serde(rename = "error")]
+    pub(crate) message: String,
 }
 
 impl Failure {
+    fn new(exit: u8, code: &'static str, message: impl Into<String>) -> Self {
+        Self { exit, code: code.into(), message: message.into() }
+    }
+
     pub(crate) fn other(message: impl Into<String>) -> Self {
-        Self { code: FAILED, message: message.into() }
+        Self::new(FAILED, "failed", message)
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self { code: USAGE, message: message.into() }
+        Self::new(USAGE, "usage", message)
     }
 
     pub(crate) fn state(message: impl Into<String>) -> Self {
-        Self { code: STATE, message: message.into() }
+        Self::new(STATE, "state", message)
     }
 
-    /// As another process reported it.
-    pub(crate) fn reported(code: u8, message: String) -> Self {
-        Self { code, message }
+    /// Under the code of a typed reason.
+    pub(crate) fn coded(self, code: &'static str) -> Self {
+        Self { code: code.into(), ..self }
     }
 
-    /// For another process to report.
-    pub(crate) fn into_reply(self) -> Reply {
-        Reply::Failed { code: self.code, message: self.message }
+    /// Whether the command could be done by somebody else or at another time, as far as the client can tell.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.exit == FAILED
     }
 
-    /// Tells the person and gives the code.
-    pub(crate) fn report(self) -> ExitCode {
+    /// Tells the person, or a program that reads JSON, and gives the exit code.
+    pub(crate) fn report(self, json: bool) -> ExitCode {
         // Without standard error there is nobody to tell.
-        let _ = writeln!(io::stderr(), "error: {}", harmless(&self.message));
-        ExitCode::from(self.code)
+        let _ = match json {
+            true => writeln!(io::stderr(), "{}", escaped(&json!(self))),
+            false => writeln!(io::stderr(), "error: {}", harmless(&self.message)),
+        };
+        ExitCode::from(self.exit)
     }
 }
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        Self::state(error.to_string())
+        Self::state(error.to_string()).coded(error.code())
     }
 }
 
@@ -68,22 +82,24 @@ impl From<SocketError> for Failure {
 
 impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
-        let code = match error {
+        let exit = match error {
             ConnectError::Unreachable(_) | ConnectError::NoServer(_) | ConnectError::Refused(_) => {
                 UNREACHABLE
             }
+            ConnectError::NotStored(_) => STATE,
             _ => SERVER,
         };
-        Self { code, message: error.to_string() }
+        Self::new(exit, error.code(), error.to_string())
     }
 }
 
 impl From<HandleError> for Failure {
     fn from(error: HandleError) -> Self {
-        match error {
-            HandleError::Store(message) => Self::state(message),
-            other => Self::other(other.to_string()),
-        }
+        let failure = match error {
+            HandleError::Store(_) => Self::state(error.to_string()),
+            _ => Self::other(error.to_string()),
+        };
+        failure.coded(error.code())
     }
 }
 
@@ -96,13 +112,13 @@ impl From<Error> for Failure {
             Error::Malformed(_) => "; copy the whole text again",
             _ => "",
         };
-        Self::other(format!("{error}{advice}"))
+        Self::other(format!("{error}{advice}")).coded(error.code())
     }
 }
 
 impl From<AddressError> for Failure {
     fn from(error: AddressError) -> Self {
-        Self::usage(error.to_string())
+        Self::usage(error.to_string()).coded(error.code())
     }
 }
 

@@ -103,7 +103,7 @@ impl Reply {
     /// What was refused is a failure.
     pub(super) fn into_result(self) -> Result<Self, Failure> {
         match self {
-            Self::Failed { code, message } => Err(Failure::reported(code, message)),
+            Self::Failed(failure) => Err(failure),
             reply => Ok(reply),
         }
     }
@@ -163,10 +163,9 @@ fn start(directory: &Path) -> Result<(), Failure> {
     if let Some(error) = child.stderr.take() {
         error.take(COMPLAINT_MAX).read_to_string(&mut complaint).map_err(cannot)?;
     }
-    let code = child.wait().map_err(cannot)?.code().and_then(|code| u8::try_from(code).ok());
+    child.wait().map_err(cannot)?;
     let last = complaint.lines().last().unwrap_or("'sotto run' said nothing");
-    let message = last.strip_prefix("error: ").unwrap_or(last).to_owned();
-    Err(Failure::reported(code.filter(|code| *code != 0).unwrap_or(1), message))
+    Err(serde_json::from_str(last).unwrap_or_else(|_| Failure::other(last)))
 }
 
 #[cfg(all(test, unix))]

@@ -73,7 +73,7 @@ pub(crate) fn harmless(text: &str) -> String {
 }
 
 /// JSON in which the same characters are escaped.
-fn escaped(value: &Value) -> String {
+pub(super) fn escaped(value: &Value) -> String {
     let mut safe = String::new();
     // They occur only within strings.
     for character in value.to_string().chars() {

@@ -3,6 +3,7 @@
 
 use sotto_protocol::base32::BASE32;
 use sotto_protocol::client::{Client, Holder, Unshown};
+use sotto_protocol::error::InputError;
 use sotto_protocol::{ConversationId, ConversationKind, Error, GroupCard};
 use zeroize::Zeroizing;
 
@@ -202,11 +203,15 @@ fn parse_member(client: &Client, member: &str) -> Result<(String, [u8; 32]), Fai
 }
 
 /// An invitation or a card, as a person copied it.
-pub(crate) fn parse<T: core::str::FromStr<Err: core::fmt::Display>>(text: &Private) -> Result<T, Failure> {
-    text.0.parse().map_err(|error: T::Err| {
-        let error = error.to_string();
-        let advice = if error.contains("typing error") { "; copy the whole text again" } else { "" };
-        Failure::usage(format!("{error}{advice}"))
+pub(crate) fn parse<T: core::str::FromStr<Err = Error>>(text: &Private) -> Result<T, Failure> {
+    text.0.parse().map_err(|error: Error| {
+        let advice = match error {
+            Error::Input(InputError::InvitationMistyped | InputError::CardMistyped) => {
+                "; copy the whole text again"
+            }
+            _ => "",
+        };
+        Failure::usage(format!("{error}{advice}")).coded(error.code())
     })
 }
 

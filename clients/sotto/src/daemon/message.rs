@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 use sotto_protocol::ConversationId;
 use zeroize::Zeroizing;
 
+use crate::cli::failure::Failure;
+
 /// Version of the local protocol: programs and the participant must be of the same.
-pub(crate) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 2;
 
 /// The first frame of either side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -147,12 +149,7 @@ pub(crate) enum Reply {
         pace: String,
     },
     /// It could not be done.
-    Failed {
-        /// Exit code.
-        code: u8,
-        /// What to tell the person.
-        message: String,
-    },
+    Failed(Failure),
 }
 
 /// What an attached program is told.

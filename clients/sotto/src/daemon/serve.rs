@@ -78,7 +78,7 @@ impl Program<'_> {
                 Err(failure) => Err(failure),
             },
         };
-        self.send(&Message::Reply(reply.unwrap_or_else(Failure::into_reply))).await
+        self.send(&Message::Reply(reply.unwrap_or_else(Reply::Failed))).await
     }
 
     async fn attach(&mut self, name: String, verbose: bool) -> Result<(Attached, Vec<Text>), Failure> {

@@ -2,6 +2,8 @@
 
 use sotto_protocol::Error;
 
+use crate::store::StorageError;
+
 /// Why a participant did not do as told.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -13,6 +15,18 @@ pub enum HandleError {
     #[error(transparent)]
     Protocol(#[from] Error),
     /// The change could not be stored; it is lost if the program ends now.
-    #[error("{0}")]
-    Store(String),
+    #[error(transparent)]
+    Store(#[from] StorageError),
+}
+
+impl HandleError {
+    /// A name of the reason for programs, which stays when the sentence changes.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::Protocol(error) => error.code(),
+            Self::Store(error) => error.code,
+        }
+    }
 }

@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 
 use super::RoundReport;
 use crate::ConnectError;
+use crate::store::StorageError;
 
 /// What a participant tells its person. Nothing is held up by events that nobody takes; when there are too many of them,
 /// further ones are lost, and [`Event::Missed`] says how many.
@@ -87,7 +88,7 @@ pub enum Trouble {
     RoundRefused(Error),
     /// The state could not be stored, so that random bytes were deposited.
     #[error("{0}; nothing of yours is sent until that works again")]
-    Store(String),
+    Store(StorageError),
     /// Composing the deposit took too long, so that random bytes were deposited.
     #[error("composing the deposit took too long for this server's timing; it is repeated")]
     DepositLate,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sotto_protocol::client::{Client, Notice, Retrieval};
 use sotto_protocol::deposit::DEPOSIT_BYTES;
+use sotto_protocol::error::Unknown;
 use sotto_protocol::{Error, Round, SignedManifest};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -13,6 +14,7 @@ use super::command::{Ask, Change};
 use super::error::HandleError;
 use super::event::Trouble;
 use crate::host::{Disk, Host, Work, rng, run};
+use crate::store::StorageError;
 
 type Job = Box<dyn FnOnce(&mut Kept) + Send>;
 
@@ -55,7 +57,7 @@ pub(super) struct Believed {
 /// What became of a round's elements.
 pub(super) struct Taken {
     pub(super) notices: Vec<Notice>,
-    pub(super) stored: Result<(), String>,
+    pub(super) stored: Result<(), StorageError>,
 }
 
 impl Keeper {
@@ -178,7 +180,7 @@ impl Kept {
                 early = self.early.take().map(|(round, signed)| self.believe(round, &signed));
                 self.persist().map(|()| bytes).map_err(Trouble::Store)
             }
-            (Ok(()), None) => Err(Trouble::RoundRefused(Error::Unknown("deposit"))),
+            (Ok(()), None) => Err(Trouble::RoundRefused(Error::Unknown(Unknown::Deposit))),
             (Err(error), _) => Err(Trouble::RoundRefused(error)),
         };
         Composed { bytes, inherited, early }
@@ -198,7 +200,7 @@ impl Kept {
     }
 
     /// Puts the client on the disk.
-    pub(super) fn persist(&self) -> Result<(), String> {
+    pub(super) fn persist(&self) -> Result<(), StorageError> {
         self.disk.as_ref().map_or(Ok(()), |disk| disk.save(&self.client.snapshot()))
     }
 

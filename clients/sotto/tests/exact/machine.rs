@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
+use sotto::StorageError;
 use sotto::host::{Dial, Dialled, Disk, Host, Pending, Work};
 use sotto_protocol::{Round, UnixMillis};
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf, duplex};
@@ -255,10 +256,10 @@ impl Memory {
 }
 
 impl Disk for Memory {
-    fn save(&self, snapshot: &[u8]) -> Result<(), String> {
+    fn save(&self, snapshot: &[u8]) -> Result<(), StorageError> {
         let mut kept = self.0.lock().unwrap();
         if kept.full {
-            return Err("the disk is full".to_owned());
+            return Err(StorageError { code: "full", sentence: "the disk is full".to_owned() });
         }
         let at = kept.began.map_or(Duration::ZERO, |began| began.elapsed());
         kept.snapshots.push((at, snapshot.to_vec()));

@@ -9,6 +9,7 @@ use core::task::{Context, Poll};
 use std::io;
 use std::sync::{Arc, Mutex, Weak};
 
+use sotto::StorageError;
 use sotto::host::{ByteStream, Dial, Dialled, Disk, Host, Pending, Work};
 use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::{Round, UnixMillis};
@@ -152,7 +153,7 @@ fn vanish() -> ! {
 }
 
 impl Disk for Mortal {
-    fn save(&self, snapshot: &[u8]) -> Result<(), String> {
+    fn save(&self, snapshot: &[u8]) -> Result<(), StorageError> {
         let process = &self.0;
         if process.is_dead() {
             vanish();
@@ -166,7 +167,8 @@ impl Disk for Mortal {
         if (first..first.saturating_add(count)).contains(&number) {
             process.failed.fetch_add(1, Ordering::Relaxed);
             // Of two complaints of a round that are the same one is told.
-            return Err(format!("the disk is full for write {number}"));
+            let sentence = format!("the disk is full for write {number}");
+            return Err(StorageError { code: "full", sentence });
         }
         process.disk.save(snapshot)?;
         if process.fate.death == Death::AfterSaving(number) {

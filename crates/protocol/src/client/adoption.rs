@@ -1,6 +1,7 @@
 //! Taking over what the operator of a server has changed.
 
 use super::Client;
+use crate::error::NegotiationError;
 use crate::{Error, Round, ServerParameters, Succession, UnixMillis};
 
 impl Client {
@@ -21,7 +22,7 @@ impl Client {
         let state = &mut self.state;
         parameters.check_shape()?;
         if parameters.succeeds(&state.server)? != Succession::Later {
-            return Err(Error::Negotiation("its announcement is not a later one"));
+            return Err(Error::Negotiation(NegotiationError::NotLater));
         }
         let mut clock = state.clock.clone();
         clock.adopt(parameters.round_ms, (open, now))?;

@@ -3,6 +3,7 @@
 use super::{Client, MessageId, State};
 use crate::Error;
 use crate::conversation::{Conversation, ConversationId, ConversationSummary, Talk};
+use crate::error::{InputError, Unknown};
 use crate::message::Kind;
 use crate::name::is_name;
 
@@ -39,7 +40,7 @@ impl Client {
     /// [`Error::Unknown`]; [`Error::Input`] for a text that is empty or too long, or the 65th that waits.
     pub fn queue_text(&mut self, id: ConversationId, text: &str) -> Result<MessageId, Error> {
         if text.is_empty() {
-            return Err(Error::Input("there is no text"));
+            return Err(Error::Input(InputError::NoText));
         }
         let sequence = match &mut self.state.conversation_mut(id)?.talk {
             Talk::Pair(pair) => pair.queue(Kind::Text, text.as_bytes())?,
@@ -56,7 +57,7 @@ impl Client {
         check_name(name)?;
         let named = |other: &Conversation| other.name == name && other.id != id;
         if self.state.conversations.iter().any(named) {
-            return Err(Error::Input("there is a conversation of that name already"));
+            return Err(Error::Input(InputError::NameTaken));
         }
         name.clone_into(&mut self.state.conversation_mut(id)?.name);
         Ok(())
@@ -66,12 +67,12 @@ impl Client {
 impl State {
     pub(super) fn conversation(&self, id: ConversationId) -> Result<&Conversation, Error> {
         let found = self.conversations.iter().find(|conversation| conversation.id == id);
-        found.ok_or(Error::Unknown("conversation"))
+        found.ok_or(Error::Unknown(Unknown::Conversation))
     }
 
     pub(super) fn conversation_mut(&mut self, id: ConversationId) -> Result<&mut Conversation, Error> {
         let found = self.conversations.iter_mut().find(|conversation| conversation.id == id);
-        found.ok_or(Error::Unknown("conversation"))
+        found.ok_or(Error::Unknown(Unknown::Conversation))
     }
 
     pub(super) fn add(
@@ -82,7 +83,7 @@ impl State {
     ) -> Result<ConversationId, Error> {
         check_name(name)?;
         if self.conversations.iter().any(|conversation| conversation.name == name) {
-            return Err(Error::Input("there is a conversation of that name already"));
+            return Err(Error::Input(InputError::NameTaken));
         }
         let full = Error::Capacity { capacity: self.cycle.places().into() };
         let taken = |place: &u8| self.conversations.iter().any(|conversation| conversation.place == *place);
@@ -110,7 +111,7 @@ impl State {
 /// [`Error::Input`] unless it has 1 to 64 bytes and no control characters or others that would make it look different.
 pub(super) fn check_name(name: &str) -> Result<(), Error> {
     if !is_name(name, NAME_MAX) {
-        return Err(Error::Input("a name has 1 to 64 bytes and no control or invisible characters"));
+        return Err(Error::Input(InputError::Name));
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use rand_core::CryptoRng;
 
 use super::{Client, MessageId, Notice, State, Warning};
 use crate::conversation::{Conversation, ConversationId, Talk};
+use crate::error::{InputError, Unknown};
 use crate::group::{Farewell, Group, GroupCard, MEMBER_NAME_MAX, Member, News, Rekey, Task};
 use crate::invitation::server_mark;
 use crate::message::Kind;
@@ -45,7 +46,7 @@ impl Client {
     /// person; [`Error::RoundTooFar`] if no time explains the rounds since it was made, or it is older than 2^19 rounds.
     pub fn join_group(&mut self, card: &GroupCard, now: UnixMillis) -> Result<ConversationId, Error> {
         if card.server != server_mark(&self.state.server.manifest_key) {
-            return Err(Error::Input("this group card is for another server"));
+            return Err(Error::Input(InputError::CardElsewhere));
         }
         self.state.clock.explains(card.start, card.time, now)?;
         self.state.add_group(card)
@@ -128,7 +129,7 @@ impl State {
     pub(super) fn group_mut(&mut self, id: ConversationId) -> Result<&mut Group, Error> {
         match &mut self.conversation_mut(id)?.talk {
             Talk::Group(group) => Ok(group),
-            Talk::Pair(_) => Err(Error::Unknown("group")),
+            Talk::Pair(_) => Err(Error::Unknown(Unknown::Group)),
         }
     }
 
@@ -230,7 +231,7 @@ impl State {
             Talk::Pair(pair) => self.name_of_peer(id, pair, &conversation.name),
             Talk::Group(group) => {
                 let member = group.members().find(|other| other.number == member);
-                let member = member.ok_or(Error::Unknown("member"))?;
+                let member = member.ok_or(Error::Unknown(Unknown::Member))?;
                 self.shown_name(&member.card_name, &member.identity)
             }
         })
@@ -292,7 +293,7 @@ impl State {
             group.members().filter(remains).map(|member| member.identity).collect();
         let contacts = remaining.iter().map(|identity| self.reachable(identity).map(|contact| contact.id));
         let contacts: Option<Vec<ConversationId>> = contacts.collect();
-        contacts.ok_or(Error::Input("for new keys of a group you need all members who remain as contacts"))
+        contacts.ok_or(Error::Input(InputError::NoContacts))
     }
 
     /// Makes new keys for a group, hands them to all who remain, and tells whom it removes.
@@ -327,7 +328,7 @@ impl State {
     fn hand_over(&mut self, contact: ConversationId, kind: Kind, content: &[u8]) -> Result<(), Error> {
         match &mut self.conversation_mut(contact)?.talk {
             Talk::Pair(pair) => pair.queue(kind, content).map(|_| ()),
-            Talk::Group(_) => Err(Error::Unknown("contact")),
+            Talk::Group(_) => Err(Error::Unknown(Unknown::Contact)),
         }
     }
 
@@ -337,7 +338,7 @@ impl State {
             Talk::Pair(_) => false,
         };
         if self.conversations.iter().any(same) {
-            return Err(Error::Input("you are in this group already"));
+            return Err(Error::Input(InputError::InGroup));
         }
         let identity = self.signing_key().verifying_key().to_bytes();
         let next = self.clock.next();

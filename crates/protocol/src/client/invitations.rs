@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Client, Notice, State, Warning};
 use crate::conversation::{Conversation, ConversationId, Talk};
+use crate::error::{InputError, Unknown};
 use crate::invitation::{Invitation, InvitationMark, LIFE_MAX_MS, LIFE_MS, server_mark};
 use crate::pair::Pair;
 use crate::pair::handshake::exchange_key;
@@ -93,20 +94,20 @@ impl Client {
     ) -> Result<ConversationId, Error> {
         let state = &mut self.state;
         if invitation.server != server_mark(&state.server.manifest_key) {
-            return Err(Error::Input("this invitation is for another server"));
+            return Err(Error::Input(InputError::InvitationElsewhere));
         }
         let mark = invitation.mark();
         if state.used.iter().any(|used| used.mark == mark) {
-            return Err(Error::Input("you have accepted this invitation already"));
+            return Err(Error::Input(InputError::InvitationUsed));
         }
         if now >= invitation.expires {
-            return Err(Error::Input("this invitation has expired; ask for a new one"));
+            return Err(Error::Input(InputError::InvitationExpired));
         }
         if invitation.expires.since(now) > LIFE_MAX_MS {
-            return Err(Error::Input("this invitation expires later than any may, or your clock is wrong"));
+            return Err(Error::Input(InputError::InvitationTooLong));
         }
         if state.used.len() >= USED_MAX {
-            return Err(Error::Input("too many invitations were accepted within a week; wait a while"));
+            return Err(Error::Input(InputError::TooManyAccepted));
         }
         state.clock.explains(invitation.start, invitation.time, now)?;
         let (exchange, identity, next) = (Secret::random(rng), state.signing_key(), state.clock.next());
@@ -155,7 +156,7 @@ impl Client {
     /// [`Error::Unknown`] for no such invitation.
     pub fn withdraw(&mut self, id: ConversationId) -> Result<(), Error> {
         if !self.invitations().iter().any(|open| open.conversation == id) {
-            return Err(Error::Unknown("invitation"));
+            return Err(Error::Unknown(Unknown::Invitation));
         }
         self.state.remove(id);
         Ok(())
@@ -278,7 +279,7 @@ impl State {
     fn pair_mut(&mut self, id: ConversationId) -> Result<&mut Pair, Error> {
         match &mut self.conversation_mut(id)?.talk {
             Talk::Pair(pair) => Ok(pair),
-            Talk::Group(_) => Err(Error::Unknown("contact")),
+            Talk::Group(_) => Err(Error::Unknown(Unknown::Contact)),
         }
     }
 }

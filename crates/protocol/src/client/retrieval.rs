@@ -8,6 +8,7 @@ use rand_core::CryptoRng;
 use super::crowding::Crowding;
 use super::{Client, Holder, MessageId, Notice, State, Want, Warning};
 use crate::conversation::{ConversationId, Talk};
+use crate::error::{Malformed, Unknown};
 use crate::group::{Farewell, Rekey};
 use crate::mapping::{BloomMapping, Lookup, Outcome, Reading, Targets};
 use crate::message::{Head, Kind};
@@ -139,7 +140,7 @@ impl Client {
                 }
                 // A filter that errs, or the other one of two boxes under this label.
                 None if !read.certain => continue,
-                None => Err(Error::Malformed("box")),
+                None => Err(Error::Malformed(Malformed::Box)),
             };
             match taken {
                 Ok(more) => notices.extend(more),
@@ -270,13 +271,13 @@ impl State {
         let rekey = Rekey::decode(content)?;
         let next = self.clock.next();
         let author = match &self.conversation(contact)?.talk {
-            Talk::Pair(pair) => pair.peer_identity().ok_or(Error::Unknown("contact"))?,
-            Talk::Group(_) => return Err(Error::Malformed("rekey")),
+            Talk::Pair(pair) => pair.peer_identity().ok_or(Error::Unknown(Unknown::Contact))?,
+            Talk::Group(_) => return Err(Error::Malformed(Malformed::Rekey)),
         };
         // None is a group that was left, or never joined.
         let Some(group) = self.group_of(&rekey.group) else { return Ok(()) };
         let author = group.members().find(|member| member.identity == author).map(|member| member.number);
-        group.offer(author.ok_or(Error::Malformed("rekey"))?, rekey, next)
+        group.offer(author.ok_or(Error::Malformed(Malformed::Rekey))?, rekey, next)
     }
 
     /// A contact hands on that a member of a group has left it.

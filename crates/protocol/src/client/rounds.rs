@@ -5,6 +5,7 @@ use rand_core::CryptoRng;
 use super::{Client, Notice, State, Want, Warning};
 use crate::conversation::Talk;
 use crate::cover::cover;
+use crate::error::ManifestError;
 use crate::secret::Secret;
 use crate::turn::Turn;
 use crate::{Deposit, Error, Manifest, Round, SignedManifest, UnixMillis, domain};
@@ -120,10 +121,10 @@ impl State {
         let server = &self.server;
         let same = manifest.engine == server.engine && manifest.shape() == server.shape();
         if !same {
-            return Err(Error::Manifest("its parameters are not those of this server"));
+            return Err(Error::Manifest(ManifestError::OtherParameters));
         }
         if manifest.round > self.clock.newest().0 {
-            return Err(Error::Manifest("of a round that was not opened"));
+            return Err(Error::Manifest(ManifestError::NotOpened));
         }
         match self.chain.accept(manifest) {
             Ok(_) => {}

@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use super::Client;
+use crate::error::{InputError, Malformed};
 use crate::{Error, domain};
 
 const VERSION: u8 = 4;
@@ -42,7 +43,7 @@ impl Client {
     /// [`Error::Malformed`] if they are not exactly what [`Client::snapshot`] wrote, in this version or one from 2 on;
     /// [`Error::Input`] for other versions.
     pub fn restore(bytes: &[u8]) -> Result<Self, Error> {
-        let malformed = Error::Malformed("client state");
+        let malformed = Error::Malformed(Malformed::State);
         let (header, content) = bytes.split_at_checked(HEADER_BYTES).ok_or(malformed.clone())?;
         if header[1..] != checksum(header[0], content) {
             return Err(malformed);
@@ -51,8 +52,8 @@ impl Client {
             VERSION => decode(content)?,
             3 => decode::<version3::State3>(content)?.into(),
             2 => decode::<version2::State2>(content)?.try_into()?,
-            0 | 1 => return Err(Error::Input("the state is of a version that is not read any more")),
-            _ => return Err(Error::Input("the state was written by a later version of this program")),
+            0 | 1 => return Err(Error::Input(InputError::StateBefore)),
+            _ => return Err(Error::Input(InputError::StateNewer)),
         };
         Ok(Self { state })
     }
@@ -65,7 +66,7 @@ pub(crate) fn checked(content: &[u8]) -> Vec<u8> {
 }
 
 fn decode<'de, T: Deserialize<'de>>(content: &'de [u8]) -> Result<T, Error> {
-    let malformed = Error::Malformed("client state");
+    let malformed = Error::Malformed(Malformed::State);
     let (state, rest) = postcard::take_from_bytes(content).map_err(|_| malformed.clone())?;
     if rest.is_empty() { Ok(state) } else { Err(malformed) }
 }

@@ -6,6 +6,7 @@ use core::str::FromStr;
 use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
+use crate::error::InputError;
 use crate::invitation::server_mark;
 use crate::message::MEMBERS_MAX;
 use crate::name::is_name;
@@ -80,13 +81,11 @@ impl GroupCard {
 
     fn check(&self) -> Result<(), Error> {
         if self.members.len() < 2 || self.members.len() > MEMBERS_MAX {
-            return Err(Error::Input("a group has 2 to 8 members"));
+            return Err(Error::Input(InputError::MemberCount));
         }
         let names = || self.members.iter().map(|(name, _)| name);
         if !names().chain([&self.name]).all(|name| is_name(name, MEMBER_NAME_MAX)) {
-            return Err(Error::Input(
-                "in a group a name has 1 to 16 bytes and no control or invisible characters",
-            ));
+            return Err(Error::Input(InputError::MemberName));
         }
         let mut distinct: Vec<_> = names().collect();
         let mut keys: Vec<_> = self.members.iter().map(|(_, key)| key).collect();
@@ -95,7 +94,7 @@ impl GroupCard {
         keys.sort_unstable();
         keys.dedup();
         if distinct.len() != self.members.len() || keys.len() != self.members.len() {
-            return Err(Error::Input("no two members of a group may have the same name or key"));
+            return Err(Error::Input(InputError::MemberTwice));
         }
         Ok(())
     }
@@ -125,10 +124,8 @@ impl FromStr for GroupCard {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        const OTHER: &str = "this is not a group card; one begins with sotto-group-1-";
-        const MISTYPED: &str = "this group card is incomplete or has a typing error";
-        let bytes = armour::decode(PREFIX, text, OTHER, MISTYPED)?;
-        let mistyped = || Error::Input(MISTYPED);
+        let bytes = armour::decode(PREFIX, text, InputError::NoCard, InputError::CardMistyped)?;
+        let mistyped = || Error::Input(InputError::CardMistyped);
         let (fixed, rest) = bytes.split_first_chunk::<FIXED_BYTES>().ok_or_else(mistyped)?;
         let (members, excess) = rest.as_chunks::<MEMBER_BYTES>();
         if !excess.is_empty() || members.len() != usize::from(fixed[88]) {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rekey::{Echo, Farewell, Rekey, author_of, epoch_after};
 use super::{Group, Peer, bit};
+use crate::error::{InputError, Malformed};
 use crate::message::FAREWELL_BYTES;
 use crate::ratchet::Chain;
 use crate::reaction::{REACTION_ROUNDS, block};
@@ -133,7 +134,7 @@ impl Group {
     /// # Errors
     /// [`Error::Malformed`] if its author has not signed it.
     pub(crate) fn take_farewell(&mut self, farewell: &Farewell) -> Result<(), Error> {
-        let malformed = Error::Malformed("farewell");
+        let malformed = Error::Malformed(Malformed::Farewell);
         let peer = self.members.get_mut(usize::from(farewell.member)).ok_or(malformed.clone())?;
         if farewell.group != self.id || farewell.member == self.me || !farewell.is_by(&peer.identity) {
             return Err(malformed);
@@ -175,7 +176,7 @@ impl Group {
     pub(crate) fn propose(&self, fresh: Secret, round: Round) -> Result<Rekey, Error> {
         let newest = self.change.as_ref().map_or(self.epoch, |change| change.epoch);
         let epoch = epoch_after(newest, self.me, round);
-        let epoch = epoch.ok_or(Error::Input("this group has used up its epochs"))?;
+        let epoch = epoch.ok_or(Error::Input(InputError::EpochsUsedUp))?;
         Ok(Rekey { group: self.id, epoch, start: round, excluded: self.excluded_next(), fresh })
     }
 
@@ -203,7 +204,7 @@ impl Group {
             && author_of(rekey.epoch) == author
             && rekey.start.0 <= next.0.saturating_add(AHEAD_MAX);
         if !possible {
-            return Err(Error::Malformed("rekey"));
+            return Err(Error::Malformed(Malformed::Rekey));
         }
         // One who has left is no longer believed, and may have spoken before it did.
         if self.ended || !self.members.get(usize::from(author)).is_some_and(|peer| peer.present) {
@@ -225,9 +226,9 @@ impl Group {
     /// A member who may have missed keys asks for others. Only the keeper heeds it, once in [`CHANGE_ROUNDS`].
     fn take_request(&mut self, author: u8, request: Rekey, next: Round) -> Result<(), Error> {
         let member = self.members.get(usize::from(author)).filter(|_| author != self.me);
-        let member = member.ok_or(Error::Malformed("rekey"))?;
+        let member = member.ok_or(Error::Malformed(Malformed::Rekey))?;
         if request.encode() != Rekey::request(self.id).encode() {
-            return Err(Error::Malformed("rekey"));
+            return Err(Error::Malformed(Malformed::Rekey));
         }
         // Whoever is on the card finds there what there is, unless this client has gone back to it.
         let others = self.epoch != 0 || self.is_old(next);

@@ -3,6 +3,7 @@
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use zeroize::Zeroizing;
 
+use crate::error::Malformed;
 use crate::message::{ECHO_BYTES, FAREWELL_BYTES, FORWARDED_FAREWELL_BYTES};
 use crate::secret::Secret;
 use crate::{Error, Round, domain};
@@ -38,7 +39,7 @@ impl Rekey {
     /// # Errors
     /// [`Error::Malformed`] for another size.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let bytes: &[u8; BYTES] = bytes.try_into().map_err(|_| Error::Malformed("rekey"))?;
+        let bytes: &[u8; BYTES] = bytes.try_into().map_err(|_| Error::Malformed(Malformed::Rekey))?;
         Ok(Self {
             group: core::array::from_fn(|i| bytes[i]),
             epoch: u32::from_le_bytes(core::array::from_fn(|i| bytes[16 + i])),
@@ -106,7 +107,7 @@ impl Farewell {
     /// [`Error::Malformed`] for another size.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let bytes: &[u8; FORWARDED_FAREWELL_BYTES] =
-            bytes.try_into().map_err(|_| Error::Malformed("farewell"))?;
+            bytes.try_into().map_err(|_| Error::Malformed(Malformed::Farewell))?;
         Ok(Self {
             group: core::array::from_fn(|i| bytes[i]),
             member: bytes[16],

@@ -5,6 +5,7 @@ use ed25519_dalek::{Signer, SigningKey};
 use super::change::{BEHIND_MAX, CHANGE_ROUNDS, News, RENEW_ROUNDS, Task};
 use super::rekey::{author_of, epoch_after};
 use super::{Farewell, Group, GroupCard, LEAVE_TURNS, Rekey};
+use crate::error::Malformed;
 use crate::message::Kind;
 use crate::reaction::REACTION_ROUNDS;
 use crate::seal::Plaintext;
@@ -56,7 +57,7 @@ fn a_member_cannot_speak_in_anothers_name() {
     let mut carol_as_bob = group(1);
     let forged = speak(&mut carol_as_bob, 1, &key(2));
     let mut alice = group(0);
-    assert_eq!(hear(&mut alice, 1, &forged).err(), Some(Error::Malformed("message")));
+    assert_eq!(hear(&mut alice, 1, &forged).err(), Some(Error::Malformed(Malformed::Message)));
     let genuine = speak(&mut group(1), 2, &key(1));
     assert!(matches!(hear(&mut alice, 2, &genuine).unwrap()[..], [Event::Delivered { member: 1, .. }]));
 }
@@ -510,7 +511,7 @@ fn a_goodbye_without_its_signature_is_refused() {
     let turn = Turn { round: Round(1), mine: true, head: None, identity: &identity };
     let deposit = carol.open_round(&turn).0.unwrap();
     let mut alice = group(0);
-    assert_eq!(hear(&mut alice, 1, &deposit).err(), Some(Error::Malformed("message")));
+    assert_eq!(hear(&mut alice, 1, &deposit).err(), Some(Error::Malformed(Malformed::Message)));
     assert!(alice.members().all(|member| member.present));
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{HEAD_PREFIX_BYTES, Manifest, prefix};
+use crate::error::{ManifestError, Unknown};
 use crate::{Error, Round};
 
 /// Heads that a client remembers.
@@ -109,7 +110,7 @@ impl ManifestChain {
         let mut supplied = manifests.iter().filter(|manifest| missing.contains(&manifest.round)).peekable();
         let begins = |first: &&Manifest| first.previous == gap.after.digest || first.round == missing.start;
         if !supplied.peek().is_some_and(begins) {
-            return Err(Error::Unknown("manifests of the rounds missed"));
+            return Err(Error::Unknown(Unknown::Manifests));
         }
         for manifest in supplied {
             let head = Head { round: manifest.round, digest: manifest.digest() };
@@ -170,4 +171,4 @@ impl ManifestChain {
     }
 }
 
-const FORK: &str = "the server has told another history before";
+const FORK: ManifestError = ManifestError::Fork;

@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::SIGNATURE_BYTES;
 use crate::Error;
+use crate::error::{Malformed, ManifestError};
 
 /// An encoded manifest of an earlier version and the signature on it.
 #[derive(Clone, PartialEq, Eq)]
@@ -32,7 +33,7 @@ impl FormerManifest {
     /// [`Error::Malformed`] for another size, or a version that is no earlier one.
     pub fn new(version: u16, bytes: &[u8], signature: [u8; SIGNATURE_BYTES]) -> Result<Self, Error> {
         if Self::bytes_of(version) != Some(bytes.len()) {
-            return Err(Error::Malformed("manifest of an earlier version"));
+            return Err(Error::Malformed(Malformed::FormerManifest));
         }
         Ok(Self { version, bytes: bytes.into(), signature })
     }
@@ -60,7 +61,7 @@ impl FormerManifest {
     /// # Errors
     /// [`Error::Manifest`] for a signature of somebody else.
     pub fn digest(&self, manifest_key: &[u8; 32]) -> Result<[u8; 32], Error> {
-        let unsigned = |_| Error::Manifest("the signature is not the server's");
+        let unsigned = |_| Error::Manifest(ManifestError::Unsigned);
         let key = VerifyingKey::from_bytes(manifest_key).map_err(unsigned)?;
         let signed = [&self.domain("signature"), &*self.bytes].concat();
         key.verify_strict(&signed, &Signature::from_bytes(&self.signature)).map_err(unsigned)?;

@@ -9,6 +9,7 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::error::{Malformed, ManifestError, NegotiationError};
 use crate::{Error, Round};
 
 /// Rounds of a segment.
@@ -22,7 +23,7 @@ const HASH_BYTES: usize = 32;
 const STEP_DOMAIN: &[u8] = b"sotto/seed/v2/step\0";
 const LEAF_DOMAIN: &[u8] = b"sotto/seed/v2/segment\0";
 const NODE_DOMAIN: &[u8] = b"sotto/seed/v2/node\0";
-const UNLIKE: Error = Error::Manifest("its seed is not the one that was fixed beforehand");
+const UNLIKE: Error = Error::Manifest(ManifestError::OtherSeed);
 
 /// What the cluster's root has signed of the seeds: which rounds there are seeds for, and the root of the tree over the
 /// ends of their segments.
@@ -55,7 +56,7 @@ impl SeedCommitment {
         if there && self.first.0.checked_add(self.rounds()).is_some() {
             Ok(())
         } else {
-            Err(Error::Negotiation("it has no seeds for its rounds"))
+            Err(Error::Negotiation(NegotiationError::NoSeeds))
         }
     }
 
@@ -77,7 +78,7 @@ impl SeedCommitment {
     /// # Errors
     /// [`Error::Manifest`] if it is not, or nothing shows that it is.
     pub fn verify(&self, round: Round, seed: &[u8; 32], segment: &SegmentEnd) -> Result<(), Error> {
-        let (number, place) = self.place(round).ok_or(Error::Manifest("of a round without a seed"))?;
+        let (number, place) = self.place(round).ok_or(Error::Manifest(ManifestError::NoSeed))?;
         if segment.path.len() != depth(self.segments) {
             return Err(UNLIKE);
         }
@@ -112,7 +113,7 @@ impl SegmentEnd {
             Some((end, path)) if rest.is_empty() && path.len() <= PATH_MAX => {
                 Ok(Self { end: *end, path: path.to_vec() })
             }
-            _ => Err(Error::Malformed("end of a segment of seeds")),
+            _ => Err(Error::Malformed(Malformed::SegmentEnd)),
         }
     }
 }
@@ -133,7 +134,7 @@ impl SeedTree {
     /// [`Error::Malformed`] for none, or more than [`SEGMENTS_MAX`].
     pub fn new(first: Round, ends: Vec<[u8; 32]>) -> Result<Self, Error> {
         let segments = u32::try_from(ends.len()).ok().filter(|number| (1..=SEGMENTS_MAX).contains(number));
-        let segments = segments.ok_or(Error::Malformed("ends of segments of seeds"))?;
+        let segments = segments.ok_or(Error::Malformed(Malformed::SegmentEnds))?;
         let mut level: Vec<[u8; 32]> = (0..).zip(&ends).map(|(number, end)| leaf(number, end)).collect();
         let mut levels = Vec::with_capacity(depth(segments) + 1);
         while level.len() > 1 {

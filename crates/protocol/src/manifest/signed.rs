@@ -5,6 +5,7 @@ use core::fmt;
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 
 use super::{MANIFEST_BYTES, Manifest};
+use crate::error::ManifestError;
 use crate::{Error, Round, SegmentEnd, ServerParameters};
 
 /// Where the number of the round stands.
@@ -48,8 +49,7 @@ impl SignedManifest {
     pub fn verify_for(&self, server: &ServerParameters) -> Result<Manifest, Error> {
         let manifest = self.verify(&server.manifest_key)?;
         if server.seeds.segments > 0 {
-            let segment =
-                self.segment.as_ref().ok_or(Error::Manifest("nothing shows that its seed was fixed"))?;
+            let segment = self.segment.as_ref().ok_or(Error::Manifest(ManifestError::SeedNotShown))?;
             server.seeds.verify(manifest.round, &manifest.round_seed, segment)?;
         }
         Ok(manifest)
@@ -70,10 +70,9 @@ impl SignedManifest {
     /// [`Error::Manifest`] for a signature of somebody else or impossible contents; [`Error::Malformed`] as for
     /// [`Manifest::decode`].
     pub fn verify(&self, manifest_key: &[u8; 32]) -> Result<Manifest, Error> {
-        let key = VerifyingKey::from_bytes(manifest_key)
-            .map_err(|_| Error::Manifest("the server's key is not a key"))?;
+        let key = VerifyingKey::from_bytes(manifest_key).map_err(|_| Error::Manifest(ManifestError::Key))?;
         key.verify_strict(&signed_bytes(&self.bytes), &Signature::from_bytes(&self.signature))
-            .map_err(|_| Error::Manifest("the signature is not the server's"))?;
+            .map_err(|_| Error::Manifest(ManifestError::Unsigned))?;
         Manifest::decode(&self.bytes)
     }
 }

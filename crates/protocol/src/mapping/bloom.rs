@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use super::{Mapping, window};
+use crate::error::{InputError, Malformed};
 use crate::{CodeShape, Error, Label, Manifest};
 
 /// Bytes before the counts.
@@ -85,17 +86,17 @@ impl BloomMapping {
         bucket_size: u32,
     ) -> Result<Vec<u8>, Error> {
         if encoding.elements() != labels.len() || encoding.largest() as u64 > u64::from(bucket_size) {
-            return Err(Error::Input("the labels are not those of the encoding"));
+            return Err(Error::Input(InputError::OtherLabels));
         }
         let content = |number: usize| encoding.contents().get(number);
         let contents: Option<Vec<_>> = code.copying().into_iter().map(content).collect();
-        let contents = contents.ok_or(Error::Input("the encoding is one of another code"))?;
-        let unfit = |_| Error::Input("more contents than a mapping can have");
+        let contents = contents.ok_or(Error::Input(InputError::OtherCode))?;
+        let unfit = |_| Error::Input(InputError::TooManyContents);
         let number = u16::try_from(contents.len()).map_err(unfit)?;
         let fingerprints: Vec<u64> = labels.iter().map(|label| fingerprint(round_seed, label)).collect();
 
         let filter_bytes =
-            u32::try_from(filter_bytes(bucket_size)).map_err(|_| Error::Input("a bucket is too large"))?;
+            u32::try_from(filter_bytes(bucket_size)).map_err(|_| Error::Input(InputError::BucketTooLarge))?;
         let mut encoded = Vec::new();
         encoded.extend([VERSION, crate::manifest::MAPPING_BLOOM]);
         encoded.extend(number.to_le_bytes());
@@ -126,7 +127,7 @@ impl BloomMapping {
     /// [`Error::Malformed`] unless size, digest, header and counts are those that the manifest implies; nothing is
     /// allocated before the size and the digest are checked.
     pub fn decode(encoded: &[u8], manifest: &Manifest) -> Result<Self, Error> {
-        let malformed = || Error::Malformed("mapping");
+        let malformed = || Error::Malformed(Malformed::Mapping);
         let (shape, bucket_size) = (manifest.shape(), manifest.bucket_size);
         if encoded.len() as u64 != Self::encoded_bytes(shape, bucket_size)
             || Self::digest(encoded) != manifest.mapping_digest
@@ -218,7 +219,7 @@ fn empty_filter(round_seed: &[u8; 32], number: u32, bucket_size: u32) -> Result<
         .chain_update(number.to_le_bytes())
         .finalize()
         .into();
-    let unfit = Error::Input("a filter exceeds the memory");
+    let unfit = Error::Input(InputError::FilterTooLarge);
     let bytes = usize::try_from(filter_bytes(bucket_size)).map_err(|_| unfit.clone())?;
     let elements = (bucket_size as usize).max(ELEMENTS_MIN);
     Bloom::new_with_seed(bytes, elements, &key).map_err(|_| unfit)

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use x25519_dalek::{PublicKey, StaticSecret};
 use zeroize::Zeroizing;
 
+use crate::error::Malformed;
 use crate::invitation::{Invitation, InvitationMark};
 use crate::secret::Secret;
 use crate::{Error, domain};
@@ -34,7 +35,7 @@ pub(crate) const REQUEST_BYTES: usize = KEY_BYTES + KEY_BYTES + SIGNATURE_BYTES 
 /// Bytes of an answer.
 pub(crate) const ANSWER_BYTES: usize = SIGNATURE_BYTES;
 
-const MALFORMED: Error = Error::Malformed("message");
+const MALFORMED: Error = Error::Malformed(Malformed::Message);
 
 /// The public keys of one side.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,6 +5,7 @@ use zeroize::Zeroizing;
 
 use super::handshake::{self, Agreement, Keys, Terms};
 use super::{Pair, Says};
+use crate::error::Malformed;
 use crate::invitation::{Invitation, LIFE_MS};
 use crate::message::{Frame, Kind};
 use crate::reaction::REACTION_ROUNDS;
@@ -123,7 +124,7 @@ fn an_identity_that_is_claimed_and_not_proven_is_refused() {
     assert!(!claimed.is_signed(false, &inviters));
     for (terms, signer) in [(claimed, BOB), (Terms { mark: [9; 8], ..claimed }, CAROL)] {
         let refused = receive(&mut alice, 0, &hello(&request(BOB, &terms, signer)));
-        assert_eq!(refused.err(), Some(Error::Malformed("message")));
+        assert_eq!(refused.err(), Some(Error::Malformed(Malformed::Message)));
         assert!(alice.peer.is_none());
     }
     assert!(receive(&mut alice, 0, &hello(&request(BOB, &claimed, CAROL))).is_ok());
@@ -156,7 +157,7 @@ fn attack_a4_an_answer_that_the_named_inviter_has_not_signed_establishes_nothing
     ];
     for signature in forged {
         let refused = receive(&mut bob, 1, &hello(&signature));
-        assert_eq!(refused.err(), Some(Error::Malformed("message")));
+        assert_eq!(refused.err(), Some(Error::Malformed(Malformed::Message)));
         assert!(!bob.established() && bob.peer.is_none());
     }
     bob.inbox.begin(Round(REACTION_ROUNDS));

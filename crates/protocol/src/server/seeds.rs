@@ -7,6 +7,7 @@ use hkdf::Hkdf;
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
+use crate::error::Malformed;
 use crate::manifest::seed::{SEGMENT_ROUNDS, SeedTree, step};
 use crate::{Error, Round};
 
@@ -63,7 +64,7 @@ impl SeedChain {
     pub fn new(secret: Zeroizing<[u8; 32]>, tree: SeedTree) -> Result<Self, Error> {
         // All ends were made together: one tells.
         if tree.ends().first() != Some(&segment_end(&secret, tree.commitment().first, 0)) {
-            return Err(Error::Malformed("secret of the seeds"));
+            return Err(Error::Malformed(Malformed::SeedSecret));
         }
         Ok(Self { secret, tree: Arc::new(tree), cached: None })
     }

@@ -1,6 +1,7 @@
 //! Power cuts, and what a stored state gives away.
 
 use proptest::prelude::{ProptestConfig, any, proptest};
+use sotto_protocol::error::Malformed;
 use sotto_protocol::{Client, Error, Notice, Round, UnixMillis, Warning};
 
 use crate::world::{Fate, ROUND_MS, World, answers};
@@ -72,7 +73,7 @@ fn a_damaged_state_is_refused_and_never_half_read() {
     for at in 0..snapshot.len() {
         let mut damaged = snapshot.to_vec();
         damaged[at] ^= 1 << (at % 8);
-        assert_eq!(Client::restore(&damaged).unwrap_err(), Error::Malformed("client state"));
+        assert_eq!(Client::restore(&damaged).unwrap_err(), Error::Malformed(Malformed::State));
     }
     for length in 0..snapshot.len() {
         assert!(Client::restore(&snapshot[..length]).is_err());

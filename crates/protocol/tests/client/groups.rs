@@ -4,6 +4,7 @@
 mod observer;
 
 use proptest::prelude::{ProptestConfig, any, proptest};
+use sotto_protocol::error::Unknown;
 use sotto_protocol::{Client, Error, Notice, Warning};
 
 use crate::world::{Fate, World};
@@ -150,7 +151,7 @@ fn a_removed_member_hears_nothing_more_and_learns_it() {
     run_until(&mut world, 4, 200, new_keys);
     let crew = world.id(0, "crew");
     assert_eq!(world.clients[0].remove_member(crew, 3), Ok(true));
-    assert_eq!(world.clients[0].remove_member(crew, 3), Err(Error::Unknown("member")));
+    assert_eq!(world.clients[0].remove_member(crew, 3), Err(Error::Unknown(Unknown::Member)));
     world.say(0, "crew", "among ourselves");
     world.say(1, "crew", "at last");
     let crew = world.id(3, "crew");
