@@ -3,6 +3,24 @@
 //!
 //! Everything that arrives passes through here once: [`convert`] checks sizes and ranges, [`chunks`] bounds streams,
 //! [`status`] says what a refusal means. [`address`] names a server, and [`root`] says what is believed of it.
+//!
+//! What a person copies is parsed once, and carries the key under which the server is believed:
+//!
+//! ```
+//! use sotto_wire::{Address, AddressError, Transport};
+//!
+//! let key = "aaaqeayeaudaocajbifqydiob4ibceqtcqkrmfyydenbwha5dypq";
+//! let address: Address = format!("sotto://chat.example.org:7370/{key}").parse()?;
+//! assert_eq!(address.transport(), Transport::Tls);
+//! assert_eq!(address.authority(), "chat.example.org:7370");
+//! assert_eq!(address.root_key().0[..4], [0, 1, 2, 3]);
+//! assert_eq!(address.root_key().to_string(), key);
+//!
+//! // Nothing leaves the machine without encryption.
+//! let plain = format!("sotto+plain://chat.example.org:7370/{key}").parse::<Address>();
+//! assert_eq!(plain, Err(AddressError::NotLoopback));
+//! # Ok::<_, AddressError>(())
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod address;
