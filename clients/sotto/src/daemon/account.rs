@@ -66,7 +66,7 @@ impl Account {
             Self::CreateGroup { name, members } => {
                 let members = members.iter().map(|member| parse_member(client, member));
                 let members = members.collect::<Result<Vec<_>, _>>()?;
-                let card = client.create_group(&name, &members, now(), &mut rng)?;
+                let card = client.create_group(&name, &members, &mut rng)?;
                 return Ok(Reply::Card(Private::new(card.to_string())));
             }
             Self::JoinGroup { card } => {
