@@ -94,22 +94,22 @@ pub(crate) async fn run(directory: &Path, options: Options) -> Result<(), Failur
         let desk = Arc::new(Desk::new(handle, name.clone(), server.clone(), leaves, face));
         let stayed = loop {
             tokio::select! {
-                () = &mut ended => break Stayed::Left,
-                () = desk.stopped() => break Stayed::Left,
-                () = until(leaves) => break Stayed::Left,
+                () = &mut ended => break Departure::Left,
+                () = desk.stopped() => break Departure::Left,
+                () = until(leaves) => break Departure::Left,
                 event = events.recv() => match event {
-                    Some(Event::ConnectionLost(ConnectError::Changed)) => break Stayed::Changed,
+                    Some(Event::ConnectionLost(ConnectError::Changed)) => break Departure::Changed,
                     Some(event) => desk.hear(event).await,
-                    None => break Stayed::Broken(HandleError::Stopped.into()),
+                    None => break Departure::Broken(HandleError::Stopped.into()),
                 },
                 stream = listener.accept() => admit(stream, &mut programs, &desk).await,
                 Some(_) = programs.join_next(), if !programs.is_empty() => {}
             }
         };
         match stayed {
-            Stayed::Left => break (desk, Ok(())),
-            Stayed::Broken(failure) => break (desk, Err(failure)),
-            Stayed::Changed => {}
+            Departure::Left => break (desk, Ok(())),
+            Departure::Broken(failure) => break (desk, Err(failure)),
+            Departure::Changed => {}
         }
         // All of the server's people meet this at the same time, and programs come again.
         desk.hear(Event::ConnectionLost(ConnectError::Changed)).await;
@@ -126,7 +126,7 @@ pub(crate) async fn run(directory: &Path, options: Options) -> Result<(), Failur
 }
 
 /// Why one is online no more.
-enum Stayed {
+enum Departure {
     /// As the person decided.
     Left,
     /// The server has changed its parameters, which are taken over by coming anew.

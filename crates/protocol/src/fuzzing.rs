@@ -7,7 +7,7 @@ use ed25519_dalek::{Signer, SigningKey};
 use crate::group::{Group, Rekey};
 use crate::invitation::Invitation;
 use crate::manifest::{MANIFEST_BYTES, deposits_digest};
-use crate::mapping::{BloomMapping, Mapping as _};
+use crate::mapping::BloomMapping;
 use crate::message::{Frame, GroupFrame};
 use crate::pair::Pair;
 use crate::seal::{PLAINTEXT_BYTES, Plaintext};
@@ -254,12 +254,12 @@ pub fn fuzz_answers(bytes: &[u8]) {
         manifest.round = round;
         manifest.mapping_digest = BloomMapping::digest(rest);
         let key = SigningKey::from_bytes(&[1; 32]);
-        client.ready(&SignedManifest::sign(&manifest, &key), now);
+        client.ready(&SignedManifest::sign(&manifest, &key));
     }
     let retrieval = client.lookup(round, rest, &mut rng);
     assert_eq!(retrieval.targets.len(), usize::from(client.server().buckets));
     let elements = rest.chunks(288).map(|element| Some(element.to_vec())).collect();
-    client.received(retrieval, elements, now);
+    client.received(retrieval, elements);
 }
 
 /// Valid encodings to begin with: of manifests, manifests with mappings, and so on, by the name of the function.
@@ -359,7 +359,7 @@ fn valid_client_state() -> Vec<u8> {
     let Ok(mut client) = Client::new("alice", server, settings, START, &mut rng) else { return Vec::new() };
     let roster = [("bob".to_owned(), SigningKey::from_bytes(&[2; 32]).verifying_key().to_bytes())];
     let made = client.invite("bob", START.1, &mut rng).is_ok()
-        && client.create_group("desk", &roster, START.1, &mut rng).is_ok()
+        && client.create_group("desk", &roster, &mut rng).is_ok()
         && client.find("desk").is_some_and(|desk| client.queue_text(desk, "to say").is_ok())
         && client.open_round(START.0, START.1, &mut rng).is_ok();
     if made { client.snapshot().to_vec() } else { Vec::new() }

@@ -81,10 +81,10 @@
 //!     // What the server publishes; `boxes` is what one retrieves from, here without hiding which.
 //!     let (manifest, mapping, boxes) = seal(round, deposits);
 //!     for client in [&mut alice, &mut bob] {
-//!         heard.extend(client.ready(&manifest, now));
+//!         heard.extend(client.ready(&manifest));
 //!         let retrieval = client.lookup(round, &mapping, rng);
 //!         let place = retrieval.targets[0].unwrap_or(0);
-//!         heard.extend(client.received(retrieval, vec![Some(boxes[place].clone())], now));
+//!         heard.extend(client.received(retrieval, vec![Some(boxes[place].clone())]));
 //!     }
 //! }
 //! assert!(heard.iter().any(|notice| matches!(notice, Notice::Text { text, .. } if text == "hello")));
@@ -143,7 +143,7 @@ pub use group::{GroupCard, Member};
 pub use invitation::Invitation;
 pub use manifest::seed::{SeedCommitment, SegmentEnd};
 pub use manifest::{ChainStep, Manifest, ManifestChain, SignedManifest};
-pub use mapping::{BloomMapping, Lookup, Mapping};
+pub use mapping::{BloomMapping, Lookup};
 pub use negotiation::{RoundMode, ServerParameters, Succession};
 pub use round::{Round, UnixMillis};
 pub use slot::slot;

@@ -3,26 +3,9 @@
 mod bloom;
 mod lookup;
 
-use pbc::HashedCode;
-use zeroize::Zeroizing;
-
-use crate::Label;
-
 pub(crate) use bloom::FALSE_POSITIVES;
 pub use bloom::{BloomMapping, MAPPING_HEADER_BYTES};
 pub use lookup::{Lookup, Outcome, Reading, Targets};
-
-/// A published mapping of one round.
-///
-/// A label that was deposited is found in every bucket that holds a copy of it, but for a chance below 2^-29 that it
-/// stands outside the window searched; one that was not may seem to be there.
-pub trait Mapping {
-    /// The positions at which a label may stand in a content that would hold a copy of its box, ascending. Where a code
-    /// reads sums of boxes, the summands stand at the position of the copy ([`pbc::BatchCode::holder`]).
-    ///
-    /// Of a wanted label they are secret: implementations leave no copy of them behind, as a vector does that grows.
-    fn hits(&self, code: &dyn HashedCode, content: usize, label: &Label) -> Zeroizing<Vec<usize>>;
-}
 
 /// The positions to search for a key in a bucket of `count` elements sorted by a uniform key: six standard deviations,
 /// each at most `sqrt(count) / 2`, around `order * count / 2^64`, and at least 8 positions either way.

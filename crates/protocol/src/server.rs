@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::{Round, RoundMode, UnixMillis};
 
-use clock::Clock;
+use clock::Stopwatch;
 use quota::{Quota, Window};
 
 pub use quota::{ATTEMPTS_MAX, UNITS_MAX, UNITS_WINDOW};
@@ -86,7 +86,7 @@ pub enum Refusal {
 #[derive(Debug)]
 pub struct RoundMachine {
     config: RoundConfig,
-    clock: Clock,
+    clock: Stopwatch,
     next: Round,
     open: Option<OpenRound>,
     /// Sealed, not ready; in closed loop with those who deposited.
@@ -123,7 +123,7 @@ impl RoundMachine {
     pub fn new(config: RoundConfig, first: Round, now: UnixMillis) -> Self {
         Self {
             config: RoundConfig { retained: config.retained.max(1), ..config },
-            clock: Clock::new(now),
+            clock: Stopwatch::new(now),
             next: first,
             open: None,
             building: BTreeMap::new(),

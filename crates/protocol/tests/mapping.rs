@@ -8,9 +8,7 @@ use sha2::{Digest, Sha256};
 use sotto_protocol::error::Malformed;
 use sotto_protocol::manifest::MAPPING_BLOOM;
 use sotto_protocol::mapping::Outcome;
-use sotto_protocol::{
-    BloomMapping, CodeKind, Error, Label, Lookup, Manifest, Mapping as _, PROTOCOL_VERSION, Round,
-};
+use sotto_protocol::{BloomMapping, CodeKind, Error, Label, Lookup, Manifest, PROTOCOL_VERSION, Round};
 
 struct Sealed {
     manifest: Manifest,

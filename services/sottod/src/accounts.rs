@@ -30,13 +30,13 @@ pub(crate) struct Accounts {
     challenge_key: Zeroizing<[u8; 32]>,
     challenge_age: Duration,
     started: Instant,
-    sessions: HashMap<Session, Member>,
+    sessions: HashMap<Session, OpenSession>,
     by_account: HashMap<Account, Session>,
     sessions_max: usize,
     session_idle: Duration,
 }
 
-struct Member {
+struct OpenSession {
     account: Account,
     used: Instant,
     /// When the challenge was made that opened the session. Later registrations need a later challenge, so that each
@@ -111,7 +111,7 @@ impl Accounts {
         if self.sessions.len() >= self.sessions_max {
             return Err(Refused::Busy);
         }
-        self.sessions.insert(session, Member { account, used: now, challenged });
+        self.sessions.insert(session, OpenSession { account, used: now, challenged });
         self.by_account.insert(account, session);
         Ok(())
     }

@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, oneshot};
 /// of requests, as many as there are places for those.
 #[derive(Clone)]
 pub(crate) struct Compute {
-    place: Place,
+    place: Executor,
     answers: Arc<Semaphore>,
     keys: Arc<Semaphore>,
     /// Answers that may be computed at once.
@@ -21,7 +21,7 @@ pub(crate) struct Compute {
 
 /// Where jobs run.
 #[derive(Clone)]
-enum Place {
+enum Executor {
     Threads(Arc<rayon::ThreadPool>),
     /// On the runtime's own thread, when the time has passed that the job is to take.
     #[cfg(test)]
@@ -41,7 +41,7 @@ impl Compute {
         let name = |number| format!("sottod-compute-{number}");
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(name).build()?;
         let keys = (threads / THREADS_PER_KEYS).max(1);
-        Ok(Self::over(Place::Threads(Arc::new(pool)), jobs, keys))
+        Ok(Self::over(Executor::Threads(Arc::new(pool)), jobs, keys))
     }
 
     /// Without threads, so that what happens depends on nothing but what was asked for.
@@ -50,10 +50,10 @@ impl Compute {
         jobs: usize,
         duration: impl Fn() -> core::time::Duration + Send + Sync + 'static,
     ) -> Self {
-        Self::over(Place::Inline(Arc::new(duration)), jobs, 1)
+        Self::over(Executor::Inline(Arc::new(duration)), jobs, 1)
     }
 
-    fn over(place: Place, most: usize, keys: usize) -> Self {
+    fn over(place: Executor, most: usize, keys: usize) -> Self {
         Self { place, answers: Arc::new(Semaphore::new(most)), keys: Arc::new(Semaphore::new(keys)), most }
     }
 
@@ -111,9 +111,9 @@ impl Compute {
             }
         };
         match &self.place {
-            Place::Threads(pool) => pool.spawn(job),
+            Executor::Threads(pool) => pool.spawn(job),
             #[cfg(test)]
-            Place::Inline(duration) => {
+            Executor::Inline(duration) => {
                 let duration = duration();
                 tokio::spawn(async move {
                     tokio::time::sleep(duration).await;

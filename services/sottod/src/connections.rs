@@ -42,7 +42,7 @@ const ROOM_PATIENCE: Duration = Duration::from_millis(100);
 const REPORT_PAUSE: Duration = Duration::from_secs(60);
 
 /// Who comes in, and how.
-pub(crate) struct Doors {
+pub(crate) struct AcceptOptions {
     /// Without, plaintext.
     pub(crate) tls: Option<Arc<ServerConfig>>,
     pub(crate) limits: Limits,
@@ -53,13 +53,13 @@ pub(crate) struct Doors {
 /// there is none, new ones are closed at once. They all end when `cut` is cancelled.
 pub(crate) fn accept(
     listener: TcpListener,
-    doors: Doors,
+    options: AcceptOptions,
     tracker: &TaskTracker,
     closing: CancellationToken,
     cut: CancellationToken,
 ) -> ReceiverStream<io::Result<Connection>> {
     let (connections, accepted) = mpsc::channel(BACKLOG);
-    let Doors { tls, limits, metrics } = doors;
+    let AcceptOptions { tls, limits, metrics } = options;
     let mut door = Door::new(limits.connections, metrics.clone());
     let handshakes = tracker.clone();
     tracker.spawn(async move {
@@ -79,8 +79,8 @@ pub(crate) fn accept(
             if let Err(error) = stream.set_nodelay(true) {
                 tracing::debug!(%error, "a connection without TCP_NODELAY");
             }
-            let line = door.line(cut.child_token());
-            let new = Newcomer { line, limits, metrics: metrics.clone(), permit };
+            let handle = door.handle(cut.child_token());
+            let new = PendingConnection { handle, limits, metrics: metrics.clone(), permit };
             let Some(tls) = &tls else {
                 if connections.send(Ok(new.connect(Box::new(stream)))).await.is_err() {
                     return;
@@ -91,7 +91,7 @@ pub(crate) fn accept(
             let (connections, closing) = (connections.clone(), closing.clone());
             // Aside, so that nobody waits for somebody else's handshake. Who begins one holds a place.
             handshakes.spawn(async move {
-                let cut = new.line.cut.clone();
+                let cut = new.handle.cut.clone();
                 // So that the door does not take who fails for one that can make room.
                 let failed = cut.clone().drop_guard();
                 let shaken = tokio::select! {
@@ -115,24 +115,24 @@ trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// Somebody who has a place, and has yet to begin.
-struct Newcomer {
-    line: Line,
+struct PendingConnection {
+    handle: ConnectionHandle,
     limits: Limits,
     metrics: SharedMetrics,
     permit: OwnedSemaphorePermit,
 }
 
-impl Newcomer {
+impl PendingConnection {
     fn connect(self, stream: Box<dyn Stream>) -> Connection {
-        let Self { line, limits, metrics, permit } = self;
+        let Self { handle, limits, metrics, permit } = self;
         Connection {
             stream,
             silence: Box::pin(tokio::time::sleep(SILENCE)),
             introduction: Some(Introduction::new(limits.stall, limits.unknown)),
             stuck: None,
             stall: limits.stall,
-            cut: Box::pin(line.cut.clone().cancelled_owned()),
-            line,
+            cut: Box::pin(handle.cut.clone().cancelled_owned()),
+            handle,
             traffic: metrics.traffic(),
             _open: Counted::new(&metrics.connections),
             _permit: permit,
@@ -145,7 +145,7 @@ struct Door {
     most: usize,
     room: Arc<Semaphore>,
     /// Connections in the order in which they came, without many that have ended.
-    lines: VecDeque<Line>,
+    handles: VecDeque<ConnectionHandle>,
     metrics: SharedMetrics,
     /// When refusals were last reported, and how many there had been.
     reported: Option<(Instant, u64)>,
@@ -153,7 +153,7 @@ struct Door {
 
 impl Door {
     fn new(most: usize, metrics: SharedMetrics) -> Self {
-        Self { most, room: Arc::new(Semaphore::new(most)), lines: VecDeque::new(), metrics, reported: None }
+        Self { most, room: Arc::new(Semaphore::new(most)), handles: VecDeque::new(), metrics, reported: None }
     }
 
     async fn place(&mut self) -> Option<OwnedSemaphorePermit> {
@@ -161,19 +161,19 @@ impl Door {
             return Some(permit);
         }
         // Who floods the door with connections pushes out their own.
-        let first = self.lines.iter().position(Line::is_unknown)?;
-        self.lines.remove(first)?.cut();
+        let first = self.handles.iter().position(ConnectionHandle::is_unknown)?;
+        self.handles.remove(first)?.cut();
         let place = Arc::clone(&self.room).acquire_owned();
         tokio::time::timeout(ROOM_PATIENCE, place).await.ok()?.ok()
     }
 
-    fn line(&mut self, cut: CancellationToken) -> Line {
-        if self.lines.len() >= self.most.saturating_mul(2) {
-            self.lines.retain(|line| !line.cut.is_cancelled());
+    fn handle(&mut self, cut: CancellationToken) -> ConnectionHandle {
+        if self.handles.len() >= self.most.saturating_mul(2) {
+            self.handles.retain(|handle| !handle.cut.is_cancelled());
         }
-        let line = Line { known: Arc::default(), cut };
-        self.lines.push_back(line.clone());
-        line
+        let handle = ConnectionHandle { known: Arc::default(), cut };
+        self.handles.push_back(handle.clone());
+        handle
     }
 
     fn refuse(&mut self) {
@@ -189,16 +189,16 @@ impl Door {
 
 /// What calls know of the connection they came by, and what they can do to it. It does not tell who the peer is.
 #[derive(Clone)]
-pub(crate) struct Line {
+pub(crate) struct ConnectionHandle {
     known: Arc<AtomicBool>,
     cut: CancellationToken,
 }
 
-impl Line {
+impl ConnectionHandle {
     pub(crate) fn of<T>(request: &Request<T>) -> Self {
-        let line = request.extensions().get::<Self>().cloned();
+        let handle = request.extensions().get::<Self>().cloned();
         // Every connection has one; a call that came another way has nothing to cut.
-        line.unwrap_or_else(|| Self { known: Arc::default(), cut: CancellationToken::new() })
+        handle.unwrap_or_else(|| Self { known: Arc::default(), cut: CancellationToken::new() })
     }
 
     /// Ends the connection and all its calls.
@@ -214,23 +214,23 @@ impl Line {
 /// By which connection each account came last: that one may stay. The others of the account are unknown again, so that
 /// one account does not take many places.
 #[derive(Default)]
-pub(crate) struct Known {
-    lines: HashMap<Account, Line>,
+pub(crate) struct ConnectionsOfAccounts {
+    handles: HashMap<Account, ConnectionHandle>,
     /// From so many on, those that have ended are taken out.
     many: usize,
 }
 
-impl Known {
+impl ConnectionsOfAccounts {
     /// Somebody has shown by this connection that they hold an account.
-    pub(crate) fn came(&mut self, account: Account, line: &Line) {
-        line.known.store(true, Ordering::Relaxed);
-        let before = self.lines.insert(account, line.clone());
-        if let Some(before) = before.filter(|before| !Arc::ptr_eq(&before.known, &line.known)) {
+    pub(crate) fn came(&mut self, account: Account, handle: &ConnectionHandle) {
+        handle.known.store(true, Ordering::Relaxed);
+        let before = self.handles.insert(account, handle.clone());
+        if let Some(before) = before.filter(|before| !Arc::ptr_eq(&before.known, &handle.known)) {
             before.known.store(false, Ordering::Relaxed);
         }
-        if self.lines.len() > self.many {
-            self.lines.retain(|_, line| !line.cut.is_cancelled());
-            self.many = 1024 + 2 * self.lines.len();
+        if self.handles.len() > self.many {
+            self.handles.retain(|_, handle| !handle.cut.is_cancelled());
+            self.many = 1024 + 2 * self.handles.len();
         }
     }
 }
@@ -268,7 +268,7 @@ pub(crate) struct Connection {
     /// Runs while there is something to write and the peer takes nothing.
     stuck: Option<Pin<Box<Sleep>>>,
     stall: Duration,
-    line: Line,
+    handle: ConnectionHandle,
     /// Bytes received and sent.
     traffic: (Counter, Counter),
     _open: Counted,
@@ -277,24 +277,24 @@ pub(crate) struct Connection {
 }
 
 impl Connected for Connection {
-    type ConnectInfo = Line;
+    type ConnectInfo = ConnectionHandle;
 
-    fn connect_info(&self) -> Line {
-        self.line.clone()
+    fn connect_info(&self) -> ConnectionHandle {
+        self.handle.clone()
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
         // So that the door does not take it for one that can make room.
-        self.line.cut();
+        self.handle.cut();
     }
 }
 
 impl Connection {
     /// What of the times for reading is over.
     fn overdue(&mut self, cx: &mut Context<'_>) -> bool {
-        let unknown = self.introduction.as_mut().filter(|_| self.line.is_unknown());
+        let unknown = self.introduction.as_mut().filter(|_| self.handle.is_unknown());
         unknown.is_some_and(|introduction| introduction.limit.as_mut().poll(cx).is_ready())
             || self.silence.as_mut().poll(cx).is_ready()
     }
@@ -336,7 +336,7 @@ impl AsyncRead for Connection {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Ready(Ok(())) => {
                 self.silence.as_mut().reset(Instant::now() + SILENCE);
-                if !self.line.is_unknown() {
+                if !self.handle.is_unknown() {
                     self.introduction = None;
                 }
                 let bytes = buffer.filled().len() - before;
@@ -390,57 +390,57 @@ mod tests {
 
     use tokio_util::sync::CancellationToken;
 
-    use super::{Door, Known, Line};
+    use super::{ConnectionHandle, ConnectionsOfAccounts, Door};
     use crate::metrics::Metrics;
 
-    fn lines(door: &mut Door, many: usize) -> Vec<Line> {
-        (0..many).map(|_| door.line(CancellationToken::new())).collect()
+    fn handles(door: &mut Door, many: usize) -> Vec<ConnectionHandle> {
+        (0..many).map(|_| door.handle(CancellationToken::new())).collect()
     }
 
     #[test]
     fn one_account_keeps_one_connection() {
         let mut door = Door::new(4, Arc::new(Metrics::new()));
-        let lines = lines(&mut door, 3);
-        let mut known = Known::default();
-        for line in &lines {
-            known.came([1; 32], line);
-            known.came([1; 32], line);
+        let handles = handles(&mut door, 3);
+        let mut known = ConnectionsOfAccounts::default();
+        for handle in &handles {
+            known.came([1; 32], handle);
+            known.came([1; 32], handle);
         }
-        let unknown: Vec<bool> = lines.iter().map(Line::is_unknown).collect();
+        let unknown: Vec<bool> = handles.iter().map(ConnectionHandle::is_unknown).collect();
         assert_eq!(unknown, [true, true, false]);
         // Accounts that share a connection do not disturb each other.
-        known.came([2; 32], &lines[2]);
-        assert!(!lines[2].is_unknown());
+        known.came([2; 32], &handles[2]);
+        assert!(!handles[2].is_unknown());
     }
 
     #[test]
     fn connections_that_have_ended_are_forgotten() {
         let mut door = Door::new(4, Arc::new(Metrics::new()));
-        let mut known = Known::default();
+        let mut known = ConnectionsOfAccounts::default();
         for number in 0..10_000_u32 {
             let mut account = [0; 32];
             account[..4].copy_from_slice(&number.to_le_bytes());
-            let line = door.line(CancellationToken::new());
-            known.came(account, &line);
-            line.cut();
+            let handle = door.handle(CancellationToken::new());
+            known.came(account, &handle);
+            handle.cut();
         }
-        assert!(known.lines.len() <= 1026 && door.lines.len() <= 8);
+        assert!(known.handles.len() <= 1026 && door.handles.len() <= 8);
     }
 
     #[tokio::test]
     async fn the_oldest_that_is_unknown_makes_room_and_nobody_else() {
         let mut door = Door::new(2, Arc::new(Metrics::new()));
         let (first, second) = (door.place().await.unwrap(), door.place().await.unwrap());
-        let lines = lines(&mut door, 2);
-        let mut known = Known::default();
-        known.came([1; 32], &lines[0]);
-        let ended = lines[1].cut.clone();
+        let handles = handles(&mut door, 2);
+        let mut known = ConnectionsOfAccounts::default();
+        known.came([1; 32], &handles[0]);
+        let ended = handles[1].cut.clone();
         tokio::spawn(async move {
             ended.cancelled().await;
             drop(second);
         });
         let third = door.place().await;
-        assert!(third.is_some() && lines[1].cut.is_cancelled() && !lines[0].cut.is_cancelled());
+        assert!(third.is_some() && handles[1].cut.is_cancelled() && !handles[0].cut.is_cancelled());
         assert!(door.place().await.is_none(), "whoever is known stays");
         drop(first);
         assert!(door.place().await.is_some());

@@ -59,7 +59,7 @@ pub(crate) enum Outcome {
 
 /// A part of a round's life.
 #[derive(Clone, Copy)]
-pub(crate) enum Phase {
+pub(crate) enum RoundPart {
     /// It took deposits.
     Open,
     /// From seal to manifest: waiting, setting up, and publishing.
@@ -167,10 +167,10 @@ impl Metrics {
         self.rounds.get_or_create(&[("outcome", outcome)]).inc();
     }
 
-    pub(crate) fn phase(&self, phase: Phase, lasted: Duration) {
+    pub(crate) fn phase(&self, phase: RoundPart, lasted: Duration) {
         let phase = match phase {
-            Phase::Open => "open",
-            Phase::Building => "building",
+            RoundPart::Open => "open",
+            RoundPart::Building => "building",
         };
         self.phases.get_or_create(&[("phase", phase)]).observe(lasted.as_secs_f64());
     }
@@ -249,13 +249,13 @@ pub(crate) type SharedMetrics = Arc<Metrics>;
 mod tests {
     use core::time::Duration;
 
-    use super::{Counted, Metrics, Outcome, Phase, Queue};
+    use super::{Counted, Metrics, Outcome, Queue, RoundPart};
 
     #[test]
     fn everything_has_its_help_and_no_label_names_a_person() {
         let metrics = Metrics::new();
         metrics.round(Outcome::Ready);
-        metrics.phase(Phase::Open, Duration::from_secs(2));
+        metrics.phase(RoundPart::Open, Duration::from_secs(2));
         metrics.call("deposit", "ok", Duration::from_millis(3));
         metrics.queue(Queue::Builds, 1);
         metrics.traffic().0.inc_by(5);
@@ -288,7 +288,7 @@ mod tests {
     fn the_dashboard_shows_only_what_is_measured() {
         let metrics = Metrics::new();
         metrics.round(Outcome::Abandoned);
-        metrics.phase(Phase::Building, Duration::from_secs(1));
+        metrics.phase(RoundPart::Building, Duration::from_secs(1));
         metrics.call("info", "ok", Duration::from_secs(1));
         metrics.queue(Queue::Commands, 0);
         metrics.traffic();

@@ -14,7 +14,7 @@ use tokio_stream::Stream;
 use tokio_util::task::TaskTracker;
 use tonic::Status;
 
-use crate::connections::Line;
+use crate::connections::ConnectionHandle;
 use crate::pace::patience;
 
 /// Messages made before they are taken.
@@ -43,7 +43,7 @@ impl<T> Stream for Outgoing<T> {
 pub(crate) struct Sender<T> {
     messages: mpsc::Sender<Result<T, Status>>,
     stall: Duration,
-    line: Line,
+    handle: ConnectionHandle,
     /// Handed over so far, and how long that was waited for.
     bytes: usize,
     waited: Duration,
@@ -64,7 +64,7 @@ impl<T: Send + 'static> Sender<T> {
         self.bytes = self.bytes.saturating_add(bytes);
         sent.map_err(|error| {
             if matches!(error, mpsc::error::SendTimeoutError::Timeout(_)) {
-                self.line.cut();
+                self.handle.cut();
             }
             Gone
         })
@@ -86,7 +86,7 @@ impl<T: Send + 'static> Sender<T> {
 pub(crate) fn stream<T, F>(
     tracker: &TaskTracker,
     stall: Duration,
-    line: Line,
+    handle: ConnectionHandle,
     produce: impl FnOnce(Sender<T>) -> F,
 ) -> Outgoing<T>
 where
@@ -95,14 +95,14 @@ where
 {
     let (messages, stream) = mpsc::channel(AHEAD);
     let (reader, read) = oneshot::channel();
-    let sender = Sender { messages, stall, line: line.clone(), bytes: 0, waited: Duration::ZERO };
+    let sender = Sender { messages, stall, handle: handle.clone(), bytes: 0, waited: Duration::ZERO };
     let produced = produce(sender);
     tracker.spawn(async move {
         produced.await;
         // What was made ahead is to be taken, too.
         let rest = Duration::from_secs_f64(((AHEAD + 1) * CHUNK_BYTES) as f64 / RATE as f64);
         if tokio::time::timeout(stall.saturating_add(rest), read).await.is_err() {
-            line.cut();
+            handle.cut();
         }
     });
     Outgoing { messages: stream, _reader: reader }

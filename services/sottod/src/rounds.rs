@@ -89,7 +89,7 @@ pub enum RunError {
 }
 
 /// What the task needs of the rest of the server.
-pub(crate) struct Surroundings {
+pub(crate) struct RoundsDependencies {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) root: RootKey,
     pub(crate) parameters: ServerParameters,
@@ -115,7 +115,7 @@ pub(crate) struct Surroundings {
 type Building = oneshot::Receiver<Result<RoundDatabase, BuildError>>;
 
 struct Task<L> {
-    surroundings: Surroundings,
+    surroundings: RoundsDependencies,
     log: Arc<L>,
     machine: RoundMachine,
     started: (UnixMillis, Instant),
@@ -138,7 +138,7 @@ struct Task<L> {
 
 /// Starts the task, which begins with opening the log. It ends when told to, or with an error.
 pub(crate) fn start<L: RoundLog>(
-    surroundings: Surroundings,
+    surroundings: RoundsDependencies,
     opening: impl Future<Output = Result<L, LogError>> + Send + 'static,
 ) -> (Rounds, tokio::task::JoinHandle<Result<(), RunError>>) {
     let (sender, receiver) = mpsc::channel(COMMANDS);
@@ -469,8 +469,8 @@ struct Builder {
 }
 
 impl Builder {
-    fn of(surroundings: &Surroundings) -> Self {
-        let Surroundings { engine, root, compute, parameters, population, events, .. } = surroundings;
+    fn of(surroundings: &RoundsDependencies) -> Self {
+        let RoundsDependencies { engine, root, compute, parameters, population, events, .. } = surroundings;
         Self {
             engine: Arc::clone(engine),
             root: *root,

@@ -31,7 +31,7 @@ use crate::calls::CountCalls;
 use crate::certificate::{Certificate, CertificateError, NOTICE_DAYS};
 use crate::compute::Compute;
 use crate::config::{Config, ConfigError, Registration};
-use crate::connections::{self, Doors};
+use crate::connections::{self, AcceptOptions};
 use crate::data::{DataDirectory, DataError};
 use crate::events::ServerEvent;
 use crate::host::{Host, System};
@@ -40,9 +40,9 @@ use crate::keys::Progress;
 use crate::log::MemoryLog;
 use crate::metrics::{Metrics, SharedMetrics, gauge};
 use crate::operations::{self, Observed};
-use crate::rounds::{self, RunError, Surroundings};
+use crate::rounds::{self, RoundsDependencies, RunError};
 use crate::seeds::SEGMENTS_IN_MEMORY;
-use crate::service::{Announcement, Means, Service};
+use crate::service::{Announcement, Service, ServiceDependencies};
 
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// Bytes that a call may have sent and nobody has read, and all calls of a connection together.
@@ -113,7 +113,7 @@ fn start_on(
     let events = broadcast::channel(EVENTS).0;
     let (progress, progress_of_rounds) = watch::channel(Progress { oldest: first, open: first });
     let tree = Arc::clone(seeds.tree());
-    let surroundings = Surroundings {
+    let surroundings = RoundsDependencies {
         engine: Arc::clone(&engine),
         root: identity.root,
         parameters: parameters.clone(),
@@ -147,7 +147,7 @@ fn start_on(
         announcement,
         config.limits,
         challenge_key,
-        Means {
+        ServiceDependencies {
             engine: Arc::clone(&engine),
             rounds,
             compute,
@@ -187,8 +187,8 @@ fn start_on(
     let service = SottoServer::new(service)
         .max_decoding_message_size(MESSAGE_MAX)
         .max_encoding_message_size(MESSAGE_MAX);
-    let doors = Doors { tls, limits: config.limits, metrics: metrics.clone() };
-    let incoming = connections::accept(listener, doors, &tracker, closing.clone(), cut.clone());
+    let options = AcceptOptions { tls, limits: config.limits, metrics: metrics.clone() };
+    let incoming = connections::accept(listener, options, &tracker, closing.clone(), cut.clone());
     let router = tonic::transport::Server::builder()
         // To the head of the response. Calls have limits of their own, but those begin when the request is read.
         .timeout(config.limits.call.saturating_add(config.limits.stall))

@@ -24,7 +24,7 @@ use crate::accounts::{Accounts, Session, verify};
 use crate::answering::{Retrieval, Room};
 use crate::compute::Compute;
 use crate::config::Limits;
-use crate::connections::{Known, Line};
+use crate::connections::{ConnectionHandle, ConnectionsOfAccounts};
 use crate::host::Host;
 use crate::incoming;
 use crate::keys::{KeyStore, Progress};
@@ -45,10 +45,10 @@ const EVENT_BYTES: usize = usize::MAX;
 pub(crate) struct Service {
     pub(crate) announcement: Announcement,
     pub(crate) limits: Limits,
-    pub(crate) means: Means,
+    pub(crate) means: ServiceDependencies,
     accounts: Arc<Mutex<Accounts>>,
     keys: Arc<Mutex<KeyStore>>,
-    known: Mutex<Known>,
+    known: Mutex<ConnectionsOfAccounts>,
     busy: Arc<Mutex<HashMap<Account, u8>>>,
     queries: Arc<Semaphore>,
     retrievals: Arc<Semaphore>,
@@ -59,7 +59,7 @@ pub(crate) struct Service {
 }
 
 /// What calls make use of.
-pub(crate) struct Means {
+pub(crate) struct ServiceDependencies {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) rounds: Rounds,
     pub(crate) compute: Compute,
@@ -89,7 +89,7 @@ impl Service {
         announcement: Announcement,
         limits: Limits,
         challenge_key: Zeroizing<[u8; 32]>,
-        means: Means,
+        means: ServiceDependencies,
     ) -> Self {
         // Who retrieves in every round keeps its keys until the next time, and one round longer if a call is lost.
         let ServerParameters { round_ms, retained, .. } = announcement.parameters;
@@ -137,9 +137,9 @@ impl Service {
     }
 
     /// Whose session it is; the connection that shows it may stay.
-    fn account(&self, line: &Line, session: &[u8]) -> Result<Account, Refused> {
+    fn account(&self, handle: &ConnectionHandle, session: &[u8]) -> Result<Account, Refused> {
         let account = lock(&self.accounts).account(session, Instant::now())?;
-        lock(&self.known).came(account, line);
+        lock(&self.known).came(account, handle);
         Ok(account)
     }
 
@@ -175,10 +175,14 @@ impl Service {
         tokio::time::timeout(self.limits.call, call).await.map_err(late)?
     }
 
-    async fn upload(&self, line: &Line, mut chunks: Streaming<proto::KeysChunk>) -> Result<[u8; 32], Status> {
+    async fn upload(
+        &self,
+        handle: &ConnectionHandle,
+        mut chunks: Streaming<proto::KeysChunk>,
+    ) -> Result<[u8; 32], Status> {
         let stall = self.limits.stall;
         let first = incoming::next(&mut chunks, stall).await?.ok_or(Refused::Malformed)?;
-        let account = self.account(line, &first.session)?;
+        let account = self.account(handle, &first.session)?;
         let _admission = self.admit(&self.uploads, account)?;
         let expected = self.means.engine.public_keys_bytes();
         let data = |chunk: proto::KeysChunk| match chunk.session.is_empty() {
@@ -199,13 +203,13 @@ impl Service {
     /// Sends what is the same for everybody, in the time that a call has.
     fn download<T: Send + 'static>(
         &self,
-        line: Line,
+        handle: ConnectionHandle,
         admission: Admission,
         all: Bytes,
         chunk: fn(Bytes) -> T,
     ) -> Outgoing<T> {
         let limit = self.limits.call;
-        stream(&self.means.tracker, self.limits.stall, line, move |mut sender| async move {
+        stream(&self.means.tracker, self.limits.stall, handle, move |mut sender| async move {
             let _admission = admission;
             let sent = async {
                 for data in split(all) {
@@ -223,12 +227,12 @@ impl Service {
     /// Takes a multi-query in and checks all there is to check before the work begins.
     async fn accept_query(
         &self,
-        line: &Line,
+        handle: &ConnectionHandle,
         mut chunks: Streaming<proto::QueryChunk>,
     ) -> Result<Accepted, Status> {
         let stall = self.limits.stall;
         let first = incoming::next(&mut chunks, stall).await?.ok_or(Refused::Malformed)?;
-        let account = self.account(line, &first.session)?;
+        let account = self.account(handle, &first.session)?;
         let mut admission = self.admit(&self.queries, account)?;
         let digest = fixed::<32>(&first.keys, "digest of the keys")?;
         let progress = *self.means.progress.borrow();
@@ -306,7 +310,7 @@ impl Sotto for Service {
         &self,
         request: Request<proto::RegisterRequest>,
     ) -> Result<Response<proto::RegisterResponse>, Status> {
-        let line = Line::of(&request);
+        let handle = ConnectionHandle::of(&request);
         let request = request.into_inner();
         let account = fixed(&request.account, "account")?;
         let nonce = fixed(&request.nonce, "nonce")?;
@@ -321,7 +325,7 @@ impl Sotto for Service {
         verify(&parameters.manifest_key, &account, &nonce, &signature)?;
         let token = tokens.as_ref().zip(token).and_then(|(key, token)| key.check(&token));
         self.within(async { Ok(self.means.rounds.register(account, token).await?) }).await?;
-        lock(&self.known).came(account, &line);
+        lock(&self.known).came(account, &handle);
         let session: Session = random(&*self.means.host)?;
         lock(&self.accounts).open(account, issued, session, Instant::now())?;
         Ok(Response::new(proto::RegisterResponse { session: Bytes::copy_from_slice(&session) }))
@@ -331,8 +335,8 @@ impl Sotto for Service {
         &self,
         request: Request<Streaming<proto::KeysChunk>>,
     ) -> Result<Response<proto::UploadKeysResponse>, Status> {
-        let line = Line::of(&request);
-        let digest = self.within(self.upload(&line, request.into_inner())).await?;
+        let handle = ConnectionHandle::of(&request);
+        let digest = self.within(self.upload(&handle, request.into_inner())).await?;
         Ok(Response::new(proto::UploadKeysResponse { digest: Bytes::copy_from_slice(&digest) }))
     }
 
@@ -342,12 +346,12 @@ impl Sotto for Service {
         &self,
         request: Request<proto::WatchRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
-        let line = Line::of(&request);
-        let account = self.account(&line, &request.into_inner().session)?;
+        let handle = ConnectionHandle::of(&request);
+        let account = self.account(&handle, &request.into_inner().session)?;
         let has_keys = lock(&self.keys).has(&account);
         let watch = self.within(async { Ok(self.means.rounds.watch(account, has_keys).await?) }).await?;
         let (closing, seeds) = (self.means.closing.clone(), Arc::clone(&self.means.seeds));
-        let events = stream(&self.means.tracker, self.limits.stall, line, |sender| {
+        let events = stream(&self.means.tracker, self.limits.stall, handle, |sender| {
             follow(watch, sender, closing, seeds)
         });
         Ok(Response::new(events))
@@ -357,9 +361,9 @@ impl Sotto for Service {
         &self,
         request: Request<proto::DepositRequest>,
     ) -> Result<Response<proto::DepositResponse>, Status> {
-        let line = Line::of(&request);
+        let handle = ConnectionHandle::of(&request);
         let request = request.into_inner();
-        let account = self.account(&line, &request.session)?;
+        let account = self.account(&handle, &request.session)?;
         let deposit = convert::deposit(&request.deposit)?;
         let accepted = self.means.rounds.deposit(account, Round(request.round), deposit);
         self.within(async { Ok(accepted.await?) }).await?;
@@ -372,35 +376,35 @@ impl Sotto for Service {
         &self,
         request: Request<proto::MappingRequest>,
     ) -> Result<Response<Self::MappingStream>, Status> {
-        let line = Line::of(&request);
+        let handle = ConnectionHandle::of(&request);
         let request = request.into_inner();
-        let account = self.account(&line, &request.session)?;
+        let account = self.account(&handle, &request.session)?;
         let admission = self.admit(&self.mappings, account)?;
         let mapping = self.means.rounds.mapping(account, Round(request.round));
         let database = self.within(async { Ok(mapping.await?) }).await?;
         let mapping = database.mapping.clone();
-        Ok(Response::new(self.download(line, admission, mapping, |data| proto::MappingChunk { data })))
+        Ok(Response::new(self.download(handle, admission, mapping, |data| proto::MappingChunk { data })))
     }
 
     type HintStream = Outgoing<proto::HintChunk>;
 
     async fn hint(&self, request: Request<proto::HintRequest>) -> Result<Response<Self::HintStream>, Status> {
-        let line = Line::of(&request);
+        let handle = ConnectionHandle::of(&request);
         let request = request.into_inner();
-        let account = self.account(&line, &request.session)?;
+        let account = self.account(&handle, &request.session)?;
         let admission = self.admit(&self.mappings, account)?;
         let hint = self.means.rounds.hint(account, Round(request.round));
         let database = self.within(async { Ok(hint.await?) }).await?;
         let hint = database.hint.clone();
-        Ok(Response::new(self.download(line, admission, hint, |data| proto::HintChunk { data })))
+        Ok(Response::new(self.download(handle, admission, hint, |data| proto::HintChunk { data })))
     }
 
     type UnitStream = Outgoing<proto::UnitChunk>;
 
     async fn unit(&self, request: Request<proto::UnitRequest>) -> Result<Response<Self::UnitStream>, Status> {
-        let line = Line::of(&request);
+        let handle = ConnectionHandle::of(&request);
         let proto::UnitRequest { session, round, unit } = request.into_inner();
-        let account = self.account(&line, &session)?;
+        let account = self.account(&handle, &session)?;
         let mut admission = self.admit(&self.mappings, account)?;
         // There are no more units than buckets.
         let unit = u16::try_from(unit).ok().filter(|unit| *unit < self.announcement.parameters.buckets);
@@ -412,7 +416,7 @@ impl Sotto for Service {
             Ok(made.map_err(|_| Refused::Internal)?.ok_or(Refused::Malformed)?)
         };
         let made = self.within(made).await?;
-        Ok(Response::new(self.download(line, admission, made, |data| proto::UnitChunk { data })))
+        Ok(Response::new(self.download(handle, admission, made, |data| proto::UnitChunk { data })))
     }
 
     type RetrieveStream = Outgoing<proto::AnswerChunk>;
@@ -421,11 +425,11 @@ impl Sotto for Service {
         &self,
         request: Request<Streaming<proto::QueryChunk>>,
     ) -> Result<Response<Self::RetrieveStream>, Status> {
-        let line = Line::of(&request);
-        let accepted = self.within(self.accept_query(&line, request.into_inner())).await?;
+        let handle = ConnectionHandle::of(&request);
+        let accepted = self.within(self.accept_query(&handle, request.into_inner())).await?;
         let (rounds, room, limit) = (self.means.rounds.clone(), self.means.room.clone(), self.limits.call);
         let (metrics, began) = (Arc::clone(&self.means.metrics), Instant::now());
-        let chunks = stream(&self.means.tracker, self.limits.stall, line, |mut sender| async move {
+        let chunks = stream(&self.means.tracker, self.limits.stall, handle, |mut sender| async move {
             let Accepted { account, round, retrieval, admission } = accepted;
             let reply = room.submit(round, retrieval);
             // Before the reader sees the end, so that its next call finds room.
@@ -445,9 +449,9 @@ impl Sotto for Service {
         &self,
         request: Request<proto::ManifestsRequest>,
     ) -> Result<Response<Self::ManifestsStream>, Status> {
-        let line = Line::of(&request);
+        let handle = ConnectionHandle::of(&request);
         let request = request.into_inner();
-        self.account(&line, &request.session)?;
+        self.account(&handle, &request.session)?;
         let many =
             request.last.checked_sub(request.first).is_none_or(|span| span >= limits::MANIFESTS_MAX as u64);
         if many {
@@ -456,7 +460,7 @@ impl Sotto for Service {
         let manifests = self.means.rounds.manifests(Round(request.first), Round(request.last));
         let manifests = self.within(async { Ok(manifests.await?) }).await?;
         let seeds = Arc::clone(&self.means.seeds);
-        let messages = stream(&self.means.tracker, self.limits.stall, line, |mut sender| async move {
+        let messages = stream(&self.means.tracker, self.limits.stall, handle, |mut sender| async move {
             let mut last = None;
             for manifest in manifests {
                 let segment = seeds.of(manifest.claimed_round());

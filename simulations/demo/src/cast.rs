@@ -168,7 +168,7 @@ fn introduce(clients: &mut [Client], rng: &mut ChaCha20Rng) -> anyhow::Result<Ve
     let with_bob = alice.find(bob.name()).context("no contact came of the invitation")?;
 
     let roster: Vec<_> = others.iter().map(|client| (client.name().to_owned(), client.identity())).collect();
-    let card = carol.create_group(GROUP, &roster, now(), rng)?.to_string();
+    let card = carol.create_group(GROUP, &roster, rng)?.to_string();
     let group = carol.find(GROUP).context("no group came of its making")?;
     let mut conversations = vec![with_bob, with_alice, group];
     for member in others {

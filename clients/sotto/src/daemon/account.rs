@@ -66,7 +66,7 @@ impl Account {
             Self::CreateGroup { name, members } => {
                 let members = members.iter().map(|member| parse_member(client, member));
                 let members = members.collect::<Result<Vec<_>, _>>()?;
-                let card = client.create_group(&name, &members, now(), &mut rng)?;
+                let card = client.create_group(&name, &members, &mut rng)?;
                 return Ok(Reply::Card(Private::new(card.to_string())));
             }
             Self::JoinGroup { card } => {
@@ -203,7 +203,7 @@ fn parse_member(client: &Client, member: &str) -> Result<(String, [u8; 32]), Fai
 }
 
 /// An invitation or a card, as a person copied it.
-fn parse<T: core::str::FromStr<Err = Error>>(text: &Private) -> Result<T, Failure> {
+pub(crate) fn parse<T: core::str::FromStr<Err = Error>>(text: &Private) -> Result<T, Failure> {
     text.0.parse().map_err(|error: Error| {
         let advice = match error {
             Error::Input(InputError::InvitationMistyped | InputError::CardMistyped) => {

@@ -36,7 +36,7 @@ impl Entry {
 }
 
 #[derive(Default)]
-struct Kept {
+struct Entries {
     entries: VecDeque<Entry>,
     /// Number of the first of them.
     first: u64,
@@ -47,7 +47,7 @@ struct Kept {
     listeners: u64,
 }
 
-impl Kept {
+impl Entries {
     fn end(&self) -> u64 {
         self.first + self.entries.len() as u64
     }
@@ -63,7 +63,7 @@ impl Kept {
 
 /// Entries in order.
 pub(super) struct Journal {
-    kept: Mutex<Kept>,
+    kept: Mutex<Entries>,
     end: watch::Sender<u64>,
 }
 
@@ -107,7 +107,7 @@ impl Journal {
         self.kept().places.len()
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, Entries> {
         // Nothing that holds it can leave it half changed.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }

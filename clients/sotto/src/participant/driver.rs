@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep_until};
 use super::auditing::Audit;
 use super::command::Command;
 use super::deposit::{Deposited, deposit};
-use super::keeper::{Believed, Composed, Keeper, Kept, Taken};
+use super::keeper::{Composed, Keeper, KeptClient, ManifestVerdict, Received};
 use super::keys::{Generation, Keyring, upload_offset};
 use super::link::News;
 use super::person::Person;
@@ -46,7 +46,7 @@ enum Done {
     /// It is time for a round's deposit.
     DepositDue(Round),
     Deposited(Deposited),
-    Believed(Option<Believed>),
+    ManifestVerdict(Option<ManifestVerdict>),
     /// It is time to fetch what is missing.
     ManifestsDue,
     Manifests(Result<Vec<SignedManifest>, Failure>),
@@ -56,7 +56,7 @@ enum Done {
     Audited(Round, u16, Audit),
     /// A proof was kept, or was not.
     ProofKept(Round, u16, Result<String, String>),
-    Taken(Box<RoundReport>, Vec<Trouble>, Taken),
+    Received(Box<RoundReport>, Vec<Trouble>, Received),
     /// The client has failed.
     KeeperGone,
 }
@@ -65,7 +65,7 @@ pub(super) struct Driver {
     host: Arc<dyn Host>,
     engine: Arc<dyn Engine>,
     keeper: Keeper,
-    kept: JoinHandle<Option<Kept>>,
+    kept: JoinHandle<Option<KeptClient>>,
     /// A client without contacts. Whether it goes along with a round follows from announcements and time alone, and
     /// decides whether there is a deposit; what the real one makes of the round decides only what is in it.
     gate: Client,
@@ -102,7 +102,7 @@ impl Driver {
     pub(super) fn new(
         host: Arc<dyn Host>,
         engine: Arc<dyn Engine>,
-        (keeper, kept): (Keeper, JoinHandle<Option<Kept>>),
+        (keeper, kept): (Keeper, JoinHandle<Option<KeptClient>>),
         gate: Client,
         slots: Slots,
         keys: Keyring,
@@ -247,7 +247,7 @@ impl Driver {
         self.rounds.opened(round, late);
         self.keys.opened(round, self.server.retained);
         let composing = self.keeper.compose(round, speaks);
-        self.expect(composing, move |composed| Done::Composed(round, composed));
+        self.await_keeper(composing, move |composed| Done::Composed(round, composed));
         self.calls.spawn(async move {
             sleep_until(due).await;
             Done::DepositDue(round)
@@ -260,7 +260,7 @@ impl Driver {
     }
 
     /// Waits for the keeper's answer.
-    fn expect<T: Send + 'static>(
+    fn await_keeper<T: Send + 'static>(
         &mut self,
         answer: oneshot::Receiver<T>,
         done: impl FnOnce(T) -> Done + Send + 'static,
@@ -344,7 +344,7 @@ impl Driver {
         }
         let starts = self.rounds.is_waiting(round);
         let believing = self.keeper.believe(round, (*signed).clone());
-        self.expect(believing, Done::Believed);
+        self.await_keeper(believing, Done::ManifestVerdict);
         // One who hears of a round late begins to count then.
         let Retrieving { begin, lookup, query } = self.slots.retrieval(round);
         let elapsed = if elapsed < lookup { elapsed } else { Duration::ZERO };
@@ -387,8 +387,8 @@ impl Driver {
         self.release(round);
     }
 
-    fn believed(&mut self, believed: Option<Believed>) {
-        let Some(Believed { round, notices, missing }) = believed else { return };
+    fn believed(&mut self, believed: Option<ManifestVerdict>) {
+        let Some(ManifestVerdict { round, notices, missing }) = believed else { return };
         self.missing = missing;
         for notice in notices {
             match round {
@@ -415,7 +415,7 @@ impl Driver {
             Done::Composed(round, composed) => self.composed(round, composed),
             Done::DepositDue(round) => self.deposit_due(round),
             Done::Deposited(deposited) => self.deposited(deposited),
-            Done::Believed(believed) => self.believed(believed),
+            Done::ManifestVerdict(believed) => self.believed(believed),
             Done::ManifestsDue => self.fetch_missing(),
             Done::Keys(round, next, taken) => self.keys_uploaded(round, next, taken),
             Done::Manifests(fetched) => {
@@ -423,7 +423,7 @@ impl Driver {
                 match fetched {
                     Ok(manifests) => {
                         let supplied = self.keeper.supply(manifests);
-                        self.expect(supplied, |believed| Done::Believed(Some(believed)));
+                        self.await_keeper(supplied, |believed| Done::ManifestVerdict(Some(believed)));
                     }
                     Err(failure) => {
                         let trouble = Trouble::Manifests(failure);
@@ -439,7 +439,7 @@ impl Driver {
             Done::ProofKept(round, unit, kept) => {
                 self.person.tell(Event::Audited { round, unit, finding: Finding::Cheated(kept) });
             }
-            Done::Taken(report, troubles, taken) => self.taken(*report, troubles, taken),
+            Done::Received(report, troubles, taken) => self.taken(*report, troubles, taken),
             // Ends everything, before it comes here.
             Done::KeeperGone => {}
         }
@@ -455,11 +455,11 @@ impl Driver {
         self.called = Instant::now();
         self.rounds.answered(report.round);
         let taking = self.keeper.take(retrieval, elements);
-        self.expect(taking, move |taken| Done::Taken(Box::new(report), troubles, taken));
+        self.await_keeper(taking, move |taken| Done::Received(Box::new(report), troubles, taken));
     }
 
     /// The round's calls are made: now its contents may show.
-    fn taken(&mut self, mut report: RoundReport, troubles: Vec<Trouble>, taken: Taken) {
+    fn taken(&mut self, mut report: RoundReport, troubles: Vec<Trouble>, taken: Received) {
         let round = report.round;
         let again = self.sessions.uploads();
         let first = core::mem::take(&mut self.upload);

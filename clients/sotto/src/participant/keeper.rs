@@ -16,7 +16,7 @@ use super::event::Trouble;
 use crate::host::{Disk, Host, Work, rng, run};
 use crate::store::StorageError;
 
-type Job = Box<dyn FnOnce(&mut Kept) + Send>;
+type Job = Box<dyn FnOnce(&mut KeptClient) + Send>;
 
 /// Hands work to the client, which does it in the order it is handed in.
 #[derive(Clone)]
@@ -25,7 +25,7 @@ pub(super) struct Keeper {
 }
 
 /// The client, and where it is kept.
-pub(super) struct Kept {
+pub(super) struct KeptClient {
     pub(super) client: Client,
     host: Arc<dyn Host>,
     disk: Option<Box<dyn Disk>>,
@@ -42,11 +42,11 @@ pub(super) struct Composed {
     /// Whether it was composed before this process began, by whoever left the state.
     pub(super) inherited: bool,
     /// What became of a manifest that came before.
-    pub(super) early: Option<Believed>,
+    pub(super) early: Option<ManifestVerdict>,
 }
 
 /// What became of a manifest.
-pub(super) struct Believed {
+pub(super) struct ManifestVerdict {
     /// None if nobody can tell.
     pub(super) round: Option<Round>,
     pub(super) notices: Vec<Notice>,
@@ -55,7 +55,7 @@ pub(super) struct Believed {
 }
 
 /// What became of a round's elements.
-pub(super) struct Taken {
+pub(super) struct Received {
     pub(super) notices: Vec<Notice>,
     pub(super) stored: Result<(), StorageError>,
 }
@@ -66,9 +66,9 @@ impl Keeper {
         host: Arc<dyn Host>,
         client: Client,
         disk: Option<Box<dyn Disk>>,
-    ) -> (Self, JoinHandle<Option<Kept>>) {
+    ) -> (Self, JoinHandle<Option<KeptClient>>) {
         let (jobs, mut received) = mpsc::unbounded_channel::<(Work, Job)>();
-        let mut kept = Kept { client, host: Arc::clone(&host), disk, accepted: false, early: None };
+        let mut kept = KeptClient { client, host: Arc::clone(&host), disk, accepted: false, early: None };
         let task = tokio::spawn(async move {
             while let Some((work, job)) = received.recv().await {
                 let done = run(&host, work, move || {
@@ -92,7 +92,7 @@ impl Keeper {
         &self,
         round: Round,
         signed: SignedManifest,
-    ) -> oneshot::Receiver<Option<Believed>> {
+    ) -> oneshot::Receiver<Option<ManifestVerdict>> {
         self.hand_in(Work::Believe, move |kept| kept.take_manifest(round, signed))
     }
 
@@ -106,18 +106,18 @@ impl Keeper {
         &self,
         retrieval: Retrieval,
         elements: Vec<Option<Vec<u8>>>,
-    ) -> oneshot::Receiver<Taken> {
+    ) -> oneshot::Receiver<Received> {
         self.hand_in(Work::Take, move |kept| {
-            let notices = kept.client.received(retrieval, elements, kept.host.unix_now());
-            Taken { notices, stored: kept.persist() }
+            let notices = kept.client.received(retrieval, elements);
+            Received { notices, stored: kept.persist() }
         })
     }
 
     /// Gives missed manifests to the client.
-    pub(super) fn supply(&self, manifests: Vec<SignedManifest>) -> oneshot::Receiver<Believed> {
+    pub(super) fn supply(&self, manifests: Vec<SignedManifest>) -> oneshot::Receiver<ManifestVerdict> {
         self.hand_in(Work::Believe, move |kept| {
             let notices = kept.client.supply_manifests(&manifests);
-            Believed { round: None, notices, missing: kept.client.missing_manifests() }
+            ManifestVerdict { round: None, notices, missing: kept.client.missing_manifests() }
         })
     }
 
@@ -149,7 +149,7 @@ impl Keeper {
     fn hand_in<T: Send + 'static>(
         &self,
         kind: Work,
-        work: impl FnOnce(&mut Kept) -> T + Send + 'static,
+        work: impl FnOnce(&mut KeptClient) -> T + Send + 'static,
     ) -> oneshot::Receiver<T> {
         let (reply, answer) = oneshot::channel();
         let job: Job = Box::new(move |kept| {
@@ -161,7 +161,7 @@ impl Keeper {
     }
 }
 
-impl Kept {
+impl KeptClient {
     /// A deposit is given only if the client is stored as having used this round.
     fn compose(&mut self, round: Round, speaks: bool) -> Composed {
         let (now, mut rng) = (self.host.unix_now(), rng(&self.host));
@@ -186,7 +186,7 @@ impl Kept {
         Composed { bytes, inherited, early }
     }
 
-    fn take_manifest(&mut self, round: Round, signed: SignedManifest) -> Option<Believed> {
+    fn take_manifest(&mut self, round: Round, signed: SignedManifest) -> Option<ManifestVerdict> {
         if !self.accepted && round > self.client.newest_round() {
             self.early = Some((round, signed));
             return None;
@@ -194,9 +194,9 @@ impl Kept {
         Some(self.believe(round, &signed))
     }
 
-    fn believe(&mut self, round: Round, signed: &SignedManifest) -> Believed {
-        let notices = self.client.ready(signed, self.host.unix_now());
-        Believed { round: Some(round), notices, missing: self.client.missing_manifests() }
+    fn believe(&mut self, round: Round, signed: &SignedManifest) -> ManifestVerdict {
+        let notices = self.client.ready(signed);
+        ManifestVerdict { round: Some(round), notices, missing: self.client.missing_manifests() }
     }
 
     /// Puts the client on the disk.

@@ -243,7 +243,7 @@ fn people(world: &World, company: Company) -> Vec<Arc<Person>> {
         let roster = [("Bob".to_owned(), bob.identity()), ("Carol".to_owned(), carol.identity())];
         let now = UnixMillis(BASE_MS);
         let mut rng = ChaCha20Rng::from_seed(world.rng("the group"));
-        let card = alice.create_group("desk", &roster, now, &mut rng).unwrap();
+        let card = alice.create_group("desk", &roster, &mut rng).unwrap();
         for member in [bob, carol] {
             member.join_group(&card, now).unwrap();
         }

@@ -87,7 +87,7 @@ fn introduce(world: &World, secret: Secret, all: &mut [Client; 4]) -> Option<[Co
         let roster = [("Carol".to_owned(), carol.identity()), ("Dave".to_owned(), dave.identity())];
         let now = UnixMillis(BASE_MS);
         let mut rng = ChaCha20Rng::from_seed(world.rng("the group"));
-        let card = alice.create_group("desk", &roster, now, &mut rng).unwrap();
+        let card = alice.create_group("desk", &roster, &mut rng).unwrap();
         for member in [carol, dave] {
             member.join_group(&card, now).unwrap();
         }

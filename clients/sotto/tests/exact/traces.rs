@@ -82,7 +82,7 @@ async fn observe(engine: &dyn Engine, seed: u64, secret: Secret, mode: RoundMode
             let roster = [("Carol".to_owned(), carol.identity()), ("Dave".to_owned(), dave.identity())];
             let now = UnixMillis(BASE_MS);
             let mut rng: rand_chacha::ChaCha20Rng = rand_core::SeedableRng::from_seed(world.rng("the group"));
-            let card = alice.create_group("desk", &roster, now, &mut rng).unwrap();
+            let card = alice.create_group("desk", &roster, &mut rng).unwrap();
             carol.join_group(&card, now).unwrap();
             dave.join_group(&card, now).unwrap();
             talks.extend(alice.find("desk"));

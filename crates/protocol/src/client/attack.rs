@@ -18,7 +18,7 @@ fn four() -> World {
     let now = world.now();
     let others: Vec<_> =
         (1..4).map(|other| (FOUR[other].to_owned(), world.clients[other].identity())).collect();
-    let card = world.clients[0].create_group("crew", &others, now, &mut world.rng).unwrap();
+    let card = world.clients[0].create_group("crew", &others, &mut world.rng).unwrap();
     for other in 1..4 {
         world.clients[other].join_group(&card, now).unwrap();
     }

@@ -112,7 +112,7 @@ impl Scene {
         let others: Vec<(String, [u8; 32])> =
             members.iter().map(|member| (NAMES[*member].to_owned(), clients[*member].identity())).collect();
         let coins = if common { &mut self.common } else { &mut self.others };
-        let card = clients[ALICE].create_group(name, &others, now, coins).unwrap();
+        let card = clients[ALICE].create_group(name, &others, coins).unwrap();
         for member in members {
             clients[*member].join_group(&card, now).unwrap();
         }
@@ -148,7 +148,7 @@ impl Scene {
         }
         let published = self.world.publish(&deposits);
         for client in here.iter().copied() {
-            let mut notices = self.world.clients[client].ready(&published.manifest, now);
+            let mut notices = self.world.clients[client].ready(&published.manifest);
             let retrieval = self.world.lookup(client, &published);
             let mut answers = world::answers(&retrieval, &published.buckets);
             if client == ALICE
@@ -160,7 +160,7 @@ impl Scene {
                     answer.fill(0);
                 }
             }
-            notices.extend(self.world.clients[client].received(retrieval, answers, now));
+            notices.extend(self.world.clients[client].received(retrieval, answers));
             self.world.notices[client].extend(notices);
         }
         self.world.round += 1;

@@ -269,8 +269,7 @@ impl Disk {
         let read = |world: &mut World| {
             let retrieval = world.lookup(who, published);
             let answers = world::answers(&retrieval, &published.buckets);
-            let now = world.now();
-            world.clients[who].received(retrieval, answers, now)
+            world.clients[who].received(retrieval, answers)
         };
         notices.extend(self.acts(who, "read", read));
         self.take(who, notices);
@@ -293,9 +292,8 @@ impl Disk {
         let now = self.world.now();
         let others =
             [BOB, CAROL].map(|other| (NAMES[other].to_owned(), self.world.clients[other].identity()));
-        let create = |world: &mut World| {
-            world.clients[ALICE].create_group("crew", &others, now, &mut world.rng).unwrap()
-        };
+        let create =
+            |world: &mut World| world.clients[ALICE].create_group("crew", &others, &mut world.rng).unwrap();
         let card = self.acts(ALICE, "group", create);
         for member in [BOB, CAROL] {
             self.acts(member, "group", |world| world.clients[member].join_group(&card, now).unwrap());

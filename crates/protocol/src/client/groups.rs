@@ -27,7 +27,6 @@ impl Client {
         &mut self,
         name: &str,
         members: &[(String, [u8; 32])],
-        _now: UnixMillis,
         rng: &mut impl CryptoRng,
     ) -> Result<GroupCard, Error> {
         let me = (member_name(self.name()), self.identity());

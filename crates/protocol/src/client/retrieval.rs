@@ -15,7 +15,7 @@ use crate::message::{Head, Kind};
 use crate::seal::Plaintext;
 use crate::stream::Delivered;
 use crate::turn::Event;
-use crate::{Error, Label, Manifest, Round, UnixMillis};
+use crate::{Error, Label, Manifest, Round};
 
 /// Which element to ask of every bucket in one round. What is not a target is asked at random; the whole is secret.
 pub struct Retrieval {
@@ -106,12 +106,7 @@ impl Client {
     /// Takes the answers of a round, one for each bucket, `None` for those that are none. Unless all came and are in order,
     /// nothing is read: if the others were, a server could spoil some, and a contact would see in which bucket hers was
     /// read. The round's keys are erased, whatever came of it.
-    pub fn received(
-        &mut self,
-        mut retrieval: Retrieval,
-        elements: Vec<Option<Vec<u8>>>,
-        _now: UnixMillis,
-    ) -> Vec<Notice> {
+    pub fn received(&mut self, mut retrieval: Retrieval, elements: Vec<Option<Vec<u8>>>) -> Vec<Notice> {
         let round = retrieval.round;
         self.state.ready.remove(&round);
         let wants = self.state.wants.remove(&round).unwrap_or_default();

@@ -87,7 +87,7 @@ impl Client {
 
     /// Takes the manifest of a sealed round. If it is not in order, the notices say so and the round is retrieved with
     /// random queries only; the caller need not know.
-    pub fn ready(&mut self, manifest: &SignedManifest, _now: UnixMillis) -> Vec<Notice> {
+    pub fn ready(&mut self, manifest: &SignedManifest) -> Vec<Notice> {
         let warning = |error| vec![Notice::Warning(Warning::BadManifest(error))];
         match manifest.verify_for(&self.state.server) {
             Ok(manifest) => self.state.take_manifest(&manifest).map_or_else(warning, |()| Vec::new()),

@@ -157,7 +157,7 @@ mod tests {
                 .collect();
             assert!(!keys.is_empty() && keys.iter().all(|key| holds(&client, key)));
             if read {
-                client.received(Retrieval::dummy(Round(1), 12), Vec::new(), UnixMillis(0));
+                client.received(Retrieval::dummy(Round(1), 12), Vec::new());
             } else {
                 for round in 2..=4 {
                     assert!(keys.iter().all(|key| holds(&client, key)));

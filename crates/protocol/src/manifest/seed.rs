@@ -333,7 +333,7 @@ mod tests {
         let mut client = Client::new("alice", server, settings, joined, &mut rng).unwrap();
         client.open_round(round, UnixMillis(0), &mut rng).unwrap();
         let mut warned = |manifest: &SignedManifest| {
-            let notices = client.ready(manifest, UnixMillis(0));
+            let notices = client.ready(manifest);
             !notices.is_empty()
                 && notices.iter().all(|notice| matches!(notice, Notice::Warning(Warning::BadManifest(_))))
         };

@@ -5,7 +5,7 @@ use pbc::{Encoding, HashedCode};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use super::{Mapping, window};
+use super::window;
 use crate::error::{InputError, Malformed};
 use crate::{CodeShape, Error, Label, Manifest};
 
@@ -185,8 +185,15 @@ impl BloomMapping {
     }
 }
 
-impl Mapping for BloomMapping {
-    fn hits(&self, code: &dyn HashedCode, content: usize, label: &Label) -> Zeroizing<Vec<usize>> {
+impl BloomMapping {
+    /// The positions at which a label may stand in a content that would hold a copy of its box, ascending. Where a code
+    /// reads sums of boxes, the summands stand at the position of the copy ([`pbc::BatchCode::holder`]).
+    ///
+    /// A label that was deposited is found in every bucket that holds a copy of it, but for a chance below 2^-29 that it
+    /// stands outside the window searched; one that was not may seem to be there. Of a wanted label the positions are
+    /// secret: no copy of them is left behind, as a vector leaves that grows.
+    #[must_use]
+    pub fn hits(&self, code: &dyn HashedCode, content: usize, label: &Label) -> Zeroizing<Vec<usize>> {
         let mut hits = Zeroizing::new(Vec::new());
         let Some(Some(Content { count, filters })) = self.contents.get(content) else {
             return hits;

@@ -6,7 +6,7 @@ use pbc::{BucketIndex, HashedCode};
 use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
-use super::Mapping;
+use super::BloomMapping;
 use crate::Label;
 
 /// What a mapping says about a wanted label.
@@ -61,7 +61,7 @@ impl Lookup {
     #[must_use]
     pub fn new(
         code: &dyn HashedCode,
-        mapping: &dyn Mapping,
+        mapping: &BloomMapping,
         wanted: &[Label],
         rng: &mut impl CryptoRng,
     ) -> Self {
@@ -109,7 +109,7 @@ impl Lookup {
 /// Writes among the targets where to read a label in its buckets, by a private `coin` where there is a choice.
 fn look_up(
     code: &dyn HashedCode,
-    mapping: &dyn Mapping,
+    mapping: &BloomMapping,
     label: &Label,
     buckets: &[BucketIndex],
     coin: u64,

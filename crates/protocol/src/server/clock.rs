@@ -7,12 +7,12 @@ use crate::UnixMillis;
 /// Only steps forward count. A clock set back costs the time up to the next look at it, so that nothing waits for it to
 /// catch up; one set forward ends at most the round that is open.
 #[derive(Debug)]
-pub(super) struct Clock {
+pub(super) struct Stopwatch {
     seen: UnixMillis,
     elapsed: u64,
 }
 
-impl Clock {
+impl Stopwatch {
     pub(super) fn new(now: UnixMillis) -> Self {
         Self { seen: now, elapsed: 0 }
     }

@@ -73,7 +73,7 @@ fn group(seed: u64, members: usize) -> World {
     let now = world.now();
     let others: Vec<_> =
         (1..members).map(|other| (NAMES[other].to_owned(), world.clients[other].identity())).collect();
-    let card = world.clients[0].create_group("crew", &others, now, &mut world.rng).unwrap();
+    let card = world.clients[0].create_group("crew", &others, &mut world.rng).unwrap();
     for client in &mut world.clients[1..] {
         client.join_group(&card, now).unwrap();
     }

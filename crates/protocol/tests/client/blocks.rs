@@ -46,15 +46,14 @@ fn open(client: &mut Client, number: usize, round: u64) -> Deposit {
 }
 
 fn read(client: &mut Client, number: usize, published: &Published, lost: bool) -> Vec<Notice> {
-    let now = UnixMillis(published.round.0 * ROUND_MS);
-    let mut notices = client.ready(&published.manifest, now);
+    let mut notices = client.ready(&published.manifest);
     let rng = &mut coins(published.round.0, number, 1);
     let retrieval = client.lookup(published.round, &published.mapping, rng);
     let mut answers = answers(&retrieval, &published.buckets);
     if lost {
         answers.fill(None);
     }
-    notices.extend(client.received(retrieval, answers, now));
+    notices.extend(client.received(retrieval, answers));
     notices
 }
 
@@ -70,7 +69,7 @@ fn play() -> (Vec<Played>, Vec<Vec<Notice>>) {
     let now = world.now();
     let others: Vec<_> =
         (1..4).map(|other| (NAMES[other].to_owned(), world.clients[other].identity())).collect();
-    let card = world.clients[0].create_group("crew", &others, now, &mut world.rng).unwrap();
+    let card = world.clients[0].create_group("crew", &others, &mut world.rng).unwrap();
     for client in &mut world.clients[1..] {
         client.join_group(&card, now).unwrap();
     }

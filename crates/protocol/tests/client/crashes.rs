@@ -51,8 +51,7 @@ proptest! {
                     let _ = world.ready(number, &published.manifest);
                     let retrieval = world.lookup(number, &published);
                     let answers = answers(&retrieval, &published.buckets);
-                    let now = world.now();
-                    world.clients[number].received(retrieval, answers, now);
+                    world.clients[number].received(retrieval, answers);
                 }
                 disk[number] = world.clients[number].snapshot();
             }
@@ -100,7 +99,7 @@ fn a_stolen_state_does_not_open_what_was_read_before() {
     let mut thief = Client::restore(&early).unwrap();
     assert_eq!(thief.lookup(round, &published.mapping, &mut world.rng).counts.found, 1);
     thief = Client::restore(&late).unwrap();
-    let _ = thief.ready(&published.manifest, world.now());
+    let _ = thief.ready(&published.manifest);
     let retrieval = thief.lookup(round, &published.mapping, &mut world.rng);
     assert_eq!((retrieval.counts, retrieval.targets.iter().flatten().count()), Default::default());
     assert!(thief.open_round(round, world.now(), &mut world.rng).is_err());
@@ -294,11 +293,10 @@ fn a_manifest_in_a_gap_is_no_reason_to_accuse_the_server() {
         missed.push(published.manifest);
         world.round += 1;
     }
-    let now = world.now();
-    assert_eq!(world.clients[0].ready(&missed[2], now), []);
+    assert_eq!(world.clients[0].ready(&missed[2]), []);
     let mut alice = Client::restore(&world.clients[0].snapshot()).unwrap();
     let before = alice.snapshot();
-    assert_eq!(alice.ready(&missed[1], now), []);
+    assert_eq!(alice.ready(&missed[1]), []);
     assert!(alice.snapshot() == before, "how it stands to the others is not known yet");
     let (first, last) = alice.missing_manifests().unwrap();
     assert_eq!((last.0 - first.0, alice.supply_manifests(&missed[..2])), (1, Vec::new()));

@@ -36,7 +36,7 @@ fn world(seed: u64, alice_hears_bob: bool) -> (World, Vec<Deposit>) {
         let published = publish(&world, &deposits, [0; 32], &[]);
         let found = [ALICE, DAVE].map(|reader| {
             let mut copy = Client::restore(&world.clients[reader].snapshot()).unwrap();
-            assert!(copy.ready(&published.manifest, world.now()).is_empty());
+            assert!(copy.ready(&published.manifest).is_empty());
             copy.lookup(published.round, &published.mapping, &mut world.rng).counts.found
         });
         if found == (if alice_hears_bob { [2, 0] } else { [1, 1] }) {
@@ -159,7 +159,7 @@ fn a_mapping_that_hides_copies_of_a_box_is_noticed_when_the_box_is_read() {
         let retrieval = world.lookup(ALICE, &published);
         let answers = crate::world::answers(&retrieval, &published.buckets);
         let heard = answers.iter().flatten().any(|answer| *answer == deposits[MALLORY].sealed.0);
-        let notices = alice.received(retrieval, answers, world.now());
+        let notices = alice.received(retrieval, answers);
         let warned = Notice::Warning(Warning::FalseMapping { round: published.round });
         assert_eq!(notices.contains(&warned), heard);
         read[usize::from(heard)] += 1;
@@ -261,7 +261,7 @@ fn answers_spoiled_for_some_buckets_are_noticed_and_nothing_of_the_round_is_read
             for bucket in &spoiled {
                 answers[*bucket] = None;
             }
-            let notices = alice.received(retrieval, answers, world.now());
+            let notices = alice.received(retrieval, answers);
             let told = Notice::Warning(Warning::BadAnswers { round: published.round });
             assert_eq!(notices, if spoiled.len() == buckets { vec![] } else { vec![told] });
         }

@@ -25,7 +25,7 @@ fn group_of(seed: u64, names: &[&str], everybody_knows: bool) -> (World, GroupCa
     let now = world.now();
     let others: Vec<_> =
         (1..names.len()).map(|other| (names[other].to_owned(), world.clients[other].identity())).collect();
-    let card = world.clients[KEEPER].create_group("crew", &others, now, &mut world.rng).unwrap();
+    let card = world.clients[KEEPER].create_group("crew", &others, &mut world.rng).unwrap();
     for other in 1..names.len() {
         world.clients[other].join_group(&card, now).unwrap();
     }

@@ -24,7 +24,7 @@ fn four_and_card(seed: u64, contacts: &[(usize, usize)]) -> (World, String) {
     let now = world.now();
     let others: Vec<_> =
         (1..4).map(|other| (NAMES[other].to_owned(), world.clients[other].identity())).collect();
-    let card = world.clients[0].create_group("crew", &others, now, &mut world.rng).unwrap();
+    let card = world.clients[0].create_group("crew", &others, &mut world.rng).unwrap();
     let copied: sotto_protocol::GroupCard = card.to_string().parse().unwrap();
     assert_eq!((copied.name(), copied.members().len()), ("crew", 4));
     for client in &mut world.clients[1..] {
@@ -266,7 +266,7 @@ fn two_removals_at_once_both_hold() {
     let now = world.now();
     let others: Vec<_> =
         (1..5).map(|other| (names[other].to_owned(), world.clients[other].identity())).collect();
-    let card = world.clients[0].create_group("crew", &others, now, &mut world.rng).unwrap();
+    let card = world.clients[0].create_group("crew", &others, &mut world.rng).unwrap();
     for client in &mut world.clients[1..] {
         client.join_group(&card, now).unwrap();
     }
@@ -298,7 +298,7 @@ fn a_name_on_a_card_is_not_taken_for_a_contacts() {
     let identity = |client: usize| world.clients[client].identity();
     let others =
         [("alice".to_owned(), identity(0)), ("Bob".to_owned(), identity(3)), ("rob".into(), identity(1))];
-    let card = world.clients[2].create_group("crew", &others, now, &mut world.rng).unwrap();
+    let card = world.clients[2].create_group("crew", &others, &mut world.rng).unwrap();
     assert_eq!(world.clients[0].borrowed_names(&card), ["Bob"]);
     assert!(world.clients[1].borrowed_names(&card).is_empty());
     for client in [0, 1, 3] {
@@ -329,11 +329,11 @@ fn a_card_that_is_wrong_is_refused() {
     let mut stranger = stranger.unwrap();
     let others = [("bob".to_owned(), [5; 32])];
     let alice = &mut world.clients[0];
-    let card = alice.create_group("pair", &others, now, rng).unwrap();
+    let card = alice.create_group("pair", &others, rng).unwrap();
     assert!(matches!(stranger.join_group(&card, now), Err(Error::Input(_))));
     assert!(matches!(alice.join_group(&card, now), Err(Error::Input(_))));
     for members in [vec![], vec![("alice".to_owned(), [5; 32])], vec![("x".to_owned(), me)]] {
-        assert!(matches!(alice.create_group("odd", &members, now, rng), Err(Error::Input(_))));
+        assert!(matches!(alice.create_group("odd", &members, rng), Err(Error::Input(_))));
     }
     let text = card.to_string();
     for at in (0..text.len()).step_by(3) {

@@ -158,8 +158,7 @@ fn only_what_is_open_can_be_withdrawn() {
     world.run(40);
     let bob = world.id(0, "bob");
     assert_eq!(world.clients[0].withdraw(bob), Err(Error::Unknown(Unknown::Invitation)));
-    let now = world.now();
-    world.clients[0].create_group("desk", &[("bob".to_owned(), [9; 32])], now, &mut world.rng).unwrap();
+    world.clients[0].create_group("desk", &[("bob".to_owned(), [9; 32])], &mut world.rng).unwrap();
     let desk = world.id(0, "desk");
     assert_eq!(world.clients[0].withdraw(desk), Err(Error::Unknown(Unknown::Invitation)));
     assert_eq!(world.clients[0].conversations().len(), 2);

@@ -3,8 +3,7 @@
 use ed25519_dalek::SigningKey;
 use proptest::prelude::{ProptestConfig, any, proptest};
 use sotto_protocol::{
-    Client, Deposit, Label, Manifest, Notice, Retrieval, Round, SealedBox, SignedManifest, UnixMillis,
-    Warning,
+    Client, Deposit, Label, Manifest, Notice, Retrieval, Round, SealedBox, SignedManifest, Warning,
     deposit::{BOX_BYTES, LABEL_BYTES},
 };
 
@@ -136,9 +135,9 @@ fn refused_manifests_and_mappings_leave_a_retrieval_of_the_same_shape() {
     published.mapping[40] ^= 1;
     let retrieval = world.lookup(1, &published);
     assert_eq!(*retrieval.targets, vec![None; world.parameters.buckets.into()]);
-    let (round, now) = (retrieval.round, world.now());
+    let round = retrieval.round;
     let answers = answers(&retrieval, &published.buckets);
-    let notices = world.clients[1].received(retrieval, answers, now);
+    let notices = world.clients[1].received(retrieval, answers);
     assert_eq!(notices, [Notice::Warning(Warning::BadMapping { round })]);
 }
 
@@ -286,8 +285,7 @@ fn a_contact_forgotten_between_look_up_and_answer_costs_no_other_its_text() {
             world.clients[0].forget(bob).unwrap();
         }
         let answers = answers(&retrieval, &published.buckets);
-        let now = world.now();
-        let notices = world.clients[0].received(retrieval, answers, now);
+        let notices = world.clients[0].received(retrieval, answers);
         world.notices[0].extend(notices);
         world.round += 1;
         if !world.texts(0).is_empty() {
@@ -414,14 +412,13 @@ proptest! {
         let stranger = world.noise();
         deposits.push(Deposit { label: Label(label), sealed: stranger });
         let published = world.publish(&deposits);
-        let now = UnixMillis(round);
         let bob = &mut world.clients[1];
-        let _ = bob.ready(&published.manifest, now);
+        let _ = bob.ready(&published.manifest);
         let odd = bob.lookup(Round(round), &mapping, &mut world.rng);
         assert!(odd.targets.iter().all(Option::is_none));
-        bob.received(odd, elements.clone(), now);
-        bob.received(Retrieval::dummy(Round(round), 3), elements.clone(), now);
+        bob.received(odd, elements.clone());
+        bob.received(Retrieval::dummy(Round(round), 3), elements.clone());
         let retrieval = world.lookup(1, &published);
-        world.clients[1].received(retrieval, elements, now);
+        world.clients[1].received(retrieval, elements);
     }
 }

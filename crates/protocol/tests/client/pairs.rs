@@ -182,7 +182,7 @@ fn contacts_beyond_capacity_are_refused() {
 
     let bob = &mut world.clients[1];
     let others: Vec<_> = (0..7_u8).map(|number| (format!("m{number}"), [number; 32])).collect();
-    assert_eq!(bob.create_group("many", &others, now, rng).unwrap_err(), Error::Capacity { capacity: 2 });
+    assert_eq!(bob.create_group("many", &others, rng).unwrap_err(), Error::Capacity { capacity: 2 });
     assert!(bob.conversations().is_empty());
     let none =
         Client::new("x", world.parameters, Settings { conversations: 0 }, (Default::default(), now), rng);

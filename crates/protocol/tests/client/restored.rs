@@ -18,7 +18,7 @@ fn three(seed: u64) -> World {
     let now = world.now();
     let others: Vec<_> =
         [BOB, CAROL].map(|other| (NAMES[other].to_owned(), world.clients[other].identity())).into();
-    let card = world.clients[ALICE].create_group("crew", &others, now, &mut world.rng).unwrap();
+    let card = world.clients[ALICE].create_group("crew", &others, &mut world.rng).unwrap();
     for other in [BOB, CAROL] {
         world.clients[other].join_group(&card, now).unwrap();
     }
@@ -261,10 +261,9 @@ fn keeper_of_four(seed: u64) -> (World, GroupCard) {
         world.befriend(KEEPER, other);
     }
     world.run(60);
-    let now = world.now();
     let others: Vec<_> =
         (1..4).map(|other| (FOUR[other].to_owned(), world.clients[other].identity())).collect();
-    let card = world.clients[KEEPER].create_group("crew", &others, now, &mut world.rng).unwrap();
+    let card = world.clients[KEEPER].create_group("crew", &others, &mut world.rng).unwrap();
     (world, card)
 }
 

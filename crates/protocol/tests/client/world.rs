@@ -236,8 +236,7 @@ impl World {
 
     pub(crate) fn read(&mut self, published: &Published, fates: &[Fate]) {
         for (number, fate) in fates.iter().enumerate().filter(|(_, fate)| !fate.absent) {
-            let now = self.now();
-            let notices = self.clients[number].ready(&published.manifest, now);
+            let notices = self.clients[number].ready(&published.manifest);
             self.notices[number].extend(notices);
             if fate.restarts {
                 self.restart(number);
@@ -249,7 +248,7 @@ impl World {
             } else {
                 answers(&retrieval, &published.buckets)
             };
-            let notices = self.clients[number].received(retrieval, answers, now);
+            let notices = self.clients[number].received(retrieval, answers);
             self.notices[number].extend(notices);
             if fate.restarts {
                 self.restart(number);
@@ -258,8 +257,7 @@ impl World {
     }
 
     pub(crate) fn ready(&mut self, client: usize, manifest: &SignedManifest) -> Vec<Notice> {
-        let now = self.now();
-        self.clients[client].ready(manifest, now)
+        self.clients[client].ready(manifest)
     }
 
     pub(crate) fn lookup(&mut self, client: usize, published: &Published) -> Retrieval {

@@ -11,7 +11,7 @@ mod world;
 
 use heap::left_behind;
 use sotto_protocol::mapping::MAPPING_HEADER_BYTES;
-use sotto_protocol::{BloomMapping, Label, Manifest, Mapping as _, Retrieval, Round, cover};
+use sotto_protocol::{BloomMapping, Label, Manifest, Retrieval, Round, cover};
 use world::{Fate, Published, World, answers};
 
 const ALICE: usize = 0;
@@ -44,7 +44,7 @@ fn what_a_client_gives_back_holds_no_wanted_position() {
     assert_eq!(left_behind(&secrets, || drop(retrieval.targets.to_vec())), all);
     assert_eq!(left_behind(&secrets, || drop(positions.clone())), all);
 
-    let (rng, now) = (world.rng.clone(), world.now());
+    let rng = world.rng.clone();
     let answers = answers(&retrieval, &published.buckets);
     let left = left_behind(&secrets, || {
         let alice = &mut world.clients[ALICE];
@@ -52,7 +52,7 @@ fn what_a_client_gives_back_holds_no_wanted_position() {
         assert!(again.targets == retrieval.targets);
         // As for the thread that builds the query.
         drop(again.targets.clone());
-        drop(alice.received(again, answers, now));
+        drop(alice.received(again, answers));
     });
     assert!(left.is_empty(), "{left:?}");
 

@@ -7,7 +7,7 @@ use anyhow::Context;
 use mpir::{Engine, EngineClient};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use sotto_protocol::{BloomMapping, Deposit, Label, Manifest, Mapping as _, Round, SignedManifest};
+use sotto_protocol::{BloomMapping, Deposit, Label, Manifest, Round, SignedManifest};
 use sotto_session::{Session, round_spec};
 use sotto_wire::{Failure, Refused};
 

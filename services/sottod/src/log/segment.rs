@@ -86,7 +86,7 @@ pub(super) fn number(name: &str) -> Option<u64> {
 /// What stands in a segment's file.
 pub(super) struct Scanned<'a> {
     pub(super) header: Header,
-    /// Place and payload of every frame.
+    /// Location and payload of every frame.
     pub(super) frames: Vec<(usize, Payload<'a>)>,
     /// Where the last frame ends; what follows is torn.
     pub(super) end: usize,

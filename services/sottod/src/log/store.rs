@@ -37,13 +37,13 @@ pub(super) struct Store {
     segments: Vec<Segment>,
     active: Box<dyn DiskFile>,
     /// Where the entries are, from `first` on.
-    places: VecDeque<Place>,
+    places: VecDeque<Location>,
     first: u64,
     last: Option<LogId>,
     /// What the group has committed, as far as this node has been told.
     committed: Option<LogId>,
     vote: Option<Vote>,
-    snapshot: Option<Taken>,
+    snapshot: Option<SnapshotSummary>,
     /// Entries up to this one are no part of the log any more, though some are still read for their deposits.
     purged: Option<LogId>,
     /// The frame written or read last: most are asked for right after.
@@ -61,13 +61,13 @@ pub(super) struct Segment {
 }
 
 /// What the store needs to know of its snapshot.
-struct Taken {
+struct SnapshotSummary {
     floor: u64,
 }
 
 /// Where an entry's frame is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct Location {
     segment: u32,
     at: u32,
     bytes: u32,
@@ -155,7 +155,7 @@ impl Store {
         freed.map(|pair| pair[0].bytes).sum::<u64>() >= self.options.segment_bytes
     }
 
-    fn read_frame(&self, place: Place) -> Result<Vec<Entry>, LogError> {
+    fn read_frame(&self, place: Location) -> Result<Vec<Entry>, LogError> {
         let name = segment::name(place.segment.into());
         let mut bytes = vec![0; place.bytes as usize];
         let read = LogError::file(&name, "read");
@@ -184,7 +184,7 @@ impl Store {
         self.first + self.places.len() as u64
     }
 
-    fn place(&self, index: u64) -> Option<Place> {
+    fn place(&self, index: u64) -> Option<Location> {
         let at = usize::try_from(index.checked_sub(self.first)?).ok()?;
         self.places.get(at).copied()
     }
@@ -206,7 +206,7 @@ impl Segment {
     }
 }
 
-impl Place {
+impl Location {
     fn corrupt(self, what: &'static str) -> LogError {
         LogError::corrupt(&segment::name(self.segment.into()), self.at.into(), what)
     }

@@ -10,7 +10,7 @@ use super::Task;
 use crate::certificate::NOTICE_DAYS;
 use crate::keys::Progress;
 use crate::log::RoundLog;
-use crate::metrics::{Outcome, Phase, gauge};
+use crate::metrics::{Outcome, RoundPart, gauge};
 use crate::round_database::RoundDatabase;
 
 const DAY_MS: u64 = 86_400_000;
@@ -46,7 +46,7 @@ impl<L: RoundLog> Task<L> {
         let metrics = &self.surroundings.metrics;
         metrics.round(Outcome::Sealed);
         if let Some(opened) = self.opened.take() {
-            metrics.phase(Phase::Open, now - opened);
+            metrics.phase(RoundPart::Open, now - opened);
         }
         metrics.round_deposits.set(gauge(entries));
         metrics.log_bytes.set(gauge(size.bytes));
@@ -58,7 +58,7 @@ impl<L: RoundLog> Task<L> {
         let metrics = &self.surroundings.metrics;
         metrics.round(Outcome::Ready);
         if let Some(sealed) = self.sealed.remove(&round) {
-            metrics.phase(Phase::Building, sealed.elapsed());
+            metrics.phase(RoundPart::Building, sealed.elapsed());
         }
         metrics.setup.observe(Duration::from_millis(database.setup_ms).as_secs_f64());
         metrics.bucket_size.set(database.manifest.bucket_size.into());

@@ -11,14 +11,14 @@ use sotto_protocol::{CodeShape, Round, ServerParameters};
 use tokio::time::Instant;
 
 use super::watchers::Watchers;
-use super::{Builder, RunError, Surroundings, Task, build};
+use super::{Builder, RoundsDependencies, RunError, Task, build};
 use crate::log::{History, Phase, RoundLog};
 use crate::round_database::BuildError;
 
 impl<L: RoundLog> Task<L> {
     /// Takes up the rounds in the log: one that was open is sealed, those without a manifest get it, and those that can
     /// still be retrieved are served again. Only then do new rounds begin, under numbers that were never used.
-    pub(super) async fn resume(surroundings: Surroundings, log: Arc<L>) -> Result<Self, RunError> {
+    pub(super) async fn resume(surroundings: RoundsDependencies, log: Arc<L>) -> Result<Self, RunError> {
         let began = Clock::now();
         let History { newest, former, manifests, rounds } = log.history()?;
         let parameters = &surroundings.parameters;

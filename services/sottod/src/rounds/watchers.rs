@@ -25,11 +25,11 @@ pub(super) struct Watchers {
     news: broadcast::Sender<RoundNews>,
     newest_open: Option<RoundNews>,
     newest_ready: Option<RoundNews>,
-    members: HashMap<Account, Member>,
+    watchers: HashMap<Account, Watcher>,
     generations: u64,
 }
 
-struct Member {
+struct Watcher {
     generation: u64,
     replaced: CancellationToken,
 }
@@ -48,7 +48,7 @@ impl Default for Watchers {
             news: broadcast::channel(BACKLOG).0,
             newest_open: None,
             newest_ready: None,
-            members: HashMap::new(),
+            watchers: HashMap::new(),
             generations: 0,
         }
     }
@@ -58,7 +58,7 @@ impl Watchers {
     /// `open` is the round that takes deposits now, if any.
     pub(super) fn join(&mut self, account: Account, open: Option<Round>) -> Joined {
         self.generations += 1;
-        let member = Member { generation: self.generations, replaced: CancellationToken::new() };
+        let watcher = Watcher { generation: self.generations, replaced: CancellationToken::new() };
         let is_open =
             |news: &&RoundNews| matches!(news, RoundNews::Opened { round, .. } if Some(*round) == open);
         let missed =
@@ -67,9 +67,9 @@ impl Watchers {
             generation: self.generations,
             missed,
             news: self.news.subscribe(),
-            replaced: member.replaced.clone(),
+            replaced: watcher.replaced.clone(),
         };
-        if let Some(older) = self.members.insert(account, member) {
+        if let Some(older) = self.watchers.insert(account, watcher) {
             older.replaced.cancel();
         }
         joined
@@ -77,19 +77,19 @@ impl Watchers {
 
     /// Whether the account takes part no longer: this watch was its newest.
     pub(super) fn leave(&mut self, account: &Account, generation: u64) -> bool {
-        let newest = self.members.get(account).is_some_and(|member| member.generation == generation);
+        let newest = self.watchers.get(account).is_some_and(|watcher| watcher.generation == generation);
         if newest {
-            self.members.remove(account);
+            self.watchers.remove(account);
         }
         newest
     }
 
     pub(super) fn len(&self) -> usize {
-        self.members.len()
+        self.watchers.len()
     }
 
     pub(super) fn has(&self, account: &Account) -> bool {
-        self.members.contains_key(account)
+        self.watchers.contains_key(account)
     }
 
     pub(super) fn opened(&mut self, round: Round) {

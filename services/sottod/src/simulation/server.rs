@@ -30,10 +30,10 @@ use crate::host::Host;
 use crate::keys::Progress;
 use crate::log::{DurableLog, Options, Simulated};
 use crate::metrics::Metrics;
-use crate::rounds::{self, RunError, Surroundings};
+use crate::rounds::{self, RoundsDependencies, RunError};
 use crate::seeds::Seeds;
 use crate::server::first_rounds;
-use crate::service::{Announcement, Means, Service};
+use crate::service::{Announcement, Service, ServiceDependencies};
 
 /// The key under which all servers of a history sign.
 pub(super) fn signing_key() -> SigningKey {
@@ -94,7 +94,7 @@ impl Server {
         let metrics = Arc::new(Metrics::new());
         let (first, least) = first_rounds(config, own.unix_now());
         let (progress, progress_of_rounds) = watch::channel(Progress { oldest: first, open: first });
-        let surroundings = Surroundings {
+        let surroundings = RoundsDependencies {
             engine: noop(),
             root: ROOT,
             parameters: parameters.clone(),
@@ -135,7 +135,7 @@ impl Server {
         let room = Room::open(compute.clone(), key, answering, &tracker, &cut);
         let announcement =
             Announcement { parameters: parameters.clone(), endorsement: [0; 64], tokens: None };
-        let means = Means {
+        let means = ServiceDependencies {
             engine: noop(),
             rounds,
             compute,

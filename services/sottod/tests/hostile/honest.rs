@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use sotto_protocol::deposit::BOX_BYTES;
-use sotto_protocol::{Deposit, Label, Manifest, Mapping as _, Round, SealedBox};
+use sotto_protocol::{Deposit, Label, Manifest, Round, SealedBox};
 use sottod::Running;
 use tokio::task::JoinSet;
 

@@ -86,7 +86,7 @@ impl Driver {
         let finding = match audit {
             Audit::Judged(proof, Verdict::Cheated) => {
                 let kept = self.keeper.keep_proof(round, proof.encode());
-                return self.expect(kept, move |kept| Done::ProofKept(round, unit, kept));
+                return self.await_keeper(kept, move |kept| Done::ProofKept(round, unit, kept));
             }
             Audit::Judged(_, Verdict::Honest) => Finding::Honest,
             Audit::Judged(_, verdict) => Finding::Open(verdict.to_string()),

@@ -28,8 +28,8 @@ pub(super) enum Progress {
     Composed([u8; DEPOSIT_BYTES]),
     /// Under way, or waiting for its time.
     Sending([u8; DEPOSIT_BYTES], AbortHandle),
-    /// Taken by the server.
-    Taken(Phase),
+    /// Received by the server.
+    Received(Phase),
     /// Not taken.
     Failed([u8; DEPOSIT_BYTES]),
 }
@@ -101,7 +101,7 @@ impl Rounds {
     /// an account, so of several copies of a client at most one can say so.
     pub(super) fn is_ours(&self, round: Round) -> bool {
         let place = self.rounds.get(&round);
-        place.is_some_and(|place| matches!(place.deposit, Progress::Taken(_)) && !place.inherited)
+        place.is_some_and(|place| matches!(place.deposit, Progress::Received(_)) && !place.inherited)
     }
 
     /// Forgets rounds so old that nothing more will come of them, and gives what was held back for them.
@@ -125,7 +125,7 @@ impl Rounds {
             && let Progress::Sending(bytes, _) = deposit
         {
             *deposit = match result {
-                Ok(phase) => Progress::Taken(phase),
+                Ok(phase) => Progress::Received(phase),
                 Err(_) => Progress::Failed(*bytes),
             };
         }
@@ -139,7 +139,7 @@ impl Rounds {
     /// What the deposit cost, if it was taken.
     pub(super) fn deposit(&self, round: Round) -> Option<Phase> {
         match self.rounds.get(&round)?.deposit {
-            Progress::Taken(phase) => Some(phase),
+            Progress::Received(phase) => Some(phase),
             _ => None,
         }
     }
@@ -193,7 +193,7 @@ impl Rounds {
         let pending = |round: &InProgress| match (&round.deposit, round.retrieval) {
             (_, Retrieval::Running)
             | (Progress::Composing | Progress::Composed(_) | Progress::Sending(..), _) => true,
-            (Progress::Taken(_), retrieval) => retrieval == Retrieval::Waiting,
+            (Progress::Received(_), retrieval) => retrieval == Retrieval::Waiting,
             (Progress::None | Progress::Failed(_), _) => false,
         };
         !self.rounds.values().any(pending)

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::recovery::{Found, encode_vote, read};
-use super::{Opened, Options, Place, Segment, Store, Taken, VOTE};
+use super::{Location, Opened, Options, Segment, SnapshotSummary, Store, VOTE};
 use crate::log::disk::{Disk, DiskFile, replace};
 use crate::log::entry::{Entry, LogId, Vote, encode, put_optional_log_id};
 use crate::log::error::LogError;
@@ -26,7 +26,7 @@ impl Store {
         let (state, taken) = match found.snapshot.take() {
             Some(snapshot) => {
                 let floor = snapshot.state.floor();
-                (snapshot.state, Some(Taken { floor }))
+                (snapshot.state, Some(SnapshotSummary { floor }))
             }
             None => (State::default(), None),
         };
@@ -178,7 +178,7 @@ impl Store {
         let frame = frame::encode(self.newest().header.salt, &payload);
         self.active.write_at(at, &frame).map_err(LogError::file(&name, "write"))?;
         self.active.sync().map_err(LogError::file(&name, "sync"))?;
-        let place = Place {
+        let place = Location {
             segment: u32::try_from(self.newest().header.number)
                 .map_err(|_| LogError::Refused("there are too many segments"))?,
             at: u32::try_from(at).map_err(|_| LogError::Refused("a segment is too long"))?,
@@ -205,13 +205,13 @@ impl Store {
     fn replace_snapshot(&mut self, snapshot: &Snapshot) -> Result<Vec<u8>, LogError> {
         let bytes = snapshot.encode();
         replace(&*self.disk, snapshot::NAME, &bytes).map_err(LogError::file(snapshot::NAME, "replace"))?;
-        self.snapshot = Some(Taken { floor: snapshot.state.floor() });
+        self.snapshot = Some(SnapshotSummary { floor: snapshot.state.floor() });
         Ok(bytes)
     }
 
     /// Removes the segments of which neither the log nor the snapshot's rounds need anything.
     fn remove_unneeded(&mut self) -> Result<(), LogError> {
-        let Some(Taken { floor }) = self.snapshot else { return Ok(()) };
+        let Some(SnapshotSummary { floor }) = self.snapshot else { return Ok(()) };
         let needed = floor.min(self.purged.map_or(0, |purged| purged.index + 1));
         while let [oldest, second, ..] = &self.segments[..] {
             if second.header.first > needed {

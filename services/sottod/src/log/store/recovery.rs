@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Place, Segment, VOTE};
+use super::{Location, Segment, VOTE};
 use crate::log::codec::{Malformed, Reader};
 use crate::log::disk::{Disk, TEMPORARY, read_all};
 use crate::log::entry::{Entry, LogId, Vote, decode_all, take_number};
@@ -16,7 +16,7 @@ pub(in crate::log) struct Found {
     pub(in crate::log) vote: Option<Vote>,
     pub(in crate::log) snapshot: Option<Snapshot>,
     pub(in crate::log) segments: Vec<Segment>,
-    pub(super) places: VecDeque<Place>,
+    pub(super) places: VecDeque<Location>,
     pub(super) first: u64,
     pub(in crate::log) last: Option<LogId>,
     pub(super) committed: Option<LogId>,
@@ -103,7 +103,7 @@ impl Found {
                 decode_all(&payload.bytes()).map_err(|Malformed(what)| corrupt(what))?;
             let end = ends.next().unwrap_or(scanned.end);
             // A segment is shorter than 2^32 bytes.
-            let place = Place { segment: short, at: *at as u32, bytes: (end - at) as u32 };
+            let place = Location { segment: short, at: *at as u32, bytes: (end - at) as u32 };
             for entry in entries {
                 let expected = self.first + self.places.len() as u64;
                 if entry.log_id.index != expected || self.last > Some(entry.log_id) {
