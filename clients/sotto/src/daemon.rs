@@ -36,6 +36,7 @@ use desk::Desk;
 use face::Face;
 use socket::Listener;
 
+pub(crate) use account::parse;
 pub(crate) use signals::interrupted;
 pub(crate) use socket::{SocketError, Stream, connect};
 

@@ -81,15 +81,12 @@ pub(crate) async fn question(
     let bucket = lookup.readings()[0].buckets.first();
     let bucket = bucket.context("a deposit is not in its round's mapping")?.to_usize();
     let engine = mpir::sealpir();
-    let seed = manifest.retrieval_seed(&session.root_key().0);
-    let (buckets, elements) = (manifest.buckets.into(), manifest.bucket_size as usize);
-    let spec = round_spec(&*engine, seed, manifest.round, buckets, elements)?;
-    let answers = engine.sizes(&spec)?.answer.bytes();
+    let (spec, sizes) = round_spec(&*engine, &session.root_key(), &manifest)?;
     let request = client().ask(spec, lookup.targets(), &mut rng)?;
     Ok(Arc::new(Question {
         manifest,
         query: request.bytes.into(),
-        answers,
+        answers: sizes.answer.bytes(),
         due: ready + Duration::from_millis(OFFSET_MS),
         pending: Mutex::new(Some(request.pending)),
         expected: (bucket, wanted.sealed.0.to_vec()),
