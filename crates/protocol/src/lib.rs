@@ -29,6 +29,8 @@
 //! #     deposit_ms: 100,
 //! #     lookup_ms: 200,
 //! #     query_ms: 300,
+//! #     deposit_spread_ms: 0,
+//! #     query_spread_ms: 0,
 //! # };
 //! # // What a server makes of a round: signed manifest, mapping, and the boxes in their order.
 //! # let mut previous = [0; 32];
@@ -46,6 +48,8 @@
 //! #         choices: 1,
 //! #         mapping_kind: manifest::MAPPING_BLOOM,
 //! #         bucket_size: deposits.len() as u32,
+//! #         profile: [0; 16],
+//! #         hint_digest: [0; 32],
 //! #         round_seed: seed,
 //! #         mapping_digest: [0; 32],
 //! #         deposits_digest: manifest::deposits_digest(&deposits),
