@@ -4,33 +4,22 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Context;
+use rand::RngExt;
 use rand::rngs::StdRng;
-use rand::{Rng, RngExt};
-use sotto_protocol::deposit::BOX_BYTES;
-use sotto_protocol::{Deposit, Label, Round, SealedBox, SignedManifest};
-use sotto_session::{ConnectError, Connection, RoundNews, Session};
+use sotto_protocol::{Deposit, Round, SignedManifest};
+use sotto_session::{Connection, RoundNews, Session};
 use sotto_wire::{Info, limits};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_stream::StreamExt as _;
 
-use super::child::Child;
+use super::asking::deposit;
+use super::child::{Child, session};
 
 type Manifests = BTreeMap<Round, SignedManifest>;
 
 /// Time from the opening of a round within which clients deposit, ms.
 const SPREAD_MS: u64 = 350;
-
-/// Opens a session for the account with this number.
-pub(super) async fn session(
-    connection: &Connection,
-    info: &Info,
-    number: usize,
-) -> Result<Session, ConnectError> {
-    let mut seed = [0x5a; 32];
-    seed[..8].copy_from_slice(&(number as u64).to_le_bytes());
-    connection.session(&seed, info, None).await
-}
 
 /// What a server acknowledged to one client.
 #[derive(Default)]
@@ -62,9 +51,7 @@ impl Depositor {
             if let Some(round) = opened {
                 // So that deposits come all the time, and a kill hits some on their way.
                 tokio::time::sleep(Duration::from_millis(self.rng.random_range(0..SPREAD_MS))).await;
-                let mut sealed = [0; BOX_BYTES];
-                self.rng.fill_bytes(&mut sealed);
-                let deposit = Deposit { label: Label(self.rng.random()), sealed: SealedBox(sealed) };
+                let deposit = deposit(&mut self.rng);
                 // One that is late or gets no answer is not acknowledged, and may be there or not.
                 if session.deposit(round, &deposit.encode()).await.is_ok() {
                     acknowledged.deposits.push((round, deposit));

@@ -1,6 +1,8 @@
 //! The drill: what it does, and how it judges.
 
-#[path = "child.rs"]
+#[path = "../common/asking.rs"]
+mod asking;
+#[path = "../common/child.rs"]
 mod child;
 #[path = "client.rs"]
 mod client;
@@ -33,6 +35,21 @@ const JUDGED_ROUND_MS: u32 = 60_000;
 const RETAINED: usize = 4;
 /// When a server is killed that is still starting, ms after its process was made.
 const STARTING_MS: Range<u64> = 0..400;
+
+/// One message is retrieved per round: the databases are as small as can be, so that a server lives through many rounds.
+const OPTIONS: [&str; 11] = [
+    "--plaintext",
+    "--retrieve",
+    "1",
+    "--retained",
+    "4",
+    "--deposit-ms",
+    "50",
+    "--lookup-ms",
+    "50",
+    "--query-ms",
+    "150",
+];
 
 /// What is to be done.
 pub(crate) struct Plan {
@@ -124,7 +141,7 @@ impl Plan {
             let ms = if starting { STARTING_MS } else { self.alive_ms.clone() };
             let alive = Duration::from_millis(rng.random_range(ms));
             if starting {
-                let process = Process::spawn(&self.program, &self.data, ROUND_MS)?;
+                let process = Process::spawn(&self.program, &self.data, ROUND_MS, &OPTIONS)?;
                 tokio::time::sleep(alive).await;
                 process.kill()?;
             } else {
@@ -149,7 +166,7 @@ impl Plan {
 
     /// One life of the server, under load, to its sudden end.
     async fn live(&self, seen: &mut Seen, seed: u64, alive: Duration) -> anyhow::Result<()> {
-        let server = Process::spawn(&self.program, &self.data, ROUND_MS)?.listening().await?;
+        let server = Process::spawn(&self.program, &self.data, ROUND_MS, &OPTIONS)?.listening().await?;
         let key = *seen.key.get_or_insert(server.key());
         ensure!(server.key() == key, "the server has another key than before");
         let watcher = Watcher::start(&server, 0).await.context("watching")?;
@@ -183,7 +200,8 @@ impl Plan {
     /// Judges what was acknowledged since the last time: by one more start, which is asked for manifests and for a sample
     /// of the deposits, and by what is in the log after it.
     async fn judge(&self, seen: &mut Seen, rng: &mut StdRng) -> anyhow::Result<Outcome> {
-        let server = Process::spawn(&self.program, &self.data, JUDGED_ROUND_MS)?.listening().await?;
+        let server =
+            Process::spawn(&self.program, &self.data, JUDGED_ROUND_MS, &OPTIONS)?.listening().await?;
         let mut watcher = Watcher::start(&server, 0).await?;
         seen.accounts.insert(0);
         watcher.ready().await?;

@@ -1,18 +1,17 @@
 //! What a client would get: deposits, retrieved privately from a running server.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use anyhow::Context;
-use mpir::{Engine, EngineClient};
+use mpir::EngineClient;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use sotto_protocol::{BloomMapping, Deposit, Label, Manifest, Round, SignedManifest};
-use sotto_session::{Session, round_spec};
+use sotto_session::Session;
 use sotto_wire::{Failure, Refused};
 
-use super::child::Child;
-use super::client::session;
+use super::asking::{Asked, ask, mapping};
+use super::child::{Child, session};
 
 /// The rounds that a server serves.
 pub(super) struct Served {
@@ -30,14 +29,13 @@ impl Served {
         let mut rounds = BTreeMap::new();
         for (round, signed) in manifests.iter().rev().take(retained) {
             let manifest = signed.verify(key)?;
-            let bytes = BloomMapping::encoded_bytes(manifest.shape(), manifest.bucket_size);
-            let bytes = match session.mapping(*round, usize::try_from(bytes)?).await {
+            let bytes = match mapping(session, &manifest).await {
                 Ok(bytes) => bytes,
                 Err(Failure::Refused(Refused::RoundClosed)) => break,
                 Err(failure) => return Err(failure).context("a mapping is refused"),
             };
-            let mapping = BloomMapping::decode(&bytes, &manifest)?;
-            rounds.insert(*round, (manifest, mapping));
+            let decoded = BloomMapping::decode(&bytes, &manifest)?;
+            rounds.insert(*round, (manifest, decoded));
         }
         Ok(Self { rounds })
     }
@@ -78,7 +76,6 @@ impl Served {
 /// An account that retrieves.
 struct Account {
     session: Session,
-    engine: Arc<dyn Engine>,
     pir: Box<dyn EngineClient>,
     keys: [u8; 32],
     rng: StdRng,
@@ -87,10 +84,9 @@ struct Account {
 impl Account {
     /// Uploads its keys.
     async fn enter(session: Session, number: usize) -> anyhow::Result<Self> {
-        let engine = mpir::sealpir();
-        let pir = engine.client(&[0x5a; 32]);
+        let pir = mpir::sealpir().client(&[0x5a; 32]);
         let keys = session.upload_keys(pir.public_keys().into()).await.context("uploading keys")?;
-        Ok(Self { session, engine, pir, keys, rng: StdRng::seed_from_u64(number as u64) })
+        Ok(Self { session, pir, keys, rng: StdRng::seed_from_u64(number as u64) })
     }
 
     /// The element under a label, if the mapping has one.
@@ -100,23 +96,10 @@ impl Account {
         mapping: &BloomMapping,
         label: Label,
     ) -> anyhow::Result<Option<Vec<u8>>> {
-        let code = manifest.code()?;
-        // Where the filter shows one position only; a label that some bucket does not show is not in the round.
-        let hits: Vec<(usize, _)> = (code.holders(&label.0).into_iter())
-            .map(|bucket| (bucket, mapping.hits(&*code, bucket, &label)))
-            .collect();
-        if hits.iter().any(|(_, hits)| hits.is_empty()) {
-            return Ok(None);
-        }
-        let single = hits.iter().find(|(_, hits)| hits.len() == 1);
-        let (bucket, position) = single.context("a label stands at several positions everywhere")?;
-        let mut targets = vec![None; code.bucket_count()];
-        targets[*bucket] = position.first().copied();
-        let (spec, sizes) = round_spec(&*self.engine, &self.session.root_key(), manifest)?;
-        let bytes = sizes.answer.bytes();
-        let request = self.pir.ask(spec, &targets, &mut self.rng)?;
-        let answered = self.session.retrieve(manifest.round, &self.keys, request.bytes.into(), bytes).await;
+        let asked = ask(&self.session, &mut *self.pir, manifest, mapping, label, &mut self.rng)?;
+        let Some(Asked { request, answers, bucket }) = asked else { return Ok(None) };
+        let answered = self.session.retrieve(manifest.round, &self.keys, request.bytes.into(), answers).await;
         let mut elements = request.pending.read(&[], &answered.context("retrieving")?.answers);
-        Ok(Some(elements.swap_remove(*bucket)?))
+        Ok(Some(elements.swap_remove(bucket)?))
     }
 }

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use rand::RngExt;
 use rand::rngs::StdRng;
-use rand::{Rng, RngExt};
-use sotto_protocol::deposit::BOX_BYTES;
-use sotto_protocol::{Deposit, Label, Round, SealedBox};
+use sotto_protocol::Round;
 use sotto_session::Session;
 use tokio::sync::{mpsc, watch};
 
+use crate::asking;
 use crate::ledger::{Fate, News};
 
 /// Offset of the first deposits in a round, as the server announces it.
@@ -29,9 +29,7 @@ impl Depositor {
             let Some((round, at)) = *self.opened.borrow_and_update() else { continue };
             let offset = OFFSET_MS + self.rng.random_range(0..self.spread_ms.max(1));
             tokio::time::sleep_until((at + Duration::from_millis(offset)).into()).await;
-            let mut sealed = [0; BOX_BYTES];
-            self.rng.fill_bytes(&mut sealed);
-            let deposit = Deposit { label: Label(self.rng.random()), sealed: SealedBox(sealed) };
+            let deposit = asking::deposit(&mut self.rng);
             // If nobody listens any more, the run is over.
             let _ = self.news.send(News::Sent { round });
             let sent = Instant::now();

@@ -8,8 +8,6 @@ use sotto_protocol::manifest::{Manifest, deposits_digest};
 use sotto_protocol::{Deposit, Round};
 use sotto_wire::Failure;
 
-use crate::session::word;
-
 /// What clients tell.
 pub(crate) enum News {
     /// A deposit is on its way.
@@ -34,6 +32,15 @@ impl Fate {
             // It may be there or not.
             Err(failure) => Self::Unknown(word(failure)),
         }
+    }
+}
+
+/// The reason word of a refusal; for want of one, what the call met with.
+pub(crate) fn word(failure: Failure) -> String {
+    match failure {
+        Failure::Refused(refused) => refused.reason().to_owned(),
+        Failure::Unreachable => "unreachable".to_owned(),
+        Failure::Nonsense(code) => format!("{code:?}"),
     }
 }
 

@@ -11,6 +11,9 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it talks to whoever runs it")]
 
+#[path = "../common/asking.rs"]
+mod asking;
+#[path = "../common/child.rs"]
 mod child;
 mod depositors;
 mod find;
@@ -20,7 +23,6 @@ mod run;
 /// The server itself, so that the child process is the same program without another build.
 #[path = "../../src/main.rs"]
 mod server;
-mod session;
 mod summary;
 
 use std::path::PathBuf;

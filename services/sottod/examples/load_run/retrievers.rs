@@ -8,12 +8,13 @@ use bytes::Bytes;
 use mpir::{EngineClient, Pending};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use sotto_protocol::{BloomMapping, Deposit, Lookup, Manifest};
-use sotto_session::{Session, round_spec};
+use sotto_protocol::{BloomMapping, Deposit, Manifest};
+use sotto_session::Session;
 use sotto_wire::Failure;
 use tokio::sync::{mpsc, watch};
 
-use crate::session::word;
+use crate::asking::{Asked, ask, mapping};
+use crate::ledger::word;
 
 /// Offset of a multi-query after its round is ready, as the server announces it.
 const OFFSET_MS: u64 = 600;
@@ -73,30 +74,19 @@ pub(crate) async fn question(
     wanted: &Deposit,
     ready: Instant,
 ) -> anyhow::Result<Arc<Question>> {
-    let mapping = fetch_mapping(session, &manifest).await?;
-    let mapping = BloomMapping::decode(&mapping, &manifest)?;
-    let code = manifest.code()?;
+    let mapping = BloomMapping::decode(&mapping(session, &manifest).await?, &manifest)?;
     let mut rng = StdRng::seed_from_u64(manifest.round.0);
-    let lookup = Lookup::new(&*code, &mapping, &[wanted.label], &mut rng);
-    let bucket = lookup.readings()[0].buckets.first();
-    let bucket = bucket.context("a deposit is not in its round's mapping")?.to_usize();
-    let engine = mpir::sealpir();
-    let (spec, sizes) = round_spec(&*engine, &session.root_key(), &manifest)?;
-    let request = client().ask(spec, lookup.targets(), &mut rng)?;
+    let asked = ask(session, &mut *client(), &manifest, &mapping, wanted.label, &mut rng)?;
+    let Asked { request, answers, bucket } = asked.context("a deposit is not in its round's mapping")?;
     Ok(Arc::new(Question {
         manifest,
         query: request.bytes.into(),
-        answers: sizes.answer.bytes(),
+        answers,
         due: ready + Duration::from_millis(OFFSET_MS),
         pending: Mutex::new(Some(request.pending)),
         expected: (bucket, wanted.sealed.0.to_vec()),
         reference: OnceLock::new(),
     }))
-}
-
-async fn fetch_mapping(session: &Session, manifest: &Manifest) -> Result<Bytes, Failure> {
-    let bytes = BloomMapping::encoded_bytes(manifest.shape(), manifest.bucket_size);
-    session.mapping(manifest.round, usize::try_from(bytes).unwrap_or(usize::MAX)).await
 }
 
 pub(crate) struct Retriever {
@@ -129,7 +119,7 @@ impl Retriever {
     }
 
     async fn ask(&self, question: &Question) -> Result<(Bytes, Duration), Failure> {
-        fetch_mapping(&self.session, &question.manifest).await?;
+        mapping(&self.session, &question.manifest).await?;
         tokio::time::sleep_until(question.due.into()).await;
         let (round, query) = (question.manifest.round, question.query.clone());
         let sent = Instant::now();

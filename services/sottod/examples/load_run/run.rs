@@ -8,10 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use bytes::Bytes;
+use rand::SeedableRng;
 use rand::rngs::StdRng;
-use rand::{Rng, RngExt, SeedableRng};
-use sotto_protocol::deposit::BOX_BYTES;
-use sotto_protocol::{Deposit, Label, Manifest, Round, SealedBox};
+use sotto_protocol::{Deposit, Manifest, Round};
 use sotto_session::{RoundNews, Session};
 use sotto_wire::Failure;
 use sottod::Usage;
@@ -19,19 +18,17 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_stream::{Stream, StreamExt as _};
 
-use crate::child::Child;
+use crate::asking;
+use crate::child::{Child, PATIENCE, Process, session};
 use crate::depositors::Depositor;
 use crate::ledger::{Fate, Ledger, News};
 use crate::retrievers::{self, Question, Retrieved, Retriever};
-use crate::session::session;
 use crate::summary::{Retrievals, Rounds, Sample, Summary};
 
 /// Clients on one connection: a server takes so many calls at a time from it.
 const CLIENTS_PER_CONNECTION: usize = 16;
 /// Uploads of keys at the same time.
 const UPLOADS: usize = 64;
-/// How long calls may take to end when a run is over; a server gives each up before.
-const END_PATIENCE: Duration = Duration::from_secs(75);
 
 /// What is to be done.
 #[derive(Clone)]
@@ -73,8 +70,8 @@ impl Plan {
     /// Does it.
     pub(crate) async fn run(self) -> anyhow::Result<Summary> {
         let (_directory, data) = crate::data_directory()?;
-        let options = ["--retrieve", &self.retrieve.to_string(), "--round-ms", &self.round_ms.to_string()];
-        let server = Child::start(&self.program, &data, &options.map(str::to_owned)).await?;
+        let options = ["--retrieve", &self.retrieve.to_string()];
+        let server = Process::spawn(&self.program, &data, self.round_ms, &options)?.listening().await?;
         let own = session(&server.connect().await?, &server.info, 0).await?;
 
         let registering = Instant::now();
@@ -130,11 +127,14 @@ impl Plan {
             plan: self,
         };
         run.watch().await?;
-        let before = (Usage::of(run.server.id()), Usage::of(std::process::id()));
+        let server = run.server.process.0.id();
+        let before = (Usage::of(server), Usage::of_this());
         let died = run.drive(&mut tasks, &mut told, &mut answers, &mut ready).await?;
-        let after = (Usage::of(run.server.id()), Usage::of(std::process::id()));
+        let after = (Usage::of(server), Usage::of_this());
         let seconds = run.began.elapsed().as_secs_f64();
-        run.server.kill()?;
+        if !died {
+            run.server.kill()?;
+        }
         let accounts = run.plan.clients + run.plan.retrievers + 1;
         let checked = check(&data, accounts, &mut run.ledger)?;
         Ok(Summary {
@@ -197,7 +197,7 @@ impl Run {
                     Some(event) => self.hear(event)?,
                     None => {
                         self.rounds.watches_lost += 1;
-                        if self.server.has_ended()? {
+                        if self.server.process.0.try_wait()?.is_some() {
                             return Ok(true);
                         }
                         tokio::time::sleep(Duration::from_millis(250)).await;
@@ -217,7 +217,7 @@ impl Run {
                 },
                 _ = second.tick() => {
                     self.sample();
-                    if self.server.has_ended()? {
+                    if self.server.process.0.try_wait()?.is_some() {
                         return Ok(true);
                     }
                     if Instant::now() >= end {
@@ -228,7 +228,7 @@ impl Run {
                         let quiet = tasks.is_empty() && self.ledger.on_their_way() == 0;
                         let since = *last.get_or_insert_with(Instant::now);
                         let rounds = Duration::from_millis(u64::from(self.plan.round_ms) * 3);
-                        if (quiet && since.elapsed() >= rounds) || since.elapsed() >= END_PATIENCE {
+                        if (quiet && since.elapsed() >= rounds) || since.elapsed() >= PATIENCE {
                             return Ok(false);
                         }
                     }
@@ -260,7 +260,7 @@ impl Run {
             }
             RoundNews::Ready { manifest, elapsed } => {
                 let at = at(elapsed);
-                let manifest = manifest.verify(&self.server.info.parameters.manifest_key)?;
+                let manifest = manifest.verify(&self.server.key())?;
                 self.rounds.ready(manifest.round, at);
                 self.ask(&manifest, at);
                 let _ = self.news.send(News::Ready(Box::new(manifest)));
@@ -271,9 +271,7 @@ impl Run {
 
     /// Deposits a box that everybody will ask for.
     fn deposit_own(&mut self, round: Round) {
-        let mut sealed = [0; BOX_BYTES];
-        self.rng.fill_bytes(&mut sealed);
-        let deposit = Deposit { label: Label(self.rng.random()), sealed: SealedBox(sealed) };
+        let deposit = asking::deposit(&mut self.rng);
         self.wanted.insert(round, deposit.clone());
         let (session, news) = (self.session.clone(), self.news.clone());
         tokio::spawn(async move {
@@ -311,7 +309,7 @@ impl Run {
     }
 
     fn sample(&mut self) {
-        let resident = Usage::of(self.server.id()).resident as f64 / f64::from(1 << 20);
+        let resident = Usage::of(self.server.process.0.id()).resident as f64 / f64::from(1 << 20);
         let seconds = self.began.elapsed().as_secs_f64();
         self.samples.push(Sample { seconds, resident });
         if self.plan.progress {
