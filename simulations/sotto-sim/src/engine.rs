@@ -142,18 +142,16 @@ fn of_paper<const T: u32>(parameters: &paper::Parameters<T>) -> Arrangement {
     }
 }
 
-/// A client, and its keys as it sends them and as the server holds them.
+/// A client, and its keys as the server holds them.
 pub(crate) struct Client {
     pub(crate) half: Box<dyn EngineClient>,
-    pub(crate) encoded_keys: Vec<u8>,
     pub(crate) keys: PublicKeys,
 }
 
 impl Client {
     pub(crate) fn new(engine: &dyn Engine, seed: &[u8; 32]) -> Result<Self, Error> {
         let half = engine.client(seed);
-        let encoded_keys = half.public_keys();
-        let keys = engine.public_keys(&encoded_keys)?;
-        Ok(Self { half, encoded_keys, keys })
+        let keys = engine.public_keys(&half.public_keys())?;
+        Ok(Self { half, keys })
     }
 }

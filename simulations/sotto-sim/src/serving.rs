@@ -167,7 +167,7 @@ mod tests {
         assert!(connection.call(Kind::Query, &request.bytes).await.is_err(), "no keys yet");
         assert!(connection.call(Kind::Keys, &[0; 9]).await.is_err());
         assert!(connection.call(Kind::Ping, &[]).await.unwrap().is_empty());
-        connection.call(Kind::Keys, &client.encoded_keys).await.unwrap();
+        connection.call(Kind::Keys, &client.half.public_keys()).await.unwrap();
         assert!(connection.call(Kind::Query, &[0; 9]).await.is_err());
         assert!(server.answering_ms() == 0.0, "nothing was answered");
         let answer = connection.call(Kind::Query, &request.bytes).await.unwrap();

@@ -1,6 +1,7 @@
 //! What is to be run.
 
 use anyhow::ensure;
+use serde::Serialize;
 use sotto_protocol::{CodeKind, ServerParameters};
 
 use crate::cpu::cores;
@@ -8,7 +9,7 @@ use crate::engine::EngineName;
 use crate::pbc::CodeName;
 
 /// What to run.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args, Serialize)]
 pub(crate) struct Config {
     /// Users, the real clients included: each has one message in every round.
     #[arg(long, default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(1..=1 << 22))]
@@ -24,12 +25,14 @@ pub(crate) struct Config {
     pub(crate) rounds: u32,
     /// The PIR engine.
     #[arg(long, value_enum, default_value_t)]
+    #[serde(skip)]
     pub(crate) engine: EngineName,
     /// The batch code: single, hybrid or cuckoo.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) code: CodeName,
     /// Threads that compute in the server [default: as many as there are cores].
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[serde(skip)]
     pub(crate) threads: Option<u16>,
     /// Seed of all messages, keys and choices.
     #[arg(long, default_value_t = 1)]

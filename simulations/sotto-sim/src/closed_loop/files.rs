@@ -19,11 +19,11 @@ impl Report {
     pub(super) fn markdown(&self) -> String {
         let title = format!(
             "{} users, {} real clients, k = {}, {}, {}: {} buckets of {}; {} threads, {}",
-            self.users,
-            self.clients,
-            self.retrieve,
+            self.config.users,
+            self.config.clients,
+            self.config.retrieve,
             self.engine,
-            self.code,
+            self.config.code,
             self.buckets,
             self.bucket_size,
             self.threads,
@@ -47,7 +47,7 @@ impl Report {
             ("what carries them", overhead / 1e3, "kB"),
             ("keys, once", keys_once / 1e3, "kB"),
         ] {
-            let each = value / f64::from(self.retrieve);
+            let each = value / f64::from(self.config.retrieve);
             table.row(vec![name.into(), format!("{value:.2} {unit}"), format!("{each:.3} {unit}")]);
         }
         let Latency { p50, p90, p99, max } = self.latency_ms;
@@ -60,7 +60,7 @@ impl Report {
             self.round_wall_ms,
             self.setup_wall_ms,
             self.setup_cpu_ms,
-            self.users,
+            self.config.users,
         ));
         table.note(format!(
             "Server memory: peak {:.0} MiB; prepared round {:.0} MiB, keys {:.0} MiB.",
@@ -96,7 +96,7 @@ impl Report {
 /// Runs side by side.
 pub(crate) fn comparison(reports: &[Report]) -> Table {
     let columns: [Column<Report>; 10] = [
-        ("code", |report| report.code.to_string()),
+        ("code", |report| report.config.code.to_string()),
         ("messages per minute", |report| format!("{:.0}", report.messages_per_minute)),
         ("core ms per message", |report| format!("{:.3}", report.core_ms_per_message)),
         ("set-up ms", |report| format!("{:.0}", report.setup_cpu_ms)),
@@ -115,7 +115,8 @@ pub(crate) fn json(reports: &[Report]) -> anyhow::Result<String> {
     if let [report] = reports {
         return Ok(serde_json::to_string(report)?);
     }
-    let named = reports.iter().map(|report| Ok((report.code.to_string(), serde_json::to_value(report)?)));
+    let named =
+        reports.iter().map(|report| Ok((report.config.code.to_string(), serde_json::to_value(report)?)));
     Ok(Value::Object(named.collect::<anyhow::Result<_>>()?).to_string())
 }
 
@@ -159,7 +160,7 @@ fn rounds(reports: &[Report]) -> Table {
     ];
     let mut rows = Vec::new();
     for report in reports {
-        rows.extend(report.by_round.iter().map(|round| (report.code, *round)));
+        rows.extend(report.by_round.iter().map(|round| (report.config.code, *round)));
     }
     Table::of("Rounds", &columns, &rows)
 }
@@ -172,7 +173,7 @@ fn time(milliseconds: f64) -> String {
 fn stages(reports: &[Report]) -> Table {
     let mut table = Table::new("Stages", vec!["code", "stage", "loop_cpu_ms", "bare_cpu_ms"]);
     for report in reports {
-        let (bench, clients) = (&report.bench_ms, f64::from(report.clients));
+        let (bench, clients) = (&report.bench_ms, f64::from(report.config.clients));
         let ServerStages { answer, other, deposits } = report.stages_ms;
         for (stage, measured, bare) in [
             ("setup", Some(report.setup_cpu_ms), Some(bench.setup())),
@@ -187,7 +188,7 @@ fn stages(reports: &[Report]) -> Table {
             ("deposits", Some(deposits * clients), None),
         ] {
             let cell = |value: Option<f64>| value.map_or_else(String::new, time);
-            table.row(vec![report.code.to_string(), stage.to_owned(), cell(measured), cell(bare)]);
+            table.row(vec![report.config.code.to_string(), stage.to_owned(), cell(measured), cell(bare)]);
         }
     }
     table

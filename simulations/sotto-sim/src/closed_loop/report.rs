@@ -11,7 +11,6 @@ use super::config::Config;
 use super::lines::{Bench, Snapshot, Spent};
 use crate::cpu::Stages;
 use crate::machine::Machine;
-use crate::pbc::CodeName;
 use crate::proxy::Traffic;
 
 /// The most that a server may add to the bare stages.
@@ -59,13 +58,9 @@ pub(super) struct Round {
 /// Means over the measured rounds, unless it says otherwise. Server times are CPU time of the server's process.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
-    pub(crate) users: u32,
-    pub(crate) clients: u32,
-    pub(crate) retrieve: u16,
-    pub(crate) rounds: u32,
+    #[serde(flatten)]
+    pub(crate) config: Config,
     pub(crate) engine: &'static str,
-    pub(crate) code: CodeName,
-    pub(crate) seed: u64,
     pub(crate) threads: usize,
     pub(crate) kernel: &'static str,
     pub(crate) machine: Machine,
@@ -206,13 +201,8 @@ impl Report {
         let contents = payload.deposit + payload.mapping + payload.query + payload.answer;
         let [empty, entered, end] = memory;
         Ok(Self {
-            users: config.users,
-            clients: config.clients,
-            retrieve: config.retrieve,
-            rounds: config.rounds,
+            config: config.clone(),
             engine,
-            code: config.code,
-            seed: config.seed,
             threads: config.threads(),
             kernel: Backend::active().name(),
             machine: Machine::here(),

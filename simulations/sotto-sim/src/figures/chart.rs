@@ -215,13 +215,13 @@ impl Bars {
     }
 
     /// Names, the pixels above each group, and its bars.
-    fn rows(&self) -> impl Iterator<Item = (&String, i32, &Vec<Option<Bar>>)> {
+    fn rows(&self) -> impl Iterator<Item = (&String, i32, &[Option<Bar>])> {
         let row = |above: &mut i32, (name, bars)| {
             let at = *above;
             *above += height_of(bars);
             Some((name, at, bars))
         };
-        self.groups.iter().map(|(name, bars)| (name, bars)).scan(0, row)
+        self.groups.iter().map(|(name, bars)| (name, &bars[..])).scan(0, row)
     }
 
     fn height(&self) -> i32 {
@@ -229,7 +229,7 @@ impl Bars {
     }
 }
 
-fn height_of(bars: &Vec<Option<Bar>>) -> i32 {
+fn height_of(bars: &[Option<Bar>]) -> i32 {
     BAR * bars.len() as i32 + BETWEEN
 }
 
@@ -351,7 +351,7 @@ impl Axis {
         let exponents = first..=(high.log10().ceil() as i32).max(first + 1);
         let marks = exponents.flat_map(|exponent| [1.0, 2.0, 5.0].map(|factor| (exponent, factor)));
         let value = |(exponent, factor): (i32, f64)| factor * 10_f64.powi(exponent);
-        let below = marks.clone().map(value).filter(|mark| *mark <= low * (1.0 + 1e-9)).last();
+        let below = marks.clone().map(value).rfind(|mark| *mark <= low * (1.0 + 1e-9));
         let below = below.unwrap_or(low);
         let above = marks.clone().map(value).find(|mark| *mark >= high.max(1.01 * below) * (1.0 - 1e-9));
         let ends = below.log10()..above.unwrap_or(high).log10();
