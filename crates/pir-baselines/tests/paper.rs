@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
 
 use pir_baselines::PaperSealPir;
-use pir_baselines::paper::{ClientKey, Database, Parameters, PublicKeys};
+use pir_baselines::paper::{ClientKey, Database, INSECURE_PROFILE, Parameters, PublicKeys};
 use pir_core::{Error, Scheme};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
@@ -51,6 +51,12 @@ fn an_insecure_lattice_needs_the_loud_door() {
     assert_eq!(PaperSealPir::<20>::parameters(1000, 288).err(), refused);
     assert_eq!(PaperSealPir::<23>::parameters(1000, 288).err(), refused);
     assert_eq!(PaperSealPir::<23>::security_bits(&parameters(1000, 2)), 113);
+    // In a round, the door is a profile that says so, and no other one.
+    let by_profile = |profile: [u8; 16]| PaperSealPir::<23>::with_profile(1000, 288, &profile);
+    assert_eq!(by_profile(INSECURE_PROFILE), Ok(parameters(1000, 2)));
+    for other in [[0; 16], *b"INSECURE, d = 1\0"] {
+        assert_eq!(by_profile(other).err(), refused);
+    }
     assert_eq!(
         [PaperSealPir::<20>::NAME, PaperSealPir::<23>::NAME],
         ["sealpir-paper-t20", "sealpir-paper-t23"]
