@@ -239,7 +239,7 @@ pub(super) mod tests {
         let mapping = need.round.mapping_bytes() as f64;
         // A deposit and the query; manifest, signature and the seed's proof; the answer and its receipt.
         let up = 304.0 + bucket.query_bytes() as f64;
-        let down = 220.0 + 64.0 + 14.0 * 32.0 + 104_452.0 + 64.0 + mapping;
+        let down = 268.0 + 64.0 + 14.0 * 32.0 + 104_452.0 + 64.0 + mapping;
         close(need.transport_ms, 1.0 + (up + down) / 1024.0 * 0.002);
         // Keys, of which a set comes in 64 rounds, and the only bucket with its digest, one round in 128.
         let (keys, check) = (755_236.0, 32.0 + 8192.0 * 288.0);
