@@ -1,6 +1,7 @@
 //! When somebody is online tells nothing about with whom they talk: the life of real processes' connections, as an
 //! eavesdropper sees it.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::programs::{Home, Program, Relay, Seen, Server, config, loopback};
@@ -98,6 +99,14 @@ fn whatever_a_person_does_while_online_takes_one_connection() {
     server.shutdown();
 }
 
+/// Two worlds at once: they wait for the same rounds.
+fn side_by_side<T: Send, U: Send>(worlds: [T; 2], play: impl Fn(T) -> U + Sync) -> [U; 2] {
+    let play = &play;
+    thread::scope(|scope| {
+        worlds.map(|world| scope.spawn(move || play(world))).map(|playing| playing.join().unwrap())
+    })
+}
+
 /// Rounds after which those who left with what had arrived were gone.
 const OLD_STAY_ROUNDS: u64 = 17;
 
@@ -105,7 +114,7 @@ const OLD_STAY_ROUNDS: u64 = 17;
 #[test]
 fn attack_a2_who_waits_for_one_kept_out_lives_on_the_wire_as_one_who_waits_for_nobody() {
     let server = Server::start(config(loopback()));
-    let worlds = [true, false].map(|kept_out| {
+    let worlds = side_by_side([true, false], |kept_out| {
         let (alice, bob) = (Watched::join(&server, "alice"), Watched::join(&server, "bob"));
         meet(&alice.home, &bob.home, ("bob", "alice"));
         alice.home.succeeds_with(&["chat", "bob", "--wait"], "hello\n");
@@ -123,12 +132,12 @@ fn attack_a2_who_waits_for_one_kept_out_lives_on_the_wire_as_one_who_waits_for_n
     assert_eq!(heard.home.output(&["chat", "bob", "--wait"], "another\n").status.code(), Some(0));
     assert_eq!(there.home.succeeds(&["read"]).lines().count(), 3);
     assert_eq!(waiting(&heard.home), 0);
-    for alice in [kept, heard] {
+    side_by_side([kept, heard], |alice| {
         let rounds = Program::start(&alice.home, &["chat", "bob", "--verbose"]);
         let last = round(&alice.home) + OLD_STAY_ROUNDS;
         rounds.is_told(&format!("round {last}:"));
         assert_eq!(rounds.end().0, Some(0));
-    }
+    });
     assert_eq!(waiting(&kept.home), 1);
     assert!(kept.is_online_since_the_first_time() && heard.is_online_since_the_first_time());
     assert_eq!(kept.life(), ["comes", "goes"]);

@@ -1,6 +1,7 @@
 //! What a sender believes arrived is seen by somebody, whatever happens to processes in between.
 
 use std::fs::OpenOptions;
+use std::thread;
 
 use crate::programs::{Home, Program, Server, config, loopback};
 
@@ -16,8 +17,10 @@ fn a_text_stays_until_a_program_has_shown_it() {
         let invitation = person.succeeds(&["invite", "bob"]);
         bob.succeeds_with(&["accept", name], &invitation);
     }
-    arrives(&alice, "bob", "one\nand \u{202e}two");
-    arrives(&carol, "bob", "from carol");
+    thread::scope(|scope| {
+        scope.spawn(|| arrives(&alice, "bob", "one\nand \u{202e}two"));
+        scope.spawn(|| arrives(&carol, "bob", "from carol"));
+    });
 
     // Nobody has looked, and the participant is killed.
     bob.kill();

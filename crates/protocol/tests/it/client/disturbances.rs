@@ -4,6 +4,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sotto_protocol::{Client, GroupCard, Notice, Warning};
 
+use super::seeds;
 use crate::client::world::{Fate, World};
 
 const FOUR: [&str; 4] = ["alice", "bob", "carol", "dave"];
@@ -371,14 +372,11 @@ fn play_group(seed: u64) -> Result<(), String> {
 }
 
 /// Restored states, absences, losses and, under odd seeds, people who leave: afterwards all who stayed hear each other.
-/// `SOTTO_SEEDS=N` plays N schedules, from `SOTTO_SEED_FIRST` on.
 #[test]
 fn attack_groups_at_random() {
-    let from = std::env::var("SOTTO_SEED_FIRST").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
-    let number: u64 = std::env::var("SOTTO_SEEDS").ok().and_then(|number| number.parse().ok()).unwrap_or(2);
-    let failed: Vec<String> = (from..from + number).filter_map(|seed| play_group(seed).err()).collect();
+    let failed: Vec<String> = seeds(2).filter_map(|seed| play_group(seed).err()).collect();
     failed.iter().for_each(|failed| println!("{failed}"));
-    assert!(failed.is_empty(), "{} of {number}", failed.len());
+    assert!(failed.is_empty(), "{} of {}", failed.len(), seeds(2).count());
 }
 
 /// Nobody goes back: the first keeper leaves while the next one is away, and the others know.
