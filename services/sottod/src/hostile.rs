@@ -6,13 +6,13 @@
 
 #[path = "../tests/it/hostile/mod.rs"]
 #[expect(dead_code, reason = "some are played over sockets alone")]
-mod hostile;
+mod attacks;
 mod stage;
 #[path = "../tests/it/support.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
 mod support;
 
-use hostile::{calls, ciphertexts, floods, frames, labels, order, readers, replay, transport};
+use attacks::{calls, ciphertexts, floods, frames, labels, order, readers, replay, transport};
 use stage::play;
 
 macro_rules! tests {

@@ -155,10 +155,8 @@ impl Member {
                 targets[content] = hits.get(number % hits.len().max(1)).copied();
             }
         }
-        let seed = manifest.retrieval_seed(&self.session.root_key().0);
-        let (buckets, elements) = (manifest.buckets.into(), manifest.bucket_size as usize);
-        let spec = round_spec(&*self.engine, seed, manifest.round, buckets, elements).unwrap();
-        let bytes = self.engine.sizes(&spec).unwrap().answer.bytes();
+        let (spec, sizes) = round_spec(&*self.engine, &self.session.root_key(), manifest).unwrap();
+        let bytes = sizes.answer.bytes();
         let mut rng = ChaCha20Rng::from_seed([1; 32]);
         let request = self.pir.ask(spec, &targets, &mut rng).unwrap();
         let answered = self.session.retrieve(manifest.round, &self.keys, request.bytes.into(), bytes).await;
