@@ -25,7 +25,7 @@ doc:
 gate:
     .ci/run
 
-# What takes hours, or parts of it: attacks, deaths, kills, timing, audits, image.
+# What takes hours, or parts of it: `just deep attacks deaths`; .ci/deep has the list.
 deep *PARTS:
     .ci/deep {{PARTS}}
 

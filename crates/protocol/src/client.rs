@@ -30,7 +30,7 @@ mod rounds;
 mod state;
 mod unshown;
 #[cfg(test)]
-#[path = "../tests/client/world.rs"]
+#[path = "../tests/it/client/world.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
 mod world;
 

@@ -49,10 +49,26 @@ pub(crate) struct AcceptOptions {
     pub(crate) metrics: SharedMetrics,
 }
 
+/// Where connections come in.
+pub(crate) trait Listener: Send + 'static {
+    /// The next one.
+    fn next(&mut self) -> impl Future<Output = io::Result<Box<dyn Stream>>> + Send;
+}
+
+impl Listener for TcpListener {
+    async fn next(&mut self) -> io::Result<Box<dyn Stream>> {
+        let (stream, _) = self.accept().await?;
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "a connection without TCP_NODELAY");
+        }
+        Ok(Box::new(stream))
+    }
+}
+
 /// Accepts connections, so many at a time as the limits say. Beyond, one that has not shown who it is makes room, and if
 /// there is none, new ones are closed at once. They all end when `cut` is cancelled.
 pub(crate) fn accept(
-    listener: TcpListener,
+    mut listener: impl Listener,
     options: AcceptOptions,
     tracker: &TaskTracker,
     closing: CancellationToken,
@@ -66,9 +82,9 @@ pub(crate) fn accept(
         loop {
             let accepted = tokio::select! {
                 () = closing.cancelled() => return,
-                accepted = listener.accept() => accepted,
+                accepted = listener.next() => accepted,
             };
-            let Ok((stream, _)) = accepted else {
+            let Ok(stream) = accepted else {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             };
@@ -76,13 +92,10 @@ pub(crate) fn accept(
                 door.refuse();
                 continue;
             };
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "a connection without TCP_NODELAY");
-            }
             let handle = door.handle(cut.child_token());
             let new = PendingConnection { handle, limits, metrics: metrics.clone(), permit };
             let Some(tls) = &tls else {
-                if connections.send(Ok(new.connect(Box::new(stream)))).await.is_err() {
+                if connections.send(Ok(new.connect(stream))).await.is_err() {
                     return;
                 }
                 continue;
@@ -110,7 +123,7 @@ pub(crate) fn accept(
 }
 
 /// Bytes in both directions, plain or encrypted.
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 

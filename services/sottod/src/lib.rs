@@ -4,6 +4,10 @@
 //! A deposit's way: [`service`](start) -> round log -> sealed round -> batch-coded database -> answers.
 #![forbid(unsafe_code)]
 
+// The hostile clients of the integration tests are played here too, and know the crate by its name.
+#[cfg(test)]
+extern crate self as sottod;
+
 mod accounts;
 mod announcement;
 mod answering;
@@ -16,6 +20,8 @@ mod connections;
 mod data;
 mod events;
 mod host;
+#[cfg(test)]
+mod hostile;
 mod identity;
 mod incoming;
 mod key_file;

@@ -31,7 +31,7 @@ use crate::calls::CountCalls;
 use crate::certificate::{Certificate, CertificateError, NOTICE_DAYS};
 use crate::compute::Compute;
 use crate::config::{Config, ConfigError, Registration};
-use crate::connections::{self, AcceptOptions};
+use crate::connections::{self, AcceptOptions, Listener};
 use crate::data::{DataDirectory, DataError};
 use crate::events::ServerEvent;
 use crate::host::{Host, System};
@@ -78,7 +78,30 @@ fn start_on(
     config: Config,
     data: Option<DataDirectory>,
 ) -> Result<Running, StartError> {
-    let host: Arc<dyn Host> = Arc::new(System);
+    let listener = bind(config.listen)?;
+    let local = listener.local_addr().map_err(StartError::Listen)?;
+    let compute =
+        Compute::new(config.limits.threads, config.limits.computing).map_err(|_| StartError::Threads)?;
+    start_in(Surrounded { host: Arc::new(System), compute, listener, local }, engine, config, data)
+}
+
+/// What a server has around it, behind a seam where tests answer.
+pub(crate) struct Surrounded<L> {
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) compute: Compute,
+    pub(crate) listener: L,
+    /// Where that listens.
+    pub(crate) local: SocketAddr,
+}
+
+/// Starts a server in whatever surrounds it.
+pub(crate) fn start_in<L: Listener>(
+    surrounded: Surrounded<L>,
+    engine: Arc<dyn Engine>,
+    config: Config,
+    data: Option<DataDirectory>,
+) -> Result<Running, StartError> {
+    let Surrounded { host, compute, listener, local } = surrounded;
     let challenge_key = random_seed(&*host)?;
     let (first, least) = first_rounds(&config, host.unix_now());
     let (identity, announced, log) = match data {
@@ -99,14 +122,10 @@ fn start_on(
     };
     let token_required = config.registration == Registration::Token;
     let metrics = Arc::new(Metrics::new());
-    let listener = bind(config.listen)?;
-    let local = listener.local_addr().map_err(StartError::Listen)?;
     let (name, port) = config.public.clone().unwrap_or((address::Host::Ip(local.ip()), local.port()));
     let address = Address::new(config.transport, name, port, identity.root).map_err(ConfigError::Address)?;
     let operations = config.operations.map(bind).transpose()?;
     let operations_address = operations.as_ref().and_then(|listener| listener.local_addr().ok());
-    let compute =
-        Compute::new(config.limits.threads, config.limits.computing).map_err(|_| StartError::Threads)?;
 
     let tracker = TaskTracker::new();
     let (closing, cut) = (CancellationToken::new(), CancellationToken::new());

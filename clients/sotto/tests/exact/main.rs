@@ -8,7 +8,7 @@
 //! wire     connections, which break
 //! world    people, contacts, and one whole stay of the person who is watched
 //! traces   worlds at an honest server, and that they look alike
-//! stage    two worlds under the same lies, each played twice, and compared
+//! stage    two worlds under the same lies, played and compared
 //! attacks  everything that a malicious server may try; what it offers to one who joins is in `joining`
 //! keys     the secrets of private retrieval
 //! slots    what leaves when
@@ -44,6 +44,11 @@ mod teller;
 mod traces;
 mod wire;
 mod world;
+
+/// Whether somebody asked for other seeds than those of the gate.
+fn more_seeds() -> bool {
+    std::env::var_os("SOTTO_SEEDS").is_some()
+}
 
 /// The seeds to play.
 fn seeds() -> core::ops::Range<u64> {

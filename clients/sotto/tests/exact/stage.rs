@@ -1,4 +1,4 @@
-//! Two worlds under the same lies, each played twice: in one, Alice talks with Bob, with Carol and in a group; in the other,
+//! Two worlds under the same lies: in one, Alice talks with Bob, with Carol and in a group; in the other,
 //! the same people have nothing to do with each other. What the wire shows of every one of them is the same to the byte and
 //! the millisecond, from the first connection to the last; a seed plays the same twice; no key seals two boxes; what is said
 //! arrives once and in order when the lies have ended; and the person is told what a careful reader would want to know.
@@ -14,6 +14,7 @@ use sotto_protocol::{ConversationId, RoundMode, ServerParameters, UnixMillis};
 
 use crate::lies::{Act, Call, FAR, Told as Lied, Who};
 use crate::machine::{BASE_MS, Line, Pace};
+use crate::more_seeds;
 use crate::server::Seen;
 use crate::traces::difference;
 use crate::world::{Person, ROUND_MS, Told, World, parameters, quick};
@@ -219,7 +220,8 @@ fn keys_serve_once(what: &str, played: &Played) {
     }
 }
 
-/// Plays both worlds with so many seeds, each twice.
+/// Plays both worlds with so many seeds: the first of them twice, and every one if more were asked for than the gate has
+/// time for.
 pub(crate) fn compare(
     engine: &dyn Engine,
     what: &str,
@@ -227,13 +229,16 @@ pub(crate) fn compare(
     secrets: [Secret; 2],
     scenario: Scenario,
 ) {
+    let first = seeds.start;
     for seed in seeds {
         let what = format!("{what}, seed {seed}");
         let [one, other] = secrets.map(|secret| {
-            let (played, again) =
-                (play(engine, seed, secret, scenario), play(engine, seed, secret, scenario));
-            same(&format!("{what}, {secret:?} again"), &played, &again);
-            assert!(played == again, "{what}, {secret:?}: another play, another world");
+            let played = play(engine, seed, secret, scenario);
+            if seed == first || more_seeds() {
+                let again = play(engine, seed, secret, scenario);
+                same(&format!("{what}, {secret:?} again"), &played, &again);
+                assert!(played == again, "{what}, {secret:?}: another play, another world");
+            }
             keys_serve_once(&what, &played);
             played
         });

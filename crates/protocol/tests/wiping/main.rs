@@ -6,7 +6,7 @@
 #[path = "../../../mpir/tests/wiping/heap.rs"]
 mod heap;
 #[allow(dead_code, reason = "that of the clients' tests, who need more of it")]
-#[path = "../client/world.rs"]
+#[path = "../it/client/world.rs"]
 mod world;
 
 use heap::left_behind;

@@ -8,14 +8,14 @@ use super::network::Weather;
 use super::scenario::{End, History, Scenario};
 use super::world::VIOLATION;
 
-/// The seeds to try: the one that is asked for, or these and some others, of which each takes as long as `weight` of
-/// the shortest test.
-fn seeds(fixed: impl IntoIterator<Item = u64>, random: usize, weight: usize) -> Vec<u64> {
+/// The seeds to try: the one that is asked for, or these and as many others as are asked for, of which each takes as long
+/// as `weight` of the shortest test. None is drawn unasked: whoever changes something else would have to look into it.
+fn seeds(fixed: impl IntoIterator<Item = u64>, weight: usize) -> Vec<u64> {
     if let Ok(seed) = std::env::var("SOTTO_SEED") {
         return vec![seed.parse().expect("SOTTO_SEED is a number")];
     }
     let asked = |seeds: String| seeds.parse::<usize>().expect("SOTTO_SEEDS is a number") / weight;
-    let random = std::env::var("SOTTO_SEEDS").map_or(random, asked);
+    let random = std::env::var("SOTTO_SEEDS").map_or(0, asked);
     // Short enough to type.
     let drawn = (0..random).map(|_| u64::from(SysRng.try_next_u32().unwrap()));
     fixed.into_iter().chain(drawn).collect()
@@ -47,7 +47,7 @@ fn same(one: &[String], other: &[String], case: &str) {
 #[test]
 fn whatever_fails_no_promise_is_broken_and_all_of_it_happens_again() {
     let (mut acknowledged, mut rounds) = (0, 0);
-    let seeds = seeds(1..=40, 40, 1);
+    let seeds = seeds(1..=60, 1);
     for seed in &seeds {
         let case = repeat(*seed, "whatever_fails_no_promise_is_broken_and_all_of_it_happens_again");
         let scenario = Scenario::random(*seed);
@@ -64,7 +64,7 @@ fn whatever_fails_no_promise_is_broken_and_all_of_it_happens_again() {
 /// The power fails, or the disk does and the server goes on; and again while the next server starts.
 #[test]
 fn a_crash_at_any_write_or_sync_breaks_no_promise() {
-    for seed in seeds([1], 0, 100) {
+    for seed in seeds([1], 100) {
         let repeat = repeat(seed, "a_crash_at_any_write_or_sync_breaks_no_promise");
         let whole = Scenario::small(seed, [End::NEVER]).run();
         holds(&whole, &repeat);
@@ -104,7 +104,7 @@ fn no_client_learns_of_the_failure_of_another() {
         way_ms: 50,
         late_ms: 3000,
     };
-    for seed in seeds(1..=5, 2, 10) {
+    for seed in seeds(1..=6, 10) {
         let case = repeat(seed, "no_client_learns_of_the_failure_of_another");
         let with = |change: &dyn Fn(&mut Scenario)| {
             let mut scenario = Scenario::calm(seed);

@@ -1,8 +1,0 @@
-//! The fixed trace over real sockets: with a real server, real time and real work. What it is under every attack is shown
-//! exactly, in simulated time, by the test `exact`.
-#![forbid(unsafe_code)]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod recorder;
-mod trace;
-mod world;

@@ -1,0 +1,87 @@
+//! What a proof convinces a stranger of, over the real engine: of nothing about an honest server, whatever is changed in it
+//! and whatever kernels served and check.
+#![allow(clippy::print_stdout, reason = "what was measured, and progress of a quarter of an hour")]
+
+mod kernels;
+mod scene;
+
+use bytes::Bytes;
+use mpir::Engines;
+use scene::{BUCKETS, Scene};
+use sotto::audit::{Proof, Verdict};
+use sotto_wire::RootKey;
+
+/// What a stranger finds.
+fn judge(proof: &Proof, root: &RootKey) -> Verdict {
+    sotto::audit::judge(&Engines::default(), proof, root)
+}
+
+/// Boxes of a bucket.
+const SIZE: usize = 100;
+
+impl Scene {
+    /// What a client holds after it asked.
+    fn asked(&mut self, bucket: u16, change: impl FnOnce(&mut Vec<Vec<u8>>)) -> Proof {
+        let served = self.serve(change);
+        self.proof(bucket, &served)
+    }
+}
+
+#[test]
+fn a_wrong_answer_convicts_and_only_of_the_bucket_that_was_wrong() {
+    let mut scene = Scene::new(1, SIZE);
+    let wrong = scene.asked(2, |answers| answers[2][40] ^= 1);
+    assert_eq!(judge(&wrong, &scene.root()), Verdict::Cheated);
+    let again = Proof::decode(&wrong.encode().into()).unwrap();
+    assert!(again == wrong);
+    assert_eq!(judge(&again, &scene.root()), Verdict::Cheated);
+    // The answer to somebody else's query, or of another bucket, is a wrong one.
+    let other = scene.asked(1, |answers| answers.swap(0, 1));
+    assert_eq!(judge(&other, &scene.root()), Verdict::Cheated);
+    let elsewhere = scene.asked(1, |answers| answers[2][40] ^= 1);
+    assert_eq!(judge(&elsewhere, &scene.root()), Verdict::Honest);
+    // Another server's address.
+    assert!(matches!(judge(&wrong, &RootKey([2; 32])), Verdict::Invalid(_)));
+}
+
+#[test]
+fn an_honest_server_is_convicted_by_no_change_of_a_proof() {
+    let mut scene = Scene::new(1, SIZE);
+    let root = scene.root();
+    let honest = scene.asked(3, |_| {});
+    let other = scene.asked(1, |_| {});
+    assert_eq!(judge(&honest, &root), Verdict::Honest);
+    let cheated = |proof: &Proof| judge(proof, &root) == Verdict::Cheated;
+    let swaps: [fn(&mut Proof, &Proof); 10] = [
+        |proof, other| proof.receipt = other.receipt,
+        |proof, other| proof.unit = other.unit,
+        |proof, other| proof.digests = other.digests.clone(),
+        |proof, other| proof.digests.answers = other.digests.answers.clone(),
+        |proof, other| proof.digests.queries = other.digests.queries.clone(),
+        |proof, other| proof.query = other.query.clone(),
+        |proof, other| proof.answer = other.answer.clone(),
+        |proof, other| proof.boxes = other.boxes.clone(),
+        |proof, _| proof.digests.buckets.swap(2, 3),
+        |proof, _| proof.keys = mpir::sealpir().client(&[9; 32]).public_keys().into(),
+    ];
+    for (number, swap) in swaps.into_iter().enumerate() {
+        let mut bent = honest.clone();
+        swap(&mut bent, &other);
+        assert!(bent != honest && !cheated(&bent), "{number}");
+    }
+    // Any bit: all of the head, and a sample of the rest.
+    let encoded = honest.encode();
+    let head = 12 + 153 + 64 + 268 + 64 + 64 + 4 + 3 * 32 * usize::from(BUCKETS) + 4;
+    let places = (0..head).step_by(5).chain((head..encoded.len()).step_by(encoded.len() / 150));
+    for place in places.chain(encoded.len() - 3..encoded.len()) {
+        let mut bent = encoded.clone();
+        bent[place] ^= 1 << (place % 8);
+        if let Ok(bent) = Proof::decode(&bent.into()) {
+            assert!(!cheated(&bent), "{place}");
+        }
+    }
+    for length in (0..encoded.len()).step_by(997) {
+        assert!(Proof::decode(&Bytes::copy_from_slice(&encoded[..length])).is_err());
+    }
+    assert!(Proof::decode(&[&encoded[..], &[0]].concat().into()).is_err());
+}

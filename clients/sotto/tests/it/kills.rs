@@ -1,0 +1,147 @@
+//! Real `sotto run` processes that are killed at random instants, for which no operating system asks them: the state opens
+//! every time, and what was typed and taken is shown, in order.
+//!
+//! `SOTTO_SIGKILLS=N` kills N processes in place of a few; a failure names the seed, and `SOTTO_SEED_FIRST=SEED` is the seed
+//! of another drill. The instants are of real time, so the same seed does not meet the same moment twice.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::programs::{Home, Program, Server, config, loopback, signal};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng as _, SeedableRng as _};
+
+/// A process lives no longer than this. It takes about four rounds of 0.7 s until it says something of its own.
+const LIFE_MS: u64 = 9000;
+const PAUSE_MS: u64 = 1500;
+/// Until what waited has arrived.
+const SETTLED: Duration = Duration::from_secs(600);
+
+fn number(name: &str, usual: u64) -> u64 {
+    std::env::var(name).map_or(usual, |text| text.parse().unwrap())
+}
+
+fn below(rng: &mut ChaCha20Rng, bound: u64) -> Duration {
+    Duration::from_millis(rng.next_u64() % bound)
+}
+
+/// What one person typed and saw.
+#[derive(Default)]
+struct Screen {
+    /// Texts, and whether the program said that they are stored.
+    typed: Vec<(String, bool)>,
+    /// Texts of the other, in the order in which they were shown.
+    shown: Vec<String>,
+}
+
+impl Screen {
+    fn show(&mut self, printed: &str) {
+        for line in printed.lines() {
+            let object: serde_json::Value = serde_json::from_str(line).unwrap();
+            self.shown.push(object["text"].as_str().unwrap().to_owned());
+        }
+    }
+
+    /// Types a text into a chat of its own, which shows what has come.
+    fn type_in(&mut self, home: &Home, [me, other]: [&str; 2]) {
+        let text = format!("{me} {:05}", self.typed.len());
+        let output = home.output(&["chat", other, "--json"], &format!("{text}\n"));
+        complains_of_nothing_else(&String::from_utf8_lossy(&output.stderr));
+        self.typed.push((text, output.status.success()));
+        self.show(&String::from_utf8(output.stdout).unwrap());
+    }
+}
+
+/// A process may be gone, but never the state.
+fn complains_of_nothing_else(told: &str) {
+    for wrong in ["panicked", "damaged", "newer sotto", "there is no state"] {
+        assert!(!told.contains(wrong), "{told}");
+    }
+}
+
+/// Lets the person's processes live and die until so many have been killed by both.
+fn kill(home: &Home, rng: &mut ChaCha20Rng, (killed, wanted): (&AtomicU64, u64)) {
+    while killed.fetch_add(1, Ordering::Relaxed) < wanted {
+        let online = Program::start(home, &["run"]);
+        thread::sleep(below(rng, LIFE_MS));
+        // A chat may have brought its person online before.
+        if let Some(process) = home.process().filter(|process| *process != online.process()) {
+            signal("-KILL", process);
+        }
+        let told = online.killed();
+        complains_of_nothing_else(&told);
+        home.succeeds(&["contacts"]);
+        thread::sleep(below(rng, PAUSE_MS));
+    }
+}
+
+/// What was taken was seen, once if no process died between its being shown and its being stored as shown; what was not
+/// taken may have been; everything in order.
+fn check(what: &str, sender: &Screen, receiver: &Screen) {
+    let mut seen = BTreeSet::new();
+    let first: Vec<&String> = receiver.shown.iter().filter(|text| seen.insert(*text)).collect();
+    let due = sender.typed.iter().filter(|(text, taken)| *taken || seen.contains(text));
+    assert_eq!(first, due.map(|(text, _)| text).collect::<Vec<_>>(), "{what}");
+}
+
+#[test]
+fn people_who_are_killed_again_and_again_lose_no_text() {
+    let (seed, wanted) = (number("SOTTO_SEED_FIRST", 0), number("SOTTO_SIGKILLS", 4));
+    let what = format!("seed {seed}, {wanted} kills");
+    let server = Server::start(config(loopback()));
+    let names = [["alice", "bob"], ["bob", "alice"]];
+    let homes = names.map(|[name, _]| Home::join(&server.address(), name, 1));
+    let invitation = homes[0].succeeds(&["invite", "bob"]);
+    homes[1].succeeds_with(&["accept", "alice"], &invitation);
+    homes.iter().for_each(Home::kill);
+
+    let (began, killed) = (Instant::now(), AtomicU64::new(0));
+    let screens = thread::scope(|scope| {
+        let people: Vec<_> = (0_u64..)
+            .zip(&homes)
+            .zip(names)
+            .map(|((place, home), names)| {
+                let killed = &killed;
+                scope.spawn(move || {
+                    let mut rng = ChaCha20Rng::seed_from_u64(seed * 2 + place);
+                    rng.set_stream(1);
+                    let mut dice = ChaCha20Rng::seed_from_u64(seed * 2 + place);
+                    let mut screen = Screen::default();
+                    thread::scope(|scope| {
+                        let killing = scope.spawn(|| kill(home, &mut rng, (killed, wanted)));
+                        while !killing.is_finished() {
+                            screen.type_in(home, names);
+                            thread::sleep(below(&mut dice, 3000));
+                        }
+                        killing.join().unwrap();
+                    });
+                    screen
+                })
+            })
+            .collect();
+        people.into_iter().map(|person| person.join().unwrap()).collect::<Vec<_>>()
+    });
+    let mut screens: [Screen; 2] = screens.try_into().ok().unwrap();
+    // Nobody dies any more: everything arrives.
+    for ((home, screen), names) in homes.iter().zip(&mut screens).zip(names) {
+        screen.type_in(home, names);
+    }
+    let until = Instant::now() + SETTLED;
+    let last = screens.each_ref().map(|screen| screen.typed.last().unwrap().0.clone());
+    for (place, home) in homes.iter().enumerate() {
+        while !screens[place].shown.contains(&last[1 - place]) {
+            assert!(Instant::now() < until, "{what}: {:?}", home.json(&["status", "--json"]));
+            thread::sleep(Duration::from_millis(300));
+            let printed = home.succeeds(&["read", "--json"]);
+            screens[place].show(&printed);
+        }
+    }
+    check(&what, &screens[0], &screens[1]);
+    check(&what, &screens[1], &screens[0]);
+    let of = |screen: &Screen| (screen.typed.len(), screen.typed.iter().filter(|(_, taken)| *taken).count());
+    let typed = screens.each_ref().map(of);
+    println!("{what}: texts typed and taken {typed:?}, in {} s", began.elapsed().as_secs());
+    server.shutdown();
+}

@@ -1,0 +1,24 @@
+//! People, programs and servers as they are: real sockets, real processes, real time.
+//!
+//! What needs no more than simulated time stands in `exact`, a process of its own: it takes the whole machine, and here that
+//! would make people late.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
+
+mod audit;
+mod chat;
+mod command_line;
+mod engine;
+mod invariants;
+#[cfg(unix)]
+mod kills;
+#[cfg(unix)]
+mod presence;
+#[cfg(unix)]
+mod processes;
+#[cfg(unix)]
+mod programs;
+mod support;
+#[cfg(unix)]
+mod unseen;
+mod versions;

@@ -1,0 +1,117 @@
+//! Servers and people for tests.
+
+use core::time::Duration;
+use std::net::SocketAddr;
+
+use sotto::participant::now;
+use sotto::{Connection, ConnectionSettings, Event, Events, Handle, Participant, Store};
+use sotto_protocol::ConversationId;
+use sotto_protocol::client::{Client, Notice, Settings};
+use sotto_wire::Transport;
+use sottod::{Config, Running};
+use tokio::time::timeout;
+
+/// Nothing here takes so long unless it hangs.
+pub(crate) const LONGEST: Duration = Duration::from_secs(40);
+
+/// Short rounds with an engine without privacy.
+pub(crate) fn config(listen: SocketAddr) -> Config {
+    Config {
+        round_ms: 300,
+        retrieve: 4,
+        buckets: Some(16),
+        retained: 4,
+        deposit_ms: 40,
+        lookup_ms: 120,
+        query_ms: 260,
+        allow_no_privacy: true,
+        transport: Transport::Plaintext,
+        ..Config::deadline(listen)
+    }
+}
+
+pub(crate) fn loopback() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+pub(crate) fn settings(server: &Running) -> ConnectionSettings {
+    ConnectionSettings {
+        allow_no_privacy: true,
+        retry_first: Duration::from_millis(50),
+        retry_most: Duration::from_millis(400),
+        ..ConnectionSettings::new(server.address().clone())
+    }
+}
+
+/// A new person at the server.
+pub(crate) async fn client(settings: &ConnectionSettings, name: &str, conversations: u8) -> Client {
+    let info = Connection::open(settings).await.unwrap().info().await.unwrap();
+    let joined = (info.open, now());
+    let mut rng: rand::rngs::StdRng = rand::make_rng();
+    Client::new(name, info.parameters, Settings { conversations }, joined, &mut rng).unwrap()
+}
+
+/// Two people who are each other's contacts.
+pub(crate) async fn pair(settings: &ConnectionSettings) -> (Client, Client) {
+    let mut rng: rand::rngs::StdRng = rand::make_rng();
+    let mut alice = client(settings, "alice", 1).await;
+    let mut bob = client(settings, "bob", 1).await;
+    let invitation = alice.invite("bob", now(), &mut rng).unwrap();
+    bob.accept("alice", &invitation, now(), &mut rng).unwrap();
+    (alice, bob)
+}
+
+/// A running participant with one contact.
+pub(crate) struct Person {
+    pub(crate) handle: Handle,
+    pub(crate) events: Events,
+    pub(crate) contact: ConversationId,
+}
+
+impl Person {
+    pub(crate) async fn start(client: Client, store: Option<Store>, settings: &ConnectionSettings) -> Self {
+        let contact = client.conversations()[0].id;
+        let (handle, events) = Participant::start(client, store, settings.clone()).await.unwrap();
+        Self { handle, events, contact }
+    }
+
+    pub(crate) async fn say(&self, text: &str) {
+        self.handle.queue_text(self.contact, text).await.unwrap();
+    }
+
+    /// The first event that passes, and all before it.
+    pub(crate) async fn until(&mut self, what: &str, passes: impl Fn(&Event) -> bool) -> Vec<Event> {
+        let mut seen = Vec::new();
+        let wait = async {
+            loop {
+                let event = self.events.recv().await.expect("the participant runs");
+                let last = passes(&event);
+                seen.push(event);
+                if last {
+                    return;
+                }
+            }
+        };
+        let waited = timeout(LONGEST, wait).await;
+        let others = seen.iter().filter(|event| !is_report(event));
+        assert!(waited.is_ok(), "{what} did not come; instead {:?}", others.collect::<Vec<_>>());
+        seen
+    }
+
+    pub(crate) async fn hears(&mut self, expected: &str) -> Vec<Event> {
+        let heard =
+            |event: &Event| matches!(event, Event::Notice(Notice::Text { text, .. }) if text == expected);
+        self.until(expected, heard).await
+    }
+
+    /// Waits until the contact has everything.
+    pub(crate) async fn is_heard(&mut self) {
+        while self.handle.conversations().await.unwrap()[0].queued > 0 {
+            self.until("round", is_report).await;
+        }
+    }
+}
+
+pub(crate) fn is_report(event: &Event) -> bool {
+    matches!(event, Event::RoundReport(_))
+}

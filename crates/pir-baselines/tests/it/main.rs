@@ -1,0 +1,5 @@
+//! What the crate promises, through its public interface alone.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
+
+mod paper;
+mod xpir;

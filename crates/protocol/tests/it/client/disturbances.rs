@@ -1,0 +1,406 @@
+//! Attacks on groups whose keeper or members go back to older states, and on removals.
+
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+use sotto_protocol::{Client, GroupCard, Notice, Warning};
+
+use super::seeds;
+use crate::client::world::{Fate, World};
+
+const FOUR: [&str; 4] = ["alice", "bob", "carol", "dave"];
+const KEEPER: usize = 0;
+const BOB: usize = 1;
+const CAROL: usize = 2;
+const DAVE: usize = 3;
+
+fn group_of(seed: u64, names: &[&str], everybody_knows: bool) -> (World, GroupCard) {
+    let mut world = World::new(seed, names, names.len().max(4) as u8, 16);
+    for one in 0..names.len() {
+        for other in one + 1..names.len() {
+            if one == 0 || everybody_knows {
+                world.befriend(one, other);
+            }
+        }
+    }
+    world.run(60);
+    let now = world.now();
+    let others: Vec<_> =
+        (1..names.len()).map(|other| (names[other].to_owned(), world.clients[other].identity())).collect();
+    let card = world.clients[KEEPER].create_group("crew", &others, &mut world.rng).unwrap();
+    for other in 1..names.len() {
+        world.clients[other].join_group(&card, now).unwrap();
+    }
+    world.run(1);
+    (world, card)
+}
+
+fn heard(world: &World, client: usize, said: &str) -> bool {
+    world.texts(client).iter().any(|(_, text)| text == said)
+}
+
+fn restore(world: &mut World, client: usize, backup: &[u8]) {
+    world.clients[client] = Client::restore(backup).unwrap();
+    // A program passes over its first round.
+    let mut fates = vec![Fate::default(); world.clients.len()];
+    fates[client].absent = true;
+    world.step(&fates);
+}
+
+/// All of these hear each other within so many rounds.
+fn all_hear(world: &mut World, who: &[usize], rounds: u64) -> Result<(), String> {
+    let mark = world.round;
+    for client in who {
+        world.say(*client, "crew", &format!("{client} at {mark}"));
+    }
+    let deaf = |world: &World| {
+        let mut deaf = Vec::new();
+        for one in who {
+            for other in who.iter().filter(|other| *other != one) {
+                if !heard(world, *other, &format!("{one} at {mark}")) {
+                    deaf.push((*one, *other));
+                }
+            }
+        }
+        deaf
+    };
+    let begun = world.round;
+    while world.round < begun + rounds {
+        world.run(32);
+        if deaf(world).is_empty() {
+            return Ok(());
+        }
+    }
+    Err(format!("not heard (by whom, by): {:?}", deaf(world)))
+}
+
+/// The second keeper goes back to before the first one left: it does not know that it is the keeper, and who knows does
+/// not tell it.
+#[test]
+fn attack_second_keeper_goes_back_to_before_the_first_left() {
+    let (mut world, _) = group_of(1, &FOUR, true);
+    world.run(200);
+    let backup = world.clients[BOB].snapshot();
+    let id = world.id(KEEPER, "crew");
+    world.clients[KEEPER].leave_group(id).unwrap();
+    world.run(400);
+    all_hear(&mut world, &[BOB, CAROL, DAVE], 200).unwrap();
+    restore(&mut world, BOB, &backup);
+    all_hear(&mut world, &[BOB, CAROL, DAVE], 9000).unwrap();
+}
+
+/// The same for one who is not the keeper afterwards.
+#[test]
+fn attack_a_member_goes_back_to_before_the_first_keeper_left() {
+    let (mut world, _) = group_of(1, &FOUR, true);
+    world.run(200);
+    let backup = world.clients[DAVE].snapshot();
+    let id = world.id(KEEPER, "crew");
+    world.clients[KEEPER].leave_group(id).unwrap();
+    world.run(400);
+    restore(&mut world, DAVE, &backup);
+    all_hear(&mut world, &[BOB, CAROL, DAVE], 9000).unwrap();
+}
+
+/// Keeper and a member both bring back a state from under the card's keys.
+#[test]
+fn attack_keeper_and_member_both_go_back_to_the_card() {
+    for after in [0, 8] {
+        let (mut world, _) = group_of(2, &FOUR, false);
+        world.run(after);
+        let backups = [KEEPER, DAVE].map(|client| world.clients[client].snapshot());
+        world.run(400);
+        restore(&mut world, KEEPER, &backups[0]);
+        restore(&mut world, DAVE, &backups[1]);
+        all_hear(&mut world, &[KEEPER, BOB, CAROL, DAVE], 9000).unwrap();
+    }
+}
+
+/// Both to later keys.
+#[test]
+fn attack_keeper_and_member_both_go_back_to_earlier_keys() {
+    let (mut world, _) = group_of(2, &["alice", "bob", "carol", "dave", "erin"], false);
+    world.run(200);
+    let backups = [KEEPER, DAVE].map(|client| world.clients[client].snapshot());
+    let id = world.id(KEEPER, "crew");
+    world.clients[KEEPER].remove_member(id, 4).unwrap();
+    world.run(400);
+    restore(&mut world, KEEPER, &backups[0]);
+    restore(&mut world, DAVE, &backups[1]);
+    all_hear(&mut world, &[KEEPER, BOB, CAROL, DAVE], 9000).unwrap();
+}
+
+/// The keeper goes back to before it handed out keys that some have, and some have not.
+#[test]
+fn attack_keeper_goes_back_while_keys_are_on_their_way() {
+    let mut failed = Vec::new();
+    for rounds in 1..40 {
+        let (mut world, _) = group_of(3, &FOUR, false);
+        world.run(200);
+        let backup = world.clients[KEEPER].snapshot();
+        let id = world.id(KEEPER, "crew");
+        world.clients[KEEPER].remove_member(id, DAVE as u8).unwrap();
+        world.run(rounds);
+        restore(&mut world, KEEPER, &backup);
+        if let Err(error) = all_hear(&mut world, &[BOB, CAROL], 5000) {
+            failed.push((rounds, error));
+        }
+    }
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+/// Of two, the other is removed.
+#[test]
+fn attack_the_last_other_member_is_removed() {
+    let (mut world, _) = group_of(4, &FOUR[..2], false);
+    world.run(200);
+    let id = world.id(KEEPER, "crew");
+    assert_eq!(world.clients[KEEPER].remove_member(id, BOB as u8), Ok(true));
+    world.run(1000);
+    assert!(!world.clients[KEEPER].members(id)[BOB].present, "bob counts as present");
+    let told = |notice: &Notice| matches!(notice, Notice::Removed { yourself: true, .. });
+    assert!(world.notices[BOB].iter().any(told), "bob was not told");
+}
+
+/// Removed in the block in which the others left.
+#[test]
+fn attack_the_last_other_member_is_removed_after_the_rest_left() {
+    let (mut world, _) = group_of(4, &FOUR[..3], false);
+    world.run(200);
+    let left = world.id(CAROL, "crew");
+    world.clients[CAROL].leave_group(left).unwrap();
+    world.run(400);
+    let id = world.id(KEEPER, "crew");
+    assert_eq!(world.clients[KEEPER].remove_member(id, BOB as u8), Ok(true));
+    world.run(1000);
+    assert!(!world.clients[KEEPER].members(id)[BOB].present, "bob counts as present");
+}
+
+/// Between the decision to remove and the block in which it is done, somebody who remains stops being a contact.
+#[test]
+fn attack_a_removal_that_cannot_be_done_any_more_is_told() {
+    let (mut world, _) = group_of(5, &FOUR, false);
+    world.run(200);
+    while world.round % 8 != 2 {
+        world.run(1);
+    }
+    let (id, carol) = (world.id(KEEPER, "crew"), world.id(KEEPER, "carol"));
+    assert_eq!(world.clients[KEEPER].remove_member(id, DAVE as u8), Ok(true));
+    world.clients[KEEPER].forget(carol).unwrap();
+    world.notices = vec![Vec::new(); 4];
+    world.run(1000);
+    let told = |notice: &Notice| matches!(notice, Notice::Warning(Warning::RekeyNeeded { .. }));
+    assert!(
+        world.notices[KEEPER].iter().any(told) || !world.clients[KEEPER].members(id)[DAVE].present,
+        "dave reads on, and nobody is told: {:?}",
+        world.notices[KEEPER]
+    );
+}
+
+/// The state is stored between decision and block, and brought back.
+#[test]
+fn attack_a_removal_survives_a_restart_and_shows_nothing_to_the_removed() {
+    for after in 0..9 {
+        let (mut world, _) = group_of(6, &FOUR, false);
+        world.run(200 + after);
+        let id = world.id(KEEPER, "crew");
+        world.say(KEEPER, "crew", "for dave, too");
+        assert_eq!(world.clients[KEEPER].remove_member(id, DAVE as u8), Ok(true));
+        world.say(KEEPER, "crew", "not for dave");
+        world.restart(KEEPER);
+        world.run(500);
+        assert!(!heard(&world, DAVE, "not for dave") && !heard(&world, DAVE, "for dave, too"));
+        assert!(heard(&world, BOB, "not for dave") && heard(&world, CAROL, "not for dave"));
+    }
+}
+
+/// One has left without being heard, or is away for ever, or never came: how often keys are made.
+#[test]
+fn attack_rekeys_are_few_whoever_is_away() {
+    for absent in [true, false] {
+        let (mut world, _) = group_of(7, &FOUR, false);
+        world.run(200);
+        let mut fates = vec![Fate::default(); 4];
+        fates[DAVE].absent = true;
+        if !absent {
+            let id = world.id(DAVE, "crew");
+            world.clients[DAVE].leave_group(id).unwrap();
+            // Says goodbye to nobody.
+            let lost = vec![
+                Fate::default(),
+                Fate::default(),
+                Fate::default(),
+                Fate { deposit_lost: true, ..Fate::default() },
+            ];
+            for _ in 0..400 {
+                world.step(&lost);
+            }
+        }
+        world.notices = vec![Vec::new(); 4];
+        world.say(KEEPER, "crew", "dave?");
+        for _ in 0..10_000 {
+            if absent {
+                world.step(&fates);
+            } else {
+                world.run(1);
+            }
+        }
+        let keys =
+            world.notices[BOB].iter().filter(|notice| matches!(notice, Notice::NewKeys { .. })).count();
+        println!("absent {absent}: {keys} changes of keys in 10,000 rounds");
+        assert!(keys <= 6, "{keys}");
+    }
+}
+
+/// A keeper that is restored again and again to the same state.
+#[test]
+fn attack_a_keeper_restored_several_times() {
+    for after in [1, 8, 30, 70, 200] {
+        let (mut world, _) = group_of(8, &FOUR, false);
+        world.run(after);
+        let backup = world.clients[KEEPER].snapshot();
+        for pause in [300, 90, 3000, 40] {
+            world.run(pause);
+            restore(&mut world, KEEPER, &backup);
+        }
+        all_hear(&mut world, &[KEEPER, BOB, CAROL, DAVE], 9000).unwrap();
+    }
+}
+
+/// A removed member asks, and its state is from before.
+#[test]
+fn attack_a_removed_member_does_not_get_back_in() {
+    for after in [1, 100, 200] {
+        let (mut world, _) = group_of(9, &FOUR, false);
+        world.run(after);
+        let backup = world.clients[DAVE].snapshot();
+        world.run(200);
+        let id = world.id(KEEPER, "crew");
+        world.clients[KEEPER].remove_member(id, DAVE as u8).unwrap();
+        world.run(400);
+        restore(&mut world, DAVE, &backup);
+        world.say(DAVE, "crew", "let me in");
+        world.say(BOB, "crew", "is he gone?");
+        world.run(9000);
+        world.say(BOB, "crew", "not for dave");
+        world.run(100);
+        assert!(!heard(&world, DAVE, "not for dave") && !heard(&world, BOB, "let me in"));
+        assert!(heard(&world, CAROL, "not for dave"));
+    }
+}
+
+/// Keeper restored to before a removal, while the removed one is restored, too.
+#[test]
+fn attack_restored_keeper_and_a_removed_member() {
+    let (mut world, _) = group_of(10, &FOUR, false);
+    world.run(200);
+    let backup = world.clients[KEEPER].snapshot();
+    let id = world.id(KEEPER, "crew");
+    world.clients[KEEPER].remove_member(id, DAVE as u8).unwrap();
+    world.run(400);
+    restore(&mut world, KEEPER, &backup);
+    all_hear(&mut world, &[KEEPER, BOB, CAROL], 9000).unwrap();
+    // It removes it again.
+    let present = world.clients[KEEPER].members(id)[DAVE].present;
+    if present {
+        world.clients[KEEPER].remove_member(id, DAVE as u8).unwrap();
+        world.run(600);
+    }
+    world.say(BOB, "crew", "not for dave");
+    world.run(200);
+    assert!(!heard(&world, DAVE, "not for dave"));
+    assert!(heard(&world, KEEPER, "not for dave") && heard(&world, CAROL, "not for dave"));
+}
+
+/// Whoever stays in a group hears all others again, after whatever was brought back, lost or missed.
+fn play_group(seed: u64) -> Result<(), String> {
+    let mut coins = ChaCha20Rng::seed_from_u64(seed);
+    let mut coin = |below: u64| coins.next_u64() % below;
+    let (mut world, _) = group_of(seed, &FOUR, true);
+    let mut backups: Vec<Vec<Vec<u8>>> =
+        world.clients.iter().map(|client| vec![client.snapshot().to_vec()]).collect();
+    let mut here = vec![KEEPER, BOB, CAROL, DAVE];
+    let (mut log, mut said, mut silent) = (Vec::new(), Vec::new(), [0_u64; 4]);
+    let mut fates = [Fate::default(); 4];
+    let mut away = [0_u64; 4];
+    let leaves = seed % 2 == 1;
+    let length = 200 + coin(1500);
+    for _ in 0..length {
+        for client in here.clone() {
+            if coin(60) == 0 {
+                let text = format!("{} {} {}", world.round, client, "x".repeat(coin(400) as usize));
+                let id = world.id(client, "crew");
+                if world.clients[client].queue_text(id, &text).is_ok() {
+                    said.push(text);
+                }
+            }
+            if coin(90) == 0 {
+                let state = world.clients[client].snapshot();
+                backups[client].push(state.to_vec());
+            }
+            if coin(700) == 0 {
+                let at = coin(backups[client].len() as u64) as usize;
+                world.clients[client] = Client::restore(&backups[client][at]).unwrap();
+                silent[client] = 1;
+                log.push(format!("{}: {client} to its state {at}", world.round));
+            }
+            if coin(400) == 0 {
+                away[client] = coin(400);
+            }
+            fates[client].deposit_lost = coin(10) == 0;
+            fates[client].answers_lost = coin(10) == 0;
+            fates[client].absent = silent[client] > 0 || away[client] > 0;
+            silent[client] = silent[client].saturating_sub(1);
+            away[client] = away[client].saturating_sub(1);
+        }
+        if leaves && here.len() > 2 && coin(900) == 0 {
+            let gone = here.remove(coin(here.len() as u64) as usize);
+            let id = world.id(gone, "crew");
+            let _ = world.clients[gone].leave_group(id);
+            fates[gone] = Fate::default();
+            log.push(format!("{}: {gone} leaves", world.round));
+        }
+        world.step(&fates);
+    }
+    let now = world.round;
+    let heard = all_hear(&mut world, &here, 10_000);
+    for client in 0..4 {
+        for (_, text) in world.texts(client) {
+            assert!(text.contains(" at ") || said.contains(&text), "seed {seed}: nobody said {text:?}");
+        }
+    }
+    heard.map_err(|error| format!("seed {seed}, from {now}: {error}; {}", log.join("; ")))
+}
+
+/// Restored states, absences, losses and, under odd seeds, people who leave: afterwards all who stayed hear each other.
+#[test]
+fn attack_groups_at_random() {
+    let failed: Vec<String> = seeds(2).filter_map(|seed| play_group(seed).err()).collect();
+    failed.iter().for_each(|failed| println!("{failed}"));
+    assert!(failed.is_empty(), "{} of {}", failed.len(), seeds(2).count());
+}
+
+/// Nobody goes back: the first keeper leaves while the next one is away, and the others know.
+#[test]
+fn attack_the_keeper_leaves_while_the_next_is_away() {
+    let (mut world, _) = group_of(11, &FOUR, true);
+    world.run(200);
+    let id = world.id(KEEPER, "crew");
+    world.clients[KEEPER].leave_group(id).unwrap();
+    let mut fates = [Fate::default(); 4];
+    fates[BOB].absent = true;
+    for _ in 0..400 {
+        world.step(&fates);
+    }
+    for number in 0..20 {
+        world.say(BOB, "crew", &format!("text {number}"));
+    }
+    world.run(6000);
+    let (bob, carol) = (world.id(BOB, "crew"), world.id(CAROL, "crew"));
+    println!(
+        "bob sees alice present {}, carol sees alice present {}, keys: {:?}",
+        world.clients[BOB].members(bob)[KEEPER].present,
+        world.clients[CAROL].members(carol)[KEEPER].present,
+        world.notices[CAROL].iter().filter(|notice| matches!(notice, Notice::NewKeys { .. })).count()
+    );
+    assert!(heard(&world, CAROL, "text 19"), "bob's window is full of what alice does not acknowledge");
+}

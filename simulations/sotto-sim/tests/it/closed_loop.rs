@@ -1,0 +1,147 @@
+//! Closed loops as a user runs them: a real server in its own process, real clients, few of both.
+
+use std::process::Output;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+fn closed_loop(arguments: &str) -> Output {
+    let arguments = arguments.split(' ').filter(|argument| !argument.is_empty());
+    Command::new(env!("CARGO_BIN_EXE_sotto-sim")).arg("closed-loop").args(arguments).output().unwrap()
+}
+
+fn last_line(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    serde_json::from_str(text.lines().last().unwrap()).unwrap()
+}
+
+fn number(report: &Value, path: &str) -> f64 {
+    report.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no number at {path}"))
+}
+
+/// A loop that loses messages, or does not send what it counts, would measure something else than the system.
+#[test]
+fn every_message_arrives_and_every_byte_is_accounted_for() {
+    let out = tempfile::tempdir().unwrap();
+    let arguments = "--users 512 --clients 4 --retrieve 4 --rounds 2 --seed 7 --json --out";
+    let report = last_line(&closed_loop(&format!("{arguments} {}", out.path().display())));
+
+    for (name, expected) in [("users", 512), ("clients", 4), ("retrieve", 4), ("rounds", 2), ("seed", 7)] {
+        assert_eq!(report[name], expected, "{name}");
+    }
+    for nothing in ["wrong", "missing"] {
+        assert_eq!(report[nothing], 0, "{nothing}");
+    }
+    let unread = number(&report, "/deferred") + number(&report, "/ambiguous_unread");
+    assert_eq!(number(&report, "/retrieved") + unread, 4.0 * 4.0 * 2.0);
+    assert!((number(&report, "/retrieved_per_client_round") - 4.0).abs() <= 0.5);
+
+    // What the protocol says of sizes, for 12 buckets.
+    assert_eq!(report["buckets"], 12);
+    assert_eq!(number(&report, "/bytes/deposit"), 304.0);
+    let per_bucket = number(&report, "/bytes/query") / 12.0;
+    // A seed and a few packed coefficients.
+    assert!(per_bucket.fract() == 0.0 && per_bucket > 32.0 && per_bucket < 20_000.0, "{per_bucket}");
+    let size = number(&report, "/bucket_size");
+    assert!((128.0..200.0).contains(&size), "{size} of 512 messages thrice in 12 buckets");
+    assert!((number(&report, "/bytes/mapping") - 12.0 * (4.0 + 3.0 * size)).abs() <= 400.0);
+    assert!(number(&report, "/bytes/keys_once") > 100_000.0);
+    let payload =
+        ["deposit", "mapping", "query", "answer"].map(|part| number(&report, &format!("/bytes/{part}")));
+    let (up, down) = (number(&report, "/bytes/socket_up"), number(&report, "/bytes/socket_down"));
+    assert!(up > payload[0] + payload[2] && down > payload[1] + payload[3], "what is sent is in the socket");
+    let overhead = number(&report, "/bytes/overhead");
+    assert!((overhead - (up + down - payload.iter().sum::<f64>())).abs() < 1.0);
+    assert!(overhead > 0.0 && overhead < 0.2 * (up + down), "{overhead} of {up} and {down}");
+
+    // An answer is checked, and the bucket for it comes whole: every box of it, and a digest of each of the 12.
+    assert_eq!(number(&report, "/check/bytes"), 12.0 * 32.0 + size * 288.0);
+    let socket = number(&report, "/check/socket");
+    assert!(socket > number(&report, "/check/bytes") && socket < 1.2 * number(&report, "/check/bytes"));
+
+    for positive in [
+        "/check/cpu_ms",
+        "/messages_per_minute",
+        "/core_ms_per_message",
+        "/core_seconds_per_client_round",
+        "/setup_cpu_ms",
+        "/setup_wall_ms",
+        "/stages_ms/expand",
+        "/stages_ms/first_dimension",
+        "/stages_ms/rest",
+        "/stages_ms/deposits",
+        "/memory/peak",
+        "/memory/databases",
+        "/overhead",
+    ] {
+        assert!(number(&report, positive) > 0.0, "{positive}");
+    }
+    assert!(number(&report, "/latency_ms/p50") <= number(&report, "/latency_ms/max"));
+    // Four bytes for each of at least 512 x 3 messages of 288 bytes.
+    assert!(number(&report, "/memory/databases") >= 4.0 * 512.0 * 3.0 * 288.0);
+    assert!(number(&report, "/memory/peak") >= number(&report, "/memory/databases"));
+
+    for file in ["report.json", "rounds.csv", "stages.csv", "report.md"] {
+        let content = std::fs::read_to_string(out.path().join(file)).unwrap();
+        assert!(!content.is_empty(), "{file}");
+        if file == "rounds.csv" {
+            assert_eq!(content.lines().count(), 3, "a header and two rounds");
+        }
+    }
+    let written: Value =
+        serde_json::from_str(&std::fs::read_to_string(out.path().join("report.json")).unwrap()).unwrap();
+    assert_eq!(written, report);
+}
+
+/// Codes that are compared must be run with the same messages, and say what they cost.
+#[test]
+fn codes_are_compared_with_each_other() {
+    let arguments = "--users 128 --clients 2 --retrieve 2 --rounds 1 --compare single,hybrid,cuckoo --json";
+    let output = closed_loop(arguments);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("Codes compared"), "{text}");
+    let reports = last_line(&output);
+    for (code, buckets) in [("single", 2), ("hybrid", 18), ("cuckoo", 6)] {
+        let report = &reports[code];
+        assert_eq!((&report["code"], &report["buckets"]), (&code.into(), &buckets.into()));
+        assert_eq!((&report["wrong"], &report["missing"]), (&0.into(), &0.into()), "{code}");
+        let unread = number(report, "/deferred") + number(report, "/ambiguous_unread");
+        assert_eq!(number(report, "/retrieved") + unread, 4.0, "{code}");
+    }
+}
+
+/// One message each, from a round that is not encoded.
+#[test]
+fn one_message_is_retrieved_from_the_only_bucket() {
+    let report = last_line(&closed_loop("--users 64 --clients 2 --retrieve 1 --rounds 1 --threads 1 --json"));
+    assert_eq!(
+        (&report["buckets"], &report["bucket_size"], &report["threads"]),
+        (&1.into(), &64.into(), &1.into())
+    );
+    assert_eq!(
+        (&report["retrieved"], &report["wrong"], &report["missing"]),
+        (&2.into(), &0.into(), &0.into())
+    );
+}
+
+/// What cannot work must be said at once, and what to do.
+#[test]
+fn impossible_loops_are_refused() {
+    for (arguments, reason) in [
+        ("--users 3 --clients 4", "there must be as many users"),
+        ("--users 8 --clients 4 --retrieve 16", "simulated users"),
+        ("--users 64 --clients 0", "0 is not in"),
+        ("--users 64 --clients 2 --retrieve 257", "257 is not in"),
+        ("--users 64 --clients 2 --rounds 0", "0 is not in"),
+        ("--users 64 --clients 2 --engine paper-t20", "128 bits"),
+        ("--users 4096 --clients 2 --retrieve 114 --code hybrid", "at most 113"),
+        ("--users 64 --clients 2 --code other", "invalid value"),
+        ("--users 64 --clients 2 --code cuckoo --compare cuckoo", "cannot be used with"),
+    ] {
+        let output = closed_loop(arguments);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{arguments}");
+        assert!(error.contains(reason), "{arguments}: {error}");
+    }
+}

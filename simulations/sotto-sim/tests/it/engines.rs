@@ -1,0 +1,65 @@
+//! Every engine as a user measures it.
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+fn report(arguments: &str) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_sotto-sim"))
+        .args(arguments.split(' ').chain(["--json"]))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    serde_json::from_str(text.lines().last().unwrap()).unwrap()
+}
+
+/// Another engine's figures under a name would go unnoticed, and so would a time of a stage that it does not have.
+#[test]
+fn every_engine_is_the_one_asked_for_and_retrieves_the_databases_elements() {
+    for (engine, name, dimensions, security, expands) in [
+        ("sealpir", "sealpir-s2048", 1, 137, true),
+        ("xpir-2", "xpir-2", 2, 193, false),
+        ("xpir-3", "xpir-3", 3, 193, false),
+        ("paper-t20", "sealpir-paper-t20", 2, 113, true),
+        ("paper-t23", "sealpir-paper-t23", 2, 113, true),
+    ] {
+        let report = report(&format!("pir --engine {engine} --elements 500 --runs 5"));
+        assert_eq!((&report["engine"], &report["verified"]), (&name.into(), &true.into()));
+        assert_eq!(report["dimensions"], dimensions, "{engine}");
+        assert_eq!(report["planes"].is_null(), dimensions != 3, "{engine}");
+        assert_eq!(report["security_bits"], security, "{engine}");
+        assert!(report["failure_log2"].as_f64().unwrap() <= -40.0, "{engine}");
+        for key in ["levels", "expand_cpu_ms"] {
+            assert_eq!(report[key].is_null(), !expands, "{engine}, {key}");
+        }
+        let paper = engine.starts_with("paper");
+        assert_eq!(report["plaintext_bits"].is_null(), !paper, "{engine}");
+        assert_eq!(report["answer_tile_cpu_ms"].is_null(), paper, "{engine}");
+        assert_eq!(report["parse_cpu_ms"].is_null(), expands, "{engine}");
+        for key in ["answer_cpu_ms", "first_dimension_cpu_ms", "setup_cpu_ms", "query_bytes", "answer_bytes"]
+        {
+            assert!(report[key].as_f64().unwrap() > 0.0, "{engine}, {key}");
+        }
+    }
+}
+
+#[test]
+fn every_engine_serves_whole_multi_queries() {
+    for engine in ["sealpir", "xpir-2", "xpir-3", "paper-t20", "paper-t23"] {
+        for code in ["single", "cuckoo"] {
+            let arguments = format!("mpir --engine {engine} --code {code} --k 2 --elements 60 --runs 1");
+            let report = report(&arguments);
+            assert_eq!((&report["verified"], &report["deferred"]), (&true.into(), &0.into()), "{arguments}");
+            assert_eq!(report["engine"], engine);
+            assert_eq!(report["expand_cpu_ms"].is_null(), engine.starts_with("xpir"));
+        }
+    }
+}
+
+#[test]
+fn shapes_of_one_engine_are_not_silently_ignored_by_another() {
+    let arguments = ["pir", "--engine", "xpir-2", "--columns", "3"];
+    let output = Command::new(env!("CARGO_BIN_EXE_sotto-sim")).args(arguments).output().unwrap();
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--engine sealpir"));
+}
