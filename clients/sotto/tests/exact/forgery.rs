@@ -8,7 +8,9 @@ use mpir::{Contents, Engine, Form, PreparedRound, PublicKeys, Query, RoundSpec, 
 use pbc::{Codeword, Encoding};
 use sotto_protocol::deposit::{BOX_BYTES, LABEL_BYTES, arrange};
 use sotto_protocol::manifest::seed::SegmentEnd;
-use sotto_protocol::manifest::{Manifest, SignedManifest, bucket_digest, buckets_digest, deposits_digest};
+use sotto_protocol::manifest::{
+    Manifest, SignedManifest, bucket_digest, buckets_digest, deposits_digest, hint_digest,
+};
 use sotto_protocol::mapping::MAPPING_HEADER_BYTES;
 use sotto_protocol::{BloomMapping, Deposit, Label, SealedBox};
 use tokio::time::Instant;
@@ -136,8 +138,12 @@ impl Ready {
         if forgery != Some(Forgery::OtherMapping) {
             manifest.mapping_digest = BloomMapping::digest(&mapping);
         }
-        let signed = SignedManifest::sign(&manifest, key).with_segment(segment);
         let sizes = round_spec(engine, &root, &manifest).and_then(|spec| engine.sizes(&spec).ok());
+        if let Some(sizes) = &sizes {
+            // None of these engines has a hint.
+            manifest.hint_digest = hint_digest(sizes.hints(&[]).unwrap());
+        }
+        let signed = SignedManifest::sign(&manifest, key).with_segment(segment);
         Self {
             manifest,
             signed,
