@@ -265,6 +265,15 @@ fn row_14_there_is_said_to_be_very_much() {
     attack("counts", Scenario { lies: LIES, told, arrives: false, rounds: 130, ..HONEST });
 }
 
+/// What nobody could serve is not asked for, and what cannot be read is not read.
+#[test]
+fn row_35_arrangement_and_hint_are_forged() {
+    const LIES: &[Told] =
+        &[alice(Lie::Forge(Forgery::Profile), 30, 33), alice(Lie::Forge(Forgery::Hint), 40, 43)];
+    let told = &["impossible sizes", "is not what the server has announced", SPLIT];
+    attack("arrangement and hint", Scenario { lies: LIES, told, arrives: false, rounds: 130, ..HONEST });
+}
+
 #[test]
 fn row_15_rounds_are_empty() {
     const LIES: &[Told] = &[

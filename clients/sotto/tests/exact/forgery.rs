@@ -138,10 +138,17 @@ impl Ready {
         if forgery != Some(Forgery::OtherMapping) {
             manifest.mapping_digest = BloomMapping::digest(&mapping);
         }
-        let sizes = round_spec(engine, &root, &manifest).and_then(|spec| engine.sizes(&spec).ok());
-        if let Some(sizes) = &sizes {
+        let spec = round_spec(engine, &root, &manifest);
+        let sizes = spec.as_ref().and_then(|spec| engine.sizes(spec).ok());
+        if let (Some(spec), Some(sizes)) = (spec, &sizes) {
+            manifest.profile = spec.profile.0;
             // None of these engines has a hint.
             manifest.hint_digest = hint_digest(sizes.hints(&[]).unwrap());
+        }
+        match forgery {
+            Some(Forgery::Profile) => manifest.profile = [0xff; 16],
+            Some(Forgery::Hint) => manifest.hint_digest[0] ^= 1,
+            _ => {}
         }
         let signed = SignedManifest::sign(&manifest, key).with_segment(segment);
         Self {

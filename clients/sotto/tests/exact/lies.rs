@@ -51,6 +51,10 @@ pub(crate) enum Forgery {
     OtherMapping,
     /// It has so many deposits and so large buckets, as far as the manifest goes.
     Counts(u64, u32),
+    /// The engine arranges its databases in a way that there is not.
+    Profile,
+    /// The hint is not what is announced.
+    Hint,
     /// The digest of the manifest before is another one.
     Chain,
 }
