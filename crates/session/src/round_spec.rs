@@ -73,11 +73,14 @@ pub(crate) fn security_bits(engine: &dyn Engine) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use mpir::{Engine, Form, noop, sealpir};
+    use mpir::{
+        Assurance, Contents, Engine, EngineClient, Error, Form, Parts, PreparedRound, Profile, PublicKeys,
+        RoundSpec, Sizes, Units, noop, sealpir,
+    };
     use sotto_protocol::deposit::BOX_BYTES;
     use sotto_protocol::manifest::MAPPING_BLOOM;
     use sotto_protocol::{CodeKind, Manifest, PROTOCOL_VERSION, Round};
-    use sotto_wire::RootKey;
+    use sotto_wire::{RootKey, limits};
 
     use super::{RoundRefused, round_spec};
 
@@ -130,5 +133,82 @@ mod tests {
         let other = Manifest { profile: [0xff; 16], ..manifest(&*sealpir(), 1000) };
         let refused = round_spec(&*sealpir(), &RootKey([9; 32]), &other);
         assert!(matches!(refused, Err(RoundRefused::Engine(_))));
+    }
+
+    /// An engine with an arrangement of any promise and size.
+    #[derive(Debug)]
+    struct Any(Assurance, Sizes);
+
+    impl Engine for Any {
+        fn name(&self) -> &'static str {
+            "any"
+        }
+
+        fn profile(&self, _: Form) -> Result<Profile, Error> {
+            Ok(Profile::default())
+        }
+
+        fn sizes(&self, _: &RoundSpec) -> Result<Sizes, Error> {
+            Ok(self.1)
+        }
+
+        /// Its own arrangement has 130 bits.
+        fn assurance(&self, spec: &RoundSpec) -> Result<Assurance, Error> {
+            let own = Assurance { security_bits: 130, failure_log2: -41.0 };
+            Ok(if spec.form.buckets == 1 { own } else { self.0 })
+        }
+
+        fn public_keys_bytes(&self) -> usize {
+            0
+        }
+
+        fn client(&self, seed: &[u8; 32]) -> Box<dyn EngineClient> {
+            noop().client(seed)
+        }
+
+        fn public_keys(&self, encoded: &[u8]) -> Result<PublicKeys, Error> {
+            noop().public_keys(encoded)
+        }
+
+        fn prepare(&self, _: &RoundSpec, _: Contents<'_>) -> Result<Box<dyn PreparedRound>, Error> {
+            Err(Error::Bucket)
+        }
+
+        fn recompute(&self, _: &RoundSpec, _: usize, _: &[u8], _: &[u8], _: &[u8]) -> Result<Vec<u8>, Error> {
+            Err(Error::Bucket)
+        }
+    }
+
+    #[test]
+    fn no_promise_below_the_limits_and_no_size_above_them_is_accepted() {
+        let judge = |bits, failure_log2, request, answer, hint, buckets| {
+            let parts = |bytes| Parts::new(bytes, 1).unwrap();
+            let units = Units::new(1, buckets).unwrap();
+            let [request, answer, hint] = [request, answer, hint].map(parts);
+            let engine = Any(
+                Assurance { security_bits: bits, failure_log2 },
+                Sizes { units, keys: 0, request, answer, hint },
+            );
+            round_spec(&engine, &RootKey([9; 32]), &manifest(&engine, 1000)).map(|_| ())
+        };
+        let good = |bits, failure| judge(bits, failure, 1, 1, 0, 8);
+        assert_eq!(good(130, -41.0), Ok(()));
+        assert_eq!(good(128, -40.0), Ok(()));
+        assert_eq!(good(127, -40.0), Err(RoundRefused::Security { bits: 127 }));
+        assert_eq!(good(0, -40.0), Err(RoundRefused::Security { bits: 0 }));
+        for failure in [-39.9, 0.0, f64::INFINITY, f64::NAN] {
+            assert_eq!(good(130, failure), Err(RoundRefused::Failure));
+        }
+        let sized = |request, answer, hint, buckets| judge(130, -41.0, request, answer, hint, buckets);
+        assert_eq!(sized(limits::QUERY_MAX, limits::ANSWER_MAX, limits::HINT_MAX, 8), Ok(()));
+        for refused in [
+            sized(limits::QUERY_MAX + 1, 1, 0, 8),
+            sized(1, limits::ANSWER_MAX + 1, 0, 8),
+            sized(1, 0, 0, 8),
+            sized(1, 1, limits::HINT_MAX + 1, 8),
+            sized(1, 1, 0, 7),
+        ] {
+            assert_eq!(refused, Err(RoundRefused::Sizes));
+        }
     }
 }
