@@ -242,6 +242,40 @@ mod tests {
         }
     }
 
+    /// What arrangement costs least is no part of the protocol: another version of this program may choose otherwise, and
+    /// must serve what is published all the same.
+    #[tokio::test]
+    async fn what_was_published_under_another_arrangement_is_served_again_under_it() {
+        let data = tempfile::tempdir().unwrap();
+        let directory = DataDirectory::open(data.path(), None).unwrap();
+        let Announced { parameters, mut seeds, .. } =
+            directory.announce(&*sealpir(), &config(data.path()), ROUND).unwrap();
+        let seed = seeds.seed(ROUND).unwrap();
+        let (identity, log) = directory.split();
+        let log = log.open().await.unwrap();
+        log.open(ROUND).await.unwrap();
+        log.append(ROUND, deposits(), Vec::new()).await.unwrap();
+        log.seal(ROUND, seed, UnixMillis(1)).await.unwrap();
+        let sealed = log.sealed(ROUND).await.unwrap();
+        let built = RoundDatabase::build(sealed, &*sealpir(), &identity.root, &parameters).unwrap();
+        let mut manifest = built.manifest;
+        // Another bit in every coefficient of the answers.
+        manifest.profile[5] += 1;
+        sotto_session::round_spec(&*sealpir(), &identity.root, &manifest).unwrap();
+        log.publish(ROUND, SignedManifest::sign(&manifest, &identity.manifest)).await.unwrap();
+        log.close().await;
+
+        let mut running = crate::start(sealpir(), config(data.path())).unwrap();
+        let mut events = running.events();
+        tokio::select! {
+            failed = running.failed() => panic!("{failed}"),
+            event = events.recv() => {
+                assert!(matches!(event, Ok(ServerEvent::RoundBuilt { round: ROUND, .. })), "{event:?}");
+            }
+        }
+        running.shutdown().await.unwrap();
+    }
+
     fn deposits() -> Vec<Deposit> {
         (1..9)
             .map(|label| Deposit { label: Label([label; 16]), sealed: SealedBox([label; BOX_BYTES]) })
