@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant as Clock;
 
-use mpir::Engine;
+use mpir::{Engine, Profile};
 use sotto_protocol::manifest::{MAPPING_BLOOM, Manifest, SignedManifest};
 use sotto_protocol::server::{RoundConfig, RoundMachine};
 use sotto_protocol::{CodeShape, Round, ServerParameters};
@@ -110,7 +110,10 @@ impl<L: RoundLog> Task<L> {
             tracing::warn!(%round, "the round was published with other parameters and is not served again");
             return Ok(self.log.retire(round).await?);
         }
-        let built = build(Arc::clone(&self.log), Builder::of(&self.surroundings), round).await;
+        // What costs least now may be something else.
+        let profile = signed.as_ref().map(|(_, manifest)| Profile(manifest.profile));
+        let builder = Builder { profile, ..Builder::of(&self.surroundings) };
+        let built = build(Arc::clone(&self.log), builder, round).await;
         let mut database = match built {
             Ok(database) => database,
             Err(BuildError::Log(error)) => return Err(error.into()),
