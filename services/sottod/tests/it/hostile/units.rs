@@ -5,18 +5,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mpir::{
-    Assurance, Contents, Engine, EngineClient, Error, Form, PerBucket, PreparedRound, Profile, PublicKeys, Query,
-    RoundSpec, Sizes,
+    Assurance, Contents, Engine, EngineClient, Error, Form, PreparedRound, Profile, PublicKeys, Query, RoundSpec,
+    Sizes, noop,
 };
-use rand_chacha::ChaCha20Rng;
-use rand_chacha::rand_core::SeedableRng;
 use sotto_protocol::RoundMode;
 use sotto_wire::proto::sotto_client::SottoClient;
-use sotto_wire::{limits, proto, split};
+use sotto_wire::{limits, proto};
 use sottod::Population;
 use tokio::time::Instant;
 
-use super::fat::Fat;
 use super::support::{Member, deposit, endpoint};
 use super::{held, target, target_of};
 
@@ -99,37 +96,41 @@ const RETAINED: usize = 2;
 /// A round's databases are the largest thing that a server holds. Who waits for something else must not hold one.
 pub(crate) async fn checks_that_wait_for_memory_keep_no_retired_round() {
     let held = Arc::new(AtomicUsize::new(0));
-    let engine = Arc::new(Counted(Arc::new(PerBucket::<Fat>::new()), Arc::clone(&held)));
+    let engine = Arc::new(Counted(noop(), Arc::clone(&held)));
     let server = target_of(engine, |config| {
-        config.buckets = Some(64);
+        // One bucket with everything: 5 MB.
+        config.mode = RoundMode::ClosedLoop;
+        config.population = Some(Population { users: 16_384, seed: 1 });
+        config.retrieve = 1;
         config.round_ms = 500;
         config.retained = RETAINED as u8;
         config.limits.answer_bytes = 1 << 20;
         config.limits.stall = Duration::from_secs(20);
         config.limits.call = Duration::from_secs(60);
     });
-    // Answers of 4 MiB, which somebody does not read, take all the memory there is.
-    let mut slow = Member::with_keys(&server, 1).await;
-    let mut events = slow.watch().await;
-    let manifest = events.ready().await;
-    let narrow = endpoint().initial_stream_window_size(65_535).initial_connection_window_size(16 << 20);
-    let mut client =
-        SottoClient::new(server.channel(narrow).await).max_decoding_message_size(limits::MESSAGE_MAX);
-    let mut rng = ChaCha20Rng::from_seed([1; 32]);
-    let query = slow.pir().cover(slow.spec(&manifest), &mut rng).unwrap().bytes;
-    let (session, keys, round) = (slow.session.clone(), slow.keys.clone(), manifest.round.0);
-    let chunks: Vec<_> = split(query.into())
-        .map(|data| proto::QueryChunk { session: session.clone(), round, keys: keys.clone(), data })
-        .collect();
-    let _unread = client.retrieve(tokio_stream::iter(chunks)).await.unwrap();
-
-    // One account after the other asks for a unit of the round that is ready just then.
-    let mut waiting = Vec::new();
-    let mut most = 0;
+    // Somebody who retrieves nothing keeps the rounds going.
+    let mut member = Member::register(&server, 1).await;
+    let mut events = member.watch().await;
+    let mut manifest = None;
+    let (mut unread, mut waiting, mut most) = (None, Vec::new(), 0);
     for number in 2..12 {
-        let mut member = Member::register(&server, number).await;
-        let round = events.ready().await.round;
-        waiting.push(tokio::spawn(async move { member.unit(round, 0).await }));
+        let open = events.opened().await;
+        member.deposit(open, &deposit(1, 1)).await.unwrap();
+        let before = manifest.replace(events.ready_of(open).await);
+        let Some(before) = before else { continue };
+        if unread.is_none() {
+            // A unit that is not read takes all the memory there is.
+            let narrow = endpoint().initial_stream_window_size(65_535);
+            let mut client =
+                SottoClient::new(server.channel(narrow).await).max_decoding_message_size(limits::MESSAGE_MAX);
+            let (session, round) = (member.session.clone(), before.round.0);
+            let request = proto::UnitRequest { session, round, unit: 0 };
+            unread = Some(client.unit(request).await.unwrap());
+        } else {
+            // One account after the other asks for a unit of the round that is ready just then.
+            let mut other = Member::register(&server, number).await;
+            waiting.push(tokio::spawn(async move { other.unit(before.round, 0).await }));
+        }
         tokio::time::sleep(Duration::from_millis(50)).await;
         most = most.max(held.load(Ordering::Relaxed));
     }
