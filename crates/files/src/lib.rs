@@ -18,7 +18,7 @@ use std::path::Path;
 /// the disk; if it fails, or the machine does, the old one is there whole.
 ///
 /// The new one is written beside it under its name with `.new` at the end: always the same name, so that a crash leaves
-/// no second copy of a secret for good. Who replaces another's file leaves it to its owner.
+/// no second copy of a secret for good. Who replaces another's file leaves it to its owner, as far as the system allows.
 ///
 /// # Errors
 /// What the operating system refuses.
@@ -73,7 +73,11 @@ mod system {
         if (new.uid(), new.gid()) == (old.uid(), old.gid()) {
             return Ok(());
         }
-        fchown(file, Some(old.uid()), Some(old.gid()))
+        match fchown(file, Some(old.uid()), Some(old.gid())) {
+            // Only root gives files away. Whoever else may replace this one keeps the new one.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+            done => done,
+        }
     }
 
     pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {
@@ -122,6 +126,39 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"second");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2, "nothing else is left");
+    }
+
+    /// Somebody whose groups have changed, and whose files have not: root alone can give files away.
+    #[test]
+    fn who_may_not_give_a_file_to_its_group_replaces_it_all_the_same() {
+        use std::os::unix::fs::chown;
+        use std::os::unix::process::CommandExt as _;
+        use std::process::Command;
+
+        const NOBODY: u32 = 65534;
+        if let Some(path) = std::env::var_os("SOTTO_FILES_REPLACED") {
+            return replace(path.as_ref(), b"new", 0o600).unwrap();
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let (path, program) = (directory.path().join("state"), directory.path().join("program"));
+        fs::write(&path, "old").unwrap();
+        if chown(&path, Some(NOBODY), Some(0)).is_err() {
+            return; // Only root can play this.
+        }
+        chown(directory.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let name = "tests::who_may_not_give_a_file_to_its_group_replaces_it_all_the_same";
+        let replaced = Command::new(&program)
+            .args(["--exact", name])
+            .env("SOTTO_FILES_REPLACED", &path)
+            .current_dir(directory.path())
+            .uid(NOBODY)
+            .gid(NOBODY)
+            .output()
+            .unwrap();
+        assert!(replaced.status.success(), "{}", String::from_utf8_lossy(&replaced.stdout));
+        assert_eq!(fs::read(&path).unwrap(), b"new");
     }
 
     #[test]

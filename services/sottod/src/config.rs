@@ -123,7 +123,8 @@ pub struct Limits {
     pub retrievals: usize,
     /// Memory for multi-queries, from their first byte to the last of the answers, bytes; for one more there is none left.
     pub query_bytes: usize,
-    /// Memory for answers, and for buckets that are sent to those who check answers, bytes; the next ones wait.
+    /// Memory for answers, and, a quarter of it, for buckets that are sent to those who check answers, bytes; the next ones
+    /// wait.
     pub answer_bytes: usize,
     /// Mappings being sent.
     pub mappings: usize,

@@ -12,7 +12,7 @@ mod stage;
 #[expect(dead_code, reason = "other tests use the rest")]
 mod support;
 
-use attacks::{calls, ciphertexts, floods, frames, labels, order, readers, replay, transport};
+use attacks::{calls, ciphertexts, floods, frames, labels, order, readers, replay, transport, units};
 use stage::play;
 
 macro_rules! tests {
@@ -41,4 +41,6 @@ tests! {
     replay::a_registration_serves_once_and_a_session_until_the_next;
     transport::connections_that_do_not_begin_or_do_not_say_who_they_are_are_closed;
     transport::connections_with_a_session_that_are_half_open_are_closed;
+    units::checks_that_wait_for_memory_keep_no_retired_round;
+    units::checks_that_are_read_slowly_hold_up_no_retrieval;
 }

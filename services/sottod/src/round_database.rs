@@ -38,11 +38,23 @@ impl RoundDatabase {
     ///
     /// Order and selection of the deposits follow from the set of them and the seed: the database then says nothing
     /// about when, or how often, a deposit arrived.
+    #[cfg(test)]
     pub(crate) fn build(
         sealed: SealedRound,
         engine: &dyn Engine,
         root: &RootKey,
         parameters: &ServerParameters,
+    ) -> Result<Self, BuildError> {
+        Self::build_as(sealed, engine, root, parameters, None)
+    }
+
+    /// The same under the profile that was published, if the round was.
+    pub(crate) fn build_as(
+        sealed: SealedRound,
+        engine: &dyn Engine,
+        root: &RootKey,
+        parameters: &ServerParameters,
+        published: Option<Profile>,
     ) -> Result<Self, BuildError> {
         let started = Instant::now();
         let SealedRound { round, seed, at: _, mut deposits } = sealed;
@@ -75,7 +87,10 @@ impl RoundDatabase {
         manifest.bucket_size = u32::try_from(padded).map_err(|_| BuildError::TooLarge)?;
         manifest.check()?;
         let form = Form { buckets: manifest.buckets.into(), elements: padded, element_bytes: BOX_BYTES };
-        manifest.profile = engine.profile(form)?.0;
+        manifest.profile = match published {
+            Some(published) => published.0,
+            None => engine.profile(form)?.0,
+        };
         let spec = RoundSpec {
             seed: manifest.retrieval_seed(&root.0),
             round: round.0,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ed25519_dalek::SigningKey;
-use mpir::Engine;
+use mpir::{Engine, Profile};
 use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::{Accepted, Account, Action, Refusal, RoundMachine};
 use sotto_protocol::{Deposit, Round, ServerParameters, UnixMillis};
@@ -466,6 +466,8 @@ struct Builder {
     parameters: ServerParameters,
     population: Option<Population>,
     events: broadcast::Sender<ServerEvent>,
+    /// Of a round that was published.
+    profile: Option<Profile>,
 }
 
 impl Builder {
@@ -478,6 +480,7 @@ impl Builder {
             parameters: parameters.clone(),
             population: *population,
             events: events.clone(),
+            profile: None,
         }
     }
 }
@@ -488,7 +491,7 @@ async fn build<L: RoundLog>(
     builder: Builder,
     round: Round,
 ) -> Result<RoundDatabase, BuildError> {
-    let Builder { engine, root, compute, parameters, population, events } = builder;
+    let Builder { engine, root, compute, parameters, population, events, profile } = builder;
     let mut sealed = log.sealed(round).await?;
     if let Some(population) = population {
         let deposits = compute.run_own(move || population.deposits(round)).await;
@@ -497,7 +500,7 @@ async fn build<L: RoundLog>(
         let _ = events.send(ServerEvent::RoundPopulated { round, users: population.users });
     }
     compute
-        .run_own(move || RoundDatabase::build(sealed, &*engine, &root, &parameters))
+        .run_own(move || RoundDatabase::build_as(sealed, &*engine, &root, &parameters, profile))
         .await
         .unwrap_or(Err(BuildError::Compute))
 }

@@ -38,6 +38,9 @@ use crate::tokens::TokenKey;
 /// noticed yet that the caller of the first has gone.
 const CALLS_PER_ACCOUNT: u8 = 2;
 
+/// Of the memory for answers one part in so many is for buckets that are sent to those who check answers.
+const UNITS_PART: usize = 4;
+
 /// News come seldom: a watcher may stand still at each as long as at the first.
 const EVENT_BYTES: usize = usize::MAX;
 
@@ -56,6 +59,8 @@ pub(crate) struct Service {
     mappings: Arc<Semaphore>,
     query_memory: Memory,
     answer_memory: Memory,
+    /// Apart, so that whoever reads buckets slowly holds up no answers.
+    unit_memory: Memory,
 }
 
 /// What calls make use of.
@@ -104,7 +109,8 @@ impl Service {
             uploads: Arc::new(Semaphore::new(limits.uploads)),
             mappings: Arc::new(Semaphore::new(limits.mappings)),
             query_memory: Memory::new(limits.query_bytes),
-            answer_memory: Memory::new(limits.answer_bytes),
+            answer_memory: Memory::new(limits.answer_bytes - limits.answer_bytes / UNITS_PART),
+            unit_memory: Memory::new(limits.answer_bytes / UNITS_PART),
             announcement,
             limits,
             means,
@@ -246,8 +252,9 @@ impl Service {
         let sizes = database.database.sizes();
         let expected = sizes.request.bytes();
         admission.memory.push(self.query_memory.take(expected)?);
-        // Whoever sends slowly keeps no round in memory.
-        let database = Arc::downgrade(&database);
+        // Whoever sends slowly keeps no round in memory. A name that is used again would not drop it.
+        let kept = Arc::downgrade(&database);
+        drop(database);
         let data = |chunk: proto::QueryChunk| {
             let bare = chunk.session.is_empty() && chunk.round == 0 && chunk.keys.is_empty();
             if bare { Ok(chunk.data) } else { Err(Refused::Malformed) }
@@ -265,7 +272,7 @@ impl Service {
         let place = Arc::clone(&self.retrievals).acquire_owned().await.map_err(|_| Refused::Internal)?;
         admission.permit = place;
         admission.memory.push(self.answer_memory.wait(sizes.answer.bytes()).await?);
-        let retrieval = Retrieval { database, keys, keys_digest: digest, request: query };
+        let retrieval = Retrieval { database: kept, keys, keys_digest: digest, request: query };
         Ok(Accepted { account, round, retrieval, admission })
     }
 }
@@ -411,9 +418,14 @@ impl Sotto for Service {
         let unit = unit.ok_or(Refused::Malformed)?;
         let made = async {
             let database = self.means.rounds.unit(account, Round(round), unit).await?;
-            admission.memory.push(self.answer_memory.wait(database.unit_bytes(unit)).await?);
-            let made = self.means.compute.answer(move || database.unit(unit)).await;
-            Ok(made.map_err(|_| Refused::Internal)?.ok_or(Refused::Malformed)?)
+            let bytes = database.unit_bytes(unit);
+            // Whoever waits keeps no round in memory. A name that is used again would not drop it.
+            let kept = Arc::downgrade(&database);
+            drop(database);
+            admission.memory.push(self.unit_memory.wait(bytes).await?);
+            let make = move || Some(kept.upgrade()?.unit(unit));
+            let made = self.means.compute.answer(make).await.map_err(|_| Refused::Internal)?;
+            Ok(made.ok_or(Refused::RoundClosed)?.ok_or(Refused::Malformed)?)
         };
         let made = self.within(made).await?;
         Ok(Response::new(self.download(handle, admission, made, |data| proto::UnitChunk { data })))

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant as Clock;
 
-use mpir::Engine;
+use mpir::{Engine, Profile};
 use sotto_protocol::manifest::{MAPPING_BLOOM, Manifest, SignedManifest};
 use sotto_protocol::server::{RoundConfig, RoundMachine};
 use sotto_protocol::{CodeShape, Round, ServerParameters};
@@ -110,7 +110,10 @@ impl<L: RoundLog> Task<L> {
             tracing::warn!(%round, "the round was published with other parameters and is not served again");
             return Ok(self.log.retire(round).await?);
         }
-        let built = build(Arc::clone(&self.log), Builder::of(&self.surroundings), round).await;
+        // What costs least now may be something else.
+        let profile = signed.as_ref().map(|(_, manifest)| Profile(manifest.profile));
+        let builder = Builder { profile, ..Builder::of(&self.surroundings) };
+        let built = build(Arc::clone(&self.log), builder, round).await;
         let mut database = match built {
             Ok(database) => database,
             Err(BuildError::Log(error)) => return Err(error.into()),
@@ -240,6 +243,40 @@ mod tests {
             let after = crate::check_log(data.path()).unwrap();
             assert_eq!((after.rounds, after.deposits), (before.rounds, before.deposits));
         }
+    }
+
+    /// What arrangement costs least is no part of the protocol: another version of this program may choose otherwise, and
+    /// must serve what is published all the same.
+    #[tokio::test]
+    async fn what_was_published_under_another_arrangement_is_served_again_under_it() {
+        let data = tempfile::tempdir().unwrap();
+        let directory = DataDirectory::open(data.path(), None).unwrap();
+        let Announced { parameters, mut seeds, .. } =
+            directory.announce(&*sealpir(), &config(data.path()), ROUND).unwrap();
+        let seed = seeds.seed(ROUND).unwrap();
+        let (identity, log) = directory.split();
+        let log = log.open().await.unwrap();
+        log.open(ROUND).await.unwrap();
+        log.append(ROUND, deposits(), Vec::new()).await.unwrap();
+        log.seal(ROUND, seed, UnixMillis(1)).await.unwrap();
+        let sealed = log.sealed(ROUND).await.unwrap();
+        let built = RoundDatabase::build(sealed, &*sealpir(), &identity.root, &parameters).unwrap();
+        let mut manifest = built.manifest;
+        // Another bit in every coefficient of the answers.
+        manifest.profile[5] += 1;
+        sotto_session::round_spec(&*sealpir(), &identity.root, &manifest).unwrap();
+        log.publish(ROUND, SignedManifest::sign(&manifest, &identity.manifest)).await.unwrap();
+        log.close().await;
+
+        let mut running = crate::start(sealpir(), config(data.path())).unwrap();
+        let mut events = running.events();
+        tokio::select! {
+            failed = running.failed() => panic!("{failed}"),
+            event = events.recv() => {
+                assert!(matches!(event, Ok(ServerEvent::RoundBuilt { round: ROUND, .. })), "{event:?}");
+            }
+        }
+        running.shutdown().await.unwrap();
     }
 
     fn deposits() -> Vec<Deposit> {

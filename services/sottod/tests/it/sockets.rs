@@ -1,7 +1,7 @@
 //! What hostile clients try, over real sockets and on the real clock, which simulated time in `src/hostile.rs` does without:
 //! in the gate one of each kind, and with `--include-ignored` all of it.
 
-use super::hostile::{calls, ciphertexts, floods, frames, labels, order, readers, replay, transport};
+use super::hostile::{calls, ciphertexts, floods, frames, labels, order, readers, replay, transport, units};
 use super::stage::{attack, flood};
 
 macro_rules! tests {
@@ -54,6 +54,10 @@ tests! {
     attack transport::connections_that_do_not_begin_or_do_not_say_who_they_are_are_closed;
     #[ignore = "simulated in the gate"]
     attack transport::connections_with_a_session_that_are_half_open_are_closed;
+    #[ignore = "simulated in the gate"]
+    attack units::checks_that_wait_for_memory_keep_no_retired_round;
+    #[ignore = "simulated in the gate"]
+    attack units::checks_that_are_read_slowly_hold_up_no_retrieval;
     #[ignore = "takes the machine for itself"]
     flood transport::floods_of_frames_end_with_the_connection_or_cost_only_its_sender;
 }

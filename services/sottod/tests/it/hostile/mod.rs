@@ -18,6 +18,7 @@ mod raw;
 pub(crate) mod readers;
 pub(crate) mod replay;
 pub(crate) mod transport;
+pub(crate) mod units;
 
 use std::sync::Arc;
 use std::time::Duration;
