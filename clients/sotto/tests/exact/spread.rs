@@ -87,9 +87,7 @@ fn connections_break_and_answers_are_withheld_while_people_leave() {
         (at(48, 150), Act::Start),
         (at(60, 20), Act::Cut(Who::Everybody)),
     ];
-    const LIES: &[Told] = &[
-        alice(Lie::Withhold(Call::Retrieve), 126, 140),
-        alice(Lie::Forge(Forgery::OnlyTheirOwn), 80, 83),
-    ];
+    const LIES: &[Told] =
+        &[alice(Lie::Withhold(Call::Retrieve), 126, 140), alice(Lie::Forge(Forgery::OnlyTheirOwn), 80, 83)];
     attack("breaks", Scenario { acts: ACTS, lies: LIES, rounds: 130, arrives: false, ..HONEST });
 }

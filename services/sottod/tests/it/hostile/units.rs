@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mpir::{
-    Assurance, Contents, Engine, EngineClient, Error, Form, PreparedRound, Profile, PublicKeys, Query, RoundSpec,
-    Sizes, noop,
+    Assurance, Contents, Engine, EngineClient, Error, Form, PreparedRound, Profile, PublicKeys, Query,
+    RoundSpec, Sizes, noop,
 };
 use sotto_protocol::RoundMode;
 use sotto_wire::proto::sotto_client::SottoClient;
