@@ -1,5 +1,5 @@
 //! A server chooses the arrangement of its databases: 16 bytes, and any size of the buckets. Whatever it chooses, a client
-//! neither panics nor takes long, asks the same way whatever is wanted, and reads what stands there, or nothing.
+//! does not panic, asks the same way whatever is wanted, and reads what stands there, or nothing.
 
 use std::time::{Duration, Instant};
 
