@@ -5,6 +5,7 @@
 //! system clears them, and under a host that takes back what is free it has to ask for them again, which takes several times
 //! as long as filling them.
 
+use core::any::Any;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,11 +14,26 @@ use memmap2::MmapMut;
 
 use crate::Error;
 
-/// Memory that databases have left and others may take; clones are the same pool.
+/// Memory that databases, and those who answer from them, have left and others may take; clones are the same pool.
 #[derive(Clone, Default)]
-pub struct PagePool(Arc<Mutex<Left>>);
+pub struct PagePool {
+    left: Arc<Mutex<Left>>,
+    /// Of each type one list, each a `Scratch`.
+    scratch: Arc<Mutex<Vec<Arc<dyn Any + Send + Sync>>>>,
+}
 
 impl PagePool {
+    /// The pool's values of a type that computations use and leave.
+    pub(crate) fn scratch<T: Send + 'static>(&self) -> Scratch<T> {
+        let mut all = lock(&self.scratch);
+        let found = all.iter().find_map(|one| Arc::clone(one).downcast::<Mutex<Vec<T>>>().ok());
+        Scratch(found.unwrap_or_else(|| {
+            let new = Arc::<Mutex<Vec<T>>>::default();
+            all.push(Arc::clone(&new) as Arc<dyn Any + Send + Sync>);
+            new
+        }))
+    }
+
     /// So many bytes with any content, to be overwritten.
     ///
     /// # Errors
@@ -32,9 +48,28 @@ impl PagePool {
         Ok(Pages { memory: Some(memory), bytes, pool: self.clone() })
     }
 
-    /// Nothing that is done under the lock can leave it half done.
     fn left(&self) -> MutexGuard<'_, Left> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.left)
+    }
+}
+
+/// Nothing that is done under these locks can leave what they guard half done.
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What computations need beside their input, as many as have run at once. They cost more to make than many a stage takes.
+pub(crate) struct Scratch<T>(Arc<Mutex<Vec<T>>>);
+
+impl<T: Default> Scratch<T> {
+    /// One with any content, to be given back by [`Scratch::put`].
+    pub(crate) fn take(&self) -> T {
+        lock(&self.0).pop().unwrap_or_default()
+    }
+
+    /// Leaves one for the next computation.
+    pub(crate) fn put(&self, used: T) {
+        lock(&self.0).push(used);
     }
 }
 
@@ -100,7 +135,17 @@ impl DerefMut for Pages {
 
 #[cfg(test)]
 mod tests {
-    use super::{Left, map};
+    use super::{Left, PagePool, map};
+
+    #[test]
+    fn what_a_computation_leaves_is_found_by_the_next_of_its_kind_alone() {
+        let pool = PagePool::default();
+        pool.scratch::<Vec<u8>>().put(vec![7; 3]);
+        assert_eq!(pool.clone().scratch::<u32>().take(), 0);
+        let same = pool.clone().scratch::<Vec<u8>>();
+        assert_eq!((same.take(), same.take()), (vec![7; 3], Vec::new()));
+        assert!(PagePool::default().scratch::<Vec<u8>>().take().is_empty());
+    }
 
     #[test]
     fn what_was_left_is_taken_where_it_fits_and_returned_where_nothing_does() {

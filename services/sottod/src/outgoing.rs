@@ -5,10 +5,11 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
+use std::sync::{Arc, OnceLock};
 
 use sotto_wire::Refused;
 use sotto_wire::limits::CHUNK_BYTES;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_stream::Stream;
 use tokio_util::task::TaskTracker;
@@ -29,7 +30,11 @@ pub(crate) struct Outgoing<T> {
     messages: mpsc::Receiver<Result<T, Status>>,
     /// Dropped with the rest, when the reader has everything or has gone.
     _reader: oneshot::Sender<Infallible>,
+    _held: Held,
 }
+
+/// What is held for a stream until its reader has everything or has gone, and no longer.
+type Held = Arc<OnceLock<OwnedSemaphorePermit>>;
 
 impl<T> Stream for Outgoing<T> {
     type Item = Result<T, Status>;
@@ -42,6 +47,7 @@ impl<T> Stream for Outgoing<T> {
 /// The sending end of one stream.
 pub(crate) struct Sender<T> {
     messages: mpsc::Sender<Result<T, Status>>,
+    held: Held,
     stall: Duration,
     handle: ConnectionHandle,
     /// Handed over so far, and how long that was waited for.
@@ -70,6 +76,13 @@ impl<T: Send + 'static> Sender<T> {
         })
     }
 
+    /// Holds a part of the memory until all that was sent has left it, which is later than the end of those who send: chunks
+    /// are made ahead. Once for a stream.
+    pub(crate) fn hold(&self, part: OwnedSemaphorePermit) {
+        let held = self.held.set(part);
+        debug_assert!(held.is_ok(), "a stream holds one part of the memory");
+    }
+
     /// Ends the stream with a refusal.
     pub(crate) async fn refuse(&self, refused: Refused) {
         // A reader that does not take even this loses the connection when its time is over.
@@ -95,7 +108,15 @@ where
 {
     let (messages, stream) = mpsc::channel(AHEAD);
     let (reader, read) = oneshot::channel();
-    let sender = Sender { messages, stall, handle: handle.clone(), bytes: 0, waited: Duration::ZERO };
+    let held = Held::default();
+    let sender = Sender {
+        messages,
+        held: Arc::clone(&held),
+        stall,
+        handle: handle.clone(),
+        bytes: 0,
+        waited: Duration::ZERO,
+    };
     let produced = produce(sender);
     tracker.spawn(async move {
         produced.await;
@@ -105,5 +126,43 @@ where
             handle.cut();
         }
     });
-    Outgoing { messages: stream, _reader: reader }
+    Outgoing { messages: stream, _reader: reader, _held: held }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use sotto_wire::Refused;
+    use tokio_stream::StreamExt as _;
+    use tokio_util::task::TaskTracker;
+    use tonic::Request;
+
+    use super::stream;
+    use crate::connections::ConnectionHandle;
+    use crate::memory::Memory;
+
+    /// Otherwise readers who leave the last chunks unread would fill more memory than there is.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_made_ahead_counts_until_it_is_read() {
+        let memory = Memory::new(4 << 10);
+        let part = memory.take(4 << 10).unwrap();
+        let tracker = TaskTracker::new();
+        let handle = ConnectionHandle::of(&Request::new(()));
+        let mut reader = stream(&tracker, Duration::from_secs(9), handle, |mut sender| async move {
+            sender.hold(part);
+            for message in 0..2 {
+                sender.send(message, 2 << 10).await.unwrap();
+            }
+        });
+        // All is handed over, and whoever sent has ended.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(memory.take(1).err(), Some(Refused::Busy));
+        assert_eq!(reader.next().await.unwrap().unwrap(), 0);
+        assert_eq!(memory.take(1).err(), Some(Refused::Busy));
+        assert_eq!(reader.next().await.unwrap().unwrap(), 1);
+        assert!(reader.next().await.is_none());
+        drop(reader);
+        assert!(memory.take(4 << 10).is_ok());
+    }
 }

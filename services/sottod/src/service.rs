@@ -34,9 +34,28 @@ use crate::outgoing::{Gone, Outgoing, Sender, stream};
 use crate::rounds::{RoundNews, Rounds, Watch, WatchEnd};
 use crate::tokens::TokenKey;
 
-/// Retrievals, key uploads or mappings of one account at the same time: one, and one more while the server has not
-/// noticed yet that the caller of the first has gone.
-const CALLS_PER_ACCOUNT: u8 = 2;
+/// What an account may have under way of each kind at the same time.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Upload,
+    Query,
+    /// A mapping, a hint, or a unit's contents.
+    Download,
+}
+
+impl Kind {
+    /// One, and one more while the server has not noticed yet that the caller of the first has gone. Mapping and hint of a
+    /// round may be read while a unit of an older one is checked.
+    fn per_account(self) -> u8 {
+        match self {
+            Self::Upload | Self::Query => 2,
+            Self::Download => 4,
+        }
+    }
+}
+
+/// How many calls of each kind of each account are under way.
+type Busy = HashMap<(Account, Kind), u8>;
 
 /// Of the memory for answers one part in so many is for buckets that are sent to those who check answers.
 const UNITS_PART: usize = 4;
@@ -52,7 +71,7 @@ pub(crate) struct Service {
     accounts: Arc<Mutex<Accounts>>,
     keys: Arc<Mutex<KeyStore>>,
     known: Mutex<ConnectionsOfAccounts>,
-    busy: Arc<Mutex<HashMap<Account, u8>>>,
+    busy: Arc<Mutex<Busy>>,
     queries: Arc<Semaphore>,
     retrievals: Arc<Semaphore>,
     uploads: Arc<Semaphore>,
@@ -150,16 +169,21 @@ impl Service {
     }
 
     /// A place among the account's own calls and among all of the kind.
-    fn admit(&self, kind: &Arc<Semaphore>, account: Account) -> Result<Admission, Refused> {
-        let permit = Arc::clone(kind).try_acquire_owned().map_err(|_| Refused::Busy)?;
+    fn admit(&self, kind: Kind, account: Account) -> Result<Admission, Refused> {
+        let places = match kind {
+            Kind::Upload => &self.uploads,
+            Kind::Query => &self.queries,
+            Kind::Download => &self.mappings,
+        };
+        let permit = Arc::clone(places).try_acquire_owned().map_err(|_| Refused::Busy)?;
         let mut busy = lock(&self.busy);
-        let calls = busy.entry(account).or_default();
-        if *calls >= CALLS_PER_ACCOUNT {
+        let calls = busy.entry((account, kind)).or_default();
+        if *calls >= kind.per_account() {
             return Err(Refused::Busy);
         }
         *calls += 1;
         drop(busy);
-        Ok(Admission { account, busy: Arc::clone(&self.busy), permit, memory: Vec::new() })
+        Ok(Admission { caller: (account, kind), busy: Arc::clone(&self.busy), permit, memory: None })
     }
 
     /// Whether no call holds a place.
@@ -189,7 +213,7 @@ impl Service {
         let stall = self.limits.stall;
         let first = incoming::next(&mut chunks, stall).await?.ok_or(Refused::Malformed)?;
         let account = self.account(handle, &first.session)?;
-        let _admission = self.admit(&self.uploads, account)?;
+        let _admission = self.admit(Kind::Upload, account)?;
         let expected = self.means.engine.public_keys_bytes();
         let data = |chunk: proto::KeysChunk| match chunk.session.is_empty() {
             true => Ok(chunk.data),
@@ -206,17 +230,22 @@ impl Service {
         Ok(digest)
     }
 
-    /// Sends what is the same for everybody, in the time that a call has.
+    /// Sends what is the same for everybody, in the time that a call has; of the memory for what is made for one reader a part
+    /// is held.
     fn download<T: Send + 'static>(
         &self,
         handle: ConnectionHandle,
         admission: Admission,
+        memory: Option<OwnedSemaphorePermit>,
         all: Bytes,
         chunk: fn(Bytes) -> T,
     ) -> Outgoing<T> {
         let limit = self.limits.call;
         stream(&self.means.tracker, self.limits.stall, handle, move |mut sender| async move {
             let _admission = admission;
+            if let Some(memory) = memory {
+                sender.hold(memory);
+            }
             let sent = async {
                 for data in split(all) {
                     let bytes = data.len();
@@ -239,7 +268,7 @@ impl Service {
         let stall = self.limits.stall;
         let first = incoming::next(&mut chunks, stall).await?.ok_or(Refused::Malformed)?;
         let account = self.account(handle, &first.session)?;
-        let mut admission = self.admit(&self.queries, account)?;
+        let mut admission = self.admit(Kind::Query, account)?;
         let digest = fixed::<32>(&first.keys, "digest of the keys")?;
         let progress = *self.means.progress.borrow();
         let keys = {
@@ -251,7 +280,7 @@ impl Service {
         let database = self.means.rounds.served(round).await?;
         let sizes = database.database.sizes();
         let expected = sizes.request.bytes();
-        admission.memory.push(self.query_memory.take(expected)?);
+        admission.memory = Some(self.query_memory.take(expected)?);
         // Whoever sends slowly keeps no round in memory. A name that is used again would not drop it.
         let kept = Arc::downgrade(&database);
         drop(database);
@@ -271,9 +300,9 @@ impl Service {
         // their place among the queries.
         let place = Arc::clone(&self.retrievals).acquire_owned().await.map_err(|_| Refused::Internal)?;
         admission.permit = place;
-        admission.memory.push(self.answer_memory.wait(sizes.answer.bytes()).await?);
+        let memory = self.answer_memory.wait(sizes.answer.bytes()).await?;
         let retrieval = Retrieval { database: kept, keys, keys_digest: digest, request: query };
-        Ok(Accepted { account, round, retrieval, admission })
+        Ok(Accepted { account, round, retrieval, admission, memory })
     }
 }
 
@@ -282,6 +311,8 @@ struct Accepted {
     round: Round,
     retrieval: Retrieval,
     admission: Admission,
+    /// Of the answer.
+    memory: OwnedSemaphorePermit,
 }
 
 #[tonic::async_trait]
@@ -386,11 +417,13 @@ impl Sotto for Service {
         let handle = ConnectionHandle::of(&request);
         let request = request.into_inner();
         let account = self.account(&handle, &request.session)?;
-        let admission = self.admit(&self.mappings, account)?;
+        let admission = self.admit(Kind::Download, account)?;
         let mapping = self.means.rounds.mapping(account, Round(request.round));
         let database = self.within(async { Ok(mapping.await?) }).await?;
         let mapping = database.mapping.clone();
-        Ok(Response::new(self.download(handle, admission, mapping, |data| proto::MappingChunk { data })))
+        Ok(Response::new(
+            self.download(handle, admission, None, mapping, |data| proto::MappingChunk { data }),
+        ))
     }
 
     type HintStream = Outgoing<proto::HintChunk>;
@@ -399,11 +432,11 @@ impl Sotto for Service {
         let handle = ConnectionHandle::of(&request);
         let request = request.into_inner();
         let account = self.account(&handle, &request.session)?;
-        let admission = self.admit(&self.mappings, account)?;
+        let admission = self.admit(Kind::Download, account)?;
         let hint = self.means.rounds.hint(account, Round(request.round));
         let database = self.within(async { Ok(hint.await?) }).await?;
         let hint = database.hint.clone();
-        Ok(Response::new(self.download(handle, admission, hint, |data| proto::HintChunk { data })))
+        Ok(Response::new(self.download(handle, admission, None, hint, |data| proto::HintChunk { data })))
     }
 
     type UnitStream = Outgoing<proto::UnitChunk>;
@@ -412,7 +445,7 @@ impl Sotto for Service {
         let handle = ConnectionHandle::of(&request);
         let proto::UnitRequest { session, round, unit } = request.into_inner();
         let account = self.account(&handle, &session)?;
-        let mut admission = self.admit(&self.mappings, account)?;
+        let admission = self.admit(Kind::Download, account)?;
         // There are no more units than buckets.
         let unit = u16::try_from(unit).ok().filter(|unit| *unit < self.announcement.parameters.buckets);
         let unit = unit.ok_or(Refused::Malformed)?;
@@ -422,13 +455,15 @@ impl Sotto for Service {
             // Whoever waits keeps no round in memory. A name that is used again would not drop it.
             let kept = Arc::downgrade(&database);
             drop(database);
-            admission.memory.push(self.unit_memory.wait(bytes).await?);
+            let memory = self.unit_memory.wait(bytes).await?;
             let make = move || Some(kept.upgrade()?.unit(unit));
             let made = self.means.compute.answer(make).await.map_err(|_| Refused::Internal)?;
-            Ok(made.ok_or(Refused::RoundClosed)?.ok_or(Refused::Malformed)?)
+            let made = made.ok_or(Refused::RoundClosed)?.ok_or(Refused::Malformed)?;
+            Ok((made, memory))
         };
-        let made = self.within(made).await?;
-        Ok(Response::new(self.download(handle, admission, made, |data| proto::UnitChunk { data })))
+        let (made, memory) = self.within(made).await?;
+        let chunk = |data| proto::UnitChunk { data };
+        Ok(Response::new(self.download(handle, admission, Some(memory), made, chunk)))
     }
 
     type RetrieveStream = Outgoing<proto::AnswerChunk>;
@@ -442,7 +477,8 @@ impl Sotto for Service {
         let (rounds, room, limit) = (self.means.rounds.clone(), self.means.room.clone(), self.limits.call);
         let (metrics, began) = (Arc::clone(&self.means.metrics), Instant::now());
         let chunks = stream(&self.means.tracker, self.limits.stall, handle, |mut sender| async move {
-            let Accepted { account, round, retrieval, admission } = accepted;
+            let Accepted { account, round, retrieval, admission, memory } = accepted;
+            sender.hold(memory);
             let reply = room.submit(round, retrieval);
             // Before the reader sees the end, so that its next call finds room.
             let complete = reply.send(&mut sender, limit).await;
@@ -545,20 +581,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// A call under way; ends with it.
 struct Admission {
-    account: Account,
-    busy: Arc<Mutex<HashMap<Account, u8>>>,
+    caller: (Account, Kind),
+    busy: Arc<Mutex<Busy>>,
     permit: OwnedSemaphorePermit,
-    /// Memory that the call takes.
-    memory: Vec<OwnedSemaphorePermit>,
+    /// Memory that the call takes as long as it is under way.
+    memory: Option<OwnedSemaphorePermit>,
 }
 
 impl Drop for Admission {
     fn drop(&mut self) {
         let mut busy = lock(&self.busy);
-        if let Some(calls) = busy.get_mut(&self.account) {
+        if let Some(calls) = busy.get_mut(&self.caller) {
             *calls = calls.saturating_sub(1);
             if *calls == 0 {
-                busy.remove(&self.account);
+                busy.remove(&self.caller);
             }
         }
     }

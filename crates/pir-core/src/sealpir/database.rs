@@ -1,14 +1,16 @@
 //! The preprocessed database.
 
+use super::progress::Progress;
 use super::shape::Parameters;
 use crate::Error;
-use crate::PagePool;
 use crate::dimensions::Matrix;
+use crate::pages::{PagePool, Scratch};
 
 /// A database ready to answer; at 36 bits, it keeps 4 bytes per byte of 288-byte elements.
 pub struct Database {
     parameters: Parameters,
     matrix: Matrix,
+    tiles: Scratch<Vec<Progress>>,
 }
 
 impl Database {
@@ -22,6 +24,7 @@ impl Database {
         Ok(Self {
             parameters: *parameters,
             matrix: Matrix::new(pool, parameters.packing(), places, elements)?,
+            tiles: pool.scratch(),
         })
     }
 
@@ -35,6 +38,11 @@ impl Database {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.matrix.bytes()
+    }
+
+    /// Where answers are made, one for each tile of clients.
+    pub(super) fn tiles(&self) -> &Scratch<Vec<Progress>> {
+        &self.tiles
     }
 
     /// The plaintexts.

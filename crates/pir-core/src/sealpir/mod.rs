@@ -17,6 +17,7 @@ mod client;
 mod database;
 mod encoding;
 mod format;
+mod progress;
 mod server;
 mod shape;
 #[cfg(test)]

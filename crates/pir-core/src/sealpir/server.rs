@@ -1,35 +1,19 @@
 //! ANSWER (paper Figure 1 with the second dimension of section 3.4).
 
-use core::cell::RefCell;
-
 use super::database::Database;
 use super::encoding::{answer_header, query_header, strip_header};
 use super::format::{QUERY_DROPPED_BITS, SEED_BYTES};
+use super::progress::Progress;
 use super::shape::{Parameters, query_coefficient_bits};
-use crate::bfv::{Ciphertext, GaloisKeys, Workspace};
-use crate::dimensions::{FurtherDimension, Products, Stage};
-use crate::expand::{expand_in_place, position};
+use crate::bfv::{Ciphertext, GaloisKeys};
+use crate::dimensions::Stage;
+use crate::expand::position;
 use crate::ring::bits::BitReader;
-use crate::ring::{Coefficient, Evaluation, Polynomial, sampling};
+use crate::ring::{Coefficient, Polynomial, sampling};
 use crate::{Error, bfv};
 
 /// Clients that are answered in one pass over the database.
 const TILE: usize = 16;
-
-/// One client's query on its way to an answer. It is kept for the next query, since fresh memory costs more to get than
-/// many a stage takes.
-#[derive(Default)]
-pub(super) struct Progress {
-    workspace: Option<Workspace>,
-    leaves: Vec<Ciphertext<Evaluation>>,
-    products: Products,
-    second: FurtherDimension,
-}
-
-thread_local! {
-    /// At most [`TILE`] of them per thread.
-    static SPARE: RefCell<Vec<Progress>> = const { RefCell::new(Vec::new()) };
-}
 
 pub(super) fn answer(database: &Database, keys: &GaloisKeys, query: &[u8]) -> Result<Vec<u8>, Error> {
     let mut answers = answer_tile(database, &[(keys, query)], &mut |_| ());
@@ -51,7 +35,7 @@ fn answer_some(
     observe: &mut dyn FnMut(Stage),
 ) -> Vec<Result<Vec<u8>, Error>> {
     let parameters = database.parameters();
-    let mut tile = SPARE.take();
+    let mut tile = database.tiles().take();
     tile.resize_with(tile.len().max(queries.len()), Progress::default);
     let expanded: Vec<Result<(), Error>> = queries
         .iter()
@@ -76,79 +60,16 @@ fn answer_some(
         }
         observe(Stage::FurtherDimensions);
     }
-    SPARE.set(tile);
+    database.tiles().put(tile);
     let mut answers = answers.into_iter();
     expanded.into_iter().map(|result| result.map(|()| answers.next().unwrap_or_default())).collect()
 }
 
 /// The results of the first dimension for all clients, in one pass.
 pub(super) fn first_dimension(database: &Database, group: usize, clients: &mut [&mut Progress]) {
-    let (leaves, mut products): (Vec<&[Ciphertext<Evaluation>]>, Vec<&mut Products>) =
-        clients.iter_mut().map(|Progress { leaves, products, .. }| (&leaves[..], products)).unzip();
+    let (leaves, mut products): (Vec<_>, Vec<_>) =
+        clients.iter_mut().map(|progress| progress.of_first_dimension()).unzip();
     database.matrix().first_dimension(group, &leaves, &mut products);
-}
-
-impl Progress {
-    /// EXPAND. The first `switched` leaves, those of the rows, go to q with the database; those of the columns stay at Q,
-    /// where the second dimension meets them.
-    pub(super) fn expand(
-        &mut self,
-        parameters: &Parameters,
-        keys: &GaloisKeys,
-        mut query: Ciphertext<Coefficient>,
-        switched: usize,
-    ) -> Result<(), Error> {
-        let bfv = bfv::Parameters::s2048();
-        self.leaves.resize_with(parameters.selectors(), || Ciphertext::zero(bfv.degree()));
-        query.divide_by_power_of_two(bfv.large().modulus(), parameters.levels());
-        let root = self.leaves.first_mut().ok_or(Error::Shape("no selector"))?;
-        *root = query.into_evaluation(bfv.large());
-        let workspace = self.workspace.get_or_insert_with(|| Workspace::new(bfv));
-        expand_in_place(bfv, keys, &mut self.leaves, parameters.levels(), switched, workspace);
-        Ok(())
-    }
-
-    /// The leaves of EXPAND.
-    #[cfg(test)]
-    pub(super) fn leaves(&self) -> &[Ciphertext<Evaluation>] {
-        &self.leaves
-    }
-
-    /// The result of the first dimension for a column.
-    #[cfg(test)]
-    pub(super) fn product(&self, column: usize) -> Ciphertext<Evaluation> {
-        let [c0, c1] = self.products.column(column).map(Polynomial::from_residues);
-        Ciphertext { c0, c1 }
-    }
-
-    /// From the first dimension's results of one group to the answer.
-    fn finish_group(&mut self, parameters: &Parameters, answer: &mut Vec<u8>) {
-        let (bfv, columns) = (bfv::Parameters::s2048(), &self.leaves[parameters.rows()..]);
-        let form = parameters.answer_form();
-        for part in 0..parameters.parts() {
-            if parameters.dimensions() == 1 {
-                form.write(bfv.small(), self.second.skip(&self.products, part), answer);
-                continue;
-            }
-            let first = part * parameters.columns();
-            for ciphertext in self.second.run(bfv.large(), &self.products, first, columns) {
-                form.write(bfv.large(), ciphertext, answer);
-            }
-        }
-    }
-
-    /// The second dimension's results for the group whose first dimension is done.
-    #[cfg(test)]
-    pub(super) fn second(&mut self, parameters: &Parameters) -> Vec<Ciphertext<Evaluation>> {
-        let polynomial = |half: &mut [u64]| Polynomial::from_residues(half.to_vec());
-        let results = self.second.run(
-            bfv::Parameters::s2048().large(),
-            &self.products,
-            0,
-            &self.leaves[parameters.rows()..],
-        );
-        results.map(|[c0, c1]| Ciphertext { c0: polynomial(c0), c1: polynomial(c1) }).collect()
-    }
 }
 
 /// Parses a query; coefficients that are not sent are 0 and do not reach any leaf.

@@ -5,7 +5,8 @@ use rand_core::{Rng, SeedableRng};
 
 use super::database::Database;
 use super::format::{QUERY_DROPPED_BITS, SEED_BYTES};
-use super::server::{self, Progress, decode_query};
+use super::progress::Progress;
+use super::server::{self, decode_query};
 use super::shape::query_coefficient_bits;
 use super::{Parameters, SealPir, client};
 use crate::bfv::{Ciphertext, Measurement};

@@ -21,3 +21,10 @@ fn seeds(gate: u64) -> core::ops::Range<u64> {
     let first = number("SOTTO_SEED_FIRST").unwrap_or(0);
     first..first + number("SOTTO_SEEDS").unwrap_or(gate)
 }
+
+/// Of these moments at which something may happen, those to play: every `step`th in the gate, all of them where seeds are
+/// asked for.
+fn moments<T>(all: impl IntoIterator<Item = T>, step: usize) -> impl Iterator<Item = T> {
+    let step = if std::env::var_os("SOTTO_SEEDS").is_some() { 1 } else { step };
+    all.into_iter().step_by(step)
+}

@@ -4,7 +4,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sotto_protocol::{Client, GroupCard, Notice, Warning};
 
-use super::seeds;
+use super::{moments, seeds};
 use crate::client::world::{Fate, World};
 
 const FOUR: [&str; 4] = ["alice", "bob", "carol", "dave"];
@@ -133,7 +133,7 @@ fn attack_keeper_and_member_both_go_back_to_earlier_keys() {
 #[test]
 fn attack_keeper_goes_back_while_keys_are_on_their_way() {
     let mut failed = Vec::new();
-    for rounds in 1..40 {
+    for rounds in moments(1..40, 5) {
         let (mut world, _) = group_of(3, &FOUR, false);
         world.run(200);
         let backup = world.clients[KEEPER].snapshot();
@@ -199,7 +199,7 @@ fn attack_a_removal_that_cannot_be_done_any_more_is_told() {
 /// The state is stored between decision and block, and brought back.
 #[test]
 fn attack_a_removal_survives_a_restart_and_shows_nothing_to_the_removed() {
-    for after in 0..9 {
+    for after in moments(0..9, 4) {
         let (mut world, _) = group_of(6, &FOUR, false);
         world.run(200 + after);
         let id = world.id(KEEPER, "crew");
@@ -254,7 +254,7 @@ fn attack_rekeys_are_few_whoever_is_away() {
 /// A keeper that is restored again and again to the same state.
 #[test]
 fn attack_a_keeper_restored_several_times() {
-    for after in [1, 8, 30, 70, 200] {
+    for after in moments([1, 8, 30, 70, 200], 4) {
         let (mut world, _) = group_of(8, &FOUR, false);
         world.run(after);
         let backup = world.clients[KEEPER].snapshot();
@@ -269,7 +269,7 @@ fn attack_a_keeper_restored_several_times() {
 /// A removed member asks, and its state is from before.
 #[test]
 fn attack_a_removed_member_does_not_get_back_in() {
-    for after in [1, 100, 200] {
+    for after in moments([100, 1, 200], 3) {
         let (mut world, _) = group_of(9, &FOUR, false);
         world.run(after);
         let backup = world.clients[DAVE].snapshot();
