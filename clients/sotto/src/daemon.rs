@@ -10,6 +10,7 @@ mod face;
 pub(crate) mod frame;
 mod journal;
 pub(crate) mod message;
+mod news;
 mod notes;
 mod serve;
 mod signals;
@@ -34,6 +35,8 @@ use crate::cli::state;
 use crate::{ConnectError, ConnectionSettings, Event, Events, Handle, HandleError, Participant, Store};
 use desk::Desk;
 use face::Face;
+use journal::Journal;
+use news::News;
 use socket::Listener;
 
 pub(crate) use account::parse;
@@ -89,10 +92,14 @@ pub(crate) async fn run(directory: &Path, options: Options) -> Result<(), Failur
     }
     drop(starting);
 
+    let news = Arc::new(News::of(directory));
+    let journal = Arc::new(Journal::new(news.read()));
+    let following = Arc::clone(&news).follow(Arc::clone(&journal), Face::new(options.detached));
+    let following = tokio::spawn(following);
     let mut programs = JoinSet::new();
     let (desk, stayed) = loop {
-        let face = Face::new(options.detached);
-        let desk = Arc::new(Desk::new(handle, name.clone(), server.clone(), leaves, face));
+        let (journal, face) = (Arc::clone(&journal), Face::new(options.detached));
+        let desk = Arc::new(Desk::new(handle, name.clone(), server.clone(), leaves, journal, face));
         let stayed = loop {
             tokio::select! {
                 () = &mut ended => break Departure::Left,
@@ -123,7 +130,8 @@ pub(crate) async fn run(directory: &Path, options: Options) -> Result<(), Failur
         listener.remove();
     }
     programs.shutdown().await;
-    stayed
+    following.abort();
+    stayed.and(news.write(&journal).map_err(|error| Failure::other(news.unwritten(&error))))
 }
 
 /// Why one is online no more.

@@ -1,5 +1,6 @@
 //! What all connections to programs share.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
@@ -21,7 +22,7 @@ pub(super) struct Desk {
     leaves: Option<Instant>,
     connected: AtomicBool,
     stop: Notify,
-    pub(super) journal: Journal,
+    pub(super) journal: Arc<Journal>,
     face: Face,
 }
 
@@ -31,6 +32,7 @@ impl Desk {
         name: String,
         server: String,
         leaves: Option<Instant>,
+        journal: Arc<Journal>,
         face: Face,
     ) -> Self {
         Self {
@@ -41,7 +43,7 @@ impl Desk {
             leaves,
             connected: AtomicBool::new(true),
             stop: Notify::new(),
-            journal: Journal::new(),
+            journal,
             face,
         }
     }

@@ -30,8 +30,12 @@ pub(super) enum Entry {
 }
 
 impl Entry {
-    fn is_lasting(&self) -> bool {
-        matches!(self, Self::Lasting(_) | Self::Audited(Audited { found: Found::Cheated, .. }))
+    /// The line of what is worth telling also to one who comes later.
+    fn lasting(&self) -> Option<&str> {
+        match self {
+            Self::Lasting(line) | Self::Audited(Audited { found: Found::Cheated, line, .. }) => Some(line),
+            _ => None,
+        }
     }
 }
 
@@ -65,6 +69,7 @@ impl Entries {
 pub(super) struct Journal {
     kept: Mutex<Entries>,
     end: watch::Sender<u64>,
+    untold: watch::Sender<()>,
 }
 
 /// One who listens.
@@ -75,13 +80,29 @@ pub(super) struct Listener<'a> {
 }
 
 impl Journal {
-    pub(super) fn new() -> Self {
-        Self { kept: Mutex::default(), end: watch::Sender::new(0) }
+    /// With what waits to be told from before.
+    pub(super) fn new(untold: Vec<String>) -> Self {
+        let entries = untold.into_iter().map(Entry::Lasting).collect();
+        let kept = Entries { entries, ..Entries::default() };
+        Self { end: watch::Sender::new(kept.end()), kept: Mutex::new(kept), untold: watch::Sender::new(()) }
+    }
+
+    /// What lasts and nobody has taken yet.
+    pub(super) fn untold(&self) -> Vec<String> {
+        let kept = self.kept();
+        let taken = usize::try_from(kept.taken.saturating_sub(kept.first)).unwrap_or(usize::MAX);
+        kept.entries.iter().skip(taken).filter_map(|entry| entry.lasting().map(str::to_owned)).collect()
+    }
+
+    /// Tells when [`Journal::untold`] may have changed.
+    pub(super) fn untold_changes(&self) -> watch::Receiver<()> {
+        self.untold.subscribe()
     }
 
     pub(super) fn write(&self, entry: Entry) {
         let mut kept = self.kept();
-        if kept.places.is_empty() && !entry.is_lasting() {
+        let lasts = entry.lasting().is_some();
+        if kept.places.is_empty() && !lasts {
             return;
         }
         if kept.entries.len() == KEPT_MAX {
@@ -90,6 +111,9 @@ impl Journal {
         }
         kept.entries.push_back(entry);
         self.end.send_replace(kept.end());
+        if lasts {
+            self.untold.send_replace(());
+        }
     }
 
     /// Listens from where nobody has listened yet.
@@ -128,6 +152,9 @@ impl Listener<'_> {
         let place = place + missed;
         let entry = kept.entries.get(usize::try_from(place - kept.first).ok()?)?.clone();
         kept.places.insert(self.number, place + 1);
+        if entry.lasting().is_some() && kept.taken <= place {
+            self.journal.untold.send_replace(());
+        }
         kept.taken = kept.taken.max(place + 1);
         kept.forget();
         Some((missed, entry))
@@ -152,7 +179,7 @@ mod tests {
 
     #[test]
     fn what_lasts_waits_for_the_first_who_listens_and_is_told_once() {
-        let journal = Journal::new();
+        let journal = Journal::new(Vec::new());
         journal.write(Entry::Lasting("warning".into()));
         journal.write(passing(1));
         let mut first = journal.listen();
@@ -173,7 +200,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_who_is_slow_learns_how_much_was_missed_and_holds_up_nothing() {
-        let journal = Journal::new();
+        let journal = Journal::new(Vec::new());
         let mut slow = journal.listen();
         slow.changed().await;
         for number in 0..KEPT_MAX + 3 {

@@ -80,6 +80,11 @@ impl Home {
         home
     }
 
+    /// A file of the account.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sotto"));
         command.arg("--home").arg(&self.path).args(arguments).stdin(Stdio::null());

@@ -1,6 +1,6 @@
 //! What a sender believes arrived is seen by somebody, whatever happens to processes in between.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::thread;
 
 use crate::programs::{Home, Program, Server, config, loopback};
@@ -27,6 +27,9 @@ fn a_text_stays_until_a_program_has_shown_it() {
     let unread: Vec<u64> =
         bob.json(&["contacts", "--json"]).iter().map(|of| of["unread"].as_u64().unwrap()).collect();
     assert_eq!(unread, [2, 1]);
+    // The participant that was killed knew who is there, and had told nobody.
+    let news = fs::read_to_string(bob.file("news")).unwrap();
+    assert!(news.contains("alice is there") && news.contains("carol is there"), "{news}");
 
     // A program that could not show it has not shown it.
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
@@ -49,6 +52,7 @@ fn a_text_stays_until_a_program_has_shown_it() {
     bob.kill();
     assert_eq!(bob.succeeds(&["read"]), "carol: from carol\n");
     assert_eq!(bob.succeeds(&["read", "--json"]), "");
+    assert!(!bob.file("news").exists(), "what a chat has told does not come again");
     assert!(bob.process().is_none(), "who reads does not go online");
     server.shutdown();
 }

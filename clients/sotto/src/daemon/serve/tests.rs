@@ -10,7 +10,7 @@ use tokio::io::split;
 use super::super::desk::Desk;
 use super::super::face::Face;
 use super::super::frame::{Frames, write};
-use super::super::journal::{Entry, KEPT_MAX};
+use super::super::journal::{Entry, Journal, KEPT_MAX};
 use super::super::message::{Greeting, Message, Reply, Request, Told};
 use super::super::notes;
 use super::super::socket::Stream;
@@ -58,7 +58,9 @@ async fn texts_that_the_journal_had_no_room_for_come_before_later_ones() {
     let (handle, mut events) = Participant::start(bob, None, settings).await.unwrap();
 
     let (near, far) = Stream::pair().unwrap();
-    let desk = Desk::new(handle.clone(), "bob".to_owned(), "server".to_owned(), None, Face::new(true));
+    let journal = Arc::new(Journal::new(Vec::new()));
+    let (name, authority) = ("bob".to_owned(), "server".to_owned());
+    let desk = Desk::new(handle.clone(), name, authority, None, journal, Face::new(true));
     let desk = Arc::new(desk);
     let of_program = Arc::clone(&desk);
     tokio::spawn(async move { serve(far, &of_program).await });

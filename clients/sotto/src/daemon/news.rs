@@ -1,0 +1,123 @@
+//! What lasts and was told to no program yet, on the disk: neither the end of the participant nor its death takes a warning
+//! away from the person.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{fs, io};
+
+use super::face::Face;
+use super::journal::{Journal, KEPT_MAX};
+
+const FILE: &str = "news";
+/// More than the longest of [`KEPT_MAX`] lines take.
+const BYTES_MAX: u64 = 4 << 20;
+
+/// The file of an account.
+pub(super) struct News {
+    path: PathBuf,
+    writing: Mutex<()>,
+}
+
+impl News {
+    pub(super) fn of(directory: &Path) -> Self {
+        Self { path: directory.join(FILE), writing: Mutex::new(()) }
+    }
+
+    /// What waits to be told, also that it cannot be read.
+    pub(super) fn read(&self) -> Vec<String> {
+        self.lines().unwrap_or_else(|error| {
+            vec![format!("warning: what happened before cannot be read: {}: {error}", self.path.display())]
+        })
+    }
+
+    fn lines(&self) -> io::Result<Vec<String>> {
+        let size = match fs::metadata(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            file => file?.len(),
+        };
+        if size > BYTES_MAX {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is too large"));
+        }
+        let mut lines: Vec<String> = serde_json::from_slice(&fs::read(&self.path)?)?;
+        lines.drain(..lines.len().saturating_sub(KEPT_MAX));
+        Ok(lines)
+    }
+
+    /// Writes what waits now.
+    pub(super) fn write(&self, journal: &Journal) -> io::Result<()> {
+        // So that nothing older is written over it.
+        let _alone = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = journal.untold();
+        if lines.is_empty() {
+            return match fs::remove_file(&self.path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            };
+        }
+        sotto_files::replace(&self.path, &serde_json::to_vec(&lines)?, 0o600)
+    }
+
+    pub(super) fn unwritten(&self, error: &io::Error) -> String {
+        format!("what happened cannot be kept for later: {}: {error}", self.path.display())
+    }
+
+    /// Follows the journal for as long as it is polled. Writing holds up nobody: what the wire shows does not wait for it.
+    pub(super) async fn follow(self: Arc<Self>, journal: Arc<Journal>, face: Face) {
+        let mut changes = journal.untold_changes();
+        let mut told = false;
+        while changes.changed().await.is_ok() {
+            let (news, journal) = (Arc::clone(&self), Arc::clone(&journal));
+            let written = tokio::task::spawn_blocking(move || news.write(&journal)).await;
+            if let Ok(Err(error)) = written
+                && !told
+            {
+                told = true;
+                face.note(&format!("warning: {}", self.unwritten(&error)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::journal::{Entry, Journal};
+    use super::{BYTES_MAX, News};
+
+    #[test]
+    fn what_nobody_was_told_survives_and_what_was_told_does_not_come_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let news = News::of(directory.path());
+        assert!(news.read().is_empty());
+        let before = Journal::new(news.read());
+        for line in ["one", "two"] {
+            before.write(Entry::Lasting(line.to_owned()));
+        }
+        before.write(Entry::Passing("three".to_owned()));
+        news.write(&before).unwrap();
+
+        let after = Journal::new(news.read());
+        let mut listener = after.listen();
+        assert_eq!(listener.next(), Some((0, Entry::Lasting("one".to_owned()))));
+        assert_eq!(after.untold(), ["two"]);
+        news.write(&after).unwrap();
+        assert_eq!(news.read(), ["two"]);
+        listener.next().unwrap();
+        assert_eq!(listener.next(), None);
+        news.write(&after).unwrap();
+        assert!(news.read().is_empty());
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_told_and_stops_nobody() {
+        let directory = tempfile::tempdir().unwrap();
+        let news = News::of(directory.path());
+        let path = directory.path().join("news");
+        for bytes in [b"[\"a".to_vec(), vec![b' '; BYTES_MAX as usize + 1], b"{}".to_vec()] {
+            fs::write(&path, bytes).unwrap();
+            let told = news.read();
+            assert!(told.len() == 1 && told[0].contains("cannot be read"), "{told:?}");
+        }
+    }
+}
