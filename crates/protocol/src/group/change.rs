@@ -105,7 +105,8 @@ impl Group {
     /// # Errors
     /// [`Error::Input`] if this author has used up its epochs.
     pub(crate) fn propose(&self, fresh: Secret, round: Round) -> Result<Rekey, Error> {
-        let newest = self.change.as_ref().map_or(self.epoch, |change| change.epoch);
+        let newest =
+            self.change.as_ref().map_or((self.epoch, self.start), |change| (change.epoch, change.start));
         let epoch = epoch_after(newest, self.me, round);
         let epoch = epoch.ok_or(Error::Input(InputError::EpochsUsedUp))?;
         Ok(Rekey { group: self.id, epoch, start: round, excluded: self.excluded_next(), fresh })

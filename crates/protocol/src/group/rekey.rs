@@ -11,6 +11,7 @@ use crate::{Error, Round, domain};
 const BYTES: usize = 16 + 4 + 8 + 1 + 32;
 /// Bits of an epoch below the number of the member whose keys it has: of the round in which they were made.
 const AUTHOR_SHIFT: u32 = 29;
+const ROUNDS: u32 = (1 << AUTHOR_SHIFT) - 1;
 /// The epoch of the card's keys, and of what asks for newer ones.
 const CARD: u32 = 0;
 
@@ -64,12 +65,18 @@ impl Rekey {
     }
 }
 
-/// The epoch after `epoch`, with keys that this author makes in a round. Keys of a later author come after all of an earlier
-/// one, and keys of a later round after those that an author has forgotten who has gone back to an older state: only those
-/// of higher numbers take over. There are none after 2^29 rounds, 17 years of one second.
-pub(super) fn epoch_after(epoch: u32, author: u8, round: Round) -> Option<u32> {
-    let round = u32::try_from(round.0).ok().filter(|round| round >> AUTHOR_SHIFT == 0)?;
-    let next = epoch.checked_add(1)?.max((u32::from(author) << AUTHOR_SHIFT) | round);
+/// The epoch after the `newest`, whose chains start at a round, with keys that this author makes in another. Keys of a later
+/// author come after all of an earlier one, and keys of a later round after those that an author has forgotten who has gone
+/// back to an older state: only those of higher numbers take over. So the lower bits count the rounds since the card, by each
+/// epoch from the one before, since the numbers of a server's rounds may begin anywhere. There are none 2^29 rounds after the
+/// card, 34 years of two seconds. Whoever takes over from an author that has used up its numbers counts from where it is.
+pub(super) fn epoch_after((newest, start): (u32, Round), author: u8, round: Round) -> Option<u32> {
+    let below_author = |number: &u32| number >> AUTHOR_SHIFT == 0;
+    let passed = u32::try_from(round.0.saturating_sub(start.0)).ok().filter(below_author)?;
+    // Both are below 2^29.
+    let counted = Some((newest & ROUNDS) + passed).filter(below_author);
+    let counted = counted.or_else(|| (author_of(newest) != author).then_some(passed))?;
+    let next = newest.checked_add(1)?.max((u32::from(author) << AUTHOR_SHIFT) | counted);
     (author_of(next) == author).then_some(next)
 }
 

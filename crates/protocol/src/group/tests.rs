@@ -197,17 +197,30 @@ fn an_impossible_rekey_changes_nothing() {
 
 #[test]
 fn epochs_of_a_later_keeper_come_after_all_of_an_earlier_one() {
-    assert_eq!(epoch_after(0, 0, Round(0)), Some(1));
-    assert_eq!(epoch_after(3, 0, Round(7)), Some(7));
-    assert_eq!(epoch_after(7, 2, Round(9)), Some((2 << 29) + 9));
-    assert_eq!(epoch_after((2 << 29) + 9, 2, Round(9)), Some((2 << 29) + 10));
-    assert_eq!(epoch_after((1 << 29) - 1, 0, Round(9)), None);
-    assert_eq!(epoch_after(u32::MAX, 7, Round(9)), None);
-    assert_eq!(epoch_after(0, 0, Round(1 << 29)), None);
-    assert_eq!(epoch_after(0, 0, Round(1 << 32)), None);
+    let after =
+        |newest, author, [start, round]: [u64; 2]| epoch_after((newest, Round(start)), author, Round(round));
+    // Rounds have these numbers where they last 0.2 s and are counted from 1970.
+    for first in [0, 1_790_000_000_000 / 200, u64::MAX >> 1] {
+        assert_eq!(after(0, 0, [first, first]), Some(1));
+        assert_eq!(after(0, 0, [first, first + 7]), Some(7));
+        assert_eq!(after(7, 0, [first + 7, first + 70]), Some(70));
+        assert_eq!(after(7, 2, [first + 7, first + 9]), Some((2 << 29) + 9));
+        assert_eq!(after((2 << 29) + 9, 2, [first + 9, first + 9]), Some((2 << 29) + 10));
+        assert_eq!(
+            after((2 << 29) + 9, 1, [first + 9, first + 19]),
+            None,
+            "an earlier member takes nothing over"
+        );
+        // Used up, by time or by one who counts too fast; who comes after that one goes on.
+        assert_eq!(after((1 << 29) - 1, 0, [first, first + 9]), None);
+        assert_eq!(after((1 << 29) - 1, 1, [first, first + 9]), Some((1 << 29) + 9));
+        assert_eq!(after(u32::MAX, 7, [first, first + 9]), None);
+        assert_eq!(after(0, 0, [first, first + (1 << 29)]), None);
+        assert_eq!(after(0, 0, [first, first + (1 << 32) + 5]), None);
+    }
     assert_eq!(author_of((2 << 29) + 9), 2);
     // As of a time when it was counted below eight bits of the author: what comes now is above.
-    assert!(epoch_after((3 << 24) + 5, 3, Round(9)).is_some_and(|epoch| author_of(epoch) == 3));
+    assert!(after((3 << 24) + 5, 3, [8, 9]).is_some_and(|epoch| author_of(epoch) == 3));
 }
 
 #[test]

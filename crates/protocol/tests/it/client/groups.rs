@@ -17,7 +17,12 @@ fn four(seed: u64, contacts: &[(usize, usize)]) -> World {
 }
 
 fn four_and_card(seed: u64, contacts: &[(usize, usize)]) -> (World, String) {
-    let mut world = World::new(seed, &NAMES, 4, 16);
+    four_from(1, seed, contacts)
+}
+
+/// Where rounds begin with this number.
+fn four_from(round: u64, seed: u64, contacts: &[(usize, usize)]) -> (World, String) {
+    let mut world = World::from_round(round, seed, &NAMES, 4, 16);
     for (one, other) in contacts {
         world.befriend(*one, *other);
     }
@@ -117,6 +122,26 @@ fn attack_a6_group_card_found_later_opens_nothing_said_since_it_was_replaced() {
     assert!(!holds(b"under new keys"));
     assert_eq!(opened.iter().filter(|(round, _)| *round >= changed).count(), 0);
     assert!(world.warnings().is_empty());
+}
+
+/// A server that keeps its log counts rounds from 1970: there, too, a group leaves its card and removes whom it removes.
+#[test]
+fn groups_change_keys_whatever_number_a_servers_rounds_begin_with() {
+    for round_ms in [200, 2000] {
+        let (mut world, _) = four_from(1_790_000_000_000 / round_ms, 9, &ALL_OF_ALICE);
+        run_until(&mut world, 4, 200, new_keys);
+        let crew = world.id(0, "crew");
+        assert_eq!(world.clients[0].remove_member(crew, 3), Ok(true));
+        world.run(200);
+        world.say(1, "crew", "not for dave");
+        world.run(60);
+        assert!(world.texts(2).iter().any(|(_, text)| text == "not for dave"));
+        assert!(!world.texts(3).iter().any(|(_, text)| text == "not for dave"));
+        assert!(
+            world.notices[3].iter().any(|notice| matches!(notice, Notice::Removed { yourself: true, .. }))
+        );
+        assert!(world.warnings().is_empty());
+    }
 }
 
 /// Said of A7: any member removed any other, everybody was told that it had left, and it was told nothing.

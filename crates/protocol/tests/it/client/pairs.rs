@@ -36,7 +36,7 @@ fn two_people_meet_and_talk() {
 fn every_code_carries_conversations() {
     let names = ["alice", "bob", "carol", "dave", "erin"];
     for code in [CodeKind::Cuckoo, CodeKind::Hybrid, CodeKind::Single] {
-        let mut world = World::with_code(5, &names, 4, 8, code);
+        let mut world = World::with_code(1, 5, &names, 4, 8, code);
         for one in 0..names.len() {
             for other in one + 1..names.len() {
                 world.befriend(one, other);

@@ -55,11 +55,23 @@ pub(crate) struct Published {
 
 impl World {
     pub(crate) fn new(seed: u64, names: &[&str], conversations: u8, retrieve: u16) -> Self {
+        Self::from_round(1, seed, names, conversations, retrieve)
+    }
+
+    /// On a server whose rounds begin with this number.
+    pub(crate) fn from_round(
+        round: u64,
+        seed: u64,
+        names: &[&str],
+        conversations: u8,
+        retrieve: u16,
+    ) -> Self {
         let code = if retrieve == 1 { CodeKind::Single } else { CodeKind::Cuckoo };
-        Self::with_code(seed, names, conversations, retrieve, code)
+        Self::with_code(round, seed, names, conversations, retrieve, code)
     }
 
     pub(crate) fn with_code(
+        round: u64,
         seed: u64,
         names: &[&str],
         conversations: u8,
@@ -94,11 +106,11 @@ impl World {
             query_spread_ms: 0,
         };
         let settings = Settings { conversations };
-        let joined = (Round(1), UnixMillis(ROUND_MS));
+        let joined = (Round(round), UnixMillis(round * ROUND_MS));
         let client = |name: &&str| Client::new(name, parameters.clone(), settings, joined, &mut rng).unwrap();
         let clients: Vec<Client> = names.iter().map(client).collect();
         let notices = clients.iter().map(|_| Vec::new()).collect();
-        let (round, previous, sent) = (1, [0; 32], BTreeMap::new());
+        let (previous, sent) = ([0; 32], BTreeMap::new());
         Self { key, parameters, clients, notices, round, rng, previous, seeds: None, missed: None, sent }
     }
 
