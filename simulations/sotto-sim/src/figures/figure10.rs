@@ -12,7 +12,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::chart::{Bar, Bars, bars};
 use super::engines::{ELEMENT_BYTES, ENGINES, elements, power_of_two, runtime};
-use super::figure::Figure;
+use super::section::Figure;
 use crate::cpu::{cores, timed};
 use crate::engine::EngineName;
 use crate::progress;

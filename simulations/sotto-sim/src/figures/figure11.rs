@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use super::chart::{self, Panel, Scale, Series};
 use super::engines::{ELEMENT_BYTES, ENGINES, elements, runtime};
-use super::figure::Figure;
+use super::section::Figure;
 use crate::cpu::{cores, process_milliseconds, timed};
 use crate::engine::EngineName;
 use crate::progress;

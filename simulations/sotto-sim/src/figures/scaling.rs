@@ -7,7 +7,7 @@ use sotto_protocol::BloomMapping;
 
 use super::chart::{self, Panel, Scale, Series};
 use super::engines::power_of_two;
-use super::figure::Figure;
+use super::section::Figure;
 use crate::cpu::alone;
 use crate::engine::EngineName;
 use crate::model::{Calibration, RoundSize, calibrate, default_code};
