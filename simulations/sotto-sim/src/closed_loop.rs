@@ -12,15 +12,21 @@ mod observed;
 mod report;
 mod run;
 mod server;
+mod system;
+mod turns;
 
 use std::path::PathBuf;
 
 use anyhow::Context;
 
 pub(crate) use child::SUBCOMMAND;
+pub(crate) use client::{Client, Took};
 pub(crate) use config::Config;
+pub(crate) use lines::{Orders, Point, TILE};
 pub(crate) use report::Report;
 pub(crate) use run::run_once;
+pub(crate) use system::System;
+pub(crate) use turns::Turns;
 
 use crate::pbc::CodeName;
 use crate::progress;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use mpir::{Engine, EngineClient, Engines, Error, Form, PerBucket, Profile, PublicKeys, RoundSpec};
+use mpir::{Engine, EngineClient, Error, Form, PerBucket, Profile, PublicKeys, RoundSpec};
 use pir_baselines::paper::{self, INSECURE_PROFILE};
 use pir_baselines::{PaperSealPir, Xpir, xpir};
 use pir_core::{Scheme, SealPir};
@@ -32,12 +32,6 @@ pub(crate) enum EngineName {
     #[value(name = "paper-t23")]
     #[serde(rename = "paper-t23")]
     PaperT23,
-}
-
-/// The engines that servers may run.
-pub(crate) fn engines() -> Engines {
-    let xpir = [EngineName::Xpir2, EngineName::Xpir3].map(EngineName::engine);
-    xpir.into_iter().fold(Engines::default(), Engines::with)
 }
 
 impl EngineName {

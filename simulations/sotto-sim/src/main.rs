@@ -14,7 +14,6 @@ mod pir;
 mod plan;
 mod progress;
 mod proxy;
-mod serving;
 mod table;
 
 use clap::{Parser, Subcommand};

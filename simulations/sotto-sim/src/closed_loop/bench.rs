@@ -32,7 +32,7 @@ pub(super) fn stages(
     let seed: [u8; 32] = rng.random();
     // As many tuples as in a round, the clients' included.
     let users = orders.users + orders.clients;
-    let mut deposits = Population { users, seed: orders.seed }.deposits(Round(u64::MAX));
+    let mut deposits = Population { users, ..orders.population() }.deposits(Round(u64::MAX));
 
     let (digest, arrange) = process_timed(|| {
         arrange(&mut deposits, &seed);

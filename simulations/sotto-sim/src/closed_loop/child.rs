@@ -13,7 +13,7 @@ use super::lines::{Bench, Orders, Point, Request, Said, Snapshot, Spent};
 pub(crate) const SUBCOMMAND: &str = "closed-loop-server";
 
 /// A server in a process of its own, which does not outlive this.
-pub(super) struct ServerProcess {
+pub(crate) struct ServerProcess {
     process: Child,
     input: ChildStdin,
     said: mpsc::UnboundedReceiver<Said>,
@@ -52,7 +52,7 @@ impl ServerProcess {
     }
 
     /// What it has used up to now, and holds.
-    pub(super) async fn now(&mut self) -> anyhow::Result<Snapshot> {
+    pub(crate) async fn now(&mut self) -> anyhow::Result<Snapshot> {
         self.ask(Request::Now)?;
         match self.hear().await? {
             Said::Now(snapshot) => Ok(snapshot),
@@ -71,7 +71,7 @@ impl ServerProcess {
     }
 
     /// When a round came to a point; it must have.
-    pub(super) fn point(&self, round: u64, point: Point) -> anyhow::Result<Spent> {
+    pub(crate) fn point(&self, round: u64, point: Point) -> anyhow::Result<Spent> {
         let found = self.points.iter().find(|(other, at, _)| (*other, *at) == (round, point));
         let (_, _, snapshot) = found.with_context(|| format!("round {round} was never {point:?}"))?;
         Ok(snapshot.spent)

@@ -6,18 +6,23 @@ use crate::cpu::{Stages, scales, sums};
 use crate::engine::EngineName;
 use crate::pbc::CodeName;
 
+/// Requests that servers answer together by default, at most.
+pub(crate) const TILE: usize = 16;
+
 /// What the server's process is started with.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Orders {
-    pub(super) engine: EngineName,
-    pub(super) code: CodeName,
-    pub(super) retrieve: u16,
+pub(crate) struct Orders {
+    pub(crate) engine: EngineName,
+    pub(crate) code: CodeName,
+    pub(crate) retrieve: u16,
     /// Simulated ones.
-    pub(super) users: u32,
-    pub(super) clients: u32,
-    pub(super) threads: usize,
-    /// Of the simulated users' deposits.
-    pub(super) seed: u64,
+    pub(crate) users: u32,
+    pub(crate) clients: u32,
+    pub(crate) threads: usize,
+    /// Requests that are answered together, at most.
+    pub(crate) tile: usize,
+    /// Of the simulated users' deposits, and of all that clients choose.
+    pub(crate) seed: u64,
 }
 
 /// What the server's process is asked for.
@@ -54,7 +59,7 @@ pub(super) enum Said {
 /// Points in the life of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Point {
+pub(crate) enum Point {
     Sealed,
     Populated,
     Built,
@@ -63,8 +68,8 @@ pub(super) enum Point {
 
 /// What the server's process has used up to a moment, and what it holds.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Snapshot {
-    pub(super) spent: Spent,
+pub(crate) struct Snapshot {
+    pub(crate) spent: Spent,
     /// Of the prepared buckets of all rounds.
     pub(super) database_bytes: u64,
     pub(super) resident_bytes: u64,
@@ -74,13 +79,13 @@ pub(super) struct Snapshot {
 
 /// What was used between two moments.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Spent {
+pub(crate) struct Spent {
     pub(super) wall_ms: f64,
     /// Of all its threads, in the kernel too.
-    pub(super) cpu_ms: f64,
-    pub(super) stages: Stages,
+    pub(crate) cpu_ms: f64,
+    pub(crate) stages: Stages,
     /// Answers of one bucket to one client.
-    pub(super) answers: u64,
+    pub(crate) answers: u64,
 }
 
 sums!(Spent { wall_ms, cpu_ms, stages, answers });

@@ -320,11 +320,8 @@ fn spread(groups: impl Iterator<Item = Vec<f64>>) -> f64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
 mod tests {
-    use indicatif::ProgressBar;
-
-    use super::{Calibration, Uncertainty, calibrate, spread};
+    use super::{Uncertainty, spread};
 
     #[test]
     fn the_spread_is_relative_and_both_errors_add_as_squares() {
@@ -332,19 +329,5 @@ mod tests {
         // Each pair: (0.1^2 + 0.1^2) / 1.
         assert!((spread(groups.into_iter()) - 0.02_f64.sqrt()).abs() < 1e-12);
         assert_eq!(Uncertainty { spread: 3.0, residual: 4.0 }.total(), 5.0);
-    }
-
-    /// A constant of nothing would predict that work is free; a file that is read back must say the same.
-    #[test]
-    fn a_calibration_measures_and_can_be_kept() {
-        let calibration = calibrate(true, 2, &ProgressBar::hidden()).unwrap();
-        let constants = calibration.constants;
-        assert!(constants.transform > 0.0 && constants.scanned_kib > 0.0 && constants.column > 0.0);
-        assert!(constants.setup_plaintext > 0.0 && constants.encode_codeword > 0.0);
-        assert!(constants.sealed_box > 0.0 && constants.mapped_codeword > 0.0 && constants.keys > 0.0);
-        assert!(constants.calls > 0.0 && constants.sent_kib > 0.0);
-        assert!(calibration.answer_error.total() > 0.0 && calibration.answer_error.total().is_finite());
-        let json = serde_json::to_string(&calibration).unwrap();
-        assert_eq!(serde_json::from_str::<Calibration>(&json).unwrap(), calibration);
     }
 }
