@@ -6,6 +6,7 @@ mod closed_loop;
 mod cpu;
 mod engine;
 mod figures;
+mod listing;
 mod machine;
 mod model;
 mod mpir;
