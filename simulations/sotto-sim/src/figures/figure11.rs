@@ -112,7 +112,6 @@ pub(super) fn make(quick: bool) -> anyhow::Result<Figure> {
         x_label: format!("throughput, requests per second on {} cores (the paper's: on 16)", cores()),
         y_label: "mean response time, s".to_owned(),
         x_scale: Scale::Linear,
-        y_scale: Scale::Logarithmic,
         series,
     };
     let svg =

@@ -194,7 +194,6 @@ impl Sweep<'_> {
             x_label: self.x_label.to_owned(),
             y_label: unit.to_owned(),
             x_scale: Scale::Logarithmic,
-            y_scale: Scale::Logarithmic,
             series,
         }
     }
