@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 
 use crate::cpu::cores;
+use crate::listing::listing;
 use crate::model::{Calibration, calibrate};
 use crate::progress;
 use estimate::{Assumptions, Need};
@@ -98,7 +99,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         _ => bail!("give --users, or --largest with --cores and --memory"),
     };
     let plan = Plan::new(need(users)?, arguments.round, arguments.cores, bound, &prices, &calibration);
-    plan.print();
+    println!("{}", listing(&plan)?);
     if arguments.json {
         println!("{}", serde_json::to_string(&plan)?);
     }
