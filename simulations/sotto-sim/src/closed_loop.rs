@@ -19,6 +19,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 
+pub(crate) use bench::build;
 pub(crate) use child::SUBCOMMAND;
 pub(crate) use client::{Client, Took};
 pub(crate) use config::Config;
