@@ -65,7 +65,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     for config in &configs {
         progress.reset();
         let report = run_once(config, &progress)?;
-        progress.suspend(|| println!("{}", report.markdown()));
+        let told = report.markdown()?;
+        progress.suspend(|| println!("{told}"));
         reports.push(report);
     }
     progress.finish_and_clear();
