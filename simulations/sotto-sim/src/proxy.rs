@@ -10,13 +10,12 @@ use core::time::Duration;
 use std::io;
 use std::sync::Arc;
 
+use derive_more::Sub;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
-
-use crate::cpu::sums;
 
 /// The most bytes that are passed on in one piece.
 const CHUNK: usize = 64 << 10;
@@ -116,15 +115,13 @@ async fn pump(
 }
 
 /// Bytes in the streams of TCP: TLS and all above it, without the headers of packets.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Sub)]
 pub(crate) struct Traffic {
     /// From the clients to the server.
     pub(crate) up: u64,
     /// From the server to the clients.
     pub(crate) down: u64,
 }
-
-sums!(Traffic { up, down });
 
 /// A listener on loopback in front of a server. Dropping it ends all connections.
 pub(crate) struct Proxy {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, anyhow, bail, ensure};
 use bytes::Bytes;
+use derive_more::{Add, Sum};
 use mpir::{Engine, EngineClient, Pending, Request, RoundSpec, Sizes};
 use pbc::{BucketIndex, HashedCode};
 use rand::rngs::StdRng;
@@ -21,7 +22,7 @@ use tokio::time::{Instant, timeout};
 use tokio_stream::{Stream, StreamExt as _};
 
 use super::turns::Turns;
-use crate::cpu::{sums, timed};
+use crate::cpu::timed;
 use crate::engine::EngineName;
 use crate::proxy::{Proxy, Traffic};
 
@@ -77,7 +78,7 @@ pub(crate) struct Took {
 }
 
 /// What became of the labels that were looked for.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Add, Sum)]
 pub(crate) struct Counts {
     /// Whose box came back, bit by bit.
     pub(crate) retrieved: u64,
@@ -93,18 +94,14 @@ pub(crate) struct Counts {
     pub(crate) deferred: u64,
 }
 
-sums!(Counts { retrieved, wrong, missing, ambiguous, ambiguous_unread, deferred });
-
 /// Bytes of the calls' contents, without all that carries them.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Add, Sum)]
 pub(super) struct Payload {
     pub(super) deposit: u64,
     pub(super) mapping: u64,
     pub(super) query: u64,
     pub(super) answer: u64,
 }
-
-sums!(Payload { deposit, mapping, query, answer });
 
 impl Client {
     /// Connects, registers and uploads its keys.

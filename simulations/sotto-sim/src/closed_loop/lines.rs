@@ -1,8 +1,9 @@
 //! What the two processes tell each other: one JSON object a line.
 
+use derive_more::{Add, Mul, Sub, Sum};
 use serde::{Deserialize, Serialize};
 
-use crate::cpu::{Stages, scales, sums};
+use crate::cpu::Stages;
 use crate::engine::EngineName;
 use crate::pbc::CodeName;
 
@@ -78,7 +79,7 @@ pub(crate) struct Snapshot {
 }
 
 /// What was used between two moments.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, Sub)]
 pub(crate) struct Spent {
     pub(super) wall_ms: f64,
     /// Of all its threads, in the kernel too.
@@ -88,10 +89,8 @@ pub(crate) struct Spent {
     pub(crate) answers: u64,
 }
 
-sums!(Spent { wall_ms, cpu_ms, stages, answers });
-
 /// CPU time of the bare stages of one round, milliseconds, with as many threads as the server has.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, Add, Sum, Mul)]
 pub(crate) struct Bench {
     /// Order and digest of the deposits.
     pub(crate) arrange: f64,
@@ -105,9 +104,6 @@ pub(crate) struct Bench {
     #[serde(flatten)]
     pub(crate) stages: Stages,
 }
-
-sums!(Bench { arrange, encode, prepare, mapping, answer, stages });
-scales!(Bench { arrange, encode, prepare, mapping, answer, stages });
 
 impl Bench {
     pub(super) fn setup(&self) -> f64 {
