@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 
 /// An engine on the command line and in measurements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum EngineName {
     /// SealPIR on S2048: what Sotto runs.
     #[default]
-    #[serde(rename = "sealpir")]
     Sealpir,
     /// XPIR in two dimensions: selectors sent one by one.
     #[value(name = "xpir-2")]
@@ -26,11 +26,9 @@ pub(crate) enum EngineName {
     Xpir3,
     /// SealPIR as the paper has it, with log t = 20: 113 bits of security, for comparison only.
     #[value(name = "paper-t20")]
-    #[serde(rename = "paper-t20")]
     PaperT20,
     /// The same with log t = 23.
     #[value(name = "paper-t23")]
-    #[serde(rename = "paper-t23")]
     PaperT23,
 }
 

@@ -58,18 +58,16 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         // Each on a thread of its own: a thread can be the only one of one pool.
         let made = std::thread::scope(|scope| scope.spawn(|| make(item, arguments)).join());
         let figure = made.map_err(|_| anyhow!("{} panicked", item.name()))??;
-        let markdown = figure.table.markdown();
-        let csv = figure.table.csv();
-        let svg = figure.svg.clone();
         let section = Section::new(item, figure, start.elapsed(), arguments.quick);
         let json = serde_json::to_string_pretty(&section)? + "\n";
-        let name = item.file_stem();
-        for (extension, content) in [("csv", csv), ("md", markdown), ("svg", svg), ("json", json)] {
+        let (Figure { table, svg, .. }, name) = (section.figure, item.file_stem());
+        let (csv, markdown) = (table.csv(), table.markdown());
+        for (extension, content) in [("csv", &csv), ("md", &markdown), ("svg", &svg), ("json", &json)] {
             let path = out.join(&name).with_extension(extension);
             std::fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
             println!("{}", path.display());
         }
-        println!("\n{}", section.table.markdown());
+        println!("\n{markdown}");
     }
     println!("{}", report::write(out)?.display());
     Ok(())

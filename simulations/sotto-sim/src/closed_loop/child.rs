@@ -53,8 +53,7 @@ impl ServerProcess {
 
     /// What it has used up to now, and holds.
     pub(crate) async fn now(&mut self) -> anyhow::Result<Snapshot> {
-        self.ask(Request::Now)?;
-        match self.hear().await? {
+        match self.ask(Request::Now).await? {
             Said::Now(snapshot) => Ok(snapshot),
             other => bail!("the server says {other:?} when asked what it has used"),
         }
@@ -63,8 +62,7 @@ impl ServerProcess {
     /// Ends the server, if it still runs; what the bare stages of a round cost in its process, and how many answers of one
     /// bucket there were.
     pub(super) async fn bench(&mut self) -> anyhow::Result<(Bench, u64)> {
-        self.ask(Request::Bench)?;
-        match self.hear().await? {
+        match self.ask(Request::Bench).await? {
             Said::Bench(bench, answers) => Ok((bench, answers)),
             other => bail!("the server says {other:?} when asked for its bench"),
         }
@@ -77,9 +75,9 @@ impl ServerProcess {
         Ok(snapshot.spent)
     }
 
-    fn ask(&mut self, request: Request) -> anyhow::Result<()> {
+    async fn ask(&mut self, request: Request) -> anyhow::Result<Said> {
         writeln!(self.input, "{}", serde_json::to_string(&request)?).context("the server has ended")?;
-        Ok(())
+        self.hear().await
     }
 
     /// The next thing it says, beside what happens to its rounds.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use super::item::Item;
-use super::section::Section;
+use super::section::{Figure, Section};
 use crate::machine::Machine;
 
 const HEAD: &str = "# Figures of the paper, measured again
@@ -39,7 +39,7 @@ fn markdown(sections: &[Section]) -> String {
         let (command, date) = (&made.command, &made.date);
         text += &format!("| {item} | `{command}` | {date} | {duration} | {commit} | {size} |\n");
     }
-    for Section { item, table, shows, differs, .. } in sections {
+    for Section { item, figure: Figure { table, shows, differs, .. }, .. } in sections {
         let (title, chart) = (&table.title, item.file_stem());
         text += &format!("\n## {title}\n\n{shows}\n\n![{title}]({chart}.svg)\n\n{}", table.markdown_body());
         text += &format!("\n**Beside the paper.** {differs}\n");
@@ -84,8 +84,7 @@ mod tests {
     use core::time::Duration;
     use std::fs;
 
-    use super::super::section::Figure;
-    use super::{Item, Section, write};
+    use super::{Figure, Item, Section, write};
     use crate::table::Table;
 
     fn section(item: Item, cell: &str) -> Section {

@@ -10,8 +10,11 @@ use crate::machine::{self, Machine};
 use crate::table::Table;
 
 /// What comes of a figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Figure {
     pub(super) table: Table,
+    /// In a file of its own.
+    #[serde(skip)]
     pub(super) svg: String,
     /// What it shows.
     pub(super) shows: String,
@@ -23,9 +26,8 @@ pub(super) struct Figure {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Section {
     pub(super) item: Item,
-    pub(super) table: Table,
-    pub(super) shows: String,
-    pub(super) differs: String,
+    #[serde(flatten)]
+    pub(super) figure: Figure,
     pub(super) made: Made,
 }
 
@@ -44,7 +46,6 @@ pub(super) struct Made {
 impl Section {
     /// The part of a figure that was just made.
     pub(super) fn new(item: Item, figure: Figure, took: Duration, quick: bool) -> Self {
-        let Figure { table, shows, differs, svg: _ } = figure;
         let release = if cfg!(debug_assertions) { "" } else { " --release" };
         let arguments: Vec<String> = std::env::args().skip(1).collect();
         let made = Made {
@@ -55,7 +56,7 @@ impl Section {
             seconds: took.as_secs_f64(),
             quick,
         };
-        Self { item, table, shows, differs, made }
+        Self { item, figure, made }
     }
 }
 
