@@ -21,7 +21,7 @@ use anyhow::Context;
 
 pub(crate) use bench::build;
 pub(crate) use child::SUBCOMMAND;
-pub(crate) use client::{Client, Took};
+pub(crate) use client::Took;
 pub(crate) use config::Config;
 pub(crate) use lines::{Orders, Point, TILE};
 pub(crate) use report::Report;

@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use super::chart::{Bar, Bars, bars};
 use super::engines::{ELEMENT_BYTES, ENGINES, ensure_right, orders, power_of_two, runtime};
 use super::section::Figure;
-use crate::closed_loop::{Client, Orders, Point, System, Took, Turns};
+use crate::closed_loop::{Orders, Point, System, Took, Turns};
 use crate::engine::EngineName;
 use crate::progress;
 use crate::proxy::{Link, Proxy};
@@ -197,11 +197,12 @@ async fn retrieve(
     // All answers are computed by the same server, from the same database.
     let answer_ms = served.stages.total() / f64::from(clients);
     let of_link = took.chunks(retrievals.into()).zip(system.clients.chunks(retrievals.into()));
-    let response = |((link, ping), (took, clients)): ((&(&'static str, Link), f64), (&[Took], &[Client]))| {
+    let mut responses = Vec::new();
+    for ((link, ping), (took, clients)) in links.iter().zip(pings).zip(of_link) {
         ensure_right(took)?;
         let mean = |of: fn(&Took) -> f64| took.iter().map(of).sum::<f64>() / f64::from(retrievals);
         let upload = clients.iter().map(|client| client.upload.as_secs_f64()).sum::<f64>();
-        Ok(Response {
+        responses.push(Response {
             link: *link,
             n,
             engine: name,
@@ -212,9 +213,9 @@ async fn retrieve(
             keys: Some((clients[0].keys.len(), upload / f64::from(retrievals))),
             ping,
             extrapolated: false,
-        })
-    };
-    links.iter().zip(pings).zip(of_link).map(response).collect()
+        });
+    }
+    Ok(responses)
 }
 
 /// The whole database, as bare bytes: no call of a server gives out as much as the largest has.
