@@ -12,15 +12,22 @@ mod observed;
 mod report;
 mod run;
 mod server;
+mod system;
+mod turns;
 
 use std::path::PathBuf;
 
 use anyhow::Context;
 
+pub(crate) use bench::build;
 pub(crate) use child::SUBCOMMAND;
+pub(crate) use client::Took;
 pub(crate) use config::Config;
+pub(crate) use lines::{Orders, Point, TILE};
 pub(crate) use report::Report;
 pub(crate) use run::run_once;
+pub(crate) use system::System;
+pub(crate) use turns::Turns;
 
 use crate::pbc::CodeName;
 use crate::progress;
@@ -58,7 +65,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     for config in &configs {
         progress.reset();
         let report = run_once(config, &progress)?;
-        progress.suspend(|| println!("{}", report.markdown()));
+        let told = report.markdown()?;
+        progress.suspend(|| println!("{told}"));
         reports.push(report);
     }
     progress.finish_and_clear();

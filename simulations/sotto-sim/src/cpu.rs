@@ -1,5 +1,6 @@
 //! CPU time: what the operator pays, whatever else the machine does.
 
+use derive_more::{Add, Mul, Sub, Sum};
 use pir_core::dimensions::Stage;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -51,50 +52,8 @@ pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Sums and differences, field by field.
-macro_rules! sums {
-    ($type:ident { $($field:ident),+ }) => {
-        impl core::ops::Add for $type {
-            type Output = Self;
-
-            fn add(self, other: Self) -> Self {
-                Self { $($field: self.$field + other.$field),+ }
-            }
-        }
-
-        impl core::ops::Sub for $type {
-            type Output = Self;
-
-            fn sub(self, other: Self) -> Self {
-                Self { $($field: self.$field - other.$field),+ }
-            }
-        }
-
-        impl core::iter::Sum for $type {
-            fn sum<I: Iterator<Item = Self>>(items: I) -> Self {
-                items.fold(Self::default(), core::ops::Add::add)
-            }
-        }
-    };
-}
-pub(crate) use sums;
-
-/// Multiples, field by field.
-macro_rules! scales {
-    ($type:ident { $($field:ident),+ }) => {
-        impl core::ops::Mul<f64> for $type {
-            type Output = Self;
-
-            fn mul(self, factor: f64) -> Self {
-                Self { $($field: self.$field * factor),+ }
-            }
-        }
-    };
-}
-pub(crate) use scales;
-
 /// CPU time of the stages of answers, milliseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, Add, Sub, Sum, Mul)]
 pub(crate) struct Stages {
     /// EXPAND; of engines that do not expand, parsing.
     pub(crate) expand: f64,
@@ -102,10 +61,6 @@ pub(crate) struct Stages {
     /// What follows the first dimension.
     pub(crate) rest: f64,
 }
-
-sums!(Stages { expand, first_dimension, rest });
-
-scales!(Stages { expand, first_dimension, rest });
 
 impl Stages {
     /// What `answer` returns, and the time of the calling thread in the stages that it tells of.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use mpir::{Engine, EngineClient, Engines, Error, Form, PerBucket, Profile, PublicKeys, RoundSpec};
+use mpir::{Engine, EngineClient, Error, Form, PerBucket, Profile, PublicKeys, RoundSpec};
 use pir_baselines::paper::{self, INSECURE_PROFILE};
 use pir_baselines::{PaperSealPir, Xpir, xpir};
 use pir_core::{Scheme, SealPir};
@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 
 /// An engine on the command line and in measurements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum EngineName {
     /// SealPIR on S2048: what Sotto runs.
     #[default]
-    #[serde(rename = "sealpir")]
     Sealpir,
     /// XPIR in two dimensions: selectors sent one by one.
     #[value(name = "xpir-2")]
@@ -26,18 +26,10 @@ pub(crate) enum EngineName {
     Xpir3,
     /// SealPIR as the paper has it, with log t = 20: 113 bits of security, for comparison only.
     #[value(name = "paper-t20")]
-    #[serde(rename = "paper-t20")]
     PaperT20,
     /// The same with log t = 23.
     #[value(name = "paper-t23")]
-    #[serde(rename = "paper-t23")]
     PaperT23,
-}
-
-/// The engines that servers may run.
-pub(crate) fn engines() -> Engines {
-    let xpir = [EngineName::Xpir2, EngineName::Xpir3].map(EngineName::engine);
-    xpir.into_iter().fold(Engines::default(), Engines::with)
 }
 
 impl EngineName {

@@ -3,7 +3,6 @@
 mod case_study;
 mod chart;
 mod engines;
-mod figure;
 mod figure10;
 mod figure11;
 mod figure12;
@@ -24,18 +23,17 @@ use std::time::Instant;
 use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 
-use figure::Figure;
 use item::Item;
-use section::Section;
+use section::{Figure, Section};
 
 /// Figures of the paper, measured again, with its values beside ours.
 ///
 /// `scaling` is none of the paper's: it lays measurements beside a model of the cost whose constants are measured apart.
 ///
 /// Each figure leaves a table (CSV, Markdown), a chart (SVG) and its part of the report (JSON) in the directory; the
-/// report, README.md and index.html, is made of all figures that are there. Figures 12 and 13 keep what they have measured
-/// in figure-12.measured.jsonl and figure-13.measured.jsonl, and a run that was interrupted goes on from there; delete
-/// these files to measure anew. What would read more than 6 GB of buckets for one multi-query is left out of figure 12.
+/// report, README.md, is made of all figures that are there. Figures 12 and 13 keep what they have measured in
+/// figure-12.measured.jsonl and figure-13.measured.jsonl, and a run that was interrupted goes on from there; delete these
+/// files to measure anew. What would read more than 6 GB of buckets for one multi-query is left out of figure 12.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Numbers of the paper's figures, or `scaling`, separated by commas.
@@ -60,22 +58,18 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         // Each on a thread of its own: a thread can be the only one of one pool.
         let made = std::thread::scope(|scope| scope.spawn(|| make(item, arguments)).join());
         let figure = made.map_err(|_| anyhow!("{} panicked", item.name()))??;
-        let markdown = figure.table.markdown();
-        let csv = figure.table.csv();
-        let svg = figure.svg.clone();
         let section = Section::new(item, figure, start.elapsed(), arguments.quick);
         let json = serde_json::to_string_pretty(&section)? + "\n";
-        let name = item.file_stem();
-        for (extension, content) in [("csv", csv), ("md", markdown), ("svg", svg), ("json", json)] {
+        let (Figure { table, svg, .. }, name) = (section.figure, item.file_stem());
+        let (csv, markdown) = (table.csv(), table.markdown());
+        for (extension, content) in [("csv", &csv), ("md", &markdown), ("svg", &svg), ("json", &json)] {
             let path = out.join(&name).with_extension(extension);
             std::fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
             println!("{}", path.display());
         }
-        println!("\n{}", section.table.markdown());
+        println!("\n{markdown}");
     }
-    for path in report::write(out)? {
-        println!("{}", path.display());
-    }
+    println!("{}", report::write(out)?.display());
     Ok(())
 }
 

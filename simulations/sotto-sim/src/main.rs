@@ -6,6 +6,7 @@ mod closed_loop;
 mod cpu;
 mod engine;
 mod figures;
+mod listing;
 mod machine;
 mod model;
 mod mpir;
@@ -14,7 +15,6 @@ mod pir;
 mod plan;
 mod progress;
 mod proxy;
-mod serving;
 mod table;
 
 use clap::{Parser, Subcommand};

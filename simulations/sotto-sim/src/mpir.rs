@@ -11,6 +11,7 @@ pub(crate) use report::Report;
 pub(crate) use setting::Setting;
 
 use crate::cpu::alone;
+use crate::listing::listing;
 
 /// One multi-query of one client, stage by stage, in CPU time of one thread.
 ///
@@ -28,7 +29,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let report = alone(|| measure(&arguments.setting, ""))?;
-    report.print();
+    println!("Medians over the runs, CPU time of one thread for a whole batch:\n{}", listing(&report)?);
     if arguments.json {
         println!("{}", serde_json::to_string(&report)?);
     }

@@ -11,6 +11,8 @@ pub(crate) use code::{Code, CodeName, Dimensions};
 pub(crate) use interval::clopper_pearson;
 pub(crate) use trials::{Source, count_failures};
 
+use crate::listing::listing;
+
 /// What to measure.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -101,31 +103,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         report.method = source.name();
     }
     report.failure_log2 = (report.failure > 0.0).then(|| report.failure.log2());
-    print(&report);
+    println!("{}", listing(&report)?);
     if arguments.json {
         println!("{}", serde_json::to_string(&report)?);
     }
     Ok(())
-}
-
-fn print(report: &Report) {
-    println!(
-        "{}, k {}, b {}, w {}, copies {}, {}",
-        report.code, report.k, report.b, report.w, report.copies, report.search
-    );
-    if report.trials > 0 {
-        println!("{} of {} batches failed ({})", report.failures, report.trials, report.method);
-        println!("seeds    {} to {}", report.first_seed, report.last_seed);
-    } else {
-        println!("method   {}", report.method);
-    }
-    let log2 = report.failure_log2.map_or(String::new(), |log2| format!(", 2^{log2:.1}"));
-    println!("failure  {:.3e}{log2}", report.failure);
-    println!("interval {:.2e} to {:.2e}", report.interval[0], report.interval[1]);
-    if let Some(bound) = report.bound_log2 {
-        println!("bound    2^{bound:.2}, rigorous");
-    }
-    if let Some(exact) = report.exact {
-        println!("exact    {exact:.4e}");
-    }
 }

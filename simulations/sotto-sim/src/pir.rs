@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::cpu::{Stages, alone, median, timed};
 use crate::engine::{Arrangement, Client, EngineName};
+use crate::listing::listing;
 use crate::progress;
 
 /// What to measure.
@@ -91,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         let progress = progress::bar(usize::from(runs), engine.engine().name());
         measure(engine, &round, engine.tile(), runs, seed, &progress)
     })?;
-    print(&report);
+    println!("Medians over the runs, CPU time of one thread:\n{}", listing(&report)?);
     if arguments.json {
         println!("{}", serde_json::to_string(&report)?);
     }
@@ -208,42 +209,4 @@ impl Report {
         ensure!(self.verified, "an extracted element is not the database's");
         Ok(())
     }
-}
-
-fn print(report: &Report) {
-    println!(
-        "{}, {} elements of {} bytes, {} kernel",
-        report.engine, report.elements, report.element_bytes, report.kernel
-    );
-    let Arrangement { dimensions, rows, columns, parts, planes, levels, plaintext_bits } = report.arrangement;
-    let parts = parts.map_or(String::new(), |parts| format!(" in {parts} parts"));
-    let planes = planes.map_or(String::new(), |planes| format!(" x {planes}"));
-    let levels = levels.map_or(String::new(), |levels| format!(", {levels} levels of EXPAND"));
-    let modulus = plaintext_bits.map_or(String::new(), |bits| format!(", modulus 2^{bits}"));
-    println!("shape       d = {dimensions}, {rows} x {columns}{planes} plaintexts{parts}{levels}{modulus}");
-    println!("medians of {} runs, CPU time of one thread:", report.runs);
-    for (name, time) in [
-        ("set-up", Some(report.setup_cpu_ms)),
-        ("query", Some(report.query_cpu_ms)),
-        ("answer", Some(report.answer_cpu_ms)),
-        ("  EXPAND", report.expand_cpu_ms),
-        ("  parsing", report.parse_cpu_ms),
-        ("  first dimension", Some(report.first_dimension_cpu_ms)),
-        ("answer, per client in a tile", report.answer_tile_cpu_ms),
-        ("  first dimension", report.first_dimension_tile_cpu_ms),
-        ("extract", Some(report.extract_cpu_ms)),
-    ] {
-        if let Some(time) = time {
-            println!("  {name:30} {time:9.3} ms");
-        }
-    }
-    println!(
-        "bytes       query {}, answer {}, keys {}, database {}",
-        report.query_bytes, report.answer_bytes, report.key_bytes, report.database_bytes
-    );
-    println!(
-        "bounds      {} bits of security, failure below 2^{:.1}",
-        report.security_bits, report.failure_log2
-    );
-    println!("elements    {}", if report.verified { "all as in the database" } else { "WRONG" });
 }

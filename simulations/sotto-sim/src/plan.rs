@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 
 use crate::cpu::cores;
+use crate::listing::listing;
 use crate::model::{Calibration, calibrate};
 use crate::progress;
 use estimate::{Assumptions, Need};
@@ -19,7 +20,7 @@ use report::Plan;
 
 /// What a server for so many users needs: cores, memory, disk, bandwidth, money; or what a machine can serve.
 ///
-/// The costs of the parts are measured on this machine first, with all of its cores at work, in less than a minute; or
+/// The costs of the parts are measured on this machine first, with all of its cores at work, in about a minute; or
 /// they are read from a file that an earlier run has saved. docs/PLANNING.md has the formulas.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -98,7 +99,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         _ => bail!("give --users, or --largest with --cores and --memory"),
     };
     let plan = Plan::new(need(users)?, arguments.round, arguments.cores, bound, &prices, &calibration);
-    plan.print();
+    println!("{}", listing(&plan)?);
     if arguments.json {
         println!("{}", serde_json::to_string(&plan)?);
     }

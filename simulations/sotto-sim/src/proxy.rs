@@ -10,13 +10,12 @@ use core::time::Duration;
 use std::io;
 use std::sync::Arc;
 
+use derive_more::Sub;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
-
-use crate::cpu::sums;
 
 /// The most bytes that are passed on in one piece.
 const CHUNK: usize = 64 << 10;
@@ -78,31 +77,15 @@ async fn wait_until(due: Instant) {
     }
 }
 
-/// Passes on what is read, and counts it, until the end of it.
+/// Passes on what is read, and counts it, until the end of it; late, if there is a line.
 async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     count: &AtomicU64,
+    mut line: Option<Line>,
 ) -> io::Result<()> {
-    let mut buffer = vec![0; 4 * CHUNK];
-    loop {
-        let length = from.read(&mut buffer).await?;
-        if length == 0 {
-            return to.shutdown().await;
-        }
-        count.fetch_add(length as u64, Ordering::Relaxed);
-        to.write_all(&buffer[..length]).await?;
-    }
-}
-
-/// The same, but late.
-async fn pump_late(
-    mut from: impl AsyncRead + Unpin,
-    mut to: impl AsyncWrite + Unpin,
-    count: &AtomicU64,
-    mut line: Line,
-) -> io::Result<()> {
-    let room = Arc::new(Semaphore::new(line.room()));
+    let room = line.as_ref().map_or(4 * CHUNK, Line::room);
+    let room = Arc::new(Semaphore::new(room));
     let (sender, mut receiver) = mpsc::unbounded_channel();
     let read = async move {
         let mut buffer = vec![0; CHUNK];
@@ -114,13 +97,15 @@ async fn pump_late(
                 return Ok(());
             }
             count.fetch_add(length as u64, Ordering::Relaxed);
-            let due = line.pass(Instant::now(), length);
+            let due = line.as_mut().map(|line| line.pass(Instant::now(), length));
             sender.send((due, buffer[..length].to_vec(), permit)).map_err(|_| closed())?;
         }
     };
     let write = async move {
         while let Some((due, piece, permit)) = receiver.recv().await {
-            wait_until(due).await;
+            if let Some(due) = due {
+                wait_until(due).await;
+            }
             to.write_all(&piece).await?;
             drop(permit);
         }
@@ -130,15 +115,13 @@ async fn pump_late(
 }
 
 /// Bytes in the streams of TCP: TLS and all above it, without the headers of packets.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Sub)]
 pub(crate) struct Traffic {
     /// From the clients to the server.
     pub(crate) up: u64,
     /// From the server to the clients.
     pub(crate) down: u64,
 }
-
-sums!(Traffic { up, down });
 
 /// A listener on loopback in front of a server. Dropping it ends all connections.
 pub(crate) struct Proxy {
@@ -190,13 +173,11 @@ async fn connect(
     server.set_nodelay(true)?;
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
-    let done = match link {
-        None => tokio::try_join!(pump(from_client, to_server, up), pump(from_server, to_client, down)),
-        Some(link) => tokio::try_join!(
-            pump_late(from_client, to_server, up, Line::new(link)),
-            pump_late(from_server, to_client, down, Line::new(link))
-        ),
-    };
+    let line = || link.map(Line::new);
+    let done = tokio::try_join!(
+        pump(from_client, to_server, up, line()),
+        pump(from_server, to_client, down, line())
+    );
     done.map(|_| ())
 }
 
@@ -211,7 +192,7 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
     use tokio::time::Instant;
 
-    use super::{CHUNK, Line, Link, Proxy, pump_late};
+    use super::{CHUNK, Line, Link, Proxy, pump};
 
     const LINKS: [Link; 4] = [
         Link { bits_per_second: 3.4e9, round_trip: Duration::from_micros(500) },
@@ -250,7 +231,7 @@ mod tests {
             let (to, mut receiver) = duplex(1 << 20);
             let start = Instant::now();
             let pumped =
-                tokio::spawn(async move { pump_late(from, to, &AtomicU64::new(0), Line::new(link)).await });
+                tokio::spawn(async move { pump(from, to, &AtomicU64::new(0), Some(Line::new(link))).await });
             let sent = tokio::spawn(async move {
                 let piece = vec![7; CHUNK];
                 let mut left = bytes;

@@ -1,12 +1,13 @@
 //! The bare stages of one round, without a server around them: what the system adds is judged by these.
 
 use mpir::{Contents, Engine, Form, PreparedRound, Query, RoundSpec};
+use pbc::{Encoding, HashedCode};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 use sotto_protocol::deposit::{BOX_BYTES, arrange};
 use sotto_protocol::manifest::deposits_digest;
-use sotto_protocol::{BloomMapping, CodeShape, Label, Round};
+use sotto_protocol::{BloomMapping, CodeShape, Deposit, Label, Round};
 use sottod::Population;
 
 use super::lines::{Bench, Orders};
@@ -32,37 +33,20 @@ pub(super) fn stages(
     let seed: [u8; 32] = rng.random();
     // As many tuples as in a round, the clients' included.
     let users = orders.users + orders.clients;
-    let mut deposits = Population { users, seed: orders.seed }.deposits(Round(u64::MAX));
+    let mut deposits = Population { users, ..orders.population() }.deposits(Round(u64::MAX));
 
-    let (digest, arrange) = process_timed(|| {
-        arrange(&mut deposits, &seed);
-        deposits_digest(&deposits)
-    });
-    std::hint::black_box(digest);
-    let code = shape.code(seed)?;
-    let labels: Vec<Label> = deposits.iter().map(|deposit| deposit.label).collect();
-    let (encoded, encode) = process_timed(|| -> anyhow::Result<_> {
-        let keys: Vec<&[u8]> = labels.iter().map(|label| label.0.as_slice()).collect();
-        let encoding = code.encode(&keys);
-        let padded = encoding.largest().max(1);
-        let boxes: Vec<u8> = deposits.iter().flat_map(|deposit| deposit.sealed.0).collect();
-        let mut contents = Vec::new();
-        encoding.materialise_contents(BOX_BYTES, &boxes, padded, &mut contents)?;
-        Ok((encoding, padded, contents))
-    });
-    let (encoding, padded, contents) = encoded?;
+    let (mut contents, code) = (Vec::new(), shape.code(seed)?);
+    let (encoding, built) = build(&*code, &seed, &mut deposits, &mut contents)?;
     drop(deposits);
-    let form = Form { buckets: shape.buckets.into(), elements: padded, element_bytes: BOX_BYTES };
+    let form =
+        Form { buckets: shape.buckets.into(), elements: encoding.largest().max(1), element_bytes: BOX_BYTES };
     let round = RoundSpec { seed, round: 0, form, profile: engine.profile(form)? };
     let copies = encoding.copies();
+    drop(encoding);
     let (prepared, prepare) =
         process_timed(|| engine.prepare(&round, Contents { different: &contents, copies }));
     let prepared = prepared?;
     drop(contents);
-    let (mapped, mapping) =
-        process_timed(|| BloomMapping::build(&seed, &*code, &encoding, &labels, padded as u32));
-    mapped?;
-    drop((encoding, labels));
 
     let prepared = kept.insert(prepared);
     let asked: Vec<_> = (0..orders.clients.clamp(1, CLIENTS))
@@ -85,5 +69,33 @@ pub(super) fn stages(
     answered?;
     let after = Meter::read();
     let stages = after.stages - before.stages;
-    Ok((Bench { arrange, encode, prepare, mapping, answer, stages }, after.answers - before.answers))
+    Ok((Bench { prepare, answer, stages, ..built }, after.answers - before.answers))
+}
+
+/// What a server does with the deposits of a sealed round before the engine prepares it, step by step. The contents of the
+/// buckets come to lie in `contents`, in the memory that it has.
+pub(crate) fn build(
+    code: &dyn HashedCode,
+    seed: &[u8; 32],
+    deposits: &mut Vec<Deposit>,
+    contents: &mut Vec<Vec<u8>>,
+) -> anyhow::Result<(Encoding, Bench)> {
+    let (digest, arrange) = process_timed(|| {
+        arrange(deposits, seed);
+        deposits_digest(deposits)
+    });
+    std::hint::black_box(digest);
+    let labels: Vec<Label> = deposits.iter().map(|deposit| deposit.label).collect();
+    let (encoding, encode) = process_timed(|| -> anyhow::Result<_> {
+        let keys: Vec<&[u8]> = labels.iter().map(|label| label.0.as_slice()).collect();
+        let encoding = code.encode(&keys);
+        let boxes: Vec<u8> = deposits.iter().flat_map(|deposit| deposit.sealed.0).collect();
+        encoding.materialise_contents(BOX_BYTES, &boxes, encoding.largest().max(1), contents)?;
+        Ok(encoding)
+    });
+    let encoding = encoding?;
+    let padded = encoding.largest().max(1) as u32;
+    let (mapped, mapping) = process_timed(|| BloomMapping::build(seed, code, &encoding, &labels, padded));
+    std::hint::black_box(mapped?);
+    Ok((encoding, Bench { arrange, encode, mapping, ..Bench::default() }))
 }

@@ -1,9 +1,11 @@
 //! One check of an answer, as every participant makes them now and then: a unit's buckets come over the wire, and its answer is
 //! computed again.
 
+use std::sync::Arc;
+
 use anyhow::{Context, ensure};
 use bytes::Bytes;
-use mpir::Parts;
+use mpir::{Engines, Parts};
 use serde::Serialize;
 use sotto::audit::{Digests, Proof, Verdict, judge};
 use sotto_protocol::audit::{answer_digest, query_digest};
@@ -11,8 +13,6 @@ use sotto_protocol::deposit::BOX_BYTES;
 
 use super::client::{Client, Exchanged, blocking};
 use crate::cpu::process_milliseconds;
-use crate::engine::engines;
-use crate::proxy::Proxy;
 
 /// The unit that is checked.
 const UNIT: u16 = 0;
@@ -29,11 +29,11 @@ pub(crate) struct Check {
 }
 
 impl Client {
-    /// Checks an answer of the last round. Nothing else may go through the proxy meanwhile.
+    /// Checks an answer of the last round. Nothing else may go through its proxy meanwhile.
     ///
     /// # Errors
     /// If the answer is not right, or it cannot be checked.
-    pub(super) async fn check(&self, proxy: &Proxy) -> anyhow::Result<Check> {
+    pub(super) async fn check(&self) -> anyhow::Result<Check> {
         let Exchanged { manifest: signed, sizes, query, answers, receipt } =
             self.last.as_ref().context("no round was answered")?;
         let manifest = signed.verify(&self.manifest_key)?;
@@ -41,9 +41,9 @@ impl Client {
         let boxes = BOX_BYTES * manifest.bucket_size as usize * sizes.units.range(unit).len();
         let list = 32 * usize::from(manifest.buckets);
 
-        let before = proxy.traffic();
+        let before = self.proxy.traffic();
         let mut boxes = self.session.unit(manifest.round, UNIT, list + boxes).await?;
-        let carried = proxy.traffic() - before;
+        let carried = self.proxy.traffic() - before;
         let (bytes, socket) = (boxes.len() as u64, carried.up + carried.down);
 
         let list = boxes.split_to(list);
@@ -68,7 +68,8 @@ impl Client {
         };
         let root = self.session.root_key();
         let started = process_milliseconds();
-        let verdict = blocking(move || judge(&engines(), &proof, &root)).await?;
+        let engines = Engines::only(Arc::clone(&self.engine));
+        let verdict = blocking(move || judge(&engines, &proof, &root)).await?;
         let cpu_ms = process_milliseconds() - started;
         ensure!(verdict == Verdict::Honest, "unit {UNIT}: {verdict}");
         Ok(Check { bytes, socket, cpu_ms })

@@ -13,7 +13,7 @@ use super::lines::{Bench, Orders, Point, Request, Said, Snapshot, Spent};
 pub(crate) const SUBCOMMAND: &str = "closed-loop-server";
 
 /// A server in a process of its own, which does not outlive this.
-pub(super) struct ServerProcess {
+pub(crate) struct ServerProcess {
     process: Child,
     input: ChildStdin,
     said: mpsc::UnboundedReceiver<Said>,
@@ -52,9 +52,8 @@ impl ServerProcess {
     }
 
     /// What it has used up to now, and holds.
-    pub(super) async fn now(&mut self) -> anyhow::Result<Snapshot> {
-        self.ask(Request::Now)?;
-        match self.hear().await? {
+    pub(crate) async fn now(&mut self) -> anyhow::Result<Snapshot> {
+        match self.ask(Request::Now).await? {
             Said::Now(snapshot) => Ok(snapshot),
             other => bail!("the server says {other:?} when asked what it has used"),
         }
@@ -63,23 +62,22 @@ impl ServerProcess {
     /// Ends the server, if it still runs; what the bare stages of a round cost in its process, and how many answers of one
     /// bucket there were.
     pub(super) async fn bench(&mut self) -> anyhow::Result<(Bench, u64)> {
-        self.ask(Request::Bench)?;
-        match self.hear().await? {
+        match self.ask(Request::Bench).await? {
             Said::Bench(bench, answers) => Ok((bench, answers)),
             other => bail!("the server says {other:?} when asked for its bench"),
         }
     }
 
     /// When a round came to a point; it must have.
-    pub(super) fn point(&self, round: u64, point: Point) -> anyhow::Result<Spent> {
+    pub(crate) fn point(&self, round: u64, point: Point) -> anyhow::Result<Spent> {
         let found = self.points.iter().find(|(other, at, _)| (*other, *at) == (round, point));
         let (_, _, snapshot) = found.with_context(|| format!("round {round} was never {point:?}"))?;
         Ok(snapshot.spent)
     }
 
-    fn ask(&mut self, request: Request) -> anyhow::Result<()> {
+    async fn ask(&mut self, request: Request) -> anyhow::Result<Said> {
         writeln!(self.input, "{}", serde_json::to_string(&request)?).context("the server has ended")?;
-        Ok(())
+        self.hear().await
     }
 
     /// The next thing it says, beside what happens to its rounds.

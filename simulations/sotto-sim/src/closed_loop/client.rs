@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, anyhow, bail, ensure};
 use bytes::Bytes;
+use derive_more::{Add, Sum};
 use mpir::{Engine, EngineClient, Pending, Request, RoundSpec, Sizes};
 use pbc::{BucketIndex, HashedCode};
 use rand::rngs::StdRng;
@@ -15,29 +16,35 @@ use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::mapping::Outcome;
 use sotto_protocol::{BloomMapping, Deposit, Lookup, Manifest, Round, SignedManifest};
 use sotto_session::{Answers, Connection, ConnectionSettings, RoundNews, Session, round_spec};
-use sotto_wire::{Address, Failure};
+use sotto_wire::Failure;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 use tokio_stream::{Stream, StreamExt as _};
 
-use crate::cpu::sums;
-use crate::engine::engines;
+use super::turns::Turns;
+use crate::cpu::timed;
+use crate::engine::EngineName;
+use crate::proxy::{Proxy, Traffic};
 
 /// No round takes longer; then something is broken.
-const PATIENCE: Duration = Duration::from_secs(3600);
+pub(super) const PATIENCE: Duration = Duration::from_secs(3600);
 
 type News = Pin<Box<dyn Stream<Item = Result<RoundNews, Failure>> + Send>>;
 
 /// A registered client whose keys the server has.
-pub(super) struct Client {
+pub(crate) struct Client {
     pub(super) session: Session,
     pub(super) engine: Arc<dyn Engine>,
     pir: Arc<Mutex<Box<dyn EngineClient>>>,
     digest: [u8; 32],
-    pub(super) keys: Bytes,
+    pub(crate) keys: Bytes,
     pub(super) manifest_key: [u8; 32],
     news: News,
     rng: StdRng,
+    /// What all of its bytes go through.
+    pub(super) proxy: Arc<Proxy>,
+    /// How long the upload of its keys took.
+    pub(crate) upload: Duration,
     /// Of the last round.
     pub(super) last: Option<Exchanged>,
 }
@@ -52,19 +59,26 @@ pub(super) struct Exchanged {
 }
 
 /// What one client's part in one round came to.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Took {
-    pub(super) counts: Counts,
+#[derive(Clone, Debug)]
+pub(crate) struct Took {
+    pub(crate) counts: Counts,
     pub(super) bytes: Payload,
-    /// From the multi-query to the last byte of its answers.
-    pub(super) latency: Duration,
+    /// When its answers were there, as often as it asked, and how long each had taken since the multi-query.
+    pub(crate) answers: Vec<(Instant, Duration)>,
+    /// From the wish for its messages, once the mapping is there, to the messages.
+    pub(crate) response: Duration,
+    /// CPU time of making the multi-query, and of reading the answers, milliseconds.
+    pub(crate) query_cpu_ms: f64,
+    pub(crate) extract_cpu_ms: f64,
+    /// Through the client's proxy meanwhile.
+    pub(crate) traffic: Traffic,
     pub(super) buckets: usize,
     pub(super) bucket_size: usize,
     pub(super) entries: u64,
 }
 
 /// What became of the labels that were looked for.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Add, Sum)]
 pub(crate) struct Counts {
     /// Whose box came back, bit by bit.
     pub(crate) retrieved: u64,
@@ -80,10 +94,8 @@ pub(crate) struct Counts {
     pub(crate) deferred: u64,
 }
 
-sums!(Counts { retrieved, wrong, missing, ambiguous, ambiguous_unread, deferred });
-
 /// Bytes of the calls' contents, without all that carries them.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Add, Sum)]
 pub(super) struct Payload {
     pub(super) deposit: u64,
     pub(super) mapping: u64,
@@ -91,22 +103,19 @@ pub(super) struct Payload {
     pub(super) answer: u64,
 }
 
-sums!(Payload { deposit, mapping, query, answer });
-
 impl Client {
     /// Connects, registers and uploads its keys.
-    pub(super) async fn enter(address: Address, seed: [u8; 32]) -> anyhow::Result<Self> {
+    pub(super) async fn enter(
+        settings: &ConnectionSettings,
+        name: EngineName,
+        proxy: Arc<Proxy>,
+        seed: [u8; 32],
+    ) -> anyhow::Result<Self> {
         let mut rng = StdRng::from_seed(seed);
         let (account, pir): ([u8; 32], [u8; 32]) = (rng.random(), rng.random());
-        let mut settings = ConnectionSettings::new(address);
-        settings.engines = engines();
-        // Everybody's answers are computed at the same time.
-        settings.transfer_timeout = PATIENCE;
-        settings.call_timeout = PATIENCE;
-        let connection = Connection::open(&settings).await?;
+        let connection = Connection::open(settings).await?;
         let info = connection.info().await?;
-        let engine = settings.engines.get(&info.parameters.engine).context("an engine that is not known")?;
-        let engine = Arc::clone(engine);
+        let engine = name.engine();
         let (pir, keys) = {
             let engine = Arc::clone(&engine);
             let made = blocking(move || {
@@ -119,10 +128,12 @@ impl Client {
         };
         let session = connection.register(&account, &info.parameters, None).await?;
         let keys = Bytes::from(keys);
+        let start = Instant::now();
         let digest = session.upload_keys(keys.clone()).await?;
+        let upload = start.elapsed();
         let news: News = Box::pin(session.watch().await?);
         let manifest_key = info.parameters.manifest_key;
-        Ok(Self { session, engine, pir, digest, keys, manifest_key, news, rng, last: None })
+        Ok(Self { session, engine, pir, digest, keys, manifest_key, news, rng, proxy, upload, last: None })
     }
 
     /// The next round that opens.
@@ -140,6 +151,7 @@ impl Client {
         round: Round,
         deposit: &Deposit,
         wanted: Vec<Deposit>,
+        turns: &Turns,
     ) -> anyhow::Result<Took> {
         self.session.deposit(round, &deposit.encode()).await.context("a deposit was not taken")?;
         let (manifest, signed) = self.ready(round).await?;
@@ -150,26 +162,45 @@ impl Client {
         let mapping = self.session.mapping(round, usize::try_from(mapping_bytes)?).await;
         let mapping = mapping.context("a mapping did not come")?;
         let hint = self.session.hint(round, sizes.hint.bytes()).await.context("a hint did not come")?;
+        let (mapping_bytes, entries) = (mapping.len() as u64, manifest.entries);
 
-        let bytes = |data: &Bytes| data.len() as u64;
-        let mut payload = Payload::default();
-        (payload.deposit, payload.mapping) = (DEPOSIT_BYTES as u64, bytes(&mapping));
-        let entries = manifest.entries;
-
+        let _turn = turns.next().await?;
+        let (began, before) = (Instant::now(), self.proxy.traffic());
         let (pir, seed) = (Arc::clone(&self.pir), self.rng.random());
-        let asked = blocking(move || ask(&pir, spec, &manifest, &mapping, wanted, seed)).await??;
-        let (encoded, asked) = asked;
-        payload.query = bytes(&encoded);
-        let sent = Instant::now();
-        let query = encoded.clone();
-        let answers = self.session.retrieve(round, &self.digest, encoded, sizes.answer.bytes()).await?;
-        let latency = sent.elapsed();
-        let Answers { answers: answer, receipt, .. } = answers;
-        payload.answer = bytes(&answer);
+        let ask = move || timed(|| ask(&pir, spec, &manifest, &mapping, wanted, seed));
+        let (asked, query_cpu_ms) = blocking(ask).await?;
+        let (query, asked) = asked?;
+        let (mut answers, mut first) = (Vec::new(), None);
+        for _ in 0..turns.attempts {
+            let (sent, query) = (Instant::now(), query.clone());
+            let came = self.session.retrieve(round, &self.digest, query, sizes.answer.bytes()).await?;
+            answers.push((Instant::now(), sent.elapsed()));
+            let first = first.get_or_insert_with(|| came.clone());
+            ensure!(first.answers == came.answers, "the same query, another answer");
+        }
+        let Answers { answers: answer, receipt, .. } = first.context("no attempt")?;
+        let bytes = Payload {
+            deposit: DEPOSIT_BYTES as u64,
+            mapping: mapping_bytes,
+            query: query.len() as u64,
+            answer: answer.len() as u64,
+        };
         self.last = Some(Exchanged { manifest: signed, sizes, query, answers: answer.clone(), receipt });
 
-        let counts = blocking(move || asked.judge(&hint, &answer)).await?;
-        Ok(Took { counts, bytes: payload, latency, buckets, bucket_size, entries })
+        let (counts, extract_cpu_ms) = blocking(move || timed(|| asked.judge(&hint, &answer))).await?;
+        let (response, traffic) = (began.elapsed(), self.proxy.traffic() - before);
+        Ok(Took {
+            counts,
+            bytes,
+            answers,
+            response,
+            query_cpu_ms,
+            extract_cpu_ms,
+            traffic,
+            buckets,
+            bucket_size,
+            entries,
+        })
     }
 
     /// The manifest of a round, verified, when the round can be retrieved.

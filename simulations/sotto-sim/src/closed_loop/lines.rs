@@ -1,23 +1,29 @@
 //! What the two processes tell each other: one JSON object a line.
 
+use derive_more::{Add, Mul, Sub, Sum};
 use serde::{Deserialize, Serialize};
 
-use crate::cpu::{Stages, scales, sums};
+use crate::cpu::Stages;
 use crate::engine::EngineName;
 use crate::pbc::CodeName;
 
+/// Requests that servers answer together by default, at most.
+pub(crate) const TILE: usize = 16;
+
 /// What the server's process is started with.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Orders {
-    pub(super) engine: EngineName,
-    pub(super) code: CodeName,
-    pub(super) retrieve: u16,
+pub(crate) struct Orders {
+    pub(crate) engine: EngineName,
+    pub(crate) code: CodeName,
+    pub(crate) retrieve: u16,
     /// Simulated ones.
-    pub(super) users: u32,
-    pub(super) clients: u32,
-    pub(super) threads: usize,
-    /// Of the simulated users' deposits.
-    pub(super) seed: u64,
+    pub(crate) users: u32,
+    pub(crate) clients: u32,
+    pub(crate) threads: usize,
+    /// Requests that are answered together, at most.
+    pub(crate) tile: usize,
+    /// Of the simulated users' deposits, and of all that clients choose.
+    pub(crate) seed: u64,
 }
 
 /// What the server's process is asked for.
@@ -54,7 +60,7 @@ pub(super) enum Said {
 /// Points in the life of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Point {
+pub(crate) enum Point {
     Sealed,
     Populated,
     Built,
@@ -63,8 +69,8 @@ pub(super) enum Point {
 
 /// What the server's process has used up to a moment, and what it holds.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Snapshot {
-    pub(super) spent: Spent,
+pub(crate) struct Snapshot {
+    pub(crate) spent: Spent,
     /// Of the prepared buckets of all rounds.
     pub(super) database_bytes: u64,
     pub(super) resident_bytes: u64,
@@ -73,20 +79,18 @@ pub(super) struct Snapshot {
 }
 
 /// What was used between two moments.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Spent {
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, Sub)]
+pub(crate) struct Spent {
     pub(super) wall_ms: f64,
     /// Of all its threads, in the kernel too.
-    pub(super) cpu_ms: f64,
-    pub(super) stages: Stages,
+    pub(crate) cpu_ms: f64,
+    pub(crate) stages: Stages,
     /// Answers of one bucket to one client.
-    pub(super) answers: u64,
+    pub(crate) answers: u64,
 }
 
-sums!(Spent { wall_ms, cpu_ms, stages, answers });
-
 /// CPU time of the bare stages of one round, milliseconds, with as many threads as the server has.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, Add, Sum, Mul)]
 pub(crate) struct Bench {
     /// Order and digest of the deposits.
     pub(crate) arrange: f64,
@@ -100,9 +104,6 @@ pub(crate) struct Bench {
     #[serde(flatten)]
     pub(crate) stages: Stages,
 }
-
-sums!(Bench { arrange, encode, prepare, mapping, answer, stages });
-scales!(Bench { arrange, encode, prepare, mapping, answer, stages });
 
 impl Bench {
     pub(super) fn setup(&self) -> f64 {

@@ -9,6 +9,7 @@ use mpir::{
 use pir_core::dimensions::Stage;
 
 use crate::cpu::Stages;
+use crate::engine::EngineName;
 
 /// What the engine has done in this process.
 static METER: Mutex<Meter> = Mutex::new(Meter {
@@ -39,39 +40,46 @@ impl Meter {
 
 /// An engine under its own name and with its own bytes, while the meter runs.
 #[derive(Debug)]
-pub(super) struct Observed(pub(super) Arc<dyn Engine>);
+pub(super) struct Observed(EngineName, Arc<dyn Engine>);
+
+impl Observed {
+    pub(super) fn new(name: EngineName) -> Self {
+        Self(name, name.engine())
+    }
+}
 
 impl Engine for Observed {
     fn name(&self) -> &'static str {
-        self.0.name()
+        self.1.name()
     }
 
     fn profile(&self, form: Form) -> Result<Profile, Error> {
-        self.0.profile(form)
+        // One that is too weak for people has none of its own.
+        Ok(self.0.round(form, None)?.profile)
     }
 
     fn sizes(&self, spec: &RoundSpec) -> Result<Sizes, Error> {
-        self.0.sizes(spec)
+        self.1.sizes(spec)
     }
 
     fn assurance(&self, spec: &RoundSpec) -> Result<Assurance, Error> {
-        self.0.assurance(spec)
+        self.1.assurance(spec)
     }
 
     fn public_keys_bytes(&self) -> usize {
-        self.0.public_keys_bytes()
+        self.1.public_keys_bytes()
     }
 
     fn client(&self, seed: &[u8; 32]) -> Box<dyn EngineClient> {
-        self.0.client(seed)
+        self.1.client(seed)
     }
 
     fn public_keys(&self, encoded: &[u8]) -> Result<PublicKeys, Error> {
-        self.0.public_keys(encoded)
+        self.1.public_keys(encoded)
     }
 
     fn prepare(&self, spec: &RoundSpec, contents: Contents<'_>) -> Result<Box<dyn PreparedRound>, Error> {
-        let round = self.0.prepare(spec, contents)?;
+        let round = self.1.prepare(spec, contents)?;
         Meter::note(|meter| meter.bytes += round.memory_bytes() as u64);
         Ok(Box::new(Held(round)))
     }
@@ -84,7 +92,7 @@ impl Engine for Observed {
         public_keys: &[u8],
         request: &[u8],
     ) -> Result<Vec<u8>, Error> {
-        self.0.recompute(spec, unit, contents, public_keys, request)
+        self.1.recompute(spec, unit, contents, public_keys, request)
     }
 }
 

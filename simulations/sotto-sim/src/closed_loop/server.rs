@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use mpir::Engine;
 use sotto_protocol::ServerParameters;
-use sottod::{Config, Limits, Population, Running, ServerEvent, Usage};
+use sotto_wire::limits::QUERY_MAX;
+use sottod::{Config, Limits, Running, ServerEvent, Usage};
 use tokio::sync::{broadcast, mpsc};
 
 use super::bench;
@@ -33,7 +34,7 @@ pub(super) fn run(orders: &str) -> anyhow::Result<()> {
 }
 
 fn config(orders: &Orders) -> anyhow::Result<Config> {
-    let Orders { retrieve, users, clients, threads, seed, .. } = *orders;
+    let Orders { retrieve, clients, threads, tile, .. } = *orders;
     let mut config = Config::closed_loop(([127, 0, 0, 1], 0).into());
     config.retrieve = retrieve;
     config.retained = RETAINED;
@@ -41,13 +42,17 @@ fn config(orders: &Orders) -> anyhow::Result<Config> {
     config.round_ms = 1;
     // These clients hide nothing and wait for no slot; the server announces what people's clients could keep.
     config.query_ms = config.lookup_ms + ServerParameters::query_slot_ms(ServerParameters::BUCKETS_MAX);
-    config.population = Some(Population { users, seed });
+    config.population = Some(orders.population());
+    // What is too weak for people may be measured.
+    config.allow_no_privacy = orders.engine.is_insecure();
     config.code = orders.code.kind()?;
     let clients = clients as usize;
     config.limits = Limits {
         threads,
         computing: threads.max(2),
         retrievals: clients.max(1),
+        query_bytes: config.limits.query_bytes.max(clients * QUERY_MAX),
+        tile,
         challenge_age: CHALLENGE,
         call: CALL,
         stall: CALL,
@@ -58,7 +63,7 @@ fn config(orders: &Orders) -> anyhow::Result<Config> {
 
 fn serve(orders: &Orders) -> anyhow::Result<()> {
     let began = Instant::now();
-    let engine: Arc<dyn Engine> = Arc::new(Observed(orders.engine.engine()));
+    let engine: Arc<dyn Engine> = Arc::new(Observed::new(orders.engine));
     let (asked, mut requests) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {

@@ -6,7 +6,8 @@ use anyhow::{anyhow, ensure};
 use plotters::backend::SVGBackend;
 use plotters::chart::ChartBuilder;
 use plotters::coord::Shift;
-use plotters::coord::ranged1d::{BoldPoints, KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
+use plotters::coord::combinators::{IntoLogRange as _, LogCoord};
+use plotters::coord::ranged1d::{Ranged, ValueFormatter};
 use plotters::coord::types::RangedCoordf64;
 use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
 use plotters::element::{Circle, DashedPathElement, EmptyElement, PathElement, Rectangle, Text};
@@ -21,10 +22,9 @@ pub(crate) struct Panel {
     pub(crate) title: String,
     /// The quantity, with its unit.
     pub(crate) x_label: String,
-    /// The quantity, with its unit.
+    /// The quantity, with its unit, on a logarithmic axis.
     pub(crate) y_label: String,
     pub(crate) x_scale: Scale,
-    pub(crate) y_scale: Scale,
     pub(crate) series: Vec<Series>,
 }
 
@@ -125,18 +125,26 @@ fn text(size: i32, side: HPos) -> TextStyle<'static> {
 /// # Errors
 /// If a point has no place on its axes.
 pub(crate) fn lines(title: &str, panels: &[Panel]) -> anyhow::Result<String> {
-    let axes = |panel: &Panel| {
+    let ranges = |panel: &Panel| {
         let points = || panel.series.iter().flat_map(|series| &series.points);
-        let x = Axis::new(panel.x_scale, points().map(|(x, _)| *x))?;
-        Ok([x, Axis::new(panel.y_scale, points().map(|(_, y)| *y))?])
+        Ok((panel.x_scale.range(points().map(|(x, _)| *x))?, decades(points().map(|(_, y)| *y))?))
     };
-    let axes = panels.iter().map(axes).collect::<anyhow::Result<Vec<_>>>()?;
+    let ranges = panels.iter().map(ranges).collect::<anyhow::Result<Vec<_>>>()?;
     draw(title, &[], &vec![LINES; panels.len()], |area, number| {
-        line_panel(area, &panels[number], &axes[number])
+        let (panel, (x, y)) = (&panels[number], ranges[number].clone());
+        match panel.x_scale {
+            Scale::Linear => line_panel(area, panel, RangedCoordf64::from(x), y),
+            Scale::Logarithmic => line_panel(area, panel, LogCoord::from(x.log_scale()), y),
+        }
     })
 }
 
-fn line_panel(area: &Area<'_>, panel: &Panel, [x, y]: &[Axis; 2]) -> Drawn {
+fn line_panel<X: Ranged<ValueType = f64> + ValueFormatter<f64>>(
+    area: &Area<'_>,
+    panel: &Panel,
+    x: X,
+    y: Range<f64>,
+) -> Drawn {
     let (plot, key) = area.split_vertically(LINES).0.split_horizontally(KEY);
     plot.draw(&Text::new(panel.title.as_str(), (20, 14), text(15, HPos::Left)))?;
     let mut chart = ChartBuilder::on(&plot)
@@ -146,10 +154,11 @@ fn line_panel(area: &Area<'_>, panel: &Panel, [x, y]: &[Axis; 2]) -> Drawn {
         .margin_left(16)
         .x_label_area_size(50)
         .y_label_area_size(68)
-        .build_cartesian_2d(x.clone(), y.clone())?;
+        .build_cartesian_2d(x, y.log_scale())?;
     let mut mesh = chart.configure_mesh();
     mesh.light_line_style(TRANSPARENT).bold_line_style(GRID).axis_style(AXIS);
     mesh.label_style(("sans-serif", 12)).axis_desc_style(("sans-serif", 13));
+    mesh.x_label_formatter(&label).y_label_formatter(&label);
     mesh.x_desc(panel.x_label.as_str()).y_desc(panel.y_label.as_str()).draw()?;
 
     let mut drawn = [0, 0];
@@ -192,13 +201,13 @@ pub(crate) fn beside_paper<R>(
 
 /// The same of panels that are there.
 pub(crate) fn draw_beside_paper(title: &str, panels: &[Bars]) -> anyhow::Result<String> {
-    draw_bars(title, &[("paper", PAPER), ("here", COLORS[0])], panels, |panel| Axis::of([panel]))
+    draw_bars(title, &[("paper", PAPER), ("here", COLORS[0])], panels, |panel| place_of([panel]))
 }
 
 /// Groups of bars of the named series, all panels with the same axis.
 pub(crate) fn bars(title: &str, series: &[&str], panels: &[Bars]) -> anyhow::Result<String> {
     let series: Vec<_> = series.iter().copied().zip(COLORS).collect();
-    draw_bars(title, &series, panels, |_| Axis::of(panels))
+    draw_bars(title, &series, panels, |_| place_of(panels))
 }
 
 impl Bars {
@@ -237,54 +246,52 @@ fn draw_bars(
     title: &str,
     series: &[(&str, RGBColor)],
     panels: &[Bars],
-    axis: impl Fn(&Bars) -> anyhow::Result<Axis>,
+    range: impl Fn(&Bars) -> anyhow::Result<Range<f64>>,
 ) -> anyhow::Result<String> {
-    let axes = panels.iter().map(axis).collect::<anyhow::Result<Vec<_>>>()?;
+    let ranges = panels.iter().map(range).collect::<anyhow::Result<Vec<_>>>()?;
     let heights: Vec<i32> = panels.iter().map(|panel| ABOVE + panel.height() + BELOW).collect();
     draw(title, series, &heights, |area, number| {
         let area = area.split_vertically(heights[number]).0;
-        bar_panel(&area, &panels[number], series, &axes[number])
+        bar_panel(&area, &panels[number], series, ranges[number].clone())
     })
 }
 
-fn bar_panel(area: &Area<'_>, panel: &Bars, series: &[(&str, RGBColor)], axis: &Axis) -> Drawn {
+fn bar_panel(area: &Area<'_>, panel: &Bars, series: &[(&str, RGBColor)], range: Range<f64>) -> Drawn {
     area.draw(&Text::new(panel.title.as_str(), (20, 14), text(15, HPos::Left)))?;
-    let middle = |above: i32, bars| -f64::from(above) - f64::from(height_of(bars)) / 2.0;
-    let middles: Vec<f64> = panel.rows().map(|(_, above, bars)| middle(above, bars)).collect();
-    let names = |at: &f64| {
-        let row = panel.rows().find(|(_, above, bars)| middle(*above, bars) == *at);
-        row.map_or(String::new(), |(name, ..)| name.clone())
-    };
-    let rows = Axis { scale: Scale::Linear, ends: -f64::from(panel.height())..0.0, marks: middles };
+    let start = range.start;
     let mut chart = ChartBuilder::on(area)
         .margin_top(ABOVE)
         .margin_right(90)
         .margin_bottom(BELOW - 24)
         .x_label_area_size(24)
         .y_label_area_size(190)
-        .build_cartesian_2d(axis.clone(), rows)?;
+        .build_cartesian_2d(range.log_scale(), -f64::from(panel.height())..0.0)?;
     let mut mesh = chart.configure_mesh();
     mesh.disable_y_mesh().light_line_style(TRANSPARENT).bold_line_style(GRID).axis_style(TRANSPARENT);
-    mesh.x_label_style(("sans-serif", 12)).y_label_style(("sans-serif", 13));
-    mesh.y_label_formatter(&names).draw()?;
-    for (_, above, bars) in panel.rows() {
+    mesh.y_labels(0).label_style(("sans-serif", 12)).x_label_formatter(&label).draw()?;
+    for (name, above, bars) in panel.rows() {
+        let middle = -f64::from(above) - f64::from(height_of(bars)) / 2.0;
+        let name = Text::new(name.clone(), (-8, 0), text(13, HPos::Right));
+        chart.draw_series([EmptyElement::at((start, middle)) + name])?;
         // Bars stand beside the middle of their name, however few there are.
         let missing = bars.iter().filter(|bar| bar.is_none()).count() as i32;
         let mut top = above + BETWEEN / 2 + missing * BAR / 2;
         for (bar, (_, color)) in bars.iter().zip(series) {
             let Some(Bar { value, extrapolated }) = *bar else { continue };
             let [upper, lower] = [top, top + BAR - 1].map(|at| -f64::from(at));
-            chart.draw_series([Rectangle::new([(0.0, upper), (value, lower)], color.filled())])?;
+            // What is nothing has no place on the axis; its bar ends where the others begin.
+            let end = value.max(start);
+            chart.draw_series([Rectangle::new([(start, upper), (end, lower)], color.filled())])?;
             let label = format!("{}{}", if extrapolated { "about " } else { "" }, short(value));
             let label = Text::new(label, (5, 0), text(12, HPos::Left));
-            chart.draw_series([EmptyElement::at((value, f64::midpoint(upper, lower))) + label])?;
+            chart.draw_series([EmptyElement::at((end, f64::midpoint(upper, lower))) + label])?;
             top += BAR;
         }
     }
     Ok(())
 }
 
-/// How an axis is divided.
+/// How the lower axis is divided; the one on the left is logarithmic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
     /// From zero on.
@@ -293,144 +300,77 @@ pub(crate) enum Scale {
     Logarithmic,
 }
 
-/// Values and where they stand.
-#[derive(Clone)]
-struct Axis {
-    scale: Scale,
-    /// On a logarithmic scale, exponents of ten.
-    ends: Range<f64>,
-    marks: Vec<f64>,
-}
-
-impl Ranged for Axis {
-    type FormatOption = NoDefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, value: &f64, (first, last): (i32, i32)) -> i32 {
-        let share = (self.place(*value) - self.ends.start) / (self.ends.end - self.ends.start);
-        first + (share * f64::from(last - first)).round() as i32
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
-        self.marks.clone()
-    }
-
-    fn range(&self) -> Range<f64> {
-        let of = |at: f64| if self.scale == Scale::Linear { at } else { 10_f64.powf(at) };
-        of(self.ends.start)..of(self.ends.end)
+impl Scale {
+    /// What an axis with these values shows.
+    fn range(self, values: impl Iterator<Item = f64> + Clone) -> anyhow::Result<Range<f64>> {
+        if self == Self::Logarithmic {
+            return decades(values);
+        }
+        ensure!(values.clone().all(|value| value.is_finite() && value >= 0.0), "{NO_PLACE}");
+        Ok(0.0..1.05 * values.fold(f64::MIN_POSITIVE, f64::max))
     }
 }
 
-impl ValueFormatter<f64> for Axis {
-    fn format_ext(&self, value: &f64) -> String {
-        self.label(*value)
+const NO_PLACE: &str = "a value has no place on its axis";
+
+/// The powers of ten around some values, at least one decade: both ends are marks.
+fn decades(values: impl Iterator<Item = f64>) -> anyhow::Result<Range<f64>> {
+    let mut exponents = None;
+    for value in values {
+        ensure!(value.is_finite() && value > 0.0, "{NO_PLACE}");
+        let (low, high) = exponents.unwrap_or((f64::INFINITY, f64::NEG_INFINITY));
+        // A little room for values that are powers of ten by all that can be seen.
+        exponents = Some((low.min((value.log10() + 1e-9).floor()), high.max((value.log10() - 1e-9).ceil())));
     }
+    let (low, high) = exponents.unwrap_or((0.0, 1.0));
+    Ok(10_f64.powf(low)..10_f64.powf(high.max(low + 1.0)))
 }
 
-impl Axis {
-    fn new(scale: Scale, values: impl Iterator<Item = f64>) -> anyhow::Result<Self> {
-        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
-        for value in values {
-            let least = if scale == Scale::Linear { 0.0 } else { f64::MIN_POSITIVE };
-            ensure!(value.is_finite() && value >= least, "{value} has no place on an axis");
-            (low, high) = (low.min(value), high.max(value));
-        }
-        if low > high {
-            (low, high) = (1.0, 10.0);
-        }
-        if scale == Scale::Linear {
-            let marks = RangedCoordf64::from(0.0..high).key_points(BoldPoints(9));
-            let step = marks.get(1).copied().unwrap_or(high);
-            let count = (high / step - 1e-9).ceil().max(1.0);
-            let marks = (0..=count as i32).map(|i| f64::from(i) * step).collect();
-            return Ok(Self { scale, ends: 0.0..count * step, marks });
-        }
-        // Between two powers of ten, twice and five times are marked where there is room; the ends are marks, so that little
-        // of the panel stays empty.
-        let first = low.log10().floor() as i32;
-        let exponents = first..=(high.log10().ceil() as i32).max(first + 1);
-        let marks = exponents.flat_map(|exponent| [1.0, 2.0, 5.0].map(|factor| (exponent, factor)));
-        let value = |(exponent, factor): (i32, f64)| factor * 10_f64.powi(exponent);
-        let below = marks.clone().map(value).rfind(|mark| *mark <= low * (1.0 + 1e-9));
-        let below = below.unwrap_or(low);
-        let above = marks.clone().map(value).find(|mark| *mark >= high.max(1.01 * below) * (1.0 - 1e-9));
-        let ends = below.log10()..above.unwrap_or(high).log10();
-        let decades = ends.end - ends.start;
-        let every = (decades / 9.0) as i32 + 1;
-        let shown = |(exponent, factor): &(i32, f64)| {
-            decades <= 3.5 || *factor == 1.0 && (exponent - first) % every == 0
-        };
-        let inside = |mark: &f64| (ends.start - 1e-9..=ends.end + 1e-9).contains(&mark.log10());
-        let marks = marks.filter(shown).map(value).filter(inside).collect();
-        Ok(Self { scale, ends, marks })
-    }
+/// The range in which all bars have their place; a bar of the smallest value is to be seen, too.
+fn place_of<'a>(panels: impl IntoIterator<Item = &'a Bars>) -> anyhow::Result<Range<f64>> {
+    let groups = panels.into_iter().flat_map(|panel| &panel.groups);
+    let values = groups.flat_map(|(_, bars)| bars.iter().flatten()).map(|bar| bar.value);
+    decades(values.filter(|value| *value != 0.0).flat_map(|value| [0.7 * value, value]))
+}
 
-    /// One on which all bars have their place; a bar of the smallest value is to be seen, too.
-    fn of<'a>(panels: impl IntoIterator<Item = &'a Bars>) -> anyhow::Result<Self> {
-        let groups = panels.into_iter().flat_map(|panel| &panel.groups);
-        let values = groups.flat_map(|(_, bars)| bars.iter().flatten()).map(|bar| bar.value);
-        let values = values.filter(|value| *value > 0.0).flat_map(|value| [0.7 * value, value]);
-        Self::new(Scale::Logarithmic, values)
-    }
-
-    /// Where a value stands; at the beginning if it has no place.
-    fn place(&self, value: f64) -> f64 {
-        if self.scale == Scale::Linear { value } else { value.log10().max(self.ends.start) }
-    }
-
-    fn label(&self, value: f64) -> String {
-        if self.scale == Scale::Linear {
-            let step = self.marks.get(1).copied().unwrap_or(1.0);
-            return format!("{value:.*}", (-(step.log10() + 1e-9).floor()).max(0.0) as usize);
-        }
-        match (value.log10() + 1e-9).floor() as i32 {
-            0..=3 => format!("{value:.0}"),
-            exponent @ -3..0 => format!("{value:.*}", -exponent as usize),
-            _ => format!("{value:.0e}"),
-        }
+/// A mark on an axis.
+fn label(value: &f64) -> String {
+    match *value {
+        0.0 => "0".to_owned(),
+        value if (1e-3..1e4).contains(&value) => format!("{}", (value * 1e6).round() / 1e6),
+        value => format!("{value:.0e}"),
     }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
 mod tests {
-    use super::{Axis, Bars, Panel, Scale, Series, bars, lines};
+    use super::{Bars, Panel, Scale, Series, bars, decades, label, lines};
 
-    fn labels(scale: Scale, values: &[f64]) -> Vec<String> {
-        let axis = Axis::new(scale, values.iter().copied()).unwrap();
-        axis.marks.iter().map(|mark| axis.label(*mark)).collect()
-    }
-
-    /// A tick with another's label, or a point outside of the axes, would show something that was not measured.
+    /// A point outside of the axes would not be shown, and a mark with another's label show what was not measured.
     #[test]
-    fn ticks_are_where_their_labels_say_and_all_points_between_them() {
-        assert_eq!(labels(Scale::Linear, &[0.13]).first().unwrap(), "0.00");
-        assert_eq!(
-            labels(Scale::Logarithmic, &[0.03, 4.0]),
-            ["0.02", "0.05", "0.1", "0.2", "0.5", "1", "2", "5"]
-        );
-        assert_eq!(labels(Scale::Logarithmic, &[1.0, 1e5]), ["1", "10", "100", "1000", "1e4", "1e5"]);
-        for values in [&[3.0][..], &[1e-7, 1e9], &[1.0, 10.0], &[0.0101, 0.0102], &[1.0, 9.3], &[0.13]] {
+    fn all_values_lie_between_the_ends_and_marks_say_where_they_are() {
+        for values in [&[3.0][..], &[1e-7, 1e9], &[1.0, 10.0], &[0.0101, 0.0102], &[1.0, 9.3], &[1e5]] {
             for scale in [Scale::Linear, Scale::Logarithmic] {
-                let axis = Axis::new(scale, values.iter().copied()).unwrap();
-                assert!((2..=20).contains(&axis.marks.len()), "{scale:?} {values:?}");
-                for value in values {
-                    let at = axis.place(*value);
-                    assert!((axis.ends.start..=axis.ends.end).contains(&at), "{scale:?} {value}");
-                }
-                for mark in &axis.marks {
-                    let at = axis.place(*mark);
-                    assert!(
-                        (axis.ends.start - 1e-9..=axis.ends.end + 1e-9).contains(&at),
-                        "{values:?} {mark}"
-                    );
-                    let told: f64 = axis.label(*mark).parse().unwrap();
-                    assert!((told - mark).abs() <= 1e-9 * mark, "{scale:?} {values:?} {mark}");
-                }
+                let range = scale.range(values.iter().copied()).unwrap();
+                assert!(
+                    values.iter().all(|value| (range.start..=range.end).contains(value)),
+                    "{scale:?} {values:?}"
+                );
+            }
+            let range = decades(values.iter().copied()).unwrap();
+            for mark in [range.start, range.end] {
+                let told: f64 = label(&mark).parse().unwrap();
+                assert!((told - mark).abs() <= 1e-9 * mark, "{values:?} {mark}");
             }
         }
-        assert!(Axis::new(Scale::Logarithmic, [0.0].into_iter()).is_err());
-        assert!(Axis::new(Scale::Linear, [f64::NAN].into_iter()).is_err());
+        assert_eq!(decades([0.03, 4.0].into_iter()).unwrap(), 0.01..10.0);
+        assert_eq!(
+            [0.0, 0.01, 0.5, 1.0, 2500.0, 1e5].map(|mark| label(&mark)),
+            ["0", "0.01", "0.5", "1", "2500", "1e5"]
+        );
+        assert!(Scale::Logarithmic.range([0.0].into_iter()).is_err());
+        assert!(Scale::Linear.range([f64::NAN].into_iter()).is_err());
     }
 
     /// Theory and measurement must be told apart.
@@ -439,8 +379,8 @@ mod tests {
         let chart = |dashed| {
             let series = vec![Series { name: "law".into(), points: vec![(1.0, 1.0), (9.0, 9.0)], dashed }];
             let [title, x_label, y_label] = ["cost", "n", "s"].map(str::to_owned);
-            let (x_scale, y_scale) = (Scale::Linear, Scale::Logarithmic);
-            lines("All", &[Panel { title, x_label, y_label, x_scale, y_scale, series }]).unwrap()
+            let x_scale = Scale::Linear;
+            lines("All", &[Panel { title, x_label, y_label, x_scale, series }]).unwrap()
         };
         let (solid, dashed) = (chart(false), chart(true));
         assert_eq!((solid.matches("<circle").count(), dashed.matches("<circle").count()), (3, 0));

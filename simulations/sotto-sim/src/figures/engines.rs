@@ -1,13 +1,12 @@
-//! What figures 9, 10 and 11 share: the engines that they compare, and the databases.
+//! What figures 9, 10 and 11 share: the engines that they compare, and servers with their databases.
 
-use std::sync::Arc;
-
-use anyhow::Context;
-use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
+use anyhow::{Context, ensure};
 use tokio::runtime::Runtime;
 
+use crate::closed_loop::{Orders, TILE, Took};
+use crate::cpu::cores;
 use crate::engine::EngineName;
+use crate::pbc::CodeName;
 
 /// Of every element, as in the paper.
 pub(super) const ELEMENT_BYTES: usize = 288;
@@ -20,11 +19,17 @@ pub(super) const ENGINES: [(&str, EngineName); 4] = [
     ("paper's SealPIR", EngineName::PaperT23),
 ];
 
-/// So many random elements, the same every time.
-pub(super) fn elements(count: usize) -> Arc<Vec<u8>> {
-    let mut bytes = vec![0; count * ELEMENT_BYTES];
-    StdRng::seed_from_u64(1).fill_bytes(&mut bytes);
-    Arc::new(bytes)
+/// A server whose rounds have `n` elements, the deposits of so many real clients among them, of which each retrieves one.
+pub(super) fn orders(engine: EngineName, n: usize, clients: u32) -> anyhow::Result<Orders> {
+    let users = u32::try_from(n)?.checked_sub(clients).context("more clients than elements")?;
+    let code = CodeName::Single;
+    Ok(Orders { engine, code, retrieve: 1, users, clients, threads: cores(), tile: TILE, seed: 1 })
+}
+
+/// Checks what a measurement rests on: that every client has the element that it wanted.
+pub(super) fn ensure_right(took: &[Took]) -> anyhow::Result<()> {
+    ensure!(took.iter().all(|took| took.counts.retrieved == 1), "an element is not the database's");
+    Ok(())
 }
 
 /// What carries sockets and timers; everything that computes for long has threads of its own.

@@ -5,8 +5,8 @@ use std::path::Path;
 use anyhow::ensure;
 
 use super::chart::{Bars, Quantity, draw_beside_paper};
-use super::figure::Figure;
 use super::measured::Measurements;
+use super::section::Figure;
 use crate::cpu::alone;
 use crate::engine::EngineName;
 use crate::mpir::{Report, Setting};

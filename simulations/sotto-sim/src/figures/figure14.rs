@@ -2,7 +2,7 @@
 
 use super::case_study::{BATCHES, SYSTEMS, System, Traffic, USERS, code_title};
 use super::chart::{Bars, bars};
-use super::figure::Figure;
+use super::section::Figure;
 use crate::table::{Column, Table, short, short_or_none};
 
 /// One system's round.

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::chart::{Quantity, beside_paper};
-use super::figure::Figure;
+use super::section::Figure;
 use crate::cpu::{alone, median, timed};
 use crate::pbc::{Code, CodeName, Dimensions};
 use crate::table::{Column, Table, short};

@@ -1,7 +1,7 @@
 //! Figure 5: codewords, buckets and failure probability of the codes.
 
 use super::chart::{Quantity, beside_paper};
-use super::figure::Figure;
+use super::section::Figure;
 use crate::pbc::{Code, CodeName, Dimensions, Source, clopper_pearson, count_failures};
 use crate::table::{Column, Table, short, short_or_none};
 

@@ -4,7 +4,7 @@ use anyhow::Context;
 
 use super::chart::{Quantity, beside_paper};
 use super::engines::{ELEMENT_BYTES, ENGINES, power_of_two};
-use super::figure::Figure;
+use super::section::Figure;
 use crate::cpu::alone;
 use crate::engine::EngineName;
 use crate::pir::{Report, measure};

@@ -7,7 +7,7 @@ use sotto_protocol::BloomMapping;
 
 use super::chart::{self, Panel, Scale, Series};
 use super::engines::power_of_two;
-use super::figure::Figure;
+use super::section::Figure;
 use crate::cpu::alone;
 use crate::engine::EngineName;
 use crate::model::{Calibration, RoundSize, calibrate, default_code};
@@ -15,7 +15,7 @@ use crate::mpir::{self, Report, Setting};
 use crate::pbc::CodeName;
 use crate::progress;
 use crate::table::Table;
-use point::{Point, Theory};
+use point::{Group, Point, Theory};
 
 /// Batches for which the collection grows; the cost of the first is shown in its parts.
 const BATCHES: [usize; 2] = [16, 64];
@@ -66,62 +66,44 @@ pub(super) fn make(quick: bool) -> anyhow::Result<Figure> {
         ((14..=20).map(|log| 1 << log).collect(), 1 << 18, (0..=8).map(|log| 1 << log).collect(), 3)
     };
     let calibration = calibrate(quick, 1, &progress::bar(0, ""))?;
-    let theory = |n, k| theory(&calibration, n, k);
-    let measure = |n, k| -> anyhow::Result<Point> {
+    let theory = |(n, k)| theory(&calibration, n, k);
+    let measure = |(n, k)| -> anyhow::Result<Point> {
         let setting = Setting { runs, ..Setting::of(EngineName::Sealpir, CodeName::Cuckoo, k, n) };
         let measured = mpir::measure(&setting, &format!("scaling: n = {n}, k = {k}"))?;
         anyhow::ensure!(measured.verified, "a retrieved element is not the database's");
-        Ok(Point { measured, theory: theory(n, k)? })
+        Ok(Point { measured, theory: theory((n, k))? })
+    };
+    // The lines of theory are drawn between the measured points, too.
+    let group = |label: String, values: &[usize], at: &dyn Fn(usize) -> (usize, usize)| {
+        let points = values.iter().map(|value| measure(at(*value))).collect::<anyhow::Result<_>>()?;
+        let line =
+            between(values).into_iter().map(|value| theory(at(value))).collect::<anyhow::Result<_>>()?;
+        anyhow::Ok(Group { label, points, line })
     };
     let (by_n, by_k) = alone(|| {
-        let by_n = BATCHES.iter().map(|k| collections.iter().map(|n| measure(*n, *k)).collect());
-        let by_n = by_n.collect::<anyhow::Result<Vec<Vec<Point>>>>()?;
-        Ok((by_n, batches.iter().map(|k| measure(n, *k)).collect::<anyhow::Result<Vec<Point>>>()?))
+        let of = |k: &usize| group(format!("k = {k}, "), &collections, &|n| (n, *k));
+        let by_n: Vec<Group> = BATCHES.iter().map(of).collect::<anyhow::Result<_>>()?;
+        Ok((by_n, group(String::new(), &batches, &|k| (n, k))?))
     })?;
 
-    // The lines of theory are drawn between the measured points, too.
-    let steps: Vec<usize> = between(&collections);
-    let lines_by_n: Vec<Vec<Theory>> = BATCHES
-        .iter()
-        .map(|k| steps.iter().map(|n| theory(*n, *k)).collect())
-        .collect::<anyhow::Result<_>>()?;
-    let line_by_k: Vec<Theory> =
-        between(&batches).into_iter().map(|k| theory(n, k)).collect::<anyhow::Result<_>>()?;
-
-    let growing = Sweep {
-        x_label: "n, messages in the round",
-        groups: by_n
-            .iter()
-            .zip(&lines_by_n)
-            .map(|(points, line)| (points.iter().collect(), line.iter().collect()))
-            .collect(),
-        x_measured: |report| report.setting.elements,
-        x_theory: |theory| theory.size.boxes,
-        label: |theory| format!("k = {}, ", theory.size.retrieve),
-    };
-    let batching = Sweep {
-        x_label: "k, messages that a client retrieves",
-        groups: vec![(by_k.iter().collect(), line_by_k.iter().collect())],
-        x_measured: |report| report.setting.k,
-        x_theory: |theory| theory.size.retrieve,
-        label: |_| String::new(),
-    };
-    let first = Sweep { groups: growing.groups[..1].to_vec(), ..growing };
+    let (first, batching) = (&by_n[..1], core::slice::from_ref(&by_k));
     let (k, log) = (BATCHES[0], power_of_two(n));
+    let against_n = |title: &str, unit, groups: &[Group], quantities: &[Quantity]| {
+        panel(&format!("{title}, against n"), unit, MESSAGES, groups, quantities)
+    };
+    let against_k = |title: &str, unit, quantities: &[Quantity]| {
+        panel(&format!("{title}, n = {log}, against k"), unit, RETRIEVED, batching, quantities)
+    };
     let panels = [
-        growing.panel("Server, for each client-round, against n", "CPU time, ms", &[CLIENT_ROUND]),
-        first.panel(&format!("Its parts, k = {k}, against n"), "CPU time, ms", &PARTS),
-        growing.panel("Server, for each message, against n", "CPU time, ms", &[MESSAGE]),
-        growing.panel("Once a round for all clients, against n", "CPU time, s", &[SETUP]),
-        first.panel(&format!("Traffic of a client-round, k = {k}, against n"), "bytes", &BYTES),
-        batching.panel(&format!("Server, n = {log}, against k"), "CPU time, ms", &[CLIENT_ROUND, MESSAGE]),
-        batching.panel(&format!("Parts of a client-round, n = {log}, against k"), "CPU time, ms", &PARTS),
-        batching.panel(
-            &format!("Once a round for all clients, n = {log}, against k"),
-            "CPU time, s",
-            &[SETUP],
-        ),
-        batching.panel(&format!("Traffic of a client-round, n = {log}, against k"), "bytes", &BYTES),
+        against_n("Server, for each client-round", "CPU time, ms", &by_n, &[CLIENT_ROUND]),
+        against_n(&format!("Its parts, k = {k}"), "CPU time, ms", first, &PARTS),
+        against_n("Server, for each message", "CPU time, ms", &by_n, &[MESSAGE]),
+        against_n("Once a round for all clients", "CPU time, s", &by_n, &[SETUP]),
+        against_n(&format!("Traffic of a client-round, k = {k}"), "bytes", first, &BYTES),
+        against_k("Server", "CPU time, ms", &[CLIENT_ROUND, MESSAGE]),
+        against_k("Parts of a client-round", "CPU time, ms", &PARTS),
+        against_k("Once a round for all clients", "CPU time, s", &[SETUP]),
+        against_k("Traffic of a client-round", "bytes", &BYTES),
     ];
     let svg = chart::lines("Scaling: dots are measured, dashed lines are the model", &panels)?;
 
@@ -129,19 +111,12 @@ pub(super) fn make(quick: bool) -> anyhow::Result<Figure> {
     for (name, ..) in COLUMNS {
         table.header.extend([name.to_owned(), format!("{name}, model")]);
     }
-    for (sweep, points) in by_n.iter().map(|points| ("n", points)).chain([("k", &by_k)]) {
-        points.iter().for_each(|point| table.row(row(sweep, point)));
+    for (axis, group) in by_n.iter().map(|group| ("n", group)).chain([("k", &by_k)]) {
+        group.points.iter().for_each(|point| table.row(row(axis, point)));
     }
-    for note in text::notes(&calibration) {
-        table.note(note);
-    }
-    let all = || by_n.iter().flatten().chain(&by_k);
-    Ok(Figure {
-        table,
-        svg,
-        shows: text::shows(&calibration, &by_n, &by_k, text::deviation(all()))?,
-        differs: text::DIFFERS.to_owned(),
-    })
+    text::notes(&calibration).into_iter().for_each(|note| table.note(note));
+    let (shows, differs) = (text::shows(&calibration, &by_n, &by_k)?, text::DIFFERS.to_owned());
+    Ok(Figure { table, svg, shows, differs })
 }
 
 fn theory(calibration: &Calibration, n: usize, k: usize) -> anyhow::Result<Theory> {
@@ -165,49 +140,35 @@ fn between(values: &[usize]) -> Vec<usize> {
     all
 }
 
-/// Points and lines over one axis.
-#[derive(Clone)]
-struct Sweep<'a> {
-    x_label: &'static str,
-    groups: Vec<(Vec<&'a Point>, Vec<&'a Theory>)>,
-    x_measured: fn(&Report) -> usize,
-    x_theory: fn(&Theory) -> usize,
-    /// What tells a group from the others.
-    label: fn(&Theory) -> String,
-}
+/// What grows along the lower axis of a panel.
+type Axis = (&'static str, fn(&RoundSize) -> usize);
 
-impl Sweep<'_> {
-    fn panel(&self, title: &str, unit: &str, quantities: &[Quantity]) -> Panel {
-        let mut series = Vec::new();
-        for (points, line) in &self.groups {
-            for (name, measured, theory) in quantities {
-                let group = line.first().map_or(String::new(), |theory| (self.label)(theory));
-                let dots = points.iter().map(|point| &point.measured);
-                let dots = dots.map(|report| ((self.x_measured)(report) as f64, measured(report)));
-                let law = line.iter().map(|of| ((self.x_theory)(of) as f64, theory(of)));
-                series.push(Series { name: format!("{group}{name}"), points: dots.collect(), dashed: false });
-                series.push(Series { name: format!("{group}model"), points: law.collect(), dashed: true });
-            }
-        }
-        Panel {
-            title: title.to_owned(),
-            x_label: self.x_label.to_owned(),
-            y_label: unit.to_owned(),
-            x_scale: Scale::Logarithmic,
-            y_scale: Scale::Logarithmic,
-            series,
+const MESSAGES: Axis = ("n, messages in the round", |size| size.boxes);
+const RETRIEVED: Axis = ("k, messages that a client retrieves", |size| size.retrieve);
+
+/// Measurements, and the law beside and between them, of each quantity in some groups.
+fn panel(title: &str, unit: &str, (x_label, x): Axis, groups: &[Group], quantities: &[Quantity]) -> Panel {
+    let mut series = Vec::new();
+    for Group { label, points, line } in groups {
+        for (name, measured, theory) in quantities {
+            let dots = points.iter().map(|of| (x(&of.theory.size) as f64, measured(&of.measured)));
+            let law = line.iter().map(|of| (x(&of.size) as f64, theory(of)));
+            series.push(Series { name: format!("{label}{name}"), points: dots.collect(), dashed: false });
+            series.push(Series { name: format!("{label}model"), points: law.collect(), dashed: true });
         }
     }
+    let (title, x_label, y_label) = (title.to_owned(), x_label.to_owned(), unit.to_owned());
+    Panel { title, x_label, y_label, x_scale: Scale::Logarithmic, series }
 }
 
 /// The first columns of the table; two follow for each quantity.
 const HEADER: [&str; 9] =
     ["against", "n", "k", "buckets", "bucket size", "rows", "columns", "transforms", "prepared, MB"];
 
-fn row(sweep: &str, point: &Point) -> Vec<String> {
+fn row(axis: &str, point: &Point) -> Vec<String> {
     let report = &point.measured;
     let mut cells: Vec<String> = [
-        sweep.to_owned(),
+        axis.to_owned(),
         report.setting.elements.to_string(),
         report.setting.k.to_string(),
         report.buckets.to_string(),

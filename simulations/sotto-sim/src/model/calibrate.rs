@@ -1,23 +1,23 @@
 //! The constants, measured on the machine this runs on.
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use indicatif::ProgressBar;
-use pir_core::sealpir::Database;
-use pir_core::{PagePool, Scheme, SealPir};
+use mpir::{Contents, Engine, PreparedRound, Query, RoundSpec};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use rayon::ThreadPool;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use serde::{Deserialize, Serialize};
-use sotto_protocol::deposit::{BOX_BYTES, arrange};
-use sotto_protocol::manifest::deposits_digest;
-use sotto_protocol::{BloomMapping, Deposit, Label, SealedBox};
+use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::{Deposit, Label, SealedBox};
 
 use super::constants::Constants;
 use super::fit::{fit, residual};
 use super::sizes::{BucketSize, default_code};
 use super::transport;
-use crate::cpu::{Stages, process_milliseconds, process_timed, timed};
+use crate::closed_loop;
+use crate::cpu::{Stages, process_timed, timed};
+use crate::engine::{Client, EngineName};
 use crate::machine::{self, Machine};
 
 /// What a calibration found.
@@ -97,7 +97,7 @@ const QUICK: Plan = Plan {
     answers: 4,
 };
 
-/// Measures with so many threads at work at a time, in less than a minute; a quick one is good for nothing but tests.
+/// Measures with so many threads at work at a time, in about a minute; a quick one is good for nothing but tests.
 ///
 /// A core is slower while its neighbour works, too: an operator pays for busy ones.
 pub(crate) fn calibrate(quick: bool, threads: usize, progress: &ProgressBar) -> anyhow::Result<Calibration> {
@@ -105,10 +105,12 @@ pub(crate) fn calibrate(quick: bool, threads: usize, progress: &ProgressBar) -> 
     progress.set_length(((plan.repeats + 1) * plan.buckets.len() + plan.rounds.len() + 1) as u64);
     progress.set_message("calibration");
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
-    let client = Client::new()?;
+    let engine = EngineName::Sealpir.engine();
+    let mut client = Client::new(&*engine, &[1; 32])?;
+    let keys = 1e3 * reading_keys(&*engine, &client);
     let mut buckets = Vec::new();
     for &elements in plan.buckets {
-        buckets.push(Measured::prepare(plan, elements, &pool, &client)?);
+        buckets.push(Measured::prepare(plan, elements, &pool, &*engine, &mut client)?);
         progress.inc(1);
     }
     // All sizes in turn, so that what disturbs the machine for a while disturbs all of them, and shows in the spread.
@@ -120,7 +122,7 @@ pub(crate) fn calibrate(quick: bool, threads: usize, progress: &ProgressBar) -> 
     }
     let mut rounds = Vec::new();
     for &boxes in plan.rounds {
-        rounds.push(pool.install(|| RoundTimes::measure(boxes, plan.repeats))?);
+        rounds.push(pool.install(|| of_round(boxes, plan.repeats))?);
         progress.inc(1);
     }
     let [calls, sent_kib] = transport::measure(quick)?;
@@ -141,7 +143,8 @@ pub(crate) fn calibrate(quick: bool, threads: usize, progress: &ProgressBar) -> 
     let [arranged, scanned_kib] = answers(BucketSize::first_features, |time| time.first_dimension);
     let [answer, column] = answers(BucketSize::rest_features, |time| time.rest);
     let [setup_bucket, setup_plaintext] = fit(&setups.collect::<Vec<_>>());
-    let over_rounds = |part: fn(&RoundTimes) -> f64| mean(&rounds.iter().map(part).collect::<Vec<_>>());
+    let [sealed_box, encode_codeword, mapped_codeword] =
+        [0, 1, 2].map(|part| mean(&rounds.iter().map(|times| times[part]).collect::<Vec<_>>()));
     let constants = Constants {
         query,
         transform,
@@ -151,12 +154,12 @@ pub(crate) fn calibrate(quick: bool, threads: usize, progress: &ProgressBar) -> 
         answer,
         setup_bucket,
         setup_plaintext,
-        encode_codeword: over_rounds(|times| times.encode_codeword),
-        sealed_box: over_rounds(|times| times.sealed_box),
-        mapped_codeword: over_rounds(|times| times.mapped_codeword),
+        encode_codeword,
+        sealed_box,
+        mapped_codeword,
         calls,
         sent_kib,
-        keys: client.keys,
+        keys,
     };
     let totals = |bucket: &Measured| bucket.answers.iter().map(|times| times.total()).collect::<Vec<_>>();
     let answer_error = Uncertainty {
@@ -175,28 +178,18 @@ pub(crate) fn calibrate(quick: bool, threads: usize, progress: &ProgressBar) -> 
     Ok(Calibration { machine, commit, threads, constants, answer_error, setup_error })
 }
 
-/// Whose queries are answered.
-struct Client {
-    key: <SealPir as Scheme>::ClientKey,
-    public_keys: <SealPir as Scheme>::PublicKeys,
-    /// CPU time of reading them, microseconds.
-    keys: f64,
-}
-
-impl Client {
-    fn new() -> anyhow::Result<Self> {
-        let key = SealPir::client_key(&[1; 32]);
-        let encoded = SealPir::encode_public_keys(&key);
-        let (public_keys, _) = timed(|| SealPir::decode_public_keys(&encoded));
-        let (_, time) = timed(|| SealPir::decode_public_keys(&encoded));
-        Ok(Self { key, public_keys: public_keys?, keys: 1e3 * time })
-    }
+/// CPU time of reading a client's public keys, milliseconds.
+fn reading_keys(engine: &dyn Engine, client: &Client) -> f64 {
+    let encoded = client.half.public_keys();
+    // The first time takes fresh memory.
+    let [_, time] = [(); 2].map(|()| timed(|| engine.public_keys(&encoded)).1);
+    time
 }
 
 /// Buckets of one size, and the times they took, milliseconds.
 struct Measured {
     size: BucketSize,
-    databases: Vec<Database>,
+    databases: Vec<Box<dyn PreparedRound>>,
     query: Vec<u8>,
     /// The bucket that is answered next.
     next: usize,
@@ -206,23 +199,32 @@ struct Measured {
 }
 
 impl Measured {
-    fn prepare(plan: &Plan, elements: usize, pool: &ThreadPool, client: &Client) -> anyhow::Result<Self> {
+    fn prepare(
+        plan: &Plan,
+        elements: usize,
+        pool: &ThreadPool,
+        engine: &dyn Engine,
+        client: &mut Client,
+    ) -> anyhow::Result<Self> {
         let size = BucketSize::of(elements)?;
         let mut rng = StdRng::seed_from_u64(elements as u64);
         let mut bytes = vec![0; elements * BOX_BYTES];
         rng.fill_bytes(&mut bytes);
-        let queries = SealPir::queries(&client.key, &[(&size.parameters, elements / 2)], &mut rng)?;
-        let query = queries.into_iter().next().context("one query")?;
+        let round = EngineName::Sealpir.bucket(elements, BOX_BYTES)?;
+        // A client asks for a round once.
+        let asked = RoundSpec { round: elements as u64, ..round.clone() };
+        let query = client.half.ask(asked, &[Some(elements / 2)], &mut rng)?.bytes;
         let held = plan.prepared.div_ceil(size.parameters.database_bytes()).max(pool.current_num_threads());
         // As many at a time as a run takes, each on a thread of its own, as a server does it.
         let at_once = held.div_ceil(plan.repeats).max(pool.current_num_threads());
         let (mut databases, mut setups) = (Vec::new(), Vec::new());
-        let pages = PagePool::default();
-        let setup = |_| SealPir::setup_in(&pages, &size.parameters, &bytes);
+        let contents = Contents { different: &[bytes], copies: 1 };
         for _ in 0..plan.repeats {
-            let start = process_milliseconds();
-            let made: Result<Vec<_>, _> = pool.install(|| (0..at_once).into_par_iter().map(setup).collect());
-            setups.push((process_milliseconds() - start) / at_once as f64);
+            let setup = |_| engine.prepare(&round, contents);
+            let made =
+                || pool.install(|| (0..at_once).into_par_iter().map(setup).collect::<Result<Vec<_>, _>>());
+            let (made, time) = process_timed(made);
+            setups.push(time / at_once as f64);
             databases.extend(made?);
             databases.truncate(held);
         }
@@ -231,75 +233,43 @@ impl Measured {
 
     /// One run, of so many answers on each thread.
     fn answer(&mut self, answers: usize, pool: &ThreadPool, client: &Client) -> anyhow::Result<()> {
-        let (databases, first, query) = (&self.databases, self.next, &self.query);
+        let (databases, first) = (&self.databases[..], self.next);
+        let query = [Query { keys: &client.keys, request: &self.query }];
         let threads = pool.current_num_threads();
         let times = pool.broadcast(|context| {
-            let answer = |number| {
+            let answer = |number: usize| {
                 let database = &databases[(first + number * threads + context.index()) % databases.len()];
-                let tile = [(&client.public_keys, &query[..])];
-                let (answers, stages) =
-                    Stages::timed(|observe| SealPir::answer_observed(database, &tile, observe));
+                let (answers, stages) = Stages::timed(|observe| database.answer_observed(0, &query, observe));
                 answers.into_iter().collect::<Result<Vec<_>, _>>().map(|_| stages)
             };
             (0..answers).map(answer).sum::<Result<Stages, _>>()
         });
         self.next += answers * threads;
-        let all = times.into_iter().sum::<Result<Stages, pir_core::Error>>()?;
+        let all = times.into_iter().sum::<Result<Stages, mpir::Error>>()?;
         self.answers.push(all * (1.0 / (answers * threads) as f64));
         Ok(())
     }
 }
 
-/// CPU time of what is done with a whole round but SETUP, microseconds.
-struct RoundTimes {
-    encode_codeword: f64,
-    sealed_box: f64,
-    mapped_codeword: f64,
-}
-
-impl RoundTimes {
-    /// Means of so many rounds, in memory that is used again, as a server's is.
-    fn measure(boxes: usize, repeats: usize) -> anyhow::Result<Self> {
-        const RETRIEVE: usize = 16;
-        let mut rng = StdRng::seed_from_u64(boxes as u64);
-        let seed: [u8; 32] = rng.random();
-        let code = default_code(RETRIEVE)?.code(seed)?;
-        let buckets = code.bucket_count();
-        let mut deposits = vec![Deposit { label: Label([0; 16]), sealed: SealedBox([7; BOX_BYTES]) }; boxes];
-        deposits.iter_mut().for_each(|deposit| rng.fill_bytes(&mut deposit.label.0));
-        let elements = vec![7; boxes * BOX_BYTES];
-        let mut contents = Vec::new();
-        let [mut encode, mut seal, mut index] = [const { Vec::new() }; 3];
-        // The first one gets its memory from the system.
-        for number in 0..=repeats {
-            let mut sealed = deposits.clone();
-            let (digest, sealing) = process_timed(|| {
-                arrange(&mut sealed, &seed);
-                deposits_digest(&sealed)
-            });
-            let labels: Vec<Label> = sealed.iter().map(|deposit| deposit.label).collect();
-            let keys: Vec<&[u8]> = labels.iter().map(|label| label.0.as_slice()).collect();
-            let (encoding, encoding_time) = process_timed(|| -> anyhow::Result<_> {
-                let encoding = code.encode(&keys);
-                let padded = encoding.largest();
-                encoding.materialise_contents(BOX_BYTES, &elements, padded, &mut contents)?;
-                Ok(encoding)
-            });
-            let encoding = encoding?;
-            let padded = encoding.largest();
-            let (mapping, mapping_time) =
-                process_timed(|| BloomMapping::build(&seed, &*code, &encoding, &labels, padded as u32));
-            let codewords = (buckets * padded) as f64;
-            ensure!(mapping?.len() > labels.len() && digest != [0; 32], "a mapping and a digest");
-            if number > 0 {
-                encode.push(1e3 * encoding_time / codewords);
-                seal.push(1e3 * sealing / boxes as f64);
-                index.push(1e3 * mapping_time / codewords);
-            }
+/// CPU time of what is done with a whole round but SETUP: for a box that is put in its place and digested, for a codeword,
+/// and for its mapping, microseconds. Means of so many rounds, in memory that is used again, as a server's is.
+fn of_round(boxes: usize, repeats: usize) -> anyhow::Result<[f64; 3]> {
+    const RETRIEVE: usize = 16;
+    let mut rng = StdRng::seed_from_u64(boxes as u64);
+    let seed: [u8; 32] = rng.random();
+    let code = default_code(RETRIEVE)?.code(seed)?;
+    let mut deposits = vec![Deposit { label: Label([0; 16]), sealed: SealedBox([7; BOX_BYTES]) }; boxes];
+    deposits.iter_mut().for_each(|deposit| rng.fill_bytes(&mut deposit.label.0));
+    let (mut contents, mut times) = (Vec::new(), Vec::new());
+    // The first one gets its memory from the system.
+    for number in 0..=repeats {
+        let (encoding, built) = closed_loop::build(&*code, &seed, &mut deposits.clone(), &mut contents)?;
+        let codewords = (code.bucket_count() * encoding.largest()) as f64;
+        if number > 0 {
+            times.push([built.arrange / boxes as f64, built.encode / codewords, built.mapping / codewords]);
         }
-        let [encode_codeword, sealed_box, mapped_codeword] = [encode, seal, index].map(|times| mean(&times));
-        Ok(Self { encode_codeword, sealed_box, mapped_codeword })
     }
+    Ok([0, 1, 2].map(|part| 1e3 * times.iter().map(|times| times[part]).sum::<f64>() / repeats as f64))
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -320,11 +290,8 @@ fn spread(groups: impl Iterator<Item = Vec<f64>>) -> f64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
 mod tests {
-    use indicatif::ProgressBar;
-
-    use super::{Calibration, Uncertainty, calibrate, spread};
+    use super::{Uncertainty, spread};
 
     #[test]
     fn the_spread_is_relative_and_both_errors_add_as_squares() {
@@ -332,19 +299,5 @@ mod tests {
         // Each pair: (0.1^2 + 0.1^2) / 1.
         assert!((spread(groups.into_iter()) - 0.02_f64.sqrt()).abs() < 1e-12);
         assert_eq!(Uncertainty { spread: 3.0, residual: 4.0 }.total(), 5.0);
-    }
-
-    /// A constant of nothing would predict that work is free; a file that is read back must say the same.
-    #[test]
-    fn a_calibration_measures_and_can_be_kept() {
-        let calibration = calibrate(true, 2, &ProgressBar::hidden()).unwrap();
-        let constants = calibration.constants;
-        assert!(constants.transform > 0.0 && constants.scanned_kib > 0.0 && constants.column > 0.0);
-        assert!(constants.setup_plaintext > 0.0 && constants.encode_codeword > 0.0);
-        assert!(constants.sealed_box > 0.0 && constants.mapped_codeword > 0.0 && constants.keys > 0.0);
-        assert!(constants.calls > 0.0 && constants.sent_kib > 0.0);
-        assert!(calibration.answer_error.total() > 0.0 && calibration.answer_error.total().is_finite());
-        let json = serde_json::to_string(&calibration).unwrap();
-        assert_eq!(serde_json::from_str::<Calibration>(&json).unwrap(), calibration);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::ensure;
 use indicatif::ProgressBar;
-use mpir::{Contents, Engine, Form, Query, Request, RoundSpec, reconstruct};
+use mpir::{Contents, Engine, Form, Query, RoundSpec, reconstruct};
 use pbc::{Encoding, EncodingOracle, Oracle, PartitionedCode, Plan};
 use pir_core::ring::Backend;
 use rand::rngs::StdRng;
@@ -58,6 +58,16 @@ struct Measured {
     verified: bool,
 }
 
+/// What a bucket's answer holds, or an element.
+type Codeword = Result<Vec<u8>, mpir::Error>;
+
+impl Measured {
+    /// Nothing yet, of a round with so many codewords.
+    const fn of(round: RoundSpec, codewords: usize) -> Self {
+        Self { times: Vec::new(), round, codewords, database_bytes: 0, deferred: 0, verified: true }
+    }
+}
+
 /// Measures on the calling thread; `message` stands beside the progress bar.
 pub(crate) fn measure(setting: &Setting, message: &str) -> anyhow::Result<Report> {
     let Setting { engine, way, k, elements: n, bytes, b, w, seed, .. } = *setting;
@@ -90,16 +100,33 @@ impl World<'_> {
         element == &self.elements[index * self.setting.bytes..][..self.setting.bytes]
     }
 
-    /// Asks all buckets of a round, which has this number, at once.
-    fn ask(
+    /// One retrieval of elements wherever `targets` says they are, of which `read` makes them again, and their comparison
+    /// with the database's.
+    fn retrieve(
         &mut self,
-        number: u16,
-        round: &RoundSpec,
-        targets: &[Option<usize>],
-    ) -> anyhow::Result<(Request, f64)> {
-        let round = RoundSpec { round: number.into(), ..round.clone() };
-        let (request, time) = timed(|| self.client.half.ask(round, targets, &mut self.rng));
-        Ok((request?, time))
+        measured: &mut Measured,
+        contents: Contents<'_>,
+        (wanted, targets): (&[usize], &[Option<usize>]),
+        read: impl FnOnce(Vec<Codeword>) -> Vec<Option<Codeword>>,
+        mut times: Times,
+    ) -> anyhow::Result<()> {
+        // A client asks for a round once.
+        let round = RoundSpec { round: measured.times.len() as u64, ..measured.round.clone() };
+        let (request, query) = timed(|| self.client.half.ask(round, targets, &mut self.rng));
+        let request = request?;
+        times.query = query;
+        let (answer, held) = self.serve(&measured.round, contents, &request.bytes, &mut times)?;
+        measured.database_bytes = held;
+        let (found, extract) = timed(|| read(request.pending.read(&[], &answer)));
+        times.extract = extract;
+        for (index, found) in wanted.iter().zip(found) {
+            match found {
+                Some(found) => measured.verified &= self.is_right(*index, &found?),
+                None => measured.deferred += 1,
+            }
+        }
+        measured.times.push(times);
+        Ok(())
     }
 
     /// Sets up every content and answers the queries of the buckets that have it, in groups, so that memory stays bounded.
@@ -155,24 +182,15 @@ impl World<'_> {
         let bucket = engine.bucket(n, bytes)?;
         let round = RoundSpec { form: Form { buckets: asked, ..bucket.form }, ..bucket };
         let contents = [self.elements.clone()];
-        let (mut times, mut verified, mut database_bytes) = (Vec::new(), true, 0);
-        for run in 0..runs {
+        let contents = Contents { different: &contents, copies: asked };
+        let mut measured = Measured::of(round, n);
+        for _ in 0..runs {
             let wanted = self.wanted(asked);
             let targets: Vec<Option<usize>> = wanted.iter().copied().map(Some).collect();
-            let mut of_run = Times::default();
-            let (request, query) = self.ask(run, &round, &targets)?;
-            of_run.query = query;
-            let contents = Contents { different: &contents, copies: asked };
-            let (answer, held) = self.serve(&round, contents, &request.bytes, &mut of_run)?;
-            database_bytes = held;
-            let (found, extract) = timed(|| request.pending.read(&[], &answer));
-            of_run.extract = extract;
-            for (index, found) in wanted.into_iter().zip(found) {
-                verified &= self.is_right(index, &found?);
-            }
-            times.push(of_run);
+            let read = |codewords: Vec<Codeword>| codewords.into_iter().map(Some).collect();
+            self.retrieve(&mut measured, contents, (&wanted, &targets), read, Times::default())?;
         }
-        Ok(Measured { times, round, codewords: n, database_bytes, deferred: 0, verified })
+        Ok(measured)
     }
 
     fn coded(&mut self, code: &Code) -> anyhow::Result<Measured> {
@@ -192,9 +210,8 @@ impl World<'_> {
             Some(code) => code,
             None => &by_encoding,
         };
-        let (mut times, mut deferred, mut verified, mut database_bytes) = (Vec::new(), 0, true, 0);
-        let mut contents = Vec::new();
-        for run in 0..runs {
+        let (mut measured, mut contents) = (Measured::of(round, encoding.codewords()), Vec::new());
+        for _ in 0..runs {
             let mut of_run = Times::default();
             let (encoded, encode) = timed(|| -> Result<Encoding, pbc::Error> {
                 let encoding = batch.encode(&keys);
@@ -208,22 +225,11 @@ impl World<'_> {
             let wanted_keys: Vec<&[u8]> = wanted.iter().map(|index| keys[*index]).collect();
             let (plan, plan_time) = timed(|| Plan::new(batch, &wanted_keys, oracle));
             of_run.plan = plan_time;
-            let (request, query) = self.ask(run, &round, &plan.targets)?;
-            of_run.query = query;
             let contents = Contents { different: &contents, copies: encoding.copies() };
-            let (answer, held) = self.serve(&round, contents, &request.bytes, &mut of_run)?;
-            database_bytes = held;
-            let (found, extract) = timed(|| reconstruct(batch, &plan, &request.pending.read(&[], &answer)));
-            of_run.extract = extract;
-            for (index, found) in wanted.into_iter().zip(found) {
-                match found {
-                    Some(found) => verified &= self.is_right(index, &found?),
-                    None => deferred += 1,
-                }
-            }
-            times.push(of_run);
+            let read = |codewords: Vec<Codeword>| reconstruct(batch, &plan, &codewords);
+            self.retrieve(&mut measured, contents, (&wanted, &plan.targets), read, of_run)?;
         }
-        Ok(Measured { times, round, codewords: encoding.codewords(), database_bytes, deferred, verified })
+        Ok(measured)
     }
 
     fn report(&self, measured: Measured) -> anyhow::Result<Report> {

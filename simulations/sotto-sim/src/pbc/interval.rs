@@ -1,11 +1,13 @@
 //! The exact confidence interval of a rare event's probability.
 
+use statrs::function::beta::checked_beta_reg;
+
 /// Clopper and Pearson's interval of 95 %: the probabilities for which neither so few nor so many hits would have a
 /// chance below 2.5 %.
 pub(crate) fn clopper_pearson(hits: u64, trials: u64) -> [f64; 2] {
     const TAIL: f64 = 0.025;
-    let low = if hits == 0 { 0.0 } else { crossing(|p| 1.0 - at_most(hits - 1, trials, p) >= TAIL) };
-    let high = if hits == trials { 1.0 } else { crossing(|p| at_most(hits, trials, p) <= TAIL) };
+    let low = if hits == 0 { 0.0 } else { crossing(|p| at_least(hits, trials, p) >= TAIL) };
+    let high = if hits == trials { 1.0 } else { crossing(|p| at_least(hits + 1, trials, p) >= 1.0 - TAIL) };
     [low, high]
 }
 
@@ -20,36 +22,10 @@ fn crossing(holds: impl Fn(f64) -> bool) -> f64 {
     high.exp2()
 }
 
-/// The probability of at most so many hits.
-fn at_most(hits: u64, trials: u64, probability: f64) -> f64 {
-    if probability >= 1.0 {
-        return if hits >= trials { 1.0 } else { 0.0 };
-    }
-    let n = trials as f64;
-    let (hit, miss) = (probability.ln(), (-probability).ln_1p());
-    // Logarithms of the terms, from the last one down to where they no longer count.
-    let mut term = ln_binomial(n, hits as f64) + hits as f64 * hit + (n - hits as f64) * miss;
-    let mut sum = term;
-    for i in (1..=hits).map(|i| i as f64).rev() {
-        term += (i / (n - i + 1.0)).ln() + miss - hit;
-        sum = sum.max(term) + (-(sum - term).abs()).exp().ln_1p();
-        if term < sum - 45.0 && i < n * probability {
-            break;
-        }
-    }
-    sum.exp().min(1.0)
-}
-
-fn ln_binomial(n: f64, m: f64) -> f64 {
-    ln_factorial(n) - ln_factorial(m) - ln_factorial(n - m)
-}
-
-/// Stirling's series; exact sums for small numbers.
-fn ln_factorial(n: f64) -> f64 {
-    if n < 30.0 {
-        return (1..=n as u32).map(|i| f64::from(i).ln()).sum();
-    }
-    n * n.ln() - n + 0.5 * (core::f64::consts::TAU * n).ln() + 1.0 / (12.0 * n) - 1.0 / (360.0 * n.powi(3))
+/// The chance of so many hits, of which there is at least one, or more: a distribution function of the beta distribution.
+fn at_least(hits: u64, trials: u64, probability: f64) -> f64 {
+    let (hit, missed) = (hits as f64, (trials - hits) as f64);
+    checked_beta_reg(hit, missed + 1.0, probability).unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]

@@ -126,7 +126,7 @@ impl Need {
         let (up, down) = (up + replaced * keys, down + checked * check);
 
         let n = users as f64;
-        // Transport is measured without TLS and gRPC: all of it counts as error. So does what is seldom.
+        // Transport is measured in two short loops: all of it counts as error. So does what is seldom.
         let parts = [
             n * answer_ms * calibration.answer_error.total(),
             n * (transport_ms + seldom_ms),

@@ -59,16 +59,16 @@ impl PriceArguments {
             }
             None => Prices::default(),
         };
-        let prices = Prices {
-            core_hour: self.core_hour.unwrap_or(file.core_hour),
-            gb_egress: self.gb_egress.unwrap_or(file.gb_egress),
-            gb_memory_hour: self.gb_memory_hour.unwrap_or(file.gb_memory_hour),
-            gb_disk_month: self.gb_disk_month.unwrap_or(file.gb_disk_month),
-        };
-        let Prices { core_hour, gb_egress, gb_memory_hour, gb_disk_month } = prices;
-        for price in [core_hour, gb_egress, gb_memory_hour, gb_disk_month] {
+        let price = |given: Option<f64>, file: f64| {
+            let price = given.unwrap_or(file);
             ensure!(price.is_finite() && price >= 0.0, "a price must be 0 or above, and not {price}");
-        }
-        Ok(prices)
+            Ok(price)
+        };
+        Ok(Prices {
+            core_hour: price(self.core_hour, file.core_hour)?,
+            gb_egress: price(self.gb_egress, file.gb_egress)?,
+            gb_memory_hour: price(self.gb_memory_hour, file.gb_memory_hour)?,
+            gb_disk_month: price(self.gb_disk_month, file.gb_disk_month)?,
+        })
     }
 }

@@ -52,11 +52,22 @@ fn a_plan_from_saved_constants_is_the_same_and_grows_with_the_users() {
         "/assumptions/load",
         "/key_mib",
         "/constants/transform",
+        "/constants/scanned_kib",
+        "/constants/column",
+        "/constants/setup_plaintext",
+        "/constants/encode_codeword",
+        "/constants/sealed_box",
+        "/constants/mapped_codeword",
+        "/constants/keys",
         "/answer_error/spread",
     ] {
         assert!(number(&read, path) > 0.0, "{path}");
     }
     assert!(number(&read, "/cores/low") < number(&read, "/cores/high"));
+    assert!(
+        number(&read, "/constants/calls") + number(&read, "/constants/sent_kib") > 0.0,
+        "transport is free"
+    );
 
     let plans = [4_096, 6_000, 16_384, 65_536]
         .map(|users| json(&format!("--users {users} --round 30 --constants constants.json"), at));

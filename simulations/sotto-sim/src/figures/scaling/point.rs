@@ -16,3 +16,11 @@ pub(super) struct Theory {
     pub(super) answer: Stages,
     pub(super) setup_ms: f64,
 }
+
+/// Measurements of which one number grows, and the model's line through it.
+pub(super) struct Group {
+    /// What tells it from others.
+    pub(super) label: String,
+    pub(super) points: Vec<Point>,
+    pub(super) line: Vec<Theory>,
+}

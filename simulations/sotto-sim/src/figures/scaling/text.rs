@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 
-use super::point::Point;
+use super::point::{Group, Point};
 use crate::figures::engines::power_of_two;
 use crate::model::{BucketSize, Calibration, RoundSize, residual};
 use crate::table::short;
@@ -11,7 +11,7 @@ pub(super) const DIFFERS: &str = "The paper has no such figure. Its section 3 gi
     numbers of operations; its figures 9 and 12 give times at three sizes of the database and three of the batch.";
 
 /// The root of the mean square of how far the model is off, in server time for each client-round.
-pub(super) fn deviation<'a>(points: impl Iterator<Item = &'a Point>) -> f64 {
+fn deviation<'a>(points: impl Iterator<Item = &'a Point>) -> f64 {
     residual(points.map(|point| (point.theory.answer.total(), point.measured.server_cpu_ms)))
 }
 
@@ -21,23 +21,18 @@ fn exponent(from: &Point, to: &Point, x: fn(&Point) -> usize) -> f64 {
     ratio(|point| point.measured.server_cpu_ms) / (x(to) as f64 / x(from) as f64).ln()
 }
 
-pub(super) fn shows(
-    calibration: &Calibration,
-    by_n: &[Vec<Point>],
-    by_k: &[Point],
-    deviation: f64,
-) -> anyhow::Result<String> {
+pub(super) fn shows(calibration: &Calibration, by_n: &[Group], by_k: &Group) -> anyhow::Result<String> {
     let mut text = "Server CPU time, set-up and traffic against the number n of messages in a round and the number k that \
         each client retrieves, with the default engine and code. The dashed lines are not fitted to these dots: they are \
         the model below, with constants that were measured apart, on single buckets of other sizes. "
         .to_owned();
     text += &format!(
         "The model is off by {:.1} % in server time for each client-round (root of the mean square of all dots). ",
-        100.0 * deviation
+        100.0 * deviation(by_n.iter().chain([by_k]).flat_map(|group| &group.points))
     );
     let n = |point: &Point| point.measured.setting.elements;
-    for points in by_n {
-        let [first, second, .., before, last] = &points[..] else { continue };
+    for group in by_n {
+        let [first, second, .., before, last] = &group.points[..] else { continue };
         text += &format!(
             "For k = {}, the measured cost grows as n^{:.2} from n = {} to {}, and as n^{:.2} from {} to {}. ",
             first.measured.setting.k,
@@ -58,7 +53,8 @@ pub(super) fn shows(
                 let RoundSize { buckets, choices, retrieve, .. } = k.theory.size;
                 format!("n* = {:.1e} for k = {retrieve}", (elements * buckets / choices) as f64)
             };
-            let crossovers: Vec<String> = by_n.iter().filter_map(|points| points.first()).map(at).collect();
+            let crossovers: Vec<String> =
+                by_n.iter().filter_map(|group| group.points.first()).map(at).collect();
             format!(
                 "With these constants, the scan becomes half of an answer at buckets of {elements} boxes, that is at {}. ",
                 crossovers.join(" and ")
@@ -66,7 +62,7 @@ pub(super) fn shows(
         }
         None => "With these constants, the scan is never half of an answer. ".to_owned(),
     };
-    let (few, many) = (by_k.first().context("a batch")?, by_k.last().context("a batch")?);
+    let (few, many) = (by_k.points.first().context("a batch")?, by_k.points.last().context("a batch")?);
     text += &format!(
         "Against k, the scan is about the same for all k > 1 (w n codewords, three times what k = 1 reads), while b grows \
          about as k, and EXPAND as sqrt(b); answers grow as b. A message of a batch of {} costs {} ms, one alone {} ms.",
