@@ -218,6 +218,11 @@ fn foreign_mappings_are_refused() {
     let mut changed = mapping.clone();
     changed[0] = 2;
     assert_eq!(decode(&changed), Some(Error::Mapping));
+    // Of a code with another number of buckets, and of none.
+    for contents in [4_u8, 0] {
+        let other = [&[1, contents, 0, 0, 0][..], &vec![0; 4 * usize::from(contents)]].concat();
+        assert_eq!(decode(&other), Some(Error::Mapping), "{contents} contents");
+    }
     changed = mapping.clone();
     changed[1..9].fill(0xff);
     assert_eq!(decode(&changed), Some(Error::Mapping));
@@ -255,6 +260,43 @@ fn keys_made_to_collide_are_deferred_by_priority() {
     assert_eq!(served(&hybrid, &colliding(&|key| hybrid.holders(key))), 8);
     let replication = ReplicationCode::new(16, seed).unwrap();
     assert_eq!(served(&replication, &colliding(&|key| replication.holders(key))), 16);
+}
+
+/// A mapping of filters is made of what holds copies; a client that takes another bucket for one finds nothing in it.
+#[test]
+fn codes_say_how_many_keys_they_are_for_and_which_contents_hold_copies() {
+    let seed = [3; 32];
+    let keys: Vec<Vec<u8>> = (0..500_u32).map(|i| i.to_le_bytes().to_vec()).collect();
+    let keys = slices(&keys);
+    let codes: [(Box<dyn HashedCode>, usize); 5] = [
+        (Box::new(HybridCode::new(5, 3, seed).unwrap()), 3 * 4),
+        (Box::new(CuckooCode::new(5, 12, 3, seed).unwrap()), 12),
+        (Box::new(ShardingCode::new(5, 4, 3, seed).unwrap()), 4),
+        (Box::new(TwoChoiceCode::new(5, 4, 3, seed).unwrap()), 4),
+        (Box::new(ReplicationCode::new(5, seed).unwrap()), 1),
+    ];
+    for (code, copying) in codes {
+        assert_eq!(code.batch_size(), 5);
+        let encoding = code.encode(&keys);
+        let copies = |content: &usize| {
+            let codewords = &encoding.contents()[*content];
+            codewords.iter().all(|codeword| codeword.elements().len() == 1)
+        };
+        assert_eq!(code.copying(), (0..code.contents()).filter(copies).collect::<Vec<_>>());
+        assert_eq!((code.copying().len(), encoding.contents().len()), (copying, code.contents()));
+        assert!(
+            keys.iter().all(|key| code.holders(key).iter().all(|holder| code.copying().contains(holder)))
+        );
+    }
+}
+
+#[test]
+fn a_bucket_has_the_same_number_as_its_place_in_a_list() {
+    for place in [0, 1, 7, u32::MAX as usize] {
+        let bucket = BucketIndex::from_usize(place).unwrap();
+        assert_eq!((bucket.to_usize(), usize::from(bucket)), (place, place));
+    }
+    assert_eq!(BucketIndex::from_usize(1 << 32), None);
 }
 
 /// The hybrid's sums: a lone codeword decodes to itself, several to their sum, and the last element of an odd number
