@@ -48,7 +48,7 @@ pub fn partitioned_bound_log2(k: usize, b: usize, w: usize) -> f64 {
     let mut exactly = vec![vec![0.0; group + 1]; k + 1];
     exactly[0][0] = 1.0;
     for s in 1..=k {
-        for t in 1..=group.min(s / 2) {
+        for t in 1..=group {
             let more = t as f64 * exactly[s - 1][t];
             let two = if s >= 2 { ((s - 1) * t) as f64 * exactly[s - 2][t - 1] / group as f64 } else { 0.0 };
             exactly[s][t] = (more + two) / group as f64;
@@ -56,7 +56,7 @@ pub fn partitioned_bound_log2(k: usize, b: usize, w: usize) -> f64 {
     }
     let sets = |s: usize| {
         let buckets = |t: usize| choose(group, t).exp() * exactly[s][t];
-        let of_group: Vec<f64> = (0..=group.min(s / 2)).map(buckets).collect();
+        let of_group: Vec<f64> = (0..=group).map(buckets).collect();
         // The distribution of t_1 + ... + t_w, up to s - 1.
         let mut total = vec![1.0];
         for _ in 0..w {
@@ -71,7 +71,7 @@ pub fn partitioned_bound_log2(k: usize, b: usize, w: usize) -> f64 {
         let all_used = total.get(s - 1).copied().unwrap_or(0.0);
         choose(k, s).exp() * all_used
     };
-    (w + 1..=k).map(sets).sum::<f64>().min(1.0).log2()
+    (1..=k).map(sets).sum::<f64>().min(1.0).log2()
 }
 
 /// The logarithms of 0! to n!.

@@ -308,6 +308,7 @@ fn the_hybrid_decodes_sums_and_odd_numbers() {
     assert_eq!(code.decode(&[&[1, 2], &[3, 4], &[8, 8]]), Ok(vec![10, 14]));
     assert_eq!(code.decode(&[]), Err(Error::Codewords));
     assert_eq!(code.decode(&[&[1, 2], &[3]]), Err(Error::Codewords));
+    assert_eq!(code.decode(&[[1_u8].as_slice(); 9]), Ok(vec![1]));
     assert_eq!(code.decode(&[[0_u8].as_slice(); 10]), Err(Error::Codewords));
 
     let stored: Vec<Vec<u8>> = (0..1_001_u32).map(|i| i.to_le_bytes().to_vec()).collect();
@@ -356,10 +357,11 @@ fn impossible_dimensions_are_refused() {
     refused(ShardingCode::new(4, 0, 3, seed).err());
     refused(ShardingCode::new(4, 3, 0, seed).err());
     refused(ShardingCode::new(4, 1, 3, seed).err());
-    refused(ShardingCode::of_paper(2, seed).err());
+    (0..3).for_each(|k| refused(ShardingCode::of_paper(k, seed).err()));
+    assert!(ShardingCode::of_paper(3, seed).is_ok() && TwoChoiceCode::of_paper(3, seed).is_ok());
     refused(TwoChoiceCode::new(1, 1, 3, seed).err());
     refused(TwoChoiceCode::new(1, 1 << 20, 1 << 20, seed).err());
-    refused(TwoChoiceCode::of_paper(2, seed).err());
+    (0..3).for_each(|k| refused(TwoChoiceCode::of_paper(k, seed).err()));
     refused(HybridCode::new(0, 4, seed).err());
     refused(HybridCode::new(1, 1, seed).err());
     refused(HybridCode::new(19, 2, seed).err());
@@ -384,6 +386,40 @@ fn the_partitioned_code_stores_indices_only_and_once() {
         encoding.buckets().iter().flatten().flat_map(|word| word.elements()).copied().collect();
     assert_eq!(held, [0; 3]);
     assert!(code.schedule(&[b"text", &beyond, &one], &|_, _| true).deferred().eq([0, 1]));
+}
+
+/// Quarters of a key that depended on each other would collide more often than the failure rates say.
+#[test]
+fn both_quarters_of_a_key_in_the_hybrid_are_independent() {
+    let code = HybridCode::new(4, 16, [7; 32]).unwrap();
+    let mut counts = std::collections::BTreeMap::new();
+    for key in 0..8_000_u32 {
+        let holders = code.holders(&key.to_le_bytes());
+        *counts.entry([holders[0] % 9, holders[1] % 9]).or_insert(0) += 1;
+    }
+    // A fixed set; 500 in the mean, with a deviation of 22.
+    assert!(counts.len() == 16 && counts.values().all(|count| (410..590).contains(count)), "{counts:?}");
+}
+
+/// Failure rates are counted with it: it must fail as often as real batches do, where that can be computed.
+#[test]
+fn batches_drawn_for_a_simulation_fail_as_often_as_they_should() {
+    let failures = |code: &dyn RandomBatch| {
+        let mut state = 1_u64;
+        let mut words = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state ^ state >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+        };
+        (0..8_000).filter(|_| !code.serves_batch(&mut words)).count()
+    };
+    // Three keys, two groups of two buckets: all three have the same two in one of 16 cases, 500 with a deviation of 22.
+    let partitioned = PartitionedCode::new(3, 4, 2, 9, [1; 32]).unwrap();
+    assert_eq!(partitioned.batch_size(), 3);
+    let failed = failures(&partitioned);
+    assert!((410..590).contains(&failed), "{failed}");
+    // Any four keys in each of two cubes, and never eighteen in eighteen buckets of which most hold sums.
+    assert_eq!(failures(&HybridCode::new(8, 2, [1; 32]).unwrap()), 0);
+    assert_eq!(failures(&HybridCode::new(18, 2, [1; 32]).unwrap()), 8_000);
 }
 
 /// A random walk pays no heed to priorities, but it serves nearly as many batches as a matching, and never more.
