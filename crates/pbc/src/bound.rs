@@ -36,7 +36,8 @@ pub fn cuckoo_bound_log2(k: usize, b: usize, w: usize) -> f64 {
 /// t_j)` such sets of buckets, and the `s` keys have `t_j! S2(s, t_j)` of `(b / w)^s` ways to do so, where `S2` are the
 /// associated Stirling numbers of the second kind. All of it is summed exactly, in floating point.
 pub fn partitioned_bound_log2(k: usize, b: usize, w: usize) -> f64 {
-    if w == 0 || b == 0 || !b.is_multiple_of(w) {
+    // Nothing but 0 is a multiple of 0.
+    if b == 0 || !b.is_multiple_of(w) {
         return f64::NAN;
     }
     let group = b / w;
@@ -47,7 +48,7 @@ pub fn partitioned_bound_log2(k: usize, b: usize, w: usize) -> f64 {
     let mut exactly = vec![vec![0.0; group + 1]; k + 1];
     exactly[0][0] = 1.0;
     for s in 1..=k {
-        for t in 1..=group.min(s / 2) {
+        for t in 1..=group {
             let more = t as f64 * exactly[s - 1][t];
             let two = if s >= 2 { ((s - 1) * t) as f64 * exactly[s - 2][t - 1] / group as f64 } else { 0.0 };
             exactly[s][t] = (more + two) / group as f64;
@@ -55,7 +56,7 @@ pub fn partitioned_bound_log2(k: usize, b: usize, w: usize) -> f64 {
     }
     let sets = |s: usize| {
         let buckets = |t: usize| choose(group, t).exp() * exactly[s][t];
-        let of_group: Vec<f64> = (0..=group.min(s / 2)).map(buckets).collect();
+        let of_group: Vec<f64> = (0..=group).map(buckets).collect();
         // The distribution of t_1 + ... + t_w, up to s - 1.
         let mut total = vec![1.0];
         for _ in 0..w {
@@ -70,7 +71,7 @@ pub fn partitioned_bound_log2(k: usize, b: usize, w: usize) -> f64 {
         let all_used = total.get(s - 1).copied().unwrap_or(0.0);
         choose(k, s).exp() * all_used
     };
-    (w + 1..=k).map(sets).sum::<f64>().min(1.0).log2()
+    (1..=k).map(sets).sum::<f64>().min(1.0).log2()
 }
 
 /// The logarithms of 0! to n!.
@@ -93,6 +94,25 @@ mod tests {
         assert!((-20.2..-18.0).contains(&cuckoo_bound_log2(16, 32, 3)));
         assert!(cuckoo_bound_log2(3, 2, 3).is_nan());
         assert!((cuckoo_bound_log2(2, 1, 1)).abs() < 1e-9);
+        assert!(cuckoo_bound_log2(3, 2, 0).is_nan());
+    }
+
+    /// Computed in another way, from the formula above with the gamma function: a bound that is lower by mistake would let a
+    /// code with too few buckets pass.
+    #[test]
+    fn the_cuckoo_bound_is_what_its_formula_says() {
+        for (k, b, w, log2) in [
+            (5, 30, 4, -58.968_605_644_053_1),
+            (12, 13, 3, -0.412_923_710_809_7),
+            (16, 24, 3, -8.929_986_198_795_8),
+            (16, 32, 3, -18.387_344_028_490_5),
+            (40, 60, 4, -40.552_659_413_477_5),
+            (64, 96, 3, -13.701_521_611_328_3),
+            (100, 200, 4, -77.405_479_556_939_3),
+        ] {
+            let bound = cuckoo_bound_log2(k, b, w);
+            assert!((bound - log2).abs() < 1e-6, "{k} {b} {w}: {bound}");
+        }
     }
 
     /// Where the only violators are two keys in the same buckets the bound is their number, exactly.
@@ -102,7 +122,27 @@ mod tests {
         assert!((partitioned_bound_log2(2, 10, 1) - 0.1_f64.log2()).abs() < 1e-9);
         // w = 2, k = 3: three keys in one bucket of either group.
         assert!((partitioned_bound_log2(3, 20, 2) - (100.0 / 1e6_f64).log2()).abs() < 1e-9);
-        assert!(partitioned_bound_log2(3, 20, 3).is_nan());
+        for (k, b, w) in [(3, 20, 3), (3, 0, 3), (3, 20, 0), (3, 0, 0)] {
+            assert!(partitioned_bound_log2(k, b, w).is_nan());
+        }
         assert!(partitioned_bound_log2(16, 32, 4) > cuckoo_bound_log2(16, 32, 4));
+    }
+
+    /// Computed in another way, in rational numbers: over all t_1 to t_w, with the number of ways to put `s` keys into `t`
+    /// buckets counted by how many the last one has.
+    #[test]
+    fn the_partitioned_bound_is_what_its_formula_says() {
+        for (k, b, w, bound) in [
+            (6, 12, 2, 0.035_248_136_081_898_085),
+            (7, 12, 2, 0.091_476_927_530_530_5),
+            (8, 24, 2, 0.006_362_536_302_750_634),
+            (9, 24, 3, 1.739_552_930_958_823e-6),
+            (5, 60, 1, 0.166_666_666_666_666_66),
+            // More than one would be expected.
+            (7, 3, 1, 1.0),
+        ] {
+            let computed = partitioned_bound_log2(k, b, w).exp2();
+            assert!((computed / bound - 1.0).abs() < 1e-9, "{k} {b} {w}: {computed}");
+        }
     }
 }

@@ -14,7 +14,7 @@ pub struct Candidates {
 }
 
 impl Candidates {
-    /// `choices` of `buckets` buckets, of which there are at least as many.
+    /// `choices` of `buckets` buckets, of which there are at least as many: 1 to [`MAX_CHOICES`].
     ///
     /// Every ordered choice of distinct buckets is equally likely if the words are uniform: a word that names a bucket
     /// drawn before is passed over, with those that would bias the reduction.
@@ -34,8 +34,8 @@ impl Candidates {
         &self.buckets[..self.count]
     }
 
-    pub(crate) fn add(&mut self, bucket: BucketIndex) {
-        if self.count < MAX_CHOICES && !self.contains(&bucket) {
+    fn add(&mut self, bucket: BucketIndex) {
+        if !self.contains(&bucket) {
             self.buckets[self.count] = bucket;
             self.count += 1;
         }

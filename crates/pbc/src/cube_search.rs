@@ -151,8 +151,8 @@ fn disjoint(subcube: &Subcube, wanted: &[(usize, u16)], taken: u16, masks: &mut 
 mod tests {
     use proptest::prelude::*;
 
-    use super::{Wanted, place};
-    use crate::subcube::{CELLS, Subcube};
+    use super::{Wanted, disjoint, place};
+    use crate::subcube::{BUCKETS, CELLS, Subcube};
 
     const ALL: u16 = 0x1ff;
 
@@ -174,6 +174,44 @@ mod tests {
                 prop_assert_eq!(placement.buckets & taken[cube as usize], 0);
                 taken[cube as usize] |= placement.buckets;
             }
+        }
+
+        /// The important keys come first: one that comes later must not cost them their places. Few cubes, so that keys
+        /// are moved.
+        #[test]
+        fn a_later_key_takes_no_place_from_an_earlier_one(
+            wanted in proptest::collection::vec(
+                [(0..2_u32, 0..CELLS, 0..=ALL), (2..4_u32, 0..CELLS, 0..=ALL)], 0..20),
+        ) {
+            let subcube = Subcube::new();
+            let served = |keys: usize| place(&subcube, &wanted[..keys], 4).into_iter().map(|place| place.is_some());
+            let mut before: Vec<bool> = Vec::new();
+            for keys in 1..=wanted.len() {
+                let now: Vec<bool> = served(keys).collect();
+                prop_assert_eq!(&now[..keys - 1], &before);
+                before = now;
+            }
+        }
+
+        /// A key that could be served would be deferred. All that is left out of the search is what cannot succeed.
+        #[test]
+        fn sums_are_found_where_there_are_any(
+            wanted in proptest::collection::vec((0..CELLS, proptest::option::of(any::<prop::sample::Index>())), 1..5),
+        ) {
+            fn exists(subcube: &Subcube, wanted: &[(usize, u16)], taken: u16) -> bool {
+                let Some((&(quarter, usable), others)) = wanted.split_first() else { return true };
+                let free = |set: &&u16| **set & (taken | !usable) == 0;
+                let mut sets = subcube.recoveries(quarter).iter().filter(free);
+                sets.any(|set| exists(subcube, others, taken | set))
+            }
+            let subcube = Subcube::new();
+            // A key may be read from everywhere or by one sum alone, which leaves more or less for the others.
+            let usable = |(quarter, sum): (usize, Option<prop::sample::Index>)| {
+                (quarter, sum.map_or(ALL, |sum| *sum.get(subcube.recoveries(quarter))))
+            };
+            let wanted: Vec<(usize, u16)> = wanted.into_iter().map(usable).collect();
+            let found = disjoint(&subcube, &wanted, 0, &mut [0; BUCKETS][..wanted.len()]);
+            prop_assert_eq!(found, exists(&subcube, &wanted, 0));
         }
     }
 

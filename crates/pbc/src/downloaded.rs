@@ -65,7 +65,8 @@ impl DownloadedOracle {
     ) -> Result<Self, Error> {
         let (version, mut rest) = encoded.split_first().ok_or(Error::Mapping)?;
         let count = number(&mut rest)?;
-        if *version != VERSION || count == 0 || !code.bucket_count().is_multiple_of(count) {
+        // No number of buckets is a multiple of 0.
+        if *version != VERSION || !code.bucket_count().is_multiple_of(count) {
             return Err(Error::Mapping);
         }
         let mut contents = Vec::new();

@@ -294,8 +294,8 @@ fn xor_into(sum: &mut [u8], summand: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Codeword, Encoding};
-    use crate::Error;
+    use super::{Codeword, Encoding, WINDOW};
+    use crate::{BucketIndex, Error};
 
     /// A code with coded buckets reads the exclusive or of several elements.
     #[test]
@@ -306,6 +306,50 @@ mod tests {
         let bytes = encoding.materialise(2, &[1, 2, 4, 8, 16, 32], 2).unwrap();
         assert_eq!(bytes, [vec![1, 2, 16, 32], vec![21, 42, 0, 0], vec![0; 4]]);
         assert_eq!(Codeword::sum(&[7]), Codeword::copy(7));
+    }
+
+    /// Whoever serves some buckets only, or asks what stands in one, must find what all others find there.
+    #[test]
+    fn every_bucket_with_a_shared_content_is_made_by_itself_too() {
+        let contents = vec![
+            vec![Codeword::copy(2)],
+            vec![Codeword::copy(0), Codeword::copy(1)],
+            vec![Codeword::sum(&[0, 1, 2])],
+        ];
+        let encoding = Encoding::of_copies(3, contents, 2);
+        let all = encoding.materialise(1, &[5, 6, 7], 2).unwrap();
+        assert_eq!(all, [[7, 0], [7, 0], [5, 6], [5, 6], [4, 0], [4, 0]]);
+        for (bucket, bytes) in (0..6).zip(&all) {
+            let alone = encoding.materialise_bucket(BucketIndex(bucket), 1, &[5, 6, 7], 2);
+            assert_eq!(alone.as_ref(), Ok(bytes), "{bucket}");
+            assert_eq!(encoding.buckets()[bucket as usize], encoding.contents()[bucket as usize / 2]);
+        }
+        let beyond = encoding.materialise_bucket(BucketIndex(6), 1, &[5, 6, 7], 2);
+        assert!(matches!(beyond, Err(Error::Shape(_))));
+        assert_eq!((encoding.buckets().len(), encoding.buckets().is_empty()), (6, false));
+        assert!(Encoding::of_copies(0, vec![], 2).buckets().is_empty());
+    }
+
+    /// A large round is made window by window: none of its codewords may be left out, or come twice.
+    #[test]
+    fn elements_of_several_windows_are_all_there() {
+        let element_bytes = WINDOW / 2;
+        let contents = vec![
+            (0..5).map(Codeword::copy).collect::<Vec<_>>(),
+            vec![Codeword::sum(&[0, 4]), Codeword::copy(3), Codeword::copy(1), Codeword::copy(2)],
+            vec![Codeword::copy(4)],
+        ];
+        let encoding = Encoding::new(5, contents).unwrap();
+        let elements: Vec<u8> = (0..5).flat_map(|element| vec![1 << element; element_bytes]).collect();
+        let all = encoding.materialise(element_bytes, &elements, 5).unwrap();
+        let expected = [[1, 2, 4, 8, 16], [17, 8, 2, 4, 0], [16, 0, 0, 0, 0]];
+        for (bytes, expected) in all.iter().zip(expected) {
+            let held = bytes.chunks(element_bytes).map(|element| element[0]);
+            assert!(held.eq(expected) && bytes.len() == 5 * element_bytes);
+            assert!(
+                bytes.chunks(element_bytes).all(|element| element.iter().all(|byte| *byte == element[0]))
+            );
+        }
     }
 
     /// An element number from elsewhere must not read beyond the elements.

@@ -112,8 +112,8 @@ impl BatchCode for HybridCode {
 
     fn encode(&self, keys: &[&[u8]]) -> Encoding {
         let places: Vec<Places> = self.all_places(keys).collect();
-        let expected = keys.len() / (2 * self.cubes as usize);
-        let quarter = || Vec::with_capacity(expected + expected / 8);
+        // An eighth more than are expected: of two cubes, and one quarter in each.
+        let quarter = || Vec::with_capacity(keys.len() / (2 * self.cubes as usize) * 9 / 8);
         let mut quarters: Vec<[Vec<u32>; CELLS]> =
             (0..self.cubes).map(|_| core::array::from_fn(|_| quarter())).collect();
         for element in sorted(keys, &self.order) {
@@ -136,7 +136,7 @@ impl BatchCode for HybridCode {
             .map(|(key_number, places)| {
                 places.map(|(cube, quarter)| {
                     let is_usable = |within: &usize| usable(key_number, bucket(cube, *within));
-                    let mask = (0..BUCKETS).filter(is_usable).fold(0, |mask, within| mask | 1 << within);
+                    let mask = (0..BUCKETS).filter(is_usable).map(|within| 1 << within).sum();
                     (cube, quarter, mask)
                 })
             })

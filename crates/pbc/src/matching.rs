@@ -93,7 +93,7 @@ impl Matching<'_> {
                 }
                 *reached = (search, from);
                 match self.key_in[bucket as usize] {
-                    FREE => return self.shift_towards(bucket, key as u32),
+                    FREE => return self.shift_towards(bucket),
                     occupant => self.waiting.push_back(occupant),
                 }
             }
@@ -102,15 +102,14 @@ impl Matching<'_> {
 
     /// Every key on the path moves to the bucket that was reached from it; the last to move is the new key, which
     /// leaves no bucket behind.
-    fn shift_towards(&mut self, free: u32, new: u32) {
+    fn shift_towards(&mut self, free: u32) {
         let mut vacant = free;
         loop {
             let (_, key) = self.reached[vacant as usize];
             self.key_in[vacant as usize] = key;
-            let left = self.bucket_of[key as usize].replace(vacant);
-            match left {
-                Some(bucket) if key != new => vacant = bucket,
-                _ => return,
+            match self.bucket_of[key as usize].replace(vacant) {
+                Some(bucket) => vacant = bucket,
+                None => return,
             }
         }
     }

@@ -142,9 +142,10 @@ impl ReverseHash {
             }
             drawn
         });
-        let expected = keys.len().saturating_mul(self.choices) / self.contents as usize;
-        let mut contents: Vec<Vec<Codeword>> =
-            (0..self.contents).map(|_| Vec::with_capacity(expected + expected / 8)).collect();
+        // An eighth more than are expected.
+        let content =
+            |_| Vec::with_capacity(keys.len().saturating_mul(self.choices) / self.contents as usize * 9 / 8);
+        let mut contents: Vec<Vec<Codeword>> = (0..self.contents).map(content).collect();
         for element in sorted(keys, &self.order) {
             for content in &candidates[element as usize][..self.choices] {
                 contents[*content as usize].push(Codeword::copy(element));

@@ -64,16 +64,16 @@ pub fn sharding_failure(k: usize, shards: usize, copies: usize) -> f64 {
         // Given what the shards before hold, each remaining key is in this one with probability 1 / (shards left).
         let share = 1.0 / (shards - shard) as f64;
         let mut next = vec![0.0; k + 1];
-        for (j, probability) in held.iter().enumerate().filter(|(_, probability)| **probability > 0.0) {
+        for (j, probability) in held.iter().enumerate() {
             let left = k - j;
-            // Binomial probabilities, from no key on.
-            let mut load = if share < 1.0 { (1.0 - share).powi(left as i32) } else { 0.0 };
             if share >= 1.0 {
                 if left > copies {
                     failure += probability;
                 }
                 continue;
             }
+            // Binomial probabilities, from no key on.
+            let mut load = (1.0 - share).powi(left as i32);
             for keys in 0..=left {
                 if keys <= copies {
                     next[j + keys] += probability * load;

@@ -14,7 +14,6 @@ use crate::cuckoo_bound_log2;
 /// targets and codes: [`choose_buckets`].
 pub fn recommended_buckets(k: usize, w: usize) -> Option<usize> {
     match (k, w) {
-        (0, _) => None,
         (1, _) => Some(1),
         (2..=8, 3) => Some(3 * k),
         (9..64, 3) => interpolate(&SIMULATED_3, k),

@@ -29,3 +29,20 @@ impl core::fmt::Debug for Announced {
         f.debug_struct("Announced").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use sotto_wire::Endorsement;
+
+    use super::Announced;
+    use crate::check::tests::parameters;
+
+    /// Receipts are checked with it, long after the announcement was read.
+    #[test]
+    fn the_key_that_an_announcement_names_is_found_in_it() {
+        let manifest_key = core::array::from_fn(|place| place as u8 + 1);
+        let parameters = sotto_protocol::ServerParameters { manifest_key, ..parameters() };
+        let announced = Announced { announcement: parameters.encode(), endorsement: [0; 64] };
+        assert_eq!(announced.manifest_key(), manifest_key);
+    }
+}

@@ -70,7 +70,7 @@ pub fn verify(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use ed25519_dalek::SigningKey;
     use mpir::{Engines, noop, sealpir};
     use sotto_protocol::{
@@ -82,7 +82,7 @@ mod tests {
     use super::{check, verify};
     use crate::ConnectError;
 
-    fn parameters() -> ServerParameters {
+    pub(crate) fn parameters() -> ServerParameters {
         ServerParameters {
             protocol_version: PROTOCOL_VERSION,
             serial: 3,

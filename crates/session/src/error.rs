@@ -155,6 +155,16 @@ mod tests {
         assert_eq!(codes.len(), reasons.len(), "{codes:?}");
     }
 
+    /// Whoever has to update must know which of the two is older, if the server says it.
+    #[test]
+    fn a_person_reads_which_version_a_server_speaks() {
+        let told = |theirs| ConnectError::Version { theirs }.to_string();
+        assert!(
+            told(Some(7)).starts_with("the server speaks version 7 of the protocol and this program version")
+        );
+        assert!(told(None).starts_with("the server speaks another version of the protocol and"));
+    }
+
     #[test]
     fn a_person_reads_once_that_a_server_is_unacceptable() {
         let refused = ConnectError::Parameters(Error::Negotiation(NegotiationError::NoSerial));

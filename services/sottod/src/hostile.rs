@@ -12,7 +12,9 @@ mod stage;
 #[expect(dead_code, reason = "other tests use the rest")]
 mod support;
 
-use attacks::{calls, ciphertexts, floods, frames, labels, order, readers, replay, transport, units};
+use attacks::{
+    calls, ciphertexts, floods, frames, labels, order, queries, readers, replay, transport, units,
+};
 use stage::play;
 
 macro_rules! tests {
@@ -35,6 +37,7 @@ tests! {
     order::nobody_registers_with_what_belongs_to_another;
     order::calls_in_the_wrong_order_say_what_is_wrong;
     order::an_upload_belongs_to_the_session_that_began_it;
+    queries::queries_that_wait_keep_no_retired_round;
     readers::answers_that_are_not_read_hold_a_place_no_longer_than_a_peer_may_stand_still;
     readers::a_reader_that_drips_loses_its_place_when_it_falls_behind_the_rate;
     readers::whoever_reads_nothing_loses_the_connection_and_what_waits_for_it;

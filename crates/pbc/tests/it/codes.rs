@@ -218,6 +218,11 @@ fn foreign_mappings_are_refused() {
     let mut changed = mapping.clone();
     changed[0] = 2;
     assert_eq!(decode(&changed), Some(Error::Mapping));
+    // Of a code with another number of buckets, and of none.
+    for contents in [4_u8, 0] {
+        let other = [&[1, contents, 0, 0, 0][..], &vec![0; 4 * usize::from(contents)]].concat();
+        assert_eq!(decode(&other), Some(Error::Mapping), "{contents} contents");
+    }
     changed = mapping.clone();
     changed[1..9].fill(0xff);
     assert_eq!(decode(&changed), Some(Error::Mapping));
@@ -257,6 +262,43 @@ fn keys_made_to_collide_are_deferred_by_priority() {
     assert_eq!(served(&replication, &colliding(&|key| replication.holders(key))), 16);
 }
 
+/// A mapping of filters is made of what holds copies; a client that takes another bucket for one finds nothing in it.
+#[test]
+fn codes_say_how_many_keys_they_are_for_and_which_contents_hold_copies() {
+    let seed = [3; 32];
+    let keys: Vec<Vec<u8>> = (0..500_u32).map(|i| i.to_le_bytes().to_vec()).collect();
+    let keys = slices(&keys);
+    let codes: [(Box<dyn HashedCode>, usize); 5] = [
+        (Box::new(HybridCode::new(5, 3, seed).unwrap()), 3 * 4),
+        (Box::new(CuckooCode::new(5, 12, 3, seed).unwrap()), 12),
+        (Box::new(ShardingCode::new(5, 4, 3, seed).unwrap()), 4),
+        (Box::new(TwoChoiceCode::new(5, 4, 3, seed).unwrap()), 4),
+        (Box::new(ReplicationCode::new(5, seed).unwrap()), 1),
+    ];
+    for (code, copying) in codes {
+        assert_eq!(code.batch_size(), 5);
+        let encoding = code.encode(&keys);
+        let copies = |content: &usize| {
+            let codewords = &encoding.contents()[*content];
+            codewords.iter().all(|codeword| codeword.elements().len() == 1)
+        };
+        assert_eq!(code.copying(), (0..code.contents()).filter(copies).collect::<Vec<_>>());
+        assert_eq!((code.copying().len(), encoding.contents().len()), (copying, code.contents()));
+        assert!(
+            keys.iter().all(|key| code.holders(key).iter().all(|holder| code.copying().contains(holder)))
+        );
+    }
+}
+
+#[test]
+fn a_bucket_has_the_same_number_as_its_place_in_a_list() {
+    for place in [0, 1, 7, u32::MAX as usize] {
+        let bucket = BucketIndex::from_usize(place).unwrap();
+        assert_eq!((bucket.to_usize(), usize::from(bucket)), (place, place));
+    }
+    assert_eq!(BucketIndex::from_usize(1 << 32), None);
+}
+
 /// The hybrid's sums: a lone codeword decodes to itself, several to their sum, and the last element of an odd number
 /// is read like the others.
 #[test]
@@ -266,6 +308,7 @@ fn the_hybrid_decodes_sums_and_odd_numbers() {
     assert_eq!(code.decode(&[&[1, 2], &[3, 4], &[8, 8]]), Ok(vec![10, 14]));
     assert_eq!(code.decode(&[]), Err(Error::Codewords));
     assert_eq!(code.decode(&[&[1, 2], &[3]]), Err(Error::Codewords));
+    assert_eq!(code.decode(&[[1_u8].as_slice(); 9]), Ok(vec![1]));
     assert_eq!(code.decode(&[[0_u8].as_slice(); 10]), Err(Error::Codewords));
 
     let stored: Vec<Vec<u8>> = (0..1_001_u32).map(|i| i.to_le_bytes().to_vec()).collect();
@@ -314,10 +357,11 @@ fn impossible_dimensions_are_refused() {
     refused(ShardingCode::new(4, 0, 3, seed).err());
     refused(ShardingCode::new(4, 3, 0, seed).err());
     refused(ShardingCode::new(4, 1, 3, seed).err());
-    refused(ShardingCode::of_paper(2, seed).err());
+    (0..3).for_each(|k| refused(ShardingCode::of_paper(k, seed).err()));
+    assert!(ShardingCode::of_paper(3, seed).is_ok() && TwoChoiceCode::of_paper(3, seed).is_ok());
     refused(TwoChoiceCode::new(1, 1, 3, seed).err());
     refused(TwoChoiceCode::new(1, 1 << 20, 1 << 20, seed).err());
-    refused(TwoChoiceCode::of_paper(2, seed).err());
+    (0..3).for_each(|k| refused(TwoChoiceCode::of_paper(k, seed).err()));
     refused(HybridCode::new(0, 4, seed).err());
     refused(HybridCode::new(1, 1, seed).err());
     refused(HybridCode::new(19, 2, seed).err());
@@ -342,6 +386,40 @@ fn the_partitioned_code_stores_indices_only_and_once() {
         encoding.buckets().iter().flatten().flat_map(|word| word.elements()).copied().collect();
     assert_eq!(held, [0; 3]);
     assert!(code.schedule(&[b"text", &beyond, &one], &|_, _| true).deferred().eq([0, 1]));
+}
+
+/// Quarters of a key that depended on each other would collide more often than the failure rates say.
+#[test]
+fn both_quarters_of_a_key_in_the_hybrid_are_independent() {
+    let code = HybridCode::new(4, 16, [7; 32]).unwrap();
+    let mut counts = std::collections::BTreeMap::new();
+    for key in 0..8_000_u32 {
+        let holders = code.holders(&key.to_le_bytes());
+        *counts.entry([holders[0] % 9, holders[1] % 9]).or_insert(0) += 1;
+    }
+    // A fixed set; 500 in the mean, with a deviation of 22.
+    assert!(counts.len() == 16 && counts.values().all(|count| (410..590).contains(count)), "{counts:?}");
+}
+
+/// Failure rates are counted with it: it must fail as often as real batches do, where that can be computed.
+#[test]
+fn batches_drawn_for_a_simulation_fail_as_often_as_they_should() {
+    let failures = |code: &dyn RandomBatch| {
+        let mut state = 1_u64;
+        let mut words = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state ^ state >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+        };
+        (0..8_000).filter(|_| !code.serves_batch(&mut words)).count()
+    };
+    // Three keys, two groups of two buckets: all three have the same two in one of 16 cases, 500 with a deviation of 22.
+    let partitioned = PartitionedCode::new(3, 4, 2, 9, [1; 32]).unwrap();
+    assert_eq!(partitioned.batch_size(), 3);
+    let failed = failures(&partitioned);
+    assert!((410..590).contains(&failed), "{failed}");
+    // Any four keys in each of two cubes, and never eighteen in eighteen buckets of which most hold sums.
+    assert_eq!(failures(&HybridCode::new(8, 2, [1; 32]).unwrap()), 0);
+    assert_eq!(failures(&HybridCode::new(18, 2, [1; 32]).unwrap()), 8_000);
 }
 
 /// A random walk pays no heed to priorities, but it serves nearly as many batches as a matching, and never more.

@@ -1,7 +1,9 @@
 //! What hostile clients try, over real sockets and on the real clock, which simulated time in `src/hostile.rs` does without:
 //! in the gate one of each kind, and with `--include-ignored` all of it.
 
-use super::hostile::{calls, ciphertexts, floods, frames, labels, order, readers, replay, transport, units};
+use super::hostile::{
+    calls, ciphertexts, floods, frames, labels, order, queries, readers, replay, transport, units,
+};
 use super::stage::{attack, flood};
 
 macro_rules! tests {
@@ -43,6 +45,8 @@ tests! {
     #[ignore = "simulated in the gate"]
     attack order::an_upload_belongs_to_the_session_that_began_it;
     attack readers::answers_that_are_not_read_hold_a_place_no_longer_than_a_peer_may_stand_still;
+    #[ignore = "simulated in the gate"]
+    attack queries::queries_that_wait_keep_no_retired_round;
     #[ignore = "simulated in the gate"]
     attack readers::a_reader_that_drips_loses_its_place_when_it_falls_behind_the_rate;
     #[ignore = "simulated in the gate"]

@@ -239,6 +239,28 @@ fn a_member_who_leaves_takes_no_key_along() {
     assert!(world.warnings().is_empty());
 }
 
+/// A member who is away until the last farewell in the group is past would take the other for present for ever, and wait
+/// for it. Whoever is its contact tells it there.
+#[test]
+fn a_contact_who_was_away_hears_who_has_left_a_group() {
+    let mut world = four(12, &[(1, 3)]);
+    world.run(80);
+    let crew = world.id(1, "crew");
+    world.clients[1].leave_group(crew).unwrap();
+    let without_dave =
+        core::array::from_fn::<_, 4, _>(|client| Fate { absent: client == 3, ..Fate::default() });
+    for _ in 0..120 {
+        world.step(&without_dave);
+    }
+    assert_eq!(world.clients[1].find("crew"), None, "there are farewells to come");
+    let crew = world.id(3, "crew");
+    assert!(world.clients[3].members(crew)[1].present);
+    world.run(80);
+    assert!(!world.clients[3].members(crew)[1].present);
+    let left = Notice::Left { conversation: crew, from: "bob".into() };
+    assert_eq!(world.notices[3].iter().filter(|notice| **notice == left).count(), 1);
+}
+
 #[test]
 fn nobody_is_told_that_keys_are_new_when_they_are_not() {
     let mut world = four(5, &[(0, 1)]);

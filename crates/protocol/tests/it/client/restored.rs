@@ -345,6 +345,23 @@ fn attack_a8_a_restored_keeper_is_heard_again() {
     }
 }
 
+/// It does not wait for one of the others to miss it, which may have nothing to say: it makes keys when its own are old.
+#[test]
+fn attack_a8_a_restored_keeper_who_hears_nobody_makes_keys_by_itself() {
+    // From when it had heard nobody.
+    let mut world = four(5);
+    let backup = world.clients[KEEPER].snapshot();
+    world.run(300);
+    world.clients[KEEPER] = Client::restore(&backup).unwrap();
+    world.notices = vec![Vec::new(); 4];
+    world.run(16);
+    world.say(KEEPER, "crew", "I am back");
+    world.run(2200);
+    for other in [1, 2, DAVE] {
+        assert!(heard(&world, other, "I am back"), "{}", FOUR[other]);
+    }
+}
+
 /// A keeper who does not know any more that it removed somebody gives that one the next keys. The others are told, and it
 /// can be done again.
 #[test]

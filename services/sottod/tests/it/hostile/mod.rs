@@ -8,12 +8,14 @@
 
 pub(crate) mod calls;
 pub(crate) mod ciphertexts;
+mod counted;
 mod fat;
 pub(crate) mod floods;
 pub(crate) mod frames;
 mod honest;
 pub(crate) mod labels;
 pub(crate) mod order;
+pub(crate) mod queries;
 mod raw;
 pub(crate) mod readers;
 pub(crate) mod replay;

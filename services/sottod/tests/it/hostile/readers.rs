@@ -29,19 +29,23 @@ const AHEAD: Duration = Duration::from_secs(5 * limits::CHUNK_BYTES as u64 / RAT
 const COMPANY: Duration = Duration::from_millis(100);
 
 /// A connection of its own that takes `window` bytes of every answer before it has to be read.
-async fn connect(server: &Server, window: u32) -> Client {
+pub(super) async fn connect(server: &Server, window: u32) -> Client {
     let endpoint = endpoint().initial_stream_window_size(window).initial_connection_window_size(16 << 20);
     SottoClient::new(server.channel(endpoint).await).max_decoding_message_size(limits::MESSAGE_MAX)
 }
 
 /// Answers of 4 MiB, more than may lie ready.
-fn many_buckets(config: &mut Config) {
+pub(super) fn many_buckets(config: &mut Config) {
     config.buckets = Some(64);
     config.round_ms = 5000;
 }
 
 /// Sends a whole multi-query and leaves the answers.
-async fn ask(member: &Member, client: &mut Client, manifest: &Manifest) -> Streaming<proto::AnswerChunk> {
+pub(super) async fn ask(
+    member: &Member,
+    client: &mut Client,
+    manifest: &Manifest,
+) -> Streaming<proto::AnswerChunk> {
     let mut rng = ChaCha20Rng::from_seed([1; 32]);
     let built = member.pir().cover(member.spec(manifest), &mut rng).unwrap().bytes;
     let (session, keys, round) = (member.session.clone(), member.keys.clone(), manifest.round.0);

@@ -1,103 +1,26 @@
 //! Checks of answers, of which somebody wants many.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use mpir::{
-    Assurance, Contents, Engine, EngineClient, Error, Form, PreparedRound, Profile, PublicKeys, Query,
-    RoundSpec, Sizes, noop,
-};
+use mpir::noop;
 use sotto_protocol::RoundMode;
 use sotto_wire::proto::sotto_client::SottoClient;
 use sotto_wire::{limits, proto};
 use sottod::Population;
 use tokio::time::Instant;
 
+use super::counted::Counted;
 use super::support::{Member, deposit, endpoint};
 use super::{held, target, target_of};
-
-/// An engine that counts the rounds it holds.
-#[derive(Debug)]
-struct Counted(Arc<dyn Engine>, Arc<AtomicUsize>);
-
-struct CountedRound(Box<dyn PreparedRound>, Arc<AtomicUsize>);
-
-impl Drop for CountedRound {
-    fn drop(&mut self) {
-        self.1.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl PreparedRound for CountedRound {
-    fn sizes(&self) -> Sizes {
-        self.0.sizes()
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.0.memory_bytes()
-    }
-
-    fn answer(&self, unit: usize, tile: &[Query<'_>]) -> Vec<Result<Vec<u8>, Error>> {
-        self.0.answer(unit, tile)
-    }
-}
-
-impl Engine for Counted {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-
-    fn profile(&self, form: Form) -> Result<Profile, Error> {
-        self.0.profile(form)
-    }
-
-    fn sizes(&self, spec: &RoundSpec) -> Result<Sizes, Error> {
-        self.0.sizes(spec)
-    }
-
-    fn assurance(&self, spec: &RoundSpec) -> Result<Assurance, Error> {
-        self.0.assurance(spec)
-    }
-
-    fn public_keys_bytes(&self) -> usize {
-        self.0.public_keys_bytes()
-    }
-
-    fn client(&self, seed: &[u8; 32]) -> Box<dyn EngineClient> {
-        self.0.client(seed)
-    }
-
-    fn public_keys(&self, encoded: &[u8]) -> Result<PublicKeys, Error> {
-        self.0.public_keys(encoded)
-    }
-
-    fn prepare(&self, spec: &RoundSpec, contents: Contents<'_>) -> Result<Box<dyn PreparedRound>, Error> {
-        let prepared = self.0.prepare(spec, contents)?;
-        self.1.fetch_add(1, Ordering::Relaxed);
-        Ok(Box::new(CountedRound(prepared, Arc::clone(&self.1))))
-    }
-
-    fn recompute(
-        &self,
-        spec: &RoundSpec,
-        unit: usize,
-        contents: &[u8],
-        public_keys: &[u8],
-        request: &[u8],
-    ) -> Result<Vec<u8>, Error> {
-        self.0.recompute(spec, unit, contents, public_keys, request)
-    }
-}
 
 /// Rounds that stay retrievable here.
 const RETAINED: usize = 2;
 
 /// A round's databases are the largest thing that a server holds. Who waits for something else must not hold one.
 pub(crate) async fn checks_that_wait_for_memory_keep_no_retired_round() {
-    let held = Arc::new(AtomicUsize::new(0));
-    let engine = Arc::new(Counted(noop(), Arc::clone(&held)));
-    let server = target_of(engine, |config| {
+    let engine = Arc::new(Counted::new(noop()));
+    let server = target_of(engine.clone(), |config| {
         // One bucket with everything: 5 MB.
         config.mode = RoundMode::ClosedLoop;
         config.population = Some(Population { users: 16_384, seed: 1 });
@@ -132,7 +55,7 @@ pub(crate) async fn checks_that_wait_for_memory_keep_no_retired_round() {
             waiting.push(tokio::spawn(async move { other.unit(before.round, 0).await }));
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
-        most = most.max(held.load(Ordering::Relaxed));
+        most = most.max(engine.held());
     }
     assert!(waiting.iter().all(|call| !call.is_finished()), "nobody had to wait");
     // One more is being built.

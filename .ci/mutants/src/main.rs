@@ -1,0 +1,138 @@
+//! Does a test fail for every change that cargo-mutants lists?
+//!
+//! To build anew for every change takes most of the time. Here all changes are woven into one build, each behind a question
+//! whether it is the one that is tried; a first run of every test shows which changes it meets, and a change is tried with
+//! those tests alone, the quick ones first. What cannot be woven (constants, what the compiler refuses) is built and tried
+//! on its own.
+//!
+//! `mutants TREE OUT --of PACKAGE ... [--with PACKAGE ...] [--sample N] [--names FILE] [--alone]`. `TREE` is a copy of the
+//! repository that is changed. What was tried is in `OUT/outcomes.txt`, a line for each; what stands there is not tried
+//! again. Of the changes of a package the sample is every n-th, so that there are no more than `N`.
+
+mod build;
+mod list;
+mod run;
+mod weave;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+
+use build::Tree;
+use list::Mutant;
+use run::{Outcome, Outcomes};
+
+struct Arguments {
+    tree: PathBuf,
+    out: PathBuf,
+    of: Vec<String>,
+    with: Vec<String>,
+    sample: usize,
+    names: Option<BTreeSet<String>>,
+    alone: bool,
+    lib: bool,
+}
+
+fn arguments() -> Result<Arguments> {
+    let mut all = std::env::args().skip(1);
+    let mut path = || all.next().map(PathBuf::from).context("TREE OUT --of PACKAGE");
+    let (tree, out) = (path()?, path()?);
+    let mut arguments = Arguments {
+        tree,
+        out,
+        of: vec![],
+        with: vec![],
+        sample: usize::MAX,
+        names: None,
+        alone: false,
+        lib: false,
+    };
+    let mut list = "";
+    for argument in all {
+        match (argument.as_str(), list) {
+            ("--of", _) => list = "--of",
+            ("--with", _) => list = "--with",
+            ("--sample", _) => list = "--sample",
+            ("--names", _) => list = "--names",
+            ("--alone", _) => arguments.alone = true,
+            ("--lib", _) => arguments.lib = true,
+            (_, "--of") => arguments.of.push(argument),
+            (_, "--with") => arguments.with.push(argument),
+            (_, "--sample") => arguments.sample = argument.parse()?,
+            (_, "--names") => {
+                arguments.names = Some(fs::read_to_string(argument)?.lines().map(str::to_owned).collect());
+            }
+            _ => bail!("{argument}?"),
+        }
+    }
+    Ok(arguments)
+}
+
+fn main() -> Result<()> {
+    let Arguments { tree, out, of, with, sample, names, alone, lib } = arguments()?;
+    fs::create_dir_all(&out)?;
+    let tree = Tree::new(fs::canonicalize(tree)?);
+    std::env::set_current_dir(tree.path())?;
+    // Numbers begin with 1 and do not depend on what is tried.
+    let all: BTreeMap<u32, Mutant> = (1..).zip(list::list(&of)?).collect();
+    let mut outcomes = Outcomes::open(&out.join("outcomes.txt"))?;
+    let mut chosen = BTreeSet::new();
+    for package in &of {
+        let own: Vec<u32> =
+            all.iter().filter(|(_, mutant)| mutant.package == *package).map(|(number, _)| *number).collect();
+        let step = own.len().div_ceil(sample.min(own.len()).max(1)).max(1);
+        println!("{package}: {} changes, every {step} of them is tried", own.len());
+        chosen.extend(own.into_iter().step_by(step));
+    }
+    let wanted = |number: &u32| {
+        let name = &all[number].name;
+        names.as_ref().map_or(chosen.contains(number), |names| names.contains(name)) && !outcomes.knows(name)
+    };
+    let mut queue: BTreeSet<u32> = all.keys().copied().filter(wanted).collect();
+    let woven = tree.weave(&of, &all)?;
+    println!(
+        "{} of {} changes are woven, {} are not viable",
+        woven.numbers.len(),
+        all.len(),
+        woven.refused.len()
+    );
+    for number in &woven.refused {
+        if queue.remove(number) {
+            outcomes.add(&all[number].name, Outcome::Unviable, "")?;
+        }
+    }
+    let tests = tree.tests(&of.iter().chain(&with).cloned().collect::<Vec<_>>(), lib)?;
+    let meets = run::trace(&tests, &out)?;
+    // In no order, so that what was tried is a sample whenever it ends.
+    let mut order: Vec<u32> = queue.iter().copied().collect();
+    order.sort_by_key(|number| number.wrapping_mul(0x9e37_79b9));
+    for number in order {
+        if woven.numbers.contains(&number) {
+            queue.remove(&number);
+            let (outcome, by) = run::try_woven(&tests, &meets, number)?;
+            outcomes.add(&all[&number].name, outcome, &by)?;
+        }
+    }
+    tree.restore()?;
+    println!("{} changes are left to be built on their own", queue.len());
+    if alone {
+        for number in queue {
+            let (outcome, by) = tree.try_alone(&all[&number], &with)?;
+            outcomes.add(&all[&number].name, outcome, &by)?;
+        }
+    } else {
+        let left: Vec<_> = queue.iter().map(|number| all[number].name.as_str()).collect();
+        write(&out, "left.txt", &left.join("\n"))?;
+    }
+    for package in &of {
+        let own = all.values().filter(|mutant| mutant.package == *package);
+        println!("{package}: {}", outcomes.counts(own.map(|mutant| mutant.name.as_str())));
+    }
+    Ok(())
+}
+
+fn write(out: &Path, name: &str, text: &str) -> Result<()> {
+    fs::write(out.join(name), text).with_context(|| name.to_owned())
+}

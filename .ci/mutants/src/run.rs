@@ -1,0 +1,234 @@
+//! Which tests meet a change, and whether one of them fails.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Outcome {
+    Caught,
+    /// It took much longer than without the change, or waited for ever.
+    Timeout,
+    Missed,
+    /// No test comes where it is.
+    Unmet,
+    Unviable,
+}
+
+impl Outcome {
+    const ALL: [(Self, &str); 5] = [
+        (Self::Caught, "caught"),
+        (Self::Timeout, "timeout"),
+        (Self::Missed, "missed"),
+        (Self::Unmet, "unmet"),
+        (Self::Unviable, "unviable"),
+    ];
+
+    fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(outcome, _)| *outcome == self).map_or("", |(_, name)| name)
+    }
+}
+
+/// What was found out, kept in a file.
+pub(crate) struct Outcomes {
+    file: File,
+    known: BTreeMap<String, Outcome>,
+}
+
+impl Outcomes {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let mut known = BTreeMap::new();
+        for line in fs::read_to_string(path).unwrap_or_default().lines() {
+            let mut columns = line.split('\t');
+            let (outcome, name) = (columns.next(), columns.next().context("no name")?);
+            let outcome = Outcome::ALL.iter().find(|(_, name)| Some(*name) == outcome);
+            known.insert(name.to_owned(), outcome.context("no outcome")?.0);
+        }
+        let file = File::options().append(true).create(true).open(path)?;
+        Ok(Self { file, known })
+    }
+
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        self.known.contains_key(name)
+    }
+
+    pub(crate) fn add(&mut self, name: &str, outcome: Outcome, by: &str) -> Result<()> {
+        self.known.insert(name.to_owned(), outcome);
+        Ok(writeln!(self.file, "{}\t{name}\t{by}", outcome.name())?)
+    }
+
+    pub(crate) fn counts<'a>(&self, names: impl Iterator<Item = &'a str>) -> String {
+        let (mut listed, mut counts) = (0, BTreeMap::new());
+        for name in names {
+            listed += 1;
+            self.known.get(name).into_iter().for_each(|outcome| *counts.entry(*outcome).or_insert(0) += 1);
+        }
+        let tried: u32 = counts.values().sum();
+        let counts: Vec<_> =
+            counts.iter().map(|(outcome, count)| format!("{} {count}", outcome.name())).collect();
+        format!("{listed} listed, {tried} tried: {}", counts.join(", "))
+    }
+}
+
+/// A test: its program, its name, how long it takes, and what it meets.
+pub(crate) struct Test {
+    program: usize,
+    name: String,
+    time: Duration,
+    meets: BTreeSet<u32>,
+}
+
+/// A test does not take more memory than this, KiB, whatever is changed.
+const MEMORY: u64 = 4 << 20;
+/// What tests may take more than four times what they did, s.
+const SLACK: u64 = 3;
+/// Tests quicker than this are run together, first.
+const QUICK: Duration = Duration::from_millis(200);
+
+enum End {
+    Passed,
+    Failed(String),
+    Late,
+}
+
+/// Runs tests of a program until one fails; `seconds` of processor time at most.
+fn run(program: &Path, seconds: u64, names: &[&str], set: &[(&str, &str)]) -> Result<End> {
+    // A package's tests expect its folder as the present one.
+    let folder = manifest_folder(program)?;
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -t {seconds}; ulimit -v {MEMORY}; exec \"$@\""), "sh"]);
+    command.arg(program).args(["-Z", "unstable-options", "--fail-fast", "--exact"]).args(names);
+    command.env("RUSTC_BOOTSTRAP", "1").env("RUST_BACKTRACE", "0").env("RUST_TEST_THREADS", "2");
+    command.env("CARGO_MANIFEST_DIR", &folder).current_dir(&folder).envs(set.iter().copied());
+    let log = std::env::temp_dir().join(format!("mutants-{}", std::process::id()));
+    let output = File::create(&log)?;
+    let mut child = command.stdin(Stdio::null()).stderr(output.try_clone()?).stdout(output).spawn()?;
+    // Of one that waits for ever.
+    let until = Instant::now() + Duration::from_secs(60 + 20 * seconds);
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if Instant::now() > until {
+            child.kill()?;
+            child.wait()?;
+            return Ok(End::Late);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    if status.success() {
+        return Ok(End::Passed);
+    }
+    // Killed for the time that it takes.
+    use std::os::unix::process::ExitStatusExt as _;
+    if matches!(status.signal(), Some(9 | 24)) {
+        return Ok(End::Late);
+    }
+    let said = fs::read(&log)?;
+    let said = String::from_utf8_lossy(&said);
+    let failed = said.lines().find_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... FAILED"));
+    Ok(End::Failed(failed.unwrap_or("it ends").to_owned()))
+}
+
+/// Processor time of all programs that were run.
+fn processor_time() -> Result<Duration> {
+    let status = fs::read_to_string("/proc/self/stat")?;
+    let (_, numbers) = status.rsplit_once(')').context("no name")?;
+    let of_children = numbers.split_whitespace().skip(13).take(2);
+    let ticks = of_children.map(str::parse::<u64>).sum::<Result<u64, _>>()?;
+    Ok(Duration::from_millis(10 * ticks))
+}
+
+/// The folder of the package whose test program this is, from what stands beside it.
+fn manifest_folder(program: &Path) -> Result<PathBuf> {
+    let described = fs::read_to_string(program.with_extension("d"))?;
+    let sources = described.lines().next().context("no sources")?;
+    let source = sources.split_whitespace().nth(1).context("no source")?;
+    let mut folder = std::env::current_dir()?.join(source);
+    while !folder.join("Cargo.toml").exists() {
+        ensure!(folder.pop(), "{} belongs to no package", program.display());
+    }
+    Ok(folder)
+}
+
+/// Runs every test by itself.
+pub(crate) fn trace(programs: &[PathBuf], out: &Path) -> Result<Vec<Test>> {
+    let mut tests = Vec::new();
+    let trace = fs::canonicalize(out)?.join("trace");
+    for (number, program) in programs.iter().enumerate() {
+        let listed = Command::new(program).args(["--list", "--format", "terse"]).output()?;
+        let ignored = Command::new(program).args(["--list", "--format", "terse", "--ignored"]).output()?;
+        let names = |output: &[u8]| -> BTreeSet<String> {
+            let text = String::from_utf8_lossy(output).into_owned();
+            text.lines().filter_map(|line| Some(line.strip_suffix(": test")?.to_owned())).collect()
+        };
+        for name in names(&listed.stdout).difference(&names(&ignored.stdout)) {
+            let _ = fs::remove_file(&trace);
+            let before = processor_time()?;
+            let end = run(program, 600, &[name], &[("WOVEN_TRACE", trace.to_str().context("path")?)])?;
+            if !matches!(end, End::Passed) {
+                println!("{name} does not pass without any change, and is left out");
+                continue;
+            }
+            let met = fs::read_to_string(&trace).unwrap_or_default();
+            let meets = met.lines().map(str::parse).collect::<Result<_, _>>()?;
+            tests.push(Test {
+                program: number,
+                name: name.clone(),
+                time: processor_time()?.saturating_sub(before),
+                meets,
+            });
+        }
+    }
+    tests.sort_by_key(|test| test.time);
+    let all: Duration = tests.iter().map(|test| test.time).sum();
+    println!("{} tests, {:.0} s one after the other", tests.len(), all.as_secs_f64());
+    Ok(tests)
+}
+
+/// Tries a change with the tests that meet it.
+pub(crate) fn try_woven(programs: &[PathBuf], tests: &[Test], number: u32) -> Result<(Outcome, String)> {
+    let meeting: Vec<&Test> = tests.iter().filter(|test| test.meets.contains(&number)).collect();
+    if meeting.is_empty() {
+        return Ok((Outcome::Unmet, String::new()));
+    }
+    let (quick, long) = meeting.split_at(meeting.partition_point(|test| test.time < QUICK));
+    let together = |tests: &[&'_ Test]| {
+        let mut batches: BTreeMap<usize, (Vec<String>, Duration)> = BTreeMap::new();
+        for test in tests {
+            let (names, time) = batches.entry(test.program).or_default();
+            names.push(test.name.clone());
+            *time += test.time;
+        }
+        batches.into_iter().collect::<Vec<_>>()
+    };
+    let alone = long.iter().map(|test| (test.program, (vec![test.name.clone()], test.time)));
+    let tried = number.to_string();
+    for (program, (names, time)) in together(quick).into_iter().chain(alone) {
+        let seconds = SLACK + (4 * time).as_secs();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        match run(&programs[program], seconds, &names, &[("WOVEN_TRIED", &tried)])? {
+            End::Passed => {}
+            End::Failed(test) => return Ok((Outcome::Caught, test)),
+            End::Late => return Ok((Outcome::Timeout, String::new())),
+        }
+    }
+    Ok((Outcome::Missed, meeting.iter().map(|test| test.name.as_str()).take(8).collect::<Vec<_>>().join(" ")))
+}
+
+/// Runs all tests of programs.
+pub(crate) fn try_all(programs: &[PathBuf]) -> Result<(Outcome, String)> {
+    for program in programs {
+        match run(program, 900, &[], &[])? {
+            End::Passed => {}
+            End::Failed(test) => return Ok((Outcome::Caught, test)),
+            End::Late => return Ok((Outcome::Timeout, String::new())),
+        }
+    }
+    Ok((Outcome::Missed, String::new()))
+}
