@@ -32,8 +32,6 @@ impl core::fmt::Debug for Announced {
 
 #[cfg(test)]
 mod tests {
-    use sotto_wire::Endorsement;
-
     use super::Announced;
     use crate::check::tests::parameters;
 
