@@ -65,8 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     for config in &configs {
         progress.reset();
         let report = run_once(config, &progress)?;
-        let told = report.markdown()?;
-        progress.suspend(|| println!("{told}"));
+        progress.suspend(|| println!("{}", report.markdown()));
         reports.push(report);
     }
     progress.finish_and_clear();

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 
 use crate::cpu::cores;
-use crate::listing::listing;
 use crate::model::{Calibration, calibrate};
 use crate::progress;
 use estimate::{Assumptions, Need};
@@ -99,7 +98,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         _ => bail!("give --users, or --largest with --cores and --memory"),
     };
     let plan = Plan::new(need(users)?, arguments.round, arguments.cores, bound, &prices, &calibration);
-    println!("{}", listing(&plan)?);
+    plan.print();
     if arguments.json {
         println!("{}", serde_json::to_string(&plan)?);
     }

@@ -10,7 +10,7 @@ use core::time::Duration;
 use std::io;
 use std::sync::Arc;
 
-use derive_more::Sub;
+use derive_more::{Add, Sub, Sum};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
@@ -115,7 +115,7 @@ async fn pump(
 }
 
 /// Bytes in the streams of TCP: TLS and all above it, without the headers of packets.
-#[derive(Clone, Copy, Debug, Default, Sub)]
+#[derive(Clone, Copy, Debug, Default, Add, Sub, Sum)]
 pub(crate) struct Traffic {
     /// From the clients to the server.
     pub(crate) up: u64,

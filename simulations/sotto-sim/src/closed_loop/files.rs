@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde_json::Value;
 
-use super::report::{OVERHEAD_MAX, Report, RoundReport, ServerStages};
-use crate::listing::listing;
+use super::client::Counts;
+use super::report::{Bytes, Latency, OVERHEAD_MAX, Report, RoundReport, ServerStages};
 use crate::pbc::CodeName;
 use crate::table::{Column, Table};
 
@@ -15,8 +15,8 @@ fn mebibytes(bytes: u64) -> f64 {
 }
 
 impl Report {
-    /// What was run, and all that was measured in the mean; single rounds are in `rounds.csv`.
-    pub(super) fn markdown(&self) -> anyhow::Result<String> {
+    /// One table with everything that matters.
+    pub(super) fn markdown(&self) -> String {
         let title = format!(
             "{} users, {} real clients, k = {}, {}, {}: {} buckets of {}; {} threads, {}",
             self.config.users,
@@ -29,16 +29,67 @@ impl Report {
             self.threads,
             self.machine.describe()
         );
+        let mut table = Table::new(&title, vec!["", "per client and round", "per message"]);
+        let ServerStages { answer: stages, other, deposits } = self.stages_ms;
+        let Bytes { deposit, mapping, query, answer, overhead, keys_once, .. } = self.bytes;
+        for (name, value, unit) in [
+            ("server, EXPAND or parsing", stages.expand, "ms"),
+            ("server, first dimension", stages.first_dimension, "ms"),
+            ("server, further dimensions", stages.rest, "ms"),
+            ("server, rest of the retrieval", other, "ms"),
+            ("server, deposits", deposits, "ms"),
+            ("server, all of these", self.core_seconds_per_client_round * 1e3, "ms"),
+            ("client", self.client_cpu_ms, "ms"),
+            ("deposit", deposit / 1e3, "kB"),
+            ("mapping", mapping / 1e3, "kB"),
+            ("multi-query", query / 1e3, "kB"),
+            ("answers", answer / 1e3, "kB"),
+            ("what carries them", overhead / 1e3, "kB"),
+            ("keys, once", keys_once / 1e3, "kB"),
+        ] {
+            let each = value / f64::from(self.config.retrieve);
+            table.row(vec![name.into(), format!("{value:.2} {unit}"), format!("{each:.3} {unit}")]);
+        }
+        let Latency { p50, p90, p99, max } = self.latency_ms;
+        table.note(format!(
+            "{:.0} messages per minute, clients on the same machine; {:.0} by the server's CPU time alone. A round lasts \
+             {:.0} ms, of them set-up {:.0} ms ({:.0} ms of CPU time, shared by all {} users). Retrieval: p50 {p50:.0} ms, \
+             p90 {p90:.0} ms, p99 {p99:.0} ms, max {max:.0} ms.",
+            self.messages_per_minute,
+            self.messages_per_minute_by_server_cpu,
+            self.round_wall_ms,
+            self.setup_wall_ms,
+            self.setup_cpu_ms,
+            self.config.users,
+        ));
+        table.note(format!(
+            "Server memory: peak {:.0} MiB; prepared round {:.0} MiB, keys {:.0} MiB.",
+            mebibytes(self.memory.peak),
+            mebibytes(self.memory.databases),
+            mebibytes(self.memory.keys),
+        ));
+        table.note(format!(
+            "Checking an answer: {:.1} kB for the bucket ({:.1} kB in the sockets), {:.0} ms of the client's CPU time.",
+            self.check.bytes as f64 / 1e3,
+            self.check.socket as f64 / 1e3,
+            self.check.cpu_ms
+        ));
         let verdict = match (self.overhead_meaningful, self.overhead <= OVERHEAD_MAX) {
             (false, _) => "too little work to judge by",
             (true, true) => "within the bound",
             (true, false) => "ABOVE THE BOUND",
         };
-        let overhead = self.overhead;
-        let means = listing(&Self { by_round: Vec::new(), ..self.clone() })?;
-        Ok(format!(
-            "{title}\n\n```\n{means}\n```\n\nOverhead over the bare stages: {overhead:.3}, {verdict} of {OVERHEAD_MAX}.\n"
-        ))
+        table.note(format!(
+            "Overhead over the bare stages: {:.3} (retrieval {:.3}, set-up {:.3}), {verdict} of {OVERHEAD_MAX}.",
+            self.overhead, self.overhead_retrieval, self.overhead_setup
+        ));
+        let Counts { retrieved, wrong, missing, ambiguous, ambiguous_unread, deferred } = self.counts;
+        table.note(format!(
+            "Retrieved {retrieved} ({} per client and round), wrong {wrong}, missing {missing}, ambiguous {ambiguous} \
+             ({ambiguous_unread} of them unread), deferred {deferred}.",
+            self.retrieved_per_client_round
+        ));
+        table.markdown()
     }
 }
 
@@ -72,7 +123,7 @@ pub(crate) fn json(reports: &[Report]) -> anyhow::Result<String> {
 /// Writes the report's files and tells their names.
 pub(crate) fn write(out: &Path, reports: &[Report]) -> anyhow::Result<Vec<PathBuf>> {
     std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
-    let mut markdown = reports.iter().map(Report::markdown).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut markdown: Vec<String> = reports.iter().map(Report::markdown).collect();
     if reports.len() > 1 {
         markdown.push(comparison(reports).markdown());
     }

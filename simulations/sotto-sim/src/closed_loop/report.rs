@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::check::Check;
 use super::client::{Counts, Payload};
 use super::config::Config;
-use super::lines::{Bench, Snapshot};
+use super::lines::{Bench, Snapshot, Spent};
 use crate::cpu::Stages;
 use crate::machine::Machine;
 use crate::proxy::Traffic;
@@ -37,9 +37,20 @@ pub(super) struct Measured {
 
 /// One round of all clients.
 pub(super) struct Round {
-    pub(super) report: RoundReport,
+    pub(super) round: u64,
+    /// From the release of the clients to the last answer judged.
+    pub(super) all: Spent,
+    /// Until the round was sealed: deposits.
+    pub(super) deposits: Spent,
+    /// Making up the simulated users' deposits.
+    pub(super) population: Spent,
+    pub(super) setup: Spent,
+    /// From the publication of the round until every client had its answers.
+    pub(super) retrieval: Spent,
     pub(super) counts: Counts,
     pub(super) payload: Payload,
+    pub(super) traffic: Traffic,
+    pub(super) clients_cpu_ms: f64,
     /// The bare stages after this round.
     pub(super) bench: Bench,
 }
@@ -145,14 +156,10 @@ pub(crate) struct Memory {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct RoundReport {
     pub(crate) round: u64,
-    /// From the release of the clients to the last answer judged, without the making of simulated messages, which is no
-    /// work of a server.
     pub(crate) wall_ms: f64,
-    /// Until the round was sealed.
     pub(crate) deposits_cpu_ms: f64,
     pub(crate) setup_wall_ms: f64,
     pub(crate) setup_cpu_ms: f64,
-    /// From the publication of the round until every client had its answers.
     pub(crate) retrieval_wall_ms: f64,
     pub(crate) retrieval_cpu_ms: f64,
     pub(crate) expand_ms: f64,
@@ -172,27 +179,22 @@ impl Report {
             measured;
         ensure!(!rounds.is_empty(), "no round was measured");
         let (count, clients) = (rounds.len() as f64, f64::from(config.clients));
-        let by_round: Vec<RoundReport> = rounds.iter().map(|round| round.report).collect();
-        let mean = |of: fn(&RoundReport) -> f64| by_round.iter().map(of).sum::<f64>() / count;
-        let per_client = |of: fn(&RoundReport) -> f64| mean(of) / clients;
+        let mean = |of: fn(&Round) -> f64| rounds.iter().map(of).sum::<f64>() / count;
+        let per_client = |of: fn(&Round) -> f64| mean(of) / clients;
         let counts: Counts = rounds.iter().map(|round| round.counts).sum();
         let payload: Payload = rounds.iter().map(|round| round.payload).sum();
+        let traffic: Traffic = rounds.iter().map(|round| round.traffic).sum();
         let bench: Bench = rounds.iter().map(|round| round.bench).sum();
         let bench_ms = bench * (1.0 / count);
 
-        let round_wall_ms = mean(|round| round.wall_ms);
-        let retrieval = mean(|round| round.retrieval_cpu_ms);
-        let setup_cpu_ms = mean(|round| round.setup_cpu_ms);
-        let serving = per_client(|round| round.deposits_cpu_ms + round.retrieval_cpu_ms);
+        // Making up messages is the simulation's work, not the server's, and takes none of its time.
+        let round_wall_ms = mean(|round| round.all.wall_ms - round.population.wall_ms);
+        let retrieval = mean(|round| round.retrieval.cpu_ms);
+        let setup_cpu_ms = mean(|round| round.setup.cpu_ms);
+        let serving = per_client(|round| round.deposits.cpu_ms + round.retrieval.cpu_ms);
         let per_message = serving / f64::from(config.retrieve);
         let in_users = f64::from(config.users) * f64::from(config.retrieve);
-        let answer = Stages {
-            expand: per_client(|round| round.expand_ms),
-            first_dimension: per_client(|round| round.first_dimension_ms),
-            rest: per_client(|round| round.rest_ms),
-        };
-        let [socket_up, socket_down] =
-            [per_client(|round| round.bytes_up as f64), per_client(|round| round.bytes_down as f64)];
+        let answers = rounds.iter().map(|round| round.retrieval.stages).sum::<Stages>();
         let percentile = |share| latencies.value_at_quantile(share) as f64 / 1e3;
         let each = |bytes: u64| bytes as f64 / (count * clients);
         let once = |bytes: u64| bytes as f64 / clients;
@@ -211,14 +213,14 @@ impl Report {
             core_seconds_per_client_round: serving / 1e3,
             core_ms_per_message: per_message,
             core_ms_per_message_with_setup: per_message + setup_cpu_ms / in_users,
-            setup_wall_ms: mean(|round| round.setup_wall_ms),
+            setup_wall_ms: mean(|round| round.setup.wall_ms),
             setup_cpu_ms,
             round_wall_ms,
             client_cpu_ms: per_client(|round| round.clients_cpu_ms),
             stages_ms: ServerStages {
-                answer,
-                other: retrieval / clients - answer.total(),
-                deposits: per_client(|round| round.deposits_cpu_ms),
+                answer: answers * (1.0 / count / clients),
+                other: per_client(|round| round.retrieval.cpu_ms - round.retrieval.stages.total()),
+                deposits: per_client(|round| round.deposits.cpu_ms),
             },
             latency_ms: Latency {
                 p50: percentile(0.5),
@@ -232,9 +234,9 @@ impl Report {
                 mapping: each(payload.mapping),
                 query: each(payload.query),
                 answer: each(payload.answer),
-                overhead: socket_up + socket_down - each(contents),
-                socket_up,
-                socket_down,
+                overhead: each(traffic.up) + each(traffic.down) - each(contents),
+                socket_up: each(traffic.up),
+                socket_down: each(traffic.down),
                 socket_once: once(measured.entering.up + measured.entering.down),
             },
             check,
@@ -252,7 +254,7 @@ impl Report {
             bench_ms,
             retrieved_per_client_round: each(counts.retrieved),
             counts,
-            by_round,
+            by_round: rounds.iter().map(RoundReport::of).collect(),
             warnings,
         })
     }
@@ -263,5 +265,29 @@ impl Report {
         ensure!(wrong == 0, "{wrong} retrieved messages are not what was sent");
         ensure!(missing == 0, "{missing} messages were sent and are not in their rounds");
         Ok(())
+    }
+}
+
+impl RoundReport {
+    fn of(round: &Round) -> Self {
+        let Stages { expand, first_dimension, rest } = round.retrieval.stages;
+        Self {
+            round: round.round,
+            wall_ms: round.all.wall_ms - round.population.wall_ms,
+            deposits_cpu_ms: round.deposits.cpu_ms,
+            setup_wall_ms: round.setup.wall_ms,
+            setup_cpu_ms: round.setup.cpu_ms,
+            retrieval_wall_ms: round.retrieval.wall_ms,
+            retrieval_cpu_ms: round.retrieval.cpu_ms,
+            expand_ms: expand,
+            first_dimension_ms: first_dimension,
+            rest_ms: rest,
+            clients_cpu_ms: round.clients_cpu_ms,
+            bytes_up: round.traffic.up,
+            bytes_down: round.traffic.down,
+            retrieved: round.counts.retrieved,
+            bare_setup_cpu_ms: round.bench.setup(),
+            bare_retrieval_cpu_ms: round.bench.answer,
+        }
     }
 }

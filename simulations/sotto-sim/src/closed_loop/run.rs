@@ -6,13 +6,13 @@ use indicatif::ProgressBar;
 use sotto_protocol::deposit::BOX_BYTES;
 
 use super::child::ServerProcess;
-use super::client::{Counts, ensure_complete};
+use super::client::ensure_complete;
 use super::config::Config;
 use super::lines::{Orders, Point, TILE};
-use super::report::{self, Measured, Report, RoundReport};
+use super::report::{self, Measured, Report};
 use super::system::System;
 use super::turns::Turns;
-use crate::cpu::{Stages, process_milliseconds};
+use crate::cpu::process_milliseconds;
 use crate::machine::available_memory;
 use crate::pbc::CodeName;
 
@@ -82,36 +82,27 @@ async fn measure(config: &Config, progress: &ProgressBar) -> anyhow::Result<Repo
         let point = |point| system.server.point(round.0, point);
         let (sealed, populated, built) =
             (point(Point::Sealed)?, point(Point::Populated)?, point(Point::Built)?);
-        let (setup, retrieval) = (built - populated, after - built);
-        let counts: Counts = took.iter().map(|took| took.counts).sum();
-        ensure_complete(counts, clients * u64::from(config.retrieve))?;
-        let Stages { expand, first_dimension, rest } = retrieval.stages;
-        let report = RoundReport {
+        let one = report::Round {
             round: round.0,
-            wall_ms: (after - before).wall_ms - (populated - sealed).wall_ms,
-            deposits_cpu_ms: (sealed - before).cpu_ms,
-            setup_wall_ms: setup.wall_ms,
-            setup_cpu_ms: setup.cpu_ms,
-            retrieval_wall_ms: retrieval.wall_ms,
-            retrieval_cpu_ms: retrieval.cpu_ms,
-            expand_ms: expand,
-            first_dimension_ms: first_dimension,
-            rest_ms: rest,
+            all: after - before,
+            deposits: sealed - before,
+            population: populated - sealed,
+            setup: built - populated,
+            retrieval: after - built,
+            counts: took.iter().map(|took| took.counts).sum(),
+            payload: took.iter().map(|took| took.bytes).sum(),
+            traffic,
             clients_cpu_ms,
-            bytes_up: traffic.up,
-            bytes_down: traffic.down,
-            retrieved: counts.retrieved,
-            bare_setup_cpu_ms: bench.setup(),
-            bare_retrieval_cpu_ms: bench.answer,
+            bench,
         };
+        ensure_complete(one.counts, clients * u64::from(config.retrieve))?;
         let (entries, users) = (any.entries, config.users);
         ensure!(entries == u64::from(users), "the round has {entries} messages for {users} users");
-        for answered in [(after - before).answers, bare_answers] {
+        for answered in [one.all.answers, bare_answers] {
             let asked = clients * any.buckets as u64;
             ensure!(answered == asked, "{answered} sub-queries answered of {asked}");
         }
-        let payload = took.iter().map(|took| took.bytes).sum();
-        measured.push(report::Round { report, counts, payload, bench });
+        measured.push(one);
     }
     let client = system.clients.first().context("no client")?;
     let (engine, check) = (client.engine.name(), client.check().await.context("a check")?);

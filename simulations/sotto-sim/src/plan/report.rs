@@ -1,9 +1,11 @@
 //! The plan, for people and for programs.
 
 use serde::Serialize;
+use sotto_protocol::audit::AUDITED;
 use sotto_protocol::deposit::BOX_BYTES;
+use sottod::UPLOAD_ROUNDS;
 
-use super::estimate::Need;
+use super::estimate::{Assumptions, Need};
 use super::largest::Bound;
 use super::prices::{MONTH_HOURS, Prices};
 use crate::model::{Calibration, Constants, Uncertainty};
@@ -138,6 +140,104 @@ impl Plan {
             machine: calibration.machine.describe(),
             need,
         }
+    }
+
+    /// For people.
+    pub(super) fn print(&self) {
+        let Need { users, answer_ms, transport_ms, seldom_ms, up, down, memory, assumptions, .. } =
+            &self.need;
+        let Self { retrieve, buckets, bucket_size, .. } = self;
+        let line = |name: &str, text: String| println!("{name:12} {text}");
+        println!(
+            "{users} users, each retrieves {retrieve} messages a round: {buckets} buckets of {bucket_size} boxes"
+        );
+        println!("constants measured on {}, {} threads at work", self.machine, self.threads_measured);
+        if let Some(bound) = self.bound {
+            line("bound by", format!("{bound:?}: more users do not fit"));
+        }
+        line("round", seconds(self.round_seconds));
+        let Estimate { value, low, high } = self.cores;
+        line("cores", format!("{value:.2} ({low:.2} to {high:.2}), paid {:.0}", self.cores_paid));
+        let Estimate { value, low, high } = self.shortest_round_seconds;
+        let [value, low, high] = [value, low, high].map(seconds);
+        line("", format!("with those the shortest round is {value} ({low} to {high})"));
+        line(
+            "",
+            format!(
+                "{:.2} ms for each user and round ({answer_ms:.2} answers, {transport_ms:.2} transport, {seldom_ms:.2} keys and checks), {} to build a round",
+                self.client_round_ms,
+                seconds(self.build_seconds)
+            ),
+        );
+        line("memory", bytes(self.memory_total_bytes));
+        for (part, size) in [
+            ("prepared rounds", memory.databases),
+            ("round being built", memory.building),
+            ("mappings", memory.mappings),
+            ("keys of all users", memory.keys),
+            ("connections", memory.connections),
+        ] {
+            println!("  {part:19} {}", bytes(size));
+        }
+        line("disk", bytes(self.need.disk));
+        let ([up, down], [keys, check]) =
+            ([*up, *down].map(bytes), [self.need.keys, self.need.check].map(bytes));
+        line("traffic", format!("a user sends {up} and receives {down} a round in the mean,"));
+        line(
+            "",
+            format!(
+                "with {keys} of keys in one round of {UPLOAD_ROUNDS} and {check} of a bucket in one of {AUDITED}"
+            ),
+        );
+        let (receives, sends) = (self.server_receives_mbit, self.server_sends_mbit);
+        line("", format!("the server receives {receives:.1} and sends {sends:.1} Mbit/s"));
+        let MonthlyCost { cores, memory, disk, egress, total, per_user, per_user_high } = self.monthly_cost;
+        line(
+            "cost",
+            format!("{per_user:.4} per user and month (at most {per_user_high:.4}), {total:.2} for all:"),
+        );
+        line("", format!("cores {cores:.2}, memory {memory:.2}, disk {disk:.2}, egress {egress:.2}"));
+        let Prices { core_hour, gb_egress, gb_memory_hour, gb_disk_month } = self.prices;
+        line(
+            "assumptions",
+            format!(
+                "core-hour {core_hour}, GB sent {gb_egress}, GB-hour of memory {gb_memory_hour}, GB-month of disk {gb_disk_month};"
+            ),
+        );
+        let Assumptions { retained, load, connection_kib } = assumptions;
+        let percent = 100.0 * load;
+        line(
+            "",
+            format!(
+                "{retained} rounds retained, cores loaded to {percent:.0} %, {connection_kib} KiB for each connection"
+            ),
+        );
+        line(
+            "settings",
+            format!(
+                "key_mib = {:.0} at least; connections, sessions and deposits at least {users}",
+                self.key_mib
+            ),
+        );
+        self.warnings.iter().for_each(|warning| line("CAUTION", warning.clone()));
+    }
+}
+
+fn seconds(value: f64) -> String {
+    match value {
+        _ if value < 1.0 => format!("{:.0} ms", 1e3 * value),
+        _ if value < 600.0 => format!("{value:.1} s"),
+        _ => format!("{:.1} min", value / 60.0),
+    }
+}
+
+/// Decimal units.
+pub(super) fn bytes(value: f64) -> String {
+    match value {
+        _ if value < 1e6 => format!("{:.1} KB", value / 1e3),
+        _ if value < 1e9 => format!("{:.1} MB", value / 1e6),
+        _ if value < 1e12 => format!("{:.2} GB", value / 1e9),
+        _ => format!("{:.2} TB", value / 1e12),
     }
 }
 
