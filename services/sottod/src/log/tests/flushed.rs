@@ -94,11 +94,11 @@ async fn an_append_that_nobody_does_is_told() {
     let (told, ()) = tokio::join!(
         async {
             tokio::task::yield_now().await;
-            append(&mut storage, 0).await
+            append(&mut storage, 0).await.await
         },
         writer.stop()
     );
-    assert!(told.await.unwrap().is_err());
+    assert!(told.unwrap().is_err());
     assert_eq!(entries(&disk), 0);
 
     // It is ordered behind what breaks the thread.
