@@ -11,7 +11,7 @@ use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round, UnixMillis};
 
 use super::disk::Disk;
-use super::entry::TypeConfig;
+use super::entry::{Runtime, TypeConfig};
 use super::record::{self, Batch, Record};
 use super::replica::{LogStorage, NoPeers, StateMachine};
 use super::state::Applied;
@@ -38,7 +38,7 @@ const ENTRIES_PER_READ: u64 = 4;
 
 /// A durable log.
 pub(crate) struct DurableLog {
-    raft: Raft<TypeConfig>,
+    raft: Raft<TypeConfig, StateMachine>,
     writer: Writer,
     machine: StateMachine,
 }
@@ -51,27 +51,34 @@ impl DurableLog {
     /// [`LogError`].
     pub(crate) async fn start(
         disk: Arc<dyn Disk>,
-        options: Options,
+        mut options: Options,
         guard: impl Send + 'static,
     ) -> Result<Self, LogError> {
         let started = std::time::Instant::now();
+        let seed = seed(&mut options)?;
         let (writer, opened) = Writer::start(disk, options, guard).await?;
-        Self::over(writer, opened, started).await
+        Self::over(writer, opened, seed, started).await
     }
 
     /// The same without a thread: an order to the disk takes as long as `pace` says.
     #[cfg(test)]
     pub(crate) async fn start_inline(
         disk: Arc<dyn Disk>,
-        options: Options,
+        mut options: Options,
         pace: impl Fn() -> Duration + Send + 'static,
     ) -> Result<Self, LogError> {
         let started = std::time::Instant::now();
+        let seed = seed(&mut options)?;
         let (writer, opened) = Writer::start_inline(disk, options, pace).await?;
-        Self::over(writer, opened, started).await
+        Self::over(writer, opened, seed, started).await
     }
 
-    async fn over(writer: Writer, opened: Opened, started: std::time::Instant) -> Result<Self, LogError> {
+    async fn over(
+        writer: Writer,
+        opened: Opened,
+        seed: u64,
+        started: std::time::Instant,
+    ) -> Result<Self, LogError> {
         let Opened { state, segments, bytes, entries, torn } = opened;
         if let Some(torn) = torn {
             tracing::warn!(
@@ -87,9 +94,10 @@ impl DurableLog {
         }
         let machine = StateMachine { writer: writer.clone(), state: Arc::new(Mutex::new(state)) };
         let storage = LogStorage { writer: writer.clone() };
-        let ended = |_: openraft::error::Fatal<u64>| writer.failure("it could not be opened");
+        let ended = |_: openraft::errors::Fatal<TypeConfig>| writer.failure("it could not be opened");
         let config = Arc::new(config());
-        let raft = Raft::new(NODE, config, NoPeers, storage, machine.clone()).await.map_err(ended)?;
+        let raft = Raft::new(NODE, config, NoPeers, storage, machine.clone());
+        let raft = Runtime::scope(seed, raft).await.map_err(ended)?;
         let log = Self { raft, writer, machine };
         log.lead().await?;
         // All entries before this one count once it does.
@@ -116,15 +124,15 @@ impl DurableLog {
         } else {
             let leads = self.raft.with_raft_state(|state| state.server_state == ServerState::Leader);
             if !leads.await.map_err(failed)? {
-                self.raft.trigger().elect().await.map_err(failed)?;
+                self.raft.trigger().elect(false).await.map_err(failed)?;
             }
         }
+        let failed = |_| self.writer.failure("the group has no leader");
         let group = self.raft.wait(Some(ELECTION));
-        group
-            .state(ServerState::Leader, "nobody else can lead")
-            .await
-            .map(|_| ())
-            .map_err(|_| self.writer.failure("the group has no leader"))
+        let leading = group.state(ServerState::Leader, "nobody else can lead").await.map_err(failed)?;
+        // Writes that overtook this would be stored with what was committed before or after it, by chance.
+        let begun = group.applied_index_at_least(leading.last_log_index, "it begins with an entry").await;
+        begun.map(|_| ()).map_err(failed)
     }
 
     async fn write(&self, batch: Batch) -> Result<Applied, LogError> {
@@ -139,6 +147,8 @@ impl DurableLog {
     /// Waits until no segment could be removed that is not.
     #[cfg(test)]
     pub(super) async fn settle(&self) {
+        use openraft::async_runtime::WatchReceiver;
+
         let mut metrics = self.raft.metrics();
         loop {
             let floor = self.machine.lock().floor();
@@ -292,6 +302,11 @@ impl RoundLog for DurableLog {
     }
 }
 
+/// Decides what openraft does by chance. From where the salts come from, as the only randomness that a log has.
+fn seed(options: &mut Options) -> Result<u64, LogError> {
+    (options.salts)().map_err(LogError::file("the group", "draw a seed"))
+}
+
 /// A round's deposits in entries `first` to `last`.
 fn deposits_of(store: &mut Store, round: Round, first: u64, last: u64) -> Result<Vec<Deposit>, LogError> {
     let mut deposits = Vec::new();
@@ -313,8 +328,7 @@ fn config() -> openraft::Config {
         cluster_name: "sotto".to_owned(),
         // In a group of one there is nobody to hear from, and nobody to convince: the only election is the one that is
         // called for.
-        enable_heartbeat: false,
-        enable_elect: false,
+        enable_tick: false,
         // With entries of at most 512 KiB, an append of at most 2 MiB.
         max_payload_entries: (super::store::APPEND_MAX / ENTRY_MAX) as u64,
         // Taken when a round retires.

@@ -9,9 +9,11 @@
 //! asking anybody.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Cursor;
 
-use openraft::{BasicNode, CommittedLeaderId, EntryPayload};
+use openraft::impls::leader_id_adv;
+use openraft::{BasicNode, EntryPayload};
+use openraft_rt::deterministic_rng::DeterministicRng;
+use openraft_rt_tokio::TokioRuntime;
 
 use super::codec::{Malformed, NONE_IS_ZERO, Reader, ascends, put_count};
 use super::record::Batch;
@@ -24,23 +26,33 @@ openraft::declare_raft_types!(
         R = Applied,
         NodeId = u64,
         Node = BasicNode,
-        Entry = openraft::Entry<TypeConfig>,
-        SnapshotData = Cursor<Vec<u8>>,
-        AsyncRuntime = openraft::TokioRuntime,
+        LeaderId = LeaderId,
+        AsyncRuntime = Runtime,
 );
 
-pub(super) type Entry = openraft::Entry<TypeConfig>;
-pub(super) type LogId = openraft::LogId<u64>;
-pub(super) type Vote = openraft::Vote<u64>;
+/// Tokio, whose tasks draw random numbers from the seed of the [scope](DeterministicRng::scope) they were begun in: openraft
+/// spreads its ticks and elections by chance, and a simulation must repeat them.
+pub(super) type Runtime = DeterministicRng<TokioRuntime>;
+/// Term and node: what identifies a leader on the disk, whether its entry is committed or not.
+pub(super) type LeaderId = leader_id_adv::LeaderId<u64, u64>;
+pub(super) type Entry = openraft::Entry<LeaderId, EntryPayload<Batch, u64, BasicNode>>;
+pub(super) type LogId = openraft::LogId<LeaderId>;
+pub(super) type Vote = openraft::Vote<LeaderId>;
 pub(super) type Membership = openraft::Membership<u64, BasicNode>;
-pub(super) type StoredMembership = openraft::StoredMembership<u64, BasicNode>;
+pub(super) type StoredMembership = openraft::StoredMembership<LeaderId, u64, BasicNode>;
 
 /// Most nodes of a group, and most configurations of a change of members.
 const NODES_MAX: usize = 64;
 /// Above all indices and terms there can be: who counts on from one below it never overflows.
 pub(super) const NUMBER_END: u64 = 1 << 48;
+/// Stands where there is none.
+const NO_LOG_ID: LogId = log_id(0, 0, 0);
 /// Longest address of a node.
 const ADDRESS_MAX: usize = 256;
+
+pub(super) const fn log_id(term: u64, node_id: u64, index: u64) -> LogId {
+    LogId { leader_id: LeaderId { term, node_id }, index }
+}
 
 pub(super) fn encode(entry: &Entry) -> Vec<u8> {
     let mut out = vec![0; 4];
@@ -93,8 +105,7 @@ pub(super) fn put_log_id(out: &mut Vec<u8>, log_id: &LogId) {
 }
 
 pub(super) fn take_log_id(reader: &mut Reader<'_>) -> Result<LogId, Malformed> {
-    let leader = CommittedLeaderId::new(take_number(reader)?, reader.u64()?);
-    Ok(LogId::new(leader, take_number(reader)?))
+    Ok(log_id(take_number(reader)?, reader.u64()?, take_number(reader)?))
 }
 
 /// An index or a term.
@@ -105,13 +116,13 @@ pub(super) fn take_number(reader: &mut Reader<'_>) -> Result<u64, Malformed> {
 
 pub(super) fn put_optional_log_id(out: &mut Vec<u8>, log_id: Option<&LogId>) {
     out.push(log_id.is_some().into());
-    put_log_id(out, log_id.unwrap_or(&LogId::default()));
+    put_log_id(out, log_id.unwrap_or(&NO_LOG_ID));
 }
 
 pub(super) fn take_optional_log_id(reader: &mut Reader<'_>) -> Result<Option<LogId>, Malformed> {
     let some = reader.flag()?;
     let log_id = take_log_id(reader)?;
-    if some || log_id == LogId::default() { Ok(some.then_some(log_id)) } else { Err(NONE_IS_ZERO) }
+    if some || log_id == NO_LOG_ID { Ok(some.then_some(log_id)) } else { Err(NONE_IS_ZERO) }
 }
 
 pub(super) fn put_membership(out: &mut Vec<u8>, membership: &Membership) {
@@ -149,10 +160,8 @@ pub(super) fn take_membership(reader: &mut Reader<'_>) -> Result<Membership, Mal
             core::str::from_utf8(reader.take(bytes)?).map_err(|_| Malformed("an address is no text"))?;
         nodes.insert(node, BasicNode::new(address));
     }
-    if !configurations.iter().flatten().all(|voter| nodes.contains_key(voter)) {
-        return Err(Malformed("a voter is no node"));
-    }
-    Ok(Membership::new(configurations, nodes))
+    Membership::new(configurations, nodes)
+        .map_err(|_| Malformed("a configuration has no voters, or one that is no node"))
 }
 
 #[cfg(test)]
@@ -160,11 +169,11 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     use bytes::Bytes;
-    use openraft::{BasicNode, CommittedLeaderId, EntryPayload};
+    use openraft::{BasicNode, EntryPayload};
     use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES, SignedManifest};
     use sotto_protocol::{Round, UnixMillis};
 
-    use super::{Entry, LogId, Membership, decode_all, encode, put_optional_log_id};
+    use super::{Entry, Membership, decode_all, encode, log_id, put_optional_log_id};
     use crate::log::record::{Batch, Record};
 
     fn entries() -> Vec<Entry> {
@@ -180,15 +189,15 @@ mod tests {
             Record::Spent(vec![[3; 16], [4; 16]]),
         ];
         let nodes = BTreeMap::from([(1, BasicNode::new("a:1")), (2, BasicNode::new(""))]);
-        let membership = Membership::new(vec![BTreeSet::from([1]), BTreeSet::from([1, 2])], nodes);
+        let membership = Membership::new(vec![BTreeSet::from([1]), BTreeSet::from([1, 2])], nodes).unwrap();
         let payloads = [
             EntryPayload::Membership(membership),
             EntryPayload::Blank,
             EntryPayload::Normal(Batch(records)),
             EntryPayload::Normal(Batch::default()),
         ];
-        let id = |index| LogId::new(CommittedLeaderId::new(3, 1), index);
-        (0..).zip(payloads).map(|(index, payload)| Entry { log_id: id(index), payload }).collect()
+        let entry = |(index, payload)| Entry { log_id: log_id(3, 1, index), payload };
+        (0..).zip(payloads).map(entry).collect()
     }
 
     #[test]

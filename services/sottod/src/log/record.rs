@@ -55,6 +55,12 @@ impl fmt::Debug for Record {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Batch(pub(crate) Vec<Record>);
 
+impl fmt::Display for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
 impl Batch {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         put_count(out, self.0.len());

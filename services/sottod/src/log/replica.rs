@@ -3,30 +3,29 @@
 mod network;
 
 use std::fmt::Debug;
-use std::io::Cursor;
+use std::io;
 use std::ops::RangeBounds;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use openraft::storage::{LogFlushed, RaftLogStorage, RaftStateMachine};
-use openraft::{
-    AnyError, LogState, OptionalSend, RaftLogReader, RaftSnapshotBuilder, SnapshotMeta, StorageError,
-    StorageIOError,
-};
+use openraft::storage::{EntryResponder, IOFlushed, RaftLogStorage, RaftStateMachine};
+use openraft::{BasicNode, LogState, OptionalSend, RaftLogReader, RaftSnapshotBuilder};
+use tokio_stream::{Stream, StreamExt};
 
-use super::entry::{Entry, LogId, StoredMembership, TypeConfig, Vote};
+use super::entry::{Entry, LeaderId, LogId, StoredMembership, TypeConfig, Vote};
 use super::error::LogError;
 use super::snapshot::Snapshot;
-use super::state::{Applied, State};
+use super::state::State;
+use super::store::{APPEND_MAX, Store};
 use super::writer::Writer;
 
 pub(super) use network::NoPeers;
 
-type Failure = StorageError<u64>;
-type Meta = SnapshotMeta<u64, openraft::BasicNode>;
-type RaftSnapshot = openraft::Snapshot<TypeConfig>;
+type Meta = openraft::SnapshotMeta<LeaderId, u64, BasicNode>;
+/// A snapshot's file, and what it is of.
+type RaftSnapshot = openraft::Snapshot<LeaderId, u64, BasicNode, Vec<u8>>;
 
 /// Bytes of entries that are sent to another node at a time.
-const APPEND_BYTES: u64 = super::store::APPEND_MAX as u64;
+const APPEND_BYTES: u64 = APPEND_MAX as u64;
 
 /// Log and vote.
 #[derive(Clone)]
@@ -38,21 +37,25 @@ impl RaftLogReader<TypeConfig> for LogStorage {
     async fn try_get_log_entries<R: RangeBounds<u64> + Clone + Debug + OptionalSend>(
         &mut self,
         range: R,
-    ) -> Result<Vec<Entry>, Failure> {
+    ) -> Result<Vec<Entry>, io::Error> {
         let range = (range.start_bound().cloned(), range.end_bound().cloned());
-        self.writer.run(move |store| store.entries(range, u64::MAX)).await.map_err(reading)
+        self.writer.run(move |store| store.entries(range, u64::MAX)).await.map_err(io::Error::other)
     }
 
-    async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> Result<Vec<Entry>, Failure> {
-        self.writer.run(move |store| store.entries(start..end, APPEND_BYTES)).await.map_err(reading)
+    async fn limited_get_log_entries(&mut self, start: u64, end: u64) -> Result<Vec<Entry>, io::Error> {
+        self.writer.run(move |store| store.entries(start..end, APPEND_BYTES)).await.map_err(io::Error::other)
+    }
+
+    async fn read_vote(&mut self) -> Result<Option<Vote>, io::Error> {
+        self.writer.run(|store| Ok(store.vote())).await.map_err(io::Error::other)
     }
 }
 
 impl RaftLogStorage<TypeConfig> for LogStorage {
     type LogReader = Self;
 
-    async fn get_log_state(&mut self) -> Result<LogState<TypeConfig>, Failure> {
-        let bounds = self.writer.run(|store| Ok(store.bounds())).await.map_err(reading)?;
+    async fn get_log_state(&mut self) -> Result<LogState<TypeConfig>, io::Error> {
+        let bounds = self.writer.run(|store| Ok(store.bounds())).await.map_err(io::Error::other)?;
         let (last_purged_log_id, last_log_id) = bounds;
         Ok(LogState { last_purged_log_id, last_log_id })
     }
@@ -61,44 +64,62 @@ impl RaftLogStorage<TypeConfig> for LogStorage {
         self.clone()
     }
 
-    async fn save_vote(&mut self, vote: &Vote) -> Result<(), Failure> {
+    async fn save_vote(&mut self, vote: &Vote) -> Result<(), io::Error> {
         let vote = *vote;
-        self.writer.run(move |store| store.save_vote(vote)).await.map_err(writing)
+        self.writer.run(move |store| store.save_vote(vote)).await.map_err(io::Error::other)
     }
 
-    async fn read_vote(&mut self) -> Result<Option<Vote>, Failure> {
-        self.writer.run(|store| Ok(store.vote())).await.map_err(reading)
-    }
-
-    async fn save_committed(&mut self, committed: Option<LogId>) -> Result<(), Failure> {
-        let save = move |store: &mut super::store::Store| {
+    /// Waits for no write before it: it is in memory alone until the next append.
+    async fn save_committed(&mut self, committed: Option<LogId>) -> Result<(), io::Error> {
+        let save = move |store: &mut Store| {
             store.save_committed(committed);
             Ok(())
         };
-        self.writer.run(save).await.map_err(writing)
+        self.writer.order(save, |_| ()).await.map_err(io::Error::other)
     }
 
-    async fn read_committed(&mut self) -> Result<Option<LogId>, Failure> {
-        self.writer.run(|store| Ok(store.committed())).await.map_err(reading)
+    async fn read_committed(&mut self) -> Result<Option<LogId>, io::Error> {
+        self.writer.run(|store| Ok(store.committed())).await.map_err(io::Error::other)
     }
 
-    async fn append<I>(&mut self, entries: I, callback: LogFlushed<TypeConfig>) -> Result<(), Failure>
+    /// Returns before the disk has anything: whoever reads comes behind it, and the thread tells when it is durable.
+    async fn append<I>(&mut self, entries: I, callback: IOFlushed<TypeConfig>) -> Result<(), io::Error>
     where
         I: IntoIterator<Item = Entry> + OptionalSend,
         I::IntoIter: OptionalSend,
     {
         let entries: Vec<Entry> = entries.into_iter().collect();
-        self.writer.run(move |store| store.append(entries)).await.map_err(writing)?;
-        callback.log_io_completed(Ok(()));
-        Ok(())
+        let flushed = Flushed(Some(callback));
+        let append = move |store: &mut Store| store.append(entries);
+        self.writer.order(append, move |result| flushed.tell(result)).await.map_err(io::Error::other)
     }
 
-    async fn truncate(&mut self, from: LogId) -> Result<(), Failure> {
-        self.writer.run(move |store| store.truncate(from.index)).await.map_err(writing)
+    async fn truncate_after(&mut self, last: Option<LogId>) -> Result<(), io::Error> {
+        let from = last.map_or(0, |last| last.index + 1);
+        self.writer.run(move |store| store.truncate(from)).await.map_err(io::Error::other)
     }
 
-    async fn purge(&mut self, upto: LogId) -> Result<(), Failure> {
-        self.writer.run(move |store| store.purge(upto)).await.map_err(writing)
+    async fn purge(&mut self, upto: LogId) -> Result<(), io::Error> {
+        self.writer.run(move |store| store.purge(upto)).await.map_err(io::Error::other)
+    }
+}
+
+/// Tells openraft what became of an append, also if the thread ends before it comes to it: nobody else would.
+struct Flushed(Option<IOFlushed<TypeConfig>>);
+
+impl Flushed {
+    fn tell(mut self, result: Result<(), LogError>) {
+        if let Some(callback) = self.0.take() {
+            callback.io_completed(result.map_err(io::Error::other));
+        }
+    }
+}
+
+impl Drop for Flushed {
+    fn drop(&mut self) {
+        if let Some(callback) = self.0.take() {
+            callback.io_completed(Err(io::Error::other("the thread of the log is gone")));
+        }
     }
 }
 
@@ -117,72 +138,64 @@ impl StateMachine {
 }
 
 impl RaftStateMachine<TypeConfig> for StateMachine {
+    type SnapshotData = Vec<u8>;
     type SnapshotBuilder = Self;
 
-    async fn applied_state(&mut self) -> Result<(Option<LogId>, StoredMembership), Failure> {
+    async fn applied_state(&mut self) -> Result<(Option<LogId>, StoredMembership), io::Error> {
         let state = self.lock();
         Ok((state.applied, state.membership.clone()))
     }
 
-    async fn apply<I>(&mut self, entries: I) -> Result<Vec<Applied>, Failure>
+    async fn apply<S>(&mut self, mut entries: S) -> Result<(), io::Error>
     where
-        I: IntoIterator<Item = Entry> + OptionalSend,
-        I::IntoIter: OptionalSend,
+        S: Stream<Item = Result<EntryResponder<TypeConfig>, io::Error>> + Unpin + OptionalSend,
     {
-        let mut state = self.lock();
-        Ok(entries.into_iter().map(|entry| state.apply(&entry)).collect())
+        while let Some((entry, asked)) = entries.try_next().await? {
+            let applied = self.lock().apply(&entry);
+            if let Some(asked) = asked {
+                asked.send(applied);
+            }
+        }
+        Ok(())
     }
 
     async fn get_snapshot_builder(&mut self) -> Self {
         self.clone()
     }
 
-    async fn begin_receiving_snapshot(&mut self) -> Result<Box<Cursor<Vec<u8>>>, Failure> {
-        Ok(Box::default())
-    }
-
-    async fn install_snapshot(&mut self, _: &Meta, snapshot: Box<Cursor<Vec<u8>>>) -> Result<(), Failure> {
-        let snapshot = decode(snapshot.get_ref()).map_err(reading)?;
+    async fn install_snapshot(&mut self, _: &Meta, snapshot: Vec<u8>) -> Result<(), io::Error> {
+        let snapshot = decode(&snapshot).map_err(io::Error::other)?;
         let state = snapshot.state.clone();
-        self.writer.run(move |store| store.adopt_snapshot(&snapshot)).await.map_err(writing)?;
+        self.writer.run(move |store| store.adopt_snapshot(&snapshot)).await.map_err(io::Error::other)?;
         *self.lock() = state;
         Ok(())
     }
 
-    async fn get_current_snapshot(&mut self) -> Result<Option<RaftSnapshot>, Failure> {
-        let bytes = self.writer.run(|store| store.snapshot()).await.map_err(reading)?;
+    async fn get_current_snapshot(&mut self) -> Result<Option<RaftSnapshot>, io::Error> {
+        let bytes = self.writer.run(|store| store.snapshot()).await.map_err(io::Error::other)?;
         let Some(bytes) = bytes else { return Ok(None) };
-        let meta = meta(&decode(&bytes).map_err(reading)?.state);
-        Ok(Some(RaftSnapshot { meta, snapshot: Box::new(Cursor::new(bytes)) }))
+        let meta = meta(&decode(&bytes).map_err(io::Error::other)?.state);
+        Ok(Some(RaftSnapshot { meta, snapshot: bytes }))
     }
 }
 
 impl RaftSnapshotBuilder<TypeConfig> for StateMachine {
-    async fn build_snapshot(&mut self) -> Result<RaftSnapshot, Failure> {
+    type SnapshotData = Vec<u8>;
+
+    async fn build_snapshot(&mut self) -> Result<RaftSnapshot, io::Error> {
         // One consistent view, however many entries are applied while it is written.
         let state = self.lock().clone();
         let meta = meta(&state);
-        let bytes = self.writer.run(move |store| store.take_snapshot(state)).await.map_err(writing)?;
-        Ok(RaftSnapshot { meta, snapshot: Box::new(Cursor::new(bytes)) })
+        let bytes =
+            self.writer.run(move |store| store.take_snapshot(state)).await.map_err(io::Error::other)?;
+        Ok(RaftSnapshot { meta, snapshot: bytes })
     }
 }
 
 fn meta(state: &State) -> Meta {
-    SnapshotMeta {
-        last_log_id: state.applied,
-        last_membership: state.membership.clone(),
-        snapshot_id: state.applied.map_or_else(String::new, |applied| applied.to_string()),
-    }
+    Meta { last_log_id: state.applied, last_membership: state.membership.clone() }
 }
 
 fn decode(bytes: &[u8]) -> Result<Snapshot, LogError> {
     Snapshot::decode(bytes).map_err(|malformed| LogError::corrupt(super::snapshot::NAME, 0, malformed.0))
-}
-
-fn reading(error: LogError) -> Failure {
-    StorageIOError::read_logs(AnyError::new(&error)).into()
-}
-
-fn writing(error: LogError) -> Failure {
-    StorageIOError::write_logs(AnyError::new(&error)).into()
 }

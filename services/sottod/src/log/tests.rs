@@ -2,6 +2,7 @@
 
 mod examples;
 mod faults;
+mod flushed;
 mod fuzz;
 mod golden;
 mod order;

@@ -134,6 +134,17 @@ impl Writer {
         work: impl FnOnce(&mut Store) -> Result<T, LogError> + Send + 'static,
     ) -> Result<T, LogError> {
         let (reply, result) = oneshot::channel();
+        // Who asked may have gone.
+        self.order(work, |result| drop(reply.send(result))).await?;
+        result.await.map_err(|_| self.failure("its thread is gone"))?
+    }
+
+    /// The same without waiting for it: the thread tells what became of it, in the order of all that was ordered.
+    pub(super) async fn order<T>(
+        &self,
+        work: impl FnOnce(&mut Store) -> Result<T, LogError> + Send + 'static,
+        done: impl FnOnce(Result<T, LogError>) + Send + 'static,
+    ) -> Result<(), LogError> {
         let (failed, size) = (Arc::clone(&self.failed), Arc::clone(&self.size));
         let order = Order::Run(Box::new(move |store| {
             let result = work(store);
@@ -144,11 +155,9 @@ impl Writer {
                     let _ = failed.set(error.clone());
                 }
             }
-            // Who asked may have gone.
-            let _ = reply.send(result);
+            done(result);
         }));
-        self.orders.send(order).await.map_err(|_| self.failure("it was closed"))?;
-        result.await.map_err(|_| self.failure("its thread is gone"))?
+        self.orders.send(order).await.map_err(|_| self.failure("it was closed"))
     }
 
     /// How much there is of the log. Asks nobody: whoever measures changes nothing.

@@ -1,16 +1,16 @@
 //! The network of a group of one.
 
-use openraft::BasicNode;
-use openraft::error::{InstallSnapshotError, NetworkError, RPCError, RaftError};
-use openraft::network::{RPCOption, RaftNetwork, RaftNetworkFactory};
+use std::future::Future;
+
+use openraft::errors::{RPCError, ReplicationClosed, StreamingError, Unreachable};
+use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
 use openraft::raft::{
-    AppendEntriesRequest, AppendEntriesResponse, InstallSnapshotRequest, InstallSnapshotResponse,
-    VoteRequest, VoteResponse,
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, VoteRequest, VoteResponse,
 };
+use openraft::{BasicNode, OptionalSend};
 
-use crate::log::entry::TypeConfig;
-
-type Unreached<E = openraft::error::Infallible> = RPCError<u64, BasicNode, RaftError<u64, E>>;
+use super::RaftSnapshot;
+use crate::log::entry::{TypeConfig, Vote};
 
 /// There is nobody else to reach.
 pub(in crate::log) struct NoPeers;
@@ -23,29 +23,36 @@ impl RaftNetworkFactory<TypeConfig> for NoPeers {
     }
 }
 
-impl RaftNetwork<TypeConfig> for NoPeers {
+impl RaftNetworkV2<TypeConfig> for NoPeers {
+    type SnapshotData = Vec<u8>;
+
     async fn append_entries(
         &mut self,
         _: AppendEntriesRequest<TypeConfig>,
         _: RPCOption,
-    ) -> Result<AppendEntriesResponse<u64>, Unreached> {
-        Err(unreached())
+    ) -> Result<AppendEntriesResponse<TypeConfig>, RPCError<TypeConfig>> {
+        Err(unreached().into())
     }
 
-    async fn install_snapshot(
+    async fn vote(
         &mut self,
-        _: InstallSnapshotRequest<TypeConfig>,
+        _: VoteRequest<TypeConfig>,
         _: RPCOption,
-    ) -> Result<InstallSnapshotResponse<u64>, Unreached<InstallSnapshotError>> {
-        Err(unreached())
+    ) -> Result<VoteResponse<TypeConfig>, RPCError<TypeConfig>> {
+        Err(unreached().into())
     }
 
-    async fn vote(&mut self, _: VoteRequest<u64>, _: RPCOption) -> Result<VoteResponse<u64>, Unreached> {
-        Err(unreached())
+    async fn full_snapshot(
+        &mut self,
+        _: Vote,
+        _: RaftSnapshot,
+        _: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
+        _: RPCOption,
+    ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
+        Err(unreached().into())
     }
 }
 
-fn unreached<E: std::error::Error>() -> Unreached<E> {
-    let error = std::io::Error::other("this group has one member");
-    RPCError::Network(NetworkError::new(&error))
+fn unreached() -> Unreachable<TypeConfig> {
+    Unreachable::new(&std::io::Error::other("this group has one member"))
 }

@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use openraft::{CommittedLeaderId, EntryPayload};
+use openraft::EntryPayload;
 use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES, SignedManifest};
 use sotto_protocol::{Round, UnixMillis};
 
 use super::{ACCOUNTS_MAX, Encoding, State, TOKENS_MAX, TOKENS_UNDER_WAY};
 use crate::log::codec::Reader;
-use crate::log::entry::{Entry, LogId};
+use crate::log::entry::{Entry, log_id};
 use crate::log::record::{Batch, Record};
 
 fn apply(state: &mut State, record: Record) -> Option<&'static str> {
-    let log_id = LogId::new(CommittedLeaderId::new(1, 1), state.next_index());
+    let log_id = log_id(1, 1, state.next_index());
     state.apply(&Entry { log_id, payload: EntryPayload::Normal(Batch(vec![record])) }).refused
 }
 
@@ -94,7 +94,7 @@ fn a_state_that_no_entries_lead_to_is_refused() {
         State::decode(&mut Reader::new(&bytes), Encoding::Current)
     };
     assert!(decoded(&|_| {}).is_ok());
-    let id = |term, index| Some(LogId::new(CommittedLeaderId::new(term, 1), index));
+    let id = |term, index| Some(log_id(term, 1, index));
     assert!(decoded(&|state| state.applied = id(1, u64::MAX)).is_err());
     assert!(decoded(&|state| state.applied = id(u64::MAX, 100)).is_err());
     assert!(decoded(&|state| state.applied = id(1, 1)).is_err(), "its rounds come later");

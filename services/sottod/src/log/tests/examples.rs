@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use openraft::{BasicNode, CommittedLeaderId, EntryPayload};
+use openraft::{BasicNode, EntryPayload};
 use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES, SignedManifest};
 use sotto_protocol::{Round, UnixMillis};
 
-use crate::log::entry::{Entry, LogId, Membership, Vote, encode, put_optional_log_id};
+use crate::log::entry::{Entry, Membership, Vote, encode, log_id, put_optional_log_id};
 use crate::log::record::{Batch, Record};
 use crate::log::segment::{HEADER_BYTES, Header};
 use crate::log::snapshot::{Complete, Snapshot};
@@ -37,7 +37,7 @@ pub(super) fn records() -> Vec<(&'static str, Record)> {
 /// An entry of each kind, and one for each kind of record.
 pub(super) fn entries() -> Vec<(&'static str, Entry)> {
     let nodes = BTreeMap::from([(1, BasicNode::new("a:1")), (2, BasicNode::new(""))]);
-    let membership = Membership::new(vec![BTreeSet::from([1]), BTreeSet::from([1, 2])], nodes);
+    let membership = Membership::new(vec![BTreeSet::from([1]), BTreeSet::from([1, 2])], nodes).unwrap();
     let mut payloads = vec![
         ("membership", EntryPayload::Membership(membership)),
         ("blank", EntryPayload::Blank),
@@ -45,9 +45,7 @@ pub(super) fn entries() -> Vec<(&'static str, Entry)> {
     ];
     let records = records().into_iter();
     payloads.extend(records.map(|(name, record)| (name, EntryPayload::Normal(Batch(vec![record])))));
-    let entry = |(index, (name, payload))| {
-        (name, Entry { log_id: LogId::new(CommittedLeaderId::new(3, 1), index), payload })
-    };
+    let entry = |(index, (name, payload))| (name, Entry { log_id: log_id(3, 1, index), payload });
     (0..).zip(payloads).map(entry).collect()
 }
 
@@ -75,7 +73,7 @@ pub(super) fn snapshot() -> Snapshot {
     let mut state = State::default();
     entries().iter().for_each(|(name, entry)| assert_eq!(state.apply(entry).refused, None, "{name}"));
     for record in [Record::Open(Round(9)), Record::Deposits(Round(9), Bytes::from(vec![6; 304]))] {
-        let log_id = LogId::new(CommittedLeaderId::new(3, 1), state.next_index());
+        let log_id = log_id(3, 1, state.next_index());
         let entry = Entry { log_id, payload: EntryPayload::Normal(Batch(vec![record])) };
         assert_eq!(state.apply(&entry).refused, None);
     }

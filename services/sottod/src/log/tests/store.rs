@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use openraft::{CommittedLeaderId, EntryPayload};
+use openraft::EntryPayload;
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{Deposit, Label, Round, SealedBox, UnixMillis};
 
 use super::simulated::Simulated;
 use super::workload::options;
-use crate::log::entry::{Entry, LogId, Vote};
+use crate::log::entry::{Entry, Vote, log_id};
 use crate::log::record::{Batch, Record};
 use crate::log::snapshot::Snapshot;
 use crate::log::state::State;
@@ -22,8 +22,7 @@ fn entry(term: u64, index: u64) -> Entry {
 }
 
 fn entry_of(term: u64, index: u64, record: Record) -> Entry {
-    let log_id = LogId::new(CommittedLeaderId::new(term, 1), index);
-    Entry { log_id, payload: EntryPayload::Normal(Batch(vec![record])) }
+    Entry { log_id: log_id(term, 1, index), payload: EntryPayload::Normal(Batch(vec![record])) }
 }
 
 fn open(disk: &Simulated) -> Store {
