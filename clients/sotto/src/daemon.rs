@@ -126,12 +126,14 @@ pub(crate) async fn run(directory: &Path, options: Options) -> Result<(), Failur
         (handle, events) = come_again(directory).await?;
     };
     leave(&desk, &mut events, &listener, &mut programs, options.detached).await;
+    // While nobody else can come online with what was there before.
+    let kept = news.write(&journal);
     if let Ok(Some(_alone)) = Store::try_starting(directory) {
         listener.remove();
     }
     programs.shutdown().await;
     following.abort();
-    stayed.and(news.write(&journal).map_err(|error| Failure::other(news.unwritten(&error))))
+    stayed.and(kept.map_err(|error| Failure::other(news.unwritten(&error))))
 }
 
 /// Why one is online no more.

@@ -56,7 +56,8 @@ pub fn partitioned_bound_log2(k: usize, b: usize, w: usize) -> f64 {
     }
     let sets = |s: usize| {
         let buckets = |t: usize| choose(group, t).exp() * exactly[s][t];
-        let of_group: Vec<f64> = (0..=group).map(buckets).collect();
+        // Of more buckets than that not each has two keys, and there may be more ways to choose them than a number holds.
+        let of_group: Vec<f64> = (0..=group.min(s / 2)).map(buckets).collect();
         // The distribution of t_1 + ... + t_w, up to s - 1.
         let mut total = vec![1.0];
         for _ in 0..w {
@@ -126,6 +127,8 @@ mod tests {
             assert!(partitioned_bound_log2(k, b, w).is_nan());
         }
         assert!(partitioned_bound_log2(16, 32, 4) > cuckoo_bound_log2(16, 32, 4));
+        // More ways to choose buckets than a number holds, none of which counts.
+        assert!(partitioned_bound_log2(256, 6000, 3) < -20.0);
     }
 
     /// Computed in another way, in rational numbers: over all t_1 to t_w, with the number of ways to put `s` keys into `t`

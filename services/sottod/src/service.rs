@@ -39,17 +39,20 @@ use crate::tokens::TokenKey;
 enum Kind {
     Upload,
     Query,
-    /// A mapping, a hint, or a unit's contents.
+    /// A mapping or a hint.
     Download,
+    /// A unit's contents, to check an answer.
+    Check,
 }
 
 impl Kind {
-    /// One, and one more while the server has not noticed yet that the caller of the first has gone. Mapping and hint of a
-    /// round may be read while a unit of an older one is checked.
+    /// One, or mapping and hint, and one more while the server has not noticed yet that a caller has gone; a check can be
+    /// made another time.
     fn per_account(self) -> u8 {
         match self {
             Self::Upload | Self::Query => 2,
-            Self::Download => 4,
+            Self::Download => 3,
+            Self::Check => 1,
         }
     }
 }
@@ -173,7 +176,7 @@ impl Service {
         let places = match kind {
             Kind::Upload => &self.uploads,
             Kind::Query => &self.queries,
-            Kind::Download => &self.mappings,
+            Kind::Download | Kind::Check => &self.mappings,
         };
         let permit = Arc::clone(places).try_acquire_owned().map_err(|_| Refused::Busy)?;
         let mut busy = lock(&self.busy);
@@ -445,7 +448,7 @@ impl Sotto for Service {
         let handle = ConnectionHandle::of(&request);
         let proto::UnitRequest { session, round, unit } = request.into_inner();
         let account = self.account(&handle, &session)?;
-        let admission = self.admit(Kind::Download, account)?;
+        let admission = self.admit(Kind::Check, account)?;
         // There are no more units than buckets.
         let unit = u16::try_from(unit).ok().filter(|unit| *unit < self.announcement.parameters.buckets);
         let unit = unit.ok_or(Refused::Malformed)?;

@@ -64,6 +64,8 @@ impl News {
     /// Follows the journal for as long as it is polled. Writing holds up nobody: what the wire shows does not wait for it.
     pub(super) async fn follow(self: Arc<Self>, journal: Arc<Journal>, face: Face) {
         let mut changes = journal.untold_changes();
+        // Something may have happened before this was asked for the first time.
+        changes.mark_changed();
         let mut told = false;
         while changes.changed().await.is_ok() {
             let (news, journal) = (Arc::clone(&self), Arc::clone(&journal));

@@ -67,15 +67,15 @@ impl Rekey {
 
 /// The epoch after the `newest`, whose chains start at a round, with keys that this author makes in another. Keys of a later
 /// author come after all of an earlier one, and keys of a later round after those that an author has forgotten who has gone
-/// back to an older state: only those of higher numbers take over. So the lower bits count the rounds since the card, by each
-/// epoch from the one before, since the numbers of a server's rounds may begin anywhere. There are none 2^29 rounds after the
-/// card, 34 years of two seconds. Whoever takes over from an author that has used up its numbers counts from where it is.
+/// back to an older state: only those of higher numbers take over. So the lower bits count rounds, since the card or since
+/// the last keys of the author before, by each epoch from the one before: the numbers of a server's rounds may begin anywhere,
+/// and no author uses up the numbers of another. There are none 2^29 rounds later, 34 years of two seconds.
 pub(super) fn epoch_after((newest, start): (u32, Round), author: u8, round: Round) -> Option<u32> {
     let below_author = |number: &u32| number >> AUTHOR_SHIFT == 0;
     let passed = u32::try_from(round.0.saturating_sub(start.0)).ok().filter(below_author)?;
+    let before = if author_of(newest) == author { newest & ROUNDS } else { 0 };
     // Both are below 2^29.
-    let counted = Some((newest & ROUNDS) + passed).filter(below_author);
-    let counted = counted.or_else(|| (author_of(newest) != author).then_some(passed))?;
+    let counted = Some(before + passed).filter(below_author)?;
     let next = newest.checked_add(1)?.max((u32::from(author) << AUTHOR_SHIFT) | counted);
     (author_of(next) == author).then_some(next)
 }

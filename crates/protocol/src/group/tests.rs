@@ -204,14 +204,15 @@ fn epochs_of_a_later_keeper_come_after_all_of_an_earlier_one() {
         assert_eq!(after(0, 0, [first, first]), Some(1));
         assert_eq!(after(0, 0, [first, first + 7]), Some(7));
         assert_eq!(after(7, 0, [first + 7, first + 70]), Some(70));
-        assert_eq!(after(7, 2, [first + 7, first + 9]), Some((2 << 29) + 9));
+        assert_eq!(after(7, 2, [first + 7, first + 9]), Some((2 << 29) + 2));
         assert_eq!(after((2 << 29) + 9, 2, [first + 9, first + 9]), Some((2 << 29) + 10));
         assert_eq!(
             after((2 << 29) + 9, 1, [first + 9, first + 19]),
             None,
             "an earlier member takes nothing over"
         );
-        // Used up, by time or by one who counts too fast; who comes after that one goes on.
+        // Used up, by time or by one who counts too fast; who comes after that one has all of its own.
+        assert_eq!(after((1 << 29) - 100, 1, [first, first + 9]), Some((1 << 29) + 9));
         assert_eq!(after((1 << 29) - 1, 0, [first, first + 9]), None);
         assert_eq!(after((1 << 29) - 1, 1, [first, first + 9]), Some((1 << 29) + 9));
         assert_eq!(after(u32::MAX, 7, [first, first + 9]), None);
