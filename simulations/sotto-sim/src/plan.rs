@@ -19,7 +19,7 @@ use report::Plan;
 
 /// What a server for so many users needs: cores, memory, disk, bandwidth, money; or what a machine can serve.
 ///
-/// The costs of the parts are measured on this machine first, with all of its cores at work, in about a minute; or
+/// The costs of the parts are measured on this machine first, with all of its cores at work, for one to three minutes; or
 /// they are read from a file that an earlier run has saved. docs/PLANNING.md has the formulas.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {

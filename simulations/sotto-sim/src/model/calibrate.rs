@@ -97,7 +97,7 @@ const QUICK: Plan = Plan {
     answers: 4,
 };
 
-/// Measures with so many threads at work at a time, in about a minute; a quick one is good for nothing but tests.
+/// Measures with so many threads at work at a time, for one to three minutes; a quick one is good for nothing but tests.
 ///
 /// A core is slower while its neighbour works, too: an operator pays for busy ones.
 pub(crate) fn calibrate(quick: bool, threads: usize, progress: &ProgressBar) -> anyhow::Result<Calibration> {
