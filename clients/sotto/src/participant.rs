@@ -97,9 +97,7 @@ impl Participant {
             client
                 .adopt(info.parameters.clone(), (info.open, host.unix_now()))
                 .map_err(ConnectError::Parameters)?;
-            if let Some(disk) = &disk {
-                disk.save(&client.snapshot()).map_err(|error| ConnectError::NotStored(error.to_string()))?;
-            }
+            save(disk.as_deref(), &client)?;
         }
         let engine = Arc::clone(engine(&settings.engines, client.server())?);
         let keys = match drawn {
@@ -107,7 +105,12 @@ impl Participant {
             // What the server has changed is its engine.
             _ => Generation::draw(&host, &engine).await.ok_or_else(failed)?,
         };
-        let session = connection.session(client.account_seed(), &info, None).await?;
+        let slot = client.slot().filter(|_| client.server().code.has_slots());
+        let session = connection.session(client.account_seed(), &info, None, slot).await?;
+        if let Some(given) = session.given_slot() {
+            client.keep_slot(given.clone());
+            save(disk.as_deref(), &client)?;
+        }
         let open = session.open();
         let gate = gate(&host, &client, open).map_err(ConnectError::Parameters)?;
         let started = Instant::now();
@@ -120,7 +123,8 @@ impl Participant {
             Audits::new(AuditCoins::new(&account_seed), session.root_key(), settings.engines.clone());
         let keys = Keyring::new(&account_seed, keys, open);
         let pinned = client.server().clone();
-        let (sessions, news) = link::start(Arc::clone(&host), session, settings, account_seed, pinned);
+        let account = link::Account { seed: account_seed, slot: client.slot().cloned(), pinned };
+        let (sessions, news) = link::start(Arc::clone(&host), session, settings, account);
         let (commands, received) = mpsc::unbounded_channel();
         let (person, told) = Person::new();
         let slots = Slots::new(&client);
@@ -129,6 +133,11 @@ impl Participant {
         tokio::spawn(driver.run(received, news));
         Ok((Handle { commands }, told))
     }
+}
+
+fn save(disk: Option<&dyn Disk>, client: &Client) -> Result<(), ConnectError> {
+    let Some(disk) = disk else { return Ok(()) };
+    disk.save(&client.snapshot()).map_err(|error| ConnectError::NotStored(error.to_string()))
 }
 
 /// Speaks to a running participant.
@@ -231,7 +240,11 @@ impl Handle {
 fn gate(host: &Arc<dyn Host>, client: &Client, open: Round) -> Result<Client, Error> {
     let settings = Settings { conversations: 1 };
     let joined = (open, host.unix_now());
-    Client::new(client.name(), client.server().clone(), settings, joined, &mut rng(host))
+    let mut gate = Client::new(client.name(), client.server().clone(), settings, joined, &mut rng(host))?;
+    if let Some(slot) = client.slot() {
+        gate.keep_slot(slot.clone());
+    }
+    Ok(gate)
 }
 
 /// The first upload of the keys. Many newcomers may want to make it at the same time, so a server that is busy is asked

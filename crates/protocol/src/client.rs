@@ -11,6 +11,7 @@
 //! Nothing that comes from outside makes a step fail in a way that shows: what is wrong becomes a [`Notice`], and the
 //! round goes on with random queries.
 
+mod addresses;
 mod adoption;
 #[cfg(test)]
 mod attack;
@@ -47,6 +48,8 @@ use crate::seal::OpeningKey;
 use crate::secret::Secret;
 use crate::{Deposit, Error, ManifestChain, Round, ServerParameters, UnixMillis, domain};
 
+use addresses::Addresses;
+pub use addresses::OwnSlot;
 use crowding::Crowding;
 pub use invitations::{Holder, OpenInvitation};
 pub use notice::{Notice, Warning};
@@ -104,6 +107,7 @@ struct State {
     /// Accepted invitations, until they expire.
     used: Vec<invitations::Used>,
     untold: Vec<invitations::Untold>,
+    addresses: Addresses,
 }
 
 /// A box to look for, with the key that opens it.
@@ -148,6 +152,7 @@ impl Client {
             next_text: 1,
             used: Vec::new(),
             untold: Vec::new(),
+            addresses: Addresses::default(),
             server,
         };
         Ok(Self { state })

@@ -1,6 +1,6 @@
 //! The batch code of a round: which one, with what dimensions.
 
-use pbc::{CuckooCode, HashedCode, HybridCode, ReplicationCode};
+use pbc::{CuckooCode, HashedCode, HybridCode, PartitionedCode, ReplicationCode};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ShapeError;
@@ -16,6 +16,9 @@ pub enum CodeKind {
     Hybrid,
     /// None: k queries of one database of all elements. The only one for k = 1; otherwise only to compare with.
     Single,
+    /// w-way cuckoo hashing of places in a table, which clients compute: boxes are found by slots and not by labels, and
+    /// there is no mapping.
+    Partitioned,
 }
 
 impl CodeKind {
@@ -26,6 +29,7 @@ impl CodeKind {
             Self::Cuckoo => 0,
             Self::Hybrid => 1,
             Self::Single => 2,
+            Self::Partitioned => 3,
         }
     }
 
@@ -36,8 +40,15 @@ impl CodeKind {
             0 => Some(Self::Cuckoo),
             1 => Some(Self::Hybrid),
             2 => Some(Self::Single),
+            3 => Some(Self::Partitioned),
             _ => None,
         }
+    }
+
+    /// Whether boxes are found by slots.
+    #[must_use]
+    pub const fn has_slots(self) -> bool {
+        matches!(self, Self::Partitioned)
     }
 }
 
@@ -87,6 +98,7 @@ impl CodeShape {
             {
                 Err(ShapeError::Hybrid)
             }
+            CodeKind::Partitioned if !buckets.is_multiple_of(choices.into()) => Err(ShapeError::Groups),
             _ => Ok(()),
         }
     }
@@ -95,36 +107,51 @@ impl CodeShape {
     #[must_use]
     pub const fn copying(&self) -> u16 {
         match self.kind {
-            CodeKind::Cuckoo => self.buckets,
+            CodeKind::Cuckoo | CodeKind::Partitioned => self.buckets,
             CodeKind::Hybrid => self.buckets / CUBE_BUCKETS * CUBE_COPYING,
             CodeKind::Single => 1,
         }
     }
 
-    /// The code of a seed.
+    /// The code of a seed, by which boxes are found under labels.
     ///
     /// # Errors
-    /// If there is none, which [`CodeShape::check`] excludes.
+    /// If there is none, which [`CodeShape::check`] excludes but for [`CodeKind::Partitioned`].
     pub fn code(&self, seed: [u8; 32]) -> Result<Box<dyn HashedCode>, pbc::Error> {
         let (k, b, w) = (self.retrieve.into(), usize::from(self.buckets), self.choices.into());
         Ok(match self.kind {
             CodeKind::Cuckoo => Box::new(CuckooCode::new(k, b, w, seed)?),
             CodeKind::Hybrid => Box::new(HybridCode::new(k, b / usize::from(CUBE_BUCKETS), seed)?),
             CodeKind::Single => Box::new(ReplicationCode::new(k, seed)?),
+            CodeKind::Partitioned => return Err(pbc::Error::Parameters("boxes are found by slots")),
         })
+    }
+
+    /// The code of a seed, by which boxes are found in a table of so many places.
+    ///
+    /// # Errors
+    /// If there is none: but for [`CodeKind::Partitioned`] of a shape that [`CodeShape::check`] passes.
+    pub fn slot_code(&self, seed: [u8; 32], places: usize) -> Result<PartitionedCode, pbc::Error> {
+        if !self.kind.has_slots() {
+            return Err(pbc::Error::Parameters("boxes are found by labels"));
+        }
+        PartitionedCode::new(self.retrieve.into(), self.buckets.into(), self.choices.into(), places, seed)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use pbc::BatchCode as _;
+
     use super::{CodeKind, CodeShape};
 
-    const KINDS: [CodeKind; 3] = [CodeKind::Cuckoo, CodeKind::Hybrid, CodeKind::Single];
+    const KINDS: [CodeKind; 4] =
+        [CodeKind::Cuckoo, CodeKind::Hybrid, CodeKind::Single, CodeKind::Partitioned];
 
     /// A shape that passes sizes buffers and calls: it must be exactly that of the code.
     #[test]
     fn every_shape_that_passes_is_that_of_its_code() {
-        let mut passed = [0; 3];
+        let mut passed = [0; 4];
         for (number, kind) in KINDS.into_iter().enumerate() {
             assert_eq!(CodeKind::of_byte(kind.byte()), Some(kind));
             for retrieve in [0, 1, 2, 3, 8, 9, 16, 256, 257] {
@@ -135,18 +162,28 @@ mod tests {
                             continue;
                         }
                         passed[number] += 1;
+                        if kind.has_slots() {
+                            let code = shape.slot_code([1; 32], 99).unwrap();
+                            assert_eq!(code.batch_size(), usize::from(retrieve));
+                            assert_eq!(code.bucket_count(), usize::from(buckets));
+                            assert_eq!(code.places(98).count(), usize::from(choices));
+                            assert_eq!(code.elements(), 99);
+                            assert!(shape.code([1; 32]).is_err());
+                            continue;
+                        }
                         let code = shape.code([1; 32]).unwrap();
                         assert_eq!(code.batch_size(), usize::from(retrieve));
                         assert_eq!(code.bucket_count(), usize::from(buckets));
                         assert_eq!(code.holders(b"key").len(), usize::from(choices));
                         assert_eq!(code.copying().len(), usize::from(shape.copying()));
                         assert!(retrieve > 1 || kind == CodeKind::Single);
+                        assert!(shape.slot_code([1; 32], 99).is_err());
                     }
                 }
             }
         }
         assert_eq!(passed[2], 7, "one shape for each k");
-        assert!(passed[0] > 100 && passed[1] > 10, "{passed:?}");
-        assert_eq!(CodeKind::of_byte(3), None);
+        assert!(passed[0] > 100 && passed[1] > 10 && passed[3] > 100, "{passed:?}");
+        assert_eq!(CodeKind::of_byte(4), None);
     }
 }

@@ -140,6 +140,8 @@ reasons! {
         TooManyAccepted = "too-many-accepted": "too many invitations were accepted within a week; wait a while",
         StateBefore = "state-before": "the state is of a version that is not read any more",
         StateNewer = "state-newer": "the state was written by a later version of this program",
+        NoSlot = "no-slot": "this account has no slot yet: it is given one when it is online for the first time",
+        UnknownSlot = "unknown-slot": "where members of a group are heard is known of contacts only: meet all members first",
         OtherLabels = "other-labels": "the labels are not those of the encoding",
         OtherCode = "other-code": "the encoding is one of another code",
         TooManyContents = "too-many-contents": "more contents than a mapping can have",
@@ -179,6 +181,7 @@ reasons! {
         TwoOfOneNumber = "server-two-of-one-number": "it announces other parameters under the same number",
         Downgrade = "server-downgrade": "it goes back to parameters that it has given up (a downgrade)",
         NotLater = "server-not-later": "its announcement is not a later one",
+        Addressing = "server-addressing": "it finds messages in another way now, by slots or by labels, and conversations cannot move between the two; make a new account there and meet anew",
         ; Shape(ShapeError) = "server-shape"
     }
 
@@ -198,6 +201,7 @@ reasons! {
         CodeKind = "manifest-code-kind": "an unknown batch code",
         NoCode = "manifest-no-code": "no such batch code",
         Entries = "manifest-entries": "more deposits than a round can have",
+        Table = "manifest-table": "no number of places that a table has",
         BucketSize = "manifest-bucket-size": "size of the buckets",
         ; Shape(ShapeError) = "manifest-shape"
     }
@@ -209,6 +213,7 @@ reasons! {
         Choices = "shape-choices": "candidate buckets must be 1 to 8",
         Single = "shape-single": "without a batch code there is one query for each message",
         OneMessage = "shape-one-message": "one message per round needs no batch code",
+        Groups = "shape-groups": "with slots the number of buckets must be a multiple of that of candidates",
         Hybrid = "shape-hybrid": "the hybrid code has two or more cubes of nine buckets, and two copies",
     }
 

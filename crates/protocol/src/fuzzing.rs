@@ -166,7 +166,8 @@ pub fn fuzz_pair(bytes: &[u8]) {
         for (round, message) in (20..).zip(bytes.chunks(1 + PLAINTEXT_BYTES).take(64)) {
             let Some((epoch, content)) = message.split_first() else { return };
             let plaintext = of_round(content, round);
-            let taken = pair.receive(u32::from(epoch % 3), &plaintext, Round(round), Round(round + 1), &[]);
+            let taken =
+                pair.receive(u32::from(epoch % 3), &plaintext, Round(round), Round(round + 1), (&[], false));
             assert!(taken.is_err() || Frame::decode(&plaintext, Round(round)).is_ok());
             let size = postcard::experimental::serialized_size(&pair).unwrap_or(usize::MAX);
             assert!(
@@ -183,7 +184,9 @@ pub fn fuzz_group(bytes: &[u8]) {
     let name = |number: usize| ["alice", "bob"][number].to_owned();
     let member = |number: usize| (name(number), keys[number].verifying_key().to_bytes());
     let (members, start) = (vec![member(0), member(1)], (Round(1), UnixMillis(0)));
-    let Ok(card) = GroupCard::new(&[3; 32], "desk", members, start, &mut Counting(0)) else { return };
+    let Ok(card) = GroupCard::new(&[3; 32], "desk", (members, Vec::new()), start, &mut Counting(0)) else {
+        return;
+    };
     let Ok(mut group) = Group::new(&card, member(0).1, Round(1)) else { return };
     for (round, message) in (20..).zip(bytes.chunks(1 + PLAINTEXT_BYTES).take(32)) {
         let Some((kind, content)) = message.split_first() else { return };
@@ -328,7 +331,8 @@ fn valid_invitation() -> Invitation {
 
 fn valid_card() -> Option<Vec<u8>> {
     let members = ["alice", "bob", "carol"].map(|name| (name.to_owned(), [name.as_bytes()[0]; 32]));
-    let card = GroupCard::new(&[3; 32], "desk", members.into(), START, &mut Counting(0)).ok()?;
+    let card =
+        GroupCard::new(&[3; 32], "desk", (members.into(), Vec::new()), START, &mut Counting(0)).ok()?;
     Some(card.to_string().into_bytes())
 }
 
@@ -410,17 +414,24 @@ fn pair(introduced: bool) -> Option<[Pair; 2]> {
     let invitation = valid_invitation();
     let keys = [1, 2].map(|seed| SigningKey::from_bytes(&[seed; 32]));
     let mut one = Pair::inviting(&invitation, Secret::new([4; 32]), START.1, Round(1)).ok()?;
-    let mut other = Pair::accepting(&invitation, &Secret::new([5; 32]), &keys[1], START.1, Round(1)).ok()?;
+    let mut other =
+        Pair::accepting(&invitation, &Secret::new([5; 32]), (&keys[1], None), START.1, Round(1)).ok()?;
     for round in (1..20).map(Round).filter(|_| introduced) {
-        let turn =
-            |number: usize| crate::turn::Turn { round, mine: true, head: None, identity: &keys[number] };
+        let turn = |number: usize| crate::turn::Turn {
+            round,
+            mine: true,
+            hello: true,
+            slot: None,
+            head: None,
+            identity: &keys[number],
+        };
         let (from_one, to_one) = one.open_round(&turn(0));
         let (from_other, to_other) = other.open_round(&turn(1));
         for (pair, deposit, listening) in [(&mut one, from_other, to_one), (&mut other, from_one, to_other)] {
             let Some(deposit) = deposit else { continue };
             for heard in listening.iter().filter(|heard| heard.key.label() == deposit.label) {
                 let plaintext = heard.key.open(&deposit.sealed.0)?;
-                pair.receive(heard.epoch, &plaintext, round, round.next(), &[]).ok()?;
+                pair.receive(heard.epoch, &plaintext, round, round.next(), (&[], false)).ok()?;
             }
         }
     }

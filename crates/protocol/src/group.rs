@@ -216,6 +216,10 @@ impl Group {
         self.me
     }
 
+    pub(crate) fn identity_of(&self, member: u8) -> Option<[u8; 32]> {
+        self.members.get(usize::from(member)).map(|peer| peer.identity)
+    }
+
     pub(crate) fn members(&self) -> impl Iterator<Item = Member> + '_ {
         (0..).zip(&self.members).map(|(number, peer)| {
             let confirmed = match &self.change {

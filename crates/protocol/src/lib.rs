@@ -131,12 +131,14 @@ mod secret;
 pub mod server;
 mod slot;
 mod stream;
+pub mod table;
 mod turn;
 #[cfg(test)]
 mod vectors;
 
 pub use client::{
-    Client, Holder, Lookups, MessageId, Notice, OpenInvitation, Retrieval, Settings, Unshown, Warning,
+    Client, Holder, Lookups, MessageId, Notice, OpenInvitation, OwnSlot, Retrieval, Settings, Unshown,
+    Warning,
 };
 pub use code::{CodeKind, CodeShape};
 pub use conversation::{ConversationId, ConversationKind, ConversationSummary};
@@ -152,6 +154,7 @@ pub use negotiation::{RoundMode, ServerParameters, Succession};
 pub use round::{Round, UnixMillis};
 pub use slot::slot;
 pub use stream::{TEXT_MAX, TEXTS_MAX};
+pub use table::{Address, Table};
 
 /// The version both ends must speak.
 pub const PROTOCOL_VERSION: u16 = 3;

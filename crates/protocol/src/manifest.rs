@@ -5,11 +5,12 @@ mod former;
 pub mod seed;
 mod signed;
 
-use pbc::HashedCode;
+use pbc::{HashedCode, PartitionedCode};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Malformed, ManifestError};
-use crate::{CodeKind, CodeShape, Deposit, Error, PROTOCOL_VERSION, Round};
+use crate::table::Table;
+use crate::{BloomMapping, CodeKind, CodeShape, Deposit, Error, PROTOCOL_VERSION, Round};
 
 pub use chain::{ChainStep, HEADS_KEPT, ManifestChain};
 pub use former::FormerManifest;
@@ -23,12 +24,15 @@ pub const PROFILE_BYTES: usize = 16;
 pub const ENTRIES_MAX: u64 = 1 << 24;
 /// The mapping is a Bloom filter per bucket.
 pub const MAPPING_BLOOM: u8 = 1;
+/// There is no mapping: boxes are found by slots, whose positions clients compute.
+pub const MAPPING_NONE: u8 = 2;
 /// Bytes of the prefix of a head that messages carry.
 pub const HEAD_PREFIX_BYTES: usize = 8;
 
 const ENGINE_BYTES: usize = 31;
 const DIGEST_DOMAIN: &[u8] = b"sotto/manifest/v3/digest\0";
 const DEPOSITS_DOMAIN: &[u8] = b"sotto/manifest/v1/deposits\0";
+const TABLE_DOMAIN: &[u8] = b"sotto/manifest/v3/table\0";
 const BUCKET_DOMAIN: &[u8] = b"sotto/manifest/v2/bucket\0";
 const BUCKETS_DOMAIN: &[u8] = b"sotto/manifest/v2/buckets\0";
 const UNIT_HINT_DOMAIN: &[u8] = b"sotto/manifest/v3/unit hint\0";
@@ -64,7 +68,7 @@ pub struct Manifest {
     pub version: u16,
     /// The round it describes.
     pub round: Round,
-    /// Deposits in the round (n); 0 is a round like any other.
+    /// Deposits in the round, or places of its [table](crate::table) (n). No deposits are a round like any other.
     pub entries: u64,
     /// Name of the PIR engine.
     pub engine: String,
@@ -76,15 +80,15 @@ pub struct Manifest {
     pub buckets: u16,
     /// Copies of every deposit, in as many candidate buckets (w).
     pub choices: u8,
-    /// Kind of the mapping from labels to positions: [`MAPPING_BLOOM`].
+    /// Kind of the mapping from labels to positions: [`MAPPING_BLOOM`], or [`MAPPING_NONE`] with slots.
     pub mapping_kind: u8,
     /// Elements in every bucket after padding, at least 1.
     pub bucket_size: u32,
     /// Seed of the batch code and the mapping, fixed before the first deposit and shown after the last, see [`seed`].
     pub round_seed: [u8; 32],
-    /// Digest of the encoded mapping.
+    /// Digest of the encoded mapping; zeros if there is none.
     pub mapping_digest: [u8; 32],
-    /// [`deposits_digest`] of the round.
+    /// [`deposits_digest`] of the round, or [`table_digest`].
     pub deposits_digest: [u8; 32],
     /// [`buckets_digest`] of what stands in the buckets.
     pub buckets_digest: [u8; 32],
@@ -171,7 +175,7 @@ impl Manifest {
         if self.version != PROTOCOL_VERSION {
             return refuse(ManifestError::Version);
         }
-        if self.mapping_kind != MAPPING_BLOOM {
+        if self.mapping_kind != mapping_kind(self.code) {
             return refuse(ManifestError::Mapping);
         }
         if self.engine.is_empty() || self.engine.len() > ENGINE_BYTES || !self.engine.is_ascii() {
@@ -181,6 +185,16 @@ impl Manifest {
         shape.check().map_err(|error| Error::Manifest(ManifestError::Shape(error)))?;
         if self.entries > ENTRIES_MAX {
             return refuse(ManifestError::Entries);
+        }
+        if self.code.has_slots() {
+            let table = Table::of_places(self.entries);
+            let size = self.entries.div_ceil(u64::from(self.buckets / u16::from(self.choices)));
+            return match table {
+                None => refuse(ManifestError::Table),
+                Some(_) if u64::from(self.bucket_size) != size => refuse(ManifestError::BucketSize),
+                Some(_) if self.mapping_digest != [0; 32] => refuse(ManifestError::Mapping),
+                Some(_) => Ok(()),
+            };
         }
         let copies = self.entries * u64::from(self.choices);
         // Contents that are sums of others are as long as the longest of those.
@@ -219,13 +233,50 @@ impl Manifest {
         CodeShape { kind, retrieve, buckets, choices }
     }
 
-    /// The round's batch code.
+    /// The round's batch code, if boxes are found by labels.
     ///
     /// # Errors
-    /// [`Error::Manifest`] if there is no such code, which [`Manifest::check`] excludes.
+    /// [`Error::Manifest`] if there is no such code, which [`Manifest::check`] excludes but with slots.
     pub fn code(&self) -> Result<Box<dyn HashedCode>, Error> {
         self.shape().code(self.round_seed).map_err(|_| Error::Manifest(ManifestError::NoCode))
     }
+
+    /// The round's batch code, if boxes are found by slots.
+    ///
+    /// Places are drawn anew in every round, so that accounts whose slots share buckets do so in one round and not in the
+    /// next: whoever gives out slots and knows the seeds gains one round by that, and not as many as have one seed.
+    ///
+    /// # Errors
+    /// [`Error::Manifest`] if there is no such code, which [`Manifest::check`] excludes but with labels.
+    pub fn slot_code(&self) -> Result<PartitionedCode, Error> {
+        let none = || Error::Manifest(ManifestError::NoCode);
+        let places = usize::try_from(self.entries).map_err(|_| none())?;
+        self.shape().slot_code(self.round_seed, places).map_err(|_| none())
+    }
+
+    /// The round's table, if boxes are found by slots.
+    #[must_use]
+    pub fn table(&self) -> Option<Table> {
+        Table::of_places(self.entries).filter(|_| self.code.has_slots())
+    }
+
+    /// Bytes of the round's mapping, 0 if there is none.
+    #[must_use]
+    pub fn mapping_bytes(&self) -> u64 {
+        mapping_bytes(self.shape(), self.bucket_size)
+    }
+}
+
+/// Bytes of the mapping of a round with such a code and buckets of such a size, 0 if there is none.
+#[must_use]
+pub fn mapping_bytes(shape: CodeShape, bucket_size: u32) -> u64 {
+    if shape.kind.has_slots() { 0 } else { BloomMapping::encoded_bytes(shape, bucket_size) }
+}
+
+/// The kind of mapping that goes with a code.
+#[must_use]
+pub const fn mapping_kind(code: CodeKind) -> u8 {
+    if code.has_slots() { MAPPING_NONE } else { MAPPING_BLOOM }
 }
 
 /// A bucket may exceed twice the mean by this many elements. With at most 4 boxes under a label
@@ -242,6 +293,13 @@ pub fn deposits_digest(deposits: &[Deposit]) -> [u8; 32] {
         digest.update(deposit.sealed.0);
     }
     digest.finalize().into()
+}
+
+/// Digest of a round's table: SHA-256 over a domain, the number of places as `u64`, and the box in every place.
+#[must_use]
+pub fn table_digest(places: u64, boxes: &[u8]) -> [u8; 32] {
+    let digest = Sha256::new_with_prefix(TABLE_DOMAIN).chain_update(places.to_le_bytes());
+    digest.chain_update(boxes).finalize().into()
 }
 
 /// Digest of one bucket as it is served: SHA-256 over a domain, its number, and its boxes in order, those that pad it with

@@ -36,7 +36,7 @@ use crate::secret::Secret;
 use crate::stream::{Inbox, Item, Outbox};
 use crate::turn::{Event, Listening, Turn};
 use crate::{Deposit, Error, Round, UnixMillis, domain};
-use handshake::{ANSWER_BYTES, Agreement, Keys, REQUEST_BYTES, Terms};
+use handshake::{ANSWER_BYTES, Agreement, Keys, REQUEST_BYTES, SLOT_BYTES, Terms, signed_and_slot};
 pub(crate) use version2::Pair2;
 
 /// Keys of requests, as [`Listening::epoch`] names them.
@@ -165,14 +165,15 @@ impl Pair {
         Ok(Self::new(true, handshake, None))
     }
 
-    /// The side of the invited one, whose identity is `identity` and whose fresh secret is `exchange`.
+    /// The side of the invited one, whose identity is `identity`, whose fresh secret is `exchange`, and who has this slot, on
+    /// a server that has slots.
     ///
     /// # Errors
     /// As for [`Pair::inviting`]; [`Error::Malformed`] if the invitation's key is of small order.
     pub(crate) fn accepting(
         invitation: &Invitation,
         exchange: &Secret,
-        identity: &SigningKey,
+        (identity, slot): (&SigningKey, Option<u32>),
         now: UnixMillis,
         next: Round,
     ) -> Result<Self, Error> {
@@ -183,7 +184,7 @@ impl Pair {
             identity: identity.verifying_key().to_bytes(),
         };
         let terms = Terms { mark: handshake.mark, inviter: handshake.inviter, invited };
-        handshake.request = agreement.request(&terms, identity)?;
+        handshake.request = agreement.request(&terms, identity, slot)?;
         let chains = Chains::new(&agreement.root(&terms), handshake.start, next, false)?;
         handshake.terms = Some(terms);
         Ok(Self::new(false, handshake, Some(chains)))
@@ -304,7 +305,7 @@ impl Pair {
         {
             if self.inviter {
                 listening.push(Listening { epoch: REQUESTS, member: 0, key: key.opening(0) });
-            } else if turn.mine && says == Says::Request {
+            } else if turn.hello && says == Says::Request {
                 deposit = hello(turn, &handshake.request, key.sealing(0));
             }
         }
@@ -312,16 +313,25 @@ impl Pair {
         if let Some(key) = chains.receive.take(turn.round) {
             listening.push(Listening { epoch: TALK, member: 0, key: key.opening(0) });
         }
-        if let Some(key) = chains.send.take(turn.round)
-            && turn.mine
-        {
+        if let Some(key) = chains.send.take(turn.round) {
             match says {
-                Says::Nothing | Says::Request => {}
-                Says::Answer => deposit = self.answer(turn, key.sealing(0)),
-                Says::Texts => deposit = self.speak(turn, key.sealing(0)),
+                // Who has heard one looks for the next where the inviter is heard from then on.
+                Says::Answer if turn.hello || turn.mine => deposit = self.answer(turn, key.sealing(0)),
+                Says::Texts if turn.mine => deposit = self.speak(turn, key.sealing(0)),
+                _ => {}
             }
         }
         (deposit, listening)
+    }
+
+    /// Whether it has a hello to say in a round, if it may.
+    pub(crate) fn has_hello(&mut self, round: Round) -> bool {
+        matches!(self.says(round), Says::Request | Says::Answer)
+    }
+
+    /// Whether boxes of these keys lie in the peer's slot, if it is known: all but requests.
+    pub(crate) fn is_in_slot(epoch: u32) -> bool {
+        epoch == TALK
     }
 
     /// What is said in a round: what was due when its block began.
@@ -340,7 +350,9 @@ impl Pair {
 
     fn answer(&self, turn: &Turn, key: SealingKey) -> Option<Deposit> {
         let terms = self.handshake.as_ref()?.terms?;
-        hello(turn, &terms.sign(true, turn.identity), key)
+        let mut content = terms.sign(true, turn.identity).to_vec();
+        content.extend(turn.slot.map(u32::to_le_bytes).into_iter().flatten());
+        hello(turn, &content, key)
     }
 
     fn speak(&mut self, turn: &Turn, key: SealingKey) -> Option<Deposit> {
@@ -369,8 +381,8 @@ impl Pair {
         Some(key.seal(&plaintext))
     }
 
-    /// Takes what was found in a box of `epoch`; `next` is the first round not opened, and `held` are this person's own
-    /// identity key and those of its other contacts.
+    /// Takes what was found in a box of `epoch`; `next` is the first round not opened, `held` are this person's own
+    /// identity key and those of its other contacts, and `slots` says whether the server has slots.
     ///
     /// # Errors
     /// [`Error::Malformed`] if no honest peer writes that.
@@ -380,13 +392,18 @@ impl Pair {
         plaintext: &Plaintext,
         round: Round,
         next: Round,
-        held: &[[u8; 32]],
+        (held, slots): (&[[u8; 32]], bool),
     ) -> Result<(Vec<Event>, Option<Head>), Error> {
         let frame = Frame::decode(plaintext, round)?;
+        let slot_bytes = if slots { SLOT_BYTES } else { 0 };
         let established = self.established();
         let mut events = match (epoch, frame.kind) {
-            (REQUESTS, Kind::Hello) => self.take_request(&frame.content, next, held)?,
-            (TALK, Kind::Hello) => self.take_answer(&frame.content, held)?,
+            (REQUESTS, Kind::Hello) if frame.content.len() == REQUEST_BYTES + slot_bytes => {
+                self.take_request(&frame.content, next, held)?
+            }
+            (TALK, Kind::Hello) if frame.content.len() == ANSWER_BYTES + slot_bytes => {
+                self.take_answer(&frame.content, held)?
+            }
             (TALK, Kind::Text | Kind::Rekey | Kind::Leave | Kind::Acknowledgement) => {
                 self.take_message(&frame)?
             }
@@ -399,44 +416,44 @@ impl Pair {
     }
 
     fn take_request(&mut self, content: &[u8], next: Round, held: &[[u8; 32]]) -> Result<Vec<Event>, Error> {
-        let request: &[u8; REQUEST_BYTES] = content.try_into().map_err(|_| MALFORMED)?;
         let Some(handshake) = self.handshake.as_mut().filter(|_| self.inviter) else {
             return Ok(Vec::new());
         };
-        let exchange = request.first_chunk().ok_or(MALFORMED)?;
+        let exchange = content.first_chunk().ok_or(MALFORMED)?;
         let Some(waiting) = &handshake.waiting else {
             let known = handshake.terms.is_some_and(|terms| terms.invited.exchange == *exchange);
             return Ok(if known { Vec::new() } else { vec![Event::OtherKeys] });
         };
         let agreement = Agreement::new(&waiting.base, &waiting.exchange, exchange)?;
-        let terms = agreement.open(handshake.mark, handshake.inviter, request)?;
+        let (terms, slot) = agreement.open(handshake.mark, handshake.inviter, content)?;
         self.chains = Some(Chains::new(&agreement.root(&terms), handshake.start, next, true)?);
         handshake.terms = Some(terms);
         handshake.waiting = None;
-        Ok(self.meet(terms.invited.identity, held))
+        Ok(self.meet(terms.invited.identity, slot, held))
     }
 
     fn take_answer(&mut self, content: &[u8], held: &[[u8; 32]]) -> Result<Vec<Event>, Error> {
-        let signature: &[u8; ANSWER_BYTES] = content.try_into().map_err(|_| MALFORMED)?;
+        let (signature, slot) = signed_and_slot(content)?;
         if self.inviter {
             return Err(MALFORMED);
         }
         let mut events = Vec::new();
         if let Some(handshake) = self.handshake.as_mut().filter(|handshake| !handshake.confirmed) {
-            let terms = handshake.terms.filter(|terms| terms.is_signed(true, signature));
+            let terms = handshake.terms.filter(|terms| terms.is_signed(true, &signature));
             let terms = terms.ok_or(MALFORMED)?;
             handshake.confirmed = true;
-            events = self.meet(terms.inviter.identity, held);
+            events = self.meet(terms.inviter.identity, slot, held);
         }
         self.inbox.owe();
         Ok(events)
     }
 
-    /// The peer has proven its identity.
-    fn meet(&mut self, identity: [u8; 32], held: &[[u8; 32]]) -> Vec<Event> {
+    /// The peer has proven its identity, and said where it is heard.
+    fn meet(&mut self, identity: [u8; 32], slot: Option<u32>, held: &[[u8; 32]]) -> Vec<Event> {
         self.peer = Some(identity);
         self.set_double(held.contains(&identity));
-        if self.double { vec![Event::IdentityHeld] } else { Vec::new() }
+        let held = self.double.then_some(Event::IdentityHeld);
+        slot.map(Event::Slot).into_iter().chain(held).collect()
     }
 
     fn take_message(&mut self, frame: &Frame) -> Result<Vec<Event>, Error> {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ed25519_dalek::{Signer as _, SigningKey};
-use sotto_protocol::{PROTOCOL_VERSION, RoundMode, ServerParameters, Succession};
+use sotto_protocol::{OwnSlot, PROTOCOL_VERSION, RoundMode, ServerParameters, Succession};
+use sotto_wire::convert::{encode_slot, slot as parse_slot};
 use sotto_wire::proto::sotto_client::SottoClient;
 use sotto_wire::{Failure, Info, Token, fixed, limits, proto, register};
 use tonic::transport::Channel;
@@ -81,7 +82,7 @@ impl Connection {
     }
 
     /// Opens a session for the account with this Ed25519 seed, which is created if it is new; some servers want a token
-    /// then. Parameters must be those that the account was made for.
+    /// then, and some give it a slot, which is to be shown from then on ([`Session::given_slot`]). Parameters must be those that the account was made for.
     ///
     /// # Errors
     /// As for [`verify`]; [`ConnectError::Changed`] if the server's parameters are later ones than the pinned.
@@ -90,12 +91,13 @@ impl Connection {
         account_seed: &[u8; 32],
         pinned: &ServerParameters,
         token: Option<&Token>,
+        slot: Option<&OwnSlot>,
     ) -> Result<Session, ConnectError> {
         let (info, succession) = self.meet(pinned).await?;
         if succession == Succession::Later {
             return Err(ConnectError::Changed);
         }
-        self.session(account_seed, &info, token).await
+        self.session(account_seed, &info, token, slot).await
     }
 
     /// What the server says of itself, and how that stands to what the account keeps.
@@ -118,8 +120,9 @@ impl Connection {
         account_seed: &[u8; 32],
         info: &Info,
         token: Option<&Token>,
+        slot: Option<&OwnSlot>,
     ) -> Result<Session, ConnectError> {
-        let session = self.open_session(account_seed, info, token).await;
+        let session = self.open_session(account_seed, info, token, slot).await;
         session.map_err(|failure| ConnectError::of(failure, self.settings.address.authority()))
     }
 
@@ -128,6 +131,7 @@ impl Connection {
         account_seed: &[u8; 32],
         info: &Info,
         token: Option<&Token>,
+        slot: Option<&OwnSlot>,
     ) -> Result<Session, Failure> {
         let key = SigningKey::from_bytes(account_seed);
         let account = key.verifying_key().to_bytes();
@@ -142,15 +146,22 @@ impl Connection {
             nonce: challenge.nonce,
             signature: Bytes::copy_from_slice(&key.sign(&signed).to_bytes()),
             token: token.map_or_else(Bytes::new, |token| Bytes::copy_from_slice(token.bytes())),
+            slot: slot.map(encode_slot).unwrap_or_default(),
         };
         let registered = within(deadline, client.register(request)).await?;
         fixed::<32>(&registered.session, "session").map_err(nonsense)?;
+        let given = parse_slot(&registered.slot).map_err(nonsense)?;
+        // Who has shown none and is given none would be heard by nobody.
+        if info.parameters.code.has_slots() != (slot.is_some() || given.is_some()) {
+            return Err(Failure::Nonsense(tonic::Code::DataLoss));
+        }
         let announced = Announced { announcement: info.parameters.encode(), endorsement: info.endorsement };
         Ok(Session {
             client,
             settings: self.settings.clone(),
             token: registered.session,
             open: info.open,
+            given,
             announced,
         })
     }

@@ -15,7 +15,7 @@
 //! // The server holds the key in the address, and its parameters are ones to work with.
 //! let server = connection.info().await?.parameters;
 //! // An account is the seed of its key; a server that has not seen it takes it up now.
-//! let session = connection.register(&[7; 32], &server, None).await?;
+//! let session = connection.register(&[7; 32], &server, None, None).await?;
 //! let mut news = session.watch().await?;
 //! while let Some(news) = news.next().await {
 //!     match news? {

@@ -5,8 +5,7 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
-use sotto_protocol::deposit::DEPOSIT_BYTES;
-use sotto_protocol::{Round, SignedManifest};
+use sotto_protocol::{OwnSlot, Round, SignedManifest};
 use sotto_wire::proto::sotto_client::SottoClient;
 use sotto_wire::{Failure, Join, RootKey, StreamError, limits, proto, split};
 use tokio::time::{Instant, timeout};
@@ -24,6 +23,7 @@ pub struct Session {
     pub(crate) token: Bytes,
     /// The round that was open when the session began, as the server says.
     pub(crate) open: Round,
+    pub(crate) given: Option<OwnSlot>,
     pub(crate) announced: Announced,
 }
 
@@ -93,21 +93,21 @@ impl Session {
     ///
     /// # Errors
     /// [`Failure`].
-    pub async fn deposit(&self, round: Round, deposit: &[u8; DEPOSIT_BYTES]) -> Result<(), Failure> {
-        let request = proto::DepositRequest {
-            session: self.token.clone(),
-            round: round.0,
-            deposit: Bytes::copy_from_slice(deposit),
-        };
+    pub async fn deposit(&self, round: Round, deposit: &[u8]) -> Result<(), Failure> {
+        let deposit = Bytes::copy_from_slice(deposit);
+        let request = proto::DepositRequest { session: self.token.clone(), round: round.0, deposit };
         let mut client = self.client.clone();
         within(self.settings.call_timeout, client.deposit(request)).await.map(|_| ())
     }
 
-    /// Downloads a round's mapping of exactly `bytes` bytes.
+    /// Downloads a round's mapping of exactly `bytes` bytes; makes no call for one of none.
     ///
     /// # Errors
     /// [`Failure`].
     pub async fn mapping(&self, round: Round, bytes: usize) -> Result<Bytes, Failure> {
+        if bytes == 0 {
+            return Ok(Bytes::new());
+        }
         let mut client = self.client.clone();
         let request = proto::MappingRequest { session: self.token.clone(), round: round.0 };
         let transfer = async {
@@ -212,6 +212,13 @@ impl Session {
     #[must_use]
     pub fn announced(&self) -> &Announced {
         &self.announced
+    }
+
+    /// The slot that the account was given when the session began, if it had shown none: it is to be stored, and shown from then
+    /// on.
+    #[must_use]
+    pub fn given_slot(&self) -> Option<&OwnSlot> {
+        self.given.as_ref()
     }
 
     /// The root key of the server's cluster.

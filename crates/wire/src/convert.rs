@@ -3,8 +3,10 @@
 use bytes::Bytes;
 use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::manifest::MANIFEST_BYTES;
+use sotto_protocol::table::is_drop_turn;
 use sotto_protocol::{
-    CodeKind, Deposit, Round, RoundMode, SeedCommitment, SegmentEnd, ServerParameters, SignedManifest,
+    Address, CodeKind, Deposit, OwnSlot, Round, RoundMode, SealedBox, SeedCommitment, SegmentEnd,
+    ServerParameters, SignedManifest,
 };
 
 use crate::limits::ENGINE_NAME_MAX;
@@ -150,6 +152,37 @@ impl TryFrom<&proto::SignedManifest> for SignedManifest {
             segment: segment(&signed.segment)?,
         })
     }
+}
+
+/// Number and credential of a slot, one behind the other.
+#[must_use]
+pub fn encode_slot(slot: &OwnSlot) -> Bytes {
+    [slot.number.to_le_bytes().as_slice(), &slot.credential].concat().into()
+}
+
+/// The slot in a registration, or in the answer to one; none in no bytes.
+///
+/// # Errors
+/// [`Malformed`] for any other number of bytes than none and 20.
+pub fn slot(bytes: &[u8]) -> Result<Option<OwnSlot>, Malformed> {
+    let Some((number, credential)) = bytes.split_first_chunk() else {
+        return if bytes.is_empty() { Ok(None) } else { Err(Malformed("slot")) };
+    };
+    Ok(Some(OwnSlot { number: u32::from_le_bytes(*number), credential: fixed(credential, "slot")? }))
+}
+
+/// The deposit in a request of the account with this slot, under what a server stores it.
+///
+/// # Errors
+/// [`Malformed`] unless there are exactly 288 bytes, or, in the account's turns of drops, 292.
+pub fn deposit_in_table(bytes: &[u8], slot: u32, round: Round) -> Result<Deposit, Malformed> {
+    let (address, sealed) = if is_drop_turn(slot, round) {
+        let (drop, sealed) = bytes.split_first_chunk().ok_or(Malformed("deposit"))?;
+        (Address::Drop(*drop), sealed)
+    } else {
+        (Address::Slot(slot), bytes)
+    };
+    Ok(Deposit { label: address.key(), sealed: SealedBox(fixed(sealed, "deposit")?) })
 }
 
 /// The deposit in a request.

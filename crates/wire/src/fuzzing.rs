@@ -144,6 +144,7 @@ pub fn valid() -> Vec<Vec<u8>> {
             nonce: key.clone(),
             signature: vec![3; 64].into(),
             token: key,
+            slot: vec![7; 20].into(),
         }
         .encode_to_vec(),
         query.encode_to_vec(),

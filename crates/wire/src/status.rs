@@ -39,6 +39,11 @@ pub enum Refused {
         "a new account needs a registration token that was not used yet; ask the server's operator for one"
     )]
     Token,
+    /// The account shows a slot that is not its own, or none although it was given one.
+    #[error(
+        "this account has no slot at this server, or shows another's; if its state was restored, make a new account"
+    )]
+    Slot,
     /// The call's bytes are not what they should be.
     #[error("the call is malformed")]
     Malformed,
@@ -51,7 +56,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::UnknownSession,
         Self::UnknownKeys,
         Self::Quota,
@@ -60,6 +65,7 @@ impl Refused {
         Self::Version,
         Self::Signature,
         Self::Token,
+        Self::Slot,
         Self::Malformed,
         Self::Busy,
         Self::Internal,
@@ -73,7 +79,7 @@ impl Refused {
             Self::UnknownKeys | Self::Version => Code::FailedPrecondition,
             Self::Quota | Self::Busy => Code::ResourceExhausted,
             Self::RoundClosed | Self::RoundNotReady => Code::OutOfRange,
-            Self::Signature | Self::Token => Code::PermissionDenied,
+            Self::Signature | Self::Token | Self::Slot => Code::PermissionDenied,
             Self::Malformed => Code::InvalidArgument,
             Self::Internal => Code::Internal,
         }
@@ -97,6 +103,7 @@ impl Refused {
             Self::Version => "version",
             Self::Signature => "signature",
             Self::Token => "token",
+            Self::Slot => "slot",
             Self::Malformed => "malformed",
             Self::Busy => "busy",
             Self::Internal => "internal",

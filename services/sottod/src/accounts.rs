@@ -38,6 +38,8 @@ pub(crate) struct Accounts {
 
 struct OpenSession {
     account: Account,
+    /// That of the account, on a server with slots.
+    slot: Option<u32>,
     used: Instant,
     /// When the challenge was made that opened the session. Later registrations need a later challenge, so that each
     /// serves once.
@@ -87,11 +89,11 @@ impl Accounts {
         Ok(issued)
     }
 
-    /// Opens `session`, which must be random, for an account that has signed the challenge of that time; an older one
-    /// of it ends.
+    /// Opens `session`, which must be random, for an account that has signed the challenge of that time, and for its slot; an
+    /// older one of it ends.
     pub(crate) fn open(
         &mut self,
-        account: Account,
+        (account, slot): (Account, Option<u32>),
         challenged: Issued,
         session: Session,
         now: Instant,
@@ -111,7 +113,7 @@ impl Accounts {
         if self.sessions.len() >= self.sessions_max {
             return Err(Refused::Busy);
         }
-        self.sessions.insert(session, OpenSession { account, used: now, challenged });
+        self.sessions.insert(session, OpenSession { account, slot, used: now, challenged });
         self.by_account.insert(account, session);
         Ok(())
     }
@@ -143,6 +145,11 @@ impl Accounts {
         let member = self.sessions.get_mut(session).ok_or(Refused::UnknownSession)?;
         member.used = now;
         Ok(member.account)
+    }
+
+    /// The slot of the account whose session it is.
+    pub(crate) fn slot(&self, session: &[u8]) -> Option<u32> {
+        self.sessions.get(session)?.slot
     }
 }
 
@@ -194,8 +201,8 @@ mod tests {
         }
         // Two calls at the same time with one signature.
         let issued = accounts.issued(&[1; 32], &nonce, now).unwrap();
-        accounts.open([1; 32], issued, [1; 32], now).unwrap();
-        assert_eq!(accounts.open([1; 32], issued, [2; 32], now), Err(Refused::Signature));
+        accounts.open(([1; 32], None), issued, [1; 32], now).unwrap();
+        assert_eq!(accounts.open(([1; 32], None), issued, [2; 32], now), Err(Refused::Signature));
         assert_eq!(accounts.issued(&[1; 32], &nonce, now), Err(Refused::Signature));
         assert_eq!(accounts.account(&[1; 32], now), Ok([1; 32]));
         let later = now + Duration::from_millis(1);
@@ -210,11 +217,11 @@ mod tests {
         let mut accounts = Accounts::new(&limits, Zeroizing::new([5; 32]), now);
         let nonce = accounts.challenge(&[1; 32], [7; 8], now);
         let issued = accounts.issued(&[1; 32], &nonce, now).unwrap();
-        accounts.open([1; 32], issued, [1; 32], now).unwrap();
+        accounts.open(([1; 32], None), issued, [1; 32], now).unwrap();
         let soon = now + limits.challenge_age - Duration::from_millis(1);
-        assert_eq!(accounts.open([2; 32], Issued(9), [2; 32], soon), Err(Refused::Busy));
+        assert_eq!(accounts.open(([2; 32], None), Issued(9), [2; 32], soon), Err(Refused::Busy));
         let later = now + limits.challenge_age;
-        accounts.open([2; 32], Issued(9), [2; 32], later).unwrap();
+        accounts.open(([2; 32], None), Issued(9), [2; 32], later).unwrap();
         assert_eq!(accounts.issued(&[1; 32], &nonce, later), Err(Refused::Signature));
     }
 
@@ -232,14 +239,14 @@ mod tests {
     #[test]
     fn sessions_are_bounded_and_only_idle_ones_make_room() {
         let (mut accounts, now) = accounts();
-        accounts.open([1; 32], Issued(1), [1; 32], now).unwrap();
-        accounts.open([1; 32], Issued(2), [2; 32], now).unwrap(); // Replaces the first.
+        accounts.open(([1; 32], None), Issued(1), [1; 32], now).unwrap();
+        accounts.open(([1; 32], None), Issued(2), [2; 32], now).unwrap(); // Replaces the first.
         assert_eq!(accounts.account(&[1; 32], now), Err(Refused::UnknownSession));
-        accounts.open([2; 32], Issued(1), [3; 32], now).unwrap();
-        assert_eq!(accounts.open([3; 32], Issued(1), [4; 32], now), Err(Refused::Busy));
+        accounts.open(([2; 32], None), Issued(1), [3; 32], now).unwrap();
+        assert_eq!(accounts.open(([3; 32], None), Issued(1), [4; 32], now), Err(Refused::Busy));
         let later = now + Duration::from_secs(61);
         assert_eq!(accounts.account(&[3; 32], later), Ok([2; 32]));
-        accounts.open([3; 32], Issued(1), [4; 32], later).unwrap();
+        accounts.open(([3; 32], None), Issued(1), [4; 32], later).unwrap();
         assert_eq!(accounts.account(&[2; 32], later), Err(Refused::UnknownSession));
         assert_eq!(accounts.account(&[3; 32], later), Ok([2; 32]));
     }

@@ -37,11 +37,12 @@ pub struct Config {
     pub round_ms: u32,
     /// Messages a client retrieves per round (k).
     pub retrieve: u16,
-    /// The batch code; taken as [`CodeKind::Single`] if k = 1. The others than cuckoo hashing are there to compare with.
+    /// The batch code; cuckoo hashing is taken as [`CodeKind::Single`] if k = 1. [`CodeKind::Partitioned`] goes with slots in
+    /// place of labels; the others are there to compare with.
     pub code: CodeKind,
     /// Buckets (b); `None` for as many as k and w need.
     pub buckets: Option<u16>,
-    /// Candidate buckets of a label (w); only cuckoo hashing leaves a choice.
+    /// Candidate buckets of a label or slot (w); only cuckoo hashing and slots leave a choice.
     pub choices: u8,
     /// Rounds that stay retrievable (R), 1 to 4.
     pub retained: u8,
@@ -251,7 +252,7 @@ impl Config {
         if self.registration == Registration::Token && self.data.is_none() {
             return Err(ConfigError::TokensNeedData);
         }
-        let code = if self.retrieve == 1 { CodeKind::Single } else { self.code };
+        let code = if self.retrieve == 1 && !self.code.has_slots() { CodeKind::Single } else { self.code };
         let (choices, recommended) = match code {
             CodeKind::Cuckoo => {
                 (self.choices, pbc::recommended_buckets(self.retrieve.into(), self.choices.into()))
@@ -259,6 +260,14 @@ impl Config {
             // The paper's: a cube for each message.
             CodeKind::Hybrid => (2, Some(9 * usize::from(self.retrieve))),
             CodeKind::Single => (1, Some(self.retrieve.into())),
+            // One bucket that holds all.
+            CodeKind::Partitioned if self.retrieve == 1 => (1, Some(1)),
+            CodeKind::Partitioned => {
+                let (k, w) = (self.retrieve.into(), self.choices.into());
+                let target = if w > 3 { -40.0 } else { -20.0 };
+                let chosen = pbc::choose_buckets(pbc::Family::Partitioned, k, w, target);
+                (self.choices, chosen.map(|choice| choice.buckets))
+            }
         };
         let buckets = match self.buckets {
             Some(buckets) => buckets,

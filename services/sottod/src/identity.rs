@@ -18,10 +18,12 @@ use zeroize::Zeroizing;
 use crate::announcement;
 use crate::certificate::Certificate;
 use crate::secrets::{IdentityError, ROOT, key_error, load_or_create, root_key, secret, seed};
+use crate::slots::SlotKey;
 use crate::tokens::TokenKey;
 
 const MANIFEST: &str = "manifest.key";
 const TOKENS: &str = "token.key";
+const SLOTS: &str = "slot.key";
 const NODE_KEY: &str = "node.key";
 const NODE_CERTIFICATE: &str = "node.pem";
 /// What is public of all that; written last, so that it is there if all of it is.
@@ -34,6 +36,7 @@ pub(crate) struct Identity {
     pub(crate) root: RootKey,
     pub(crate) manifest: SigningKey,
     pub(crate) tokens: TokenKey,
+    pub(crate) slots: SlotKey,
     /// Shown by TLS.
     pub(crate) certificate: Certificate,
 }
@@ -76,6 +79,7 @@ impl Identity {
             root: RootKey(root.verifying_key().to_bytes()),
             manifest,
             tokens: TokenKey::new(seed()?),
+            slots: SlotKey::new(seed()?),
             certificate: Certificate::issue(&root)?,
         };
         Ok((identity, root, Zeroizing::new(seeds.into())))
@@ -97,7 +101,9 @@ impl Identity {
         };
         certificate.check(&root)?;
         let tokens = TokenKey::new(secret(directory, TOKENS)?);
-        Ok(Self { root, manifest, tokens, certificate })
+        // Directories of before have none.
+        let slots = SlotKey::new(load_or_create(directory, SLOTS)?);
+        Ok(Self { root, manifest, tokens, slots, certificate })
     }
 
     /// Whether a directory holds one.
@@ -110,6 +116,7 @@ impl Identity {
         let root = SigningKey::from_bytes(&*load_or_create(directory, ROOT)?);
         load_or_create(directory, MANIFEST)?;
         load_or_create(directory, TOKENS)?;
+        load_or_create(directory, SLOTS)?;
         write_certificate(directory, &root)?;
         let root = RootKey(root.verifying_key().to_bytes()).to_string();
         let public = Public { root, endorsement: None };

@@ -41,6 +41,7 @@ mod server;
 mod service;
 #[cfg(test)]
 mod simulation;
+mod slots;
 mod tokens;
 mod usage;
 

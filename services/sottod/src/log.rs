@@ -45,7 +45,7 @@ pub(crate) use disk::{Directory, Disk};
 pub(crate) use durable::DurableLog;
 pub use error::LogError;
 pub(crate) use memory::MemoryLog;
-pub(crate) use record::TokenId;
+pub(crate) use record::{TableSeal, TokenId};
 pub(crate) use store::Options;
 #[cfg(test)]
 pub(crate) use tests::Simulated;
@@ -68,7 +68,8 @@ pub(crate) trait RoundLog: Send + Sync + 'static {
     /// [`LogError`].
     fn open(&self, round: Round) -> impl Future<Output = Result<(), LogError>> + Send;
 
-    /// Adds deposits to an open round, and accounts to those that are known. Once it returns, they are durable; there
+    /// Adds deposits to an open round, accounts to those that are known, and lots to those of slots that were begun, whose
+    /// number that is. Once it returns, they are durable; there
     /// is one call for many, so that they can share the wait for the disk.
     ///
     /// # Errors
@@ -78,6 +79,7 @@ pub(crate) trait RoundLog: Send + Sync + 'static {
         round: Round,
         deposits: Vec<Deposit>,
         accounts: Vec<Account>,
+        lots: Option<u32>,
     ) -> impl Future<Output = Result<(), LogError>> + Send;
 
     /// Whether an account is among those that were appended.
@@ -96,7 +98,8 @@ pub(crate) trait RoundLog: Send + Sync + 'static {
     /// [`LogError`].
     fn spend(&self, tokens: Vec<TokenId>) -> impl Future<Output = Result<(), LogError>> + Send;
 
-    /// Fixes a round's deposits, to which none can be added afterwards, together with the seed of its batch code.
+    /// Fixes a round's deposits, to which none can be added afterwards, together with the seed of its batch code, and its table
+    /// if the server has slots.
     /// Returns the number of deposits.
     ///
     /// # Errors
@@ -105,6 +108,7 @@ pub(crate) trait RoundLog: Send + Sync + 'static {
         &self,
         round: Round,
         seed: [u8; 32],
+        table: Option<TableSeal>,
         at: UnixMillis,
     ) -> impl Future<Output = Result<u64, LogError>> + Send;
 
@@ -156,6 +160,8 @@ pub(crate) struct SealedRound {
     pub(crate) at: UnixMillis,
     /// Its deposits, in no particular order.
     pub(crate) deposits: Vec<Deposit>,
+    /// Of a server with slots.
+    pub(crate) table: Option<TableSeal>,
 }
 
 /// How far rounds had come when the log was opened.
@@ -163,6 +169,8 @@ pub(crate) struct SealedRound {
 pub(crate) struct History {
     /// The highest number that was ever opened.
     pub(crate) newest: Option<Round>,
+    /// Lots of slots that were begun.
+    pub(crate) lots: u32,
     /// The newest manifest of version 1: rounds up to this one are not served again.
     pub(crate) former: Option<(Round, Box<FormerManifest>)>,
     /// The newest manifests, ascending.

@@ -5,7 +5,8 @@ use rand::{Rng, SeedableRng};
 use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 use sha2::{Digest, Sha256};
 use sotto_protocol::deposit::{BOX_BYTES, LABEL_BYTES};
-use sotto_protocol::{Deposit, Label, Round, SealedBox};
+use sotto_protocol::table::LOT_SLOTS;
+use sotto_protocol::{Address, Deposit, Label, Round, SealedBox};
 
 const DOMAIN: &[u8] = b"sotto/simulation/v1/deposit\0";
 
@@ -37,10 +38,20 @@ impl Population {
         Deposit { label: Label(label), sealed: SealedBox(sealed) }
     }
 
-    /// What all of them deposit in a round, made on all threads of the current rayon pool.
+    /// What all of them deposit in a round, made on all threads of the current rayon pool. With slots, they have the first
+    /// ones, and no turns of drops.
     #[must_use]
-    pub fn deposits(&self, round: Round) -> Vec<Deposit> {
-        (0..self.users).into_par_iter().map(|user| self.deposit(round, user)).collect()
+    pub fn deposits(&self, round: Round, slots: bool) -> Vec<Deposit> {
+        let deposit = |user| match self.deposit(round, user) {
+            Deposit { sealed, .. } if slots => Deposit { label: Address::Slot(user).key(), sealed },
+            deposit => deposit,
+        };
+        (0..self.users).into_par_iter().map(deposit).collect()
+    }
+
+    /// The lots of slots that they take up.
+    pub(crate) fn lots(self) -> u32 {
+        self.users.div_ceil(LOT_SLOTS)
     }
 }
 
@@ -58,9 +69,12 @@ mod tests {
     #[test]
     fn every_user_deposits_something_else_in_every_round_and_always_the_same() {
         let population = Population { users: 100, seed: 7 };
-        let deposits = population.deposits(Round(3));
+        let deposits = population.deposits(Round(3), false);
         assert_eq!(deposits[42], population.deposit(Round(3), 42));
-        let others = [Population { seed: 8, ..population }.deposits(Round(3)), population.deposits(Round(4))];
+        let others = [
+            Population { seed: 8, ..population }.deposits(Round(3), false),
+            population.deposits(Round(4), false),
+        ];
         let all = deposits.iter().chain(others.iter().flatten());
         let labels: HashSet<[u8; 16]> = all.clone().map(|deposit| deposit.label.0).collect();
         let boxes: HashSet<[u8; 288]> = all.map(|deposit| deposit.sealed.0).collect();

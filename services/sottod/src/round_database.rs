@@ -3,18 +3,22 @@
 use std::time::Instant;
 
 use bytes::Bytes;
+use chacha20::ChaCha20;
+use chacha20::cipher::{KeyIvInit as _, StreamCipher as _};
 use mpir::{Contents, Engine, Form, PreparedRound, Profile, RoundSpec};
-use pbc::{BucketIndex, Encoding};
-use rayon::prelude::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
+use pbc::{BatchCode as _, BucketIndex, Encoding, PartitionedCode};
+use rayon::prelude::{
+    IndexedParallelIterator, IntoParallelIterator, ParallelIterator, ParallelSliceMut as _,
+};
 use sotto_protocol::deposit::{BOX_BYTES, arrange};
 use sotto_protocol::manifest::{
-    MAPPING_BLOOM, Manifest, bucket_digest, buckets_digest, deposits_digest, hint_digest,
+    Manifest, bucket_digest, buckets_digest, deposits_digest, hint_digest, mapping_kind, table_digest,
 };
-use sotto_protocol::{BloomMapping, Label, ServerParameters};
+use sotto_protocol::{BloomMapping, Deposit, Label, ServerParameters, Table};
 use sotto_wire::{RootKey, limits};
 
 use crate::config::sizes_fit;
-use crate::log::SealedRound;
+use crate::log::{SealedRound, TableSeal};
 
 /// A round as it is served.
 pub(crate) struct RoundDatabase {
@@ -57,32 +61,45 @@ impl RoundDatabase {
         published: Option<Profile>,
     ) -> Result<Self, BuildError> {
         let started = Instant::now();
-        let SealedRound { round, seed, at: _, mut deposits } = sealed;
-        arrange(&mut deposits, &seed);
+        let SealedRound { round, seed, at: _, deposits, table } = sealed;
+        let laid = if parameters.code.has_slots() {
+            Laid::in_table(&deposits, &seed, table.ok_or(BuildError::NoTable)?)?
+        } else {
+            Laid::by_labels(deposits, &seed)
+        };
 
         let mut manifest = Manifest {
             version: parameters.protocol_version,
             round,
-            entries: deposits.len() as u64,
+            entries: laid.entries(),
             engine: engine.name().to_owned(),
             code: parameters.code,
             retrieve: parameters.retrieve,
             buckets: parameters.buckets,
             choices: parameters.choices,
-            mapping_kind: MAPPING_BLOOM,
+            mapping_kind: mapping_kind(parameters.code),
             bucket_size: 1,
             round_seed: seed,
             mapping_digest: [0; 32],
-            deposits_digest: deposits_digest(&deposits),
+            deposits_digest: laid.digest,
             buckets_digest: [0; 32],
             profile: [0; 16],
             hint_digest: [0; 32],
             previous: [0; 32],
         };
-        let code = manifest.code()?;
-        let labels: Vec<Label> = deposits.iter().map(|deposit| deposit.label).collect();
-        let keys: Vec<&[u8]> = labels.iter().map(|label| label.0.as_slice()).collect();
-        let encoding = code.encode(&keys);
+        let Laid { labels, boxes, .. } = laid;
+        let code = if parameters.code.has_slots() { None } else { Some(manifest.code()?) };
+        let encoding = match &code {
+            Some(code) => {
+                let keys: Vec<&[u8]> = labels.iter().map(|label| label.0.as_slice()).collect();
+                code.encode(&keys)
+            }
+            None => {
+                let keys: Vec<[u8; 8]> = (0..manifest.entries).map(PartitionedCode::key).collect();
+                let keys: Vec<&[u8]> = keys.iter().map(<[u8; 8]>::as_slice).collect();
+                manifest.slot_code()?.encode(&keys)
+            }
+        };
         let padded = encoding.largest().max(1);
         manifest.bucket_size = u32::try_from(padded).map_err(|_| BuildError::TooLarge)?;
         manifest.check()?;
@@ -97,14 +114,10 @@ impl RoundDatabase {
             form,
             profile: Profile(manifest.profile),
         };
-        if BloomMapping::encoded_bytes(manifest.shape(), manifest.bucket_size) > limits::MAPPING_MAX as u64
-            || !sizes_fit(&engine.sizes(&spec)?)
-        {
+        if manifest.mapping_bytes() > limits::MAPPING_MAX as u64 || !sizes_fit(&engine.sizes(&spec)?) {
             return Err(BuildError::TooLarge);
         }
 
-        let boxes: Vec<u8> = deposits.iter().flat_map(|deposit| deposit.sealed.0).collect();
-        drop(deposits);
         let (buckets, copies) = (manifest.buckets, encoding.copies());
         let setup = || {
             let mut contents = Vec::new();
@@ -113,13 +126,19 @@ impl RoundDatabase {
             let (database, digests) = rayon::join(database, || digests_of(buckets, copies, &contents));
             Ok::<_, BuildError>((database?, digests))
         };
-        let mapping = || BloomMapping::build(&seed, &*code, &encoding, &labels, manifest.bucket_size);
+        let mapping = || match &code {
+            Some(code) => {
+                BloomMapping::build(&seed, &**code, &encoding, &labels, manifest.bucket_size).map(Some)
+            }
+            None => Ok(None),
+        };
         let (database, mapping) = rayon::join(setup, mapping);
         let ((database, digests), mapping) = (database?, mapping?);
         let hint = Bytes::copy_from_slice(database.hint());
         manifest.hint_digest = hint_digest(database.sizes().hints(&hint)?);
         manifest.buckets_digest = buckets_digest(&digests);
-        manifest.mapping_digest = BloomMapping::digest(&mapping);
+        manifest.mapping_digest = mapping.as_deref().map_or([0; 32], BloomMapping::digest);
+        let mapping = mapping.unwrap_or_default();
         let setup_ms = started.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
         Ok(Self { manifest, database, mapping: mapping.into(), hint, encoding, boxes, digests, setup_ms })
     }
@@ -149,6 +168,43 @@ impl RoundDatabase {
     }
 }
 
+/// The boxes of a round in their order.
+struct Laid {
+    /// Under which they are found; none where they are found by their places.
+    labels: Vec<Label>,
+    boxes: Vec<u8>,
+    digest: [u8; 32],
+}
+
+impl Laid {
+    fn by_labels(mut deposits: Vec<Deposit>, seed: &[u8; 32]) -> Self {
+        arrange(&mut deposits, seed);
+        Self {
+            labels: deposits.iter().map(|deposit| deposit.label).collect(),
+            boxes: deposits.iter().flat_map(|deposit| deposit.sealed.0).collect(),
+            digest: deposits_digest(&deposits),
+        }
+    }
+
+    /// Where nobody has deposited anything, something lies that nobody can tell from a box.
+    fn in_table(deposits: &[Deposit], seed: &[u8; 32], sealed: TableSeal) -> Result<Self, BuildError> {
+        let table = Table::holding(sealed.lots).ok_or(BuildError::TooLarge)?;
+        let mut boxes = vec![0; table.places() as usize * BOX_BYTES];
+        boxes.par_chunks_mut(BOX_BYTES).enumerate().with_min_len(256).for_each(|(place, cover)| {
+            let mut nonce = [0; 12];
+            nonce[..8].copy_from_slice(&(place as u64).to_le_bytes());
+            ChaCha20::new(&sealed.cover.into(), &nonce.into()).apply_keystream(cover);
+        });
+        table.lay(deposits, seed, &mut boxes);
+        let digest = table_digest(table.places().into(), &boxes);
+        Ok(Self { labels: Vec::new(), boxes, digest })
+    }
+
+    fn entries(&self) -> u64 {
+        (self.boxes.len() / BOX_BYTES) as u64
+    }
+}
+
 /// Digests of all buckets, of which `copies` that follow each other have one content.
 fn digests_of(buckets: u16, copies: usize, contents: &[Vec<u8>]) -> Vec<[u8; 32]> {
     let content =
@@ -162,6 +218,8 @@ fn digests_of(buckets: u16, copies: usize, contents: &[Vec<u8>]) -> Vec<[u8; 32]
 pub(crate) enum BuildError {
     #[error("the round is larger than the protocol allows")]
     TooLarge,
+    #[error("the round was sealed by a server without slots")]
+    NoTable,
     #[error(transparent)]
     Protocol(#[from] sotto_protocol::Error),
     #[error(transparent)]
@@ -212,9 +270,10 @@ mod tests {
                 CodeKind::Cuckoo => 2 * retrieve,
                 CodeKind::Hybrid => 9 * retrieve,
                 CodeKind::Single => retrieve,
+                CodeKind::Partitioned => 3 * retrieve,
             },
             choices: match code {
-                CodeKind::Cuckoo => 3,
+                CodeKind::Cuckoo | CodeKind::Partitioned => 3,
                 CodeKind::Hybrid => 2,
                 CodeKind::Single => 1,
             },
@@ -227,7 +286,8 @@ mod tests {
             deposit_spread_ms: 0,
             query_spread_ms: 0,
         };
-        let sealed = SealedRound { round: Round(1), seed: [seed; 32], at: UnixMillis(0), deposits };
+        let sealed =
+            SealedRound { round: Round(1), seed: [seed; 32], at: UnixMillis(0), deposits, table: None };
         RoundDatabase::build(sealed, &*noop(), &RootKey([0; 32]), &parameters).unwrap().manifest.entries
     }
 

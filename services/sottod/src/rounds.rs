@@ -25,11 +25,12 @@ use crate::compute::Compute;
 use crate::events::ServerEvent;
 use crate::host::Host;
 use crate::keys::Progress;
-use crate::log::{LogError, RoundLog, TokenId};
+use crate::log::{LogError, RoundLog, TableSeal, TokenId};
 use crate::metrics::{Outcome, Queue, SharedMetrics, gauge};
 use crate::population::Population;
 use crate::round_database::{BuildError, RoundDatabase};
 use crate::seeds::Seeds;
+use crate::slots::SlotPool;
 
 use command::{Acknowledgement, Command};
 use watchers::Watchers;
@@ -83,6 +84,9 @@ pub enum RunError {
     /// The task that owns the rounds ended without being told to.
     #[error("the rounds ended unexpectedly: this is a fault of the program")]
     Rounds,
+    /// No secrets can be drawn.
+    #[error("the operating system gives no randomness")]
+    Randomness,
     /// The listener failed.
     #[error("the listener failed")]
     Listener,
@@ -128,6 +132,7 @@ struct Task<L> {
     building: Option<(Round, Building)>,
     /// Tokens spent since the last round was sealed.
     spent: BTreeSet<TokenId>,
+    slots: SlotPool,
     has_sealed: bool,
     /// How many segments of seeds there were when it was last said that they end.
     warned: Option<u64>,
@@ -226,9 +231,9 @@ impl<L: RoundLog> Task<L> {
                     let result = result.map(|_| ()).map_err(Refused::from);
                     accepted.acknowledgements.push((reply, result));
                 }
-                Command::Register { account, token, reply } => {
-                    let admitted = self.admit(account, token, &mut accepted);
-                    accepted.acknowledgements.push((reply, admitted));
+                Command::Register { account, token, shown, reply } => {
+                    let admitted = self.admit(account, token, shown, &mut accepted);
+                    accepted.registrations.push((reply, admitted));
                 }
                 Command::Watch { account, has_keys, reply } => {
                     self.machine.registered(account, has_keys);
@@ -290,15 +295,19 @@ impl<L: RoundLog> Task<L> {
 
     /// Stores what one batch brought, then acknowledges it.
     async fn append(&self, round: Round, accepted: &mut Accepting) -> Result<(), RunError> {
-        let Accepting { deposits, accounts, acknowledgements } = core::mem::take(accepted);
+        let Accepting { deposits, accounts, lots, acknowledgements, registrations } =
+            core::mem::take(accepted);
         if !deposits.is_empty() || !accounts.is_empty() {
             let (began, count) = (Instant::now(), deposits.len() as u64);
-            self.log.append(round, deposits, accounts.into_iter().collect()).await?;
+            self.log.append(round, deposits, accounts.into_iter().collect(), lots).await?;
             let metrics = &self.surroundings.metrics;
             metrics.append.observe(began.elapsed().as_secs_f64());
             metrics.deposits.inc_by(count);
         }
         for (reply, result) in acknowledgements {
+            let _ = reply.send(result);
+        }
+        for (reply, result) in registrations {
             let _ = reply.send(result);
         }
         Ok(())
@@ -309,12 +318,11 @@ impl<L: RoundLog> Task<L> {
         &mut self,
         account: Account,
         token: Option<TokenId>,
+        shown: Option<u32>,
         accepted: &mut Accepting,
-    ) -> Result<(), Refused> {
-        if self.surroundings.token_required
-            && !accepted.accounts.contains(&account)
-            && !self.log.knows(&account)
-        {
+    ) -> Result<Option<u32>, Refused> {
+        let known = accepted.accounts.contains(&account) || self.log.knows(&account);
+        if self.surroundings.token_required && !known {
             if self.spent.len() >= SPENT_MAX {
                 return Err(Refused::Busy);
             }
@@ -327,8 +335,47 @@ impl<L: RoundLog> Task<L> {
         } else if !self.log.admits(&account, &accepted.accounts) {
             return Err(Refused::Busy);
         }
+        let slot = self.slot_of(account, known, shown, accepted)?;
         accepted.accounts.insert(account);
-        Ok(())
+        Ok(slot)
+    }
+
+    /// The slot of an account that is let in: what it has shown, or what it was given and has not shown yet, or, to a new one, a
+    /// new one. None without slots.
+    fn slot_of(
+        &mut self,
+        account: Account,
+        known: bool,
+        shown: Option<u32>,
+        accepted: &mut Accepting,
+    ) -> Result<Option<u32>, Refused> {
+        if !self.surroundings.parameters.code.has_slots() {
+            return Ok(None);
+        }
+        if shown.is_some() {
+            self.slots.heard(&account);
+            return Ok(shown);
+        }
+        let unheard = self.slots.unheard(&account);
+        if unheard.is_some() || known {
+            // One that is known was given a slot once: who could ask again would take up the table.
+            return unheard.map(Some).ok_or(Refused::Slot);
+        }
+        let before = self.slots.lots();
+        let slot = self.slots.take(account, &*self.surroundings.host).map_err(|_| Refused::Internal)?;
+        let lots = self.slots.lots();
+        accepted.lots = accepted.lots.or((lots != before).then_some(lots)).map(|_| lots);
+        slot.map(Some).ok_or(Refused::Busy)
+    }
+
+    /// What the table of a round is made of that is sealed now; none without slots.
+    fn table(&self) -> Result<Option<TableSeal>, RunError> {
+        if !self.surroundings.parameters.code.has_slots() {
+            return Ok(None);
+        }
+        let mut cover = [0; 32];
+        self.surroundings.host.fill(&mut cover).map_err(|_| RunError::Randomness)?;
+        Ok(Some(TableSeal { lots: self.slots.lots(), cover }))
     }
 
     /// Stores which tokens were spent: once a round and in order, so that none is beside the account it admitted. A crash
@@ -360,7 +407,9 @@ impl<L: RoundLog> Task<L> {
                 }
                 Action::Seal(round) => {
                     let seed = self.surroundings.seeds.seed(round).ok_or(RunError::SeedsEnded(round))?;
-                    let entries = self.log.seal(round, seed, self.surroundings.host.unix_now()).await?;
+                    let table = self.table()?;
+                    let now = self.surroundings.host.unix_now();
+                    let entries = self.log.seal(round, seed, table, now).await?;
                     let entries = entries.try_into().unwrap_or(usize::MAX);
                     self.measure_sealed(round, entries);
                     self.has_sealed = true;
@@ -455,7 +504,10 @@ impl<L: RoundLog> Task<L> {
 struct Accepting {
     deposits: Vec<Deposit>,
     accounts: BTreeSet<Account>,
-    acknowledgements: Vec<Acknowledgement>,
+    /// Lots of slots that are begun with them, if any is.
+    lots: Option<u32>,
+    acknowledgements: Vec<Acknowledgement<()>>,
+    registrations: Vec<Acknowledgement<Option<u32>>>,
 }
 
 /// What a round's database is built with.
@@ -494,7 +546,8 @@ async fn build<L: RoundLog>(
     let Builder { engine, root, compute, parameters, population, events, profile } = builder;
     let mut sealed = log.sealed(round).await?;
     if let Some(population) = population {
-        let deposits = compute.run_own(move || population.deposits(round)).await;
+        let slots = parameters.code.has_slots();
+        let deposits = compute.run_own(move || population.deposits(round, slots)).await;
         sealed.deposits.extend(deposits.map_err(|_| BuildError::Compute)?);
         // Told apart from the building, which is what a server without simulated users does, too.
         let _ = events.send(ServerEvent::RoundPopulated { round, users: population.users });

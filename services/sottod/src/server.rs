@@ -161,6 +161,7 @@ pub(crate) fn start_in<L: Listener>(
         parameters: parameters.clone(),
         endorsement,
         tokens: token_required.then_some(identity.tokens),
+        slots: parameters.code.has_slots().then_some(identity.slots),
     };
     let service = Service::new(
         announcement,

@@ -32,6 +32,7 @@ use crate::memory::Memory;
 use crate::metrics::{Queue, SharedMetrics, gauge};
 use crate::outgoing::{Gone, Outgoing, Sender, stream};
 use crate::rounds::{RoundNews, Rounds, Watch, WatchEnd};
+use crate::slots::SlotKey;
 use crate::tokens::TokenKey;
 
 /// What an account may have under way of each kind at the same time.
@@ -109,6 +110,8 @@ pub(crate) struct Announcement {
     pub(crate) endorsement: Endorsement,
     /// What new accounts must have a token of.
     pub(crate) tokens: Option<TokenKey>,
+    /// What accounts show their slots under, if there are slots.
+    pub(crate) slots: Option<SlotKey>,
 }
 
 impl Service {
@@ -328,7 +331,7 @@ impl Sotto for Service {
             return Err(Refused::Version.into());
         }
         let open = self.within(async { Ok(self.means.rounds.current().await?) }).await?;
-        let Announcement { parameters, endorsement, tokens } = &self.announcement;
+        let Announcement { parameters, endorsement, tokens, .. } = &self.announcement;
         let info = Info {
             parameters: parameters.clone(),
             open,
@@ -361,15 +364,26 @@ impl Sotto for Service {
             true => None,
             false => Some(fixed(&request.token, "token")?),
         };
+        let shown = convert::slot(&request.slot)?;
         let issued = lock(&self.accounts).issued(&account, &nonce, Instant::now())?;
-        let Announcement { parameters, tokens, .. } = &self.announcement;
+        let Announcement { parameters, tokens, slots, .. } = &self.announcement;
         verify(&parameters.manifest_key, &account, &nonce, &signature)?;
         let token = tokens.as_ref().zip(token).and_then(|(key, token)| key.check(&token));
-        self.within(async { Ok(self.means.rounds.register(account, token).await?) }).await?;
+        let shown = match (slots, shown) {
+            (Some(key), Some(slot)) if key.is_own(&account, &slot) => Some(slot.number),
+            (_, None) => None,
+            (None, Some(_)) => return Err(Refused::Malformed.into()),
+            (Some(_), Some(_)) => return Err(Refused::Slot.into()),
+        };
+        let registered = self.means.rounds.register(account, token, shown);
+        let slot = self.within(async { Ok(registered.await?) }).await?;
         lock(&self.known).came(account, &handle);
         let session: Session = random(&*self.means.host)?;
-        lock(&self.accounts).open(account, issued, session, Instant::now())?;
-        Ok(Response::new(proto::RegisterResponse { session: Bytes::copy_from_slice(&session) }))
+        lock(&self.accounts).open((account, slot), issued, session, Instant::now())?;
+        let given = slots.as_ref().zip(slot).filter(|_| shown.is_none());
+        let given = given.map(|(key, slot)| convert::encode_slot(&key.credential(&account, slot)));
+        let slot = given.unwrap_or_default();
+        Ok(Response::new(proto::RegisterResponse { session: Bytes::copy_from_slice(&session), slot }))
     }
 
     async fn upload_keys(
@@ -405,7 +419,11 @@ impl Sotto for Service {
         let handle = ConnectionHandle::of(&request);
         let request = request.into_inner();
         let account = self.account(&handle, &request.session)?;
-        let deposit = convert::deposit(&request.deposit)?;
+        let slot = lock(&self.accounts).slot(&request.session);
+        let deposit = match slot {
+            Some(slot) => convert::deposit_in_table(&request.deposit, slot, Round(request.round))?,
+            None => convert::deposit(&request.deposit)?,
+        };
         let accepted = self.means.rounds.deposit(account, Round(request.round), deposit);
         self.within(async { Ok(accepted.await?) }).await?;
         Ok(Response::new(proto::DepositResponse {}))
@@ -420,6 +438,9 @@ impl Sotto for Service {
         let handle = ConnectionHandle::of(&request);
         let request = request.into_inner();
         let account = self.account(&handle, &request.session)?;
+        if self.announcement.parameters.code.has_slots() {
+            return Err(Refused::Malformed.into());
+        }
         let admission = self.admit(Kind::Download, account)?;
         let mapping = self.means.rounds.mapping(account, Round(request.round));
         let database = self.within(async { Ok(mapping.await?) }).await?;

@@ -67,7 +67,7 @@ impl Crowd {
                 for mut rng in rngs {
                     let mut seed = [0; 32];
                     rng.fill_bytes(&mut seed);
-                    group.push(User { session: connection.session(&seed, &info, None).await?, rng });
+                    group.push(User { session: connection.session(&seed, &info, None, None).await?, rng });
                     registered.fetch_add(1, Ordering::Relaxed);
                 }
                 anyhow::Ok(group)

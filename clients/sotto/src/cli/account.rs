@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
+use sotto_protocol::OwnSlot;
 use sotto_protocol::client::{Client, Settings};
 use sotto_wire::{Malformed, Refused, Token};
 
@@ -38,7 +39,7 @@ pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<
     } else {
         None
     };
-    let client = match snapshot {
+    let mut client = match snapshot {
         Some(snapshot) => state::restore(store.directory(), &snapshot)?,
         None => {
             let settings = Settings { conversations: options.conversations };
@@ -50,7 +51,13 @@ pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<
         }
     };
     match register(&connection, &client, token.as_ref()).await {
-        Ok(()) => store.set_joining(false)?,
+        Ok(slot) => {
+            if let Some(slot) = slot {
+                client.keep_slot(slot);
+                store.save(&client.snapshot())?;
+            }
+            store.set_joining(false)?;
+        }
         // The server has certainly not taken it.
         Err(error @ ConnectError::Refused(Refused::Token)) => {
             store.discard()?;
@@ -70,17 +77,18 @@ pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<
     Ok(())
 }
 
-/// Makes the account known to the server. Repeating it does no harm, so a lost answer costs no token.
+/// Makes the account known to the server, which may give it a slot. Repeating it does no harm, so a lost answer costs no token.
 async fn register(
     connection: &Connection,
     client: &Client,
     token: Option<&Token>,
-) -> Result<(), ConnectError> {
+) -> Result<Option<OwnSlot>, ConnectError> {
     let mut attempts = REGISTRATIONS;
     loop {
         attempts -= 1;
-        match connection.register(client.account_seed(), client.server(), token).await {
-            Ok(_) => return Ok(()),
+        let slot = client.slot().filter(|_| client.server().code.has_slots());
+        match connection.register(client.account_seed(), client.server(), token, slot).await {
+            Ok(session) => return Ok(session.given_slot().cloned()),
             Err(ConnectError::Unreachable(_)) if attempts > 0 => tokio::time::sleep(REGISTRATION_PAUSE).await,
             Err(error) => return Err(error),
         }

@@ -2,8 +2,9 @@
 
 use core::time::Duration;
 
+use bytes::Bytes;
 use sotto_protocol::Round;
-use sotto_protocol::deposit::DEPOSIT_BYTES;
+use sotto_session::Session;
 use sotto_wire::Failure;
 use tokio::time::{Instant, sleep_until};
 
@@ -27,14 +28,18 @@ pub(super) async fn deposit(
     sessions: Sessions,
     keys: PublicKeys,
     round: Round,
-    bytes: [u8; DEPOSIT_BYTES],
+    bytes: Bytes,
     at: Instant,
 ) -> Deposited {
     sleep_until(at).await;
     let started = Instant::now();
     let patience = Patience { until: started + LONGEST, attempts: ATTEMPTS };
-    let sent =
-        sessions.call(patience, &keys, |session| async move { session.deposit(round, &bytes).await }).await;
-    let phase = |()| Phase { bytes: DEPOSIT_BYTES as u64, time: started.elapsed() };
+    let length = bytes.len() as u64;
+    let call = |session: Session| {
+        let bytes = bytes.clone();
+        async move { session.deposit(round, &bytes).await }
+    };
+    let sent = sessions.call(patience, &keys, call).await;
+    let phase = |()| Phase { bytes: length, time: started.elapsed() };
     Deposited { round, result: sent.map(phase) }
 }

@@ -9,9 +9,10 @@ use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use mpir::Engine;
 use sotto_protocol::client::{Client, Notice, Retrieval, Warning};
-use sotto_protocol::deposit::DEPOSIT_BYTES;
+use sotto_protocol::deposit::sent_bytes;
 use sotto_protocol::{Error, Manifest, Round, ServerParameters, SignedManifest};
 use sotto_session::{RoundNews, Session};
 use sotto_wire::{Failure, Refused};
@@ -70,6 +71,8 @@ pub(super) struct Driver {
     /// decides whether there is a deposit; what the real one makes of the round decides only what is in it.
     gate: Client,
     server: ServerParameters,
+    /// That of the account, on a server with slots.
+    slot: Option<u32>,
     slots: Slots,
     keys: Keyring,
     sessions: Sessions,
@@ -112,6 +115,7 @@ impl Driver {
         audits: Audits,
     ) -> Self {
         let server = gate.server().clone();
+        let slot = gate.slot().filter(|_| server.code.has_slots()).map(|slot| slot.number);
         Self {
             host,
             engine,
@@ -119,6 +123,7 @@ impl Driver {
             kept,
             gate,
             server,
+            slot,
             slots,
             keys,
             sessions,
@@ -233,7 +238,7 @@ impl Driver {
         match self.rounds.progress(round) {
             // Announced again after a reconnection: the same bytes, if they were not taken.
             Some(Progress::Failed(bytes)) => {
-                let bytes = *bytes;
+                let bytes = bytes.clone();
                 return self.send(round, bytes, due);
             }
             Some(_) => return,
@@ -274,7 +279,7 @@ impl Driver {
             Ok(bytes) => self.rounds.composed(round, bytes, composed.inherited),
             Err(trouble) => {
                 self.note(round, Event::Trouble { round: Some(round), trouble });
-                self.rounds.composed(round, noise(&self.host), false);
+                self.rounds.composed(round, self.noise(round), false);
             }
         }
     }
@@ -282,21 +287,28 @@ impl Driver {
     /// Sends what is composed, or else random bytes; the keys that were used up for the round then serve nothing.
     fn deposit_due(&mut self, round: Round) {
         let bytes = match self.rounds.progress(round) {
-            Some(Progress::Composed(bytes)) => *bytes,
+            Some(Progress::Composed(bytes)) => bytes.clone(),
             Some(Progress::Composing) => {
                 self.note(round, Event::Trouble { round: Some(round), trouble: Trouble::DepositLate });
-                noise(&self.host)
+                self.noise(round)
             }
             _ => return,
         };
         self.send(round, bytes, Instant::now());
     }
 
-    fn send(&mut self, round: Round, bytes: [u8; DEPOSIT_BYTES], at: Instant) {
+    fn send(&mut self, round: Round, bytes: Bytes, at: Instant) {
         let keys = self.keys.current().public.clone();
-        let call = deposit(self.sessions.clone(), keys, round, bytes, at);
+        let call = deposit(self.sessions.clone(), keys, round, bytes.clone(), at);
         let call = self.calls.spawn(async move { Done::Deposited(call.await) });
         self.rounds.sending(round, bytes, call);
+    }
+
+    /// As long as a deposit, and nothing.
+    fn noise(&self, round: Round) -> Bytes {
+        let mut bytes = vec![0; sent_bytes(self.slot, round)];
+        self.host.fill(&mut bytes);
+        bytes.into()
     }
 
     fn deposited(&mut self, Deposited { round, result }: Deposited) {
@@ -512,10 +524,4 @@ async fn wait(until: Option<Instant>) {
         Some(until) => sleep_until(until).await,
         None => core::future::pending().await,
     }
-}
-
-fn noise(host: &Arc<dyn Host>) -> [u8; DEPOSIT_BYTES] {
-    let mut bytes = [0; DEPOSIT_BYTES];
-    host.fill(&mut bytes);
-    bytes
 }

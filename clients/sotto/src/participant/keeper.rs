@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use sotto_protocol::client::{Client, Notice, Retrieval};
-use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::error::Unknown;
 use sotto_protocol::{Error, Round, SignedManifest};
 use tokio::sync::{mpsc, oneshot};
@@ -38,7 +38,7 @@ pub(super) struct KeptClient {
 
 /// A deposit, or why there is none.
 pub(super) struct Composed {
-    pub(super) bytes: Result<[u8; DEPOSIT_BYTES], Trouble>,
+    pub(super) bytes: Result<Bytes, Trouble>,
     /// Whether it was composed before this process began, by whoever left the state.
     pub(super) inherited: bool,
     /// What became of a manifest that came before.
@@ -170,8 +170,8 @@ impl KeptClient {
         } else {
             self.client.pass_round(round, now, &mut rng)
         };
-        let deposit = self.client.deposit().filter(|(of, _)| *of == round);
-        let composed = deposit.map(|(_, deposit)| deposit.encode());
+        let deposit = self.client.outgoing().filter(|(of, _)| *of == round);
+        let composed = deposit.map(|(_, bytes)| Bytes::from(bytes));
         let (mut early, inherited) = (None, opened.is_err());
         let bytes = match (opened, composed) {
             // Opened now, or before this process began.

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use sotto_protocol::ServerParameters;
+use sotto_protocol::{OwnSlot, ServerParameters};
 use sotto_session::{RoundNews, Session};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
@@ -27,11 +27,17 @@ pub(super) enum News {
     Restored,
 }
 
+/// Whose session it is, and what is kept of the server.
+pub(super) struct Account {
+    pub(super) seed: Zeroizing<[u8; 32]>,
+    pub(super) slot: Option<OwnSlot>,
+    pub(super) pinned: ServerParameters,
+}
+
 struct Link {
     host: Arc<dyn Host>,
     settings: ConnectionSettings,
-    account_seed: Zeroizing<[u8; 32]>,
-    pinned: ServerParameters,
+    account: Account,
     current: watch::Sender<Option<Session>>,
     discarded: mpsc::UnboundedReceiver<Session>,
     news: mpsc::Sender<News>,
@@ -43,14 +49,13 @@ pub(super) fn start(
     host: Arc<dyn Host>,
     session: Session,
     settings: ConnectionSettings,
-    account_seed: Zeroizing<[u8; 32]>,
-    pinned: ServerParameters,
+    account: Account,
 ) -> (Sessions, mpsc::Receiver<News>) {
     let (current, sessions) = watch::channel(None);
     let (discard, discarded) = mpsc::unbounded_channel();
     let (news, heard) = mpsc::channel(NEWS_MAX);
     let pause = settings.retry_first;
-    let link = Link { host, settings, account_seed, pinned, current, discarded, news, pause };
+    let link = Link { host, settings, account, current, discarded, news, pause };
     tokio::spawn(link.run(session));
     (Sessions::new(sessions, discard), heard)
 }
@@ -127,6 +132,8 @@ impl Link {
 
     async fn connect(&self) -> Result<Session, ConnectError> {
         let connection = Connection::open_on(self.host.clone(), &self.settings).await?;
-        connection.register(&self.account_seed, &self.pinned, None).await
+        let Account { seed, slot, pinned } = &self.account;
+        let slot = slot.as_ref().filter(|_| pinned.code.has_slots());
+        connection.register(seed, pinned, None, slot).await
     }
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use mpir::{Engine, Pending, Request, RoundSpec, Sizes};
 use sotto_protocol::client::{Client, Retrieval};
-use sotto_protocol::manifest::hint_digest;
+use sotto_protocol::manifest::{hint_digest, mapping_bytes};
 use sotto_protocol::mapping::Targets;
-use sotto_protocol::{BloomMapping, Manifest, Round, ServerParameters};
+use sotto_protocol::{Manifest, Round, ServerParameters};
 use sotto_session::{Answers, Session, round_spec};
 use sotto_wire::{Failure, RootKey, limits};
 use tokio::sync::oneshot;
@@ -76,7 +76,7 @@ impl Shape {
     ) -> Option<Self> {
         let Manifest { entries, bucket_size, buckets, .. } = *announced;
         let (spec, sizes) = round_spec(engine, root, announced).ok()?;
-        let mapping_bytes = usize::try_from(BloomMapping::encoded_bytes(server.shape(), bucket_size)).ok()?;
+        let mapping_bytes = usize::try_from(mapping_bytes(server.shape(), bucket_size)).ok()?;
         let servable = mapping_bytes <= limits::MAPPING_MAX && buckets == server.buckets;
         let hint_digest = announced.hint_digest;
         servable.then_some(Self { spec, sizes, mapping_bytes, hint_digest, entries, bucket_size })
@@ -240,6 +240,10 @@ async fn download(
 ) -> Result<Bytes, Trouble> {
     let started = Instant::now();
     let bytes = shape.mapping_bytes;
+    if bytes == 0 {
+        // With slots there is none, and nobody to wait for.
+        return Ok(Bytes::new());
+    }
     let patience = Patience { until, attempts: ATTEMPTS };
     let call = |session: Session| async move { session.mapping(round, bytes).await };
     let mapping = sessions.call(patience, keys, call).await.map_err(Trouble::Mapping)?;

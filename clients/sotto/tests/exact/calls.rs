@@ -105,7 +105,7 @@ impl Sotto for Calls {
         let number = state.sessions.len() as u64;
         let session = Sha256::new_with_prefix(account).chain_update(number.to_le_bytes()).finalize();
         state.sessions.insert(session.into(), account);
-        Ok(Response::new(proto::RegisterResponse { session: session.to_vec().into() }))
+        Ok(Response::new(proto::RegisterResponse { session: session.to_vec().into(), slot: Bytes::new() }))
     }
 
     async fn upload_keys(

@@ -2,7 +2,8 @@
 
 use crate::support::{Person, client, config, is_report, loopback, pair, settings};
 use sotto::host::{Dial, Dialled, Pending, System, Work};
-use sotto::{Address, ConnectError, Connection, Event, Store};
+use sotto::participant::now;
+use sotto::{Address, ConnectError, Connection, Event, Participant, Store};
 use sotto_protocol::client::{Client, Notice};
 use sotto_protocol::{CodeKind, RoundMode, ServerParameters, UnixMillis};
 use sotto_wire::{Host, RootKey, Transport};
@@ -103,6 +104,55 @@ async fn texts_travel_with_every_batch_code() {
         bob.handle.stop().await.unwrap();
         server.shutdown().await.unwrap();
     }
+}
+
+/// Where boxes are found by slots, nothing is downloaded to find them; and the server knows its accounts again after a restart
+/// though it stores nothing of who has which slot.
+#[tokio::test(flavor = "multi_thread")]
+async fn texts_travel_by_slots_and_over_a_restart_of_the_server() {
+    let data = tempfile::tempdir().unwrap();
+    let start = |listen| {
+        let data = Some(data.path().to_owned());
+        let mode = RoundMode::ClosedLoop;
+        let config = config(listen);
+        let config = Config { data, mode, round_ms: 50, seed_segments: Some(2), buckets: Some(12), ..config };
+        sottod::start(mpir::noop(), Config { code: CodeKind::Partitioned, ..config }).unwrap()
+    };
+    let server = start(loopback());
+    let (listen, settings) = (server.local_addr(), settings(&server));
+    let mut people = Vec::new();
+    for name in ["alice", "bob"] {
+        let client = client(&settings, name, 1).await;
+        assert!(client.slot().is_none());
+        people.push(Participant::start(client, None, settings.clone()).await.unwrap());
+    }
+    let (bob, alice) = (people.pop().unwrap(), people.pop().unwrap());
+    let mut rng: rand::rngs::StdRng = rand::make_rng();
+    let invited = alice.0.change(move |client| client.invite("bob", now(), &mut rng)).await.unwrap().unwrap();
+    let mut rng: rand::rngs::StdRng = rand::make_rng();
+    let accept = move |client: &mut Client| client.accept("alice", &invited, now(), &mut rng);
+    let met = bob.0.change(accept).await.unwrap().unwrap();
+    let (mut alice, mut bob) = (Person::of(alice).await, Person::of(bob).await);
+    assert_eq!(bob.contact, met);
+    alice.say("Where are you?").await;
+    bob.say("In my slot.").await;
+    bob.hears("Where are you?").await;
+    alice.hears("In my slot.").await;
+    let seen = alice.until("round", is_report).await;
+    let Some(Event::RoundReport(report)) = seen.last() else { panic!("{seen:?}") };
+    assert!(report.complete && !report.dummy && report.mapping.bytes == 0, "{seen:?}");
+    let kept = bob.handle.stop().await.unwrap();
+    let slot = kept.slot().cloned();
+    assert!(slot.is_some());
+    server.shutdown().await.unwrap();
+
+    let server = start(listen);
+    let mut bob = Person::start(kept, None, &settings).await;
+    alice.say("Still there?").await;
+    bob.hears("Still there?").await;
+    assert_eq!(bob.handle.stop().await.unwrap().slot().cloned(), slot);
+    alice.handle.stop().await.unwrap();
+    server.shutdown().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -211,7 +261,7 @@ async fn a_server_that_is_not_the_pinned_one_is_refused_before_anything_is_sent(
     let person = client(&right, "alice", 1).await;
     let register = async |pinned: &ServerParameters| {
         let connection = Connection::open(&right).await.unwrap();
-        connection.register(person.account_seed(), pinned, None).await.map(|_| ())
+        connection.register(person.account_seed(), pinned, None, None).await.map(|_| ())
     };
     let mut changed = person.server().clone();
     changed.buckets += 1;
@@ -309,10 +359,9 @@ async fn attack_a3_closed_loop_is_refused_from_whoever_answers_from_another_mach
         }
         assert_eq!(refused, Err(ConnectError::ClosedLoop));
         let alice = client(&settings, "alice", 1).await;
-        let joined = there.register(alice.account_seed(), alice.server(), None).await;
+        let joined = there.register(alice.account_seed(), alice.server(), None, None).await;
         assert_eq!(joined.map(|_| ()), refused);
-        let taking_part =
-            sotto::Participant::start_on(std::sync::Arc::new(FarAway), alice, None, settings).await;
+        let taking_part = Participant::start_on(std::sync::Arc::new(FarAway), alice, None, settings).await;
         assert_eq!(taking_part.map(|_| ()), refused);
         server.shutdown().await.unwrap();
     }

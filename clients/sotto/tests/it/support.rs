@@ -75,6 +75,12 @@ impl Person {
         Self { handle, events, contact }
     }
 
+    /// The same of one that has met somebody while it took part.
+    pub(crate) async fn of((handle, events): (Handle, Events)) -> Self {
+        let contact = handle.conversations().await.unwrap()[0].id;
+        Self { handle, events, contact }
+    }
+
     pub(crate) async fn say(&self, text: &str) {
         self.handle.queue_text(self.contact, text).await.unwrap();
     }

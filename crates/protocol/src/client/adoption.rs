@@ -24,6 +24,9 @@ impl Client {
         if parameters.succeeds(&state.server)? != Succession::Later {
             return Err(Error::Negotiation(NegotiationError::NotLater));
         }
+        if parameters.code.has_slots() != state.server.code.has_slots() {
+            return Err(Error::Negotiation(NegotiationError::Addressing));
+        }
         let mut clock = state.clock.clone();
         clock.adopt(parameters.round_ms, (open, now))?;
         state.cycle.adopt(parameters.retrieve)?;

@@ -22,7 +22,8 @@ impl Client {
     /// has all of them as contacts; else it warns with [`Warning::CardKeys`], and does so when they are.
     ///
     /// # Errors
-    /// [`Error::Capacity`]; [`Error::Input`] for a name that is none or taken, or members that make no group.
+    /// [`Error::Capacity`]; [`Error::Input`] for a name that is none or taken, or members that make no group, or, on a server
+    /// with slots, are no contacts.
     pub fn create_group(
         &mut self,
         name: &str,
@@ -30,9 +31,10 @@ impl Client {
         rng: &mut impl CryptoRng,
     ) -> Result<GroupCard, Error> {
         let me = (member_name(self.name()), self.identity());
-        let all = core::iter::once(me).chain(members.iter().cloned()).collect();
+        let all: Vec<_> = core::iter::once(me).chain(members.iter().cloned()).collect();
         let state = &mut self.state;
-        let card = GroupCard::new(&state.server.manifest_key, name, all, state.clock.newest(), rng)?;
+        let slots = state.slots_of(&all)?;
+        let card = GroupCard::new(&state.server.manifest_key, name, (all, slots), state.clock.newest(), rng)?;
         state.add_group(&card)?;
         Ok(card)
     }
@@ -331,7 +333,23 @@ impl State {
         }
     }
 
+    /// Where the members of a group are heard, the first of whom is this person; nowhere in particular on a server without
+    /// slots.
+    fn slots_of(&self, members: &[(String, [u8; 32])]) -> Result<Vec<u32>, Error> {
+        if !self.server.code.has_slots() {
+            return Ok(Vec::new());
+        }
+        let own = self.addresses.number().ok_or(Error::Input(InputError::NoSlot))?;
+        let others = members.iter().skip(1).map(|(_, identity)| self.addresses.of(identity));
+        let others: Option<Vec<u32>> = others.collect();
+        let others = others.ok_or(Error::Input(InputError::UnknownSlot))?;
+        Ok([vec![own], others].concat())
+    }
+
     fn add_group(&mut self, card: &GroupCard) -> Result<ConversationId, Error> {
+        if card.slots.is_empty() == self.server.code.has_slots() {
+            return Err(Error::Input(InputError::CardElsewhere));
+        }
         let same = |conversation: &Conversation| match &conversation.talk {
             Talk::Group(group) => *group.id() == card.id,
             Talk::Pair(_) => false,
@@ -343,6 +361,9 @@ impl State {
         let next = self.clock.next();
         let others = card.members.len().saturating_sub(1);
         let id = self.add(&card.name, others, || Group::new(card, identity, next).map(Talk::Group))?;
+        for ((_, member), slot) in card.members.iter().zip(&card.slots) {
+            self.addresses.hear_of(*member, *slot);
+        }
         self.compare_names(id);
         Ok(id)
     }

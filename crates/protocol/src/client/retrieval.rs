@@ -2,8 +2,9 @@
 
 use core::fmt;
 
-use pbc::HashedCode;
+use pbc::{BatchCode, PartitionedCode};
 use rand_core::CryptoRng;
+use zeroize::Zeroizing;
 
 use super::crowding::Crowding;
 use super::{Client, Holder, MessageId, Notice, State, Want, Warning};
@@ -28,7 +29,7 @@ pub struct Retrieval {
     crowding: Crowding,
     assigned: Vec<Assigned>,
     /// Makes a box of what the buckets assigned to it hold.
-    code: Option<Box<dyn HashedCode>>,
+    code: Option<Box<dyn BatchCode>>,
     problem: Option<Warning>,
 }
 
@@ -99,7 +100,14 @@ impl Client {
         else {
             return dummy;
         };
-        let planned = Manifest::decode(manifest).and_then(|manifest| plan(&manifest, mapping, wants, rng));
+        let planned = Manifest::decode(manifest).and_then(|manifest| match manifest.table() {
+            Some(table) => {
+                let place = |want: &Want| table.index(self.state.address_of(want));
+                let wanted: Vec<_> = wants.iter().map(|want| (want.key.label(), place(want))).collect();
+                plan_in_table(&manifest, &wanted, rng)
+            }
+            None => plan(&manifest, mapping, wants, rng),
+        });
         planned.unwrap_or(Retrieval { problem: Some(Warning::BadMapping { round }), ..dummy })
     }
 
@@ -178,8 +186,61 @@ fn plan(
         deferred: lookup.count(Outcome::Deferred),
     };
     let crowding = Crowding::of(lookup.readings(), manifest.bucket_size);
-    let (round, targets, code) = (manifest.round, lookup.into_targets(), Some(code));
+    let (round, targets, code) = (manifest.round, lookup.into_targets(), Some(code as Box<dyn BatchCode>));
     Ok(Retrieval { round, targets, counts, crowding, assigned, code, problem: None })
+}
+
+/// Buckets for all places where wanted boxes would be, each of which is read once for all who would lie there, and their
+/// positions in these buckets; and the positions of as many random places as make a batch, for nothing but the time it takes.
+///
+/// Whether a box was laid there at all shows when it opens, or does not.
+fn plan_in_table(
+    manifest: &Manifest,
+    wanted: &[(Label, Option<u32>)],
+    rng: &mut impl CryptoRng,
+) -> Result<Retrieval, Error> {
+    let code = manifest.slot_code()?;
+    let mut places: Zeroizing<Vec<u32>> = Zeroizing::new(Vec::with_capacity(wanted.len()));
+    for place in wanted.iter().filter_map(|(_, place)| *place) {
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    let keys: Vec<[u8; 8]> = places.iter().map(|place| PartitionedCode::key((*place).into())).collect();
+    let keys: Vec<&[u8]> = keys.iter().map(<[u8; 8]>::as_slice).collect();
+    let schedule = code.schedule_drawn(&keys, &mut || rng.next_u64());
+    let mut targets = Targets::new(vec![None; code.bucket_count()]);
+    for (number, place) in places.iter().enumerate() {
+        for (bucket, position) in code.places((*place).into()) {
+            if schedule.assignment(number).contains(&bucket)
+                && let Some(target) = targets.get_mut(bucket.to_usize())
+            {
+                *target = Some(position);
+            }
+        }
+    }
+    for _ in places.len()..code.batch_size() {
+        // Biased by less than 2^-32.
+        let place = (u128::from(rng.next_u64()) * u128::from(manifest.entries)) >> 64;
+        core::hint::black_box(code.places(place as u64).last());
+    }
+
+    let served = |place: u32| places.iter().position(|other| *other == place);
+    let assigned = |(label, place): &(Label, Option<u32>)| {
+        let buckets = schedule.assignment(served((*place)?)?);
+        let buckets = buckets.iter().map(|bucket| bucket.to_usize()).collect();
+        Some(Assigned { label: *label, buckets, certain: false, shown: true })
+    };
+    let assigned: Vec<Assigned> = wanted.iter().filter_map(assigned).collect();
+    let found = assigned.iter().filter(|assigned| !assigned.buckets.is_empty()).count();
+    let counts = Lookups {
+        found,
+        absent: wanted.len() - assigned.len(),
+        ambiguous: 0,
+        deferred: assigned.len() - found,
+    };
+    let (round, crowding) = (manifest.round, Crowding::default());
+    Ok(Retrieval { round, targets, counts, crowding, assigned, code: Some(Box::new(code)), problem: None })
 }
 
 impl State {
@@ -193,9 +254,9 @@ impl State {
         let id = want.conversation;
         let room = self.has_room(id);
         self.conversation_mut(id)?.make_room(room);
-        let held = self.identities_held(id);
+        let (held, slots) = (self.identities_held(id), self.server.code.has_slots());
         let (events, head) = match &mut self.conversation_mut(id)?.talk {
-            Talk::Pair(pair) => pair.receive(want.epoch, plaintext, round, next, &held)?,
+            Talk::Pair(pair) => pair.receive(want.epoch, plaintext, round, next, (&held, slots))?,
             Talk::Group(group) => {
                 group.receive((want.epoch, want.member), want.key.label(), plaintext, round)?
             }
@@ -210,6 +271,13 @@ impl State {
                 Event::Acknowledged(sequence) => notices.push(acknowledged(id, sequence)),
                 Event::WentBack => {
                     notices.push(Notice::Warning(Warning::WentBack { conversation: id }));
+                }
+                Event::Slot(slot) => {
+                    if let Talk::Pair(pair) = &self.conversation(id)?.talk
+                        && let Some(peer) = pair.peer_identity()
+                    {
+                        self.addresses.meet(peer, slot);
+                    }
                 }
                 Event::OtherKeys => {
                     notices.push(Notice::Warning(Warning::OtherKeys { conversation: id }));

@@ -1,7 +1,7 @@
 //! The client as bytes.
 //!
 //! ```text
-//! version, u8 = 4 | first 8 bytes of SHA-256("sotto v1 client state" | 0 | version | content) | content (postcard)
+//! version, u8 = 5 | first 8 bytes of SHA-256("sotto v1 client state" | 0 | version | content) | content (postcard)
 //! ```
 //!
 //! The checksum is against accidents. The bytes hold all secrets: whoever stores them keeps them as carefully.
@@ -14,10 +14,11 @@ use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use super::Client;
+use super::addresses::Addresses;
 use crate::error::{InputError, Malformed};
 use crate::{Error, domain};
 
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 const CHECKSUM_BYTES: usize = 8;
 const HEADER_BYTES: usize = 1 + CHECKSUM_BYTES;
 
@@ -50,6 +51,11 @@ impl Client {
         }
         let state = match header[0] {
             VERSION => decode(content)?,
+            // It ended before the slots.
+            4 => {
+                let slots = postcard::to_allocvec(&Addresses::default()).map_err(|_| malformed)?;
+                decode(&Zeroizing::new([content, &slots].concat()))?
+            }
             3 => decode::<version3::State3>(content)?.into(),
             2 => decode::<version2::State2>(content)?.try_into()?,
             0 | 1 => return Err(Error::Input(InputError::StateBefore)),

@@ -22,14 +22,21 @@ fn group(member: usize) -> Group {
     let public = |member| key(member).verifying_key().to_bytes();
     let members = (0..3).map(|member| (NAMES[member].to_owned(), public(member))).collect();
     let (secret, start, time, name) = (Secret::new([5; 32]), Round(1), UnixMillis(0), "crew".to_owned());
-    let card = GroupCard { server: [0; 8], id: ID, secret, start, time, name, members };
+    let card = GroupCard { server: [0; 8], id: ID, secret, start, time, name, members, slots: Vec::new() };
     Group::new(&card, public(member), Round(1)).unwrap()
 }
 
 fn open(group: &mut Group, member: usize, round: u64) -> (Option<Deposit>, Vec<Listening>) {
     group.tend(Round(round));
     let identity = key(member);
-    group.open_round(&Turn { round: Round(round), mine: true, head: None, identity: &identity })
+    group.open_round(&Turn {
+        round: Round(round),
+        mine: true,
+        hello: true,
+        slot: None,
+        head: None,
+        identity: &identity,
+    })
 }
 
 /// What comes of those of the deposits that somebody listens for.

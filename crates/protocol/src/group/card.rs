@@ -17,8 +17,11 @@ use crate::{Error, Round, UnixMillis, armour};
 pub(crate) const MEMBER_NAME_MAX: usize = 16;
 
 const PREFIX: &str = "sotto-group-1-";
+/// With the slots of members.
+const PREFIX_SLOTS: &str = "sotto-group-2-";
 const FIXED_BYTES: usize = 8 + 16 + 32 + 8 + 8 + MEMBER_NAME_MAX + 1;
 const MEMBER_BYTES: usize = MEMBER_NAME_MAX + 32;
+const SLOT_BYTES: usize = 4;
 
 /// A group: its members, the first of them its creator, and the secret from which their first chains are made. Whoever
 /// holds it can read what the group says until it has keys that no card gives, so it travels on a way that only members
@@ -37,6 +40,8 @@ const MEMBER_BYTES: usize = MEMBER_NAME_MAX + 32;
 /// | 72 | 16 | name of the group |
 /// | 88 | 1 | number of members, 2 to 8 |
 /// | 89 | 48 each | name, 16 bytes, and Ed25519 identity key, 32 bytes, of each member |
+///
+/// On a server with slots it is `sotto-group-2-`, and behind the last member stands the slot of each, 4 bytes.
 #[derive(Clone)]
 pub struct GroupCard {
     pub(crate) server: [u8; 8],
@@ -46,6 +51,8 @@ pub struct GroupCard {
     pub(crate) time: UnixMillis,
     pub(crate) name: String,
     pub(crate) members: Vec<(String, [u8; 32])>,
+    /// Those of the members, in their order; none on a server without slots.
+    pub(crate) slots: Vec<u32>,
 }
 
 impl GroupCard {
@@ -54,7 +61,7 @@ impl GroupCard {
     pub(crate) fn new(
         manifest_key: &[u8; 32],
         name: &str,
-        members: Vec<(String, [u8; 32])>,
+        (members, slots): (Vec<(String, [u8; 32])>, Vec<u32>),
         (start, time): (Round, UnixMillis),
         rng: &mut impl CryptoRng,
     ) -> Result<Self, Error> {
@@ -62,7 +69,7 @@ impl GroupCard {
         rng.fill_bytes(&mut id);
         let secret = Secret::random(rng);
         let server = server_mark(manifest_key);
-        let card = Self { server, id, secret, start, time, name: name.to_owned(), members };
+        let card = Self { server, id, secret, start, time, name: name.to_owned(), members, slots };
         card.check()?;
         Ok(card)
     }
@@ -103,7 +110,8 @@ impl GroupCard {
 /// The whole secret string: to be shown to members, and to nobody else.
 impl fmt::Display for GroupCard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut bytes = Zeroizing::new(Vec::with_capacity(FIXED_BYTES + MEMBERS_MAX * MEMBER_BYTES));
+        let mut bytes =
+            Zeroizing::new(Vec::with_capacity(FIXED_BYTES + MEMBERS_MAX * (MEMBER_BYTES + SLOT_BYTES)));
         bytes.extend(self.server);
         bytes.extend(self.id);
         bytes.extend(self.secret.bytes());
@@ -116,7 +124,8 @@ impl fmt::Display for GroupCard {
             bytes.extend(padded(name));
             bytes.extend(identity);
         }
-        f.write_str(&armour::encode(PREFIX, &bytes))
+        bytes.extend(self.slots.iter().flat_map(|slot| slot.to_le_bytes()));
+        f.write_str(&armour::encode(if self.slots.is_empty() { PREFIX } else { PREFIX_SLOTS }, &bytes))
     }
 }
 
@@ -124,11 +133,17 @@ impl FromStr for GroupCard {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let bytes = armour::decode(PREFIX, text, InputError::NoCard, InputError::CardMistyped)?;
+        let before = text.trim_start().get(..PREFIX_SLOTS.len());
+        let has_slots = before.is_some_and(|prefix| prefix.eq_ignore_ascii_case(PREFIX_SLOTS));
+        let prefix = if has_slots { PREFIX_SLOTS } else { PREFIX };
+        let bytes = armour::decode(prefix, text, InputError::NoCard, InputError::CardMistyped)?;
         let mistyped = || Error::Input(InputError::CardMistyped);
         let (fixed, rest) = bytes.split_first_chunk::<FIXED_BYTES>().ok_or_else(mistyped)?;
-        let (members, excess) = rest.as_chunks::<MEMBER_BYTES>();
-        if !excess.is_empty() || members.len() != usize::from(fixed[88]) {
+        let count = usize::from(fixed[88]);
+        let (members, slots) = rest.split_at_checked(count * MEMBER_BYTES).ok_or_else(mistyped)?;
+        let (members, _) = members.as_chunks::<MEMBER_BYTES>();
+        let (slots, excess) = slots.as_chunks::<SLOT_BYTES>();
+        if !excess.is_empty() || slots.len() != if has_slots { count } else { 0 } {
             return Err(mistyped());
         }
         let member = |bytes: &[u8; MEMBER_BYTES]| {
@@ -143,6 +158,7 @@ impl FromStr for GroupCard {
             time: UnixMillis(u64::from_le_bytes(core::array::from_fn(|i| fixed[64 + i]))),
             name: unpadded(&fixed[72..88]).ok_or_else(mistyped)?,
             members: members.iter().map(member).collect::<Option<_>>().ok_or_else(mistyped)?,
+            slots: slots.iter().map(|slot| u32::from_le_bytes(*slot)).collect(),
         };
         card.check()?;
         Ok(card)

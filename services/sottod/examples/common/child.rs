@@ -102,5 +102,5 @@ pub(crate) async fn session(
 ) -> Result<Session, ConnectError> {
     let mut seed = [0x5a; 32];
     seed[..8].copy_from_slice(&(number as u64).to_le_bytes());
-    connection.session(&seed, info, None).await
+    connection.session(&seed, info, None, None).await
 }

@@ -263,7 +263,7 @@ mod tests {
             Deposit { label: Label(label), sealed: SealedBox(sealed) }
         };
         let deposits = (0..200).map(deposit).collect();
-        let sealed = SealedRound { round: Round(1), seed: [7; 32], at: UnixMillis(0), deposits };
+        let sealed = SealedRound { round: Round(1), seed: [7; 32], at: UnixMillis(0), deposits, table: None };
         Arc::new(RoundDatabase::build(sealed, engine, &RootKey([0; 32]), &parameters).unwrap())
     }
 

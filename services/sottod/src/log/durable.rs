@@ -17,7 +17,7 @@ use super::replica::{LogStorage, NoPeers, StateMachine};
 use super::state::Applied;
 use super::store::{Opened, Options, Store};
 use super::writer::Writer;
-use super::{History, LogError, RoundLog, SealedRound, Size, TokenId};
+use super::{History, LogError, RoundLog, SealedRound, Size, TableSeal, TokenId};
 
 /// This node, as long as it is the only one.
 const NODE: u64 = 1;
@@ -199,6 +199,7 @@ impl RoundLog for DurableLog {
         round: Round,
         mut deposits: Vec<Deposit>,
         mut accounts: Vec<Account>,
+        lots: Option<u32>,
     ) -> Result<(), LogError> {
         {
             let state = self.machine.lock();
@@ -210,10 +211,11 @@ impl RoundLog for DurableLog {
         accounts.dedup();
         let mut deposits = deposits.chunks(DEPOSITS_PER_ENTRY);
         let mut accounts = accounts.chunks(ACCOUNTS_PER_ENTRY);
+        let mut lots = lots.map(Record::Lots);
         loop {
             let deposits = deposits.next().map(|chunk| Record::Deposits(round, record::join(chunk)));
             let accounts = accounts.next().map(|chunk| Record::Accounts(chunk.to_vec()));
-            let batch: Vec<Record> = deposits.into_iter().chain(accounts).collect();
+            let batch: Vec<Record> = deposits.into_iter().chain(accounts).chain(lots.take()).collect();
             if batch.is_empty() {
                 return Ok(());
             }
@@ -247,15 +249,23 @@ impl RoundLog for DurableLog {
         Ok(())
     }
 
-    async fn seal(&self, round: Round, seed: [u8; 32], at: UnixMillis) -> Result<u64, LogError> {
-        Ok(self.write_one(Record::Seal(round, seed, at)).await?.sealed)
+    async fn seal(
+        &self,
+        round: Round,
+        seed: [u8; 32],
+        table: Option<TableSeal>,
+        at: UnixMillis,
+    ) -> Result<u64, LogError> {
+        let table = table.map(|table| Record::Table(round, table));
+        let batch = table.into_iter().chain([Record::Seal(round, seed, at)]).collect();
+        Ok(self.write(Batch(batch)).await?.sealed)
     }
 
     async fn sealed(&self, round: Round) -> Result<SealedRound, LogError> {
-        let (sealed, count, spans) = {
+        let (sealed, count, spans, table) = {
             let state = self.machine.lock();
             let stored = state.rounds.get(&round).ok_or(LogError::Refused("no such round"))?;
-            (stored.sealed, stored.deposits, stored.spans.clone())
+            (stored.sealed, stored.deposits, stored.spans.clone(), stored.table)
         };
         let (seed, at) = sealed.ok_or(LogError::Refused("the round is not sealed"))?;
         let reserved = usize::try_from(count).unwrap_or(usize::MAX).min(DEPOSITS_RESERVED);
@@ -272,7 +282,7 @@ impl RoundLog for DurableLog {
         if deposits.len() as u64 != count {
             return Err(LogError::Refused("a round has lost deposits"));
         }
-        Ok(SealedRound { round, seed, at, deposits })
+        Ok(SealedRound { round, seed, at, deposits, table })
     }
 
     async fn publish(&self, round: Round, manifest: SignedManifest) -> Result<(), LogError> {

@@ -7,7 +7,7 @@ use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round, UnixMillis};
 
-use super::{History, LogError, RoundLog, SealedRound, Size, TokenId};
+use super::{History, LogError, RoundLog, SealedRound, Size, TableSeal, TokenId};
 
 /// Rounds in memory. Accounts are not kept: whoever proves to hold a key may take part.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ pub(crate) struct MemoryLog {
 
 #[derive(Debug, Default)]
 struct Entry {
-    sealed: Option<([u8; 32], UnixMillis)>,
+    sealed: Option<([u8; 32], Option<TableSeal>, UnixMillis)>,
     deposits: Vec<Deposit>,
 }
 
@@ -48,6 +48,7 @@ impl RoundLog for MemoryLog {
         round: Round,
         mut deposits: Vec<Deposit>,
         _accounts: Vec<Account>,
+        _lots: Option<u32>,
     ) -> Result<(), LogError> {
         if deposits.is_empty() {
             return Ok(());
@@ -79,10 +80,16 @@ impl RoundLog for MemoryLog {
         Ok(())
     }
 
-    async fn seal(&self, round: Round, seed: [u8; 32], at: UnixMillis) -> Result<u64, LogError> {
+    async fn seal(
+        &self,
+        round: Round,
+        seed: [u8; 32],
+        table: Option<TableSeal>,
+        at: UnixMillis,
+    ) -> Result<u64, LogError> {
         self.with(|rounds| {
             let entry = rounds.get_mut(&round).ok_or(LogError::Refused("no such round"))?;
-            if entry.sealed.replace((seed, at)).is_some() {
+            if entry.sealed.replace((seed, table, at)).is_some() {
                 return Err(LogError::Refused("a round was sealed twice"));
             }
             Ok(entry.deposits.len() as u64)
@@ -92,8 +99,8 @@ impl RoundLog for MemoryLog {
     async fn sealed(&self, round: Round) -> Result<SealedRound, LogError> {
         self.with(|rounds| {
             let entry = rounds.get(&round).ok_or(LogError::Refused("no such round"))?;
-            let (seed, at) = entry.sealed.ok_or(LogError::Refused("the round is not sealed"))?;
-            Ok(SealedRound { round, seed, at, deposits: entry.deposits.clone() })
+            let (seed, table, at) = entry.sealed.ok_or(LogError::Refused("the round is not sealed"))?;
+            Ok(SealedRound { round, seed, at, deposits: entry.deposits.clone(), table })
         })
     }
 

@@ -77,6 +77,8 @@ pub(crate) fn rounds(directory: &Path) -> Result<BTreeMap<Round, LoggedRound>, L
         | Record::Accounts(_)
         | Record::Retire(_)
         | Record::Spent(_)
+        | Record::Lots(_)
+        | Record::Table(..)
         | Record::FormerPublish(..) => {}
     })?;
     Ok(rounds)

@@ -10,6 +10,23 @@ use sotto_protocol::{Deposit, Round, UnixMillis};
 
 use super::codec::{Malformed, Reader, put_count, take_ascending};
 
+/// What a round's table is made of beside its deposits.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct TableSeal {
+    /// Lots of slots that had been begun when the round was sealed.
+    pub(crate) lots: u32,
+    /// From which the boxes follow that fill the places without a deposit. Nobody who sees boxes may know it, so it is gone
+    /// with the round.
+    pub(crate) cover: [u8; 32],
+}
+
+// Whoever knows it tells cover from messages.
+impl fmt::Debug for TableSeal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TableSeal(..)")
+    }
+}
+
 /// What tells one registration token from another.
 pub(crate) type TokenId = [u8; 16];
 
@@ -30,6 +47,10 @@ pub(crate) enum Record {
     Publish(Round, Box<SignedManifest>),
     /// A round is forgotten.
     Retire(Round),
+    /// So many lots of slots have been begun.
+    Lots(u32),
+    /// What the table of a round that is sealed with the next record is made of.
+    Table(Round, TableSeal),
     /// Registration tokens that are spent, ascending. For which accounts is stored nowhere, and so they never share an
     /// entry with any.
     Spent(Vec<TokenId>),
@@ -47,6 +68,8 @@ impl fmt::Debug for Record {
             Self::Publish(..) => "Publish",
             Self::Retire(_) => "Retire",
             Self::Spent(_) => "Spent",
+            Self::Lots(_) => "Lots",
+            Self::Table(..) => "Table",
         })
     }
 }
@@ -108,6 +131,14 @@ impl Record {
                 put_manifest(out, manifest);
             }
             Self::Retire(round) => start(6, round),
+            Self::Lots(lots) => {
+                out.push(10);
+                out.extend_from_slice(&lots.to_le_bytes());
+            }
+            Self::Table(round, table) => {
+                start(11, round);
+                table.encode(out);
+            }
             Self::Spent(tokens) => {
                 out.push(7);
                 put_count(out, tokens.len());
@@ -121,6 +152,7 @@ impl Record {
         match kind {
             3 => return Ok(Self::Accounts(take_ascending(reader)?)),
             7 => return Ok(Self::Spent(take_ascending(reader)?)),
+            10 => return Ok(Self::Lots(reader.u32()?)),
             _ => {}
         }
         let round = Round(reader.u64()?);
@@ -135,8 +167,20 @@ impl Record {
             8 => Self::FormerPublish(round, Box::new(take_former(reader, 2)?)),
             9 => Self::Publish(round, Box::new(take_manifest(reader)?)),
             6 => Self::Retire(round),
+            11 => Self::Table(round, TableSeal::decode(reader)?),
             _ => return Err(Malformed("a record is of no known kind")),
         })
+    }
+}
+
+impl TableSeal {
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.lots.to_le_bytes());
+        out.extend_from_slice(&self.cover);
+    }
+
+    pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        Ok(Self { lots: reader.u32()?, cover: reader.array()? })
     }
 }
 

@@ -13,7 +13,9 @@ use super::codec::{Malformed, Reader, put_count};
 use super::state::{Encoding, State};
 
 const MAGIC: [u8; 8] = *b"SOTTOSNP";
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
+/// From this one on the checksum is of the version, too.
+const CHECKED_VERSION: u32 = 3;
 const HEADER_BYTES: usize = 16;
 /// The file.
 pub(super) const NAME: &str = "snapshot";
@@ -57,9 +59,10 @@ impl Snapshot {
         let (magic, version) = (reader.array()?, reader.u32()?);
         let encoding = match (magic, version) {
             (MAGIC, VERSION) => Encoding::Current,
+            (MAGIC, 3) => Encoding::Version3,
             (MAGIC, 2) => Encoding::Version2,
             (MAGIC, 1) => Encoding::Version1,
-            _ => return Err(Malformed("this is no snapshot of version 1 to 3")),
+            _ => return Err(Malformed("this is no snapshot of version 1 to 4")),
         };
         if reader.u32()? != checksum(version, &bytes[HEADER_BYTES..]) {
             return Err(Malformed("the checksum of the snapshot does not hold"));
@@ -83,7 +86,7 @@ impl Snapshot {
 
 /// In versions 1 and 2, of the content alone.
 fn checksum(version: u32, content: &[u8]) -> u32 {
-    let before = if version < VERSION { 0 } else { crc32c::crc32c(&version.to_le_bytes()) };
+    let before = if version < CHECKED_VERSION { 0 } else { crc32c::crc32c(&version.to_le_bytes()) };
     crc32c::crc32c_append(before, content)
 }
 

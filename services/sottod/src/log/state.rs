@@ -18,7 +18,7 @@ use super::entry::{
 };
 use super::frame::PAYLOAD_MAX;
 use super::record::{
-    MANIFEST_RECORD_BYTES, Record, TokenId, put_former, put_manifest, take_former, take_manifest,
+    MANIFEST_RECORD_BYTES, Record, TableSeal, TokenId, put_former, put_manifest, take_former, take_manifest,
 };
 use super::{History, Phase};
 
@@ -48,6 +48,8 @@ pub(super) struct State {
     newest: Option<Round>,
     pub(super) accounts: BTreeSet<Account>,
     pub(super) tokens: BTreeSet<TokenId>,
+    /// Lots of slots that were begun.
+    lots: u32,
     /// The newest manifest of an earlier version, from which the chain goes on.
     former: Option<Former>,
     manifests: VecDeque<(Round, SignedManifest)>,
@@ -64,6 +66,8 @@ pub(super) enum Encoding {
     Version1,
     /// As those of version 2 did, who knew that there had been a version before.
     Version2,
+    /// As those did that had no slots.
+    Version3,
     /// As it is written.
     Current,
 }
@@ -78,6 +82,8 @@ pub(super) struct StoredRound {
     /// Entries with its deposits: indices of the first and the last of each stretch. The deposits stay where the log
     /// has them.
     pub(super) spans: Vec<(u64, u64)>,
+    /// Of a sealed round of a server with slots.
+    pub(super) table: Option<TableSeal>,
 }
 
 impl State {
@@ -119,6 +125,10 @@ impl State {
                 let new = tokens.iter().filter(|token| !self.tokens.contains(*token)).count();
                 (self.tokens.len() + new > TOKENS_MAX).then_some("there is no room for spent tokens")
             }
+            Record::Lots(lots) => (*lots <= self.lots).then_some("lots of slots were to be begun twice"),
+            Record::Table(number, _) => round(number)
+                .is_none_or(|round| round.sealed.is_some())
+                .then_some("no open round for a table"),
             Record::Seal(number, ..) => {
                 round(number).is_none_or(|round| round.sealed.is_some()).then_some("no open round to seal")
             }
@@ -162,6 +172,11 @@ impl State {
                 let Some(round) = self.rounds.get_mut(round) else { return };
                 round.sealed = Some((*seed, *at));
                 applied.sealed = round.deposits;
+            }
+            Record::Lots(lots) => self.lots = *lots,
+            Record::Table(round, table) => {
+                let Some(round) = self.rounds.get_mut(round) else { return };
+                round.table = Some(*table);
             }
             Record::FormerPublish(number, manifest) => {
                 let Some(round) = self.rounds.get_mut(number) else { return };
@@ -221,6 +236,7 @@ impl State {
         };
         History {
             newest: self.newest,
+            lots: self.lots,
             former: self.former.clone(),
             manifests: self.manifests.iter().cloned().collect(),
             rounds: self.rounds.iter().map(|(number, round)| (*number, phase(round))).collect(),
@@ -228,12 +244,12 @@ impl State {
     }
 
     /// ```text
-    /// applied (25) | membership's entry (25) | membership | newest: flag, u8, and u64 | accounts | spent tokens |
-    /// version of the newest manifest of an earlier version, u8, or 0, and, if there is one, its round and it | manifests, each with its round | rounds, each: number, u64 | sealed, u8 | seed (32) | time, u64 | published, u8 | deposits, u64 | spans
+    /// applied (25) | membership's entry (25) | membership | newest: flag, u8, and u64 | accounts | spent tokens | lots, u32 |
+    /// version of the newest manifest of an earlier version, u8, or 0, and, if there is one, its round and it | manifests, each with its round | rounds, each: number, u64 | sealed, u8 | seed (32) | time, u64 | published, u8 | deposits, u64 | table: flag, u8, lots, u32, and cover (32) | spans
     /// ```
     /// Lists begin with their length, u32, and are ascending.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        let Self { applied, membership, newest, accounts, tokens, former, manifests, rounds } = self;
+        let Self { applied, membership, newest, accounts, tokens, lots, former, manifests, rounds } = self;
         put_optional_log_id(out, applied.as_ref());
         put_optional_log_id(out, membership.log_id().as_ref());
         put_membership(out, membership.membership());
@@ -243,6 +259,7 @@ impl State {
         accounts.iter().for_each(|account| out.extend_from_slice(account));
         put_count(out, tokens.len());
         tokens.iter().for_each(|token| out.extend_from_slice(token));
+        out.extend_from_slice(&lots.to_le_bytes());
         let version = former.as_ref().map_or(0, |(_, manifest)| manifest.version());
         // There are few.
         out.push(u8::try_from(version).unwrap_or(u8::MAX));
@@ -257,7 +274,7 @@ impl State {
         }
         put_count(out, rounds.len());
         for (number, round) in rounds {
-            let StoredRound { sealed, published, deposits, spans } = round;
+            let StoredRound { sealed, published, deposits, spans, table } = round;
             out.extend_from_slice(&number.0.to_le_bytes());
             out.push(sealed.is_some().into());
             let (seed, at) = sealed.unwrap_or_default();
@@ -265,6 +282,8 @@ impl State {
             out.extend_from_slice(&at.0.to_le_bytes());
             out.push((*published).into());
             out.extend_from_slice(&deposits.to_le_bytes());
+            out.push(table.is_some().into());
+            table.unwrap_or_default().encode(out);
             put_count(out, spans.len());
             for (first, last) in spans {
                 out.extend_from_slice(&first.to_le_bytes());
@@ -283,6 +302,7 @@ impl State {
         }
         let accounts = take_ascending(reader)?.into_iter().collect();
         let tokens = take_ascending(reader)?.into_iter().collect();
+        let lots = if encoding == Encoding::Current { reader.u32()? } else { 0 };
         let mut former: Option<Former> = None;
         let mut manifests: VecDeque<(Round, SignedManifest)> = VecDeque::new();
         match encoding {
@@ -291,7 +311,7 @@ impl State {
                 let first = if reader.flag()? { Some(take_one_former(reader, 1)?) } else { None };
                 former = take_formers(reader, 2, first)?;
             }
-            Encoding::Current => {
+            Encoding::Version3 | Encoding::Current => {
                 let version = reader.u8()?;
                 if version > 0 {
                     former = Some(take_one_former(reader, version.into())?);
@@ -308,10 +328,10 @@ impl State {
         for _ in 0..reader.count(62)? {
             let round = Round(reader.u64()?);
             ascends(rounds.last_key_value().map(|(last, _)| last), &round)?;
-            rounds.insert(round, StoredRound::decode(reader)?);
+            rounds.insert(round, StoredRound::decode(reader, encoding)?);
         }
         let newest = some.then_some(newest);
-        let state = Self { applied, membership, newest, accounts, tokens, former, manifests, rounds };
+        let state = Self { applied, membership, newest, accounts, tokens, lots, former, manifests, rounds };
         state.check()?;
         Ok(state)
     }
@@ -353,17 +373,24 @@ impl StoredRound {
         }
     }
 
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+    fn decode(reader: &mut Reader<'_>, encoding: Encoding) -> Result<Self, Malformed> {
         let some = reader.flag()?;
         let sealed = (reader.array()?, UnixMillis(reader.u64()?));
         if !some && sealed != Default::default() {
             return Err(NONE_IS_ZERO);
         }
         let (published, deposits) = (reader.flag()?, reader.u64()?);
+        let table = if encoding == Encoding::Current { take_table(reader)? } else { None };
         let spans = reader.count(16)?;
         let spans = (0..spans).map(|_| Ok((reader.u64()?, reader.u64()?))).collect::<Result<_, _>>()?;
-        Ok(Self { sealed: some.then_some(sealed), published, deposits, spans })
+        Ok(Self { sealed: some.then_some(sealed), published, deposits, spans, table })
     }
+}
+
+fn take_table(reader: &mut Reader<'_>) -> Result<Option<TableSeal>, Malformed> {
+    let some = reader.flag()?;
+    let table = TableSeal::decode(reader)?;
+    if some || table == TableSeal::default() { Ok(some.then_some(table)) } else { Err(NONE_IS_ZERO) }
 }
 
 fn take_one_former(reader: &mut Reader<'_>, version: u16) -> Result<Former, Malformed> {

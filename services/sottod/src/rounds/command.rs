@@ -14,7 +14,7 @@ use crate::round_database::RoundDatabase;
 
 pub(super) type Reply<T> = oneshot::Sender<T>;
 /// What a caller learns of what it brought, and where to.
-pub(super) type Acknowledgement = (Reply<Result<(), Refused>>, Result<(), Refused>);
+pub(super) type Acknowledgement<T> = (Reply<Result<T, Refused>>, Result<T, Refused>);
 
 pub(super) enum Command {
     Deposit {
@@ -30,8 +30,10 @@ pub(super) enum Command {
         account: Account,
         /// Of a token that this server made.
         token: Option<TokenId>,
-        /// Answered once the account is in the log.
-        reply: Reply<Result<(), Refused>>,
+        /// The slot that it has shown to be its own.
+        shown: Option<u32>,
+        /// Answered with its slot, if the server has slots, once all of it is in the log.
+        reply: Reply<Result<Option<u32>, Refused>>,
     },
     Watch {
         account: Account,

@@ -43,9 +43,14 @@ impl Rounds {
         self.ask(|reply| Command::Deposit { account, round, deposit, digest, reply }).await?
     }
 
-    /// Makes an account known that has proved to hold its key.
-    pub(crate) async fn register(&self, account: Account, token: Option<TokenId>) -> Result<(), Refused> {
-        self.ask(|reply| Command::Register { account, token, reply }).await?
+    /// Makes an account known that has proved to hold its key; the slot that it has shown or is given, on a server with slots.
+    pub(crate) async fn register(
+        &self,
+        account: Account,
+        token: Option<TokenId>,
+        shown: Option<u32>,
+    ) -> Result<Option<u32>, Refused> {
+        self.ask(|reply| Command::Register { account, token, shown, reply }).await?
     }
 
     /// Follows the rounds as this account, which takes part until the watch is dropped. An older watch of the same

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant as Clock;
 
 use mpir::{Engine, Profile};
-use sotto_protocol::manifest::{MAPPING_BLOOM, Manifest, SignedManifest};
+use sotto_protocol::manifest::{Manifest, SignedManifest, mapping_kind};
 use sotto_protocol::server::{RoundConfig, RoundMachine};
 use sotto_protocol::{CodeShape, Round, ServerParameters};
 use tokio::time::Instant;
@@ -13,14 +13,16 @@ use tokio::time::Instant;
 use super::watchers::Watchers;
 use super::{Builder, RoundsDependencies, RunError, Task, build};
 use crate::log::{History, Phase, RoundLog};
+use crate::population::Population;
 use crate::round_database::BuildError;
+use crate::slots::SlotPool;
 
 impl<L: RoundLog> Task<L> {
     /// Takes up the rounds in the log: one that was open is sealed, those without a manifest get it, and those that can
     /// still be retrieved are served again. Only then do new rounds begin, under numbers that were never used.
     pub(super) async fn resume(surroundings: RoundsDependencies, log: Arc<L>) -> Result<Self, RunError> {
         let began = Clock::now();
-        let History { newest, former, manifests, rounds } = log.history()?;
+        let History { newest, lots, former, manifests, rounds } = log.history()?;
         let parameters = &surroundings.parameters;
         let config = RoundConfig {
             mode: parameters.mode,
@@ -46,6 +48,7 @@ impl<L: RoundLog> Task<L> {
             queue: VecDeque::new(),
             building: None,
             spent: BTreeSet::new(),
+            slots: SlotPool::behind(lots.max(surroundings.population.map_or(0, Population::lots))),
             has_sealed: false,
             warned: None,
             opened: None,
@@ -93,7 +96,8 @@ impl<L: RoundLog> Task<L> {
                 continue;
             };
             if *phase == Phase::Open {
-                let entries = self.log.seal(*round, seed, self.surroundings.host.unix_now()).await?;
+                let (table, now) = (self.table()?, self.surroundings.host.unix_now());
+                let entries = self.log.seal(*round, seed, table, now).await?;
                 tracing::info!(%round, entries, "the round that was open is sealed");
             }
             self.rebuild(*round, seed, *phase == Phase::Published).await?;
@@ -152,7 +156,7 @@ impl<L: RoundLog> Task<L> {
 
 /// What an operator may change between two starts, as rounds are built now.
 fn shape_of<'a>(engine: &dyn Engine, parameters: &'a ServerParameters) -> (u16, &'a str, CodeShape, u8) {
-    (parameters.protocol_version, engine.name(), parameters.shape(), MAPPING_BLOOM)
+    (parameters.protocol_version, engine.name(), parameters.shape(), mapping_kind(parameters.code))
 }
 
 /// The same of a round that was built.
@@ -199,8 +203,8 @@ mod tests {
         let log = log.open().await.unwrap();
         log.open(ROUND).await.unwrap();
         let deposit = |label| Deposit { label: Label([label; 16]), sealed: SealedBox([label; BOX_BYTES]) };
-        log.append(ROUND, (1..9).map(deposit).collect(), vec![[1; 32]]).await.unwrap();
-        log.seal(ROUND, seed, UnixMillis(1)).await.unwrap();
+        log.append(ROUND, (1..9).map(deposit).collect(), vec![[1; 32]], None).await.unwrap();
+        log.seal(ROUND, seed, None, UnixMillis(1)).await.unwrap();
         let sealed = log.sealed(ROUND).await.unwrap();
         let mut manifest =
             RoundDatabase::build(sealed, &*noop(), &identity.root, &parameters).unwrap().manifest;
@@ -257,8 +261,8 @@ mod tests {
         let (identity, log) = directory.split();
         let log = log.open().await.unwrap();
         log.open(ROUND).await.unwrap();
-        log.append(ROUND, deposits(), Vec::new()).await.unwrap();
-        log.seal(ROUND, seed, UnixMillis(1)).await.unwrap();
+        log.append(ROUND, deposits(), Vec::new(), None).await.unwrap();
+        log.seal(ROUND, seed, None, UnixMillis(1)).await.unwrap();
         let sealed = log.sealed(ROUND).await.unwrap();
         let built = RoundDatabase::build(sealed, &*sealpir(), &identity.root, &parameters).unwrap();
         let mut manifest = built.manifest;
@@ -293,11 +297,11 @@ mod tests {
         let next = |rounds| Round(ROUND.0 + rounds);
         for round in [ROUND, next(1), next(2)] {
             log.open(round).await.unwrap();
-            log.append(round, deposits(), vec![[round.0 as u8; 32]]).await.unwrap();
+            log.append(round, deposits(), vec![[round.0 as u8; 32]], None).await.unwrap();
         }
         log.spend(vec![[7; 16]]).await.unwrap();
-        log.seal(ROUND, [1; 32], UnixMillis(1)).await.unwrap();
-        log.seal(next(1), [2; 32], UnixMillis(2)).await.unwrap();
+        log.seal(ROUND, [1; 32], None, UnixMillis(1)).await.unwrap();
+        log.seal(next(1), [2; 32], None, UnixMillis(2)).await.unwrap();
         let bytes = vec![9; FormerManifest::bytes_of(version).unwrap()];
         let signed = [format!("sotto/manifest/v{version}/signature\0").as_bytes(), &bytes].concat();
         let signature = identity.manifest.sign(&signed).to_bytes();
@@ -363,8 +367,8 @@ mod tests {
         let log = directory.split().1.open().await.unwrap();
         for (round, seed) in [(ROUND, [3; 32]), (ROUND.next(), seeds.seed(ROUND.next()).unwrap())] {
             log.open(round).await.unwrap();
-            log.append(round, deposits(), Vec::new()).await.unwrap();
-            log.seal(round, seed, UnixMillis(1)).await.unwrap();
+            log.append(round, deposits(), Vec::new(), None).await.unwrap();
+            log.seal(round, seed, None, UnixMillis(1)).await.unwrap();
         }
         log.close().await;
         let running = crate::start(noop(), config(data.path())).unwrap();
@@ -433,9 +437,9 @@ mod tests {
                     rng.fill_bytes(&mut bytes);
                     Deposit::decode(&bytes).unwrap()
                 });
-                log.append(round, deposits, Vec::new()).await.unwrap();
+                log.append(round, deposits, Vec::new(), None).await.unwrap();
             }
-            log.seal(round, seeds.seed(round).unwrap(), UnixMillis(1)).await.unwrap();
+            log.seal(round, seeds.seed(round).unwrap(), None, UnixMillis(1)).await.unwrap();
         }
         log.close().await;
         println!("{ROUNDS} rounds of {DEPOSITS} deposits of {} messages each", config().retrieve);

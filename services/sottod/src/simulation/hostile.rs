@@ -63,7 +63,8 @@ async fn register(
         signature[7] ^= 1;
     }
     let signature = Bytes::copy_from_slice(&signature);
-    let request = proto::RegisterRequest { account, nonce, signature, token: Bytes::new() };
+    let request =
+        proto::RegisterRequest { account, nonce, signature, token: Bytes::new(), slot: Bytes::new() };
     Some(client.register(request).await.ok()?.into_inner().session)
 }
 

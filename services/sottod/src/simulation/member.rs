@@ -249,6 +249,7 @@ impl Presence {
             nonce,
             signature: Bytes::copy_from_slice(&self.member.key.sign(&message).to_bytes()),
             token: Bytes::new(),
+            slot: Bytes::new(),
         };
         let answer = self.call("register", client.register(request)).await;
         self.session = answer.map_err(|_| Again)?.session;

@@ -134,7 +134,7 @@ impl Server {
         let (key, answering) = (Arc::new(signing_key()), &config.limits);
         let room = Room::open(compute.clone(), key, answering, &tracker, &cut);
         let announcement =
-            Announcement { parameters: parameters.clone(), endorsement: [0; 64], tokens: None };
+            Announcement { parameters: parameters.clone(), endorsement: [0; 64], tokens: None, slots: None };
         let means = ServiceDependencies {
             engine: noop(),
             rounds,

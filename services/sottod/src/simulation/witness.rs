@@ -8,7 +8,7 @@ use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round, UnixMillis};
 
 use super::ledger::Ledger;
-use crate::log::{DurableLog, History, LogError, RoundLog, SealedRound, Size, TokenId};
+use crate::log::{DurableLog, History, LogError, RoundLog, SealedRound, Size, TableSeal, TokenId};
 
 pub(super) struct Witness {
     pub(super) log: DurableLog,
@@ -33,8 +33,9 @@ impl RoundLog for Witness {
         round: Round,
         deposits: Vec<Deposit>,
         accounts: Vec<Account>,
+        lots: Option<u32>,
     ) -> Result<(), LogError> {
-        self.log.append(round, deposits, accounts).await
+        self.log.append(round, deposits, accounts, lots).await
     }
 
     fn knows(&self, account: &Account) -> bool {
@@ -57,8 +58,14 @@ impl RoundLog for Witness {
         self.log.admits(account, waiting)
     }
 
-    async fn seal(&self, round: Round, seed: [u8; 32], at: UnixMillis) -> Result<u64, LogError> {
-        self.log.seal(round, seed, at).await
+    async fn seal(
+        &self,
+        round: Round,
+        seed: [u8; 32],
+        table: Option<TableSeal>,
+        at: UnixMillis,
+    ) -> Result<u64, LogError> {
+        self.log.seal(round, seed, table, at).await
     }
 
     async fn sealed(&self, round: Round) -> Result<SealedRound, LogError> {

@@ -258,6 +258,7 @@ pub(crate) async fn session_by(
         nonce,
         signature: Bytes::copy_from_slice(&signature.to_bytes()),
         token,
+        slot: Bytes::new(),
     };
     Ok(client.register(request).await?.into_inner().session)
 }

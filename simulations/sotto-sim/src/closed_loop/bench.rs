@@ -33,7 +33,7 @@ pub(super) fn stages(
     let seed: [u8; 32] = rng.random();
     // As many tuples as in a round, the clients' included.
     let users = orders.users + orders.clients;
-    let mut deposits = Population { users, ..orders.population() }.deposits(Round(u64::MAX));
+    let mut deposits = Population { users, ..orders.population() }.deposits(Round(u64::MAX), false);
 
     let (mut contents, code) = (Vec::new(), shape.code(seed)?);
     let (encoding, built) = build(&*code, &seed, &mut deposits, &mut contents)?;

@@ -126,7 +126,7 @@ impl Client {
             let (client, keys) = made.await?;
             (Arc::new(Mutex::new(client)), keys)
         };
-        let session = connection.register(&account, &info.parameters, None).await?;
+        let session = connection.register(&account, &info.parameters, None, None).await?;
         let keys = Bytes::from(keys);
         let start = Instant::now();
         let digest = session.upload_keys(keys.clone()).await?;

@@ -56,7 +56,7 @@ impl Config {
         );
         // There are at most 1,024 buckets.
         let most = match self.code.kind()? {
-            CodeKind::Single | CodeKind::Cuckoo => ServerParameters::RETRIEVE_MAX,
+            CodeKind::Single | CodeKind::Cuckoo | CodeKind::Partitioned => ServerParameters::RETRIEVE_MAX,
             CodeKind::Hybrid => ServerParameters::BUCKETS_MAX / 9,
         };
         ensure!(

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use sotto_protocol::Round;
-use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_wire::Failure;
 use tokio::task::AbortHandle;
 
@@ -25,13 +25,13 @@ pub(super) enum Progress {
     /// The client is at it.
     Composing,
     /// Ready for its time.
-    Composed([u8; DEPOSIT_BYTES]),
+    Composed(Bytes),
     /// Under way, or waiting for its time.
-    Sending([u8; DEPOSIT_BYTES], AbortHandle),
+    Sending(Bytes, AbortHandle),
     /// Received by the server.
     Received(Phase),
     /// Not taken.
-    Failed([u8; DEPOSIT_BYTES]),
+    Failed(Bytes),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl Rounds {
         for (older, place) in self.rounds.range_mut(..round) {
             if let Progress::Sending(bytes, call) = &place.deposit {
                 call.abort();
-                place.deposit = Progress::Failed(*bytes);
+                place.deposit = Progress::Failed(bytes.clone());
                 let trouble = Trouble::Deposit(Failure::Unreachable);
                 place.held.push(Event::Trouble { round: Some(*older), trouble });
             }
@@ -88,7 +88,7 @@ impl Rounds {
     }
 
     /// Notes what to deposit, unless its time has come before.
-    pub(super) fn composed(&mut self, round: Round, bytes: [u8; DEPOSIT_BYTES], inherited: bool) {
+    pub(super) fn composed(&mut self, round: Round, bytes: Bytes, inherited: bool) {
         if let Some(place) = self.rounds.get_mut(&round)
             && matches!(place.deposit, Progress::Composing)
         {
@@ -116,7 +116,7 @@ impl Rounds {
     }
 
     /// Notes the call by which a deposit is under way.
-    pub(super) fn sending(&mut self, round: Round, bytes: [u8; DEPOSIT_BYTES], call: AbortHandle) {
+    pub(super) fn sending(&mut self, round: Round, bytes: Bytes, call: AbortHandle) {
         self.at(round).deposit = Progress::Sending(bytes, call);
     }
 
@@ -126,7 +126,7 @@ impl Rounds {
         {
             *deposit = match result {
                 Ok(phase) => Progress::Received(phase),
-                Err(_) => Progress::Failed(*bytes),
+                Err(_) => Progress::Failed(bytes.clone()),
             };
         }
     }

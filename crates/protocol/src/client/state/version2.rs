@@ -18,6 +18,7 @@ use crate::seal::OpeningKey;
 use crate::secret::Secret;
 use crate::{CodeKind, Deposit, Error, ManifestChain, Round, SeedCommitment, ServerParameters};
 
+use crate::client::addresses::Addresses;
 use crate::client::crowding::Crowding;
 use crate::client::invitations::Untold;
 
@@ -124,6 +125,7 @@ impl TryFrom<State2> for State {
             next_text: 1,
             used: Vec::new(),
             untold,
+            addresses: Addresses::default(),
         })
     }
 }

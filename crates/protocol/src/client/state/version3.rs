@@ -14,6 +14,7 @@ use crate::negotiation::RoundMode;
 use crate::secret::Secret;
 use crate::{CodeKind, Deposit, ManifestChain, Round, SeedCommitment, ServerParameters};
 
+use crate::client::addresses::Addresses;
 use crate::client::crowding::Crowding;
 use crate::client::invitations::{Untold, Used};
 use crate::client::unshown::Unshown;
@@ -82,6 +83,7 @@ impl From<State3> for State {
             next_text: old.next_text,
             used: old.used,
             untold: old.untold,
+            addresses: Addresses::default(),
         }
     }
 }

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use ed25519_dalek::SigningKey;
+use pbc::{BatchCode as _, PartitionedCode};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sotto_protocol::{
-    BloomMapping, Client, CodeKind, ConversationId, Deposit, Label, Manifest, Notice, PROTOCOL_VERSION,
-    Retrieval, Round, RoundMode, SealedBox, SeedCommitment, ServerParameters, Settings, SignedManifest,
-    UnixMillis,
-    deposit::{self, BOX_BYTES},
+    Address, BloomMapping, Client, CodeKind, ConversationId, Deposit, Label, Manifest, Notice, OwnSlot,
+    PROTOCOL_VERSION, Retrieval, Round, RoundMode, SealedBox, SeedCommitment, ServerParameters, Settings,
+    SignedManifest, Table, UnixMillis,
+    deposit::{self, BOX_BYTES, DEPOSIT_BYTES},
     manifest,
     server::SeedChain,
 };
@@ -84,6 +85,8 @@ impl World {
             CodeKind::Cuckoo => (pbc::recommended_buckets(retrieve.into(), 3).unwrap() as u16, 3),
             CodeKind::Hybrid => (9 * retrieve, 2),
             CodeKind::Single => (retrieve, 1),
+            CodeKind::Partitioned if retrieve == 1 => (1, 1),
+            CodeKind::Partitioned => (3 * retrieve, 3),
         };
         let parameters = ServerParameters {
             protocol_version: PROTOCOL_VERSION,
@@ -108,7 +111,12 @@ impl World {
         let settings = Settings { conversations };
         let joined = (Round(round), UnixMillis(round * ROUND_MS));
         let client = |name: &&str| Client::new(name, parameters.clone(), settings, joined, &mut rng).unwrap();
-        let clients: Vec<Client> = names.iter().map(client).collect();
+        let mut clients: Vec<Client> = names.iter().map(client).collect();
+        if code.has_slots() {
+            for (number, client) in (0..).zip(&mut clients) {
+                client.keep_slot(OwnSlot { number, credential: [7; 16] });
+            }
+        }
         let notices = clients.iter().map(|_| Vec::new()).collect();
         let (previous, sent) = ([0; 32], BTreeMap::new());
         Self { key, parameters, clients, notices, round, rng, previous, seeds: None, missed: None, sent }
@@ -177,10 +185,23 @@ impl World {
             let deposit = deposit.clone();
             self.record(number, &deposit);
             if !fate.deposit_lost {
-                deposits.push(deposit);
+                deposits.push(self.arrived(number, deposit));
             }
         }
         deposits
+    }
+
+    /// What a server stores of what it is sent: with slots it learns no label.
+    fn arrived(&self, client: usize, deposit: Deposit) -> Deposit {
+        let client = &self.clients[client];
+        let Some(slot) = client.slot() else { return deposit };
+        let sent = client.outgoing().unwrap().1;
+        let address = match sent.len() - BOX_BYTES {
+            0 => Address::Slot(slot.number),
+            _ => Address::Drop(core::array::from_fn(|at| sent[at])),
+        };
+        assert!(sent.len() < DEPOSIT_BYTES && sent.ends_with(&deposit.sealed.0));
+        Deposit { label: address.key(), ..deposit }
     }
 
     /// No key is ever used for two boxes.
@@ -198,8 +219,12 @@ impl World {
             seed = seeds.seed(round).unwrap();
         }
         let mut deposits = deposits.to_vec();
-        deposit::arrange(&mut deposits, &seed);
-        let (manifest, mapping, buckets) = self.sealed(&deposits, seed);
+        let (manifest, mapping, buckets) = if self.parameters.code.has_slots() {
+            self.sealed_table(&deposits, seed)
+        } else {
+            deposit::arrange(&mut deposits, &seed);
+            self.sealed(&deposits, seed)
+        };
         self.previous = manifest.digest();
         let manifest = SignedManifest::sign(&manifest, &self.key).with_segment(segment);
         Published { round, manifest, mapping, buckets }
@@ -244,6 +269,46 @@ impl World {
         let buckets = buckets.into_iter().map(split).collect();
         manifest.check().unwrap();
         (manifest, mapping, buckets)
+    }
+
+    /// The open round of these deposits on a server with slots.
+    pub(crate) fn sealed_table(
+        &mut self,
+        deposits: &[Deposit],
+        seed: [u8; 32],
+    ) -> (Manifest, Vec<u8>, Vec<Vec<Vec<u8>>>) {
+        let table = Table::holding(1 + self.clients.len() as u32 / 32).unwrap();
+        let mut boxes = vec![0; BOX_BYTES * table.places() as usize];
+        self.rng.fill_bytes(&mut boxes);
+        table.lay(deposits, &seed, &mut boxes);
+        let parameters = &self.parameters;
+        let size = table.places().div_ceil(u32::from(parameters.buckets / u16::from(parameters.choices)));
+        let manifest = Manifest {
+            version: PROTOCOL_VERSION,
+            round: Round(self.round),
+            entries: table.places().into(),
+            engine: parameters.engine.clone(),
+            code: parameters.code,
+            retrieve: parameters.retrieve,
+            buckets: parameters.buckets,
+            choices: parameters.choices,
+            mapping_kind: manifest::MAPPING_NONE,
+            bucket_size: size,
+            round_seed: seed,
+            mapping_digest: [0; 32],
+            deposits_digest: manifest::table_digest(table.places().into(), &boxes),
+            buckets_digest: [0x66; 32],
+            profile: [0x77; 16],
+            hint_digest: [0x88; 32],
+            previous: self.previous,
+        };
+        manifest.check().unwrap();
+        let code = manifest.slot_code().unwrap();
+        let keys: Vec<[u8; 8]> = (0..manifest.entries).map(PartitionedCode::key).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(<[u8; 8]>::as_slice).collect();
+        let buckets = code.encode(&keys).materialise(BOX_BYTES, &boxes, size as usize).unwrap();
+        let split = |bucket: Vec<u8>| bucket.chunks(BOX_BYTES).map(<[u8]>::to_vec).collect();
+        (manifest, Vec::new(), buckets.into_iter().map(split).collect())
     }
 
     pub(crate) fn read(&mut self, published: &Published, fates: &[Fate]) {

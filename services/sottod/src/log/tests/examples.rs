@@ -8,7 +8,7 @@ use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES, SignedManifest};
 use sotto_protocol::{Round, UnixMillis};
 
 use crate::log::entry::{Entry, Membership, Vote, encode, log_id, put_optional_log_id};
-use crate::log::record::{Batch, Record};
+use crate::log::record::{Batch, Record, TableSeal};
 use crate::log::segment::{HEADER_BYTES, Header};
 use crate::log::snapshot::{Complete, Snapshot};
 use crate::log::state::State;
@@ -49,6 +49,20 @@ pub(super) fn entries() -> Vec<(&'static str, Entry)> {
     (0..).zip(payloads).map(entry).collect()
 }
 
+/// The same of a server with slots, beside all that others write.
+pub(super) fn entries_of_slots() -> Vec<(&'static str, Entry)> {
+    let records = [
+        ("lots", Record::Lots(3)),
+        ("table", Record::Table(Round(9), TableSeal { lots: 3, cover: [0x66; 32] })),
+    ];
+    let entry = |(index, (name, record))| {
+        let payload = EntryPayload::Normal(Batch(vec![record]));
+        (name, Entry { log_id: log_id(3, 1, index), payload })
+    };
+    let next = snapshot().state.next_index();
+    (next..).zip(records).map(entry).collect()
+}
+
 /// The payload of an append with these entries, of which all before the last were committed.
 pub(super) fn payload(entries: &[Entry]) -> Vec<u8> {
     let mut payload = Vec::new();
@@ -82,6 +96,15 @@ pub(super) fn snapshot() -> Snapshot {
         Complete { number: 2, first: 8, bytes: 2000, checksum: 0x0506_0708 },
     ];
     Snapshot { segments, state }
+}
+
+/// The state after the entries of slots, too.
+pub(super) fn snapshot_with_slots() -> Snapshot {
+    let mut snapshot = snapshot();
+    for (name, entry) in entries_of_slots() {
+        assert_eq!(snapshot.state.apply(&entry).refused, None, "{name}");
+    }
+    snapshot
 }
 
 pub(super) fn vote() -> Vote {

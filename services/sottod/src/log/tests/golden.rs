@@ -11,7 +11,9 @@ use openraft::EntryPayload;
 use sotto_protocol::Round;
 use sotto_protocol::manifest::FormerManifest;
 
-use super::examples::{HEADER, entries, payload, segment, snapshot, vote};
+use super::examples::{
+    HEADER, entries, entries_of_slots, payload, segment, snapshot, snapshot_with_slots, vote,
+};
 use crate::log::entry::{Entry, decode_all, encode};
 use crate::log::record::{Batch, Record};
 use crate::log::snapshot::Snapshot;
@@ -40,7 +42,8 @@ fn read(path: &Path) -> Vec<u8> {
     HEXLOWER.decode(lines.replace('\n', "").as_bytes()).unwrap()
 }
 
-/// `vectors-1/` and `vectors-2/` have what servers wrote whose manifests were of those versions; nothing rewrites it.
+/// `vectors-1/` and `vectors-2/` have what servers wrote whose manifests were of those versions, `vectors-3/` what those wrote
+/// that had no slots; nothing rewrites it.
 fn former(version: u16, name: &str) -> Vec<u8> {
     read(&path(&format!("vectors-{version}"), name))
 }
@@ -95,7 +98,7 @@ fn golden_logs_of_earlier_versions_are_read() {
 
 #[test]
 fn golden_entries_of_every_kind_are_written_and_read_as_ever() {
-    for (name, entry) in entries() {
+    for (name, entry) in entries().into_iter().chain(entries_of_slots()) {
         golden(&format!("entry-{name}"), &encode(&entry));
         assert_eq!(decode_all(&payload(std::slice::from_ref(&entry))), Ok((None, vec![entry])));
     }
@@ -117,5 +120,9 @@ fn golden_segments_are_written_and_read_as_ever() {
 #[test]
 fn golden_snapshots_and_votes_are_written_and_read_as_ever() {
     assert_eq!(Snapshot::decode(&golden("snapshot", &snapshot().encode())), Ok(snapshot()));
+    let slots = golden("snapshot-slots", &snapshot_with_slots().encode());
+    assert_eq!(Snapshot::decode(&slots), Ok(snapshot_with_slots()));
+    // Before there were slots.
+    assert_eq!(Snapshot::decode(&former(3, "snapshot")), Ok(snapshot()));
     assert_eq!(decode_vote(&golden("vote", &encode_vote(&vote()))), Ok(vote()));
 }

@@ -36,10 +36,10 @@ async fn deposits_of_one_append_stand_in_the_order_of_their_bytes() {
         .map(|(label, content)| deposit(label, content))
         .into();
     let accounts = vec![[9; 32], [1; 32], [200; 32], [1; 32]];
-    log.append(Round(1), came.clone(), accounts).await.unwrap();
+    log.append(Round(1), came.clone(), accounts, None).await.unwrap();
     let (mut reversed, other) = (came.clone(), Simulated::default());
     reversed.reverse();
-    log.seal(Round(1), [0; 32], UnixMillis(1)).await.unwrap();
+    log.seal(Round(1), [0; 32], None, UnixMillis(1)).await.unwrap();
     log.close().await;
 
     let stored: Vec<Record> = entries(&disk).into_iter().flatten().collect();
@@ -59,8 +59,8 @@ async fn deposits_of_one_append_stand_in_the_order_of_their_bytes() {
     // The same set in another order leaves the same records.
     let log = start(&other, 1).await.unwrap();
     log.open(Round(1)).await.unwrap();
-    log.append(Round(1), reversed, vec![[200; 32], [1; 32], [9; 32]]).await.unwrap();
-    log.seal(Round(1), [0; 32], UnixMillis(1)).await.unwrap();
+    log.append(Round(1), reversed, vec![[200; 32], [1; 32], [9; 32]], None).await.unwrap();
+    log.seal(Round(1), [0; 32], None, UnixMillis(1)).await.unwrap();
     log.close().await;
     assert!(entries(&other) == entries(&disk));
 }
@@ -73,8 +73,10 @@ async fn tokens_and_accounts_never_share_an_entry() {
     let account = |number: u8| vec![[number; 32]];
     for number in 1..20 {
         let came = [deposit(number, 1)].into();
-        let (appended, spent) =
-            tokio::join!(log.append(Round(1), came, account(number)), log.spend(vec![[number; 16], [0; 16]]));
+        let (appended, spent) = tokio::join!(
+            log.append(Round(1), came, account(number), None),
+            log.spend(vec![[number; 16], [0; 16]])
+        );
         appended.unwrap();
         spent.unwrap();
     }

@@ -43,8 +43,8 @@ async fn snapshots_come_with_the_bytes_that_they_free_and_not_with_rounds() {
         let before = size();
         log.open(Round(round)).await.unwrap();
         let deposit = Deposit { label: Label([7; 16]), sealed: SealedBox([round as u8; BOX_BYTES]) };
-        log.append(Round(round), vec![deposit], vec![[round as u8; 32]]).await.unwrap();
-        log.seal(Round(round), [1; 32], UnixMillis(round)).await.unwrap();
+        log.append(Round(round), vec![deposit], vec![[round as u8; 32]], None).await.unwrap();
+        log.seal(Round(round), [1; 32], None, UnixMillis(round)).await.unwrap();
         written += size() - before;
         log.retire(Round(round)).await.unwrap();
         log.settle().await;

@@ -11,7 +11,7 @@ use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Label, Round, SealedBox, UnixMillis};
 
 use super::simulated::Simulated;
-use crate::log::{DurableLog, LogError, Options, Phase, RoundLog, TokenId};
+use crate::log::{DurableLog, LogError, Options, Phase, RoundLog, TableSeal, TokenId};
 
 /// Small, so that segments come and go.
 const SEGMENT_BYTES: u64 = 6 << 10;
@@ -31,6 +31,9 @@ pub(super) struct Life {
     pub(super) rounds: BTreeMap<Round, Past>,
     accounts: BTreeSet<Account>,
     tokens: BTreeSet<TokenId>,
+    /// Lots of slots that were begun, and those of the append that was not acknowledged.
+    lots: u32,
+    unsure_lots: Option<u32>,
     /// Those whose spending was not acknowledged.
     unsure: BTreeSet<TokenId>,
 }
@@ -61,7 +64,7 @@ impl Life {
             match rng.random_range(0..9) {
                 0 => {
                     let accounts: Vec<Account> = (0..rng.random_range(1..4)).map(|_| rng.random()).collect();
-                    log.append(round, Vec::new(), accounts.clone()).await?;
+                    log.append(round, Vec::new(), accounts.clone(), None).await?;
                     self.accounts.extend(accounts);
                 }
                 1 => {
@@ -106,7 +109,11 @@ impl Life {
         let mut sorted = deposits.clone();
         sorted.sort_by_key(Deposit::encode);
         self.past(round).unsure.clone_from(&sorted);
-        log.append(round, deposits, vec![account]).await?;
+        // Some accounts begin lots.
+        let lots = account[0].is_multiple_of(4).then_some(self.lots + 1 + u32::from(account[1] / 64));
+        self.unsure_lots = lots;
+        log.append(round, deposits, vec![account], lots).await?;
+        self.lots = self.unsure_lots.take().unwrap_or(self.lots);
         let deposits = sorted;
         self.accounts.insert(account);
         let past = self.past(round);
@@ -134,7 +141,7 @@ impl Life {
         at: UnixMillis,
     ) -> Result<(), LogError> {
         self.past(round).seal = Some((seed, at, false));
-        let sealed = log.seal(round, seed, at).await?;
+        let sealed = log.seal(round, seed, table(&seed), at).await?;
         self.past(round).seal = Some((seed, at, true));
         assert_eq!(sealed, self.rounds[&round].acknowledged.len() as u64);
         Ok(())
@@ -179,6 +186,8 @@ impl Life {
         let unsure = self.unsure.iter().filter(|token| log.is_spent(token)).count();
         assert!(unsure == 0 || unsure == self.unsure.len(), "tokens of one append come together");
         assert_eq!(log.spent(), self.tokens.len() + unsure, "a token was spent that nobody spent");
+        let lots = history.lots;
+        assert!(lots == self.lots || Some(lots) == self.unsure_lots, "{lots} lots of {}", self.lots);
         let phases: BTreeMap<Round, Phase> = history.rounds.into_iter().collect();
         let manifests: BTreeMap<Round, SignedManifest> = history.manifests.into_iter().collect();
         for (round, past) in &self.rounds {
@@ -205,16 +214,21 @@ impl Past {
             }
             _ => {
                 assert_eq!(phase, Phase::Open, "a seal from nowhere");
-                log.seal(round, seed, at).await.unwrap();
+                log.seal(round, seed, table(&seed), at).await.unwrap();
             }
         }
         let sealed = log.sealed(round).await.unwrap();
-        assert_eq!((sealed.seed, sealed.at), (seed, at));
+        assert_eq!((sealed.seed, sealed.at, sealed.table), (seed, at, table(&seed)));
         let (acknowledged, more) =
             sealed.deposits.split_at_checked(self.acknowledged.len()).expect("deposits lost");
         assert!(acknowledged == self.acknowledged, "deposits changed");
         assert!(more.is_empty() || more == self.unsure, "deposits from nowhere");
     }
+}
+
+/// Of every other round, as if the server had changed.
+fn table(seed: &[u8; 32]) -> Option<TableSeal> {
+    seed[0].is_multiple_of(2).then_some(TableSeal { lots: seed[1].into(), cover: *seed })
 }
 
 fn deposit(rng: &mut StdRng) -> Deposit {

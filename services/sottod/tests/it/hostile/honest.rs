@@ -132,7 +132,7 @@ impl Member {
         settings.engines = Engines::only(Arc::clone(&engine));
         let connection = Connection::open_on(Arc::new(server.wire().clone()), &settings).await.unwrap();
         let info = connection.info().await.unwrap();
-        let session = connection.session(&[number; 32], &info, None).await.unwrap();
+        let session = connection.session(&[number; 32], &info, None, None).await.unwrap();
         let pir = engine.client(&[number; 32]);
         let keys = session.upload_keys(pir.public_keys().into()).await.unwrap();
         let manifest_key = info.parameters.manifest_key;

@@ -27,6 +27,7 @@ fn register(
         nonce: nonce.clone(),
         signature: Bytes::copy_from_slice(&signer.sign(&message).to_bytes()),
         token: Bytes::new(),
+        slot: Bytes::new(),
     }
 }
 
@@ -56,7 +57,13 @@ pub(crate) async fn nobody_registers_with_what_belongs_to_another() {
         let bytes = |length| Bytes::from(vec![1; length]);
         let (account, nonce, signature) = (bytes(lengths.0), bytes(lengths.1), bytes(lengths.2));
         let refused = client
-            .register(proto::RegisterRequest { account, nonce, signature, token: Bytes::new() })
+            .register(proto::RegisterRequest {
+                account,
+                nonce,
+                signature,
+                token: Bytes::new(),
+                slot: Bytes::new(),
+            })
             .await
             .map(|_| ())
             .unwrap_err();

@@ -21,6 +21,7 @@ async fn recorded(server: &Server, number: u8) -> proto::RegisterRequest {
         nonce,
         signature,
         token: Bytes::new(),
+        slot: Bytes::new(),
     }
 }
 

@@ -155,6 +155,7 @@ async fn an_account_is_its_key_and_nobody_elses() {
         nonce: Bytes::from_static(&[2; 32]),
         signature: Bytes::from_static(&[3; 64]),
         token: Bytes::new(),
+        slot: Bytes::new(),
     };
     assert_eq!(refusal(&client.register(request).await.map(|_| ()).unwrap_err()), Refused::Signature);
     // However many ask for challenges and never sign one, an account gets its session.

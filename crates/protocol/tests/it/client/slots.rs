@@ -1,0 +1,157 @@
+//! Conversations on a server with slots: nothing is downloaded to find a box.
+
+use sotto_protocol::table::DROP_TURN_ROUNDS;
+use sotto_protocol::{Client, CodeKind, Error, Notice, OwnSlot};
+
+use super::world::{Fate, World};
+
+const NAMES: [&str; 4] = ["alice", "bob", "carol", "dave"];
+
+fn world(seed: u64, people: usize, retrieve: u16) -> World {
+    World::with_code(1, seed, &NAMES[..people], 4, retrieve, CodeKind::Partitioned)
+}
+
+/// Goes on until everybody has so many contacts that texts can be sent to.
+fn meet(world: &mut World, contacts: usize, rounds: u64) {
+    let met = |client: &Client| client.conversations().iter().filter(|talk| talk.established).count();
+    for _ in 0..rounds {
+        if world.clients.iter().all(|client| met(client) >= contacts) {
+            return;
+        }
+        world.run(1);
+    }
+    panic!("not within {rounds} rounds");
+}
+
+#[test]
+fn two_people_meet_and_talk() {
+    for retrieve in [1, 4, 16] {
+        let mut world = world(retrieve.into(), 2, retrieve);
+        world.befriend(0, 1);
+        world.say(0, "bob", "hello");
+        world.say(1, "alice", &"and hello ".repeat(100));
+        // A request in a drop, an answer in a drop, each in the last turn that it can be, and the texts behind them.
+        meet(&mut world, 1, 4 * DROP_TURN_ROUNDS);
+        world.run(if retrieve == 1 { 400 } else { 60 });
+        assert_eq!(world.texts(0), [("bob".into(), "and hello ".repeat(100))], "k = {retrieve}");
+        assert_eq!(world.texts(1), [("alice".into(), "hello".into())]);
+        assert!(world.warnings().is_empty());
+        let summaries = [0, 1].map(|client| world.clients[client].conversations()[0].clone());
+        assert!(summaries.iter().all(|summary| (summary.queued, summary.unacknowledged) == (0, 0)));
+    }
+}
+
+#[test]
+fn everybody_meets_everybody_and_a_group_hears_its_members_in_their_slots() {
+    let mut world = world(7, 4, 16);
+    for one in 0..4 {
+        for other in one + 1..4 {
+            world.befriend(one, other);
+        }
+    }
+    let others: Vec<_> =
+        (1..4).map(|other| (NAMES[other].to_owned(), world.clients[other].identity())).collect();
+    let early = world.clients[0].create_group("crew", &others, &mut world.rng);
+    assert!(matches!(early, Err(Error::Input(reason)) if reason.code() == "unknown-slot"));
+    meet(&mut world, 3, 20 * DROP_TURN_ROUNDS);
+    let now = world.now();
+    let card = world.clients[0].create_group("crew", &others, &mut world.rng).unwrap().to_string();
+    assert!(card.starts_with("sotto-group-2-"));
+    for client in &mut world.clients[1..] {
+        client.join_group(&card.parse().unwrap(), now).unwrap();
+    }
+    for (number, name) in NAMES.iter().enumerate() {
+        world.say(number, "crew", &format!("{name} to all"));
+        for other in NAMES.iter().filter(|other| *other != name) {
+            world.say(number, other, &format!("{name} to {other}"));
+        }
+    }
+    world.run(300);
+    for (number, name) in NAMES.iter().enumerate() {
+        let others = NAMES.iter().filter(|other| *other != name);
+        let mut expected: Vec<(String, String)> = others
+            .flat_map(|other| {
+                [format!("{other} to all"), format!("{other} to {name}")].map(|text| ((*other).into(), text))
+            })
+            .collect();
+        let mut texts = world.texts(number);
+        (expected.sort_unstable(), texts.sort_unstable());
+        assert_eq!(texts, expected, "{name}");
+        assert!(world.notices[number].iter().any(|notice| matches!(notice, Notice::NewKeys { .. })));
+    }
+    assert!(world.warnings().is_empty(), "{:?}", world.warnings());
+}
+
+/// What is lost is repeated, and what is stored is enough to go on.
+#[test]
+fn losses_and_restarts_cost_time_and_no_text() {
+    for seed in 0..8 {
+        let mut world = world(seed, 2, 4);
+        world.befriend(0, 1);
+        world.say(0, "bob", "one");
+        world.say(1, "alice", "two");
+        let fate = |bits: u64| Fate {
+            absent: bits % 7 == 3,
+            deposit_lost: bits % 5 == 2,
+            answers_lost: bits % 11 == 4,
+            restarts: true,
+        };
+        for _ in 0..16 * DROP_TURN_ROUNDS {
+            let draw = rand_core::Rng::next_u64(&mut world.rng);
+            world.step(&[fate(draw), fate(draw >> 32)]);
+        }
+        assert_eq!(world.texts(0), [("bob".into(), "two".into())], "seed {seed}");
+        assert_eq!(world.texts(1), [("alice".into(), "one".into())], "seed {seed}");
+    }
+}
+
+/// A round without any deposit is one like any other, and so is one in which nobody else has deposited.
+#[test]
+fn empty_tables_bring_nothing_and_break_nothing() {
+    let mut world = world(3, 2, 4);
+    world.befriend(0, 1);
+    meet(&mut world, 1, 4 * DROP_TURN_ROUNDS);
+    let silent = Fate { deposit_lost: true, ..Fate::default() };
+    for _ in 0..20 {
+        world.step(&[silent, silent]);
+    }
+    world.say(0, "bob", "still here");
+    world.run(60);
+    assert_eq!(world.texts(1).len(), 1);
+    assert!(world.warnings().is_empty());
+}
+
+/// Whoever has no slot yet has nothing to tell a contact, and would never be heard.
+#[test]
+fn nobody_accepts_an_invitation_without_a_slot() {
+    let mut world = world(1, 2, 4);
+    let now = world.now();
+    let invitation = world.clients[0].invite("bob", now, &mut world.rng).unwrap();
+    let mut bare = Client::new(
+        "bob",
+        world.parameters.clone(),
+        world.clients[1].settings(),
+        (sotto_protocol::Round(1), now),
+        &mut world.rng,
+    )
+    .unwrap();
+    let refused = bare.accept("alice", &invitation, now, &mut world.rng).unwrap_err();
+    assert!(matches!(refused, Error::Input(reason) if reason.code() == "no-slot"));
+    bare.keep_slot(OwnSlot { number: 1, credential: [1; 16] });
+    bare.accept("alice", &invitation, now, &mut world.rng).unwrap();
+}
+
+/// Conversations cannot move between labels and slots; a client that took such a change over would be deaf.
+#[test]
+fn a_change_between_labels_and_slots_is_refused_in_words() {
+    let mut world = world(1, 1, 4);
+    let labels = sotto_protocol::ServerParameters {
+        serial: 2,
+        code: CodeKind::Cuckoo,
+        seeds: sotto_protocol::SeedCommitment { first: sotto_protocol::Round(1), segments: 1, root: [2; 32] },
+        ..world.parameters.clone()
+    };
+    let open = (sotto_protocol::Round(2), world.now());
+    let refused = world.clients[0].adopt(labels, open).unwrap_err();
+    assert_eq!(refused.code(), "server-addressing");
+}

@@ -1,0 +1,159 @@
+//! Slots of accounts: who gets which, and by what its holder shows that it is its own.
+//!
+//! Nothing is stored of who has which slot. The log counts *lots* of 32 slots; those of a lot are handed out in an order that
+//! this process draws and forgets, so that whoever reads the disk knows of an account at most from which lot its slot may be.
+//! An account shows its slot with 16 bytes of HMAC-SHA-256 over a domain, the account and the number, under the slot key.
+//! What is left of a lot when the process ends is not handed out any more.
+
+use std::collections::BTreeMap;
+
+use hmac::digest::KeyInit;
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
+use sotto_protocol::OwnSlot;
+use sotto_protocol::server::Account;
+use sotto_protocol::table::{LOT_SLOTS, Table};
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+use crate::host::{Host, NoRandomness};
+
+const DOMAIN: &[u8] = b"sotto v1 slot credential";
+
+/// The key of the credentials of one server's slots.
+pub(crate) struct SlotKey(Zeroizing<[u8; 32]>);
+
+impl SlotKey {
+    pub(crate) fn new(seed: Zeroizing<[u8; 32]>) -> Self {
+        Self(seed)
+    }
+
+    /// What an account is given with its slot.
+    pub(crate) fn credential(&self, account: &Account, number: u32) -> OwnSlot {
+        let mac = Hmac::<Sha256>::new_from_slice(self.0.as_slice()).expect("a key of HMAC has any size");
+        let mac = mac.chain_update(DOMAIN).chain_update(account).chain_update(number.to_le_bytes());
+        let tag = mac.finalize().into_bytes();
+        OwnSlot { number, credential: core::array::from_fn(|at| tag[at]) }
+    }
+
+    /// Whether this is the account's own slot.
+    pub(crate) fn is_own(&self, account: &Account, slot: &OwnSlot) -> bool {
+        self.credential(account, slot.number).credential.ct_eq(&slot.credential).into()
+    }
+}
+
+/// The slots that a process hands out.
+#[derive(Default)]
+pub(crate) struct SlotPool {
+    /// Lots that have been begun, by this process or before.
+    lots: u32,
+    /// What is left of the newest, in the order in which it is handed out.
+    left: Vec<u32>,
+    /// Slots whose accounts have not shown them yet: whoever did not hear the answer gets the same again.
+    unheard: BTreeMap<Account, u32>,
+}
+
+impl SlotPool {
+    /// Goes on behind so many lots.
+    pub(crate) fn behind(lots: u32) -> Self {
+        Self { lots, ..Self::default() }
+    }
+
+    /// Lots that have been begun: those of the table.
+    pub(crate) fn lots(&self) -> u32 {
+        self.lots
+    }
+
+    /// The slot that an account was given by this process and has not shown since.
+    pub(crate) fn unheard(&self, account: &Account) -> Option<u32> {
+        self.unheard.get(account).copied()
+    }
+
+    /// The account has shown its slot.
+    pub(crate) fn heard(&mut self, account: &Account) {
+        self.unheard.remove(account);
+    }
+
+    /// A slot for a new account, which must not hear of it before the lots are stored; none if the table is full.
+    pub(crate) fn take(&mut self, account: Account, host: &dyn Host) -> Result<Option<u32>, NoRandomness> {
+        if self.left.is_empty() {
+            if self.lots >= Table::LOTS_MAX / 2 {
+                return Ok(None);
+            }
+            self.left = shuffled(self.lots * LOT_SLOTS, host)?;
+            self.lots += 1;
+        }
+        let slot = self.left.pop();
+        if let Some(slot) = slot {
+            self.unheard.insert(account, slot);
+        }
+        Ok(slot)
+    }
+}
+
+/// The slots of a lot, in an order that nobody knows.
+fn shuffled(first: u32, host: &dyn Host) -> Result<Vec<u32>, NoRandomness> {
+    let mut keyed = Vec::with_capacity(LOT_SLOTS as usize);
+    for slot in first..first + LOT_SLOTS {
+        let mut key = [0; 16];
+        host.fill(&mut key)?;
+        keyed.push((key, slot));
+    }
+    keyed.sort_unstable();
+    Ok(keyed.into_iter().map(|(_, slot)| slot).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use sotto_protocol::OwnSlot;
+    use zeroize::Zeroizing;
+
+    use super::{SlotKey, SlotPool};
+    use crate::host::System;
+
+    /// Two accounts in one slot would keep each other from being heard.
+    #[test]
+    fn every_account_gets_a_slot_of_its_own_and_the_same_until_it_shows_it() {
+        let mut pool = SlotPool::behind(3);
+        let mut slots = BTreeSet::new();
+        for number in 0..100_u8 {
+            let account = [number; 32];
+            let slot = pool.take(account, &System).unwrap().unwrap();
+            assert_eq!(pool.unheard(&account), Some(slot));
+            assert!(slots.insert(slot));
+        }
+        assert_eq!(pool.lots(), 7);
+        assert!(slots.iter().all(|slot| (3 * 32..7 * 32).contains(slot)));
+        pool.heard(&[5; 32]);
+        assert_eq!(pool.unheard(&[5; 32]), None);
+    }
+
+    /// In the order of registrations they would tell, with the log, who has which.
+    #[test]
+    fn the_order_within_a_lot_is_drawn() {
+        let order = || {
+            let mut pool = SlotPool::default();
+            (0..32_u8).map(|number| pool.take([number; 32], &System).unwrap().unwrap()).collect::<Vec<u32>>()
+        };
+        let (one, other) = (order(), order());
+        assert_ne!(one, other);
+        assert_eq!(one.iter().copied().collect::<BTreeSet<u32>>(), (0..32).collect());
+    }
+
+    #[test]
+    fn a_slot_is_shown_by_its_own_account_alone() {
+        let key = SlotKey::new(Zeroizing::new([1; 32]));
+        let own = key.credential(&[7; 32], 9);
+        assert!(key.is_own(&[7; 32], &own));
+        assert!(!key.is_own(&[8; 32], &own));
+        assert!(!key.is_own(&[7; 32], &OwnSlot { number: 10, ..own.clone() }));
+        assert!(!SlotKey::new(Zeroizing::new([2; 32])).is_own(&[7; 32], &own));
+        for byte in 0..16 {
+            let mut forged = own.clone();
+            forged.credential[byte] ^= 1;
+            assert!(!key.is_own(&[7; 32], &forged), "byte {byte}");
+        }
+    }
+}
