@@ -240,11 +240,7 @@ impl Handle {
 fn gate(host: &Arc<dyn Host>, client: &Client, open: Round) -> Result<Client, Error> {
     let settings = Settings { conversations: 1 };
     let joined = (open, host.unix_now());
-    let mut gate = Client::new(client.name(), client.server().clone(), settings, joined, &mut rng(host))?;
-    if let Some(slot) = client.slot() {
-        gate.keep_slot(slot.clone());
-    }
-    Ok(gate)
+    Client::new(client.name(), client.server().clone(), settings, joined, &mut rng(host))
 }
 
 /// The first upload of the keys. Many newcomers may want to make it at the same time, so a server that is busy is asked

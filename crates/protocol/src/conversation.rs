@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::Deposit;
 use crate::group::Group;
 use crate::pair::Pair;
 use crate::turn::{Listening, Turn};
-use crate::{Deposit, Round};
 
 /// Number of a conversation in one client; not used again when the conversation has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -76,22 +76,6 @@ impl Conversation {
         };
         let listening = listening.into_iter().enumerate().filter(|(number, _)| serves(*number));
         (deposit, listening.map(|(_, listening)| listening).collect())
-    }
-
-    /// Whether it has a hello to say in a round, if it may.
-    pub(crate) fn has_hello(&mut self, round: Round) -> bool {
-        match &mut self.talk {
-            Talk::Pair(pair) => pair.has_hello(round),
-            Talk::Group(_) => false,
-        }
-    }
-
-    /// Of whom the box of a [`Listening`] is, if it lies in that person's slot.
-    pub(crate) fn author(&self, epoch: u32, member: u8) -> Option<[u8; 32]> {
-        match &self.talk {
-            Talk::Pair(pair) => pair.peer_identity().filter(|_| Pair::is_in_slot(epoch)),
-            Talk::Group(group) => group.identity_of(member),
-        }
     }
 
     /// Whether further numbered messages are taken. The others are not acknowledged, and come again.

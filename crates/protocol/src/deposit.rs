@@ -4,9 +4,8 @@ use core::fmt;
 
 use sha2::{Digest, Sha256};
 
+use crate::Error;
 use crate::error::Malformed;
-use crate::table::{DROP_BYTES, is_drop_turn};
-use crate::{Error, Round};
 
 /// Bytes of a label.
 pub const LABEL_BYTES: usize = 16;
@@ -17,17 +16,6 @@ pub const DEPOSIT_BYTES: usize = LABEL_BYTES + BOX_BYTES;
 
 /// Most boxes under one label in a round.
 pub const COPIES_MAX: usize = 4;
-
-/// Bytes that an account sends as its deposit of a round: label and box, or, with its slot, the box, and in its turns of drops
-/// the bytes that tell which.
-#[must_use]
-pub const fn sent_bytes(slot: Option<u32>, round: Round) -> usize {
-    match slot {
-        None => DEPOSIT_BYTES,
-        Some(slot) if is_drop_turn(slot, round) => DROP_BYTES + BOX_BYTES,
-        Some(_) => BOX_BYTES,
-    }
-}
 
 const COPY_DOMAIN: &[u8] = b"sotto/deposit/v1/copy\0";
 

@@ -166,8 +166,7 @@ pub fn fuzz_pair(bytes: &[u8]) {
         for (round, message) in (20..).zip(bytes.chunks(1 + PLAINTEXT_BYTES).take(64)) {
             let Some((epoch, content)) = message.split_first() else { return };
             let plaintext = of_round(content, round);
-            let taken =
-                pair.receive(u32::from(epoch % 3), &plaintext, Round(round), Round(round + 1), (&[], false));
+            let taken = pair.receive(u32::from(epoch % 3), &plaintext, Round(round), Round(round + 1), &[]);
             assert!(taken.is_err() || Frame::decode(&plaintext, Round(round)).is_ok());
             let size = postcard::experimental::serialized_size(&pair).unwrap_or(usize::MAX);
             assert!(
@@ -414,13 +413,11 @@ fn pair(introduced: bool) -> Option<[Pair; 2]> {
     let invitation = valid_invitation();
     let keys = [1, 2].map(|seed| SigningKey::from_bytes(&[seed; 32]));
     let mut one = Pair::inviting(&invitation, Secret::new([4; 32]), START.1, Round(1)).ok()?;
-    let mut other =
-        Pair::accepting(&invitation, &Secret::new([5; 32]), (&keys[1], None), START.1, Round(1)).ok()?;
+    let mut other = Pair::accepting(&invitation, &Secret::new([5; 32]), &keys[1], START.1, Round(1)).ok()?;
     for round in (1..20).map(Round).filter(|_| introduced) {
         let turn = |number: usize| crate::turn::Turn {
             round,
             mine: true,
-            hello: true,
             slot: None,
             head: None,
             identity: &keys[number],
@@ -431,7 +428,7 @@ fn pair(introduced: bool) -> Option<[Pair; 2]> {
             let Some(deposit) = deposit else { continue };
             for heard in listening.iter().filter(|heard| heard.key.label() == deposit.label) {
                 let plaintext = heard.key.open(&deposit.sealed.0)?;
-                pair.receive(heard.epoch, &plaintext, round, round.next(), (&[], false)).ok()?;
+                pair.receive(heard.epoch, &plaintext, round, round.next(), &[]).ok()?;
             }
         }
     }

@@ -154,7 +154,7 @@ pub use negotiation::{RoundMode, ServerParameters, Succession};
 pub use round::{Round, UnixMillis};
 pub use slot::slot;
 pub use stream::{TEXT_MAX, TEXTS_MAX};
-pub use table::{Address, Table};
+pub use table::Table;
 
 /// The version both ends must speak.
 pub const PROTOCOL_VERSION: u16 = 3;

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::deposit::DEPOSIT_BYTES;
 use crate::error::NegotiationError;
+use crate::table::SENT_BYTES;
 use crate::{CodeKind, CodeShape, Error, PROTOCOL_VERSION, SeedCommitment, code};
 
 /// Bytes of what the cluster's root signs of a server's parameters.
@@ -238,6 +240,12 @@ impl ServerParameters {
             Greater => Ok(Succession::Later),
             Less => Err(Error::Negotiation(NegotiationError::Downgrade)),
         }
+    }
+
+    /// Bytes that an account sends as its deposit: label and box, or with slots knock and box.
+    #[must_use]
+    pub const fn deposit_bytes(&self) -> usize {
+        if self.code.has_slots() { SENT_BYTES } else { DEPOSIT_BYTES }
     }
 
     /// The batch code with its dimensions.

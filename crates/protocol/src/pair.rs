@@ -34,15 +34,18 @@ use crate::reaction::block;
 use crate::seal::{Plaintext, SealingKey};
 use crate::secret::Secret;
 use crate::stream::{Inbox, Item, Outbox};
+use crate::table::telling;
 use crate::turn::{Event, Listening, Turn};
 use crate::{Deposit, Error, Round, UnixMillis, domain};
-use handshake::{ANSWER_BYTES, Agreement, Keys, REQUEST_BYTES, SLOT_BYTES, Terms, signed_and_slot};
+use handshake::{ANSWER_BYTES, Agreement, Keys, REQUEST_BYTES, Terms};
 pub(crate) use version2::Pair2;
 
 /// Keys of requests, as [`Listening::epoch`] names them.
 const REQUESTS: u32 = 0;
 /// Keys of the conversation.
 const TALK: u32 = 1;
+/// Added to these where not a box is looked for but the knock that tells in which slot it is, on a server with slots.
+const KNOCK: u32 = 2;
 
 const MALFORMED: Error = Error::Malformed(Malformed::Message);
 
@@ -165,15 +168,14 @@ impl Pair {
         Ok(Self::new(true, handshake, None))
     }
 
-    /// The side of the invited one, whose identity is `identity`, whose fresh secret is `exchange`, and who has this slot, on
-    /// a server that has slots.
+    /// The side of the invited one, whose identity is `identity` and whose fresh secret is `exchange`.
     ///
     /// # Errors
     /// As for [`Pair::inviting`]; [`Error::Malformed`] if the invitation's key is of small order.
     pub(crate) fn accepting(
         invitation: &Invitation,
         exchange: &Secret,
-        (identity, slot): (&SigningKey, Option<u32>),
+        identity: &SigningKey,
         now: UnixMillis,
         next: Round,
     ) -> Result<Self, Error> {
@@ -184,7 +186,7 @@ impl Pair {
             identity: identity.verifying_key().to_bytes(),
         };
         let terms = Terms { mark: handshake.mark, inviter: handshake.inviter, invited };
-        handshake.request = agreement.request(&terms, identity, slot)?;
+        handshake.request = agreement.request(&terms, identity)?;
         let chains = Chains::new(&agreement.root(&terms), handshake.start, next, false)?;
         handshake.terms = Some(terms);
         Ok(Self::new(false, handshake, Some(chains)))
@@ -202,7 +204,10 @@ impl Pair {
 
     /// Whether there is but one box to look for in a round, now and later.
     pub(crate) fn is_settled(&self) -> bool {
-        !self.inviter || self.handshake.as_ref().is_none_or(|handshake| handshake.requests.is_none())
+        self.handshake.as_ref().is_none_or(|handshake| match self.inviter {
+            true => handshake.requests.is_none(),
+            false => handshake.confirmed,
+        })
     }
 
     /// The other's identity key, once it was proven.
@@ -304,34 +309,39 @@ impl Pair {
             && let Some(key) = requests.take(turn.round)
         {
             if self.inviter {
-                listening.push(Listening { epoch: REQUESTS, member: 0, key: key.opening(0) });
-            } else if turn.hello && says == Says::Request {
+                let key = key.opening(0);
+                if handshake.waiting.is_some() && turn.slot.is_some() {
+                    listening.push(Listening { epoch: REQUESTS + KNOCK, member: 0, key: key.again() });
+                }
+                listening.push(Listening { epoch: REQUESTS, member: 0, key });
+            } else if turn.mine && says == Says::Request {
                 deposit = hello(turn, &handshake.request, key.sealing(0));
             }
         }
+        let greeted = self.inviter || self.established();
         let Some(chains) = &mut self.chains else { return (deposit, listening) };
         if let Some(key) = chains.receive.take(turn.round) {
-            listening.push(Listening { epoch: TALK, member: 0, key: key.opening(0) });
+            let key = key.opening(0);
+            if !greeted && turn.slot.is_some() {
+                listening.push(Listening { epoch: TALK + KNOCK, member: 0, key: key.again() });
+            }
+            listening.push(Listening { epoch: TALK, member: 0, key });
         }
-        if let Some(key) = chains.send.take(turn.round) {
+        if let Some(key) = chains.send.take(turn.round)
+            && turn.mine
+        {
             match says {
-                // Who has heard one looks for the next where the inviter is heard from then on.
-                Says::Answer if turn.hello || turn.mine => deposit = self.answer(turn, key.sealing(0)),
-                Says::Texts if turn.mine => deposit = self.speak(turn, key.sealing(0)),
-                _ => {}
+                Says::Nothing | Says::Request => {}
+                Says::Answer => deposit = self.answer(turn, key.sealing(0)),
+                Says::Texts => deposit = self.speak(turn, key.sealing(0)),
             }
         }
         (deposit, listening)
     }
 
-    /// Whether it has a hello to say in a round, if it may.
-    pub(crate) fn has_hello(&mut self, round: Round) -> bool {
-        matches!(self.says(round), Says::Request | Says::Answer)
-    }
-
-    /// Whether boxes of these keys lie in the peer's slot, if it is known: all but requests.
-    pub(crate) fn is_in_slot(epoch: u32) -> bool {
-        epoch == TALK
+    /// Whether such keys are for the knock that tells where boxes of the peer are.
+    pub(crate) fn is_knock(epoch: u32) -> bool {
+        epoch >= KNOCK
     }
 
     /// What is said in a round: what was due when its block began.
@@ -350,9 +360,7 @@ impl Pair {
 
     fn answer(&self, turn: &Turn, key: SealingKey) -> Option<Deposit> {
         let terms = self.handshake.as_ref()?.terms?;
-        let mut content = terms.sign(true, turn.identity).to_vec();
-        content.extend(turn.slot.map(u32::to_le_bytes).into_iter().flatten());
-        hello(turn, &content, key)
+        hello(turn, &terms.sign(true, turn.identity), key)
     }
 
     fn speak(&mut self, turn: &Turn, key: SealingKey) -> Option<Deposit> {
@@ -381,8 +389,8 @@ impl Pair {
         Some(key.seal(&plaintext))
     }
 
-    /// Takes what was found in a box of `epoch`; `next` is the first round not opened, `held` are this person's own
-    /// identity key and those of its other contacts, and `slots` says whether the server has slots.
+    /// Takes what was found in a box of `epoch`; `next` is the first round not opened, and `held` are this person's own
+    /// identity key and those of its other contacts.
     ///
     /// # Errors
     /// [`Error::Malformed`] if no honest peer writes that.
@@ -392,18 +400,13 @@ impl Pair {
         plaintext: &Plaintext,
         round: Round,
         next: Round,
-        (held, slots): (&[[u8; 32]], bool),
+        held: &[[u8; 32]],
     ) -> Result<(Vec<Event>, Option<Head>), Error> {
         let frame = Frame::decode(plaintext, round)?;
-        let slot_bytes = if slots { SLOT_BYTES } else { 0 };
         let established = self.established();
         let mut events = match (epoch, frame.kind) {
-            (REQUESTS, Kind::Hello) if frame.content.len() == REQUEST_BYTES + slot_bytes => {
-                self.take_request(&frame.content, next, held)?
-            }
-            (TALK, Kind::Hello) if frame.content.len() == ANSWER_BYTES + slot_bytes => {
-                self.take_answer(&frame.content, held)?
-            }
+            (REQUESTS, Kind::Hello) => self.take_request(&frame.content, next, held)?,
+            (TALK, Kind::Hello) => self.take_answer(&frame.content, held)?,
             (TALK, Kind::Text | Kind::Rekey | Kind::Leave | Kind::Acknowledgement) => {
                 self.take_message(&frame)?
             }
@@ -416,44 +419,44 @@ impl Pair {
     }
 
     fn take_request(&mut self, content: &[u8], next: Round, held: &[[u8; 32]]) -> Result<Vec<Event>, Error> {
+        let request: &[u8; REQUEST_BYTES] = content.try_into().map_err(|_| MALFORMED)?;
         let Some(handshake) = self.handshake.as_mut().filter(|_| self.inviter) else {
             return Ok(Vec::new());
         };
-        let exchange = content.first_chunk().ok_or(MALFORMED)?;
+        let exchange = request.first_chunk().ok_or(MALFORMED)?;
         let Some(waiting) = &handshake.waiting else {
             let known = handshake.terms.is_some_and(|terms| terms.invited.exchange == *exchange);
             return Ok(if known { Vec::new() } else { vec![Event::OtherKeys] });
         };
         let agreement = Agreement::new(&waiting.base, &waiting.exchange, exchange)?;
-        let (terms, slot) = agreement.open(handshake.mark, handshake.inviter, content)?;
+        let terms = agreement.open(handshake.mark, handshake.inviter, request)?;
         self.chains = Some(Chains::new(&agreement.root(&terms), handshake.start, next, true)?);
         handshake.terms = Some(terms);
         handshake.waiting = None;
-        Ok(self.meet(terms.invited.identity, slot, held))
+        Ok(self.meet(terms.invited.identity, held))
     }
 
     fn take_answer(&mut self, content: &[u8], held: &[[u8; 32]]) -> Result<Vec<Event>, Error> {
-        let (signature, slot) = signed_and_slot(content)?;
+        let signature: &[u8; ANSWER_BYTES] = content.try_into().map_err(|_| MALFORMED)?;
         if self.inviter {
             return Err(MALFORMED);
         }
         let mut events = Vec::new();
         if let Some(handshake) = self.handshake.as_mut().filter(|handshake| !handshake.confirmed) {
-            let terms = handshake.terms.filter(|terms| terms.is_signed(true, &signature));
+            let terms = handshake.terms.filter(|terms| terms.is_signed(true, signature));
             let terms = terms.ok_or(MALFORMED)?;
             handshake.confirmed = true;
-            events = self.meet(terms.inviter.identity, slot, held);
+            events = self.meet(terms.inviter.identity, held);
         }
         self.inbox.owe();
         Ok(events)
     }
 
-    /// The peer has proven its identity, and said where it is heard.
-    fn meet(&mut self, identity: [u8; 32], slot: Option<u32>, held: &[[u8; 32]]) -> Vec<Event> {
+    /// The peer has proven its identity.
+    fn meet(&mut self, identity: [u8; 32], held: &[[u8; 32]]) -> Vec<Event> {
         self.peer = Some(identity);
         self.set_double(held.contains(&identity));
-        let held = self.double.then_some(Event::IdentityHeld);
-        slot.map(Event::Slot).into_iter().chain(held).collect()
+        if self.double { vec![Event::IdentityHeld] } else { Vec::new() }
     }
 
     fn take_message(&mut self, frame: &Frame) -> Result<Vec<Event>, Error> {
@@ -497,7 +500,12 @@ fn hello(turn: &Turn, content: &[u8], key: SealingKey) -> Option<Deposit> {
         head: turn.head,
         content: Zeroizing::new(content.to_vec()),
     };
-    frame.encode().ok().map(|plaintext| key.seal(&plaintext))
+    let deposit = frame.encode().ok().map(|plaintext| key.seal(&plaintext))?;
+    // Who does not know yet where this person is found learns it by the knock.
+    Some(match turn.slot {
+        Some(slot) => Deposit { label: telling(&deposit.label, slot), ..deposit },
+        None => deposit,
+    })
 }
 
 #[cfg(test)]

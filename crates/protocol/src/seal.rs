@@ -70,6 +70,11 @@ impl OpeningKey {
         Label(self.label)
     }
 
+    /// The same key once more: it opens nothing else.
+    pub(crate) fn again(&self) -> Self {
+        Self { round: self.round, label: self.label, key: self.key.clone() }
+    }
+
     /// The plaintext, if these are the bytes of a box sealed under this key's twin.
     pub(crate) fn open(&self, sealed: &[u8]) -> Option<Plaintext> {
         let aad = associated_data(self.round, self.label());

@@ -1,82 +1,66 @@
-//! The table of a round whose boxes are found by slots: what lies where, and whose turn it is to lay something where.
+//! The table of a round whose boxes are found by slots: what lies where.
 //!
 //! Every account has a *slot* of its own for as long as it exists, and its contacts know its number, so that nothing needs
-//! to be downloaded to find a box. Who meets for the first time knows no number. For that the table has a few *drops*, which
-//! belong to nobody: in one round of [`DROP_TURN_ROUNDS`], which its slot decides, an account lays its box not into the slot
-//! but into a drop that follows from the box's label.
+//! to be downloaded to find a box. Who meets for the first time knows no number. For that every deposit has a *knock* of 12
+//! bytes beside its box: the first bytes of a label, into which somebody who wants to be found writes the number of its slot.
+//! To all others it is random, like the knock of somebody who wants nothing.
 //!
 //! ```text
-//! a table of u lots     = 32 u slots, then u drops: n = 33 u places
-//! index of slot s       = s
-//! index of a label      = 32 u + (first 4 bytes of the label, u32 LE) mod u
+//! a table of u lots    = 32 u places for slots, then u places for knocks of 36 cells each: n = 33 u places
+//! place of slot s      = s
+//! cell of a label      = (first 4 bytes of the label, u32 LE) mod 36 u, from the place 32 u on
+//! content of a cell    = bytes 4 to 11 of the label, XORed with (slot + 1, u32 LE | 4 zeros) if it is to be found there
 //! ```
 
 use sha2::{Digest, Sha256};
 
 use crate::deposit::BOX_BYTES;
-use crate::{Deposit, Label, Round};
+use crate::{Deposit, Label};
 
 const CONTEST_DOMAIN: &[u8] = b"sotto/table/v1/contest\0";
 
-/// Slots for one drop. A server hands slots out by lots, so that what it stores does not tell who has which.
+/// Slots for one place with knocks. A server hands slots out by lots, so that what it stores does not tell who has which.
 pub const LOT_SLOTS: u32 = 32;
 /// Places of the table for one lot.
 const LOT_PLACES: u32 = LOT_SLOTS + 1;
-/// In one of so many rounds an account lays its box into a drop.
-pub const DROP_TURN_ROUNDS: u64 = 32;
-/// Bytes of a label that tell its drop.
-pub const DROP_BYTES: usize = 4;
+/// Bytes of a knock: which cell, and what is to stand there.
+pub const KNOCK_BYTES: usize = CELL_AT + CELL_BYTES;
+/// Bytes that an account sends with its slot: knock and box.
+pub const SENT_BYTES: usize = KNOCK_BYTES + BOX_BYTES;
 
-/// Where a box lies.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Address {
-    /// In an account's slot of this number.
-    Slot(u32),
-    /// In the drop of labels that begin with these bytes.
-    Drop([u8; DROP_BYTES]),
-}
+const CELL_AT: usize = 4;
+const CELL_BYTES: usize = 8;
+/// Cells of a place.
+const CELLS: u32 = (BOX_BYTES / CELL_BYTES) as u32;
 
-// Beside an account or a contact it is metadata.
-impl core::fmt::Debug for Address {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Address(..)")
-    }
-}
-
-impl Address {
-    /// The drop of a label.
-    #[must_use]
-    pub fn drop_of(label: &Label) -> Self {
-        Self::Drop(core::array::from_fn(|at| label.0[at]))
-    }
-
-    /// As what a server stores a box, in the place of a label: number or bytes of the label, kind (0 slot, 1 drop), zeros.
-    #[must_use]
-    pub fn key(self) -> Label {
-        let mut key = Label([0; 16]);
-        let (bytes, kind) = match self {
-            Self::Slot(number) => (number.to_le_bytes(), 0),
-            Self::Drop(bytes) => (bytes, 1),
-        };
-        key.0[..4].copy_from_slice(&bytes);
-        key.0[4] = kind;
-        key
-    }
-
-    /// What [`Address::key`] was made of; none for other labels.
-    #[must_use]
-    pub fn of_key(key: &Label) -> Option<Self> {
-        let bytes = core::array::from_fn(|at| key.0[at]);
-        let address = if key.0[4] == 0 { Self::Slot(u32::from_le_bytes(bytes)) } else { Self::Drop(bytes) };
-        (address.key() == *key).then_some(address)
-    }
-}
-
-/// Whether the account with this slot lays its box into a drop in this round. It follows from the slot, which contacts know,
-/// and not from the account, which they do not.
+/// As what a server stores an account's deposit, in the place of a label: the number of its slot, and its knock.
 #[must_use]
-pub const fn is_drop_turn(slot: u32, round: Round) -> bool {
-    (round.0 ^ slot as u64).is_multiple_of(DROP_TURN_ROUNDS)
+pub fn stored(slot: u32, knock: &[u8; KNOCK_BYTES]) -> Label {
+    let mut key = Label([0; 16]);
+    let (number, rest) = key.0.split_at_mut(4);
+    number.copy_from_slice(&slot.to_le_bytes());
+    rest.copy_from_slice(knock);
+    key
+}
+
+/// A label that tells where somebody is found, to whoever expects it.
+pub(crate) fn telling(label: &Label, slot: u32) -> Label {
+    let mut telling = *label;
+    // No server has so many slots that this overflows.
+    let number = slot.wrapping_add(1).to_le_bytes();
+    telling.0[CELL_AT..].iter_mut().zip(number).for_each(|(byte, of_number)| *byte ^= of_number);
+    telling
+}
+
+/// The slot that the content of a label's cell tells. Anything else than what was written for this label tells one with a
+/// probability of 2^-32.
+pub(crate) fn told(label: &Label, cell: &[u8]) -> Option<u32> {
+    let pad = &label.0[CELL_AT..KNOCK_BYTES];
+    let content: [u8; CELL_BYTES] = cell.try_into().ok()?;
+    let content: [u8; CELL_BYTES] = core::array::from_fn(|at| content[at] ^ pad[at]);
+    let (number, zeros) = content.split_at(4);
+    let number = u32::from_le_bytes(number.try_into().ok()?);
+    if zeros == [0; 4] { number.checked_sub(1) } else { None }
 }
 
 /// The table of a round: how many lots it has.
@@ -107,7 +91,7 @@ impl Table {
         (lots > 0 && lots <= Self::LOTS_MAX && u64::from(table.places()) == places).then_some(table)
     }
 
-    /// The number n of places, slots and drops.
+    /// The number n of places, with slots and with knocks.
     #[must_use]
     pub const fn places(self) -> u32 {
         self.lots * LOT_PLACES
@@ -119,60 +103,96 @@ impl Table {
         self.lots * LOT_SLOTS
     }
 
-    /// The place of what has this address; none for a slot that the table does not have.
+    /// The place of a slot, if the table has it.
     #[must_use]
-    pub fn index(self, address: Address) -> Option<u32> {
-        match address {
-            Address::Slot(number) => (number < self.slots()).then_some(number),
-            Address::Drop(bytes) => Some(self.slots() + u32::from_le_bytes(bytes) % self.lots),
-        }
+    pub fn place(self, slot: u32) -> Option<u32> {
+        (slot < self.slots()).then_some(slot)
     }
 
-    /// Lays a round's deposits, which stand under [keys of addresses](Address::key), into the boxes of all places. Of several
-    /// for one place that with the least hash of round seed and box stays: nobody who deposits knows the seed. One whose
-    /// place the table does not have is left out.
+    /// The place of the cell of a label, and where in it the cell is.
+    #[must_use]
+    pub fn cell(self, label: &Label) -> (u32, core::ops::Range<usize>) {
+        let selector = u32::from_le_bytes(core::array::from_fn(|at| label.0[at]));
+        let cell = selector % (self.lots * CELLS);
+        let at = (cell % CELLS) as usize * CELL_BYTES;
+        (self.slots() + cell / CELLS, at..at + CELL_BYTES)
+    }
+
+    /// Lays a round's deposits, which are [`stored`] under slot and knock, into the boxes of all places. Of several boxes for
+    /// one slot, and of several knocks for one cell, that one stays of which the hash with the round seed is the least: nobody
+    /// who deposits knows the seed. One whose slot the table does not have is left out.
     pub fn lay(self, deposits: &[Deposit], round_seed: &[u8; 32], boxes: &mut [u8]) {
         let (boxes, _) = boxes.as_chunks_mut::<BOX_BYTES>();
-        let rank = |deposit: &Deposit| -> [u8; 32] {
-            let digest = Sha256::new_with_prefix(CONTEST_DOMAIN).chain_update(round_seed);
-            digest.chain_update(deposit.sealed.0).finalize().into()
+        let slot = |deposit: &Deposit| u32::from_le_bytes(core::array::from_fn(|at| deposit.label.0[at]));
+        let knock = |deposit: &Deposit| -> Label {
+            Label(core::array::from_fn(|at| deposit.label.0.get(4 + at).copied().unwrap_or_default()))
         };
-        let place = |deposit: &Deposit| Address::of_key(&deposit.label).and_then(|key| self.index(key));
-        let mut placed: Vec<(u32, &Deposit)> =
-            deposits.iter().filter_map(|deposit| Some((place(deposit)?, deposit))).collect();
-        placed.sort_unstable_by_key(|(place, _)| *place);
-        for contest in placed.chunk_by(|(one, _), (other, _)| one == other) {
-            let won = match contest {
-                [only] => Some(only),
-                several => several.iter().min_by_key(|(_, deposit)| rank(deposit)),
-            };
-            if let Some((place, deposit)) = won
-                && let Some(sealed) = boxes.get_mut(*place as usize)
-            {
-                *sealed = deposit.sealed.0;
+        let inside: Vec<&Deposit> =
+            deposits.iter().filter(|deposit| self.place(slot(deposit)).is_some()).collect();
+        for deposit in winners(&inside, round_seed, |deposit| u64::from(slot(deposit))) {
+            if let Some(place) = boxes.get_mut(slot(deposit) as usize) {
+                *place = deposit.sealed.0;
+            }
+        }
+        let number = |deposit: &Deposit| {
+            let (place, at) = self.cell(&knock(deposit));
+            (u64::from(place) << 16) | at.start as u64
+        };
+        for deposit in winners(&inside, round_seed, number) {
+            let (place, at) = self.cell(&knock(deposit));
+            if let Some(cell) = boxes.get_mut(place as usize).and_then(|cells| cells.get_mut(at)) {
+                cell.copy_from_slice(&knock(deposit).0[CELL_AT..KNOCK_BYTES]);
             }
         }
     }
+}
+
+/// Of the deposits with the same number the one with the least hash.
+fn winners<'a>(
+    deposits: &[&'a Deposit],
+    round_seed: &[u8; 32],
+    number: impl Fn(&Deposit) -> u64,
+) -> Vec<&'a Deposit> {
+    let rank = |deposit: &Deposit| -> [u8; 32] {
+        let digest = Sha256::new_with_prefix(CONTEST_DOMAIN).chain_update(round_seed);
+        digest.chain_update(deposit.label.0).chain_update(deposit.sealed.0).finalize().into()
+    };
+    let mut numbered: Vec<(u64, &Deposit)> =
+        deposits.iter().map(|deposit| (number(deposit), *deposit)).collect();
+    numbered.sort_unstable_by_key(|(number, _)| *number);
+    let contests = numbered.chunk_by(|(one, _), (other, _)| one == other);
+    let won = contests.filter_map(|contest| match contest {
+        [only] => Some(only.1),
+        several => several.iter().map(|(_, deposit)| *deposit).min_by_key(|deposit| rank(deposit)),
+    });
+    won.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{Address, DROP_TURN_ROUNDS, Table, is_drop_turn};
-    use crate::{Label, Round};
+    use super::{KNOCK_BYTES, Table, stored, telling, told};
+    use crate::deposit::BOX_BYTES;
+    use crate::{Deposit, Label, SealedBox};
 
     /// Two boxes in one place would lose one of them.
     #[test]
-    fn every_slot_has_a_place_of_its_own_and_no_drop_shares_it() {
+    fn every_slot_has_a_place_of_its_own_and_no_cell_shares_it() {
         let table = Table::holding(3).unwrap();
         assert_eq!((table.slots(), table.places()), (96, 99));
-        let places: BTreeSet<u32> = (0..96).filter_map(|slot| table.index(Address::Slot(slot))).collect();
+        let places: BTreeSet<u32> = (0..96).filter_map(|slot| table.place(slot)).collect();
         assert_eq!(places.len(), 96);
-        assert_eq!(table.index(Address::Slot(96)), None);
-        let drops: BTreeSet<u32> =
-            (0..100).filter_map(|first| table.index(Address::drop_of(&Label([first; 16])))).collect();
-        assert_eq!(drops, BTreeSet::from([96, 97, 98]));
+        assert_eq!(table.place(96), None);
+        let mut cells = BTreeSet::new();
+        for selector in 0..108_u32 {
+            let mut label = Label([7; 16]);
+            label.0[..4].copy_from_slice(&selector.to_le_bytes());
+            let (place, at) = table.cell(&label);
+            assert!((96..99).contains(&place) && at.end <= BOX_BYTES && at.len() == 8);
+            cells.insert((place, at.start));
+        }
+        assert_eq!(cells.len(), 108);
     }
 
     #[test]
@@ -190,29 +210,69 @@ mod tests {
         }
     }
 
-    /// A server that stores one for the other would put somebody's box where another's is.
+    /// What somebody reads from a cell that was written for another would lead it to a wrong slot.
     #[test]
-    fn what_is_stored_of_an_address_tells_it_and_nothing_else_does() {
-        for address in
-            [Address::Slot(0), Address::Slot(u32::MAX), Address::Drop([0; 4]), Address::Drop([9; 4])]
-        {
-            assert_eq!(Address::of_key(&address.key()), Some(address));
-            for at in 4..16 {
-                let mut other = address.key();
-                other.0[at] ^= 2;
-                assert_eq!(Address::of_key(&other), None);
-            }
+    fn a_knock_tells_a_slot_to_whom_it_is_for_and_to_nobody_else() {
+        let label = Label(core::array::from_fn(|at| at as u8 ^ 0x5a));
+        for slot in [0, 1, 77, u32::MAX - 1] {
+            let telling = telling(&label, slot);
+            assert_eq!(telling.0[..4], label.0[..4], "it stands in the label's own cell");
+            assert_eq!(told(&label, &telling.0[4..KNOCK_BYTES]), Some(slot));
+            let mut other = label;
+            other.0[9] ^= 1;
+            assert_eq!(told(&other, &telling.0[4..KNOCK_BYTES]), None);
+        }
+        // The label itself, which others use as their knock, tells nothing.
+        assert_eq!(told(&label, &label.0[4..KNOCK_BYTES]), None);
+        for length in [0, 7, 9] {
+            assert_eq!(told(&label, &vec![0; length]), None);
         }
     }
 
-    /// In most rounds an account is heard in its slot, and accounts take turns.
+    fn deposit(slot: u32, knock: u8, content: u8) -> Deposit {
+        Deposit { label: stored(slot, &[knock; KNOCK_BYTES]), sealed: SealedBox([content; BOX_BYTES]) }
+    }
+
     #[test]
-    fn one_round_of_thirty_two_is_for_drops() {
-        for slot in [0, 1, 31, 32, u32::MAX] {
-            let turns = (0..10 * DROP_TURN_ROUNDS).filter(|round| is_drop_turn(slot, Round(*round)));
-            assert_eq!(turns.count(), 10);
+    fn boxes_and_knocks_come_to_lie_where_they_are_looked_for() {
+        let table = Table::holding(2).unwrap();
+        let empty: Vec<u8> = (0..table.places() as usize * BOX_BYTES).map(|at| (at % 251) as u8).collect();
+        let mut boxes = empty.clone();
+        table.lay(&[deposit(5, 1, 10), deposit(63, 2, 20), deposit(64, 3, 30)], &[9; 32], &mut boxes);
+        let mut expected = empty;
+        expected[5 * BOX_BYTES..6 * BOX_BYTES].fill(10);
+        expected[63 * BOX_BYTES..64 * BOX_BYTES].fill(20);
+        for knock in [1, 2] {
+            let (place, at) = table.cell(&Label([knock; 16]));
+            let place = place as usize * BOX_BYTES;
+            expected[place + at.start..place + at.end].fill(knock);
         }
-        let slots = (0..32).filter(|slot| is_drop_turn(*slot, Round(1000)));
-        assert_eq!(slots.count(), 1);
+        assert!(boxes == expected, "nothing else changes, and a slot beyond the table is none");
+    }
+
+    /// Whoever could choose which of several stays would keep somebody from ever being heard.
+    #[test]
+    fn of_several_for_one_place_the_seed_decides() {
+        let table = Table::holding(1).unwrap();
+        let (mut slots, mut cells) = ([0; 4], [0; 4]);
+        for seed in 0..200 {
+            // The knocks are for one cell: 36 is that of all multiples of 36.
+            let several: Vec<Deposit> = (0..4_u8)
+                .map(|number| {
+                    let mut knock = [number; KNOCK_BYTES];
+                    knock[..4].copy_from_slice(&(36 * u32::from(number)).to_le_bytes());
+                    Deposit { label: stored(3, &knock), sealed: SealedBox([number; BOX_BYTES]) }
+                })
+                .collect();
+            let mut boxes = vec![0xff; table.places() as usize * BOX_BYTES];
+            table.lay(&several, &[seed; 32], &mut boxes);
+            let mut backwards = vec![0xff; boxes.len()];
+            let reversed: Vec<Deposit> = several.iter().rev().cloned().collect();
+            table.lay(&reversed, &[seed; 32], &mut backwards);
+            assert!(boxes == backwards);
+            slots[usize::from(boxes[3 * BOX_BYTES])] += 1;
+            cells[usize::from(boxes[32 * BOX_BYTES])] += 1;
+        }
+        assert!(slots.iter().chain(&cells).all(|won| (25..80).contains(won)), "{slots:?} {cells:?}");
     }
 }

@@ -8,12 +8,9 @@ use crate::stream::Delivered;
 /// A round as a conversation sees it.
 pub(crate) struct Turn<'a> {
     pub(crate) round: Round,
-    /// Whether the conversation may say something to those who know where to look for it.
+    /// Whether the conversation may send.
     pub(crate) mine: bool,
-    /// Whether it may say a hello. On a server with labels that is the same; with slots hellos are said in the turns of drops,
-    /// and everything else in the others.
-    pub(crate) hello: bool,
-    /// The slot of this person, which hellos name, on a server that has slots.
+    /// The slot of this person, which the knocks of hellos tell, on a server that has slots.
     pub(crate) slot: Option<u32>,
     /// The newest verified manifest.
     pub(crate) head: Option<Head>,
@@ -38,8 +35,6 @@ pub(crate) enum Event {
     /// This client, or a copy of it, has said or read more than it knows of.
     WentBack,
     OtherKeys,
-    /// The peer has said in which slot it is heard.
-    Slot(u32),
     /// The identity is this person's own or that of another contact.
     IdentityHeld,
 }

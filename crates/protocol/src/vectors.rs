@@ -78,21 +78,14 @@ fn exchange(pairs: &mut [Pair; 2], round: u64, head: Option<Head>) -> [Option<De
     let round = Round(round);
     let identities = [key(1), key(2)];
     let mut open = |side: usize| {
-        pairs[side].open_round(&Turn {
-            round,
-            mine: true,
-            hello: true,
-            slot: None,
-            head,
-            identity: &identities[side],
-        })
+        pairs[side].open_round(&Turn { round, mine: true, slot: None, head, identity: &identities[side] })
     };
     let [(from_inviter, to_inviter), (from_invited, to_invited)] = [open(0), open(1)];
     for (side, sent, boxes) in [(0, &from_invited, to_inviter), (1, &from_inviter, to_invited)] {
         let Some(sent) = sent else { continue };
         let found = boxes.into_iter().find(|found| found.key.label() == sent.label).unwrap();
         let plaintext = found.key.open(&sent.sealed.0).unwrap();
-        pairs[side].receive(found.epoch, &plaintext, round, round.next(), (&[], false)).unwrap();
+        pairs[side].receive(found.epoch, &plaintext, round, round.next(), &[]).unwrap();
     }
     [from_inviter, from_invited]
 }
@@ -112,7 +105,7 @@ fn a_conversation_of_two_has_the_published_deposits() {
     assert_eq!(invitation.to_string(), expected("invitation"));
     let made = UnixMillis(1000);
     let inviter = Pair::inviting(&invitation, secret(1), made, Round(1)).unwrap();
-    let invited = Pair::accepting(&invitation, &secret(2), (&key(2), None), made, Round(1)).unwrap();
+    let invited = Pair::accepting(&invitation, &secret(2), &key(2), made, Round(1)).unwrap();
     let mut pairs = [inviter, invited];
     let [_, request] = exchange(&mut pairs, 1, None);
     compare_deposit("request", &request.unwrap());
@@ -150,14 +143,7 @@ fn a_group_has_the_published_deposits() {
     let identity = key(2);
     let deposit = |group: &mut Group, round: u64, head| {
         group
-            .open_round(&Turn {
-                round: Round(round),
-                mine: true,
-                hello: true,
-                slot: None,
-                head,
-                identity: &identity,
-            })
+            .open_round(&Turn { round: Round(round), mine: true, slot: None, head, identity: &identity })
             .0
             .unwrap()
     };

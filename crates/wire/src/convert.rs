@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::manifest::MANIFEST_BYTES;
-use sotto_protocol::table::is_drop_turn;
+use sotto_protocol::table::stored;
 use sotto_protocol::{
-    Address, CodeKind, Deposit, OwnSlot, Round, RoundMode, SealedBox, SeedCommitment, SegmentEnd,
-    ServerParameters, SignedManifest,
+    CodeKind, Deposit, OwnSlot, Round, RoundMode, SealedBox, SeedCommitment, SegmentEnd, ServerParameters,
+    SignedManifest,
 };
 
 use crate::limits::ENGINE_NAME_MAX;
@@ -174,15 +174,10 @@ pub fn slot(bytes: &[u8]) -> Result<Option<OwnSlot>, Malformed> {
 /// The deposit in a request of the account with this slot, under what a server stores it.
 ///
 /// # Errors
-/// [`Malformed`] unless there are exactly 288 bytes, or, in the account's turns of drops, 292.
-pub fn deposit_in_table(bytes: &[u8], slot: u32, round: Round) -> Result<Deposit, Malformed> {
-    let (address, sealed) = if is_drop_turn(slot, round) {
-        let (drop, sealed) = bytes.split_first_chunk().ok_or(Malformed("deposit"))?;
-        (Address::Drop(*drop), sealed)
-    } else {
-        (Address::Slot(slot), bytes)
-    };
-    Ok(Deposit { label: address.key(), sealed: SealedBox(fixed(sealed, "deposit")?) })
+/// [`Malformed`] unless there are exactly 300 bytes.
+pub fn deposit_in_table(bytes: &[u8], slot: u32) -> Result<Deposit, Malformed> {
+    let (knock, sealed) = bytes.split_first_chunk().ok_or(Malformed("deposit"))?;
+    Ok(Deposit { label: stored(slot, knock), sealed: SealedBox(fixed(sealed, "deposit")?) })
 }
 
 /// The deposit in a request.

@@ -5,8 +5,8 @@ use rand::{Rng, SeedableRng};
 use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 use sha2::{Digest, Sha256};
 use sotto_protocol::deposit::{BOX_BYTES, LABEL_BYTES};
-use sotto_protocol::table::LOT_SLOTS;
-use sotto_protocol::{Address, Deposit, Label, Round, SealedBox};
+use sotto_protocol::table::{KNOCK_BYTES, LOT_SLOTS, stored};
+use sotto_protocol::{Deposit, Label, Round, SealedBox};
 
 const DOMAIN: &[u8] = b"sotto/simulation/v1/deposit\0";
 
@@ -39,12 +39,16 @@ impl Population {
     }
 
     /// What all of them deposit in a round, made on all threads of the current rayon pool. With slots, they have the first
-    /// ones, and no turns of drops.
+    /// ones, and knock with the end of their labels.
     #[must_use]
     pub fn deposits(&self, round: Round, slots: bool) -> Vec<Deposit> {
-        let deposit = |user| match self.deposit(round, user) {
-            Deposit { sealed, .. } if slots => Deposit { label: Address::Slot(user).key(), sealed },
-            deposit => deposit,
+        let deposit = |user| {
+            let mut deposit = self.deposit(round, user);
+            if slots {
+                let (_, knock) = deposit.label.0.split_at(LABEL_BYTES - KNOCK_BYTES);
+                deposit.label = stored(user, &core::array::from_fn(|at| knock[at]));
+            }
+            deposit
         };
         (0..self.users).into_par_iter().map(deposit).collect()
     }

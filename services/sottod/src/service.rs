@@ -421,7 +421,7 @@ impl Sotto for Service {
         let account = self.account(&handle, &request.session)?;
         let slot = lock(&self.accounts).slot(&request.session);
         let deposit = match slot {
-            Some(slot) => convert::deposit_in_table(&request.deposit, slot, Round(request.round))?,
+            Some(slot) => convert::deposit_in_table(&request.deposit, slot)?,
             None => convert::deposit(&request.deposit)?,
         };
         let accepted = self.means.rounds.deposit(account, Round(request.round), deposit);

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use mpir::Engine;
 use sotto_protocol::client::{Client, Notice, Retrieval, Warning};
-use sotto_protocol::deposit::sent_bytes;
 use sotto_protocol::{Error, Manifest, Round, ServerParameters, SignedManifest};
 use sotto_session::{RoundNews, Session};
 use sotto_wire::{Failure, Refused};
@@ -71,8 +70,6 @@ pub(super) struct Driver {
     /// decides whether there is a deposit; what the real one makes of the round decides only what is in it.
     gate: Client,
     server: ServerParameters,
-    /// That of the account, on a server with slots.
-    slot: Option<u32>,
     slots: Slots,
     keys: Keyring,
     sessions: Sessions,
@@ -115,7 +112,6 @@ impl Driver {
         audits: Audits,
     ) -> Self {
         let server = gate.server().clone();
-        let slot = gate.slot().filter(|_| server.code.has_slots()).map(|slot| slot.number);
         Self {
             host,
             engine,
@@ -123,7 +119,6 @@ impl Driver {
             kept,
             gate,
             server,
-            slot,
             slots,
             keys,
             sessions,
@@ -279,7 +274,7 @@ impl Driver {
             Ok(bytes) => self.rounds.composed(round, bytes, composed.inherited),
             Err(trouble) => {
                 self.note(round, Event::Trouble { round: Some(round), trouble });
-                self.rounds.composed(round, self.noise(round), false);
+                self.rounds.composed(round, self.noise(), false);
             }
         }
     }
@@ -290,7 +285,7 @@ impl Driver {
             Some(Progress::Composed(bytes)) => bytes.clone(),
             Some(Progress::Composing) => {
                 self.note(round, Event::Trouble { round: Some(round), trouble: Trouble::DepositLate });
-                self.noise(round)
+                self.noise()
             }
             _ => return,
         };
@@ -305,8 +300,8 @@ impl Driver {
     }
 
     /// As long as a deposit, and nothing.
-    fn noise(&self, round: Round) -> Bytes {
-        let mut bytes = vec![0; sent_bytes(self.slot, round)];
+    fn noise(&self) -> Bytes {
+        let mut bytes = vec![0; self.server.deposit_bytes()];
         self.host.fill(&mut bytes);
         bytes.into()
     }

@@ -1,13 +1,15 @@
 //! Where this person's boxes lie, and those of others, on a server with slots.
 
+use core::ops::Range;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroize;
 
 use super::{Client, State, Want};
-use crate::conversation::Talk;
-use crate::table::Address;
+use crate::conversation::{ConversationId, Talk};
+use crate::pair::Pair;
+use crate::table::Table;
 
 /// Bytes by which a server knows again whose slot it is.
 const CREDENTIAL_BYTES: usize = 16;
@@ -37,8 +39,18 @@ impl core::fmt::Debug for OwnSlot {
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Addresses {
     own: Option<OwnSlot>,
-    /// Of contacts and members of groups, by their identity keys.
-    known: BTreeMap<[u8; 32], u32>,
+    /// Of those with whom one talks, or is about to.
+    peers: BTreeMap<ConversationId, u32>,
+    /// Of members of groups, by their identity keys, as the card told.
+    members: BTreeMap<[u8; 32], u32>,
+}
+
+/// Where something wanted is in a round's table.
+pub(super) struct Whereabouts {
+    /// The place to read.
+    pub(super) place: u32,
+    /// Where in it, if it is a knock.
+    pub(super) cell: Option<Range<usize>>,
 }
 
 impl Addresses {
@@ -46,18 +58,18 @@ impl Addresses {
         self.own.as_ref().map(|slot| slot.number)
     }
 
-    pub(super) fn of(&self, identity: &[u8; 32]) -> Option<u32> {
-        self.known.get(identity).copied()
+    pub(super) fn of(&self, peer: ConversationId) -> Option<u32> {
+        self.peers.get(&peer).copied()
     }
 
-    /// Somebody has said itself where it is heard.
-    pub(super) fn meet(&mut self, identity: [u8; 32], slot: u32) {
-        self.known.insert(identity, slot);
+    /// A knock has told where somebody is found.
+    pub(super) fn heard(&mut self, peer: ConversationId, slot: u32) {
+        self.peers.insert(peer, slot);
     }
 
-    /// Somebody else has said so, of one who has not.
+    /// A card has told where a member is found.
     pub(super) fn hear_of(&mut self, identity: [u8; 32], slot: u32) {
-        self.known.entry(identity).or_insert(slot);
+        self.members.entry(identity).or_insert(slot);
     }
 }
 
@@ -75,20 +87,32 @@ impl Client {
 }
 
 impl State {
-    /// Where a wanted box would lie: in its author's slot, or, as long as that is not known, in the drop of its label.
-    pub(super) fn address_of(&self, want: &Want) -> Address {
-        let conversation = self.conversation(want.conversation).ok();
-        let author = conversation.and_then(|conversation| conversation.author(want.epoch, want.member));
-        let slot = author.and_then(|identity| self.addresses.of(&identity));
-        slot.map_or_else(|| Address::drop_of(&want.key.label()), Address::Slot)
+    /// Where something wanted would lie in a table; nowhere as long as its author's slot is not known.
+    pub(super) fn whereabouts(&self, want: &Want, table: Table) -> Option<Whereabouts> {
+        let slot = match &self.conversation(want.conversation).ok()?.talk {
+            Talk::Pair(_) if Pair::is_knock(want.epoch) => {
+                let (place, cell) = table.cell(&want.key.label());
+                return Some(Whereabouts { place, cell: Some(cell) });
+            }
+            Talk::Pair(_) => self.addresses.of(want.conversation),
+            Talk::Group(group) => self.slot_of(&group.identity_of(want.member)?),
+        };
+        table.place(slot?).map(|place| Whereabouts { place, cell: None })
+    }
+
+    /// The slot of somebody: as it told itself, if it is a contact, or else as a card did.
+    pub(super) fn slot_of(&self, identity: &[u8; 32]) -> Option<u32> {
+        let contact = self.contact(identity).and_then(|contact| self.addresses.of(contact.id));
+        contact.or_else(|| self.addresses.members.get(identity).copied())
     }
 
     /// Forgets the slots of those with whom this person shares no conversation any more.
     pub(super) fn forget_strangers(&mut self) {
         let conversations = &self.conversations;
-        self.addresses.known.retain(|identity, _| {
+        self.addresses.peers.retain(|peer, _| conversations.iter().any(|talk| talk.id == *peer));
+        self.addresses.members.retain(|identity, _| {
             conversations.iter().any(|conversation| match &conversation.talk {
-                Talk::Pair(pair) => pair.peer_identity().as_ref() == Some(identity),
+                Talk::Pair(_) => false,
                 Talk::Group(group) => group.members().any(|member| member.identity == *identity),
             })
         });

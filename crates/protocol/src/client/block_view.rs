@@ -44,8 +44,7 @@ fn pair_of(world: &World, client: usize) -> Vec<u8> {
 
 fn open(pair: &mut Pair, round: u64) -> (Option<crate::Deposit>, Vec<OpeningKey>) {
     let identity = SigningKey::from_bytes(&[1; 32]);
-    let turn =
-        Turn { round: Round(round), mine: true, hello: true, slot: None, head: None, identity: &identity };
+    let turn = Turn { round: Round(round), mine: true, slot: None, head: None, identity: &identity };
     let (deposit, listening) = pair.open_round(&turn);
     (deposit, listening.into_iter().map(|listening| listening.key).collect())
 }
@@ -88,7 +87,7 @@ impl Stage {
                 open(&mut alice, round);
                 next.insert(postcard::to_allocvec(&alice).unwrap());
                 if let Some(message) = &message {
-                    alice.receive(TALK, message, Round(round), Round(round + 1), (&[], false)).unwrap();
+                    alice.receive(TALK, message, Round(round), Round(round + 1), &[]).unwrap();
                     next.insert(postcard::to_allocvec(&alice).unwrap());
                 }
             }

@@ -266,7 +266,7 @@ impl State {
         matches!(talk, Ok(Talk::Group(group)) if group.members().any(borrowed))
     }
 
-    fn contact(&self, identity: &[u8; 32]) -> Option<&Conversation> {
+    pub(super) fn contact(&self, identity: &[u8; 32]) -> Option<&Conversation> {
         self.conversations.iter().find(|conversation| identity_of(conversation).as_ref() == Some(identity))
     }
 
@@ -340,7 +340,7 @@ impl State {
             return Ok(Vec::new());
         }
         let own = self.addresses.number().ok_or(Error::Input(InputError::NoSlot))?;
-        let others = members.iter().skip(1).map(|(_, identity)| self.addresses.of(identity));
+        let others = members.iter().skip(1).map(|(_, identity)| self.slot_of(identity));
         let others: Option<Vec<u32>> = others.collect();
         let others = others.ok_or(Error::Input(InputError::UnknownSlot))?;
         Ok([vec![own], others].concat())

@@ -110,12 +110,8 @@ impl Client {
             return Err(Error::Input(InputError::TooManyAccepted));
         }
         state.clock.explains(invitation.start, invitation.time, now)?;
-        let slot = state.addresses.number();
-        if slot.is_none() && state.server.code.has_slots() {
-            return Err(Error::Input(InputError::NoSlot));
-        }
         let (exchange, identity, next) = (Secret::random(rng), state.signing_key(), state.clock.next());
-        let talk = || Pair::accepting(invitation, &exchange, (&identity, slot), now, next).map(Talk::Pair);
+        let talk = || Pair::accepting(invitation, &exchange, &identity, now, next).map(Talk::Pair);
         let id = state.add(contact, UNITS, talk)?;
         state.used.push(Used { mark, expires: invitation.expires });
         if let Some(holder) = state.holder(invitation.identity, Some(id)) {

@@ -1,11 +1,13 @@
 //! What to ask in a round, and what to make of the answers.
 
 use core::fmt;
+use core::ops::Range;
 
 use pbc::{BatchCode, PartitionedCode};
 use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
+use super::addresses::Whereabouts;
 use super::crowding::Crowding;
 use super::{Client, Holder, MessageId, Notice, State, Want, Warning};
 use crate::conversation::{ConversationId, Talk};
@@ -13,8 +15,10 @@ use crate::error::{Malformed, Unknown};
 use crate::group::{Farewell, Rekey};
 use crate::mapping::{BloomMapping, Lookup, Outcome, Reading, Targets};
 use crate::message::{Head, Kind};
+use crate::pair::Pair;
 use crate::seal::Plaintext;
 use crate::stream::Delivered;
+use crate::table::told;
 use crate::turn::Event;
 use crate::{Error, Label, Manifest, Round};
 
@@ -37,6 +41,8 @@ pub struct Retrieval {
 struct Assigned {
     label: Label,
     buckets: Vec<usize>,
+    /// Where in what they hold the knock is that is looked for, if it is no box.
+    cell: Option<Range<usize>>,
     /// Whether the box must stand there, if the mapping does not lie or err.
     certain: bool,
     /// Whether all candidate buckets show the label.
@@ -102,9 +108,8 @@ impl Client {
         };
         let planned = Manifest::decode(manifest).and_then(|manifest| match manifest.table() {
             Some(table) => {
-                let place = |want: &Want| table.index(self.state.address_of(want));
-                let wanted: Vec<_> = wants.iter().map(|want| (want.key.label(), place(want))).collect();
-                plan_in_table(&manifest, &wanted, rng)
+                let found = wants.iter().map(|want| (want, self.state.whereabouts(want, table)));
+                plan_in_table(&manifest, &found.collect::<Vec<_>>(), rng)
             }
             None => plan(&manifest, mapping, wants, rng),
         });
@@ -130,12 +135,17 @@ impl Client {
         let elements = if spoiled { Vec::new() } else { elements };
         let mut hidden = false;
         for want in &wants {
-            let label = want.key.label();
-            let Some(read) = retrieval.assigned.iter().find(|assigned| assigned.label == label) else {
-                continue;
-            };
+            let (label, conversation) = (want.key.label(), want.conversation);
+            let knock = self.state.is_knock(want);
+            let is_read = |assigned: &&Assigned| assigned.label == label && assigned.cell.is_some() == knock;
+            let Some(read) = retrieval.assigned.iter().find(is_read) else { continue };
             let Some(sealed) = retrieval.decode(&read.buckets, &elements) else { continue };
-            let conversation = want.conversation;
+            if let Some(cell) = &read.cell {
+                if let Some(slot) = sealed.get(cell.clone()).and_then(|cell| told(&label, cell)) {
+                    self.state.addresses.heard(conversation, slot);
+                }
+                continue;
+            }
             let taken = match want.key.open(&sealed) {
                 Some(plaintext) => {
                     hidden |= !read.shown;
@@ -175,6 +185,7 @@ fn plan(
     let reading = |(label, reading): (&Label, &Reading)| Assigned {
         label: *label,
         buckets: reading.buckets.iter().map(|bucket| bucket.to_usize()).collect(),
+        cell: None,
         certain: reading.outcome == Outcome::Found,
         shown: reading.outcome != Outcome::Absent,
     };
@@ -196,14 +207,14 @@ fn plan(
 /// Whether a box was laid there at all shows when it opens, or does not.
 fn plan_in_table(
     manifest: &Manifest,
-    wanted: &[(Label, Option<u32>)],
+    wanted: &[(&Want, Option<Whereabouts>)],
     rng: &mut impl CryptoRng,
 ) -> Result<Retrieval, Error> {
     let code = manifest.slot_code()?;
     let mut places: Zeroizing<Vec<u32>> = Zeroizing::new(Vec::with_capacity(wanted.len()));
-    for place in wanted.iter().filter_map(|(_, place)| *place) {
-        if !places.contains(&place) {
-            places.push(place);
+    for found in wanted.iter().filter_map(|(_, found)| found.as_ref()) {
+        if !places.contains(&found.place) {
+            places.push(found.place);
         }
     }
     let keys: Vec<[u8; 8]> = places.iter().map(|place| PartitionedCode::key((*place).into())).collect();
@@ -226,10 +237,12 @@ fn plan_in_table(
     }
 
     let served = |place: u32| places.iter().position(|other| *other == place);
-    let assigned = |(label, place): &(Label, Option<u32>)| {
-        let buckets = schedule.assignment(served((*place)?)?);
+    let assigned = |(want, found): &(&Want, Option<Whereabouts>)| {
+        let found = found.as_ref()?;
+        let buckets = schedule.assignment(served(found.place)?);
         let buckets = buckets.iter().map(|bucket| bucket.to_usize()).collect();
-        Some(Assigned { label: *label, buckets, certain: false, shown: true })
+        let (label, cell) = (want.key.label(), found.cell.clone());
+        Some(Assigned { label, buckets, cell, certain: false, shown: true })
     };
     let assigned: Vec<Assigned> = wanted.iter().filter_map(assigned).collect();
     let found = assigned.iter().filter(|assigned| !assigned.buckets.is_empty()).count();
@@ -244,6 +257,11 @@ fn plan_in_table(
 }
 
 impl State {
+    fn is_knock(&self, want: &Want) -> bool {
+        let talk = self.conversation(want.conversation).map(|conversation| &conversation.talk);
+        matches!(talk, Ok(Talk::Pair(_))) && Pair::is_knock(want.epoch)
+    }
+
     fn take_message(
         &mut self,
         want: &Want,
@@ -254,9 +272,9 @@ impl State {
         let id = want.conversation;
         let room = self.has_room(id);
         self.conversation_mut(id)?.make_room(room);
-        let (held, slots) = (self.identities_held(id), self.server.code.has_slots());
+        let held = self.identities_held(id);
         let (events, head) = match &mut self.conversation_mut(id)?.talk {
-            Talk::Pair(pair) => pair.receive(want.epoch, plaintext, round, next, (&held, slots))?,
+            Talk::Pair(pair) => pair.receive(want.epoch, plaintext, round, next, &held)?,
             Talk::Group(group) => {
                 group.receive((want.epoch, want.member), want.key.label(), plaintext, round)?
             }
@@ -271,13 +289,6 @@ impl State {
                 Event::Acknowledged(sequence) => notices.push(acknowledged(id, sequence)),
                 Event::WentBack => {
                     notices.push(Notice::Warning(Warning::WentBack { conversation: id }));
-                }
-                Event::Slot(slot) => {
-                    if let Talk::Pair(pair) = &self.conversation(id)?.talk
-                        && let Some(peer) = pair.peer_identity()
-                    {
-                        self.addresses.meet(peer, slot);
-                    }
                 }
                 Event::OtherKeys => {
                     notices.push(Notice::Warning(Warning::OtherKeys { conversation: id }));

@@ -3,12 +3,11 @@
 use rand_core::CryptoRng;
 
 use super::{Client, Notice, State, Want, Warning};
-use crate::conversation::{Conversation, ConversationId, Talk};
+use crate::conversation::Talk;
 use crate::cover::cover;
-use crate::deposit::{BOX_BYTES, sent_bytes};
+use crate::deposit::BOX_BYTES;
 use crate::error::ManifestError;
 use crate::secret::Secret;
-use crate::table::{DROP_TURN_ROUNDS, is_drop_turn};
 use crate::turn::Turn;
 use crate::{Deposit, Error, Manifest, Round, SignedManifest, UnixMillis, domain};
 
@@ -57,19 +56,13 @@ impl Client {
 
         state.tend_groups(round);
         let (sender, polled) = (state.cycle.sender(round), state.cycle.polled(round));
-        let (in_drop, slot) = (state.is_drop_turn(round), state.addresses.number());
-        let greeting = if in_drop { state.greeting(round) } else { None };
+        let slot = state.addresses.number().filter(|_| state.server.code.has_slots());
         let (identity, head) = (state.signing_key(), state.chain.newest());
         let mut deposit = cover(round, rng);
         let mut wants = Vec::new();
         for conversation in &mut state.conversations {
-            let mine = speaks && !in_drop && conversation.place == sender;
-            let hello = if state.server.code.has_slots() {
-                greeting == Some(conversation.id) && speaks
-            } else {
-                mine
-            };
-            let turn = Turn { round, mine, hello, slot, head, identity: &identity };
+            let mine = speaks && conversation.place == sender;
+            let turn = Turn { round, mine, slot, head, identity: &identity };
             let (message, listening) = conversation.open_round(&turn, &polled);
             if let Some(message) = message {
                 deposit = message;
@@ -94,14 +87,12 @@ impl Client {
         self.state.deposit.as_ref().map(|(round, deposit)| (*round, deposit))
     }
 
-    /// The bytes of that as they are sent, and sent again: with labels label and box; with slots the box, and before it, in
-    /// the turns of drops, the bytes that tell which drop.
+    /// The bytes of that as they are sent, and sent again: label, or with slots the knock, and box.
     #[must_use]
     pub fn outgoing(&self) -> Option<(Round, Vec<u8>)> {
         let (round, deposit) = self.deposit()?;
-        let slot = self.state.addresses.number().filter(|_| self.state.server.code.has_slots());
-        let label_bytes = sent_bytes(slot, round) - BOX_BYTES;
-        Some((round, [&deposit.label.0[..label_bytes], &deposit.sealed.0].concat()))
+        let sent = self.state.server.deposit_bytes() - BOX_BYTES;
+        Some((round, [&deposit.label.0[..sent], &deposit.sealed.0].concat()))
     }
 
     /// Takes the manifest of a sealed round. If it is not in order, the notices say so and the round is retrieved with
@@ -136,20 +127,6 @@ impl Client {
 }
 
 impl State {
-    /// Whether this person lays its box into a drop in this round.
-    fn is_drop_turn(&self, round: Round) -> bool {
-        self.server.code.has_slots() && self.addresses.number().is_some_and(|slot| is_drop_turn(slot, round))
-    }
-
-    /// The conversation that may say its hello in a turn of drops: they take turns.
-    fn greeting(&mut self, round: Round) -> Option<ConversationId> {
-        let greeting =
-            |conversation: &mut Conversation| conversation.has_hello(round).then_some(conversation.id);
-        let waiting: Vec<ConversationId> = self.conversations.iter_mut().filter_map(greeting).collect();
-        let turn = (round.0 / DROP_TURN_ROUNDS).checked_rem(waiting.len() as u64)?;
-        waiting.get(turn as usize).copied()
-    }
-
     fn take_manifest(&mut self, manifest: &Manifest) -> Result<(), Error> {
         let server = &self.server;
         let same = manifest.engine == server.engine && manifest.shape() == server.shape();

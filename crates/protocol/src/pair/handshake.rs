@@ -10,13 +10,10 @@
 //! signature = Ed25519(identity key, "sotto v1 handshake signature" | 0 | mark of the invitation, 8 bytes | direction, u8
 //!                                   | keys of the inviter | keys of the invited)
 //! request   = exchange key of the invited, 32 bytes
-//!             | AES-256-GCM-SIV(request key, nonce of zeros,
-//!                               identity key of the invited | signature of direction 1 | slot of the invited, u32)
+//!             | AES-256-GCM-SIV(request key, nonce of zeros, identity key of the invited | signature of direction 1)
 //! request key = HKDF-Expand(secret, "sotto v1 request key" | 0 | keys of the inviter | exchange key of the invited)
-//! answer    = signature of direction 0 | slot of the inviter, u32
+//! answer    = signature of direction 0
 //! ```
-//!
-//! Slots are there on servers that have slots, and only there.
 
 use aes_gcm_siv::aead::Aead;
 use aes_gcm_siv::{Aes256GcmSiv, KeyInit, Nonce};
@@ -33,11 +30,9 @@ use crate::{Error, domain};
 const KEY_BYTES: usize = 32;
 const SIGNATURE_BYTES: usize = 64;
 const TAG_BYTES: usize = 16;
-/// Bytes of a slot behind a signature.
-pub(crate) const SLOT_BYTES: usize = 4;
-/// Bytes of a request without a slot.
+/// Bytes of a request.
 pub(crate) const REQUEST_BYTES: usize = KEY_BYTES + KEY_BYTES + SIGNATURE_BYTES + TAG_BYTES;
-/// Bytes of an answer without a slot.
+/// Bytes of an answer.
 pub(crate) const ANSWER_BYTES: usize = SIGNATURE_BYTES;
 
 const MALFORMED: Error = Error::Malformed(Malformed::Message);
@@ -98,19 +93,6 @@ impl Terms {
     }
 }
 
-/// A signature, and the slot behind it if there is one.
-///
-/// # Errors
-/// [`Error::Malformed`] for any other size.
-pub(crate) fn signed_and_slot(bytes: &[u8]) -> Result<([u8; SIGNATURE_BYTES], Option<u32>), Error> {
-    let (signature, slot) = bytes.split_first_chunk::<SIGNATURE_BYTES>().ok_or(MALFORMED)?;
-    let slot = match slot {
-        [] => None,
-        slot => Some(u32::from_le_bytes(slot.try_into().map_err(|_| MALFORMED)?)),
-    };
-    Ok((*signature, slot))
-}
-
 /// The secret of a handshake.
 pub(crate) struct Agreement(Secret);
 
@@ -139,23 +121,16 @@ impl Agreement {
     /// The one request that is ever sealed with this secret: signatures of Ed25519 are deterministic.
     ///
     /// # Errors
-    /// None in fact: 100 bytes are within the limits of the cipher.
-    pub(crate) fn request(
-        &self,
-        terms: &Terms,
-        identity: &SigningKey,
-        slot: Option<u32>,
-    ) -> Result<Vec<u8>, Error> {
+    /// None in fact: 96 bytes are within the limits of the cipher.
+    pub(crate) fn request(&self, terms: &Terms, identity: &SigningKey) -> Result<Vec<u8>, Error> {
         let signature = terms.sign(false, identity);
-        let slot = slot.map(u32::to_le_bytes);
-        let slot = slot.as_ref().map_or(&[][..], <[u8; SLOT_BYTES]>::as_slice);
-        let plaintext = [terms.invited.identity.as_slice(), &signature, slot].concat();
+        let plaintext = [terms.invited.identity.as_slice(), &signature].concat();
         let cipher = self.cipher(&terms.inviter, &terms.invited.exchange);
         let sealed = cipher.encrypt(&Nonce::default(), plaintext.as_slice()).map_err(|_| MALFORMED)?;
         Ok([terms.invited.exchange.as_slice(), &sealed].concat())
     }
 
-    /// The identity in a request, proven, and the slot, on a server that has slots.
+    /// The identity in a request, proven.
     ///
     /// # Errors
     /// [`Error::Malformed`] if it was not sealed for this inviter, or its signature does not hold.
@@ -163,19 +138,19 @@ impl Agreement {
         &self,
         mark: InvitationMark,
         inviter: Keys,
-        request: &[u8],
-    ) -> Result<(Terms, Option<u32>), Error> {
+        request: &[u8; REQUEST_BYTES],
+    ) -> Result<Terms, Error> {
         let (exchange, sealed) = request.split_first_chunk::<KEY_BYTES>().ok_or(MALFORMED)?;
         let opened = self.cipher(&inviter, exchange).decrypt(&Nonce::default(), sealed);
         let opened = Zeroizing::new(opened.map_err(|_| MALFORMED)?);
-        let (identity, rest) = opened.split_first_chunk::<KEY_BYTES>().ok_or(MALFORMED)?;
-        let (signature, slot) = signed_and_slot(rest)?;
+        let (identity, signature) = opened.split_first_chunk::<KEY_BYTES>().ok_or(MALFORMED)?;
         let invited = Keys { exchange: *exchange, identity: *identity };
         let terms = Terms { mark, inviter, invited };
+        let signature = signature.try_into().map_err(|_| MALFORMED)?;
         if !terms.is_signed(false, &signature) {
             return Err(MALFORMED);
         }
-        Ok((terms, slot))
+        Ok(terms)
     }
 }
 

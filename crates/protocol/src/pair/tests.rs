@@ -41,7 +41,7 @@ fn alice() -> Pair {
 
 fn accepting(number: u8) -> Pair {
     let (exchange, identity) = (Secret::new([number; 32]), key(number));
-    Pair::accepting(&invitation_of(keys(ALICE)), &exchange, (&identity, None), MADE, Round(1)).unwrap()
+    Pair::accepting(&invitation_of(keys(ALICE)), &exchange, &identity, MADE, Round(1)).unwrap()
 }
 
 fn terms(number: u8) -> Terms {
@@ -53,7 +53,7 @@ fn terms(number: u8) -> Terms {
 fn request(number: u8, terms: &Terms, signer: u8) -> Vec<u8> {
     let base = handshake::base(&invitation_of(keys(ALICE)));
     let agreement = Agreement::new(&base, &Secret::new([number; 32]), &keys(ALICE).exchange).unwrap();
-    agreement.request(terms, &key(signer), None).unwrap()
+    agreement.request(terms, &key(signer)).unwrap()
 }
 
 fn hello(content: &[u8]) -> Frame {
@@ -64,8 +64,7 @@ fn hello(content: &[u8]) -> Frame {
 
 fn receive(pair: &mut Pair, epoch: u32, frame: &Frame) -> Result<Vec<Event>, Error> {
     let held = [key(8).verifying_key().to_bytes()];
-    pair.receive(epoch, &frame.encode().unwrap(), Round(1), Round(2), (&held, false))
-        .map(|(events, _)| events)
+    pair.receive(epoch, &frame.encode().unwrap(), Round(1), Round(2), &held).map(|(events, _)| events)
 }
 
 /// What a side sends in a round, and what of the other's it reads of it.
@@ -73,7 +72,6 @@ fn exchange(pairs: &mut [Pair; 2], identities: &[SigningKey; 2], round: u64, hea
     let turn = |number: usize| Turn {
         round: Round(round),
         mine: true,
-        hello: true,
         slot: None,
         head: None,
         identity: &identities[number],
@@ -87,7 +85,7 @@ fn exchange(pairs: &mut [Pair; 2], identities: &[SigningKey; 2], round: u64, hea
             let sent = deposit.as_ref().filter(|sent: &&Deposit| sent.label == listening.key.label());
             if let Some(plaintext) = sent.and_then(|sent| listening.key.open(&sent.sealed.0)) {
                 let (round, next) = (Round(round), Round(round + 1));
-                pairs[number].receive(listening.epoch, &plaintext, round, next, (&[], false)).unwrap();
+                pairs[number].receive(listening.epoch, &plaintext, round, next, &[]).unwrap();
             }
         }
     }
@@ -103,7 +101,7 @@ fn keys_that_contribute_nothing_are_refused() {
     assert!(receive(&mut alice, 0, &hello(&low_order)).is_err());
     assert!(alice.chains.is_none() && alice.peer.is_none());
     let invitation = invitation_of(Keys { exchange: [0; 32], ..keys(ALICE) });
-    let accepted = Pair::accepting(&invitation, &Secret::new([BOB; 32]), (&key(BOB), None), MADE, Round(1));
+    let accepted = Pair::accepting(&invitation, &Secret::new([BOB; 32]), &key(BOB), MADE, Round(1));
     assert!(accepted.is_err());
     assert!(receive(&mut alice, 0, &hello(&request(BOB, &terms(BOB), BOB))).is_ok());
     assert!(alice.chains.is_some());
@@ -182,12 +180,12 @@ fn attack_a4_an_identity_of_ones_own_or_of_another_contact_changes_nothing_that_
         let (mut alice, mut bob) = (alice(), accepting(BOB));
         alice.queue(Kind::Text, b"not for bob").unwrap();
         let request = hello(&request(BOB, &terms(BOB), BOB)).encode().unwrap();
-        let (events, _) = alice.receive(0, &request, Round(1), Round(2), (&held, false)).unwrap();
+        let (events, _) = alice.receive(0, &request, Round(1), Round(2), &held).unwrap();
         assert_eq!(matches!(events[..], [Event::IdentityHeld]), !held.is_empty());
         assert_eq!((alice.is_double(), alice.outbox.texts()), (!held.is_empty(), held.len().abs_diff(2) / 2));
         assert!(alice.handshake.as_ref().unwrap().due() == Says::Answer && alice.chains.is_some());
         let answer = hello(&terms(BOB).sign(true, &key(ALICE))).encode().unwrap();
-        let (events, _) = bob.receive(1, &answer, Round(1), Round(2), (&held, false)).unwrap();
+        let (events, _) = bob.receive(1, &answer, Round(1), Round(2), &held).unwrap();
         assert_eq!(matches!(events[..], [Event::IdentityHeld]), !held.is_empty());
         bob.inbox.begin(Round(REACTION_ROUNDS));
         assert!(bob.established() && bob.inbox.owed());
@@ -311,7 +309,7 @@ fn the_layout_of_a_handshake_does_not_change_unnoticed() {
     );
     assert_eq!(hex(&terms(BOB).sign(true, &key(ALICE))), expected);
     let (mut bob, identity) = (accepting(BOB), key(BOB));
-    let turn = Turn { round: Round(1), mine: true, hello: true, slot: None, head: None, identity: &identity };
+    let turn = Turn { round: Round(1), mine: true, slot: None, head: None, identity: &identity };
     let (deposit, listening) = bob.open_round(&turn);
     assert_eq!(hex(&deposit.unwrap().label.0), "19f580300ba34db3727b283b86f87541");
     assert_eq!(hex(&listening[0].key.label().0), "7872e9ae5d5e2d7686eaf87b4ad510d4");

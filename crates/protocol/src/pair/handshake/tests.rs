@@ -34,7 +34,7 @@ fn terms() -> Terms {
 
 fn request(terms: &Terms) -> [u8; REQUEST_BYTES] {
     let identity = SigningKey::from_bytes(&[BOB; 32]);
-    agreed(BASE, BOB, ALICE).request(terms, &identity, None).unwrap().try_into().unwrap()
+    agreed(BASE, BOB, ALICE).request(terms, &identity).unwrap().try_into().unwrap()
 }
 
 /// The base follows from the invitation's string and the public keys stand in it and in the request: they alone make no

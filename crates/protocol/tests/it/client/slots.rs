@@ -1,7 +1,6 @@
 //! Conversations on a server with slots: nothing is downloaded to find a box.
 
-use sotto_protocol::table::DROP_TURN_ROUNDS;
-use sotto_protocol::{Client, CodeKind, Error, Notice, OwnSlot};
+use sotto_protocol::{Client, CodeKind, Error, Notice};
 
 use super::world::{Fate, World};
 
@@ -30,8 +29,7 @@ fn two_people_meet_and_talk() {
         world.befriend(0, 1);
         world.say(0, "bob", "hello");
         world.say(1, "alice", &"and hello ".repeat(100));
-        // A request in a drop, an answer in a drop, each in the last turn that it can be, and the texts behind them.
-        meet(&mut world, 1, 4 * DROP_TURN_ROUNDS);
+        meet(&mut world, 1, if retrieve == 1 { 600 } else { 200 });
         world.run(if retrieve == 1 { 400 } else { 60 });
         assert_eq!(world.texts(0), [("bob".into(), "and hello ".repeat(100))], "k = {retrieve}");
         assert_eq!(world.texts(1), [("alice".into(), "hello".into())]);
@@ -53,7 +51,7 @@ fn everybody_meets_everybody_and_a_group_hears_its_members_in_their_slots() {
         (1..4).map(|other| (NAMES[other].to_owned(), world.clients[other].identity())).collect();
     let early = world.clients[0].create_group("crew", &others, &mut world.rng);
     assert!(matches!(early, Err(Error::Input(reason)) if reason.code() == "unknown-slot"));
-    meet(&mut world, 3, 20 * DROP_TURN_ROUNDS);
+    meet(&mut world, 3, 300);
     let now = world.now();
     let card = world.clients[0].create_group("crew", &others, &mut world.rng).unwrap().to_string();
     assert!(card.starts_with("sotto-group-2-"));
@@ -96,7 +94,7 @@ fn losses_and_restarts_cost_time_and_no_text() {
             answers_lost: bits % 11 == 4,
             restarts: true,
         };
-        for _ in 0..16 * DROP_TURN_ROUNDS {
+        for _ in 0..400 {
             let draw = rand_core::Rng::next_u64(&mut world.rng);
             world.step(&[fate(draw), fate(draw >> 32)]);
         }
@@ -110,7 +108,7 @@ fn losses_and_restarts_cost_time_and_no_text() {
 fn empty_tables_bring_nothing_and_break_nothing() {
     let mut world = world(3, 2, 4);
     world.befriend(0, 1);
-    meet(&mut world, 1, 4 * DROP_TURN_ROUNDS);
+    meet(&mut world, 1, 200);
     let silent = Fate { deposit_lost: true, ..Fate::default() };
     for _ in 0..20 {
         world.step(&[silent, silent]);
@@ -121,24 +119,42 @@ fn empty_tables_bring_nothing_and_break_nothing() {
     assert!(world.warnings().is_empty());
 }
 
-/// Whoever has no slot yet has nothing to tell a contact, and would never be heard.
+/// Of two who knock at one cell one is heard; the other knocks again.
 #[test]
-fn nobody_accepts_an_invitation_without_a_slot() {
-    let mut world = world(1, 2, 4);
-    let now = world.now();
-    let invitation = world.clients[0].invite("bob", now, &mut world.rng).unwrap();
-    let mut bare = Client::new(
-        "bob",
-        world.parameters.clone(),
-        world.clients[1].settings(),
-        (sotto_protocol::Round(1), now),
-        &mut world.rng,
-    )
-    .unwrap();
-    let refused = bare.accept("alice", &invitation, now, &mut world.rng).unwrap_err();
-    assert!(matches!(refused, Error::Input(reason) if reason.code() == "no-slot"));
-    bare.keep_slot(OwnSlot { number: 1, credential: [1; 16] });
-    bare.accept("alice", &invitation, now, &mut world.rng).unwrap();
+fn a_crowd_that_meets_at_once_is_heard_one_after_the_other() {
+    let names: Vec<String> = (0..24).map(|number| format!("p{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut world = World::with_code(1, 9, &names, 1, 4, CodeKind::Partitioned);
+    for pair in 0..12 {
+        world.befriend(2 * pair, 2 * pair + 1);
+    }
+    meet(&mut world, 1, 400);
+    assert!(world.warnings().is_empty());
+}
+
+/// A knock is for whoever expects it; who does not know the label learns nothing, and who forges one is followed nowhere
+/// for long.
+#[test]
+fn a_knock_that_leads_astray_is_set_right_by_the_next() {
+    let mut world = world(5, 3, 4);
+    world.befriend(0, 1);
+    // Carol lays bob's first box where nobody looks, as a server could, and her own box is in her slot.
+    for _ in 0..8 {
+        let deposits = world.deposits(&[Fate::default(); 3]);
+        let mut stored = deposits;
+        let bobs = stored[1].label.0;
+        stored[1].label.0[..4].copy_from_slice(&99_u32.to_le_bytes());
+        stored[2].label.0[4..].copy_from_slice(&bobs[4..]);
+        stored[2].label.0[8] ^= 3;
+        let published = world.publish(&stored);
+        world.read(&published, &[Fate::default(); 3]);
+        world.round += 1;
+    }
+    assert_eq!(world.clients[0].conversations()[0].queued, 0);
+    let met = |world: &World| world.clients[0].conversations()[0].established;
+    assert!(!met(&world));
+    world.run(80);
+    assert!(met(&world));
 }
 
 /// Conversations cannot move between labels and slots; a client that took such a change over would be deaf.

@@ -7,12 +7,13 @@ use pbc::{BatchCode as _, PartitionedCode};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sotto_protocol::{
-    Address, BloomMapping, Client, CodeKind, ConversationId, Deposit, Label, Manifest, Notice, OwnSlot,
+    BloomMapping, Client, CodeKind, ConversationId, Deposit, Label, Manifest, Notice, OwnSlot,
     PROTOCOL_VERSION, Retrieval, Round, RoundMode, SealedBox, SeedCommitment, ServerParameters, Settings,
     SignedManifest, Table, UnixMillis,
-    deposit::{self, BOX_BYTES, DEPOSIT_BYTES},
+    deposit::{self, BOX_BYTES},
     manifest,
     server::SeedChain,
+    table::{SENT_BYTES, stored},
 };
 
 pub(crate) const ROUND_MS: u64 = 1000;
@@ -196,12 +197,9 @@ impl World {
         let client = &self.clients[client];
         let Some(slot) = client.slot() else { return deposit };
         let sent = client.outgoing().unwrap().1;
-        let address = match sent.len() - BOX_BYTES {
-            0 => Address::Slot(slot.number),
-            _ => Address::Drop(core::array::from_fn(|at| sent[at])),
-        };
-        assert!(sent.len() < DEPOSIT_BYTES && sent.ends_with(&deposit.sealed.0));
-        Deposit { label: address.key(), ..deposit }
+        let (knock, sealed) = sent.split_first_chunk().unwrap();
+        assert!(sent.len() == SENT_BYTES && *sealed == deposit.sealed.0);
+        Deposit { label: stored(slot.number, knock), ..deposit }
     }
 
     /// No key is ever used for two boxes.
