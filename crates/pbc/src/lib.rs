@@ -83,7 +83,7 @@ pub use encoding::{Buckets, Codeword, Encoding};
 pub use error::Error;
 pub use hybrid::HybridCode;
 pub use oracle::{EncodingOracle, Oracle};
-pub use partitioned::PartitionedCode;
+pub use partitioned::{PartitionedCode, Places};
 pub use plan::Plan;
 pub use random_walk::Search;
 pub use replication::ReplicationCode;

@@ -2,9 +2,12 @@
 
 use core::fmt;
 
+use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
+
+use crate::fair;
 use crate::hash::{KeyedHash, domain, reduce};
 use crate::matching::{self, Lists};
-use crate::permutation::Permutation;
+use crate::permutation::{Divisor, Permutation};
 use crate::{BatchCode, BucketIndex, Codeword, Encoding, Error, MAX_CHOICES, Oracle, RandomBatch, Schedule};
 
 const PERMUTATIONS: [u8; 32] = domain("sotto/pbc/v1/partitioned/groups");
@@ -15,9 +18,9 @@ const PERMUTATIONS: [u8; 32] = domain("sotto/pbc/v1/partitioned/groups");
 /// * Every bucket has exactly [`PartitionedCode::bucket_size`] codewords, `w n / b` rounded up; the few places that no
 ///   index falls on are zeros.
 /// * The candidates of an index are always distinct, one in each group.
-/// * Bucket and position of an index take a constant expected number of steps (not constant time) and tables of about
-///   `10 sqrt(n)` numbers a group: there is nothing to download, and no insertion to simulate. The code is its own
-///   [`Oracle`].
+/// * Bucket and position of an index take tables of about `10 sqrt(n)` numbers a group and, in
+///   [constant time](PartitionedCode::places), a few passes over them: there is nothing to download, and no insertion to
+///   simulate. The code is its own [`Oracle`].
 ///
 /// The price is a higher failure probability than that of candidates in all buckets, since fewer choices are
 /// different: see [`crate::partitioned_bound_log2`].
@@ -29,8 +32,32 @@ pub struct PartitionedCode {
     batch_size: usize,
     elements: u32,
     group_buckets: u32,
+    by_buckets: Divisor,
     bucket_size: u32,
     permutations: Vec<Permutation>,
+}
+
+/// Where the copies of one element are: a bucket of each group, and the position there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Places {
+    places: [(BucketIndex, usize); MAX_CHOICES],
+    count: usize,
+}
+
+impl Places {
+    /// The places, in the order of the groups.
+    pub fn as_slice(&self) -> &[(BucketIndex, usize)] {
+        &self.places[..self.count]
+    }
+}
+
+impl IntoIterator for Places {
+    type Item = (BucketIndex, usize);
+    type IntoIter = core::iter::Take<core::array::IntoIter<(BucketIndex, usize), MAX_CHOICES>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.places.into_iter().take(self.count)
+    }
 }
 
 impl PartitionedCode {
@@ -58,7 +85,8 @@ impl PartitionedCode {
         // Groups are at most eight.
         let permutation = |group: usize| Permutation::new(bucket_size * group_buckets, &hash, &[group as u8]);
         let permutations = (0..w).map(permutation).collect();
-        Ok(Self { batch_size: k, elements, group_buckets, bucket_size, permutations })
+        let by_buckets = Divisor::new(group_buckets);
+        Ok(Self { batch_size: k, elements, group_buckets, by_buckets, bucket_size, permutations })
     }
 
     /// The key of an index.
@@ -76,12 +104,23 @@ impl PartitionedCode {
         self.bucket_size as usize
     }
 
-    /// The bucket of each group that holds an index, and the position there; nothing for an index that is none.
-    pub fn places(&self, index: u64) -> impl Iterator<Item = (BucketIndex, usize)> + '_ {
+    /// The bucket of each group that holds an index below `n`, and the position there, in constant time: neither branches nor
+    /// addresses nor divisions depend on the index. Those of another number mean nothing.
+    pub fn places(&self, index: u32) -> Places {
+        let mut places = [(BucketIndex(0), 0); MAX_CHOICES];
+        for (group, (place, permutation)) in (0..).zip(places.iter_mut().zip(&self.permutations)) {
+            let (position, bucket) = self.by_buckets.divide(permutation.forward(index).into());
+            *place = (BucketIndex(group * self.group_buckets + bucket), position as usize);
+        }
+        Places { places, count: self.permutations.len() }
+    }
+
+    /// The same, faster, for indices that anybody may know; nothing for an index that is none.
+    pub fn places_vartime(&self, index: u64) -> impl Iterator<Item = (BucketIndex, usize)> + '_ {
         let index = u32::try_from(index).ok().filter(|index| *index < self.elements);
         index.into_iter().flat_map(move |index| {
             (0..).zip(&self.permutations).map(move |(group, permutation): (u32, _)| {
-                let image = permutation.forward(index);
+                let image = permutation.forward_vartime(index);
                 let bucket = group * self.group_buckets + image % self.group_buckets;
                 (BucketIndex(bucket), (image / self.group_buckets) as usize)
             })
@@ -90,6 +129,10 @@ impl PartitionedCode {
 
     fn index(key: &[u8]) -> Option<u64> {
         key.try_into().ok().map(u64::from_le_bytes)
+    }
+
+    fn own_index(&self, key: &[u8]) -> Option<u32> {
+        Self::index(key).and_then(|index| index.try_into().ok()).filter(|index| *index < self.elements)
     }
 }
 
@@ -104,28 +147,38 @@ impl BatchCode for PartitionedCode {
 
     fn encode(&self, keys: &[&[u8]]) -> Encoding {
         const NOTHING: Codeword = Codeword::nothing();
-        let mut buckets = vec![vec![NOTHING; self.bucket_size()]; self.bucket_count()];
-        for (element, key) in (0..=u32::MAX).zip(keys) {
-            for (bucket, position) in Self::index(key).into_iter().flat_map(|index| self.places(index)) {
-                let place = &mut buckets[bucket.to_usize()][position];
+        let of_group = |permutation: &Permutation| {
+            let mut buckets = vec![vec![NOTHING; self.bucket_size()]; self.group_buckets as usize];
+            for (element, key) in (0..=u32::MAX).zip(keys) {
+                let Some(index) = self.own_index(key) else { continue };
+                let (position, bucket) = self.by_buckets.divide(permutation.forward_vartime(index).into());
+                let place = &mut buckets[bucket as usize][position as usize];
                 if *place == NOTHING {
                     *place = Codeword::copy(element);
                 }
             }
-        }
+            buckets
+        };
+        let buckets = self.permutations.par_iter().flat_map_iter(of_group).collect();
         Encoding::of_copies(keys.len(), buckets, 1)
+    }
+
+    fn schedule_drawn(&self, keys: &[&[u8]], words: &mut dyn FnMut() -> u64) -> Schedule {
+        let mut lists = Lists::with_capacity(keys.len(), keys.len() * self.permutations.len());
+        for key in keys {
+            let places = self.own_index(key).into_iter().flat_map(|index| self.places(index));
+            lists.push(places.map(|(bucket, _)| bucket.0));
+        }
+        Schedule::of_buckets(fair::draw(&lists, self.bucket_count(), words))
     }
 
     fn schedule(&self, keys: &[&[u8]], usable: &dyn Fn(usize, BucketIndex) -> bool) -> Schedule {
         let mut lists = Lists::with_capacity(keys.len(), keys.len() * self.permutations.len());
         for (key_number, key) in keys.iter().enumerate() {
-            let places = Self::index(key).into_iter().flat_map(|index| self.places(index));
+            let places = self.own_index(key).into_iter().flat_map(|index| self.places(index));
             lists.push(places.filter(|(bucket, _)| usable(key_number, *bucket)).map(|(bucket, _)| bucket.0));
         }
-        let assigned = matching::by_priority(&lists, self.bucket_count());
-        Schedule::new(
-            assigned.into_iter().map(|bucket| bucket.map(BucketIndex).into_iter().collect()).collect(),
-        )
+        Schedule::of_buckets(matching::by_priority(&lists, self.bucket_count()))
     }
 
     fn decode(&self, codewords: &[&[u8]]) -> Result<Vec<u8>, Error> {
@@ -136,7 +189,7 @@ impl BatchCode for PartitionedCode {
 /// The third of the paper's ways to the oracle: it is computed.
 impl Oracle for PartitionedCode {
     fn position(&self, _key_number: usize, key: &[u8], bucket: BucketIndex) -> Option<usize> {
-        let mut places = Self::index(key).into_iter().flat_map(|index| self.places(index));
+        let mut places = self.own_index(key).into_iter().flat_map(|index| self.places(index));
         places.find_map(|(place, position)| (place == bucket).then_some(position))
     }
 }

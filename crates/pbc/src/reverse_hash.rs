@@ -160,7 +160,7 @@ impl ReverseHash {
             let usable = |bucket: &u32| usable(key_number, BucketIndex(*bucket));
             lists.push(self.buckets(key_number, &candidates).filter(usable));
         }
-        schedule_of(self.assign(&lists))
+        Schedule::of_buckets(self.assign(&lists))
     }
 
     pub(crate) fn schedule_drawn(&self, keys: &[&[u8]], words: &mut dyn FnMut() -> u64) -> Schedule {
@@ -168,7 +168,7 @@ impl ReverseHash {
         for (key_number, candidates) in self.all_candidates(keys).enumerate() {
             lists.push(self.buckets(key_number, &candidates));
         }
-        schedule_of(fair::draw(&lists, self.bucket_count(), words))
+        Schedule::of_buckets(fair::draw(&lists, self.bucket_count(), words))
     }
 
     /// Whether a whole batch of keys with these words can be served.
@@ -239,11 +239,6 @@ pub(crate) fn sorted(keys: &[&[u8]], order: &KeyedHash) -> impl Iterator<Item = 
         });
     });
     sorted.into_iter().map(|(_, element)| element)
-}
-
-fn schedule_of(assigned: Vec<Option<u32>>) -> Schedule {
-    let buckets = |bucket: Option<u32>| bucket.map(BucketIndex).into_iter().collect();
-    Schedule::new(assigned.into_iter().map(buckets).collect())
 }
 
 /// Decode: a codeword is a copy of its element.

@@ -14,6 +14,12 @@ impl Schedule {
         Self { assignments }
     }
 
+    /// A schedule in which one bucket serves a key, or none.
+    pub(crate) fn of_buckets(assigned: Vec<Option<u32>>) -> Self {
+        let buckets = |bucket: Option<u32>| bucket.map(BucketIndex).into_iter().collect();
+        Self::new(assigned.into_iter().map(buckets).collect())
+    }
+
     /// The number of keys, deferred ones included.
     pub const fn keys(&self) -> usize {
         self.assignments.len()

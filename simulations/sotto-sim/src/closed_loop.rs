@@ -44,6 +44,10 @@ pub(crate) struct Arguments {
     /// Codes to run one after the other, separated by commas, instead of one.
     #[arg(long, value_enum, value_delimiter = ',', conflicts_with = "code")]
     compare: Vec<CodeName>,
+    /// How boxes are found: by labels, as with `--code cuckoo`, by slots, as with `--code partitioned`, or by both one after the
+    /// other, separated by a comma.
+    #[arg(long, value_enum, value_delimiter = ',', conflicts_with_all = ["code", "compare"])]
+    addressing: Vec<Addressing>,
     /// The directory for report.json, rounds.csv, stages.csv and report.md, made if need be.
     #[arg(long)]
     out: Option<PathBuf>,
@@ -52,9 +56,28 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Addressing {
+    Labels,
+    Slots,
+}
+
+impl Addressing {
+    const fn code(self) -> CodeName {
+        match self {
+            Self::Labels => CodeName::Cuckoo,
+            Self::Slots => CodeName::Partitioned,
+        }
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let Arguments { config, compare, out, json } = arguments;
-    let codes = if compare.is_empty() { vec![config.code] } else { compare.clone() };
+    let Arguments { config, compare, addressing, out, json } = arguments;
+    let codes = match (compare.as_slice(), addressing.as_slice()) {
+        ([], []) => vec![config.code],
+        ([], addressing) => addressing.iter().map(|way| way.code()).collect(),
+        (compare, _) => compare.to_vec(),
+    };
     let configs: Vec<Config> = codes.into_iter().map(|code| Config { code, ..config.clone() }).collect();
     // Before the first of them takes its time.
     for config in &configs {

@@ -40,7 +40,6 @@ const RETRIEVALS_MAX: usize = 8;
 const MANIFESTS_LONGEST: Duration = Duration::from_secs(120);
 
 /// What a task brought.
-#[expect(clippy::large_enum_variant, reason = "a handful exist at a time")]
 enum Done {
     Composed(Round, Composed),
     /// It is time for a round's deposit.

@@ -3,6 +3,7 @@
 use core::convert::Infallible;
 
 use mpir::{MultiClient, MultiQuery};
+use pbc::PartitionedCode;
 use pir_baselines::Xpir;
 use pir_core::ring::sampling;
 use pir_core::sealpir::Parameters;
@@ -52,6 +53,23 @@ fn opened<T: Copy>(mut values: Vec<T>) -> Vec<T> {
 
 fn elements(count: usize) -> Vec<u8> {
     (0..(count * ELEMENT_BYTES) as u32).map(|i| ((i * i) >> 7) as u8).collect()
+}
+
+/// Where the copies of a secret slot are is computed: among few slots and among many, with one bucket and with several.
+pub(crate) fn places() {
+    for (buckets, groups, places) in [(1, 1, 33), (36, 3, 270_336), (44, 4, 1 << 20)] {
+        let code = PartitionedCode::new(1, buckets, groups, places, SEED).unwrap();
+        for index in [0, 7, places as u32 - 1] {
+            let of = |index| code.places(index).into_iter();
+            let (buckets, positions): (Vec<u32>, Vec<usize>) =
+                of(secret(index)).map(|(bucket, position)| (bucket.0, position)).unzip();
+            assert_eq!(opened(positions), of(index).map(|(_, position)| position).collect::<Vec<_>>());
+            // Of one bucket alone nothing is secret.
+            let mut found = buckets;
+            make_public(&mut found);
+            assert_eq!(found, of(index).map(|(bucket, _)| bucket.0).collect::<Vec<_>>());
+        }
+    }
 }
 
 /// Secrets and errors are drawn from a secret seed.

@@ -1,6 +1,8 @@
 //! Statistics of the cuckoo code, with fixed seeds: the same verdict on every run.
 
-use pbc::{BatchCode, CuckooCode};
+use pbc::{BatchCode, CuckooCode, PartitionedCode};
+use rand_chacha::ChaCha8Rng;
+use rand_core::{Rng, SeedableRng};
 
 /// Expected chi-square is the number of degrees of freedom, its standard deviation sqrt(2 * that); five of them.
 fn assert_uniform(counts: &[u64], what: &str) {
@@ -93,5 +95,72 @@ fn failure_rate_is_that_of_optimal_matching() {
     assert!(
         deferred as u64 <= failures + failures / 10 + 1,
         "{deferred} keys deferred in {failures} failures"
+    );
+}
+
+/// Whoever sees from which of its places an index was read must not learn what else was wanted.
+#[test]
+fn each_place_of_an_index_serves_it_as_often_whatever_else_is_wanted() {
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let mut served = [[0_u64; 3]; 2];
+    for trial in 0..12_000_u32 {
+        // A new seed for each: no bucket is wanted by more than two of these, hence by at most as many as there are places.
+        let code =
+            PartitionedCode::new(2, 6, 3, 33, trial.to_le_bytes().repeat(8).try_into().unwrap()).unwrap();
+        for (world, wanted) in [&[7_u32][..], &[7, 20]].into_iter().enumerate() {
+            let keys: Vec<[u8; 8]> =
+                wanted.iter().map(|index| PartitionedCode::key((*index).into())).collect();
+            let keys: Vec<&[u8]> = keys.iter().map(<[u8; 8]>::as_slice).collect();
+            let schedule = code.schedule_drawn(&keys, &mut || rng.next_u64());
+            let bucket = schedule.assignment(0)[0];
+            let place = code.places(7).into_iter().position(|(place, _)| place == bucket).unwrap();
+            served[world][place] += 1;
+        }
+    }
+    for (served, world) in served.iter().zip(["alone", "beside another"]) {
+        assert_uniform(served, world);
+    }
+}
+
+/// Places are drawn from a seed that nobody knows who chooses slots: no choice of slots makes them collide more often than
+/// chance does.
+#[test]
+fn chosen_indices_are_served_as_often_as_random_ones() {
+    const K: usize = 14;
+    const N: u32 = 4 * 1056;
+    const TRIALS: u64 = 8_000;
+    let mut rng = ChaCha8Rng::seed_from_u64(2);
+    let mut failures = [0_u64; 7];
+    for trial in 0..TRIALS {
+        let mut seed = [0; 32];
+        seed[..8].copy_from_slice(&trial.to_le_bytes());
+        let code = PartitionedCode::new(K, 15, 3, N as usize, seed).unwrap();
+        let (b, k) = (15 / 3, K as u32);
+        let mut random = std::collections::BTreeSet::new();
+        while random.len() < K {
+            random.insert(rng.next_u32() % N);
+        }
+        let sets: [Vec<u32>; 7] = [
+            random.into_iter().collect(),
+            (0..k).collect(),
+            (0..k).map(|i| b * i).collect(),
+            (0..k).map(|i| 33 * i + 5).collect(),
+            (0..k).map(|i| N - 1 - 32 * i).collect(),
+            (0..k).map(|i| (i * i * i + 7 * i) % N).collect(),
+            // The rows and columns of the network are near the root of the domain.
+            (0..k).map(|i| 65 * i).collect(),
+        ];
+        for (failures, set) in failures.iter_mut().zip(&sets) {
+            let keys: Vec<[u8; 8]> = set.iter().map(|index| PartitionedCode::key((*index).into())).collect();
+            let keys: Vec<&[u8]> = keys.iter().map(<[u8; 8]>::as_slice).collect();
+            *failures += u64::from(!code.schedule(&keys, &|_, _| true).is_complete());
+        }
+    }
+    // Differences of two counts near `f` have a deviation of `sqrt(2 f)`; five of them.
+    let random = failures[0] as f64;
+    assert!(random > 300.0, "{failures:?}");
+    assert!(
+        failures.iter().all(|chosen| (*chosen as f64 - random).abs() < 5.0 * (2.0 * random).sqrt()),
+        "{failures:?}"
     );
 }

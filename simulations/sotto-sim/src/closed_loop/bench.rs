@@ -1,13 +1,17 @@
 //! The bare stages of one round, without a server around them: what the system adds is judged by these.
 
+use anyhow::Context as _;
 use mpir::{Contents, Engine, Form, PreparedRound, Query, RoundSpec};
-use pbc::{Encoding, HashedCode};
+use pbc::{BatchCode as _, Encoding, HashedCode, PartitionedCode};
 use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
-use rayon::prelude::{IntoParallelIterator, ParallelIterator};
+use rand::{Rng as _, RngExt, SeedableRng};
+use rayon::prelude::{
+    IndexedParallelIterator as _, IntoParallelIterator, ParallelIterator, ParallelSliceMut as _,
+};
 use sotto_protocol::deposit::{BOX_BYTES, arrange};
-use sotto_protocol::manifest::deposits_digest;
-use sotto_protocol::{BloomMapping, CodeShape, Deposit, Label, Round};
+use sotto_protocol::manifest::{deposits_digest, table_digest};
+use sotto_protocol::table::LOT_SLOTS;
+use sotto_protocol::{BloomMapping, CodeShape, Deposit, Label, Round, Table};
 use sottod::Population;
 
 use super::lines::{Bench, Orders};
@@ -33,10 +37,15 @@ pub(super) fn stages(
     let seed: [u8; 32] = rng.random();
     // As many tuples as in a round, the clients' included.
     let users = orders.users + orders.clients;
-    let mut deposits = Population { users, ..orders.population() }.deposits(Round(u64::MAX), false);
+    let slots = shape.kind.has_slots();
+    let mut deposits = Population { users, ..orders.population() }.deposits(Round(u64::MAX), slots);
 
-    let (mut contents, code) = (Vec::new(), shape.code(seed)?);
-    let (encoding, built) = build(&*code, &seed, &mut deposits, &mut contents)?;
+    let mut contents = Vec::new();
+    let (encoding, built) = if slots {
+        build_table(shape, users, &seed, &deposits, &mut contents)?
+    } else {
+        build(&*shape.code(seed)?, &seed, &mut deposits, &mut contents)?
+    };
     drop(deposits);
     let form =
         Form { buckets: shape.buckets.into(), elements: encoding.largest().max(1), element_bytes: BOX_BYTES };
@@ -98,4 +107,35 @@ pub(crate) fn build(
     let (mapped, mapping) = process_timed(|| BloomMapping::build(seed, code, &encoding, &labels, padded));
     std::hint::black_box(mapped?);
     Ok((encoding, Bench { arrange, encode, mapping, ..Bench::default() }))
+}
+
+/// The same on a server with slots, with so many users: no mapping, and something in the places where nobody has laid a box.
+fn build_table(
+    shape: CodeShape,
+    users: u32,
+    seed: &[u8; 32],
+    deposits: &[Deposit],
+    contents: &mut Vec<Vec<u8>>,
+) -> anyhow::Result<(Encoding, Bench)> {
+    let table = Table::holding(users.div_ceil(LOT_SLOTS)).context("so many users have no table")?;
+    let places = table.places() as usize;
+    let (laid, arrange) = process_timed(|| {
+        let mut boxes = vec![0; places * BOX_BYTES];
+        boxes.par_chunks_mut(BOX_BYTES).enumerate().with_min_len(256).for_each(|(place, cover)| {
+            StdRng::seed_from_u64(place as u64).fill_bytes(cover);
+        });
+        table.lay(deposits, seed, &mut boxes);
+        let digest = table_digest(places as u64, &boxes);
+        (boxes, digest)
+    });
+    let (boxes, digest) = laid;
+    std::hint::black_box(digest);
+    let (encoding, encode) = process_timed(|| -> anyhow::Result<_> {
+        let keys: Vec<[u8; 8]> = (0..places as u64).map(PartitionedCode::key).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(<[u8; 8]>::as_slice).collect();
+        let encoding = shape.slot_code(*seed, places)?.encode(&keys);
+        encoding.materialise_contents(BOX_BYTES, &boxes, encoding.largest().max(1), contents)?;
+        Ok(encoding)
+    });
+    Ok((encoding?, Bench { arrange, encode, ..Bench::default() }))
 }

@@ -8,13 +8,14 @@ use anyhow::{Context, anyhow, bail, ensure};
 use bytes::Bytes;
 use derive_more::{Add, Sum};
 use mpir::{Engine, EngineClient, Pending, Request, RoundSpec, Sizes};
-use pbc::{BucketIndex, HashedCode};
+use pbc::{BatchCode, BucketIndex, PartitionedCode};
 use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
+use rand::{Rng as _, RngExt, SeedableRng};
 use serde::Serialize;
-use sotto_protocol::deposit::DEPOSIT_BYTES;
-use sotto_protocol::mapping::Outcome;
-use sotto_protocol::{BloomMapping, Deposit, Lookup, Manifest, Round, SignedManifest};
+use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::mapping::{Outcome, Reading, Targets};
+use sotto_protocol::table::SENT_BYTES;
+use sotto_protocol::{BloomMapping, Deposit, Lookup, Manifest, Round, SignedManifest, Table};
 use sotto_session::{Answers, Connection, ConnectionSettings, RoundNews, Session, round_spec};
 use sotto_wire::Failure;
 use tokio::sync::oneshot;
@@ -34,6 +35,8 @@ type News = Pin<Box<dyn Stream<Item = Result<RoundNews, Failure>> + Send>>;
 /// A registered client whose keys the server has.
 pub(crate) struct Client {
     pub(super) session: Session,
+    /// On a server with slots.
+    pub(super) slot: Option<u32>,
     pub(super) engine: Arc<dyn Engine>,
     pir: Arc<Mutex<Box<dyn EngineClient>>>,
     digest: [u8; 32],
@@ -133,7 +136,22 @@ impl Client {
         let upload = start.elapsed();
         let news: News = Box::pin(session.watch().await?);
         let manifest_key = info.parameters.manifest_key;
-        Ok(Self { session, engine, pir, digest, keys, manifest_key, news, rng, proxy, upload, last: None })
+        let slot = session.given_slot().map(|slot| slot.number);
+        let (last, engine_client) = (None, pir);
+        Ok(Self {
+            session,
+            slot,
+            engine,
+            pir: engine_client,
+            digest,
+            keys,
+            manifest_key,
+            news,
+            rng,
+            proxy,
+            upload,
+            last,
+        })
     }
 
     /// The next round that opens.
@@ -153,13 +171,17 @@ impl Client {
         wanted: Vec<Deposit>,
         turns: &Turns,
     ) -> anyhow::Result<Took> {
-        self.session.deposit(round, &deposit.encode()).await.context("a deposit was not taken")?;
+        let encoded = deposit.encode();
+        // With slots, a part of the label serves as the knock.
+        let label_bytes = encoded.len() - BOX_BYTES;
+        let sent_label = if self.slot.is_some() { SENT_BYTES - BOX_BYTES } else { label_bytes };
+        let sent = [&encoded[..sent_label], &encoded[label_bytes..]].concat();
+        self.session.deposit(round, &sent).await.context("a deposit was not taken")?;
         let (manifest, signed) = self.ready(round).await?;
 
         let (buckets, bucket_size) = (usize::from(manifest.buckets), manifest.bucket_size as usize);
         let (spec, sizes) = round_spec(&*self.engine, &self.session.root_key(), &manifest)?;
-        let mapping_bytes = BloomMapping::encoded_bytes(manifest.shape(), manifest.bucket_size);
-        let mapping = self.session.mapping(round, usize::try_from(mapping_bytes)?).await;
+        let mapping = self.session.mapping(round, usize::try_from(manifest.mapping_bytes())?).await;
         let mapping = mapping.context("a mapping did not come")?;
         let hint = self.session.hint(round, sizes.hint.bytes()).await.context("a hint did not come")?;
         let (mapping_bytes, entries) = (mapping.len() as u64, manifest.entries);
@@ -180,7 +202,7 @@ impl Client {
         }
         let Answers { answers: answer, receipt, .. } = first.context("no attempt")?;
         let bytes = Payload {
-            deposit: DEPOSIT_BYTES as u64,
+            deposit: sent.len() as u64,
             mapping: mapping_bytes,
             query: query.len() as u64,
             answer: answer.len() as u64,
@@ -227,12 +249,12 @@ impl Client {
 /// A multi-query, with what is needed to judge its answers.
 struct Asked {
     pending: Box<dyn Pending>,
-    code: Box<dyn HashedCode>,
-    lookup: Lookup,
+    code: Box<dyn BatchCode>,
+    readings: Vec<Reading>,
     wanted: Vec<Deposit>,
 }
 
-/// Looks the wanted labels up and asks for them: what `sotto_protocol::Client::lookup` does with the labels of contacts,
+/// Looks the wanted labels or slots up and asks for them: what `sotto_protocol::Client::lookup` does with the labels of contacts,
 /// with the same parts.
 fn ask(
     pir: &Mutex<Box<dyn EngineClient>>,
@@ -242,14 +264,55 @@ fn ask(
     wanted: Vec<Deposit>,
     seed: [u8; 32],
 ) -> anyhow::Result<(Bytes, Asked)> {
-    let mapping = BloomMapping::decode(mapping, manifest)?;
-    let code = manifest.code()?;
-    let labels: Vec<_> = wanted.iter().map(|deposit| deposit.label).collect();
     let mut rng = StdRng::from_seed(seed);
-    let lookup = Lookup::new(&*code, &mapping, &labels, &mut rng);
+    let (code, targets, readings): (Box<dyn BatchCode>, _, _) = match manifest.table() {
+        Some(table) => {
+            let code = manifest.slot_code()?;
+            let (targets, readings) = places(&code, table, &wanted, &mut rng)?;
+            (Box::new(code), targets, readings)
+        }
+        None => {
+            let mapping = BloomMapping::decode(mapping, manifest)?;
+            let code = manifest.code()?;
+            let labels: Vec<_> = wanted.iter().map(|deposit| deposit.label).collect();
+            let lookup = Lookup::new(&*code, &mapping, &labels, &mut rng);
+            let readings = lookup.readings().to_vec();
+            (code, lookup.into_targets(), readings)
+        }
+    };
     let mut pir = pir.lock().map_err(|_| anyhow!("an earlier query failed"))?;
-    let Request { bytes, pending } = pir.ask(spec, lookup.targets(), &mut rng)?;
-    Ok((bytes.into(), Asked { pending, code, lookup, wanted }))
+    let Request { bytes, pending } = pir.ask(spec, &targets, &mut rng)?;
+    Ok((bytes.into(), Asked { pending, code, readings, wanted }))
+}
+
+/// Where the slots are whose boxes are wanted, of which each deposit's label tells one.
+fn places(
+    code: &PartitionedCode,
+    table: Table,
+    wanted: &[Deposit],
+    rng: &mut StdRng,
+) -> anyhow::Result<(Targets, Vec<Reading>)> {
+    let slot = |deposit: &Deposit| {
+        let slot = u32::from_le_bytes(core::array::from_fn(|at| deposit.label.0[at]));
+        table.place(slot).context("a slot that the table does not have")
+    };
+    let slots = wanted.iter().map(slot).collect::<anyhow::Result<Vec<u32>>>()?;
+    let keys: Vec<[u8; 8]> = slots.iter().map(|slot| PartitionedCode::key((*slot).into())).collect();
+    let keys: Vec<&[u8]> = keys.iter().map(<[u8; 8]>::as_slice).collect();
+    let schedule = code.schedule_drawn(&keys, &mut || rng.next_u64());
+    let mut targets = Targets::new(vec![None; code.bucket_count()]);
+    let reading = |(number, slot): (usize, &u32)| {
+        let buckets = schedule.assignment(number).to_vec();
+        for (bucket, position) in code.places(*slot) {
+            if buckets.contains(&bucket) {
+                targets[bucket.to_usize()] = Some(position);
+            }
+        }
+        let outcome = if buckets.is_empty() { Outcome::Deferred } else { Outcome::Found };
+        Reading { outcome, buckets, crowded: (0, 0) }
+    };
+    let readings = slots.iter().enumerate().map(reading).collect();
+    Ok((targets, readings))
 }
 
 impl Asked {
@@ -257,7 +320,7 @@ impl Asked {
     fn judge(self, hint: &Bytes, answer: &Bytes) -> Counts {
         let codewords = self.pending.read(hint, answer);
         let mut counts = Counts::default();
-        for (wanted, reading) in self.wanted.iter().zip(self.lookup.readings()) {
+        for (wanted, reading) in self.wanted.iter().zip(&self.readings) {
             let codeword = |bucket: &BucketIndex| codewords.get(bucket.to_usize())?.as_deref().ok();
             let read: Option<Vec<&[u8]>> = reading.buckets.iter().map(codeword).collect();
             let element = read.and_then(|read| self.code.decode(&read).ok());

@@ -27,7 +27,7 @@ pub(crate) struct Config {
     #[arg(long, value_enum, default_value_t)]
     #[serde(skip)]
     pub(crate) engine: EngineName,
-    /// The batch code: single, hybrid or cuckoo.
+    /// The batch code: single, hybrid, cuckoo, or partitioned, with which boxes are found by slots and not by labels.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) code: CodeName,
     /// Threads that compute in the server [default: as many as there are cores].

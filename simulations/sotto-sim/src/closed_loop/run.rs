@@ -3,7 +3,9 @@
 use anyhow::{Context, ensure};
 use hdrhistogram::Histogram;
 use indicatif::ProgressBar;
+use sotto_protocol::Table;
 use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::table::LOT_SLOTS;
 
 use super::child::ServerProcess;
 use super::client::ensure_complete;
@@ -97,7 +99,12 @@ async fn measure(config: &Config, progress: &ProgressBar) -> anyhow::Result<Repo
         };
         ensure_complete(one.counts, clients * u64::from(config.retrieve))?;
         let (entries, users) = (any.entries, config.users);
-        ensure!(entries == u64::from(users), "the round has {entries} messages for {users} users");
+        let expected =
+            if config.code == CodeName::Partitioned { table_places(config)? } else { users.into() };
+        ensure!(
+            entries == expected,
+            "the round has {entries} messages for {users} users, and not {expected}"
+        );
         for answered in [one.all.answers, bare_answers] {
             let asked = clients * any.buckets as u64;
             ensure!(answered == asked, "{answered} sub-queries answered of {asked}");
@@ -119,6 +126,13 @@ async fn measure(config: &Config, progress: &ProgressBar) -> anyhow::Result<Repo
         warnings,
     };
     Report::new(config, measured)
+}
+
+/// Places of the table with the slots of all users: of the simulated ones, and then of the clients.
+fn table_places(config: &Config) -> anyhow::Result<u64> {
+    let lots = |users: u32| users.div_ceil(LOT_SLOTS);
+    let table = Table::holding(lots(config.users - config.clients) + lots(config.clients));
+    Ok(table.context("so many users have no table")?.places().into())
 }
 
 /// Says so if there is less memory than this will want: two processes, the server's and the one of the bare stages, hold two

@@ -10,6 +10,7 @@ use rand::rngs::StdRng;
 use rand::seq::index::sample;
 use rand::{RngExt, SeedableRng};
 use sha2::{Digest, Sha256};
+use sotto_protocol::table::{KNOCK_BYTES, stored};
 use sotto_protocol::{Deposit, Round, cover};
 use sotto_session::ConnectionSettings;
 use sotto_wire::{Address, Host};
@@ -98,12 +99,13 @@ impl System {
         progress: &ProgressBar,
     ) -> anyhow::Result<(Round, Vec<Took>)> {
         let (orders, turns) = (Arc::new(self.orders.clone()), Arc::new(turns));
+        let slots: Arc<[Option<u32>]> = self.clients.iter().map(|client| client.slot).collect();
         let mut playing = JoinSet::new();
         for (number, mut client) in (0..).zip(self.clients.drain(..)) {
-            let (orders, turns) = (Arc::clone(&orders), Arc::clone(&turns));
+            let (orders, turns, slots) = (Arc::clone(&orders), Arc::clone(&turns), Arc::clone(&slots));
             playing.spawn(async move {
                 let round = client.opened().await?;
-                let (deposit, wanted) = (orders.deposit(round, number), orders.wanted(round, number));
+                let (deposit, wanted) = (orders.deposit(round, number), orders.wanted(round, number, &slots));
                 let took = client.take_part(round, &deposit, wanted, &turns).await?;
                 anyhow::Ok((number, client, round, took))
             });
@@ -136,13 +138,24 @@ impl Orders {
         cover(round, &mut StdRng::from_seed(self.derive("deposit", round, client)))
     }
 
-    /// What a client is to find in a round: the message of the client before it, and those of simulated users.
-    fn wanted(&self, round: Round, client: u32) -> Vec<Deposit> {
+    /// What a client is to find in a round: the message of the client before it, and those of simulated users. On a server with
+    /// slots, which are those of the clients by number, the labels tell slots.
+    fn wanted(&self, round: Round, client: u32, slots: &[Option<u32>]) -> Vec<Deposit> {
         let mut rng = StdRng::from_seed(self.derive("wanted", round, client));
         let (sender, population) = ((client + self.clients - 1) % self.clients, self.population());
         let others = sample(&mut rng, population.users as usize, usize::from(self.retrieve) - 1);
-        let mut wanted = vec![self.deposit(round, sender)];
-        wanted.extend(others.into_iter().map(|user| population.deposit(round, user as u32)));
+        let told = |deposit: Deposit, slot: Option<u32>| match slot {
+            Some(slot) => Deposit { label: stored(slot, &[0; KNOCK_BYTES]), ..deposit },
+            None => deposit,
+        };
+        let slot = slots.get(sender as usize).copied().flatten();
+        let mut wanted = vec![told(self.deposit(round, sender), slot)];
+        let simulated = |user: usize| {
+            let user = user as u32;
+            // They have the first slots.
+            told(population.deposit(round, user), slot.map(|_| user))
+        };
+        wanted.extend(others.into_iter().map(simulated));
         // No place in the schedule belongs to real clients.
         let place = rng.random_range(0..wanted.len());
         wanted.swap(0, place);

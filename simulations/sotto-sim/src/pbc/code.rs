@@ -43,8 +43,11 @@ impl CodeName {
             Self::Single => Ok(CodeKind::Single),
             Self::Hybrid => Ok(CodeKind::Hybrid),
             Self::Cuckoo => Ok(CodeKind::Cuckoo),
+            Self::Partitioned => Ok(CodeKind::Partitioned),
             _ => {
-                bail!("no server runs the code `{self}`: single, hybrid and cuckoo are those of the protocol")
+                bail!(
+                    "no server runs the code `{self}`: single, hybrid, cuckoo and partitioned are those of the protocol"
+                )
             }
         }
     }

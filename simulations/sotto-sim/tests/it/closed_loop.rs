@@ -20,6 +20,22 @@ fn number(report: &Value, path: &str) -> f64 {
     report.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("no number at {path}"))
 }
 
+/// With slots nothing is downloaded to find a message, and everything is found all the same.
+#[test]
+fn with_slots_every_message_arrives_without_a_mapping() {
+    let arguments = "--users 512 --clients 4 --retrieve 4 --rounds 2 --seed 7 --addressing slots --json";
+    let report = last_line(&closed_loop(arguments));
+    assert_eq!(report["code"], "partitioned");
+    for nothing in ["wrong", "missing", "ambiguous"] {
+        assert_eq!(report[nothing], 0, "{nothing}");
+    }
+    assert_eq!(number(&report, "/retrieved") + number(&report, "/deferred"), 4.0 * 4.0 * 2.0);
+    assert_eq!((number(&report, "/bytes/deposit"), number(&report, "/bytes/mapping")), (300.0, 0.0));
+    // 508 simulated users have 16 lots and the clients one more, of which there are 18 in a table: 594 places in five buckets
+    // of each group.
+    assert_eq!((number(&report, "/buckets"), number(&report, "/bucket_size")), (15.0, 119.0));
+}
+
 /// A loop that loses messages, or does not send what it counts, would measure something else than the system.
 #[test]
 fn every_message_arrives_and_every_byte_is_accounted_for() {

@@ -73,7 +73,8 @@ fn everybody_meets_everybody_and_a_group_hears_its_members_in_their_slots() {
             })
             .collect();
         let mut texts = world.texts(number);
-        (expected.sort_unstable(), texts.sort_unstable());
+        expected.sort_unstable();
+        texts.sort_unstable();
         assert_eq!(texts, expected, "{name}");
         assert!(world.notices[number].iter().any(|notice| matches!(notice, Notice::NewKeys { .. })));
     }
