@@ -99,6 +99,27 @@ pub enum Registration {
     Token,
 }
 
+/// How clients find boxes in a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Addressing {
+    /// Under labels, by a mapping that everybody downloads.
+    Labels,
+    /// In slots, one for each account, whose places are computed.
+    Slots,
+}
+
+impl Addressing {
+    /// The batch code that goes with it.
+    #[must_use]
+    pub const fn code(self) -> CodeKind {
+        match self {
+            Self::Labels => CodeKind::Cuckoo,
+            Self::Slots => CodeKind::Partitioned,
+        }
+    }
+}
+
 /// Bounds on what clients can make the server hold or do.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {

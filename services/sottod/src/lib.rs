@@ -46,7 +46,7 @@ mod tokens;
 mod usage;
 
 pub use certificate::CertificateError;
-pub use config::{Config, ConfigError, Limits, Registration};
+pub use config::{Addressing, Config, ConfigError, Limits, Registration};
 pub use data::{DataError, check_log, issue_token, read_log};
 pub use events::ServerEvent;
 pub use host::unix_now;

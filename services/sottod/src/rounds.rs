@@ -352,8 +352,11 @@ impl<L: RoundLog> Task<L> {
         if !self.surroundings.parameters.code.has_slots() {
             return Ok(None);
         }
-        if shown.is_some() {
+        let before = self.slots.lots();
+        if let Some(slot) = shown {
             self.slots.heard(&account);
+            self.slots.begin_up_to(slot);
+            self.begun(before, accepted);
             return Ok(shown);
         }
         let unheard = self.slots.unheard(&account);
@@ -361,11 +364,17 @@ impl<L: RoundLog> Task<L> {
             // One that is known was given a slot once: who could ask again would take up the table.
             return unheard.map(Some).ok_or(Refused::Slot);
         }
-        let before = self.slots.lots();
         let slot = self.slots.take(account, &*self.surroundings.host).map_err(|_| Refused::Internal)?;
-        let lots = self.slots.lots();
-        accepted.lots = accepted.lots.or((lots != before).then_some(lots)).map(|_| lots);
+        self.begun(before, accepted);
         slot.map(Some).ok_or(Refused::Busy)
+    }
+
+    /// Has the number of lots stored if there are more than before.
+    fn begun(&self, before: u32, accepted: &mut Accepting) {
+        let lots = self.slots.lots();
+        if lots != before || accepted.lots.is_some() {
+            accepted.lots = Some(lots);
+        }
     }
 
     /// What the table of a round is made of that is sealed now; none without slots.

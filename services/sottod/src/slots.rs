@@ -74,6 +74,16 @@ impl SlotPool {
         self.unheard.remove(account);
     }
 
+    /// The lots up to that of a slot have been begun, whatever the log says: one that was brought back from a backup knows
+    /// nothing of those that were begun since.
+    pub(crate) fn begin_up_to(&mut self, slot: u32) {
+        let lots = slot / LOT_SLOTS + 1;
+        if lots > self.lots {
+            self.lots = lots;
+            self.left.clear();
+        }
+    }
+
     /// A slot for a new account, which must not hear of it before the lots are stored; none if the table is full.
     pub(crate) fn take(&mut self, account: Account, host: &dyn Host) -> Result<Option<u32>, NoRandomness> {
         if self.left.is_empty() {
@@ -128,6 +138,19 @@ mod tests {
         assert!(slots.iter().all(|slot| (3 * 32..7 * 32).contains(slot)));
         pool.heard(&[5; 32]);
         assert_eq!(pool.unheard(&[5; 32]), None);
+    }
+
+    /// After a restored backup, who comes back with a slot that the log does not know must be heard, and nobody else get it.
+    #[test]
+    fn slots_that_are_shown_are_not_given_out_again() {
+        let mut pool = SlotPool::behind(1);
+        pool.take([1; 32], &System).unwrap();
+        pool.begin_up_to(3 * 32 + 5);
+        assert_eq!(pool.lots(), 4);
+        pool.begin_up_to(7);
+        assert_eq!(pool.lots(), 4);
+        let next = pool.take([2; 32], &System).unwrap().unwrap();
+        assert!((4 * 32..5 * 32).contains(&next), "{next}");
     }
 
     /// In the order of registrations they would tell, with the log, who has which.

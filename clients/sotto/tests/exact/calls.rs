@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use sotto_protocol::audit::{Statement, answer_digest, query_digest};
-use sotto_protocol::{Deposit, Round};
+use sotto_protocol::{Deposit, Round, SealedBox, table};
 use sotto_wire::proto::{self, round_event::Event, sotto_server::Sotto};
 use sotto_wire::{Refused, split};
 use tokio::sync::mpsc;
@@ -99,13 +99,20 @@ impl Sotto for Calls {
         &self,
         request: Request<proto::RegisterRequest>,
     ) -> Result<Response<proto::RegisterResponse>, Status> {
-        let account = request.into_inner().account;
+        let proto::RegisterRequest { account, slot, .. } = request.into_inner();
         let account = self.0.meet(Call::Register, &account, self.0.open(), Bytes::new(), [0; 32]).await?;
         let mut state = self.0.state.lock().unwrap();
         let number = state.sessions.len() as u64;
         let session = Sha256::new_with_prefix(account).chain_update(number.to_le_bytes()).finalize();
         state.sessions.insert(session.into(), account);
-        Ok(Response::new(proto::RegisterResponse { session: session.to_vec().into(), slot: Bytes::new() }))
+        let mut given = Bytes::new();
+        if self.0.parameters.code.has_slots() && slot.is_empty() {
+            // Whoever comes again without having heard of its slot gets the same.
+            let next = state.slots.len() as u32;
+            let number = *state.slots.entry(account).or_insert(next);
+            given = [&number.to_le_bytes()[..], &[0; 16]].concat().into();
+        }
+        Ok(Response::new(proto::RegisterResponse { session: session.to_vec().into(), slot: given }))
     }
 
     async fn upload_keys(
@@ -162,7 +169,14 @@ impl Sotto for Calls {
         if state.open.0 != round {
             return Err(Refused::RoundClosed.into());
         }
-        let deposit = Deposit::decode(&deposit).map_err(|_| Status::from(Refused::Malformed))?;
+        let malformed = || Status::from(Refused::Malformed);
+        let deposit = if self.0.parameters.code.has_slots() {
+            let (knock, sealed) = deposit.split_first_chunk().ok_or_else(malformed)?;
+            let sealed = SealedBox(sealed.try_into().map_err(|_| malformed())?);
+            Deposit { label: table::stored(state.slots[&account], knock), sealed }
+        } else {
+            Deposit::decode(&deposit).map_err(|_| malformed())?
+        };
         // The first counts; the same once more is acknowledged once more.
         if *state.deposits.entry(account).or_insert_with(|| deposit.clone()) != deposit {
             return Err(Refused::Quota.into());

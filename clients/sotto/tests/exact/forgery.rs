@@ -5,14 +5,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ed25519_dalek::SigningKey;
 use mpir::{Contents, Engine, Form, PreparedRound, PublicKeys, Query, RoundSpec, Sizes};
-use pbc::{Codeword, Encoding};
+use pbc::{BatchCode as _, Codeword, Encoding, PartitionedCode};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng as _, SeedableRng as _};
 use sotto_protocol::deposit::{BOX_BYTES, LABEL_BYTES, arrange};
 use sotto_protocol::manifest::seed::SegmentEnd;
 use sotto_protocol::manifest::{
-    Manifest, SignedManifest, bucket_digest, buckets_digest, deposits_digest, hint_digest,
+    Manifest, SignedManifest, bucket_digest, buckets_digest, deposits_digest, hint_digest, mapping_bytes,
+    table_digest,
 };
 use sotto_protocol::mapping::MAPPING_HEADER_BYTES;
-use sotto_protocol::{BloomMapping, Deposit, Label, SealedBox};
+use sotto_protocol::table::KNOCK_BYTES;
+use sotto_protocol::{BloomMapping, Deposit, Label, SealedBox, Table, table};
 use tokio::time::Instant;
 
 use crate::lies::Forgery;
@@ -54,35 +58,33 @@ fn round_spec(engine: &dyn Engine, root: &[u8; 32], manifest: &Manifest) -> Opti
     Some(RoundSpec { seed, round: manifest.round.0, form, profile: engine.profile(form).ok()? })
 }
 
-impl Ready {
-    /// Builds a round; a forged one for somebody.
-    pub(crate) fn new(material: Material<'_>, forged: Option<(Forgery, &Account)>) -> Self {
-        let Material { deposited, mut manifest, key, root, segment, engine } = material;
-        let forgery = forged.map(|(forgery, _)| forgery);
-        let foreign = |owner: &Account| forged.is_some_and(|(_, account)| account != owner);
-        let keeps = |owner: &Account| match forgery {
-            Some(Forgery::OnlyTheirOwn) => !foreign(owner),
-            Some(Forgery::Empty) => false,
-            _ => true,
-        };
-        let kept = deposited.iter().filter(|(owner, _)| keeps(owner));
-        let mut deposits: Vec<Deposit> = kept.map(|(_, deposit)| deposit.clone()).collect();
-        let theirs = deposited.iter().filter(|(owner, _)| foreign(owner)).map(|(_, deposit)| deposit);
-        match (forgery, forged) {
-            (Some(Forgery::MoreDeposits), _) => deposits.extend((1..=3).map(|fill| Deposit {
-                label: Label([fill ^ manifest.round_seed[0]; LABEL_BYTES]),
-                sealed: SealedBox([fill; BOX_BYTES]),
-            })),
-            (Some(Forgery::OtherSeed), Some((_, account))) => {
-                manifest.round_seed.iter_mut().zip(account).for_each(|(byte, other)| *byte ^= other);
-            }
-            (Some(Forgery::Chain), _) => manifest.previous[0] ^= 1,
-            _ => {}
-        }
+/// What stands where in a round, as its mapping says.
+struct Laid {
+    encoding: Encoding,
+    boxes: Vec<u8>,
+    mapping: Vec<u8>,
+}
+
+/// Moves what stands in the buckets.
+fn displace(contents: &mut [Vec<Codeword>], forgery: Option<Forgery>) {
+    match forgery {
+        Some(Forgery::OtherBuckets) => contents.rotate_right(1),
+        Some(Forgery::OtherPositions) => contents.iter_mut().for_each(|bucket| bucket.reverse()),
+        _ => {}
+    }
+}
+
+impl Laid {
+    fn by_labels(
+        mut deposits: Vec<Deposit>,
+        theirs: &[Deposit],
+        manifest: &mut Manifest,
+        forgery: Option<Forgery>,
+    ) -> Self {
         let seed = manifest.round_seed;
         arrange(&mut deposits, &seed);
         if forgery == Some(Forgery::Twice) {
-            deposits.extend(theirs.clone().cloned());
+            deposits.extend_from_slice(theirs);
         }
         manifest.entries = deposits.len() as u64;
         manifest.deposits_digest = deposits_digest(&deposits);
@@ -95,12 +97,11 @@ impl Ready {
         let encoding = code.encode(&keys);
         let mut contents: Vec<Vec<Codeword>> = encoding.buckets().iter().cloned().collect();
         let mut boxes: Vec<&SealedBox> = deposits.iter().map(|deposit| &deposit.sealed).collect();
+        displace(&mut contents, forgery);
         match forgery {
-            Some(Forgery::OtherBuckets) => contents.rotate_right(1),
-            Some(Forgery::OtherPositions) => contents.iter_mut().for_each(|bucket| bucket.reverse()),
             Some(Forgery::SwappedBoxes) if boxes.len() > 1 => boxes.rotate_left(1),
             Some(Forgery::OneBoxEverywhere) => {
-                let everywhere = theirs.clone().map(|deposit| &deposit.sealed).next();
+                let everywhere = theirs.iter().map(|deposit| &deposit.sealed).next();
                 boxes.iter_mut().zip(everywhere.into_iter().cycle()).for_each(|(place, one)| *place = one);
             }
             Some(Forgery::SomeLabels) => labels.iter_mut().step_by(2).for_each(|label| label.0[0] ^= 0xff),
@@ -119,11 +120,87 @@ impl Ready {
             _ => {}
         }
         let boxes: Vec<u8> = boxes.iter().flat_map(|sealed| sealed.0).collect();
+        Self { encoding, boxes, mapping }
+    }
+
+    /// Where nobody has deposited anything stands what follows from the seed.
+    fn in_table(
+        deposits: &[Deposit],
+        theirs: &[Deposit],
+        manifest: &mut Manifest,
+        forgery: Option<Forgery>,
+    ) -> Self {
+        let table = Table::holding(1).unwrap();
+        let mut boxes = vec![0; table.places() as usize * BOX_BYTES];
+        ChaCha20Rng::from_seed(manifest.round_seed).fill_bytes(&mut boxes);
+        table.lay(deposits, &manifest.round_seed, &mut boxes);
+        manifest.entries = table.places().into();
+        manifest.deposits_digest = table_digest(manifest.entries, &boxes);
+        manifest.bucket_size =
+            table.places().div_ceil(u32::from(manifest.buckets / u16::from(manifest.choices)));
+        match forgery {
+            Some(Forgery::SwappedBoxes) => boxes.rotate_left(BOX_BYTES),
+            Some(Forgery::OneBoxEverywhere) => {
+                let everywhere = theirs.first().map(|deposit| deposit.sealed.0);
+                let places = boxes.chunks_mut(BOX_BYTES);
+                places
+                    .zip(everywhere.into_iter().cycle())
+                    .for_each(|(place, one)| place.copy_from_slice(&one));
+            }
+            _ => {}
+        }
+        let keys: Vec<[u8; 8]> = (0..manifest.entries).map(PartitionedCode::key).collect();
+        let keys: Vec<&[u8]> = keys.iter().map(<[u8; 8]>::as_slice).collect();
+        let encoding = manifest.slot_code().unwrap().encode(&keys);
+        let mut contents: Vec<Vec<Codeword>> = encoding.buckets().iter().cloned().collect();
+        displace(&mut contents, forgery);
+        Self { encoding: Encoding::new(keys.len(), contents).unwrap(), boxes, mapping: Vec::new() }
+    }
+}
+
+impl Ready {
+    /// Builds a round; a forged one for somebody.
+    pub(crate) fn new(material: Material<'_>, forged: Option<(Forgery, &Account)>) -> Self {
+        let Material { deposited, mut manifest, key, root, segment, engine } = material;
+        let forgery = forged.map(|(forgery, _)| forgery);
+        let foreign = |owner: &Account| forged.is_some_and(|(_, account)| account != owner);
+        let keeps = |owner: &Account| match forgery {
+            Some(Forgery::OnlyTheirOwn) => !foreign(owner),
+            Some(Forgery::Empty) => false,
+            _ => true,
+        };
+        let kept = deposited.iter().filter(|(owner, _)| keeps(owner));
+        let mut deposits: Vec<Deposit> = kept.map(|(_, deposit)| deposit.clone()).collect();
+        let theirs: Vec<Deposit> = deposited
+            .iter()
+            .filter(|(owner, _)| foreign(owner))
+            .map(|(_, deposit)| deposit.clone())
+            .collect();
+        match (forgery, forged) {
+            (Some(Forgery::MoreDeposits), _) => deposits.extend((1..=3).map(|fill| Deposit {
+                label: if manifest.code.has_slots() {
+                    table::stored(20 + u32::from(fill), &[fill; KNOCK_BYTES])
+                } else {
+                    Label([fill ^ manifest.round_seed[0]; LABEL_BYTES])
+                },
+                sealed: SealedBox([fill; BOX_BYTES]),
+            })),
+            (Some(Forgery::OtherSeed), Some((_, account))) => {
+                manifest.round_seed.iter_mut().zip(account).for_each(|(byte, other)| *byte ^= other);
+            }
+            (Some(Forgery::Chain), _) => manifest.previous[0] ^= 1,
+            _ => {}
+        }
+        let Laid { encoding, boxes, mut mapping } = if manifest.code.has_slots() {
+            Laid::in_table(&deposits, &theirs, &mut manifest, forgery)
+        } else {
+            Laid::by_labels(deposits, &theirs, &mut manifest, forgery)
+        };
         let mut database = None;
         let (mut contents, mut digests) = (Vec::new(), Vec::new());
         if let Some(Forgery::Counts(entries, bucket_size)) = forgery {
             (manifest.entries, manifest.bucket_size) = (entries, bucket_size);
-            let bytes = BloomMapping::encoded_bytes(manifest.shape(), bucket_size);
+            let bytes = mapping_bytes(manifest.shape(), bucket_size);
             mapping = vec![0x5a; usize::try_from(bytes).unwrap().min(1 << 22)];
         } else {
             let padded = manifest.bucket_size as usize;
@@ -135,7 +212,7 @@ impl Ready {
             manifest.buckets_digest = buckets_digest(&digests);
             contents = buckets;
         }
-        if forgery != Some(Forgery::OtherMapping) {
+        if forgery != Some(Forgery::OtherMapping) && !manifest.code.has_slots() {
             manifest.mapping_digest = BloomMapping::digest(&mapping);
         }
         let spec = round_spec(engine, &root, &manifest);

@@ -10,6 +10,7 @@
 //! traces   worlds at an honest server, and that they look alike
 //! stage    two worlds under the same lies, played and compared
 //! attacks  everything that a malicious server may try; what it offers to one who joins is in `joining`
+//! tables   the same of what lies in a round, at a server with slots
 //! keys     the secrets of private retrieval
 //! slots    what leaves when
 //! reading  that it shows nowhere whether boxes could be read
@@ -42,6 +43,7 @@ mod server;
 mod slots;
 mod spread;
 mod stage;
+mod tables;
 mod teller;
 mod traces;
 mod wire;

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use ed25519_dalek::SigningKey;
 use mpir::{Engine, Engines, PublicKeys};
 use sotto_protocol::manifest::seed::SeedTree;
-use sotto_protocol::manifest::{MAPPING_BLOOM, Manifest, SignedManifest};
+use sotto_protocol::manifest::{Manifest, SignedManifest, mapping_kind};
 use sotto_protocol::server::{SeedChain, segment_end};
 use sotto_protocol::{Deposit, Round, RoundMode, ServerParameters};
 use sotto_wire::proto;
@@ -53,6 +53,8 @@ pub(crate) struct State {
     seeds: SeedChain,
     pub(crate) keys: BTreeMap<Account, Vec<Keys>>,
     pub(crate) sessions: BTreeMap<[u8; 32], Account>,
+    /// With slots, who has which.
+    pub(crate) slots: BTreeMap<Account, u32>,
     pub(crate) watchers: Vec<(Teller, Watcher)>,
     seen: Vec<Seen>,
     pub(crate) answers: Vec<(Round, Bytes)>,
@@ -104,6 +106,7 @@ impl Server {
             seeds,
             keys: BTreeMap::new(),
             sessions: BTreeMap::new(),
+            slots: BTreeMap::new(),
             watchers: Vec::new(),
             seen: Vec::new(),
             answers: Vec::new(),
@@ -214,7 +217,7 @@ impl Server {
             retrieve: parameters.retrieve,
             buckets: parameters.buckets,
             choices: parameters.choices,
-            mapping_kind: MAPPING_BLOOM,
+            mapping_kind: mapping_kind(parameters.code),
             bucket_size: 1,
             round_seed: state.seeds.seed(round).unwrap(),
             mapping_digest: [0; 32],

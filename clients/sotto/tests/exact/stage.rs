@@ -10,6 +10,7 @@ use mpir::Engine;
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 use sotto_protocol::client::Client;
+use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{ConversationId, RoundMode, ServerParameters, UnixMillis};
 
 use crate::lies::{Act, Call, FAR, Told as Lied, Who};
@@ -84,7 +85,8 @@ fn introduce(world: &World, secret: Secret, all: &mut [Client; 4]) -> Option<[Co
     let [with_carol, at_carol] = world.introduce(alice, carol);
     alice.queue_text(with_carol, &"much to say to Carol ".repeat(20)).unwrap();
     carol.queue_text(at_carol, &"much to say ".repeat(20)).unwrap();
-    if secret == Secret::Talking {
+    // With slots a group can be made of those one has met.
+    if secret == Secret::Talking && !world.server.parameters.code.has_slots() {
         let roster = [("Carol".to_owned(), carol.identity()), ("Dave".to_owned(), dave.identity())];
         let now = UnixMillis(BASE_MS);
         let mut rng = ChaCha20Rng::from_seed(world.rng("the group"));
@@ -96,6 +98,38 @@ fn introduce(world: &World, secret: Secret, all: &mut [Client; 4]) -> Option<[Co
     }
     Some(with_bob)
 }
+
+/// Alice makes a group of Bob, Carol and herself.
+async fn gather(people: &[Person], seed: [u8; 32]) {
+    let (mut roster, mut rng) = (Vec::new(), ChaCha20Rng::from_seed(seed));
+    for (name, person) in [("Bob", 1), ("Carol", 2)] {
+        let identity = people[person].handle.ask(Client::identity).await.unwrap();
+        roster.push((name.to_owned(), identity));
+    }
+    let create = move |alice: &mut Client| {
+        let card = alice.create_group("desk", &roster, &mut rng)?;
+        alice.queue_text(alice.find("desk").unwrap(), &"to all ".repeat(40))?;
+        Ok::<_, sotto_protocol::Error>(card.to_string())
+    };
+    let card = people[0].handle.change(create).await.unwrap().unwrap();
+    for person in &people[1..3] {
+        let card = card.clone();
+        let join =
+            move |member: &mut Client| member.join_group(&card.parse()?, UnixMillis(BASE_MS)).map(drop);
+        person.handle.change(join).await.unwrap().unwrap();
+    }
+}
+
+/// Something happens, or a text is said.
+#[derive(Clone, Copy)]
+enum Does {
+    Say,
+    Gather,
+    Act(Act),
+}
+
+/// When those who talk have met, on a server with slots.
+const MET: u64 = 60;
 
 async fn observe(engine: &dyn Engine, seed: u64, secret: Secret, scenario: Scenario) -> Played {
     let server = (scenario.parameters)(parameters(engine, RoundMode::Deadline));
@@ -129,15 +163,19 @@ async fn observe(engine: &dyn Engine, seed: u64, secret: Secret, scenario: Scena
         let pace = if place == 0 { scenario.pace } else { quick };
         people.push(world.start(client, pace).await);
     }
-    let mut does: Vec<(u64, Option<Act>)> =
-        scenario.says.iter().map(|round| (round * round_ms + 333 * round_ms / 1000, None)).collect();
-    does.extend(scenario.acts.iter().map(|(at, act)| (*at, Some(*act))));
+    let mut does: Vec<(u64, Does)> =
+        scenario.says.iter().map(|round| (round * round_ms + 333 * round_ms / 1000, Does::Say)).collect();
+    does.extend(scenario.acts.iter().map(|(at, act)| (*at, Does::Act(*act))));
+    if secret == Secret::Talking && world.server.parameters.code.has_slots() {
+        does.push((MET * round_ms + 444 * round_ms / 1000, Does::Gather));
+    }
     does.sort_by_key(|(at, _)| *at);
     let (mut said, mut stopped) = (0, false);
     for (at, act) in does {
         world.until(at).await;
         match act {
-            None => {
+            Does::Gather => gather(&people, world.rng("the group")).await,
+            Does::Say => {
                 let Some([at_alice, at_bob]) = talk else { continue };
                 let text = format!("text {said:04}");
                 said += 1;
@@ -145,21 +183,21 @@ async fn observe(engine: &dyn Engine, seed: u64, secret: Secret, scenario: Scena
                     person.handle.queue_text(conversation, &text).await.unwrap();
                 }
             }
-            Some(Act::Cut(who)) => {
+            Does::Act(Act::Cut(who)) => {
                 let count = if who == Who::Everybody { people.len() } else { 1 };
                 let from = usize::from(who == Who::Bob);
                 people[from..from + count].iter().for_each(|person| person.wire.cut());
             }
-            Some(Act::Restart(round)) => world.server.restart(round),
-            Some(Act::Pretend(pretence)) => world.server.pretend(pretence),
-            Some(Act::Clock(wrong_ms)) => people[0].machine.set_clock(wrong_ms),
-            Some(Act::Stop) => {
+            Does::Act(Act::Restart(round)) => world.server.restart(round),
+            Does::Act(Act::Pretend(pretence)) => world.server.pretend(pretence),
+            Does::Act(Act::Clock(wrong_ms)) => people[0].machine.set_clock(wrong_ms),
+            Does::Act(Act::Stop) => {
                 drop(people[0].handle.stop().await.unwrap());
                 stopped = true;
             }
-            Some(Act::Start | Act::Restore) => {
+            Does::Act(act @ (Act::Start | Act::Restore)) => {
                 let kept = people[0].disk.snapshots().pop().map(|(_, kept)| kept);
-                let kept = if act == Some(Act::Start) { kept.unwrap() } else { old.to_vec() };
+                let kept = if act == Act::Start { kept.unwrap() } else { old.to_vec() };
                 let alice = people.remove(0);
                 people.insert(0, world.again(alice, Client::restore(&kept).unwrap(), scenario.pace).await);
                 stopped = false;
@@ -213,7 +251,7 @@ pub(crate) fn same(what: &str, one: &Played, other: &Played) {
 fn keys_serve_once(what: &str, played: &Played) {
     let mut boxes = BTreeMap::new();
     for seen in played.seen.iter().flatten().filter(|seen| seen.call == Call::Deposit) {
-        let (label, sealed) = seen.bytes.split_at(16);
+        let (label, sealed) = seen.bytes.split_at(seen.bytes.len() - BOX_BYTES);
         let first = boxes.entry((seen.account, label)).or_insert(sealed);
         assert_eq!(*first, sealed, "{what}: one key for two boxes");
         assert!(seen.round < FAR, "{what}: something was deposited in a round far ahead");

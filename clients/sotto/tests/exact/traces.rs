@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mpir::{Engine, noop, sealpir};
 use sotto::host::Work;
-use sotto_protocol::{ConversationId, RoundMode, UnixMillis};
+use sotto_protocol::{CodeKind, ConversationId, RoundMode, ServerParameters, UnixMillis};
 
 use crate::lies::Call;
 use crate::machine::{BASE_MS, Line, What};
@@ -65,8 +65,15 @@ struct Observed {
     others: Vec<Told>,
 }
 
-async fn observe(engine: &dyn Engine, seed: u64, secret: Secret, mode: RoundMode) -> Observed {
-    let mut world = World::new(seed, parameters(engine, mode), 2);
+/// The parameters of a server: how its rounds end, and how boxes are found.
+type Mode = (RoundMode, CodeKind);
+
+const LABELS: Mode = (RoundMode::Deadline, CodeKind::Cuckoo);
+
+async fn observe(engine: &dyn Engine, seed: u64, secret: Secret, (mode, code): Mode) -> Observed {
+    let buckets = if code.has_slots() { 15 } else { 8 };
+    let server = ServerParameters { code, buckets, ..parameters(engine, mode) };
+    let mut world = World::new(seed, server, 2);
     let mut alice = world.client("Alice", 3);
     let [mut bob, mut carol, mut dave] = ["Bob", "Carol", "Dave"].map(|name| world.client(name, 3));
     let mut talks: Vec<ConversationId> = Vec::new();
@@ -79,13 +86,19 @@ async fn observe(engine: &dyn Engine, seed: u64, secret: Secret, mode: RoundMode
                 other.queue_text(at_other, &"much to say ".repeat(60)).unwrap();
                 talks.push(at_alice);
             }
-            let roster = [("Carol".to_owned(), carol.identity()), ("Dave".to_owned(), dave.identity())];
-            let now = UnixMillis(BASE_MS);
-            let mut rng: rand_chacha::ChaCha20Rng = rand_core::SeedableRng::from_seed(world.rng("the group"));
-            let card = alice.create_group("desk", &roster, &mut rng).unwrap();
-            carol.join_group(&card, now).unwrap();
-            dave.join_group(&card, now).unwrap();
-            talks.extend(alice.find("desk"));
+            // With slots a group is made of those one has met, see `tables`.
+            if code.has_slots() {
+                talks.push(talks[0]);
+            } else {
+                let roster = [("Carol".to_owned(), carol.identity()), ("Dave".to_owned(), dave.identity())];
+                let now = UnixMillis(BASE_MS);
+                let mut rng: rand_chacha::ChaCha20Rng =
+                    rand_core::SeedableRng::from_seed(world.rng("the group"));
+                let card = alice.create_group("desk", &roster, &mut rng).unwrap();
+                carol.join_group(&card, now).unwrap();
+                dave.join_group(&card, now).unwrap();
+                talks.extend(alice.find("desk"));
+            }
         }
         _ => {
             let [at_alice, at_bob] = world.introduce(&mut alice, &mut bob);
@@ -127,7 +140,11 @@ async fn observe(engine: &dyn Engine, seed: u64, secret: Secret, mode: RoundMode
         }
         _ => {}
     }
-    let rounds = if engine.name() == noop().name() { ROUNDS } else { ROUNDS_REAL };
+    // With slots it takes longer until people have met.
+    let rounds = match (engine.name() == noop().name(), code.has_slots()) {
+        (true, slots) => ROUNDS + if slots { 50 } else { 0 },
+        (false, _) => ROUNDS_REAL,
+    };
     world.until(u64::from(ROUND_MS) * rounds + 650).await;
     alice.handle.finish().await.unwrap();
     world.until(u64::from(ROUND_MS) * (rounds + 6)).await;
@@ -152,7 +169,7 @@ fn happened(secret: Secret, Observed { alice, others, .. }: &Observed) {
 }
 
 /// Plays a world to its end, in one thread and no real time.
-fn play(engine: &dyn Engine, seed: u64, secret: Secret, mode: RoundMode) -> Observed {
+fn play(engine: &dyn Engine, seed: u64, secret: Secret, mode: Mode) -> Observed {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(observe(engine, seed, secret, mode))
@@ -168,7 +185,7 @@ pub(crate) fn difference(one: &[Line], other: &[Line]) -> Option<String> {
     Some(format!("at {place}:\n{}\n{}", near(one), near(other)))
 }
 
-fn compare(engine: &dyn Engine, seeds: core::ops::Range<u64>, secrets: &[Secret], mode: RoundMode) {
+fn compare(engine: &dyn Engine, seeds: core::ops::Range<u64>, secrets: &[Secret], mode: Mode) {
     for seed in seeds {
         let idle = play(engine, seed, Secret::Idle, mode);
         for secret in secrets {
@@ -189,7 +206,7 @@ fn compare(engine: &dyn Engine, seeds: core::ops::Range<u64>, secrets: &[Secret]
 #[test]
 fn a_world_of_one_seed_is_always_the_same() {
     for secret in SECRETS {
-        let [one, again] = [1, 1].map(|seed| play(&*noop(), seed, secret, RoundMode::Deadline));
+        let [one, again] = [1, 1].map(|seed| play(&*noop(), seed, secret, LABELS));
         assert_eq!(difference(&one.tape, &again.tape), None, "{secret:?}");
         assert_eq!((one.seen, one.alice, one.others), (again.seen, again.alice, again.others), "{secret:?}");
     }
@@ -197,23 +214,29 @@ fn a_world_of_one_seed_is_always_the_same() {
 
 #[test]
 fn worlds_that_differ_in_secrets_have_the_same_trace() {
-    compare(&*noop(), crate::seeds(), &SECRETS, RoundMode::Deadline);
+    compare(&*noop(), crate::seeds(), &SECRETS, LABELS);
 }
 
 #[test]
 fn worlds_that_differ_in_secrets_have_the_same_trace_in_closed_loop() {
-    compare(&*noop(), crate::seeds(), &SECRETS, RoundMode::ClosedLoop);
+    compare(&*noop(), crate::seeds(), &SECRETS, (RoundMode::ClosedLoop, CodeKind::Cuckoo));
+}
+
+#[test]
+fn worlds_that_differ_in_secrets_have_the_same_trace_with_slots() {
+    compare(&*noop(), 0..1, &SECRETS, (RoundMode::Deadline, CodeKind::Partitioned));
+    compare(&*noop(), 1..2, &SECRETS, (RoundMode::ClosedLoop, CodeKind::Partitioned));
 }
 
 #[test]
 fn worlds_that_differ_in_secrets_have_the_same_trace_with_the_real_engine() {
-    compare(&*sealpir(), 0..1, &[Secret::Everybody, Secret::LateQuery], RoundMode::Deadline);
+    compare(&*sealpir(), 0..1, &[Secret::Everybody, Secret::LateQuery], LABELS);
 }
 
 /// A stay is one connection, begun and ended once, and its calls are in their slots.
 #[test]
 fn every_call_of_a_stay_is_in_its_slot() {
-    let observed = play(&*noop(), 1, Secret::Everybody, RoundMode::Deadline);
+    let observed = play(&*noop(), 1, Secret::Everybody, LABELS);
     let opened = observed.tape.iter().filter(|line| line.what == What::Opened).count();
     let closed = observed.tape.iter().filter(|line| line.what == What::Closed).count();
     assert_eq!((opened, closed), (1, 1), "{:?}", observed.tape);

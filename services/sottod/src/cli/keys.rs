@@ -12,7 +12,7 @@ use sotto_wire::address::parse_authority;
 
 use super::Failure;
 use super::settings::{FILE, Settings, TEMPLATE, environment};
-use crate::data;
+use crate::{Addressing, data};
 
 /// How a data directory is made.
 #[derive(Args)]
@@ -26,13 +26,16 @@ pub(super) struct InitOptions {
     /// Where to listen [default: port 7370 of all addresses with --public, of 127.0.0.1 without].
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
+    /// How clients find messages. Accounts and conversations do not move from one to the other.
+    #[arg(long, value_enum, default_value = "labels")]
+    addressing: Addressing,
     /// Let everybody register who reaches the server, without a token.
     #[arg(long)]
     open_registration: bool,
 }
 
 pub(super) fn init(options: &InitOptions) -> Result<(), Failure> {
-    let InitOptions { data, public, listen, open_registration } = options;
+    let InitOptions { data, public, listen, addressing, open_registration } = options;
     if let Some(public) = public {
         parse_authority(public).map_err(Failure::misconfigured)?;
     }
@@ -43,6 +46,9 @@ pub(super) fn init(options: &InitOptions) -> Result<(), Failure> {
     let mut settings = TEMPLATE.replace("listen = \"127.0.0.1:7370\"", &format!("listen = \"{listen}\""));
     if let Some(public) = public {
         settings = settings.replace("#public = \"chat.example.org:7370\"", &format!("public = \"{public}\""));
+    }
+    if *addressing == Addressing::Slots {
+        settings = settings.replace("addressing = \"labels\"", "addressing = \"slots\"");
     }
     if *open_registration {
         settings = settings.replace("registration = \"token\"", "registration = \"open\"");

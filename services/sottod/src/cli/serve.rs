@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::Failure;
 use super::settings::{Settings, environment};
-use crate::{DataError, Running, StartError};
+use crate::{Addressing, DataError, Running, StartError};
 
 /// What the command line says; it goes before everything else.
 #[derive(Args)]
@@ -39,6 +39,9 @@ pub(super) struct Options {
     /// Length of a round, ms [default: 2000; 100 in closed loop, where it is the least length].
     #[arg(long)]
     round_ms: Option<u32>,
+    /// How clients find messages [default: labels]. Accounts and conversations do not move from one to the other.
+    #[arg(long, value_enum)]
+    addressing: Option<Addressing>,
     /// Messages that a client retrieves per round, 1 to 256 [default: 16].
     #[arg(long)]
     retrieve: Option<u16>,
@@ -138,6 +141,7 @@ impl Options {
         let rounds = &mut settings.rounds;
         over(&mut rounds.closed_loop, self.closed_loop.then_some(true));
         over(&mut rounds.round_ms, self.round_ms);
+        over(&mut rounds.addressing, self.addressing);
         over(&mut rounds.retrieve, self.retrieve);
         over(&mut rounds.retained, self.retained);
         over(&mut rounds.buckets, self.buckets);

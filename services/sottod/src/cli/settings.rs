@@ -11,7 +11,7 @@ use sotto_wire::Transport;
 use sotto_wire::address::parse_authority;
 use toml::{Table, Value};
 
-use crate::{CertificateFiles, Config, Limits, Registration};
+use crate::{Addressing, CertificateFiles, Config, Limits, Registration};
 
 /// Name of the configuration in a data directory.
 pub(super) const FILE: &str = "sottod.toml";
@@ -46,6 +46,7 @@ pub(super) struct Settings {
 pub(super) struct RoundSettings {
     pub(super) closed_loop: Option<bool>,
     pub(super) round_ms: Option<u32>,
+    pub(super) addressing: Option<Addressing>,
     pub(super) retrieve: Option<u16>,
     pub(super) buckets: Option<u16>,
     pub(super) choices: Option<u8>,
@@ -140,6 +141,7 @@ impl Settings {
             }),
             certificate,
             round_ms: rounds.round_ms.unwrap_or(defaults.round_ms),
+            code: rounds.addressing.map_or(defaults.code, Addressing::code),
             retrieve: rounds.retrieve.unwrap_or(defaults.retrieve),
             buckets: rounds.buckets,
             choices: rounds.choices.unwrap_or(defaults.choices),
@@ -319,6 +321,7 @@ mod tests {
                     config.buckets,
                 ),
                 (config.choices, config.retained, config.deposit_ms, config.lookup_ms, config.query_ms),
+                config.code,
             )
         };
         assert_eq!(shape(&config), shape(&defaults));

@@ -5,5 +5,6 @@ mod changes;
 mod durable;
 mod lifecycle;
 mod operations;
+mod slots;
 mod tls;
 mod tokens;

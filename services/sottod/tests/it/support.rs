@@ -247,6 +247,17 @@ pub(crate) async fn session_by(
     number: u8,
     token: Bytes,
 ) -> Result<Bytes, Status> {
+    Ok(registered(client, manifest_key, number, token, Bytes::new()).await?.session)
+}
+
+/// All that is answered to an account that may need a token, and may have a slot to show.
+pub(crate) async fn registered(
+    client: &mut Client,
+    manifest_key: &[u8; 32],
+    number: u8,
+    token: Bytes,
+    slot: Bytes,
+) -> Result<proto::RegisterResponse, Status> {
     let key = SigningKey::from_bytes(&[number; 32]);
     let account = key.verifying_key().to_bytes();
     let challenge = proto::ChallengeRequest { account: Bytes::copy_from_slice(&account) };
@@ -258,9 +269,9 @@ pub(crate) async fn session_by(
         nonce,
         signature: Bytes::copy_from_slice(&signature.to_bytes()),
         token,
-        slot: Bytes::new(),
+        slot,
     };
-    Ok(client.register(request).await?.into_inner().session)
+    Ok(client.register(request).await?.into_inner())
 }
 
 /// The rounds' news.

@@ -1,9 +1,12 @@
 //! A contact and the server together try to learn whom a client hears, by the places at which they let it read.
 
+use pbc::{BatchCode, PartitionedCode};
 use rand_core::Rng;
 use sotto_protocol::deposit::{self, BOX_BYTES};
 use sotto_protocol::mapping::MAPPING_HEADER_BYTES;
-use sotto_protocol::{BloomMapping, Client, Deposit, Label, Manifest, Notice, SignedManifest, Warning};
+use sotto_protocol::{
+    BloomMapping, Client, CodeKind, Deposit, Label, Manifest, Notice, SignedManifest, Table, Warning,
+};
 
 use crate::client::world::{Fate, Published, World};
 
@@ -167,19 +170,18 @@ fn a_mapping_that_hides_copies_of_a_box_is_noticed_when_the_box_is_read() {
     assert!(read.iter().all(|read| *read > 10), "{read:?}");
 }
 
-/// How much the buckets of `labels`, seen together, tell whether one more label is wanted: the mutual information, in
-/// bits, with a fair coin that says so; at most one.
-fn told(code: &dyn pbc::HashedCode, labels: &[[u8; 16]], one_more: [u8; 16], world: &mut World) -> f64 {
+/// How much the buckets of `keys`, seen together, tell whether one more key is wanted: the mutual information, in bits, with
+/// a fair coin that says so; at most one.
+fn told(code: &dyn BatchCode, known: &[&[u8]], one_more: &[u8], world: &mut World) -> f64 {
     const TRIALS: u32 = 3000;
     let mut counts = std::collections::BTreeMap::<Vec<usize>, [u32; 2]>::new();
     for wanted in [0, 1] {
-        let mut keys: Vec<&[u8]> = labels.iter().map(<[u8; 16]>::as_slice).collect();
-        keys.extend([one_more.as_slice()].into_iter().take(wanted));
+        let keys: Vec<&[u8]> = known.iter().copied().chain([one_more].into_iter().take(wanted)).collect();
         for _ in 0..TRIALS {
             let schedule = code.schedule_drawn(&keys, &mut || world.rng.next_u64());
             let bucket =
                 |number| schedule.assignment(number).first().map_or(usize::MAX, |bucket| bucket.to_usize());
-            counts.entry((0..labels.len()).map(bucket).collect()).or_default()[wanted] += 1;
+            counts.entry((0..known.len()).map(bucket).collect()).or_default()[wanted] += 1;
         }
     }
     let information = |[one, other]: &[u32; 2]| {
@@ -195,53 +197,114 @@ fn told(code: &dyn pbc::HashedCode, labels: &[[u8; 16]], one_more: [u8; 16], wor
     counts.values().map(information).sum::<f64>() - bias
 }
 
+/// The most that 1, 2, 3 and 7 keys of a pool tell of its first, in the cases that are looked at.
+fn most_told(
+    world: &mut World,
+    code: &dyn BatchCode,
+    pool: &[Vec<u8>],
+    holders: &dyn Fn(&[u8]) -> Vec<usize>,
+) -> [String; 4] {
+    let (target, others) = pool.split_first().unwrap();
+    let of_target = holders(target);
+    let sharing = |shared: usize| {
+        let shares = |key: &&Vec<u8>| {
+            holders(key).iter().filter(|bucket| of_target.contains(bucket)).count() == shared
+        };
+        others.iter().filter(shares).take(20).map(Vec::as_slice).collect::<Vec<_>>()
+    };
+    [1, 2, 3, 7].map(|contacts| {
+        let mut most = 0.0_f64;
+        for shared in 1..=3 {
+            let keys = sharing(shared);
+            // Of two, those that do best of a few.
+            let others = if contacts == 2 { 1..keys.len().min(20) } else { 1..2 };
+            for other in others {
+                let mut known: Vec<&[u8]> = keys.iter().take(contacts).copied().collect();
+                if contacts == 2 {
+                    known[1] = keys[other];
+                }
+                if known.len() == contacts {
+                    most = most.max(told(code, &known, target, world));
+                }
+            }
+            println!("{contacts} keys, to {shared} buckets shared with the other one: {most:.4} bits");
+        }
+        format!("{most:.2}")
+    })
+}
+
 /// Forged content can at most show which bucket served each label of a colluding contact. One contact learns nothing by
 /// that, two learn a little, three or more (the members of a group, say) more: see docs/PROTOCOL.md.
 #[test]
 fn what_colluding_contacts_learn_of_a_schedule_is_bounded() {
     let mut world = World::new(3, &["alice"], 1, 16);
     let mut label = || {
-        let mut label = [0; 16];
+        let mut label = vec![0; 16];
         world.rng.fill_bytes(&mut label);
         label
     };
-    let pool: Vec<[u8; 16]> = (0..20_000).map(|_| label()).collect();
+    let pool: Vec<Vec<u8>> = (0..20_000).map(|_| label()).collect();
     let code = world.parameters.shape().code([7; 32]).unwrap();
-    let target = pool[0];
-    let of_target = code.holders(&target);
-    let sharing = |shared: usize| {
-        let shares = |label: &&[u8; 16]| {
-            code.holders(*label).iter().filter(|bucket| of_target.contains(bucket)).count() == shared
-        };
-        pool[1..].iter().filter(shares).take(20).copied().collect::<Vec<_>>()
-    };
-    let mut most = [0.0_f64; 8];
-    for contacts in [1, 2, 3, 7] {
-        for shared in 1..=3 {
-            let labels = sharing(shared);
-            // Of two, those that do best of a few.
-            let others = if contacts == 2 { 1..labels.len().min(20) } else { 1..2 };
-            for other in others {
-                let mut labels: Vec<[u8; 16]> = labels.iter().take(contacts).copied().collect();
-                if contacts == 2 {
-                    labels[1] = sharing(shared)[other];
-                }
-                if labels.len() == contacts {
-                    let bits = told(&*code, &labels, target, &mut world);
-                    most[contacts] = most[contacts].max(bits);
-                }
-            }
-            println!(
-                "{contacts} labels, to {shared} buckets shared with the other one: {:.4} bits",
-                most[contacts]
-            );
-        }
-    }
+    let most = most_told(&mut world, &*code, &pool, &|key| code.holders(key));
     // As docs/SECURITY.md has it.
-    assert_eq!(
-        [1, 2, 3, 7].map(|contacts| format!("{:.2}", most[contacts])),
-        ["0.00", "0.05", "0.54", "0.99"]
-    );
+    assert_eq!(most, ["0.00", "0.05", "0.54", "0.99"]);
+}
+
+/// A code of slots, and the buckets of one.
+fn slots(world: &World, seed: u8) -> PartitionedCode {
+    let table = Table::holding(8192).unwrap();
+    world.parameters.shape().slot_code([seed; 32], table.places() as usize).unwrap()
+}
+
+fn buckets_of(code: &PartitionedCode, key: &[u8]) -> Vec<usize> {
+    let slot = u64::from_le_bytes(key.try_into().unwrap()) as u32;
+    code.places(slot).into_iter().map(|(bucket, _)| bucket.to_usize()).collect()
+}
+
+/// The same with slots, whoever chose who gets which.
+#[test]
+fn what_colluding_contacts_learn_of_a_schedule_of_slots_is_bounded() {
+    let mut world = World::with_code(1, 3, &["alice"], 1, 16, CodeKind::Partitioned);
+    let code = slots(&world, 7);
+    let pool: Vec<Vec<u8>> = (0..20_000).map(|slot| PartitionedCode::key(slot).to_vec()).collect();
+    let most = most_told(&mut world, &code, &pool, &|key| buckets_of(&code, key));
+    assert_eq!(most, ["0.00", "0.05", "0.53", "0.99"]);
+}
+
+/// With slots nothing says where boxes are that could be forged. What is nearest to it: a server that has given a contact a
+/// slot whose places meet another's, in one bucket or in all, lays her box in one of its places alone, and she sees by an
+/// acknowledgement whether it was read there.
+#[test]
+fn attack_a1_with_slots_a_contact_and_the_server_do_not_learn_whom_a_client_hears() {
+    const TRIALS: u32 = 10_000;
+    let mut world = World::with_code(1, 5, &["alice"], 1, 16, CodeKind::Partitioned);
+    let code = slots(&world, 9);
+    let key = |slot: u32| PartitionedCode::key(slot.into());
+    let bobs = buckets_of(&code, &key(0));
+    for shared in [1, 2, 3] {
+        let common = |slot: &u32| {
+            buckets_of(&code, &key(*slot)).iter().filter(|bucket| bobs.contains(bucket)).count() == shared
+        };
+        let mallorys = (1..1 << 18).find(common).unwrap();
+        let meeting =
+            buckets_of(&code, &key(mallorys)).into_iter().find(|bucket| bobs.contains(bucket)).unwrap();
+        let mut read = |others: &[u32]| {
+            let keys: Vec<[u8; 8]> = [mallorys].iter().chain(others).map(|slot| key(*slot)).collect();
+            let keys: Vec<&[u8]> = keys.iter().map(<[u8; 8]>::as_slice).collect();
+            let mut read = 0;
+            for _ in 0..TRIALS {
+                let schedule = code.schedule_drawn(&keys, &mut || world.rng.next_u64());
+                read += u32::from(schedule.assignment(0).first().unwrap().to_usize() == meeting);
+            }
+            f64::from(read) / f64::from(TRIALS)
+        };
+        let (hears, does_not) = (read(&[0]), read(&[]));
+        let deviations = (hears - does_not) / (2.0 * 2.0 / 9.0 / f64::from(TRIALS)).sqrt();
+        println!(
+            "{shared} shared: read {hears} where both are wanted, {does_not} where one is: {deviations:.2} deviations"
+        );
+        assert!(deviations.abs() < 4.0 && (hears - 1.0 / 3.0).abs() < 0.02);
+    }
 }
 
 /// A server that answers with nonsense for some buckets: a contact would see whether hers was read from another one, and

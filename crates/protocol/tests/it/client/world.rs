@@ -41,6 +41,8 @@ pub(crate) struct World {
     pub(crate) previous: [u8; 32],
     /// Of the rounds' seeds, where they were fixed beforehand.
     pub(crate) seeds: Option<SeedChain>,
+    /// Lots of slots that were given out, at least as many as the clients have.
+    pub(crate) lots: u32,
     /// A manifest that a client has yet to fetch.
     pub(crate) missed: Option<SignedManifest>,
     /// Every deposit that left a client, for one box at most per label of its own.
@@ -120,7 +122,19 @@ impl World {
         }
         let notices = clients.iter().map(|_| Vec::new()).collect();
         let (previous, sent) = ([0; 32], BTreeMap::new());
-        Self { key, parameters, clients, notices, round, rng, previous, seeds: None, missed: None, sent }
+        Self {
+            key,
+            parameters,
+            clients,
+            notices,
+            round,
+            rng,
+            previous,
+            seeds: None,
+            lots: 1,
+            missed: None,
+            sent,
+        }
     }
 
     pub(crate) fn now(&self) -> UnixMillis {
@@ -193,7 +207,7 @@ impl World {
     }
 
     /// What a server stores of what it is sent: with slots it learns no label.
-    fn arrived(&self, client: usize, deposit: Deposit) -> Deposit {
+    pub(crate) fn arrived(&self, client: usize, deposit: Deposit) -> Deposit {
         let client = &self.clients[client];
         let Some(slot) = client.slot() else { return deposit };
         let sent = client.outgoing().unwrap().1;
@@ -275,7 +289,7 @@ impl World {
         deposits: &[Deposit],
         seed: [u8; 32],
     ) -> (Manifest, Vec<u8>, Vec<Vec<Vec<u8>>>) {
-        let table = Table::holding(1 + self.clients.len() as u32 / 32).unwrap();
+        let table = Table::holding(self.lots.max(1 + self.clients.len() as u32 / 32)).unwrap();
         let mut boxes = vec![0; BOX_BYTES * table.places() as usize];
         self.rng.fill_bytes(&mut boxes);
         table.lay(deposits, &seed, &mut boxes);

@@ -1,0 +1,121 @@
+//! The attacks of `attacks` on what lies in a round, at a server with slots: where nothing is downloaded to find a box, two
+//! worlds that differ in who talks with whom look the same all the same.
+
+use mpir::noop;
+use sotto_protocol::{CodeKind, ServerParameters};
+use sotto_wire::Refused;
+
+use crate::lies::{Act, Call, Change, Forgery, Lie, Pretence, Told, Who};
+use crate::stage::{HONEST, Scenario, Secret, at, compare, play};
+use crate::world::{LOOKUP_MS, QUERY_MS};
+
+const SLOTS: Scenario = Scenario {
+    parameters: |parameters| ServerParameters { code: CodeKind::Partitioned, buckets: 15, ..parameters },
+    says: &[2, 70, 74, 78],
+    rounds: 150,
+    ..HONEST
+};
+
+/// Worlds of as many seeds as were asked for, or one.
+fn seeds() -> core::ops::Range<u64> {
+    if crate::more_seeds() { crate::seeds() } else { 0..1 }
+}
+
+fn attack(what: &str, scenario: Scenario) {
+    compare(&*noop(), &format!("slots, {what}"), seeds(), [Secret::Idle, Secret::Talking], scenario);
+}
+
+const fn alice(lie: Lie, from: u64, to: u64) -> Told {
+    (lie, from..to, Who::Alice)
+}
+
+const fn all(lie: Lie, from: u64, to: u64) -> Told {
+    (lie, from..to, Who::Everybody)
+}
+
+#[test]
+fn an_honest_server_with_slots() {
+    attack("honest", SLOTS);
+    let played = play(&*noop(), 1, Secret::Talking, SLOTS);
+    assert!(played.seen.iter().flatten().all(|seen| seen.call != Call::Mapping));
+    let heard =
+        |person: usize, words: &str| played.told[person].texts.iter().any(|text| text.starts_with(words));
+    assert!(heard(0, "much to say") && heard(2, "much to say to Carol"));
+    assert!(heard(1, "to all") && heard(2, "to all"));
+}
+
+/// Whether somebody meets somebody does not show, whatever becomes of the knocks.
+#[test]
+fn boxes_and_knocks_are_displaced_while_people_meet() {
+    const EARLY: &[Told] = &[
+        all(Lie::Forge(Forgery::OtherBuckets), 4, 8),
+        alice(Lie::Forge(Forgery::OtherPositions), 8, 12),
+        alice(Lie::Forge(Forgery::OneBoxEverywhere), 12, 16),
+        alice(Lie::Forge(Forgery::OnlyTheirOwn), 16, 20),
+        alice(Lie::Forge(Forgery::SwappedBoxes), 20, 24),
+        alice(Lie::Forge(Forgery::Empty), 24, 26),
+        alice(Lie::Answer(Change::FlipSome), 28, 32),
+    ];
+    attack("meeting", Scenario { lies: EARLY, says: &[2, 90, 94], rounds: 170, ..SLOTS });
+}
+
+#[test]
+fn boxes_stand_in_other_places() {
+    const LIES: &[Told] = &[
+        alice(Lie::Forge(Forgery::OtherBuckets), 70, 73),
+        alice(Lie::Forge(Forgery::OtherPositions), 76, 79),
+        alice(Lie::Forge(Forgery::OneBoxEverywhere), 82, 85),
+        alice(Lie::Forge(Forgery::SwappedBoxes), 88, 91),
+        alice(Lie::Forge(Forgery::MoreDeposits), 94, 97),
+        alice(Lie::Forge(Forgery::OnlyTheirOwn), 100, 103),
+        all(Lie::Forge(Forgery::Empty), 106, 110),
+    ];
+    attack("places", Scenario { lies: LIES, told: &["showing different worlds"], rounds: 190, ..SLOTS });
+}
+
+#[test]
+fn what_is_announced_of_a_table_cannot_be() {
+    const LIES: &[Told] = &[
+        alice(Lie::Forge(Forgery::Counts(33, 8)), 70, 72),
+        alice(Lie::Forge(Forgery::Counts(34, 7)), 74, 76),
+        alice(Lie::Forge(Forgery::Counts(1 << 24, 1 << 22)), 78, 80),
+        alice(Lie::Forge(Forgery::Counts(33 << 18, 1 << 20)), 82, 84),
+        alice(Lie::Forge(Forgery::Counts(0, 0)), 86, 87),
+        alice(Lie::Forge(Forgery::Profile), 90, 92),
+        alice(Lie::Forge(Forgery::Hint), 94, 96),
+    ];
+    let told = &["size of the buckets", "impossible sizes"];
+    attack("counts", Scenario { lies: LIES, told, arrives: false, rounds: 160, ..SLOTS });
+    const SEED: &[Told] = &[alice(Lie::Forge(Forgery::OtherSeed), 80, 83)];
+    attack("a ground seed", Scenario { lies: SEED, told: &["fixed beforehand"], arrives: false, ..SLOTS });
+}
+
+#[test]
+fn answers_are_wrong_late_or_none_and_sessions_are_lost() {
+    const LIES: &[Told] = &[
+        alice(Lie::Answer(Change::Flip), 6, 12),
+        alice(Lie::Answer(Change::Short), 66, 70),
+        alice(Lie::Delay(Call::Retrieve, LOOKUP_MS as u64 + QUERY_MS as u64), 74, 78),
+        alice(Lie::Withhold(Call::Retrieve), 80, 83),
+        alice(Lie::Refuse(Call::Deposit, Refused::Quota), 84, 88),
+        alice(Lie::Refuse(Call::Retrieve, Refused::UnknownSession), 90, 92),
+        alice(Lie::Refuse(Call::Register, Refused::Slot), 90, 91),
+        alice(Lie::Refuse(Call::Retrieve, Refused::UnknownKeys), 94, 97),
+    ];
+    attack("answers", Scenario { lies: LIES, rounds: 190, ..SLOTS });
+}
+
+#[test]
+fn people_go_and_come_back_connections_break_and_parameters_change() {
+    const ACTS: &[(u64, Act)] = &[
+        (at(20, 300), Act::Cut(Who::Alice)),
+        (at(70, 500), Act::Stop),
+        (at(80, 300), Act::Start),
+        (at(100, 500), Act::Pretend(Pretence::Buckets)),
+        (at(100, 510), Act::Cut(Who::Everybody)),
+        (at(110, 0), Act::Pretend(Pretence::None)),
+    ];
+    attack("comings and goings", Scenario { acts: ACTS, says: &[2, 66, 90], rounds: 190, ..SLOTS });
+    const SAME: &[(u64, Act)] = &[(at(90, 500), Act::Stop), (at(90, 700), Act::Restore)];
+    attack("a restored state", Scenario { acts: SAME, arrives: false, says: &[2, 70, 92], ..SLOTS });
+}

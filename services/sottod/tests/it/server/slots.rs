@@ -1,0 +1,165 @@
+//! Slots: one for each account, and nobody else's.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use bytes::Bytes;
+use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::table::{KNOCK_BYTES, SENT_BYTES};
+use sotto_protocol::{CodeKind, Manifest, Round, Table};
+use sotto_wire::{Refused, proto};
+
+use crate::support::{self, Member, Server, connect, refusal, registered};
+
+fn server(data: Option<&Path>) -> Server {
+    support::server(|config| {
+        config.code = CodeKind::Partitioned;
+        config.data = data.map(Path::to_owned);
+    })
+}
+
+async fn register(server: &Server, number: u8, slot: Bytes) -> Result<Bytes, Refused> {
+    let mut client = connect(server).await;
+    let key = server.parameters().manifest_key;
+    let registered = registered(&mut client, &key, number, Bytes::new(), slot).await;
+    registered.map(|answer| answer.slot).map_err(|status| refusal(&status))
+}
+
+fn number(slot: &Bytes) -> u32 {
+    u32::from_le_bytes(slot[..4].try_into().unwrap())
+}
+
+/// What would let an account deposit where another is looked for.
+#[tokio::test]
+async fn a_slot_is_its_accounts_own_and_an_account_has_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = server(Some(directory.path()));
+    let one = register(&first, 1, Bytes::new()).await.unwrap();
+    let two = register(&first, 2, Bytes::new()).await.unwrap();
+    assert_eq!((one.len(), two.len()), (20, 20));
+    assert_ne!(number(&one), number(&two));
+    assert_eq!(register(&first, 1, Bytes::new()).await, Ok(one.clone()), "whoever did not hear of it");
+    for length in [1, 19, 21] {
+        let cut = Bytes::from([&one[..], &[0]].concat()).slice(..length);
+        assert_eq!(register(&first, 1, cut).await, Err(Refused::Malformed), "{length} bytes");
+    }
+    assert_eq!(register(&first, 2, one.clone()).await, Err(Refused::Slot), "another's");
+    assert_eq!(register(&first, 3, one.clone()).await, Err(Refused::Slot), "another's, by somebody new");
+    for byte in 0..20 {
+        let mut forged = one.to_vec();
+        forged[byte] ^= 1;
+        assert_eq!(register(&first, 1, forged.into()).await, Err(Refused::Slot), "byte {byte}");
+    }
+    assert_eq!(register(&first, 1, one.clone()).await, Ok(Bytes::new()));
+    assert_eq!(register(&first, 1, Bytes::new()).await, Err(Refused::Slot), "a second one");
+    first.shutdown().await.unwrap();
+
+    let second = server(Some(directory.path()));
+    assert_eq!(register(&second, 1, one.clone()).await, Ok(Bytes::new()));
+    assert_eq!(register(&second, 2, one).await, Err(Refused::Slot));
+    let four = register(&second, 4, Bytes::new()).await.unwrap();
+    assert!(number(&four) >= 32, "what is left of a lot is not handed out by another process");
+    second.shutdown().await.unwrap();
+}
+
+/// A member with a slot.
+async fn member(server: &Server, number_of: u8) -> (Member, u32) {
+    let mut member = Member::register(server, number_of).await;
+    let key = server.parameters().manifest_key;
+    let answer = registered(&mut member.client, &key, number_of, Bytes::new(), Bytes::new()).await.unwrap();
+    member.session = answer.session;
+    (member, number(&answer.slot))
+}
+
+async fn send(member: &mut Member, round: Round, bytes: Vec<u8>) -> Result<(), Refused> {
+    let request =
+        proto::DepositRequest { session: member.session.clone(), round: round.0, deposit: bytes.into() };
+    member.client.deposit(request).await.map(drop).map_err(|status| refusal(&status))
+}
+
+/// The content of places, as far as one retrieval can read them: of the first always.
+async fn read(member: &mut Member, manifest: &Manifest, places: &[u32]) -> Vec<(u32, Vec<u8>)> {
+    let code = manifest.slot_code().unwrap();
+    let mut targets = vec![None; manifest.buckets.into()];
+    let mut of_buckets = vec![None; manifest.buckets.into()];
+    for place in places {
+        let free = code.places(*place).into_iter().find(|(bucket, _)| targets[bucket.to_usize()].is_none());
+        if let Some((bucket, position)) = free {
+            targets[bucket.to_usize()] = Some(position);
+            of_buckets[bucket.to_usize()] = Some(*place);
+        }
+    }
+    let answers = member.retrieve(manifest, &targets).await.unwrap();
+    let mut read: Vec<(u32, Vec<u8>)> =
+        of_buckets.into_iter().zip(answers).filter_map(|(place, answer)| Some((place?, answer))).collect();
+    read.sort_by_key(|(read, _)| places.iter().position(|place| place == read));
+    read
+}
+
+#[tokio::test]
+async fn boxes_lie_in_the_slots_of_their_accounts_and_there_is_no_mapping() {
+    let server = server(None);
+    let (mut one, slot) = member(&server, 1).await;
+    let (mut other, others) = member(&server, 2).await;
+    let mut events = one.watch().await;
+    one.upload().await.unwrap();
+    let round = events.fresh().await;
+    let sent = |fill: u8| vec![fill; SENT_BYTES];
+    assert_eq!(send(&mut one, round, sent(7)).await, Ok(()));
+    assert_eq!(send(&mut one, round, sent(7)).await, Ok(()), "once more");
+    assert_eq!(send(&mut one, round, sent(8)).await, Err(Refused::Quota), "a slot claimed twice");
+    for bytes in [0, 299, 301, 304] {
+        assert_eq!(send(&mut other, round, vec![0; bytes]).await, Err(Refused::Malformed), "{bytes} bytes");
+    }
+    let manifest = events.ready_of(round).await;
+    let table = manifest.table().unwrap();
+    assert_eq!((table, manifest.entries), (Table::holding(1).unwrap(), 33));
+    let (place, cell) = table.cell(&sotto_protocol::Label([7; 16]));
+    let wanted: Vec<u32> = [slot, place].into_iter().chain((0..32).filter(|empty| *empty != slot)).collect();
+    let read = read(&mut one, &manifest, &wanted).await;
+    assert_eq!(read[0], (slot, vec![7; BOX_BYTES]));
+    assert_eq!((read[1].0, &read[1].1[cell]), (place, &[7; KNOCK_BYTES - 4][..]));
+    // What nobody has deposited is nobody's: neither zeros nor the same twice.
+    let mut seen = BTreeSet::new();
+    for (place, cover) in &read[2..] {
+        let ones: u32 = cover.iter().map(|byte| byte.count_ones()).sum();
+        assert!((950..1350).contains(&ones), "{ones} of 2304 bits in place {place}");
+        assert!(seen.insert(cover));
+    }
+    assert!(seen.len() >= 5, "{}", seen.len());
+    assert!(others < 32);
+    let refused = one.mapping(round).await.unwrap_err();
+    assert_eq!(refusal(&refused), Refused::Malformed);
+    server.shutdown().await.unwrap();
+}
+
+/// Where nobody has said anything there is a table like any other, and it grows before there are more people than slots.
+#[tokio::test]
+async fn tables_without_deposits_are_rounds_and_tables_grow() {
+    let server = server(None);
+    let (mut one, slot) = member(&server, 1).await;
+    let mut events = one.watch().await;
+    one.upload().await.unwrap();
+    let empty = events.ready().await;
+    assert_eq!(empty.entries, 33);
+    let mut slots = BTreeSet::from([slot]);
+    for number in 2..=70 {
+        slots.insert(member(&server, number).await.1);
+    }
+    assert_eq!(slots.len(), 70, "nobody has another's");
+    let round = events.fresh().await;
+    assert_eq!(send(&mut one, round, vec![9; SENT_BYTES]).await, Ok(()));
+    let grown = events.ready_of(round).await;
+    assert_eq!(grown.entries, 3 * 33);
+    assert_eq!(read(&mut one, &grown, &[slot]).await, [(slot, vec![9; BOX_BYTES])]);
+    server.shutdown().await.unwrap();
+}
+
+/// Whoever shows a slot where there are none has the wrong server.
+#[tokio::test]
+async fn a_server_without_slots_takes_none() {
+    let server = support::server(|_| {});
+    assert_eq!(register(&server, 1, Bytes::from(vec![0; 20])).await, Err(Refused::Malformed));
+    assert_eq!(register(&server, 1, Bytes::new()).await, Ok(Bytes::new()));
+    server.shutdown().await.unwrap();
+}
