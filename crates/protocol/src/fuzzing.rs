@@ -4,6 +4,7 @@
 
 use ed25519_dalek::{Signer, SigningKey};
 
+use crate::deposit::BOX_BYTES;
 use crate::group::{Group, Rekey};
 use crate::invitation::Invitation;
 use crate::manifest::{MANIFEST_BYTES, deposits_digest};
@@ -14,8 +15,8 @@ use crate::seal::{PLAINTEXT_BYTES, Plaintext};
 use crate::secret::Secret;
 use crate::stream::{TEXT_MAX, WINDOW};
 use crate::{
-    Client, CodeKind, Deposit, GroupCard, Label, Manifest, ManifestChain, Round, SealedBox, SignedManifest,
-    UnixMillis, armour,
+    Client, CodeKind, Deposit, GroupCard, Label, Manifest, ManifestChain, OwnSlot, Round, SealedBox,
+    SignedManifest, Table, UnixMillis, armour, table,
 };
 
 /// A manifest, and its signature behind it.
@@ -23,9 +24,15 @@ pub fn fuzz_manifest(bytes: &[u8]) {
     let (manifest, rest) = bytes.split_at(bytes.len().min(MANIFEST_BYTES));
     if let Ok(decoded) = Manifest::decode(manifest) {
         assert_eq!(decoded.encode(), manifest);
-        assert!(decoded.check().is_ok() && decoded.code().is_ok());
+        assert!(decoded.check().is_ok());
+        let slots = decoded.code.has_slots();
+        assert_eq!((decoded.code().is_ok(), decoded.table().is_some()), (!slots, slots));
+        // What is made of a large table takes a while.
+        if slots && decoded.entries < 1 << 16 {
+            assert!(decoded.slot_code().is_ok());
+        }
         // Nothing is sized by more than what the deposits explain.
-        let mapping = BloomMapping::encoded_bytes(decoded.shape(), decoded.bucket_size);
+        let mapping = decoded.mapping_bytes();
         let explained = (decoded.entries + 1) * u64::from(decoded.choices);
         assert!(mapping <= 1024 * 1024 + 3 * 4 * explained + 3 * 128 * 1024);
     }
@@ -129,6 +136,35 @@ pub fn fuzz_deposit(bytes: &[u8]) {
     }
 }
 
+/// Deposits of 304 bytes each, as a server with slots stores them, and before them a byte for the size of the table: nothing
+/// lies beyond it, and nothing moves but what was deposited.
+pub fn fuzz_table(bytes: &[u8]) {
+    let Some((lots, rest)) = bytes.split_first() else { return };
+    let Some(table) = Table::holding(u32::from(*lots)) else { return };
+    let deposits: Vec<Deposit> =
+        rest.chunks(304).take(64).filter_map(|bytes| Deposit::decode(bytes).ok()).collect();
+    let mut boxes = vec![0; table.places() as usize * BOX_BYTES];
+    table.lay(&deposits, &[*lots; 32], &mut boxes);
+    let mut backwards = vec![0; boxes.len()];
+    let reversed: Vec<Deposit> = deposits.iter().rev().cloned().collect();
+    table.lay(&reversed, &[*lots; 32], &mut backwards);
+    assert!(boxes == backwards, "the order of deposits shows");
+    let (places, _) = boxes.as_chunks::<BOX_BYTES>();
+    let filled = places.iter().take(table.slots() as usize).filter(|place| **place != [0; BOX_BYTES]).count();
+    assert!(filled <= deposits.len());
+    for deposit in &deposits {
+        let knock = Label(core::array::from_fn(|at| deposit.label.0.get(4 + at).copied().unwrap_or(0)));
+        let (place, at) = table.cell(&knock);
+        assert!((table.slots()..table.places()).contains(&place) && at.end <= BOX_BYTES);
+    }
+    let label = Label(core::array::from_fn(|at| rest.get(at).copied().unwrap_or(0)));
+    let told = table::told(&label, rest.get(16..24).unwrap_or_default());
+    assert!(told.is_none_or(|slot| {
+        let again = table::telling(&label, slot);
+        rest.get(16..24) == again.0.get(4..12)
+    }));
+}
+
 /// What is inside a box of a conversation of two and of a group, as it comes from a contact who writes anything.
 pub fn fuzz_message(bytes: &[u8]) {
     let plaintext = plaintext(bytes);
@@ -221,9 +257,11 @@ pub fn fuzz_invitation(bytes: &[u8]) {
 
 /// Group cards, as text and behind a checksum that holds.
 pub fn fuzz_card(bytes: &[u8]) {
-    for text in
-        [String::from_utf8_lossy(bytes).into_owned(), armour::encode("sotto-group-1-", bytes).to_string()]
-    {
+    for text in [
+        String::from_utf8_lossy(bytes).into_owned(),
+        armour::encode("sotto-group-1-", bytes).to_string(),
+        armour::encode("sotto-group-2-", bytes).to_string(),
+    ] {
         if let Ok(card) = text.parse::<GroupCard>() {
             assert_eq!(card.to_string(), text.trim().to_ascii_lowercase());
             assert!(card.members().len() <= 8);
@@ -243,10 +281,17 @@ pub fn fuzz_client_state(bytes: &[u8]) {
     }
 }
 
-/// The answers to a retrieval, and the mapping before it: a client with a contact looks up and takes what comes.
+/// The answers to a retrieval, and the mapping before it, if there is one: a client with a contact looks up and takes what
+/// comes.
 pub fn fuzz_answers(bytes: &[u8]) {
+    for code in [CodeKind::Cuckoo, CodeKind::Partitioned] {
+        answers(bytes, &valid_client_state(code));
+    }
+}
+
+fn answers(bytes: &[u8], state: &[u8]) {
     let mut rng = Counting(1);
-    let Ok(mut client) = Client::restore(&valid_client_state()) else { return };
+    let Ok(mut client) = Client::restore(state) else { return };
     let (now, round) = (UnixMillis(2_000), client.newest_round().next());
     if client.open_round(round, now, &mut rng).is_err() {
         return;
@@ -254,7 +299,9 @@ pub fn fuzz_answers(bytes: &[u8]) {
     let (manifest, rest) = bytes.split_at(bytes.len().min(MANIFEST_BYTES));
     if let Ok(mut manifest) = Manifest::decode(manifest) {
         manifest.round = round;
-        manifest.mapping_digest = BloomMapping::digest(rest);
+        if !manifest.code.has_slots() {
+            manifest.mapping_digest = BloomMapping::digest(rest);
+        }
         let key = SigningKey::from_bytes(&[1; 32]);
         client.ready(&SignedManifest::sign(&manifest, &key));
     }
@@ -273,14 +320,19 @@ pub fn valid(decoder: &str) -> Vec<Vec<u8>> {
             (CodeKind::Single, 1, 1, 1),
             (CodeKind::Single, 3, 3, 1),
             (CodeKind::Hybrid, 4, 18, 2),
+            (CodeKind::Partitioned, 4, 12, 3),
         ]
         .map(valid_round)
         .into(),
-        "client_state" => vec![valid_client_state()],
+        "client_state" => [CodeKind::Cuckoo, CodeKind::Partitioned].map(valid_client_state).into(),
         "invitation" => vec![valid_invitation().to_string().into_bytes()],
-        "card" => valid_card().into_iter().collect(),
+        "card" => [Vec::new(), vec![5, 0, 1 << 20]].into_iter().filter_map(valid_card).collect(),
         "box" => vec![vec![0; 288]],
         "deposit" => vec![vec![7; 304]],
+        "table" => {
+            let deposits = (0..5_u8).map(|slot| table::stored(u32::from(slot % 4), &[slot; 12]).0);
+            vec![deposits.fold(vec![3], |bytes, key| [bytes, key.to_vec(), vec![key[0]; BOX_BYTES]].concat())]
+        }
         _ => valid_messages(),
     }
 }
@@ -300,7 +352,7 @@ fn valid_round((code, retrieve, buckets, choices): (CodeKind, u16, u16, u8)) -> 
         retrieve,
         buckets,
         choices,
-        mapping_kind: crate::manifest::MAPPING_BLOOM,
+        mapping_kind: crate::manifest::mapping_kind(code),
         bucket_size: 5,
         round_seed: [5; 32],
         mapping_digest: [0; 32],
@@ -310,6 +362,11 @@ fn valid_round((code, retrieve, buckets, choices): (CodeKind, u16, u16, u8)) -> 
         hint_digest: [0; 32],
         previous: [6; 32],
     };
+    if code.has_slots() {
+        (manifest.entries, manifest.bucket_size) =
+            (33, 33_u32.div_ceil((buckets / u16::from(choices)).into()));
+        return manifest.encode().to_vec();
+    }
     let labels: Vec<Label> = deposits.iter().map(|deposit| deposit.label).collect();
     let keys: Vec<&[u8]> = labels.iter().map(|label| label.0.as_slice()).collect();
     let mapping = manifest
@@ -328,15 +385,14 @@ fn valid_invitation() -> Invitation {
     Invitation::new(&[3; 32], (exchange, identity), START, expires, &mut Counting(0))
 }
 
-fn valid_card() -> Option<Vec<u8>> {
+fn valid_card(slots: Vec<u32>) -> Option<Vec<u8>> {
     let members = ["alice", "bob", "carol"].map(|name| (name.to_owned(), [name.as_bytes()[0]; 32]));
-    let card =
-        GroupCard::new(&[3; 32], "desk", (members.into(), Vec::new()), START, &mut Counting(0)).ok()?;
+    let card = GroupCard::new(&[3; 32], "desk", (members.into(), slots), START, &mut Counting(0)).ok()?;
     Some(card.to_string().into_bytes())
 }
 
-/// A client with a contact, a group and something to say.
-fn valid_client_state() -> Vec<u8> {
+/// A client with a contact, a group and something to say; of a server with slots, with a slot and a contact.
+fn valid_client_state(code: CodeKind) -> Vec<u8> {
     let mut rng = Counting(0);
     let server = crate::ServerParameters {
         protocol_version: crate::PROTOCOL_VERSION,
@@ -345,7 +401,7 @@ fn valid_client_state() -> Vec<u8> {
         seeds: crate::SeedCommitment::default(),
         engine: "none".to_owned(),
         security_bits: 128,
-        code: CodeKind::Cuckoo,
+        code,
         retrieve: 4,
         buckets: 12,
         choices: 3,
@@ -361,9 +417,15 @@ fn valid_client_state() -> Vec<u8> {
     let settings = crate::Settings { conversations: 2 };
     let Ok(mut client) = Client::new("alice", server, settings, START, &mut rng) else { return Vec::new() };
     let roster = [("bob".to_owned(), SigningKey::from_bytes(&[2; 32]).verifying_key().to_bytes())];
+    if code.has_slots() {
+        client.keep_slot(OwnSlot { number: 7, credential: [8; 16] });
+    }
+    let group = |client: &mut Client, rng: &mut Counting| {
+        client.create_group("desk", &roster, rng).is_ok()
+            && client.find("desk").is_some_and(|desk| client.queue_text(desk, "to say").is_ok())
+    };
     let made = client.invite("bob", START.1, &mut rng).is_ok()
-        && client.create_group("desk", &roster, &mut rng).is_ok()
-        && client.find("desk").is_some_and(|desk| client.queue_text(desk, "to say").is_ok())
+        && (code.has_slots() || group(&mut client, &mut rng))
         && client.open_round(START.0, START.1, &mut rng).is_ok();
     if made { client.snapshot().to_vec() } else { Vec::new() }
 }

@@ -14,7 +14,10 @@ use crate::pair::Pair;
 use crate::secret::Secret;
 use crate::server::{seeds_of, segment_end};
 use crate::turn::Turn;
-use crate::{CodeKind, Deposit, GroupCard, PROTOCOL_VERSION, Round, RoundMode, ServerParameters, UnixMillis};
+use crate::{
+    CodeKind, Deposit, GroupCard, Label, PROTOCOL_VERSION, Round, RoundMode, SealedBox, ServerParameters,
+    Table, UnixMillis, table,
+};
 
 const EXPECTED: &str = include_str!("../tests/golden/vectors.txt");
 const HEAD: Option<Head> = Some((Round(7), [9; 8]));
@@ -172,4 +175,53 @@ fn what_makes_a_server_answerable_has_the_published_bytes() {
     let coins = AuditCoins::new(&[1; 32]);
     let drawn = (0..128).filter_map(|round| Some(format!("{round}:{}", coins.draw(Round(round), 24, 8)?)));
     assert_eq!(drawn.collect::<Vec<_>>().join(" "), expected("coins"));
+}
+
+#[test]
+fn slots_have_the_published_places() {
+    let card = GroupCard {
+        server: [0; 8],
+        id: [4; 16],
+        secret: Secret::new([5; 32]),
+        start: Round(1),
+        time: UnixMillis(0),
+        name: "crew".into(),
+        members: [("alice", 1), ("bob", 2), ("carol", 3)]
+            .map(|(name, number)| (name.into(), public(number)))
+            .into(),
+        slots: vec![5, 0, 1 << 20],
+    };
+    assert_eq!(card.to_string(), expected("group card with slots"));
+    let request = data_encoding::HEXLOWER.decode(expected("request").as_bytes()).unwrap();
+    let label = Label(*request.first_chunk().unwrap());
+    compare("request with a slot", &table::telling(&label, 77).0[..12]);
+
+    let lots = [1, 7, 8, 9, 41, 8192, 8193, 300_000]
+        .map(|lots| (Table::holding(lots).unwrap().places() / 33).to_string());
+    assert_eq!(lots.join(" "), expected("lots"));
+    let shape = crate::CodeShape { kind: CodeKind::Partitioned, retrieve: 4, buckets: 12, choices: 3 };
+    let code = shape.slot_code([5; 32], 45 * 33).unwrap();
+    let places = [0, 1, 1000, 1484].map(|slot| {
+        let places =
+            code.places(slot).into_iter().map(|(bucket, position)| format!("{}:{position}", bucket.0));
+        places.collect::<Vec<_>>().join(",")
+    });
+    assert_eq!(places.join(" "), expected("places"));
+
+    let deposit = |slot: u32, knock: [u8; 12], content: u8| Deposit {
+        label: table::stored(slot, &knock),
+        sealed: SealedBox([content; 288]),
+    };
+    // Five for one cell, of knocks that differ; two for one slot; and one beyond the table.
+    let mut deposits = vec![deposit(3, [1; 12], 10), deposit(40, [2; 12], 20), deposit(64, [3; 12], 30)];
+    for number in 0..5_u8 {
+        let mut knock = [40 + number; 12];
+        knock[..4].copy_from_slice(&(72 * u32::from(number)).to_le_bytes());
+        deposits.push(deposit(7 + u32::from(number), knock, 50 + number));
+    }
+    deposits.push(deposit(9, [4; 12], 90));
+    let table = Table::holding(2).unwrap();
+    let mut boxes = vec![0; 66 * 288];
+    table.lay(&deposits, &[9; 32], &mut boxes);
+    compare("table", &crate::manifest::table_digest(66, &boxes));
 }

@@ -46,6 +46,15 @@ pub fn fuzz_messages(bytes: &[u8]) {
     {
         assert_eq!(deposit.encode(), request.deposit[..]);
     }
+    if let Some(request) = survives::<proto::DepositRequest>(bytes)
+        && let Ok(deposit) = convert::deposit_in_table(&request.deposit, 7)
+    {
+        assert_eq!(deposit.encode()[..4], [7, 0, 0, 0]);
+        assert_eq!(deposit.encode()[4..], request.deposit[..]);
+    }
+    if let Ok(Some(slot)) = convert::slot(bytes) {
+        assert_eq!(convert::encode_slot(&slot), bytes);
+    }
     assert_eq!(fixed::<32>(bytes, "field").is_ok(), bytes.len() == 32);
 }
 

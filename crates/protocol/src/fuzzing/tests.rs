@@ -32,6 +32,11 @@ proptest! {
     }
 
     #[test]
+    fn fuzz_table(bytes in damaged(valid("table"))) {
+        super::fuzz_table(&bytes);
+    }
+
+    #[test]
     fn fuzz_message(bytes in damaged(valid("message"))) {
         super::fuzz_message(&bytes);
     }
