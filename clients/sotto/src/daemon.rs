@@ -97,9 +97,11 @@ pub(crate) async fn run(directory: &Path, options: Options) -> Result<(), Failur
     let following = Arc::clone(&news).follow(Arc::clone(&journal), Face::new(options.detached));
     let following = tokio::spawn(following);
     let mut programs = JoinSet::new();
-    let (desk, stayed) = loop {
+    let (desk, untold, stayed) = loop {
         let (journal, face) = (Arc::clone(&journal), Face::new(options.detached));
         let desk = Arc::new(Desk::new(handle, name.clone(), server.clone(), leaves, journal, face));
+        // What was told and could not be written down any more.
+        let mut untold = Vec::new();
         let stayed = loop {
             tokio::select! {
                 () = &mut ended => break Departure::Left,
@@ -107,7 +109,7 @@ pub(crate) async fn run(directory: &Path, options: Options) -> Result<(), Failur
                 () = until(leaves) => break Departure::Left,
                 event = events.recv() => match event {
                     Some(Event::ConnectionLost(ConnectError::Changed)) => break Departure::Changed,
-                    Some(event) => desk.hear(event).await,
+                    Some(event) => untold.extend(desk.hear(event).await),
                     None => break Departure::Broken(HandleError::Stopped.into()),
                 },
                 stream = listener.accept() => admit(stream, &mut programs, &desk).await,
@@ -115,17 +117,19 @@ pub(crate) async fn run(directory: &Path, options: Options) -> Result<(), Failur
             }
         };
         match stayed {
-            Departure::Left => break (desk, Ok(())),
-            Departure::Broken(failure) => break (desk, Err(failure)),
+            Departure::Left => break (desk, untold, Ok(())),
+            Departure::Broken(failure) => break (desk, untold, Err(failure)),
             Departure::Changed => {}
         }
         // All of the server's people meet this at the same time, and programs come again.
-        desk.hear(Event::ConnectionLost(ConnectError::Changed)).await;
-        let _ = desk.handle().stop().await;
+        untold.extend(desk.hear(Event::ConnectionLost(ConnectError::Changed)).await);
+        if let Ok(client) = desk.handle().stop().await {
+            desk.hear_last(&client, untold, &mut events);
+        }
         programs.shutdown().await;
         (handle, events) = come_again(directory).await?;
     };
-    leave(&desk, &mut events, &listener, &mut programs, options.detached).await;
+    leave(&desk, untold, &mut events, &listener, &mut programs, options.detached).await;
     // While nobody else can come online with what was there before.
     let kept = news.write(&journal);
     if let Ok(Some(_alone)) = Store::try_starting(directory) {
@@ -166,6 +170,7 @@ async fn come_again(directory: &Path) -> Result<(Handle, Events), Failure> {
 /// Leaves at the end of the round, or at once if the person insists. Programs are served as long as it lasts.
 async fn leave(
     desk: &Arc<Desk>,
+    mut untold: Vec<Arc<Event>>,
     events: &mut Events,
     listener: &Listener,
     programs: &mut JoinSet<()>,
@@ -175,21 +180,21 @@ async fn leave(
     let mut insisted = pin!(signals::ended(detached));
     let mut finished = pin!(desk.handle().finish());
     let mut open = true;
-    loop {
+    let client = loop {
         tokio::select! {
-            // Whether it was running still makes no difference.
-            _ = &mut finished => break,
-            () = &mut insisted => {
-                let _ = desk.handle().stop().await;
-                break;
-            }
+            client = &mut finished => break client,
+            () = &mut insisted => break desk.handle().stop().await,
             event = events.recv(), if open => match event {
-                Some(event) => desk.hear(event).await,
+                Some(event) => untold.extend(desk.hear(event).await),
                 None => open = false,
             },
             stream = listener.accept() => admit(stream, programs, desk).await,
             Some(_) = programs.join_next(), if !programs.is_empty() => {}
         }
+    };
+    // One that had stopped before gives no client, and nothing more is to be told.
+    if let Ok(client) = client {
+        desk.hear_last(&client, untold, events);
     }
 }
 

@@ -144,10 +144,10 @@ pub fn fuzz_table(bytes: &[u8]) {
     let deposits: Vec<Deposit> =
         rest.chunks(304).take(64).filter_map(|bytes| Deposit::decode(bytes).ok()).collect();
     let mut boxes = vec![0; table.places() as usize * BOX_BYTES];
-    table.lay(&deposits, &[*lots; 32], &mut boxes);
+    table.lay(&deposits, &[*lots; 32]).fill_all(&mut boxes);
     let mut backwards = vec![0; boxes.len()];
     let reversed: Vec<Deposit> = deposits.iter().rev().cloned().collect();
-    table.lay(&reversed, &[*lots; 32], &mut backwards);
+    table.lay(&reversed, &[*lots; 32]).fill_all(&mut backwards);
     assert!(boxes == backwards, "the order of deposits shows");
     let (places, _) = boxes.as_chunks::<BOX_BYTES>();
     let filled = places.iter().take(table.slots() as usize).filter(|place| **place != [0; BOX_BYTES]).count();

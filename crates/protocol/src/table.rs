@@ -118,54 +118,91 @@ impl Table {
         (self.slots() + cell / CELLS, at..at + CELL_BYTES)
     }
 
-    /// Lays a round's deposits, which are [`stored`] under slot and knock, into the boxes of all places. Of several boxes for
-    /// one slot, and of several knocks for one cell, that one stays of which the hash with the round seed is the least: nobody
-    /// who deposits knows the seed. One whose slot the table does not have is left out.
-    pub fn lay(self, deposits: &[Deposit], round_seed: &[u8; 32], boxes: &mut [u8]) {
-        let (boxes, _) = boxes.as_chunks_mut::<BOX_BYTES>();
-        let slot = |deposit: &Deposit| u32::from_le_bytes(core::array::from_fn(|at| deposit.label.0[at]));
-        let knock = |deposit: &Deposit| -> Label {
-            Label(core::array::from_fn(|at| deposit.label.0.get(4 + at).copied().unwrap_or_default()))
+    /// Where a round's deposits, which are [`stored`] under slot and knock, come to lie. Of several boxes for one slot, and of
+    /// several knocks for one cell, that one stays of which the hash with the round seed is the least: nobody who deposits
+    /// knows the seed. One whose slot the table does not have is left out.
+    #[must_use]
+    pub fn lay<'a>(self, deposits: &'a [Deposit], round_seed: &[u8; 32]) -> Laid<'a> {
+        let mut laid = Laid {
+            table: self,
+            slots: vec![None; self.slots() as usize],
+            cells: vec![None; (self.lots * CELLS) as usize],
         };
-        let inside: Vec<&Deposit> =
-            deposits.iter().filter(|deposit| self.place(slot(deposit)).is_some()).collect();
-        for deposit in winners(&inside, round_seed, |deposit| u64::from(slot(deposit))) {
-            if let Some(place) = boxes.get_mut(slot(deposit) as usize) {
-                *place = deposit.sealed.0;
+        for deposit in deposits {
+            let Some(slot) = laid.slots.get_mut(slot_of(deposit) as usize) else { continue };
+            contest(slot, deposit, round_seed);
+            let (place, at) = self.cell(&knock_of(deposit));
+            let cell = (place - self.slots()) as usize * CELLS as usize + at.start / CELL_BYTES;
+            if let Some(cell) = laid.cells.get_mut(cell) {
+                contest(cell, deposit, round_seed);
             }
         }
-        let number = |deposit: &Deposit| {
-            let (place, at) = self.cell(&knock(deposit));
-            (u64::from(place) << 16) | at.start as u64
-        };
-        for deposit in winners(&inside, round_seed, number) {
-            let (place, at) = self.cell(&knock(deposit));
-            if let Some(cell) = boxes.get_mut(place as usize).and_then(|cells| cells.get_mut(at)) {
-                cell.copy_from_slice(&knock(deposit).0[CELL_AT..KNOCK_BYTES]);
+        laid
+    }
+}
+
+/// What lies in a table.
+pub struct Laid<'a> {
+    table: Table,
+    /// Whose box lies in a slot.
+    slots: Vec<Option<&'a Deposit>>,
+    /// Whose knock stands in a cell, all cells of all places one after the other.
+    cells: Vec<Option<&'a Deposit>>,
+}
+
+impl Laid<'_> {
+    /// Writes what lies in a place; where nothing was deposited, what `cover` writes.
+    pub fn fill(&self, place: u32, bytes: &mut [u8; BOX_BYTES], cover: impl FnOnce(&mut [u8; BOX_BYTES])) {
+        if let Some(slot) = self.slots.get(place as usize) {
+            match slot {
+                Some(deposit) => *bytes = deposit.sealed.0,
+                None => cover(bytes),
             }
+            return;
+        }
+        cover(bytes);
+        let first = place.saturating_sub(self.table.slots()) as usize * CELLS as usize;
+        let cells = self.cells.get(first..).unwrap_or_default();
+        let (contents, _) = bytes.as_chunks_mut::<CELL_BYTES>();
+        for (content, cell) in contents.iter_mut().zip(cells) {
+            if let Some(deposit) = cell {
+                let knock = knock_of(deposit);
+                content.copy_from_slice(&knock.0[CELL_AT..KNOCK_BYTES]);
+            }
+        }
+    }
+
+    /// Writes what was deposited over what stands in all places.
+    pub fn fill_all(&self, boxes: &mut [u8]) {
+        let (boxes, _) = boxes.as_chunks_mut::<BOX_BYTES>();
+        for (place, bytes) in (0..self.table.places()).zip(boxes) {
+            self.fill(place, bytes, |_| {});
         }
     }
 }
 
-/// Of the deposits with the same number the one with the least hash.
-fn winners<'a>(
-    deposits: &[&'a Deposit],
-    round_seed: &[u8; 32],
-    number: impl Fn(&Deposit) -> u64,
-) -> Vec<&'a Deposit> {
+fn slot_of(deposit: &Deposit) -> u32 {
+    u32::from_le_bytes(core::array::from_fn(|at| deposit.label.0[at]))
+}
+
+/// The knock, in the place of a label.
+fn knock_of(deposit: &Deposit) -> Label {
+    Label(core::array::from_fn(|at| deposit.label.0.get(4 + at).copied().unwrap_or_default()))
+}
+
+/// One more deposit for a place, of which one stays. Equal boxes aside, none has the hash of another unless slot and knock are
+/// the same; then the least box stays.
+fn contest<'a>(place: &mut Option<&'a Deposit>, deposit: &'a Deposit, round_seed: &[u8; 32]) {
     let rank = |deposit: &Deposit| -> [u8; 32] {
         let digest = Sha256::new_with_prefix(CONTEST_DOMAIN).chain_update(round_seed);
-        digest.chain_update(deposit.label.0).chain_update(deposit.sealed.0).finalize().into()
+        digest.chain_update(deposit.label.0).finalize().into()
     };
-    let mut numbered: Vec<(u64, &Deposit)> =
-        deposits.iter().map(|deposit| (number(deposit), *deposit)).collect();
-    numbered.sort_unstable_by_key(|(number, _)| *number);
-    let contests = numbered.chunk_by(|(one, _), (other, _)| one == other);
-    let won = contests.filter_map(|contest| match contest {
-        [only] => Some(only.1),
-        several => several.iter().map(|(_, deposit)| *deposit).min_by_key(|deposit| rank(deposit)),
+    let wins = place.is_none_or(|other| {
+        rank(deposit).cmp(&rank(other)).then_with(|| deposit.sealed.0.cmp(&other.sealed.0)).is_lt()
     });
-    won.collect()
+    if wins {
+        *place = Some(deposit);
+    }
 }
 
 #[cfg(test)]
@@ -238,7 +275,8 @@ mod tests {
         let table = Table::holding(2).unwrap();
         let empty: Vec<u8> = (0..table.places() as usize * BOX_BYTES).map(|at| (at % 251) as u8).collect();
         let mut boxes = empty.clone();
-        table.lay(&[deposit(5, 1, 10), deposit(63, 2, 20), deposit(64, 3, 30)], &[9; 32], &mut boxes);
+        let deposits = [deposit(5, 1, 10), deposit(63, 2, 20), deposit(64, 3, 30)];
+        table.lay(&deposits, &[9; 32]).fill_all(&mut boxes);
         let mut expected = empty;
         expected[5 * BOX_BYTES..6 * BOX_BYTES].fill(10);
         expected[63 * BOX_BYTES..64 * BOX_BYTES].fill(20);
@@ -265,10 +303,10 @@ mod tests {
                 })
                 .collect();
             let mut boxes = vec![0xff; table.places() as usize * BOX_BYTES];
-            table.lay(&several, &[seed; 32], &mut boxes);
+            table.lay(&several, &[seed; 32]).fill_all(&mut boxes);
             let mut backwards = vec![0xff; boxes.len()];
             let reversed: Vec<Deposit> = several.iter().rev().cloned().collect();
-            table.lay(&reversed, &[seed; 32], &mut backwards);
+            table.lay(&reversed, &[seed; 32]).fill_all(&mut backwards);
             assert!(boxes == backwards);
             slots[usize::from(boxes[3 * BOX_BYTES])] += 1;
             cells[usize::from(boxes[32 * BOX_BYTES])] += 1;

@@ -222,6 +222,6 @@ fn slots_have_the_published_places() {
     deposits.push(deposit(9, [4; 12], 90));
     let table = Table::holding(2).unwrap();
     let mut boxes = vec![0; 66 * 288];
-    table.lay(&deposits, &[9; 32], &mut boxes);
+    table.lay(&deposits, &[9; 32]).fill_all(&mut boxes);
     compare("table", &crate::manifest::table_digest(66, &boxes));
 }

@@ -151,8 +151,8 @@ impl Connection {
         let registered = within(deadline, client.register(request)).await?;
         fixed::<32>(&registered.session, "session").map_err(nonsense)?;
         let given = parse_slot(&registered.slot).map_err(nonsense)?;
-        // Who has shown none and is given none would be heard by nobody.
-        if info.parameters.code.has_slots() != (slot.is_some() || given.is_some()) {
+        // Who has shown none and is given none would be heard by nobody; nor would who takes another than its contacts know.
+        if given.is_some() != (info.parameters.code.has_slots() && slot.is_none()) {
             return Err(Failure::Nonsense(tonic::Code::DataLoss));
         }
         let announced = Announced { announcement: info.parameters.encode(), endorsement: info.endorsement };

@@ -7,9 +7,7 @@ use chacha20::ChaCha20;
 use chacha20::cipher::{KeyIvInit as _, StreamCipher as _};
 use mpir::{Contents, Engine, Form, PreparedRound, Profile, RoundSpec};
 use pbc::{BatchCode as _, BucketIndex, Encoding, PartitionedCode};
-use rayon::prelude::{
-    IndexedParallelIterator, IntoParallelIterator, ParallelIterator, ParallelSliceMut as _,
-};
+use rayon::prelude::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use sotto_protocol::deposit::{BOX_BYTES, arrange};
 use sotto_protocol::manifest::{
     Manifest, bucket_digest, buckets_digest, deposits_digest, hint_digest, mapping_kind, table_digest,
@@ -189,13 +187,22 @@ impl Laid {
     /// Where nobody has deposited anything, something lies that nobody can tell from a box.
     fn in_table(deposits: &[Deposit], seed: &[u8; 32], sealed: TableSeal) -> Result<Self, BuildError> {
         let table = Table::holding(sealed.lots).ok_or(BuildError::TooLarge)?;
+        let laid = table.lay(deposits, seed);
         let mut boxes = vec![0; table.places() as usize * BOX_BYTES];
-        boxes.par_chunks_mut(BOX_BYTES).enumerate().with_min_len(256).for_each(|(place, cover)| {
+        let (places, _) = boxes.as_chunks_mut::<BOX_BYTES>();
+        let cover = |place: u32, bytes: &mut [u8; BOX_BYTES]| {
             let mut nonce = [0; 12];
-            nonce[..8].copy_from_slice(&(place as u64).to_le_bytes());
-            ChaCha20::new(&sealed.cover.into(), &nonce.into()).apply_keystream(cover);
-        });
-        table.lay(deposits, seed, &mut boxes);
+            nonce[..4].copy_from_slice(&place.to_le_bytes());
+            // Not in place: memory that is read before it is written costs a fault more, and other threads an interrupt.
+            let mut keystream = [0; BOX_BYTES];
+            ChaCha20::new(&sealed.cover.into(), &nonce.into()).apply_keystream(&mut keystream);
+            *bytes = keystream;
+        };
+        (0..table.places())
+            .into_par_iter()
+            .zip(places)
+            .with_min_len(256)
+            .for_each(|(place, bytes)| laid.fill(place, bytes, |bytes| cover(place, bytes)));
         let digest = table_digest(table.places().into(), &boxes);
         Ok(Self { labels: Vec::new(), boxes, digest })
     }

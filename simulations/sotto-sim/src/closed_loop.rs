@@ -18,6 +18,7 @@ mod turns;
 use std::path::PathBuf;
 
 use anyhow::Context;
+use sottod::Addressing;
 
 pub(crate) use bench::build;
 pub(crate) use child::SUBCOMMAND;
@@ -56,18 +57,11 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Addressing {
-    Labels,
-    Slots,
-}
-
-impl Addressing {
-    const fn code(self) -> CodeName {
-        match self {
-            Self::Labels => CodeName::Cuckoo,
-            Self::Slots => CodeName::Partitioned,
-        }
+/// The code that goes with a way to find boxes.
+pub(crate) const fn code_of(addressing: Addressing) -> CodeName {
+    match addressing {
+        Addressing::Labels => CodeName::Cuckoo,
+        Addressing::Slots => CodeName::Partitioned,
     }
 }
 
@@ -75,7 +69,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let Arguments { config, compare, addressing, out, json } = arguments;
     let codes = match (compare.as_slice(), addressing.as_slice()) {
         ([], []) => vec![config.code],
-        ([], addressing) => addressing.iter().map(|way| way.code()).collect(),
+        ([], addressing) => addressing.iter().map(|way| code_of(*way)).collect(),
         (compare, _) => compare.to_vec(),
     };
     let configs: Vec<Config> = codes.into_iter().map(|code| Config { code, ..config.clone() }).collect();

@@ -9,6 +9,7 @@ mod validate;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
+use sottod::Addressing;
 
 use crate::cpu::cores;
 use crate::model::{Calibration, calibrate};
@@ -29,6 +30,9 @@ pub(crate) struct Arguments {
     /// Messages that each of them retrieves per round (k).
     #[arg(long, default_value_t = 16)]
     retrieve: usize,
+    /// How clients find messages.
+    #[arg(long, value_enum, default_value = "labels")]
+    addressing: Addressing,
     /// Length of a round, seconds; or give `--cores` and learn it.
     #[arg(long)]
     round: Option<f64>,
@@ -76,10 +80,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     if let Some(users) = arguments.users {
         ensure!(arguments.round.is_some() || arguments.cores.is_some(), "give --round, --cores, or both");
-        crate::model::RoundSize::new(users, arguments.retrieve)?;
+        crate::model::RoundSize::new(users, arguments.retrieve, arguments.addressing)?;
     }
     let need_by = |users, constants: &Calibration| {
-        Need::of(users, arguments.retrieve, &arguments.assumptions, constants)
+        Need::of(users, (arguments.retrieve, arguments.addressing), &arguments.assumptions, constants)
     };
     let calibration = constants(arguments)?;
     if arguments.validate {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use sotto_protocol::Client;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -11,7 +12,7 @@ use super::journal::{Entry, Journal};
 use super::message::{Account, Audited, Found, Reply, Status};
 use super::notes;
 use crate::cli::failure::Failure;
-use crate::{Event, Handle};
+use crate::{Event, Events, Handle};
 
 /// Where programs come to.
 pub(super) struct Desk {
@@ -73,15 +74,30 @@ impl Desk {
         self.journal.write(entry);
     }
 
-    /// Writes down what the participant tells.
-    pub(super) async fn hear(&self, event: Event) {
+    /// Writes down what the participant tells. If the participant is gone, its client is needed for that: then the event
+    /// comes back, for [`Desk::hear_last`].
+    pub(super) async fn hear(&self, event: Event) -> Option<Arc<Event>> {
         match &event {
             Event::ConnectionLost(_) => self.connected.store(false, Ordering::Relaxed),
             Event::ConnectionRestored => self.connected.store(true, Ordering::Relaxed),
             _ => {}
         }
-        // One that has stopped has nothing to tell any more.
-        let Ok(entry) = self.handle.ask(move |client| notes::entry(&event, client)).await else { return };
+        let event = Arc::new(event);
+        let told = Arc::clone(&event);
+        match self.handle.ask(move |client| notes::entry(&told, client)).await {
+            Ok(entry) => self.write(entry),
+            Err(_) => return Some(event),
+        }
+        None
+    }
+
+    /// Writes down what a participant told that is gone: what nobody could write down any more, and what nobody had heard.
+    pub(super) fn hear_last(&self, client: &Client, untold: Vec<Arc<Event>>, events: &mut Events) {
+        let unheard = core::iter::from_fn(|| events.try_recv().ok().map(Arc::new));
+        untold.into_iter().chain(unheard).for_each(|event| self.write(notes::entry(&event, client)));
+    }
+
+    fn write(&self, entry: Option<Entry>) {
         match &entry {
             Some(Entry::Lasting(line) | Entry::Passing(line)) => self.face.note(line),
             Some(Entry::Audited(Audited { found, line, .. })) if *found != Found::Honest => {

@@ -14,7 +14,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::lies::{Call, Change, Lie};
+use crate::lies::{Call, Change, Lie, Pretence};
 use crate::server::{Account, Calls, Server};
 use crate::teller::Teller;
 
@@ -106,7 +106,9 @@ impl Sotto for Calls {
         let session = Sha256::new_with_prefix(account).chain_update(number.to_le_bytes()).finalize();
         state.sessions.insert(session.into(), account);
         let mut given = Bytes::new();
-        if self.0.parameters.code.has_slots() && slot.is_empty() {
+        if self.0.pretence() == Pretence::Slot {
+            given = [&[9, 0, 0, 0][..], &[1; 16]].concat().into();
+        } else if self.0.parameters.code.has_slots() && slot.is_empty() {
             // Whoever comes again without having heard of its slot gets the same.
             let next = state.slots.len() as u32;
             let number = *state.slots.entry(account).or_insert(next);

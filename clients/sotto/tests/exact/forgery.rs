@@ -133,7 +133,7 @@ impl Laid {
         let table = Table::holding(1).unwrap();
         let mut boxes = vec![0; table.places() as usize * BOX_BYTES];
         ChaCha20Rng::from_seed(manifest.round_seed).fill_bytes(&mut boxes);
-        table.lay(deposits, &manifest.round_seed, &mut boxes);
+        table.lay(deposits, &manifest.round_seed).fill_all(&mut boxes);
         manifest.entries = table.places().into();
         manifest.deposits_digest = table_digest(manifest.entries, &boxes);
         manifest.bucket_size =

@@ -139,6 +139,8 @@ pub(crate) enum Pretence {
     Engine,
     ClosedLoop,
     ManyBuckets,
+    /// Whoever registers is given a slot, also who has one.
+    Slot,
 }
 
 /// Something that happens at a moment.

@@ -144,6 +144,10 @@ impl Server {
         self.plans.lock().unwrap().push((lie, rounds, whom));
     }
 
+    pub(crate) fn pretence(&self) -> Pretence {
+        *self.pretence.lock().unwrap()
+    }
+
     /// From now on whoever asks is told this.
     pub(crate) fn pretend(&self, pretence: Pretence) {
         *self.pretence.lock().unwrap() = pretence;
@@ -381,9 +385,9 @@ impl Server {
         let pretence = *self.pretence.lock().unwrap();
         let other = SigningKey::from_bytes(&[9; 32]);
         let root = if pretence == Pretence::Root { &other } else { &self.root };
-        parameters.serial += u64::from(!matches!(pretence, Pretence::None | Pretence::Root));
+        parameters.serial += u64::from(!matches!(pretence, Pretence::None | Pretence::Root | Pretence::Slot));
         match pretence {
-            Pretence::None | Pretence::Root => {}
+            Pretence::None | Pretence::Root | Pretence::Slot => {}
             Pretence::Retrieve => parameters.retrieve -= 1,
             Pretence::Buckets => parameters.buckets += 4,
             Pretence::Choices => parameters.choices -= 1,

@@ -2,12 +2,14 @@
 //! worlds that differ in who talks with whom look the same all the same.
 
 use mpir::noop;
-use sotto_protocol::{CodeKind, ServerParameters};
+use sotto_protocol::client::Client;
+use sotto_protocol::{CodeKind, RoundMode, ServerParameters};
 use sotto_wire::Refused;
 
 use crate::lies::{Act, Call, Change, Forgery, Lie, Pretence, Told, Who};
+use crate::machine::{Machine, Memory};
 use crate::stage::{HONEST, Scenario, Secret, at, compare, play};
-use crate::world::{LOOKUP_MS, QUERY_MS};
+use crate::world::{LOOKUP_MS, QUERY_MS, World, parameters, quick};
 
 const SLOTS: Scenario = Scenario {
     parameters: |parameters| ServerParameters { code: CodeKind::Partitioned, buckets: 15, ..parameters },
@@ -103,6 +105,34 @@ fn answers_are_wrong_late_or_none_and_sessions_are_lost() {
         alice(Lie::Refuse(Call::Retrieve, Refused::UnknownKeys), 94, 97),
     ];
     attack("answers", Scenario { lies: LIES, rounds: 190, ..SLOTS });
+}
+
+/// Contacts look for somebody in the slot that they were told. A server that could give another one later would make an
+/// account deaf and dumb for ever, long after it has stopped lying.
+#[test]
+fn who_has_a_slot_takes_no_other() {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let parameters = (SLOTS.parameters)(parameters(&*noop(), RoundMode::Deadline));
+        let mut world = World::new(1, parameters, 2);
+        let alice = world.client("Alice", 3);
+        let alice = world.start(alice, quick).await;
+        world.until(at(3, 0)).await;
+        let client = alice.handle.stop().await.unwrap();
+        let slot = client.slot().unwrap().clone();
+        let kept = client.snapshot();
+        world.server.pretend(Pretence::Slot);
+        let (wire, disk) = (world.wire(), Memory::new(world.began));
+        let machine = Machine::new(wire.dial.clone(), world.began, world.rng("again"), quick);
+        let refused = world.start_on(client, machine, wire, disk.clone()).await.err().unwrap();
+        assert!(refused.to_string().contains("no server"), "{refused}");
+        assert!(disk.snapshots().is_empty(), "nothing is kept of it");
+        world.server.pretend(Pretence::None);
+        let alice = world.again(alice, Client::restore(&kept).unwrap(), quick).await;
+        let client = alice.handle.stop().await.unwrap();
+        assert!(*client.slot().unwrap() == slot);
+    });
 }
 
 #[test]

@@ -51,9 +51,9 @@ impl Depositor {
             if let Some(round) = opened {
                 // So that deposits come all the time, and a kill hits some on their way.
                 tokio::time::sleep(Duration::from_millis(self.rng.random_range(0..SPREAD_MS))).await;
-                let deposit = deposit(&mut self.rng);
+                let (deposit, bytes) = deposit(&mut self.rng, None);
                 // One that is late or gets no answer is not acknowledged, and may be there or not.
-                if session.deposit(round, &deposit.encode()).await.is_ok() {
+                if session.deposit(round, &bytes).await.is_ok() {
                     acknowledged.deposits.push((round, deposit));
                 }
             }

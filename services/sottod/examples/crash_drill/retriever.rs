@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context;
+use bytes::Bytes;
 use mpir::EngineClient;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use sotto_protocol::{BloomMapping, Deposit, Label, Manifest, Round, SignedManifest};
+use sotto_protocol::{Deposit, Manifest, Round, SignedManifest};
 use sotto_session::Session;
 use sotto_wire::{Failure, Refused};
 
@@ -15,7 +16,7 @@ use super::child::{Child, session};
 
 /// The rounds that a server serves.
 pub(super) struct Served {
-    rounds: BTreeMap<Round, (Manifest, BloomMapping)>,
+    rounds: BTreeMap<Round, (Manifest, Bytes)>,
 }
 
 impl Served {
@@ -34,8 +35,7 @@ impl Served {
                 Err(Failure::Refused(Refused::RoundClosed)) => break,
                 Err(failure) => return Err(failure).context("a mapping is refused"),
             };
-            let decoded = BloomMapping::decode(&bytes, &manifest)?;
-            rounds.insert(*round, (manifest, decoded));
+            rounds.insert(*round, (manifest, bytes));
         }
         Ok(Self { rounds })
     }
@@ -63,7 +63,7 @@ impl Served {
             for (round, deposits) in &by_round {
                 let Some(wanted) = deposits.get(number) else { continue };
                 let (manifest, mapping) = self.rounds.get(round).context("the round is not served")?;
-                let element = account.retrieve(manifest, mapping, wanted.1.label).await?;
+                let element = account.retrieve(manifest, mapping, &wanted.1).await?;
                 if element.as_deref() != Some(wanted.1.sealed.0.as_slice()) {
                     missing.push(*wanted);
                 }
@@ -89,14 +89,14 @@ impl Account {
         Ok(Self { session, pir, keys, rng: StdRng::seed_from_u64(number as u64) })
     }
 
-    /// The element under a label, if the mapping has one.
+    /// The element under a deposit's label, if the mapping has one.
     async fn retrieve(
         &mut self,
         manifest: &Manifest,
-        mapping: &BloomMapping,
-        label: Label,
+        mapping: &[u8],
+        wanted: &Deposit,
     ) -> anyhow::Result<Option<Vec<u8>>> {
-        let asked = ask(&self.session, &mut *self.pir, manifest, mapping, label, &mut self.rng)?;
+        let asked = ask(&self.session, &mut *self.pir, manifest, mapping, wanted, &mut self.rng)?;
         let Some(Asked { request, answers, bucket }) = asked else { return Ok(None) };
         let answered = self.session.retrieve(manifest.round, &self.keys, request.bytes.into(), answers).await;
         let mut elements = request.pending.read(&[], &answered.context("retrieving")?.answers);

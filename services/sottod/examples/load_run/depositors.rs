@@ -29,11 +29,11 @@ impl Depositor {
             let Some((round, at)) = *self.opened.borrow_and_update() else { continue };
             let offset = OFFSET_MS + self.rng.random_range(0..self.spread_ms.max(1));
             tokio::time::sleep_until((at + Duration::from_millis(offset)).into()).await;
-            let deposit = asking::deposit(&mut self.rng);
+            let (deposit, bytes) = asking::deposit(&mut self.rng, self.session.given_slot());
             // If nobody listens any more, the run is over.
             let _ = self.news.send(News::Sent { round });
             let sent = Instant::now();
-            let fate = Fate::of(self.session.deposit(round, &deposit.encode()).await, sent);
+            let fate = Fate::of(self.session.deposit(round, &bytes).await, sent);
             let _ = self.news.send(News::Ended { round, deposit: Box::new(deposit), fate });
         }
     }

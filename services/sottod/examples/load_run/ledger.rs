@@ -62,7 +62,7 @@ pub(crate) struct Totals {
     /// Acknowledged, and shown to be in the log exactly once by the manifest's digest of all deposits.
     pub(crate) stored: u64,
     /// Acknowledged in rounds with calls that got no answer, whose digest therefore says nothing; there are at least as
-    /// many deposits as were acknowledged.
+    /// many deposits as were acknowledged. With slots, all: the digest is that of a table, with boxes of the server's in it.
     pub(crate) counted: u64,
     /// Acknowledged in rounds that never got a manifest: they can never be retrieved.
     pub(crate) abandoned: u64,
@@ -149,6 +149,8 @@ impl Ledger {
         arrange(&mut acknowledged, &manifest.round_seed);
         if unknown == 0 && deposits_digest(&acknowledged) == manifest.deposits_digest {
             self.totals.stored += many;
+        } else if manifest.code.has_slots() {
+            self.totals.counted += many;
         } else if unknown > 0 && (many..=many + unknown).contains(&manifest.entries) {
             self.totals.counted += many;
         } else {

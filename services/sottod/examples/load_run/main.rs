@@ -3,6 +3,7 @@
 //! ```text
 //! cargo run --release -p sottod --example load_run -- --seconds 600 --clients 2000 --retrievers 16 --twice
 //! cargo run --release -p sottod --example load_run -- --seconds 600 --find
+//! cargo run --release -p sottod --example load_run -- --seconds 600 --addressing slots
 //! ```
 //!
 //! The server is a process of its own, with a durable data directory and the real engine. The clients share the machine
@@ -51,6 +52,9 @@ struct Arguments {
     /// Messages that a multi-query retrieves.
     #[arg(long, default_value_t = 16)]
     retrieve: u16,
+    /// How clients find boxes.
+    #[arg(long, value_enum, default_value = "labels")]
+    addressing: sottod::Addressing,
     /// Length of a round, ms.
     #[arg(long, default_value_t = 2000)]
     round_ms: u32,
@@ -97,6 +101,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         clients: arguments.clients,
         retrievers: arguments.retrievers,
         retrieve: arguments.retrieve,
+        addressing: arguments.addressing,
         round_ms: arguments.round_ms,
         spread_ms: arguments.spread_ms,
         seed,

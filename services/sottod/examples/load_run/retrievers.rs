@@ -8,7 +8,7 @@ use bytes::Bytes;
 use mpir::{EngineClient, Pending};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use sotto_protocol::{BloomMapping, Deposit, Manifest};
+use sotto_protocol::{Deposit, Manifest};
 use sotto_session::Session;
 use sotto_wire::Failure;
 use tokio::sync::{mpsc, watch};
@@ -74,10 +74,10 @@ pub(crate) async fn question(
     wanted: &Deposit,
     ready: Instant,
 ) -> anyhow::Result<Arc<Question>> {
-    let mapping = BloomMapping::decode(&mapping(session, &manifest).await?, &manifest)?;
+    let mapping = mapping(session, &manifest).await?;
     let mut rng = StdRng::seed_from_u64(manifest.round.0);
-    let asked = ask(session, &mut *client(), &manifest, &mapping, wanted.label, &mut rng)?;
-    let Asked { request, answers, bucket } = asked.context("a deposit is not in its round's mapping")?;
+    let asked = ask(session, &mut *client(), &manifest, &mapping, wanted, &mut rng)?;
+    let Asked { request, answers, bucket } = asked.context("a deposit is not where it is said to be")?;
     Ok(Arc::new(Question {
         manifest,
         query: request.bytes.into(),

@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 use sotto_protocol::{Deposit, Manifest, Round};
 use sotto_session::{RoundNews, Session};
 use sotto_wire::Failure;
-use sottod::Usage;
+use sottod::{Addressing, Usage};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_stream::{Stream, StreamExt as _};
@@ -39,6 +39,7 @@ pub(crate) struct Plan {
     pub(crate) clients: usize,
     pub(crate) retrievers: usize,
     pub(crate) retrieve: u16,
+    pub(crate) addressing: Addressing,
     pub(crate) round_ms: u32,
     pub(crate) spread_ms: u64,
     pub(crate) seed: u64,
@@ -70,7 +71,12 @@ impl Plan {
     /// Does it.
     pub(crate) async fn run(self) -> anyhow::Result<Summary> {
         let (_directory, data) = crate::data_directory()?;
-        let options = ["--retrieve", &self.retrieve.to_string()];
+        let retrieve = self.retrieve.to_string();
+        let addressing = match self.addressing {
+            Addressing::Labels => "labels",
+            Addressing::Slots => "slots",
+        };
+        let options = ["--retrieve", &retrieve, "--addressing", addressing];
         let server = Process::spawn(&self.program, &data, self.round_ms, &options)?.listening().await?;
         let own = session(&server.connect().await?, &server.info, 0).await?;
 
@@ -271,13 +277,13 @@ impl Run {
 
     /// Deposits a box that everybody will ask for.
     fn deposit_own(&mut self, round: Round) {
-        let deposit = asking::deposit(&mut self.rng);
+        let (deposit, bytes) = asking::deposit(&mut self.rng, self.session.given_slot());
         self.wanted.insert(round, deposit.clone());
         let (session, news) = (self.session.clone(), self.news.clone());
         tokio::spawn(async move {
             let _ = news.send(News::Sent { round });
             let sent = Instant::now();
-            let fate = Fate::of(session.deposit(round, &deposit.encode()).await, sent);
+            let fate = Fate::of(session.deposit(round, &bytes).await, sent);
             let _ = news.send(News::Ended { round, deposit: Box::new(deposit), fate });
         });
     }

@@ -33,6 +33,8 @@ struct Inner {
     /// What was to be published and may have been.
     unsure: BTreeMap<Round, SignedManifest>,
     retired: BTreeSet<Round>,
+    /// Slots that accounts were given.
+    slots: BTreeMap<u32, [u8; 32]>,
 }
 
 /// What a history had in it.
@@ -71,6 +73,14 @@ impl Ledger {
         let inner = self.lock();
         let of_round = inner.acknowledged.iter().filter(|(_, named)| **named == round);
         of_round.map(|(deposit, _)| Deposit::decode(deposit).unwrap()).collect()
+    }
+
+    /// An account was given a slot.
+    pub(super) fn given(&self, slot: u32, account: [u8; 32]) {
+        let before = self.lock().slots.insert(slot, account);
+        self.check(before.is_none_or(|before| before == account), || {
+            format!("slot {slot} was given to two accounts")
+        });
     }
 
     pub(super) fn opened(&self, round: Round) {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use ed25519_dalek::{Signer, SigningKey};
 use mpir::{EngineClient, Form, RoundSpec, noop};
+use pbc::{BatchCode as _, Oracle as _, PartitionedCode};
 use rand::rngs::StdRng;
 use rand::{Rng, RngExt};
 use rand_chacha::ChaCha20Rng;
@@ -18,7 +19,7 @@ use sotto_protocol::{
 };
 use sotto_wire::proto::round_event::Event;
 use sotto_wire::proto::sotto_client::SottoClient;
-use sotto_wire::{Failure, Refused, proto};
+use sotto_wire::{Failure, Refused, convert, proto};
 use tokio::time::{sleep, timeout};
 use tonic::{Request, Response, Status};
 
@@ -59,7 +60,6 @@ pub(super) struct Member {
     seed: u64,
     number: u8,
     habit: Habit,
-    key: SigningKey,
     parameters: ServerParameters,
     memory: Mutex<Memory>,
 }
@@ -69,6 +69,10 @@ pub(super) struct Member {
 struct Memory {
     /// The newest round for which anything was sent: nothing is ever sent for an earlier one.
     newest: Option<Round>,
+    /// With slots, its own, as the server gave it.
+    slot: Bytes,
+    /// Accounts that it gave up, since it never heard of the slot that they have.
+    accounts: u8,
     /// Everything that it was told, and when.
     view: Vec<String>,
 }
@@ -85,20 +89,23 @@ pub(super) struct Presence {
     keys: Bytes,
 }
 
+/// What is to be read.
+#[derive(Default)]
+struct Plan {
+    targets: Vec<Option<usize>>,
+    /// In which buckets which of the wanted deposits is to be found.
+    expected: Vec<(usize, usize)>,
+    /// Something is said not to be there.
+    absent: bool,
+}
+
 /// Begin anew, with a new session.
 #[derive(Debug)]
 struct Again;
 
 impl Member {
     pub(super) fn new(seed: u64, number: u8, habit: Habit, parameters: ServerParameters) -> Self {
-        Self {
-            seed,
-            number,
-            habit,
-            key: SigningKey::from_bytes(&[number; 32]),
-            parameters,
-            memory: Mutex::default(),
-        }
+        Self { seed, number, habit, parameters, memory: Mutex::default() }
     }
 
     /// Its half of the engine, in every life with the same secret: nothing here is private.
@@ -111,13 +118,31 @@ impl Member {
         self.memory.lock().unwrap().view.clone()
     }
 
-    /// Its only deposit for a round.
-    fn deposit(&self, round: Round) -> Deposit {
+    /// The key of its account.
+    fn key(&self) -> SigningKey {
+        let mut seed = [self.number; 32];
+        seed[31] = seed[31].wrapping_add(self.memory.lock().unwrap().accounts);
+        SigningKey::from_bytes(&seed)
+    }
+
+    /// The number of its slot, if it has one.
+    fn slot(&self) -> Option<u32> {
+        convert::slot(&self.memory.lock().unwrap().slot).unwrap().map(|slot| slot.number)
+    }
+
+    /// Its only deposit for a round, as it is stored, and as it is sent.
+    fn deposit(&self, round: Round) -> (Deposit, Bytes) {
         let mut dice = rng(self.seed, format_args!("deposit {} {round}", self.number));
         let (mut label, mut sealed) = ([0; 16], [0; BOX_BYTES]);
         dice.fill_bytes(&mut label);
         dice.fill_bytes(&mut sealed);
-        Deposit { label: Label(label), sealed: SealedBox(sealed) }
+        let sent = Deposit { label: Label(label), sealed: SealedBox(sealed) };
+        let Some(slot) = self.slot() else {
+            let bytes = Bytes::copy_from_slice(&sent.encode());
+            return (sent, bytes);
+        };
+        let bytes = Bytes::copy_from_slice(&sent.encode()[4..]);
+        (convert::deposit_in_table(&bytes, slot).unwrap(), bytes)
     }
 
     fn round(&self) -> Duration {
@@ -237,7 +262,8 @@ impl Presence {
     }
 
     async fn register(&mut self) -> Result<(), Again> {
-        let account = self.member.key.verifying_key().to_bytes();
+        let key = self.member.key();
+        let account = key.verifying_key().to_bytes();
         let mut client = self.client.clone();
         let challenge = proto::ChallengeRequest { account: Bytes::copy_from_slice(&account) };
         let answer = self.call("challenge", client.challenge(challenge)).await;
@@ -247,12 +273,27 @@ impl Presence {
         let request = proto::RegisterRequest {
             account: Bytes::copy_from_slice(&account),
             nonce,
-            signature: Bytes::copy_from_slice(&self.member.key.sign(&message).to_bytes()),
+            signature: Bytes::copy_from_slice(&key.sign(&message).to_bytes()),
             token: Bytes::new(),
-            slot: Bytes::new(),
+            slot: self.member.memory.lock().unwrap().slot.clone(),
         };
         let answer = self.call("register", client.register(request)).await;
-        self.session = answer.map_err(|_| Again)?.session;
+        if let Err(Failure::Refused(Refused::Slot)) = answer {
+            // The answer with the slot was lost, and so was the server that remembered it.
+            let memory = &mut *self.member.memory.lock().unwrap();
+            if memory.slot.is_empty() {
+                memory.accounts += 1;
+            } else {
+                self.world.violated("a slot that was given is not taken");
+            }
+            return Err(Again);
+        }
+        let answer = answer.map_err(|_| Again)?;
+        self.session = answer.session;
+        if let Some(slot) = convert::slot(&answer.slot).unwrap() {
+            self.ledger.given(slot.number, account);
+            self.member.memory.lock().unwrap().slot = answer.slot;
+        }
         Ok(())
     }
 
@@ -279,13 +320,13 @@ impl Presence {
         let late = if self.member.habit == Habit::Visits { self.member.round() } else { wait };
         let later = self.dice.random_range(0..=late.as_millis() as u64);
         sleep(wait + Duration::from_millis(later)).await;
-        let deposit = self.member.deposit(round);
+        let (deposit, bytes) = self.member.deposit(round);
         self.ledger.sent(round, &deposit);
         for _ in 0..4 {
             let mut request = Request::new(proto::DepositRequest {
                 session: self.session.clone(),
                 round: round.0,
-                deposit: Bytes::copy_from_slice(&deposit.encode()),
+                deposit: bytes.clone(),
             });
             request.extensions_mut().insert(Intent(round, deposit.clone()));
             let mut client = self.client.clone();
@@ -323,24 +364,9 @@ impl Presence {
     /// Retrieves what was acknowledged in a round, and looks at it.
     async fn retrieve(&mut self, manifest: &Manifest) -> Result<(), Again> {
         let round = manifest.round;
-        let request = proto::MappingRequest { session: self.session.clone(), round: round.0 };
-        let mut client = self.client.clone();
-        let Ok(chunks) = self.call("mapping", client.mapping(request)).await else { return Ok(()) };
-        let mut chunks = self.line.ends().download(chunks);
-        let mut mapping = Vec::new();
-        while let Some(chunk) = self.message(&mut chunks).await {
-            mapping.extend_from_slice(&chunk.data);
-        }
-        if BloomMapping::digest(&mapping) != manifest.mapping_digest {
-            // It was cut.
-            return Ok(());
-        }
-        let mapping = BloomMapping::decode(&mapping, manifest).unwrap();
         let wanted = self.wanted(round);
-        let labels: Vec<Label> = wanted.iter().map(|deposit| deposit.label).collect();
-        let code = manifest.code().unwrap();
         let mut rng = ChaCha20Rng::from_seed([1; 32]);
-        let lookup = Lookup::new(&*code, &mapping, &labels, &mut rng);
+        let Some(plan) = self.plan(manifest, &wanted, &mut rng).await else { return Ok(()) };
         let form = Form {
             buckets: manifest.buckets.into(),
             elements: manifest.bucket_size as usize,
@@ -349,22 +375,17 @@ impl Presence {
         let (seed, profile) = (manifest.retrieval_seed(&ROOT.0), noop().profile(form).unwrap());
         let spec = RoundSpec { seed, round: round.0, form, profile };
         let sizes = noop().sizes(&spec).unwrap();
-        let request = self.member.pir().ask(spec, lookup.targets(), &mut rng).unwrap();
+        let request = self.member.pir().ask(spec, &plan.targets, &mut rng).unwrap();
         let bytes = Bytes::from(request.bytes);
         for _ in 0..2 {
             match self.ask(round, &bytes).await {
                 Ok(answers) if answers.len() == sizes.answer.bytes() => {
                     let elements = request.pending.read(&[], &answers);
-                    for (key, deposit) in wanted.iter().enumerate() {
-                        let right = |bucket: &pbc::BucketIndex| {
-                            elements[bucket.to_usize()].as_deref().ok() == Some(&deposit.sealed.0[..])
-                        };
-                        let reading = &lookup.readings()[key];
-                        if reading.outcome == Outcome::Found && !reading.buckets.iter().all(right)
-                            || reading.outcome == Outcome::Absent
-                        {
-                            self.world.violated(format_args!("round {round} does not serve what it has"));
-                        }
+                    let right = |(bucket, deposit): &(usize, usize)| {
+                        elements[*bucket].as_deref().ok() == Some(&wanted[*deposit].sealed.0[..])
+                    };
+                    if plan.absent || !plan.expected.iter().all(right) {
+                        self.world.violated(format_args!("round {round} does not serve what it has"));
                     }
                     return Ok(());
                 }
@@ -374,6 +395,51 @@ impl Presence {
             }
         }
         Ok(())
+    }
+
+    /// What to read for these deposits, if that can be told.
+    async fn plan(&mut self, manifest: &Manifest, wanted: &[Deposit], rng: &mut ChaCha20Rng) -> Option<Plan> {
+        if manifest.code.has_slots() {
+            let code = manifest.slot_code().unwrap();
+            let slot = |deposit: &Deposit| u32::from_le_bytes(*deposit.label.0.first_chunk().unwrap());
+            let keys: Vec<[u8; 8]> =
+                wanted.iter().map(|deposit| PartitionedCode::key(slot(deposit).into())).collect();
+            let keys: Vec<&[u8]> = keys.iter().map(<[u8; 8]>::as_slice).collect();
+            let schedule = code.schedule_drawn(&keys, &mut || rng.next_u64());
+            let mut plan = Plan { targets: vec![None; manifest.buckets.into()], ..Plan::default() };
+            for (number, key) in keys.iter().enumerate() {
+                for bucket in schedule.assignment(number) {
+                    plan.targets[bucket.to_usize()] = code.position(number, key, *bucket);
+                    plan.expected.push((bucket.to_usize(), number));
+                }
+            }
+            return Some(plan);
+        }
+        let request = proto::MappingRequest { session: self.session.clone(), round: manifest.round.0 };
+        let mut client = self.client.clone();
+        let chunks = self.call("mapping", client.mapping(request)).await.ok()?;
+        let mut chunks = self.line.ends().download(chunks);
+        let mut mapping = Vec::new();
+        while let Some(chunk) = self.message(&mut chunks).await {
+            mapping.extend_from_slice(&chunk.data);
+        }
+        if BloomMapping::digest(&mapping) != manifest.mapping_digest {
+            // It was cut.
+            return None;
+        }
+        let mapping = BloomMapping::decode(&mapping, manifest).unwrap();
+        let labels: Vec<Label> = wanted.iter().map(|deposit| deposit.label).collect();
+        let lookup = Lookup::new(&*manifest.code().unwrap(), &mapping, &labels, rng);
+        let found = lookup.readings().iter().enumerate();
+        let found = found.filter(|(_, reading)| reading.outcome == Outcome::Found);
+        let expected = found.flat_map(|(number, reading)| {
+            reading.buckets.iter().map(move |bucket| (bucket.to_usize(), number))
+        });
+        Some(Plan {
+            targets: lookup.targets().to_vec(),
+            expected: expected.collect(),
+            absent: lookup.readings().iter().any(|reading| reading.outcome == Outcome::Absent),
+        })
     }
 
     /// Sends a multi-query; the bytes of the answers, perhaps not all.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rand::RngExt;
 use rand::rngs::StdRng;
-use sotto_protocol::ServerParameters;
+use sotto_protocol::{CodeKind, ServerParameters};
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -58,6 +58,7 @@ pub(super) struct Scenario {
     pub(super) round_ms: u32,
     pub(super) retained: u8,
     pub(super) retrieve: u16,
+    pub(super) slots: bool,
     pub(super) segment_bytes: u64,
     pub(super) disk_ms: u64,
     pub(super) compute_ms: u64,
@@ -111,6 +112,7 @@ impl Scenario {
             round_ms: 1000,
             retained: 2,
             retrieve: 4,
+            slots: false,
             segment_bytes: 1 << 20,
             disk_ms: 0,
             compute_ms: 0,
@@ -134,6 +136,7 @@ impl Scenario {
             round_ms,
             retained: dice.random_range(1..=4),
             retrieve: dice.random_range(2..=4),
+            slots: seed.is_multiple_of(2),
             segment_bytes: if dice.random() { 4 << 10 } else { 1 << 20 },
             disk_ms: [0, 1, 10, 40][dice.random_range(0..4)],
             compute_ms: [0, 50, u64::from(round_ms), 5 * u64::from(round_ms)][dice.random_range(0..4)],
@@ -164,6 +167,9 @@ impl Scenario {
         config.allow_no_privacy = true;
         config.round_ms = self.round_ms;
         config.retrieve = self.retrieve;
+        if self.slots {
+            config.code = CodeKind::Partitioned;
+        }
         config.retained = self.retained;
         (config.deposit_ms, config.lookup_ms, config.query_ms) = (self.round_ms / 8, 0, 0);
         config.data = data();

@@ -34,6 +34,7 @@ use crate::rounds::{self, RoundsDependencies, RunError};
 use crate::seeds::Seeds;
 use crate::server::first_rounds;
 use crate::service::{Announcement, Service, ServiceDependencies};
+use crate::slots::SlotKey;
 
 /// The key under which all servers of a history sign.
 pub(super) fn signing_key() -> SigningKey {
@@ -133,8 +134,9 @@ impl Server {
         let (rounds, rounds_task) = rounds::start(surroundings, opening);
         let (key, answering) = (Arc::new(signing_key()), &config.limits);
         let room = Room::open(compute.clone(), key, answering, &tracker, &cut);
+        let slots = parameters.code.has_slots().then(|| SlotKey::new(Zeroizing::new([7; 32])));
         let announcement =
-            Announcement { parameters: parameters.clone(), endorsement: [0; 64], tokens: None, slots: None };
+            Announcement { parameters: parameters.clone(), endorsement: [0; 64], tokens: None, slots };
         let means = ServiceDependencies {
             engine: noop(),
             rounds,

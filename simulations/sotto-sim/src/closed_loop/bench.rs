@@ -120,11 +120,12 @@ fn build_table(
     let table = Table::holding(users.div_ceil(LOT_SLOTS)).context("so many users have no table")?;
     let places = table.places() as usize;
     let (laid, arrange) = process_timed(|| {
+        let laid = table.lay(deposits, seed);
         let mut boxes = vec![0; places * BOX_BYTES];
-        boxes.par_chunks_mut(BOX_BYTES).enumerate().with_min_len(256).for_each(|(place, cover)| {
-            StdRng::seed_from_u64(place as u64).fill_bytes(cover);
+        let (filled, _) = boxes.as_chunks_mut::<BOX_BYTES>();
+        (0..table.places()).into_par_iter().zip(filled).with_min_len(256).for_each(|(place, bytes)| {
+            laid.fill(place, bytes, |bytes| StdRng::seed_from_u64(place.into()).fill_bytes(bytes));
         });
-        table.lay(deposits, seed, &mut boxes);
         let digest = table_digest(places as u64, &boxes);
         (boxes, digest)
     });

@@ -4,6 +4,7 @@ mod point;
 mod text;
 
 use sotto_protocol::BloomMapping;
+use sottod::Addressing;
 
 use super::chart::{self, Panel, Scale, Series};
 use super::engines::power_of_two;
@@ -120,13 +121,13 @@ pub(super) fn make(quick: bool) -> anyhow::Result<Figure> {
 }
 
 fn theory(calibration: &Calibration, n: usize, k: usize) -> anyhow::Result<Theory> {
-    let size = RoundSize::new(n, k)?;
+    let size = RoundSize::new(n, k, Addressing::Labels)?;
     let constants = &calibration.constants;
     Ok(Theory { size, answer: constants.client_round(&size), setup_ms: constants.setup_round(&size) })
 }
 
 fn mapping_bytes(report: &Report) -> u64 {
-    default_code(report.setting.k)
+    default_code(report.setting.k, Addressing::Labels)
         .map_or(0, |code| BloomMapping::encoded_bytes(code, report.bucket_size as u32))
 }
 

@@ -10,6 +10,7 @@ use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use serde::{Deserialize, Serialize};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{Deposit, Label, SealedBox};
+use sottod::Addressing;
 
 use super::constants::Constants;
 use super::fit::{fit, residual};
@@ -257,7 +258,7 @@ fn of_round(boxes: usize, repeats: usize) -> anyhow::Result<[f64; 3]> {
     const RETRIEVE: usize = 16;
     let mut rng = StdRng::seed_from_u64(boxes as u64);
     let seed: [u8; 32] = rng.random();
-    let code = default_code(RETRIEVE)?.code(seed)?;
+    let code = default_code(RETRIEVE, Addressing::Labels)?.code(seed)?;
     let mut deposits = vec![Deposit { label: Label([0; 16]), sealed: SealedBox([7; BOX_BYTES]) }; boxes];
     deposits.iter_mut().for_each(|deposit| rng.fill_bytes(&mut deposit.label.0));
     let (mut contents, mut times) = (Vec::new(), Vec::new());

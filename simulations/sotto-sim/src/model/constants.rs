@@ -69,7 +69,8 @@ impl Constants {
 
     /// Everything that is done once in a round for all clients, milliseconds.
     pub(crate) fn build_round(&self, round: &RoundSize) -> f64 {
-        let indexed = self.sealed_box * round.boxes as f64 + self.mapped_codeword * round.codewords();
+        let mapped = if round.mapping_bytes() == 0 { 0.0 } else { self.mapped_codeword * round.codewords() };
+        let indexed = self.sealed_box * round.boxes as f64 + mapped;
         self.setup_round(round) + indexed / 1e3
     }
 
@@ -112,6 +113,8 @@ impl Constants {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
 pub(crate) mod tests {
+    use sottod::Addressing;
+
     use super::{BucketSize, Constants, RoundSize};
 
     /// Round numbers, to calculate with by hand.
@@ -163,16 +166,19 @@ pub(crate) mod tests {
     /// The bucket of the largest load is what all are padded to; 24,947 was measured (docs/PARAMETERS.md).
     #[test]
     fn rounds_have_the_sizes_of_the_documents() {
-        let round = RoundSize::new(1 << 18, 16).unwrap();
+        let round = RoundSize::new(1 << 18, 16, Addressing::Labels).unwrap();
         assert_eq!((round.buckets, round.choices), (32, 3));
         assert!((24_800..25_100).contains(&round.bucket.elements), "{}", round.bucket.elements);
         assert_eq!(round.download_bytes(), 32 * 34_820);
         assert!((452..=468).contains(&(round.upload_bytes() / 32)), "{}", round.upload_bytes());
         let mapping = round.mapping_bytes() as f64 / 2_395_052.0;
         assert!((0.99..1.01).contains(&mapping));
-        let alone = RoundSize::new(1 << 14, 1).unwrap();
+        let alone = RoundSize::new(1 << 14, 1, Addressing::Labels).unwrap();
         assert_eq!((alone.buckets, alone.choices, alone.bucket.elements), (1, 1, 1 << 14));
-        assert!(RoundSize::new(0, 16).is_err() && RoundSize::new(1 << 14, 0).is_err());
-        assert!(RoundSize::new(1 << 40, 16).is_err());
+        assert!([Addressing::Labels, Addressing::Slots].into_iter().all(|way| {
+            RoundSize::new(0, 16, way).is_err()
+                && RoundSize::new(1 << 14, 0, way).is_err()
+                && RoundSize::new(1 << 40, 16, way).is_err()
+        }));
     }
 }

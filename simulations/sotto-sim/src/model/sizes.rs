@@ -1,12 +1,16 @@
 //! What is counted: the same formulas that server and client use.
 
-use anyhow::{Context, ensure};
-use pbc::{DEFAULT_CHOICES, recommended_buckets};
+use anyhow::Context as _;
+use pbc::{DEFAULT_CHOICES, Family, choose_buckets, recommended_buckets};
 use pir_core::sealpir::Parameters;
 use pir_core::{Scheme, SealPir};
-use sotto_protocol::deposit::BOX_BYTES;
-use sotto_protocol::manifest::ENTRIES_MAX;
-use sotto_protocol::{BloomMapping, CodeKind, CodeShape};
+use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
+use sotto_protocol::manifest::{ENTRIES_MAX, mapping_bytes};
+use sotto_protocol::table::{LOT_SLOTS, SENT_BYTES};
+use sotto_protocol::{CodeKind, CodeShape, Table};
+use sottod::Addressing;
+
+use crate::pbc::CodeName;
 
 /// SHA-256.
 const DIGEST_BYTES: usize = 32;
@@ -58,7 +62,7 @@ impl BucketSize {
 /// A round of so many boxes, of which every client retrieves so many.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RoundSize {
-    /// Boxes, n.
+    /// Boxes, or places of the table with slots, n.
     pub(crate) boxes: usize,
     /// Messages that a client retrieves, k.
     pub(crate) retrieve: usize,
@@ -71,15 +75,25 @@ pub(crate) struct RoundSize {
 }
 
 impl RoundSize {
-    /// With the code that a server takes for this k if nothing else is asked for.
-    pub(crate) fn new(boxes: usize, retrieve: usize) -> anyhow::Result<Self> {
-        ensure!(
-            (1..=ENTRIES_MAX).contains(&(boxes as u64)),
-            "a round has 1 to {ENTRIES_MAX} boxes, and not {boxes}"
-        );
-        let code = default_code(retrieve)?;
+    /// Of so many users, with the code that a server takes for this k if nothing else is asked for.
+    pub(crate) fn new(users: usize, retrieve: usize, addressing: Addressing) -> anyhow::Result<Self> {
+        let boxes = match addressing {
+            Addressing::Labels => Some(users),
+            Addressing::Slots => {
+                let lots = u32::try_from(users.div_ceil(LOT_SLOTS as usize)).ok().filter(|_| users > 0);
+                lots.and_then(Table::holding).map(|table| table.places() as usize)
+            }
+        };
+        let boxes = boxes.filter(|boxes| (1..=ENTRIES_MAX).contains(&(*boxes as u64)));
+        let boxes = boxes.with_context(|| {
+            format!("a round has 1 to {ENTRIES_MAX} boxes, and not those of {users} users")
+        })?;
+        let code = default_code(retrieve, addressing)?;
         let (buckets, choices) = (usize::from(code.buckets), usize::from(code.choices));
-        let elements = padded(boxes, buckets, choices);
+        let elements = match addressing {
+            Addressing::Labels => padded(boxes, buckets, choices),
+            Addressing::Slots => boxes.div_ceil(buckets / choices),
+        };
         let parameters = mpir::parameters::<SealPir>(buckets, elements, BOX_BYTES);
         let parameters =
             parameters.with_context(|| format!("a bucket of {elements} boxes has no arrangement"))?;
@@ -112,19 +126,41 @@ impl RoundSize {
         DIGEST_BYTES * self.buckets + BOX_BYTES * self.bucket.elements
     }
 
-    /// Of the mapping from labels to positions, which every client downloads.
+    /// Of the mapping from labels to positions, which every client downloads; none with slots.
     pub(crate) fn mapping_bytes(&self) -> u64 {
         // A bucket has no more boxes than a round.
-        BloomMapping::encoded_bytes(self.code, self.bucket.elements as u32)
+        mapping_bytes(self.code, self.bucket.elements as u32)
+    }
+
+    /// As the closed loop calls it.
+    pub(crate) fn code_name(&self) -> CodeName {
+        match self.code.kind {
+            CodeKind::Single => CodeName::Single,
+            CodeKind::Partitioned => CodeName::Partitioned,
+            _ => CodeName::Cuckoo,
+        }
+    }
+
+    /// What a client deposits.
+    pub(crate) fn deposit_bytes(&self) -> usize {
+        if self.code.kind.has_slots() { SENT_BYTES } else { DEPOSIT_BYTES }
     }
 }
 
 /// The code of a server for this k.
-pub(crate) fn default_code(retrieve: usize) -> anyhow::Result<CodeShape> {
-    let buckets = recommended_buckets(retrieve, DEFAULT_CHOICES);
+pub(crate) fn default_code(retrieve: usize, addressing: Addressing) -> anyhow::Result<CodeShape> {
+    let buckets = match addressing {
+        Addressing::Slots if retrieve > 1 => {
+            choose_buckets(Family::Partitioned, retrieve, DEFAULT_CHOICES, -20.0).map(|choice| choice.buckets)
+        }
+        _ => recommended_buckets(retrieve, DEFAULT_CHOICES),
+    };
     let context = || format!("no number of buckets is known for k = {retrieve}");
-    let (kind, choices) =
-        if retrieve == 1 { (CodeKind::Single, 1) } else { (CodeKind::Cuckoo, DEFAULT_CHOICES as u8) };
+    let kind = match addressing.code() {
+        CodeKind::Cuckoo if retrieve == 1 => CodeKind::Single,
+        kind => kind,
+    };
+    let choices = if retrieve == 1 { 1 } else { DEFAULT_CHOICES as u8 };
     let code = CodeShape {
         kind,
         retrieve: retrieve.try_into().with_context(context)?,

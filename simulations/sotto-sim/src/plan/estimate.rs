@@ -6,6 +6,7 @@ use serde::Serialize;
 use sotto_protocol::audit::{AUDITED, RECEIPT_BYTES};
 use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
 use sotto_protocol::manifest::MANIFEST_BYTES;
+use sottod::Addressing;
 
 use crate::model::{Calibration, RoundSize};
 
@@ -105,16 +106,16 @@ pub(super) struct Need {
 impl Need {
     pub(super) fn of(
         users: usize,
-        retrieve: usize,
+        (retrieve, addressing): (usize, Addressing),
         assumptions: &Assumptions,
         calibration: &Calibration,
     ) -> anyhow::Result<Self> {
-        let round = RoundSize::new(users, retrieve).with_context(|| format!("{users} users"))?;
+        let round = RoundSize::new(users, retrieve, addressing).with_context(|| format!("{users} users"))?;
         let constants = &calibration.constants;
         let mapping = round.mapping_bytes() as f64;
         let announced = MANIFEST_BYTES + SIGNATURE_BYTES + SEED_PROOF_BYTES;
         // In every round, and one round in so many.
-        let up = (DEPOSIT_BYTES + round.upload_bytes()) as f64;
+        let up = (round.deposit_bytes() + round.upload_bytes()) as f64;
         let down = (announced + round.download_bytes() + RECEIPT_BYTES) as f64 + mapping;
         let (keys, check) = (SealPir::public_keys_bytes() as f64, round.check_bytes() as f64);
         let (replaced, checked) = (1.0 / sottod::UPLOAD_ROUNDS as f64, 1.0 / AUDITED as f64);
@@ -139,7 +140,7 @@ impl Need {
         // Keys that were replaced stay until the round that was open then is over, and so are all before it.
         let memory = Memory {
             databases: rounds * round.database_bytes() as f64,
-            building: (n + round.codewords()) * BOX_BYTES as f64,
+            building: (round.boxes as f64 + round.codewords()) * BOX_BYTES as f64,
             mappings: rounds * mapping,
             keys: n * (1.0 + (rounds + 1.0) * replaced) * sottod::key_memory_bytes(&*mpir::sealpir()) as f64,
             connections: n * assumptions.connection_kib * 1024.0,
@@ -194,6 +195,8 @@ impl Need {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
 pub(super) mod tests {
+    use sottod::Addressing;
+
     use super::{Assumptions, Need};
     use crate::machine::Machine;
     use crate::model::tests::BY_HAND;
@@ -215,11 +218,30 @@ pub(super) mod tests {
     }
 
     pub(in crate::plan) fn need(users: usize, retrieve: usize) -> Need {
-        Need::of(users, retrieve, &ASSUMED, &calibration()).unwrap()
+        Need::of(users, (retrieve, Addressing::Labels), &ASSUMED, &calibration()).unwrap()
     }
 
     fn close(a: f64, b: f64) {
         assert!((a / b - 1.0).abs() < 1e-9, "{a} {b}");
+    }
+
+    /// What differs with slots: a table in place of the deposits, equal buckets, nothing to download but answers.
+    #[test]
+    fn a_deployment_with_slots_agrees_with_a_calculation_by_hand() {
+        let need = Need::of(1 << 18, (16, Addressing::Slots), &ASSUMED, &calibration()).unwrap();
+        let round = &need.round;
+        // 2^13 lots of 33 places, 36 buckets in 3 groups of 12.
+        assert_eq!((round.boxes, round.buckets, round.bucket.elements), (33 << 13, 36, 22_528));
+        let (query, answer) = (36.0 * round.bucket.parameters.query_bytes() as f64, 36.0 * 34_820.0);
+        let (keys, check) = (755_236.0, 36.0 * 32.0 + 22_528.0 * 288.0);
+        close(need.up, 300.0 + query + keys / 64.0);
+        close(need.down, 268.0 + 64.0 + 14.0 * 32.0 + answer + 64.0 + check / 128.0);
+        let setup = 36.0 * (100.0 + 16.0 * round.bucket.plaintexts()) / 1e3;
+        close(need.build_ms, setup + 36.0 * 22_528.0 * 0.0005 + f64::from(33 << 13) * 0.001);
+        assert_eq!(need.memory.mappings, 0.0);
+        // A user more, and there is a lot more, and an eighth of the lots with it.
+        let more = Need::of((1 << 18) + 1, (16, Addressing::Slots), &ASSUMED, &calibration()).unwrap();
+        assert_eq!(more.round.boxes, 33 * 9216);
     }
 
     /// One bucket of 8192 boxes, k = 1: every number can be calculated by hand from docs/PARAMETERS.md and the constants.

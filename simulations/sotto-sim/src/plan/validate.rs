@@ -10,7 +10,6 @@ use super::estimate::Need;
 use crate::closed_loop::{self, Config};
 use crate::engine::EngineName;
 use crate::model::Calibration;
-use crate::pbc::CodeName;
 use crate::progress;
 
 /// The most that a prediction may be off, relatively.
@@ -105,7 +104,7 @@ fn closed_loop(
         retrieve: need.round.retrieve.try_into()?,
         rounds: arguments.rounds,
         engine: EngineName::Sealpir,
-        code: if need.round.buckets == 1 { CodeName::Single } else { CodeName::Cuckoo },
+        code: need.round.code_name(),
         threads: None,
         seed: 1,
     };

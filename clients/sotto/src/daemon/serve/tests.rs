@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sotto_protocol::client::{Client, Notice, Settings};
 use sotto_wire::Transport;
-use sottod::Config;
+use sottod::{Config, Running};
 use tokio::io::split;
 
 use super::super::desk::Desk;
@@ -16,7 +16,7 @@ use super::super::notes;
 use super::super::socket::Stream;
 use super::serve;
 use crate::participant::now;
-use crate::{Connection, ConnectionSettings, Event, Participant};
+use crate::{Connection, ConnectionSettings, Event, Events, Handle, Participant};
 
 /// A server with short rounds and an engine without privacy.
 fn config() -> Config {
@@ -35,11 +35,8 @@ fn config() -> Config {
     }
 }
 
-/// What a program tells as shown takes all earlier texts with it. So one that was slow, for which the journal had no room any
-/// more, gets the texts that it missed before those that follow.
-#[tokio::test]
-async fn texts_that_the_journal_had_no_room_for_come_before_later_ones() {
-    const SAID: [&str; 3] = ["one", "two", "three"];
+/// A server, alice, who has said these texts to bob, and bob.
+async fn meet(texts: &[&str]) -> (Running, Handle, Handle, Events) {
     let server = sottod::start(mpir::noop(), config()).unwrap();
     let settings =
         ConnectionSettings { allow_no_privacy: true, ..ConnectionSettings::new(server.address().clone()) };
@@ -51,17 +48,46 @@ async fn texts_that_the_journal_had_no_room_for_come_before_later_ones() {
     });
     let invitation = alice.invite("bob", now(), &mut rng).unwrap();
     bob.accept("alice", &invitation, now(), &mut rng).unwrap();
-    for text in SAID {
+    for text in texts {
         alice.queue_text(alice.find("bob").unwrap(), text).unwrap();
     }
-    let (_alice, _told) = Participant::start(alice, None, settings.clone()).await.unwrap();
-    let (handle, mut events) = Participant::start(bob, None, settings).await.unwrap();
+    let (alice, _told) = Participant::start(alice, None, settings.clone()).await.unwrap();
+    let (bob, events) = Participant::start(bob, None, settings).await.unwrap();
+    (server, alice, bob, events)
+}
 
-    let (near, far) = Stream::pair().unwrap();
+/// Where bob's programs come to.
+fn desk(handle: &Handle) -> Desk {
     let journal = Arc::new(Journal::new(Vec::new()));
-    let (name, authority) = ("bob".to_owned(), "server".to_owned());
-    let desk = Desk::new(handle.clone(), name, authority, None, journal, Face::new(true));
-    let desk = Arc::new(desk);
+    Desk::new(handle.clone(), "bob".to_owned(), "server".to_owned(), None, journal, Face::new(true))
+}
+
+/// What a participant tells while it ends, its client has to be asked about that it leaves behind.
+#[tokio::test]
+async fn what_was_told_while_the_participant_ended_is_written_down() {
+    let (server, _alice, handle, mut events) = meet(&[]).await;
+    let desk = desk(&handle);
+    while !handle.conversations().await.unwrap()[0].established {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let client = handle.stop().await.unwrap();
+    let first = events.recv().await.unwrap();
+    let untold = desk.hear(first).await;
+    assert!(untold.is_some(), "nobody is there any more who could be asked");
+    assert!(desk.journal.untold().is_empty());
+    desk.hear_last(&client, untold.into_iter().collect(), &mut events);
+    assert_eq!(desk.journal.untold(), ["alice is there: texts can go out"]);
+    server.shutdown().await.unwrap();
+}
+
+/// What a program tells as shown takes all earlier texts with it. So one that was slow, for which the journal had no room any
+/// more, gets the texts that it missed before those that follow.
+#[tokio::test]
+async fn texts_that_the_journal_had_no_room_for_come_before_later_ones() {
+    const SAID: [&str; 3] = ["one", "two", "three"];
+    let (server, _alice, handle, mut events) = meet(&SAID).await;
+    let (near, far) = Stream::pair().unwrap();
+    let desk = Arc::new(desk(&handle));
     let of_program = Arc::clone(&desk);
     tokio::spawn(async move { serve(far, &of_program).await });
     let (input, mut output) = split(near);

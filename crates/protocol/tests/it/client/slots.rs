@@ -120,6 +120,41 @@ fn empty_tables_bring_nothing_and_break_nothing() {
     assert!(world.warnings().is_empty());
 }
 
+/// The table grows when others come, and shrinks nowhere; in each round about two of five slots have nothing in them. All
+/// that is said arrives.
+#[test]
+fn tables_grow_while_people_chat_and_slots_are_empty() {
+    let mut world = world(11, 4, 8);
+    for (one, other) in [(0, 1), (0, 2), (1, 3), (2, 3)] {
+        world.befriend(one, other);
+    }
+    meet(&mut world, 2, 300);
+    let mut said = vec![Vec::new(); 4];
+    for step in 0..480_u64 {
+        // Lots 1 to 41; tables of 33 to 44 x 33 places.
+        world.lots = 1 + (step / 12) as u32;
+        if step % 16 == 0 && step < 320 {
+            let (from, to) = [(0, 1), (3, 2), (1, 0), (2, 3), (0, 2), (1, 3)][step as usize / 16 % 6];
+            let text = format!("text {step:03}");
+            world.say(from, NAMES[to], &text);
+            said[to].push((NAMES[from].to_owned(), text));
+        }
+        let draw = rand_core::Rng::next_u64(&mut world.rng);
+        let fates: Vec<Fate> = (0..4)
+            .map(|client| Fate { deposit_lost: (draw >> (8 * client)) % 5 < 2, ..Fate::default() })
+            .collect();
+        world.step(&fates);
+    }
+    world.run(100);
+    for (client, mut said) in said.into_iter().enumerate() {
+        let mut heard = world.texts(client);
+        heard.sort();
+        said.sort();
+        assert_eq!(heard, said, "{}", NAMES[client]);
+    }
+    assert!(world.warnings().is_empty(), "{:?}", world.warnings());
+}
+
 /// Of two who knock at one cell one is heard; the other knocks again.
 #[test]
 fn a_crowd_that_meets_at_once_is_heard_one_after_the_other() {

@@ -292,7 +292,7 @@ impl World {
         let table = Table::holding(self.lots.max(1 + self.clients.len() as u32 / 32)).unwrap();
         let mut boxes = vec![0; BOX_BYTES * table.places() as usize];
         self.rng.fill_bytes(&mut boxes);
-        table.lay(deposits, &seed, &mut boxes);
+        table.lay(deposits, &seed).fill_all(&mut boxes);
         let parameters = &self.parameters;
         let size = table.places().div_ceil(u32::from(parameters.buckets / u16::from(parameters.choices)));
         let manifest = Manifest {
