@@ -272,7 +272,7 @@ impl<'a> IntoIterator for Buckets<'a> {
 const WINDOW: usize = 2 << 20;
 
 /// Codewords whose elements are fetched at once.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 16;
 
 /// Loads a byte of every other cache line. No load depends on another, so that the processor waits for all of them
 /// together instead of for one element after the other, scattered as they are; it fetches neighbouring lines by itself.

@@ -32,7 +32,6 @@ pub const HEAD_PREFIX_BYTES: usize = 8;
 const ENGINE_BYTES: usize = 31;
 const DIGEST_DOMAIN: &[u8] = b"sotto/manifest/v3/digest\0";
 const DEPOSITS_DOMAIN: &[u8] = b"sotto/manifest/v1/deposits\0";
-const TABLE_DOMAIN: &[u8] = b"sotto/manifest/v3/table\0";
 const BUCKET_DOMAIN: &[u8] = b"sotto/manifest/v2/bucket\0";
 const BUCKETS_DOMAIN: &[u8] = b"sotto/manifest/v2/buckets\0";
 const UNIT_HINT_DOMAIN: &[u8] = b"sotto/manifest/v3/unit hint\0";
@@ -88,7 +87,7 @@ pub struct Manifest {
     pub round_seed: [u8; 32],
     /// Digest of the encoded mapping; zeros if there is none.
     pub mapping_digest: [u8; 32],
-    /// [`deposits_digest`] of the round, or [`table_digest`].
+    /// [`deposits_digest`] of the round; zeros with slots, where the buckets hold every place of the table, whatever it is.
     pub deposits_digest: [u8; 32],
     /// [`buckets_digest`] of what stands in the buckets.
     pub buckets_digest: [u8; 32],
@@ -193,6 +192,7 @@ impl Manifest {
                 None => refuse(ManifestError::Table),
                 Some(_) if u64::from(self.bucket_size) != size => refuse(ManifestError::BucketSize),
                 Some(_) if self.mapping_digest != [0; 32] => refuse(ManifestError::Mapping),
+                Some(_) if self.deposits_digest != [0; 32] => refuse(ManifestError::Table),
                 Some(_) => Ok(()),
             };
         }
@@ -293,13 +293,6 @@ pub fn deposits_digest(deposits: &[Deposit]) -> [u8; 32] {
         digest.update(deposit.sealed.0);
     }
     digest.finalize().into()
-}
-
-/// Digest of a round's table: SHA-256 over a domain, the number of places as `u64`, and the box in every place.
-#[must_use]
-pub fn table_digest(places: u64, boxes: &[u8]) -> [u8; 32] {
-    let digest = Sha256::new_with_prefix(TABLE_DOMAIN).chain_update(places.to_le_bytes());
-    digest.chain_update(boxes).finalize().into()
 }
 
 /// Digest of one bucket as it is served: SHA-256 over a domain, its number, and its boxes in order, those that pad it with

@@ -58,8 +58,8 @@ pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<
             }
             store.set_joining(false)?;
         }
-        // The server has certainly not taken it.
-        Err(error @ ConnectError::Refused(Refused::Token)) => {
+        // The server has certainly not taken it, or nobody can ever use it.
+        Err(error @ ConnectError::Refused(Refused::Token | Refused::Slot)) => {
             store.discard()?;
             return Err(error.into());
         }
@@ -73,6 +73,12 @@ pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<
     }
     let (directory, name) = (store.directory().display(), client.name());
     let made = if again { "went on with" } else { "made" };
+    if client.server().code.has_slots() {
+        writeln!(
+            io::stderr(),
+            "this server finds messages by slots: the account and its conversations cannot move to one that does not"
+        )?;
+    }
     writeln!(io::stderr(), "{made} an account for {name} in {directory}; next: 'sotto invite CONTACT'")?;
     Ok(())
 }

@@ -12,7 +12,6 @@ use sotto_protocol::deposit::{BOX_BYTES, LABEL_BYTES, arrange};
 use sotto_protocol::manifest::seed::SegmentEnd;
 use sotto_protocol::manifest::{
     Manifest, SignedManifest, bucket_digest, buckets_digest, deposits_digest, hint_digest, mapping_bytes,
-    table_digest,
 };
 use sotto_protocol::mapping::MAPPING_HEADER_BYTES;
 use sotto_protocol::table::KNOCK_BYTES;
@@ -135,7 +134,6 @@ impl Laid {
         ChaCha20Rng::from_seed(manifest.round_seed).fill_bytes(&mut boxes);
         table.lay(deposits, &manifest.round_seed).fill_all(&mut boxes);
         manifest.entries = table.places().into();
-        manifest.deposits_digest = table_digest(manifest.entries, &boxes);
         manifest.bucket_size =
             table.places().div_ceil(u32::from(manifest.buckets / u16::from(manifest.choices)));
         match forgery {

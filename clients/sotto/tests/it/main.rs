@@ -18,6 +18,8 @@ mod presence;
 mod processes;
 #[cfg(unix)]
 mod programs;
+#[cfg(unix)]
+mod slots;
 mod support;
 #[cfg(unix)]
 mod unseen;

@@ -5,11 +5,9 @@ use mpir::{Contents, Engine, Form, PreparedRound, Query, RoundSpec};
 use pbc::{BatchCode as _, Encoding, HashedCode, PartitionedCode};
 use rand::rngs::StdRng;
 use rand::{Rng as _, RngExt, SeedableRng};
-use rayon::prelude::{
-    IndexedParallelIterator as _, IntoParallelIterator, ParallelIterator, ParallelSliceMut as _,
-};
+use rayon::prelude::{IndexedParallelIterator as _, IntoParallelIterator, ParallelIterator};
 use sotto_protocol::deposit::{BOX_BYTES, arrange};
-use sotto_protocol::manifest::{deposits_digest, table_digest};
+use sotto_protocol::manifest::deposits_digest;
 use sotto_protocol::table::LOT_SLOTS;
 use sotto_protocol::{BloomMapping, CodeShape, Deposit, Label, Round, Table};
 use sottod::Population;
@@ -119,18 +117,15 @@ fn build_table(
 ) -> anyhow::Result<(Encoding, Bench)> {
     let table = Table::holding(users.div_ceil(LOT_SLOTS)).context("so many users have no table")?;
     let places = table.places() as usize;
-    let (laid, arrange) = process_timed(|| {
+    let (boxes, arrange) = process_timed(|| {
         let laid = table.lay(deposits, seed);
         let mut boxes = vec![0; places * BOX_BYTES];
         let (filled, _) = boxes.as_chunks_mut::<BOX_BYTES>();
         (0..table.places()).into_par_iter().zip(filled).with_min_len(256).for_each(|(place, bytes)| {
             laid.fill(place, bytes, |bytes| StdRng::seed_from_u64(place.into()).fill_bytes(bytes));
         });
-        let digest = table_digest(places as u64, &boxes);
-        (boxes, digest)
+        boxes
     });
-    let (boxes, digest) = laid;
-    std::hint::black_box(digest);
     let (encoding, encode) = process_timed(|| -> anyhow::Result<_> {
         let keys: Vec<[u8; 8]> = (0..places as u64).map(PartitionedCode::key).collect();
         let keys: Vec<&[u8]> = keys.iter().map(<[u8; 8]>::as_slice).collect();
