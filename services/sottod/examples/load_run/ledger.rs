@@ -149,9 +149,9 @@ impl Ledger {
         arrange(&mut acknowledged, &manifest.round_seed);
         if unknown == 0 && deposits_digest(&acknowledged) == manifest.deposits_digest {
             self.totals.stored += many;
-        } else if manifest.code.has_slots() {
-            self.totals.counted += many;
-        } else if unknown > 0 && (many..=many + unknown).contains(&manifest.entries) {
+        } else if manifest.code.has_slots()
+            || (unknown > 0 && (many..=many + unknown).contains(&manifest.entries))
+        {
             self.totals.counted += many;
         } else {
             self.totals.lost += many;

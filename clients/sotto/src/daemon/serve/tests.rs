@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use core::time::Duration;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -198,6 +198,7 @@ fn told(code: &dyn BatchCode, known: &[&[u8]], one_more: &[u8], world: &mut Worl
 }
 
 /// The most that 1, 2, 3 and 7 keys of a pool tell of its first, in the cases that are looked at.
+#[expect(clippy::print_stdout, reason = "for whoever runs it with --nocapture")]
 fn most_told(
     world: &mut World,
     code: &dyn BatchCode,
