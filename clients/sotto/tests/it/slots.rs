@@ -25,6 +25,6 @@ fn people_meet_and_chat_at_a_server_with_slots_and_are_told_what_differs() {
     assert!(card.starts_with("sotto-group-2-"), "{card}");
     bob.succeeds_with(&["group", "join"], &card);
     bob.succeeds_with(&["chat", "desk", "--wait"], "to the desk\n");
-    assert_eq!(alice.succeeds(&["read"]), "bob in desk: to the desk\n");
+    assert_eq!(alice.succeeds(&["read"]), "bob@desk: to the desk\n");
     server.shutdown();
 }
