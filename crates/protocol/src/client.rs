@@ -18,6 +18,8 @@ mod attack;
 #[cfg(test)]
 mod block_view;
 #[cfg(test)]
+mod card_view;
+#[cfg(test)]
 mod contact_view;
 mod contacts;
 mod crowding;

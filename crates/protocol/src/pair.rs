@@ -344,6 +344,15 @@ impl Pair {
         epoch >= KNOCK
     }
 
+    /// Whether nothing of the peer was read that only the peer can have laid where it was read.
+    pub(crate) fn expects_knock(&self) -> bool {
+        match (&self.handshake, self.inviter) {
+            (Some(handshake), true) => handshake.waiting.is_some(),
+            (Some(handshake), false) => !handshake.confirmed,
+            (None, _) => false,
+        }
+    }
+
     /// What is said in a round: what was due when its block began.
     fn says(&mut self, round: Round) -> Says {
         let Some(handshake) = &mut self.handshake else { return Says::Texts };

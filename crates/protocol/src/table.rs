@@ -83,12 +83,14 @@ impl Table {
         (lots <= Self::LOTS_MAX).then_some(Self { lots })
     }
 
-    /// The table with so many places, if there is one.
+    /// The table with so many places, if there is one: of a size that [`Table::holding`] gives. Where boxes lie depends on it,
+    /// so a server must not have more sizes to choose from than it needs.
     #[must_use]
     pub fn of_places(places: u64) -> Option<Self> {
         let lots = u32::try_from(places / u64::from(LOT_PLACES)).ok()?;
         let table = Self { lots };
-        (lots > 0 && lots <= Self::LOTS_MAX && u64::from(table.places()) == places).then_some(table)
+        (lots > 0 && u64::from(table.places()) == places && Self::holding(lots) == Some(table))
+            .then_some(table)
     }
 
     /// The number n of places, with slots and with knocks.
@@ -242,7 +244,11 @@ mod tests {
         assert_eq!(Table::holding(8_192).unwrap().slots(), 1 << 18);
         assert_eq!(Table::holding(Table::LOTS_MAX + 1), None);
         assert_eq!(Table::holding(u32::MAX), None);
-        for places in [0, 1, 32, 34, 1 << 24, (1 << 24) / 33 * 33 + 33, u64::MAX] {
+        // A server has no more sizes to choose from than it needs: eight in an octave.
+        let sizes =
+            (1..=Table::LOTS_MAX).filter(|lots| Table::of_places((lots * 33).into()).is_some()).count();
+        assert_eq!(sizes, 135);
+        for places in [0, 1, 32, 34, 17 * 33, 1 << 24, (1 << 24) / 33 * 33 + 33, u64::MAX] {
             assert_eq!(Table::of_places(places), None);
         }
     }

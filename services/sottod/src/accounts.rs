@@ -140,16 +140,11 @@ impl Accounts {
         self.sessions.len()
     }
 
-    /// Whose session it is.
-    pub(crate) fn account(&mut self, session: &[u8], now: Instant) -> Result<Account, Refused> {
+    /// Whose session it is, and that account's slot, on a server with slots: both at one time, since a session can end at any.
+    pub(crate) fn member(&mut self, session: &[u8], now: Instant) -> Result<(Account, Option<u32>), Refused> {
         let member = self.sessions.get_mut(session).ok_or(Refused::UnknownSession)?;
         member.used = now;
-        Ok(member.account)
-    }
-
-    /// The slot of the account whose session it is.
-    pub(crate) fn slot(&self, session: &[u8]) -> Option<u32> {
-        self.sessions.get(session)?.slot
+        Ok((member.account, member.slot))
     }
 }
 
@@ -204,7 +199,7 @@ mod tests {
         accounts.open(([1; 32], None), issued, [1; 32], now).unwrap();
         assert_eq!(accounts.open(([1; 32], None), issued, [2; 32], now), Err(Refused::Signature));
         assert_eq!(accounts.issued(&[1; 32], &nonce, now), Err(Refused::Signature));
-        assert_eq!(accounts.account(&[1; 32], now), Ok([1; 32]));
+        assert_eq!(accounts.member(&[1; 32], now), Ok(([1; 32], None)));
         let later = now + Duration::from_millis(1);
         let next = accounts.challenge(&[1; 32], [7; 8], later);
         assert!(accounts.issued(&[1; 32], &next, later).is_ok());
@@ -241,13 +236,13 @@ mod tests {
         let (mut accounts, now) = accounts();
         accounts.open(([1; 32], None), Issued(1), [1; 32], now).unwrap();
         accounts.open(([1; 32], None), Issued(2), [2; 32], now).unwrap(); // Replaces the first.
-        assert_eq!(accounts.account(&[1; 32], now), Err(Refused::UnknownSession));
+        assert_eq!(accounts.member(&[1; 32], now), Err(Refused::UnknownSession));
         accounts.open(([2; 32], None), Issued(1), [3; 32], now).unwrap();
         assert_eq!(accounts.open(([3; 32], None), Issued(1), [4; 32], now), Err(Refused::Busy));
         let later = now + Duration::from_secs(61);
-        assert_eq!(accounts.account(&[3; 32], later), Ok([2; 32]));
+        assert_eq!(accounts.member(&[3; 32], later), Ok(([2; 32], None)));
         accounts.open(([3; 32], None), Issued(1), [4; 32], later).unwrap();
-        assert_eq!(accounts.account(&[2; 32], later), Err(Refused::UnknownSession));
-        assert_eq!(accounts.account(&[3; 32], later), Ok([2; 32]));
+        assert_eq!(accounts.member(&[2; 32], later), Err(Refused::UnknownSession));
+        assert_eq!(accounts.member(&[3; 32], later), Ok(([2; 32], None)));
     }
 }

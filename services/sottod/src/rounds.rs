@@ -322,6 +322,7 @@ impl<L: RoundLog> Task<L> {
         accepted: &mut Accepting,
     ) -> Result<Option<u32>, Refused> {
         let known = accepted.accounts.contains(&account) || self.log.knows(&account);
+        let mut spent = None;
         if self.surroundings.token_required && !known {
             if self.spent.len() >= SPENT_MAX {
                 return Err(Refused::Busy);
@@ -331,11 +332,13 @@ impl<L: RoundLog> Task<L> {
             if !self.log.admits(&account, &accepted.accounts) {
                 return Err(Refused::Busy);
             }
-            self.spent.insert(token);
+            spent = Some(token);
         } else if !self.log.admits(&account, &accepted.accounts) {
             return Err(Refused::Busy);
         }
+        // Who gets no slot keeps its token.
         let slot = self.slot_of(account, known, shown, accepted)?;
+        self.spent.extend(spent);
         accepted.accounts.insert(account);
         Ok(slot)
     }

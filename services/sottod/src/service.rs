@@ -169,9 +169,13 @@ impl Service {
 
     /// Whose session it is; the connection that shows it may stay.
     fn account(&self, handle: &ConnectionHandle, session: &[u8]) -> Result<Account, Refused> {
-        let account = lock(&self.accounts).account(session, Instant::now())?;
-        lock(&self.known).came(account, handle);
-        Ok(account)
+        self.member(handle, session).map(|(account, _)| account)
+    }
+
+    fn member(&self, handle: &ConnectionHandle, session: &[u8]) -> Result<(Account, Option<u32>), Refused> {
+        let member = lock(&self.accounts).member(session, Instant::now())?;
+        lock(&self.known).came(member.0, handle);
+        Ok(member)
     }
 
     /// A place among the account's own calls and among all of the kind.
@@ -418,11 +422,11 @@ impl Sotto for Service {
     ) -> Result<Response<proto::DepositResponse>, Status> {
         let handle = ConnectionHandle::of(&request);
         let request = request.into_inner();
-        let account = self.account(&handle, &request.session)?;
-        let slot = lock(&self.accounts).slot(&request.session);
-        let deposit = match slot {
-            Some(slot) => convert::deposit_in_table(&request.deposit, slot)?,
-            None => convert::deposit(&request.deposit)?,
+        let (account, slot) = self.member(&handle, &request.session)?;
+        let deposit = if self.announcement.parameters.code.has_slots() {
+            convert::deposit_in_table(&request.deposit, slot.ok_or(Refused::UnknownSession)?)?
+        } else {
+            convert::deposit(&request.deposit)?
         };
         let accepted = self.means.rounds.deposit(account, Round(request.round), deposit);
         self.within(async { Ok(accepted.await?) }).await?;

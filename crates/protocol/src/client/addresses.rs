@@ -41,8 +41,9 @@ pub(super) struct Addresses {
     own: Option<OwnSlot>,
     /// Of those with whom one talks, or is about to.
     peers: BTreeMap<ConversationId, u32>,
-    /// Of members of groups, by their identity keys, as the card told.
-    members: BTreeMap<[u8; 32], u32>,
+    /// Of the members of each group, by their identity keys, as the group's card told. Nothing else decides where a member is
+    /// heard: who writes a card with a false slot must not see, by whether the member is heard all the same, who knows whom.
+    members: BTreeMap<(ConversationId, [u8; 32]), u32>,
 }
 
 /// Where something wanted is in a round's table.
@@ -62,14 +63,18 @@ impl Addresses {
         self.peers.get(&peer).copied()
     }
 
+    pub(super) fn of_member(&self, group: ConversationId, identity: [u8; 32]) -> Option<u32> {
+        self.members.get(&(group, identity)).copied()
+    }
+
     /// A knock has told where somebody is found.
     pub(super) fn heard(&mut self, peer: ConversationId, slot: u32) {
         self.peers.insert(peer, slot);
     }
 
     /// A card has told where a member is found.
-    pub(super) fn hear_of(&mut self, identity: [u8; 32], slot: u32) {
-        self.members.entry(identity).or_insert(slot);
+    pub(super) fn hear_of(&mut self, group: ConversationId, identity: [u8; 32], slot: u32) {
+        self.members.insert((group, identity), slot);
     }
 }
 
@@ -95,26 +100,22 @@ impl State {
                 return Some(Whereabouts { place, cell: Some(cell) });
             }
             Talk::Pair(_) => self.addresses.of(want.conversation),
-            Talk::Group(group) => self.slot_of(&group.identity_of(want.member)?),
+            Talk::Group(group) => {
+                self.addresses.of_member(want.conversation, group.identity_of(want.member)?)
+            }
         };
         table.place(slot?).map(|place| Whereabouts { place, cell: None })
     }
 
-    /// The slot of somebody: as it told itself, if it is a contact, or else as a card did.
+    /// The slot of a contact, as it told itself.
     pub(super) fn slot_of(&self, identity: &[u8; 32]) -> Option<u32> {
-        let contact = self.contact(identity).and_then(|contact| self.addresses.of(contact.id));
-        contact.or_else(|| self.addresses.members.get(identity).copied())
+        self.contact(identity).and_then(|contact| self.addresses.of(contact.id))
     }
 
     /// Forgets the slots of those with whom this person shares no conversation any more.
     pub(super) fn forget_strangers(&mut self) {
         let conversations = &self.conversations;
         self.addresses.peers.retain(|peer, _| conversations.iter().any(|talk| talk.id == *peer));
-        self.addresses.members.retain(|identity, _| {
-            conversations.iter().any(|conversation| match &conversation.talk {
-                Talk::Pair(_) => false,
-                Talk::Group(group) => group.members().any(|member| member.identity == *identity),
-            })
-        });
+        self.addresses.members.retain(|(group, _), _| conversations.iter().any(|talk| talk.id == *group));
     }
 }

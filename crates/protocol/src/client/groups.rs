@@ -362,7 +362,7 @@ impl State {
         let others = card.members.len().saturating_sub(1);
         let id = self.add(&card.name, others, || Group::new(card, identity, next).map(Talk::Group))?;
         for ((_, member), slot) in card.members.iter().zip(&card.slots) {
-            self.addresses.hear_of(*member, *slot);
+            self.addresses.hear_of(id, *member, *slot);
         }
         self.compare_names(id);
         Ok(id)

@@ -217,6 +217,7 @@ impl State {
         for wants in self.wants.values_mut() {
             wants.retain(|want| want.conversation != id);
         }
+        self.forget_strangers();
         let Some(peer) = peer.filter(|peer| *peer != self.own_identity()) else { return };
         let mut others: Vec<&mut Pair> = Vec::new();
         for conversation in &mut self.conversations {

@@ -134,14 +134,19 @@ impl Client {
         }
         let elements = if spoiled { Vec::new() } else { elements };
         let mut hidden = false;
-        for want in &wants {
+        // Knocks last: whose request was read is found where that was, whatever else was told in this round.
+        let (knocks, boxes): (Vec<&Want>, Vec<&Want>) =
+            wants.iter().partition(|want| self.state.is_knock(want));
+        for want in boxes.into_iter().chain(knocks) {
             let (label, conversation) = (want.key.label(), want.conversation);
             let knock = self.state.is_knock(want);
             let is_read = |assigned: &&Assigned| assigned.label == label && assigned.cell.is_some() == knock;
             let Some(read) = retrieval.assigned.iter().find(is_read) else { continue };
             let Some(sealed) = retrieval.decode(&read.buckets, &elements) else { continue };
             if let Some(cell) = &read.cell {
-                if let Some(slot) = sealed.get(cell.clone()).and_then(|cell| told(&label, cell)) {
+                if self.state.expects_knock(conversation)
+                    && let Some(slot) = sealed.get(cell.clone()).and_then(|cell| told(&label, cell))
+                {
                     self.state.addresses.heard(conversation, slot);
                 }
                 continue;
@@ -260,6 +265,11 @@ impl State {
     fn is_knock(&self, want: &Want) -> bool {
         let talk = self.conversation(want.conversation).map(|conversation| &conversation.talk);
         matches!(talk, Ok(Talk::Pair(_))) && Pair::is_knock(want.epoch)
+    }
+
+    /// Whether it is still open where the peer is found.
+    fn expects_knock(&self, id: ConversationId) -> bool {
+        matches!(self.conversation(id).map(|talk| &talk.talk), Ok(Talk::Pair(pair)) if pair.expects_knock())
     }
 
     fn take_message(

@@ -6,6 +6,7 @@ use std::process::{self, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use sotto_protocol::OwnSlot;
 use sotto_session::{ConnectError, Connection, ConnectionSettings, Session};
 use sotto_wire::Info;
 
@@ -94,13 +95,14 @@ impl Child {
     }
 }
 
-/// Opens a session for the account with this number.
+/// Opens a session for the account with this number, which shows its slot if it has one.
 pub(crate) async fn session(
     connection: &Connection,
     info: &Info,
     number: usize,
+    slot: Option<&OwnSlot>,
 ) -> Result<Session, ConnectError> {
     let mut seed = [0x5a; 32];
     seed[..8].copy_from_slice(&(number as u64).to_le_bytes());
-    connection.session(&seed, info, None, None).await
+    connection.session(&seed, info, None, slot).await
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::Context;
 use rand::RngExt;
 use rand::rngs::StdRng;
-use sotto_protocol::{Deposit, Round, SignedManifest};
-use sotto_session::{Connection, RoundNews, Session};
-use sotto_wire::{Info, limits};
+use sotto_protocol::{Deposit, OwnSlot, Round, SignedManifest};
+use sotto_session::{ConnectError, Connection, RoundNews, Session};
+use sotto_wire::{Info, Refused, limits};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_stream::StreamExt as _;
@@ -24,14 +24,19 @@ const SPREAD_MS: u64 = 350;
 /// What a server acknowledged to one client.
 #[derive(Default)]
 pub(super) struct Acknowledged {
-    /// Which client, if it was registered.
+    /// Which account, if it was registered.
     pub(super) account: Option<usize>,
+    /// Its slot, if it has one.
+    pub(super) slot: Option<OwnSlot>,
+    /// The account, if the answer with its slot came from a server that is gone, and nobody heard it.
+    pub(super) given_up: Option<usize>,
     pub(super) deposits: Vec<(Round, Deposit)>,
 }
 
 /// Deposits once in every round that it hears of.
 pub(super) struct Depositor {
     pub(super) number: usize,
+    pub(super) slot: Option<OwnSlot>,
     pub(super) rng: StdRng,
     pub(super) connection: Connection,
     pub(super) info: Info,
@@ -42,16 +47,22 @@ impl Depositor {
     /// Goes on until the server is gone; returns what was acknowledged.
     pub(super) async fn deposit(mut self) -> Acknowledged {
         let mut acknowledged = Acknowledged::default();
-        let Ok(session) = session(&self.connection, &self.info, self.number).await else {
-            return acknowledged;
+        let session = match session(&self.connection, &self.info, self.number, self.slot.as_ref()).await {
+            Ok(session) => session,
+            Err(error) => {
+                let lost = error == ConnectError::Refused(Refused::Slot);
+                acknowledged.given_up = lost.then_some(self.number);
+                return acknowledged;
+            }
         };
         acknowledged.account = Some(self.number);
+        acknowledged.slot = self.slot.or_else(|| session.given_slot().cloned());
         loop {
             let opened = *self.opened.borrow_and_update();
             if let Some(round) = opened {
                 // So that deposits come all the time, and a kill hits some on their way.
                 tokio::time::sleep(Duration::from_millis(self.rng.random_range(0..SPREAD_MS))).await;
-                let (deposit, bytes) = deposit(&mut self.rng, None);
+                let (deposit, bytes) = deposit(&mut self.rng, acknowledged.slot.as_ref());
                 // One that is late or gets no answer is not acknowledged, and may be there or not.
                 if session.deposit(round, &bytes).await.is_ok() {
                     acknowledged.deposits.push((round, deposit));
@@ -73,8 +84,8 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    pub(super) async fn start(server: &Child, number: usize) -> anyhow::Result<Self> {
-        let session = session(&server.connect().await?, &server.info, number).await?;
+    pub(super) async fn start(server: &Child, number: usize, slot: Option<&OwnSlot>) -> anyhow::Result<Self> {
+        let session = session(&server.connect().await?, &server.info, number, slot).await?;
         let events = session.watch().await?;
         let (tell_opened, opened) = watch::channel(None);
         let (tell_ready, ready) = watch::channel(None);

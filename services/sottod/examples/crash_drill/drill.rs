@@ -21,9 +21,12 @@ use rand::seq::IteratorRandom;
 use rand::{RngExt, SeedableRng};
 use sotto_protocol::deposit::arrange;
 use sotto_protocol::manifest::deposits_digest;
-use sotto_protocol::{Deposit, Round, SignedManifest};
+use sotto_protocol::{Deposit, OwnSlot, Round, SignedManifest};
+use sotto_session::ConnectError;
+use sotto_wire::Refused;
+use sottod::Addressing;
 
-use child::Process;
+use child::{Child, Process};
 use client::{Depositor, Watcher};
 use retriever::Served;
 
@@ -68,6 +71,8 @@ pub(crate) struct Plan {
     pub(crate) starting: f64,
     /// Deposits that are retrieved at each judgement; no more than clients.
     pub(crate) sample: usize,
+    /// How clients find boxes.
+    pub(crate) addressing: Addressing,
     pub(crate) verbose: bool,
 }
 
@@ -122,6 +127,10 @@ struct Seen {
     acknowledged: Vec<(Round, Deposit)>,
     /// Clients that were registered, over all of the drill.
     accounts: BTreeSet<usize>,
+    /// Slots that accounts have been given, on a server with slots.
+    slots: BTreeMap<usize, OwnSlot>,
+    /// Accounts that clients gave up, since they never heard of the slot that they have.
+    given_up: BTreeMap<usize, usize>,
     /// Manifests as they were announced.
     announced: BTreeMap<Round, SignedManifest>,
     key: Option<[u8; 32]>,
@@ -129,7 +138,57 @@ struct Seen {
     head: Option<(Round, [u8; 32])>,
 }
 
+/// Accounts of one client have numbers so far apart.
+const ANOTHER_ACCOUNT: usize = 100_000;
+
+impl Seen {
+    /// The account of a client.
+    fn account(&self, client: usize) -> usize {
+        client + ANOTHER_ACCOUNT * self.given_up.get(&client).copied().unwrap_or_default()
+    }
+
+    /// A client makes another account.
+    fn give_up(&mut self, client: usize) {
+        *self.given_up.entry(client).or_default() += 1;
+    }
+
+    /// Accounts to retrieve with: those first that are known to have a slot.
+    fn retrieving(&self, clients: usize) -> Vec<(usize, Option<OwnSlot>)> {
+        let account = |client| (self.account(client), self.slots.get(&self.account(client)).cloned());
+        let mut accounts: Vec<_> = (1..=clients).map(account).collect();
+        accounts.sort_by_key(|(_, slot)| slot.is_none());
+        accounts
+    }
+}
+
 impl Plan {
+    /// How a server is started.
+    fn options(&self) -> Vec<&'static str> {
+        let addressing = match self.addressing {
+            Addressing::Labels => "labels",
+            Addressing::Slots => "slots",
+        };
+        OPTIONS.into_iter().chain(["--addressing", addressing]).collect()
+    }
+
+    /// Somebody watches, under another account if the slot of the one before is lost.
+    async fn watch(&self, seen: &mut Seen, server: &Child) -> anyhow::Result<Watcher> {
+        loop {
+            let account = seen.account(0);
+            match Watcher::start(server, account, seen.slots.get(&account)).await {
+                Ok(watcher) => {
+                    seen.slots.extend(watcher.session.given_slot().map(|slot| (account, slot.clone())));
+                    seen.accounts.insert(account);
+                    return Ok(watcher);
+                }
+                Err(error) => match error.downcast_ref() {
+                    Some(ConnectError::Refused(Refused::Slot)) => seen.give_up(0),
+                    _ => return Err(error.context("watching")),
+                },
+            }
+        }
+    }
+
     /// Does all of it.
     pub(crate) async fn run(self) -> anyhow::Result<Outcome> {
         let mut rng = StdRng::seed_from_u64(self.seed);
@@ -141,7 +200,7 @@ impl Plan {
             let ms = if starting { STARTING_MS } else { self.alive_ms.clone() };
             let alive = Duration::from_millis(rng.random_range(ms));
             if starting {
-                let process = Process::spawn(&self.program, &self.data, ROUND_MS, &OPTIONS)?;
+                let process = Process::spawn(&self.program, &self.data, ROUND_MS, &self.options())?;
                 tokio::time::sleep(alive).await;
                 process.kill()?;
             } else {
@@ -166,10 +225,11 @@ impl Plan {
 
     /// One life of the server, under load, to its sudden end.
     async fn live(&self, seen: &mut Seen, seed: u64, alive: Duration) -> anyhow::Result<()> {
-        let server = Process::spawn(&self.program, &self.data, ROUND_MS, &OPTIONS)?.listening().await?;
+        let server =
+            Process::spawn(&self.program, &self.data, ROUND_MS, &self.options())?.listening().await?;
         let key = *seen.key.get_or_insert(server.key());
         ensure!(server.key() == key, "the server has another key than before");
-        let watcher = Watcher::start(&server, 0).await.context("watching")?;
+        let watcher = self.watch(seen, &server).await?;
         let mut depositors = tokio::task::JoinSet::new();
         let mut connection = server.connect().await?;
         for number in 1..=self.clients {
@@ -180,7 +240,9 @@ impl Plan {
             let rng = StdRng::seed_from_u64(seed ^ number as u64);
             let (connection, info) = (connection.clone(), server.info.clone());
             let opened = watcher.opened.clone();
-            depositors.spawn(Depositor { number, rng, connection, info, opened }.deposit());
+            let number = seen.account(number);
+            let slot = seen.slots.get(&number).cloned();
+            depositors.spawn(Depositor { number, slot, rng, connection, info, opened }.deposit());
         }
         tokio::time::sleep(alive).await;
         server.kill()?;
@@ -189,6 +251,10 @@ impl Plan {
             let acknowledged = acknowledged?;
             seen.acknowledged.extend(acknowledged.deposits);
             seen.accounts.extend(acknowledged.account);
+            seen.slots.extend(acknowledged.account.zip(acknowledged.slot));
+            if let Some(account) = acknowledged.given_up {
+                seen.give_up(account % ANOTHER_ACCOUNT);
+            }
         }
         for (round, manifest) in watcher.end().await? {
             let before = seen.announced.insert(round, manifest.clone());
@@ -201,15 +267,14 @@ impl Plan {
     /// of the deposits, and by what is in the log after it.
     async fn judge(&self, seen: &mut Seen, rng: &mut StdRng) -> anyhow::Result<Outcome> {
         let server =
-            Process::spawn(&self.program, &self.data, JUDGED_ROUND_MS, &OPTIONS)?.listening().await?;
-        let mut watcher = Watcher::start(&server, 0).await?;
-        seen.accounts.insert(0);
+            Process::spawn(&self.program, &self.data, JUDGED_ROUND_MS, &self.options())?.listening().await?;
+        let mut watcher = self.watch(seen, &server).await?;
         watcher.ready().await?;
         let manifests = self.chain(seen, &watcher).await?;
         let served = Served::ask(&watcher.session, &server.key(), &manifests, RETAINED).await?;
         let retrievable = seen.acknowledged.iter().filter(|(round, _)| served.serves(*round));
         let sample = retrievable.sample(rng, self.sample.min(self.clients));
-        let missing = served.retrieve(&server, &sample).await?;
+        let missing = served.retrieve(&server, &seen.retrieving(self.clients), &sample).await?;
         server.kill()?;
         let missing: HashSet<[u8; 304]> = missing.iter().map(|(_, deposit)| deposit.encode()).collect();
         let outcome = Outcome {
@@ -266,7 +331,8 @@ impl Plan {
         missing: &HashSet<[u8; 304]>,
     ) -> anyhow::Result<Outcome> {
         let summary = sottod::check_log(&self.data)?;
-        let expected = seen.accounts.len() as u64..=self.clients as u64 + 1;
+        let given_up: usize = seen.given_up.values().sum();
+        let expected = seen.accounts.len() as u64..=(self.clients + 1 + given_up) as u64;
         ensure!(expected.contains(&summary.accounts), "{} accounts are known", summary.accounts);
         let rounds = sottod::read_log(&self.data)?;
         let mut places: HashMap<[u8; 304], Vec<Round>> = HashMap::new();
@@ -279,7 +345,9 @@ impl Plan {
             let manifest = signed.verify(&seen.key.context("no server was started")?)?;
             let mut deposits = logged.deposits;
             arrange(&mut deposits, &seed);
-            let same = manifest.round_seed == seed && manifest.deposits_digest == deposits_digest(&deposits);
+            // With slots it says nothing of the deposits; what was built of them, the retrievals do.
+            let digest = if manifest.code.has_slots() { [0; 32] } else { deposits_digest(&deposits) };
+            let same = manifest.round_seed == seed && manifest.deposits_digest == digest;
             ensure!(same, "round {round} is not what its manifest says");
             published.insert(round, ());
         }

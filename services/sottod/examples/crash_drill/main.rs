@@ -1,7 +1,7 @@
 //! Kills a server again and again while many clients deposit, and counts what is left of what it acknowledged.
 //!
 //! ```text
-//! cargo run --release -p sottod --example crash_drill -- [--kills N] [--seed S] [--clients C] [--alive-ms MIN..MAX]
+//! cargo run --release -p sottod --example crash_drill -- [--kills N] [--seed S] [--clients C] [--alive-ms MIN..MAX] [--addressing slots]
 //! ```
 //!
 //! The last line is `acknowledged A, retrievable R, L lost`; the exit code is 0 if nothing is lost, or there twice.
@@ -34,6 +34,9 @@ struct Arguments {
     /// Clients that deposit once in every round.
     #[arg(long, default_value_t = 512)]
     clients: usize,
+    /// How clients find boxes.
+    #[arg(long, value_enum, default_value = "labels")]
+    addressing: sottod::Addressing,
     /// How long a server lives once its clients are there, ms; for many kills, choose less.
     #[arg(long, value_name = "MIN..MAX", default_value = "500..3000", value_parser = range)]
     alive_ms: Range<u64>,
@@ -75,6 +78,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         alive_ms: arguments.alive_ms.clone(),
         starting: 0.25,
         sample: 64,
+        addressing: arguments.addressing,
         verbose: true,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use mpir::EngineClient;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use sotto_protocol::{Deposit, Manifest, Round, SignedManifest};
+use sotto_protocol::{Deposit, Manifest, OwnSlot, Round, SignedManifest};
 use sotto_session::Session;
 use sotto_wire::{Failure, Refused};
 
@@ -49,6 +49,7 @@ impl Served {
     pub(super) async fn retrieve<'a>(
         &self,
         server: &Child,
+        accounts: &[(usize, Option<OwnSlot>)],
         wanted: &[&'a (Round, Deposit)],
     ) -> anyhow::Result<Vec<&'a (Round, Deposit)>> {
         let mut by_round: BTreeMap<Round, Vec<&'a (Round, Deposit)>> = BTreeMap::new();
@@ -58,8 +59,9 @@ impl Served {
         let connection = server.connect().await?;
         let mut missing = Vec::new();
         for number in 0..by_round.values().map(Vec::len).max().unwrap_or(0) {
-            let mut account =
-                Account::enter(session(&connection, &server.info, number + 1).await?, number).await?;
+            let (account, slot) = accounts.get(number).context("there are too few accounts")?;
+            let session = session(&connection, &server.info, *account, slot.as_ref()).await?;
+            let mut account = Account::enter(session, number).await?;
             for (round, deposits) in &by_round {
                 let Some(wanted) = deposits.get(number) else { continue };
                 let (manifest, mapping) = self.rounds.get(round).context("the round is not served")?;

@@ -78,7 +78,7 @@ impl Plan {
         };
         let options = ["--retrieve", &retrieve, "--addressing", addressing];
         let server = Process::spawn(&self.program, &data, self.round_ms, &options)?.listening().await?;
-        let own = session(&server.connect().await?, &server.info, 0).await?;
+        let own = session(&server.connect().await?, &server.info, 0, None).await?;
 
         let registering = Instant::now();
         let (news, mut told) = mpsc::unbounded_channel();
@@ -172,7 +172,7 @@ impl Plan {
             connections.spawn(async move {
                 let mut accounts = Vec::new();
                 for number in first..all.min(first + CLIENTS_PER_CONNECTION) {
-                    accounts.push((number, session(&connection, &info, number + 1).await?));
+                    accounts.push((number, session(&connection, &info, number + 1, None).await?));
                 }
                 anyhow::Ok(accounts)
             });

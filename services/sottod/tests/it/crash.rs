@@ -8,6 +8,29 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use drill::Plan;
+use sottod::Addressing;
+
+/// Also slots, of which nothing but their number is stored: nobody gets another's, and boxes are where they were said to be.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_slots_that_is_killed_under_load_loses_no_acknowledged_deposit() {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = Plan {
+        program: PathBuf::from(env!("CARGO_BIN_EXE_sottod")),
+        data: directory.path().join("data"),
+        kills: 6,
+        judge_every: 3,
+        seed: 8,
+        clients: 40,
+        alive_ms: 500..1500,
+        starting: 0.3,
+        sample: 16,
+        addressing: Addressing::Slots,
+        verbose: false,
+    };
+    let outcome = plan.run().await.unwrap();
+    assert!(outcome.is_good(), "{outcome}");
+    assert!(outcome.acknowledged > 0 && outcome.sampled > 0, "{outcome}");
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_killed_under_load_loses_no_acknowledged_deposit() {
@@ -23,6 +46,7 @@ async fn a_server_that_is_killed_under_load_loses_no_acknowledged_deposit() {
         alive_ms: 500..1500,
         starting: 0.5,
         sample: 16,
+        addressing: Addressing::Labels,
         verbose: false,
     };
     let outcome = plan.run().await.unwrap();

@@ -39,6 +39,25 @@ fn two_people_meet_and_talk() {
     }
 }
 
+/// How many rounds pass from an invitation until both can send texts; docs/OPERATIONS.md says so to operators.
+#[test]
+fn people_with_slots_meet_within_ten_blocks() {
+    for (code, most) in [(CodeKind::Cuckoo, 32), (CodeKind::Partitioned, 80)] {
+        let mut rounds: Vec<u64> = Vec::new();
+        for seed in 0..24 {
+            let mut world = World::with_code(1, seed, &NAMES[..2], 2, 16, code);
+            world.run(seed % 8);
+            world.befriend(0, 1);
+            let begun = world.round;
+            meet(&mut world, 1, 200);
+            rounds.push(world.round - begun);
+        }
+        rounds.sort_unstable();
+        println!("{code:?}: {} to {} rounds, half of them within {}", rounds[0], rounds[23], rounds[11]);
+        assert!(rounds[23] <= most, "{rounds:?}");
+    }
+}
+
 #[test]
 fn everybody_meets_everybody_and_a_group_hears_its_members_in_their_slots() {
     let mut world = world(7, 4, 16);
@@ -191,6 +210,42 @@ fn a_knock_that_leads_astray_is_set_right_by_the_next() {
     assert!(!met(&world));
     world.run(80);
     assert!(met(&world));
+}
+
+/// Whoever holds a copy of an invitation, and knocks in every round or in every other one, delays a meeting. When that has
+/// ended, those who have met hear each other: a knock that comes with a request, or after it, moves nobody.
+#[test]
+fn false_knocks_delay_a_meeting_and_deafen_nobody() {
+    for (seed, every) in (0..6).flat_map(|seed| [(seed, 1), (seed, 2)]) {
+        let names = ["alice", "bob", "carol"];
+        let mut world = World::with_code(1, 100 + seed, &names, 4, 8, CodeKind::Partitioned);
+        let now = world.now();
+        let invitation = world.clients[0].invite("bob", now, &mut world.rng).unwrap();
+        for client in [1, 2] {
+            world.clients[client].accept("alice", &invitation, now, &mut world.rng).unwrap();
+        }
+        let waits = |world: &World| world.clients[0].invitations().first().map(|open| open.expires);
+        let before = waits(&world);
+        for step in 0..400 {
+            if waits(&world) != before {
+                break;
+            }
+            let mut deposits = world.deposits(&[Fate::default(); 3]);
+            deposits[2].sealed = world.noise();
+            if step % every != 0 {
+                deposits.pop();
+            }
+            let published = world.publish(&deposits);
+            world.read(&published, &[Fate::default(); 3]);
+            world.round += 1;
+        }
+        let silent = Fate { absent: true, ..Fate::default() };
+        for _ in 0..300 {
+            world.step(&[Fate::default(), Fate::default(), silent]);
+        }
+        let met = [0, 1].map(|client| world.clients[client].conversations()[0].established);
+        assert_eq!(met, [true; 2], "seed {seed}, a knock every {every} rounds");
+    }
 }
 
 /// Conversations cannot move between labels and slots; a client that took such a change over would be deaf.
