@@ -8,12 +8,14 @@ use crate::programs::{Home, Server, config, loopback};
 #[test]
 fn people_meet_and_chat_at_a_server_with_slots_and_are_told_what_differs() {
     let slots = Config { code: CodeKind::Partitioned, retrieve: 4, choices: 3, ..config(loopback()) };
-    let server = Server::start(slots);
+    let short = Config { round_ms: 400, deposit_ms: 150, lookup_ms: 120, query_ms: 220, ..slots };
+    let server = Server::start(short);
     let alice = Home::new();
-    let joined = alice.output(&["init", "--server", &server.address(), "--name", "alice"], "");
+    let init = ["init", "--server", &server.address(), "--name", "alice", "--conversations", "2"];
+    let joined = alice.output(&init, "");
     let told = String::from_utf8(joined.stderr).unwrap();
     assert!(joined.status.success() && told.contains("by slots") && told.contains("cannot move"), "{told}");
-    let bob = Home::join(&server.address(), "bob", 4);
+    let bob = Home::join(&server.address(), "bob", 2);
     let invitation = alice.succeeds(&["invite", "bob"]);
     bob.succeeds_with(&["accept", "alice"], &invitation);
     // Whose slot nobody has heard of cannot stand on a card.
