@@ -126,7 +126,7 @@ fn who_has_a_slot_takes_no_other() {
         let (wire, disk) = (world.wire(), Memory::new(world.began));
         let machine = Machine::new(wire.dial.clone(), world.began, world.rng("again"), quick);
         let refused = world.start_on(client, machine, wire, disk.clone()).await.err().unwrap();
-        assert!(refused.to_string().contains("no server"), "{refused}");
+        assert!(refused.to_string().contains("not a Sotto server"), "{refused}");
         assert!(disk.snapshots().is_empty(), "nothing is kept of it");
         world.server.pretend(Pretence::None);
         let alice = world.again(alice, Client::restore(&kept).unwrap(), quick).await;
