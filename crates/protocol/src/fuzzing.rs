@@ -363,6 +363,7 @@ fn valid_round((code, retrieve, buckets, choices): (CodeKind, u16, u16, u8)) -> 
         previous: [6; 32],
     };
     if code.has_slots() {
+        manifest.deposits_digest = [0; 32];
         (manifest.entries, manifest.bucket_size) =
             (33, 33_u32.div_ceil((buckets / u16::from(choices)).into()));
         return manifest.encode().to_vec();

@@ -221,7 +221,7 @@ mod tests {
                     },
                     engine,
                     security_bits: long[0],
-                    code: CodeKind::of_byte(small[2] % 3).unwrap(),
+                    code: CodeKind::of_byte(small[2] % 4).unwrap(),
                     retrieve: words[1],
                     buckets: words[2],
                     choices: small[0],
@@ -303,7 +303,7 @@ mod tests {
         assert!(Info::try_from(good.clone()).is_ok());
         type Spoil = fn(&mut proto::InfoResponse);
         let spoils: [(Spoil, &str); 11] = [
-            (|info| info.code = 3, "batch code"),
+            (|info| info.code = 4, "batch code"),
             (|info| info.code = 256, "batch code"),
             (|info| info.protocol_version = 1 << 16, "protocol version"),
             (|info| info.manifest_key = vec![0; 31].into(), "manifest key"),

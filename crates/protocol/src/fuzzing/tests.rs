@@ -89,7 +89,11 @@ fn valid_encodings_are_what_they_claim_to_be() {
     for round in valid("mapping") {
         let (manifest, mapping) = round.split_at(super::MANIFEST_BYTES);
         let manifest = Manifest::decode(manifest).unwrap();
-        assert!(crate::BloomMapping::decode(mapping, &manifest).is_ok());
+        if manifest.code.has_slots() {
+            assert!(mapping.is_empty() && manifest.table().is_some() && manifest.slot_code().is_ok());
+        } else {
+            assert!(crate::BloomMapping::decode(mapping, &manifest).is_ok());
+        }
     }
     let messages = valid("message");
     let readable = messages.iter().filter(|message| {
