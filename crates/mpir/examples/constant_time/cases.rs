@@ -58,7 +58,7 @@ fn elements(count: usize) -> Vec<u8> {
 /// Where the copies of a secret slot are is computed: among few slots and among many, with one bucket and with several.
 pub(crate) fn places() {
     for (buckets, groups, places) in [(1, 1, 33), (36, 3, 270_336), (44, 4, 1 << 20)] {
-        let code = PartitionedCode::new(1, buckets, groups, places, SEED).unwrap();
+        let code = PartitionedCode::new(1, buckets, groups, places, SEED).expect("a code of this shape");
         for index in [0, 7, places as u32 - 1] {
             let of = |index| code.places(index).into_iter();
             let (buckets, positions): (Vec<u32>, Vec<usize>) =
