@@ -202,6 +202,7 @@ reasons! {
         NoCode = "manifest-no-code": "no such batch code",
         Entries = "manifest-entries": "more deposits than a round can have",
         Table = "manifest-table": "no number of places that a table has",
+        Digests = "manifest-digests": "a digest of what a round with slots does not have",
         BucketSize = "manifest-bucket-size": "size of the buckets",
         ; Shape(ShapeError) = "manifest-shape"
     }

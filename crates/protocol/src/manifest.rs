@@ -191,8 +191,9 @@ impl Manifest {
             return match table {
                 None => refuse(ManifestError::Table),
                 Some(_) if u64::from(self.bucket_size) != size => refuse(ManifestError::BucketSize),
-                Some(_) if self.mapping_digest != [0; 32] => refuse(ManifestError::Mapping),
-                Some(_) if self.deposits_digest != [0; 32] => refuse(ManifestError::Table),
+                Some(_) if [self.mapping_digest, self.deposits_digest] != [[0; 32]; 2] => {
+                    refuse(ManifestError::Digests)
+                }
                 Some(_) => Ok(()),
             };
         }

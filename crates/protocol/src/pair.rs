@@ -304,13 +304,14 @@ impl Pair {
         let mut deposit = None;
         let mut listening = Vec::new();
         let says = self.says(turn.round);
+        let expects_knock = turn.slot.is_some() && self.expects_knock();
         if let Some(handshake) = &mut self.handshake
             && let Some(requests) = &mut handshake.requests
             && let Some(key) = requests.take(turn.round)
         {
             if self.inviter {
                 let key = key.opening(0);
-                if handshake.waiting.is_some() && turn.slot.is_some() {
+                if expects_knock {
                     listening.push(Listening { epoch: REQUESTS + KNOCK, member: 0, key: key.again() });
                 }
                 listening.push(Listening { epoch: REQUESTS, member: 0, key });
@@ -318,11 +319,10 @@ impl Pair {
                 deposit = hello(turn, &handshake.request, key.sealing(0));
             }
         }
-        let greeted = self.inviter || self.established();
         let Some(chains) = &mut self.chains else { return (deposit, listening) };
         if let Some(key) = chains.receive.take(turn.round) {
             let key = key.opening(0);
-            if !greeted && turn.slot.is_some() {
+            if expects_knock && !self.inviter {
                 listening.push(Listening { epoch: TALK + KNOCK, member: 0, key: key.again() });
             }
             listening.push(Listening { epoch: TALK, member: 0, key });
@@ -344,7 +344,7 @@ impl Pair {
         epoch >= KNOCK
     }
 
-    /// Whether nothing of the peer was read that only the peer can have laid where it was read.
+    /// Whether a knock still tells where the peer is: until the hello that it announces was read.
     pub(crate) fn expects_knock(&self) -> bool {
         match (&self.handshake, self.inviter) {
             (Some(handshake), true) => handshake.waiting.is_some(),

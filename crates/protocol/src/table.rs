@@ -192,8 +192,8 @@ fn knock_of(deposit: &Deposit) -> Label {
     Label(core::array::from_fn(|at| deposit.label.0.get(4 + at).copied().unwrap_or_default()))
 }
 
-/// One more deposit for a place, of which one stays. Equal boxes aside, none has the hash of another unless slot and knock are
-/// the same; then the least box stays.
+/// One more deposit for a place, of which one stays: that with the least hash or, where slot and knock are the same, and so the
+/// hash, that with the least box.
 fn contest<'a>(place: &mut Option<&'a Deposit>, deposit: &'a Deposit, round_seed: &[u8; 32]) {
     let rank = |deposit: &Deposit| -> [u8; 32] {
         let digest = Sha256::new_with_prefix(CONTEST_DOMAIN).chain_update(round_seed);

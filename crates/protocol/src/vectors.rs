@@ -128,9 +128,9 @@ fn a_conversation_of_two_has_the_published_deposits() {
     compare_deposit("acknowledgement", &sign.unwrap());
 }
 
-#[test]
-fn a_group_has_the_published_deposits() {
-    let card = GroupCard {
+/// The card of the group, without slots or with these.
+fn crew(slots: Vec<u32>) -> GroupCard {
+    GroupCard {
         server: [0; 8],
         id: [4; 16],
         secret: Secret::new([5; 32]),
@@ -140,8 +140,13 @@ fn a_group_has_the_published_deposits() {
         members: [("alice", 1), ("bob", 2), ("carol", 3)]
             .map(|(name, number)| (name.into(), public(number)))
             .into(),
-        slots: Vec::new(),
-    };
+        slots,
+    }
+}
+
+#[test]
+fn a_group_has_the_published_deposits() {
+    let card = crew(Vec::new());
     assert_eq!(card.to_string(), expected("group card"));
     let group = |member| Group::new(&card, public(member), Round(1)).unwrap();
     let identity = key(2);
@@ -180,18 +185,7 @@ fn what_makes_a_server_answerable_has_the_published_bytes() {
 
 #[test]
 fn slots_have_the_published_places() {
-    let card = GroupCard {
-        server: [0; 8],
-        id: [4; 16],
-        secret: Secret::new([5; 32]),
-        start: Round(1),
-        time: UnixMillis(0),
-        name: "crew".into(),
-        members: [("alice", 1), ("bob", 2), ("carol", 3)]
-            .map(|(name, number)| (name.into(), public(number)))
-            .into(),
-        slots: vec![5, 0, 1 << 20],
-    };
+    let card = crew(vec![5, 0, 1 << 20]);
     assert_eq!(card.to_string(), expected("group card with slots"));
     let request = data_encoding::HEXLOWER.decode(expected("request").as_bytes()).unwrap();
     let label = Label(*request.first_chunk().unwrap());

@@ -241,7 +241,8 @@ mod tests {
         assert_eq!(accounts.open(([3; 32], None), Issued(1), [4; 32], now), Err(Refused::Busy));
         let later = now + Duration::from_secs(61);
         assert_eq!(accounts.member(&[3; 32], later), Ok(([2; 32], None)));
-        accounts.open(([3; 32], None), Issued(1), [4; 32], later).unwrap();
+        accounts.open(([3; 32], Some(7)), Issued(1), [4; 32], later).unwrap();
+        assert_eq!(accounts.member(&[4; 32], later), Ok(([3; 32], Some(7))));
         assert_eq!(accounts.member(&[2; 32], later), Err(Refused::UnknownSession));
         assert_eq!(accounts.member(&[3; 32], later), Ok(([2; 32], None)));
     }

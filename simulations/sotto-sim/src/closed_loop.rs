@@ -58,7 +58,7 @@ pub(crate) struct Arguments {
 }
 
 /// The code that goes with a way to find boxes.
-pub(crate) const fn code_of(addressing: Addressing) -> CodeName {
+const fn code_of(addressing: Addressing) -> CodeName {
     match addressing {
         Addressing::Labels => CodeName::Cuckoo,
         Addressing::Slots => CodeName::Partitioned,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ed25519_dalek::SigningKey;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use sotto_protocol::manifest::{
-    FormerManifest, HEADS_KEPT, MANIFEST_BYTES, MAPPING_BLOOM, bucket_digest, buckets_digest,
+    FormerManifest, HEADS_KEPT, MANIFEST_BYTES, MAPPING_BLOOM, MAPPING_NONE, bucket_digest, buckets_digest,
     deposits_digest, hint_digest,
 };
 use sotto_protocol::{
@@ -121,6 +121,39 @@ fn a_truncated_or_oversized_manifest_is_refused() {
         assert!(Manifest::decode(&bytes[..length]).is_err());
     }
     assert!(Manifest::decode(&[&bytes[..], &[0]].concat()).is_err());
+}
+
+/// With slots nothing is left to choose but one of the sizes that tables have.
+#[test]
+fn a_manifest_with_slots_says_nothing_that_its_table_does_not() {
+    let good = Manifest {
+        code: CodeKind::Partitioned,
+        mapping_kind: MAPPING_NONE,
+        entries: 18 * 33,
+        retrieve: 4,
+        buckets: 12,
+        choices: 3,
+        bucket_size: 149,
+        mapping_digest: [0; 32],
+        deposits_digest: [0; 32],
+        ..manifest(1, [0; 32])
+    };
+    assert_eq!(Manifest::decode(&good.encode()), Ok(good.clone()));
+    type Spoil = fn(&mut Manifest);
+    let spoils: [(Spoil, &str); 7] = [
+        (|bad| bad.mapping_kind = MAPPING_BLOOM, "manifest-mapping"),
+        (|bad| bad.mapping_digest[31] = 1, "manifest-digests"),
+        (|bad| bad.deposits_digest[0] = 1, "manifest-digests"),
+        (|bad| bad.bucket_size -= 1, "manifest-bucket-size"),
+        (|bad| bad.bucket_size += 1, "manifest-bucket-size"),
+        (|bad| bad.entries += 1, "manifest-table"),
+        (|bad| (bad.entries, bad.bucket_size) = (17 * 33, 141), "manifest-table"),
+    ];
+    for (spoil, reason) in spoils {
+        let mut bad = good.clone();
+        spoil(&mut bad);
+        assert_eq!(Manifest::decode(&bad.encode()).unwrap_err().code(), reason);
+    }
 }
 
 #[test]

@@ -4,29 +4,35 @@
 #[path = "../../examples/crash_drill/drill.rs"]
 mod drill;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use drill::Plan;
 use sottod::Addressing;
 
+/// Six kills, half of them at a start.
+fn plan(data: &Path, clients: usize, addressing: Addressing) -> Plan {
+    Plan {
+        program: PathBuf::from(env!("CARGO_BIN_EXE_sottod")),
+        data: data.to_owned(),
+        kills: 6,
+        judge_every: 3,
+        seed: 7,
+        clients,
+        alive_ms: 500..1500,
+        starting: 0.5,
+        sample: 16,
+        addressing,
+        verbose: false,
+    }
+}
+
 /// Also slots, of which nothing but their number is stored: nobody gets another's, and boxes are where they were said to be.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_with_slots_that_is_killed_under_load_loses_no_acknowledged_deposit() {
     let directory = tempfile::tempdir().unwrap();
-    let plan = Plan {
-        program: PathBuf::from(env!("CARGO_BIN_EXE_sottod")),
-        data: directory.path().join("data"),
-        kills: 6,
-        judge_every: 3,
-        seed: 8,
-        clients: 40,
-        alive_ms: 500..1500,
-        starting: 0.3,
-        sample: 16,
-        addressing: Addressing::Slots,
-        verbose: false,
-    };
+    let data = directory.path().join("data");
+    let plan = plan(&data, 40, Addressing::Slots);
     let outcome = plan.run().await.unwrap();
     assert!(outcome.is_good(), "{outcome}");
     assert!(outcome.acknowledged > 0 && outcome.sampled > 0, "{outcome}");
@@ -36,19 +42,7 @@ async fn a_server_with_slots_that_is_killed_under_load_loses_no_acknowledged_dep
 async fn a_server_that_is_killed_under_load_loses_no_acknowledged_deposit() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
-    let plan = Plan {
-        program: PathBuf::from(env!("CARGO_BIN_EXE_sottod")),
-        data: data.clone(),
-        kills: 6,
-        judge_every: 3,
-        seed: 7,
-        clients: 24,
-        alive_ms: 500..1500,
-        starting: 0.5,
-        sample: 16,
-        addressing: Addressing::Labels,
-        verbose: false,
-    };
+    let plan = plan(&data, 24, Addressing::Labels);
     let outcome = plan.run().await.unwrap();
     assert!(outcome.is_good(), "{outcome}");
     assert!(outcome.acknowledged > 0 && outcome.sampled > 0, "{outcome}");

@@ -69,9 +69,12 @@ fn desk(handle: &Handle) -> Desk {
 async fn what_was_told_while_the_participant_ended_is_written_down() {
     let (server, _alice, handle, mut events) = meet(&[]).await;
     let desk = desk(&handle);
-    while !handle.conversations().await.unwrap()[0].established {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let met = async {
+        while !handle.conversations().await.unwrap()[0].established {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), met).await.unwrap();
     let client = handle.stop().await.unwrap();
     let first = events.recv().await.unwrap();
     let untold = desk.hear(first).await;
