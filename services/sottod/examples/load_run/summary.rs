@@ -230,7 +230,7 @@ impl fmt::Display for Summary {
         )?;
         writeln!(
             f,
-            "    in the log exactly once {stored}, in rounds with unanswered calls {counted}, in rounds given up {abandoned}"
+            "    in the log exactly once {stored}, in rounds whose digest does not tell {counted}, in rounds given up {abandoned}"
         )?;
         writeln!(
             f,
