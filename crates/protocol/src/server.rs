@@ -1,7 +1,8 @@
-//! The rounds of a server as a state machine: what is open, sealed, ready, retired; who may do what in which round.
+//! The rounds of a server as a state machine: what is open, sealed, ready, retired; who may do what in which round; and
+//! when, by its clock, the next step is due.
 //!
-//! The machine does nothing itself. Its caller tells it what happened and carries out the [`Action`]s it returns, in
-//! their order.
+//! The machine takes no step itself. Steps stand in a log that may have been written elsewhere; whoever reads it tells the
+//! machine what stands there, and whoever writes it asks the machine what is to be written next ([`RoundMachine::turn`]).
 
 mod clock;
 mod quota;
@@ -29,8 +30,6 @@ pub struct RoundConfig {
     pub mode: RoundMode,
     /// Length of a round, ms; in closed loop the least length.
     pub round_ms: u32,
-    /// Ready rounds that stay retrievable (R), at least 1.
-    pub retained: u8,
     /// Most deposits in one round.
     pub deposits_max: usize,
 }
@@ -38,16 +37,13 @@ pub struct RoundConfig {
 /// An account: its Ed25519 public key.
 pub type Account = [u8; 32];
 
-/// What the caller is to do.
+/// What is to be written into the log now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Take deposits for this round.
+pub enum Turn {
+    /// This round takes deposits.
     Open(Round),
-    /// Take no more: fix the set of deposits, draw the round seed, build the database, then call
-    /// [`RoundMachine::built`] or [`RoundMachine::abandoned`].
-    Seal(Round),
-    /// Forget this round. One that was never built is not to be published any more.
-    Retire(Round),
+    /// This round takes no more, and from the same moment on the second one does, if there is one.
+    Seal(Round, Option<Round>),
 }
 
 /// What became of a call that is allowed.
@@ -78,15 +74,15 @@ pub enum Refusal {
 
 /// The rounds of one server.
 ///
-/// At any time at most one round takes deposits; rounds open, and are sealed, one after the other by number without a
-/// gap. With a deadline the next round opens at the moment a round is sealed, and databases are built meanwhile; a
-/// build that is still not done when R further rounds are sealed is given up. In closed loop a round is sealed when
-/// every registered account has deposited, and the next opens when every account that can retrieve has done so, can
-/// do so no more, or has had [`ANSWERS_MS`].
+/// At any time at most one round takes deposits; rounds open, and are sealed, one after the other, with ascending numbers.
+/// With a deadline the next round opens at the moment a round is sealed, and databases are built meanwhile. In closed loop a
+/// round is sealed when every registered account has deposited, and the next opens when every account that can retrieve has
+/// done so, can do so no more, or has had [`ANSWERS_MS`].
 #[derive(Debug)]
 pub struct RoundMachine {
     config: RoundConfig,
     clock: Stopwatch,
+    /// The least number that the next round may have.
     next: Round,
     open: Option<OpenRound>,
     /// Sealed, not ready; in closed loop with those who deposited.
@@ -102,6 +98,10 @@ pub struct RoundMachine {
 struct OpenRound {
     round: Round,
     opened: u64,
+    /// It is to end now, whoever has deposited and whatever the clock says.
+    over: bool,
+    /// Its end is being written.
+    ending: bool,
     deposits: Quota,
 }
 
@@ -118,11 +118,11 @@ struct ReadyRound {
 }
 
 impl RoundMachine {
-    /// A server whose first round is `first`. It opens with the first [`RoundMachine::tick`].
+    /// A server of which no round is open, sealed or ready, and whose next round has the number `first`.
     #[must_use]
     pub fn new(config: RoundConfig, first: Round, now: UnixMillis) -> Self {
         Self {
-            config: RoundConfig { retained: config.retained.max(1), ..config },
+            config,
             clock: Stopwatch::new(now),
             next: first,
             open: None,
@@ -131,20 +131,6 @@ impl RoundMachine {
             units: Window::default(),
             registered: HashMap::new(),
         }
-    }
-
-    /// A server that goes on after a restart, with `ready` rounds that can be retrieved again. Nobody is waited for in
-    /// them, and quotas begin anew. They must be earlier than `first`.
-    #[must_use]
-    pub fn resume(
-        config: RoundConfig,
-        first: Round,
-        ready: impl IntoIterator<Item = Round>,
-        now: UnixMillis,
-    ) -> Self {
-        let mut machine = Self::new(config, first, now);
-        machine.ready.extend(ready.into_iter().map(|round| (round, ReadyRound::default())));
-        machine
     }
 
     /// The oldest round that is not over: one that can be retrieved or will be, or takes deposits, or does so next.
@@ -170,7 +156,7 @@ impl RoundMachine {
     /// [`Refusal`], and the deposit is not part of any round.
     pub fn deposit(&mut self, account: Account, round: Round, digest: [u8; 32]) -> Result<Accepted, Refusal> {
         let late = round < self.next;
-        let Some(open) = self.open.as_mut().filter(|open| open.round == round) else {
+        let Some(open) = self.open.as_mut().filter(|open| open.round == round && !open.ending) else {
             return Err(if late { Refusal::Closed } else { Refusal::NotReady });
         };
         // A repetition costs nothing and must find its acknowledgement.
@@ -179,6 +165,13 @@ impl RoundMachine {
             Some(_) => Err(Refusal::Quota),
             None if open.deposits.len() >= self.config.deposits_max => Err(Refusal::Full),
             None => open.deposits.take(account, digest),
+        }
+    }
+
+    /// What an account deposited in a round could not be stored: it may deposit again, and something else.
+    pub fn not_stored(&mut self, account: &Account, round: Round) {
+        if let Some(open) = self.open.as_mut().filter(|open| open.round == round) {
+            open.deposits.give_back(account);
         }
     }
 
@@ -240,71 +233,109 @@ impl RoundMachine {
     }
 
     /// An account has its answers of a round.
-    #[must_use]
-    pub fn retrieved(&mut self, account: &Account, round: Round, now: UnixMillis) -> Vec<Action> {
+    pub fn retrieved(&mut self, account: &Account, round: Round) {
         if let Some(ready) = self.ready.get_mut(&round) {
             ready.awaited.remove(account);
         }
-        self.tick(now)
     }
 
     /// A retrieval of an account has ended without all its answers.
-    #[must_use]
-    pub fn unanswered(&mut self, account: &Account, round: Round, now: UnixMillis) -> Vec<Action> {
+    pub fn unanswered(&mut self, account: &Account, round: Round) {
         if let Some(ready) = self.ready.get_mut(&round)
             && ready.queries.is_spent(account)
         {
             ready.awaited.remove(account);
         }
-        self.tick(now)
     }
 
-    /// A sealed round's database is built and its manifest published.
-    #[must_use]
-    pub fn built(&mut self, round: Round, now: UnixMillis) -> Vec<Action> {
-        let Some(awaited) = self.building.remove(&round) else { return self.tick(now) };
+    /// A round takes deposits from now on.
+    pub fn opened(&mut self, round: Round, now: UnixMillis) {
+        self.clock.advance(now);
+        self.next = self.next.max(round.next());
+        let opened = self.clock.elapsed();
+        let deposits = Quota::default();
+        self.open = Some(OpenRound { round, opened, over: false, ending: false, deposits });
+    }
+
+    /// The round that is open is to end now: nobody can tell how long it has been open, or who has deposited in it.
+    pub fn end_now(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.over = true;
+        }
+    }
+
+    /// Whoever has deposited in the open round may do so again: what came of it is not known here.
+    pub fn forget_deposits(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.deposits = Quota::default();
+        }
+    }
+
+    /// The open round ends by the clock in so many milliseconds at the earliest.
+    pub fn stays_open(&mut self, now: UnixMillis, ms: u64) {
+        self.clock.advance(now);
+        let least = self.clock.elapsed().saturating_add(ms).saturating_sub(self.config.round_ms.into());
+        if let Some(open) = &mut self.open {
+            open.opened = open.opened.max(least);
+        }
+    }
+
+    /// What [`RoundMachine::turn`] said is being written: until it stands in the log, no more deposits come into a round that
+    /// ends, and nothing else is due. `false` takes that back.
+    pub fn ending(&mut self, ending: bool) {
+        if let Some(open) = &mut self.open {
+            open.ending = ending;
+        }
+    }
+
+    /// A round takes no more deposits.
+    pub fn sealed(&mut self, round: Round) {
+        self.next = self.next.max(round.next());
+        let open = self.open.take_if(|open| open.round == round);
+        let awaited = match (self.config.mode, open) {
+            (RoundMode::ClosedLoop, Some(open)) => open.deposits.accounts().collect(),
+            _ => HashSet::new(),
+        };
+        self.building.insert(round, awaited);
+    }
+
+    /// A sealed round can be retrieved from now on.
+    pub fn ready(&mut self, round: Round, now: UnixMillis) {
+        let Some(awaited) = self.building.remove(&round) else { return };
         self.clock.advance(now);
         let since = self.clock.elapsed();
         self.ready.insert(round, ReadyRound { awaited, since, ..ReadyRound::default() });
-        let mut actions = Vec::new();
-        while self.ready.len() > self.config.retained.into() {
-            actions.extend(self.ready.pop_first().map(|(oldest, _)| Action::Retire(oldest)));
-        }
-        actions.extend(self.tick(now));
-        actions
     }
 
-    /// A sealed round's database cannot be built.
-    #[must_use]
-    pub fn abandoned(&mut self, round: Round, now: UnixMillis) -> Vec<Action> {
-        let retired = self.building.remove(&round).map(|_| Action::Retire(round));
-        retired.into_iter().chain(self.tick(now)).collect()
+    /// A round is forgotten.
+    pub fn retired(&mut self, round: Round) {
+        self.next = self.next.max(round.next());
+        self.open.take_if(|open| open.round == round);
+        self.building.remove(&round);
+        self.ready.remove(&round);
     }
 
-    /// Whether a sealed round is still to be built and published.
+    /// Whether a sealed round is still to become ready.
     #[must_use]
     pub fn is_building(&self, round: Round) -> bool {
         self.building.contains_key(&round)
     }
 
-    /// Time passes; to be called at [`RoundMachine::next_wakeup`] and after events.
+    /// What is due now, if anything is; to be asked at [`RoundMachine::next_wakeup`] and after events.
     #[must_use]
-    pub fn tick(&mut self, now: UnixMillis) -> Vec<Action> {
+    pub fn turn(&mut self, now: UnixMillis) -> Option<Turn> {
         self.clock.advance(now);
-        let mut actions = Vec::new();
-        if self.may_seal() {
-            self.seal(&mut actions);
+        match &self.open {
+            None => self.may_open().then_some(Turn::Open(self.next)),
+            Some(open) if self.may_seal(open) => {
+                let at_once = self.config.mode == RoundMode::Deadline;
+                Some(Turn::Seal(open.round, at_once.then_some(self.next)))
+            }
+            Some(_) => None,
         }
-        if self.open.is_none() && self.may_open() {
-            let round = self.next;
-            self.next = round.next();
-            self.open = Some(OpenRound { round, opened: self.clock.elapsed(), deposits: Quota::default() });
-            actions.push(Action::Open(round));
-        }
-        actions
     }
 
-    /// When to call [`RoundMachine::tick`] if nothing else happens; `None` if only an event can change something.
+    /// When to ask for [`RoundMachine::turn`] if nothing else happens; `None` if only an event can change something.
     #[must_use]
     pub fn next_wakeup(&self, now: UnixMillis) -> Option<UnixMillis> {
         let Some(open) = &self.open else {
@@ -315,11 +346,17 @@ impl RoundMachine {
                 Some(UnixMillis(now.0.saturating_add(waits)))
             };
         };
+        if open.ending {
+            return None;
+        }
+        if open.over {
+            return Some(now);
+        }
         let deadline = open.opened.saturating_add(self.config.round_ms.into());
         let waits = deadline.saturating_sub(self.clock.elapsed_at(now));
         match self.config.mode {
             RoundMode::Deadline => Some(UnixMillis(now.0.saturating_add(waits))),
-            // Past its least length only events matter, and every event is followed by a tick.
+            // Past its least length only events matter, and every event is followed by a look.
             RoundMode::ClosedLoop => (waits > 0).then(|| UnixMillis(now.0.saturating_add(waits))),
         }
     }
@@ -341,8 +378,10 @@ impl RoundMachine {
         self.ready.get_mut(&round).ok_or(if later { Refusal::NotReady } else { Refusal::Closed })
     }
 
-    fn may_seal(&self) -> bool {
-        let Some(open) = &self.open else { return false };
+    fn may_seal(&self, open: &OpenRound) -> bool {
+        if open.ending || open.over {
+            return !open.ending;
+        }
         let full_length = self.clock.elapsed().saturating_sub(open.opened) >= u64::from(self.config.round_ms);
         match self.config.mode {
             RoundMode::Deadline => full_length,
@@ -352,21 +391,6 @@ impl RoundMachine {
                     && self.registered.keys().all(|account| open.deposits.digest(account).is_some())
             }
         }
-    }
-
-    fn seal(&mut self, actions: &mut Vec<Action>) {
-        let Some(open) = self.open.take() else { return };
-        actions.push(Action::Seal(open.round));
-        let awaited = match self.config.mode {
-            RoundMode::Deadline => HashSet::new(),
-            RoundMode::ClosedLoop => open.deposits.accounts().collect(),
-        };
-        self.building.insert(open.round, awaited);
-        // Too late to be of use: those sealed R rounds ago.
-        let useful = open.round.0.saturating_sub(u64::from(self.config.retained) - 1);
-        let still = self.building.split_off(&Round(useful));
-        let given_up = core::mem::replace(&mut self.building, still);
-        actions.extend(given_up.into_keys().map(Action::Retire));
     }
 
     fn may_open(&self) -> bool {

@@ -19,6 +19,7 @@ mod config;
 mod connections;
 mod data;
 mod events;
+mod forward;
 mod host;
 #[cfg(test)]
 mod hostile;

@@ -33,11 +33,11 @@ mod tests;
 mod writer;
 
 use core::future::Future;
-use std::collections::BTreeSet;
+use core::pin::Pin;
+use std::sync::MutexGuard;
 
-use sotto_protocol::manifest::{FormerManifest, SignedManifest};
-use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round, UnixMillis};
+use tokio::sync::watch;
 
 #[cfg(test)]
 pub(crate) use disk::DiskFile;
@@ -45,94 +45,77 @@ pub(crate) use disk::{Directory, Disk};
 pub(crate) use durable::DurableLog;
 pub use error::LogError;
 pub(crate) use memory::MemoryLog;
-pub(crate) use record::{TableSeal, TokenId};
+pub(crate) use record::{Record, TableSeal, TokenId, entries, spent};
+pub(crate) use state::{Applied, State};
 pub(crate) use store::Options;
 #[cfg(test)]
-pub(crate) use tests::Simulated;
+pub(crate) use tests::{History, Simulated, Verbs};
 
-/// Storage of rounds.
-///
-/// The server calls it from one task: a round is opened before deposits are appended to it, appends end before that
-/// round is sealed, and rounds are opened and sealed in order. Everything else a server holds of a round is a pure
-/// function of what stands here. After an error the server stops: nothing is known about what was being stored.
-pub(crate) trait RoundLog: Send + Sync + 'static {
-    /// What stood in the log when it was opened.
+/// What became of an entry, once that is known.
+pub(crate) type Proposal = Pin<Box<dyn Future<Output = Result<Applied, ProposeError>> + Send>>;
+
+/// Why nothing is known to have come of an entry.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum ProposeError {
+    /// The state refuses it, here and on every other node.
+    #[error("the round log refused: {0}")]
+    Refused(&'static str),
+    /// Another node puts entries in order, or none does just now. It may be stored all the same.
+    #[error("another node writes the round log")]
+    Elsewhere,
+    /// The log of this node has failed.
+    #[error(transparent)]
+    Log(#[from] LogError),
+}
+
+/// Who puts entries in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// This node, which has applied all that was in the log when it began to.
+    Leads {
+        /// Every time that a node begins has a number of its own.
+        term: u64,
+    },
+    /// Another one, if it is known.
+    Follows {
+        /// Its number.
+        leader: Option<u64>,
+    },
+}
+
+/// Puts entries in order, and makes them durable.
+pub(crate) trait Sequencer: Send + Sync + 'static {
+    /// Who does that now.
+    fn role(&self) -> watch::Receiver<Role>;
+
+    /// Hands an entry in. Entries are in the order of these calls, as far as they come to be in the log.
     ///
-    /// # Errors
-    /// [`LogError`] if it cannot be told.
-    fn history(&self) -> Result<History, LogError>;
+    /// The entry is durable, and applied to the state of this node, once what is returned says so.
+    fn propose(&self, records: Vec<Record>) -> impl Future<Output = Proposal> + Send;
+}
 
-    /// Uses up a round's number: it is never opened again, whatever happens to this process.
-    ///
-    /// # Errors
-    /// [`LogError`].
-    fn open(&self, round: Round) -> impl Future<Output = Result<(), LogError>> + Send;
+/// What has been put in order.
+pub(crate) trait Feed: Send + Sync + 'static {
+    /// What follows from the entries that were applied here. It is the same on every node that has applied as many.
+    fn state(&self) -> MutexGuard<'_, State>;
 
-    /// Adds deposits to an open round, accounts to those that are known, and lots to those of slots that were begun, whose
-    /// number that is. Once it returns, they are durable; there
-    /// is one call for many, so that they can share the wait for the disk.
-    ///
-    /// # Errors
-    /// [`LogError`].
-    fn append(
-        &self,
-        round: Round,
-        deposits: Vec<Deposit>,
-        accounts: Vec<Account>,
-        lots: Option<u32>,
-    ) -> impl Future<Output = Result<(), LogError>> + Send;
-
-    /// Whether an account is among those that were appended.
-    fn knows(&self, account: &Account) -> bool;
-
-    /// Whether an account is known, or there is room for one more beside those that wait to be appended.
-    fn admits(&self, account: &Account, waiting: &BTreeSet<Account>) -> bool;
-
-    /// Whether a registration token is spent; true of every one if there is no room to write down that another is.
-    fn is_spent(&self, token: &TokenId) -> bool;
-
-    /// Marks registration tokens as spent, for ever. Once it returns, that is durable. Nothing says who spent them, or in
-    /// which order.
-    ///
-    /// # Errors
-    /// [`LogError`].
-    fn spend(&self, tokens: Vec<TokenId>) -> impl Future<Output = Result<(), LogError>> + Send;
-
-    /// Fixes a round's deposits, to which none can be added afterwards, together with the seed of its batch code, and its table
-    /// if the server has slots.
-    /// Returns the number of deposits.
-    ///
-    /// # Errors
-    /// [`LogError`].
-    fn seal(
-        &self,
-        round: Round,
-        seed: [u8; 32],
-        table: Option<TableSeal>,
-        at: UnixMillis,
-    ) -> impl Future<Output = Result<u64, LogError>> + Send;
+    /// Changes with the state.
+    fn changes(&self) -> watch::Receiver<()>;
 
     /// Reads a sealed round.
     ///
     /// # Errors
     /// [`LogError`], also if there is no such round or it is not sealed.
     fn sealed(&self, round: Round) -> impl Future<Output = Result<SealedRound, LogError>> + Send;
+}
 
-    /// Adds a sealed round's manifest to the chain. Nobody may see it before.
+/// Storage of rounds. Everything else that a server holds of a round is a pure function of what stands here.
+pub(crate) trait RoundLog: Sequencer + Feed {
+    /// Gives up the space of what the state needs no more, if that is worth it.
     ///
     /// # Errors
     /// [`LogError`].
-    fn publish(
-        &self,
-        round: Round,
-        manifest: SignedManifest,
-    ) -> impl Future<Output = Result<(), LogError>> + Send;
-
-    /// Forgets a round.
-    ///
-    /// # Errors
-    /// [`LogError`].
-    fn retire(&self, round: Round) -> impl Future<Output = Result<(), LogError>> + Send;
+    fn reclaim(&self) -> impl Future<Output = Result<(), LogError>> + Send;
 
     /// How much there is of it.
     fn size(&self) -> Size;
@@ -162,21 +145,6 @@ pub(crate) struct SealedRound {
     pub(crate) deposits: Vec<Deposit>,
     /// Of a server with slots.
     pub(crate) table: Option<TableSeal>,
-}
-
-/// How far rounds had come when the log was opened.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct History {
-    /// The highest number that was ever opened.
-    pub(crate) newest: Option<Round>,
-    /// Lots of slots that were begun.
-    pub(crate) lots: u32,
-    /// The newest manifest of version 1: rounds up to this one are not served again.
-    pub(crate) former: Option<(Round, Box<FormerManifest>)>,
-    /// The newest manifests, ascending.
-    pub(crate) manifests: Vec<(Round, SignedManifest)>,
-    /// Rounds that were not retired, ascending.
-    pub(crate) rounds: Vec<(Round, Phase)>,
 }
 
 /// How far a round has come.

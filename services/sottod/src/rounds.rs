@@ -1,7 +1,14 @@
-//! The task that owns the rounds: it tells the state machine what happens and carries out what that decides.
+//! The task that owns the rounds of a node.
+//!
+//! What rounds there are stands in the log, and the log alone: every node of a group *follows* it, builds what was sealed there
+//! and serves what was published there. One of them *leads*: it takes deposits and accounts, and proposes what a state machine
+//! says is due. What it proposed it learns of like everybody else, when it stands in the log.
 
+mod accepting;
 mod command;
+mod follow;
 mod handle;
+mod lead;
 mod measure;
 mod resume;
 mod watchers;
@@ -12,27 +19,31 @@ use std::time::Duration;
 
 use ed25519_dalek::SigningKey;
 use mpir::{Engine, Profile};
-use sotto_protocol::manifest::SignedManifest;
-use sotto_protocol::server::{Accepted, Account, Action, Refusal, RoundMachine};
-use sotto_protocol::{Deposit, Round, ServerParameters, UnixMillis};
-use sotto_wire::{Refused, RootKey};
+use sotto_protocol::server::{Refusal, RoundMachine};
+use sotto_protocol::{Round, ServerParameters, UnixMillis};
+use sotto_wire::RootKey;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::compute::Compute;
 use crate::events::ServerEvent;
+use crate::forward::Forward;
 use crate::host::Host;
 use crate::keys::Progress;
-use crate::log::{LogError, RoundLog, TableSeal, TokenId};
-use crate::metrics::{Outcome, Queue, SharedMetrics, gauge};
+use crate::log::{LogError, Phase, Role, RoundLog, TokenId};
+use crate::metrics::{Queue, SharedMetrics, gauge};
 use crate::population::Population;
 use crate::round_database::{BuildError, RoundDatabase};
 use crate::seeds::Seeds;
 use crate::slots::SlotPool;
 
-use command::{Acknowledgement, Command};
+use accepting::{Accepting, InFlight};
+use command::Command;
+use handle::Again;
+use lead::Settled;
 use watchers::Watchers;
 
 pub(crate) use handle::Rounds;
@@ -40,12 +51,8 @@ pub(crate) use watchers::{RoundNews, Watch, WatchEnd};
 
 /// Commands that wait for the task.
 const COMMANDS: usize = 1024;
-/// Tokens spent in one round; the log keeps room for so many.
-const SPENT_MAX: usize = 4096;
 /// Commands handled between two looks at the time; their deposits share one append.
 const BATCH: usize = 1024;
-/// Manifests kept for clients that close a gap.
-const MANIFESTS_KEPT: usize = sotto_wire::limits::MANIFESTS_MAX;
 
 /// Why a server ends before it is told to.
 #[derive(Debug, thiserror::Error)]
@@ -114,6 +121,8 @@ pub(crate) struct RoundsDependencies {
     pub(crate) stop: CancellationToken,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) metrics: SharedMetrics,
+    /// The way to the node that leads, in a group of several.
+    pub(crate) forward: Option<Arc<dyn Forward>>,
 }
 
 type Building = oneshot::Receiver<Result<RoundDatabase, BuildError>>;
@@ -121,15 +130,27 @@ type Building = oneshot::Receiver<Result<RoundDatabase, BuildError>>;
 struct Task<L> {
     surroundings: RoundsDependencies,
     log: Arc<L>,
+    changes: watch::Receiver<()>,
+    role: watch::Receiver<Role>,
     machine: RoundMachine,
     started: (UnixMillis, Instant),
-    served: BTreeMap<Round, Arc<RoundDatabase>>,
-    manifests: VecDeque<(Round, SignedManifest)>,
-    previous: [u8; 32],
-    watchers: Watchers,
-    /// Sealed, waiting for the one that is being built; the machine keeps it short.
+    /// The rounds in the log when it was last looked at.
+    known: BTreeMap<Round, Phase>,
+    /// Sealed, waiting for the one that is being built.
     queue: VecDeque<Round>,
     building: Option<(Round, Building)>,
+    /// Built, and not published as far as this node knows.
+    built: BTreeMap<Round, RoundDatabase>,
+    served: BTreeMap<Round, Arc<RoundDatabase>>,
+    /// Rounds that cannot be built or must not be served, to be taken out of the log by whoever leads.
+    hopeless: BTreeSet<Round>,
+    watchers: Watchers,
+    /// The term in which this node leads.
+    leads: Option<u64>,
+    /// What was proposed, and has neither come to stand in the log nor failed.
+    proposed: JoinSet<Settled>,
+    in_flight: InFlight,
+    accepting: Accepting,
     /// Tokens spent since the last round was sealed.
     spent: BTreeSet<TokenId>,
     slots: SlotPool,
@@ -139,6 +160,9 @@ struct Task<L> {
     /// When the newest round opened, and when those were sealed that are not ready.
     opened: Option<Instant>,
     sealed: BTreeMap<Round, Instant>,
+    /// Rounds that were in the log when the task began.
+    resumed: BTreeSet<Round>,
+    again: Again,
 }
 
 /// Starts the task, which begins with opening the log. It ends when told to, or with an error.
@@ -148,6 +172,7 @@ pub(crate) fn start<L: RoundLog>(
 ) -> (Rounds, tokio::task::JoinHandle<Result<(), RunError>>) {
     let (sender, receiver) = mpsc::channel(COMMANDS);
     let tracker = surroundings.tracker.clone();
+    let again = Again(sender.downgrade());
     let joined = tracker.spawn(async move {
         let stop = surroundings.stop.clone();
         let log = tokio::select! {
@@ -155,15 +180,9 @@ pub(crate) fn start<L: RoundLog>(
             () = stop.cancelled() => return Ok(()),
             log = opening => Arc::new(log?),
         };
-        let resumed = tokio::select! {
-            biased;
-            () = stop.cancelled() => None,
-            resumed = Task::resume(surroundings, Arc::clone(&log)) => Some(resumed),
-        };
-        let ended = match resumed {
-            None => Ok(()),
-            Some(Ok(task)) => task.run(receiver).await,
-            Some(Err(error)) => Err(error),
+        let ended = match Task::resume(surroundings, Arc::clone(&log), again) {
+            Ok(task) => task.run(receiver).await,
+            Err(error) => Err(error),
         };
         log.close().await;
         ended
@@ -176,13 +195,9 @@ impl<L: RoundLog> Task<L> {
         let stop = self.surroundings.stop.clone();
         let mut batch = Vec::with_capacity(BATCH);
         loop {
-            let actions = self.machine.tick(self.now());
-            self.perform(actions).await?;
+            self.follow().await?;
+            self.lead().await?;
             self.tell_progress();
-            // Behind the opening of the next round, which nothing is to hold up.
-            if core::mem::take(&mut self.has_sealed) {
-                self.store_spent().await?;
-            }
             let wakeup = self.wakeup();
             let metrics = &self.surroundings.metrics;
             metrics.queue(Queue::Commands, commands.len());
@@ -190,17 +205,31 @@ impl<L: RoundLog> Task<L> {
             metrics.participants.set(gauge(self.watchers.len()));
             tokio::select! {
                 biased;
-                () = stop.cancelled() => return self.store_spent().await,
-                built = finished(&mut self.building) => self.finish(built).await?,
+                () = stop.cancelled() => return self.end().await,
+                built = finished(&mut self.building) => self.finish(built)?,
+                settled = self.proposed.join_next(), if !self.proposed.is_empty() => self.settle(settled)?,
+                changed = self.changes.changed() => changed.map_err(|_| RunError::Rounds)?,
+                changed = self.role.changed() => changed.map_err(|_| RunError::Rounds)?,
                 () = tokio::time::sleep_until(wakeup) => {}
                 received = commands.recv_many(&mut batch, BATCH) => {
                     if received == 0 {
-                        return self.store_spent().await;
+                        return self.end().await;
                     }
                     self.handle(batch.drain(..)).await?;
                 }
             }
         }
+    }
+
+    /// What was accepted and is on its way is waited for, so that as few as possible are left without an answer.
+    async fn end(&mut self) -> Result<(), RunError> {
+        if self.leads.is_some() {
+            self.propose_spent().await;
+            while let Some(settled) = self.proposed.join_next().await {
+                self.settle(Some(settled))?;
+            }
+        }
+        Ok(())
     }
 
     /// The time by a clock that nobody can set.
@@ -212,28 +241,22 @@ impl<L: RoundLog> Task<L> {
 
     fn wakeup(&self) -> Instant {
         let now = self.now();
-        let wakeup = self.machine.next_wakeup(now).map_or(IDLE_MS, |wakeup| wakeup.since(now));
+        // Whoever follows is woken by the log.
+        let decides = self.leads.is_some() && !self.in_flight.turn;
+        let waits = self.waits_for_builds() && self.machine.open(now).is_none();
+        let due = if decides && !waits { self.machine.next_wakeup(now) } else { None };
+        let wakeup = due.map_or(IDLE_MS, |wakeup| wakeup.since(now));
         Instant::now() + Duration::from_millis(wakeup)
     }
 
     async fn handle(&mut self, batch: impl Iterator<Item = Command>) -> Result<(), RunError> {
-        let mut accepted = Accepting::default();
-        let mut actions = Vec::new();
-        let mut open = self.machine.current();
         for command in batch {
             match command {
                 Command::Deposit { account, round, deposit, digest, reply } => {
-                    let result = self.machine.deposit(account, round, digest);
-                    if result == Ok(Accepted::New) {
-                        open = round;
-                        accepted.deposits.push(*deposit);
-                    }
-                    let result = result.map(|_| ()).map_err(Refused::from);
-                    accepted.acknowledgements.push((reply, result));
+                    self.deposit(account, round, deposit, digest, reply);
                 }
                 Command::Register { account, token, shown, reply } => {
-                    let admitted = self.admit(account, token, shown, &mut accepted);
-                    accepted.registrations.push((reply, admitted));
+                    self.register(account, token, shown, reply);
                 }
                 Command::Watch { account, has_keys, reply } => {
                     self.machine.registered(account, has_keys);
@@ -273,128 +296,19 @@ impl<L: RoundLog> Task<L> {
                     let _ = reply.send(self.machine.retrieve(account, round, digest).map(|_| ()));
                 }
                 Command::Answered { account, round, complete: true } => {
-                    actions.extend(self.machine.retrieved(&account, round, self.now()));
+                    self.machine.retrieved(&account, round);
                 }
                 Command::Answered { account, round, complete: false } => {
-                    actions.extend(self.machine.unanswered(&account, round, self.now()));
+                    self.machine.unanswered(&account, round);
                 }
                 Command::Manifests { first, last, reply } => {
-                    let wanted = |(round, _): &&(Round, SignedManifest)| (first..=last).contains(round);
-                    let manifests = self.manifests.iter().filter(wanted);
-                    let _ = reply.send(manifests.map(|(_, manifest)| manifest.clone()).collect());
+                    let state = self.log.state();
+                    let wanted = state.manifests().iter().filter(|(round, _)| (first..=last).contains(round));
+                    let _ = reply.send(wanted.map(|(_, manifest)| manifest.clone()).collect());
                 }
             }
-            if !actions.is_empty() {
-                // The round may end here, with all that was accepted before.
-                self.append(open, &mut accepted).await?;
-                self.perform(core::mem::take(&mut actions)).await?;
-            }
-        }
-        self.append(open, &mut accepted).await
-    }
-
-    /// Stores what one batch brought, then acknowledges it.
-    async fn append(&self, round: Round, accepted: &mut Accepting) -> Result<(), RunError> {
-        let Accepting { deposits, accounts, lots, acknowledgements, registrations } =
-            core::mem::take(accepted);
-        if !deposits.is_empty() || !accounts.is_empty() {
-            let (began, count) = (Instant::now(), deposits.len() as u64);
-            self.log.append(round, deposits, accounts.into_iter().collect(), lots).await?;
-            let metrics = &self.surroundings.metrics;
-            metrics.append.observe(began.elapsed().as_secs_f64());
-            metrics.deposits.inc_by(count);
-        }
-        for (reply, result) in acknowledgements {
-            let _ = reply.send(result);
-        }
-        for (reply, result) in registrations {
-            let _ = reply.send(result);
         }
         Ok(())
-    }
-
-    /// Lets a known account in, and a new one if there is room and its token, if it needs one, is unspent.
-    fn admit(
-        &mut self,
-        account: Account,
-        token: Option<TokenId>,
-        shown: Option<u32>,
-        accepted: &mut Accepting,
-    ) -> Result<Option<u32>, Refused> {
-        let known = accepted.accounts.contains(&account) || self.log.knows(&account);
-        let mut spent = None;
-        if self.surroundings.token_required && !known {
-            if self.spent.len() >= SPENT_MAX {
-                return Err(Refused::Busy);
-            }
-            let unspent = |token: &TokenId| !self.spent.contains(token) && !self.log.is_spent(token);
-            let token = token.filter(unspent).ok_or(Refused::Token)?;
-            if !self.log.admits(&account, &accepted.accounts) {
-                return Err(Refused::Busy);
-            }
-            spent = Some(token);
-        } else if !self.log.admits(&account, &accepted.accounts) {
-            return Err(Refused::Busy);
-        }
-        // Who gets no slot keeps its token.
-        let slot = self.slot_of(account, known, shown, accepted)?;
-        self.spent.extend(spent);
-        accepted.accounts.insert(account);
-        Ok(slot)
-    }
-
-    /// The slot of an account that is let in: what it has shown, or what it was given and has not shown yet, or, to a new one, a
-    /// new one. None without slots.
-    fn slot_of(
-        &mut self,
-        account: Account,
-        known: bool,
-        shown: Option<u32>,
-        accepted: &mut Accepting,
-    ) -> Result<Option<u32>, Refused> {
-        if !self.surroundings.parameters.code.has_slots() {
-            return Ok(None);
-        }
-        let before = self.slots.lots();
-        if let Some(slot) = shown {
-            self.slots.heard(&account);
-            self.slots.begin_up_to(slot);
-            self.begun(before, accepted);
-            return Ok(shown);
-        }
-        let unheard = self.slots.unheard(&account);
-        if unheard.is_some() || known {
-            // One that is known was given a slot once: who could ask again would take up the table.
-            return unheard.map(Some).ok_or(Refused::Slot);
-        }
-        let slot = self.slots.take(account, &*self.surroundings.host).map_err(|_| Refused::Internal)?;
-        self.begun(before, accepted);
-        slot.map(Some).ok_or(Refused::Busy)
-    }
-
-    /// Has the number of lots stored if there are more than before.
-    fn begun(&self, before: u32, accepted: &mut Accepting) {
-        let lots = self.slots.lots();
-        if lots != before || accepted.lots.is_some() {
-            accepted.lots = Some(lots);
-        }
-    }
-
-    /// What the table of a round is made of that is sealed now; none without slots.
-    fn table(&self) -> Result<Option<TableSeal>, RunError> {
-        if !self.surroundings.parameters.code.has_slots() {
-            return Ok(None);
-        }
-        let mut cover = [0; 32];
-        self.surroundings.host.fill(&mut cover).map_err(|_| RunError::Randomness)?;
-        Ok(Some(TableSeal { lots: self.slots.lots(), cover }))
-    }
-
-    /// Stores which tokens were spent: once a round and in order, so that none is beside the account it admitted. A crash
-    /// before that lets a token serve once more.
-    async fn store_spent(&mut self) -> Result<(), RunError> {
-        let spent = core::mem::take(&mut self.spent);
-        if spent.is_empty() { Ok(()) } else { Ok(self.log.spend(spent.into_iter().collect()).await?) }
     }
 
     fn served(&self, round: Round) -> Result<Arc<RoundDatabase>, Refusal> {
@@ -402,124 +316,10 @@ impl<L: RoundLog> Task<L> {
         self.served.get(&round).cloned().ok_or(if too_early { Refusal::NotReady } else { Refusal::Closed })
     }
 
-    async fn perform(&mut self, actions: Vec<Action>) -> Result<(), RunError> {
-        for action in actions {
-            match action {
-                Action::Open(round) => {
-                    if self.surroundings.seeds.seed(round).is_none() {
-                        return Err(RunError::SeedsEnded(round));
-                    }
-                    self.warn_of_the_end(round);
-                    // Before anybody hears of it: whoever did would never deposit under this number again.
-                    self.log.open(round).await?;
-                    self.watchers.opened(round);
-                    self.opened = Some(Instant::now());
-                    self.surroundings.metrics.open_round.set(gauge(round.0));
-                    self.tell(ServerEvent::RoundOpened { round });
-                }
-                Action::Seal(round) => {
-                    let seed = self.surroundings.seeds.seed(round).ok_or(RunError::SeedsEnded(round))?;
-                    let table = self.table()?;
-                    let now = self.surroundings.host.unix_now();
-                    let entries = self.log.seal(round, seed, table, now).await?;
-                    let entries = entries.try_into().unwrap_or(usize::MAX);
-                    self.measure_sealed(round, entries);
-                    self.has_sealed = true;
-                    self.tell(ServerEvent::RoundSealed { round, entries });
-                    self.queue.push_back(round);
-                    self.build_next();
-                }
-                Action::Retire(round) => {
-                    self.queue.retain(|queued| *queued != round);
-                    if self.served.remove(&round).is_none() {
-                        tracing::warn!(%round, "the round is given up: its database was not ready in time");
-                        self.surroundings.metrics.round(Outcome::Abandoned);
-                        self.sealed.remove(&round);
-                        self.tell(ServerEvent::RoundAbandoned { round });
-                    }
-                    self.log.retire(round).await?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn build_next(&mut self) {
-        if self.building.is_some() {
-            return;
-        }
-        let Some(round) = self.queue.pop_front() else { return };
-        let (reply, built) = oneshot::channel();
-        let build = build(Arc::clone(&self.log), Builder::of(&self.surroundings), round);
-        self.surroundings.tracker.spawn(async move {
-            let _ = reply.send(build.await);
-        });
-        self.building = Some((round, built));
-    }
-
-    /// Publishes what was built, if it still matters, and goes on with the next.
-    async fn finish(&mut self, built: Result<RoundDatabase, BuildError>) -> Result<(), RunError> {
-        let Some((round, _)) = self.building.take() else { return Ok(()) };
-        let actions = match built {
-            _ if !self.machine.is_building(round) => Vec::new(),
-            Ok(database) => {
-                self.publish(round, database).await?;
-                self.machine.built(round, self.now())
-            }
-            Err(BuildError::Log(error)) => return Err(error.into()),
-            Err(error) => {
-                tracing::error!(%round, %error, "the round cannot be built");
-                self.machine.abandoned(round, self.now())
-            }
-        };
-        self.perform(actions).await?;
-        self.build_next();
-        Ok(())
-    }
-
-    /// Continues the chain of manifests with a round's, and serves the round.
-    async fn publish(&mut self, round: Round, mut database: RoundDatabase) -> Result<(), RunError> {
-        database.manifest.previous = self.previous;
-        let signed = SignedManifest::sign(&database.manifest, &self.surroundings.signing_key);
-        // Before anybody sees it: the chain must go on from here after a restart, too.
-        self.log.publish(round, signed.clone()).await?;
-        self.previous = database.manifest.digest();
-        if self.manifests.len() >= MANIFESTS_KEPT {
-            self.manifests.pop_front();
-        }
-        self.manifests.push_back((round, signed.clone()));
-        self.serve(round, database, signed);
-        Ok(())
-    }
-
-    fn serve(&mut self, round: Round, database: RoundDatabase, signed: SignedManifest) {
-        self.measure_ready(round, &database);
-        self.tell(ServerEvent::RoundBuilt {
-            round,
-            bucket_size: database.manifest.bucket_size,
-            mapping_bytes: database.mapping.len(),
-            setup_ms: database.setup_ms,
-        });
-        tracing::debug!(%round, entries = database.manifest.entries, setup_ms = database.setup_ms, "round ready");
-        self.served.insert(round, Arc::new(database));
-        self.watchers.ready(signed);
-    }
-
     fn tell(&self, event: ServerEvent) {
         // Without an audience nothing is lost.
         let _ = self.surroundings.events.send(event);
     }
-}
-
-/// What a batch of commands brought that is to be stored before it is acknowledged.
-#[derive(Default)]
-struct Accepting {
-    deposits: Vec<Deposit>,
-    accounts: BTreeSet<Account>,
-    /// Lots of slots that are begun with them, if any is.
-    lots: Option<u32>,
-    acknowledgements: Vec<Acknowledgement<()>>,
-    registrations: Vec<Acknowledgement<Option<u32>>>,
 }
 
 /// What a round's database is built with.

@@ -150,6 +150,7 @@ pub(crate) fn start_in<L: Listener>(
         stop: cut.clone(),
         host: Arc::clone(&host),
         metrics: Arc::clone(&metrics),
+        forward: None,
     };
     let (rounds, rounds_task) = match log {
         Some(log) => rounds::start(surroundings, log.open()),

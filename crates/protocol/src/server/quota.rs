@@ -61,6 +61,11 @@ impl Quota {
         Ok(Accepted::Repeated)
     }
 
+    /// As if the account had never made the call.
+    pub(super) fn give_back(&mut self, account: &Account) {
+        self.calls.remove(account);
+    }
+
     pub(super) fn digest(&self, account: &Account) -> Option<[u8; 32]> {
         self.calls.get(account).map(|call| call.digest)
     }

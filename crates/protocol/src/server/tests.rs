@@ -1,19 +1,21 @@
 //! A closed loop that nobody can hold up.
 
-use super::{ANSWERS_MS, ATTEMPTS_MAX, Accepted, Action, Refusal, RoundConfig, RoundMachine};
+use super::{ANSWERS_MS, ATTEMPTS_MAX, Accepted, Refusal, RoundConfig, RoundMachine, Turn};
 use crate::{Round, RoundMode, UnixMillis};
 
 const ONE: [u8; 32] = [1; 32];
 
 /// One account has deposited in round 1, which is ready at 2,000 ms.
 fn waiting() -> RoundMachine {
-    let config = RoundConfig { mode: RoundMode::ClosedLoop, round_ms: 1000, retained: 2, deposits_max: 4 };
+    let config = RoundConfig { mode: RoundMode::ClosedLoop, round_ms: 1000, deposits_max: 4 };
     let mut machine = RoundMachine::new(config, Round(1), UnixMillis(0));
     machine.registered(ONE, true);
-    let _ = machine.tick(UnixMillis(0));
+    machine.opened(Round(1), UnixMillis(0));
     assert_eq!(machine.deposit(ONE, Round(1), [1; 32]), Ok(Accepted::New));
-    assert_eq!(machine.tick(UnixMillis(1000)), [Action::Seal(Round(1))]);
-    assert_eq!(machine.built(Round(1), UnixMillis(2000)), []);
+    assert_eq!(machine.turn(UnixMillis(1000)), Some(Turn::Seal(Round(1), None)));
+    machine.sealed(Round(1));
+    machine.ready(Round(1), UnixMillis(2000));
+    assert_eq!(machine.turn(UnixMillis(2000)), None);
     machine
 }
 
@@ -22,9 +24,9 @@ fn a_client_that_never_retrieves_holds_a_closed_loop_up_for_a_time_only() {
     let mut machine = waiting();
     let due = UnixMillis(2000 + ANSWERS_MS);
     assert_eq!(machine.next_wakeup(UnixMillis(2500)), Some(due));
-    assert_eq!(machine.tick(UnixMillis(due.0 - 1)), []);
+    assert_eq!(machine.turn(UnixMillis(due.0 - 1)), None);
     assert_eq!(machine.next_wakeup(due), Some(due));
-    assert_eq!(machine.tick(due), [Action::Open(Round(2))]);
+    assert_eq!(machine.turn(due), Some(Turn::Open(Round(2))));
 }
 
 #[test]
@@ -33,18 +35,21 @@ fn a_client_whose_attempts_are_spent_does_not_hold_a_closed_loop_up() {
     let now = UnixMillis(3000);
     for _ in 1..ATTEMPTS_MAX {
         assert!(machine.retrieve(ONE, Round(1), [1; 32]).is_ok());
-        assert_eq!(machine.unanswered(&ONE, Round(1), now), [], "it may ask again");
+        machine.unanswered(&ONE, Round(1));
+        assert_eq!(machine.turn(now), None, "it may ask again");
     }
     assert!(machine.retrieve(ONE, Round(1), [1; 32]).is_ok());
-    assert_eq!(machine.tick(now), [], "it may still be answered");
-    assert_eq!(machine.unanswered(&ONE, Round(1), now), [Action::Open(Round(2))]);
+    assert_eq!(machine.turn(now), None, "it may still be answered");
+    machine.unanswered(&ONE, Round(1));
+    assert_eq!(machine.turn(now), Some(Turn::Open(Round(2))));
 }
 
 #[test]
 fn a_client_whose_query_is_refused_does_not_hold_a_closed_loop_up() {
     let mut machine = waiting();
     assert!(machine.retrieve(ONE, Round(1), [1; 32]).is_ok());
-    assert_eq!(machine.unanswered(&ONE, Round(1), UnixMillis(3000)), []);
+    machine.unanswered(&ONE, Round(1));
+    assert_eq!(machine.turn(UnixMillis(3000)), None);
     assert_eq!(machine.retrieve(ONE, Round(1), [2; 32]), Err(Refusal::Quota));
-    assert_eq!(machine.tick(UnixMillis(3000)), [Action::Open(Round(2))]);
+    assert_eq!(machine.turn(UnixMillis(3000)), Some(Turn::Open(Round(2))));
 }

@@ -1,38 +1,40 @@
 //! The log that survives: a Raft group of one, whose entries are fsynced before they count.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeMap;
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
+use openraft::async_runtime::WatchReceiver;
+use openraft::impls::ProgressResponder;
+use openraft::errors::RaftError;
+use openraft::network::{NetSnapshot, RaftNetworkFactory};
 use openraft::{BasicNode, Raft, ServerState, SnapshotPolicy};
-use sotto_protocol::deposit::DEPOSIT_BYTES;
-use sotto_protocol::manifest::SignedManifest;
-use sotto_protocol::server::Account;
-use sotto_protocol::{Deposit, Round, UnixMillis};
+use sotto_protocol::{Deposit, Round};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
 
 use super::disk::Disk;
 use super::entry::{Runtime, TypeConfig};
-use super::record::{self, Batch, Record};
+use super::record::{self, Batch, ENTRY_MAX, Record};
 use super::replica::{LogStorage, NoPeers, StateMachine};
-use super::state::Applied;
+use super::state::{Entries, State};
 use super::store::{Opened, Options, Store};
 use super::writer::Writer;
-use super::{History, LogError, RoundLog, SealedRound, Size, TableSeal, TokenId};
+use super::{
+    Feed, LogError, Proposal, ProposeError, Role, RoundLog, SealedRound, Sequencer, Size,
+};
 
 /// This node, as long as it is the only one.
-const NODE: u64 = 1;
-/// Most bytes of deposits in one entry.
-const ENTRY_MAX: usize = 512 << 10;
-/// Deposits in an entry that is full.
-const DEPOSITS_PER_ENTRY: usize = ENTRY_MAX / DEPOSIT_BYTES;
+const ALONE: u64 = 1;
 /// Most deposits for which there is room before they are read.
 const DEPOSITS_RESERVED: usize = 1 << 16;
-/// Accounts in an entry that is full.
-const ACCOUNTS_PER_ENTRY: usize = ENTRY_MAX / 32;
-/// Spent tokens in an entry that is full.
-const TOKENS_PER_ENTRY: usize = ENTRY_MAX / 16;
 /// In a group of one there is nobody to wait for but the disk; whoever is not elected by then never will be.
 const ELECTION: Duration = Duration::from_secs(60);
+/// A leader is heard of this often; who has not heard of one for a time between these two calls for an election.
+const HEARTBEAT_MS: u64 = 250;
+const ELECTION_MS: (u64, u64) = (1000, 1500);
+/// A snapshot is stored within this.
+const SNAPSHOT_MS: u64 = 30_000;
 /// Entries read at a time when a round is read: others may write in between.
 const ENTRIES_PER_READ: u64 = 4;
 
@@ -41,6 +43,17 @@ pub(crate) struct DurableLog {
     raft: Raft<TypeConfig, StateMachine>,
     writer: Writer,
     machine: StateMachine,
+    role: watch::Receiver<Role>,
+    telling: AbortHandle,
+}
+
+/// The group that a node's log belongs to, and the way to its members.
+pub(crate) struct Group<N> {
+    /// Which of them this node is.
+    pub(crate) number: u64,
+    /// All that found it, and where they listen for each other.
+    pub(crate) members: BTreeMap<u64, String>,
+    pub(crate) network: N,
 }
 
 impl DurableLog {
@@ -54,30 +67,73 @@ impl DurableLog {
         mut options: Options,
         guard: impl Send + 'static,
     ) -> Result<Self, LogError> {
-        let started = std::time::Instant::now();
         let seed = seed(&mut options)?;
         let (writer, opened) = Writer::start(disk, options, guard).await?;
-        Self::over(writer, opened, seed, started).await
+        Self::alone(writer, opened, seed).await
     }
 
-    /// The same without a thread: an order to the disk takes as long as `pace` says.
+    /// The same for a member of a group. What others have stored meanwhile comes later.
+    ///
+    /// # Errors
+    /// [`LogError`].
+    pub(crate) async fn start_in<N: RaftNetworkFactory<TypeConfig, Network: NetSnapshot<TypeConfig, SnapshotData = Vec<u8>>>>(
+        group: Group<N>,
+        disk: Arc<dyn Disk>,
+        mut options: Options,
+        guard: impl Send + 'static,
+    ) -> Result<Self, LogError> {
+        let seed = seed(&mut options)?;
+        let (writer, opened) = Writer::start(disk, options, guard).await?;
+        let log = Self::over(writer, opened, seed, config_of_many(), group.number, group.network).await?;
+        if !log.raft.is_initialized().await.map_err(|_| log.writer.failure("it could not be opened"))? {
+            let members: BTreeMap<u64, BasicNode> =
+                group.members.into_iter().map(|(number, at)| (number, BasicNode::new(at))).collect();
+            // Every founder says the same, and who was founded by another meanwhile needs it no more.
+            if let Err(RaftError::Fatal(_)) = log.raft.initialize(members).await {
+                return Err(log.writer.failure("the group cannot be founded"));
+            }
+        }
+        Ok(log)
+    }
+
+    /// The same as [`DurableLog::start`] without a thread: an order to the disk takes as long as `pace` says.
     #[cfg(test)]
     pub(crate) async fn start_inline(
         disk: Arc<dyn Disk>,
         mut options: Options,
         pace: impl Fn() -> Duration + Send + 'static,
     ) -> Result<Self, LogError> {
-        let started = std::time::Instant::now();
         let seed = seed(&mut options)?;
         let (writer, opened) = Writer::start_inline(disk, options, pace).await?;
-        Self::over(writer, opened, seed, started).await
+        Self::alone(writer, opened, seed).await
     }
 
-    async fn over(
+    async fn alone(writer: Writer, opened: Opened, seed: u64) -> Result<Self, LogError> {
+        // A group of one is founded by its first entry, before there is anything to vote on.
+        if writer.run(|store| Ok(store.vote().is_some() && store.bounds().1.is_none())).await? {
+            return Err(LogError::corrupt("the directory", 0, "the beginning of the log is missing"));
+        }
+        let mut log = Self::over(writer, opened, seed, config_of_one(), ALONE, NoPeers).await?;
+        log.lead().await?;
+        // All entries before this one count once it does.
+        match log.propose(Vec::new()).await.await {
+            Ok(_) => {}
+            Err(ProposeError::Log(error)) => return Err(error),
+            Err(_) => return Err(log.writer.failure("the group has no leader")),
+        }
+        let leads = |role: &Role| matches!(role, Role::Leads { .. });
+        let failed = |_| log.writer.failure("the group has no leader");
+        log.role.wait_for(leads).await.map(|_| ()).map_err(failed)?;
+        Ok(log)
+    }
+
+    async fn over<N: RaftNetworkFactory<TypeConfig, Network: NetSnapshot<TypeConfig, SnapshotData = Vec<u8>>>>(
         writer: Writer,
         opened: Opened,
         seed: u64,
-        started: std::time::Instant,
+        config: openraft::Config,
+        number: u64,
+        network: N,
     ) -> Result<Self, LogError> {
         let Opened { state, segments, bytes, entries, torn } = opened;
         if let Some(torn) = torn {
@@ -88,35 +144,22 @@ impl DurableLog {
                 "the last append was incomplete, was never acknowledged, and is cut off"
             );
         }
-        // A group of one is founded by its first entry, before there is anything to vote on.
-        if writer.run(|store| Ok(store.vote().is_some() && store.bounds().1.is_none())).await? {
-            return Err(LogError::corrupt("the directory", 0, "the beginning of the log is missing"));
-        }
-        let machine = StateMachine { writer: writer.clone(), state: Arc::new(Mutex::new(state)) };
+        let machine = StateMachine::new(writer.clone(), state);
         let storage = LogStorage { writer: writer.clone() };
         let ended = |_: openraft::errors::Fatal<TypeConfig>| writer.failure("it could not be opened");
-        let config = Arc::new(config());
-        let raft = Raft::new(NODE, config, NoPeers, storage, machine.clone());
+        let raft = Raft::new(number, Arc::new(config), network, storage, machine.clone());
         let raft = Runtime::scope(seed, raft).await.map_err(ended)?;
-        let log = Self { raft, writer, machine };
-        log.lead().await?;
-        // All entries before this one count once it does.
-        log.write(Batch::default()).await?;
-        tracing::info!(
-            segments,
-            bytes,
-            entries,
-            ms = started.elapsed().as_millis() as u64,
-            "the round log is open"
-        );
-        Ok(log)
+        let (teller, role) = watch::channel(Role::Follows { leader: None });
+        let telling = tokio::spawn(tell_role(raft.clone(), machine.clone(), teller)).abort_handle();
+        tracing::info!(segments, bytes, entries, "the round log is open");
+        Ok(Self { raft, writer, machine, role, telling })
     }
 
     /// Makes this node the leader of its group, which it founds if there is none.
     async fn lead(&self) -> Result<(), LogError> {
         let failed = |_| self.writer.failure("the group has no leader");
         if !self.raft.is_initialized().await.map_err(failed)? {
-            let members = BTreeMap::from([(NODE, BasicNode::default())]);
+            let members = BTreeMap::from([(ALONE, BasicNode::default())]);
             self.raft
                 .initialize(members)
                 .await
@@ -135,20 +178,14 @@ impl DurableLog {
         begun.map(|_| ()).map_err(failed)
     }
 
-    async fn write(&self, batch: Batch) -> Result<Applied, LogError> {
-        let written = self.raft.client_write(batch).await;
-        let applied = written.map_err(|_| self.writer.failure("the group takes no entries"))?.data;
-        match applied.refused {
-            None => Ok(applied),
-            Some(refused) => Err(LogError::Refused(refused)),
-        }
+    /// What takes the calls of other members.
+    pub(crate) fn raft(&self) -> &Raft<TypeConfig, StateMachine> {
+        &self.raft
     }
 
     /// Waits until no segment could be removed that is not.
     #[cfg(test)]
     pub(super) async fn settle(&self) {
-        use openraft::async_runtime::WatchReceiver;
-
         let mut metrics = self.raft.metrics();
         loop {
             let floor = self.machine.lock().floor();
@@ -159,139 +196,63 @@ impl DurableLog {
         }
     }
 
-    #[cfg(test)]
-    pub(super) fn knows(&self, account: &Account) -> bool {
-        self.machine.lock().accounts.contains(account)
+}
+
+impl Sequencer for DurableLog {
+    fn role(&self) -> watch::Receiver<Role> {
+        self.role.clone()
     }
 
-    /// The number of tokens that are spent.
-    #[cfg(test)]
-    pub(super) fn spent(&self) -> usize {
-        self.machine.lock().tokens.len()
-    }
-
-    /// Publishes a round as servers of version 1 did.
-    #[cfg(test)]
-    pub(crate) async fn publish_former(
-        &self,
-        round: Round,
-        manifest: sotto_protocol::manifest::FormerManifest,
-    ) -> Result<(), LogError> {
-        self.write_one(Record::FormerPublish(round, Box::new(manifest))).await.map(|_| ())
-    }
-
-    async fn write_one(&self, record: Record) -> Result<Applied, LogError> {
-        self.write(Batch(vec![record])).await
+    async fn propose(&self, records: Vec<Record>) -> Proposal {
+        let (responder, answer) = ProgressResponder::complete_only();
+        let handed_in = self.raft.client_write_ff(Batch(records), Some(responder)).await;
+        let writer = self.writer.clone();
+        Box::pin(async move {
+            let failed = || ProposeError::Log(writer.failure("the group takes no entries"));
+            handed_in.map_err(|_| failed())?;
+            match answer.await.map_err(|_| failed())? {
+                Ok(written) => match written.data.refused {
+                    None => Ok(written.data),
+                    Some(refused) => Err(ProposeError::Refused(refused)),
+                },
+                Err(_) => Err(ProposeError::Elsewhere),
+            }
+        })
     }
 }
 
-impl RoundLog for DurableLog {
-    fn history(&self) -> Result<History, LogError> {
-        Ok(self.machine.lock().history())
+impl Feed for DurableLog {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.machine.lock()
     }
 
-    async fn open(&self, round: Round) -> Result<(), LogError> {
-        self.write_one(Record::Open(round)).await.map(|_| ())
-    }
-
-    async fn append(
-        &self,
-        round: Round,
-        mut deposits: Vec<Deposit>,
-        mut accounts: Vec<Account>,
-        lots: Option<u32>,
-    ) -> Result<(), LogError> {
-        {
-            let state = self.machine.lock();
-            accounts.retain(|account| !state.accounts.contains(account));
-        }
-        // Who came first within a batch is for nobody who reads the disk.
-        deposits.sort_unstable_by(|a, b| (a.label, &a.sealed.0).cmp(&(b.label, &b.sealed.0)));
-        accounts.sort_unstable();
-        accounts.dedup();
-        let mut deposits = deposits.chunks(DEPOSITS_PER_ENTRY);
-        let mut accounts = accounts.chunks(ACCOUNTS_PER_ENTRY);
-        let mut lots = lots.map(Record::Lots);
-        loop {
-            let deposits = deposits.next().map(|chunk| Record::Deposits(round, record::join(chunk)));
-            let accounts = accounts.next().map(|chunk| Record::Accounts(chunk.to_vec()));
-            let batch: Vec<Record> = deposits.into_iter().chain(accounts).chain(lots.take()).collect();
-            if batch.is_empty() {
-                return Ok(());
-            }
-            self.write(Batch(batch)).await?;
-        }
-    }
-
-    fn knows(&self, account: &Account) -> bool {
-        self.machine.lock().accounts.contains(account)
-    }
-
-    fn admits(&self, account: &Account, waiting: &BTreeSet<Account>) -> bool {
-        self.machine.lock().admits_beside(account, waiting)
-    }
-
-    fn is_spent(&self, token: &TokenId) -> bool {
-        self.machine.lock().is_spent(token)
-    }
-
-    async fn spend(&self, mut tokens: Vec<TokenId>) -> Result<(), LogError> {
-        {
-            let state = self.machine.lock();
-            tokens.retain(|token| !state.tokens.contains(token));
-        }
-        // Accounts that come at the same time are in an order of their own, and in entries of their own.
-        tokens.sort_unstable();
-        tokens.dedup();
-        for chunk in tokens.chunks(TOKENS_PER_ENTRY) {
-            self.write_one(Record::Spent(chunk.to_vec())).await?;
-        }
-        Ok(())
-    }
-
-    async fn seal(
-        &self,
-        round: Round,
-        seed: [u8; 32],
-        table: Option<TableSeal>,
-        at: UnixMillis,
-    ) -> Result<u64, LogError> {
-        let table = table.map(|table| Record::Table(round, table));
-        let batch = table.into_iter().chain([Record::Seal(round, seed, at)]).collect();
-        Ok(self.write(Batch(batch)).await?.sealed)
+    fn changes(&self) -> watch::Receiver<()> {
+        self.machine.changes.subscribe()
     }
 
     async fn sealed(&self, round: Round) -> Result<SealedRound, LogError> {
-        let (sealed, count, spans, table) = {
-            let state = self.machine.lock();
-            let stored = state.rounds.get(&round).ok_or(LogError::Refused("no such round"))?;
-            (stored.sealed, stored.deposits, stored.spans.clone(), stored.table)
-        };
-        let (seed, at) = sealed.ok_or(LogError::Refused("the round is not sealed"))?;
+        let (mut sealed, Entries { spans, count }) = self.state().sealed(round)?;
         let reserved = usize::try_from(count).unwrap_or(usize::MAX).min(DEPOSITS_RESERVED);
-        let mut deposits = Vec::with_capacity(reserved);
+        sealed.deposits.reserve(reserved);
         for (first, last) in spans {
             let mut next = first;
             while next <= last {
                 let end = last.min(next + ENTRIES_PER_READ - 1);
                 let read = move |store: &mut Store| deposits_of(store, round, next, end);
-                deposits.extend(self.writer.run(read).await?);
+                sealed.deposits.extend(self.writer.run(read).await?);
                 next = end + 1;
             }
         }
-        if deposits.len() as u64 != count {
+        if sealed.deposits.len() as u64 != count {
             return Err(LogError::Refused("a round has lost deposits"));
         }
-        Ok(SealedRound { round, seed, at, deposits, table })
+        Ok(sealed)
     }
+}
 
-    async fn publish(&self, round: Round, manifest: SignedManifest) -> Result<(), LogError> {
-        self.write_one(Record::Publish(round, Box::new(manifest))).await.map(|_| ())
-    }
-
-    async fn retire(&self, round: Round) -> Result<(), LogError> {
-        self.write_one(Record::Retire(round)).await?;
-        let floor = self.machine.lock().floor();
+impl RoundLog for DurableLog {
+    async fn reclaim(&self) -> Result<(), LogError> {
+        let floor = self.state().floor();
         // A snapshot that frees no segment is not worth its bytes.
         if self.writer.run(move |store| Ok(store.reclaimable(floor))).await? {
             let failed = |_| self.writer.failure("the group takes no snapshot");
@@ -305,6 +266,7 @@ impl RoundLog for DurableLog {
     }
 
     async fn close(&self) {
+        self.telling.abort();
         if self.raft.shutdown().await.is_err() {
             tracing::warn!("the round log did not end in order; nothing is lost");
         }
@@ -333,12 +295,58 @@ fn deposits_of(store: &mut Store, round: Round, first: u64, last: u64) -> Result
     Ok(deposits)
 }
 
-fn config() -> openraft::Config {
+/// Tells who puts entries in order, until the group ends.
+async fn tell_role(
+    raft: Raft<TypeConfig, StateMachine>,
+    machine: StateMachine,
+    role: watch::Sender<Role>,
+) {
+    let (mut metrics, mut changes) = (raft.server_metrics(), machine.changes.subscribe());
+    loop {
+        let now = {
+            let metrics = metrics.borrow_watched();
+            let term = metrics.vote.leader_id.term;
+            // A leader begins with an entry of its own, and behind that nothing is unknown to it.
+            let has_begun = || machine.lock().applied.is_some_and(|applied| applied.leader_id.term == term);
+            match metrics.state {
+                ServerState::Leader if has_begun() => Role::Leads { term },
+                ServerState::Leader => Role::Follows { leader: None },
+                _ => Role::Follows { leader: metrics.current_leader },
+            }
+        };
+        role.send_if_modified(|known| core::mem::replace(known, now) != now);
+        tokio::select! {
+            biased;
+            changed = metrics.changed() => if changed.is_err() { return },
+            changed = changes.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+fn config_of_one() -> openraft::Config {
     openraft::Config {
-        cluster_name: "sotto".to_owned(),
         // In a group of one there is nobody to hear from, and nobody to convince: the only election is the one that is
         // called for.
         enable_tick: false,
+        ..config()
+    }
+}
+
+fn config_of_many() -> openraft::Config {
+    openraft::Config {
+        heartbeat_interval: HEARTBEAT_MS,
+        election_timeout_min: ELECTION_MS.0,
+        election_timeout_max: ELECTION_MS.1,
+        // Whoever was cut off and comes back unseats nobody.
+        enable_pre_vote: Some(true),
+        install_snapshot_timeout: SNAPSHOT_MS,
+        ..config()
+    }
+}
+
+fn config() -> openraft::Config {
+    openraft::Config {
+        cluster_name: "sotto".to_owned(),
         // With entries of at most 512 KiB, an append of at most 2 MiB.
         max_payload_entries: (super::store::APPEND_MAX / ENTRY_MAX) as u64,
         // Taken when a round retires.

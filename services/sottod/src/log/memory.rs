@@ -1,115 +1,100 @@
 //! A log in memory: nothing survives the process.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use sotto_protocol::manifest::SignedManifest;
-use sotto_protocol::server::Account;
-use sotto_protocol::{Deposit, Round, UnixMillis};
+use bytes::Bytes;
+use openraft::EntryPayload;
+use sotto_protocol::Round;
+use tokio::sync::watch;
 
-use super::{History, LogError, RoundLog, SealedRound, Size, TableSeal, TokenId};
+use super::entry::{Entry, log_id};
+use super::record::{Batch, Record, split};
+use super::state::State;
+use super::{
+    Feed, LogError, Proposal, ProposeError, Role, RoundLog, SealedRound, Sequencer, Size,
+};
 
-/// Rounds in memory. Accounts are not kept: whoever proves to hold a key may take part.
-#[derive(Debug, Default)]
+/// The only term of a log without a group.
+const TERM: u64 = 1;
+
+/// A state, and the deposits of its rounds. It is always led.
+#[derive(Debug)]
 pub(crate) struct MemoryLog {
-    rounds: Mutex<BTreeMap<Round, Entry>>,
-    tokens: Mutex<BTreeSet<TokenId>>,
+    state: Mutex<State>,
+    deposits: Mutex<BTreeMap<Round, Vec<Bytes>>>,
+    role: watch::Sender<Role>,
+    changes: watch::Sender<()>,
 }
 
-#[derive(Debug, Default)]
-struct Entry {
-    sealed: Option<([u8; 32], Option<TableSeal>, UnixMillis)>,
-    deposits: Vec<Deposit>,
+impl Default for MemoryLog {
+    fn default() -> Self {
+        Self {
+            state: Mutex::default(),
+            deposits: Mutex::default(),
+            role: watch::Sender::new(Role::Leads { term: TERM }),
+            changes: watch::Sender::new(()),
+        }
+    }
 }
 
 impl MemoryLog {
-    fn with<T>(&self, operation: impl FnOnce(&mut BTreeMap<Round, Entry>) -> T) -> T {
+    fn deposits(&self) -> MutexGuard<'_, BTreeMap<Round, Vec<Bytes>>> {
         // No operation leaves the map half changed.
-        operation(&mut self.rounds.lock().unwrap_or_else(PoisonError::into_inner))
+        self.deposits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tokens(&self) -> MutexGuard<'_, BTreeSet<TokenId>> {
-        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    fn keep(&self, record: Record) {
+        match record {
+            Record::Deposits(round, bytes) => self.deposits().entry(round).or_default().push(bytes),
+            Record::Retire(round) => drop(self.deposits().remove(&round)),
+            _ => {}
+        }
+    }
+}
+
+impl Sequencer for MemoryLog {
+    fn role(&self) -> watch::Receiver<Role> {
+        self.role.subscribe()
+    }
+
+    async fn propose(&self, records: Vec<Record>) -> Proposal {
+        let mut state = self.state();
+        let log_id = log_id(TERM, 1, state.next_index());
+        let entry = Entry { log_id, payload: EntryPayload::Normal(Batch(records)) };
+        let applied = state.apply(&entry);
+        let result = match applied.refused {
+            Some(refused) => Err(ProposeError::Refused(refused)),
+            None => Ok(applied),
+        };
+        if let (Ok(_), EntryPayload::Normal(Batch(records))) = (&result, entry.payload) {
+            records.into_iter().for_each(|record| self.keep(record));
+        }
+        drop(state);
+        self.changes.send_replace(());
+        Box::pin(async { result })
+    }
+}
+
+impl Feed for MemoryLog {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // An entry is applied without anything that could panic half way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
+    }
+
+    async fn sealed(&self, round: Round) -> Result<SealedRound, LogError> {
+        let (sealed, _) = self.state().sealed(round)?;
+        let deposits = self.deposits().get(&round).cloned().unwrap_or_default();
+        Ok(SealedRound { deposits: deposits.iter().flat_map(|bytes| split(bytes)).collect(), ..sealed })
     }
 }
 
 impl RoundLog for MemoryLog {
-    fn history(&self) -> Result<History, LogError> {
-        Ok(History::default())
-    }
-
-    async fn open(&self, round: Round) -> Result<(), LogError> {
-        self.with(|rounds| rounds.insert(round, Entry::default()));
-        Ok(())
-    }
-
-    async fn append(
-        &self,
-        round: Round,
-        mut deposits: Vec<Deposit>,
-        _accounts: Vec<Account>,
-        _lots: Option<u32>,
-    ) -> Result<(), LogError> {
-        if deposits.is_empty() {
-            return Ok(());
-        }
-        self.with(|rounds| {
-            let entry = rounds.get_mut(&round).ok_or(LogError::Refused("a deposit for no round"))?;
-            if entry.sealed.is_some() {
-                return Err(LogError::Refused("a deposit for a sealed round"));
-            }
-            entry.deposits.append(&mut deposits);
-            Ok(())
-        })
-    }
-
-    fn knows(&self, _account: &Account) -> bool {
-        false
-    }
-
-    fn admits(&self, _account: &Account, _waiting: &BTreeSet<Account>) -> bool {
-        true
-    }
-
-    fn is_spent(&self, token: &TokenId) -> bool {
-        self.tokens().contains(token)
-    }
-
-    async fn spend(&self, tokens: Vec<TokenId>) -> Result<(), LogError> {
-        self.tokens().extend(tokens);
-        Ok(())
-    }
-
-    async fn seal(
-        &self,
-        round: Round,
-        seed: [u8; 32],
-        table: Option<TableSeal>,
-        at: UnixMillis,
-    ) -> Result<u64, LogError> {
-        self.with(|rounds| {
-            let entry = rounds.get_mut(&round).ok_or(LogError::Refused("no such round"))?;
-            if entry.sealed.replace((seed, table, at)).is_some() {
-                return Err(LogError::Refused("a round was sealed twice"));
-            }
-            Ok(entry.deposits.len() as u64)
-        })
-    }
-
-    async fn sealed(&self, round: Round) -> Result<SealedRound, LogError> {
-        self.with(|rounds| {
-            let entry = rounds.get(&round).ok_or(LogError::Refused("no such round"))?;
-            let (seed, table, at) = entry.sealed.ok_or(LogError::Refused("the round is not sealed"))?;
-            Ok(SealedRound { round, seed, at, deposits: entry.deposits.clone(), table })
-        })
-    }
-
-    async fn publish(&self, _round: Round, _manifest: SignedManifest) -> Result<(), LogError> {
-        Ok(())
-    }
-
-    async fn retire(&self, round: Round) -> Result<(), LogError> {
-        self.with(|rounds| rounds.remove(&round));
+    async fn reclaim(&self) -> Result<(), LogError> {
         Ok(())
     }
 

@@ -121,7 +121,7 @@ pub(super) fn summarise(disk: &dyn Disk, mut visit: impl FnMut(&Record)) -> Resu
     summary.rounds = state.rounds.len() as u64;
     summary.accounts = state.accounts.len() as u64;
     summary.tokens = state.tokens.len() as u64;
-    summary.newest = state.history().newest;
+    summary.newest = state.newest();
     summary.last = found.last.map(|last| last.index);
     summary.torn = found.torn.map_or(0, |torn| torn.bytes);
     Ok(summary)

@@ -10,6 +10,15 @@ use sotto_protocol::{Deposit, Round, UnixMillis};
 
 use super::codec::{Malformed, Reader, put_count, take_ascending};
 
+/// Most bytes of one kind of record in one entry.
+pub(super) const ENTRY_MAX: usize = 512 << 10;
+/// Deposits in an entry that is full.
+const DEPOSITS_PER_ENTRY: usize = ENTRY_MAX / DEPOSIT_BYTES;
+/// Accounts in an entry that is full.
+const ACCOUNTS_PER_ENTRY: usize = ENTRY_MAX / 32;
+/// Spent tokens in an entry that is full.
+const TOKENS_PER_ENTRY: usize = ENTRY_MAX / 16;
+
 /// What a round's table is made of beside its deposits.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct TableSeal {
@@ -72,6 +81,36 @@ impl fmt::Debug for Record {
             Self::Table(..) => "Table",
         })
     }
+}
+
+/// The entries that store what came at one time: deposits of a round, and what goes with new accounts. Who came first is for nobody who reads the disk,
+/// and what is refused because the round is over takes nothing else with it.
+pub(crate) fn entries(
+    round: Round,
+    mut deposits: Vec<Deposit>,
+    mut accounts: Vec<Account>,
+    lots: Option<u32>,
+) -> (Vec<Vec<Record>>, Vec<Vec<Record>>) {
+    deposits.sort_unstable_by(|a, b| (a.label, &a.sealed.0).cmp(&(b.label, &b.sealed.0)));
+    accounts.sort_unstable();
+    accounts.dedup();
+    let deposits = deposits.chunks(DEPOSITS_PER_ENTRY);
+    let deposits = deposits.map(|chunk| vec![Record::Deposits(round, join(chunk))]).collect();
+    let mut others: Vec<Vec<Record>> =
+        accounts.chunks(ACCOUNTS_PER_ENTRY).map(|chunk| vec![Record::Accounts(chunk.to_vec())]).collect();
+    if let Some(lots) = lots {
+        // An account comes to be known with the lot of its slot, or not at all.
+        others.resize_with(others.len().max(1), Vec::new);
+        others[0].insert(0, Record::Lots(lots));
+    }
+    (deposits, others)
+}
+
+/// The records that mark tokens as spent, for ever. Nothing says who spent them, or in which order.
+pub(crate) fn spent(mut tokens: Vec<TokenId>) -> Vec<Vec<Record>> {
+    tokens.sort_unstable();
+    tokens.dedup();
+    tokens.chunks(TOKENS_PER_ENTRY).map(|chunk| vec![Record::Spent(chunk.to_vec())]).collect()
 }
 
 /// What one entry changes, all of it or nothing.

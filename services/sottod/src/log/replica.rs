@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openraft::storage::{EntryResponder, IOFlushed, RaftLogStorage, RaftStateMachine};
 use openraft::{BasicNode, LogState, OptionalSend, RaftLogReader, RaftSnapshotBuilder};
+use tokio::sync::watch;
 use tokio_stream::{Stream, StreamExt};
 
 use super::entry::{Entry, LeaderId, LogId, StoredMembership, TypeConfig, Vote};
@@ -125,12 +126,18 @@ impl Drop for Flushed {
 
 /// The state that follows from the committed entries.
 #[derive(Clone)]
-pub(super) struct StateMachine {
-    pub(super) writer: Writer,
-    pub(super) state: Arc<Mutex<State>>,
+pub(crate) struct StateMachine {
+    writer: Writer,
+    state: Arc<Mutex<State>>,
+    /// Told after every change of the state.
+    pub(super) changes: Arc<watch::Sender<()>>,
 }
 
 impl StateMachine {
+    pub(super) fn new(writer: Writer, state: State) -> Self {
+        Self { writer, state: Arc::new(Mutex::new(state)), changes: Arc::new(watch::Sender::new(())) }
+    }
+
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         // An entry is applied without anything that could panic half way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -152,6 +159,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
     {
         while let Some((entry, asked)) = entries.try_next().await? {
             let applied = self.lock().apply(&entry);
+            self.changes.send_replace(());
             if let Some(asked) = asked {
                 asked.send(applied);
             }
@@ -168,6 +176,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         let state = snapshot.state.clone();
         self.writer.run(move |store| store.adopt_snapshot(&snapshot)).await.map_err(io::Error::other)?;
         *self.lock() = state;
+        self.changes.send_replace(());
         Ok(())
     }
 

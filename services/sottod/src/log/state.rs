@@ -20,7 +20,7 @@ use super::frame::PAYLOAD_MAX;
 use super::record::{
     MANIFEST_RECORD_BYTES, Record, TableSeal, TokenId, put_former, put_manifest, take_former, take_manifest,
 };
-use super::{History, Phase};
+use super::{LogError, Phase, SealedRound};
 
 /// Manifests kept for clients that close a gap.
 const MANIFESTS_KEPT: usize = sotto_wire::limits::MANIFESTS_MAX;
@@ -32,17 +32,15 @@ const TOKENS_MAX: usize = 1 << 20;
 const TOKENS_UNDER_WAY: usize = 1 << 12;
 
 /// What became of an entry.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Applied {
-    /// If it sealed a round: the number of deposits.
-    pub(crate) sealed: u64,
     /// Why it changed nothing.
     pub(crate) refused: Option<&'static str>,
 }
 
 /// The state after all entries up to `applied`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct State {
+pub(crate) struct State {
     pub(super) applied: Option<LogId>,
     pub(super) membership: StoredMembership,
     newest: Option<Round>,
@@ -86,6 +84,12 @@ pub(super) struct StoredRound {
     pub(super) table: Option<TableSeal>,
 }
 
+/// Entries with a round's deposits: indices of the first and the last of each stretch; and how many deposits there are.
+pub(super) struct Entries {
+    pub(super) spans: Vec<(u64, u64)>,
+    pub(super) count: u64,
+}
+
 impl State {
     /// Applies the next entry.
     pub(super) fn apply(&mut self, entry: &Entry) -> Applied {
@@ -98,13 +102,12 @@ impl State {
             }
             EntryPayload::Normal(batch) => {
                 if let Some(refused) = batch.0.iter().find_map(|record| self.refuses(record)) {
-                    return Applied { refused: Some(refused), ..Applied::default() };
+                    return Applied { refused: Some(refused) };
                 }
-                let mut applied = Applied::default();
                 for record in &batch.0 {
-                    self.change(entry.log_id.index, record, &mut applied);
+                    self.change(entry.log_id.index, record);
                 }
-                applied
+                Applied::default()
             }
         }
     }
@@ -147,7 +150,7 @@ impl State {
             && newest.max(self.former.as_ref().map(|(round, _)| *round)) < Some(number)
     }
 
-    fn change(&mut self, index: u64, record: &Record, applied: &mut Applied) {
+    fn change(&mut self, index: u64, record: &Record) {
         match record {
             Record::Open(round) => {
                 self.newest = Some(*round);
@@ -171,7 +174,6 @@ impl State {
             Record::Seal(round, seed, at) => {
                 let Some(round) = self.rounds.get_mut(round) else { return };
                 round.sealed = Some((*seed, *at));
-                applied.sealed = round.deposits;
             }
             Record::Lots(lots) => self.lots = *lots,
             Record::Table(round, table) => {
@@ -199,7 +201,7 @@ impl State {
     }
 
     /// Whether an account is known, or there is room for it beside others that will be.
-    pub(super) fn admits_beside(&self, account: &Account, waiting: &BTreeSet<Account>) -> bool {
+    pub(crate) fn admits_beside(&self, account: &Account, waiting: &BTreeSet<Account>) -> bool {
         if self.accounts.len() + waiting.len() < ACCOUNTS_MAX || self.accounts.contains(account) {
             return true;
         }
@@ -213,7 +215,7 @@ impl State {
     }
 
     /// Whether a token is spent, or there is no room to know that it is.
-    pub(super) fn is_spent(&self, token: &TokenId) -> bool {
+    pub(crate) fn is_spent(&self, token: &TokenId) -> bool {
         self.tokens.len() + TOKENS_UNDER_WAY > TOKENS_MAX || self.tokens.contains(token)
     }
 
@@ -228,19 +230,53 @@ impl State {
         self.applied.map_or(0, |applied| applied.index + 1)
     }
 
-    pub(super) fn history(&self) -> History {
-        let phase = |round: &StoredRound| match (&round.sealed, round.published) {
-            (None, _) => Phase::Open,
-            (Some(_), false) => Phase::Sealed,
-            (Some(_), true) => Phase::Published,
-        };
-        History {
-            newest: self.newest,
-            lots: self.lots,
-            former: self.former.clone(),
-            manifests: self.manifests.iter().cloned().collect(),
-            rounds: self.rounds.iter().map(|(number, round)| (*number, phase(round))).collect(),
-        }
+    /// The highest number that was ever opened.
+    pub(crate) fn newest(&self) -> Option<Round> {
+        self.newest
+    }
+
+    /// Lots of slots that were begun.
+    pub(crate) fn lots(&self) -> u32 {
+        self.lots
+    }
+
+    /// Whether an account is known.
+    pub(crate) fn knows(&self, account: &Account) -> bool {
+        self.accounts.contains(account)
+    }
+
+    /// The newest manifest of an earlier version: rounds up to this one are not served again.
+    pub(crate) fn former(&self) -> Option<&(Round, Box<FormerManifest>)> {
+        self.former.as_ref()
+    }
+
+    /// The newest manifests, ascending.
+    pub(crate) fn manifests(&self) -> &VecDeque<(Round, SignedManifest)> {
+        &self.manifests
+    }
+
+    /// Under what a round was published.
+    pub(crate) fn manifest(&self, round: Round) -> Option<&SignedManifest> {
+        let at = self.manifests.binary_search_by_key(&round, |(number, _)| *number).ok()?;
+        self.manifests.get(at).map(|(_, manifest)| manifest)
+    }
+
+    /// Rounds that were not retired, ascending.
+    pub(crate) fn rounds(&self) -> impl Iterator<Item = (Round, Phase)> + '_ {
+        self.rounds.iter().map(|(number, round)| (*number, round.phase()))
+    }
+
+    /// Deposits of a round, counted.
+    pub(crate) fn deposits(&self, round: Round) -> u64 {
+        self.rounds.get(&round).map_or(0, |round| round.deposits)
+    }
+
+    /// What sealing a round fixed, and where its deposits are.
+    pub(super) fn sealed(&self, number: Round) -> Result<(SealedRound, Entries), LogError> {
+        let round = self.rounds.get(&number).ok_or(LogError::Refused("no such round"))?;
+        let (seed, at) = round.sealed.ok_or(LogError::Refused("the round is not sealed"))?;
+        let sealed = SealedRound { round: number, seed, at, deposits: Vec::new(), table: round.table };
+        Ok((sealed, Entries { spans: round.spans.clone(), count: round.deposits }))
     }
 
     /// ```text
@@ -354,6 +390,14 @@ impl State {
 }
 
 impl StoredRound {
+    fn phase(&self) -> Phase {
+        match (&self.sealed, self.published) {
+            (None, _) => Phase::Open,
+            (Some(_), false) => Phase::Sealed,
+            (Some(_), true) => Phase::Published,
+        }
+    }
+
     /// Whether entries below `end` can have led to this round.
     fn check(&self, end: u64) -> Result<(), Malformed> {
         let (mut least, mut entries) = (0, 0);

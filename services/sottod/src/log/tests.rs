@@ -8,7 +8,9 @@ mod golden;
 mod order;
 mod simulated;
 mod store;
+mod verbs;
 mod workload;
 
 pub(crate) use simulated::Simulated;
+pub(crate) use verbs::{History, Verbs};
 pub(super) use workload::options;

@@ -13,8 +13,6 @@ use crate::log::TokenId;
 use crate::round_database::RoundDatabase;
 
 pub(super) type Reply<T> = oneshot::Sender<T>;
-/// What a caller learns of what it brought, and where to.
-pub(super) type Acknowledgement<T> = (Reply<Result<T, Refused>>, Result<T, Refused>);
 
 pub(super) enum Command {
     Deposit {

@@ -1,6 +1,7 @@
 //! The calls' side of the task that owns the rounds.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use sotto_protocol::manifest::SignedManifest;
@@ -14,6 +15,24 @@ use super::command::{Command, Reply};
 use super::watchers::Watch;
 use crate::log::TokenId;
 use crate::round_database::RoundDatabase;
+
+/// The way back for commands that nobody could carry out. It keeps no task alive.
+#[derive(Clone)]
+pub(super) struct Again(pub(super) mpsc::WeakSender<Command>);
+
+impl Again {
+    /// Hands a command in again.
+    pub(super) async fn bring(&self, command: Command) {
+        tokio::time::sleep(AGAIN).await;
+        // If the task has ended, so does the wait for an answer.
+        if let Some(commands) = self.0.upgrade() {
+            let _ = commands.send(command).await;
+        }
+    }
+}
+
+/// Between two attempts to reach whoever leads.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// Asks the task and waits for its answer. Callers set the time limit.
 pub(crate) struct Rounds {

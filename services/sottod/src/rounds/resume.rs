@@ -2,166 +2,81 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::time::Instant as Clock;
 
-use mpir::{Engine, Profile};
-use sotto_protocol::manifest::{Manifest, SignedManifest, mapping_kind};
 use sotto_protocol::server::{RoundConfig, RoundMachine};
-use sotto_protocol::{CodeShape, Round, ServerParameters};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::accepting::{Accepting, InFlight};
+use super::handle::Again;
 use super::watchers::Watchers;
-use super::{Builder, RoundsDependencies, RunError, Task, build};
-use crate::log::{History, Phase, RoundLog};
+use super::{RoundsDependencies, RunError, Task};
+use crate::log::RoundLog;
 use crate::population::Population;
-use crate::round_database::BuildError;
 use crate::slots::SlotPool;
 
 impl<L: RoundLog> Task<L> {
-    /// Takes up the rounds in the log: one that was open is sealed, those without a manifest get it, and those that can
-    /// still be retrieved are served again. Only then do new rounds begin, under numbers that were never used.
-    pub(super) async fn resume(surroundings: RoundsDependencies, log: Arc<L>) -> Result<Self, RunError> {
-        let began = Clock::now();
-        let History { newest, lots, former, manifests, rounds } = log.history()?;
+    /// A task that has looked at nothing yet. It takes the rounds in the log up like those that come to stand there; new ones
+    /// begin under numbers that were never used.
+    pub(super) fn resume(
+        surroundings: RoundsDependencies,
+        log: Arc<L>,
+        again: Again,
+    ) -> Result<Self, RunError> {
         let parameters = &surroundings.parameters;
         let config = RoundConfig {
             mode: parameters.mode,
             round_ms: parameters.round_ms,
-            retained: parameters.retained.max(1),
             deposits_max: surroundings.deposits_max,
         };
         let key = &parameters.manifest_key;
-        let previous = match (manifests.last(), &former) {
-            (Some((_, newest)), _) => newest.verify(key).map_err(|_| RunError::ForeignLog)?.digest(),
-            (None, Some((_, former))) => former.digest(key).map_err(|_| RunError::ForeignLog)?,
-            (None, None) => [0; 32],
+        let (newest, lots, resumed) = {
+            let state = log.state();
+            // Whatever else is in the log was signed by the same server.
+            match (state.manifests().back(), state.former()) {
+                (Some((_, newest)), _) => drop(newest.verify(key).map_err(|_| RunError::ForeignLog)?),
+                (None, Some((_, former))) => drop(former.digest(key).map_err(|_| RunError::ForeignLog)?),
+                (None, None) => {}
+            }
+            let resumed: BTreeSet<_> = state.rounds().map(|(round, _)| round).collect();
+            (state.newest(), state.lots(), resumed)
         };
         let now = surroundings.host.unix_now();
         let first = newest.map_or(surroundings.first, |newest| surroundings.least.max(newest.next()));
+        if newest.is_some() {
+            tracing::info!(rounds = resumed.len(), next = %first, "the rounds of an earlier start are taken up");
+        }
         let mut task = Self {
+            changes: log.changes(),
+            role: log.role(),
             machine: RoundMachine::new(config, first, now),
             started: (now, Instant::now()),
-            served: BTreeMap::new(),
-            manifests: VecDeque::from(manifests),
-            previous,
-            watchers: Watchers::default(),
+            known: BTreeMap::new(),
             queue: VecDeque::new(),
             building: None,
+            built: BTreeMap::new(),
+            served: BTreeMap::new(),
+            hopeless: BTreeSet::new(),
+            watchers: Watchers::default(),
+            leads: None,
+            proposed: JoinSet::new(),
+            in_flight: InFlight::default(),
+            accepting: Accepting::default(),
             spent: BTreeSet::new(),
             slots: SlotPool::behind(lots.max(surroundings.population.map_or(0, Population::lots))),
             has_sealed: false,
             warned: None,
             opened: None,
             sealed: BTreeMap::new(),
+            resumed,
+            again,
             log,
             surroundings,
         };
-        let former = former.map(|(round, _)| round);
-        task.take_up(&rounds, former, config.retained.into()).await?;
-        let ready: Vec<Round> = task.served.keys().copied().collect();
-        if newest.is_some() {
-            let ms = began.elapsed().as_millis() as u64;
-            tracing::info!(rounds = ready.len(), next = %first, ms, "the rounds of an earlier start are served again");
-        }
-        let now = task.surroundings.host.unix_now();
-        task.started = (now, Instant::now());
-        task.machine = RoundMachine::resume(config, first, ready, now);
-        task.tell_progress();
+        // Whatever it looks at first is new to it.
+        task.changes.mark_changed();
         Ok(task)
     }
-
-    async fn take_up(
-        &mut self,
-        rounds: &[(Round, Phase)],
-        former: Option<Round>,
-        retained: usize,
-    ) -> Result<(), RunError> {
-        let unpublished = rounds.iter().filter(|(_, phase)| *phase != Phase::Published).count();
-        let published = rounds.len() - unpublished;
-        // Rounds that nobody has seen yet come first.
-        let forgotten = published.saturating_sub(retained.saturating_sub(unpublished));
-        for (at, (round, phase)) in rounds.iter().enumerate() {
-            if at < forgotten && *phase == Phase::Published {
-                self.log.retire(*round).await?;
-                continue;
-            }
-            if *phase == Phase::Published && former >= Some(*round) {
-                tracing::warn!(%round, "the round was published under a manifest of an earlier version and is not served again");
-                self.log.retire(*round).await?;
-                continue;
-            }
-            let Some(seed) = self.surroundings.seeds.seed(*round) else {
-                tracing::warn!(%round, "the round has no seed among those that are signed now, and is given up");
-                self.log.retire(*round).await?;
-                continue;
-            };
-            if *phase == Phase::Open {
-                let (table, now) = (self.table()?, self.surroundings.host.unix_now());
-                let entries = self.log.seal(*round, seed, table, now).await?;
-                tracing::info!(%round, entries, "the round that was open is sealed");
-            }
-            self.rebuild(*round, seed, *phase == Phase::Published).await?;
-        }
-        Ok(())
-    }
-
-    async fn rebuild(&mut self, round: Round, seed: [u8; 32], published: bool) -> Result<(), RunError> {
-        let parameters = &self.surroundings.parameters;
-        let signed = if published { Some(self.published(round)?) } else { None };
-        if let Some((_, manifest)) = &signed
-            && shape(manifest) != shape_of(&*self.surroundings.engine, parameters)
-        {
-            tracing::warn!(%round, "the round was published with other parameters and is not served again");
-            return Ok(self.log.retire(round).await?);
-        }
-        // What costs least now may be something else.
-        let profile = signed.as_ref().map(|(_, manifest)| Profile(manifest.profile));
-        let builder = Builder { profile, ..Builder::of(&self.surroundings) };
-        let built = build(Arc::clone(&self.log), builder, round).await;
-        let mut database = match built {
-            Ok(database) => database,
-            Err(BuildError::Log(error)) => return Err(error.into()),
-            // It could be built once, and another start may manage.
-            Err(error) if published => {
-                return Err(RunError::NotRebuilt { round, reason: error.to_string() });
-            }
-            Err(error) => {
-                tracing::error!(%round, %error, "the round cannot be built");
-                return Ok(self.log.retire(round).await?);
-            }
-        };
-        if let Some((_, manifest)) = &signed {
-            database.manifest.previous = manifest.previous;
-            if database.manifest != *manifest {
-                return Err(RunError::Rebuilt(round));
-            }
-        }
-        if database.manifest.round_seed != seed {
-            tracing::warn!(%round, "the round was sealed with a seed that is not signed now, and is given up");
-            return Ok(self.log.retire(round).await?);
-        }
-        let Some((signed, _)) = signed else { return self.publish(round, database).await };
-        self.serve(round, database, signed);
-        Ok(())
-    }
-
-    /// Under what a round was published.
-    fn published(&self, round: Round) -> Result<(SignedManifest, Manifest), RunError> {
-        let stored = self.manifests.iter().find(|(number, _)| *number == round);
-        let signed = stored.ok_or(RunError::Rebuilt(round))?.1.clone();
-        let manifest = signed.verify(&self.surroundings.parameters.manifest_key);
-        Ok((signed, manifest.map_err(|_| RunError::ForeignLog)?))
-    }
-}
-
-/// What an operator may change between two starts, as rounds are built now.
-fn shape_of<'a>(engine: &dyn Engine, parameters: &'a ServerParameters) -> (u16, &'a str, CodeShape, u8) {
-    (parameters.protocol_version, engine.name(), parameters.shape(), mapping_kind(parameters.code))
-}
-
-/// The same of a round that was built.
-fn shape(manifest: &Manifest) -> (u16, &str, CodeShape, u8) {
-    (manifest.version, &manifest.engine, manifest.shape(), manifest.mapping_kind)
 }
 
 #[cfg(test)]
@@ -179,7 +94,7 @@ mod tests {
 
     use crate::announcement::Announced;
     use crate::data::DataDirectory;
-    use crate::log::RoundLog;
+    use crate::log::{Feed, RoundLog, Verbs};
     use crate::round_database::RoundDatabase;
     use crate::{Config, RunError, ServerEvent};
 

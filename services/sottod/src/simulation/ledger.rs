@@ -9,7 +9,7 @@ use sotto_protocol::manifest::{MANIFEST_BYTES, Manifest, SignedManifest};
 use sotto_protocol::{Deposit, Label, Round, ServerParameters};
 
 use super::world::{ROOT, World};
-use crate::log::{History, Phase, SealedRound};
+use crate::log::{History, Phase, SealedRound, State};
 use crate::round_database::RoundDatabase;
 
 type Encoded = [u8; DEPOSIT_BYTES];
@@ -83,10 +83,16 @@ impl Ledger {
         });
     }
 
-    pub(super) fn opened(&self, round: Round) {
+    /// What stands in the log now.
+    pub(super) fn stands(&self, state: &State) {
         let newest = self.lock().opened.last_key_value().map(|(newest, _)| *newest);
-        self.check(newest < Some(round), || format!("round {round} was opened behind {newest:?}"));
-        self.lock().opened.insert(round, None);
+        for (round, _) in state.rounds().filter(|(round, _)| Some(*round) > newest) {
+            self.lock().opened.insert(round, None);
+        }
+        let published = self.lock().published.last_key_value().map(|(newest, _)| *newest);
+        for (round, manifest) in state.manifests().iter().filter(|(round, _)| Some(*round) > published) {
+            self.published(*round, manifest);
+        }
     }
 
     /// A client has heard that a round is open.

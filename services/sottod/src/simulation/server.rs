@@ -28,7 +28,7 @@ use crate::config::Config;
 use crate::events::ServerEvent;
 use crate::host::Host;
 use crate::keys::Progress;
-use crate::log::{DurableLog, Options, Simulated};
+use crate::log::{DurableLog, Options, Simulated, Verbs};
 use crate::metrics::Metrics;
 use crate::rounds::{self, RoundsDependencies, RunError};
 use crate::seeds::Seeds;
@@ -113,6 +113,7 @@ impl Server {
             stop: cut.clone(),
             host: own,
             metrics: Arc::clone(&metrics),
+            forward: None,
         };
         let opening = {
             let (world, ledger) = (Arc::clone(world), Arc::clone(ledger));
@@ -122,6 +123,7 @@ impl Server {
             let options = Options { segment_bytes: *segment_bytes, salts };
             async move {
                 let log = DurableLog::start_inline(Arc::new(disk), options, pace).await?;
+                ledger.found(&log.history());
                 Ok(Witness { log, ledger })
             }
         };

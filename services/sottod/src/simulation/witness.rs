@@ -1,71 +1,55 @@
 //! A round log that tells the ledger what it is asked for and what it answers.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
-use sotto_protocol::manifest::SignedManifest;
-use sotto_protocol::server::Account;
-use sotto_protocol::{Deposit, Round, UnixMillis};
+use sotto_protocol::Round;
+use tokio::sync::watch;
 
 use super::ledger::Ledger;
-use crate::log::{DurableLog, History, LogError, RoundLog, SealedRound, Size, TableSeal, TokenId};
+use crate::log::{
+    DurableLog, Feed, LogError, Proposal, Record, Role, RoundLog, SealedRound, Sequencer, Size, State,
+};
 
 pub(super) struct Witness {
     pub(super) log: DurableLog,
     pub(super) ledger: Arc<Ledger>,
 }
 
-impl RoundLog for Witness {
-    fn history(&self) -> Result<History, LogError> {
-        let history = self.log.history()?;
-        self.ledger.found(&history);
-        Ok(history)
+impl Sequencer for Witness {
+    fn role(&self) -> watch::Receiver<Role> {
+        self.log.role()
     }
 
-    async fn open(&self, round: Round) -> Result<(), LogError> {
-        self.log.open(round).await?;
-        self.ledger.opened(round);
-        Ok(())
+    async fn propose(&self, records: Vec<Record>) -> Proposal {
+        for record in &records {
+            match record {
+                Record::Publish(round, manifest) => self.ledger.publishing(*round, manifest),
+                Record::Retire(round) => {
+                    if !self.ledger.knows_content_of(*round) {
+                        // The last chance to see it.
+                        if let Ok(sealed) = self.log.sealed(*round).await {
+                            self.ledger.read(sealed);
+                        }
+                    }
+                    self.ledger.retired(*round);
+                }
+                _ => {}
+            }
+        }
+        self.log.propose(records).await
+    }
+}
+
+impl Feed for Witness {
+    /// Nobody learns of what is in the log by another way.
+    fn state(&self) -> MutexGuard<'_, State> {
+        let state = self.log.state();
+        self.ledger.stands(&state);
+        state
     }
 
-    async fn append(
-        &self,
-        round: Round,
-        deposits: Vec<Deposit>,
-        accounts: Vec<Account>,
-        lots: Option<u32>,
-    ) -> Result<(), LogError> {
-        self.log.append(round, deposits, accounts, lots).await
-    }
-
-    fn knows(&self, account: &Account) -> bool {
-        self.log.knows(account)
-    }
-
-    fn is_spent(&self, token: &TokenId) -> bool {
-        self.log.is_spent(token)
-    }
-
-    async fn spend(&self, tokens: Vec<TokenId>) -> Result<(), LogError> {
-        self.log.spend(tokens).await
-    }
-
-    fn size(&self) -> Size {
-        self.log.size()
-    }
-
-    fn admits(&self, account: &Account, waiting: &BTreeSet<Account>) -> bool {
-        self.log.admits(account, waiting)
-    }
-
-    async fn seal(
-        &self,
-        round: Round,
-        seed: [u8; 32],
-        table: Option<TableSeal>,
-        at: UnixMillis,
-    ) -> Result<u64, LogError> {
-        self.log.seal(round, seed, table, at).await
+    fn changes(&self) -> watch::Receiver<()> {
+        self.log.changes()
     }
 
     async fn sealed(&self, round: Round) -> Result<SealedRound, LogError> {
@@ -73,21 +57,15 @@ impl RoundLog for Witness {
         self.ledger.read(sealed.clone());
         Ok(sealed)
     }
+}
 
-    async fn publish(&self, round: Round, manifest: SignedManifest) -> Result<(), LogError> {
-        self.ledger.publishing(round, &manifest);
-        self.log.publish(round, manifest.clone()).await?;
-        self.ledger.published(round, &manifest);
-        Ok(())
+impl RoundLog for Witness {
+    async fn reclaim(&self) -> Result<(), LogError> {
+        self.log.reclaim().await
     }
 
-    async fn retire(&self, round: Round) -> Result<(), LogError> {
-        if !self.ledger.knows_content_of(round) {
-            // The last chance to see it.
-            self.ledger.read(self.log.sealed(round).await?);
-        }
-        self.ledger.retired(round);
-        self.log.retire(round).await
+    fn size(&self) -> Size {
+        self.log.size()
     }
 
     async fn close(&self) {

@@ -18,7 +18,7 @@ use crate::log::entry::{Entry, decode_all, encode};
 use crate::log::record::{Batch, Record};
 use crate::log::snapshot::Snapshot;
 use crate::log::store::{decode_vote, encode_vote};
-use crate::log::{frame, segment::scan};
+use crate::log::{History, frame, segment::scan};
 
 /// Compares bytes with those of a file in hexadecimal, 32 in a line, and returns the file's.
 fn golden(name: &str, bytes: &[u8]) -> Vec<u8> {
@@ -88,8 +88,8 @@ fn golden_logs_of_earlier_versions_are_read() {
         let now = snapshot();
         assert_eq!((&former.segments, &former.state.accounts), (&now.segments, &now.state.accounts));
         assert_eq!((&former.state.tokens, &former.state.rounds), (&now.state.tokens, &now.state.rounds));
-        let history = former.state.history();
-        assert_eq!(history.newest, now.state.history().newest);
+        let history = History::from(&former.state);
+        assert_eq!(history.newest, now.state.newest());
         let newest = Some((Round(7), former_manifest(version)));
         assert_eq!((history.former, history.manifests.len()), (newest, 0));
         assert_eq!(Snapshot::decode(&former.encode()), Ok(former));

@@ -6,7 +6,7 @@ use sotto_protocol::{Deposit, Label, Round, SealedBox, UnixMillis};
 
 use super::simulated::Simulated;
 use super::workload::start;
-use crate::log::RoundLog;
+use crate::log::{RoundLog, Verbs};
 use crate::log::record::{Record, split};
 use crate::log::store::read;
 

@@ -14,7 +14,7 @@ use crate::log::record::{Batch, Record};
 use crate::log::snapshot::Snapshot;
 use crate::log::state::State;
 use crate::log::store::{Store, read};
-use crate::log::{Disk, DurableLog, LogError, Options, RoundLog};
+use crate::log::{Disk, DurableLog, LogError, Options, RoundLog, Verbs};
 
 fn entry(term: u64, index: u64) -> Entry {
     let accounts = (0..20).map(|account| [index as u8 * 7 + account; 32]).collect();

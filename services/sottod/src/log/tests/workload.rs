@@ -11,7 +11,7 @@ use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Label, Round, SealedBox, UnixMillis};
 
 use super::simulated::Simulated;
-use crate::log::{DurableLog, LogError, Options, Phase, RoundLog, TableSeal, TokenId};
+use crate::log::{DurableLog, Feed, LogError, Options, Phase, TableSeal, TokenId, Verbs};
 
 /// Small, so that segments come and go.
 const SEGMENT_BYTES: u64 = 6 << 10;
@@ -175,7 +175,7 @@ impl Life {
 
     /// Compares a log that was opened again with what had been acknowledged.
     pub(super) async fn check(&self, log: &DurableLog) {
-        let history = log.history().unwrap();
+        let history = log.history();
         let opened = self.rounds.iter().filter(|(_, past)| past.opened).map(|(round, _)| *round).max();
         assert!(history.newest >= opened, "a number could be used again");
         if let Some(newest) = history.newest {
@@ -185,7 +185,7 @@ impl Life {
         assert!(self.tokens.iter().all(|token| log.is_spent(token)), "a token could be spent again");
         let unsure = self.unsure.iter().filter(|token| log.is_spent(token)).count();
         assert!(unsure == 0 || unsure == self.unsure.len(), "tokens of one append come together");
-        assert_eq!(log.spent(), self.tokens.len() + unsure, "a token was spent that nobody spent");
+        assert_eq!(log.state().tokens.len(), self.tokens.len() + unsure, "a token was spent that nobody spent");
         let lots = history.lots;
         assert!(lots == self.lots || Some(lots) == self.unsure_lots, "{lots} lots of {}", self.lots);
         let phases: BTreeMap<Round, Phase> = history.rounds.into_iter().collect();

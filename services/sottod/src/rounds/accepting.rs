@@ -1,0 +1,341 @@
+//! What people bring, from their calls to the log.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use sotto_protocol::server::{Accepted, Account};
+use sotto_protocol::{Deposit, Round};
+use sotto_wire::Refused;
+use tokio::time::Instant;
+
+use super::Task;
+use super::command::{Command, Reply};
+use super::lead::Settled;
+use crate::forward::{Forward, Lost};
+use crate::log::{ProposeError, RoundLog, TokenId, entries};
+
+/// Batches on their way to the log at most; what comes meanwhile goes with the next.
+const BATCHES: usize = 8;
+/// Tokens spent in one round; the log keeps room for so many.
+const SPENT_MAX: usize = 4096;
+
+type DepositReply = Reply<Result<(), Refused>>;
+type SlotReply = Reply<Result<Option<u32>, Refused>>;
+
+/// What came and was not proposed or sent on yet.
+#[derive(Default)]
+pub(super) struct Accepting {
+    deposits: Vec<Brought>,
+    registrations: Vec<Registering>,
+    /// Lots of slots that are begun with them, if any is.
+    lots: Option<u32>,
+}
+
+struct Brought {
+    account: Account,
+    round: Round,
+    deposit: Box<Deposit>,
+    digest: [u8; 32],
+    /// None if whoever leads has taken note of who waits for it.
+    reply: Option<DepositReply>,
+}
+
+struct Registering {
+    account: Account,
+    token: Option<TokenId>,
+    shown: Option<u32>,
+    /// Its slot, if whoever leads has let it in.
+    admitted: Option<Option<u32>>,
+    reply: SlotReply,
+}
+
+/// What one batch brought, as far as somebody waits for it.
+pub(super) struct Batch {
+    round: Round,
+    depositors: Vec<Account>,
+    registrations: Vec<(Account, SlotReply, Option<u32>)>,
+    began: Instant,
+    /// What became of accounts and lots, whatever became of the deposits.
+    others: Result<(), ProposeError>,
+}
+
+/// What is on its way to the log.
+#[derive(Default)]
+pub(super) struct InFlight {
+    pub(super) turn: bool,
+    pub(super) publication: Option<Round>,
+    /// Rounds that end with the turn.
+    pub(super) given_up: BTreeSet<Round>,
+    pub(super) retirements: BTreeSet<Round>,
+    pub(super) batches: usize,
+    /// Who waits for a deposit that is not in the log yet.
+    deposits: HashMap<(Account, Round), Vec<DepositReply>>,
+    /// Accounts that are not in the log yet.
+    accounts: BTreeSet<Account>,
+}
+
+impl<L: RoundLog> Task<L> {
+    pub(super) fn deposit(
+        &mut self,
+        account: Account,
+        round: Round,
+        deposit: Box<Deposit>,
+        digest: [u8; 32],
+        reply: DepositReply,
+    ) {
+        if self.leads.is_none() {
+            let reply = Some(reply);
+            self.accepting.deposits.push(Brought { account, round, deposit, digest, reply });
+            return;
+        }
+        match self.machine.deposit(account, round, digest) {
+            Ok(Accepted::New) => {
+                self.in_flight.deposits.insert((account, round), vec![reply]);
+                self.accepting.deposits.push(Brought { account, round, deposit, digest, reply: None });
+            }
+            // It is stored once the first of its kind is.
+            Ok(Accepted::Repeated) => match self.in_flight.deposits.get_mut(&(account, round)) {
+                Some(waiting) => waiting.push(reply),
+                None => drop(reply.send(Ok(()))),
+            },
+            Err(refusal) => drop(reply.send(Err(refusal.into()))),
+        }
+    }
+
+    pub(super) fn register(
+        &mut self,
+        account: Account,
+        token: Option<TokenId>,
+        shown: Option<u32>,
+        reply: SlotReply,
+    ) {
+        if self.leads.is_none() {
+            // Who is known and has what it needs is let in by every node.
+            let has_slots = self.surroundings.parameters.code.has_slots();
+            let lots = self.log.state().lots();
+            let is_begun = shown.is_some_and(|slot| slot / sotto_protocol::table::LOT_SLOTS < lots);
+            if self.log.state().knows(&account) && (!has_slots || is_begun) {
+                let _ = reply.send(Ok(shown));
+                return;
+            }
+            self.accepting.registrations.push(Registering { account, token, shown, admitted: None, reply });
+            return;
+        }
+        match self.admit(account, token, shown) {
+            Ok(slot) => {
+                let admitted = Some(slot);
+                self.accepting.registrations.push(Registering { account, token, shown, admitted, reply });
+            }
+            Err(refused) => drop(reply.send(Err(refused))),
+        }
+    }
+
+    /// Lets a known account in, and a new one if there is room and its token, if it needs one, is unspent.
+    fn admit(
+        &mut self,
+        account: Account,
+        token: Option<TokenId>,
+        shown: Option<u32>,
+    ) -> Result<Option<u32>, Refused> {
+        let known = self.in_flight.accounts.contains(&account) || self.log.state().knows(&account);
+        let mut spent = None;
+        if self.surroundings.token_required && !known {
+            if self.spent.len() >= SPENT_MAX {
+                return Err(Refused::Busy);
+            }
+            let unspent =
+                |token: &TokenId| !self.spent.contains(token) && !self.log.state().is_spent(token);
+            spent = Some(token.filter(unspent).ok_or(Refused::Token)?);
+        }
+        if !self.log.state().admits_beside(&account, &self.in_flight.accounts) {
+            return Err(Refused::Busy);
+        }
+        // Who gets no slot keeps its token.
+        let slot = self.slot_of(account, known, shown)?;
+        self.spent.extend(spent);
+        self.in_flight.accounts.insert(account);
+        Ok(slot)
+    }
+
+    /// The slot of an account that is let in: what it has shown, or what it was given and has not shown yet, or, to a new one, a
+    /// new one. None without slots.
+    fn slot_of(
+        &mut self,
+        account: Account,
+        known: bool,
+        shown: Option<u32>,
+    ) -> Result<Option<u32>, Refused> {
+        if !self.surroundings.parameters.code.has_slots() {
+            return Ok(None);
+        }
+        let before = self.slots.lots();
+        if let Some(slot) = shown {
+            self.slots.heard(&account);
+            self.slots.begin_up_to(slot);
+            self.begun(before);
+            return Ok(shown);
+        }
+        let unheard = self.slots.unheard(&account);
+        if unheard.is_some() || known {
+            // One that is known was given a slot once: who could ask again would take up the table.
+            return unheard.map(Some).ok_or(Refused::Slot);
+        }
+        let slot = self.slots.take(account, &*self.surroundings.host).map_err(|_| Refused::Internal)?;
+        self.begun(before);
+        slot.map(Some).ok_or(Refused::Busy)
+    }
+
+    /// Has the number of lots stored if there are more than before.
+    fn begun(&mut self, before: u32) {
+        let lots = self.slots.lots();
+        if lots != before || self.accepting.lots.is_some() {
+            self.accepting.lots = Some(lots);
+        }
+    }
+
+    /// Proposes what was accepted, but while there is much on its way already.
+    pub(super) async fn propose_accepted(&mut self) {
+        let is_due = self.machine.turn(self.now()).is_some();
+        if !is_due && self.in_flight.batches >= BATCHES {
+            return;
+        }
+        // What came before this node began to lead.
+        for Brought { account, round, deposit, digest, reply } in core::mem::take(&mut self.accepting.deposits)
+        {
+            match reply {
+                Some(reply) => self.deposit(account, round, deposit, digest, reply),
+                None => self.accepting.deposits.push(Brought { account, round, deposit, digest, reply }),
+            }
+        }
+        for Registering { account, token, shown, admitted, reply } in
+            core::mem::take(&mut self.accepting.registrations)
+        {
+            match admitted {
+                None => self.register(account, token, shown, reply),
+                Some(_) => {
+                    let registering = Registering { account, token, shown, admitted, reply };
+                    self.accepting.registrations.push(registering);
+                }
+            }
+        }
+        let Accepting { deposits, registrations, lots } = core::mem::take(&mut self.accepting);
+        if deposits.is_empty() && registrations.is_empty() {
+            return;
+        }
+        let round = deposits.first().map_or(self.machine.current(), |first| first.round);
+        let depositors: Vec<Account> = deposits.iter().map(|brought| brought.account).collect();
+        let registrations: Vec<_> = registrations
+            .into_iter()
+            .map(|Registering { account, admitted, reply, .. }| (account, reply, admitted.flatten()))
+            .collect();
+        let accounts = {
+            let state = self.log.state();
+            registrations.iter().map(|(account, ..)| *account).filter(|account| !state.knows(account)).collect()
+        };
+        let deposits = deposits.into_iter().map(|brought| *brought.deposit).collect();
+        let (deposits, others) = entries(round, deposits, accounts, lots);
+        let began = Instant::now();
+        let (mut of_deposits, mut of_others) = (Vec::new(), Vec::new());
+        for records in deposits {
+            of_deposits.push(self.log.propose(records).await);
+        }
+        for records in others {
+            of_others.push(self.log.propose(records).await);
+        }
+        self.in_flight.batches += 1;
+        self.proposed.spawn(async move {
+            let mut results = [Ok(()), Ok(())];
+            for (result, proposals) in results.iter_mut().zip([of_deposits, of_others]) {
+                for proposal in proposals {
+                    let settled = proposal.await.map(|_| ());
+                    if result.is_ok() {
+                        *result = settled;
+                    }
+                }
+            }
+            let [deposits, others] = results;
+            Settled::Batch(Box::new(Batch { round, depositors, registrations, began, others }), deposits)
+        });
+    }
+
+    /// Tells everybody who waits for a batch what became of it.
+    pub(super) fn answer(&mut self, batch: Batch, deposits: &Result<(), ProposeError>) {
+        let Batch { round, depositors, registrations, began, others } = batch;
+        if deposits.is_ok() {
+            let metrics = &self.surroundings.metrics;
+            metrics.append.observe(began.elapsed().as_secs_f64());
+            metrics.deposits.inc_by(depositors.len() as u64);
+        }
+        for account in depositors {
+            let result = deposits.as_ref().map(|()| ()).map_err(|error| {
+                self.machine.not_stored(&account, round);
+                refused(error)
+            });
+            for reply in self.in_flight.deposits.remove(&(account, round)).into_iter().flatten() {
+                let _ = reply.send(result);
+            }
+        }
+        for (account, reply, slot) in registrations {
+            self.in_flight.accounts.remove(&account);
+            let _ = reply.send(others.as_ref().map(|()| slot).map_err(refused));
+        }
+    }
+
+    /// Sends what came on to whoever leads; it waits while nobody does.
+    pub(super) fn send_on(&mut self, forward: &Arc<dyn Forward>, leader: Option<u64>) {
+        let Some(leader) = leader else { return };
+        let Accepting { deposits, registrations, lots: _ } = core::mem::take(&mut self.accepting);
+        let mut replies = Vec::new();
+        let mut sent = Vec::new();
+        for Brought { account, round, deposit, digest, reply } in deposits {
+            let replies_of = match reply {
+                Some(reply) => vec![reply],
+                // It was accepted while this node led.
+                None => self.in_flight.deposits.remove(&(account, round)).unwrap_or_default(),
+            };
+            sent.push((account, round, (*deposit).clone()));
+            replies.push((account, round, deposit, digest, replies_of));
+        }
+        let again = self.again.clone();
+        if !sent.is_empty() {
+            let forwarding = forward.deposits(leader, sent);
+            self.surroundings.tracker.spawn(async move {
+                let results = forwarding.await;
+                for (at, (account, round, deposit, digest, waiting)) in replies.into_iter().enumerate() {
+                    for reply in waiting {
+                        match results.as_ref().map(|results| results.get(at).copied()) {
+                            Ok(Some(result)) => drop(reply.send(result)),
+                            Ok(None) => drop(reply.send(Err(Refused::Internal))),
+                            Err(Lost) if reply.is_closed() => {}
+                            Err(Lost) => {
+                                let deposit = deposit.clone();
+                                again.bring(Command::Deposit { account, round, deposit, digest, reply }).await;
+                            }
+                        }
+                    }
+                }
+            });
+        }
+        for Registering { account, token, shown, admitted: _, reply } in registrations {
+            self.in_flight.accounts.remove(&account);
+            let (forwarding, again) = (forward.register(leader, account, token, shown), self.again.clone());
+            self.surroundings.tracker.spawn(async move {
+                match forwarding.await {
+                    Ok(result) => drop(reply.send(result)),
+                    Err(Lost) if reply.is_closed() => {}
+                    Err(Lost) => again.bring(Command::Register { account, token, shown, reply }).await,
+                }
+            });
+        }
+    }
+}
+
+/// What callers hear when what they brought could not be stored.
+fn refused(error: &ProposeError) -> Refused {
+    match error {
+        ProposeError::Refused(_) => Refused::RoundClosed,
+        // It may be stored all the same: the same bytes again are the same deposit.
+        ProposeError::Elsewhere => Refused::Busy,
+        ProposeError::Log(_) => Refused::Internal,
+    }
+}

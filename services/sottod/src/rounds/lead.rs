@@ -1,0 +1,235 @@
+//! What the node that leads writes into the log, and when.
+
+use std::collections::BTreeSet;
+
+use sotto_protocol::Round;
+use sotto_protocol::manifest::SignedManifest;
+use sotto_protocol::server::Turn;
+use tokio::task::JoinError;
+
+use super::accepting::Batch;
+use super::{RunError, Task};
+use crate::log::{Phase, ProposeError, Record, Role, RoundLog, TableSeal, spent};
+use crate::slots::SlotPool;
+
+/// A round that is open when a node begins to lead takes deposits for so long at least: those that were on their way come again.
+const GRACE_MS: u64 = 1000;
+
+/// A proposal of which it is known what became of it.
+pub(super) enum Settled {
+    /// Whether what was due stands in the log.
+    Turn(Result<(), ProposeError>),
+    /// The same of a round that was to be published.
+    Publication(Result<(), ProposeError>),
+    /// The same of a round that was to be forgotten.
+    Retirement(Round, Result<(), ProposeError>),
+    /// The same of what people brought.
+    Batch(Box<Batch>, Result<(), ProposeError>),
+    /// The same of tokens that were spent.
+    Spent(Result<(), ProposeError>),
+}
+
+impl<L: RoundLog> Task<L> {
+    /// Proposes what is due, if this node leads.
+    pub(super) async fn lead(&mut self) -> Result<(), RunError> {
+        let role = *self.role.borrow();
+        let term = match role {
+            Role::Leads { term } => Some(term),
+            Role::Follows { .. } => None,
+        };
+        if self.leads != term {
+            self.leads = term;
+            self.begin_to_lead();
+        }
+        if term.is_none() {
+            self.give_back(role);
+            return Ok(());
+        }
+        self.propose_accepted().await;
+        self.propose_turn().await?;
+        // Behind the opening of the next round, which nothing is to hold up.
+        if core::mem::take(&mut self.has_sealed) {
+            self.propose_spent().await;
+        }
+        self.propose_publication().await;
+        self.propose_retirement().await;
+        Ok(())
+    }
+
+    /// What whoever led before had in memory is gone. It may have begun lots of slots, and knows alone which are left of them.
+    fn begin_to_lead(&mut self) {
+        // What others, or this node, took in meanwhile is in the log or comes again.
+        self.machine.ending(false);
+        self.machine.forget_deposits();
+        self.machine.stays_open(self.now(), GRACE_MS);
+        self.spent.clear();
+        let lots = self.log.state().lots().max(self.slots.lots());
+        self.slots = SlotPool::behind(lots);
+        if let Some(term) = self.leads
+            && self.surroundings.forward.is_some()
+        {
+            tracing::info!(term, "this node leads");
+        }
+    }
+
+    /// A node alone begins new rounds when those of an earlier start are served again: a log that is not what was published is
+    /// not written on.
+    pub(super) fn waits_for_builds(&self) -> bool {
+        self.surroundings.forward.is_none() && !self.resumed.is_empty()
+    }
+
+    async fn propose_turn(&mut self) -> Result<(), RunError> {
+        if self.in_flight.turn {
+            return Ok(());
+        }
+        let Some(turn) = self.machine.turn(self.now()) else { return Ok(()) };
+        let waits = self.waits_for_builds();
+        let mut records = Vec::new();
+        let opens = match turn {
+            Turn::Open(_) if waits => return Ok(()),
+            Turn::Open(next) => Some(next),
+            Turn::Seal(round, next) => {
+                let seed = self.surroundings.seeds.seed(round).ok_or(RunError::SeedsEnded(round))?;
+                let at = self.surroundings.host.unix_now();
+                records.extend(self.table()?.map(|table| Record::Table(round, table)));
+                records.push(Record::Seal(round, seed, at));
+                let given_up = self.given_up(round);
+                records.extend(given_up.iter().copied().map(Record::Retire));
+                self.in_flight.given_up = given_up;
+                next.filter(|_| !waits)
+            }
+        };
+        if let Some(next) = opens {
+            // Written in any case, so that all that was accepted is sealed.
+            if self.surroundings.seeds.seed(next).is_none() && records.is_empty() {
+                return Err(RunError::SeedsEnded(next));
+            }
+            self.warn_of_the_end(next);
+            records.push(Record::Open(next));
+        }
+        self.machine.ending(true);
+        self.in_flight.turn = true;
+        let proposal = self.log.propose(records).await;
+        self.proposed.spawn(async { Settled::Turn(proposal.await.map(|_| ())) });
+        Ok(())
+    }
+
+    /// Rounds that are of no use any more when this one is sealed: those sealed R rounds before it that are not published.
+    fn given_up(&self, sealing: Round) -> BTreeSet<Round> {
+        let retained = u64::from(self.surroundings.parameters.retained.max(1));
+        let useful = sealing.0.saturating_sub(retained - 1);
+        let waiting = self.known.iter().filter(|(_, phase)| **phase == Phase::Sealed).map(|(round, _)| *round);
+        waiting.filter(|round| round.0 < useful && Some(*round) != self.in_flight.publication).collect()
+    }
+
+    /// What the table of a round is made of that is sealed now; none without slots.
+    fn table(&self) -> Result<Option<TableSeal>, RunError> {
+        if !self.surroundings.parameters.code.has_slots() {
+            return Ok(None);
+        }
+        let mut cover = [0; 32];
+        self.surroundings.host.fill(&mut cover).map_err(|_| RunError::Randomness)?;
+        Ok(Some(TableSeal { lots: self.slots.lots(), cover }))
+    }
+
+    /// Publishes the oldest round that is not, once it is built: the chain of manifests goes by their numbers.
+    async fn propose_publication(&mut self) {
+        if self.in_flight.publication.is_some() {
+            return;
+        }
+        let mut waiting = self.known.iter().filter(|(_, phase)| **phase == Phase::Sealed);
+        let oldest = waiting.find(|(round, _)| !self.in_flight.given_up.contains(*round));
+        let Some(round) = oldest.map(|(round, _)| *round) else { return };
+        let Some(database) = self.built.get_mut(&round) else { return };
+        let key = &self.surroundings.parameters.manifest_key;
+        let previous = {
+            let state = self.log.state();
+            match (state.manifests().back(), state.former()) {
+                (Some((_, newest)), _) => newest.verify(key).ok().map(|manifest| manifest.digest()),
+                (None, Some((_, former))) => former.digest(key).ok(),
+                (None, None) => Some([0; 32]),
+            }
+        };
+        // The log was checked when it was opened, and followed since.
+        let Some(previous) = previous else { return };
+        database.manifest.previous = previous;
+        let signed = SignedManifest::sign(&database.manifest, &self.surroundings.signing_key);
+        let mut records = vec![Record::Publish(round, Box::new(signed))];
+        let retained = usize::from(self.surroundings.parameters.retained.max(1));
+        let published: BTreeSet<Round> =
+            self.known.iter().filter(|(_, phase)| **phase == Phase::Published).map(|(round, _)| *round).collect();
+        let outdated = (published.len() + 1).saturating_sub(retained);
+        records.extend(published.into_iter().take(outdated).map(Record::Retire));
+        self.in_flight.publication = Some(round);
+        let proposal = self.log.propose(records).await;
+        self.proposed.spawn(async { Settled::Publication(proposal.await.map(|_| ())) });
+    }
+
+    /// Takes a round out of the log that cannot be built or must not be served.
+    async fn propose_retirement(&mut self) {
+        let Some(round) = self.hopeless.difference(&self.in_flight.retirements).next().copied() else {
+            return;
+        };
+        self.in_flight.retirements.insert(round);
+        let open = self.known.get(&round) == Some(&Phase::Open);
+        let proposal = self.log.propose(vec![Record::Retire(round)]).await;
+        tracing::debug!(%round, open, "the round is taken out of the log");
+        self.proposed.spawn(async move { Settled::Retirement(round, proposal.await.map(|_| ())) });
+    }
+
+    /// Stores which tokens were spent: once a round and in order, so that none is beside the account it admitted. A crash
+    /// before that lets a token serve once more.
+    pub(super) async fn propose_spent(&mut self) {
+        let tokens = core::mem::take(&mut self.spent);
+        for records in spent(tokens.into_iter().collect()) {
+            let proposal = self.log.propose(records).await;
+            self.proposed.spawn(async { Settled::Spent(proposal.await.map(|_| ())) });
+        }
+    }
+
+    /// Takes note of what became of a proposal.
+    pub(super) fn settle(&mut self, settled: Option<Result<Settled, JoinError>>) -> Result<(), RunError> {
+        let Some(settled) = settled else { return Ok(()) };
+        let result = match settled.map_err(|_| RunError::Rounds)? {
+            Settled::Turn(result) => {
+                self.in_flight.turn = false;
+                self.in_flight.given_up.clear();
+                self.machine.ending(false);
+                result
+            }
+            Settled::Publication(result) => {
+                self.in_flight.publication = None;
+                result
+            }
+            Settled::Retirement(round, result) => {
+                self.in_flight.retirements.remove(&round);
+                result
+            }
+            Settled::Spent(result) => result,
+            Settled::Batch(batch, result) => {
+                self.in_flight.batches -= 1;
+                self.answer(*batch, &result);
+                result
+            }
+        };
+        match result {
+            Ok(()) => Ok(()),
+            // Another node leads now, or did; what was due is due there.
+            Err(ProposeError::Elsewhere) if self.surroundings.forward.is_some() => Ok(()),
+            Err(ProposeError::Refused(refused)) if self.surroundings.forward.is_some() => {
+                tracing::debug!(refused, "the state of the log refused an entry");
+                Ok(())
+            }
+            Err(ProposeError::Log(error)) => Err(error.into()),
+            Err(ProposeError::Refused(refused)) => Err(crate::log::LogError::Refused(refused).into()),
+            Err(ProposeError::Elsewhere) => Err(RunError::Rounds),
+        }
+    }
+
+    /// What was accepted and not yet proposed is for whoever leads now.
+    fn give_back(&mut self, role: Role) {
+        if let (Some(forward), Role::Follows { leader }) = (self.surroundings.forward.clone(), role) {
+            self.send_on(&forward, leader);
+        }
+    }
+}
