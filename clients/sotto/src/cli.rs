@@ -180,7 +180,7 @@ impl Command {
 /// What an account is made of.
 #[derive(Debug, Args)]
 struct InitOptions {
-    /// Address of the server, as its operator gives it
+    /// Address of the server, as its operator gives it; it may name several hosts
     #[arg(long, value_name = "ADDRESS")]
     server: Address,
     /// Your name, as the groups you make show it

@@ -17,7 +17,9 @@ pub fn fuzz_address(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Ok(address) = text.parse::<Address>() {
         assert!(address.to_string().parse::<Address>().is_ok_and(|again| again == address));
-        assert!(address.to_string().len() <= text.len() + 8);
+        let count = address.authorities().count();
+        assert!(address.to_string().len() <= text.len() + 8 * count);
+        assert!(address.in_order_of(&[1; 32]).len() == count);
     }
 }
 
@@ -57,6 +59,7 @@ pub fn valid() -> Vec<Vec<u8>> {
         host("localhost"),
         host("[::1]"),
         host("example.org"),
+        host("example.org:7370,[::1]:7370,192.0.2.7"),
         proof().encode(),
     ]
 }

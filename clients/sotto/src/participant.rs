@@ -9,6 +9,7 @@
 //! the end of a round, on a schedule that follows from the account's public key.
 
 mod auditing;
+mod coming;
 mod command;
 mod deposit;
 mod driver;
@@ -22,35 +23,31 @@ mod report;
 mod retrieval;
 mod sessions;
 mod slots;
+mod turn;
 
-use core::time::Duration;
 use std::sync::Arc;
 
+use ed25519_dalek::SigningKey;
 use sotto_protocol::audit::AuditCoins;
-use sotto_protocol::client::{Client, MessageId, Settings};
-use sotto_protocol::{ConversationId, ConversationSummary, Error, Round, Succession};
-use sotto_session::{Session, engine};
-use sotto_wire::{Failure, Refused};
+use sotto_protocol::client::{Client, MessageId};
+use sotto_protocol::{ConversationId, ConversationSummary};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep};
 
-use crate::host::{Disk, Host, System, rng};
-use crate::{ConnectError, Connection, ConnectionSettings, Store};
+use crate::host::{Disk, Host, System};
+use crate::{ConnectError, ConnectionSettings, Store};
+use coming::{Come, Coming};
 use command::{Ask, Change, Command};
 use driver::{Audits, Driver};
 use keeper::Keeper;
-use keys::{Generation, Keyring, PublicKeys};
+use keys::{Generation, Keyring};
 use person::Person;
 use slots::Slots;
+use turn::Turn;
 
 pub use crate::host::now;
 pub use error::HandleError;
 pub use event::{Event, Events, Finding, Trouble};
 pub use report::{Phase, RoundReport};
-
-/// How long a busy server is asked to take the keys, and how soon again at first.
-const UPLOAD_LONGEST: Duration = Duration::from_secs(60);
-const UPLOAD_PAUSE: Duration = Duration::from_millis(500);
 
 /// Takes part in a server's rounds, with the PIR engine that the server announces.
 #[derive(Debug)]
@@ -64,7 +61,7 @@ impl Participant {
     /// [`ConnectError::Changed`] in [`Event::ConnectionLost`], and wants another start.
     ///
     /// # Errors
-    /// [`ConnectError`] if the first connection fails. A connection that is lost later is opened again.
+    /// [`ConnectError`] if the first connection fails, with every node of the server. One that is lost later is opened again.
     pub async fn start(
         client: Client,
         store: Option<Store>,
@@ -81,7 +78,7 @@ impl Participant {
     /// As for [`Participant::start`].
     pub async fn start_on(
         host: Arc<dyn Host>,
-        mut client: Client,
+        client: Client,
         disk: Option<Box<dyn Disk>>,
         settings: ConnectionSettings,
     ) -> Result<(Handle, Events), ConnectError> {
@@ -91,40 +88,21 @@ impl Participant {
             None => None,
         };
 
-        let connection = Connection::open_on(host.clone(), &settings).await?;
-        let (info, succession) = connection.meet(client.server()).await?;
-        if succession == Succession::Later {
-            client
-                .adopt(info.parameters.clone(), (info.open, host.unix_now()))
-                .map_err(ConnectError::Parameters)?;
-            save(disk.as_deref(), &client)?;
-        }
-        let engine = Arc::clone(engine(&settings.engines, client.server())?);
-        let keys = match drawn {
-            Some((name, keys)) if name == engine.name() => keys,
-            // What the server has changed is its engine.
-            _ => Generation::draw(&host, &engine).await.ok_or_else(failed)?,
-        };
-        let slot = client.slot().filter(|_| client.server().code.has_slots());
-        let session = connection.session(client.account_seed(), &info, None, slot).await?;
-        if let Some(given) = session.given_slot() {
-            client.keep_slot(given.clone());
-            save(disk.as_deref(), &client)?;
-        }
-        let open = session.open();
-        let gate = gate(&host, &client, open).map_err(ConnectError::Parameters)?;
-        let started = Instant::now();
-        let uploaded = upload(&session, &keys.public).await;
-        uploaded.map_err(|failure| ConnectError::of(failure, settings.address.authority()))?;
-        let upload = Phase { bytes: keys.public.encoded.len() as u64, time: started.elapsed() };
-
         let account_seed = zeroize::Zeroizing::new(*client.account_seed());
+        let account = SigningKey::from_bytes(&account_seed).verifying_key().to_bytes();
+        let mut turn = Turn::new(&settings, &account);
+        let mut coming = Coming { host: Arc::clone(&host), client, disk, drawn };
+        let (node, come) = coming.by_turns(&mut turn).await?;
+        let Coming { client, disk, .. } = coming;
+        let Come { session, engine, keys, gate, upload } = come;
+
+        let open = session.open();
         let audits =
             Audits::new(AuditCoins::new(&account_seed), session.root_key(), settings.engines.clone());
         let keys = Keyring::new(&account_seed, keys, open);
         let pinned = client.server().clone();
         let account = link::Account { seed: account_seed, slot: client.slot().cloned(), pinned };
-        let (sessions, news) = link::start(Arc::clone(&host), session, settings, account);
+        let (sessions, news) = link::start(Arc::clone(&host), session, (node, turn), account);
         let (commands, received) = mpsc::unbounded_channel();
         let (person, told) = Person::new();
         let slots = Slots::new(&client);
@@ -133,11 +111,6 @@ impl Participant {
         tokio::spawn(driver.run(received, news));
         Ok((Handle { commands }, told))
     }
-}
-
-fn save(disk: Option<&dyn Disk>, client: &Client) -> Result<(), ConnectError> {
-    let Some(disk) = disk else { return Ok(()) };
-    disk.save(&client.snapshot()).map_err(|error| ConnectError::NotStored(error.to_string()))
 }
 
 /// Speaks to a running participant.
@@ -233,29 +206,5 @@ impl Handle {
         let (reply, answer) = oneshot::channel();
         self.commands.send(Command::Finish(reply)).map_err(|_| HandleError::Stopped)?;
         answer.await.map_err(|_| HandleError::Stopped)
-    }
-}
-
-/// A client of the same server with nobody to talk to, which joins in the open round.
-fn gate(host: &Arc<dyn Host>, client: &Client, open: Round) -> Result<Client, Error> {
-    let settings = Settings { conversations: 1 };
-    let joined = (open, host.unix_now());
-    Client::new(client.name(), client.server().clone(), settings, joined, &mut rng(host))
-}
-
-/// The first upload of the keys. Many newcomers may want to make it at the same time, so a server that is busy is asked
-/// again for a while.
-async fn upload(session: &Session, keys: &PublicKeys) -> Result<(), Failure> {
-    let until = Instant::now() + UPLOAD_LONGEST;
-    let mut pause = UPLOAD_PAUSE;
-    loop {
-        match session.upload_keys(keys.encoded.clone()).await {
-            Err(Failure::Refused(Refused::Busy)) if Instant::now() + pause < until => {
-                sleep(pause).await;
-                pause = (pause * 2).min(UPLOAD_PAUSE * 8);
-            }
-            Err(failure) => return Err(failure),
-            Ok(_) => return Ok(()),
-        }
     }
 }

@@ -319,7 +319,7 @@ fn lock(directory: &Path) -> Result<File, StoreError> {
 pub(crate) fn encode(address: &Address, snapshot: &[u8]) -> Zeroizing<Vec<u8>> {
     let address = address.to_string();
     let mut body = Zeroizing::new(Vec::with_capacity(2 + address.len() + snapshot.len()));
-    // An address has less than 400 characters.
+    // An address has less than 5,000 characters.
     body.extend((address.len() as u16).to_le_bytes());
     body.extend(address.as_bytes());
     body.extend(snapshot);

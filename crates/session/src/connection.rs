@@ -28,7 +28,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects.
+    /// Connects to a node, the first of the address.
     ///
     /// # Errors
     /// [`ConnectError::Unreachable`] or [`ConnectError::WrongKey`].
@@ -164,6 +164,14 @@ impl Connection {
             given,
             announced,
         })
+    }
+}
+
+impl Connection {
+    /// Where it leads, and how patiently.
+    #[must_use]
+    pub fn settings(&self) -> &ConnectionSettings {
+        &self.settings
     }
 }
 

@@ -87,6 +87,40 @@ impl ConnectError {
         }
     }
 
+    /// Whether it says something of the node that was asked, and another one of the same server may do better. What the root key
+    /// has signed, what all nodes have decided, and what fails on this side is the same everywhere.
+    #[must_use]
+    pub fn is_of_node(&self) -> bool {
+        match self {
+            // It is gone, its certificate has ended, or it is older, or behind, as in the midst of an update.
+            Self::Unreachable(_)
+            | Self::NoServer(_)
+            | Self::Certificate
+            | Self::Version { .. }
+            | Self::Downgrade(_) => true,
+            // Others would refuse the same. It is at its limit, or does not take part yet, otherwise.
+            Self::Refused(refused) => !matches!(refused, Refused::Token | Refused::Slot),
+            // The person is to hear of it before anybody goes on.
+            Self::WrongKey => false,
+            // What the root key has signed; `Changed` is to be taken over first.
+            Self::Engine { .. }
+            | Self::Security { .. }
+            | Self::Parameters(_)
+            | Self::ClosedLoop
+            | Self::Changed => false,
+            Self::EngineFails | Self::NotStored(_) => false,
+        }
+    }
+
+    /// What to tell if two nodes were asked in turn: the first reason that says more than that nobody answers.
+    #[must_use]
+    pub fn or_rather(self, later: Self) -> Self {
+        match self {
+            Self::Unreachable(_) => later,
+            told => told,
+        }
+    }
+
     /// A name of the reason for programs, of lower-case letters and hyphens, which stays when the sentence changes: the
     /// protocol's where that refused, the server's word where the server did.
     #[must_use]

@@ -8,7 +8,7 @@ use sotto_wire::Address;
 /// Where to connect, and how patiently.
 #[derive(Clone, Debug)]
 pub struct ConnectionSettings {
-    /// The server.
+    /// The server. A connection is to one node of it, the first.
     pub address: Address,
     /// For the connection itself.
     pub connect_timeout: Duration,
@@ -30,6 +30,19 @@ pub struct ConnectionSettings {
 }
 
 impl ConnectionSettings {
+    /// The same for every node of the server alone.
+    pub fn each(&self) -> impl Iterator<Item = Self> {
+        self.address.each().map(|address| Self { address, ..self.clone() })
+    }
+
+    /// The same for every node of the server alone, in the order in which an account, by its public key, asks them
+    /// ([`Address::in_order_of`]).
+    #[must_use]
+    pub fn in_order_of(&self, account: &[u8; 32]) -> Vec<Self> {
+        let nodes = self.address.in_order_of(account).into_iter();
+        nodes.map(|address| Self { address, ..self.clone() }).collect()
+    }
+
     /// The usual patience.
     #[must_use]
     pub fn new(address: Address) -> Self {

@@ -1,9 +1,11 @@
-//! Where a server is, how to speak to it, and which cluster it must belong to.
+//! Where the nodes of a server are, how to speak to them, and which cluster they must belong to.
 
+use core::cmp::Reverse;
 use core::fmt;
 use core::net::IpAddr;
 use core::str::FromStr;
 
+use sha2::{Digest, Sha256};
 use sotto_protocol::base32::BASE32;
 
 use crate::root::RootKey;
@@ -15,8 +17,13 @@ const KEY_CHARACTERS: usize = 52;
 /// Longest name of a host, and of one of its parts (RFC 1035).
 const NAME_MAX: usize = 253;
 const LABEL_MAX: usize = 63;
+/// Most nodes in an address.
+pub const NODES_MAX: usize = 16;
+/// Of the order in which an account asks nodes.
+const ORDER_DOMAIN: &[u8] = b"sotto/node-order/v1\0";
 
-/// The address of a server: `sotto://HOST:PORT/KEY`, where the key is the Ed25519 root key of the server's cluster as 52
+/// The address of a server: `sotto://HOST:PORT/KEY` or, of several nodes that are one server, `sotto://HOST:PORT,HOST2:PORT2/KEY`
+/// with up to 16 of them, where the key is the Ed25519 root key of the server's cluster as 52
 /// characters of lower-case base32 without padding. An address is public, but must come from somebody who knows the
 /// server: what the server says is believed only under this key.
 ///
@@ -24,8 +31,9 @@ const LABEL_MAX: usize = 63;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     transport: Transport,
-    host: Host,
-    port: u16,
+    /// The first, and those after it.
+    node: (Host, u16),
+    others: Vec<(Host, u16)>,
     root_key: RootKey,
 }
 
@@ -51,6 +59,9 @@ pub enum Host {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
+    /// More nodes than an address may have, or one of them twice.
+    #[error("a server address has at most 16 hosts, each of them once; copy the whole address again")]
+    Nodes,
     /// Not of the form `sotto://HOST:PORT/KEY`.
     #[error(
         "not a server address; it looks like sotto://chat.example.org:7370/ followed by the server's key"
@@ -82,6 +93,7 @@ impl AddressError {
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
+            Self::Nodes => "address-nodes",
             Self::Form => "address-form",
             Self::Host => "address-host",
             Self::Port => "address-port",
@@ -92,18 +104,39 @@ impl AddressError {
 }
 
 impl Address {
-    /// A server's address.
+    /// The address of a server of one node.
     ///
     /// # Errors
     /// [`AddressError::NotLoopback`] for plaintext to another machine, [`AddressError::Port`] for port 0.
     pub fn new(transport: Transport, host: Host, port: u16, root_key: RootKey) -> Result<Self, AddressError> {
-        if transport == Transport::Plaintext && !host.is_loopback() {
+        let address = Self { transport, node: (host, port), others: Vec::new(), root_key };
+        address.check_node(&address.node)?;
+        Ok(address)
+    }
+
+    /// The same with one node more.
+    ///
+    /// # Errors
+    /// As for [`Address::new`]; [`AddressError::Nodes`] if it has the node already, or 16 others.
+    pub fn and(mut self, host: Host, port: u16) -> Result<Self, AddressError> {
+        let node = (host, port);
+        self.check_node(&node)?;
+        if self.nodes().any(|known| *known == node) || self.nodes().count() >= NODES_MAX {
+            return Err(AddressError::Nodes);
+        }
+        self.others.push(node);
+        Ok(self)
+    }
+
+    fn check_node(&self, (host, port): &(Host, u16)) -> Result<(), AddressError> {
+        if self.transport == Transport::Plaintext && !host.is_loopback() {
             return Err(AddressError::NotLoopback);
         }
-        if port == 0 {
-            return Err(AddressError::Port);
-        }
-        Ok(Self { transport, host, port, root_key })
+        if *port == 0 { Err(AddressError::Port) } else { Ok(()) }
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = &(Host, u16)> {
+        core::iter::once(&self.node).chain(&self.others)
     }
 
     /// How to speak to it.
@@ -118,11 +151,39 @@ impl Address {
         &self.root_key
     }
 
-    /// Host and port, for people and as the authority of a URI.
+    /// Host and port, for people and as the authority of a URI; of several nodes the first.
     #[must_use]
     pub fn authority(&self) -> String {
-        format!("{}:{}", self.host, self.port)
+        authority(&self.node)
     }
+
+    /// Host and port of every node, in the order of the address.
+    pub fn authorities(&self) -> impl Iterator<Item = String> {
+        self.nodes().map(authority)
+    }
+
+    /// The nodes, each by an address of its own, in the order of this one.
+    pub fn each(&self) -> impl Iterator<Item = Self> {
+        self.nodes().map(|node| Self { node: node.clone(), others: Vec::new(), ..*self })
+    }
+
+    /// The nodes as an account asks them, each by an address of its own: the first is the account's home, the second stands in
+    /// for it, and so on. The order follows from the account's public key and the nodes alone, whatever their order in the
+    /// address: it is public, and spreads accounts evenly.
+    #[must_use]
+    pub fn in_order_of(&self, account: &[u8; 32]) -> Vec<Self> {
+        let weigh = |node: &Self| {
+            let weight = Sha256::new_with_prefix(ORDER_DOMAIN).chain_update(account);
+            Reverse(<[u8; 32]>::from(weight.chain_update(node.authority()).finalize()))
+        };
+        let mut nodes: Vec<Self> = self.each().collect();
+        nodes.sort_by_cached_key(weigh);
+        nodes
+    }
+}
+
+fn authority((host, port): &(Host, u16)) -> String {
+    format!("{host}:{port}")
 }
 
 impl Host {
@@ -150,7 +211,9 @@ impl fmt::Display for Address {
             Transport::Tls => TLS,
             Transport::Plaintext => PLAINTEXT,
         };
-        write!(f, "{scheme}{}/{}", self.authority(), self.root_key)
+        write!(f, "{scheme}{}", self.authority())?;
+        self.authorities().skip(1).try_for_each(|authority| write!(f, ",{authority}"))?;
+        write!(f, "/{}", self.root_key)
     }
 }
 
@@ -164,9 +227,14 @@ impl FromStr for Address {
             (None, Some(rest)) => (Transport::Plaintext, rest),
             (None, None) => return Err(AddressError::Form),
         };
-        let (authority, key) = rest.split_once('/').ok_or(AddressError::Form)?;
-        let (host, port) = parse_authority(authority)?;
-        Self::new(transport, host, port, parse_key(key)?)
+        let (authorities, key) = rest.split_once('/').ok_or(AddressError::Form)?;
+        let mut authorities = authorities.split(',');
+        let (host, port) = parse_authority(authorities.next().ok_or(AddressError::Form)?)?;
+        let address = Self::new(transport, host, port, parse_key(key)?)?;
+        authorities.try_fold(address, |address, authority| {
+            let (host, port) = parse_authority(authority)?;
+            address.and(host, port)
+        })
     }
 }
 
@@ -239,7 +307,23 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_text_never_panics(text in "(sotto(\\+plain)?://)?.{0,40}(:[0-9]{0,6})?(/.{0,60})?") {
+        fn an_address_of_several_nodes_reads_back_as_itself(
+            key in any::<[u8; 32]>(), ports in proptest::collection::hash_set(1..=u16::MAX, 1..=16)
+        ) {
+            let mut ports = ports.into_iter();
+            let first = ports.next().unwrap_or(1);
+            let host = || Host::Name("localhost".into());
+            let address = Address::new(Transport::Plaintext, host(), first, RootKey(key)).unwrap();
+            let address = ports.try_fold(address, |address, port| address.and(host(), port)).unwrap();
+            prop_assert_eq!(parse(&address.to_string()), Ok(address.clone()));
+            prop_assert_eq!(address.authorities().next(), Some(address.authority()));
+            prop_assert_eq!(address.in_order_of(&key).len(), address.authorities().count());
+        }
+
+        #[test]
+        fn arbitrary_text_never_panics(
+            text in "(sotto(\\+plain)?://)?(.{0,40}(:[0-9]{0,6})?,?){0,3}(/.{0,60})?"
+        ) {
             let _ = parse(&text);
         }
     }
@@ -278,6 +362,70 @@ mod tests {
         ];
         for (text, error) in cases {
             assert_eq!(parse(&text), Err(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_node_of_an_address_must_be_one_and_another() {
+        let many = |count: u16| (1..=count).map(|port| format!("a:{port}")).collect::<Vec<_>>().join(",");
+        let cases = [
+            ("sotto", "a:1,b:1".to_owned(), Ok(2)),
+            ("sotto", "a:1,a:2,[2001:db8::1]:1".into(), Ok(3)),
+            ("sotto", many(16), Ok(16)),
+            ("sotto", many(17), Err(AddressError::Nodes)),
+            ("sotto", "a:1,b:1,A:1".into(), Err(AddressError::Nodes)),
+            ("sotto", "a:1,".into(), Err(AddressError::Form)),
+            ("sotto", ",a:1".into(), Err(AddressError::Form)),
+            ("sotto", "a:1,b".into(), Err(AddressError::Form)),
+            ("sotto", "a:1, b:1".into(), Err(AddressError::Host)),
+            ("sotto", "a:1,b:0".into(), Err(AddressError::Port)),
+            ("sotto+plain", "localhost:1,[::1]:1".into(), Ok(2)),
+            ("sotto+plain", "localhost:1,b:1".into(), Err(AddressError::NotLoopback)),
+        ];
+        for (scheme, nodes, expected) in cases {
+            let parsed = parse(&format!("{scheme}://{nodes}/{KEY}"));
+            assert_eq!(parsed.map(|address| address.authorities().count()), expected, "{nodes}");
+        }
+        let refused = parse(&format!("sotto://a:1,sotto://b:1/{KEY}"));
+        assert!(refused.is_err(), "one transport for all: {refused:?}");
+    }
+
+    #[test]
+    fn the_order_of_nodes_follows_from_account_and_nodes_alone() {
+        let order = |nodes: &str, account: [u8; 32]| -> Vec<String> {
+            let address = parse(&format!("sotto://{nodes}/{KEY}")).unwrap();
+            let order = address.in_order_of(&account);
+            assert!(order.iter().all(|node| node.root_key() == address.root_key()));
+            assert!(order.iter().all(|node| node.authorities().count() == 1));
+            order.iter().map(Address::authority).collect()
+        };
+        // Every node is at home for its share of accounts, and if one is lost, its accounts alone move.
+        let mut homes = std::collections::BTreeMap::<String, u32>::new();
+        for account in 0..=255 {
+            let three = order("a:1,b:1,c:1", [account; 32]);
+            assert_eq!(three, order("c:1,a:1,b:1", [account; 32]));
+            let two = order("a:1,c:1", [account; 32]);
+            assert!(three.iter().filter(|node| *node != "b:1").eq(&two));
+            *homes.entry(three[0].clone()).or_default() += 1;
+        }
+        assert!(homes.len() == 3 && homes.values().all(|count| (60..=110).contains(count)), "{homes:?}");
+    }
+
+    /// Made by a program that shares no code with this one, from the text of the protocol.
+    #[test]
+    fn the_order_of_nodes_is_the_published_one() {
+        let nodes = "a.example.org:7370,b.example.org:7370,[2001:db8::7]:7371,192.0.2.7:7370";
+        let address = parse(&format!("sotto://{nodes}/{KEY}")).unwrap();
+        let vectors = [
+            ([7; 32], ["a.example.org:7370", "b.example.org:7370", "[2001:db8::7]:7371", "192.0.2.7:7370"]),
+            (
+                core::array::from_fn(|place| place as u8),
+                ["[2001:db8::7]:7371", "b.example.org:7370", "192.0.2.7:7370", "a.example.org:7370"],
+            ),
+        ];
+        for (account, expected) in vectors {
+            let order: Vec<String> = address.in_order_of(&account).iter().map(Address::authority).collect();
+            assert_eq!(order, expected);
         }
     }
 }

@@ -18,7 +18,7 @@ use sotto_wire::root::{FORMER_ANNOUNCEMENT_BYTES, endorse};
 use sotto_wire::{Endorsement, RootKey};
 use zeroize::Zeroizing;
 
-use crate::secrets::{IdentityError, load_or_create, root_key, secret};
+use crate::secrets::{self, IdentityError, load_or_create, root_key, secret};
 use crate::seeds;
 
 /// The file.
@@ -91,6 +91,14 @@ pub(crate) fn manifest_key(directory: &Path, root: &RootKey) -> Result<Option<[u
 /// Whether a directory has seeds.
 pub(crate) fn has_seeds(directory: &Path) -> bool {
     directory.join(SEEDS).exists()
+}
+
+/// Gives a directory what another one announces.
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), IdentityError> {
+    for (name, mode) in [(SEED_KEY, 0o600), (SEEDS, 0o644), (ANNOUNCEMENT, 0o644)] {
+        secrets::copy(&from.join(name), &to.join(name), mode)?;
+    }
+    Ok(())
 }
 
 /// Takes up what a directory announces. What is wanted and not signed is signed with the root key, of this file or in the

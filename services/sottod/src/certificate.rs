@@ -21,8 +21,9 @@ use rcgen::{
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, UnixTime};
-use rustls::server::NoServerSessionStorage;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{CertificateError as Invalid, RootCertStore, ServerConfig, version};
 use sotto_wire::RootKey;
 use sotto_wire::root::{APPLICATION, NODE_NAME, ROOT_NAME, node_name};
@@ -48,18 +49,26 @@ pub(crate) struct Certificate {
 }
 
 impl Certificate {
-    /// A new one for a new key, signed by a root.
+    /// A new one for a new key, signed by a root, for a node as clients know it.
     pub(crate) fn issue(root: &SigningKey) -> Result<Self, CertificateError> {
+        Self::issue_for(root, NODE_NAME, &[ExtendedKeyUsagePurpose::ServerAuth])
+    }
+
+    /// A new one for a new key, signed by a root, for a name and what its holder may be.
+    pub(crate) fn issue_for(
+        root: &SigningKey,
+        name: &str,
+        purposes: &[ExtendedKeyUsagePurpose],
+    ) -> Result<Self, CertificateError> {
         let mut random = Zeroizing::new([0; 48]);
         SysRng.try_fill_bytes(random.as_mut_slice()).map_err(|_| CertificateError::Randomness)?;
         let (seed, serial) = random.split_at(32);
         let node =
             SigningKey::from_bytes(&Zeroizing::new(seed.try_into().map_err(|_| CertificateError::Made)?));
-        let mut params =
-            CertificateParams::new(vec![NODE_NAME.to_owned()]).map_err(|_| CertificateError::Made)?;
+        let mut params = CertificateParams::new(vec![name.to_owned()]).map_err(|_| CertificateError::Made)?;
         let now = OffsetDateTime::now_utc();
         (params.not_before, params.not_after) = (now - SLACK, now + VALID);
-        params.distinguished_name = named(NODE_NAME);
+        params.distinguished_name = named(name);
         // A serial number is positive.
         let serial: Vec<u8> = serial
             .iter()
@@ -68,7 +77,7 @@ impl Certificate {
             .collect();
         params.serial_number = Some(SerialNumber::from(serial));
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.extended_key_usages = purposes.to_vec();
         let mut issuer = CertificateParams::default();
         issuer.distinguished_name = named(ROOT_NAME);
         issuer.key_usages = vec![KeyUsagePurpose::KeyCertSign];
@@ -113,7 +122,7 @@ impl Certificate {
 
     /// Whether clients that know this root will accept it, and its key is there.
     pub(crate) fn check(&self, root: &RootKey) -> Result<(), CertificateError> {
-        self.check_at(root, UnixTime::now())?;
+        self.check_at(root, &node_name(), UnixTime::now())?;
         self.server_config().map(|_| ())
     }
 
@@ -122,7 +131,7 @@ impl Certificate {
         let now = UnixTime::now().as_secs();
         let valid = |days: u64| {
             let at = UnixTime::since_unix_epoch(Duration::from_secs(now.saturating_add(days * DAY)));
-            self.check_at(root, at).is_ok()
+            self.check_at(root, &node_name(), at).is_ok()
         };
         // Valid after so many days, and not after so many.
         let (mut least, mut most) = (0, DAYS_AHEAD + 1);
@@ -133,14 +142,20 @@ impl Certificate {
         least
     }
 
-    fn check_at(&self, root: &RootKey, at: UnixTime) -> Result<(), CertificateError> {
+    /// Whether whoever knows this root and asks for this name will accept it at a time.
+    pub(crate) fn check_at(
+        &self,
+        root: &RootKey,
+        name: &ServerName<'_>,
+        at: UnixTime,
+    ) -> Result<(), CertificateError> {
         let roots = Arc::new(RootCertStore { roots: vec![root.trust_anchor()] });
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider)
             .build()
             .map_err(|_| CertificateError::Foreign)?;
         let (own, others) = self.chain.split_first().ok_or(CertificateError::Foreign)?;
-        match verifier.verify_server_cert(own, others, &node_name(), &[], at) {
+        match verifier.verify_server_cert(own, others, name, &[], at) {
             Ok(_) => Ok(()),
             Err(rustls::Error::InvalidCertificate(Invalid::Expired | Invalid::ExpiredContext { .. })) => {
                 Err(CertificateError::Expired)
@@ -151,18 +166,31 @@ impl Certificate {
 
     /// How a server speaks TLS with it: version 1.3, HTTP/2, no resumption, so that every connection has keys of its own.
     pub(crate) fn server_config(&self) -> Result<Arc<ServerConfig>, CertificateError> {
+        self.server_config_for(WebPkiClientVerifier::no_client_auth())
+    }
+
+    /// The same for whoever shows a certificate that this verifier accepts.
+    pub(crate) fn server_config_for(
+        &self,
+        clients: Arc<dyn ClientCertVerifier>,
+    ) -> Result<Arc<ServerConfig>, CertificateError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key.to_vec()));
+        let (chain, key) = self.shown();
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&version::TLS13])
             .map_err(|_| CertificateError::Key)?
-            .with_no_client_auth()
-            .with_single_cert(self.chain.clone(), key)
+            .with_client_cert_verifier(clients)
+            .with_single_cert(chain, key)
             .map_err(|_| CertificateError::Key)?;
         config.alpn_protocols = vec![APPLICATION.to_vec()];
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(Arc::new(config))
+    }
+
+    /// Certificates and key as TLS takes them.
+    pub(crate) fn shown(&self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+        (self.chain.clone(), PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key.to_vec())))
     }
 }
 
@@ -234,6 +262,12 @@ pub enum CertificateError {
          makes one"
     )]
     Foreign,
+    /// Other nodes would take the node for an impostor, or for another one.
+    #[error(
+        "the certificate for the cluster's other nodes was not made by this cluster's root key for this node's number; \
+         'sottod certify' makes one"
+    )]
+    ForeignPeer,
     /// It is no longer, or not yet, valid.
     #[error("the node's certificate has ended; make a new one with 'sottod certify', and look at the clock")]
     Expired,
@@ -259,7 +293,7 @@ mod tests {
     use rcgen::CertificateParams;
     use rustls::pki_types::UnixTime;
     use sotto_wire::RootKey;
-    use sotto_wire::root::ROOT_NAME;
+    use sotto_wire::root::{ROOT_NAME, node_name};
 
     use super::{Certificate, CertificateError, DAY};
 
@@ -274,8 +308,11 @@ mod tests {
         let in_days = |days: u64| {
             UnixTime::since_unix_epoch(Duration::from_secs(UnixTime::now().as_secs() + days * DAY))
         };
-        certificate.check_at(&key, in_days(824)).unwrap();
-        assert!(matches!(certificate.check_at(&key, in_days(826)), Err(CertificateError::Expired)));
+        certificate.check_at(&key, &node_name(), in_days(824)).unwrap();
+        assert!(matches!(
+            certificate.check_at(&key, &node_name(), in_days(826)),
+            Err(CertificateError::Expired)
+        ));
         assert!((823..=825).contains(&certificate.days_left(&key)));
     }
 

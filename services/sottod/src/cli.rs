@@ -4,6 +4,7 @@
 //! was looked at has a fault; 2 if it cannot run as configured.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the one place that talks to its operator")]
 
+mod cluster;
 mod keys;
 mod serve;
 mod settings;
@@ -62,6 +63,9 @@ enum Command {
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
         count: u32,
     },
+    /// Several nodes that are one server.
+    #[command(subcommand)]
+    Cluster(cluster::Command),
     /// Make the node's certificate and its key anew, and sign what the configuration announces, with the cluster's root
     /// key. The server uses them from its next start on.
     ///
@@ -97,6 +101,7 @@ pub fn main() -> ExitCode {
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
     let result = match arguments.command {
         Some(Command::Init(options)) => keys::init(&options),
+        Some(Command::Cluster(command)) => cluster::run(&command),
         Some(Command::Serve(options)) => serve::run(options),
         Some(Command::Token { data, count }) => keys::tokens(&data.data, count),
         Some(Command::Certify(options)) => keys::certify(&options),

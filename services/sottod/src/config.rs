@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::time::Duration;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use mpir::{Engine, Form, RoundSpec, Sizes};
@@ -27,6 +27,8 @@ pub struct Config {
     pub public: Option<(Host, u16)>,
     /// Where to tell the operator's programs how the server is, over plain HTTP; `None` for nowhere.
     pub operations: Option<SocketAddr>,
+    /// Where to listen for the cluster's other nodes; only if the data directory is of a cluster.
+    pub peers: SocketAddr,
     /// Who may make an account.
     pub registration: Registration,
     /// The node's certificate and key, if not those that go with the data directory.
@@ -82,6 +84,8 @@ pub struct Config {
     pub allow_no_privacy: bool,
 }
 
+/// Where nodes listen for each other, if nothing else is said.
+const PEERS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 7372);
 /// Most threads that compute.
 const THREADS_MAX: usize = 1024;
 /// Larger tiles gain nothing more.
@@ -206,6 +210,7 @@ impl Config {
             transport: Transport::Tls,
             public: None,
             operations: None,
+            peers: PEERS,
             registration: Registration::Open,
             certificate: None,
             mode: RoundMode::Deadline,

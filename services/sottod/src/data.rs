@@ -5,6 +5,7 @@
 //! root.key   the secret half of the cluster's root key; may be kept elsewhere
 //! identity   who the server is, see `identity`, with manifest.key, token.key, node.key and node.pem
 //! announcement   what the root key has signed, see `announcement`, with seeds and seed.key
+//! cluster    which node of a cluster it is, see `cluster`, with peer.key and peer.pem
 //! log/       the round log
 //! ```
 
@@ -24,6 +25,8 @@ use sotto_protocol::{Round, ServerParameters};
 use sotto_wire::Token;
 
 use crate::announcement::{self, Announced, Wanted};
+use crate::certificate::CertificateError;
+use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::host::unix_now;
 use crate::identity::{CertificateFiles, Identity};
@@ -46,6 +49,8 @@ const SEGMENT_BYTES: u64 = 64 << 20;
 pub(crate) struct DataDirectory {
     path: PathBuf,
     identity: Identity,
+    /// The cluster that it is of, if it is not of a server alone.
+    cluster: Option<Cluster>,
     disk: Arc<dyn Disk>,
     lock: File,
 }
@@ -56,9 +61,10 @@ impl DataDirectory {
         let lock = take(path)?;
         make_identity(path)?;
         let identity = Identity::load(path, certificate)?;
+        let cluster = Cluster::load(path, &identity.root)?;
         let failed = |source| DataError::Directory { path: path.to_owned(), source };
         let disk = Arc::new(Directory::new(&path.join(LOG)).map_err(failed)?);
-        Ok(Self { path: path.to_owned(), identity, disk, lock })
+        Ok(Self { path: path.to_owned(), identity, cluster, disk, lock })
     }
 
     /// What it announces under a configuration, whose first round would be `first` if there were none yet.
@@ -80,10 +86,10 @@ impl DataDirectory {
         Self { disk, ..self }
     }
 
-    /// Who the server is. The directory stays in use until the log is closed.
-    pub(crate) fn split(self) -> (Identity, DataLog) {
-        let Self { path: _, identity, disk, lock } = self;
-        (identity, DataLog { disk, lock })
+    /// Who the server is, and which node of a cluster. The directory stays in use until the log is closed.
+    pub(crate) fn split(self) -> (Identity, Option<Cluster>, DataLog) {
+        let Self { path: _, identity, cluster, disk, lock } = self;
+        (identity, cluster, DataLog { disk, lock })
     }
 }
 
@@ -119,7 +125,7 @@ pub(crate) fn create(path: &Path, before: impl FnOnce() -> io::Result<()>) -> Re
     make_identity(path)
 }
 
-/// Makes a directory's certificate anew, signs what a configuration announces, if that is not what was signed, and makes
+/// Makes a directory's certificates anew, signs what a configuration announces, if that is not what was signed, and makes
 /// more seeds if it is told to: for the rounds behind the newest in the log or, if the directory was restored from a backup,
 /// for those that the clock leads to.
 pub(crate) fn certify(
@@ -129,7 +135,8 @@ pub(crate) fn certify(
     config: &Config,
     more: bool,
 ) -> Result<(), StartError> {
-    Identity::certify(path, root).map_err(DataError::from)?;
+    let root_key = Identity::certify(path, root).map_err(DataError::from)?;
+    Cluster::certify(path, &root_key)?;
     let identity = Identity::load(path, None).map_err(DataError::from)?;
     let parameters = config.parameters(engine, identity.manifest.verifying_key().to_bytes())?;
     let (mut first, _) = first_rounds(config, unix_now());
@@ -225,7 +232,7 @@ fn make(path: &Path) -> io::Result<File> {
 
 /// The directories to which making this one, inside a directory that is to be used, adds names: from the deepest that is
 /// there down. The last two always, as an earlier process may have ended between making and syncing them.
-fn changed_by_making(directory: &Path) -> Vec<PathBuf> {
+pub(crate) fn changed_by_making(directory: &Path) -> Vec<PathBuf> {
     let mut changed = Vec::new();
     for ancestor in directory.ancestors().skip(1) {
         // A relative path has an empty one.
@@ -298,6 +305,23 @@ pub enum DataError {
     /// It says nothing usable of who the server is.
     #[error(transparent)]
     Identity(#[from] IdentityError),
+    /// It says nothing usable of its cluster.
+    #[error("{}: {what}; copy it again from where 'sottod cluster new' made it", path.display())]
+    Cluster {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// The certificate for the cluster's other nodes cannot be used.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// Where a cluster is to be made, there is something of another one.
+    #[error(
+        "{}: something of a cluster is there, but no 'address': name another directory, or remove root.key and the nodes \
+         from it if no machine uses them", .0.display()
+    )]
+    HalfCluster(PathBuf),
     /// There is a log, and no identity.
     #[error("data directory {}: its keys are missing, and its log needs them; restore them from a backup", .0.display())]
     IdentityMissing(PathBuf),

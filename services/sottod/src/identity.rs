@@ -17,7 +17,9 @@ use zeroize::Zeroizing;
 
 use crate::announcement;
 use crate::certificate::Certificate;
-use crate::secrets::{IdentityError, ROOT, key_error, load_or_create, root_key, secret, seed};
+use crate::secrets::{
+    IdentityError, ROOT, copy, key_error, load_or_create, root_key, secret, seed, write_pem,
+};
 use crate::slots::SlotKey;
 use crate::tokens::TokenKey;
 
@@ -111,13 +113,18 @@ impl Identity {
         directory.join(IDENTITY).exists()
     }
 
-    /// Makes a new one in a directory. Whatever of it an earlier attempt left is used.
+    /// Makes a new one in a directory, and its root key. Whatever of it an earlier attempt left is used.
     pub(crate) fn create(directory: &Path) -> Result<(), IdentityError> {
         let root = SigningKey::from_bytes(&*load_or_create(directory, ROOT)?);
+        Self::create_under(directory, &root)
+    }
+
+    /// Makes a new one in a directory under a root key that is kept elsewhere.
+    pub(crate) fn create_under(directory: &Path, root: &SigningKey) -> Result<(), IdentityError> {
         load_or_create(directory, MANIFEST)?;
         load_or_create(directory, TOKENS)?;
         load_or_create(directory, SLOTS)?;
-        write_certificate(directory, &root)?;
+        write_certificate(directory, root)?;
         let root = RootKey(root.verifying_key().to_bytes()).to_string();
         let public = Public { root, endorsement: None };
         let path = directory.join(IDENTITY);
@@ -125,11 +132,23 @@ impl Identity {
         replace(&path, text.as_bytes(), 0o644).map_err(|source| key_error(&path, source.into()))
     }
 
-    /// Makes a node's certificate anew, with the root key of the directory or of another file.
-    pub(crate) fn certify(directory: &Path, root: Option<&Path>) -> Result<(), IdentityError> {
+    /// Makes a node's certificate anew, with the root key of the directory or of another file, and hands that out.
+    pub(crate) fn certify(directory: &Path, root: Option<&Path>) -> Result<SigningKey, IdentityError> {
         let public = read_public(&directory.join(IDENTITY))?;
         let missing = || IdentityError::Missing(root.map_or_else(|| directory.join(ROOT), Path::to_owned));
-        write_certificate(directory, &root_key(directory, root, &public)?.ok_or_else(missing)?)
+        let root = root_key(directory, root, &public)?.ok_or_else(missing)?;
+        write_certificate(directory, &root)?;
+        Ok(root)
+    }
+
+    /// Gives a directory the identity of another one, which is all that nodes of a cluster have in common, and a certificate
+    /// of its own.
+    pub(crate) fn copy(from: &Path, to: &Path, root: &SigningKey) -> Result<(), IdentityError> {
+        for name in [MANIFEST, TOKENS, SLOTS] {
+            copy(&from.join(name), &to.join(name), 0o600)?;
+        }
+        write_certificate(to, root)?;
+        copy(&from.join(IDENTITY), &to.join(IDENTITY), 0o644)
     }
 
     /// The key that makes a directory's registration tokens.
@@ -139,15 +158,8 @@ impl Identity {
 }
 
 fn write_certificate(directory: &Path, root: &SigningKey) -> Result<(), IdentityError> {
-    let (certificate, key) = Certificate::issue(root)?.to_pem()?;
-    // A crash in between leaves a certificate for another key, which is found at the next start.
-    for (name, text, mode) in
-        [(NODE_KEY, key.as_str(), 0o600), (NODE_CERTIFICATE, certificate.as_str(), 0o644)]
-    {
-        let path = directory.join(name);
-        replace(&path, text.as_bytes(), mode).map_err(|source| key_error(&path, source.into()))?;
-    }
-    Ok(())
+    let files = [directory.join(NODE_CERTIFICATE), directory.join(NODE_KEY)];
+    write_pem(&Certificate::issue(root)?, &files)
 }
 
 fn read_public(path: &Path) -> Result<RootKey, IdentityError> {

@@ -14,6 +14,7 @@ mod answering;
 mod calls;
 mod certificate;
 pub mod cli;
+mod cluster;
 mod compute;
 mod config;
 mod connections;
@@ -33,6 +34,8 @@ mod metrics;
 mod operations;
 mod outgoing;
 mod pace;
+#[allow(dead_code, reason = "nodes do not speak to each other yet")]
+mod peer_certificate;
 mod population;
 mod round_database;
 mod rounds;

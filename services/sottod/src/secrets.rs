@@ -1,14 +1,16 @@
 //! The secret keys in a data directory, and why they, and what goes with them, cannot be used.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use ed25519_dalek::SigningKey;
 use rand::TryRng;
 use rand::rngs::SysRng;
+use sotto_files::replace;
 use sotto_wire::RootKey;
 use zeroize::Zeroizing;
 
-use crate::certificate::CertificateError;
+use crate::certificate::{Certificate, CertificateError};
 use crate::key_file::{KeyFileError, create_key, load_key};
 
 /// The file of the secret half of the root key.
@@ -44,6 +46,23 @@ pub(crate) fn load_or_create(directory: &Path, name: &str) -> Result<Zeroizing<[
         Some(seed) => Ok(seed),
         None => create_key(&path).map_err(|source| key_error(&path, source)),
     }
+}
+
+/// Writes a certificate and its key to these two files.
+pub(crate) fn write_pem(certificate: &Certificate, files: &[PathBuf; 2]) -> Result<(), IdentityError> {
+    let (chain, key) = certificate.to_pem()?;
+    let [certificate, private] = files;
+    // A crash in between leaves a certificate for another key, which is found at the next start.
+    for (path, text, mode) in [(private, key.as_str(), 0o600), (certificate, chain.as_str(), 0o644)] {
+        replace(path, text.as_bytes(), mode).map_err(|source| key_error(path, source.into()))?;
+    }
+    Ok(())
+}
+
+/// Makes a file that is, byte for byte, another one. Both are small, and this program wrote the other.
+pub(crate) fn copy(from: &Path, to: &Path, mode: u32) -> Result<(), IdentityError> {
+    let bytes = Zeroizing::new(fs::read(from).map_err(|source| key_error(from, source.into()))?);
+    replace(to, &bytes, mode).map_err(|source| key_error(to, source.into()))
 }
 
 /// Why a key cannot be read.

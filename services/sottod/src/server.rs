@@ -107,7 +107,7 @@ pub(crate) fn start_in<L: Listener>(
     let (identity, announced, log) = match data {
         Some(data) => {
             let announced = data.announce(&*engine, &config, first)?;
-            let (identity, log) = data.split();
+            let (identity, _cluster, log) = data.split();
             (identity, announced, Some(log))
         }
         None => {

@@ -4,9 +4,10 @@ use core::time::Duration;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
+use ed25519_dalek::SigningKey;
 use sotto_protocol::OwnSlot;
 use sotto_protocol::client::{Client, Settings};
-use sotto_wire::{Malformed, Refused, Token};
+use sotto_wire::{Info, Malformed, Refused, Token};
 
 use super::failure::Failure;
 use super::input::read_secret;
@@ -30,8 +31,8 @@ pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<
     } else {
         (Store::create(&directory, options.server.clone())?, None)
     };
-    let connection = Connection::open(&ConnectionSettings::new(options.server)).await?;
-    let info = connection.info().await?;
+    let settings = ConnectionSettings::new(options.server);
+    let (connection, info) = ask(&settings).await?;
     let token = if info.token_required {
         let text = read_secret("registration token", "this is not a token")?;
         let malformed = |error: Malformed| Failure::usage(error.to_string()).coded("token-malformed");
@@ -50,7 +51,7 @@ pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<
             client
         }
     };
-    match register(&connection, &client, token.as_ref()).await {
+    match register(&settings, connection, &client, token.as_ref()).await {
         Ok(slot) => {
             if let Some(slot) = slot {
                 client.keep_slot(slot);
@@ -83,20 +84,71 @@ pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<
     Ok(())
 }
 
-/// Makes the account known to the server, which may give it a slot. Repeating it does no harm, so a lost answer costs no token.
+/// What the server says of itself, by the first of its nodes that says something: there is no account yet, and so no order of
+/// it.
+async fn ask(settings: &ConnectionSettings) -> Result<(Connection, Info), ConnectError> {
+    let mut failed = None;
+    for node in settings.each() {
+        let asked = async {
+            let connection = Connection::open(&node).await?;
+            let info = connection.info().await?;
+            Ok((connection, info))
+        };
+        match asked.await {
+            Ok(said) => return Ok(said),
+            Err(error) => failed = Some(graver(failed.take(), error)?),
+        }
+    }
+    Err(failed.unwrap_or_else(|| ConnectError::Unreachable(settings.address.authority())))
+}
+
+/// Makes the account known to the server, by its nodes in the order of the account; it may be given a slot. Repeating it does no
+/// harm, so a lost answer costs no token.
 async fn register(
-    connection: &Connection,
+    settings: &ConnectionSettings,
+    asked: Connection,
     client: &Client,
     token: Option<&Token>,
 ) -> Result<Option<OwnSlot>, ConnectError> {
+    let account = SigningKey::from_bytes(client.account_seed()).verifying_key().to_bytes();
+    let nodes = settings.in_order_of(&account);
     let mut attempts = REGISTRATIONS;
     loop {
         attempts -= 1;
         let slot = client.slot().filter(|_| client.server().code.has_slots());
-        match connection.register(client.account_seed(), client.server(), token, slot).await {
-            Ok(session) => return Ok(session.given_slot().cloned()),
-            Err(ConnectError::Unreachable(_)) if attempts > 0 => tokio::time::sleep(REGISTRATION_PAUSE).await,
-            Err(error) => return Err(error),
+        let mut failed = None;
+        for node in &nodes {
+            let registered = async {
+                let connection = match asked.settings().address == node.address {
+                    true => asked.clone(),
+                    false => Connection::open(node).await?,
+                };
+                connection.register(client.account_seed(), client.server(), token, slot).await
+            };
+            match registered.await {
+                Ok(session) => return Ok(session.given_slot().cloned()),
+                Err(error) => failed = Some(graver(failed.take(), error)?),
+            }
         }
+        match failed {
+            Some(ConnectError::Unreachable(_)) if attempts > 0 => {
+                tokio::time::sleep(REGISTRATION_PAUSE).await;
+            }
+            failed => {
+                return Err(failed.unwrap_or_else(|| ConnectError::Unreachable(settings.address.authority())));
+            }
+        }
+    }
+}
+
+/// What to tell of all nodes that have failed until now.
+///
+/// # Errors
+/// What holds for the whole server.
+fn graver(told: Option<ConnectError>, error: ConnectError) -> Result<ConnectError, ConnectError> {
+    match told {
+        _ if !error.is_of_node() => Err(error),
+        Some(told) => Ok(told.or_rather(error)),
+        None => Ok(error),
     }
 }

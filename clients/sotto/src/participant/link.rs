@@ -1,6 +1,11 @@
 //! Keeps a session open and passes on what the server says about rounds.
+//!
+//! A session is lost when its node is: the other nodes are asked at once, and after everybody was asked, there is a pause. A
+//! session that never worked, or ended as soon as it began, counts as an attempt that failed: nodes that take sessions and drop
+//! them are not asked more often than such that take none.
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sotto_protocol::{OwnSlot, ServerParameters};
@@ -11,6 +16,7 @@ use tokio_stream::StreamExt as _;
 use zeroize::Zeroizing;
 
 use super::sessions::Sessions;
+use super::turn::Turn;
 use crate::host::Host;
 use crate::{ConnectError, Connection, ConnectionSettings};
 
@@ -36,26 +42,30 @@ pub(super) struct Account {
 
 struct Link {
     host: Arc<dyn Host>,
-    settings: ConnectionSettings,
+    /// The node of the session, or the one that was asked last.
+    node: ConnectionSettings,
+    turn: Turn,
     account: Account,
     current: watch::Sender<Option<Session>>,
     discarded: mpsc::UnboundedReceiver<Session>,
     news: mpsc::Sender<News>,
     pause: Duration,
+    /// Whether anything was heard of rounds in this session.
+    heard: bool,
 }
 
-/// Starts the link with a session that is open, on which the keys are uploaded.
+/// Starts the link with a session that is open with a node, the one that its turn has come to, on which the keys are uploaded.
 pub(super) fn start(
     host: Arc<dyn Host>,
     session: Session,
-    settings: ConnectionSettings,
+    (node, turn): (ConnectionSettings, Turn),
     account: Account,
 ) -> (Sessions, mpsc::Receiver<News>) {
     let (current, sessions) = watch::channel(None);
     let (discard, discarded) = mpsc::unbounded_channel();
     let (news, heard) = mpsc::channel(NEWS_MAX);
-    let pause = settings.retry_first;
-    let link = Link { host, settings, account, current, discarded, news, pause };
+    let pause = node.retry_first;
+    let link = Link { host, node, turn, account, current, discarded, news, pause, heard: false };
     tokio::spawn(link.run(session));
     (Sessions::new(sessions, discard), heard)
 }
@@ -66,7 +76,11 @@ impl Link {
         let follow = async {
             loop {
                 self.current.send_replace(Some(session.clone()));
+                let began = Instant::now();
                 let error = self.follow(&session).await;
+                if self.heard && began.elapsed() >= self.node.retry_first {
+                    self.turn.others();
+                }
                 self.current.send_replace(None);
                 if self.news.send(News::Lost(error)).await.is_err() {
                     return;
@@ -86,7 +100,8 @@ impl Link {
 
     /// Passes on what the server says until the session ends, and says why it did.
     async fn follow(&mut self, session: &Session) -> ConnectError {
-        let authority = self.settings.address.authority();
+        self.heard = false;
+        let authority = self.node.address.authority();
         let mut rounds = match session.watch().await {
             Ok(rounds) => core::pin::pin!(rounds),
             Err(failure) => return ConnectError::of(failure, authority),
@@ -101,7 +116,7 @@ impl Link {
                 }
                 event = rounds.next() => match event {
                     Some(Ok(event)) => {
-                        self.pause = self.settings.retry_first;
+                        (self.pause, self.heard) = (self.node.retry_first, true);
                         // Nobody listens only when the driver is gone, and then `run` ends.
                         let _ = self.news.send(News::Round(event, Instant::now())).await;
                     }
@@ -112,26 +127,35 @@ impl Link {
         }
     }
 
-    /// Tries until it succeeds, telling every new reason why it does not.
+    /// Tries until it succeeds, telling every new reason of a node why it does not.
     async fn reconnect(&mut self) -> Session {
-        let mut told = None;
+        let mut told = BTreeMap::new();
         loop {
-            sleep(self.pause).await;
-            self.pause = (self.pause * 2).min(self.settings.retry_most);
-            match self.connect().await {
+            let Some(node) = self.turn.next() else {
+                sleep(self.pause).await;
+                self.pause = (self.pause * 2).min(self.node.retry_most);
+                self.turn.again();
+                continue;
+            };
+            self.node = node;
+            let error = match self.connect().await {
                 Ok(session) => return session,
-                Err(ConnectError::Unreachable(_)) => {}
-                Err(error) if told.as_ref() == Some(&error) => {}
-                Err(error) => {
-                    told = Some(error.clone());
-                    let _ = self.news.send(News::Lost(error)).await;
-                }
+                Err(error) => error,
+            };
+            if !error.is_of_node() {
+                self.turn.end();
+            }
+            if matches!(error, ConnectError::Unreachable(_)) {
+                continue;
+            }
+            if told.insert(self.node.address.authority(), error.clone()).as_ref() != Some(&error) {
+                let _ = self.news.send(News::Lost(error)).await;
             }
         }
     }
 
     async fn connect(&self) -> Result<Session, ConnectError> {
-        let connection = Connection::open_on(self.host.clone(), &self.settings).await?;
+        let connection = Connection::open_on(self.host.clone(), &self.node).await?;
         let Account { seed, slot, pinned } = &self.account;
         let slot = slot.as_ref().filter(|_| pinned.code.has_slots());
         connection.register(seed, pinned, None, slot).await

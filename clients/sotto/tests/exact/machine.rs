@@ -4,6 +4,7 @@
 use core::pin::Pin;
 use core::sync::atomic::{AtomicI64, Ordering};
 use core::task::{Context, Poll};
+use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
@@ -79,6 +80,10 @@ impl Tape {
 pub(crate) struct Machine {
     pub(crate) tape: Arc<Tape>,
     server: mpsc::UnboundedSender<DuplexStream>,
+    /// Who answers under an authority, if it is not the server.
+    others: Mutex<BTreeMap<String, mpsc::UnboundedSender<DuplexStream>>>,
+    /// Which authorities were dialled, and when.
+    dialled: Mutex<Vec<(Duration, String)>>,
     rng: Mutex<ChaCha20Rng>,
     /// What was drawn.
     drawn: Mutex<Vec<[u8; 32]>>,
@@ -109,12 +114,23 @@ impl Machine {
     ) -> Arc<Self> {
         let rng = Mutex::new(ChaCha20Rng::from_seed(seed));
         let wrong_ms = AtomicI64::new(0);
-        Arc::new(Self { tape, server, rng, drawn: Mutex::default(), pace, wrong_ms, peer })
+        let (others, dialled) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { tape, server, others, dialled, rng, drawn: Mutex::default(), pace, wrong_ms, peer })
     }
 
     /// From now on the clock is wrong by so many milliseconds.
     pub(crate) fn set_clock(&self, wrong_ms: i64) {
         self.wrong_ms.store(wrong_ms, Ordering::Relaxed);
+    }
+
+    /// From now on somebody else answers under this authority; nobody if they have gone.
+    pub(crate) fn lead(&self, authority: &str, to: mpsc::UnboundedSender<DuplexStream>) {
+        self.others.lock().unwrap().insert(authority.to_owned(), to);
+    }
+
+    /// Which authorities were dialled, and when since the world began.
+    pub(crate) fn dialled(&self) -> Vec<(Duration, String)> {
+        self.dialled.lock().unwrap().clone()
     }
 
     /// Everything of 32 bytes that was drawn.
@@ -146,9 +162,13 @@ impl Host for Machine {
 }
 
 impl Dial for Machine {
-    fn dial(&self, _: &str) -> Pending<io::Result<Dialled>> {
+    fn dial(&self, authority: &str) -> Pending<io::Result<Dialled>> {
         let (near, far) = duplex(1 << 20);
-        let sent = self.server.send(far);
+        self.dialled.lock().unwrap().push((self.tape.began.elapsed(), authority.to_owned()));
+        let sent = match self.others.lock().unwrap().get(authority) {
+            Some(other) => other.send(far),
+            None => self.server.send(far),
+        };
         let connection = {
             let mut lines = self.tape.lines.lock().unwrap();
             lines.1 += 1;

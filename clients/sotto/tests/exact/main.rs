@@ -6,6 +6,7 @@
 //! lies     what it tells whom and when in place of the truth: rounds built anew (`forgery`), other events (`teller`)
 //! machine  a participant's host: simulated work, randomness from a seed, a tape of all its bytes
 //! wire     connections, which break
+//! nodes    a server of several nodes, of which one dies
 //! world    people, contacts, and one whole stay of the person who is watched
 //! traces   worlds at an honest server, and that they look alike
 //! stage    two worlds under the same lies, played and compared
@@ -37,6 +38,7 @@ mod keys;
 mod lies;
 mod machine;
 mod mortal;
+mod nodes;
 mod profiles;
 mod reading;
 mod server;

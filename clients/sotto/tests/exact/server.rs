@@ -168,6 +168,14 @@ impl Server {
         state.watchers.clear();
     }
 
+    /// Forgets what only the node knew that somebody was with: session and keys.
+    pub(crate) fn forget(&self, account: &Account) {
+        let mut state = self.state.lock().unwrap();
+        state.keys.remove(account);
+        state.sessions.retain(|_, of| of != account);
+        state.watchers.retain(|(teller, _)| teller.account != *account);
+    }
+
     /// What was seen of an account.
     pub(crate) fn seen(&self, account: &Account) -> Vec<Seen> {
         self.state.lock().unwrap().seen.iter().filter(|seen| seen.account == *account).cloned().collect()

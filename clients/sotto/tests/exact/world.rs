@@ -160,8 +160,19 @@ impl World {
         wire: Wire,
         disk: Memory,
     ) -> Result<Person, ConnectError> {
+        self.start_with(self.settings(), client, machine, wire, disk).await
+    }
+
+    /// Starts somebody who connects in another way.
+    pub(crate) async fn start_with(
+        &self,
+        settings: ConnectionSettings,
+        client: Client,
+        machine: Arc<Machine>,
+        wire: Wire,
+        disk: Memory,
+    ) -> Result<Person, ConnectError> {
         let account = account(&client);
-        let settings = self.settings();
         let disk_of_client: Option<Box<dyn Disk>> = Some(Box::new(disk.clone()));
         let started = Participant::start_on(machine.clone(), client, disk_of_client, settings).await;
         let (handle, events) = started?;

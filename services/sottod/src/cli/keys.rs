@@ -43,16 +43,7 @@ pub(super) fn init(options: &InitOptions) -> Result<(), Failure> {
         Some(_) => ([0, 0, 0, 0], 7370).into(),
         None => ([127, 0, 0, 1], 7370).into(),
     });
-    let mut settings = TEMPLATE.replace("listen = \"127.0.0.1:7370\"", &format!("listen = \"{listen}\""));
-    if let Some(public) = public {
-        settings = settings.replace("#public = \"chat.example.org:7370\"", &format!("public = \"{public}\""));
-    }
-    if *addressing == Addressing::Slots {
-        settings = settings.replace("addressing = \"labels\"", "addressing = \"slots\"");
-    }
-    if *open_registration {
-        settings = settings.replace("registration = \"token\"", "registration = \"open\"");
-    }
+    let settings = template(listen, public.as_deref(), *addressing, *open_registration);
     let path = data.join(FILE);
     // Before the keys, without which nothing is served: whoever has keys also has the configuration.
     data::create(data, || match fs::symlink_metadata(&path) {
@@ -78,6 +69,26 @@ pub(super) fn init(options: &InitOptions) -> Result<(), Failure> {
         "{data}/root.key is who the server is: copy it to a safe place, and remove it here; only 'sottod certify' needs it"
     )?;
     Ok(())
+}
+
+/// The text of a configuration with every setting explained.
+pub(super) fn template(
+    listen: SocketAddr,
+    public: Option<&str>,
+    addressing: Addressing,
+    open_registration: bool,
+) -> String {
+    let mut settings = TEMPLATE.replace("listen = \"127.0.0.1:7370\"", &format!("listen = \"{listen}\""));
+    if let Some(public) = public {
+        settings = settings.replace("#public = \"chat.example.org:7370\"", &format!("public = \"{public}\""));
+    }
+    if addressing == Addressing::Slots {
+        settings = settings.replace("addressing = \"labels\"", "addressing = \"slots\"");
+    }
+    if open_registration {
+        settings = settings.replace("registration = \"token\"", "registration = \"open\"");
+    }
+    settings
 }
 
 pub(super) fn tokens(data: &Path, count: u32) -> Result<(), Failure> {

@@ -100,9 +100,12 @@ pub(super) fn run(options: Options) -> Result<(), Failure> {
         let closed = config.mode == RoundMode::ClosedLoop;
         let mut server = crate::start(sealpir(), config).map_err(|error| match error {
             StartError::Config(_)
-            | StartError::Data(DataError::Identity(_) | DataError::IdentityMissing(_)) => {
-                Failure::misconfigured(error)
-            }
+            | StartError::Data(
+                DataError::Identity(_)
+                | DataError::IdentityMissing(_)
+                | DataError::Cluster { .. }
+                | DataError::Certificate(_),
+            ) => Failure::misconfigured(error),
             _ => error.into(),
         })?;
         if loud && !closed {

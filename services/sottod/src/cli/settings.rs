@@ -33,6 +33,7 @@ pub(super) struct Settings {
     pub(super) public: Option<String>,
     pub(super) plaintext: Option<bool>,
     pub(super) operations: Option<SocketAddr>,
+    pub(super) peers: Option<SocketAddr>,
     pub(super) registration: Option<Registration>,
     pub(super) data: Option<PathBuf>,
     pub(super) certificate: Option<PathBuf>,
@@ -135,6 +136,7 @@ impl Settings {
             transport: if self.plaintext == Some(true) { Transport::Plaintext } else { Transport::Tls },
             public: self.public.as_deref().map(parse_authority).transpose().context("'public'")?,
             operations: self.operations,
+            peers: self.peers.unwrap_or(defaults.peers),
             registration: self.registration.unwrap_or(match listen.ip().is_loopback() {
                 true => Registration::Open,
                 false => Registration::Token,
@@ -314,6 +316,7 @@ mod tests {
             (
                 (
                     config.listen,
+                    config.peers,
                     config.transport,
                     config.mode,
                     config.round_ms,
@@ -333,6 +336,7 @@ mod tests {
             ("SOTTOD_LISTEN", "127.0.0.1:9"),
             ("SOTTOD_PUBLIC", "chat.example.org:1"),
             ("SOTTOD_PLAINTEXT", "true"),
+            ("SOTTOD_PEERS", "127.0.0.1:8"),
             ("SOTTOD_REGISTRATION", "open"),
             ("SOTTOD_ROUNDS_ROUND_MS", "700"),
             ("SOTTOD_LIMITS_STREAMS_PER_CONNECTION", "3"),
@@ -343,6 +347,7 @@ mod tests {
         assert_eq!(settings.listen, Some(([127, 0, 0, 1], 9).into()));
         assert_eq!(settings.public.as_deref(), Some("chat.example.org:1"));
         assert_eq!(settings.plaintext, Some(true));
+        assert_eq!(settings.peers, Some(([127, 0, 0, 1], 8).into()));
         assert_eq!(settings.rounds, RoundSettings { round_ms: Some(700), ..RoundSettings::default() });
         let limits = LimitSettings { streams_per_connection: Some(3), ..LimitSettings::default() };
         assert_eq!(settings.limits, limits);

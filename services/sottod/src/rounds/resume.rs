@@ -113,7 +113,7 @@ mod tests {
         let Announced { parameters, mut seeds, .. } =
             directory.announce(&*noop(), &config(data), ROUND).unwrap();
         let seed = seeds.seed(ROUND).unwrap();
-        let (identity, log) = directory.split();
+        let (identity, _, log) = directory.split();
         let key = identity.manifest;
         let log = log.open().await.unwrap();
         log.open(ROUND).await.unwrap();
@@ -173,7 +173,7 @@ mod tests {
         let Announced { parameters, mut seeds, .. } =
             directory.announce(&*sealpir(), &config(data.path()), ROUND).unwrap();
         let seed = seeds.seed(ROUND).unwrap();
-        let (identity, log) = directory.split();
+        let (identity, _, log) = directory.split();
         let log = log.open().await.unwrap();
         log.open(ROUND).await.unwrap();
         log.append(ROUND, deposits(), Vec::new(), None).await.unwrap();
@@ -207,7 +207,7 @@ mod tests {
     /// A log as servers of an earlier version wrote it: accounts and tokens, a round that is published, one that is sealed, and one
     /// that is open.
     async fn written_by_version(version: u16, data: &Path) -> FormerManifest {
-        let (identity, log) = DataDirectory::open(data, None).unwrap().split();
+        let (identity, _, log) = DataDirectory::open(data, None).unwrap().split();
         let log = log.open().await.unwrap();
         let next = |rounds| Round(ROUND.0 + rounds);
         for round in [ROUND, next(1), next(2)] {
@@ -279,7 +279,7 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let directory = DataDirectory::open(data.path(), None).unwrap();
         let mut seeds = directory.announce(&*noop(), &config(data.path()), ROUND).unwrap().seeds;
-        let log = directory.split().1.open().await.unwrap();
+        let log = directory.split().2.open().await.unwrap();
         for (round, seed) in [(ROUND, [3; 32]), (ROUND.next(), seeds.seed(ROUND.next()).unwrap())] {
             log.open(round).await.unwrap();
             log.append(round, deposits(), Vec::new(), None).await.unwrap();
@@ -306,7 +306,7 @@ mod tests {
         let directory = DataDirectory::open(data.path(), None).unwrap();
         let seeds = directory.announce(&*noop(), &config, ROUND).unwrap().seeds;
         let end = seeds.tree().commitment().end();
-        let log = directory.split().1.open().await.unwrap();
+        let log = directory.split().2.open().await.unwrap();
         log.open(end.back(2)).await.unwrap();
         log.close().await;
         let mut running = crate::start(noop(), config.clone()).unwrap();
@@ -340,7 +340,7 @@ mod tests {
         let config = || Config { allow_no_privacy: false, retained: ROUNDS as u8, ..config(data.path()) };
         let directory = DataDirectory::open(data.path(), None).unwrap();
         let mut seeds = directory.announce(&*sealpir(), &config(), Round(1)).unwrap().seeds;
-        let log = directory.split().1.open().await.unwrap();
+        let log = directory.split().2.open().await.unwrap();
         let mut rng = StdRng::seed_from_u64(1);
         let began = Instant::now();
         for round in (1..=ROUNDS).map(Round) {
@@ -361,7 +361,7 @@ mod tests {
         println!("filling the log: {:?}", began.elapsed());
         for start in ["sealed", "published"] {
             let began = Instant::now();
-            let log = DataDirectory::open(data.path(), None).unwrap().split().1.open().await.unwrap();
+            let log = DataDirectory::open(data.path(), None).unwrap().split().2.open().await.unwrap();
             println!("rounds {start}: the log is open after {:?}", began.elapsed());
             let began = Instant::now();
             for round in (1..=ROUNDS).map(Round) {

@@ -145,6 +145,70 @@ fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
+fn new_cluster(out: &Path, arguments: &[&str]) -> Output {
+    Command::new(PROGRAM)
+        .env("SOTTOD_ROUNDS_SEED_SEGMENTS", "4")
+        .args(["cluster", "new", "--out"])
+        .arg(out)
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn from_nothing_to_the_nodes_of_a_cluster_by_the_commands_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("cluster");
+    let three = ["--node", "a.example.org", "--node", "b.example.org:9", "--node", "::1"];
+    for wrong in [&three[..4], &["--node", "a", "--public", "a:1", "--public", "b:1"], &["--node", "a b"]] {
+        let refused = new_cluster(&out, wrong);
+        assert_eq!(refused.status.code(), Some(2), "{wrong:?}: {}", said(&refused));
+    }
+    let twice = new_cluster(&out, &["--node", "a", "--node", "b", "--node", "a"]);
+    assert!(twice.status.code() == Some(2) && said(&twice).contains("same address"), "{}", said(&twice));
+    assert!(!out.exists());
+
+    let made = new_cluster(&out, &three);
+    assert!(made.status.success(), "{}", said(&made));
+    let address = std::fs::read_to_string(out.join("address")).unwrap();
+    assert!(address.starts_with("sotto://a.example.org:7370"), "{address}");
+    let text = |name: &str| std::fs::read_to_string(out.join(name)).unwrap();
+    assert!(text("node2/sottod.toml").contains("\npublic = \"b.example.org:7370\"\n"));
+    assert!(text("node2/sottod.toml").contains("\npeers = \"0.0.0.0:9\"\n"));
+    assert!(text("node3/sottod.toml").contains("\npublic = \"[::1]:7370\"\n"));
+    assert!(text("node3/sottod.toml").contains("\npeers = \"0.0.0.0:7372\"\n"));
+    let listed = ["a.example.org:7372", "b.example.org:9", "[::1]:7372"];
+    assert!(listed.iter().all(|node| text("node1/cluster").contains(node)), "{}", text("node1/cluster"));
+
+    // Whoever starts containers asks every time; a person who asks twice is mistaken.
+    let again = new_cluster(&out, &three);
+    assert!(again.status.code() == Some(1) && said(&again).contains("--if-missing"), "{}", said(&again));
+    let found = new_cluster(&out, &[&three[..], &["--if-missing"]].concat());
+    assert!(found.status.success() && said(&found).contains(address.trim()), "{}", said(&found));
+    let another = new_cluster(&out, &["--node", "x.example.org", "--if-missing"]);
+    assert!(another.status.code() == Some(1) && said(&another).contains("another"), "{}", said(&another));
+    assert_eq!(text("address"), address);
+
+    // A node's directory is one to serve, and both its certificates are made anew with the root key that it has not.
+    let alone = directory.path().join("alone");
+    assert!(new_cluster(&alone, &["--node", "127.0.0.1"]).status.success());
+    let node = alone.join("node1");
+    let certificates = || ["node.pem", "peer.pem"].map(|name| std::fs::read(node.join(name)).unwrap());
+    let before = certificates();
+    assert_eq!(run(&["certify"], &node).status.code(), Some(1));
+    let root = alone.join("root.key");
+    let renewed = run(&["certify", "--root", root.to_str().unwrap()], &node);
+    assert!(renewed.status.success(), "{}", said(&renewed));
+    assert!(before.iter().zip(&certificates()).all(|(before, after)| before != after));
+    let listen = format!("127.0.0.1:{}", free_port());
+    let peers = format!("127.0.0.1:{}", free_port());
+    let operations = format!("127.0.0.1:{}", free_port());
+    let variables =
+        [("SOTTOD_LISTEN", &*listen), ("SOTTOD_PEERS", &*peers), ("SOTTOD_OPERATIONS", &*operations)];
+    let server = Serving::start(&node, &variables);
+    assert!(server.address.starts_with("sotto://127.0.0.1:7370/"), "{}", server.address);
+}
+
 #[test]
 fn from_nothing_to_a_server_with_tokens_by_the_commands_alone() {
     let directory = tempfile::tempdir().unwrap();

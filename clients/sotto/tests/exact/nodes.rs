@@ -1,0 +1,200 @@
+//! A server of two nodes, of which one dies: its people go on at the other one, and whether they talk does not show.
+//!
+//! Both nodes have the same rounds, as nodes of a cluster do, and each knows its own sessions and keys.
+
+use core::time::Duration;
+
+use mpir::noop;
+use sotto::{Address, ConnectionSettings};
+use sotto_protocol::RoundMode;
+use sotto_wire::Refused;
+use tokio::sync::mpsc;
+
+use crate::lies::{Call, Lie};
+use crate::machine::{Line, Machine, Memory};
+use crate::server::Seen;
+use crate::stage::at;
+use crate::traces::difference;
+use crate::world::{Told, World, account, parameters, quick};
+
+const NODES: [&str; 2] = ["127.0.0.1:7370", "127.0.0.1:7371"];
+
+/// How a node dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Death {
+    /// Its connections end, and it refuses others.
+    Crash,
+    /// Its connections end, and nobody answers any more.
+    Silence,
+    /// It takes connections, and no sessions.
+    Unready,
+    /// Its connections end, and that is all.
+    Hiccup,
+    /// Both nodes die, and refuse until some time later.
+    Both,
+}
+
+const DEATH_MS: u64 = at(5, 650);
+/// When both are there again.
+const BACK_MS: u64 = at(8, 650);
+const ROUNDS: u64 = 80;
+
+struct Observed {
+    tape: Vec<Line>,
+    seen: Vec<Seen>,
+    dialled: Vec<(Duration, String)>,
+    home: String,
+    alice: Told,
+    bob: Told,
+}
+
+async fn observe(seed: u64, talks: bool, death: Death) -> Observed {
+    let mut world = World::new(seed, parameters(&*noop(), RoundMode::Deadline), 2);
+    let [mut alice, mut bob] = ["Alice", "Bob"].map(|name| world.client(name, 2));
+    if talks {
+        let [at_alice, at_bob] = world.introduce(&mut alice, &mut bob);
+        for text in 0..6 {
+            alice.queue_text(at_alice, &format!("text {text}")).unwrap();
+            bob.queue_text(at_bob, &format!("text {text}")).unwrap();
+        }
+    }
+    let mut bob = world.start(bob, quick).await;
+
+    let nodes = NODES.join(",");
+    let address: Address = world.settings().address.to_string().replace(NODES[0], &nodes).parse().unwrap();
+    let order = address.in_order_of(&account(&alice)).iter().map(Address::authority).collect::<Vec<_>>();
+    let settings = ConnectionSettings { address, ..world.settings() };
+    let wires = [world.wire(), world.wire()];
+    let (disk, seed) = (Memory::new(world.began), world.rng("machine of Alice"));
+    let machine = Machine::new(wires[0].dial.clone(), world.began, seed, quick);
+    for (authority, wire) in order.iter().zip(&wires) {
+        machine.lead(authority, wire.dial.clone());
+    }
+    world.until(500).await;
+    let mut alice = world.start_with(settings, alice, machine.clone(), world.wire(), disk).await.unwrap();
+
+    world.until(DEATH_MS).await;
+    let (refusing, _) = mpsc::unbounded_channel();
+    let (silent, unheard) = mpsc::unbounded_channel();
+    let unready = World::new(0, parameters(&*noop(), RoundMode::Deadline), 2);
+    match death {
+        Death::Crash => machine.lead(&order[0], refusing.clone()),
+        Death::Silence => machine.lead(&order[0], silent),
+        Death::Unready => {
+            unready.server.plan(Lie::Refuse(Call::Register, Refused::Busy), &(0..1000), None);
+            machine.lead(&order[0], unready.wire().dial.clone());
+        }
+        Death::Hiccup => {}
+        Death::Both => order.iter().for_each(|node| machine.lead(node, refusing.clone())),
+    }
+    wires[0].cut();
+    if death != Death::Hiccup {
+        world.server.forget(&alice.account);
+    }
+    if death == Death::Both {
+        world.until(BACK_MS).await;
+        order.iter().zip(&wires).for_each(|(node, wire)| machine.lead(node, wire.dial.clone()));
+    } else {
+        // The stand-in has a hiccup: whoever is there asks at home first.
+        world.until(at(12, 650)).await;
+        wires[1].cut();
+    }
+    world.until(at(ROUNDS, 650)).await;
+    alice.handle.finish().await.unwrap();
+    world.until(at(ROUNDS + 6, 0)).await;
+    drop(unheard);
+    let home = order[0].clone();
+    let seen = world.server.seen(&alice.account);
+    Observed {
+        tape: machine.tape.lines(),
+        seen,
+        dialled: machine.dialled(),
+        home,
+        alice: alice.told(),
+        bob: bob.told(),
+    }
+}
+
+fn play(seed: u64, talks: bool, death: Death) -> Observed {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(observe(seed, talks, death))
+}
+
+/// Which nodes are asked when, ms since the world began: the home, or else its stand-in.
+fn asked(observed: &Observed) -> Vec<(u64, bool)> {
+    let line = |(at, node): &(Duration, String)| (at.as_millis() as u64, *node == observed.home);
+    observed.dialled.iter().map(line).collect()
+}
+
+/// What is asked follows from what fails alone, and everything that was said arrives.
+fn goes_on(death: Death, expected: &[(u64, bool)]) -> Observed {
+    let [idle, talking] = [false, true].map(|talks| play(1, talks, death));
+    assert_eq!(asked(&talking), expected, "{death:?}");
+    let difference = difference(&idle.tape, &talking.tape);
+    assert_eq!(difference, None, "{death:?}: {}", difference.as_deref().unwrap_or(""));
+    assert_eq!(idle.dialled, talking.dialled, "{death:?}");
+    let shapes = |seen: &[Seen]| -> Vec<_> {
+        seen.iter().map(|seen| (seen.at, seen.call, seen.round, seen.bytes.len())).collect()
+    };
+    assert_eq!(shapes(&idle.seen), shapes(&talking.seen), "{death:?}");
+    let said: Vec<String> = (0..6).map(|text| format!("text {text}")).collect();
+    assert_eq!((&talking.alice.texts, &talking.bob.texts), (&said, &said), "{death:?}");
+    assert!(idle.alice.texts.is_empty());
+    talking
+}
+
+const HOME: bool = true;
+const STAND_IN: bool = false;
+/// The first pause.
+const PAUSE_MS: u64 = 500;
+/// When home is asked first: the keys are drawn before.
+const BEGAN_MS: u64 = 540;
+
+#[test]
+fn when_home_dies_its_stand_in_is_asked_at_once_and_a_session_stays_there() {
+    let back = at(12, 650);
+    let expected = [
+        (BEGAN_MS, HOME),
+        (DEATH_MS, STAND_IN),
+        (back, HOME),
+        (back + PAUSE_MS, HOME),
+        (back + PAUSE_MS, STAND_IN),
+    ];
+    for death in [Death::Crash, Death::Unready] {
+        let played = goes_on(death, &expected);
+        // The keys are uploaded to the stand-in, which never saw them, and no round goes by without a deposit.
+        let uploads = played.seen.iter().filter(|seen| seen.call == Call::Upload).count();
+        assert!(uploads >= 2, "{death:?}: {uploads}");
+        let deposits: Vec<u64> =
+            played.seen.iter().filter(|seen| seen.call == Call::Deposit).map(|seen| seen.round).collect();
+        assert!(deposits.windows(2).all(|pair| pair[1] - pair[0] <= 1), "{death:?}: {deposits:?}");
+    }
+}
+
+#[test]
+fn a_home_that_is_back_is_gone_to_at_the_next_loss_and_not_before() {
+    goes_on(Death::Hiccup, &[(BEGAN_MS, HOME), (DEATH_MS, STAND_IN), (at(12, 650), HOME)]);
+}
+
+#[test]
+fn a_home_that_is_silent_is_given_up_for_its_stand_in() {
+    let back = at(12, 650);
+    // What its first call is given.
+    let patience = 10_000;
+    let again = back + patience + PAUSE_MS;
+    goes_on(
+        Death::Silence,
+        &[(BEGAN_MS, HOME), (DEATH_MS, STAND_IN), (back, HOME), (again, HOME), (again + patience, STAND_IN)],
+    );
+}
+
+#[test]
+fn only_a_whole_turn_in_vain_is_followed_by_a_pause_which_doubles() {
+    let pauses = [PAUSE_MS, 3 * PAUSE_MS, 7 * PAUSE_MS].map(|after| DEATH_MS + after);
+    assert!(pauses[1] < BACK_MS && BACK_MS < pauses[2]);
+    let mut expected = vec![(BEGAN_MS, HOME), (DEATH_MS, STAND_IN)];
+    expected.extend(pauses[..2].iter().flat_map(|at| [(*at, HOME), (*at, STAND_IN)]));
+    expected.push((pauses[2], HOME));
+    goes_on(Death::Both, &expected);
+}

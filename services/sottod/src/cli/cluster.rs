@@ -1,0 +1,185 @@
+//! Making a cluster.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow, bail, ensure};
+use clap::{Args, Subcommand};
+use mpir::sealpir;
+use sotto_wire::address::parse_authority;
+use sotto_wire::{Address, AddressError, Host, RootKey, Transport};
+
+use super::Failure;
+use super::keys::template;
+use super::settings::{FILE, Settings, environment};
+use crate::cluster::making::{self, Begun, NewNode};
+use crate::{Addressing, data};
+
+/// Where clients reach a node that says nothing else.
+const PORT: u16 = 7370;
+/// One survives nothing, three the loss of one, five the loss of two. Others are slower and survive no more.
+const COUNTS: [usize; 3] = [1, 3, 5];
+
+#[derive(Subcommand)]
+pub(super) enum Command {
+    /// Make the data directories of a new cluster, one for each node, and its root key.
+    ///
+    /// Bring DIR/node1 to the first machine, DIR/node2 to the second, and so on, and start each with 'sottod serve
+    /// --data'. DIR/root.key goes to no machine: keep it in a safe place.
+    ///
+    /// Example: sottod cluster new --out cluster --node a.example.org --node b.example.org --node c.example.org
+    New(NewOptions),
+}
+
+/// How a cluster is made.
+#[derive(Args)]
+pub(super) struct NewOptions {
+    /// Where to make it; created if it is missing.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// A machine, as the other nodes reach it: 1, 3 or 5 of them. HOST:PORT if its port for nodes is not --peer-port.
+    #[arg(long = "node", value_name = "HOST", required = true)]
+    nodes: Vec<String>,
+    /// Host and port under which clients reach a node; one for each --node in the same order, or none
+    /// [default: port 7370 of --node].
+    #[arg(long = "public", value_name = "HOST:PORT")]
+    public: Vec<String>,
+    /// The port on which nodes listen for each other.
+    #[arg(long, value_name = "PORT", default_value_t = 7372, value_parser = clap::value_parser!(u16).range(1..))]
+    peer_port: u16,
+    /// Where nodes listen for clients.
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:7370")]
+    listen: SocketAddr,
+    /// How clients find messages. Accounts and conversations do not move from one to the other.
+    #[arg(long, value_enum, default_value = "labels")]
+    addressing: Addressing,
+    /// Let everybody register who reaches a node, without a token.
+    #[arg(long)]
+    open_registration: bool,
+    /// If the cluster is there already, leave it as it is, and all is well.
+    #[arg(long)]
+    if_missing: bool,
+}
+
+pub(super) fn run(command: &Command) -> Result<(), Failure> {
+    match command {
+        Command::New(options) => new(options),
+    }
+}
+
+fn new(options: &NewOptions) -> Result<(), Failure> {
+    let places = places(options).map_err(Failure::misconfigured)?;
+    let nodes = places.iter().map(|place| node(options, place)).collect();
+    let (making, made) = match making::begin(&options.out, nodes)? {
+        Begun::First(making) => {
+            let address = address(&places, making.root_key()).map_err(Failure::misconfigured)?;
+            (making, address)
+        }
+        Begun::There(_) if !options.if_missing => {
+            return Err(anyhow!(
+                "{}: there is a cluster already; name another directory, or leave it as it is with --if-missing",
+                options.out.display()
+            )
+            .into());
+        }
+        Begun::There(found) | Begun::Completed(found) => {
+            let wanted = address(&places, *found.root_key()).map_err(Failure::misconfigured)?;
+            if wanted != found {
+                return Err(anyhow!(
+                    "{}: there is another cluster, {found}; name another directory",
+                    options.out.display()
+                )
+                .into());
+            }
+            return Ok(tell(options, &found)?);
+        }
+    };
+    sign(&making.first(), &making.root())?;
+    making.finish(&made)?;
+    Ok(tell(options, &made)?)
+}
+
+/// Where others reach a node.
+struct Place {
+    /// The other nodes.
+    peers: (Host, u16),
+    /// Clients.
+    public: (Host, u16),
+}
+
+fn places(options: &NewOptions) -> anyhow::Result<Vec<Place>> {
+    let NewOptions { nodes, public, peer_port, .. } = options;
+    ensure!(COUNTS.contains(&nodes.len()), "a cluster has 1, 3 or 5 nodes: give --node so many times");
+    ensure!(public.is_empty() || public.len() == nodes.len(), "give --public once for each --node, or never");
+    let mut places = Vec::new();
+    for (at, text) in nodes.iter().enumerate() {
+        let peers = peers(text, *peer_port).with_context(|| format!("--node {text}"))?;
+        let public = match public.get(at) {
+            Some(public) => parse_authority(public).with_context(|| format!("--public {public}"))?,
+            None => (peers.0.clone(), PORT),
+        };
+        places.push(Place { peers, public });
+    }
+    let distinct = |of: fn(&Place) -> &(Host, u16)| {
+        let all: BTreeSet<_> = places.iter().map(of).map(authority).collect();
+        all.len() == places.len()
+    };
+    if !distinct(|place| &place.peers) {
+        bail!("two nodes have the same address for nodes: give --node as HOST:PORT");
+    }
+    if !distinct(|place| &place.public) {
+        bail!("two nodes have the same address for clients: give --public");
+    }
+    Ok(places)
+}
+
+/// Under what the other nodes reach one.
+fn peers(text: &str, port: u16) -> Result<(Host, u16), AddressError> {
+    if let Ok(ip) = text.parse::<IpAddr>() {
+        return Ok((Host::Ip(ip), port));
+    }
+    parse_authority(text).or_else(|_| parse_authority(&format!("{text}:{port}")))
+}
+
+fn authority((host, port): &(Host, u16)) -> String {
+    format!("{host}:{port}")
+}
+
+fn node(options: &NewOptions, place: &Place) -> NewNode {
+    let public = authority(&place.public);
+    let settings = template(options.listen, Some(&public), options.addressing, options.open_registration);
+    let port = format!("peers = \"0.0.0.0:{}\"", place.peers.1);
+    let settings = settings.replace("peers = \"0.0.0.0:7372\"", &port);
+    NewNode { peers: authority(&place.peers), settings: (FILE, settings) }
+}
+
+fn address(places: &[Place], root: RootKey) -> anyhow::Result<Address> {
+    let (host, port) = places.first().map(|place| place.public.clone()).context("no node")?;
+    Ok(Address::new(Transport::Tls, host, port, root)?)
+}
+
+/// The first seeds, and the first signature, in the directory of the first node.
+fn sign(first: &Path, root: &Path) -> Result<(), Failure> {
+    let settings = Settings::read(None, Some(first), environment().map_err(Failure::misconfigured)?);
+    let mut config = settings.and_then(Settings::into_config).map_err(Failure::misconfigured)?;
+    config.data = Some(first.to_owned());
+    Ok(data::certify(&*sealpir(), first, Some(root), &config, false)?)
+}
+
+fn tell(options: &NewOptions, address: &Address) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let (directory, count) = (options.out.display(), options.nodes.len());
+    writeln!(out, "the cluster is in {directory}: data directories node1 to node{count}, and its root key")?;
+    writeln!(out, "address {address}")?;
+    writeln!(out, "next: bring each to its machine, and there 'sottod serve --data DIR'")?;
+    if !options.open_registration {
+        writeln!(out, "for every person who is to join: 'sottod token --data {directory}/node1'")?;
+    }
+    writeln!(
+        out,
+        "{directory}/root.key is who the cluster is: copy it to a safe place, and remove it here; only 'sottod certify' \
+         needs it"
+    )
+}

@@ -1,0 +1,185 @@
+//! Making the data directories of a new cluster.
+//!
+//! ```text
+//! node1, node2, ...   a data directory for each node: they sign and announce the same
+//! root.key            the root key, which no node has
+//! address             what clients are given; there when all else is
+//! making/             all of that until it is complete
+//! ```
+//!
+//! A crash leaves nothing that was complete and is not used: what is in `making` without an address is made again, and with
+//! one it only has to be moved.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use ed25519_dalek::SigningKey;
+use sotto_files::{replace, sync_directory};
+use sotto_wire::{Address, RootKey};
+
+use super::{Cluster, Members};
+use crate::announcement;
+use crate::data::{DataError, changed_by_making};
+use crate::identity::Identity;
+use crate::key_file::create_key;
+use crate::secrets::{ROOT, key_error};
+
+const ADDRESS: &str = "address";
+const MAKING: &str = "making";
+const NODE: &str = "node";
+
+/// What one node has of its own.
+pub(crate) struct NewNode {
+    /// Under which host and port it listens for the others.
+    pub(crate) peers: String,
+    /// Its configuration, and the name of that.
+    pub(crate) settings: (&'static str, String),
+}
+
+/// What is found or begun in a directory.
+pub(crate) enum Begun {
+    /// A cluster, complete, with its address.
+    There(Address),
+    /// The same, which an earlier attempt had left to be moved only.
+    Completed(Address),
+    /// The first node, which does not announce anything yet.
+    First(Box<Making>),
+}
+
+/// A cluster that is being made.
+pub(crate) struct Making {
+    out: PathBuf,
+    nodes: Vec<NewNode>,
+    root: SigningKey,
+    _lock: File,
+}
+
+/// Begins a cluster in a directory, or finds one there.
+pub(crate) fn begin(out: &Path, nodes: Vec<NewNode>) -> Result<Begun, DataError> {
+    let failed = |source| DataError::Directory { path: out.to_owned(), source };
+    let making = out.join(MAKING);
+    let changed = changed_by_making(&making);
+    DirBuilder::new().recursive(true).mode(0o700).create(out).map_err(failed)?;
+    changed.iter().try_for_each(|directory| sync_directory(directory)).map_err(failed)?;
+    let lock = File::open(out).map_err(failed)?;
+    lock.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => DataError::InUse(out.to_owned()),
+        TryLockError::Error(source) => failed(source),
+    })?;
+    if let Some(address) = read_address(out)? {
+        return Ok(Begun::There(address));
+    }
+    if let Some(address) = read_address(&making)? {
+        publish(out).map_err(failed)?;
+        return Ok(Begun::Completed(address));
+    }
+    if is_half(out).map_err(failed)? {
+        return Err(DataError::HalfCluster(out.to_owned()));
+    }
+    match fs::remove_dir_all(&making) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    let root = making.join(ROOT);
+    let first = making.join(format!("{NODE}1"));
+    let private = |path: &Path| DirBuilder::new().mode(0o700).create(path).map_err(failed);
+    private(&making)?;
+    let seed = create_key(&root).map_err(|source| key_error(&root, source))?;
+    let this = Making { out: out.to_owned(), nodes, root: SigningKey::from_bytes(&seed), _lock: lock };
+    private(&first)?;
+    Identity::create_under(&first, &this.root)?;
+    this.configure(&first, 0)?;
+    Ok(Begun::First(Box::new(this)))
+}
+
+impl Making {
+    /// The data directory of the first node, whose announcement is made next: it becomes that of all.
+    pub(crate) fn first(&self) -> PathBuf {
+        self.directory(0)
+    }
+
+    /// The file of the root key.
+    pub(crate) fn root(&self) -> PathBuf {
+        self.out.join(MAKING).join(ROOT)
+    }
+
+    /// The public half of the root key.
+    pub(crate) fn root_key(&self) -> RootKey {
+        RootKey(self.root.verifying_key().to_bytes())
+    }
+
+    /// Makes the other nodes after the first, and moves all to its place.
+    pub(crate) fn finish(&self, address: &Address) -> Result<(), DataError> {
+        let failed = |source| DataError::Directory { path: self.out.clone(), source };
+        let members = self.nodes.iter().zip(1..).map(|(node, number)| (number, node.peers.clone()));
+        let members: Members = members.collect();
+        let first = self.first();
+        for (at, number) in (0..self.nodes.len()).zip(1..) {
+            let directory = self.directory(at);
+            if at > 0 {
+                DirBuilder::new().mode(0o700).create(&directory).map_err(failed)?;
+                announcement::copy(&first, &directory)?;
+                Identity::copy(&first, &directory, &self.root)?;
+                self.configure(&directory, at)?;
+            }
+            Cluster::create(&directory, number, &members, &self.root)?;
+        }
+        let line = format!("{address}\n");
+        replace(&self.out.join(MAKING).join(ADDRESS), line.as_bytes(), 0o644).map_err(failed)?;
+        publish(&self.out).map_err(failed)
+    }
+
+    fn directory(&self, at: usize) -> PathBuf {
+        self.out.join(MAKING).join(format!("{NODE}{}", at + 1))
+    }
+
+    fn configure(&self, directory: &Path, at: usize) -> Result<(), DataError> {
+        let Some(NewNode { settings: (name, text), .. }) = self.nodes.get(at) else { return Ok(()) };
+        let failed = |source| DataError::Directory { path: directory.to_owned(), source };
+        replace(&directory.join(name), text.as_bytes(), 0o644).map_err(failed)
+    }
+}
+
+/// The address in a directory, if there is one.
+fn read_address(directory: &Path) -> Result<Option<Address>, DataError> {
+    let path = directory.join(ADDRESS);
+    match fs::read_to_string(&path) {
+        Ok(text) => text
+            .parse()
+            .map(Some)
+            .map_err(|_| DataError::Cluster { path, what: "it holds no address of a server" }),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(DataError::Directory { path, source }),
+    }
+}
+
+/// Whether there is something of a cluster, in its place, without the address.
+fn is_half(out: &Path) -> io::Result<bool> {
+    for entry in fs::read_dir(out)? {
+        let name = entry?.file_name();
+        if name == ROOT || name.to_str().is_some_and(|name| name.starts_with(NODE)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Moves what is complete to its place, the address last. It can be done again from wherever it was left.
+fn publish(out: &Path) -> io::Result<()> {
+    let making = out.join(MAKING);
+    for entry in fs::read_dir(&making)? {
+        let name = entry?.file_name();
+        if name != ADDRESS {
+            fs::rename(making.join(&name), out.join(&name))?;
+        }
+    }
+    sync_directory(out)?;
+    fs::rename(making.join(ADDRESS), out.join(ADDRESS))?;
+    sync_directory(out)?;
+    fs::remove_dir(&making)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use mpir::noop;
+use sotto_protocol::Round;
+use sotto_wire::{Address, Host, RootKey, Transport};
+
+use super::{Begun, Making, NewNode, begin};
+use crate::announcement::{self, Wanted};
+use crate::config::Config;
+use crate::data::{DataDirectory, DataError};
+
+fn config() -> Config {
+    let mut config = Config::deadline(([127, 0, 0, 1], 0).into());
+    config.allow_no_privacy = true;
+    config
+}
+
+fn nodes(count: usize) -> Vec<NewNode> {
+    let node = |number| NewNode {
+        peers: format!("n{number}.example.org:7372"),
+        settings: ("sottod.toml", format!("# of node {number}\n")),
+    };
+    (1..=count).map(node).collect()
+}
+
+fn address(root: RootKey) -> Address {
+    Address::new(Transport::Tls, Host::Name("n1.example.org".into()), 7370, root).unwrap()
+}
+
+fn first(out: &Path, count: usize) -> Box<Making> {
+    match begin(out, nodes(count)).unwrap() {
+        Begun::First(making) => making,
+        Begun::There(_) | Begun::Completed(_) => panic!("there is one"),
+    }
+}
+
+/// Announces something in the directory of the first node.
+fn announce(making: &Making) {
+    let directory = making.first();
+    let manifest = crate::secrets::secret(&directory, "manifest.key").unwrap();
+    let manifest = ed25519_dalek::SigningKey::from_bytes(&manifest).verifying_key().to_bytes();
+    let parameters = config().parameters(&*noop(), manifest).unwrap();
+    let wanted = Wanted { parameters, segments: 1, first: Round(1), covers: None, more: false };
+    announcement::take_up(&directory, &making.root_key(), Some(&making.root()), wanted).unwrap();
+}
+
+fn make(out: &Path, count: usize) -> Address {
+    let making = first(out, count);
+    announce(&making);
+    let address = address(making.root_key());
+    making.finish(&address).unwrap();
+    address
+}
+
+fn names(directory: &Path) -> BTreeSet<String> {
+    fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn nodes_announce_the_same_under_the_same_keys_and_are_known_apart() {
+    let out = tempfile::tempdir().unwrap();
+    let address = make(out.path(), 3);
+    assert_eq!(
+        names(out.path()),
+        ["address", "node1", "node2", "node3", "root.key"].map(String::from).into()
+    );
+    let opened: Vec<_> = (1..=3)
+        .map(|number| {
+            let data = DataDirectory::open(&out.path().join(format!("node{number}")), None).unwrap();
+            // No root key is at hand: what is announced is signed already.
+            let announced = data.announce(&*noop(), &config(), Round(1)).unwrap();
+            let (identity, cluster, _) = data.split();
+            let cluster = cluster.unwrap();
+            assert_eq!((cluster.number, cluster.members.len()), (number, 3));
+            assert_eq!(cluster.members[&number], format!("n{number}.example.org:7372"));
+            assert_eq!(identity.root, *address.root_key());
+            (identity, announced)
+        })
+        .collect();
+    for pair in opened.windows(2) {
+        let [(one, said), (other, said_by_other)] = pair else { panic!("two") };
+        assert_eq!(one.manifest.to_bytes(), other.manifest.to_bytes());
+        assert_eq!(said.parameters, said_by_other.parameters);
+        assert_eq!(said.endorsement, said_by_other.endorsement);
+    }
+    let file =
+        |number: u64, name: &str| fs::read(out.path().join(format!("node{number}")).join(name)).unwrap();
+    for name in ["manifest.key", "token.key", "slot.key", "identity", "announcement", "seeds", "seed.key"] {
+        assert!(file(1, name) == file(2, name) && file(2, name) == file(3, name), "{name}");
+    }
+    for name in ["node.key", "node.pem", "peer.key", "peer.pem", "cluster", "sottod.toml"] {
+        assert!(file(1, name) != file(2, name) && file(2, name) != file(3, name), "{name}");
+    }
+}
+
+#[test]
+fn no_node_has_the_root_key_and_nobody_else_reads_a_secret() {
+    let out = tempfile::tempdir().unwrap();
+    make(out.path(), 1);
+    let node = out.path().join("node1");
+    assert!(!names(&node).contains("root.key"));
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&node), mode(&out.path().join("root.key"))), (0o700, 0o600));
+    let secrets: Vec<_> = names(&node).into_iter().filter(|name| name.ends_with(".key")).collect();
+    assert_eq!(secrets.len(), 6, "{secrets:?}");
+    for name in secrets {
+        assert_eq!(mode(&node.join(&name)), 0o600, "{name}");
+    }
+}
+
+#[test]
+fn a_crash_at_any_step_leaves_what_the_next_attempt_completes() {
+    // While the first node is being made, and when it announces something.
+    for announced in [false, true] {
+        let out = tempfile::tempdir().unwrap();
+        let making = first(out.path(), 3);
+        if announced {
+            announce(&making);
+        }
+        let abandoned = making.root_key();
+        drop(making);
+        assert_ne!(
+            *make(out.path(), 3).root_key(),
+            abandoned,
+            "a root key that was made in part is not used"
+        );
+    }
+    // While things are moved to their place: any number of them were.
+    for moved in 0..5 {
+        let out = tempfile::tempdir().unwrap();
+        let address = make(out.path(), 3);
+        let making = out.path().join("making");
+        fs::create_dir(&making).unwrap();
+        for name in ["address", "root.key", "node2", "node1", "node3"].into_iter().take(5 - moved) {
+            fs::rename(out.path().join(name), making.join(name)).unwrap();
+        }
+        match begin(out.path(), nodes(3)).unwrap() {
+            Begun::Completed(found) => assert!(found == address),
+            _ => panic!("it is not found"),
+        }
+        let all = ["address", "node1", "node2", "node3", "root.key"].map(String::from);
+        assert_eq!(names(out.path()), all.into());
+    }
+}
+
+#[test]
+fn what_is_there_is_left_alone() {
+    let out = tempfile::tempdir().unwrap();
+    let address = make(out.path(), 1);
+    assert!(matches!(begin(out.path(), nodes(1)), Ok(Begun::There(found)) if found == address));
+    // Nodes are carried away, and the root key is too.
+    fs::rename(out.path().join("node1"), out.path().join("elsewhere")).unwrap();
+    fs::remove_file(out.path().join("root.key")).unwrap();
+    assert!(matches!(begin(out.path(), nodes(1)), Ok(Begun::There(found)) if found == address));
+    // Half of one: what is there may be in use.
+    fs::rename(out.path().join("elsewhere"), out.path().join("node1")).unwrap();
+    fs::remove_file(out.path().join("address")).unwrap();
+    let half = begin(out.path(), nodes(1)).err().unwrap();
+    assert!(matches!(&half, DataError::HalfCluster(_)) && half.to_string().contains("root.key"), "{half}");
+    // And nobody makes two at once.
+    let out = tempfile::tempdir().unwrap();
+    let making = first(out.path(), 1);
+    assert!(matches!(begin(out.path(), nodes(1)), Err(DataError::InUse(_))));
+    drop(making);
+}
