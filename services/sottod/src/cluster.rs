@@ -35,7 +35,6 @@ const ADDRESS_MAX: usize = 256;
 type Members = BTreeMap<u64, String>;
 
 /// A node's place in its cluster.
-#[allow(dead_code, reason = "nodes do not speak to each other yet")]
 pub(crate) struct Cluster {
     /// Its own number.
     pub(crate) number: u64,

@@ -431,6 +431,9 @@ impl fmt::Debug for Config {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
+    /// Nobody else than this process knows who takes part.
+    #[error("closed-loop rounds and simulated users are for a server alone; leave them, or the cluster")]
+    ClosedLoopInCluster,
     /// Closed loop on an address that others reach.
     #[error(
         "closed-loop rounds are for simulations on one machine; listen on 127.0.0.1, or leave closed loop"

@@ -31,7 +31,8 @@ use crate::config::Config;
 use crate::host::unix_now;
 use crate::identity::{CertificateFiles, Identity};
 use crate::log::offline::{self, LoggedRound, Summary};
-use crate::log::{Directory, Disk, DurableLog, LogError, Options};
+use crate::log::{Directory, Disk, DurableLog, Group, LogError, Options};
+use crate::peers::Network;
 use crate::secrets::IdentityError;
 use crate::seeds::SEGMENTS;
 use crate::server::{StartError, first_rounds};
@@ -100,15 +101,24 @@ pub(crate) struct DataLog {
 }
 
 impl DataLog {
-    /// Opens it.
+    /// Opens it, alone.
+    #[cfg(test)]
     pub(crate) async fn open(self) -> Result<DurableLog, LogError> {
+        self.open_in(None).await
+    }
+
+    /// Opens it, as a member of a group if there is one.
+    pub(crate) async fn open_in(self, group: Option<Group<Network>>) -> Result<DurableLog, LogError> {
         let salts = || {
             let mut salt = [0; 8];
             SysRng.try_fill_bytes(&mut salt).map_err(io::Error::other)?;
             Ok(u64::from_le_bytes(salt))
         };
         let options = Options { segment_bytes: SEGMENT_BYTES, salts: Box::new(salts) };
-        DurableLog::start(self.disk, options, self.lock).await
+        match group {
+            None => DurableLog::start(self.disk, options, self.lock).await,
+            Some(group) => DurableLog::start_in(group, self.disk, options, self.lock).await,
+        }
     }
 }
 

@@ -29,6 +29,7 @@ mod incoming;
 mod key_file;
 mod keys;
 mod log;
+mod membership;
 mod memory;
 mod metrics;
 mod operations;
@@ -36,6 +37,7 @@ mod outgoing;
 mod pace;
 #[allow(dead_code, reason = "nodes do not speak to each other yet")]
 mod peer_certificate;
+mod peers;
 mod population;
 mod round_database;
 mod rounds;

@@ -38,6 +38,7 @@ use crate::host::{Host, System};
 use crate::identity::Identity;
 use crate::keys::Progress;
 use crate::log::MemoryLog;
+use crate::membership::Membership;
 use crate::metrics::{Metrics, SharedMetrics, gauge};
 use crate::operations::{self, Observed};
 use crate::rounds::{self, RoundsDependencies, RunError};
@@ -107,13 +108,18 @@ pub(crate) fn start_in<L: Listener>(
     let (identity, announced, log) = match data {
         Some(data) => {
             let announced = data.announce(&*engine, &config, first)?;
-            let (identity, _cluster, log) = data.split();
-            (identity, announced, Some(log))
+            let (identity, cluster, log) = data.split();
+            (identity, announced, Some((log, cluster)))
         }
         None => {
             let (identity, announced) = ephemeral(&*engine, &config, first)?;
             (identity, announced, None)
         }
+    };
+    let (log, cluster) = log.map_or((None, None), |(log, cluster)| (Some(log), cluster));
+    let membership = match cluster {
+        Some(cluster) => Some(Membership::of(cluster, &config, &identity.root)?),
+        None => None,
     };
     let Announced { parameters, endorsement, seeds } = announced;
     let tls = match config.transport {
@@ -150,10 +156,13 @@ pub(crate) fn start_in<L: Listener>(
         stop: cut.clone(),
         host: Arc::clone(&host),
         metrics: Arc::clone(&metrics),
-        forward: None,
+        forward: membership.as_ref().map(Membership::forward),
     };
     let (rounds, rounds_task) = match log {
-        Some(log) => rounds::start(surroundings, log.open()),
+        Some(log) => match membership {
+            None => rounds::start(surroundings, log.open_in(None)),
+            Some(membership) => membership.start(surroundings, log, &tracker, &cut),
+        },
         None => rounds::start(surroundings, async { Ok(MemoryLog::default()) }),
     };
     let room =
@@ -462,7 +471,7 @@ fn random_seed(host: &dyn Host) -> Result<Zeroizing<[u8; 32]>, StartError> {
     Ok(seed)
 }
 
-fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
+pub(crate) fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
     let listen = |error: io::Error| match error.kind() {
         io::ErrorKind::AddrInUse => StartError::InUse(address),
         _ => StartError::Listen(error),

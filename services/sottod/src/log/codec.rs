@@ -2,7 +2,7 @@
 
 /// Bytes that are not what they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Malformed(pub(super) &'static str);
+pub(crate) struct Malformed(pub(super) &'static str);
 
 /// What is not there stands as zeros, so that there is one way to write everything.
 pub(super) const NONE_IS_ZERO: Malformed = Malformed("there is something where there is nothing");

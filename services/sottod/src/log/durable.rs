@@ -5,8 +5,8 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use openraft::async_runtime::WatchReceiver;
-use openraft::impls::ProgressResponder;
 use openraft::errors::RaftError;
+use openraft::impls::ProgressResponder;
 use openraft::network::{NetSnapshot, RaftNetworkFactory};
 use openraft::{BasicNode, Raft, ServerState, SnapshotPolicy};
 use sotto_protocol::{Deposit, Round};
@@ -20,9 +20,7 @@ use super::replica::{LogStorage, NoPeers, StateMachine};
 use super::state::{Entries, State};
 use super::store::{Opened, Options, Store};
 use super::writer::Writer;
-use super::{
-    Feed, LogError, Proposal, ProposeError, Role, RoundLog, SealedRound, Sequencer, Size,
-};
+use super::{Feed, LogError, Proposal, ProposeError, Role, RoundLog, SealedRound, Sequencer, Size};
 
 /// This node, as long as it is the only one.
 const ALONE: u64 = 1;
@@ -54,7 +52,12 @@ pub(crate) struct Group<N> {
     /// All that found it, and where they listen for each other.
     pub(crate) members: BTreeMap<u64, String>,
     pub(crate) network: N,
+    /// Is handed what takes the calls of other members, before this node calls any.
+    pub(crate) joining: Joining,
 }
+
+/// See [`Group`].
+pub(crate) type Joining = Box<dyn FnOnce(Raft<TypeConfig, StateMachine>, watch::Receiver<Role>) + Send>;
 
 impl DurableLog {
     /// Opens the log of a directory, or begins one. All that was ever acknowledged is applied when this returns.
@@ -76,7 +79,9 @@ impl DurableLog {
     ///
     /// # Errors
     /// [`LogError`].
-    pub(crate) async fn start_in<N: RaftNetworkFactory<TypeConfig, Network: NetSnapshot<TypeConfig, SnapshotData = Vec<u8>>>>(
+    pub(crate) async fn start_in<
+        N: RaftNetworkFactory<TypeConfig, Network: NetSnapshot<TypeConfig, SnapshotData = Vec<u8>>>,
+    >(
         group: Group<N>,
         disk: Arc<dyn Disk>,
         mut options: Options,
@@ -85,6 +90,7 @@ impl DurableLog {
         let seed = seed(&mut options)?;
         let (writer, opened) = Writer::start(disk, options, guard).await?;
         let log = Self::over(writer, opened, seed, config_of_many(), group.number, group.network).await?;
+        (group.joining)(log.raft.clone(), log.role.clone());
         if !log.raft.is_initialized().await.map_err(|_| log.writer.failure("it could not be opened"))? {
             let members: BTreeMap<u64, BasicNode> =
                 group.members.into_iter().map(|(number, at)| (number, BasicNode::new(at))).collect();
@@ -127,7 +133,9 @@ impl DurableLog {
         Ok(log)
     }
 
-    async fn over<N: RaftNetworkFactory<TypeConfig, Network: NetSnapshot<TypeConfig, SnapshotData = Vec<u8>>>>(
+    async fn over<
+        N: RaftNetworkFactory<TypeConfig, Network: NetSnapshot<TypeConfig, SnapshotData = Vec<u8>>>,
+    >(
         writer: Writer,
         opened: Opened,
         seed: u64,
@@ -178,11 +186,6 @@ impl DurableLog {
         begun.map(|_| ()).map_err(failed)
     }
 
-    /// What takes the calls of other members.
-    pub(crate) fn raft(&self) -> &Raft<TypeConfig, StateMachine> {
-        &self.raft
-    }
-
     /// Waits until no segment could be removed that is not.
     #[cfg(test)]
     pub(super) async fn settle(&self) {
@@ -195,7 +198,6 @@ impl DurableLog {
             }
         }
     }
-
 }
 
 impl Sequencer for DurableLog {
@@ -296,11 +298,7 @@ fn deposits_of(store: &mut Store, round: Round, first: u64, last: u64) -> Result
 }
 
 /// Tells who puts entries in order, until the group ends.
-async fn tell_role(
-    raft: Raft<TypeConfig, StateMachine>,
-    machine: StateMachine,
-    role: watch::Sender<Role>,
-) {
+async fn tell_role(raft: Raft<TypeConfig, StateMachine>, machine: StateMachine, role: watch::Sender<Role>) {
     let (mut metrics, mut changes) = (raft.server_metrics(), machine.changes.subscribe());
     loop {
         let now = {

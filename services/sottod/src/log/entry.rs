@@ -32,12 +32,12 @@ openraft::declare_raft_types!(
 
 /// Tokio, whose tasks draw random numbers from the seed of the [scope](DeterministicRng::scope) they were begun in: openraft
 /// spreads its ticks and elections by chance, and a simulation must repeat them.
-pub(super) type Runtime = DeterministicRng<TokioRuntime>;
+pub(crate) type Runtime = DeterministicRng<TokioRuntime>;
 /// Term and node: what identifies a leader on the disk, whether its entry is committed or not.
-pub(super) type LeaderId = leader_id_adv::LeaderId<u64, u64>;
-pub(super) type Entry = openraft::Entry<LeaderId, EntryPayload<Batch, u64, BasicNode>>;
-pub(super) type LogId = openraft::LogId<LeaderId>;
-pub(super) type Vote = openraft::Vote<LeaderId>;
+pub(crate) type LeaderId = leader_id_adv::LeaderId<u64, u64>;
+pub(crate) type Entry = openraft::Entry<LeaderId, EntryPayload<Batch, u64, BasicNode>>;
+pub(crate) type LogId = openraft::LogId<LeaderId>;
+pub(crate) type Vote = openraft::Vote<LeaderId>;
 pub(super) type Membership = openraft::Membership<u64, BasicNode>;
 pub(super) type StoredMembership = openraft::StoredMembership<LeaderId, u64, BasicNode>;
 
@@ -50,7 +50,7 @@ const NO_LOG_ID: LogId = log_id(0, 0, 0);
 /// Longest address of a node.
 const ADDRESS_MAX: usize = 256;
 
-pub(super) const fn log_id(term: u64, node_id: u64, index: u64) -> LogId {
+pub(crate) const fn log_id(term: u64, node_id: u64, index: u64) -> LogId {
     LogId { leader_id: LeaderId { term, node_id }, index }
 }
 
@@ -85,6 +85,15 @@ pub(super) fn decode_all(payload: &[u8]) -> Result<(Option<LogId>, Vec<Entry>), 
     Ok((committed, entries))
 }
 
+/// One entry, with its length.
+pub(super) fn decode_one(bytes: &[u8]) -> Result<Entry, Malformed> {
+    let mut reader = Reader::new(bytes);
+    let length = reader.u32()?;
+    let entry = decode(reader.take(length as usize)?)?;
+    reader.finish()?;
+    Ok(entry)
+}
+
 fn decode(bytes: &[u8]) -> Result<Entry, Malformed> {
     let mut reader = Reader::new(bytes);
     let log_id = take_log_id(&mut reader)?;
@@ -110,7 +119,10 @@ pub(super) fn take_log_id(reader: &mut Reader<'_>) -> Result<LogId, Malformed> {
 
 /// An index or a term.
 pub(super) fn take_number(reader: &mut Reader<'_>) -> Result<u64, Malformed> {
-    let number = reader.u64()?;
+    check_number(reader.u64()?)
+}
+
+pub(super) fn check_number(number: u64) -> Result<u64, Malformed> {
     if number < NUMBER_END { Ok(number) } else { Err(Malformed("a number is higher than there can be")) }
 }
 

@@ -11,9 +11,7 @@ use tokio::sync::watch;
 use super::entry::{Entry, log_id};
 use super::record::{Batch, Record, split};
 use super::state::State;
-use super::{
-    Feed, LogError, Proposal, ProposeError, Role, RoundLog, SealedRound, Sequencer, Size,
-};
+use super::{Feed, LogError, Proposal, ProposeError, Role, RoundLog, SealedRound, Sequencer, Size};
 
 /// The only term of a log without a group.
 const TERM: u64 = 1;

@@ -23,7 +23,7 @@ pub(super) use network::NoPeers;
 
 type Meta = openraft::SnapshotMeta<LeaderId, u64, BasicNode>;
 /// A snapshot's file, and what it is of.
-type RaftSnapshot = openraft::Snapshot<LeaderId, u64, BasicNode, Vec<u8>>;
+pub(crate) type RaftSnapshot = openraft::Snapshot<LeaderId, u64, BasicNode, Vec<u8>>;
 
 /// Bytes of entries that are sent to another node at a time.
 const APPEND_BYTES: u64 = APPEND_MAX as u64;
@@ -182,9 +182,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
 
     async fn get_current_snapshot(&mut self) -> Result<Option<RaftSnapshot>, io::Error> {
         let bytes = self.writer.run(|store| store.snapshot()).await.map_err(io::Error::other)?;
-        let Some(bytes) = bytes else { return Ok(None) };
-        let meta = meta(&decode(&bytes).map_err(io::Error::other)?.state);
-        Ok(Some(RaftSnapshot { meta, snapshot: bytes }))
+        bytes.map(snapshot_of).transpose().map_err(io::Error::other)
     }
 }
 
@@ -203,6 +201,12 @@ impl RaftSnapshotBuilder<TypeConfig> for StateMachine {
 
 fn meta(state: &State) -> Meta {
     Meta { last_log_id: state.applied, last_membership: state.membership.clone() }
+}
+
+/// The snapshot in a file of one.
+pub(super) fn snapshot_of(bytes: Vec<u8>) -> Result<RaftSnapshot, LogError> {
+    let meta = meta(&decode(&bytes)?.state);
+    Ok(RaftSnapshot { meta, snapshot: bytes })
 }
 
 fn decode(bytes: &[u8]) -> Result<Snapshot, LogError> {

@@ -143,8 +143,7 @@ impl<L: RoundLog> Task<L> {
             if self.spent.len() >= SPENT_MAX {
                 return Err(Refused::Busy);
             }
-            let unspent =
-                |token: &TokenId| !self.spent.contains(token) && !self.log.state().is_spent(token);
+            let unspent = |token: &TokenId| !self.spent.contains(token) && !self.log.state().is_spent(token);
             spent = Some(token.filter(unspent).ok_or(Refused::Token)?);
         }
         if !self.log.state().admits_beside(&account, &self.in_flight.accounts) {
@@ -159,12 +158,7 @@ impl<L: RoundLog> Task<L> {
 
     /// The slot of an account that is let in: what it has shown, or what it was given and has not shown yet, or, to a new one, a
     /// new one. None without slots.
-    fn slot_of(
-        &mut self,
-        account: Account,
-        known: bool,
-        shown: Option<u32>,
-    ) -> Result<Option<u32>, Refused> {
+    fn slot_of(&mut self, account: Account, known: bool, shown: Option<u32>) -> Result<Option<u32>, Refused> {
         if !self.surroundings.parameters.code.has_slots() {
             return Ok(None);
         }
@@ -200,7 +194,8 @@ impl<L: RoundLog> Task<L> {
             return;
         }
         // What came before this node began to lead.
-        for Brought { account, round, deposit, digest, reply } in core::mem::take(&mut self.accepting.deposits)
+        for Brought { account, round, deposit, digest, reply } in
+            core::mem::take(&mut self.accepting.deposits)
         {
             match reply {
                 Some(reply) => self.deposit(account, round, deposit, digest, reply),
@@ -230,7 +225,11 @@ impl<L: RoundLog> Task<L> {
             .collect();
         let accounts = {
             let state = self.log.state();
-            registrations.iter().map(|(account, ..)| *account).filter(|account| !state.knows(account)).collect()
+            registrations
+                .iter()
+                .map(|(account, ..)| *account)
+                .filter(|account| !state.knows(account))
+                .collect()
         };
         let deposits = deposits.into_iter().map(|brought| *brought.deposit).collect();
         let (deposits, others) = entries(round, deposits, accounts, lots);
@@ -267,7 +266,7 @@ impl<L: RoundLog> Task<L> {
             metrics.deposits.inc_by(depositors.len() as u64);
         }
         for account in depositors {
-            let result = deposits.as_ref().map(|()| ()).map_err(|error| {
+            let result = deposits.as_ref().copied().map_err(|error| {
                 self.machine.not_stored(&account, round);
                 refused(error)
             });
@@ -309,7 +308,9 @@ impl<L: RoundLog> Task<L> {
                             Err(Lost) if reply.is_closed() => {}
                             Err(Lost) => {
                                 let deposit = deposit.clone();
-                                again.bring(Command::Deposit { account, round, deposit, digest, reply }).await;
+                                again
+                                    .bring(Command::Deposit { account, round, deposit, digest, reply })
+                                    .await;
                             }
                         }
                     }

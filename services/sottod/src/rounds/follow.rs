@@ -65,6 +65,7 @@ impl<L: RoundLog> Task<L> {
             self.machine.end_now();
             return Ok(());
         }
+        self.resumed.remove(&round);
         self.watchers.opened(round);
         self.opened = Some(Instant::now());
         self.surroundings.metrics.open_round.set(gauge(round.0));
@@ -204,7 +205,10 @@ impl<L: RoundLog> Task<L> {
 }
 
 /// What an operator may change between two starts, as rounds are built now.
-fn shape_of<'a>(engine: &dyn mpir::Engine, parameters: &'a ServerParameters) -> (u16, &'a str, CodeShape, u8) {
+fn shape_of<'a>(
+    engine: &dyn mpir::Engine,
+    parameters: &'a ServerParameters,
+) -> (u16, &'a str, CodeShape, u8) {
     (parameters.protocol_version, engine.name(), parameters.shape(), mapping_kind(parameters.code))
 }
 

@@ -118,7 +118,8 @@ impl<L: RoundLog> Task<L> {
     fn given_up(&self, sealing: Round) -> BTreeSet<Round> {
         let retained = u64::from(self.surroundings.parameters.retained.max(1));
         let useful = sealing.0.saturating_sub(retained - 1);
-        let waiting = self.known.iter().filter(|(_, phase)| **phase == Phase::Sealed).map(|(round, _)| *round);
+        let waiting =
+            self.known.iter().filter(|(_, phase)| **phase == Phase::Sealed).map(|(round, _)| *round);
         waiting.filter(|round| round.0 < useful && Some(*round) != self.in_flight.publication).collect()
     }
 
@@ -156,8 +157,12 @@ impl<L: RoundLog> Task<L> {
         let signed = SignedManifest::sign(&database.manifest, &self.surroundings.signing_key);
         let mut records = vec![Record::Publish(round, Box::new(signed))];
         let retained = usize::from(self.surroundings.parameters.retained.max(1));
-        let published: BTreeSet<Round> =
-            self.known.iter().filter(|(_, phase)| **phase == Phase::Published).map(|(round, _)| *round).collect();
+        let published: BTreeSet<Round> = self
+            .known
+            .iter()
+            .filter(|(_, phase)| **phase == Phase::Published)
+            .map(|(round, _)| *round)
+            .collect();
         let outdated = (published.len() + 1).saturating_sub(retained);
         records.extend(published.into_iter().take(outdated).map(Record::Retire));
         self.in_flight.publication = Some(round);

@@ -6,9 +6,9 @@ use sotto_protocol::{Deposit, Label, Round, SealedBox, UnixMillis};
 
 use super::simulated::Simulated;
 use super::workload::start;
-use crate::log::{RoundLog, Verbs};
 use crate::log::record::{Record, split};
 use crate::log::store::read;
+use crate::log::{RoundLog, Verbs};
 
 /// The records of every entry.
 fn entries(disk: &Simulated) -> Vec<Vec<Record>> {

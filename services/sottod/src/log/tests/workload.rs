@@ -185,7 +185,11 @@ impl Life {
         assert!(self.tokens.iter().all(|token| log.is_spent(token)), "a token could be spent again");
         let unsure = self.unsure.iter().filter(|token| log.is_spent(token)).count();
         assert!(unsure == 0 || unsure == self.unsure.len(), "tokens of one append come together");
-        assert_eq!(log.state().tokens.len(), self.tokens.len() + unsure, "a token was spent that nobody spent");
+        assert_eq!(
+            log.state().tokens.len(),
+            self.tokens.len() + unsure,
+            "a token was spent that nobody spent"
+        );
         let lots = history.lots;
         assert!(lots == self.lots || Some(lots) == self.unsure_lots, "{lots} lots of {}", self.lots);
         let phases: BTreeMap<Round, Phase> = history.rounds.into_iter().collect();

@@ -1,0 +1,54 @@
+//! The other nodes of the cluster: the way to them, and what they ask of this one.
+//!
+//! ```text
+//! way        connections to the others, opened when they are needed and again when they break
+//! convert    the messages of the log's group, to and from the wire
+//! network    the log's group as it calls others
+//! relay      what people bring, on its way to the node that leads
+//! service    what others call here
+//! listen     who may call
+//! ```
+
+mod convert;
+mod listen;
+mod network;
+mod relay;
+mod service;
+mod way;
+
+use openraft::Raft;
+use tokio::sync::watch;
+
+use crate::log::{Role, StateMachine, TypeConfig};
+
+pub(crate) use listen::listen;
+pub(crate) use network::Network;
+pub(crate) use relay::Relay;
+pub(crate) use service::PeerService;
+pub(crate) use way::Ways;
+
+/// Code generated from `proto/peer.proto`.
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    unused_qualifications,
+    clippy::pedantic,
+    clippy::wildcard_imports,
+    reason = "generated code; the schema is documented in its own file"
+)]
+mod proto {
+    tonic::include_proto!("sotto.peer.v1");
+}
+
+/// Most bytes of one message: an append of 2 MiB, or a single entry, and what is around it.
+const MESSAGE_MAX: usize = 8 << 20;
+
+/// The log's group here, and who leads it.
+#[derive(Clone)]
+pub(crate) struct Member {
+    pub(crate) raft: Raft<TypeConfig, StateMachine>,
+    pub(crate) role: watch::Receiver<Role>,
+}
+
+/// Tells when the log is open, and this node a member.
+pub(crate) type Joined = watch::Receiver<Option<Member>>;

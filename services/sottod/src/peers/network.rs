@@ -1,0 +1,151 @@
+//! The log's group as it calls its other members.
+
+use std::future::Future;
+use std::time::Duration;
+
+use bytes::Bytes;
+use openraft::errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Unreachable};
+use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
+use openraft::raft::{
+    AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest,
+    TransferLeaderResponse, VoteRequest, VoteResponse,
+};
+use openraft::{BasicNode, OptionalSend};
+use tonic::transport::Channel;
+use tonic::{Request, Status};
+
+use super::proto::peer_client::PeerClient;
+use super::{Ways, convert, proto};
+use crate::log::{RaftSnapshot, TypeConfig, Vote};
+
+/// Bytes of a snapshot in one message.
+const CHUNK: usize = 1 << 20;
+/// For a snapshot as a whole.
+const SNAPSHOT: Duration = Duration::from_secs(60);
+/// What an append is given beyond a beat of the group, for the other's disk.
+const DISK: Duration = Duration::from_secs(3);
+
+/// Opens ways to members.
+pub(crate) struct Network(pub(crate) Ways);
+
+/// The way to one member; none to a number that is no member's.
+pub(crate) struct Link {
+    client: Option<PeerClient<Channel>>,
+}
+
+type Failed = RPCError<TypeConfig>;
+
+impl RaftNetworkFactory<TypeConfig> for Network {
+    type Network = Link;
+
+    async fn new_client(&mut self, target: u64, _: &BasicNode) -> Link {
+        Link { client: self.0.to(target) }
+    }
+}
+
+impl Link {
+    fn client(&self) -> Result<PeerClient<Channel>, Failed> {
+        let unknown = || Unreachable::new(&std::io::Error::other("no such node")).into();
+        self.client.clone().ok_or_else(unknown)
+    }
+}
+
+/// A request with a deadline.
+fn within<T>(message: T, limit: Duration) -> Request<T> {
+    let mut request = Request::new(message);
+    request.set_timeout(limit);
+    request
+}
+
+fn failed(status: &Status) -> Failed {
+    match status.code() {
+        // Nobody is there, and hurry is of no use.
+        tonic::Code::Unavailable => Unreachable::new(status).into(),
+        _ => NetworkError::new(status).into(),
+    }
+}
+
+fn malformed(malformed: convert::Malformed) -> Failed {
+    NetworkError::new(&malformed).into()
+}
+
+impl RaftNetworkV2<TypeConfig> for Link {
+    type SnapshotData = Vec<u8>;
+
+    async fn append_entries(
+        &mut self,
+        request: AppendEntriesRequest<TypeConfig>,
+        option: RPCOption,
+    ) -> Result<AppendEntriesResponse<TypeConfig>, Failed> {
+        let limit = option.hard_ttl() + if request.entries.is_empty() { Duration::ZERO } else { DISK };
+        let call = within(convert::put_append(&request), limit);
+        let answer = self.client()?.append(call).await.map_err(|status| failed(&status))?;
+        convert::take_appended(answer.into_inner()).map_err(malformed)
+    }
+
+    async fn vote(
+        &mut self,
+        request: VoteRequest<TypeConfig>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<TypeConfig>, Failed> {
+        let call = within(convert::put_vote(&request, false), option.hard_ttl());
+        let answer = self.client()?.vote(call).await.map_err(|status| failed(&status))?;
+        convert::take_voted(answer.into_inner()).map_err(malformed)
+    }
+
+    async fn pre_vote(
+        &mut self,
+        request: VoteRequest<TypeConfig>,
+        option: RPCOption,
+    ) -> Result<VoteResponse<TypeConfig>, Failed> {
+        let call = within(convert::put_vote(&request, true), option.hard_ttl());
+        let answer = self.client()?.vote(call).await.map_err(|status| failed(&status))?;
+        convert::take_voted(answer.into_inner()).map_err(malformed)
+    }
+
+    async fn full_snapshot(
+        &mut self,
+        vote: Vote,
+        snapshot: RaftSnapshot,
+        cancel: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
+        _: RPCOption,
+    ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
+        let data = Bytes::from(snapshot.snapshot);
+        let ballot = convert::put_ballot(&vote);
+        let chunks = (0..data.len().div_ceil(CHUNK).max(1)).map(move |at| proto::SnapshotChunk {
+            ballot: (at == 0).then_some(ballot),
+            data: data.slice(at * CHUNK..data.len().min((at + 1) * CHUNK)),
+        });
+        let call = within(tokio_stream::iter(chunks), SNAPSHOT);
+        let unreachable = |status: &Status| StreamingError::Unreachable(Unreachable::new(status));
+        let Some(mut client) = self.client.clone() else {
+            return Err(Unreachable::new(&std::io::Error::other("no such node")).into());
+        };
+        tokio::select! {
+            biased;
+            closed = cancel => Err(closed.into()),
+            answer = client.snapshot(call) => {
+                let answer = answer.map_err(|status| unreachable(&status))?.into_inner();
+                let vote = convert::take_ballot(answer.ballot);
+                let vote = vote.map_err(|malformed| StreamingError::Network(NetworkError::new(&malformed)))?;
+                Ok(SnapshotResponse::new(vote))
+            }
+        }
+    }
+
+    async fn transfer_leader(
+        &mut self,
+        request: TransferLeaderRequest<TypeConfig>,
+        option: RPCOption,
+    ) -> Result<TransferLeaderResponse<TypeConfig>, Failed> {
+        let message = proto::TransferRequest {
+            from: Some(convert::put_ballot(request.from_leader())),
+            to: *request.to_node_id(),
+            last: request.last_log_id().map(convert::put_log_id),
+        };
+        let call = within(message, option.hard_ttl());
+        let answer = self.client()?.transfer(call).await.map_err(|status| failed(&status))?.into_inner();
+        let refused = || NetworkError::new(&std::io::Error::other("the other node does not want to lead"));
+        if answer.accepted { Ok(Ok(())) } else { Err(refused().into()) }
+    }
+}

@@ -1,0 +1,150 @@
+//! What other nodes call here.
+
+use bytes::Bytes;
+use openraft::raft::TransferLeaderRequest;
+use sotto_protocol::{Deposit, Round};
+use sotto_wire::Refused;
+use tokio::task::JoinSet;
+use tokio_stream::StreamExt;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::proto::peer_server::Peer;
+use super::{Joined, Member, convert, proto};
+use crate::log::{Role, SNAPSHOT_MAX, snapshot_of};
+use crate::rounds::Rounds;
+
+/// Deposits in one call, at most.
+const DEPOSITS_MAX: usize = 4096;
+
+/// Answers the calls of other nodes.
+pub(crate) struct PeerService {
+    pub(crate) joined: Joined,
+    pub(crate) rounds: Rounds,
+}
+
+impl PeerService {
+    /// The log's group; whoever calls before the log is open calls again.
+    fn member(&self) -> Result<Member, Status> {
+        self.joined.borrow().clone().ok_or_else(|| Status::unavailable("the log is not open yet"))
+    }
+
+    /// Only the node that leads takes what others send on, so that nothing goes in circles.
+    fn leads(&self) -> Result<(), Status> {
+        match *self.member()?.role.borrow() {
+            Role::Leads { .. } => Ok(()),
+            Role::Follows { .. } => Err(Status::unavailable("another node leads")),
+        }
+    }
+}
+
+fn malformed(malformed: convert::Malformed) -> Status {
+    Status::invalid_argument(malformed.to_string())
+}
+
+fn ended<E>(_: E) -> Status {
+    Status::unavailable("the group has ended here")
+}
+
+fn word(refused: Option<Refused>) -> String {
+    refused.map_or_else(String::new, |refused| refused.reason().to_owned())
+}
+
+#[tonic::async_trait]
+impl Peer for PeerService {
+    async fn append(
+        &self,
+        request: Request<proto::AppendRequest>,
+    ) -> Result<Response<proto::AppendResponse>, Status> {
+        let request = convert::take_append(request.into_inner()).map_err(malformed)?;
+        let response = self.member()?.raft.append_entries(request).await.map_err(ended)?;
+        Ok(Response::new(convert::put_appended(response)))
+    }
+
+    async fn vote(
+        &self,
+        request: Request<proto::VoteRequest>,
+    ) -> Result<Response<proto::VoteResponse>, Status> {
+        let request = request.into_inner();
+        let pre = request.pre;
+        let (request, member) = (convert::take_vote(request).map_err(malformed)?, self.member()?.raft);
+        let response = if pre { member.pre_vote(request).await } else { member.vote(request).await };
+        Ok(Response::new(convert::put_voted(&response.map_err(ended)?)))
+    }
+
+    async fn snapshot(
+        &self,
+        request: Request<Streaming<proto::SnapshotChunk>>,
+    ) -> Result<Response<proto::SnapshotResponse>, Status> {
+        let member = self.member()?.raft;
+        let mut chunks = request.into_inner();
+        let (mut ballot, mut data) = (None, Vec::new());
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk?;
+            ballot = ballot.or(chunk.ballot);
+            if data.len() + chunk.data.len() > SNAPSHOT_MAX {
+                return Err(Status::invalid_argument("a snapshot is longer than any"));
+            }
+            data.extend_from_slice(&chunk.data);
+        }
+        let vote = convert::take_ballot(ballot).map_err(malformed)?;
+        let snapshot = snapshot_of(data).map_err(|_| Status::invalid_argument("this is no snapshot"))?;
+        let response = member.install_full_snapshot(vote, snapshot).await.map_err(ended)?;
+        Ok(Response::new(proto::SnapshotResponse { ballot: Some(convert::put_ballot(&response.vote)) }))
+    }
+
+    async fn transfer(
+        &self,
+        request: Request<proto::TransferRequest>,
+    ) -> Result<Response<proto::TransferResponse>, Status> {
+        let proto::TransferRequest { from, to, last } = request.into_inner();
+        let from = convert::take_ballot(from).map_err(malformed)?;
+        let last = convert::take_some(last).map_err(malformed)?;
+        let request = TransferLeaderRequest::new(from, to, last);
+        let accepted = self.member()?.raft.handle_transfer_leader(request).await.map_err(ended)?.is_ok();
+        Ok(Response::new(proto::TransferResponse { accepted }))
+    }
+
+    async fn deposits(
+        &self,
+        request: Request<proto::DepositsRequest>,
+    ) -> Result<Response<proto::DepositsResponse>, Status> {
+        self.leads()?;
+        let deposits = request.into_inner().deposits;
+        if deposits.len() > DEPOSITS_MAX {
+            return Err(Status::invalid_argument("too many deposits"));
+        }
+        let mut refused = vec![String::new(); deposits.len()];
+        let mut storing = JoinSet::new();
+        for (at, proto::AccountDeposit { account, round, deposit }) in deposits.into_iter().enumerate() {
+            let account: [u8; 32] = account.as_ref().try_into().map_err(|_| malformed(convert::Malformed))?;
+            let deposit = Deposit::decode(&deposit).map_err(|_| malformed(convert::Malformed))?;
+            let rounds = self.rounds.clone();
+            storing.spawn(async move { (at, rounds.deposit(account, Round(round), deposit).await.err()) });
+        }
+        while let Some(stored) = storing.join_next().await {
+            let (at, outcome) = stored.map_err(|_| Status::internal("a deposit was lost"))?;
+            refused[at] = word(outcome);
+        }
+        Ok(Response::new(proto::DepositsResponse { refused }))
+    }
+
+    async fn register(
+        &self,
+        request: Request<proto::RegisterRequest>,
+    ) -> Result<Response<proto::RegisterResponse>, Status> {
+        self.leads()?;
+        let proto::RegisterRequest { account, token, shown } = request.into_inner();
+        let fixed = |bytes: &Bytes| bytes.as_ref().try_into().map_err(|_| malformed(convert::Malformed));
+        let token = if token.is_empty() {
+            None
+        } else {
+            Some(token.as_ref().try_into().map_err(|_| malformed(convert::Malformed))?)
+        };
+        let outcome = self.rounds.register(fixed(&account)?, token, shown).await;
+        let (slot, refused) = match outcome {
+            Ok(slot) => (slot, None),
+            Err(refused) => (None, Some(refused)),
+        };
+        Ok(Response::new(proto::RegisterResponse { refused: word(refused), slot }))
+    }
+}
