@@ -189,6 +189,34 @@ mod tests {
         assert_eq!(codes.len(), reasons.len(), "{codes:?}");
     }
 
+    /// A node that is down, behind or full must not keep anybody from the others; nobody is sent on past a false key.
+    #[test]
+    fn what_one_node_says_of_itself_is_told_from_what_holds_for_all() {
+        let of_node = [
+            ConnectError::Unreachable(String::new()),
+            ConnectError::NoServer(String::new()),
+            ConnectError::Certificate,
+            ConnectError::Version { theirs: Some(9) },
+            ConnectError::Downgrade(Error::Negotiation(NegotiationError::Downgrade)),
+            ConnectError::Refused(Refused::Busy),
+            ConnectError::Refused(Refused::Internal),
+        ];
+        assert!(of_node.iter().all(ConnectError::is_of_node));
+        let of_all = [
+            ConnectError::WrongKey,
+            ConnectError::Changed,
+            ConnectError::Security { bits: 0 },
+            ConnectError::Refused(Refused::Token),
+            ConnectError::Refused(Refused::Slot),
+            ConnectError::NotStored(String::new()),
+        ];
+        assert!(!of_all.iter().any(ConnectError::is_of_node));
+        // What is told in the end is a reason, if there is one.
+        let [silent, ended] = [of_node[0].clone(), of_node[2].clone()];
+        assert_eq!(silent.clone().or_rather(ended.clone()), ended);
+        assert_eq!(ended.clone().or_rather(silent), ended);
+    }
+
     /// Whoever has to update must know which of the two is older, if the server says it.
     #[test]
     fn a_person_reads_which_version_a_server_speaks() {

@@ -156,8 +156,10 @@ fn node(options: &NewOptions, place: &Place) -> NewNode {
 }
 
 fn address(places: &[Place], root: RootKey) -> anyhow::Result<Address> {
-    let (host, port) = places.first().map(|place| place.public.clone()).context("no node")?;
-    Ok(Address::new(Transport::Tls, host, port, root)?)
+    let mut all = places.iter().map(|place| place.public.clone());
+    let (host, port) = all.next().context("no node")?;
+    let first = Address::new(Transport::Tls, host, port, root)?;
+    Ok(all.try_fold(first, |address, (host, port)| address.and(host, port))?)
 }
 
 /// The first seeds, and the first signature, in the directory of the first node.
