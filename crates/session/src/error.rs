@@ -92,16 +92,16 @@ impl ConnectError {
     #[must_use]
     pub fn is_of_node(&self) -> bool {
         match self {
-            // It is gone, its certificate has ended, or it is older, or behind, as in the midst of an update.
+            // It is gone, somebody else answers in its place, its certificate has ended, or it is older, or behind, as in the midst
+            // of an update.
             Self::Unreachable(_)
+            | Self::WrongKey
             | Self::NoServer(_)
             | Self::Certificate
             | Self::Version { .. }
             | Self::Downgrade(_) => true,
             // Others would refuse the same. It is at its limit, or does not take part yet, otherwise.
             Self::Refused(refused) => !matches!(refused, Refused::Token | Refused::Slot),
-            // The person is to hear of it before anybody goes on.
-            Self::WrongKey => false,
             // What the root key has signed; `Changed` is to be taken over first.
             Self::Engine { .. }
             | Self::Security { .. }
@@ -202,8 +202,9 @@ mod tests {
             ConnectError::Refused(Refused::Internal),
         ];
         assert!(of_node.iter().all(ConnectError::is_of_node));
+        // Whoever sits on the way to one node must not keep people from the others.
+        assert!(ConnectError::WrongKey.is_of_node());
         let of_all = [
-            ConnectError::WrongKey,
             ConnectError::Changed,
             ConnectError::Security { bits: 0 },
             ConnectError::Refused(Refused::Token),
