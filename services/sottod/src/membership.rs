@@ -99,7 +99,8 @@ impl Membership {
         tracker: &TaskTracker,
         end: &CancellationToken,
     ) -> (Rounds, JoinHandle<Result<(), RunError>>) {
-        let Self { cluster: Cluster { number, members, certificate: _ }, ways, tls, listener, joining } = self;
+        let Self { cluster: Cluster { number, members, certificate: _ }, ways, tls, listener, joining } =
+            self;
         let joined = joining.subscribe();
         tracing::info!(number, nodes = members.len(), "this is a node of a cluster");
         let joining = move |raft: Raft<_, _>, role| drop(joining.send_replace(Some(Member { raft, role })));

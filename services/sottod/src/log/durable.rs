@@ -191,7 +191,7 @@ impl DurableLog {
     pub(super) async fn settle(&self) {
         let mut metrics = self.raft.metrics();
         loop {
-            let floor = self.machine.lock().floor();
+            let floor = self.machine.floor();
             let reclaimable = self.writer.run(move |store| Ok(store.reclaimable(floor))).await;
             if !reclaimable.unwrap_or(false) || metrics.changed().await.is_err() {
                 return;
@@ -254,7 +254,7 @@ impl Feed for DurableLog {
 
 impl RoundLog for DurableLog {
     async fn reclaim(&self) -> Result<(), LogError> {
-        let floor = self.state().floor();
+        let floor = self.machine.floor();
         // A snapshot that frees no segment is not worth its bytes.
         if self.writer.run(move |store| Ok(store.reclaimable(floor))).await? {
             let failed = |_| self.writer.failure("the group takes no snapshot");

@@ -120,7 +120,7 @@ impl Server {
             let pace = pace(draw("disk"), *disk_ms, world);
             let mut salts = draw("salts");
             let salts = Box::new(move || Ok(salts.random()));
-            let options = Options { segment_bytes: *segment_bytes, salts };
+            let options = Options { segment_bytes: *segment_bytes, grouped: false, salts };
             async move {
                 let log = DurableLog::start_inline(Arc::new(disk), options, pace).await?;
                 ledger.found(&log.history());
