@@ -124,7 +124,7 @@ impl Server {
             async move {
                 let log = DurableLog::start_inline(Arc::new(disk), options, pace).await?;
                 ledger.found(&log.history());
-                Ok(Witness { log, ledger })
+                Ok(Witness { log, ledger, repeats: false })
             }
         };
         let deadlines = Arc::new(Deadlines {
@@ -175,7 +175,7 @@ impl Server {
 }
 
 /// Seeds for all rounds there can be: clocks that jump lead far.
-struct Drawn(u64);
+pub(super) struct Drawn(pub(super) u64);
 
 impl Seeds for Drawn {
     fn seed(&mut self, round: Round) -> Option<[u8; 32]> {
