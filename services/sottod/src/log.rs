@@ -95,6 +95,9 @@ pub(crate) trait Sequencer: Send + Sync + 'static {
     ///
     /// The entry is durable, and applied to the state of this node, once what is returned says so.
     fn propose(&self, records: Vec<Record>) -> impl Future<Output = Proposal> + Send;
+
+    /// Has another node do that from now on, if there is one that can and this one does; nobody then waits until it is missed.
+    fn hand_over(&self) -> impl Future<Output = ()> + Send;
 }
 
 /// What has been put in order.

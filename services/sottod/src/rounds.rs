@@ -230,6 +230,7 @@ impl<L: RoundLog> Task<L> {
             while let Some(settled) = self.proposed.join_next().await {
                 self.settle(Some(settled))?;
             }
+            self.log.hand_over().await;
         }
         Ok(())
     }

@@ -31,6 +31,8 @@ const ELECTION: Duration = Duration::from_secs(60);
 /// A leader is heard of this often; who has not heard of one for a time between these two calls for an election.
 const HEARTBEAT_MS: u64 = 250;
 const ELECTION_MS: (u64, u64) = (1000, 1500);
+/// Another node takes the lead within this, or does not.
+const HANDING_OVER: Duration = Duration::from_millis(400);
 /// A snapshot is stored within this.
 const SNAPSHOT_MS: u64 = 30_000;
 /// Entries read at a time when a round is read: others may write in between.
@@ -249,6 +251,24 @@ impl Sequencer for DurableLog {
                 Err(_) => Err(ProposeError::Elsewhere),
             }
         })
+    }
+
+    async fn hand_over(&self) {
+        if !matches!(*self.role.borrow(), Role::Leads { .. }) {
+            return;
+        }
+        let metrics = self.raft.metrics().borrow_watched().clone();
+        let own = metrics.id;
+        let stored = metrics.replication.into_iter().flatten().filter(|(number, _)| *number != own);
+        let Some((best, _)) = stored.max_by_key(|(_, last)| *last) else { return };
+        if self.raft.trigger().transfer_leader(best).await.is_err() {
+            return;
+        }
+        let mut role = self.role.clone();
+        let gone = role.wait_for(|role| !matches!(role, Role::Leads { .. }));
+        if tokio::time::timeout(HANDING_OVER, gone).await.is_err() {
+            tracing::warn!("no other node has taken the lead; they choose one when they miss this one");
+        }
     }
 }
 

@@ -72,6 +72,8 @@ impl Sequencer for MemoryLog {
         self.changes.send_replace(());
         Box::pin(async { result })
     }
+
+    async fn hand_over(&self) {}
 }
 
 impl Feed for MemoryLog {

@@ -38,6 +38,10 @@ impl Sequencer for Witness {
         }
         self.log.propose(records).await
     }
+
+    async fn hand_over(&self) {
+        self.log.hand_over().await;
+    }
 }
 
 impl Feed for Witness {

@@ -122,6 +122,12 @@ impl Node {
         Self { disk, rounds, power, stop }
     }
 
+    /// It is told to end, and has a while for it.
+    pub(super) async fn end(&mut self) {
+        self.stop.cancel();
+        let _ = tokio::time::timeout(Duration::from_secs(3), &mut self.rounds).await;
+    }
+
     /// The machine loses its power: nothing leaves it any more, and its disk keeps what it has.
     pub(super) fn crash(self, net: &Net, number: u64, seed: u64, kill: bool) -> Simulated {
         self.power.cancel();

@@ -127,7 +127,7 @@ impl Play {
             sleep(Duration::from_millis(pause)).await;
             let number = dice.random_range(1..=self.nodes);
             let at = number as usize - 1;
-            match dice.random_range(0..8) {
+            match dice.random_range(0..9) {
                 0..=2 => {
                     // Whoever leads is hit more often than by chance.
                     let leads = |number: &u64| matches!(cluster.net.role(*number), Some(Role::Leads { .. }));
@@ -146,6 +146,13 @@ impl Play {
                         lives[at] += 1;
                         cluster.world.note(format_args!("node {number} starts again"));
                         nodes[at] = Some(Node::start(cluster, number, lives[at], disk));
+                    }
+                }
+                8 => {
+                    if let Some(mut node) = nodes[at].take() {
+                        cluster.world.note(format_args!("node {number} is told to end"));
+                        node.end().await;
+                        disks[at] = Some(node.crash(&cluster.net, number, 0, true));
                     }
                 }
                 5 => {
