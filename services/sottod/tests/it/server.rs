@@ -2,6 +2,7 @@
 
 mod calls;
 mod changes;
+mod cluster;
 mod durable;
 mod lifecycle;
 mod operations;

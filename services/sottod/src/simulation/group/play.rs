@@ -274,7 +274,8 @@ impl Person {
                 let brought = rounds.deposit(self.account, round, deposit.clone());
                 match timeout(Duration::from_secs(2), brought).await {
                     Ok(Ok(())) => {
-                        self.world.note(format_args!("person {} stored {round} at {number}", self.account[0]));
+                        self.world
+                            .note(format_args!("person {} stored {round} at {number}", self.account[0]));
                         self.ledger.acknowledged(round, &deposit);
                         break;
                     }

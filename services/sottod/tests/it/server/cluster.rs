@@ -1,0 +1,208 @@
+//! Three nodes in processes of their own, over TLS on both sides.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use sotto_protocol::manifest::SignedManifest;
+use sotto_protocol::{Deposit, Label, Round, SealedBox, deposit::BOX_BYTES};
+use sotto_session::{Connection, ConnectionSettings, RoundNews, Session};
+use sottod::Status;
+use tempfile::TempDir;
+use tokio_stream::StreamExt;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_sottod");
+const NODES: usize = 3;
+
+/// Ports that are free now.
+fn ports(count: usize) -> Vec<u16> {
+    let listeners: Vec<TcpListener> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
+}
+
+struct Cluster {
+    directory: TempDir,
+    clients: Vec<u16>,
+    peers: Vec<u16>,
+    operations: Vec<u16>,
+    nodes: BTreeMap<usize, (Child, BufReader<ChildStdout>)>,
+}
+
+impl Cluster {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut ports = ports(3 * NODES).into_iter();
+        let mut some = || -> Vec<u16> { ports.by_ref().take(NODES).collect() };
+        let (clients, peers, operations) = (some(), some(), some());
+        let mut new = Command::new(PROGRAM);
+        new.env("SOTTOD_ROUNDS_SEED_SEGMENTS", "4").args(["cluster", "new", "--open-registration", "--out"]);
+        new.arg(directory.path().join("cluster"));
+        for (peer, client) in peers.iter().zip(&clients) {
+            new.args(["--node", &format!("127.0.0.1:{peer}"), "--public", &format!("127.0.0.1:{client}")]);
+        }
+        let made = new.output().unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let mut cluster = Self { directory, clients, peers, operations, nodes: BTreeMap::new() };
+        (0..NODES).for_each(|at| cluster.serve(at));
+        cluster
+    }
+
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    fn serve(&mut self, at: usize) {
+        let here = |port: u16| format!("127.0.0.1:{port}");
+        let mut child = Command::new(PROGRAM)
+            .env("SOTTOD_ROUNDS_SEED_SEGMENTS", "4")
+            .env("SOTTOD_PEERS", here(self.peers[at]))
+            .env("SOTTOD_OPERATIONS", here(self.operations[at]))
+            .args(["serve", "--listen", &here(self.clients[at]), "--data"])
+            .arg(self.path().join(format!("cluster/node{}", at + 1)))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        assert!(line.starts_with("listening on "), "{line}");
+        self.nodes.insert(at, (child, output));
+    }
+
+    fn kill(&mut self, at: usize) {
+        let (mut child, _) = self.nodes.remove(&at).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    fn status(&self, at: usize) -> Option<Status> {
+        let operations = format!("127.0.0.1:{}", self.operations[at]);
+        let asked = Command::new(PROGRAM).args(["status", "--json", "--operations", &operations]).output();
+        serde_json::from_slice(&asked.unwrap().stdout).ok()
+    }
+
+    /// Waits until one of the nodes leads.
+    async fn leader(&self) -> usize {
+        loop {
+            let leads =
+                |at: &usize| self.status(*at).and_then(|status| status.node).is_some_and(|node| node.leads);
+            if let Some(leader) = self.nodes.keys().copied().find(leads) {
+                return leader;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// A session of an account at one node.
+    async fn session(&self, at: usize, account: u8) -> Session {
+        let key = std::fs::read_to_string(self.path().join("cluster/address")).unwrap();
+        let key = key.trim().rsplit_once('/').unwrap().1;
+        let address = format!("sotto://127.0.0.1:{}/{key}", self.clients[at]).parse().unwrap();
+        let settings = ConnectionSettings::new(address);
+        loop {
+            if let Ok(connection) = Connection::open(&settings).await
+                && let Ok(info) = connection.info().await
+                && let Ok(session) = connection.session(&[account; 32], &info, None, None).await
+            {
+                return session;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for (child, _) in self.nodes.values_mut() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn deposit(account: u8, round: Round) -> Vec<u8> {
+    let mut label = [account; 16];
+    label[..8].copy_from_slice(&round.0.to_le_bytes());
+    Deposit { label: Label(label), sealed: SealedBox([account; BOX_BYTES]) }.encode().to_vec()
+}
+
+/// Brings a deposit of one account to every one of these nodes in a round, and waits until each serves the round.
+async fn a_round(cluster: &Cluster, nodes: &[usize]) -> (Round, Vec<SignedManifest>) {
+    'rounds: loop {
+        let mut sessions = Vec::new();
+        let mut watches = Vec::new();
+        for at in nodes {
+            let session = cluster.session(*at, *at as u8 + 1).await;
+            let watch = session.watch().await.unwrap();
+            sessions.push(session);
+            watches.push(Box::pin(watch));
+        }
+        let mut round = None;
+        for (at, session) in nodes.iter().zip(&sessions) {
+            let open = *round.get_or_insert(session.open());
+            if session.deposit(open, &deposit(*at as u8 + 1, open)).await.is_err() {
+                // It has ended meanwhile.
+                continue 'rounds;
+            }
+        }
+        let round = round.unwrap();
+        let mut manifests = Vec::new();
+        for watch in &mut watches {
+            loop {
+                match watch.next().await {
+                    Some(Ok(RoundNews::Ready { manifest, .. })) => {
+                        let parsed = sotto_protocol::Manifest::decode(&manifest.bytes).unwrap();
+                        if parsed.round == round {
+                            assert_eq!(
+                                parsed.entries as usize,
+                                nodes.len(),
+                                "a deposit is lost, or there twice"
+                            );
+                            manifests.push(*manifest);
+                            break;
+                        }
+                        assert!(parsed.round < round, "the round was never served");
+                    }
+                    Some(Ok(_)) => {}
+                    other => panic!("a node ended its watch: {other:?}"),
+                }
+            }
+        }
+        return (round, manifests);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn any_two_of_three_nodes_take_deposits_and_serve_the_same_rounds() {
+    let mut cluster = Cluster::start();
+    let all: Vec<usize> = (0..NODES).collect();
+    let (first, manifests) = a_round(&cluster, &all).await;
+    assert!(manifests.iter().all(|manifest| *manifest == manifests[0]), "nodes serve different rounds");
+
+    // Without the one that led.
+    let leader = cluster.leader().await;
+    cluster.kill(leader);
+    let others: Vec<usize> = all.iter().copied().filter(|at| *at != leader).collect();
+    let (second, manifests) = a_round(&cluster, &others).await;
+    assert!(second > first && manifests[0] == manifests[1]);
+    assert_ne!(cluster.leader().await, leader);
+
+    // It comes back, and has what it missed.
+    cluster.serve(leader);
+    let (third, manifests) = a_round(&cluster, &all).await;
+    assert!(third > second && manifests.iter().all(|manifest| *manifest == manifests[0]));
+    let chains: Vec<_> = {
+        let mut chains = Vec::new();
+        for at in &all {
+            let session = cluster.session(*at, 9).await;
+            chains.push(session.manifests(first, third).await.unwrap());
+        }
+        chains
+    };
+    assert!(chains[0].len() as u64 == third.0 - first.0 + 1, "rounds are missing in the chain");
+    assert!(chains.iter().all(|chain| *chain == chains[0]));
+}
