@@ -125,6 +125,9 @@ pub(crate) struct RoundsDependencies {
     pub(crate) forward: Option<Arc<dyn Forward>>,
 }
 
+/// How much later than it should a round of a cluster may end before a node takes itself to be cut off.
+const SILENCE: Duration = Duration::from_secs(3);
+
 type Building = oneshot::Receiver<Result<RoundDatabase, BuildError>>;
 
 struct Task<L> {
@@ -159,6 +162,9 @@ struct Task<L> {
     has_sealed: bool,
     /// How many segments of seeds there were when it was last said that they end.
     warned: Option<u64>,
+    /// When a round last began or ended.
+    heard: Instant,
+    is_silent: bool,
     /// When the newest round opened, and when those were sealed that are not ready.
     opened: Option<Instant>,
     sealed: BTreeMap<Round, Instant>,
@@ -200,6 +206,7 @@ impl<L: RoundLog> Task<L> {
             self.follow().await?;
             self.lead().await?;
             self.tell_progress();
+            self.notice_silence();
             let wakeup = self.wakeup();
             let metrics = &self.surroundings.metrics;
             metrics.queue(Queue::Commands, commands.len());
@@ -250,10 +257,28 @@ impl<L: RoundLog> Task<L> {
         let due = if decides && !waits { self.machine.next_wakeup(now) } else { None };
         let wakeup = due.map_or(IDLE_MS, |wakeup| wakeup.since(now));
         let wakeup = Instant::now() + Duration::from_millis(wakeup);
-        match self.held.filter(|held| self.leads.is_some() && *held > Instant::now()) {
-            Some(held) => held,
-            None => wakeup,
+        let held = self.held.filter(|held| self.leads.is_some() && *held > Instant::now());
+        let silent = self.silent_from().filter(|_| !self.is_silent);
+        // Whatever is due is proposed when nothing holds it back.
+        let wakeup = held.unwrap_or(wakeup);
+        silent.map_or(wakeup, |silent| silent.min(wakeup))
+    }
+
+    /// From when on a node of a cluster has heard nothing for too long: the open round should have ended.
+    fn silent_from(&self) -> Option<Instant> {
+        self.surroundings.forward.as_ref()?;
+        let round = Duration::from_millis(self.surroundings.parameters.round_ms.into());
+        Some(self.heard + round + SILENCE)
+    }
+
+    /// A node that is cut off from the others keeps nobody: whoever follows it goes on at another one.
+    fn notice_silence(&mut self) {
+        let is_silent = self.silent_from().is_some_and(|from| from <= Instant::now());
+        if is_silent && !core::mem::replace(&mut self.is_silent, is_silent) {
+            tracing::warn!("nothing is heard of the rounds: other nodes do not answer, or too few of them");
+            self.watchers.end_all();
         }
+        self.is_silent = is_silent;
     }
 
     async fn handle(&mut self, batch: impl Iterator<Item = Command>) -> Result<(), RunError> {
@@ -265,6 +290,8 @@ impl<L: RoundLog> Task<L> {
                 Command::Register { account, token, shown, reply } => {
                     self.register(account, token, shown, reply);
                 }
+                // Another node may know what is.
+                Command::Watch { reply, .. } if self.is_silent => drop(reply),
                 Command::Watch { account, has_keys, reply } => {
                     self.machine.registered(account, has_keys);
                     let open = self.machine.open(self.now()).map(|(round, _)| round);

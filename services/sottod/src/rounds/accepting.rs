@@ -16,6 +16,8 @@ use crate::log::{ProposeError, RoundLog, TokenId, entries};
 
 /// Batches on their way to the log at most; what comes meanwhile goes with the next.
 const BATCHES: usize = 8;
+/// What waits for a leader, below which nothing is looked through.
+const FORGETS_FROM: usize = 1024;
 /// Tokens spent in one round; the log keeps room for so many.
 const SPENT_MAX: usize = 4096;
 
@@ -29,6 +31,20 @@ pub(super) struct Accepting {
     registrations: Vec<Registering>,
     /// Lots of slots that are begun with them, if any is.
     lots: Option<u32>,
+    /// At so many, those are forgotten of whom nobody waits any more.
+    forgets_at: usize,
+}
+
+impl Accepting {
+    /// While nobody leads, people give up and come again.
+    fn forget(&mut self) {
+        if self.deposits.len() + self.registrations.len() < self.forgets_at.max(FORGETS_FROM) {
+            return;
+        }
+        self.deposits.retain(|brought| brought.reply.as_ref().is_none_or(|reply| !reply.is_closed()));
+        self.registrations.retain(|registering| !registering.reply.is_closed());
+        self.forgets_at = 2 * (self.deposits.len() + self.registrations.len());
+    }
 }
 
 struct Brought {
@@ -213,7 +229,7 @@ impl<L: RoundLog> Task<L> {
                 }
             }
         }
-        let Accepting { deposits, registrations, lots } = core::mem::take(&mut self.accepting);
+        let Accepting { deposits, registrations, lots, .. } = core::mem::take(&mut self.accepting);
         if deposits.is_empty() && registrations.is_empty() {
             return;
         }
@@ -282,8 +298,8 @@ impl<L: RoundLog> Task<L> {
 
     /// Sends what came on to whoever leads; it waits while nobody does.
     pub(super) fn send_on(&mut self, forward: &Arc<dyn Forward>, leader: Option<u64>) {
-        let Some(leader) = leader else { return };
-        let Accepting { deposits, registrations, lots: _ } = core::mem::take(&mut self.accepting);
+        let Some(leader) = leader else { return self.accepting.forget() };
+        let Accepting { deposits, registrations, .. } = core::mem::take(&mut self.accepting);
         let mut replies = Vec::new();
         let mut sent = Vec::new();
         for Brought { account, round, deposit, digest, reply } in deposits {

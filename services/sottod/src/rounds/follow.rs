@@ -31,6 +31,7 @@ impl<L: RoundLog> Task<L> {
         if rounds == self.known {
             return Ok(());
         }
+        self.heard = Instant::now();
         let gone: Vec<Round> =
             self.known.keys().filter(|round| !rounds.contains_key(round)).copied().collect();
         let before = core::mem::replace(&mut self.known, rounds.clone());

@@ -75,7 +75,9 @@ impl Rounds {
     /// Follows the rounds as this account, which takes part until the watch is dropped. An older watch of the same
     /// account ends.
     pub(crate) async fn watch(&self, account: Account, has_keys: bool) -> Result<Watch, Refused> {
-        let joined = self.ask(|reply| Command::Watch { account, has_keys, reply }).await?;
+        let joined = self.ask(|reply| Command::Watch { account, has_keys, reply }).await;
+        // A node that is cut off from the others, or ends, takes nobody; later, or elsewhere, it may work.
+        let joined = joined.map_err(|_| Refused::Busy)?;
         let (commands, tracker, generation) =
             (self.commands.clone(), self.tracker.clone(), joined.generation);
         // A watch may be dropped where no runtime is at hand.

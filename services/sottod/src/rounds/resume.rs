@@ -67,6 +67,8 @@ impl<L: RoundLog> Task<L> {
             slots: SlotPool::behind(lots.max(surroundings.population.map_or(0, Population::lots))),
             has_sealed: false,
             warned: None,
+            heard: Instant::now(),
+            is_silent: false,
             opened: None,
             sealed: BTreeMap::new(),
             resumed,

@@ -92,6 +92,12 @@ impl Watchers {
         self.watchers.contains_key(account)
     }
 
+    /// Ends all watches: what this node would tell is not what is.
+    pub(super) fn end_all(&mut self) {
+        // Whoever listens to the old one hears that it is gone.
+        self.news = broadcast::channel(BACKLOG).0;
+    }
+
     pub(super) fn opened(&mut self, round: Round) {
         let news = RoundNews::Opened { round, at: Instant::now() };
         self.newest_open = Some(news.clone());

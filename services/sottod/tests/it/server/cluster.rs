@@ -137,7 +137,8 @@ async fn a_round(cluster: &Cluster, nodes: &[usize]) -> (Round, Vec<SignedManife
         let mut watches = Vec::new();
         for at in nodes {
             let session = cluster.session(*at, *at as u8 + 1).await;
-            let watch = session.watch().await.unwrap();
+            // One that has just begun may have heard of nobody yet.
+            let Ok(watch) = session.watch().await else { continue 'rounds };
             sessions.push(session);
             watches.push(Box::pin(watch));
         }
@@ -205,4 +206,27 @@ async fn any_two_of_three_nodes_take_deposits_and_serve_the_same_rounds() {
     };
     assert!(chains[0].len() as u64 == third.0 - first.0 + 1, "rounds are missing in the chain");
     assert!(chains.iter().all(|chain| *chain == chains[0]));
+}
+
+/// Whoever follows a node that hears nothing of the others must not wait there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_without_the_others_ends_the_watches_of_its_clients_until_they_are_back() {
+    let mut cluster = Cluster::start();
+    let session = cluster.session(0, 1).await;
+    let mut watch = Box::pin(session.watch().await.unwrap());
+    assert!(matches!(watch.next().await, Some(Ok(_))));
+    cluster.kill(1);
+    cluster.kill(2);
+    // Rounds end no more, and that is what it says.
+    while let Some(Ok(_)) = watch.next().await {}
+    assert!(
+        match session.watch().await {
+            Ok(watch) => !matches!(Box::pin(watch).next().await, Some(Ok(_))),
+            Err(_) => true,
+        },
+        "it takes people whom it cannot serve"
+    );
+    cluster.serve(1);
+    let (_, manifests) = a_round(&cluster, &[0, 1]).await;
+    assert_eq!(manifests[0], manifests[1]);
 }
