@@ -22,6 +22,7 @@ type Histograms = Family<Labels<1>, Histogram, fn() -> Histogram>;
 pub(crate) struct Metrics {
     registry: Registry,
     pub(crate) open_round: Gauge,
+    pub(crate) leads: Gauge,
     rounds: Family<Labels<1>, Counter>,
     phases: Histograms,
     pub(crate) round_deposits: Gauge,
@@ -92,6 +93,7 @@ impl Metrics {
         let histograms = || Histograms::new_with_constructor(seconds as fn() -> Histogram);
         Self {
             open_round: add(&mut registry, "open_round", "Number of the newest round that took deposits"),
+            leads: add(&mut registry, "leads", "1 if this node decides when rounds end, 0 if another one does"),
             rounds: add(&mut registry, "rounds", "Rounds by what became of them"),
             phases: add_made(
                 &mut registry,

@@ -44,6 +44,7 @@ impl<L: RoundLog> Task<L> {
         };
         if self.leads != term {
             self.leads = term;
+            self.surroundings.metrics.leads.set(term.is_some().into());
             self.begin_to_lead();
         }
         if term.is_none() {

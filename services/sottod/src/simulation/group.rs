@@ -14,7 +14,7 @@ mod play;
 use play::Play;
 
 /// Seeds that the gate plays.
-const SEEDS: std::ops::RangeInclusive<u64> = 1..=40;
+const SEEDS: std::ops::RangeInclusive<u64> = 1..=30;
 
 /// With `SOTTO_SEED` that seed alone; with `SOTTO_SEEDS` so many more, drawn now.
 fn seeds() -> Vec<u64> {
