@@ -24,7 +24,7 @@ const LINES: [[&str; 6]; 2] = [
         "they see that we are here, and nothing else",
         "the documents are ready",
         "forty pages",
-        "one of the three machines went away just now. did you notice?",
+        "page nine is smudged",
         "until tomorrow",
     ],
     [
@@ -32,7 +32,7 @@ const LINES: [[&str; 6]; 2] = [
         "then they know as much as yesterday",
         "send them when you like",
         "I shall read them tonight",
-        "not at all",
+        "I can read it",
         "until tomorrow",
     ],
 ];

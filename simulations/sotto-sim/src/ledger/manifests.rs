@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use sha2::{Digest as _, Sha256};
 use sotto_protocol::{Round, SignedManifest};
 
+use super::tell::Compared;
+
 /// Rounds that are remembered.
 const ROUNDS: usize = 4096;
 
@@ -13,7 +15,7 @@ pub(super) struct Manifests {
     rounds: BTreeMap<Round, Vec<Option<[u8; 32]>>>,
     nodes: usize,
     /// Rounds of which two nodes have different manifests.
-    pub(super) different: u64,
+    different: u64,
 }
 
 /// Two nodes, counted from 1, that differ in a round.
@@ -50,13 +52,21 @@ impl Manifests {
         difference
     }
 
-    /// How many rounds all nodes have the same manifest of, from `first` on, and the newest of them.
-    pub(super) fn same(&self, first: Round) -> (usize, Option<Round>) {
+    /// How far all nodes have the same manifests, from a round on.
+    pub(super) fn compared(&self, first: Round) -> Compared {
         let same = |seen: &[Option<[u8; 32]>]| {
             seen.first().is_some_and(|one| one.is_some() && seen.iter().all(|other| other == one))
         };
-        let all = self.rounds.range(first..).filter(|(_, seen)| same(seen));
-        all.fold((0, None), |(count, _), (round, _)| (count + 1, Some(*round)))
+        let all = || self.rounds.range(first..);
+        let newest = all().rev().find(|(_, seen)| same(seen)).map_or(Round(0), |(round, _)| *round);
+        let until = || all().take_while(|(round, _)| **round <= newest);
+        Compared {
+            nodes: self.nodes,
+            newest: newest.0,
+            rounds: until().count(),
+            same: until().filter(|(_, seen)| same(seen)).count(),
+            different: self.different,
+        }
     }
 }
 
@@ -80,12 +90,19 @@ mod tests {
             assert_eq!(manifests.note(node, &manifest(1, 7)), None);
         }
         assert_eq!(manifests.note(0, &manifest(2, 7)), None);
-        assert_eq!(manifests.same(Round(1)), (1, Some(Round(1))));
+        let compared = |manifests: &Manifests, first| {
+            let compared = manifests.compared(Round(first));
+            (compared.newest, compared.rounds, compared.same, compared.different)
+        };
+        assert_eq!(compared(&manifests, 1), (1, 1, 1, 0));
         let differ = |nodes| Some(Difference { round: Round(2), nodes });
         assert_eq!(manifests.note(2, &manifest(2, 8)), differ((1, 3)));
         assert_eq!(manifests.note(2, &manifest(2, 8)), None);
         assert_eq!(manifests.note(0, &manifest(2, 8)), differ((1, 1)));
-        assert_eq!(manifests.different, 2);
-        assert_eq!(manifests.same(Round(2)), (0, None));
+        assert_eq!(compared(&manifests, 2), (0, 0, 0, 2));
+        for node in 0..3 {
+            assert_eq!(manifests.note(node, &manifest(3, 7)), None);
+        }
+        assert_eq!(compared(&manifests, 1), (3, 3, 2, 2));
     }
 }

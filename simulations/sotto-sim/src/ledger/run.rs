@@ -33,7 +33,7 @@ const RETRIEVING: Duration = Duration::from_secs(30);
 const LEAVING: Duration = Duration::from_secs(12);
 const TICK: Duration = Duration::from_millis(100);
 /// Every so many rounds a sum is told.
-const TOLD: u64 = 10;
+const TOLD: u64 = 5;
 
 /// What has come of a call.
 enum Done {
@@ -258,8 +258,7 @@ impl Run {
     }
 
     fn sum(&self) -> Sum {
-        let (same, _) = self.manifests.same(self.first);
-        Sum { same, different: self.manifests.different, nodes: self.nodes, ..self.book.sum.clone() }
+        Sum { manifests: self.manifests.compared(self.first), ..self.book.sum.clone() }
     }
 
     /// No round begins any more.
@@ -269,13 +268,9 @@ impl Run {
 
     fn is_over(&self) -> bool {
         let Some(since) = self.stopping else { return false };
-        let all_compared = || self.manifests.same(self.first).1 >= self.book_end();
-        (self.book.pages.is_empty() && all_compared()) || since.elapsed() >= LEAVING
-    }
-
-    /// The newest round that was played, if the last is to be compared.
-    fn book_end(&self) -> Option<Round> {
-        (self.rounds > 0).then_some(self.newest)
+        // The last round is compared, too, if there was one.
+        let compared = || self.rounds == 0 || self.manifests.compared(self.first).newest >= self.newest.0;
+        (self.book.pages.is_empty() && compared()) || since.elapsed() >= LEAVING
     }
 
     fn finish(mut self) -> anyhow::Result<bool> {

@@ -35,10 +35,21 @@ pub(super) struct Sum {
     /// Longest time between the ends of two complete rounds.
     #[serde(rename = "longest_s", serialize_with = "seconds")]
     pub(super) longest: Duration,
-    /// Rounds of which all nodes have the same manifest, and of which two nodes have different ones.
-    pub(super) same: usize,
-    pub(super) different: u64,
+    /// What is known of manifests.
+    pub(super) manifests: Compared,
+}
+
+/// How far nodes say the same.
+#[derive(Clone, Default, Serialize)]
+pub(super) struct Compared {
     pub(super) nodes: usize,
+    /// The newest round of which all nodes have the same manifest, how many there are until then, and of how many of these all
+    /// nodes have the same.
+    pub(super) newest: u64,
+    pub(super) rounds: usize,
+    pub(super) same: usize,
+    /// Rounds of which two nodes have different ones.
+    pub(super) different: u64,
 }
 
 impl Line {
@@ -63,15 +74,13 @@ impl Line {
 impl Sum {
     /// Whether nothing is lost and all nodes say the same.
     pub(super) fn is_sound(&self) -> bool {
-        self.lost == 0 && self.different == 0
+        self.lost == 0 && self.manifests.different == 0
     }
 }
 
 impl fmt::Display for Sum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            rounds, complete, acknowledged, retrievable, lost, unreached, same, different, nodes, ..
-        } = self;
+        let Self { rounds, complete, acknowledged, retrievable, lost, unreached, .. } = self;
         write!(f, "acknowledged {acknowledged}, retrievable {retrievable}, {lost} lost")?;
         if *unreached > 0 {
             write!(f, ", {unreached} unreached")?;
@@ -81,7 +90,11 @@ impl fmt::Display for Sum {
             f,
             "; {complete} of {rounds} rounds complete, longest time between two of them {longest:.1} s"
         )?;
-        write!(f, "; manifests: {same} rounds the same on {nodes} nodes, {different} different")
+        let Compared { nodes, newest, rounds, same, different } = &self.manifests;
+        write!(
+            f,
+            "; manifests: {same} of {rounds} rounds up to {newest} the same on {nodes} nodes, {different} different"
+        )
     }
 }
 
