@@ -59,8 +59,8 @@ pub fn valid() -> Vec<Vec<u8>> {
         host("localhost"),
         host("[::1]"),
         host("example.org"),
-        host("example.org:7370,[::1]:7370,192.0.2.7"),
         proof().encode(),
+        host("example.org:7370,[::1]:7370,192.0.2.7"),
     ]
 }
 

@@ -248,6 +248,11 @@ impl RoundMachine {
         }
     }
 
+    /// No round gets this number any more, or one below it.
+    pub fn used_up(&mut self, round: Round) {
+        self.next = self.next.max(round.next());
+    }
+
     /// A round takes deposits from now on.
     pub fn opened(&mut self, round: Round, now: UnixMillis) {
         self.clock.advance(now);

@@ -92,16 +92,16 @@ impl ConnectError {
     #[must_use]
     pub fn is_of_node(&self) -> bool {
         match self {
-            // It is gone, its certificate has ended, or it is older, or behind, as in the midst of an update.
+            // It is gone, somebody else answers in its place, its certificate has ended, or it is older, or behind, as in the midst
+            // of an update.
             Self::Unreachable(_)
+            | Self::WrongKey
             | Self::NoServer(_)
             | Self::Certificate
             | Self::Version { .. }
             | Self::Downgrade(_) => true,
             // Others would refuse the same. It is at its limit, or does not take part yet, otherwise.
             Self::Refused(refused) => !matches!(refused, Refused::Token | Refused::Slot),
-            // The person is to hear of it before anybody goes on.
-            Self::WrongKey => false,
             // What the root key has signed; `Changed` is to be taken over first.
             Self::Engine { .. }
             | Self::Security { .. }
@@ -187,6 +187,35 @@ mod tests {
         ];
         let codes: BTreeSet<_> = reasons.iter().map(ConnectError::code).collect();
         assert_eq!(codes.len(), reasons.len(), "{codes:?}");
+    }
+
+    /// A node that is down, behind or full must not keep anybody from the others; nobody is sent on past a false key.
+    #[test]
+    fn what_one_node_says_of_itself_is_told_from_what_holds_for_all() {
+        let of_node = [
+            ConnectError::Unreachable(String::new()),
+            ConnectError::NoServer(String::new()),
+            ConnectError::Certificate,
+            ConnectError::Version { theirs: Some(9) },
+            ConnectError::Downgrade(Error::Negotiation(NegotiationError::Downgrade)),
+            ConnectError::Refused(Refused::Busy),
+            ConnectError::Refused(Refused::Internal),
+        ];
+        assert!(of_node.iter().all(ConnectError::is_of_node));
+        // Whoever sits on the way to one node must not keep people from the others.
+        assert!(ConnectError::WrongKey.is_of_node());
+        let of_all = [
+            ConnectError::Changed,
+            ConnectError::Security { bits: 0 },
+            ConnectError::Refused(Refused::Token),
+            ConnectError::Refused(Refused::Slot),
+            ConnectError::NotStored(String::new()),
+        ];
+        assert!(!of_all.iter().any(ConnectError::is_of_node));
+        // What is told in the end is a reason, if there is one.
+        let [silent, ended] = [of_node[0].clone(), of_node[2].clone()];
+        assert_eq!(silent.clone().or_rather(ended.clone()), ended);
+        assert_eq!(ended.clone().or_rather(silent), ended);
     }
 
     /// Whoever has to update must know which of the two is older, if the server says it.

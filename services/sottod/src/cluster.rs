@@ -67,6 +67,11 @@ impl Cluster {
         Ok(Some(Self { number, members, certificate }))
     }
 
+    /// Whether a directory is of a cluster.
+    pub(crate) fn is_of_one(directory: &Path) -> bool {
+        directory.join(FILE).exists()
+    }
+
     /// Makes the certificate for the other nodes anew, if the directory is of a cluster.
     pub(crate) fn certify(directory: &Path, root: &SigningKey) -> Result<(), DataError> {
         match read(directory)? {

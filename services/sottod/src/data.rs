@@ -114,7 +114,8 @@ impl DataLog {
             SysRng.try_fill_bytes(&mut salt).map_err(io::Error::other)?;
             Ok(u64::from_le_bytes(salt))
         };
-        let options = Options { segment_bytes: SEGMENT_BYTES, salts: Box::new(salts) };
+        let options =
+            Options { segment_bytes: SEGMENT_BYTES, grouped: group.is_some(), salts: Box::new(salts) };
         match group {
             None => DurableLog::start(self.disk, options, self.lock).await,
             Some(group) => DurableLog::start_in(group, self.disk, options, self.lock).await,
@@ -170,7 +171,10 @@ fn wanted(
     let log = path.join(LOG);
     let segments = config.seed_segments.unwrap_or(SEGMENTS);
     if is_empty(&log).map_err(|source| DataError::Directory { path: log.clone(), source })? {
-        return Ok(Wanted { parameters, segments, first, covers: Some(first), more: false });
+        // Nodes of a cluster begin with what the cluster has signed, whatever their own clocks say.
+        let covers =
+            if Cluster::is_of_one(path) && announcement::has_seeds(path) { None } else { Some(first) };
+        return Ok(Wanted { parameters, segments, first, covers, more: false });
     }
     // A log from before there were seeds: they begin with the newest round, which may still be open.
     let first = match announcement::has_seeds(path) {

@@ -35,7 +35,6 @@ mod metrics;
 mod operations;
 mod outgoing;
 mod pace;
-#[allow(dead_code, reason = "nodes do not speak to each other yet")]
 mod peer_certificate;
 mod peers;
 mod population;
@@ -63,6 +62,7 @@ pub use log::LogError;
 #[doc(hidden)]
 pub use log::fuzzing;
 pub use log::offline::{LoggedRound, Summary};
+pub use membership::NodeStatus;
 pub use operations::Status;
 pub use population::Population;
 pub use rounds::RunError;

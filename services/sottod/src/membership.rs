@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use openraft::Raft;
 use rustls::ServerConfig;
+use serde::{Deserialize, Serialize};
 use sotto_protocol::RoundMode;
 use sotto_wire::RootKey;
 use tokio::net::TcpListener;
@@ -16,10 +17,44 @@ use crate::cluster::Cluster;
 use crate::config::{Config, ConfigError};
 use crate::data::DataLog;
 use crate::forward::Forward;
-use crate::log::Group;
-use crate::peers::{Member, Network, PeerService, Relay, Ways, listen};
+use crate::log::{Group, Role};
+use crate::peers::{Joined, Member, Network, PeerService, Relay, Ways, listen};
 use crate::rounds::{self, Rounds, RoundsDependencies, RunError};
 use crate::server::{StartError, bind};
+
+/// A node of a cluster, as its operator sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// Its own number.
+    pub number: u64,
+    /// How many nodes the cluster has.
+    pub nodes: usize,
+    /// Whether it leads: decides when rounds end, and takes deposits.
+    pub leads: bool,
+    /// Which node leads, if one is known to do so.
+    pub leader: Option<u64>,
+}
+
+/// Tells how a node is.
+pub(crate) struct NodeView {
+    number: u64,
+    nodes: usize,
+    joined: Joined,
+}
+
+impl NodeView {
+    pub(crate) fn status(&self) -> NodeStatus {
+        let Self { number, nodes, .. } = *self;
+        let role = self.joined.borrow().as_ref().map(|member| *member.role.borrow());
+        let leads = matches!(role, Some(Role::Leads { .. }));
+        let leader = match role {
+            Some(Role::Leads { .. }) => Some(number),
+            Some(Role::Follows { leader }) => leader,
+            None => None,
+        };
+        NodeStatus { number, nodes, leads, leader }
+    }
+}
 
 /// A node that is not at work yet.
 pub(crate) struct Membership {
@@ -27,6 +62,7 @@ pub(crate) struct Membership {
     ways: Ways,
     tls: Arc<ServerConfig>,
     listener: TcpListener,
+    joining: watch::Sender<Option<Member>>,
 }
 
 impl Membership {
@@ -40,7 +76,14 @@ impl Membership {
         }
         let ways = Ways::new(&cluster, root).map_err(StartError::Certificate)?;
         let tls = cluster.certificate.server_config(root).map_err(StartError::Certificate)?;
-        Ok(Self { cluster, ways, tls, listener: bind(config.peers)? })
+        let joining = watch::Sender::new(None);
+        Ok(Self { cluster, ways, tls, listener: bind(config.peers)?, joining })
+    }
+
+    /// What an operator asks.
+    pub(crate) fn view(&self) -> NodeView {
+        let Cluster { number, members, .. } = &self.cluster;
+        NodeView { number: *number, nodes: members.len(), joined: self.joining.subscribe() }
     }
 
     /// The way of what people bring to the node that leads.
@@ -56,17 +99,12 @@ impl Membership {
         tracker: &TaskTracker,
         end: &CancellationToken,
     ) -> (Rounds, JoinHandle<Result<(), RunError>>) {
-        let Self { cluster: Cluster { number, members, certificate: _ }, ways, tls, listener } = self;
-        let (joining, joined) = watch::channel(None);
+        let Self { cluster: Cluster { number, members, certificate: _ }, ways, tls, listener, joining } =
+            self;
+        let joined = joining.subscribe();
         tracing::info!(number, nodes = members.len(), "this is a node of a cluster");
-        let group = Group {
-            number,
-            members,
-            network: Network(ways),
-            joining: Box::new(move |raft: Raft<_, _>, role| {
-                joining.send_replace(Some(Member { raft, role }));
-            }),
-        };
+        let joining = move |raft: Raft<_, _>, role| drop(joining.send_replace(Some(Member { raft, role })));
+        let group = Group { number, members, network: Network(ways), joining: Box::new(joining) };
         let (rounds, task) = rounds::start(surroundings, log.open_in(Some(group)));
         let service = PeerService { joined, rounds: rounds.clone() };
         tracker.spawn(listen(listener, tls, service, end.clone()));

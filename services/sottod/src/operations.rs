@@ -20,6 +20,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::membership::{NodeStatus, NodeView};
 use crate::metrics::SharedMetrics;
 
 /// Connections at a time; more wait.
@@ -60,6 +61,9 @@ pub struct Status {
     pub log_bytes: u64,
     /// Whether a new account needs a token.
     pub token_required: bool,
+    /// Which node of a cluster it is; none of a server alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<NodeStatus>,
 }
 
 /// What is asked.
@@ -72,6 +76,7 @@ pub(crate) struct Observed {
     pub(crate) address: String,
     pub(crate) engine: &'static str,
     pub(crate) token_required: bool,
+    pub(crate) node: Option<NodeView>,
 }
 
 impl Observed {
@@ -95,6 +100,7 @@ impl Observed {
             connections: number(&metrics.connections),
             log_bytes: number(&metrics.log_bytes),
             token_required: self.token_required,
+            node: self.node.as_ref().map(NodeView::status),
         }
     }
 }

@@ -94,6 +94,7 @@ impl PeerCertificate {
     }
 
     /// The number of the node that showed this certificate, which TLS has verified.
+    #[cfg(test)]
     pub(crate) fn peer_number(&self, certificate: &CertificateDer<'_>) -> Option<u64> {
         self.names.number(certificate)
     }

@@ -150,6 +150,8 @@ struct Task<L> {
     /// What was proposed, and has neither come to stand in the log nor failed.
     proposed: JoinSet<Settled>,
     in_flight: InFlight,
+    /// Until when nothing is proposed.
+    held: Option<Instant>,
     accepting: Accepting,
     /// Tokens spent since the last round was sealed.
     spent: BTreeSet<TokenId>,
@@ -246,7 +248,11 @@ impl<L: RoundLog> Task<L> {
         let waits = self.waits_for_builds() && self.machine.open(now).is_none();
         let due = if decides && !waits { self.machine.next_wakeup(now) } else { None };
         let wakeup = due.map_or(IDLE_MS, |wakeup| wakeup.since(now));
-        Instant::now() + Duration::from_millis(wakeup)
+        let wakeup = Instant::now() + Duration::from_millis(wakeup);
+        match self.held.filter(|held| self.leads.is_some() && *held > Instant::now()) {
+            Some(held) => held,
+            None => wakeup,
+        }
     }
 
     async fn handle(&mut self, batch: impl Iterator<Item = Command>) -> Result<(), RunError> {

@@ -116,11 +116,14 @@ pub(crate) fn start_in<L: Listener>(
             (identity, announced, None)
         }
     };
+    // No round has a number before the first that has a seed.
+    let first = first.max(announced.seeds.tree().commitment().first);
     let (log, cluster) = log.map_or((None, None), |(log, cluster)| (Some(log), cluster));
     let membership = match cluster {
         Some(cluster) => Some(Membership::of(cluster, &config, &identity.root)?),
         None => None,
     };
+    let node = membership.as_ref().map(Membership::view);
     let Announced { parameters, endorsement, seeds } = announced;
     let tls = match config.transport {
         Transport::Tls => Some(identity.certificate.server_config().map_err(StartError::Certificate)?),
@@ -211,6 +214,7 @@ pub(crate) fn start_in<L: Listener>(
             address: address.to_string(),
             engine: engine.name(),
             token_required,
+            node,
         };
         tracker.spawn(operations::serve(listener, Arc::new(observed), cut.clone()));
     }

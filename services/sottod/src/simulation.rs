@@ -11,6 +11,7 @@
 //! member     clients that keep to the protocol, with different habits
 //! hostile    one that does not
 //! scenario   a seed's world, and its whole history over several lives
+//! group      several nodes with one log: machines that crash, and a network that is cut
 //! ```
 //!
 //! The server's code is that of production from the generated gRPC service down to the files. What makes a run depend on
@@ -18,6 +19,7 @@
 //! [`DurableLog::start_inline`](crate::log::DurableLog::start_inline), [`Disk`](crate::log::Disk), and tokio's paused
 //! clock.
 
+mod group;
 mod host;
 mod hostile;
 mod ledger;

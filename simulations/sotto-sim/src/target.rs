@@ -13,7 +13,7 @@ use tokio::time::sleep;
 const PAUSE: Duration = Duration::from_millis(500);
 /// A node that is cut off says nothing. Rounds are short, and the other nodes are near: it is given up soon.
 const SILENCE: Duration = Duration::from_secs(2);
-const CALL: Duration = Duration::from_secs(5);
+const CALL: Duration = Duration::from_secs(3);
 const TRANSFER: Duration = Duration::from_secs(10);
 
 /// Which server.

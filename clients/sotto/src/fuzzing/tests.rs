@@ -35,4 +35,6 @@ fn valid_encodings_are_what_they_claim_to_be() {
     assert!(crate::store::decode(&valid[1]).is_ok());
     assert!(crate::store::decode(&crate::store::checked(&valid[2])).is_ok());
     assert!(crate::audit::Proof::decode(&valid[6].clone().into()).is_ok());
+    let several = core::str::from_utf8(&valid[7]).unwrap().parse::<crate::Address>().unwrap();
+    assert_eq!(several.authorities().count(), 3);
 }

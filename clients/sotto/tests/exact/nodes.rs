@@ -32,6 +32,8 @@ enum Death {
     Hiccup,
     /// Both nodes die, and refuse until some time later.
     Both,
+    /// Its connections end, and until some time later both nodes take sessions and say nothing of rounds.
+    Mute,
 }
 
 const DEATH_MS: u64 = at(5, 650);
@@ -85,10 +87,13 @@ async fn observe(seed: u64, talks: bool, death: Death) -> Observed {
             machine.lead(&order[0], unready.wire().dial.clone());
         }
         Death::Hiccup => {}
+        Death::Mute => {
+            world.server.plan(Lie::Refuse(Call::Watch, Refused::Busy), &(0..9), Some(alice.account));
+        }
         Death::Both => order.iter().for_each(|node| machine.lead(node, refusing.clone())),
     }
     wires[0].cut();
-    if death != Death::Hiccup {
+    if !matches!(death, Death::Hiccup | Death::Mute) {
         world.server.forget(&alice.account);
     }
     if death == Death::Both {
@@ -187,6 +192,16 @@ fn a_home_that_is_silent_is_given_up_for_its_stand_in() {
         Death::Silence,
         &[(BEGAN_MS, HOME), (DEATH_MS, STAND_IN), (back, HOME), (again, HOME), (again + patience, STAND_IN)],
     );
+}
+
+/// Or two nodes that drop everybody would be asked as fast as they can answer.
+#[test]
+fn nodes_that_take_sessions_and_drop_them_are_asked_no_more_often_than_such_that_take_none() {
+    let pauses = [1, 3, 7].map(|after| DEATH_MS + after * PAUSE_MS);
+    let mut expected = vec![(BEGAN_MS, HOME), (DEATH_MS, STAND_IN)];
+    expected.extend(pauses[..2].iter().flat_map(|at| [(*at, HOME), (*at, STAND_IN)]));
+    expected.push((pauses[2], HOME));
+    goes_on(Death::Mute, &expected);
 }
 
 #[test]

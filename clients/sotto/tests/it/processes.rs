@@ -60,6 +60,28 @@ fn two_people_join_with_tokens_talk_both_ways_and_leave() {
 }
 
 #[test]
+fn a_node_that_is_gone_keeps_nobody_from_joining_and_talking() {
+    let server = Server::start(config(loopback()));
+    let gone = std::net::TcpListener::bind(loopback()).unwrap().local_addr().unwrap().to_string();
+    let there = server.running.local_addr().to_string();
+    // Whoever of the two is an account's home, and in whatever order the address names them.
+    let [one, other] = [format!("{gone},{there}"), format!("{there},{gone}")]
+        .map(|nodes| server.address().replace(&there, &nodes));
+    let (alice, bob) = (Home::join(&one, "alice", 1), Home::join(&other, "bob", 1));
+    let invitation = alice.succeeds(&["invite", "bob"]);
+    bob.succeeds_with(&["accept", "alice"], &invitation);
+    let mut at_alice = Program::start(&alice, &["chat", "bob"]);
+    at_alice.is_told("bob is there: texts can go out");
+    at_alice.says("One of two is enough.");
+    at_alice.is_told("arrived at bob: One of two is enough.");
+    assert_eq!(at_alice.end(), (Some(0), Vec::new()));
+    for home in [&alice, &bob] {
+        home.succeeds(&["stop"]);
+    }
+    server.shutdown();
+}
+
+#[test]
 fn a_chat_ends_with_the_participant_and_says_so() {
     let server = Server::start(config(loopback()));
     let alice = Home::join(&server.address(), "alice", 1);

@@ -178,10 +178,10 @@ fn set(settings: String, default: &str, value: Option<impl Display>) -> String {
 }
 
 fn address(places: &[Place], root: RootKey) -> anyhow::Result<Address> {
-    let mut nodes = places.iter().map(|place| place.public.clone());
-    let (host, port) = nodes.next().context("no node")?;
+    let mut all = places.iter().map(|place| place.public.clone());
+    let (host, port) = all.next().context("no node")?;
     let first = Address::new(Transport::Tls, host, port, root)?;
-    Ok(nodes.try_fold(first, |address, (host, port)| address.and(host, port))?)
+    Ok(all.try_fold(first, |address, (host, port)| address.and(host, port))?)
 }
 
 /// The first seeds, and the first signature, in the directory of the first node.

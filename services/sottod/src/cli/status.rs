@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use super::Failure;
 use super::settings::{Settings, environment};
-use crate::Status;
+use crate::{NodeStatus, Status};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Longer than any answer.
@@ -91,13 +91,21 @@ async fn get(address: SocketAddr) -> anyhow::Result<Status> {
 
 fn print(out: &mut impl Write, status: &Status) -> std::io::Result<()> {
     let Status { serving, version, address, engine, uptime_s, open_round, .. } = status;
-    let Status { round_deposits, participants, connections, log_bytes, token_required, .. } = status;
+    let Status { round_deposits, participants, connections, log_bytes, token_required, node, .. } = status;
     writeln!(
         out,
         "{}, version {version}, engine {engine}, up {uptime_s} s",
         if *serving { "serving" } else { "not serving" }
     )?;
     writeln!(out, "address {address}")?;
+    if let Some(NodeStatus { number, nodes, leads, leader }) = node {
+        let leader = match leader {
+            _ if *leads => "it leads".to_owned(),
+            Some(leader) => format!("node {leader} leads"),
+            None => "no node leads".to_owned(),
+        };
+        writeln!(out, "node {number} of {nodes}; {leader}")?;
+    }
     writeln!(out, "round {open_round} is open; the one before has {round_deposits} deposits")?;
     writeln!(out, "participants {participants}, connections {connections}, log {log_bytes} bytes")?;
     writeln!(

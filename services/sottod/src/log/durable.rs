@@ -56,6 +56,17 @@ pub(crate) struct Group<N> {
     pub(crate) joining: Joining,
 }
 
+/// The way to members, on which snapshots are files of them.
+pub(crate) trait Ways:
+    RaftNetworkFactory<TypeConfig, Network: NetSnapshot<TypeConfig, SnapshotData = Vec<u8>>>
+{
+}
+
+impl<N> Ways for N where
+    N: RaftNetworkFactory<TypeConfig, Network: NetSnapshot<TypeConfig, SnapshotData = Vec<u8>>>
+{
+}
+
 /// See [`Group`].
 pub(crate) type Joining = Box<dyn FnOnce(Raft<TypeConfig, StateMachine>, watch::Receiver<Role>) + Send>;
 
@@ -79,9 +90,7 @@ impl DurableLog {
     ///
     /// # Errors
     /// [`LogError`].
-    pub(crate) async fn start_in<
-        N: RaftNetworkFactory<TypeConfig, Network: NetSnapshot<TypeConfig, SnapshotData = Vec<u8>>>,
-    >(
+    pub(crate) async fn start_in<N: Ways>(
         group: Group<N>,
         disk: Arc<dyn Disk>,
         mut options: Options,
@@ -89,6 +98,28 @@ impl DurableLog {
     ) -> Result<Self, LogError> {
         let seed = seed(&mut options)?;
         let (writer, opened) = Writer::start(disk, options, guard).await?;
+        Self::join(group, writer, opened, seed).await
+    }
+
+    /// The same without a thread, as for [`DurableLog::start_inline`].
+    #[cfg(test)]
+    pub(crate) async fn start_in_inline<N: Ways>(
+        group: Group<N>,
+        disk: Arc<dyn Disk>,
+        mut options: Options,
+        pace: impl Fn() -> Duration + Send + 'static,
+    ) -> Result<Self, LogError> {
+        let seed = seed(&mut options)?;
+        let (writer, opened) = Writer::start_inline(disk, options, pace).await?;
+        Self::join(group, writer, opened, seed).await
+    }
+
+    async fn join<N: Ways>(
+        group: Group<N>,
+        writer: Writer,
+        opened: Opened,
+        seed: u64,
+    ) -> Result<Self, LogError> {
         let log = Self::over(writer, opened, seed, config_of_many(), group.number, group.network).await?;
         (group.joining)(log.raft.clone(), log.role.clone());
         if !log.raft.is_initialized().await.map_err(|_| log.writer.failure("it could not be opened"))? {
@@ -133,9 +164,7 @@ impl DurableLog {
         Ok(log)
     }
 
-    async fn over<
-        N: RaftNetworkFactory<TypeConfig, Network: NetSnapshot<TypeConfig, SnapshotData = Vec<u8>>>,
-    >(
+    async fn over<N: Ways>(
         writer: Writer,
         opened: Opened,
         seed: u64,
@@ -191,7 +220,7 @@ impl DurableLog {
     pub(super) async fn settle(&self) {
         let mut metrics = self.raft.metrics();
         loop {
-            let floor = self.machine.lock().floor();
+            let floor = self.machine.floor();
             let reclaimable = self.writer.run(move |store| Ok(store.reclaimable(floor))).await;
             if !reclaimable.unwrap_or(false) || metrics.changed().await.is_err() {
                 return;
@@ -254,7 +283,7 @@ impl Feed for DurableLog {
 
 impl RoundLog for DurableLog {
     async fn reclaim(&self) -> Result<(), LogError> {
-        let floor = self.state().floor();
+        let floor = self.machine.floor();
         // A snapshot that frees no segment is not worth its bytes.
         if self.writer.run(move |store| Ok(store.reclaimable(floor))).await? {
             let failed = |_| self.writer.failure("the group takes no snapshot");

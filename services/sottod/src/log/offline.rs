@@ -110,7 +110,7 @@ pub(super) fn summarise(disk: &dyn Disk, mut visit: impl FnMut(&Record)) -> Resu
         }
     })?;
     let state = state.or(found.snapshot.map(|snapshot| snapshot.state)).unwrap_or_default();
-    for (round, stored) in &state.rounds {
+    for (round, stored) in state.rounds.iter().filter(|(_, round)| !round.gone) {
         if deposits.get(round).copied().unwrap_or(0) != stored.deposits {
             return Err(LogError::Refused("a round has lost deposits"));
         }
@@ -118,7 +118,7 @@ pub(super) fn summarise(disk: &dyn Disk, mut visit: impl FnMut(&Record)) -> Resu
     summary.deposits = deposits.values().sum();
     summary.segments = found.segments.len() as u64;
     summary.bytes = found.segments.iter().map(|segment| segment.bytes).sum();
-    summary.rounds = state.rounds.len() as u64;
+    summary.rounds = state.rounds().count() as u64;
     summary.accounts = state.accounts.len() as u64;
     summary.tokens = state.tokens.len() as u64;
     summary.newest = state.newest();

@@ -2,20 +2,23 @@
 
 mod network;
 
+use std::collections::VecDeque;
 use std::fmt::Debug;
 use std::io;
 use std::ops::RangeBounds;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use openraft::storage::{EntryResponder, IOFlushed, RaftLogStorage, RaftStateMachine};
-use openraft::{BasicNode, LogState, OptionalSend, RaftLogReader, RaftSnapshotBuilder};
+use openraft::{BasicNode, EntryPayload, LogState, OptionalSend, RaftLogReader, RaftSnapshotBuilder};
+use sotto_protocol::Round;
 use tokio::sync::watch;
 use tokio_stream::{Stream, StreamExt};
 
 use super::entry::{Entry, LeaderId, LogId, StoredMembership, TypeConfig, Vote};
 use super::error::LogError;
+use super::record::Record;
 use super::snapshot::Snapshot;
-use super::state::State;
+use super::state::{Applied, State};
 use super::store::{APPEND_MAX, Store};
 use super::writer::Writer;
 
@@ -129,13 +132,59 @@ impl Drop for Flushed {
 pub(crate) struct StateMachine {
     writer: Writer,
     state: Arc<Mutex<State>>,
+    /// States before the entries that opened rounds that are not retired, without what only grows; ascending. Locked behind
+    /// the state.
+    checkpoints: Arc<Mutex<VecDeque<(Round, State)>>>,
     /// Told after every change of the state.
     pub(super) changes: Arc<watch::Sender<()>>,
 }
 
 impl StateMachine {
     pub(super) fn new(writer: Writer, state: State) -> Self {
-        Self { writer, state: Arc::new(Mutex::new(state)), changes: Arc::new(watch::Sender::new(())) }
+        Self {
+            writer,
+            state: Arc::new(Mutex::new(state)),
+            checkpoints: Arc::default(),
+            changes: Arc::new(watch::Sender::new(())),
+        }
+    }
+
+    pub(super) fn change(&self, entry: &Entry) -> Applied {
+        let mut state = self.lock();
+        if let Some(round) = opens(entry) {
+            self.checkpoints().push_back((round, state.without_what_grows()));
+        }
+        let applied = state.apply(entry);
+        let needed = |round: &Round| state.rounds.contains_key(round);
+        let mut checkpoints = self.checkpoints();
+        while checkpoints.front().is_some_and(|(round, _)| !needed(round)) {
+            checkpoints.pop_front();
+        }
+        drop((checkpoints, state));
+        self.changes.send_replace(());
+        applied
+    }
+
+    /// The state with which another node can begin, and this one after a restart.
+    pub(super) fn base(&self) -> State {
+        let (state, checkpoints) = (self.lock(), self.checkpoints());
+        let oldest = state.rounds.iter().find(|(_, round)| !round.gone).map(|(round, _)| *round);
+        match (oldest, checkpoints.front()) {
+            (Some(oldest), Some((round, earlier))) if oldest == *round => state.as_it_was(earlier),
+            // Its rounds were opened before an earlier start of a server alone, and their deposits stay where they are.
+            _ => state.clone(),
+        }
+    }
+
+    /// The first entry that is needed beside [`StateMachine::base`].
+    pub(super) fn floor(&self) -> u64 {
+        let (state, checkpoints) = (self.lock(), self.checkpoints());
+        let checkpoint = checkpoints.front().map(|(_, earlier)| earlier.next_index());
+        state.floor().min(checkpoint.unwrap_or(u64::MAX))
+    }
+
+    fn checkpoints(&self) -> MutexGuard<'_, VecDeque<(Round, State)>> {
+        self.checkpoints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -158,8 +207,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
         S: Stream<Item = Result<EntryResponder<TypeConfig>, io::Error>> + Unpin + OptionalSend,
     {
         while let Some((entry, asked)) = entries.try_next().await? {
-            let applied = self.lock().apply(&entry);
-            self.changes.send_replace(());
+            let applied = self.change(&entry);
             if let Some(asked) = asked {
                 asked.send(applied);
             }
@@ -173,9 +221,12 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
 
     async fn install_snapshot(&mut self, _: &Meta, snapshot: Vec<u8>) -> Result<(), io::Error> {
         let snapshot = decode(&snapshot).map_err(io::Error::other)?;
-        let state = snapshot.state.clone();
-        self.writer.run(move |store| store.adopt_snapshot(&snapshot)).await.map_err(io::Error::other)?;
+        // What another node has of rounds is not here.
+        let state = snapshot.state.as_it_was(&snapshot.state);
+        let adopted = Snapshot { state: state.clone() };
+        self.writer.run(move |store| store.adopt_snapshot(&adopted)).await.map_err(io::Error::other)?;
         *self.lock() = state;
+        self.checkpoints().clear();
         self.changes.send_replace(());
         Ok(())
     }
@@ -190,13 +241,21 @@ impl RaftSnapshotBuilder<TypeConfig> for StateMachine {
     type SnapshotData = Vec<u8>;
 
     async fn build_snapshot(&mut self) -> Result<RaftSnapshot, io::Error> {
-        // One consistent view, however many entries are applied while it is written.
-        let state = self.lock().clone();
+        let state = self.base();
         let meta = meta(&state);
         let bytes =
             self.writer.run(move |store| store.take_snapshot(state)).await.map_err(io::Error::other)?;
         Ok(RaftSnapshot { meta, snapshot: bytes })
     }
+}
+
+/// The round that an entry opens.
+fn opens(entry: &Entry) -> Option<Round> {
+    let EntryPayload::Normal(batch) = &entry.payload else { return None };
+    batch.0.iter().find_map(|record| match record {
+        Record::Open(round) => Some(*round),
+        _ => None,
+    })
 }
 
 fn meta(state: &State) -> Meta {

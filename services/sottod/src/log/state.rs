@@ -66,6 +66,8 @@ pub(super) enum Encoding {
     Version2,
     /// As those did that had no slots.
     Version3,
+    /// As those did that were alone, each with all its rounds.
+    Version4,
     /// As it is written.
     Current,
 }
@@ -82,6 +84,8 @@ pub(super) struct StoredRound {
     pub(super) spans: Vec<(u64, u64)>,
     /// Of a sealed round of a server with slots.
     pub(super) table: Option<TableSeal>,
+    /// Entries with its deposits are not here: it was retired when the state that says so was written down.
+    pub(super) gone: bool,
 }
 
 /// Entries with a round's deposits: indices of the first and the last of each stretch; and how many deposits there are.
@@ -221,8 +225,42 @@ impl State {
 
     /// The first entry that is needed beside this state: the first with deposits of a round that is not retired.
     pub(super) fn floor(&self) -> u64 {
-        let spans = self.rounds.values().filter_map(|round| round.spans.first());
+        let here = self.rounds.values().filter(|round| !round.gone);
+        let spans = here.filter_map(|round| round.spans.first());
         spans.map(|(first, _)| *first).min().unwrap_or_else(|| self.next_index())
+    }
+
+    /// This state but for what only ever grows, and may come from a later state as well: entries that are applied again change
+    /// nothing there.
+    pub(super) fn without_what_grows(&self) -> Self {
+        let Self { applied, newest, lots, .. } = *self;
+        Self {
+            applied,
+            membership: self.membership.clone(),
+            newest,
+            accounts: BTreeSet::new(),
+            tokens: BTreeSet::new(),
+            lots,
+            former: self.former.clone(),
+            manifests: self.manifests.clone(),
+            rounds: self.rounds.clone(),
+        }
+    }
+
+    /// The state that [`State::without_what_grows`] left of an earlier one, with what has grown until this one, in which all
+    /// its rounds are retired: who begins with it needs no entry before the next.
+    pub(super) fn as_it_was(&self, earlier: &Self) -> Self {
+        let gone = StoredRound { gone: true, ..StoredRound::default() };
+        let rounds = earlier.rounds.iter().map(|(number, round)| {
+            let StoredRound { sealed, published, table, .. } = *round;
+            (*number, StoredRound { sealed, published, table, ..gone.clone() })
+        });
+        Self {
+            accounts: self.accounts.clone(),
+            tokens: self.tokens.clone(),
+            rounds: rounds.collect(),
+            ..earlier.clone()
+        }
     }
 
     /// Index of the entry to be applied next.
@@ -261,9 +299,9 @@ impl State {
         self.manifests.get(at).map(|(_, manifest)| manifest)
     }
 
-    /// Rounds that were not retired, ascending.
+    /// Rounds that were not retired, as far as they are here, ascending.
     pub(crate) fn rounds(&self) -> impl Iterator<Item = (Round, Phase)> + '_ {
-        self.rounds.iter().map(|(number, round)| (*number, round.phase()))
+        self.rounds.iter().filter(|(_, round)| !round.gone).map(|(number, round)| (*number, round.phase()))
     }
 
     /// Deposits of a round, counted.
@@ -273,7 +311,8 @@ impl State {
 
     /// What sealing a round fixed, and where its deposits are.
     pub(super) fn sealed(&self, number: Round) -> Result<(SealedRound, Entries), LogError> {
-        let round = self.rounds.get(&number).ok_or(LogError::Refused("no such round"))?;
+        let round = self.rounds.get(&number).filter(|round| !round.gone);
+        let round = round.ok_or(LogError::Refused("no such round"))?;
         let (seed, at) = round.sealed.ok_or(LogError::Refused("the round is not sealed"))?;
         let sealed = SealedRound { round: number, seed, at, deposits: Vec::new(), table: round.table };
         Ok((sealed, Entries { spans: round.spans.clone(), count: round.deposits }))
@@ -281,7 +320,7 @@ impl State {
 
     /// ```text
     /// applied (25) | membership's entry (25) | membership | newest: flag, u8, and u64 | accounts | spent tokens | lots, u32 |
-    /// version of the newest manifest of an earlier version, u8, or 0, and, if there is one, its round and it | manifests, each with its round | rounds, each: number, u64 | sealed, u8 | seed (32) | time, u64 | published, u8 | deposits, u64 | table: flag, u8, lots, u32, and cover (32) | spans
+    /// version of the newest manifest of an earlier version, u8, or 0, and, if there is one, its round and it | manifests, each with its round | rounds, each: number, u64 | sealed, u8 | seed (32) | time, u64 | published, u8 | gone, u8 | deposits, u64 | table: flag, u8, lots, u32, and cover (32) | spans
     /// ```
     /// Lists begin with their length, u32, and are ascending.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
@@ -310,13 +349,14 @@ impl State {
         }
         put_count(out, rounds.len());
         for (number, round) in rounds {
-            let StoredRound { sealed, published, deposits, spans, table } = round;
+            let StoredRound { sealed, published, deposits, spans, table, gone } = round;
             out.extend_from_slice(&number.0.to_le_bytes());
             out.push(sealed.is_some().into());
             let (seed, at) = sealed.unwrap_or_default();
             out.extend_from_slice(&seed);
             out.extend_from_slice(&at.0.to_le_bytes());
             out.push((*published).into());
+            out.push((*gone).into());
             out.extend_from_slice(&deposits.to_le_bytes());
             out.push(table.is_some().into());
             table.unwrap_or_default().encode(out);
@@ -338,7 +378,8 @@ impl State {
         }
         let accounts = take_ascending(reader)?.into_iter().collect();
         let tokens = take_ascending(reader)?.into_iter().collect();
-        let lots = if encoding == Encoding::Current { reader.u32()? } else { 0 };
+        let has_slots = matches!(encoding, Encoding::Version4 | Encoding::Current);
+        let lots = if has_slots { reader.u32()? } else { 0 };
         let mut former: Option<Former> = None;
         let mut manifests: VecDeque<(Round, SignedManifest)> = VecDeque::new();
         match encoding {
@@ -347,7 +388,7 @@ impl State {
                 let first = if reader.flag()? { Some(take_one_former(reader, 1)?) } else { None };
                 former = take_formers(reader, 2, first)?;
             }
-            Encoding::Version3 | Encoding::Current => {
+            Encoding::Version3 | Encoding::Version4 | Encoding::Current => {
                 let version = reader.u8()?;
                 if version > 0 {
                     former = Some(take_one_former(reader, version.into())?);
@@ -423,11 +464,14 @@ impl StoredRound {
         if !some && sealed != Default::default() {
             return Err(NONE_IS_ZERO);
         }
-        let (published, deposits) = (reader.flag()?, reader.u64()?);
-        let table = if encoding == Encoding::Current { take_table(reader)? } else { None };
+        let published = reader.flag()?;
+        let gone = if encoding == Encoding::Current { reader.flag()? } else { false };
+        let deposits = reader.u64()?;
+        let has_slots = matches!(encoding, Encoding::Version4 | Encoding::Current);
+        let table = if has_slots { take_table(reader)? } else { None };
         let spans = reader.count(16)?;
         let spans = (0..spans).map(|_| Ok((reader.u64()?, reader.u64()?))).collect::<Result<_, _>>()?;
-        Ok(Self { sealed: some.then_some(sealed), published, deposits, spans, table })
+        Ok(Self { sealed: some.then_some(sealed), published, deposits, spans, table, gone })
     }
 }
 

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use super::disk::{Disk, DiskFile};
 use super::entry::{Entry, LogId, Vote, decode_all};
 use super::error::LogError;
-use super::snapshot::Complete;
 use super::state::State;
 use super::{Size, frame, segment};
 
@@ -25,6 +24,8 @@ const VOTE: &str = "vote";
 pub(crate) struct Options {
     /// Bytes after which a new segment begins.
     pub(crate) segment_bytes: u64,
+    /// Whether the log is that of a group of several nodes, of which one may go on behind the snapshot of another.
+    pub(crate) grouped: bool,
     /// Draws the salts of new segments, which nobody else must know.
     pub(crate) salts: Box<dyn FnMut() -> io::Result<u64> + Send>,
 }
@@ -196,13 +197,6 @@ impl Store {
 
     fn newest(&self) -> &Segment {
         self.segments.last().expect("a store is opened with a segment, and never removes its last one")
-    }
-}
-
-impl Segment {
-    pub(super) fn complete(&self) -> Complete {
-        let segment::Header { number, first, .. } = self.header;
-        Complete { number, first, bytes: self.bytes, checksum: self.checksum }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The log on a disk that fails: at every write and every sync, in the middle of a write, and by single bits.
 
+mod base;
 mod examples;
 mod faults;
 mod flushed;

@@ -81,7 +81,7 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, shaken: mpsc::Sender<io
                 // Whoever is no node of the cluster has no certificate for it.
                 Ok(Ok(stream)) => drop(shaken.send(Ok(PeerStream(stream))).await),
                 Ok(Err(error)) => {
-                    tracing::debug!(%error, "somebody who is no node of the cluster was refused")
+                    tracing::debug!(%error, "somebody who is no node of the cluster was refused");
                 }
                 Err(_) => {}
             }

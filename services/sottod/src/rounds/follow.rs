@@ -20,7 +20,14 @@ impl<L: RoundLog> Task<L> {
     pub(super) async fn follow(&mut self) -> Result<(), RunError> {
         self.changes.mark_unchanged();
         self.role.mark_unchanged();
-        let rounds: BTreeMap<Round, Phase> = self.log.state().rounds().collect();
+        let (rounds, newest): (BTreeMap<Round, Phase>, _) = {
+            let state = self.log.state();
+            (state.rounds().collect(), state.newest())
+        };
+        if let Some(newest) = newest {
+            // Of some rounds a node hears nothing else, if it was away.
+            self.machine.used_up(newest);
+        }
         if rounds == self.known {
             return Ok(());
         }

@@ -1,11 +1,13 @@
 //! What the node that leads writes into the log, and when.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use sotto_protocol::Round;
 use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::Turn;
 use tokio::task::JoinError;
+use tokio::time::Instant;
 
 use super::accepting::Batch;
 use super::{RunError, Task};
@@ -14,6 +16,9 @@ use crate::slots::SlotPool;
 
 /// A round that is open when a node begins to lead takes deposits for so long at least: those that were on their way come again.
 const GRACE_MS: u64 = 1000;
+
+/// How long nothing is proposed after a proposal that came to nothing.
+const HOLD: Duration = Duration::from_millis(20);
 
 /// A proposal of which it is known what became of it.
 pub(super) enum Settled {
@@ -45,6 +50,9 @@ impl<L: RoundLog> Task<L> {
             self.give_back(role);
             return Ok(());
         }
+        if self.holds_back() {
+            return Ok(());
+        }
         self.propose_accepted().await;
         self.propose_turn().await?;
         // Behind the opening of the next round, which nothing is to hold up.
@@ -54,6 +62,11 @@ impl<L: RoundLog> Task<L> {
         self.propose_publication().await;
         self.propose_retirement().await;
         Ok(())
+    }
+
+    /// Whether a proposal has just failed: whatever the reason is, it may still be there.
+    fn holds_back(&self) -> bool {
+        self.held.is_some_and(|held| Instant::now() < held)
     }
 
     /// What whoever led before had in memory is gone. It may have begun lots of slots, and knows alone which are left of them.
@@ -220,9 +233,11 @@ impl<L: RoundLog> Task<L> {
         match result {
             Ok(()) => Ok(()),
             // Another node leads now, or did; what was due is due there.
-            Err(ProposeError::Elsewhere) if self.surroundings.forward.is_some() => Ok(()),
-            Err(ProposeError::Refused(refused)) if self.surroundings.forward.is_some() => {
-                tracing::debug!(refused, "the state of the log refused an entry");
+            Err(error @ (ProposeError::Elsewhere | ProposeError::Refused(_)))
+                if self.surroundings.forward.is_some() =>
+            {
+                tracing::debug!(%error, "a proposal came to nothing");
+                self.held = Some(Instant::now() + HOLD);
                 Ok(())
             }
             Err(ProposeError::Log(error)) => Err(error.into()),

@@ -61,6 +61,7 @@ impl<L: RoundLog> Task<L> {
             leads: None,
             proposed: JoinSet::new(),
             in_flight: InFlight::default(),
+            held: None,
             accepting: Accepting::default(),
             spent: BTreeSet::new(),
             slots: SlotPool::behind(lots.max(surroundings.population.map_or(0, Population::lots))),

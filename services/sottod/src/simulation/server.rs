@@ -120,11 +120,11 @@ impl Server {
             let pace = pace(draw("disk"), *disk_ms, world);
             let mut salts = draw("salts");
             let salts = Box::new(move || Ok(salts.random()));
-            let options = Options { segment_bytes: *segment_bytes, salts };
+            let options = Options { segment_bytes: *segment_bytes, grouped: false, salts };
             async move {
                 let log = DurableLog::start_inline(Arc::new(disk), options, pace).await?;
                 ledger.found(&log.history());
-                Ok(Witness { log, ledger })
+                Ok(Witness { log, ledger, repeats: false })
             }
         };
         let deadlines = Arc::new(Deadlines {
@@ -175,7 +175,7 @@ impl Server {
 }
 
 /// Seeds for all rounds there can be: clocks that jump lead far.
-struct Drawn(u64);
+pub(super) struct Drawn(pub(super) u64);
 
 impl Seeds for Drawn {
     fn seed(&mut self, round: Round) -> Option<[u8; 32]> {

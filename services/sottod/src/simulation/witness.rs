@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, MutexGuard};
 
-use sotto_protocol::Round;
+use sotto_protocol::{Deposit, Round};
 use tokio::sync::watch;
 
 use super::ledger::Ledger;
@@ -13,6 +13,8 @@ use crate::log::{
 pub(super) struct Witness {
     pub(super) log: DurableLog,
     pub(super) ledger: Arc<Ledger>,
+    /// Whether a deposit that was brought to two nodes may be in the log twice.
+    pub(super) repeats: bool,
 }
 
 impl Sequencer for Witness {
@@ -27,9 +29,7 @@ impl Sequencer for Witness {
                 Record::Retire(round) => {
                     if !self.ledger.knows_content_of(*round) {
                         // The last chance to see it.
-                        if let Ok(sealed) = self.log.sealed(*round).await {
-                            self.ledger.read(sealed);
-                        }
+                        let _ = self.sealed(*round).await;
                     }
                     self.ledger.retired(*round);
                 }
@@ -54,7 +54,13 @@ impl Feed for Witness {
 
     async fn sealed(&self, round: Round) -> Result<SealedRound, LogError> {
         let sealed = self.log.sealed(round).await?;
-        self.ledger.read(sealed.clone());
+        let mut read = sealed.clone();
+        if self.repeats {
+            // Equal deposits are one, see `arrange`.
+            read.deposits.sort_by_key(Deposit::encode);
+            read.deposits.dedup();
+        }
+        self.ledger.read(read);
         Ok(sealed)
     }
 }

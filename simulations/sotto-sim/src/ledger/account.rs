@@ -12,7 +12,7 @@ use sotto_protocol::mapping::Outcome;
 use sotto_protocol::{Deposit, Manifest, OwnSlot, Round, ServerParameters};
 use sotto_session::{ConnectError, Connection, ConnectionSettings, Session, round_spec};
 use sotto_wire::{Failure, Refused};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::asking::{Asked, ask, blocking, sent};
@@ -32,6 +32,8 @@ pub(super) struct Account {
     pir: Arc<Lock<Box<dyn EngineClient>>>,
     keys: Bytes,
     link: Mutex<Link>,
+    /// The number of the last session that was given up: whatever else waits on it need not.
+    gone: watch::Sender<u64>,
 }
 
 /// The session there is just now.
@@ -76,6 +78,7 @@ impl Account {
             pir: Arc::new(Lock::new(pir)),
             keys: keys.into(),
             link: Mutex::new(Link { place: 0, number: 0, session: None, slot: None }),
+            gone: watch::Sender::new(0),
         })
     }
 
@@ -149,8 +152,14 @@ impl Account {
                 timeout_at(until, sleep(PAUSE)).await.map_err(|_| Failure::Unreachable)?;
                 continue;
             };
-            let called = timeout_at(until, call(session.clone())).await;
-            let failure = match called.map_err(|_| Failure::Unreachable)? {
+            let mut gone = self.gone.subscribe();
+            let called = async {
+                tokio::select! {
+                    answer = call(session.clone()) => answer,
+                    _ = gone.wait_for(|gone| *gone >= number) => Err(Failure::Unreachable),
+                }
+            };
+            let failure = match timeout_at(until, called).await.map_err(|_| Failure::Unreachable)? {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
@@ -208,6 +217,7 @@ impl Account {
         let mut link = self.link.lock().await;
         if link.number == number && link.session.take().is_some() {
             link.place = (link.place + on) % self.nodes.len();
+            self.gone.send_replace(number);
         }
     }
 }

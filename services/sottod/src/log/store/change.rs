@@ -8,7 +8,7 @@ use super::{Location, Opened, Options, Segment, SnapshotSummary, Store, VOTE};
 use crate::log::disk::{Disk, DiskFile, replace};
 use crate::log::entry::{Entry, LogId, Vote, encode, put_optional_log_id};
 use crate::log::error::LogError;
-use crate::log::snapshot::{self, Complete, Snapshot};
+use crate::log::snapshot::{self, Snapshot};
 use crate::log::state::State;
 use crate::log::{frame, segment};
 
@@ -23,6 +23,9 @@ impl Store {
     ) -> Result<(Self, Opened), LogError> {
         let mut found = read(&*disk, &mut |_, _| {})?;
         clean(&*disk, &found)?;
+        if found.is_behind() && !options.grouped {
+            return Err(LogError::corrupt(snapshot::NAME, 0, "the log ends before its snapshot"));
+        }
         let (state, taken) = match found.snapshot.take() {
             Some(snapshot) => {
                 let floor = snapshot.state.floor();
@@ -41,8 +44,10 @@ impl Store {
                 file
             }
             None => {
-                let (segment, file) = create(&*disk, &mut options, 1, found.first)?;
+                let first = state.next_index().max(found.first);
+                let (segment, file) = create(&*disk, &mut options, 1, first)?;
                 found.segments.push(segment);
+                found.first = first;
                 file
             }
         };
@@ -69,6 +74,10 @@ impl Store {
             recent: Vec::new(),
             failed: None,
         };
+        if store.last < state.applied {
+            // A crash came between a snapshot of another node and what followed.
+            store.begin_behind(&state)?;
+        }
         store.remove_unneeded()?;
         Ok((store, opened))
     }
@@ -110,35 +119,37 @@ impl Store {
         })
     }
 
-    /// Makes a state the snapshot; returns its file. It lists the segments with deposits of its rounds, as far as they
-    /// are complete and of entries that the state knows: later ones may still be taken back.
+    /// Makes a state the snapshot; returns its file.
     pub(in crate::log) fn take_snapshot(&mut self, state: State) -> Result<Vec<u8>, LogError> {
+        self.change(|store| store.replace_snapshot(&Snapshot { state }))
+    }
+
+    /// Takes over a snapshot of another node. If the log is shorter than that, nothing of it is needed any more, and it goes on
+    /// behind the snapshot.
+    pub(in crate::log) fn adopt_snapshot(&mut self, snapshot: &Snapshot) -> Result<(), LogError> {
         self.change(|store| {
-            let (floor, next) = (state.floor(), state.next_index());
-            // What is written to is completed only if it can be listed, and has something that is needed.
-            if store.next_index() == next && store.newest().header.first < next && floor < next {
-                store.roll()?;
-            }
-            let listed = floor + 1..=next;
-            let complete = store.segments.windows(2).filter(|pair| listed.contains(&pair[1].header.first));
-            let segments: Vec<Complete> = complete.map(|pair| pair[0].complete()).collect();
-            store.replace_snapshot(&Snapshot { segments, state })
+            store.replace_snapshot(snapshot)?;
+            if store.last < snapshot.state.applied { store.begin_behind(&snapshot.state) } else { Ok(()) }
         })
     }
 
-    /// Takes over a snapshot of another node. The segments it lists must have been copied before.
-    pub(in crate::log) fn adopt_snapshot(&mut self, snapshot: &Snapshot) -> Result<(), LogError> {
-        self.change(|store| {
-            let there =
-                |listed: &Complete| store.segments.iter().any(|segment| segment.complete() == *listed);
-            let needed = snapshot.state.floor()..snapshot.state.next_index();
-            let entries =
-                needed.is_empty() || (store.first <= needed.start && needed.end <= store.next_index());
-            if !snapshot.segments.iter().all(there) || !entries {
-                return Err(LogError::Refused("a snapshot came without its segments"));
-            }
-            store.replace_snapshot(snapshot).map(|_| ())
-        })
+    /// Removes all segments, and begins one behind a state.
+    fn begin_behind(&mut self, state: &State) -> Result<(), LogError> {
+        let number = self.newest().header.number + 1;
+        for segment in &self.segments {
+            let name = segment::name(segment.header.number);
+            self.disk.remove(&name).map_err(LogError::file(&name, "remove"))?;
+            // One after the other, so that a crash leaves no gap.
+            self.disk.sync_names().map_err(LogError::file(&name, "remove"))?;
+        }
+        let (segment, file) = create(&*self.disk, &mut self.options, number, state.next_index())?;
+        (self.segments, self.active) = (vec![segment], file);
+        self.places.clear();
+        self.recent.clear();
+        self.first = state.next_index();
+        (self.last, self.purged) = (state.applied, state.applied);
+        self.committed = self.committed.max(state.applied);
+        Ok(())
     }
 
     fn change<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T, LogError>) -> Result<T, LogError> {

@@ -10,7 +10,7 @@ use sotto_protocol::{Round, UnixMillis};
 use crate::log::entry::{Entry, Membership, Vote, encode, log_id, put_optional_log_id};
 use crate::log::record::{Batch, Record, TableSeal};
 use crate::log::segment::{HEADER_BYTES, Header};
-use crate::log::snapshot::{Complete, Snapshot};
+use crate::log::snapshot::Snapshot;
 use crate::log::state::State;
 use crate::log::{frame, segment};
 
@@ -91,11 +91,7 @@ pub(super) fn snapshot() -> Snapshot {
         let entry = Entry { log_id, payload: EntryPayload::Normal(Batch(vec![record])) };
         assert_eq!(state.apply(&entry).refused, None);
     }
-    let segments = vec![
-        Complete { number: 1, first: 0, bytes: 1000, checksum: 0x0102_0304 },
-        Complete { number: 2, first: 8, bytes: 2000, checksum: 0x0506_0708 },
-    ];
-    Snapshot { segments, state }
+    Snapshot { state }
 }
 
 /// The state after the entries of slots, too.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use openraft::EntryPayload;
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{Deposit, Label, Round, SealedBox, UnixMillis};
@@ -13,8 +12,8 @@ use crate::log::entry::{Entry, Vote, log_id};
 use crate::log::record::{Batch, Record};
 use crate::log::snapshot::Snapshot;
 use crate::log::state::State;
-use crate::log::store::{Store, read};
-use crate::log::{Disk, DurableLog, LogError, Options, RoundLog, Verbs};
+use crate::log::store::{Opened, Store};
+use crate::log::{DurableLog, LogError, Options, RoundLog, Verbs};
 
 fn entry(term: u64, index: u64) -> Entry {
     let accounts = (0..20).map(|account| [index as u8 * 7 + account; 32]).collect();
@@ -102,85 +101,71 @@ fn a_crash_while_entries_are_taken_back_keeps_all_before_them() {
     }
 }
 
-/// A round that opens and takes deposits in many segments, and is retired.
-fn round() -> Vec<Entry> {
-    let deposits = || Record::Deposits(Round(1), Bytes::from(vec![1; 2 * 304]));
-    let mut records = vec![Record::Open(Round(1))];
-    records.resize_with(30, deposits);
-    records.push(Record::Retire(Round(1)));
-    (0..).zip(records).map(|(index, record)| entry_of(1, index, record)).collect()
+fn grouped(disk: &Simulated) -> Result<(Store, Opened), LogError> {
+    Store::open(Arc::new(disk.clone()), Options { grouped: true, ..options(5) })
 }
 
-/// What a snapshot lists never changes, but entries that are not committed can be taken back.
-#[test]
-fn a_snapshot_lists_no_segment_with_entries_that_it_does_not_know() {
-    let round = round();
-    let numbers = |disk: &Simulated| {
-        let found = read(disk, &mut |_, _| {}).unwrap();
-        found.segments.iter().map(|segment| (segment.header.number, segment.header.first)).collect::<Vec<_>>()
-    };
-    let mut most = 0;
-    for applied in 1..round.len() {
-        let disk = Simulated::default();
-        let mut store = open(&disk);
-        store.save_vote(Vote::new(9, 1)).unwrap();
-        round.iter().for_each(|entry| store.append(vec![entry.clone()]).unwrap());
-        let mut state = State::default();
-        round[..=applied].iter().for_each(|entry| assert_eq!(state.apply(entry).refused, None));
-        let before = numbers(&disk);
-        let snapshot = Snapshot::decode(&store.take_snapshot(state).unwrap()).unwrap();
-        assert_eq!(numbers(&disk), before, "nothing is to be gained from a new segment");
-        for listed in &snapshot.segments {
-            let next = before.iter().find(|(number, _)| *number == listed.number + 1);
-            assert!(next.is_some_and(|(_, first)| *first <= applied as u64 + 1), "{listed:?} at {applied}");
-        }
-        most = most.max(snapshot.segments.len());
-        // Whatever is taken back, the snapshot is still that of the log.
-        store.truncate(applied as u64 + 1).unwrap();
-        store.append(vec![entry(2, applied as u64 + 1)]).unwrap();
-        drop(store);
-        assert_eq!(open(&disk).bounds().1.map(|last| last.index), Some(applied as u64 + 1));
+/// The snapshot of a node that has applied entries up to this one.
+fn snapshot_at(index: u64) -> Snapshot {
+    let mut state = State::default();
+    for index in 0..=index {
+        assert_eq!(state.apply(&entry(2, index)).refused, None);
     }
-    assert!(most > 2, "the round is too short");
+    Snapshot { state }
+}
+
+/// A node that was away for long, takes over what another one has, and goes on behind that.
+fn catch_up(disk: &Simulated) -> Result<(), LogError> {
+    let (mut store, _) = grouped(disk)?;
+    store.save_vote(Vote::new(9, 1))?;
+    (0..12).try_for_each(|index| store.append(vec![entry(1, index)]))?;
+    store.adopt_snapshot(&snapshot_at(24))?;
+    store.purge(log_id(2, 1, 24))?;
+    (25..32).try_for_each(|index| store.append(vec![entry(2, index)]))
 }
 
 #[test]
-fn a_snapshot_completes_the_segment_that_is_written_to_only_for_what_it_needs_of_it() {
-    let round = round();
-    for (entries, rolls) in [(0, false), (1, false), (2, true), (30, true), (31, false)] {
+fn a_node_goes_on_behind_the_snapshot_of_another_whenever_it_crashes() {
+    let whole = Simulated::default();
+    catch_up(&whole).unwrap();
+    let (mut store, opened) = grouped(&whole).unwrap();
+    assert_eq!(opened.state, snapshot_at(24).state);
+    assert!(store.entries(.., u64::MAX).unwrap().into_iter().eq((25..32).map(|index| entry(2, index))));
+    for crash_at in 0..whole.trace().len() {
         let disk = Simulated::default();
-        let mut store = open(&disk);
-        store.save_vote(Vote::new(9, 1)).unwrap();
-        let mut state = State::default();
-        for entry in &round[..entries] {
-            store.append(vec![entry.clone()]).unwrap();
-            state.apply(entry);
+        disk.crash_at(Some(crash_at));
+        assert!(catch_up(&disk).is_err());
+        for left in [disk.survivor(crash_at as u64), disk.after_kill()] {
+            let (mut store, opened) = grouped(&left).unwrap();
+            let (last, entries) = (store.bounds().1, store.entries(.., u64::MAX).unwrap());
+            if opened.state.applied.is_some() {
+                assert_eq!(opened.state, snapshot_at(24).state);
+                assert!(last >= Some(log_id(2, 1, 24)), "it goes on behind the snapshot");
+                assert!(entries.iter().all(|entry| entry.log_id > log_id(2, 1, 24)));
+            } else {
+                assert!(entries.iter().zip(0..).all(|(found, index)| *found == entry(1, index)));
+            }
+            store.save_vote(Vote::new(9, 1)).unwrap();
+            let next = last.map_or(0, |last| last.index + 1);
+            store.append(vec![entry(3, next)]).unwrap();
+            drop(store);
+            let (mut store, _) = grouped(&left).unwrap();
+            assert_eq!(store.entry(next).unwrap(), entry(3, next));
         }
-        let segments = |disk: &Simulated| read(disk, &mut |_, _| {}).unwrap().segments.len();
-        let before = segments(&disk);
-        let snapshot = Snapshot::decode(&store.take_snapshot(state).unwrap()).unwrap();
-        assert_eq!(segments(&disk), before + usize::from(rolls), "{entries} entries");
-        assert_eq!(snapshot.segments.len(), if rolls { before } else { 0 }, "{entries} entries");
     }
 }
 
+/// What a node alone has lost nobody brings back.
 #[test]
-fn a_snapshot_that_lists_more_than_it_knows_is_refused() {
-    let round = round();
+fn a_log_that_ends_before_its_snapshot_is_corrupt_without_others() {
     let disk = Simulated::default();
     let mut store = open(&disk);
     store.save_vote(Vote::new(9, 1)).unwrap();
-    round.iter().for_each(|entry| store.append(vec![entry.clone()]).unwrap());
-    let mut state = State::default();
-    round[..20].iter().for_each(|entry| assert_eq!(state.apply(entry).refused, None));
-    let mut snapshot = Snapshot::decode(&store.take_snapshot(state).unwrap()).unwrap();
-    let all = read(&disk, &mut |_, _| {}).unwrap().segments;
-    let mut file = disk.open("snapshot", false).unwrap();
-    for more in &all[snapshot.segments.len()..] {
-        snapshot.segments.push(more.complete());
-        file.write_at(0, &snapshot.encode()).unwrap();
-        assert!(matches!(read(&disk, &mut |_, _| {}), Err(LogError::Corrupt { .. })), "{more:?}");
-    }
+    store.append(vec![entry(1, 0)]).unwrap();
+    store.take_snapshot(snapshot_at(24).state).unwrap();
+    drop(store);
+    let opened = Store::open(Arc::new(disk.clone()), options(5));
+    assert!(matches!(opened.err(), Some(LogError::Corrupt { .. })));
 }
 
 /// Who reads what a killed process wrote, and builds on it, must not lose it to a power failure.

@@ -1,0 +1,122 @@
+//! The state with which a node begins that has nothing: entries behind it lead to what everybody has.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use openraft::EntryPayload;
+use rand::RngExt;
+use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES, SignedManifest};
+use sotto_protocol::{Round, UnixMillis};
+
+use super::simulated::Simulated;
+use super::workload::{options, rng};
+use crate::log::entry::{Entry, log_id};
+use crate::log::record::{Batch, Record};
+use crate::log::replica::StateMachine;
+use crate::log::snapshot::Snapshot;
+use crate::log::state::State;
+use crate::log::writer::Writer;
+use crate::log::{History, TableSeal};
+
+/// What a group writes: rounds that overlap, are published and given up; people who come; and entries that are refused.
+fn entries(seed: u64, count: u64) -> Vec<Entry> {
+    let mut rng = rng(seed);
+    let (mut open, mut lots) = (1, 0);
+    let mut waiting: Vec<u64> = Vec::new();
+    let mut published: Vec<u64> = Vec::new();
+    let mut all = vec![vec![Record::Open(Round(1))]];
+    while (all.len() as u64) < count {
+        let records = match rng.random_range(0..8) {
+            0..=2 => {
+                let bytes = Bytes::from(vec![rng.random(); 304 * rng.random_range(1..4)]);
+                vec![Record::Deposits(Round(open), bytes)]
+            }
+            3 => {
+                lots += 1;
+                // As one wrote that led before, and did not know that it leads no longer.
+                let late = rng.random_range(0..4) == 0;
+                let lots = if late { lots - 1 } else { lots };
+                vec![Record::Lots(lots), Record::Accounts(vec![rng.random()])]
+            }
+            4 => vec![Record::Spent(vec![rng.random()])],
+            5 => vec![Record::Deposits(Round(open.saturating_sub(1)), Bytes::from(vec![1; 304]))],
+            6 => {
+                let sealed = open;
+                open += 1;
+                waiting.push(sealed);
+                let mut records = vec![
+                    Record::Table(Round(sealed), TableSeal { lots, cover: rng.random() }),
+                    Record::Seal(Round(sealed), rng.random(), UnixMillis(rng.random())),
+                ];
+                if waiting.len() > 2 {
+                    records.push(Record::Retire(Round(waiting.remove(0))));
+                }
+                records.push(Record::Open(Round(open)));
+                records
+            }
+            _ if waiting.is_empty() => vec![],
+            _ => {
+                let round = waiting.remove(0);
+                published.push(round);
+                let mut manifest = SignedManifest {
+                    bytes: [0; MANIFEST_BYTES],
+                    signature: [0; SIGNATURE_BYTES],
+                    segment: None,
+                };
+                manifest.bytes[0] = rng.random();
+                let mut records = vec![Record::Publish(Round(round), Box::new(manifest))];
+                if published.len() > 2 {
+                    records.push(Record::Retire(Round(published.remove(0))));
+                }
+                records
+            }
+        };
+        all.push(records);
+    }
+    let entry = |(index, records)| Entry {
+        log_id: log_id(1, 1, index),
+        payload: EntryPayload::Normal(Batch(records)),
+    };
+    (0..).zip(all).map(entry).collect()
+}
+
+async fn machine(state: State) -> StateMachine {
+    let disk = Arc::new(Simulated::default());
+    let (writer, _) = Writer::start(disk, options(1), ()).await.unwrap();
+    StateMachine::new(writer, state)
+}
+
+#[tokio::test]
+async fn who_begins_with_the_base_of_another_node_comes_to_the_same_state() {
+    const ENTRIES: u64 = 300;
+    let mut later = 0;
+    for seed in 0..8 {
+        let entries = entries(seed, ENTRIES);
+        let whole = machine(State::default()).await;
+        let mut bases = Vec::new();
+        for entry in &entries {
+            whole.change(entry);
+            // As it is sent to another node.
+            let base = Snapshot::decode(&Snapshot { state: whole.base() }.encode()).unwrap().state;
+            assert_eq!(base.next_index(), whole.floor(), "all that is needed beside it is behind it");
+            assert_eq!(base.rounds().count(), 0, "a round is needed of which something is missing");
+            later += u64::from(base.applied.is_some());
+            bases.push((base, entry.log_id.index));
+        }
+        let expected = whole.lock().clone();
+        for (base, _) in bases.into_iter().step_by(7) {
+            let next = base.next_index();
+            let other = machine(base).await;
+            for entry in &entries[next as usize..] {
+                other.change(entry);
+            }
+            let found = other.lock().clone();
+            assert_eq!(History::from(&found), History::from(&expected), "seed {seed}, from {next}");
+            assert_eq!((&found.accounts, &found.tokens), (&expected.accounts, &expected.tokens));
+            for (round, _) in expected.rounds() {
+                assert_eq!(found.rounds[&round], expected.rounds[&round]);
+            }
+        }
+    }
+    assert!(later > 8 * ENTRIES / 2, "hardly any base is later than the beginning");
+}

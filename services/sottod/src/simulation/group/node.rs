@@ -1,0 +1,135 @@
+//! One life of one node.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use mpir::noop;
+use rand::RngExt;
+use sotto_protocol::ServerParameters;
+use tokio::sync::{broadcast, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::net::{Net, Way};
+use crate::compute::Compute;
+use crate::config::Config;
+use crate::host::Host;
+use crate::keys::Progress;
+use crate::log::{DurableLog, Group, Options, Simulated};
+use crate::metrics::Metrics;
+use crate::peers::Member;
+use crate::rounds::{self, RoundsDependencies, RunError};
+use crate::simulation::host::{Clock, Simulated as Machine};
+use crate::simulation::ledger::Ledger;
+use crate::simulation::server::{Drawn, signing_key};
+use crate::simulation::witness::Witness;
+use crate::simulation::world::{ROOT, World, rng};
+
+/// What all nodes share.
+pub(super) struct Cluster {
+    pub(super) seed: u64,
+    pub(super) nodes: u64,
+    pub(super) config: Config,
+    pub(super) parameters: ServerParameters,
+    pub(super) net: Net,
+    pub(super) world: Arc<World>,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) segment_bytes: u64,
+    /// Longest time that a disk usually takes for an order, ms.
+    pub(super) disk_ms: u64,
+    pub(super) compute_ms: u64,
+}
+
+pub(super) struct Node {
+    pub(super) disk: Simulated,
+    pub(super) rounds: JoinHandle<Result<(), RunError>>,
+    power: CancellationToken,
+    stop: CancellationToken,
+}
+
+impl Node {
+    pub(super) fn start(cluster: &Cluster, number: u64, life: usize, disk: Simulated) -> Self {
+        let Cluster { seed, nodes, config, parameters, net, world, ledger, .. } = cluster;
+        let draw = |purpose: &str| rng(*seed, format_args!("{purpose} of node {number} in life {life}"));
+        let power = CancellationToken::new();
+        {
+            let (world, power) = (Arc::clone(world), power.clone());
+            disk.observe(move |what, _| {
+                if !power.is_cancelled() {
+                    world.note(format_args!("node {number} disk: {what}"));
+                }
+            });
+        }
+        let host: Arc<dyn Host> =
+            Arc::new(Machine::new(Clock::Right, 1_770_000_000_000, draw("host"), draw("clock")));
+        let compute = {
+            let (dice, longest) = (Mutex::new(draw("computing")), cluster.compute_ms);
+            let duration = move || Duration::from_millis(dice.lock().unwrap().random_range(0..=longest));
+            Compute::inline(config.limits.computing, duration)
+        };
+        let (first, least) = crate::server::first_rounds(config, host.unix_now());
+        let stop = CancellationToken::new();
+        let way = Way { net: net.clone(), from: number, power: power.clone() };
+        let surroundings = RoundsDependencies {
+            engine: noop(),
+            root: ROOT,
+            parameters: parameters.clone(),
+            signing_key: signing_key(),
+            seeds: Box::new(Drawn(*seed)),
+            progress: watch::Sender::new(Progress { oldest: first, open: first }),
+            token_required: false,
+            first,
+            least,
+            deposits_max: config.limits.deposits,
+            compute,
+            population: None,
+            events: broadcast::channel(256).0,
+            tracker: TaskTracker::new(),
+            stop: stop.clone(),
+            host,
+            metrics: Arc::new(Metrics::new()),
+            forward: Some(Arc::new(way.clone())),
+        };
+        let opening = {
+            let mut salts = draw("salts");
+            let salts = Box::new(move || Ok(salts.random()));
+            let options = Options { segment_bytes: cluster.segment_bytes, grouped: true, salts };
+            let (dice, longest) = (Mutex::new(draw("disk")), cluster.disk_ms);
+            let pace = move || {
+                let dice = &mut *dice.lock().unwrap();
+                let long = dice.random_range(0..100) == 0;
+                Duration::from_millis(dice.random_range(0..=if long { 30 * longest } else { longest }))
+            };
+            let members: BTreeMap<u64, String> =
+                (1..=*nodes).map(|number| (number, format!("node{number}:1"))).collect();
+            let (joined, alive) = (net.clone(), power.clone());
+            let joining = Box::new(move |raft, role| {
+                if !alive.is_cancelled() {
+                    joined.joined(number, Member { raft, role });
+                }
+            });
+            let group = Group { number, members, network: way, joining };
+            let (disk, ledger) = (disk.clone(), Arc::clone(ledger));
+            async move {
+                let log = DurableLog::start_in_inline(group, Arc::new(disk), options, pace).await?;
+                Ok(Witness { log, ledger, repeats: true })
+            }
+        };
+        let (handle, rounds) = rounds::start(surroundings, opening);
+        net.serves(number, handle);
+        Self { disk, rounds, power, stop }
+    }
+
+    /// The machine loses its power: nothing leaves it any more, and its disk keeps what it has.
+    pub(super) fn crash(self, net: &Net, number: u64, seed: u64, kill: bool) -> Simulated {
+        self.power.cancel();
+        net.gone(number);
+        let left = if kill { self.disk.after_kill() } else { self.disk.survivor(seed) };
+        // What the old process still does, it does to a disk that is not there.
+        self.disk.crash_at(Some(0));
+        self.stop.cancel();
+        left
+    }
+}

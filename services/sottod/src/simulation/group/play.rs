@@ -1,0 +1,281 @@
+//! A seed's history.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mpir::noop;
+use rand::RngExt;
+use rand::rngs::StdRng;
+use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::{Deposit, Label, SealedBox};
+use sotto_wire::Refused;
+use tokio::runtime::Builder;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::net::Net;
+use super::node::{Cluster, Node};
+use crate::config::Config;
+use crate::log::{Role, Simulated};
+use crate::simulation::ledger::{Figures, Ledger};
+use crate::simulation::server::{data, signing_key};
+use crate::simulation::world::{World, rng};
+
+/// How a seed's cluster is, and what happens to it.
+pub(super) struct Play {
+    seed: u64,
+    round_ms: u32,
+    nodes: u64,
+    people: u8,
+    lost: u32,
+    way_ms: u64,
+    disk_ms: u64,
+    compute_ms: u64,
+    segment_bytes: u64,
+    /// How long things fail.
+    ms: u64,
+}
+
+pub(super) struct History {
+    pub(super) trace: Vec<String>,
+    pub(super) violations: Vec<String>,
+    pub(super) figures: Figures,
+    pub(super) crashes: usize,
+}
+
+impl Play {
+    pub(super) fn of(seed: u64) -> Self {
+        let dice = &mut rng(seed, "cluster");
+        Self {
+            seed,
+            round_ms: dice.random_range(500..2000),
+            nodes: if dice.random_range(0..4) == 0 { 5 } else { 3 },
+            people: dice.random_range(3..8),
+            lost: [0, 0, 5, 50][dice.random_range(0..4)],
+            way_ms: dice.random_range(1..40),
+            disk_ms: [0, 1, 10][dice.random_range(0..3)],
+            compute_ms: [0, 50, 500][dice.random_range(0..3)],
+            segment_bytes: [4 << 10, 16 << 10, 1 << 20][dice.random_range(0..3)],
+            ms: dice.random_range(10_000..40_000),
+        }
+    }
+
+    pub(super) fn run(&self) -> History {
+        let mut config = Config::deadline(([127, 0, 0, 1], 0).into());
+        config.allow_no_privacy = true;
+        config.round_ms = self.round_ms;
+        config.retrieve = 2;
+        config.retained = 2;
+        (config.deposit_ms, config.lookup_ms, config.query_ms) = (0, 0, 0);
+        config.data = data();
+        (config.limits.threads, config.limits.computing) = (1, 2);
+        let key = signing_key().verifying_key().to_bytes();
+        let parameters = config.parameters(&*noop(), key).unwrap();
+        let world = Arc::new(World::default());
+        let ledger = Arc::new(Ledger::new(Arc::clone(&world), parameters.clone()));
+        let cluster = Cluster {
+            seed: self.seed,
+            nodes: self.nodes,
+            config,
+            parameters,
+            net: Net::new(rng(self.seed, "network"), self.lost, self.way_ms),
+            world: Arc::clone(&world),
+            ledger: Arc::clone(&ledger),
+            segment_bytes: self.segment_bytes,
+            disk_ms: self.disk_ms,
+            compute_ms: self.compute_ms,
+        };
+        let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let crashes = runtime.block_on(async {
+            let _power = world.begin();
+            let crashes = self.live(&cluster).await;
+            world.end();
+            crashes
+        });
+        drop(runtime);
+        let figures = ledger.judge(&key);
+        let (trace, violations) = world.finish();
+        History { trace, violations, figures, crashes }
+    }
+
+    async fn live(&self, cluster: &Cluster) -> usize {
+        let mut nodes: Vec<Option<Node>> = Vec::new();
+        let mut lives = vec![1; self.nodes as usize];
+        for number in 1..=self.nodes {
+            nodes.push(Some(Node::start(cluster, number, 1, Simulated::default())));
+        }
+        let mut disks: Vec<Option<Simulated>> = nodes.iter().map(|_| None).collect();
+        let mut people = JoinSet::new();
+        for person in 1..=self.people {
+            let dice = rng(self.seed, format_args!("person {person}"));
+            let person = Person {
+                account: [person; 32],
+                nodes: self.nodes,
+                dice,
+                net: cluster.net.clone(),
+                world: Arc::clone(&cluster.world),
+                ledger: Arc::clone(&cluster.ledger),
+            };
+            people.spawn(person.live());
+        }
+        let mut dice = rng(self.seed, "faults");
+        let mut crashes = 0;
+        let mut left = self.ms;
+        while left > 0 {
+            let pause = dice.random_range(100..4000).min(left);
+            left -= pause;
+            sleep(Duration::from_millis(pause)).await;
+            let number = dice.random_range(1..=self.nodes);
+            let at = number as usize - 1;
+            match dice.random_range(0..8) {
+                0..=2 => {
+                    // Whoever leads is hit more often than by chance.
+                    let leads = |number: &u64| matches!(cluster.net.role(*number), Some(Role::Leads { .. }));
+                    let leader = (1..=self.nodes).find(leads).filter(|_| dice.random());
+                    let number = leader.unwrap_or(number);
+                    let at = number as usize - 1;
+                    if let Some(node) = nodes[at].take() {
+                        let kill = dice.random();
+                        cluster.world.note(format_args!("node {number} crashes, process alone: {kill}"));
+                        disks[at] = Some(node.crash(&cluster.net, number, dice.random(), kill));
+                        crashes += 1;
+                    }
+                }
+                3 | 4 => {
+                    if let Some(disk) = disks[at].take() {
+                        lives[at] += 1;
+                        cluster.world.note(format_args!("node {number} starts again"));
+                        nodes[at] = Some(Node::start(cluster, number, lives[at], disk));
+                    }
+                }
+                5 => {
+                    cluster.world.note(format_args!("node {number} is cut off"));
+                    for other in (1..=self.nodes).filter(|other| *other != number) {
+                        cluster.net.cut(number, other);
+                        cluster.net.cut(other, number);
+                    }
+                }
+                6 => {
+                    let other = dice.random_range(1..=self.nodes);
+                    cluster.world.note(format_args!("the way from {number} to {other} is cut"));
+                    cluster.net.cut(number, other);
+                }
+                _ => {
+                    cluster.world.note("all ways are open");
+                    cluster.net.heal();
+                }
+            }
+            check_alive(cluster, &mut nodes).await;
+        }
+        // Nothing fails any more: within a few rounds all is well.
+        cluster.world.note("all is repaired");
+        cluster.net.calm();
+        for (at, number) in (0..nodes.len()).zip(1..) {
+            if let Some(disk) = disks[at].take() {
+                lives[at] += 1;
+                nodes[at] = Some(Node::start(cluster, number, lives[at], disk));
+            }
+        }
+        let round = u64::from(self.round_ms);
+        sleep(Duration::from_millis(10_000 + 4 * round)).await;
+        // What was promised last is sealed and read.
+        people.shutdown().await;
+        sleep(Duration::from_millis(1000 + 4 * round)).await;
+        check_alive(cluster, &mut nodes).await;
+        self.check_agreement(cluster).await;
+        crashes
+    }
+
+    /// All nodes serve the newest rounds, and one of them leads.
+    async fn check_agreement(&self, cluster: &Cluster) {
+        let world = &cluster.world;
+        let leaders: Vec<u64> = (1..=self.nodes)
+            .filter(|number| matches!(cluster.net.role(*number), Some(Role::Leads { .. })))
+            .collect();
+        if leaders.len() != 1 {
+            world.violated(format_args!("nodes {leaders:?} lead"));
+        }
+        let mut newest = None;
+        for number in 1..=self.nodes {
+            let Some(rounds) = cluster.net.rounds(number) else { continue };
+            let Ok(Ok(open)) = timeout(Duration::from_secs(5), rounds.current()).await else {
+                world.violated(format_args!("node {number} does not answer"));
+                continue;
+            };
+            // One round of difference is the time that the news travels.
+            let before = *newest.get_or_insert(open);
+            if open.0.abs_diff(before.0) > 1 {
+                world.violated(format_args!("node {number} is in round {open}, another in {before}"));
+            }
+            let served = [open.back(2), open.back(3)];
+            let mut any = false;
+            for round in served {
+                any |= rounds.served(round).await.is_ok();
+            }
+            if !any {
+                world.violated(format_args!("node {number} serves neither of {served:?}"));
+            }
+        }
+    }
+}
+
+/// A node that has power does not end.
+async fn check_alive(cluster: &Cluster, nodes: &mut [Option<Node>]) {
+    for (node, number) in nodes.iter_mut().zip(1..) {
+        let Some(alive) = node else { continue };
+        if alive.rounds.is_finished() {
+            let ended = (&mut alive.rounds).await;
+            cluster.world.violated(format_args!("node {number} ended by itself: {ended:?}"));
+            *node = None;
+        }
+    }
+}
+
+/// Somebody who brings a deposit in every round, to any node, and the same to others until one says that it has it.
+struct Person {
+    account: [u8; 32],
+    nodes: u64,
+    dice: StdRng,
+    net: Net,
+    world: Arc<World>,
+    ledger: Arc<Ledger>,
+}
+
+impl Person {
+    async fn live(mut self) {
+        let mut done = None;
+        loop {
+            sleep(Duration::from_millis(self.dice.random_range(20..200))).await;
+            let number = self.dice.random_range(1..=self.nodes);
+            let Some(rounds) = self.net.rounds(number) else { continue };
+            let Ok(Ok(round)) = timeout(Duration::from_secs(1), rounds.current()).await else { continue };
+            if done >= Some(round) {
+                continue;
+            }
+            done = Some(round);
+            let mut sealed = [0; BOX_BYTES];
+            sealed[..32].copy_from_slice(&self.account);
+            sealed[32..40].copy_from_slice(&round.0.to_le_bytes());
+            let deposit = Deposit { label: Label(self.dice.random()), sealed: SealedBox(sealed) };
+            self.ledger.sent(round, &deposit);
+            for _ in 0..12 {
+                let number = self.dice.random_range(1..=self.nodes);
+                let Some(rounds) = self.net.rounds(number) else {
+                    sleep(Duration::from_millis(100)).await;
+                    continue;
+                };
+                let brought = rounds.deposit(self.account, round, deposit.clone());
+                match timeout(Duration::from_secs(2), brought).await {
+                    Ok(Ok(())) => {
+                        self.world
+                            .note(format_args!("person {} stored {round} at {number}", self.account[0]));
+                        self.ledger.acknowledged(round, &deposit);
+                        break;
+                    }
+                    Ok(Err(Refused::RoundClosed)) => break,
+                    Ok(Err(_)) | Err(_) => sleep(Duration::from_millis(100)).await,
+                }
+            }
+        }
+    }
+}
