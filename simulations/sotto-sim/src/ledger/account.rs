@@ -47,6 +47,15 @@ struct Link {
     slot: Option<OwnSlot>,
 }
 
+/// What a refusal means that will not pass.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Refusals {
+    /// A round that takes no deposits any more takes none at any node.
+    AreFinal,
+    /// Another node may have what this one has no more.
+    AreOfNode,
+}
+
 /// What a retrieval says of what was wanted.
 pub(super) enum Retrieved {
     /// What the mapping says of each, and whether its box came back.
@@ -86,7 +95,7 @@ impl Account {
     pub(super) async fn enter(&self, until: Instant) -> anyhow::Result<()> {
         let keys = &self.keys;
         let upload = |session: Session| async move { session.upload_keys(keys.clone()).await };
-        let entered = self.call(until, upload).await;
+        let entered = self.call(until, Refusals::AreOfNode, upload).await;
         entered.map(|_| ()).context("a client cannot enter")
     }
 
@@ -104,7 +113,7 @@ impl Account {
             deposit.label = sotto_protocol::table::stored(slot, &[0; sotto_protocol::table::KNOCK_BYTES]);
         }
         let call = |session: Session| async move { session.deposit(round, bytes).await };
-        self.call(until, call).await.is_ok().then_some(deposit)
+        self.call(until, Refusals::AreFinal, call).await.is_ok().then_some(deposit)
     }
 
     /// Retrieves boxes of a round by one multi-query, which goes to the next node if an answer is lost.
@@ -120,10 +129,14 @@ impl Account {
             round_spec(&*self.engine, root, &manifest)?
         };
         let bytes = usize::try_from(manifest.mapping_bytes())?;
-        let mapping = self.call(until, |session| async move { session.mapping(round, bytes).await }).await;
+        let mapping = self
+            .call(until, Refusals::AreOfNode, |session| async move { session.mapping(round, bytes).await })
+            .await;
         let Ok(mapping) = mapping else { return Ok(Retrieved::Unreached) };
         let bytes = sizes.hint.bytes();
-        let hint = self.call(until, |session| async move { session.hint(round, bytes).await }).await;
+        let hint = self
+            .call(until, Refusals::AreOfNode, |session| async move { session.hint(round, bytes).await })
+            .await;
         let Ok(hint) = hint else { return Ok(Retrieved::Unreached) };
 
         let (pir, seed) = (Arc::clone(&self.pir), rand::make_rng::<StdRng>().random());
@@ -133,7 +146,9 @@ impl Account {
         let call = |session: Session| async move {
             session.retrieve(round, digest, query.clone(), sizes.answer.bytes()).await
         };
-        let Ok(answers) = self.call(until, call).await else { return Ok(Retrieved::Unreached) };
+        let Ok(answers) = self.call(until, Refusals::AreOfNode, call).await else {
+            return Ok(Retrieved::Unreached);
+        };
         let judged = blocking(move || asked.judge(&hint, &answers.answers)).await?;
         Ok(Retrieved::Judged(judged))
     }
@@ -143,6 +158,7 @@ impl Account {
     async fn call<T, F: Future<Output = Result<T, Failure>>>(
         &self,
         until: Instant,
+        refused: Refusals,
         call: impl Fn(Session) -> F,
     ) -> Result<T, Failure> {
         let (mut refusals, mut waits) = (0, 0);
@@ -176,7 +192,7 @@ impl Account {
                 }
                 Failure::Refused(_) => {
                     refusals += 1;
-                    if refusals >= self.nodes.len() {
+                    if refused == Refusals::AreFinal || refusals >= self.nodes.len() {
                         return Err(failure);
                     }
                     self.renew(number, 1).await;
