@@ -86,7 +86,7 @@ impl Page {
                 Some((Outcome::Absent | Outcome::Found, false)) => self.lost += 1,
                 // Nobody has read it, but it may be there: others look as long as there are any.
                 Some((Outcome::Ambiguous | Outcome::Deferred, false)) => {
-                    self.wanted.push(Wanted { deposit, tries })
+                    self.wanted.push(Wanted { deposit, tries });
                 }
                 None => self.unreached += 1,
             }

@@ -37,7 +37,7 @@ const TOLD: u64 = 5;
 
 /// What has come of a call.
 enum Done {
-    Deposited(Round, Option<Deposit>),
+    Deposited(Round, Option<Box<Deposit>>),
     Retrieved(Round, Vec<Wanted>, Retrieved),
 }
 
@@ -196,7 +196,7 @@ impl Run {
                 let until = Instant::now() + DEPOSITING;
                 let deposited = account.deposit(round, random_deposit(round), until).await;
                 // If nobody listens any more, it is over.
-                let _ = done.send(Done::Deposited(round, deposited));
+                let _ = done.send(Done::Deposited(round, deposited.map(Box::new)));
             });
         }
     }
@@ -205,7 +205,7 @@ impl Run {
         match done {
             Done::Deposited(round, deposit) => {
                 if let Some(page) = self.book.pages.get_mut(&round) {
-                    page.deposited(deposit);
+                    page.deposited(deposit.map(|deposit| *deposit));
                 }
             }
             Done::Retrieved(round, wanted, retrieved) => {
