@@ -1,11 +1,14 @@
-//! Measures Sotto's parts on the machine it runs on.
+//! Measures Sotto's parts on the machine it runs on, and loads and watches servers that run.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program that talks to people")]
 
+mod asking;
 mod closed_loop;
 mod cpu;
+mod demo;
 mod engine;
 mod figures;
+mod ledger;
 mod listing;
 mod machine;
 mod model;
@@ -16,6 +19,9 @@ mod plan;
 mod progress;
 mod proxy;
 mod table;
+mod target;
+
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -34,8 +40,12 @@ enum Command {
     /// The server's process of such a loop.
     #[command(name = closed_loop::SUBCOMMAND, hide = true)]
     ClosedLoopServer { orders: String },
+    /// A person who talks with another over a server that runs.
+    Demo(demo::Arguments),
     /// Figures of the paper, measured again.
     Figures(figures::Arguments),
+    /// Clients that keep a ledger of what a running server acknowledges and gives back.
+    Ledger(ledger::Arguments),
     /// One private retrieval, stage by stage, in CPU time of one thread.
     Pir(pir::Arguments),
     /// Many private retrievals at once, by any batch code or none.
@@ -46,14 +56,27 @@ enum Command {
     Plan(Box<plan::Arguments>),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Arguments::parse().command {
-        Command::ClosedLoop(arguments) => closed_loop::run(&arguments),
-        Command::ClosedLoopServer { orders } => closed_loop::serve(&orders),
-        Command::Figures(arguments) => figures::run(&arguments),
-        Command::Pir(arguments) => pir::run(&arguments),
-        Command::Mpir(arguments) => mpir::run(&arguments),
-        Command::Pbc(arguments) => pbc::run(&arguments),
-        Command::Plan(arguments) => plan::run(&arguments),
+fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("Error: {error:?}");
+            ExitCode::FAILURE
+        }
     }
+}
+
+fn run() -> anyhow::Result<ExitCode> {
+    match Arguments::parse().command {
+        Command::ClosedLoop(arguments) => closed_loop::run(&arguments)?,
+        Command::ClosedLoopServer { orders } => closed_loop::serve(&orders)?,
+        Command::Demo(arguments) => demo::run(&arguments)?,
+        Command::Ledger(arguments) => return ledger::run(&arguments),
+        Command::Figures(arguments) => figures::run(&arguments)?,
+        Command::Pir(arguments) => pir::run(&arguments)?,
+        Command::Mpir(arguments) => mpir::run(&arguments)?,
+        Command::Pbc(arguments) => pbc::run(&arguments)?,
+        Command::Plan(arguments) => plan::run(&arguments)?,
+    }
+    Ok(ExitCode::SUCCESS)
 }

@@ -2,16 +2,17 @@
 //!
 //! A session is lost when its node is: the other nodes are asked at once, and after everybody was asked, there is a pause. A
 //! session that never worked, or ended as soon as it began, counts as an attempt that failed: nodes that take sessions and drop
-//! them are not asked more often than such that take none.
+//! them are not asked more often than such that take none. A node that keeps a session and tells nothing of rounds, because it is
+//! cut off from the others, is as good as lost, if there are others.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sotto_protocol::{OwnSlot, ServerParameters};
+use sotto_protocol::{OwnSlot, RoundMode, ServerParameters};
 use sotto_session::{RoundNews, Session};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_stream::StreamExt as _;
 use zeroize::Zeroizing;
 
@@ -22,6 +23,9 @@ use crate::{ConnectError, Connection, ConnectionSettings};
 
 /// News that the driver has not heard yet; a server with more to say has to wait.
 const NEWS_MAX: usize = 64;
+/// A node that has told nothing of rounds for so many of their lengths, and for so long, does not know of them.
+const SILENT_ROUNDS: u32 = 5;
+const SILENT: Duration = Duration::from_secs(10);
 
 /// What the driver hears from the link.
 pub(super) enum News {
@@ -106,7 +110,9 @@ impl Link {
             Ok(rounds) => core::pin::pin!(rounds),
             Err(failure) => return ConnectError::of(failure, authority),
         };
+        let silence = self.silence();
         loop {
+            let patience = silence.map(|silence| Instant::now() + silence);
             tokio::select! {
                 biased;
                 Some(discarded) = self.discarded.recv() => {
@@ -123,8 +129,16 @@ impl Link {
                     Some(Err(failure)) => return ConnectError::of(failure, authority),
                     None => return ConnectError::Unreachable(authority),
                 },
+                () = until(patience) => return ConnectError::Unreachable(authority),
             }
         }
+    }
+
+    /// After how much of it a node's silence is a loss. Rounds in closed loop have no length, and who has no other node waits.
+    fn silence(&self) -> Option<Duration> {
+        let ServerParameters { mode, round_ms, .. } = &self.account.pinned;
+        let rounds = Duration::from_millis((*round_ms).into()) * SILENT_ROUNDS;
+        (*mode == RoundMode::Deadline && self.turn.has_others()).then_some(rounds.max(SILENT))
     }
 
     /// Tries until it succeeds, telling every new reason of a node why it does not.
@@ -159,5 +173,12 @@ impl Link {
         let Account { seed, slot, pinned } = &self.account;
         let slot = slot.as_ref().filter(|_| pinned.code.has_slots());
         connection.register(seed, pinned, None, slot).await
+    }
+}
+
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => core::future::pending().await,
     }
 }

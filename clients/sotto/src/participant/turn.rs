@@ -36,6 +36,11 @@ impl Turn {
         self.left = (0..self.nodes.len()).filter(|place| *place != self.current).collect();
     }
 
+    /// Whether there is another node to ask.
+    pub(super) fn has_others(&self) -> bool {
+        self.nodes.len() > 1
+    }
+
     /// Asks nobody else.
     pub(super) fn end(&mut self) {
         self.left.clear();
@@ -63,6 +68,7 @@ mod tests {
         let mut turn = turn("a:1,b:1,c:1");
         let all = rest(&mut turn);
         assert_eq!(all.len(), 3);
+        assert!(turn.has_others());
         assert!(turn.next().is_none());
         // The session was with the last.
         turn.others();
@@ -80,6 +86,7 @@ mod tests {
     #[test]
     fn a_node_alone_is_asked_once_and_then_after_a_pause() {
         let mut turn = turn("a:1");
+        assert!(!turn.has_others());
         assert_eq!(rest(&mut turn).len(), 1);
         turn.others();
         assert!(turn.next().is_none());

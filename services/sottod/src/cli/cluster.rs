@@ -1,5 +1,6 @@
 //! Making a cluster.
 
+use core::fmt::Display;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -58,6 +59,18 @@ pub(super) struct NewOptions {
     /// Let everybody register who reaches a node, without a token.
     #[arg(long)]
     open_registration: bool,
+    /// Length of a round, ms [default: 2000].
+    #[arg(long, value_name = "MS")]
+    round_ms: Option<u32>,
+    /// Messages that a client retrieves per round [default: 16].
+    #[arg(long, value_name = "K")]
+    retrieve: Option<u16>,
+    /// Rounds that stay retrievable [default: 2].
+    #[arg(long, value_name = "R")]
+    retained: Option<u8>,
+    /// Write the address there, too, for whoever shall not see DIR.
+    #[arg(long, value_name = "FILE")]
+    address_file: Option<PathBuf>,
     /// If the cluster is there already, leave it as it is, and all is well.
     #[arg(long)]
     if_missing: bool,
@@ -152,7 +165,16 @@ fn node(options: &NewOptions, place: &Place) -> NewNode {
     let settings = template(options.listen, Some(&public), options.addressing, options.open_registration);
     let port = format!("peers = \"0.0.0.0:{}\"", place.peers.1);
     let settings = settings.replace("peers = \"0.0.0.0:7372\"", &port);
+    let settings = set(settings, "round_ms = 2000", options.round_ms);
+    let settings = set(settings, "retrieve = 16", options.retrieve);
+    let settings = set(settings, "retained = 2", options.retained);
     NewNode { peers: authority(&place.peers), settings: (FILE, settings) }
+}
+
+/// The settings with another value in place of a default, if there is one.
+fn set(settings: String, default: &str, value: Option<impl Display>) -> String {
+    let (Some(value), Some((key, _))) = (value, default.split_once(' ')) else { return settings };
+    settings.replace(&format!("\n{default}\n"), &format!("\n{key} = {value}\n"))
 }
 
 fn address(places: &[Place], root: RootKey) -> anyhow::Result<Address> {
@@ -171,6 +193,9 @@ fn sign(first: &Path, root: &Path) -> Result<(), Failure> {
 }
 
 fn tell(options: &NewOptions, address: &Address) -> std::io::Result<()> {
+    if let Some(path) = &options.address_file {
+        sotto_files::replace(path, format!("{address}\n").as_bytes(), 0o644)?;
+    }
     let mut out = std::io::stdout().lock();
     let (directory, count) = (options.out.display(), options.nodes.len());
     writeln!(out, "the cluster is in {directory}: data directories node1 to node{count}, and its root key")?;
@@ -184,4 +209,24 @@ fn tell(options: &NewOptions, address: &Address) -> std::io::Result<()> {
         "{directory}/root.key is who the cluster is: copy it to a safe place, and remove it here; only 'sottod certify' \
          needs it"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::settings::TEMPLATE;
+    use super::set;
+
+    /// What is replaced must be found, or an option would do nothing.
+    #[test]
+    fn every_option_changes_its_line() {
+        for default in ["round_ms = 2000", "retrieve = 16", "retained = 2"] {
+            let other = default.replace(|character: char| character.is_ascii_digit(), "9");
+            let changed =
+                set(TEMPLATE.to_owned(), default, Some(other.rsplit(' ').next().unwrap_or_default()));
+            assert!(
+                changed.contains(&format!("\n{other}\n")) && !changed.contains(&format!("\n{default}\n"))
+            );
+        }
+        assert_eq!(set(TEMPLATE.to_owned(), "retained = 2", None::<u8>), TEMPLATE);
+    }
 }

@@ -7,12 +7,15 @@
 //! making/             all of that until it is complete
 //! ```
 //!
+//! A `node1` that is there, and empty, before the cluster is made may be a file system of its own: what belongs there is copied
+//! into it. So each node's container can be given a volume with nothing but what is its own.
+//!
 //! A crash leaves nothing that was complete and is not used: what is in `making` without an address is made again, and with
 //! one it only has to be moved.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use ed25519_dalek::SigningKey;
@@ -155,11 +158,13 @@ fn read_address(directory: &Path) -> Result<Option<Address>, DataError> {
     }
 }
 
-/// Whether there is something of a cluster, in its place, without the address.
+/// Whether there is something of a cluster, in its place, without the address. An empty directory is a place for a node.
 fn is_half(out: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(out)? {
-        let name = entry?.file_name();
-        if name == ROOT || name.to_str().is_some_and(|name| name.starts_with(NODE)) {
+        let entry = entry?;
+        let name = entry.file_name();
+        let is_node = name.to_str().is_some_and(|name| name.starts_with(NODE));
+        if name == ROOT || (is_node && fs::read_dir(entry.path())?.next().is_some()) {
             return Ok(true);
         }
     }
@@ -172,13 +177,42 @@ fn publish(out: &Path) -> io::Result<()> {
     for entry in fs::read_dir(&making)? {
         let name = entry?.file_name();
         if name != ADDRESS {
-            fs::rename(making.join(&name), out.join(&name))?;
+            move_to(&making.join(&name), &out.join(&name))?;
         }
     }
     sync_directory(out)?;
     fs::rename(making.join(ADDRESS), out.join(ADDRESS))?;
     sync_directory(out)?;
     fs::remove_dir(&making)
+}
+
+/// Moves a file or a directory, which may lie on another file system, into a directory that is there already. What was moved
+/// before, and left by a crash, is moved again.
+fn move_to(from: &Path, to: &Path) -> io::Result<()> {
+    let from_data = fs::symlink_metadata(from)?;
+    match fs::rename(from, to) {
+        Err(error) if is_of_another_place(&error) => {}
+        moved => return moved,
+    }
+    if !from_data.is_dir() {
+        replace(to, &fs::read(from)?, from_data.permissions().mode())?;
+        return fs::remove_file(from);
+    }
+    match DirBuilder::new().mode(0o700).create(to) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    for entry in fs::read_dir(from)? {
+        let name = entry?.file_name();
+        move_to(&from.join(&name), &to.join(&name))?;
+    }
+    sync_directory(to)?;
+    fs::remove_dir(from)
+}
+
+/// Whether a rename fails because its target is another file system, or one is mounted on it, or has something in it.
+fn is_of_another_place(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::CrossesDevices | ErrorKind::ResourceBusy | ErrorKind::DirectoryNotEmpty)
 }
 
 #[cfg(test)]

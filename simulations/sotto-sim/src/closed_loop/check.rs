@@ -11,7 +11,8 @@ use sotto::audit::{Digests, Proof, Verdict, judge};
 use sotto_protocol::audit::{answer_digest, query_digest};
 use sotto_protocol::deposit::BOX_BYTES;
 
-use super::client::{Client, Exchanged, blocking};
+use super::client::{Client, Exchanged};
+use crate::asking::blocking;
 use crate::cpu::process_milliseconds;
 
 /// The unit that is checked.

@@ -4,25 +4,22 @@ use core::pin::Pin;
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, bail, ensure};
 use bytes::Bytes;
 use derive_more::{Add, Sum};
-use mpir::{Engine, EngineClient, Pending, Request, RoundSpec, Sizes};
-use pbc::{BatchCode, BucketIndex, PartitionedCode};
+use mpir::{Engine, EngineClient, Sizes};
 use rand::rngs::StdRng;
-use rand::{Rng as _, RngExt, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use serde::Serialize;
-use sotto_protocol::deposit::BOX_BYTES;
-use sotto_protocol::mapping::{Outcome, Reading, Targets};
-use sotto_protocol::table::SENT_BYTES;
-use sotto_protocol::{BloomMapping, Deposit, Lookup, Manifest, Round, SignedManifest, Table};
+use sotto_protocol::mapping::Outcome;
+use sotto_protocol::{Deposit, Manifest, Round, SignedManifest};
 use sotto_session::{Answers, Connection, ConnectionSettings, RoundNews, Session, round_spec};
 use sotto_wire::Failure;
-use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 use tokio_stream::{Stream, StreamExt as _};
 
 use super::turns::Turns;
+use crate::asking::{ask, blocking, sent};
 use crate::cpu::timed;
 use crate::engine::EngineName;
 use crate::proxy::{Proxy, Traffic};
@@ -106,6 +103,21 @@ pub(super) struct Payload {
     pub(super) answer: u64,
 }
 
+impl Counts {
+    /// Of one label: what the mapping says of it, and whether its box came back.
+    fn of(outcome: Outcome, right: bool) -> Self {
+        let ambiguous = u64::from(outcome == Outcome::Ambiguous);
+        let counts = Self { ambiguous, ..Self::default() };
+        match outcome {
+            _ if right => Self { retrieved: 1, ..counts },
+            Outcome::Absent => Self { missing: 1, ..counts },
+            Outcome::Ambiguous => Self { ambiguous_unread: 1, ..counts },
+            Outcome::Deferred => Self { deferred: 1, ..counts },
+            Outcome::Found => Self { wrong: 1, ..counts },
+        }
+    }
+}
+
 impl Client {
     /// Connects, registers and uploads its keys.
     pub(super) async fn enter(
@@ -171,11 +183,7 @@ impl Client {
         wanted: Vec<Deposit>,
         turns: &Turns,
     ) -> anyhow::Result<Took> {
-        let encoded = deposit.encode();
-        // With slots, a part of the label serves as the knock.
-        let label_bytes = encoded.len() - BOX_BYTES;
-        let sent_label = if self.slot.is_some() { SENT_BYTES - BOX_BYTES } else { label_bytes };
-        let sent = [&encoded[..sent_label], &encoded[label_bytes..]].concat();
+        let sent = sent(deposit, self.slot.is_some());
         self.session.deposit(round, &sent).await.context("a deposit was not taken")?;
         let (manifest, signed) = self.ready(round).await?;
 
@@ -209,7 +217,8 @@ impl Client {
         };
         self.last = Some(Exchanged { manifest: signed, sizes, query, answers: answer.clone(), receipt });
 
-        let (counts, extract_cpu_ms) = blocking(move || timed(|| asked.judge(&hint, &answer))).await?;
+        let (judged, extract_cpu_ms) = blocking(move || timed(|| asked.judge(&hint, &answer))).await?;
+        let counts = judged.into_iter().map(|(_, outcome, right)| Counts::of(outcome, right)).sum();
         let (response, traffic) = (began.elapsed(), self.proxy.traffic() - before);
         Ok(Took {
             counts,
@@ -244,111 +253,6 @@ impl Client {
             Err(_) => bail!("nothing has happened for an hour"),
         }
     }
-}
-
-/// A multi-query, with what is needed to judge its answers.
-struct Asked {
-    pending: Box<dyn Pending>,
-    code: Box<dyn BatchCode>,
-    readings: Vec<Reading>,
-    wanted: Vec<Deposit>,
-}
-
-/// Looks the wanted labels or slots up and asks for them: what `sotto_protocol::Client::lookup` does with the labels of contacts,
-/// with the same parts.
-fn ask(
-    pir: &Mutex<Box<dyn EngineClient>>,
-    spec: RoundSpec,
-    manifest: &Manifest,
-    mapping: &[u8],
-    wanted: Vec<Deposit>,
-    seed: [u8; 32],
-) -> anyhow::Result<(Bytes, Asked)> {
-    let mut rng = StdRng::from_seed(seed);
-    let (code, targets, readings): (Box<dyn BatchCode>, _, _) = match manifest.table() {
-        Some(table) => {
-            let code = manifest.slot_code()?;
-            let (targets, readings) = places(&code, table, &wanted, &mut rng)?;
-            (Box::new(code), targets, readings)
-        }
-        None => {
-            let mapping = BloomMapping::decode(mapping, manifest)?;
-            let code = manifest.code()?;
-            let labels: Vec<_> = wanted.iter().map(|deposit| deposit.label).collect();
-            let lookup = Lookup::new(&*code, &mapping, &labels, &mut rng);
-            let readings = lookup.readings().to_vec();
-            (code, lookup.into_targets(), readings)
-        }
-    };
-    let mut pir = pir.lock().map_err(|_| anyhow!("an earlier query failed"))?;
-    let Request { bytes, pending } = pir.ask(spec, &targets, &mut rng)?;
-    Ok((bytes.into(), Asked { pending, code, readings, wanted }))
-}
-
-/// Where the slots are whose boxes are wanted, of which each deposit's label tells one.
-fn places(
-    code: &PartitionedCode,
-    table: Table,
-    wanted: &[Deposit],
-    rng: &mut StdRng,
-) -> anyhow::Result<(Targets, Vec<Reading>)> {
-    let slot = |deposit: &Deposit| {
-        let slot = u32::from_le_bytes(core::array::from_fn(|at| deposit.label.0[at]));
-        table.place(slot).context("a slot that the table does not have")
-    };
-    let slots = wanted.iter().map(slot).collect::<anyhow::Result<Vec<u32>>>()?;
-    let keys: Vec<[u8; 8]> = slots.iter().map(|slot| PartitionedCode::key((*slot).into())).collect();
-    let keys: Vec<&[u8]> = keys.iter().map(<[u8; 8]>::as_slice).collect();
-    let schedule = code.schedule_drawn(&keys, &mut || rng.next_u64());
-    let mut targets = Targets::new(vec![None; code.bucket_count()]);
-    let reading = |(number, slot): (usize, &u32)| {
-        let buckets = schedule.assignment(number).to_vec();
-        for (bucket, position) in code.places(*slot) {
-            if buckets.contains(&bucket) {
-                targets[bucket.to_usize()] = Some(position);
-            }
-        }
-        let outcome = if buckets.is_empty() { Outcome::Deferred } else { Outcome::Found };
-        Reading { outcome, buckets, crowded: (0, 0) }
-    };
-    let readings = slots.iter().enumerate().map(reading).collect();
-    Ok((targets, readings))
-}
-
-impl Asked {
-    /// Extracts all buckets and compares what was wanted with what was deposited.
-    fn judge(self, hint: &Bytes, answer: &Bytes) -> Counts {
-        let codewords = self.pending.read(hint, answer);
-        let mut counts = Counts::default();
-        for (wanted, reading) in self.wanted.iter().zip(&self.readings) {
-            let codeword = |bucket: &BucketIndex| codewords.get(bucket.to_usize())?.as_deref().ok();
-            let read: Option<Vec<&[u8]>> = reading.buckets.iter().map(codeword).collect();
-            let element = read.and_then(|read| self.code.decode(&read).ok());
-            let right = element.is_some_and(|bytes| bytes == wanted.sealed.0);
-            counts.retrieved += u64::from(right);
-            counts.ambiguous += u64::from(reading.outcome == Outcome::Ambiguous);
-            match reading.outcome {
-                _ if right => {}
-                Outcome::Absent => counts.missing += 1,
-                Outcome::Ambiguous => counts.ambiguous_unread += 1,
-                Outcome::Deferred => counts.deferred += 1,
-                Outcome::Found => counts.wrong += 1,
-            }
-        }
-        counts
-    }
-}
-
-/// Work of the clients, on as many threads as there are processors: real clients do not share a machine.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> anyhow::Result<T> {
-    let (reply, result) = oneshot::channel();
-    // If nobody waits any more, nobody misses the result.
-    let start = move || rayon::spawn(move || drop(reply.send(work())));
-    // Not from this thread: it may be the only one of a pool, as that of the figures is, and it waits.
-    tokio::spawn(async move { start() }).await.context("a computation was not begun")?;
-    result.await.context("a computation has failed")
 }
 
 /// What is deposited must be what is compared.

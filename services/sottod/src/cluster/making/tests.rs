@@ -166,3 +166,22 @@ fn what_is_there_is_left_alone() {
     assert!(matches!(begin(out.path(), nodes(1)), Err(DataError::InUse(_))));
     drop(making);
 }
+
+/// As on volumes of containers, which are there before what belongs into them; half of it may be there from a crash.
+#[test]
+fn a_node_comes_into_a_place_that_was_there_before() {
+    let out = tempfile::tempdir().unwrap();
+    for number in 1..=3 {
+        fs::create_dir(out.path().join(format!("node{number}"))).unwrap();
+    }
+    let address = make(out.path(), 3);
+    assert!(matches!(begin(out.path(), nodes(3)).unwrap(), Begun::There(found) if found == address));
+    let (from, to) = (out.path().join("node1"), out.path().join("moved"));
+    let all = names(&from);
+    fs::create_dir(&to).unwrap();
+    fs::copy(from.join("node.key"), to.join("node.key")).unwrap();
+    super::move_to(&from, &to).unwrap();
+    assert_eq!(names(&to), all);
+    assert!(!from.exists());
+    assert_eq!(fs::metadata(to.join("node.key")).unwrap().permissions().mode() & 0o777, 0o600);
+}
