@@ -93,7 +93,11 @@ impl Metrics {
         let histograms = || Histograms::new_with_constructor(seconds as fn() -> Histogram);
         Self {
             open_round: add(&mut registry, "open_round", "Number of the newest round that took deposits"),
-            leads: add(&mut registry, "leads", "1 if this node decides when rounds end, 0 if another one does"),
+            leads: add(
+                &mut registry,
+                "leads",
+                "1 if this node decides when rounds end, 0 if another one does",
+            ),
             rounds: add(&mut registry, "rounds", "Rounds by what became of them"),
             phases: add_made(
                 &mut registry,

@@ -8,7 +8,7 @@ use openraft::async_runtime::WatchReceiver;
 use openraft::errors::RaftError;
 use openraft::impls::ProgressResponder;
 use openraft::network::{NetSnapshot, RaftNetworkFactory};
-use openraft::{BasicNode, Raft, ServerState, SnapshotPolicy};
+use openraft::{BasicNode, Instant as _, Raft, ServerState, SnapshotPolicy};
 use sotto_protocol::{Deposit, Round};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -33,6 +33,8 @@ const HEARTBEAT_MS: u64 = 250;
 const ELECTION_MS: (u64, u64) = (1000, 1500);
 /// Another node takes the lead within this, or does not.
 const HANDING_OVER: Duration = Duration::from_millis(400);
+/// Who has heard of no majority for so long leads no more.
+const UNHEARD: Duration = Duration::from_secs(2);
 /// A snapshot is stored within this.
 const SNAPSHOT_MS: u64 = 30_000;
 /// Entries read at a time when a round is read: others may write in between.
@@ -122,7 +124,9 @@ impl DurableLog {
         opened: Opened,
         seed: u64,
     ) -> Result<Self, LogError> {
-        let log = Self::over(writer, opened, seed, config_of_many(), group.number, group.network).await?;
+        let needs = if group.members.len() > 1 { Needs::Others } else { Needs::Nobody };
+        let network = (group.network, needs);
+        let log = Self::over(writer, opened, seed, config_of_many(), group.number, network).await?;
         (group.joining)(log.raft.clone(), log.role.clone());
         if !log.raft.is_initialized().await.map_err(|_| log.writer.failure("it could not be opened"))? {
             let members: BTreeMap<u64, BasicNode> =
@@ -152,7 +156,8 @@ impl DurableLog {
         if writer.run(|store| Ok(store.vote().is_some() && store.bounds().1.is_none())).await? {
             return Err(LogError::corrupt("the directory", 0, "the beginning of the log is missing"));
         }
-        let mut log = Self::over(writer, opened, seed, config_of_one(), ALONE, NoPeers).await?;
+        let mut log =
+            Self::over(writer, opened, seed, config_of_one(), ALONE, (NoPeers, Needs::Nobody)).await?;
         log.lead().await?;
         // All entries before this one count once it does.
         match log.propose(Vec::new()).await.await {
@@ -172,7 +177,7 @@ impl DurableLog {
         seed: u64,
         config: openraft::Config,
         number: u64,
-        network: N,
+        (network, needs): (N, Needs),
     ) -> Result<Self, LogError> {
         let Opened { state, segments, bytes, entries, torn } = opened;
         if let Some(torn) = torn {
@@ -189,7 +194,7 @@ impl DurableLog {
         let raft = Raft::new(number, Arc::new(config), network, storage, machine.clone());
         let raft = Runtime::scope(seed, raft).await.map_err(ended)?;
         let (teller, role) = watch::channel(Role::Follows { leader: None });
-        let telling = tokio::spawn(tell_role(raft.clone(), machine.clone(), teller)).abort_handle();
+        let telling = tokio::spawn(tell_role(raft.clone(), machine.clone(), teller, needs)).abort_handle();
         tracing::info!(segments, bytes, entries, "the round log is open");
         Ok(Self { raft, writer, machine, role, telling })
     }
@@ -346,17 +351,33 @@ fn deposits_of(store: &mut Store, round: Round, first: u64, last: u64) -> Result
     Ok(deposits)
 }
 
+/// Whom a leader needs, to be one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Needs {
+    Nobody,
+    Others,
+}
+
 /// Tells who puts entries in order, until the group ends.
-async fn tell_role(raft: Raft<TypeConfig, StateMachine>, machine: StateMachine, role: watch::Sender<Role>) {
+async fn tell_role(
+    raft: Raft<TypeConfig, StateMachine>,
+    machine: StateMachine,
+    role: watch::Sender<Role>,
+    needs: Needs,
+) {
     let (mut metrics, mut changes) = (raft.server_metrics(), machine.changes.subscribe());
+    let heard = raft.data_metrics();
     loop {
+        // Nobody tells a leader that the others are gone.
+        let recently = || heard.borrow_watched().last_quorum_acked.map(|heard| heard.elapsed());
+        let is_heard = needs == Needs::Nobody || recently().is_some_and(|ago| ago < UNHEARD);
         let now = {
             let metrics = metrics.borrow_watched();
             let term = metrics.vote.leader_id.term;
             // A leader begins with an entry of its own, and behind that nothing is unknown to it.
             let has_begun = || machine.lock().applied.is_some_and(|applied| applied.leader_id.term == term);
             match metrics.state {
-                ServerState::Leader if has_begun() => Role::Leads { term },
+                ServerState::Leader if is_heard && has_begun() => Role::Leads { term },
                 ServerState::Leader => Role::Follows { leader: None },
                 _ => Role::Follows { leader: metrics.current_leader },
             }
@@ -366,6 +387,7 @@ async fn tell_role(raft: Raft<TypeConfig, StateMachine>, machine: StateMachine, 
             biased;
             changed = metrics.changed() => if changed.is_err() { return },
             changed = changes.changed() => if changed.is_err() { return },
+            () = tokio::time::sleep(UNHEARD / 4), if needs == Needs::Others => {}
         }
     }
 }
