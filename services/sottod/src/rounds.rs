@@ -208,6 +208,8 @@ impl<L: RoundLog> Task<L> {
             self.tell_progress();
             self.notice_silence();
             let wakeup = self.wakeup();
+            // A node alone is asked nothing before it serves again what it served.
+            let answers = !self.waits_for_builds();
             let metrics = &self.surroundings.metrics;
             metrics.queue(Queue::Commands, commands.len());
             metrics.queue(Queue::Builds, self.queue.len() + usize::from(self.building.is_some()));
@@ -220,7 +222,7 @@ impl<L: RoundLog> Task<L> {
                 changed = self.changes.changed() => changed.map_err(|_| RunError::Rounds)?,
                 changed = self.role.changed() => changed.map_err(|_| RunError::Rounds)?,
                 () = tokio::time::sleep_until(wakeup) => {}
-                received = commands.recv_many(&mut batch, BATCH) => {
+                received = commands.recv_many(&mut batch, BATCH), if answers => {
                     if received == 0 {
                         return self.end().await;
                     }
