@@ -168,9 +168,12 @@ impl RoundMachine {
         }
     }
 
-    /// What an account deposited in a round could not be stored: it may deposit again, and something else.
-    pub fn not_stored(&mut self, account: &Account, round: Round) {
-        if let Some(open) = self.open.as_mut().filter(|open| open.round == round) {
+    /// What an account deposited in a round, of which `digest` is a digest, could not be stored: it may deposit again, and
+    /// something else.
+    pub fn not_stored(&mut self, account: &Account, round: Round, digest: &[u8; 32]) {
+        if let Some(open) = self.open.as_mut().filter(|open| open.round == round)
+            && open.deposits.digest(account).as_ref() == Some(digest)
+        {
             open.deposits.give_back(account);
         }
     }

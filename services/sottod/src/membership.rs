@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sotto_protocol::RoundMode;
 use sotto_wire::RootKey;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -18,7 +18,7 @@ use crate::config::{Config, ConfigError};
 use crate::data::DataLog;
 use crate::forward::Forward;
 use crate::log::{Group, Role};
-use crate::peers::{Joined, Member, Network, PeerService, Relay, Ways, listen};
+use crate::peers::{Joined, Member, Network, Node, PeerService, Relay, Ways, listen};
 use crate::rounds::{self, Rounds, RoundsDependencies, RunError};
 use crate::server::{StartError, bind};
 
@@ -99,15 +99,15 @@ impl Membership {
         tracker: &TaskTracker,
         end: &CancellationToken,
     ) -> (Rounds, JoinHandle<Result<(), RunError>>) {
-        let Self { cluster: Cluster { number, members, certificate: _ }, ways, tls, listener, joining } =
-            self;
+        let Self { cluster: Cluster { number, members, certificate }, ways, tls, listener, joining } = self;
         let joined = joining.subscribe();
         tracing::info!(number, nodes = members.len(), "this is a node of a cluster");
         let joining = move |raft: Raft<_, _>, role| drop(joining.send_replace(Some(Member { raft, role })));
         let group = Group { number, members, network: Network(ways), joining: Box::new(joining) };
         let (rounds, task) = rounds::start(surroundings, log.open_in(Some(group)));
-        let service = PeerService { joined, rounds: rounds.clone() };
-        tracker.spawn(listen(listener, tls, service, end.clone()));
+        let service = PeerService { joined, snapshots: Semaphore::new(1), rounds: rounds.clone() };
+        let node = Node { number, certificate: Arc::new(certificate) };
+        tracker.spawn(listen(listener, tls, node, service, end.clone()));
         (rounds, task)
     }
 }

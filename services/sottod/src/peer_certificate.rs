@@ -94,7 +94,6 @@ impl PeerCertificate {
     }
 
     /// The number of the node that showed this certificate, which TLS has verified.
-    #[cfg(test)]
     pub(crate) fn peer_number(&self, certificate: &CertificateDer<'_>) -> Option<u64> {
         self.names.number(certificate)
     }

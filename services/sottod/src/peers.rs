@@ -21,7 +21,7 @@ use tokio::sync::watch;
 
 use crate::log::{Role, StateMachine, TypeConfig};
 
-pub(crate) use listen::listen;
+pub(crate) use listen::{Node, listen};
 pub(crate) use network::Network;
 pub(crate) use relay::Relay;
 pub(crate) use service::PeerService;

@@ -128,6 +128,9 @@ pub(crate) struct RoundsDependencies {
 /// How much later than it should a round of a cluster may end before a node takes itself to be cut off.
 const SILENCE: Duration = Duration::from_secs(3);
 
+/// How long a node of a cluster that ends waits for what it has proposed.
+const DRAIN: Duration = Duration::from_millis(300);
+
 type Building = oneshot::Receiver<Result<RoundDatabase, BuildError>>;
 
 struct Task<L> {
@@ -236,8 +239,19 @@ impl<L: RoundLog> Task<L> {
     async fn end(&mut self) -> Result<(), RunError> {
         if self.leads.is_some() {
             self.propose_spent().await;
-            while let Some(settled) = self.proposed.join_next().await {
-                self.settle(Some(settled))?;
+            let alone = self.surroundings.forward.is_none();
+            let drained = async {
+                while let Some(settled) = self.proposed.join_next().await {
+                    self.settle(Some(settled))?;
+                }
+                Ok(())
+            };
+            if alone {
+                return drained.await;
+            }
+            // Without enough others nothing comes of it, and whoever waits asks another node.
+            if let Ok(drained) = tokio::time::timeout(DRAIN, drained).await {
+                drained?;
             }
             self.log.hand_over().await;
         }

@@ -132,7 +132,9 @@ fn what_was_not_stored_may_be_deposited_again_or_something_else() {
     machine.opened(Round(1), at(0));
     assert_eq!(machine.deposit(account(1), Round(1), [1; 32]), Ok(Accepted::New));
     assert_eq!(machine.deposit(account(1), Round(1), [2; 32]), Err(Refusal::Quota));
-    machine.not_stored(&account(1), Round(1));
+    machine.not_stored(&account(1), Round(1), &[2; 32]);
+    assert_eq!(machine.deposit(account(1), Round(1), [2; 32]), Err(Refusal::Quota), "that was another one");
+    machine.not_stored(&account(1), Round(1), &[1; 32]);
     assert_eq!(machine.deposit(account(1), Round(1), [2; 32]), Ok(Accepted::New));
 }
 

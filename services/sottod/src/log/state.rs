@@ -132,7 +132,7 @@ impl State {
                 let new = tokens.iter().filter(|token| !self.tokens.contains(*token)).count();
                 (self.tokens.len() + new > TOKENS_MAX).then_some("there is no room for spent tokens")
             }
-            Record::Lots(lots) => (*lots <= self.lots).then_some("lots of slots were to be begun twice"),
+            Record::Lots(lots) => (*lots < self.lots).then_some("lots of slots were to be taken back"),
             Record::Table(number, _) => round(number)
                 .is_none_or(|round| round.sealed.is_some())
                 .then_some("no open round for a table"),
@@ -252,8 +252,9 @@ impl State {
     pub(super) fn as_it_was(&self, earlier: &Self) -> Self {
         let gone = StoredRound { gone: true, ..StoredRound::default() };
         let rounds = earlier.rounds.iter().map(|(number, round)| {
-            let StoredRound { sealed, published, table, .. } = *round;
-            (*number, StoredRound { sealed, published, table, ..gone.clone() })
+            // Nobody needs to know how its table was filled.
+            let StoredRound { sealed, published, .. } = *round;
+            (*number, StoredRound { sealed, published, ..gone.clone() })
         });
         Self {
             accounts: self.accounts.clone(),
@@ -261,6 +262,12 @@ impl State {
             rounds: rounds.collect(),
             ..earlier.clone()
         }
+    }
+
+    /// Whether it follows from entries that a log does not have that ends with this one. What the last one's term is says
+    /// nothing about that.
+    pub(super) fn is_beyond(&self, last: Option<LogId>) -> bool {
+        last.map(|last| last.index) < self.applied.map(|applied| applied.index)
     }
 
     /// Index of the entry to be applied next.

@@ -114,6 +114,7 @@ impl Store {
         range: impl RangeBounds<u64>,
         most: u64,
     ) -> Result<Vec<Entry>, LogError> {
+        self.alive()?;
         let purged = self.purged.map_or(0, |purged| purged.index + 1);
         let (start, end) = bounds(range);
         let (start, end) = (start.max(purged), end.min(self.next_index()));

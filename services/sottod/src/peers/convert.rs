@@ -6,6 +6,11 @@ use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, VoteRequest, V
 use super::proto;
 use crate::log::{LogId, TypeConfig, Vote, decode_entry, encode_entry, log_id, number};
 
+/// Above all terms that others may speak of: an election makes the next one, which must still be one.
+const TERMS_END: u64 = 1 << 47;
+/// Entries in one call: a leader sends no more than four.
+const ENTRIES_MAX: usize = 64;
+
 /// What came is not of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a node of the cluster sent what is not of the protocol")]
@@ -36,7 +41,16 @@ pub(super) fn put_ballot(vote: &Vote) -> proto::Ballot {
 pub(super) fn take_ballot(message: Option<proto::Ballot>) -> Result<Vote, Malformed> {
     let proto::Ballot { term, node, committed } = message.ok_or(Malformed)?;
     let term = number(term)?;
+    if term >= TERMS_END {
+        return Err(Malformed);
+    }
     Ok(if committed { Vote::new_committed(term, node) } else { Vote::new(term, node) })
+}
+
+/// The ballot of whoever leads, which is always committed.
+pub(super) fn take_leader(message: Option<proto::Ballot>) -> Result<Vote, Malformed> {
+    let vote = take_ballot(message)?;
+    if vote.committed { Ok(vote) } else { Err(Malformed) }
 }
 
 pub(super) fn put_append(request: &AppendEntriesRequest<TypeConfig>) -> proto::AppendRequest {
@@ -52,18 +66,22 @@ pub(super) fn take_append(
     message: proto::AppendRequest,
 ) -> Result<AppendEntriesRequest<TypeConfig>, Malformed> {
     let previous = take_some(message.previous)?;
+    if message.entries.len() > ENTRIES_MAX {
+        return Err(Malformed);
+    }
+    let vote = take_leader(message.ballot)?;
     let first = previous.map_or(0, |previous| previous.index + 1);
     let mut entries = Vec::with_capacity(message.entries.len());
     for (next, encoded) in (first..).zip(&message.entries) {
         let entry = decode_entry(encoded)?;
-        // Entries follow each other, whoever sends them.
-        if entry.log_id.index != next {
+        // Entries follow each other, whoever sends them, and nobody leads under an older ballot than they were written under.
+        if entry.log_id.index != next || entry.log_id.leader_id.term > vote.leader_id.term {
             return Err(Malformed);
         }
         entries.push(entry);
     }
     Ok(AppendEntriesRequest {
-        vote: take_ballot(message.ballot)?,
+        vote,
         prev_log_id: previous,
         leader_commit: take_some(message.committed)?,
         entries,

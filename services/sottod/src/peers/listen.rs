@@ -18,6 +18,7 @@ use tonic::transport::server::Connected;
 
 use super::proto::peer_server::PeerServer;
 use super::{MESSAGE_MAX, PeerService};
+use crate::peer_certificate::PeerCertificate;
 
 /// Connections that shake hands at a time: nobody but nodes has a reason to.
 const HANDSHAKES: usize = 64;
@@ -27,15 +28,22 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
 const WINDOW: u32 = 8 << 20;
 
+/// Which node this is, and what tells it who the others are.
+pub(crate) struct Node {
+    pub(crate) number: u64,
+    pub(crate) certificate: Arc<PeerCertificate>,
+}
+
 /// Serves other nodes until the end.
 pub(crate) async fn listen(
     listener: TcpListener,
     tls: Arc<ServerConfig>,
+    node: Node,
     service: PeerService,
     end: CancellationToken,
 ) {
     let (shaken, incoming) = mpsc::channel(1);
-    let accepting = accept(listener, TlsAcceptor::from(tls), shaken);
+    let accepting = accept(listener, TlsAcceptor::from(tls), node, shaken);
     let service = PeerServer::new(service)
         .max_decoding_message_size(MESSAGE_MAX)
         .max_encoding_message_size(MESSAGE_MAX);
@@ -58,7 +66,13 @@ pub(crate) async fn listen(
     }
 }
 
-async fn accept(listener: TcpListener, tls: TlsAcceptor, shaken: mpsc::Sender<io::Result<PeerStream>>) {
+async fn accept(
+    listener: TcpListener,
+    tls: TlsAcceptor,
+    node: Node,
+    shaken: mpsc::Sender<io::Result<PeerStream>>,
+) {
+    let Node { number: own, certificate } = node;
     let places = Arc::new(Semaphore::new(HANDSHAKES));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
@@ -70,7 +84,7 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, shaken: mpsc::Sender<io
                 continue;
             }
         };
-        let (tls, shaken) = (tls.clone(), shaken.clone());
+        let (tls, shaken, certificate) = (tls.clone(), shaken.clone(), Arc::clone(&certificate));
         tokio::spawn(async move {
             let _place = place;
             let handshake = async {
@@ -79,7 +93,14 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, shaken: mpsc::Sender<io
             };
             match tokio::time::timeout(HANDSHAKE, handshake).await {
                 // Whoever is no node of the cluster has no certificate for it.
-                Ok(Ok(stream)) => drop(shaken.send(Ok(PeerStream(stream))).await),
+                Ok(Ok(stream)) => {
+                    let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+                    let number = shown.and_then(|shown| certificate.peer_number(shown));
+                    // A node has no reason to call itself.
+                    if let Some(number) = number.filter(|number| *number != own) {
+                        let _ = shaken.send(Ok(PeerStream(stream, Caller(number)))).await;
+                    }
+                }
                 Ok(Err(error)) => {
                     tracing::debug!(%error, "somebody who is no node of the cluster was refused");
                 }
@@ -89,13 +110,19 @@ async fn accept(listener: TcpListener, tls: TlsAcceptor, shaken: mpsc::Sender<io
     }
 }
 
+/// The number of the node that calls, by its certificate.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Caller(pub(super) u64);
+
 /// A connection from another node.
-struct PeerStream(TlsStream<TcpStream>);
+struct PeerStream(TlsStream<TcpStream>, Caller);
 
 impl Connected for PeerStream {
-    type ConnectInfo = ();
+    type ConnectInfo = Caller;
 
-    fn connect_info(&self) {}
+    fn connect_info(&self) -> Caller {
+        self.1
+    }
 }
 
 impl AsyncRead for PeerStream {

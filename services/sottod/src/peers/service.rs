@@ -4,13 +4,15 @@ use bytes::Bytes;
 use openraft::raft::TransferLeaderRequest;
 use sotto_protocol::{Deposit, Round};
 use sotto_wire::Refused;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_stream::StreamExt;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::listen::Caller;
 use super::proto::peer_server::Peer;
 use super::{Joined, Member, convert, proto};
-use crate::log::{Role, SNAPSHOT_MAX, snapshot_of};
+use crate::log::{Role, SNAPSHOT_MAX, Vote, snapshot_of};
 use crate::rounds::Rounds;
 
 /// Deposits in one call, at most.
@@ -19,6 +21,8 @@ const DEPOSITS_MAX: usize = 4096;
 /// Answers the calls of other nodes.
 pub(crate) struct PeerService {
     pub(crate) joined: Joined,
+    /// Held while a snapshot comes: it takes as much memory as it has bytes.
+    pub(crate) snapshots: Semaphore,
     pub(crate) rounds: Rounds,
 }
 
@@ -41,6 +45,16 @@ fn malformed(malformed: convert::Malformed) -> Status {
     Status::invalid_argument(malformed.to_string())
 }
 
+/// Which node calls.
+fn caller<T>(request: &Request<T>) -> Result<Caller, Status> {
+    request.extensions().get().copied().ok_or_else(|| Status::internal("nobody calls"))
+}
+
+/// Nobody speaks for another node.
+fn is_of(vote: &Vote, Caller(number): Caller) -> Result<(), Status> {
+    if vote.leader_id.node_id == number { Ok(()) } else { Err(malformed(convert::Malformed)) }
+}
+
 fn ended<E>(_: E) -> Status {
     Status::unavailable("the group has ended here")
 }
@@ -55,7 +69,9 @@ impl Peer for PeerService {
         &self,
         request: Request<proto::AppendRequest>,
     ) -> Result<Response<proto::AppendResponse>, Status> {
+        let caller = caller(&request)?;
         let request = convert::take_append(request.into_inner()).map_err(malformed)?;
+        is_of(&request.vote, caller)?;
         let response = self.member()?.raft.append_entries(request).await.map_err(ended)?;
         Ok(Response::new(convert::put_appended(response)))
     }
@@ -64,9 +80,11 @@ impl Peer for PeerService {
         &self,
         request: Request<proto::VoteRequest>,
     ) -> Result<Response<proto::VoteResponse>, Status> {
+        let caller = caller(&request)?;
         let request = request.into_inner();
         let pre = request.pre;
         let (request, member) = (convert::take_vote(request).map_err(malformed)?, self.member()?.raft);
+        is_of(&request.vote, caller)?;
         let response = if pre { member.pre_vote(request).await } else { member.vote(request).await };
         Ok(Response::new(convert::put_voted(&response.map_err(ended)?)))
     }
@@ -75,7 +93,8 @@ impl Peer for PeerService {
         &self,
         request: Request<Streaming<proto::SnapshotChunk>>,
     ) -> Result<Response<proto::SnapshotResponse>, Status> {
-        let member = self.member()?.raft;
+        let (member, caller) = (self.member()?.raft, caller(&request)?);
+        let _place = self.snapshots.try_acquire().map_err(|_| Status::unavailable("another one comes"))?;
         let mut chunks = request.into_inner();
         let (mut ballot, mut data) = (None, Vec::new());
         while let Some(chunk) = chunks.next().await {
@@ -86,8 +105,12 @@ impl Peer for PeerService {
             }
             data.extend_from_slice(&chunk.data);
         }
-        let vote = convert::take_ballot(ballot).map_err(malformed)?;
+        let vote = convert::take_leader(ballot).map_err(malformed)?;
+        is_of(&vote, caller)?;
         let snapshot = snapshot_of(data).map_err(|_| Status::invalid_argument("this is no snapshot"))?;
+        if snapshot.meta.last_log_id.is_some_and(|last| last.leader_id.term > vote.leader_id.term) {
+            return Err(malformed(convert::Malformed));
+        }
         let response = member.install_full_snapshot(vote, snapshot).await.map_err(ended)?;
         Ok(Response::new(proto::SnapshotResponse { ballot: Some(convert::put_ballot(&response.vote)) }))
     }

@@ -13,6 +13,7 @@ use super::command::{Command, Reply};
 use super::lead::Settled;
 use crate::forward::{Forward, Lost};
 use crate::log::{ProposeError, RoundLog, TokenId, entries};
+use crate::slots::SlotPool;
 
 /// Batches on their way to the log at most; what comes meanwhile goes with the next.
 const BATCHES: usize = 8;
@@ -29,8 +30,6 @@ type SlotReply = Reply<Result<Option<u32>, Refused>>;
 pub(super) struct Accepting {
     deposits: Vec<Brought>,
     registrations: Vec<Registering>,
-    /// Lots of slots that are begun with them, if any is.
-    lots: Option<u32>,
     /// At so many, those are forgotten of whom nobody waits any more.
     forgets_at: usize,
 }
@@ -41,7 +40,7 @@ impl Accepting {
         if self.deposits.len() + self.registrations.len() < self.forgets_at.max(FORGETS_FROM) {
             return;
         }
-        self.deposits.retain(|brought| brought.reply.as_ref().is_none_or(|reply| !reply.is_closed()));
+        self.deposits.retain(|brought| brought.replies.iter().any(|reply| !reply.is_closed()));
         self.registrations.retain(|registering| !registering.reply.is_closed());
         self.forgets_at = 2 * (self.deposits.len() + self.registrations.len());
     }
@@ -52,8 +51,8 @@ struct Brought {
     round: Round,
     deposit: Box<Deposit>,
     digest: [u8; 32],
-    /// None if whoever leads has taken note of who waits for it.
-    reply: Option<DepositReply>,
+    /// Who waits for it; nobody here if whoever leads has taken note of them.
+    replies: Vec<DepositReply>,
 }
 
 struct Registering {
@@ -65,11 +64,19 @@ struct Registering {
     reply: SlotReply,
 }
 
+struct Registered {
+    account: Account,
+    token: Option<TokenId>,
+    slot: Option<u32>,
+    reply: SlotReply,
+}
+
 /// What one batch brought, as far as somebody waits for it.
 pub(super) struct Batch {
     round: Round,
-    depositors: Vec<Account>,
-    registrations: Vec<(Account, SlotReply, Option<u32>)>,
+    /// With the digests of what they brought.
+    depositors: Vec<(Account, [u8; 32])>,
+    registrations: Vec<Registered>,
     began: Instant,
     /// What became of accounts and lots, whatever became of the deposits.
     others: Result<(), ProposeError>,
@@ -85,9 +92,12 @@ pub(super) struct InFlight {
     pub(super) retirements: BTreeSet<Round>,
     pub(super) batches: usize,
     /// Who waits for a deposit that is not in the log yet.
-    deposits: HashMap<(Account, Round), Vec<DepositReply>>,
-    /// Accounts that are not in the log yet.
+    deposits: HashMap<(Account, Round, [u8; 32]), Vec<DepositReply>>,
+    /// Accounts that are not in the log yet, and the tokens that let them in.
     accounts: BTreeSet<Account>,
+    tokens: BTreeSet<TokenId>,
+    /// Tokens that are being written down as spent.
+    pub(super) spent: BTreeSet<TokenId>,
 }
 
 impl<L: RoundLog> Task<L> {
@@ -100,17 +110,18 @@ impl<L: RoundLog> Task<L> {
         reply: DepositReply,
     ) {
         if self.leads.is_none() {
-            let reply = Some(reply);
-            self.accepting.deposits.push(Brought { account, round, deposit, digest, reply });
+            let replies = vec![reply];
+            self.accepting.deposits.push(Brought { account, round, deposit, digest, replies });
             return;
         }
         match self.machine.deposit(account, round, digest) {
             Ok(Accepted::New) => {
-                self.in_flight.deposits.insert((account, round), vec![reply]);
-                self.accepting.deposits.push(Brought { account, round, deposit, digest, reply: None });
+                self.in_flight.deposits.entry((account, round, digest)).or_default().push(reply);
+                let replies = Vec::new();
+                self.accepting.deposits.push(Brought { account, round, deposit, digest, replies });
             }
             // It is stored once the first of its kind is.
-            Ok(Accepted::Repeated) => match self.in_flight.deposits.get_mut(&(account, round)) {
+            Ok(Accepted::Repeated) => match self.in_flight.deposits.get_mut(&(account, round, digest)) {
                 Some(waiting) => waiting.push(reply),
                 None => drop(reply.send(Ok(()))),
             },
@@ -159,7 +170,10 @@ impl<L: RoundLog> Task<L> {
             if self.spent.len() >= SPENT_MAX {
                 return Err(Refused::Busy);
             }
-            let unspent = |token: &TokenId| !self.spent.contains(token) && !self.log.state().is_spent(token);
+            let unspent = |token: &TokenId| {
+                let taken = [&self.spent, &self.in_flight.tokens, &self.in_flight.spent];
+                !taken.iter().any(|taken| taken.contains(token)) && !self.log.state().is_spent(token)
+            };
             spent = Some(token.filter(unspent).ok_or(Refused::Token)?);
         }
         if !self.log.state().admits_beside(&account, &self.in_flight.accounts) {
@@ -167,7 +181,7 @@ impl<L: RoundLog> Task<L> {
         }
         // Who gets no slot keeps its token.
         let slot = self.slot_of(account, known, shown)?;
-        self.spent.extend(spent);
+        self.in_flight.tokens.extend(spent);
         self.in_flight.accounts.insert(account);
         Ok(slot)
     }
@@ -178,11 +192,9 @@ impl<L: RoundLog> Task<L> {
         if !self.surroundings.parameters.code.has_slots() {
             return Ok(None);
         }
-        let before = self.slots.lots();
         if let Some(slot) = shown {
             self.slots.heard(&account);
             self.slots.begin_up_to(slot);
-            self.begun(before);
             return Ok(shown);
         }
         let unheard = self.slots.unheard(&account);
@@ -191,31 +203,41 @@ impl<L: RoundLog> Task<L> {
             return unheard.map(Some).ok_or(Refused::Slot);
         }
         let slot = self.slots.take(account, &*self.surroundings.host).map_err(|_| Refused::Internal)?;
-        self.begun(before);
         slot.map(Some).ok_or(Refused::Busy)
     }
 
-    /// Has the number of lots stored if there are more than before.
-    fn begun(&mut self, before: u32) {
-        let lots = self.slots.lots();
-        if lots != before || self.accepting.lots.is_some() {
-            self.accepting.lots = Some(lots);
+    /// Who was let in and not proposed is let in anew by whoever leads now: what that one has in memory counts.
+    pub(super) fn forget_admissions(&mut self) {
+        for registering in &mut self.accepting.registrations {
+            if registering.admitted.take().is_some() {
+                self.in_flight.accounts.remove(&registering.account);
+                if let Some(token) = &registering.token {
+                    self.in_flight.tokens.remove(token);
+                }
+            }
+        }
+        for brought in &mut self.accepting.deposits {
+            let key = (brought.account, brought.round, brought.digest);
+            if brought.replies.is_empty() {
+                brought.replies = self.in_flight.deposits.remove(&key).unwrap_or_default();
+            }
         }
     }
 
     /// Proposes what was accepted, but while there is much on its way already.
-    pub(super) async fn propose_accepted(&mut self) {
-        let is_due = self.machine.turn(self.now()).is_some();
+    pub(super) async fn propose_accepted(&mut self, is_due: bool) {
         if !is_due && self.in_flight.batches >= BATCHES {
             return;
         }
         // What came before this node began to lead.
-        for Brought { account, round, deposit, digest, reply } in
-            core::mem::take(&mut self.accepting.deposits)
-        {
-            match reply {
-                Some(reply) => self.deposit(account, round, deposit, digest, reply),
-                None => self.accepting.deposits.push(Brought { account, round, deposit, digest, reply }),
+        for brought in core::mem::take(&mut self.accepting.deposits) {
+            if brought.replies.is_empty() {
+                self.accepting.deposits.push(brought);
+                continue;
+            }
+            let Brought { account, round, deposit, digest, replies } = brought;
+            for reply in replies {
+                self.deposit(account, round, deposit.clone(), digest, reply);
             }
         }
         for Registering { account, token, shown, admitted, reply } in
@@ -229,23 +251,28 @@ impl<L: RoundLog> Task<L> {
                 }
             }
         }
-        let Accepting { deposits, registrations, lots, .. } = core::mem::take(&mut self.accepting);
+        let Accepting { deposits, registrations, .. } = core::mem::take(&mut self.accepting);
         if deposits.is_empty() && registrations.is_empty() {
             return;
         }
         let round = deposits.first().map_or(self.machine.current(), |first| first.round);
-        let depositors: Vec<Account> = deposits.iter().map(|brought| brought.account).collect();
-        let registrations: Vec<_> = registrations
+        let depositors = deposits.iter().map(|brought| (brought.account, brought.digest)).collect();
+        let registrations: Vec<Registered> = registrations
             .into_iter()
-            .map(|Registering { account, admitted, reply, .. }| (account, reply, admitted.flatten()))
+            .map(|Registering { account, token, admitted, reply, .. }| Registered {
+                account,
+                token,
+                slot: admitted.flatten(),
+                reply,
+            })
             .collect();
-        let accounts = {
+        let (accounts, lots) = {
             let state = self.log.state();
-            registrations
-                .iter()
-                .map(|(account, ..)| *account)
-                .filter(|account| !state.knows(account))
-                .collect()
+            let accounts = registrations.iter().map(|registered| registered.account);
+            let new = accounts.filter(|account| !state.knows(account)).collect();
+            // With everybody whose slot may be of a lot that is not stored yet: what was proposed before may come to nothing.
+            let begun = !registrations.is_empty() && self.slots.lots() > state.lots();
+            (new, begun.then_some(self.slots.lots()))
         };
         let deposits = deposits.into_iter().map(|brought| *brought.deposit).collect();
         let (deposits, others) = entries(round, deposits, accounts, lots);
@@ -281,18 +308,33 @@ impl<L: RoundLog> Task<L> {
             metrics.append.observe(began.elapsed().as_secs_f64());
             metrics.deposits.inc_by(depositors.len() as u64);
         }
-        for account in depositors {
+        for (account, digest) in depositors {
             let result = deposits.as_ref().copied().map_err(|error| {
-                self.machine.not_stored(&account, round);
+                self.machine.not_stored(&account, round, &digest);
                 refused(error)
             });
-            for reply in self.in_flight.deposits.remove(&(account, round)).into_iter().flatten() {
+            for reply in self.in_flight.deposits.remove(&(account, round, digest)).into_iter().flatten() {
                 let _ = reply.send(result);
             }
         }
-        for (account, reply, slot) in registrations {
+        if others.is_err() {
+            // Of lots that are not stored, nobody else is given a slot.
+            self.slots = SlotPool::behind(self.slots.lots().max(self.log.state().lots()));
+        }
+        for Registered { account, token, slot, reply } in registrations {
             self.in_flight.accounts.remove(&account);
-            let _ = reply.send(others.as_ref().map(|()| slot).map_err(refused));
+            if let Some(token) = token
+                && self.in_flight.tokens.remove(&token)
+                && others.is_ok()
+            {
+                self.spent.insert(token);
+            }
+            // Whoever asks again is let in anew.
+            let refusal = |error: &ProposeError| match error {
+                ProposeError::Log(_) => Refused::Internal,
+                ProposeError::Refused(_) | ProposeError::Elsewhere => Refused::Busy,
+            };
+            let _ = reply.send(others.as_ref().map(|()| slot).map_err(refusal));
         }
     }
 
@@ -300,24 +342,21 @@ impl<L: RoundLog> Task<L> {
     pub(super) fn send_on(&mut self, forward: &Arc<dyn Forward>, leader: Option<u64>) {
         let Some(leader) = leader else { return self.accepting.forget() };
         let Accepting { deposits, registrations, .. } = core::mem::take(&mut self.accepting);
-        let mut replies = Vec::new();
+        let mut waiting = Vec::new();
         let mut sent = Vec::new();
-        for Brought { account, round, deposit, digest, reply } in deposits {
-            let replies_of = match reply {
-                Some(reply) => vec![reply],
-                // It was accepted while this node led.
-                None => self.in_flight.deposits.remove(&(account, round)).unwrap_or_default(),
-            };
+        for Brought { account, round, deposit, digest, mut replies } in deposits {
+            // It was accepted while this node led.
+            replies.extend(self.in_flight.deposits.remove(&(account, round, digest)).into_iter().flatten());
             sent.push((account, round, (*deposit).clone()));
-            replies.push((account, round, deposit, digest, replies_of));
+            waiting.push((account, round, deposit, digest, replies));
         }
         let again = self.again.clone();
         if !sent.is_empty() {
             let forwarding = forward.deposits(leader, sent);
             self.surroundings.tracker.spawn(async move {
                 let results = forwarding.await;
-                for (at, (account, round, deposit, digest, waiting)) in replies.into_iter().enumerate() {
-                    for reply in waiting {
+                for (at, (account, round, deposit, digest, replies)) in waiting.into_iter().enumerate() {
+                    for reply in replies {
                         match results.as_ref().map(|results| results.get(at).copied()) {
                             Ok(Some(result)) => drop(reply.send(result)),
                             Ok(None) => drop(reply.send(Err(Refused::Internal))),

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::accepting::Batch;
 use super::{RunError, Task};
-use crate::log::{Phase, ProposeError, Record, Role, RoundLog, TableSeal, spent};
+use crate::log::{Phase, ProposeError, Record, Role, RoundLog, TableSeal, TokenId, spent};
 use crate::slots::SlotPool;
 
 /// A round that is open when a node begins to lead takes deposits for so long at least: those that were on their way come again.
@@ -31,7 +31,7 @@ pub(super) enum Settled {
     /// The same of what people brought.
     Batch(Box<Batch>, Result<(), ProposeError>),
     /// The same of tokens that were spent.
-    Spent(Result<(), ProposeError>),
+    Spent(Vec<TokenId>, Result<(), ProposeError>),
 }
 
 impl<L: RoundLog> Task<L> {
@@ -54,8 +54,10 @@ impl<L: RoundLog> Task<L> {
         if self.holds_back() {
             return Ok(());
         }
-        self.propose_accepted().await;
-        self.propose_turn().await?;
+        // Looked at once: what was accepted goes before the end of its round.
+        let turn = self.machine.turn(self.now()).filter(|_| !self.in_flight.turn);
+        self.propose_accepted(turn.is_some()).await;
+        self.propose_turn(turn).await?;
         // Behind the opening of the next round, which nothing is to hold up.
         if core::mem::take(&mut self.has_sealed) {
             self.propose_spent().await;
@@ -76,7 +78,7 @@ impl<L: RoundLog> Task<L> {
         self.machine.ending(false);
         self.machine.forget_deposits();
         self.machine.stays_open(self.now(), GRACE_MS);
-        self.spent.clear();
+        self.forget_admissions();
         let lots = self.log.state().lots().max(self.slots.lots());
         self.slots = SlotPool::behind(lots);
         if let Some(term) = self.leads
@@ -92,11 +94,8 @@ impl<L: RoundLog> Task<L> {
         self.surroundings.forward.is_none() && !self.resumed.is_empty()
     }
 
-    async fn propose_turn(&mut self) -> Result<(), RunError> {
-        if self.in_flight.turn {
-            return Ok(());
-        }
-        let Some(turn) = self.machine.turn(self.now()) else { return Ok(()) };
+    async fn propose_turn(&mut self, turn: Option<Turn>) -> Result<(), RunError> {
+        let Some(turn) = turn else { return Ok(()) };
         let waits = self.waits_for_builds();
         let mut records = Vec::new();
         let opens = match turn {
@@ -201,8 +200,17 @@ impl<L: RoundLog> Task<L> {
     pub(super) async fn propose_spent(&mut self) {
         let tokens = core::mem::take(&mut self.spent);
         for records in spent(tokens.into_iter().collect()) {
+            let tokens: Vec<TokenId> = records
+                .iter()
+                .flat_map(|record| match record {
+                    Record::Spent(tokens) => tokens.as_slice(),
+                    _ => &[],
+                })
+                .copied()
+                .collect();
+            self.in_flight.spent.extend(&tokens);
             let proposal = self.log.propose(records).await;
-            self.proposed.spawn(async { Settled::Spent(proposal.await.map(|_| ())) });
+            self.proposed.spawn(async move { Settled::Spent(tokens, proposal.await.map(|_| ())) });
         }
     }
 
@@ -224,7 +232,13 @@ impl<L: RoundLog> Task<L> {
                 self.in_flight.retirements.remove(&round);
                 result
             }
-            Settled::Spent(result) => result,
+            Settled::Spent(tokens, result) => {
+                self.in_flight.spent.retain(|token| !tokens.contains(token));
+                if result.is_err() {
+                    self.spent.extend(tokens);
+                }
+                result
+            }
             Settled::Batch(batch, result) => {
                 self.in_flight.batches -= 1;
                 self.answer(*batch, &result);

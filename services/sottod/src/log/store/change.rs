@@ -74,7 +74,7 @@ impl Store {
             recent: Vec::new(),
             failed: None,
         };
-        if store.last < state.applied {
+        if state.is_beyond(store.last) {
             // A crash came between a snapshot of another node and what followed.
             store.begin_behind(&state)?;
         }
@@ -129,7 +129,7 @@ impl Store {
     pub(in crate::log) fn adopt_snapshot(&mut self, snapshot: &Snapshot) -> Result<(), LogError> {
         self.change(|store| {
             store.replace_snapshot(snapshot)?;
-            if store.last < snapshot.state.applied { store.begin_behind(&snapshot.state) } else { Ok(()) }
+            if snapshot.state.is_beyond(store.last) { store.begin_behind(&snapshot.state) } else { Ok(()) }
         })
     }
 

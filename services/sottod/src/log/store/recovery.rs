@@ -126,7 +126,7 @@ impl Found {
 
     /// Whether the log ends before its snapshot, as that of a node does that was about to go on behind another's.
     pub(in crate::log) fn is_behind(&self) -> bool {
-        self.snapshot.as_ref().is_some_and(|snapshot| self.last < snapshot.state.applied)
+        self.snapshot.as_ref().is_some_and(|snapshot| snapshot.state.is_beyond(self.last))
     }
 
     /// What the files say about each other.

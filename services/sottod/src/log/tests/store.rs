@@ -128,10 +128,11 @@ fn catch_up(disk: &Simulated) -> Result<(), LogError> {
 fn a_node_goes_on_behind_the_snapshot_of_another_whenever_it_crashes() {
     let whole = Simulated::default();
     catch_up(&whole).unwrap();
+    let operations = whole.trace().len();
     let (mut store, opened) = grouped(&whole).unwrap();
     assert_eq!(opened.state, snapshot_at(24).state);
     assert!(store.entries(.., u64::MAX).unwrap().into_iter().eq((25..32).map(|index| entry(2, index))));
-    for crash_at in 0..whole.trace().len() {
+    for crash_at in 0..operations {
         let disk = Simulated::default();
         disk.crash_at(Some(crash_at));
         assert!(catch_up(&disk).is_err());
