@@ -192,3 +192,11 @@ pub(crate) enum Phase {
     Sealed,
     Published,
 }
+
+/// A snapshot with nothing in it but where it is.
+#[cfg(test)]
+pub(crate) fn empty_snapshot_at(applied: LogId) -> Vec<u8> {
+    let mut state = State::default();
+    state.applied = Some(applied);
+    snapshot::Snapshot { state }.encode()
+}

@@ -2,11 +2,15 @@
 //! cuts, on machines that lose their power.
 //!
 //! ```text
+//! attacks   one node whose log does what a script says
+//! breaches  what real nodes must withstand, one thing at a time
 //! net    who reaches whom: the calls of the log's group, and what a follower sends on
 //! node   one life of one node
 //! play   a seed's history, with people who bring deposits to any node
 //! ```
 
+mod attacks;
+mod breaches;
 mod net;
 mod node;
 mod play;

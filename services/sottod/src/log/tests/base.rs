@@ -120,3 +120,29 @@ async fn who_begins_with_the_base_of_another_node_comes_to_the_same_state() {
     }
     assert!(later > 8 * ENTRIES / 2, "hardly any base is later than the beginning");
 }
+
+/// Whoever knows the cover of a round tells its messages from what fills the table. It is gone with the round.
+#[tokio::test]
+async fn the_base_says_nothing_of_the_cover_of_rounds_that_are_forgotten() {
+    let machine = machine(State::default()).await;
+    let seal = |round, cover| {
+        let table = Record::Table(Round(round), TableSeal { lots: 1, cover: [cover; 32] });
+        vec![table, Record::Seal(Round(round), [9; 32], UnixMillis(1)), Record::Open(Round(round + 1))]
+    };
+    let all = [
+        vec![Record::Open(Round(1))],
+        seal(1, 0xc1),
+        seal(2, 0xc2),
+        seal(3, 0xc3),
+        vec![Record::Retire(Round(1)), Record::Retire(Round(2)), Record::Retire(Round(3))],
+    ];
+    for (index, records) in (0..).zip(all) {
+        let payload = EntryPayload::Normal(Batch(records));
+        machine.change(&Entry { log_id: log_id(1, 1, index), payload });
+    }
+    let bytes = Snapshot { state: machine.base() }.encode();
+    for cover in [0xc1, 0xc2, 0xc3] {
+        let secret = [cover; 32];
+        assert!(!bytes.windows(32).any(|window| window == secret), "the cover of a round {cover:x} is kept");
+    }
+}

@@ -197,3 +197,29 @@ fn what_a_killed_process_wrote_is_durable_before_anything_follows_it() {
         }
     }
 }
+
+/// An entry of a leader that was soon forgotten has a higher term than a snapshot that is far ahead of it: terms are no order of
+/// places.
+#[test]
+fn a_log_that_is_shorter_than_a_snapshot_goes_on_behind_it_whatever_its_last_term() {
+    let disk = Simulated::default();
+    let grouped = || Options { grouped: true, ..options(5) };
+    let mut store = Store::open(Arc::new(disk.clone()), grouped()).unwrap().0;
+    store.save_vote(Vote::new(5, 1)).unwrap();
+    store.append((0..10).map(|index| entry_of(3, index, Record::Accounts(vec![[1; 32]]))).collect()).unwrap();
+    // It led in term 5 for as long as it takes to write this, and lost its power.
+    store.append(vec![entry_of(5, 10, Record::Accounts(vec![[1; 32]]))]).unwrap();
+    // Another one that led in term 3 had 90 entries more, which count since it leads again.
+    store.save_vote(Vote::new(6, 2)).unwrap();
+    let applied = Some(log_id(3, 1, 100));
+    let mut state = State::default();
+    state.applied = applied;
+    let snapshot = Snapshot { state };
+    store.adopt_snapshot(&snapshot).unwrap();
+    store.purge(log_id(3, 1, 100)).unwrap();
+    let next = store.append(vec![entry_of(6, 101, Record::Accounts(vec![[1; 32]]))]);
+    drop(store);
+    let again = Store::open(Arc::new(disk.clone()), grouped()).map(|(store, _)| store.bounds());
+    assert!(next.is_ok() && again.is_ok(), "{next:?}; after a restart {again:?}");
+    assert_eq!(again.unwrap().1, Some(log_id(6, 1, 101)));
+}

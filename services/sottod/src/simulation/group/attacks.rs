@@ -1,0 +1,490 @@
+//! What a node does when proposals fail, or wait, while it leads, and when it leads again: of a scripted log.
+//!
+//! A leader whose lease has run out has its entries refused by openraft (`LeaseExpired`), and goes on leading in the same term
+//! when others answer again; one that leads again in a later term may still learn what became of entries of an earlier one.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use mpir::noop;
+use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::{CodeKind, Deposit, Label, Round, SealedBox};
+use sotto_wire::Refused;
+use tokio::runtime::Builder;
+use tokio::sync::{broadcast, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::compute::Compute;
+use crate::config::Config;
+use crate::forward::{Forward, Forwarded, Lost};
+use crate::keys::Progress;
+use crate::log::{
+    Feed, LogError, MemoryLog, Proposal, ProposeError, Record, Role, RoundLog, SealedRound, Sequencer, Size,
+    State, TokenId,
+};
+use crate::metrics::Metrics;
+use crate::rounds::{self, Rounds, RoundsDependencies, RunError};
+use crate::simulation::host::{Clock, Simulated as Machine};
+use crate::simulation::server::{Drawn, data, signing_key};
+use crate::simulation::world::{ROOT, rng};
+
+/// What becomes of a proposal.
+enum Fate {
+    Stands,
+    /// As openraft says it if the lease is over, or another node leads.
+    Elsewhere,
+    /// It stands once the script's gate is opened.
+    Waits,
+    /// It came to nothing, as is known once the gate is opened.
+    Fails,
+    /// Nothing is heard of it.
+    Never,
+}
+
+type Judge = Box<dyn FnMut(&[Record]) -> Fate + Send>;
+
+#[derive(Clone)]
+struct Scripted {
+    log: Arc<MemoryLog>,
+    role: Arc<watch::Sender<Role>>,
+    gate: Arc<watch::Sender<bool>>,
+    judge: Arc<Mutex<Judge>>,
+}
+
+impl Scripted {
+    fn new(judge: impl FnMut(&[Record]) -> Fate + Send + 'static) -> Self {
+        Self {
+            log: Arc::default(),
+            role: Arc::new(watch::Sender::new(Role::Leads { term: 1 })),
+            gate: Arc::new(watch::Sender::new(false)),
+            judge: Arc::new(Mutex::new(Box::new(judge))),
+        }
+    }
+}
+
+impl Sequencer for Scripted {
+    fn role(&self) -> watch::Receiver<Role> {
+        self.role.subscribe()
+    }
+
+    async fn propose(&self, records: Vec<Record>) -> Proposal {
+        let fate = (self.judge.lock().unwrap())(&records);
+        match fate {
+            Fate::Stands => self.log.propose(records).await,
+            Fate::Elsewhere => Box::pin(async { Err(ProposeError::Elsewhere) }),
+            Fate::Fails => {
+                let mut gate = self.gate.subscribe();
+                Box::pin(async move {
+                    let _ = gate.wait_for(|open| *open).await;
+                    Err(ProposeError::Elsewhere)
+                })
+            }
+            Fate::Never => Box::pin(core::future::pending()),
+            Fate::Waits => {
+                let (log, mut gate) = (Arc::clone(&self.log), self.gate.subscribe());
+                Box::pin(async move {
+                    let _ = gate.wait_for(|open| *open).await;
+                    log.propose(records).await.await
+                })
+            }
+        }
+    }
+
+    async fn hand_over(&self) {}
+}
+
+impl Feed for Scripted {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.log.state()
+    }
+
+    fn changes(&self) -> watch::Receiver<()> {
+        self.log.changes()
+    }
+
+    async fn sealed(&self, round: Round) -> Result<SealedRound, LogError> {
+        self.log.sealed(round).await
+    }
+}
+
+impl RoundLog for Scripted {
+    async fn reclaim(&self) -> Result<(), LogError> {
+        Ok(())
+    }
+
+    fn size(&self) -> Size {
+        Size::default()
+    }
+
+    async fn close(&self) {}
+}
+
+/// Nobody else answers.
+struct Nobody;
+
+impl Forward for Nobody {
+    fn deposits(&self, _: u64, _: Vec<([u8; 32], Round, Deposit)>) -> Forwarded<Vec<Result<(), Refused>>> {
+        Box::pin(async { Err(Lost) })
+    }
+
+    fn register(
+        &self,
+        _: u64,
+        _: [u8; 32],
+        _: Option<TokenId>,
+        _: Option<u32>,
+    ) -> Forwarded<Result<Option<u32>, Refused>> {
+        Box::pin(async { Err(Lost) })
+    }
+}
+
+struct Stage {
+    rounds: Rounds,
+    task: JoinHandle<Result<(), RunError>>,
+    stop: CancellationToken,
+}
+
+struct Setting {
+    tokens: bool,
+    slots: bool,
+    grouped: bool,
+    round_ms: u32,
+}
+
+const SLOTS: Setting = Setting { tokens: false, slots: true, grouped: true, round_ms: 600_000 };
+const TOKENS: Setting = Setting { tokens: true, slots: false, grouped: true, round_ms: 600_000 };
+
+fn start(setting: &Setting, log: Scripted, life: usize) -> Stage {
+    let mut config = Config::deadline(([127, 0, 0, 1], 0).into());
+    config.allow_no_privacy = true;
+    config.round_ms = setting.round_ms;
+    (config.retrieve, config.retained) = (2, 2);
+    (config.deposit_ms, config.lookup_ms, config.query_ms) = (0, 0, 0);
+    config.data = data();
+    (config.limits.threads, config.limits.computing) = (1, 2);
+    if setting.slots {
+        config.code = CodeKind::Partitioned;
+    }
+    let key = signing_key().verifying_key().to_bytes();
+    let parameters = config.parameters(&*noop(), key).unwrap();
+    let draw = |purpose: &str| rng(1, format_args!("{purpose} in life {life}"));
+    let host = Machine::new(Clock::Right, 1_770_000_000_000, draw("host"), draw("clock"));
+    let first = Round(100);
+    let stop = CancellationToken::new();
+    let surroundings = RoundsDependencies {
+        engine: noop(),
+        root: ROOT,
+        parameters,
+        signing_key: signing_key(),
+        seeds: Box::new(Drawn(1)),
+        progress: watch::Sender::new(Progress { oldest: first, open: first }),
+        token_required: setting.tokens,
+        first,
+        least: first,
+        deposits_max: config.limits.deposits,
+        compute: Compute::inline(config.limits.computing, || Duration::ZERO),
+        population: None,
+        events: broadcast::channel(256).0,
+        tracker: TaskTracker::new(),
+        stop: stop.clone(),
+        host: Arc::new(host),
+        metrics: Arc::new(Metrics::new()),
+        forward: setting.grouped.then(|| Arc::new(Nobody) as Arc<dyn Forward>),
+    };
+    let (rounds, task) = rounds::start(surroundings, async { Ok(log) });
+    Stage { rounds, task, stop }
+}
+
+fn play(history: impl Future<Output = ()>) {
+    Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(history);
+}
+
+async fn soon() {
+    sleep(Duration::from_millis(5)).await;
+}
+
+fn has(records: &[Record], which: fn(&Record) -> bool) -> bool {
+    records.iter().any(which)
+}
+
+const A: [u8; 32] = [1; 32];
+const B: [u8; 32] = [2; 32];
+const TOKEN: TokenId = [7; 16];
+
+fn deposit(label: u8) -> Deposit {
+    Deposit { label: Label([label; 16]), sealed: SealedBox([label; BOX_BYTES]) }
+}
+
+/// Promise 4; also of a node alone.
+fn spending_under_way(grouped: bool) {
+    play(async {
+        let log = Scripted::new(|records| {
+            if has(records, |record| matches!(record, Record::Spent(_))) { Fate::Waits } else { Fate::Stands }
+        });
+        let stage = start(&Setting { grouped, round_ms: 500, ..TOKENS }, log.clone(), 1);
+        soon().await;
+        assert_eq!(stage.rounds.register(A, Some(TOKEN), None).await, Ok(None));
+        // The round is sealed, and the entry with its tokens is on its way to the disk.
+        sleep(Duration::from_millis(700)).await;
+        let again = stage.rounds.register(B, Some(TOKEN), None).await;
+        log.gate.send_replace(true);
+        soon().await;
+        assert_eq!(again, Err(Refused::Token), "one token has admitted two accounts");
+    });
+}
+
+#[test]
+fn a_token_whose_entry_is_on_its_way_admits_nobody_else_on_a_node_alone() {
+    spending_under_way(false);
+}
+
+#[test]
+fn a_token_whose_entry_is_on_its_way_admits_nobody_else() {
+    spending_under_way(true);
+}
+
+#[test]
+fn a_token_whose_entry_came_to_nothing_admits_nobody_else() {
+    play(async {
+        let mut failed = false;
+        let log = Scripted::new(move |records| {
+            let first = has(records, |record| matches!(record, Record::Spent(_)))
+                && !core::mem::replace(&mut failed, true);
+            if first { Fate::Elsewhere } else { Fate::Stands }
+        });
+        let stage = start(&Setting { round_ms: 500, ..TOKENS }, log.clone(), 1);
+        soon().await;
+        assert_eq!(stage.rounds.register(A, Some(TOKEN), None).await, Ok(None));
+        sleep(Duration::from_millis(2000)).await;
+        let again = stage.rounds.register(B, Some(TOKEN), None).await;
+        assert_eq!(again, Err(Refused::Token), "one token has admitted two accounts");
+    });
+}
+
+#[test]
+fn a_token_admits_nobody_else_when_the_same_node_leads_again() {
+    play(async {
+        let log = Scripted::new(|_| Fate::Stands);
+        let stage = start(&TOKENS, log.clone(), 1);
+        soon().await;
+        assert_eq!(stage.rounds.register(A, Some(TOKEN), None).await, Ok(None));
+        log.role.send_replace(Role::Follows { leader: None });
+        soon().await;
+        log.role.send_replace(Role::Leads { term: 2 });
+        soon().await;
+        let again = stage.rounds.register(B, Some(TOKEN), None).await;
+        assert_eq!(again, Err(Refused::Token), "one token has admitted two accounts, and nothing crashed");
+    });
+}
+
+#[test]
+fn who_is_not_stored_keeps_its_token() {
+    play(async {
+        let mut failed = false;
+        let log = Scripted::new(move |records| {
+            let first = has(records, |record| matches!(record, Record::Accounts(_)))
+                && !core::mem::replace(&mut failed, true);
+            if first { Fate::Elsewhere } else { Fate::Stands }
+        });
+        let stage = start(&TOKENS, log.clone(), 1);
+        soon().await;
+        assert_eq!(stage.rounds.register(A, Some(TOKEN), None).await, Err(Refused::Busy));
+        sleep(Duration::from_millis(100)).await;
+        assert_eq!(stage.rounds.register(A, Some(TOKEN), None).await, Ok(None));
+    });
+}
+
+/// Fails the first entry that begins a lot.
+fn without_first_lots() -> impl FnMut(&[Record]) -> Fate + Send + 'static {
+    let mut failed = false;
+    move |records| {
+        let first = has(records, |record| matches!(record, Record::Lots(_)))
+            && !core::mem::replace(&mut failed, true);
+        if first { Fate::Elsewhere } else { Fate::Stands }
+    }
+}
+
+/// Another node leads next, with the same log: nobody else is given this slot.
+async fn is_not_given_again(stage: Stage, log: &Scripted, slot: u32) {
+    stage.stop.cancel();
+    let _ = stage.task.await;
+    log.role.send_replace(Role::Leads { term: 9 });
+    let next = start(&SLOTS, log.clone(), 2);
+    soon().await;
+    let mut given = BTreeSet::new();
+    for number in 0..40 {
+        let told = next.rounds.register([100 + number; 32], None, None).await;
+        given.insert(told.unwrap().unwrap());
+    }
+    assert!(!given.contains(&slot), "slot {slot} was given to two accounts");
+}
+
+#[test]
+fn a_slot_of_a_lot_that_was_not_stored_is_told_to_nobody_who_asks_again() {
+    play(async {
+        let log = Scripted::new(without_first_lots());
+        let stage = start(&SLOTS, log.clone(), 1);
+        soon().await;
+        assert_eq!(stage.rounds.register(A, None, None).await, Err(Refused::Busy));
+        sleep(Duration::from_millis(100)).await;
+        let slot = stage.rounds.register(A, None, None).await.unwrap().unwrap();
+        is_not_given_again(stage, &log, slot).await;
+    });
+}
+
+#[test]
+fn a_slot_of_a_lot_that_was_not_stored_is_told_to_nobody_else() {
+    play(async {
+        let log = Scripted::new(without_first_lots());
+        let stage = start(&SLOTS, log.clone(), 1);
+        soon().await;
+        assert_eq!(stage.rounds.register(A, None, None).await, Err(Refused::Busy));
+        sleep(Duration::from_millis(100)).await;
+        let slot = stage.rounds.register(B, None, None).await.unwrap().unwrap();
+        is_not_given_again(stage, &log, slot).await;
+    });
+}
+
+/// Let in while proposals are held back after one that failed, and proposed in the next term, behind another lot.
+#[test]
+fn a_slot_that_was_drawn_before_the_lead_was_lost_is_not_told_after() {
+    play(async {
+        let log = Scripted::new(without_first_lots());
+        let stage = start(&SLOTS, log.clone(), 1);
+        soon().await;
+        assert_eq!(stage.rounds.register(A, None, None).await, Err(Refused::Busy));
+        let rounds = stage.rounds.clone();
+        let second = tokio::spawn(async move { rounds.register(B, None, None).await });
+        soon().await;
+        log.role.send_replace(Role::Follows { leader: None });
+        soon().await;
+        // Whoever led meanwhile has begun the same lot, and told its slots.
+        log.log.propose(vec![Record::Lots(1)]).await.await.unwrap();
+        soon().await;
+        log.role.send_replace(Role::Leads { term: 3 });
+        let slot = second.await.unwrap().unwrap().unwrap();
+        assert!(slot >= 32, "slot {slot} is of a lot that another node gave out");
+    });
+}
+
+/// Promise 1: what is acknowledged is in the log.
+#[test]
+fn a_deposit_is_not_acknowledged_by_what_became_of_another() {
+    play(async {
+        let mut batches = 0;
+        let log = Scripted::new(move |records| {
+            if has(records, |record| matches!(record, Record::Deposits(..))) {
+                batches += 1;
+                // The first waits for a majority; the second never stands.
+                return if batches == 1 { Fate::Waits } else { Fate::Never };
+            }
+            Fate::Stands
+        });
+        let stage = start(&TOKENS, log.clone(), 1);
+        soon().await;
+        let round = stage.rounds.current().await.unwrap();
+        let bring = |label| {
+            let rounds = stage.rounds.clone();
+            tokio::spawn(async move { rounds.deposit(A, round, deposit(label)).await })
+        };
+        let first = bring(1);
+        soon().await;
+        log.role.send_replace(Role::Follows { leader: None });
+        soon().await;
+        let second = bring(2);
+        soon().await;
+        log.role.send_replace(Role::Leads { term: 2 });
+        soon().await;
+        // What was written in the first term is committed in the second.
+        log.gate.send_replace(true);
+        soon().await;
+        assert_eq!(log.state().deposits(round), 1);
+        let second = timeout(Duration::from_secs(1), second).await;
+        assert!(!matches!(second, Ok(Ok(Ok(())))), "a deposit is acknowledged that is not in the log");
+        let first = timeout(Duration::from_secs(1), first).await;
+        assert!(matches!(first, Ok(Ok(Ok(())))), "what stands in the log is not acknowledged: {first:?}");
+    });
+}
+
+/// Whoever tells a node to end has an end, whatever the others do.
+#[test]
+fn a_node_ends_that_is_told_to_while_too_few_others_answer() {
+    play(async {
+        let log = Scripted::new(|records| {
+            if has(records, |record| matches!(record, Record::Deposits(..))) {
+                Fate::Waits
+            } else {
+                Fate::Stands
+            }
+        });
+        let stage = start(&TOKENS, log.clone(), 1);
+        soon().await;
+        let round = stage.rounds.current().await.unwrap();
+        let rounds = stage.rounds.clone();
+        tokio::spawn(async move { rounds.deposit(A, round, deposit(1)).await });
+        soon().await;
+        stage.stop.cancel();
+        let ended = timeout(Duration::from_secs(60), stage.task).await;
+        assert!(ended.is_ok(), "it waits for what nobody will store");
+    });
+}
+
+#[test]
+fn the_same_deposit_again_is_acknowledged_only_if_the_first_is_stored() {
+    play(async {
+        let log = Scripted::new(|records| {
+            if has(records, |record| matches!(record, Record::Deposits(..))) {
+                Fate::Fails
+            } else {
+                Fate::Stands
+            }
+        });
+        let stage = start(&TOKENS, log.clone(), 1);
+        soon().await;
+        let round = stage.rounds.current().await.unwrap();
+        let bring = || {
+            let rounds = stage.rounds.clone();
+            tokio::spawn(async move { rounds.deposit(A, round, deposit(1)).await })
+        };
+        let (first, second) = (bring(), bring());
+        soon().await;
+        assert!(!first.is_finished() && !second.is_finished());
+        log.gate.send_replace(true);
+        assert_eq!((first.await.unwrap(), second.await.unwrap()), (Err(Refused::Busy), Err(Refused::Busy)));
+        sleep(Duration::from_millis(100)).await;
+        *log.judge.lock().unwrap() = Box::new(|_| Fate::Stands);
+        assert_eq!(bring().await.unwrap(), Ok(()));
+        assert_eq!(log.state().deposits(round), 1);
+    });
+}
+
+#[test]
+fn what_was_lost_with_the_lead_is_stored_when_it_comes_again() {
+    play(async {
+        let log = Scripted::new(|records| {
+            if has(records, |record| matches!(record, Record::Deposits(..))) {
+                Fate::Never
+            } else {
+                Fate::Stands
+            }
+        });
+        let stage = start(&TOKENS, log.clone(), 1);
+        soon().await;
+        let round = stage.rounds.current().await.unwrap();
+        let rounds = stage.rounds.clone();
+        let first = tokio::spawn(async move { rounds.deposit(A, round, deposit(1)).await });
+        soon().await;
+        log.role.send_replace(Role::Follows { leader: None });
+        soon().await;
+        *log.judge.lock().unwrap() = Box::new(|_| Fate::Stands);
+        log.role.send_replace(Role::Leads { term: 2 });
+        soon().await;
+        assert_eq!(stage.rounds.deposit(A, round, deposit(1)).await, Ok(()));
+        assert_eq!(log.state().deposits(round), 1, "it is acknowledged and not in the log");
+        first.abort();
+    });
+}
