@@ -21,11 +21,18 @@ use tokio::sync::watch;
 
 use crate::log::{Role, StateMachine, TypeConfig};
 
+#[cfg(test)]
+pub(crate) use convert::{put_append, put_ballot, put_vote};
 pub(crate) use listen::{Node, listen};
 pub(crate) use network::Network;
 pub(crate) use relay::Relay;
 pub(crate) use service::PeerService;
 pub(crate) use way::Ways;
+#[cfg(test)]
+pub(crate) use {
+    listen::Caller,
+    service::{append_of, snapshot_from, vote_of},
+};
 
 /// Code generated from `proto/peer.proto`.
 #[allow(
@@ -36,7 +43,7 @@ pub(crate) use way::Ways;
     clippy::wildcard_imports,
     reason = "generated code; the schema is documented in its own file"
 )]
-mod proto {
+pub(crate) mod proto {
     tonic::include_proto!("sotto.peer.v1");
 }
 

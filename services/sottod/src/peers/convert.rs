@@ -34,7 +34,7 @@ pub(super) fn take_some(message: Option<proto::LogId>) -> Result<Option<LogId>, 
     message.map(take_log_id).transpose()
 }
 
-pub(super) fn put_ballot(vote: &Vote) -> proto::Ballot {
+pub(crate) fn put_ballot(vote: &Vote) -> proto::Ballot {
     proto::Ballot { term: vote.leader_id.term, node: vote.leader_id.node_id, committed: vote.committed }
 }
 
@@ -53,7 +53,7 @@ pub(super) fn take_leader(message: Option<proto::Ballot>) -> Result<Vote, Malfor
     if vote.committed { Ok(vote) } else { Err(Malformed) }
 }
 
-pub(super) fn put_append(request: &AppendEntriesRequest<TypeConfig>) -> proto::AppendRequest {
+pub(crate) fn put_append(request: &AppendEntriesRequest<TypeConfig>) -> proto::AppendRequest {
     proto::AppendRequest {
         ballot: Some(put_ballot(&request.vote)),
         previous: request.prev_log_id.as_ref().map(put_log_id),
@@ -117,7 +117,7 @@ pub(super) fn take_appended(
     })
 }
 
-pub(super) fn put_vote(request: &VoteRequest<TypeConfig>, pre: bool) -> proto::VoteRequest {
+pub(crate) fn put_vote(request: &VoteRequest<TypeConfig>, pre: bool) -> proto::VoteRequest {
     proto::VoteRequest {
         ballot: Some(put_ballot(&request.vote)),
         last: request.last_log_id.as_ref().map(put_log_id),

@@ -112,7 +112,7 @@ async fn accept(
 
 /// The number of the node that calls, by its certificate.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Caller(pub(super) u64);
+pub(crate) struct Caller(pub(crate) u64);
 
 /// A connection from another node.
 struct PeerStream(TlsStream<TcpStream>, Caller);

@@ -1,7 +1,7 @@
 //! What other nodes call here.
 
 use bytes::Bytes;
-use openraft::raft::TransferLeaderRequest;
+use openraft::raft::{AppendEntriesRequest, TransferLeaderRequest, VoteRequest};
 use sotto_protocol::{Deposit, Round};
 use sotto_wire::Refused;
 use tokio::sync::Semaphore;
@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::listen::Caller;
 use super::proto::peer_server::Peer;
 use super::{Joined, Member, convert, proto};
-use crate::log::{Role, SNAPSHOT_MAX, Vote, snapshot_of};
+use crate::log::{RaftSnapshot, Role, SNAPSHOT_MAX, TypeConfig, Vote, snapshot_of};
 use crate::rounds::Rounds;
 
 /// Deposits in one call, at most.
@@ -55,6 +55,41 @@ fn is_of(vote: &Vote, Caller(number): Caller) -> Result<(), Status> {
     if vote.leader_id.node_id == number { Ok(()) } else { Err(malformed(convert::Malformed)) }
 }
 
+/// What a leader may say.
+pub(crate) fn append_of(
+    message: proto::AppendRequest,
+    caller: Caller,
+) -> Result<AppendEntriesRequest<TypeConfig>, Status> {
+    let request = convert::take_append(message).map_err(malformed)?;
+    is_of(&request.vote, caller)?;
+    Ok(request)
+}
+
+/// What a candidate may ask.
+pub(crate) fn vote_of(
+    message: proto::VoteRequest,
+    caller: Caller,
+) -> Result<VoteRequest<TypeConfig>, Status> {
+    let request = convert::take_vote(message).map_err(malformed)?;
+    is_of(&request.vote, caller)?;
+    Ok(request)
+}
+
+/// The snapshot that a leader may send.
+pub(crate) fn snapshot_from(
+    ballot: Option<proto::Ballot>,
+    data: Vec<u8>,
+    caller: Caller,
+) -> Result<(Vote, RaftSnapshot), Status> {
+    let vote = convert::take_leader(ballot).map_err(malformed)?;
+    is_of(&vote, caller)?;
+    let snapshot = snapshot_of(data).map_err(|_| Status::invalid_argument("this is no snapshot"))?;
+    if snapshot.meta.last_log_id.is_some_and(|last| last.leader_id.term > vote.leader_id.term) {
+        return Err(malformed(convert::Malformed));
+    }
+    Ok((vote, snapshot))
+}
+
 fn ended<E>(_: E) -> Status {
     Status::unavailable("the group has ended here")
 }
@@ -70,8 +105,7 @@ impl Peer for PeerService {
         request: Request<proto::AppendRequest>,
     ) -> Result<Response<proto::AppendResponse>, Status> {
         let caller = caller(&request)?;
-        let request = convert::take_append(request.into_inner()).map_err(malformed)?;
-        is_of(&request.vote, caller)?;
+        let request = append_of(request.into_inner(), caller)?;
         let response = self.member()?.raft.append_entries(request).await.map_err(ended)?;
         Ok(Response::new(convert::put_appended(response)))
     }
@@ -82,9 +116,8 @@ impl Peer for PeerService {
     ) -> Result<Response<proto::VoteResponse>, Status> {
         let caller = caller(&request)?;
         let request = request.into_inner();
-        let pre = request.pre;
-        let (request, member) = (convert::take_vote(request).map_err(malformed)?, self.member()?.raft);
-        is_of(&request.vote, caller)?;
+        let (pre, member) = (request.pre, self.member()?.raft);
+        let request = vote_of(request, caller)?;
         let response = if pre { member.pre_vote(request).await } else { member.vote(request).await };
         Ok(Response::new(convert::put_voted(&response.map_err(ended)?)))
     }
@@ -105,12 +138,7 @@ impl Peer for PeerService {
             }
             data.extend_from_slice(&chunk.data);
         }
-        let vote = convert::take_leader(ballot).map_err(malformed)?;
-        is_of(&vote, caller)?;
-        let snapshot = snapshot_of(data).map_err(|_| Status::invalid_argument("this is no snapshot"))?;
-        if snapshot.meta.last_log_id.is_some_and(|last| last.leader_id.term > vote.leader_id.term) {
-            return Err(malformed(convert::Malformed));
-        }
+        let (vote, snapshot) = snapshot_from(ballot, data, caller)?;
         let response = member.install_full_snapshot(vote, snapshot).await.map_err(ended)?;
         Ok(Response::new(proto::SnapshotResponse { ballot: Some(convert::put_ballot(&response.vote)) }))
     }

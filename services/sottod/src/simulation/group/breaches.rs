@@ -10,7 +10,6 @@ use openraft::async_runtime::WatchReceiver;
 use openraft::raft::{AppendEntriesRequest, VoteRequest};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{CodeKind, Deposit, Label, SealedBox};
-use sotto_wire::Refused;
 use tokio::runtime::Builder;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +20,7 @@ use crate::config::Config;
 use crate::log::{
     DurableLog, Group, Options, Role, RoundLog, Simulated, StateMachine, TypeConfig, Vote, log_id,
 };
+use crate::peers::{Caller, append_of, put_append, put_ballot, put_vote, snapshot_from, vote_of};
 use crate::simulation::ledger::Ledger;
 use crate::simulation::server::{data, signing_key};
 use crate::simulation::world::{World, rng};
@@ -122,22 +122,6 @@ fn the_last_node_of_a_cluster_ends_when_it_is_told_to() {
     });
 }
 
-#[test]
-fn an_account_that_was_stored_and_not_told_its_slot_hears_of_one_from_the_next_leader() {
-    play(cluster(true, 60_000), async |cluster, mut nodes| {
-        let (first, _) = leader(&cluster);
-        let rounds = cluster.net.rounds(first).unwrap();
-        let asking = tokio::spawn(async move { rounds.register([1; 32], None, None).await });
-        // It hears nothing more of it: the node that leads is gone before it answers, and others have the entry.
-        let _ = asking.await;
-        let _ = nodes[first as usize - 1].take().unwrap().crash(&cluster.net, first, 0, false);
-        sleep(Duration::from_secs(8)).await;
-        let (next, _) = leader(&cluster);
-        let told = cluster.net.rounds(next).unwrap().register([1; 32], None, None).await;
-        assert_ne!(told, Err(Refused::Slot), "the account is known, and has no slot for ever");
-    });
-}
-
 /// Every machine loses its power in the moment in which somebody hears that a deposit is stored.
 #[test]
 fn what_is_acknowledged_outlasts_a_cut_of_the_power_of_all_nodes() {
@@ -172,6 +156,9 @@ fn what_is_acknowledged_outlasts_a_cut_of_the_power_of_all_nodes() {
     }
     assert!(stored > 20, "{stored}");
 }
+
+/// Who breaks in: node 2.
+const CALLER: Caller = Caller(2);
 
 type Node1 = Raft<TypeConfig, StateMachine>;
 
@@ -230,7 +217,10 @@ async fn append(
     let entries: Vec<_> = entries.into_iter().map(|(term, node, index)| blank(term, node, index)).collect();
     let last = entries.last().map(|entry| entry.log_id);
     let request = AppendEntriesRequest { vote, prev_log_id: previous, leader_commit: last, entries };
-    let _ = raft.append_entries(request).await;
+    // As a node takes it that is called by another.
+    if let Ok(request) = append_of(put_append(&request), CALLER) {
+        let _ = raft.append_entries(request).await;
+    }
     sleep(Duration::from_millis(100)).await;
 }
 
@@ -281,13 +271,15 @@ fn entries_that_contradict_what_is_committed_end_nobody() {
 #[test]
 fn a_snapshot_beyond_its_leaders_term_ends_nobody() {
     calls("a snapshot beyond its leader's term", async |raft| {
-        let mut bytes = crate::log::empty_snapshot_at(log_id(9, 2, 100));
-        let snapshot = crate::log::snapshot_of(core::mem::take(&mut bytes)).unwrap();
-        let raft = raft.clone();
-        let _ = tokio::spawn(async move {
-            let _ = raft.install_full_snapshot(Vote::new_committed(7, 2), snapshot).await;
-        })
-        .await;
+        let bytes = crate::log::empty_snapshot_at(log_id(9, 2, 100));
+        let ballot = put_ballot(&Vote::new_committed(7, 2));
+        if let Ok((vote, snapshot)) = snapshot_from(Some(ballot), bytes, CALLER) {
+            let raft = raft.clone();
+            let _ = tokio::spawn(async move {
+                let _ = raft.install_full_snapshot(vote, snapshot).await;
+            })
+            .await;
+        }
     });
 }
 
@@ -295,14 +287,13 @@ fn a_snapshot_beyond_its_leaders_term_ends_nobody() {
 fn the_highest_term_there_can_be_ends_nobody() {
     Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(async {
         let (log, raft, _) = besieged().await;
-        let _ = raft.vote(VoteRequest::new(Vote::new((1 << 48) - 1, 2), Some(log_id(9, 2, 9)))).await;
+        let request = VoteRequest::new(Vote::new((1 << 48) - 1, 2), Some(log_id(9, 2, 9)));
+        if let Ok(request) = vote_of(put_vote(&request, false), CALLER) {
+            let _ = raft.vote(request).await;
+        }
         sleep(Duration::from_secs(10)).await;
         let _ = raft.trigger().elect(false).await;
         sleep(Duration::from_secs(5)).await;
-        println!(
-            "an entry in memory is of {} bytes",
-            size_of::<<TypeConfig as openraft::RaftTypeConfig>::Entry>()
-        );
         let term = raft.server_metrics().borrow_watched().vote.leader_id.term;
         log.close().await;
         assert!(term < 1 << 48, "its vote is of term {term}, which no start will read");
