@@ -110,9 +110,10 @@ impl Watcher {
         Ok(Self { opened, ready, session, task })
     }
 
-    /// Waits until a round is ready.
-    pub(super) async fn ready(&mut self) -> anyhow::Result<()> {
-        self.ready.wait_for(Option::is_some).await.map(|_| ()).context("no round becomes ready")
+    /// Waits until a round is ready; the newest that is.
+    pub(super) async fn ready(&mut self) -> anyhow::Result<Round> {
+        let ready = self.ready.wait_for(Option::is_some).await;
+        ready.ok().and_then(|round| *round).context("no round becomes ready")
     }
 
     /// The manifests of these rounds, both included.

@@ -269,8 +269,9 @@ impl Plan {
         let server =
             Process::spawn(&self.program, &self.data, JUDGED_ROUND_MS, &self.options())?.listening().await?;
         let mut watcher = self.watch(seen, &server).await?;
-        watcher.ready().await?;
-        let manifests = self.chain(seen, &watcher).await?;
+        // All that was sealed, also a round in which nothing was acknowledged.
+        let newest = watcher.ready().await?;
+        let manifests = self.chain(seen, &watcher, newest).await?;
         let served = Served::ask(&watcher.session, &server.key(), &manifests, RETAINED).await?;
         let retrievable = seen.acknowledged.iter().filter(|(round, _)| served.serves(*round));
         let sample = retrievable.sample(rng, self.sample.min(self.clients));
@@ -291,9 +292,10 @@ impl Plan {
         &self,
         seen: &mut Seen,
         watcher: &Watcher,
+        newest: Round,
     ) -> anyhow::Result<BTreeMap<Round, SignedManifest>> {
         let rounds = seen.acknowledged.iter().map(|(round, _)| *round).chain(seen.announced.keys().copied());
-        let rounds = rounds.chain(seen.head.map(|(round, _)| round));
+        let rounds = rounds.chain(seen.head.map(|(round, _)| round)).chain([newest]);
         let (first, last) = rounds
             .fold((Round(u64::MAX), Round(0)), |(first, last), round| (first.min(round), last.max(round)));
         let manifests = watcher.manifests(first, last).await?;

@@ -65,11 +65,7 @@ impl Served {
             for (round, deposits) in &by_round {
                 let Some(wanted) = deposits.get(number) else { continue };
                 let (manifest, mapping) = self.rounds.get(round).context("the round is not served")?;
-                let element = match account.retrieve(manifest, mapping, &wanted.1).await {
-                    // With slots nothing is asked of a round before: one that is retired shows here, see `ask`.
-                    Err(error) if is_over(&error) => continue,
-                    element => element?,
-                };
+                let element = account.retrieve(manifest, mapping, &wanted.1).await?;
                 if element.as_deref() != Some(wanted.1.sealed.0.as_slice()) {
                     missing.push(*wanted);
                 }
@@ -77,11 +73,6 @@ impl Served {
         }
         Ok(missing)
     }
-}
-
-/// Whether a round is not retrievable any more.
-fn is_over(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref::<Failure>(), Some(Failure::Refused(Refused::RoundClosed)))
 }
 
 /// An account that retrieves.
