@@ -112,12 +112,16 @@ impl ConnectError {
         }
     }
 
-    /// What to tell if two nodes were asked in turn: the first reason that says more than that nobody answers.
-    #[must_use]
-    pub fn or_rather(self, later: Self) -> Self {
-        match self {
-            Self::Unreachable(_) => later,
-            told => told,
+    /// What to tell of all nodes that were asked in turn, of which this is the next to fail: the first reason that says more
+    /// than that nobody answers.
+    ///
+    /// # Errors
+    /// One for which no other node needs to be asked, see [`ConnectError::is_of_node`].
+    pub fn of_turn(told: Option<Self>, error: Self) -> Result<Self, Self> {
+        match told {
+            _ if !error.is_of_node() => Err(error),
+            None | Some(Self::Unreachable(_)) => Ok(error),
+            Some(told) => Ok(told),
         }
     }
 
@@ -214,8 +218,11 @@ mod tests {
         assert!(!of_all.iter().any(ConnectError::is_of_node));
         // What is told in the end is a reason, if there is one.
         let [silent, ended] = [of_node[0].clone(), of_node[2].clone()];
-        assert_eq!(silent.clone().or_rather(ended.clone()), ended);
-        assert_eq!(ended.clone().or_rather(silent), ended);
+        let of_turn = ConnectError::of_turn;
+        assert_eq!(of_turn(None, silent.clone()), Ok(silent.clone()));
+        assert_eq!(of_turn(Some(silent.clone()), ended.clone()), Ok(ended.clone()));
+        assert_eq!(of_turn(Some(ended.clone()), silent), Ok(ended.clone()));
+        assert_eq!(of_turn(Some(ended), ConnectError::Changed), Err(ConnectError::Changed));
     }
 
     /// Whoever has to update must know which of the two is older, if the server says it.

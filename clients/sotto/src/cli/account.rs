@@ -96,7 +96,7 @@ async fn ask(settings: &ConnectionSettings) -> Result<(Connection, Info), Connec
         };
         match asked.await {
             Ok(said) => return Ok(said),
-            Err(error) => failed = Some(graver(failed.take(), error)?),
+            Err(error) => failed = Some(ConnectError::of_turn(failed.take(), error)?),
         }
     }
     Err(failed.unwrap_or_else(|| ConnectError::Unreachable(settings.address.authority())))
@@ -127,7 +127,7 @@ async fn register(
             };
             match registered.await {
                 Ok(session) => return Ok(session.given_slot().cloned()),
-                Err(error) => failed = Some(graver(failed.take(), error)?),
+                Err(error) => failed = Some(ConnectError::of_turn(failed.take(), error)?),
             }
         }
         match failed {
@@ -138,17 +138,5 @@ async fn register(
                 return Err(failed.unwrap_or_else(|| ConnectError::Unreachable(settings.address.authority())));
             }
         }
-    }
-}
-
-/// What to tell of all nodes that have failed until now.
-///
-/// # Errors
-/// What holds for the whole server.
-fn graver(told: Option<ConnectError>, error: ConnectError) -> Result<ConnectError, ConnectError> {
-    match told {
-        _ if !error.is_of_node() => Err(error),
-        Some(told) => Ok(told.or_rather(error)),
-        None => Ok(error),
     }
 }

@@ -49,17 +49,10 @@ impl Coming {
     ) -> Result<(ConnectionSettings, Come), ConnectError> {
         let mut told = None;
         while let Some(node) = turn.next() {
-            let error = match self.to(&node).await {
+            match self.to(&node).await {
                 Ok(come) => return Ok((node, come)),
-                Err(error) => error,
-            };
-            if !error.is_of_node() {
-                return Err(error);
+                Err(error) => told = Some(ConnectError::of_turn(told.take(), error)?),
             }
-            told = Some(match told.take() {
-                Some(told) => ConnectError::or_rather(told, error),
-                None => error,
-            });
         }
         Err(told.unwrap_or_else(|| ConnectError::Unreachable(String::new())))
     }

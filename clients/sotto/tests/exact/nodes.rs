@@ -34,6 +34,8 @@ enum Death {
     Both,
     /// Its connections end, and until some time later both nodes take sessions and say nothing of rounds.
     Mute,
+    /// Its connections stay, and it tells nothing of rounds any more, as a node does that is cut off from the others.
+    CutOff,
 }
 
 const DEATH_MS: u64 = at(5, 650);
@@ -90,10 +92,13 @@ async fn observe(seed: u64, talks: bool, death: Death) -> Observed {
         Death::Mute => {
             world.server.plan(Lie::Refuse(Call::Watch, Refused::Busy), &(0..9), Some(alice.account));
         }
+        Death::CutOff => world.server.plan(Lie::Silence, &(6..20), Some(alice.account)),
         Death::Both => order.iter().for_each(|node| machine.lead(node, refusing.clone())),
     }
-    wires[0].cut();
-    if !matches!(death, Death::Hiccup | Death::Mute) {
+    if death != Death::CutOff {
+        wires[0].cut();
+    }
+    if !matches!(death, Death::Hiccup | Death::Mute | Death::CutOff) {
         world.server.forget(&alice.account);
     }
     if death == Death::Both {
@@ -192,6 +197,13 @@ fn a_home_that_is_silent_is_given_up_for_its_stand_in() {
         Death::Silence,
         &[(BEGAN_MS, HOME), (DEATH_MS, STAND_IN), (back, HOME), (again, HOME), (again + patience, STAND_IN)],
     );
+}
+
+#[test]
+fn a_home_that_tells_nothing_of_rounds_is_left_after_ten_seconds() {
+    // From the last that was heard, which took 20 ms.
+    let left = at(6, 20) + 10_000;
+    goes_on(Death::CutOff, &[(BEGAN_MS, HOME), (left, STAND_IN)]);
 }
 
 /// Or two nodes that drop everybody would be asked as fast as they can answer.
