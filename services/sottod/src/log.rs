@@ -44,11 +44,14 @@ pub(crate) use codec::Malformed;
 pub(crate) use disk::DiskFile;
 pub(crate) use disk::{Directory, Disk};
 pub(crate) use durable::{DurableLog, Group};
-pub(crate) use entry::{LogId, TypeConfig, Vote, log_id};
+pub(crate) use entry::{
+    LogId, TypeConfig, Vote, check_number as number, decode_one as decode_entry, encode as encode_entry,
+    log_id,
+};
 pub use error::LogError;
 pub(crate) use memory::MemoryLog;
 pub(crate) use record::{Record, TableSeal, TokenId, entries, spent};
-pub(crate) use replica::{RaftSnapshot, StateMachine};
+pub(crate) use replica::{RaftSnapshot, StateMachine, snapshot_of};
 pub(crate) use state::{Applied, State};
 pub(crate) use store::Options;
 #[cfg(test)]
@@ -132,35 +135,6 @@ pub(crate) trait RoundLog: Sequencer + Feed {
 
 /// Longest snapshot.
 pub(crate) const SNAPSHOT_MAX: usize = snapshot::BYTES_MAX as usize;
-
-/// An entry as segments hold it, with its length, and as nodes send it to each other.
-pub(crate) fn encode_entry(entry: &entry::Entry) -> Vec<u8> {
-    entry::encode(entry)
-}
-
-/// The entry that [`encode_entry`] encoded.
-///
-/// # Errors
-/// [`Malformed`].
-pub(crate) fn decode_entry(bytes: &[u8]) -> Result<entry::Entry, Malformed> {
-    entry::decode_one(bytes)
-}
-
-/// An index or a term, if there can be such a one.
-///
-/// # Errors
-/// [`Malformed`].
-pub(crate) fn number(number: u64) -> Result<u64, Malformed> {
-    entry::check_number(number)
-}
-
-/// The snapshot in a file of one.
-///
-/// # Errors
-/// [`LogError`] if it is none.
-pub(crate) fn snapshot_of(bytes: Vec<u8>) -> Result<RaftSnapshot, LogError> {
-    replica::snapshot_of(bytes)
-}
 
 /// What a log takes on the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

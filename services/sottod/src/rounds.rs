@@ -239,7 +239,7 @@ impl<L: RoundLog> Task<L> {
     async fn end(&mut self) -> Result<(), RunError> {
         if self.leads.is_some() {
             self.propose_spent().await;
-            let alone = self.surroundings.forward.is_none();
+            let alone = self.is_alone();
             let drained = async {
                 while let Some(settled) = self.proposed.join_next().await {
                     self.settle(Some(settled))?;
@@ -256,6 +256,11 @@ impl<L: RoundLog> Task<L> {
             self.log.hand_over().await;
         }
         Ok(())
+    }
+
+    /// Whether this is the only node there is.
+    fn is_alone(&self) -> bool {
+        self.surroundings.forward.is_none()
     }
 
     /// The time by a clock that nobody can set.

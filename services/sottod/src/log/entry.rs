@@ -54,7 +54,8 @@ pub(crate) const fn log_id(term: u64, node_id: u64, index: u64) -> LogId {
     LogId { leader_id: LeaderId { term, node_id }, index }
 }
 
-pub(super) fn encode(entry: &Entry) -> Vec<u8> {
+/// An entry as segments hold it, with its length, and as nodes send it to each other.
+pub(crate) fn encode(entry: &Entry) -> Vec<u8> {
     let mut out = vec![0; 4];
     put_log_id(&mut out, &entry.log_id);
     match &entry.payload {
@@ -85,8 +86,8 @@ pub(super) fn decode_all(payload: &[u8]) -> Result<(Option<LogId>, Vec<Entry>), 
     Ok((committed, entries))
 }
 
-/// One entry, with its length.
-pub(super) fn decode_one(bytes: &[u8]) -> Result<Entry, Malformed> {
+/// The entry that [`encode`] encoded.
+pub(crate) fn decode_one(bytes: &[u8]) -> Result<Entry, Malformed> {
     let mut reader = Reader::new(bytes);
     let length = reader.u32()?;
     let entry = decode(reader.take(length as usize)?)?;
@@ -122,7 +123,8 @@ pub(super) fn take_number(reader: &mut Reader<'_>) -> Result<u64, Malformed> {
     check_number(reader.u64()?)
 }
 
-pub(super) fn check_number(number: u64) -> Result<u64, Malformed> {
+/// An index or a term, if there can be such a one.
+pub(crate) fn check_number(number: u64) -> Result<u64, Malformed> {
     if number < NUMBER_END { Ok(number) } else { Err(Malformed("a number is higher than there can be")) }
 }
 

@@ -263,7 +263,7 @@ fn meta(state: &State) -> Meta {
 }
 
 /// The snapshot in a file of one.
-pub(super) fn snapshot_of(bytes: Vec<u8>) -> Result<RaftSnapshot, LogError> {
+pub(crate) fn snapshot_of(bytes: Vec<u8>) -> Result<RaftSnapshot, LogError> {
     let meta = meta(&decode(&bytes)?.state);
     Ok(RaftSnapshot { meta, snapshot: bytes })
 }

@@ -15,8 +15,6 @@ use crate::forward::{Forward, Lost};
 use crate::log::{ProposeError, RoundLog, TokenId, entries};
 use crate::slots::SlotPool;
 
-/// Batches on their way to the log at most; what comes meanwhile goes with the next.
-const BATCHES: usize = 8;
 /// What waits for a leader, below which nothing is looked through.
 const FORGETS_FROM: usize = 1024;
 /// Tokens spent in one round; the log keeps room for so many.
@@ -224,9 +222,10 @@ impl<L: RoundLog> Task<L> {
         }
     }
 
-    /// Proposes what was accepted, but while there is much on its way already.
+    /// Proposes what was accepted, but while something is on its way already. What comes meanwhile goes with the next batch, in
+    /// the order of its bytes: the fewer batches there are, the less does the disk tell of who came when.
     pub(super) async fn propose_accepted(&mut self, is_due: bool) {
-        if !is_due && self.in_flight.batches >= BATCHES {
+        if !is_due && self.in_flight.batches > 0 {
             return;
         }
         // What came before this node began to lead.

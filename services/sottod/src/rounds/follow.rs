@@ -68,7 +68,7 @@ impl<L: RoundLog> Task<L> {
             }
             return Err(RunError::SeedsEnded(round));
         }
-        if self.resumed.contains(&round) && self.surroundings.forward.is_none() {
+        if self.resumed.contains(&round) && self.is_alone() {
             // Who has deposited in it is known no more, and so nobody shall do so again.
             self.machine.end_now();
             return Ok(());

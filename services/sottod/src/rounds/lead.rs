@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::accepting::Batch;
 use super::{RunError, Task};
-use crate::log::{Phase, ProposeError, Record, Role, RoundLog, TableSeal, TokenId, spent};
+use crate::log::{LogError, Phase, ProposeError, Record, Role, RoundLog, TableSeal, TokenId, spent};
 use crate::slots::SlotPool;
 
 /// A round that is open when a node begins to lead takes deposits for so long at least: those that were on their way come again.
@@ -82,7 +82,7 @@ impl<L: RoundLog> Task<L> {
         let lots = self.log.state().lots().max(self.slots.lots());
         self.slots = SlotPool::behind(lots);
         if let Some(term) = self.leads
-            && self.surroundings.forward.is_some()
+            && !self.is_alone()
         {
             tracing::info!(term, "this node leads");
         }
@@ -91,7 +91,7 @@ impl<L: RoundLog> Task<L> {
     /// A node alone begins new rounds when those of an earlier start are served again: a log that is not what was published is
     /// not written on.
     pub(super) fn waits_for_builds(&self) -> bool {
-        self.surroundings.forward.is_none() && !self.resumed.is_empty()
+        self.is_alone() && !self.resumed.is_empty()
     }
 
     async fn propose_turn(&mut self, turn: Option<Turn>) -> Result<(), RunError> {
@@ -189,9 +189,7 @@ impl<L: RoundLog> Task<L> {
             return;
         };
         self.in_flight.retirements.insert(round);
-        let open = self.known.get(&round) == Some(&Phase::Open);
         let proposal = self.log.propose(vec![Record::Retire(round)]).await;
-        tracing::debug!(%round, open, "the round is taken out of the log");
         self.proposed.spawn(async move { Settled::Retirement(round, proposal.await.map(|_| ())) });
     }
 
@@ -248,15 +246,13 @@ impl<L: RoundLog> Task<L> {
         match result {
             Ok(()) => Ok(()),
             // Another node leads now, or did; what was due is due there.
-            Err(error @ (ProposeError::Elsewhere | ProposeError::Refused(_)))
-                if self.surroundings.forward.is_some() =>
-            {
+            Err(error @ (ProposeError::Elsewhere | ProposeError::Refused(_))) if !self.is_alone() => {
                 tracing::debug!(%error, "a proposal came to nothing");
                 self.held = Some(Instant::now() + HOLD);
                 Ok(())
             }
             Err(ProposeError::Log(error)) => Err(error.into()),
-            Err(ProposeError::Refused(refused)) => Err(crate::log::LogError::Refused(refused).into()),
+            Err(ProposeError::Refused(refused)) => Err(LogError::Refused(refused).into()),
             Err(ProposeError::Elsewhere) => Err(RunError::Rounds),
         }
     }

@@ -411,6 +411,47 @@ fn a_deposit_is_not_acknowledged_by_what_became_of_another() {
     });
 }
 
+/// What the log's bytes must not tell: who came first among those who came while the disk was at work.
+#[test]
+fn deposits_that_come_while_others_are_stored_share_an_entry_in_the_order_of_their_bytes() {
+    play(async {
+        let entries = Arc::new(Mutex::new(Vec::new()));
+        let written = Arc::clone(&entries);
+        let log = Scripted::new(move |records| {
+            let deposits = records.iter().filter_map(|record| match record {
+                Record::Deposits(_, bytes) => Some(bytes.clone()),
+                _ => None,
+            });
+            let before = written.lock().unwrap().len();
+            written.lock().unwrap().extend(deposits);
+            let first = before == 0 && !written.lock().unwrap().is_empty();
+            if first { Fate::Waits } else { Fate::Stands }
+        });
+        let stage = start(&TOKENS, log.clone(), 1);
+        soon().await;
+        let round = stage.rounds.current().await.unwrap();
+        let bring = |number: u8| {
+            let rounds = stage.rounds.clone();
+            tokio::spawn(async move { rounds.deposit([number; 32], round, deposit(number)).await })
+        };
+        let mut brought = vec![bring(9)];
+        for number in [5, 7, 3, 8, 4] {
+            soon().await;
+            brought.push(bring(number));
+        }
+        soon().await;
+        assert_eq!(entries.lock().unwrap().len(), 1, "they did not wait for the one before");
+        log.gate.send_replace(true);
+        for brought in brought {
+            assert_eq!(brought.await.unwrap(), Ok(()));
+        }
+        let sorted: Vec<u8> = [3, 4, 5, 7, 8].iter().flat_map(|number| deposit(*number).encode()).collect();
+        let entries = entries.lock().unwrap();
+        assert_eq!(entries.len(), 2);
+        assert!(entries[1] == sorted, "who came first shows");
+    });
+}
+
 /// Whoever tells a node to end has an end, whatever the others do.
 #[test]
 fn a_node_ends_that_is_told_to_while_too_few_others_answer() {

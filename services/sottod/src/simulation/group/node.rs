@@ -122,10 +122,10 @@ impl Node {
         Self { disk, rounds, power, stop }
     }
 
-    /// It is told to end, and has a while for it.
-    pub(super) async fn end(&mut self) {
+    /// It is told to end; whether it does within the time that it has for that.
+    pub(super) async fn end(&mut self) -> bool {
         self.stop.cancel();
-        let _ = tokio::time::timeout(Duration::from_secs(3), &mut self.rounds).await;
+        tokio::time::timeout(Duration::from_secs(3), &mut self.rounds).await.is_ok()
     }
 
     /// The machine loses its power: nothing leaves it any more, and its disk keeps what it has.

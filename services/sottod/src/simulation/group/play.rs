@@ -151,7 +151,9 @@ impl Play {
                 8 => {
                     if let Some(mut node) = nodes[at].take() {
                         cluster.world.note(format_args!("node {number} is told to end"));
-                        node.end().await;
+                        if !node.end().await {
+                            cluster.world.violated(format_args!("node {number} does not end"));
+                        }
                         disks[at] = Some(node.crash(&cluster.net, number, 0, true));
                     }
                 }
@@ -204,8 +206,8 @@ impl Play {
         }
         let mut newest = None;
         for number in 1..=self.nodes {
-            let Some(rounds) = cluster.net.rounds(number) else { continue };
-            let Ok(Ok(open)) = timeout(Duration::from_secs(5), rounds.current()).await else {
+            let asked = async { cluster.net.rounds(number)?.current().await.ok() };
+            let Ok(Some(open)) = timeout(Duration::from_secs(5), asked).await else {
                 world.violated(format_args!("node {number} does not answer"));
                 continue;
             };
@@ -217,6 +219,7 @@ impl Play {
             let served = [open.back(2), open.back(3)];
             let mut any = false;
             for round in served {
+                let Some(rounds) = cluster.net.rounds(number) else { continue };
                 any |= rounds.served(round).await.is_ok();
             }
             if !any {
