@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! lock       held by the process that uses the directory
+//! pool       the same, by one that has chosen it among others
 //! root.key   the secret half of the cluster's root key; may be kept elsewhere
 //! identity   who the server is, see `identity`, with manifest.key, token.key, node.key and node.pem
 //! announcement   what the root key has signed, see `announcement`, with seeds and seed.key
@@ -23,6 +24,7 @@ use rand::rngs::SysRng;
 use sotto_files::sync_directory;
 use sotto_protocol::{Round, ServerParameters};
 use sotto_wire::Token;
+use tokio::sync::watch;
 
 use crate::announcement::{self, Announced, Wanted};
 use crate::certificate::CertificateError;
@@ -31,7 +33,7 @@ use crate::config::Config;
 use crate::host::unix_now;
 use crate::identity::{CertificateFiles, Identity};
 use crate::log::offline::{self, LoggedRound, Summary};
-use crate::log::{Directory, Disk, DurableLog, Group, LogError, Options};
+use crate::log::{Directory, Disk, DurableLog, FollowingLog, Group, Kept, LogError, Options, Role, Upstream};
 use crate::peers::Network;
 use crate::secrets::IdentityError;
 use crate::seeds::SEGMENTS;
@@ -39,6 +41,7 @@ use crate::server::{StartError, first_rounds};
 
 const LOCK: &str = "lock";
 const LOG: &str = "log";
+const POOL: &str = "pool";
 /// A server that has just ended lets go of its directory within this, and so does a program that was started by this process
 /// and holds a copy of the lock until it runs.
 const LETS_GO: Duration = Duration::from_secs(2);
@@ -109,18 +112,30 @@ impl DataLog {
 
     /// Opens it, as a member of a group if there is one.
     pub(crate) async fn open_in(self, group: Option<Group<Network>>) -> Result<DurableLog, LogError> {
-        let salts = || {
-            let mut salt = [0; 8];
-            SysRng.try_fill_bytes(&mut salt).map_err(io::Error::other)?;
-            Ok(u64::from_le_bytes(salt))
-        };
-        let options =
-            Options { segment_bytes: SEGMENT_BYTES, grouped: group.is_some(), salts: Box::new(salts) };
+        let options = options(group.is_some());
         match group {
             None => DurableLog::start(self.disk, options, self.lock).await,
             Some(group) => DurableLog::start_in(group, self.disk, options, self.lock).await,
         }
     }
+
+    /// Opens it, and follows others.
+    pub(crate) async fn follow(
+        self,
+        upstream: impl Upstream,
+        joining: impl FnOnce(Kept, watch::Receiver<Role>) + Send,
+    ) -> Result<FollowingLog, LogError> {
+        FollowingLog::start(upstream, joining, self.disk, options(true), self.lock).await
+    }
+}
+
+fn options(grouped: bool) -> Options {
+    let salts = || {
+        let mut salt = [0; 8];
+        SysRng.try_fill_bytes(&mut salt).map_err(io::Error::other)?;
+        Ok(u64::from_le_bytes(salt))
+    };
+    Options { segment_bytes: SEGMENT_BYTES, grouped, salts: Box::new(salts) }
 }
 
 /// Makes a data directory with a new identity, or says that there is one. `before` writes what must be there before.
@@ -210,6 +225,32 @@ fn make_identity(path: &Path) -> Result<(), DataError> {
     Identity::create(path)?;
     tracing::info!("new keys were made");
     Ok(())
+}
+
+/// The first of the data directories in a directory that no process uses, by their names; it is kept until what is returned with
+/// it is dropped.
+pub(crate) fn take_one(pool: &Path) -> Result<(PathBuf, File), DataError> {
+    let failed = |source| DataError::Directory { path: pool.to_owned(), source };
+    let entries: Vec<_> = fs::read_dir(pool).and_then(Iterator::collect).map_err(failed)?;
+    let mut directories: Vec<PathBuf> =
+        entries.into_iter().map(|entry| entry.path()).filter(|path| Identity::exists(path)).collect();
+    // The second before the tenth.
+    directories.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
+    for directory in &directories {
+        let failed = |source| DataError::Directory { path: directory.clone(), source };
+        let open = |name| {
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).truncate(false).mode(0o600).open(directory.join(name))
+        };
+        let (taken, lock) = (open(POOL).map_err(failed)?, open(LOCK).map_err(failed)?);
+        // Whoever serves it without a pool holds the second alone.
+        match taken.try_lock().and_then(|()| lock.try_lock()) {
+            Ok(()) => return Ok((directory.clone(), taken)),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
+    }
+    Err(DataError::NoneFree { pool: pool.to_owned(), count: directories.len() })
 }
 
 /// Makes what is missing of a directory, durably, and locks it, for which it waits a little.
@@ -316,6 +357,14 @@ pub enum DataError {
     /// Another process uses it.
     #[error("data directory {}: another process is using it", .0.display())]
     InUse(PathBuf),
+    /// None of those in a directory is free.
+    #[error("{}: {count} data directories are there, and none is free; 'sottod cluster new' makes them", pool.display())]
+    NoneFree {
+        /// Where they are.
+        pool: PathBuf,
+        /// How many there are.
+        count: usize,
+    },
     /// It says nothing usable of who the server is.
     #[error(transparent)]
     Identity(#[from] IdentityError),
@@ -349,9 +398,30 @@ pub enum DataError {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, File};
     use std::path::{Path, PathBuf};
 
-    use super::changed_by_making;
+    use super::{DataError, LOCK, changed_by_making, create, take_one};
+
+    #[test]
+    fn every_process_takes_another_directory_of_a_pool() {
+        let pool = tempfile::tempdir().unwrap();
+        let made = |name: &str| pool.path().join(name);
+        for name in ["answerer10", "answerer2", "answerer1"] {
+            create(&made(name), || Ok(())).unwrap();
+        }
+        fs::create_dir(made("other")).unwrap();
+        let (first, kept) = take_one(pool.path()).unwrap();
+        let (second, _kept) = take_one(pool.path()).unwrap();
+        assert_eq!((first, second), (made("answerer1"), made("answerer2")));
+        let direct = File::open(made("answerer10").join(LOCK)).unwrap();
+        direct.lock().unwrap();
+        assert!(matches!(take_one(pool.path()), Err(DataError::NoneFree { count: 3, .. })));
+        drop(direct);
+        assert_eq!(take_one(pool.path()).unwrap().0, made("answerer10"));
+        drop(kept);
+        assert_eq!(take_one(pool.path()).unwrap().0, made("answerer1"));
+    }
 
     #[test]
     fn every_directory_that_gets_a_name_is_synced() {
@@ -359,7 +429,7 @@ mod tests {
         let there = directory.path();
         let missing: Vec<PathBuf> = ["", "a", "a/b", "a/b/c"].iter().map(|name| there.join(name)).collect();
         assert_eq!(changed_by_making(&there.join("a/b/c/log")), missing);
-        std::fs::create_dir_all(there.join("a/b/c")).unwrap();
+        fs::create_dir_all(there.join("a/b/c")).unwrap();
         assert_eq!(changed_by_making(&there.join("a/b/c/log")), missing[2..]);
         assert_eq!(changed_by_making(Path::new("data/log")), [Path::new("."), Path::new("data")]);
     }

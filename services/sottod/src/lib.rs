@@ -62,7 +62,7 @@ pub use log::LogError;
 #[doc(hidden)]
 pub use log::fuzzing;
 pub use log::offline::{LoggedRound, Summary};
-pub use membership::NodeStatus;
+pub use membership::{Followed, NodeStatus};
 pub use operations::Status;
 pub use population::Population;
 pub use rounds::RunError;

@@ -10,7 +10,9 @@
 //! store      all segments, the vote and the snapshot: the only code that changes files
 //! writer     the thread that owns the store
 //! replica    openraft's view of the store; the state that follows from the committed entries
-//! durable    the round log, as the server uses it
+//! kept       both, as the node itself reads them, and those that follow it
+//! durable    the round log of a node that has a vote in its order
+//! following  the round log of a node that follows what others have committed
 //! ```
 
 mod codec;
@@ -18,8 +20,10 @@ mod disk;
 mod durable;
 mod entry;
 mod error;
+mod following;
 mod frame;
 pub mod fuzzing;
+mod kept;
 mod memory;
 pub(crate) mod offline;
 mod record;
@@ -45,10 +49,12 @@ pub(crate) use disk::DiskFile;
 pub(crate) use disk::{Directory, Disk};
 pub(crate) use durable::{DurableLog, Group};
 pub(crate) use entry::{
-    LogId, TypeConfig, Vote, check_number as number, decode_one as decode_entry, encode as encode_entry,
-    log_id,
+    Entry, LogId, TypeConfig, Vote, check_number as number, decode_one as decode_entry,
+    encode as encode_entry, log_id,
 };
 pub use error::LogError;
+pub(crate) use following::{Fed, Feeding, FollowingLog, Food, SIGN_OF_LIFE, Upstream};
+pub(crate) use kept::{Behind, Kept};
 pub(crate) use memory::MemoryLog;
 pub(crate) use record::{Record, TableSeal, TokenId, entries, spent};
 pub(crate) use replica::{RaftSnapshot, StateMachine, snapshot_of};
@@ -125,6 +131,9 @@ pub(crate) trait RoundLog: Sequencer + Feed {
     /// # Errors
     /// [`LogError`].
     fn reclaim(&self) -> impl Future<Output = Result<(), LogError>> + Send;
+
+    /// Why it tells no more who puts entries in order.
+    fn failure(&self) -> LogError;
 
     /// How much there is of it.
     fn size(&self) -> Size;

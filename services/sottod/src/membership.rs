@@ -13,21 +13,27 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, NodeId};
 use crate::config::{Config, ConfigError};
 use crate::data::DataLog;
 use crate::forward::Forward;
 use crate::log::{Group, Role};
-use crate::peers::{Joined, Member, Network, Node, PeerService, Relay, Ways, listen};
+use crate::peers::{FOLLOWERS, Joined, Member, Network, Node, PeerService, Relay, Upstreams, Ways, listen};
 use crate::rounds::{self, Rounds, RoundsDependencies, RunError};
 use crate::server::{StartError, bind};
 
 /// A node of a cluster, as its operator sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeStatus {
-    /// Its own number.
+    /// Its own number, among those that vote, or among those that do not.
     pub number: u64,
-    /// How many nodes the cluster has.
+    /// Whether it only follows and answers, and has no vote.
+    #[serde(default)]
+    pub answers: bool,
+    /// The node that it follows, if it only follows.
+    #[serde(default)]
+    pub follows: Option<Followed>,
+    /// How many nodes vote.
     pub nodes: usize,
     /// Whether it leads: decides when rounds end, and takes deposits.
     pub leads: bool,
@@ -35,16 +41,37 @@ pub struct NodeStatus {
     pub leader: Option<u64>,
 }
 
+/// A node that another one follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Followed {
+    /// Its number.
+    pub number: u64,
+    /// Whether it has no vote itself.
+    pub answers: bool,
+}
+
+impl From<NodeId> for Followed {
+    fn from(node: NodeId) -> Self {
+        match node {
+            NodeId::Voter(number) => Self { number, answers: false },
+            NodeId::Answerer(number) => Self { number, answers: true },
+        }
+    }
+}
+
 /// Tells how a node is.
 pub(crate) struct NodeView {
-    number: u64,
+    this: NodeId,
     nodes: usize,
     joined: Joined,
+    followed: watch::Receiver<Option<NodeId>>,
 }
 
 impl NodeView {
     pub(crate) fn status(&self) -> NodeStatus {
-        let Self { number, nodes, .. } = *self;
+        let Self { this, nodes, .. } = *self;
+        let Followed { number, answers } = this.into();
+        let follows = self.followed.borrow().map(Followed::from);
         let role = self.joined.borrow().as_ref().map(|member| *member.role.borrow());
         let leads = matches!(role, Some(Role::Leads { .. }));
         let leader = match role {
@@ -52,7 +79,7 @@ impl NodeView {
             Some(Role::Follows { leader }) => leader,
             None => None,
         };
-        NodeStatus { number, nodes, leads, leader }
+        NodeStatus { number, answers, follows, nodes, leads, leader }
     }
 }
 
@@ -63,6 +90,7 @@ pub(crate) struct Membership {
     tls: Arc<ServerConfig>,
     listener: TcpListener,
     joining: watch::Sender<Option<Member>>,
+    followed: watch::Sender<Option<NodeId>>,
 }
 
 impl Membership {
@@ -76,14 +104,18 @@ impl Membership {
         }
         let ways = Ways::new(&cluster, root).map_err(StartError::Certificate)?;
         let tls = cluster.certificate.server_config(root).map_err(StartError::Certificate)?;
-        let joining = watch::Sender::new(None);
-        Ok(Self { cluster, ways, tls, listener: bind(config.peers)?, joining })
+        let (joining, followed) = (watch::Sender::new(None), watch::Sender::new(None));
+        Ok(Self { cluster, ways, tls, listener: bind(config.peers)?, joining, followed })
     }
 
     /// What an operator asks.
     pub(crate) fn view(&self) -> NodeView {
-        let Cluster { number, members, .. } = &self.cluster;
-        NodeView { number: *number, nodes: members.len(), joined: self.joining.subscribe() }
+        NodeView {
+            this: self.cluster.this,
+            nodes: self.cluster.voters.len(),
+            joined: self.joining.subscribe(),
+            followed: self.followed.subscribe(),
+        }
     }
 
     /// The way of what people bring to the node that leads.
@@ -91,7 +123,7 @@ impl Membership {
         Arc::new(Relay(self.ways.clone()))
     }
 
-    /// Joins the group of the log, and follows the rounds in it.
+    /// Joins the group of the log, or follows it, and follows the rounds in it.
     pub(crate) fn start(
         self,
         surroundings: RoundsDependencies,
@@ -99,14 +131,34 @@ impl Membership {
         tracker: &TaskTracker,
         end: &CancellationToken,
     ) -> (Rounds, JoinHandle<Result<(), RunError>>) {
-        let Self { cluster: Cluster { number, members, certificate }, ways, tls, listener, joining } = self;
+        let Self { cluster, ways, tls, listener, joining, followed } = self;
+        let Cluster { this, voters, answerers: _, certificate } = cluster;
         let joined = joining.subscribe();
-        tracing::info!(number, nodes = members.len(), "this is a node of a cluster");
-        let joining = move |raft: Raft<_, _>, role| drop(joining.send_replace(Some(Member { raft, role })));
-        let group = Group { number, members, network: Network(ways), joining: Box::new(joining) };
-        let (rounds, task) = rounds::start(surroundings, log.open_in(Some(group)));
-        let service = PeerService { joined, snapshots: Semaphore::new(1), rounds: rounds.clone() };
-        let node = Node { number, certificate: Arc::new(certificate) };
+        tracing::info!(?this, voters = voters.len(), "this is a node of a cluster");
+        let (rounds, task) = match this {
+            NodeId::Voter(number) => {
+                let joining = move |raft: Raft<_, _>, kept, role| {
+                    drop(joining.send_replace(Some(Member { raft: Some(raft), kept, role })));
+                };
+                let network = Network(ways);
+                let group = Group { number, members: voters, network, joining: Box::new(joining) };
+                rounds::start(surroundings, log.open_in(Some(group)))
+            }
+            NodeId::Answerer(_) => {
+                let upstreams = Upstreams::new(this, &ways, followed);
+                let joining =
+                    move |kept, role| drop(joining.send_replace(Some(Member { raft: None, kept, role })));
+                rounds::start(surroundings, log.follow(upstreams, joining))
+            }
+        };
+        let service = PeerService {
+            this,
+            joined,
+            followers: Arc::new(Semaphore::new(FOLLOWERS)),
+            snapshots: Semaphore::new(1),
+            rounds: rounds.clone(),
+        };
+        let node = Node { this, certificate: Arc::new(certificate) };
         tracker.spawn(listen(listener, tls, node, service, end.clone()));
         (rounds, task)
     }

@@ -20,6 +20,7 @@ use sotto_wire::RootKey;
 use sotto_wire::root::APPLICATION;
 
 use crate::certificate::{Certificate, CertificateError};
+use crate::cluster::NodeId;
 use crate::secrets::{IdentityError, write_pem};
 
 const KEY: &str = "peer.key";
@@ -28,39 +29,39 @@ const CERTIFICATE: &str = "peer.pem";
 /// A node's certificate for the other nodes of its cluster, and by which names it knows them.
 pub(crate) struct PeerCertificate {
     certificate: Certificate,
-    number: u64,
+    this: NodeId,
     names: Names,
 }
 
-/// The number of a node by the name in its certificate, of all nodes there are.
+/// The node that a name in a certificate is of: a voter that is listed, or any answerer.
 #[derive(Clone, Debug)]
 struct Names(Arc<BTreeMap<u64, ServerName<'static>>>);
 
 impl PeerCertificate {
-    /// A new one for the node with this number, written to a directory.
-    pub(crate) fn create(directory: &Path, number: u64, root: &SigningKey) -> Result<(), IdentityError> {
+    /// A new one for a node, written to a directory.
+    pub(crate) fn create(directory: &Path, this: NodeId, root: &SigningKey) -> Result<(), IdentityError> {
         let purposes = [ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        let certificate = Certificate::issue_for(root, &name(number), &purposes)?;
+        let certificate = Certificate::issue_for(root, &name(this), &purposes)?;
         write_pem(&certificate, &[directory.join(CERTIFICATE), directory.join(KEY)])
     }
 
-    /// The one in a directory, if other nodes would accept it. `numbers` are those of all nodes.
+    /// The one in a directory, if other nodes would accept it. `voters` are the numbers of those.
     pub(crate) fn load(
         directory: &Path,
-        number: u64,
-        numbers: impl Iterator<Item = u64>,
+        this: NodeId,
+        voters: impl Iterator<Item = u64>,
         root: &RootKey,
     ) -> Result<Self, CertificateError> {
         let certificate = Certificate::load(&directory.join(CERTIFICATE), &directory.join(KEY))?;
-        let names = Names(Arc::new(numbers.map(|number| (number, server_name(number))).collect()));
-        let loaded = Self { certificate, number, names };
+        let named = voters.map(|number| (number, server_name(NodeId::Voter(number))));
+        let loaded = Self { certificate, this, names: Names(Arc::new(named.collect())) };
         loaded.check_at(root, UnixTime::now())?;
         loaded.server_config(root)?;
         Ok(loaded)
     }
 
     fn check_at(&self, root: &RootKey, at: UnixTime) -> Result<(), CertificateError> {
-        match self.certificate.check_at(root, &server_name(self.number), at) {
+        match self.certificate.check_at(root, &server_name(self.this), at) {
             Err(CertificateError::Foreign) => Err(CertificateError::ForeignPeer),
             checked => checked,
         }
@@ -93,26 +94,39 @@ impl PeerCertificate {
         Ok(Arc::new(config))
     }
 
-    /// The number of the node that showed this certificate, which TLS has verified.
-    pub(crate) fn peer_number(&self, certificate: &CertificateDer<'_>) -> Option<u64> {
-        self.names.number(certificate)
+    /// The node that showed this certificate, which TLS has verified.
+    pub(crate) fn peer(&self, certificate: &CertificateDer<'_>) -> Option<NodeId> {
+        self.names.node(certificate)
     }
 }
 
-/// The name by which a node asks for the node with this number.
-pub(crate) fn server_name(number: u64) -> ServerName<'static> {
-    ServerName::try_from(name(number)).expect("a number and words are a name of DNS")
+/// The name by which a node asks for another.
+pub(crate) fn server_name(node: NodeId) -> ServerName<'static> {
+    ServerName::try_from(name(node)).expect("a number and words are a name of DNS")
 }
 
-fn name(number: u64) -> String {
-    format!("{number}.peer.sotto.invalid")
+fn name(node: NodeId) -> String {
+    match node {
+        NodeId::Voter(number) => format!("{number}.peer.sotto.invalid"),
+        NodeId::Answerer(number) => format!("{number}{ANSWERER}"),
+    }
 }
+
+/// The end of an answerer's name.
+const ANSWERER: &str = ".answerer.sotto.invalid";
 
 impl Names {
-    fn number(&self, certificate: &CertificateDer<'_>) -> Option<u64> {
+    fn node(&self, certificate: &CertificateDer<'_>) -> Option<NodeId> {
         let certificate = webpki::EndEntityCert::try_from(certificate).ok()?;
         let valid = |name| certificate.verify_is_valid_for_subject_name(name).is_ok();
-        self.0.iter().find(|(_, name)| valid(name)).map(|(number, _)| *number)
+        if let Some((number, _)) = self.0.iter().find(|(_, name)| valid(name)) {
+            return Some(NodeId::Voter(*number));
+        }
+        // Answerers come and go, and nobody keeps a list of them: that the root has signed it is enough.
+        certificate.valid_dns_names().find_map(|shown| {
+            let node = NodeId::Answerer(shown.strip_suffix(ANSWERER)?.parse().ok()?);
+            (name(node) == shown).then_some(node)
+        })
     }
 }
 
@@ -136,7 +150,7 @@ impl ClientCertVerifier for OfPeers {
         now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
         let verified = self.of_root.verify_client_cert(own, others, now)?;
-        match self.names.number(own) {
+        match self.names.node(own) {
             Some(_) => Ok(verified),
             None => Err(Invalid::NotValidForName.into()),
         }
@@ -178,6 +192,8 @@ mod tests {
 
     use super::{PeerCertificate, server_name};
     use crate::certificate::{Certificate, CertificateError};
+    use crate::cluster::NodeId;
+    use crate::cluster::NodeId::{Answerer, Voter};
 
     const NUMBERS: [u64; 3] = [1, 2, 3];
 
@@ -187,11 +203,11 @@ mod tests {
         (root, key)
     }
 
-    fn peer(seed: u8, number: u64) -> PeerCertificate {
+    fn peer(seed: u8, node: NodeId) -> PeerCertificate {
         let directory = tempfile::tempdir().unwrap();
         let (root, key) = root(seed);
-        PeerCertificate::create(directory.path(), number, &root).unwrap();
-        PeerCertificate::load(directory.path(), number, NUMBERS.into_iter(), &key).unwrap()
+        PeerCertificate::create(directory.path(), node, &root).unwrap();
+        PeerCertificate::load(directory.path(), node, NUMBERS.into_iter(), &key).unwrap()
     }
 
     /// A handshake to its end, or to the first complaint; whom the server saw.
@@ -230,45 +246,80 @@ mod tests {
     #[test]
     fn a_node_is_known_by_its_number_to_whoever_it_connects_to() {
         let (_, key) = root(1);
-        let (one, three) = (peer(1, 1), peer(1, 3));
+        let (one, three) = (peer(1, Voter(1)), peer(1, Voter(3)));
         let server = three.server_config(&key).unwrap();
-        let server = meet(one.client_config(&key).unwrap(), server_name(3), server).unwrap();
+        let server = meet(one.client_config(&key).unwrap(), server_name(Voter(3)), server).unwrap();
         let shown = server.peer_certificates().and_then(<[_]>::first).unwrap();
-        assert_eq!(three.peer_number(shown), Some(1));
+        assert_eq!(three.peer(shown), Some(Voter(1)));
         assert_eq!(server.protocol_version(), Some(ProtocolVersion::TLSv1_3));
         assert_eq!(server.alpn_protocol(), Some(&b"h2"[..]));
     }
 
     #[test]
+    fn an_answerer_is_known_though_nobody_lists_it_and_never_passes_for_a_voter() {
+        let (secret, key) = root(1);
+        let voter = peer(1, Voter(1));
+        let answerer = peer(1, Answerer(2));
+        let there = answerer.client_config(&key).unwrap();
+        let server = meet(there, server_name(Voter(1)), voter.server_config(&key).unwrap()).unwrap();
+        let shown = server.peer_certificates().and_then(<[_]>::first).unwrap();
+        assert_eq!(voter.peer(shown), Some(Answerer(2)));
+        let here = voter.client_config(&key).unwrap();
+        let both = [ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        assert!(
+            meet(here.clone(), server_name(Voter(2)), answerer.server_config(&key).unwrap()).is_err(),
+            "asked for as a voter"
+        );
+        meet(here, server_name(Answerer(2)), answerer.server_config(&key).unwrap()).unwrap();
+        // Of another root, and with numbers that are none.
+        let foreign = peer(2, Answerer(2)).client_config(&key).unwrap();
+        assert!(meet(foreign, server_name(Voter(1)), voter.server_config(&key).unwrap()).is_err());
+        for name in [
+            "02.answerer.sotto.invalid",
+            "x.answerer.sotto.invalid",
+            "2.x.answerer.sotto.invalid",
+            "answerer.sotto.invalid",
+        ] {
+            let certificate = Certificate::issue_for(&secret, name, &both).unwrap();
+            let posing = PeerCertificate { certificate, this: Answerer(2), names: voter.names.clone() };
+            let there = posing.client_config(&key).unwrap();
+            assert!(
+                meet(there, server_name(Voter(1)), voter.server_config(&key).unwrap()).is_err(),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
     fn a_node_that_answers_for_another_one_is_refused() {
         let (_, key) = root(1);
-        let server = peer(1, 3).server_config(&key).unwrap();
-        assert!(meet(peer(1, 1).client_config(&key).unwrap(), server_name(2), server).is_err());
+        let server = peer(1, Voter(3)).server_config(&key).unwrap();
+        assert!(meet(peer(1, Voter(1)).client_config(&key).unwrap(), server_name(Voter(2)), server).is_err());
     }
 
     #[test]
     fn whoever_shows_no_certificate_or_one_of_another_cluster_or_number_is_refused() {
         let (_, ours) = root(1);
-        let two = peer(1, 2);
+        let two = peer(1, Voter(2));
         let refused = |client: Arc<ClientConfig>| {
-            meet(client, server_name(2), two.server_config(&ours).unwrap()).is_err()
+            meet(client, server_name(Voter(2)), two.server_config(&ours).unwrap()).is_err()
         };
         // As a client it knows the root, and has nothing to show.
         assert!(refused(ours.client_config().unwrap()));
         // It knows our root, and shows what another one has signed.
-        assert!(refused(peer(2, 1).client_config(&ours).unwrap()));
+        assert!(refused(peer(2, Voter(1)).client_config(&ours).unwrap()));
         // A number that is no node's.
         let directory = tempfile::tempdir().unwrap();
-        PeerCertificate::create(directory.path(), 9, &root(1).0).unwrap();
-        let ninth = PeerCertificate::load(directory.path(), 9, [9].into_iter(), &ours).unwrap();
+        PeerCertificate::create(directory.path(), Voter(9), &root(1).0).unwrap();
+        let ninth = PeerCertificate::load(directory.path(), Voter(9), [9].into_iter(), &ours).unwrap();
         assert!(refused(ninth.client_config(&ours).unwrap()));
-        assert!(!refused(peer(1, 3).client_config(&ours).unwrap()));
+        assert!(!refused(peer(1, Voter(3)).client_config(&ours).unwrap()));
     }
 
     #[test]
     fn neither_a_nodes_certificate_for_clients_nor_its_certificate_for_nodes_passes_for_the_other() {
         let (secret, key) = root(1);
-        let one = peer(1, 1);
+        let one = peer(1, Voter(1));
         let for_clients = Certificate::issue(&secret).unwrap();
         // To a client.
         let client = key.client_config().unwrap();
@@ -279,29 +330,29 @@ mod tests {
         let both = [ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let for_both = Certificate::issue_for(&secret, NODE_NAME, &both).unwrap();
         for certificate in [for_clients, unsaid, for_both] {
-            let posing = PeerCertificate { certificate, number: 2, names: one.names.clone() };
+            let posing = PeerCertificate { certificate, this: Voter(2), names: one.names.clone() };
             let here = one.client_config(&key).unwrap();
-            assert!(meet(here, server_name(2), posing.server_config(&key).unwrap()).is_err());
+            assert!(meet(here, server_name(Voter(2)), posing.server_config(&key).unwrap()).is_err());
             let there = posing.client_config(&key).unwrap();
-            assert!(meet(there, server_name(1), one.server_config(&key).unwrap()).is_err());
+            assert!(meet(there, server_name(Voter(1)), one.server_config(&key).unwrap()).is_err());
         }
         // A certificate that is only for servers does not connect to a node, whatever its name.
         let answers = Certificate::issue_for(&secret, "2.peer.sotto.invalid", &both[..1]).unwrap();
-        let posing = PeerCertificate { certificate: answers, number: 2, names: one.names.clone() };
+        let posing = PeerCertificate { certificate: answers, this: Voter(2), names: one.names.clone() };
         let there = posing.client_config(&key).unwrap();
-        assert!(meet(there, server_name(1), one.server_config(&key).unwrap()).is_err());
+        assert!(meet(there, server_name(Voter(1)), one.server_config(&key).unwrap()).is_err());
     }
 
     #[test]
     fn a_certificate_for_another_number_or_of_another_root_is_told_at_the_start() {
         let directory = tempfile::tempdir().unwrap();
         let ((secret, ours), (_, theirs)) = (root(1), root(2));
-        PeerCertificate::create(directory.path(), 2, &secret).unwrap();
-        let load = |number, root| {
-            PeerCertificate::load(directory.path(), number, NUMBERS.into_iter(), root).map(|_| ())
-        };
-        load(2, &ours).unwrap();
-        assert!(matches!(load(1, &ours), Err(CertificateError::ForeignPeer)));
-        assert!(matches!(load(2, &theirs), Err(CertificateError::ForeignPeer)));
+        PeerCertificate::create(directory.path(), Voter(2), &secret).unwrap();
+        let load =
+            |node, root| PeerCertificate::load(directory.path(), node, NUMBERS.into_iter(), root).map(|_| ());
+        load(Voter(2), &ours).unwrap();
+        assert!(matches!(load(Answerer(2), &ours), Err(CertificateError::ForeignPeer)));
+        assert!(matches!(load(Voter(1), &ours), Err(CertificateError::ForeignPeer)));
+        assert!(matches!(load(Voter(2), &theirs), Err(CertificateError::ForeignPeer)));
     }
 }

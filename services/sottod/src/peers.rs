@@ -5,21 +5,27 @@
 //! convert    the messages of the log's group, to and from the wire
 //! network    the log's group as it calls others
 //! relay      what people bring, on its way to the node that leads
+//! feed       what nodes without a vote are told here
+//! upstream   what this node, if it has none, is told by others
 //! service    what others call here
 //! listen     who may call
 //! ```
 
 mod convert;
+mod feed;
 mod listen;
 mod network;
 mod relay;
 mod service;
+mod upstream;
 mod way;
 
 use openraft::Raft;
 use tokio::sync::watch;
 
-use crate::log::{Role, StateMachine, TypeConfig};
+pub(crate) use feed::FOLLOWERS;
+
+use crate::log::{Kept, Role, StateMachine, TypeConfig};
 
 #[cfg(test)]
 pub(crate) use convert::{put_append, put_ballot, put_vote};
@@ -27,6 +33,7 @@ pub(crate) use listen::{Node, listen};
 pub(crate) use network::Network;
 pub(crate) use relay::Relay;
 pub(crate) use service::PeerService;
+pub(crate) use upstream::Upstreams;
 pub(crate) use way::Ways;
 #[cfg(test)]
 pub(crate) use {
@@ -50,12 +57,14 @@ pub(crate) mod proto {
 /// Most bytes of one message: an append of 2 MiB, or a single entry, and what is around it.
 const MESSAGE_MAX: usize = 8 << 20;
 
-/// The log's group here, and who leads it.
+/// The log here, its group, and who leads that.
 #[derive(Clone)]
 pub(crate) struct Member {
-    pub(crate) raft: Raft<TypeConfig, StateMachine>,
+    /// None of a node that has no vote.
+    pub(crate) raft: Option<Raft<TypeConfig, StateMachine>>,
+    pub(crate) kept: Kept,
     pub(crate) role: watch::Receiver<Role>,
 }
 
-/// Tells when the log is open, and this node a member.
+/// Tells when the log is open.
 pub(crate) type Joined = watch::Receiver<Option<Member>>;

@@ -15,7 +15,7 @@ use sotto_wire::{Address, AddressError, Host, RootKey, Transport};
 use super::Failure;
 use super::keys::template;
 use super::settings::{FILE, Settings, environment};
-use crate::cluster::making::{self, Begun, NewNode};
+use crate::cluster::making::{self, Begun, NewNode, NewNodes};
 use crate::{Addressing, data};
 
 /// Where clients reach a node that says nothing else.
@@ -28,7 +28,7 @@ pub(super) enum Command {
     /// Make the data directories of a new cluster, one for each node, and its root key.
     ///
     /// Bring DIR/node1 to the first machine, DIR/node2 to the second, and so on, and start each with 'sottod serve
-    /// --data'. DIR/root.key goes to no machine: keep it in a safe place.
+    /// --data'; the same with DIR/answerers/answerer1 and so on, if there are any. DIR/root.key goes to no machine: keep it in a safe place.
     ///
     /// Example: sottod cluster new --out cluster --node a.example.org --node b.example.org --node c.example.org
     New(NewOptions),
@@ -47,6 +47,14 @@ pub(super) struct NewOptions {
     /// [default: port 7370 of --node].
     #[arg(long = "public", value_name = "HOST:PORT")]
     public: Vec<String>,
+    /// A machine whose node answers people and has no vote: as many as there are people to answer. It may be the same HOST
+    /// several times, if that is the name of several machines.
+    #[arg(long = "answerer", value_name = "HOST")]
+    answerers: Vec<String>,
+    /// Host and port under which clients reach an answerer; one for each --answerer in the same order, or none
+    /// [default: port 7370 of --answerer].
+    #[arg(long = "answerer-public", value_name = "HOST:PORT")]
+    answerers_public: Vec<String>,
     /// The port on which nodes listen for each other.
     #[arg(long, value_name = "PORT", default_value_t = 7372, value_parser = clap::value_parser!(u16).range(1..))]
     peer_port: u16,
@@ -83,8 +91,10 @@ pub(super) fn run(command: &Command) -> Result<(), Failure> {
 }
 
 fn new(options: &NewOptions) -> Result<(), Failure> {
-    let places = places(options).map_err(Failure::misconfigured)?;
-    let nodes = places.iter().map(|place| node(options, place)).collect();
+    let (voters, answerers) = places(options).map_err(Failure::misconfigured)?;
+    let new = |places: &[Place]| places.iter().map(|place| node(options, place)).collect();
+    let nodes = NewNodes { voters: new(&voters), answerers: new(&answerers) };
+    let places: Vec<&Place> = voters.iter().chain(&answerers).collect();
     let (making, made) = match making::begin(&options.out, nodes)? {
         Begun::First(making) => {
             let address = address(&places, making.root_key()).map_err(Failure::misconfigured)?;
@@ -122,22 +132,19 @@ struct Place {
     public: (Host, u16),
 }
 
-fn places(options: &NewOptions) -> anyhow::Result<Vec<Place>> {
-    let NewOptions { nodes, public, peer_port, .. } = options;
-    ensure!(COUNTS.contains(&nodes.len()), "a cluster has 1, 3 or 5 nodes: give --node so many times");
-    ensure!(public.is_empty() || public.len() == nodes.len(), "give --public once for each --node, or never");
-    let mut places = Vec::new();
-    for (at, text) in nodes.iter().enumerate() {
-        let peers = peers(text, *peer_port).with_context(|| format!("--node {text}"))?;
-        let public = match public.get(at) {
-            Some(public) => parse_authority(public).with_context(|| format!("--public {public}"))?,
-            None => (peers.0.clone(), PORT),
-        };
-        places.push(Place { peers, public });
-    }
+/// Those of the nodes that vote, and of those that do not.
+fn places(options: &NewOptions) -> anyhow::Result<(Vec<Place>, Vec<Place>)> {
+    let NewOptions { nodes, public, answerers, answerers_public, peer_port, .. } = options;
+    ensure!(
+        COUNTS.contains(&nodes.len()),
+        "a cluster has 1, 3 or 5 nodes that vote: give --node so many times"
+    );
+    let voters = places_of(("--node", nodes), ("--public", public), *peer_port)?;
+    let answerers =
+        places_of(("--answerer", answerers), ("--answerer-public", answerers_public), *peer_port)?;
     let distinct = |of: fn(&Place) -> &(Host, u16)| {
-        let all: BTreeSet<_> = places.iter().map(of).map(authority).collect();
-        all.len() == places.len()
+        let own: BTreeSet<_> = voters.iter().map(of).map(authority).collect();
+        own.len() == voters.len() && !answerers.iter().any(|place| own.contains(&authority(of(place))))
     };
     if !distinct(|place| &place.peers) {
         bail!("two nodes have the same address for nodes: give --node as HOST:PORT");
@@ -145,7 +152,25 @@ fn places(options: &NewOptions) -> anyhow::Result<Vec<Place>> {
     if !distinct(|place| &place.public) {
         bail!("two nodes have the same address for clients: give --public");
     }
-    Ok(places)
+    Ok((voters, answerers))
+}
+
+fn places_of(
+    (option, hosts): (&str, &[String]),
+    (public_option, public): (&str, &[String]),
+    peer_port: u16,
+) -> anyhow::Result<Vec<Place>> {
+    let count = public.len();
+    ensure!(count == 0 || count == hosts.len(), "give {public_option} once for each {option}, or never");
+    let place = |(at, text): (usize, &String)| {
+        let peers = peers(text, peer_port).with_context(|| format!("{option} {text}"))?;
+        let public = match public.get(at) {
+            Some(public) => parse_authority(public).with_context(|| format!("{public_option} {public}"))?,
+            None => (peers.0.clone(), PORT),
+        };
+        Ok(Place { peers, public })
+    };
+    hosts.iter().enumerate().map(place).collect()
 }
 
 /// Under what the other nodes reach one.
@@ -177,8 +202,11 @@ fn set(settings: String, default: &str, value: Option<impl Display>) -> String {
     settings.replace(&format!("\n{default}\n"), &format!("\n{key} = {value}\n"))
 }
 
-fn address(places: &[Place], root: RootKey) -> anyhow::Result<Address> {
-    let mut all = places.iter().map(|place| place.public.clone());
+/// All places of the cluster for clients: a name that several nodes share is one.
+fn address(places: &[&Place], root: RootKey) -> anyhow::Result<Address> {
+    let mut named = BTreeSet::new();
+    let all = places.iter().filter(|place| named.insert(authority(&place.public)));
+    let mut all = all.map(|place| place.public.clone());
     let (host, port) = all.next().context("no node")?;
     let first = Address::new(Transport::Tls, host, port, root)?;
     Ok(all.try_fold(first, |address, (host, port)| address.and(host, port))?)
@@ -199,6 +227,13 @@ fn tell(options: &NewOptions, address: &Address) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     let (directory, count) = (options.out.display(), options.nodes.len());
     writeln!(out, "the cluster is in {directory}: data directories node1 to node{count}, and its root key")?;
+    if !options.answerers.is_empty() {
+        let count = options.answerers.len();
+        writeln!(
+            out,
+            "answerers/answerer1 to answerer{count} are for nodes that answer people and have no vote"
+        )?;
+    }
     writeln!(out, "address {address}")?;
     writeln!(out, "next: bring each to its machine, and there 'sottod serve --data DIR'")?;
     if !options.open_registration {

@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::Failure;
 use super::settings::{Settings, environment};
-use crate::{Addressing, DataError, Running, StartError};
+use crate::{Addressing, DataError, Running, StartError, data};
 
 /// What the command line says; it goes before everything else.
 #[derive(Args)]
@@ -24,6 +24,10 @@ pub(super) struct Options {
     /// memory and ends with the server.
     #[arg(long, value_name = "DIR", env = "SOTTOD_DATA")]
     data: Option<PathBuf>,
+    /// Take the first data directory in this one that no other process uses: for many nodes that are started alike, such as
+    /// the answerers of 'sottod cluster new'.
+    #[arg(long, value_name = "DIR", env = "SOTTOD_POOL", conflicts_with = "data")]
+    pool: Option<PathBuf>,
     /// Where to listen; port 0 takes any free one [default: 127.0.0.1:7370].
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
@@ -79,7 +83,16 @@ pub(super) struct Options {
     restored: bool,
 }
 
-pub(super) fn run(options: Options) -> Result<(), Failure> {
+pub(super) fn run(mut options: Options) -> Result<(), Failure> {
+    let _taken = match options.pool.take() {
+        Some(pool) => {
+            let (directory, taken) = data::take_one(&pool).map_err(Failure::misconfigured)?;
+            tracing::info!(data = %directory.display(), "this data directory is free");
+            options.data = Some(directory);
+            Some(taken)
+        }
+        None => None,
+    };
     let environment = environment().map_err(Failure::misconfigured)?;
     let mut settings = Settings::read(options.config.as_deref(), options.data.as_deref(), environment)
         .map_err(Failure::misconfigured)?;

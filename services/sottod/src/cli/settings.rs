@@ -20,7 +20,7 @@ pub(super) const TEMPLATE: &str = include_str!("template.toml");
 
 const PREFIX: &str = "SOTTOD_";
 /// Variables that are no settings: they say where the settings are.
-const PLACES: [&str; 1] = ["SOTTOD_CONFIG"];
+const PLACES: [&str; 2] = ["SOTTOD_CONFIG", "SOTTOD_POOL"];
 /// Longest configuration, bytes.
 const BYTES_MAX: u64 = 1 << 20;
 const MIB: usize = 1 << 20;

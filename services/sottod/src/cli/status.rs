@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use super::Failure;
 use super::settings::{Settings, environment};
-use crate::{NodeStatus, Status};
+use crate::{Followed, NodeStatus, Status};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Longer than any answer.
@@ -98,13 +98,22 @@ fn print(out: &mut impl Write, status: &Status) -> std::io::Result<()> {
         if *serving { "serving" } else { "not serving" }
     )?;
     writeln!(out, "address {address}")?;
-    if let Some(NodeStatus { number, nodes, leads, leader }) = node {
+    if let Some(NodeStatus { number, answers, follows, nodes, leads, leader }) = node {
         let leader = match leader {
             _ if *leads => "it leads".to_owned(),
             Some(leader) => format!("node {leader} leads"),
             None => "no node leads".to_owned(),
         };
-        writeln!(out, "node {number} of {nodes}; {leader}")?;
+        match (answers, follows) {
+            (false, _) => writeln!(out, "node {number} of {nodes}; {leader}")?,
+            (true, None) => writeln!(out, "answerer {number}; follows no node; {leader}")?,
+            (true, Some(Followed { number: other, answers: false })) => {
+                writeln!(out, "answerer {number}; follows node {other} of {nodes}; {leader}")?;
+            }
+            (true, Some(Followed { number: other, answers: true })) => {
+                writeln!(out, "answerer {number}; follows answerer {other}; {leader}")?;
+            }
+        }
     }
     writeln!(out, "round {open_round} is open; the one before has {round_deposits} deposits")?;
     writeln!(out, "participants {participants}, connections {connections}, log {log_bytes} bytes")?;

@@ -1,7 +1,8 @@
 //! Making the data directories of a new cluster.
 //!
 //! ```text
-//! node1, node2, ...   a data directory for each node: they sign and announce the same
+//! node1, node2, ...   a data directory for each node that votes: they sign and announce the same
+//! answerers/          the same for each that does not: answerer1, answerer2, ...
 //! root.key            the root key, which no node has
 //! address             what clients are given; there when all else is
 //! making/             all of that until it is complete
@@ -22,7 +23,7 @@ use ed25519_dalek::SigningKey;
 use sotto_files::{replace, sync_directory};
 use sotto_wire::{Address, RootKey};
 
-use super::{Cluster, Members};
+use super::{Cluster, NodeId, Places};
 use crate::announcement;
 use crate::data::{DataError, changed_by_making};
 use crate::identity::Identity;
@@ -32,10 +33,19 @@ use crate::secrets::{ROOT, key_error};
 const ADDRESS: &str = "address";
 const MAKING: &str = "making";
 const NODE: &str = "node";
+const ANSWERERS: &str = "answerers";
+const ANSWERER: &str = "answerer";
+
+/// The nodes of a new cluster.
+#[derive(Default)]
+pub(crate) struct NewNodes {
+    pub(crate) voters: Vec<NewNode>,
+    pub(crate) answerers: Vec<NewNode>,
+}
 
 /// What one node has of its own.
 pub(crate) struct NewNode {
-    /// Under which host and port it listens for the others.
+    /// Under which host and port it listens for the others. Several answerers may share that, and are not followed then.
     pub(crate) peers: String,
     /// Its configuration, and the name of that.
     pub(crate) settings: (&'static str, String),
@@ -54,13 +64,13 @@ pub(crate) enum Begun {
 /// A cluster that is being made.
 pub(crate) struct Making {
     out: PathBuf,
-    nodes: Vec<NewNode>,
+    nodes: NewNodes,
     root: SigningKey,
     _lock: File,
 }
 
 /// Begins a cluster in a directory, or finds one there.
-pub(crate) fn begin(out: &Path, nodes: Vec<NewNode>) -> Result<Begun, DataError> {
+pub(crate) fn begin(out: &Path, nodes: NewNodes) -> Result<Begun, DataError> {
     let failed = |source| DataError::Directory { path: out.to_owned(), source };
     let making = out.join(MAKING);
     let changed = changed_by_making(&making);
@@ -93,14 +103,16 @@ pub(crate) fn begin(out: &Path, nodes: Vec<NewNode>) -> Result<Begun, DataError>
     let this = Making { out: out.to_owned(), nodes, root: SigningKey::from_bytes(&seed), _lock: lock };
     private(&first)?;
     Identity::create_under(&first, &this.root)?;
-    this.configure(&first, 0)?;
+    if let Some(node) = this.nodes.voters.first() {
+        node.configure(&first)?;
+    }
     Ok(Begun::First(Box::new(this)))
 }
 
 impl Making {
     /// The data directory of the first node, whose announcement is made next: it becomes that of all.
     pub(crate) fn first(&self) -> PathBuf {
-        self.directory(0)
+        self.directory(NodeId::Voter(1))
     }
 
     /// The file of the root key.
@@ -116,30 +128,56 @@ impl Making {
     /// Makes the other nodes after the first, and moves all to its place.
     pub(crate) fn finish(&self, address: &Address) -> Result<(), DataError> {
         let failed = |source| DataError::Directory { path: self.out.clone(), source };
-        let members = self.nodes.iter().zip(1..).map(|(node, number)| (number, node.peers.clone()));
-        let members: Members = members.collect();
-        let first = self.first();
-        for (at, number) in (0..self.nodes.len()).zip(1..) {
-            let directory = self.directory(at);
-            if at > 0 {
-                DirBuilder::new().mode(0o700).create(&directory).map_err(failed)?;
-                announcement::copy(&first, &directory)?;
-                Identity::copy(&first, &directory, &self.root)?;
-                self.configure(&directory, at)?;
+        let place = |(node, number): (&NewNode, u64)| (number, node.peers.clone());
+        let NewNodes { voters, answerers } = &self.nodes;
+        let places: Places = voters.iter().zip(1..).map(place).collect();
+        let none = Places::new();
+        for (node, number) in voters.iter().zip(1..) {
+            self.make(node, NodeId::Voter(number), (&places, &none))?;
+        }
+        if !answerers.is_empty() {
+            let directory = self.out.join(MAKING).join(ANSWERERS);
+            DirBuilder::new().mode(0o700).create(directory).map_err(failed)?;
+        }
+        // Who shares its address with others cannot be asked for.
+        let is_own = |node: &NewNode| answerers.iter().filter(|other| other.peers == node.peers).count() == 1;
+        let mut before = Places::new();
+        for (node, number) in answerers.iter().zip(1..) {
+            self.make(node, NodeId::Answerer(number), (&places, &before))?;
+            if is_own(node) {
+                before.extend([place((node, number))]);
             }
-            Cluster::create(&directory, number, &members, &self.root)?;
         }
         let line = format!("{address}\n");
         replace(&self.out.join(MAKING).join(ADDRESS), line.as_bytes(), 0o644).map_err(failed)?;
         publish(&self.out).map_err(failed)
     }
 
-    fn directory(&self, at: usize) -> PathBuf {
-        self.out.join(MAKING).join(format!("{NODE}{}", at + 1))
+    /// Makes what there is not yet of a node's directory: that of the first there is already.
+    fn make(&self, node: &NewNode, this: NodeId, known: (&Places, &Places)) -> Result<(), DataError> {
+        let (first, directory) = (self.first(), self.directory(this));
+        if directory != first {
+            let failed = |source| DataError::Directory { path: self.out.clone(), source };
+            DirBuilder::new().mode(0o700).create(&directory).map_err(failed)?;
+            announcement::copy(&first, &directory)?;
+            Identity::copy(&first, &directory, &self.root)?;
+            node.configure(&directory)?;
+        }
+        Cluster::create(&directory, this, known, &self.root)
     }
 
-    fn configure(&self, directory: &Path, at: usize) -> Result<(), DataError> {
-        let Some(NewNode { settings: (name, text), .. }) = self.nodes.get(at) else { return Ok(()) };
+    fn directory(&self, node: NodeId) -> PathBuf {
+        let making = self.out.join(MAKING);
+        match node {
+            NodeId::Voter(number) => making.join(format!("{NODE}{number}")),
+            NodeId::Answerer(number) => making.join(ANSWERERS).join(format!("{ANSWERER}{number}")),
+        }
+    }
+}
+
+impl NewNode {
+    fn configure(&self, directory: &Path) -> Result<(), DataError> {
+        let (name, text) = &self.settings;
         let failed = |source| DataError::Directory { path: directory.to_owned(), source };
         replace(&directory.join(name), text.as_bytes(), 0o644).map_err(failed)
     }
@@ -163,7 +201,7 @@ fn is_half(out: &Path) -> io::Result<bool> {
     for entry in fs::read_dir(out)? {
         let entry = entry?;
         let name = entry.file_name();
-        let is_node = name.to_str().is_some_and(|name| name.starts_with(NODE));
+        let is_node = name.to_str().is_some_and(|name| name.starts_with(NODE) || name == ANSWERERS);
         if name == ROOT || (is_node && fs::read_dir(entry.path())?.next().is_some()) {
             return Ok(true);
         }

@@ -9,23 +9,22 @@ use openraft::errors::RaftError;
 use openraft::impls::ProgressResponder;
 use openraft::network::{NetSnapshot, RaftNetworkFactory};
 use openraft::{BasicNode, Instant as _, Raft, ServerState, SnapshotPolicy};
-use sotto_protocol::{Deposit, Round};
+use sotto_protocol::Round;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 use super::disk::Disk;
 use super::entry::{Runtime, TypeConfig};
-use super::record::{self, Batch, ENTRY_MAX, Record};
+use super::kept::Kept;
+use super::record::{Batch, ENTRY_MAX, Record};
 use super::replica::{LogStorage, NoPeers, StateMachine};
-use super::state::{Entries, State};
-use super::store::{Opened, Options, Store};
+use super::state::State;
+use super::store::{Opened, Options};
 use super::writer::Writer;
 use super::{Feed, LogError, Proposal, ProposeError, Role, RoundLog, SealedRound, Sequencer, Size};
 
 /// This node, as long as it is the only one.
 const ALONE: u64 = 1;
-/// Most deposits for which there is room before they are read.
-const DEPOSITS_RESERVED: usize = 1 << 16;
 /// In a group of one there is nobody to wait for but the disk; whoever is not elected by then never will be.
 const ELECTION: Duration = Duration::from_secs(60);
 /// A leader is heard of this often; who has not heard of one for a time between these two calls for an election.
@@ -37,14 +36,11 @@ const HANDING_OVER: Duration = Duration::from_millis(400);
 const UNHEARD: Duration = Duration::from_secs(2);
 /// A snapshot is stored within this.
 const SNAPSHOT_MS: u64 = 30_000;
-/// Entries read at a time when a round is read: others may write in between.
-const ENTRIES_PER_READ: u64 = 4;
 
 /// A durable log.
 pub(crate) struct DurableLog {
     raft: Raft<TypeConfig, StateMachine>,
-    writer: Writer,
-    machine: StateMachine,
+    kept: Kept,
     role: watch::Receiver<Role>,
     telling: AbortHandle,
 }
@@ -72,7 +68,7 @@ impl<N> Ways for N where
 }
 
 /// See [`Group`].
-pub(crate) type Joining = Box<dyn FnOnce(Raft<TypeConfig, StateMachine>, watch::Receiver<Role>) + Send>;
+pub(crate) type Joining = Box<dyn FnOnce(Raft<TypeConfig, StateMachine>, Kept, watch::Receiver<Role>) + Send>;
 
 impl DurableLog {
     /// Opens the log of a directory, or begins one. All that was ever acknowledged is applied when this returns.
@@ -127,13 +123,13 @@ impl DurableLog {
         let needs = if group.members.len() > 1 { Needs::Others } else { Needs::Nobody };
         let network = (group.network, needs);
         let log = Self::over(writer, opened, seed, config_of_many(), group.number, network).await?;
-        (group.joining)(log.raft.clone(), log.role.clone());
-        if !log.raft.is_initialized().await.map_err(|_| log.writer.failure("it could not be opened"))? {
+        (group.joining)(log.raft.clone(), log.kept.clone(), log.role.clone());
+        if !log.raft.is_initialized().await.map_err(|_| log.kept.writer.failure("it could not be opened"))? {
             let members: BTreeMap<u64, BasicNode> =
                 group.members.into_iter().map(|(number, at)| (number, BasicNode::new(at))).collect();
             // Every founder says the same, and who was founded by another meanwhile needs it no more.
             if let Err(RaftError::Fatal(_)) = log.raft.initialize(members).await {
-                return Err(log.writer.failure("the group cannot be founded"));
+                return Err(log.kept.writer.failure("the group cannot be founded"));
             }
         }
         Ok(log)
@@ -163,10 +159,10 @@ impl DurableLog {
         match log.propose(Vec::new()).await.await {
             Ok(_) => {}
             Err(ProposeError::Log(error)) => return Err(error),
-            Err(_) => return Err(log.writer.failure("the group has no leader")),
+            Err(_) => return Err(log.kept.writer.failure("the group has no leader")),
         }
         let leads = |role: &Role| matches!(role, Role::Leads { .. });
-        let failed = |_| log.writer.failure("the group has no leader");
+        let failed = |_| log.kept.writer.failure("the group has no leader");
         log.role.wait_for(leads).await.map(|_| ()).map_err(failed)?;
         Ok(log)
     }
@@ -179,42 +175,33 @@ impl DurableLog {
         number: u64,
         (network, needs): (N, Needs),
     ) -> Result<Self, LogError> {
-        let Opened { state, segments, bytes, entries, torn } = opened;
-        if let Some(torn) = torn {
-            tracing::warn!(
-                segment = torn.segment,
-                at = torn.at,
-                bytes = torn.bytes,
-                "the last append was incomplete, was never acknowledged, and is cut off"
-            );
-        }
-        let machine = StateMachine::new(writer.clone(), state);
+        let kept = Kept::new(writer, opened);
+        let (writer, machine) = (kept.writer.clone(), kept.machine.clone());
         let storage = LogStorage { writer: writer.clone() };
         let ended = |_: openraft::errors::Fatal<TypeConfig>| writer.failure("it could not be opened");
         let raft = Raft::new(number, Arc::new(config), network, storage, machine.clone());
         let raft = Runtime::scope(seed, raft).await.map_err(ended)?;
         let (teller, role) = watch::channel(Role::Follows { leader: None });
         let telling = tokio::spawn(tell_role(raft.clone(), machine.clone(), teller, needs)).abort_handle();
-        tracing::info!(segments, bytes, entries, "the round log is open");
-        Ok(Self { raft, writer, machine, role, telling })
+        Ok(Self { raft, kept, role, telling })
     }
 
     /// Makes this node the leader of its group, which it founds if there is none.
     async fn lead(&self) -> Result<(), LogError> {
-        let failed = |_| self.writer.failure("the group has no leader");
+        let failed = |_| self.kept.writer.failure("the group has no leader");
         if !self.raft.is_initialized().await.map_err(failed)? {
             let members = BTreeMap::from([(ALONE, BasicNode::default())]);
             self.raft
                 .initialize(members)
                 .await
-                .map_err(|_| self.writer.failure("the group cannot be founded"))?;
+                .map_err(|_| self.kept.writer.failure("the group cannot be founded"))?;
         } else {
             let leads = self.raft.with_raft_state(|state| state.server_state == ServerState::Leader);
             if !leads.await.map_err(failed)? {
                 self.raft.trigger().elect(false).await.map_err(failed)?;
             }
         }
-        let failed = |_| self.writer.failure("the group has no leader");
+        let failed = |_| self.kept.writer.failure("the group has no leader");
         let group = self.raft.wait(Some(ELECTION));
         let leading = group.state(ServerState::Leader, "nobody else can lead").await.map_err(failed)?;
         // Writes that overtook this would be stored with what was committed before or after it, by chance.
@@ -227,8 +214,8 @@ impl DurableLog {
     pub(super) async fn settle(&self) {
         let mut metrics = self.raft.metrics();
         loop {
-            let floor = self.machine.floor();
-            let reclaimable = self.writer.run(move |store| Ok(store.reclaimable(floor))).await;
+            let floor = self.kept.machine.floor();
+            let reclaimable = self.kept.writer.run(move |store| Ok(store.reclaimable(floor))).await;
             if !reclaimable.unwrap_or(false) || metrics.changed().await.is_err() {
                 return;
             }
@@ -244,7 +231,7 @@ impl Sequencer for DurableLog {
     async fn propose(&self, records: Vec<Record>) -> Proposal {
         let (responder, answer) = ProgressResponder::complete_only();
         let handed_in = self.raft.client_write_ff(Batch(records), Some(responder)).await;
-        let writer = self.writer.clone();
+        let writer = self.kept.writer.clone();
         Box::pin(async move {
             let failed = || ProposeError::Log(writer.failure("the group takes no entries"));
             handed_in.map_err(|_| failed())?;
@@ -279,46 +266,33 @@ impl Sequencer for DurableLog {
 
 impl Feed for DurableLog {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.machine.lock()
+        self.kept.machine.lock()
     }
 
     fn changes(&self) -> watch::Receiver<()> {
-        self.machine.changes.subscribe()
+        self.kept.machine.changes.subscribe()
     }
 
     async fn sealed(&self, round: Round) -> Result<SealedRound, LogError> {
-        let (mut sealed, Entries { spans, count }) = self.state().sealed(round)?;
-        let reserved = usize::try_from(count).unwrap_or(usize::MAX).min(DEPOSITS_RESERVED);
-        sealed.deposits.reserve(reserved);
-        for (first, last) in spans {
-            let mut next = first;
-            while next <= last {
-                let end = last.min(next + ENTRIES_PER_READ - 1);
-                let read = move |store: &mut Store| deposits_of(store, round, next, end);
-                sealed.deposits.extend(self.writer.run(read).await?);
-                next = end + 1;
-            }
-        }
-        if sealed.deposits.len() as u64 != count {
-            return Err(LogError::Refused("a round has lost deposits"));
-        }
-        Ok(sealed)
+        self.kept.sealed(round).await
     }
 }
 
 impl RoundLog for DurableLog {
     async fn reclaim(&self) -> Result<(), LogError> {
-        let floor = self.machine.floor();
-        // A snapshot that frees no segment is not worth its bytes.
-        if self.writer.run(move |store| Ok(store.reclaimable(floor))).await? {
-            let failed = |_| self.writer.failure("the group takes no snapshot");
+        if self.kept.is_reclaimable().await? {
+            let failed = |_| self.kept.writer.failure("the group takes no snapshot");
             self.raft.trigger().snapshot().await.map_err(failed)?;
         }
         Ok(())
     }
 
+    fn failure(&self) -> LogError {
+        self.kept.writer.failure("the group has ended")
+    }
+
     fn size(&self) -> Size {
-        self.writer.size()
+        self.kept.writer.size()
     }
 
     async fn close(&self) {
@@ -326,29 +300,13 @@ impl RoundLog for DurableLog {
         if self.raft.shutdown().await.is_err() {
             tracing::warn!("the round log did not end in order; nothing is lost");
         }
-        self.writer.stop().await;
+        self.kept.writer.stop().await;
     }
 }
 
 /// Decides what openraft does by chance. From where the salts come from, as the only randomness that a log has.
 fn seed(options: &mut Options) -> Result<u64, LogError> {
     (options.salts)().map_err(LogError::file("the group", "draw a seed"))
-}
-
-/// A round's deposits in entries `first` to `last`.
-fn deposits_of(store: &mut Store, round: Round, first: u64, last: u64) -> Result<Vec<Deposit>, LogError> {
-    let mut deposits = Vec::new();
-    for index in first..=last {
-        let openraft::EntryPayload::Normal(batch) = store.entry(index)?.payload else { continue };
-        for record in &batch.0 {
-            if let Record::Deposits(of, bytes) = record
-                && *of == round
-            {
-                deposits.extend(record::split(bytes));
-            }
-        }
-    }
-    Ok(deposits)
 }
 
 /// Whom a leader needs, to be one.

@@ -98,6 +98,10 @@ impl RoundLog for MemoryLog {
         Ok(())
     }
 
+    fn failure(&self) -> LogError {
+        LogError::Refused("a log in memory does not end")
+    }
+
     fn size(&self) -> Size {
         Size::default()
     }

@@ -29,7 +29,7 @@ type Meta = openraft::SnapshotMeta<LeaderId, u64, BasicNode>;
 pub(crate) type RaftSnapshot = openraft::Snapshot<LeaderId, u64, BasicNode, Vec<u8>>;
 
 /// Bytes of entries that are sent to another node at a time.
-const APPEND_BYTES: u64 = APPEND_MAX as u64;
+pub(super) const APPEND_BYTES: u64 = APPEND_MAX as u64;
 
 /// Log and vote.
 #[derive(Clone)]
@@ -165,6 +165,18 @@ impl StateMachine {
         applied
     }
 
+    /// Goes on from another node's snapshot.
+    pub(super) async fn adopt(&self, snapshot: Snapshot) -> Result<(), LogError> {
+        // What another node has of rounds is not here.
+        let state = snapshot.state.as_it_was(&snapshot.state);
+        let adopted = Snapshot { state: state.clone() };
+        self.writer.run(move |store| store.adopt_snapshot(&adopted)).await?;
+        *self.lock() = state;
+        self.checkpoints().clear();
+        self.changes.send_replace(());
+        Ok(())
+    }
+
     /// The state with which another node can begin, and this one after a restart.
     pub(super) fn base(&self) -> State {
         let (state, checkpoints) = (self.lock(), self.checkpoints());
@@ -221,14 +233,7 @@ impl RaftStateMachine<TypeConfig> for StateMachine {
 
     async fn install_snapshot(&mut self, _: &Meta, snapshot: Vec<u8>) -> Result<(), io::Error> {
         let snapshot = decode(&snapshot).map_err(io::Error::other)?;
-        // What another node has of rounds is not here.
-        let state = snapshot.state.as_it_was(&snapshot.state);
-        let adopted = Snapshot { state: state.clone() };
-        self.writer.run(move |store| store.adopt_snapshot(&adopted)).await.map_err(io::Error::other)?;
-        *self.lock() = state;
-        self.checkpoints().clear();
-        self.changes.send_replace(());
-        Ok(())
+        self.adopt(snapshot).await.map_err(io::Error::other)
     }
 
     async fn get_current_snapshot(&mut self) -> Result<Option<RaftSnapshot>, io::Error> {

@@ -12,6 +12,7 @@ mod store;
 mod verbs;
 mod workload;
 
+pub(super) use base::entries;
 pub(crate) use simulated::Simulated;
 pub(crate) use verbs::{History, Verbs};
-pub(super) use workload::options;
+pub(super) use workload::{options, rng};

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, VoteRequest, VoteResponse};
 
 use super::proto;
-use crate::log::{LogId, TypeConfig, Vote, decode_entry, encode_entry, log_id, number};
+use crate::log::{Entry, LogId, TypeConfig, Vote, decode_entry, encode_entry, log_id, number};
 
 /// Above all terms that others may speak of: an election makes the next one, which must still be one.
 const TERMS_END: u64 = 1 << 47;
@@ -86,6 +86,14 @@ pub(super) fn take_append(
         leader_commit: take_some(message.committed)?,
         entries,
     })
+}
+
+/// Entries in their order, from wherever they begin.
+pub(super) fn take_entries(encoded: &[Bytes]) -> Result<Vec<Entry>, Malformed> {
+    if encoded.len() > ENTRIES_MAX {
+        return Err(Malformed);
+    }
+    encoded.iter().map(|encoded| decode_entry(encoded).map_err(Malformed::from)).collect()
 }
 
 pub(super) fn put_appended(response: AppendEntriesResponse<TypeConfig>) -> proto::AppendResponse {

@@ -18,6 +18,7 @@ use tonic::transport::server::Connected;
 
 use super::proto::peer_server::PeerServer;
 use super::{MESSAGE_MAX, PeerService};
+use crate::cluster::NodeId;
 use crate::peer_certificate::PeerCertificate;
 
 /// Connections that shake hands at a time: nobody but nodes has a reason to.
@@ -28,9 +29,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
 const WINDOW: u32 = 8 << 20;
 
-/// Which node this is, and what tells it who the others are.
+/// Which node this is, and what tells it who others are.
 pub(crate) struct Node {
-    pub(crate) number: u64,
+    pub(crate) this: NodeId,
     pub(crate) certificate: Arc<PeerCertificate>,
 }
 
@@ -72,7 +73,7 @@ async fn accept(
     node: Node,
     shaken: mpsc::Sender<io::Result<PeerStream>>,
 ) {
-    let Node { number: own, certificate } = node;
+    let Node { this, certificate } = node;
     let places = Arc::new(Semaphore::new(HANDSHAKES));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
@@ -95,10 +96,10 @@ async fn accept(
                 // Whoever is no node of the cluster has no certificate for it.
                 Ok(Ok(stream)) => {
                     let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-                    let number = shown.and_then(|shown| certificate.peer_number(shown));
+                    let other = shown.and_then(|shown| certificate.peer(shown));
                     // A node has no reason to call itself.
-                    if let Some(number) = number.filter(|number| *number != own) {
-                        let _ = shaken.send(Ok(PeerStream(stream, Caller(number)))).await;
+                    if let Some(other) = other.filter(|other| *other != this) {
+                        let _ = shaken.send(Ok(PeerStream(stream, Caller(other)))).await;
                     }
                 }
                 Ok(Err(error)) => {
@@ -110,9 +111,9 @@ async fn accept(
     }
 }
 
-/// The number of the node that calls, by its certificate.
+/// The node that calls, by its certificate.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Caller(pub(crate) u64);
+pub(crate) struct Caller(pub(crate) NodeId);
 
 /// A connection from another node.
 struct PeerStream(TlsStream<TcpStream>, Caller);

@@ -1,6 +1,9 @@
 //! What other nodes call here.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
+use openraft::Raft;
 use openraft::raft::{AppendEntriesRequest, TransferLeaderRequest, VoteRequest};
 use sotto_protocol::{Deposit, Round};
 use sotto_wire::Refused;
@@ -9,10 +12,12 @@ use tokio::task::JoinSet;
 use tokio_stream::StreamExt;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::feed::{Feed, feed};
 use super::listen::Caller;
 use super::proto::peer_server::Peer;
 use super::{Joined, Member, convert, proto};
-use crate::log::{RaftSnapshot, Role, SNAPSHOT_MAX, TypeConfig, Vote, snapshot_of};
+use crate::cluster::NodeId;
+use crate::log::{RaftSnapshot, Role, SNAPSHOT_MAX, StateMachine, TypeConfig, Vote, snapshot_of};
 use crate::rounds::Rounds;
 
 /// Deposits in one call, at most.
@@ -20,14 +25,27 @@ const DEPOSITS_MAX: usize = 4096;
 
 /// Answers the calls of other nodes.
 pub(crate) struct PeerService {
+    pub(crate) this: NodeId,
     pub(crate) joined: Joined,
+    /// Places of those that follow this node.
+    pub(crate) followers: Arc<Semaphore>,
     /// Held while a snapshot comes: it takes as much memory as it has bytes.
     pub(crate) snapshots: Semaphore,
     pub(crate) rounds: Rounds,
 }
 
 impl PeerService {
-    /// The log's group; whoever calls before the log is open calls again.
+    /// The log's group, of which only a voter is a member.
+    fn group(&self, Caller(caller): Caller) -> Result<Raft<TypeConfig, StateMachine>, Status> {
+        match caller {
+            NodeId::Voter(_) => {
+                self.member()?.raft.ok_or_else(|| Status::unimplemented("this node has no vote"))
+            }
+            NodeId::Answerer(_) => Err(Status::permission_denied("the caller has no vote")),
+        }
+    }
+
+    /// The log here; whoever calls before it is open calls again.
     fn member(&self) -> Result<Member, Status> {
         self.joined.borrow().clone().ok_or_else(|| Status::unavailable("the log is not open yet"))
     }
@@ -51,8 +69,8 @@ fn caller<T>(request: &Request<T>) -> Result<Caller, Status> {
 }
 
 /// Nobody speaks for another node.
-fn is_of(vote: &Vote, Caller(number): Caller) -> Result<(), Status> {
-    if vote.leader_id.node_id == number { Ok(()) } else { Err(malformed(convert::Malformed)) }
+fn is_of(vote: &Vote, Caller(caller): Caller) -> Result<(), Status> {
+    if NodeId::Voter(vote.leader_id.node_id) == caller { Ok(()) } else { Err(malformed(convert::Malformed)) }
 }
 
 /// What a leader may say.
@@ -105,8 +123,9 @@ impl Peer for PeerService {
         request: Request<proto::AppendRequest>,
     ) -> Result<Response<proto::AppendResponse>, Status> {
         let caller = caller(&request)?;
+        let group = self.group(caller)?;
         let request = append_of(request.into_inner(), caller)?;
-        let response = self.member()?.raft.append_entries(request).await.map_err(ended)?;
+        let response = group.append_entries(request).await.map_err(ended)?;
         Ok(Response::new(convert::put_appended(response)))
     }
 
@@ -115,10 +134,11 @@ impl Peer for PeerService {
         request: Request<proto::VoteRequest>,
     ) -> Result<Response<proto::VoteResponse>, Status> {
         let caller = caller(&request)?;
+        let group = self.group(caller)?;
         let request = request.into_inner();
-        let (pre, member) = (request.pre, self.member()?.raft);
+        let pre = request.pre;
         let request = vote_of(request, caller)?;
-        let response = if pre { member.pre_vote(request).await } else { member.vote(request).await };
+        let response = if pre { group.pre_vote(request).await } else { group.vote(request).await };
         Ok(Response::new(convert::put_voted(&response.map_err(ended)?)))
     }
 
@@ -126,7 +146,8 @@ impl Peer for PeerService {
         &self,
         request: Request<Streaming<proto::SnapshotChunk>>,
     ) -> Result<Response<proto::SnapshotResponse>, Status> {
-        let (member, caller) = (self.member()?.raft, caller(&request)?);
+        let caller = caller(&request)?;
+        let group = self.group(caller)?;
         let _place = self.snapshots.try_acquire().map_err(|_| Status::unavailable("another one comes"))?;
         let mut chunks = request.into_inner();
         let (mut ballot, mut data) = (None, Vec::new());
@@ -139,7 +160,7 @@ impl Peer for PeerService {
             data.extend_from_slice(&chunk.data);
         }
         let (vote, snapshot) = snapshot_from(ballot, data, caller)?;
-        let response = member.install_full_snapshot(vote, snapshot).await.map_err(ended)?;
+        let response = group.install_full_snapshot(vote, snapshot).await.map_err(ended)?;
         Ok(Response::new(proto::SnapshotResponse { ballot: Some(convert::put_ballot(&response.vote)) }))
     }
 
@@ -147,12 +168,32 @@ impl Peer for PeerService {
         &self,
         request: Request<proto::TransferRequest>,
     ) -> Result<Response<proto::TransferResponse>, Status> {
+        let group = self.group(caller(&request)?)?;
         let proto::TransferRequest { from, to, last } = request.into_inner();
         let from = convert::take_ballot(from).map_err(malformed)?;
         let last = convert::take_some(last).map_err(malformed)?;
         let request = TransferLeaderRequest::new(from, to, last);
-        let accepted = self.member()?.raft.handle_transfer_leader(request).await.map_err(ended)?.is_ok();
+        let accepted = group.handle_transfer_leader(request).await.map_err(ended)?.is_ok();
         Ok(Response::new(proto::TransferResponse { accepted }))
+    }
+
+    type FollowStream = Feed;
+
+    async fn follow(&self, request: Request<proto::FollowRequest>) -> Result<Response<Feed>, Status> {
+        let member = self.member()?;
+        let proto::FollowRequest { last, leader } = request.into_inner();
+        let last = convert::take_some(last).map_err(malformed)?;
+        if self.leads().is_ok() && !leader {
+            return Err(Status::unavailable("this node leads; others can be followed as well"));
+        }
+        let place = Arc::clone(&self.followers).try_acquire_owned();
+        let place = place.map_err(|_| Status::resource_exhausted("enough nodes follow this one"))?;
+        if let Some(last) = last
+            && member.kept.is_of_log(last).await.map_err(ended)? == Some(false)
+        {
+            return Err(Status::failed_precondition("the caller has another log"));
+        }
+        Ok(Response::new(feed(self.this, member, last, place)))
     }
 
     async fn deposits(

@@ -16,7 +16,7 @@ use tower::service_fn;
 use super::MESSAGE_MAX;
 use super::proto::peer_client::PeerClient;
 use crate::certificate::CertificateError;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, NodeId};
 use crate::peer_certificate::server_name;
 
 /// For the connection and its handshake.
@@ -26,9 +26,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// Flow-control windows: an append is on its way at a time.
 const WINDOW: u32 = 8 << 20;
 
-/// The way to every other node.
+/// The way to every other node that is known.
 #[derive(Clone)]
-pub(crate) struct Ways(Arc<BTreeMap<u64, PeerClient<Channel>>>);
+pub(crate) struct Ways(Arc<BTreeMap<NodeId, PeerClient<Channel>>>);
 
 impl Ways {
     /// To the members of a cluster. Nothing is opened yet.
@@ -37,25 +37,33 @@ impl Ways {
     /// [`CertificateError`] if the node's certificate cannot be shown.
     pub(crate) fn new(cluster: &Cluster, root: &RootKey) -> Result<Self, CertificateError> {
         let tls = cluster.certificate.client_config(root)?;
-        let others = cluster.members.iter().filter(|(number, _)| **number != cluster.number);
-        let ways = others.map(|(number, address)| (*number, way(*number, address.clone(), &tls)));
+        let voters = cluster.voters.iter().map(|(number, address)| (NodeId::Voter(*number), address));
+        let answerers =
+            cluster.answerers.iter().map(|(number, address)| (NodeId::Answerer(*number), address));
+        let others = voters.chain(answerers).filter(|(node, _)| *node != cluster.this);
+        let ways = others.map(|(node, address)| (node, way(node, address.clone(), &tls)));
         Ok(Self(Arc::new(ways.collect())))
     }
 
-    /// To one of them.
+    /// To one of the voters.
     pub(super) fn to(&self, number: u64) -> Option<PeerClient<Channel>> {
-        self.0.get(&number).cloned()
+        self.0.get(&NodeId::Voter(number)).cloned()
+    }
+
+    /// To all of them, the voters first, each by its number.
+    pub(super) fn all(&self) -> impl Iterator<Item = (NodeId, PeerClient<Channel>)> + '_ {
+        self.0.iter().map(|(node, way)| (*node, way.clone()))
     }
 }
 
-fn way(number: u64, address: String, tls: &Arc<ClientConfig>) -> PeerClient<Channel> {
+fn way(node: NodeId, address: String, tls: &Arc<ClientConfig>) -> PeerClient<Channel> {
     let tls = TlsConnector::from(Arc::clone(tls));
     let connector = service_fn(move |_| {
         let (tls, address) = (tls.clone(), address.clone());
         let connecting = async move {
             let stream = TcpStream::connect(&address).await?;
             stream.set_nodelay(true)?;
-            tls.connect(server_name(number), stream).await.map(TokioIo::new)
+            tls.connect(server_name(node), stream).await.map(TokioIo::new)
         };
         async move {
             let connected = tokio::time::timeout(CONNECTING, connecting).await;

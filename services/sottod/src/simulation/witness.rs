@@ -74,6 +74,10 @@ impl RoundLog for Witness {
         self.log.reclaim().await
     }
 
+    fn failure(&self) -> LogError {
+        self.log.failure()
+    }
+
     fn size(&self) -> Size {
         self.log.size()
     }

@@ -7,8 +7,9 @@ use mpir::noop;
 use sotto_protocol::Round;
 use sotto_wire::{Address, Host, RootKey, Transport};
 
-use super::{Begun, Making, NewNode, begin};
+use super::{Begun, Making, NewNode, NewNodes, begin};
 use crate::announcement::{self, Wanted};
+use crate::cluster::{NodeId, Places};
 use crate::config::Config;
 use crate::data::{DataDirectory, DataError};
 
@@ -18,12 +19,16 @@ fn config() -> Config {
     config
 }
 
-fn nodes(count: usize) -> Vec<NewNode> {
-    let node = |number| NewNode {
-        peers: format!("n{number}.example.org:7372"),
-        settings: ("sottod.toml", format!("# of node {number}\n")),
-    };
-    (1..=count).map(node).collect()
+fn node(name: &str) -> NewNode {
+    NewNode {
+        peers: format!("{name}.example.org:7372"),
+        settings: ("sottod.toml", format!("# of node {name}\n")),
+    }
+}
+
+fn nodes(count: usize) -> NewNodes {
+    let voters = (1..=count).map(|number| node(&format!("n{number}"))).collect();
+    NewNodes { voters, answerers: Vec::new() }
 }
 
 fn address(root: RootKey) -> Address {
@@ -74,8 +79,8 @@ fn nodes_announce_the_same_under_the_same_keys_and_are_known_apart() {
             let announced = data.announce(&*noop(), &config(), Round(1)).unwrap();
             let (identity, cluster, _) = data.split();
             let cluster = cluster.unwrap();
-            assert_eq!((cluster.number, cluster.members.len()), (number, 3));
-            assert_eq!(cluster.members[&number], format!("n{number}.example.org:7372"));
+            assert_eq!((cluster.this, cluster.voters.len()), (NodeId::Voter(number), 3));
+            assert_eq!(cluster.voters[&number], format!("n{number}.example.org:7372"));
             assert_eq!(identity.root, *address.root_key());
             (identity, announced)
         })
@@ -93,6 +98,31 @@ fn nodes_announce_the_same_under_the_same_keys_and_are_known_apart() {
     }
     for name in ["node.key", "node.pem", "peer.key", "peer.pem", "cluster", "sottod.toml"] {
         assert!(file(1, name) != file(2, name) && file(2, name) != file(3, name), "{name}");
+    }
+}
+
+#[test]
+fn answerers_know_whom_they_may_follow_and_a_name_that_is_shared_is_nobody_to_follow() {
+    let out = tempfile::tempdir().unwrap();
+    let answerers = ["a1", "shared", "a3", "shared", "a5"].map(node).into();
+    let Begun::First(making) = begin(out.path(), NewNodes { answerers, ..nodes(3) }).unwrap() else {
+        panic!("there is one")
+    };
+    announce(&making);
+    making.finish(&address(making.root_key())).unwrap();
+    let all = ["address", "answerers", "node1", "node2", "node3", "root.key"].map(String::from);
+    assert_eq!(names(out.path()), all.into());
+    let known = |numbers: &[u64]| -> Places {
+        numbers.iter().map(|number| (*number, format!("a{number}.example.org:7372"))).collect()
+    };
+    for (number, before) in [(1, known(&[])), (2, known(&[1])), (4, known(&[1, 3])), (5, known(&[1, 3]))] {
+        let directory = out.path().join(format!("answerers/answerer{number}"));
+        let data = DataDirectory::open(&directory, None).unwrap();
+        data.announce(&*noop(), &config(), Round(1)).unwrap();
+        let cluster = data.split().1.unwrap();
+        assert_eq!((cluster.this, cluster.voters.len()), (NodeId::Answerer(number), 3));
+        assert_eq!(cluster.answerers, before);
+        assert!(!names(&directory).contains("root.key"));
     }
 }
 

@@ -19,7 +19,7 @@ use crate::log::writer::Writer;
 use crate::log::{History, TableSeal};
 
 /// What a group writes: rounds that overlap, are published and given up; people who come; and entries that are refused.
-fn entries(seed: u64, count: u64) -> Vec<Entry> {
+pub(in crate::log) fn entries(seed: u64, count: u64) -> Vec<Entry> {
     let mut rng = rng(seed);
     let (mut open, mut lots) = (1, 0);
     let mut waiting: Vec<u64> = Vec::new();

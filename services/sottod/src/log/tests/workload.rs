@@ -241,6 +241,6 @@ fn deposit(rng: &mut StdRng) -> Deposit {
     Deposit { label: Label(rng.random()), sealed: SealedBox(sealed) }
 }
 
-pub(super) fn rng(seed: u64) -> StdRng {
+pub(in crate::log) fn rng(seed: u64) -> StdRng {
     StdRng::seed_from_u64(seed)
 }

@@ -116,6 +116,10 @@ impl RoundLog for Scripted {
         Ok(())
     }
 
+    fn failure(&self) -> LogError {
+        LogError::Refused("a script does not end")
+    }
+
     fn size(&self) -> Size {
         Size::default()
     }

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::net::{Net, Way};
 use super::node::{Cluster, Node};
+use crate::cluster::NodeId;
 use crate::config::Config;
 use crate::log::{
     DurableLog, Group, Options, Role, RoundLog, Simulated, StateMachine, TypeConfig, Vote, log_id,
@@ -158,7 +159,7 @@ fn what_is_acknowledged_outlasts_a_cut_of_the_power_of_all_nodes() {
 }
 
 /// Who breaks in: node 2.
-const CALLER: Caller = Caller(2);
+const CALLER: Caller = Caller(NodeId::Voter(2));
 
 type Node1 = Raft<TypeConfig, StateMachine>;
 
@@ -170,7 +171,7 @@ async fn besieged() -> (DurableLog, Node1, Simulated) {
     let raft = Arc::new(Mutex::new(None));
     let joining = {
         let raft = Arc::clone(&raft);
-        Box::new(move |joined, _| *raft.lock().unwrap() = Some(joined))
+        Box::new(move |joined, _, _| *raft.lock().unwrap() = Some(joined))
     };
     let group = Group { number: 1, members, network: way, joining };
     let options = Options { segment_bytes: 1 << 20, grouped: true, salts: Box::new(|| Ok(7)) };
@@ -196,7 +197,7 @@ fn calls(name: &'static str, call: impl AsyncFn(&Node1)) {
         let net = Net::new(rng(1, "network"), 0, 3);
         let network = Way { net, from: 1, power: CancellationToken::new() };
         let members: BTreeMap<u64, String> = (1..=3).map(|number| (number, String::new())).collect();
-        let group = Group { number: 1, members, network, joining: Box::new(|_, _| {}) };
+        let group = Group { number: 1, members, network, joining: Box::new(|_, _, _| {}) };
         let options = Options { segment_bytes: 1 << 20, grouped: true, salts: Box::new(|| Ok(7)) };
         let again = DurableLog::start_in_inline(group, Arc::new(disk), options, || Duration::ZERO).await;
         let again = again.map(|_| ());

@@ -165,7 +165,7 @@ impl RaftNetworkV2<TypeConfig> for Link {
         request: AppendEntriesRequest<TypeConfig>,
         _: RPCOption,
     ) -> Result<AppendEntriesResponse<TypeConfig>, Failed> {
-        let answer = self.way.call(self.to, |to| async move { to.raft.append_entries(request).await.ok() });
+        let answer = self.way.call(self.to, |to| async move { to.raft?.append_entries(request).await.ok() });
         answer.await.ok_or_else(|| unreachable().into())
     }
 
@@ -174,7 +174,7 @@ impl RaftNetworkV2<TypeConfig> for Link {
         request: VoteRequest<TypeConfig>,
         _: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, Failed> {
-        let answer = self.way.call(self.to, |to| async move { to.raft.vote(request).await.ok() });
+        let answer = self.way.call(self.to, |to| async move { to.raft?.vote(request).await.ok() });
         answer.await.ok_or_else(|| unreachable().into())
     }
 
@@ -183,7 +183,7 @@ impl RaftNetworkV2<TypeConfig> for Link {
         request: VoteRequest<TypeConfig>,
         _: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, Failed> {
-        let answer = self.way.call(self.to, |to| async move { to.raft.pre_vote(request).await.ok() });
+        let answer = self.way.call(self.to, |to| async move { to.raft?.pre_vote(request).await.ok() });
         answer.await.ok_or_else(|| unreachable().into())
     }
 
@@ -194,7 +194,7 @@ impl RaftNetworkV2<TypeConfig> for Link {
         _: impl Future<Output = ReplicationClosed> + OptionalSend + 'static,
         _: RPCOption,
     ) -> Result<SnapshotResponse<TypeConfig>, StreamingError<TypeConfig>> {
-        let install = |to: Member| async move { to.raft.install_full_snapshot(vote, snapshot).await.ok() };
+        let install = |to: Member| async move { to.raft?.install_full_snapshot(vote, snapshot).await.ok() };
         self.way.call(self.to, install).await.ok_or_else(|| unreachable().into())
     }
 
@@ -203,7 +203,7 @@ impl RaftNetworkV2<TypeConfig> for Link {
         request: TransferLeaderRequest<TypeConfig>,
         _: RPCOption,
     ) -> Result<TransferLeaderResponse<TypeConfig>, Failed> {
-        let transfer = |to: Member| async move { to.raft.handle_transfer_leader(request).await.ok() };
+        let transfer = |to: Member| async move { to.raft?.handle_transfer_leader(request).await.ok() };
         self.way.call(self.to, transfer).await.ok_or_else(|| unreachable().into())
     }
 }

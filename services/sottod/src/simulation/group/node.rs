@@ -105,9 +105,9 @@ impl Node {
             let members: BTreeMap<u64, String> =
                 (1..=*nodes).map(|number| (number, format!("node{number}:1"))).collect();
             let (joined, alive) = (net.clone(), power.clone());
-            let joining = Box::new(move |raft, role| {
+            let joining = Box::new(move |raft, kept, role| {
                 if !alive.is_cancelled() {
-                    joined.joined(number, Member { raft, role });
+                    joined.joined(number, Member { raft: Some(raft), kept, role });
                 }
             });
             let group = Group { number, members, network: way, joining };
