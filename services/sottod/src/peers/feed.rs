@@ -1,5 +1,7 @@
 //! What a node that has no vote is told for as long as it follows this one: everything that is committed, in order.
 
+use std::convert::Infallible;
+
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
@@ -16,24 +18,43 @@ const PIECE: usize = 1 << 20;
 
 pub(super) type Feed = ReceiverStream<Result<proto::FollowResponse, Status>>;
 
-/// Tells what comes behind an entry, until nobody listens. `place` is kept meanwhile.
-pub(super) fn feed(this: NodeId, member: Member, last: Option<LogId>, place: OwnedSemaphorePermit) -> Feed {
+/// Who follows, and whom.
+pub(super) struct Followers {
+    pub(super) this: NodeId,
+    pub(super) member: Member,
+    /// Whether this node may be the leader.
+    pub(super) leader: bool,
+    /// One of the places for followers, which is kept.
+    pub(super) place: OwnedSemaphorePermit,
+}
+
+/// Tells what comes behind an entry, until nobody listens, or this node leads and should not.
+pub(super) fn feed(followers: Followers, last: Option<LogId>) -> Feed {
+    let Followers { this, member, leader, place } = followers;
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(async move {
         let _place = place;
-        let feeding = Feeding { this, member, sender: sender.clone() };
-        if let Err(Ended::Log(error)) = feeding.run(last).await {
-            tracing::warn!(%error, "a node that follows this one is told no more");
-            // Whoever listens may have left.
-            let _ = sender.send(Err(Status::unavailable("the log has ended here"))).await;
-        }
+        let why = match (Feeding { this, member, leader, sender: sender.clone() }).run(last).await {
+            Ended::Left => return,
+            Ended::Leads => LEADS,
+            Ended::Log(error) => {
+                tracing::warn!(%error, "a node that follows this one is told no more");
+                "the log has ended here"
+            }
+        };
+        // Whoever listens may have left.
+        let _ = sender.send(Err(Status::unavailable(why))).await;
     });
     ReceiverStream::new(receiver)
 }
 
+/// Said to who should follow another node.
+pub(super) const LEADS: &str = "this node leads; others can be followed as well";
+
 struct Feeding {
     this: NodeId,
     member: Member,
+    leader: bool,
     sender: mpsc::Sender<Result<proto::FollowResponse, Status>>,
 }
 
@@ -41,15 +62,25 @@ struct Feeding {
 enum Ended {
     /// Nobody listens.
     Left,
+    /// This node has begun to lead.
+    Leads,
     Log(LogError),
 }
 
 impl Feeding {
-    async fn run(mut self, mut last: Option<LogId>) -> Result<(), Ended> {
+    async fn run(mut self, last: Option<LogId>) -> Ended {
+        let Err(ended) = self.tell_all(last).await;
+        ended
+    }
+
+    async fn tell_all(&mut self, mut last: Option<LogId>) -> Result<Infallible, Ended> {
         let mut changes = self.member.kept.changes();
         loop {
             changes.mark_unchanged();
-            self.member.role.mark_unchanged();
+            let leads = matches!(*self.member.role.borrow_and_update(), Role::Leads { .. });
+            if leads && !self.leader {
+                return Err(Ended::Leads);
+            }
             match self.member.kept.behind(last).await.map_err(Ended::Log)? {
                 Behind::Entries(entries, upto) => {
                     self.tell(proto::FollowResponse { entries, ..self.sign_of_life() }).await?;

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio_stream::StreamExt;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::feed::{Feed, feed};
+use super::feed::{Feed, Followers, LEADS, feed};
 use super::listen::Caller;
 use super::proto::peer_server::Peer;
 use super::{Joined, Member, convert, proto};
@@ -184,7 +184,7 @@ impl Peer for PeerService {
         let proto::FollowRequest { last, leader } = request.into_inner();
         let last = convert::take_some(last).map_err(malformed)?;
         if self.leads().is_ok() && !leader {
-            return Err(Status::unavailable("this node leads; others can be followed as well"));
+            return Err(Status::unavailable(LEADS));
         }
         let place = Arc::clone(&self.followers).try_acquire_owned();
         let place = place.map_err(|_| Status::resource_exhausted("enough nodes follow this one"))?;
@@ -193,7 +193,7 @@ impl Peer for PeerService {
         {
             return Err(Status::failed_precondition("the caller has another log"));
         }
-        Ok(Response::new(feed(self.this, member, last, place)))
+        Ok(Response::new(feed(Followers { this: self.this, member, leader, place }, last)))
     }
 
     async fn deposits(

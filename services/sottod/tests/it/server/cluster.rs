@@ -1,4 +1,4 @@
-//! Three nodes in processes of their own, over TLS on both sides.
+//! Three nodes in processes of their own, over TLS on both sides; and two that only follow.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -23,6 +23,7 @@ fn ports(count: usize) -> Vec<u16> {
     listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
 }
 
+/// Nodes that vote, and then those that do not.
 struct Cluster {
     directory: TempDir,
     clients: Vec<u16>,
@@ -33,20 +34,29 @@ struct Cluster {
 
 impl Cluster {
     fn start() -> Self {
+        Self::with_answerers(0)
+    }
+
+    fn with_answerers(answerers: usize) -> Self {
+        let count = NODES + answerers;
         let directory = tempfile::tempdir().unwrap();
-        let mut ports = ports(3 * NODES).into_iter();
-        let mut some = || -> Vec<u16> { ports.by_ref().take(NODES).collect() };
+        let mut ports = ports(3 * count).into_iter();
+        let mut some = || -> Vec<u16> { ports.by_ref().take(count).collect() };
         let (clients, peers, operations) = (some(), some(), some());
         let mut new = Command::new(PROGRAM);
         new.env("SOTTOD_ROUNDS_SEED_SEGMENTS", "4").args(["cluster", "new", "--open-registration", "--out"]);
         new.arg(directory.path().join("cluster"));
-        for (peer, client) in peers.iter().zip(&clients) {
-            new.args(["--node", &format!("127.0.0.1:{peer}"), "--public", &format!("127.0.0.1:{client}")]);
+        for (at, (peer, client)) in peers.iter().zip(&clients).enumerate() {
+            let [node, public] = match at < NODES {
+                true => ["--node", "--public"],
+                false => ["--answerer", "--answerer-public"],
+            };
+            new.args([node, &format!("127.0.0.1:{peer}"), public, &format!("127.0.0.1:{client}")]);
         }
         let made = new.output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let mut cluster = Self { directory, clients, peers, operations, nodes: BTreeMap::new() };
-        (0..NODES).for_each(|at| cluster.serve(at));
+        (0..count).for_each(|at| cluster.serve(at));
         cluster
     }
 
@@ -56,12 +66,17 @@ impl Cluster {
 
     fn serve(&mut self, at: usize) {
         let here = |port: u16| format!("127.0.0.1:{port}");
+        // Answerers are started in their order, and each finds the one that is free.
+        let [option, data] = match at < NODES {
+            true => ["--data".to_owned(), format!("cluster/node{}", at + 1)],
+            false => ["--pool".to_owned(), "cluster/answerers".to_owned()],
+        };
         let mut child = Command::new(PROGRAM)
             .env("SOTTOD_ROUNDS_SEED_SEGMENTS", "4")
             .env("SOTTOD_PEERS", here(self.peers[at]))
             .env("SOTTOD_OPERATIONS", here(self.operations[at]))
-            .args(["serve", "--listen", &here(self.clients[at]), "--data"])
-            .arg(self.path().join(format!("cluster/node{}", at + 1)))
+            .args(["serve", "--listen", &here(self.clients[at]), &option])
+            .arg(self.path().join(data))
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -229,4 +244,45 @@ async fn a_node_without_the_others_ends_the_watches_of_its_clients_until_they_ar
     cluster.serve(1);
     let (_, manifests) = a_round(&cluster, &[0, 1]).await;
     assert_eq!(manifests[0], manifests[1]);
+}
+
+/// They forward what people bring, and answer like the others; whichever node they followed may go.
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_without_a_vote_take_deposits_and_serve_the_same_rounds() {
+    let mut cluster = Cluster::with_answerers(2);
+    let (first, manifests) = a_round(&cluster, &[0, 3, 4]).await;
+    assert!(manifests.iter().all(|manifest| *manifest == manifests[0]), "nodes serve different rounds");
+    let followed = |cluster: &Cluster, at: usize| {
+        let node = cluster.status(at).unwrap().node.unwrap();
+        assert_eq!((node.answers, node.number, node.leads), (true, at as u64 - 2, false));
+        node.follows
+    };
+    // Not the leader, which has enough to do.
+    let leader = loop {
+        let leader = cluster.leader().await;
+        let follows_another = |at| {
+            let node = followed(&cluster, at);
+            node.is_some_and(|node| !node.answers && node.number != leader as u64 + 1)
+        };
+        if follows_another(3) && follows_another(4) {
+            break leader;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+
+    // One is away while the node that leads is lost, which both of them had to find anew.
+    cluster.kill(3);
+    cluster.kill(leader);
+    let others: Vec<usize> = (0..NODES).filter(|at| *at != leader).chain([4]).collect();
+    let (second, manifests) = a_round(&cluster, &others).await;
+    assert!(second > first && manifests.iter().all(|manifest| *manifest == manifests[0]));
+    cluster.serve(3);
+    let (third, manifests) = a_round(&cluster, &[3, 4]).await;
+    assert!(third > second && manifests[0] == manifests[1]);
+    let mut chains = Vec::new();
+    for at in [3, 4, others[0]] {
+        chains.push(cluster.session(at, 9).await.manifests(first, third).await.unwrap());
+    }
+    assert!(chains[0].len() as u64 == third.0 - first.0 + 1, "rounds are missing in the chain");
+    assert!(chains.iter().all(|chain| *chain == chains[0]));
 }
