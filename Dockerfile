@@ -6,8 +6,9 @@ COPY . .
 # Static, so that the image needs nothing beside the programs.
 RUN RUSTFLAGS="-C target-feature=+crt-static" \
     cargo build --release --locked -p sottod -p sotto -p sotto-sim --target "$(rustc -vV | sed -n 's/^host: //p')" \
-    && mkdir -m 700 -p /image/places/data /image/places/cluster /image/places/meet \
+    && mkdir -m 700 -p /image/places/data /image/places/cluster /image/places/meet /image/places/answerers \
     && mkdir -m 700 /image/places/cluster/node1 /image/places/cluster/node2 /image/places/cluster/node3 \
+        /image/places/cluster/answerers \
     && cp target/*/release/sottod target/*/release/sotto target/*/release/sotto-sim /image/
 
 FROM scratch

@@ -25,8 +25,8 @@ pub(super) struct Options {
     #[arg(long, value_name = "DIR", env = "SOTTOD_DATA")]
     data: Option<PathBuf>,
     /// Take the first data directory in this one that no other process uses: for many nodes that are started alike, such as
-    /// the answerers of 'sottod cluster new'.
-    #[arg(long, value_name = "DIR", env = "SOTTOD_POOL", conflicts_with = "data")]
+    /// the answerers of 'sottod cluster new'. It goes before --data.
+    #[arg(long, value_name = "DIR", env = "SOTTOD_POOL")]
     pool: Option<PathBuf>,
     /// Where to listen; port 0 takes any free one [default: 127.0.0.1:7370].
     #[arg(long, value_name = "ADDRESS")]
