@@ -81,7 +81,7 @@ impl Cluster {
     /// The one that a directory is of, if it is of one.
     pub(crate) fn load(directory: &Path, root: &RootKey) -> Result<Option<Self>, DataError> {
         let Some((this, voters, answerers)) = read(directory)? else { return Ok(None) };
-        let certificate = PeerCertificate::load(directory, this, voters.keys().copied(), root)?;
+        let certificate = PeerCertificate::load(directory, this, root)?;
         Ok(Some(Self { this, voters, answerers, certificate }))
     }
 

@@ -18,7 +18,7 @@ use crate::config::{Config, ConfigError};
 use crate::data::DataLog;
 use crate::forward::Forward;
 use crate::log::{Group, Role};
-use crate::peers::{FOLLOWERS, Joined, Member, Network, Node, PeerService, Relay, Upstreams, Ways, listen};
+use crate::peers::{FOLLOWERS, Joined, Member, Network, PeerService, Relay, Upstreams, Ways, listen};
 use crate::rounds::{self, Rounds, RoundsDependencies, RunError};
 use crate::server::{StartError, bind};
 
@@ -62,6 +62,7 @@ impl From<NodeId> for Followed {
 /// Tells how a node is.
 pub(crate) struct NodeView {
     this: NodeId,
+    /// How many voted when its directory was made.
     nodes: usize,
     joined: Joined,
     followed: watch::Receiver<Option<NodeId>>,
@@ -72,7 +73,10 @@ impl NodeView {
         let Self { this, nodes, .. } = *self;
         let Followed { number, answers } = this.into();
         let follows = self.followed.borrow().map(Followed::from);
-        let role = self.joined.borrow().as_ref().map(|member| *member.role.borrow());
+        let member = self.joined.borrow().clone();
+        let voters = member.as_ref().map(|member| member.kept.voters().len());
+        let nodes = voters.filter(|voters| *voters > 0).unwrap_or(nodes);
+        let role = member.map(|member| *member.role.borrow());
         let leads = matches!(role, Some(Role::Leads { .. }));
         let leader = match role {
             Some(Role::Leads { .. }) => Some(number),
@@ -102,9 +106,9 @@ impl Membership {
         if config.mode == RoundMode::ClosedLoop || config.population.is_some() {
             return Err(ConfigError::ClosedLoopInCluster.into());
         }
-        let ways = Ways::new(&cluster, root).map_err(StartError::Certificate)?;
-        let tls = cluster.certificate.server_config(root).map_err(StartError::Certificate)?;
         let (joining, followed) = (watch::Sender::new(None), watch::Sender::new(None));
+        let ways = Ways::new(&cluster, root, joining.subscribe()).map_err(StartError::Certificate)?;
+        let tls = cluster.certificate.server_config(root).map_err(StartError::Certificate)?;
         Ok(Self { cluster, ways, tls, listener: bind(config.peers)?, joining, followed })
     }
 
@@ -132,7 +136,7 @@ impl Membership {
         end: &CancellationToken,
     ) -> (Rounds, JoinHandle<Result<(), RunError>>) {
         let Self { cluster, ways, tls, listener, joining, followed } = self;
-        let Cluster { this, voters, answerers: _, certificate } = cluster;
+        let Cluster { this, voters, answerers: _, certificate: _ } = cluster;
         let joined = joining.subscribe();
         tracing::info!(?this, voters = voters.len(), "this is a node of a cluster");
         let (rounds, task) = match this {
@@ -145,7 +149,7 @@ impl Membership {
                 rounds::start(surroundings, log.open_in(Some(group)))
             }
             NodeId::Answerer(_) => {
-                let upstreams = Upstreams::new(this, &ways, followed);
+                let upstreams = Upstreams::new(this, ways, followed);
                 let joining =
                     move |kept, role| drop(joining.send_replace(Some(Member { raft: None, kept, role })));
                 rounds::start(surroundings, log.follow(upstreams, joining))
@@ -158,8 +162,7 @@ impl Membership {
             snapshots: Semaphore::new(1),
             rounds: rounds.clone(),
         };
-        let node = Node { this, certificate: Arc::new(certificate) };
-        tracker.spawn(listen(listener, tls, node, service, end.clone()));
+        tracker.spawn(listen(listener, tls, this, service, end.clone()));
         (rounds, task)
     }
 }

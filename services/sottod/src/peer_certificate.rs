@@ -1,7 +1,6 @@
 //! The certificate by which the nodes of a cluster know each other. Its name says which node it is, and is never that of a
 //! node as clients know it: neither of the two certificates passes for the other.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -26,16 +25,11 @@ use crate::secrets::{IdentityError, write_pem};
 const KEY: &str = "peer.key";
 const CERTIFICATE: &str = "peer.pem";
 
-/// A node's certificate for the other nodes of its cluster, and by which names it knows them.
+/// A node's certificate for the other nodes of its cluster.
 pub(crate) struct PeerCertificate {
     certificate: Certificate,
     this: NodeId,
-    names: Names,
 }
-
-/// The node that a name in a certificate is of: a voter that is listed, or any answerer.
-#[derive(Clone, Debug)]
-struct Names(Arc<BTreeMap<u64, ServerName<'static>>>);
 
 impl PeerCertificate {
     /// A new one for a node, written to a directory.
@@ -45,16 +39,10 @@ impl PeerCertificate {
         write_pem(&certificate, &[directory.join(CERTIFICATE), directory.join(KEY)])
     }
 
-    /// The one in a directory, if other nodes would accept it. `voters` are the numbers of those.
-    pub(crate) fn load(
-        directory: &Path,
-        this: NodeId,
-        voters: impl Iterator<Item = u64>,
-        root: &RootKey,
-    ) -> Result<Self, CertificateError> {
+    /// The one in a directory, if other nodes would accept it.
+    pub(crate) fn load(directory: &Path, this: NodeId, root: &RootKey) -> Result<Self, CertificateError> {
         let certificate = Certificate::load(&directory.join(CERTIFICATE), &directory.join(KEY))?;
-        let named = voters.map(|number| (number, server_name(NodeId::Voter(number))));
-        let loaded = Self { certificate, this, names: Names(Arc::new(named.collect())) };
+        let loaded = Self { certificate, this };
         loaded.check_at(root, UnixTime::now())?;
         loaded.server_config(root)?;
         Ok(loaded)
@@ -75,7 +63,7 @@ impl PeerCertificate {
         let of_root = WebPkiClientVerifier::builder_with_provider(roots, provider)
             .build()
             .map_err(|_| CertificateError::ForeignPeer)?;
-        self.certificate.server_config_for(Arc::new(OfPeers { of_root, names: self.names.clone() }))
+        self.certificate.server_config_for(Arc::new(OfPeers(of_root)))
     }
 
     /// How a node speaks TLS with a node that it connects to, and asks for by its [`server_name`].
@@ -93,11 +81,6 @@ impl PeerCertificate {
         config.resumption = Resumption::disabled();
         Ok(Arc::new(config))
     }
-
-    /// The node that showed this certificate, which TLS has verified.
-    pub(crate) fn peer(&self, certificate: &CertificateDer<'_>) -> Option<NodeId> {
-        self.names.node(certificate)
-    }
 }
 
 /// The name by which a node asks for another.
@@ -107,40 +90,36 @@ pub(crate) fn server_name(node: NodeId) -> ServerName<'static> {
 
 fn name(node: NodeId) -> String {
     match node {
-        NodeId::Voter(number) => format!("{number}.peer.sotto.invalid"),
+        NodeId::Voter(number) => format!("{number}{VOTER}"),
         NodeId::Answerer(number) => format!("{number}{ANSWERER}"),
     }
 }
 
-/// The end of an answerer's name.
+/// The ends of names.
+const VOTER: &str = ".peer.sotto.invalid";
 const ANSWERER: &str = ".answerer.sotto.invalid";
 
-impl Names {
-    fn node(&self, certificate: &CertificateDer<'_>) -> Option<NodeId> {
-        let certificate = webpki::EndEntityCert::try_from(certificate).ok()?;
-        let valid = |name| certificate.verify_is_valid_for_subject_name(name).is_ok();
-        if let Some((number, _)) = self.0.iter().find(|(_, name)| valid(name)) {
-            return Some(NodeId::Voter(*number));
-        }
-        // Answerers come and go, and nobody keeps a list of them: that the root has signed it is enough.
-        certificate.valid_dns_names().find_map(|shown| {
-            let node = NodeId::Answerer(shown.strip_suffix(ANSWERER)?.parse().ok()?);
-            (name(node) == shown).then_some(node)
-        })
-    }
+/// The node that showed a certificate, which TLS has verified. Nodes come and go, and nobody keeps a list of those that may: that
+/// the root has signed it is enough.
+pub(crate) fn node_of(certificate: &CertificateDer<'_>) -> Option<NodeId> {
+    let certificate = webpki::EndEntityCert::try_from(certificate).ok()?;
+    certificate.valid_dns_names().find_map(|shown| {
+        let node = match shown.strip_suffix(VOTER) {
+            Some(number) => NodeId::Voter(number.parse().ok()?),
+            None => NodeId::Answerer(shown.strip_suffix(ANSWERER)?.parse().ok()?),
+        };
+        (name(node) == shown).then_some(node)
+    })
 }
 
-/// Accepts certificates of a root that are for one of these names. The root alone would not do: a certificate of a node as
+/// Accepts certificates of a root that are for a node's name. The root alone would not do: a certificate of a node as
 /// clients know it is of the same root, and may say nothing of what it is for.
 #[derive(Debug)]
-struct OfPeers {
-    of_root: Arc<dyn ClientCertVerifier>,
-    names: Names,
-}
+struct OfPeers(Arc<dyn ClientCertVerifier>);
 
 impl ClientCertVerifier for OfPeers {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        self.of_root.root_hint_subjects()
+        self.0.root_hint_subjects()
     }
 
     fn verify_client_cert(
@@ -149,8 +128,8 @@ impl ClientCertVerifier for OfPeers {
         others: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, rustls::Error> {
-        let verified = self.of_root.verify_client_cert(own, others, now)?;
-        match self.names.node(own) {
+        let verified = self.0.verify_client_cert(own, others, now)?;
+        match node_of(own) {
             Some(_) => Ok(verified),
             None => Err(Invalid::NotValidForName.into()),
         }
@@ -162,7 +141,7 @@ impl ClientCertVerifier for OfPeers {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.of_root.verify_tls12_signature(message, certificate, signature)
+        self.0.verify_tls12_signature(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -171,11 +150,11 @@ impl ClientCertVerifier for OfPeers {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.of_root.verify_tls13_signature(message, certificate, signature)
+        self.0.verify_tls13_signature(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.of_root.supported_verify_schemes()
+        self.0.supported_verify_schemes()
     }
 }
 
@@ -190,12 +169,10 @@ mod tests {
     use sotto_wire::RootKey;
     use sotto_wire::root::{NODE_NAME, node_name};
 
-    use super::{PeerCertificate, server_name};
+    use super::{PeerCertificate, node_of, server_name};
     use crate::certificate::{Certificate, CertificateError};
     use crate::cluster::NodeId;
     use crate::cluster::NodeId::{Answerer, Voter};
-
-    const NUMBERS: [u64; 3] = [1, 2, 3];
 
     fn root(seed: u8) -> (SigningKey, RootKey) {
         let root = SigningKey::from_bytes(&[seed; 32]);
@@ -207,7 +184,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (root, key) = root(seed);
         PeerCertificate::create(directory.path(), node, &root).unwrap();
-        PeerCertificate::load(directory.path(), node, NUMBERS.into_iter(), &key).unwrap()
+        PeerCertificate::load(directory.path(), node, &key).unwrap()
     }
 
     /// A handshake to its end, or to the first complaint; whom the server saw.
@@ -250,7 +227,7 @@ mod tests {
         let server = three.server_config(&key).unwrap();
         let server = meet(one.client_config(&key).unwrap(), server_name(Voter(3)), server).unwrap();
         let shown = server.peer_certificates().and_then(<[_]>::first).unwrap();
-        assert_eq!(three.peer(shown), Some(Voter(1)));
+        assert_eq!(node_of(shown), Some(Voter(1)));
         assert_eq!(server.protocol_version(), Some(ProtocolVersion::TLSv1_3));
         assert_eq!(server.alpn_protocol(), Some(&b"h2"[..]));
     }
@@ -263,7 +240,7 @@ mod tests {
         let there = answerer.client_config(&key).unwrap();
         let server = meet(there, server_name(Voter(1)), voter.server_config(&key).unwrap()).unwrap();
         let shown = server.peer_certificates().and_then(<[_]>::first).unwrap();
-        assert_eq!(voter.peer(shown), Some(Answerer(2)));
+        assert_eq!(node_of(shown), Some(Answerer(2)));
         let here = voter.client_config(&key).unwrap();
         let both = [ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         assert!(
@@ -275,13 +252,14 @@ mod tests {
         let foreign = peer(2, Answerer(2)).client_config(&key).unwrap();
         assert!(meet(foreign, server_name(Voter(1)), voter.server_config(&key).unwrap()).is_err());
         for name in [
+            "02.peer.sotto.invalid",
             "02.answerer.sotto.invalid",
             "x.answerer.sotto.invalid",
             "2.x.answerer.sotto.invalid",
             "answerer.sotto.invalid",
         ] {
             let certificate = Certificate::issue_for(&secret, name, &both).unwrap();
-            let posing = PeerCertificate { certificate, this: Answerer(2), names: voter.names.clone() };
+            let posing = PeerCertificate { certificate, this: Answerer(2) };
             let there = posing.client_config(&key).unwrap();
             assert!(
                 meet(there, server_name(Voter(1)), voter.server_config(&key).unwrap()).is_err(),
@@ -298,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_shows_no_certificate_or_one_of_another_cluster_or_number_is_refused() {
+    fn whoever_shows_no_certificate_or_one_of_another_cluster_is_refused() {
         let (_, ours) = root(1);
         let two = peer(1, Voter(2));
         let refused = |client: Arc<ClientConfig>| {
@@ -308,11 +286,8 @@ mod tests {
         assert!(refused(ours.client_config().unwrap()));
         // It knows our root, and shows what another one has signed.
         assert!(refused(peer(2, Voter(1)).client_config(&ours).unwrap()));
-        // A number that is no node's.
-        let directory = tempfile::tempdir().unwrap();
-        PeerCertificate::create(directory.path(), Voter(9), &root(1).0).unwrap();
-        let ninth = PeerCertificate::load(directory.path(), Voter(9), [9].into_iter(), &ours).unwrap();
-        assert!(refused(ninth.client_config(&ours).unwrap()));
+        // Nobody keeps a list of those that may.
+        assert!(!refused(peer(1, Voter(9)).client_config(&ours).unwrap()));
         assert!(!refused(peer(1, Voter(3)).client_config(&ours).unwrap()));
     }
 
@@ -330,7 +305,7 @@ mod tests {
         let both = [ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let for_both = Certificate::issue_for(&secret, NODE_NAME, &both).unwrap();
         for certificate in [for_clients, unsaid, for_both] {
-            let posing = PeerCertificate { certificate, this: Voter(2), names: one.names.clone() };
+            let posing = PeerCertificate { certificate, this: Voter(2) };
             let here = one.client_config(&key).unwrap();
             assert!(meet(here, server_name(Voter(2)), posing.server_config(&key).unwrap()).is_err());
             let there = posing.client_config(&key).unwrap();
@@ -338,7 +313,7 @@ mod tests {
         }
         // A certificate that is only for servers does not connect to a node, whatever its name.
         let answers = Certificate::issue_for(&secret, "2.peer.sotto.invalid", &both[..1]).unwrap();
-        let posing = PeerCertificate { certificate: answers, this: Voter(2), names: one.names.clone() };
+        let posing = PeerCertificate { certificate: answers, this: Voter(2) };
         let there = posing.client_config(&key).unwrap();
         assert!(meet(there, server_name(Voter(1)), one.server_config(&key).unwrap()).is_err());
     }
@@ -348,8 +323,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let ((secret, ours), (_, theirs)) = (root(1), root(2));
         PeerCertificate::create(directory.path(), Voter(2), &secret).unwrap();
-        let load =
-            |node, root| PeerCertificate::load(directory.path(), node, NUMBERS.into_iter(), root).map(|_| ());
+        let load = |node, root| PeerCertificate::load(directory.path(), node, root).map(|_| ());
         load(Voter(2), &ours).unwrap();
         assert!(matches!(load(Answerer(2), &ours), Err(CertificateError::ForeignPeer)));
         assert!(matches!(load(Voter(1), &ours), Err(CertificateError::ForeignPeer)));

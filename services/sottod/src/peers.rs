@@ -29,7 +29,7 @@ use crate::log::{Kept, Role, StateMachine, TypeConfig};
 
 #[cfg(test)]
 pub(crate) use convert::{put_append, put_ballot, put_vote};
-pub(crate) use listen::{Node, listen};
+pub(crate) use listen::listen;
 pub(crate) use network::Network;
 pub(crate) use relay::Relay;
 pub(crate) use service::PeerService;

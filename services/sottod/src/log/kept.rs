@@ -1,6 +1,8 @@
 //! What a node keeps of the log: its files, and the state that follows from them; read by the node itself, and by those that
 //! follow it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use bytes::Bytes;
 use openraft::storage::RaftSnapshotBuilder as _;
 use sotto_protocol::{Deposit, Round};
@@ -128,6 +130,15 @@ impl Kept {
         let encoded = tokio::task::spawn_blocking(move || Snapshot { state }.encode());
         let bytes = encoded.await.map_err(|_| self.writer.failure("a snapshot could not be made"))?;
         Ok(Behind::Snapshot(bytes, upto))
+    }
+
+    /// The nodes that vote, and where they listen for each other. None until the log tells.
+    pub(crate) fn voters(&self) -> BTreeMap<u64, String> {
+        let state = self.machine.lock();
+        let membership = &state.membership;
+        let voters: BTreeSet<u64> = membership.voter_ids().collect();
+        let nodes = membership.nodes().filter(|(number, _)| voters.contains(number));
+        nodes.map(|(number, node)| (*number, node.addr.clone())).collect()
     }
 
     /// Changes with the state.

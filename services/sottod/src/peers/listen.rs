@@ -19,7 +19,7 @@ use tonic::transport::server::Connected;
 use super::proto::peer_server::PeerServer;
 use super::{MESSAGE_MAX, PeerService};
 use crate::cluster::NodeId;
-use crate::peer_certificate::PeerCertificate;
+use crate::peer_certificate::node_of;
 
 /// Connections that shake hands at a time: nobody but nodes has a reason to.
 const HANDSHAKES: usize = 64;
@@ -29,22 +29,16 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
 const WINDOW: u32 = 8 << 20;
 
-/// Which node this is, and what tells it who others are.
-pub(crate) struct Node {
-    pub(crate) this: NodeId,
-    pub(crate) certificate: Arc<PeerCertificate>,
-}
-
 /// Serves other nodes until the end.
 pub(crate) async fn listen(
     listener: TcpListener,
     tls: Arc<ServerConfig>,
-    node: Node,
+    this: NodeId,
     service: PeerService,
     end: CancellationToken,
 ) {
     let (shaken, incoming) = mpsc::channel(1);
-    let accepting = accept(listener, TlsAcceptor::from(tls), node, shaken);
+    let accepting = accept(listener, TlsAcceptor::from(tls), this, shaken);
     let service = PeerServer::new(service)
         .max_decoding_message_size(MESSAGE_MAX)
         .max_encoding_message_size(MESSAGE_MAX);
@@ -70,10 +64,9 @@ pub(crate) async fn listen(
 async fn accept(
     listener: TcpListener,
     tls: TlsAcceptor,
-    node: Node,
+    this: NodeId,
     shaken: mpsc::Sender<io::Result<PeerStream>>,
 ) {
-    let Node { this, certificate } = node;
     let places = Arc::new(Semaphore::new(HANDSHAKES));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
@@ -85,7 +78,7 @@ async fn accept(
                 continue;
             }
         };
-        let (tls, shaken, certificate) = (tls.clone(), shaken.clone(), Arc::clone(&certificate));
+        let (tls, shaken) = (tls.clone(), shaken.clone());
         tokio::spawn(async move {
             let _place = place;
             let handshake = async {
@@ -96,7 +89,7 @@ async fn accept(
                 // Whoever is no node of the cluster has no certificate for it.
                 Ok(Ok(stream)) => {
                     let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-                    let other = shown.and_then(|shown| certificate.peer(shown));
+                    let other = shown.and_then(node_of);
                     // A node has no reason to call itself.
                     if let Some(other) = other.filter(|other| *other != this) {
                         let _ = shaken.send(Ok(PeerStream(stream, Caller(other)))).await;

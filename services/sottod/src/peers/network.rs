@@ -16,6 +16,7 @@ use tonic::{Request, Status};
 
 use super::proto::peer_client::PeerClient;
 use super::{Ways, convert, proto};
+use crate::cluster::NodeId;
 use crate::log::{RaftSnapshot, TypeConfig, Vote};
 
 /// Bytes of a snapshot in one message.
@@ -28,9 +29,9 @@ const DISK: Duration = Duration::from_secs(3);
 /// Opens ways to members.
 pub(crate) struct Network(pub(crate) Ways);
 
-/// The way to one member; none to a number that is no member's.
+/// The way to one member.
 pub(crate) struct Link {
-    client: Option<PeerClient<Channel>>,
+    client: PeerClient<Channel>,
 }
 
 type Failed = RPCError<TypeConfig>;
@@ -38,15 +39,8 @@ type Failed = RPCError<TypeConfig>;
 impl RaftNetworkFactory<TypeConfig> for Network {
     type Network = Link;
 
-    async fn new_client(&mut self, target: u64, _: &BasicNode) -> Link {
-        Link { client: self.0.to(target) }
-    }
-}
-
-impl Link {
-    fn client(&self) -> Result<PeerClient<Channel>, Failed> {
-        let unknown = || Unreachable::new(&std::io::Error::other("no such node")).into();
-        self.client.clone().ok_or_else(unknown)
+    async fn new_client(&mut self, target: u64, node: &BasicNode) -> Link {
+        Link { client: self.0.at(NodeId::Voter(target), &node.addr) }
     }
 }
 
@@ -79,7 +73,7 @@ impl RaftNetworkV2<TypeConfig> for Link {
     ) -> Result<AppendEntriesResponse<TypeConfig>, Failed> {
         let limit = option.hard_ttl() + if request.entries.is_empty() { Duration::ZERO } else { DISK };
         let call = within(convert::put_append(&request), limit);
-        let answer = self.client()?.append(call).await.map_err(|status| failed(&status))?;
+        let answer = self.client.append(call).await.map_err(|status| failed(&status))?;
         convert::take_appended(answer.into_inner()).map_err(malformed)
     }
 
@@ -89,7 +83,7 @@ impl RaftNetworkV2<TypeConfig> for Link {
         option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, Failed> {
         let call = within(convert::put_vote(&request, false), option.hard_ttl());
-        let answer = self.client()?.vote(call).await.map_err(|status| failed(&status))?;
+        let answer = self.client.vote(call).await.map_err(|status| failed(&status))?;
         convert::take_voted(answer.into_inner()).map_err(malformed)
     }
 
@@ -99,7 +93,7 @@ impl RaftNetworkV2<TypeConfig> for Link {
         option: RPCOption,
     ) -> Result<VoteResponse<TypeConfig>, Failed> {
         let call = within(convert::put_vote(&request, true), option.hard_ttl());
-        let answer = self.client()?.vote(call).await.map_err(|status| failed(&status))?;
+        let answer = self.client.vote(call).await.map_err(|status| failed(&status))?;
         convert::take_voted(answer.into_inner()).map_err(malformed)
     }
 
@@ -118,13 +112,10 @@ impl RaftNetworkV2<TypeConfig> for Link {
         });
         let call = within(tokio_stream::iter(chunks), SNAPSHOT);
         let unreachable = |status: &Status| StreamingError::Unreachable(Unreachable::new(status));
-        let Some(mut client) = self.client.clone() else {
-            return Err(Unreachable::new(&std::io::Error::other("no such node")).into());
-        };
         tokio::select! {
             biased;
             closed = cancel => Err(closed.into()),
-            answer = client.snapshot(call) => {
+            answer = self.client.snapshot(call) => {
                 let answer = answer.map_err(|status| unreachable(&status))?.into_inner();
                 let vote = convert::take_ballot(answer.ballot);
                 let vote = vote.map_err(|malformed| StreamingError::Network(NetworkError::new(&malformed)))?;
@@ -144,7 +135,7 @@ impl RaftNetworkV2<TypeConfig> for Link {
             last: request.last_log_id().map(convert::put_log_id),
         };
         let call = within(message, option.hard_ttl());
-        let answer = self.client()?.transfer(call).await.map_err(|status| failed(&status))?.into_inner();
+        let answer = self.client.transfer(call).await.map_err(|status| failed(&status))?.into_inner();
         let refused = || NetworkError::new(&std::io::Error::other("the other node does not want to lead"));
         if answer.accepted { Ok(Ok(())) } else { Err(refused().into()) }
     }

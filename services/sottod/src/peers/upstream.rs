@@ -17,19 +17,24 @@ const CALL: Duration = Duration::from_millis(1500);
 
 /// Voters first, so that no chain of nodes is longer than it must be; and each answerer begins with another voter.
 pub(crate) struct Upstreams {
-    candidates: Vec<(NodeId, PeerClient<Channel>)>,
+    this: NodeId,
+    ways: Ways,
     /// The one that is followed, or was last.
     followed: watch::Sender<Option<NodeId>>,
 }
 
 impl Upstreams {
-    pub(crate) fn new(this: NodeId, ways: &Ways, followed: watch::Sender<Option<NodeId>>) -> Self {
-        let (NodeId::Voter(number) | NodeId::Answerer(number)) = this;
+    pub(crate) fn new(this: NodeId, ways: Ways, followed: watch::Sender<Option<NodeId>>) -> Self {
+        Self { this, ways, followed }
+    }
+
+    fn candidates(&self) -> Vec<(NodeId, PeerClient<Channel>)> {
+        let (NodeId::Voter(number) | NodeId::Answerer(number)) = self.this;
         let (mut voters, answerers): (Vec<_>, Vec<_>) =
-            ways.all().partition(|(node, _)| matches!(node, NodeId::Voter(_)));
-        let voters_count = voters.len().max(1) as u64;
-        voters.rotate_left(usize::try_from(number % voters_count).unwrap_or(0));
-        Self { candidates: voters.into_iter().chain(answerers).collect(), followed }
+            self.ways.all().into_iter().partition(|(node, _)| matches!(node, NodeId::Voter(_)));
+        let count = voters.len().max(1) as u64;
+        voters.rotate_left(usize::try_from(number % count).unwrap_or(0));
+        voters.into_iter().chain(answerers).collect()
     }
 }
 
@@ -37,7 +42,7 @@ impl Upstream for Upstreams {
     async fn follow(&mut self, last: Option<LogId>) -> Option<Feeding> {
         let before = self.followed.send_replace(None);
         let (others, same): (Vec<_>, Vec<_>) =
-            self.candidates.iter().partition(|(node, _)| Some(*node) != before);
+            self.candidates().into_iter().partition(|(node, _)| Some(*node) != before);
         // The leader has enough to do, and is followed if nobody else can be.
         for leader in [false, true] {
             for (node, client) in others.iter().chain(&same) {

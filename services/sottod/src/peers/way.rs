@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
@@ -13,10 +13,10 @@ use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
 
-use super::MESSAGE_MAX;
 use super::proto::peer_client::PeerClient;
+use super::{Joined, MESSAGE_MAX};
 use crate::certificate::CertificateError;
-use crate::cluster::{Cluster, NodeId};
+use crate::cluster::{Cluster, NodeId, Places};
 use crate::peer_certificate::server_name;
 
 /// For the connection and its handshake.
@@ -26,33 +26,66 @@ const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// Flow-control windows: an append is on its way at a time.
 const WINDOW: u32 = 8 << 20;
 
-/// The way to every other node that is known.
+/// The ways to other nodes.
 #[derive(Clone)]
-pub(crate) struct Ways(Arc<BTreeMap<NodeId, PeerClient<Channel>>>);
+pub(crate) struct Ways(Arc<Inner>);
+
+struct Inner {
+    this: NodeId,
+    tls: Arc<ClientConfig>,
+    /// Who was there when this node's directory was made.
+    voters: Places,
+    answerers: Places,
+    /// Who is there now, once the log is open.
+    joined: Joined,
+    /// Where each leads.
+    opened: Mutex<BTreeMap<NodeId, (String, PeerClient<Channel>)>>,
+}
 
 impl Ways {
-    /// To the members of a cluster. Nothing is opened yet.
+    /// From a node of a cluster. Nothing is opened yet.
     ///
     /// # Errors
     /// [`CertificateError`] if the node's certificate cannot be shown.
-    pub(crate) fn new(cluster: &Cluster, root: &RootKey) -> Result<Self, CertificateError> {
+    pub(crate) fn new(cluster: &Cluster, root: &RootKey, joined: Joined) -> Result<Self, CertificateError> {
         let tls = cluster.certificate.client_config(root)?;
-        let voters = cluster.voters.iter().map(|(number, address)| (NodeId::Voter(*number), address));
-        let answerers =
-            cluster.answerers.iter().map(|(number, address)| (NodeId::Answerer(*number), address));
-        let others = voters.chain(answerers).filter(|(node, _)| *node != cluster.this);
-        let ways = others.map(|(node, address)| (node, way(node, address.clone(), &tls)));
-        Ok(Self(Arc::new(ways.collect())))
+        let Cluster { this, voters, answerers, .. } = cluster;
+        let (voters, answerers) = (voters.clone(), answerers.clone());
+        Ok(Self(Arc::new(Inner { this: *this, tls, voters, answerers, joined, opened: Mutex::default() })))
     }
 
-    /// To one of the voters.
+    /// To one of those that vote.
     pub(super) fn to(&self, number: u64) -> Option<PeerClient<Channel>> {
-        self.0.get(&NodeId::Voter(number)).cloned()
+        self.voters().remove(&number).map(|address| self.at(NodeId::Voter(number), &address))
     }
 
-    /// To all of them, the voters first, each by its number.
-    pub(super) fn all(&self) -> impl Iterator<Item = (NodeId, PeerClient<Channel>)> + '_ {
-        self.0.iter().map(|(node, way)| (*node, way.clone()))
+    /// To all others that can be followed, those that vote first, each by its number.
+    pub(super) fn all(&self) -> Vec<(NodeId, PeerClient<Channel>)> {
+        let voters = self.voters().into_iter().map(|(number, address)| (NodeId::Voter(number), address));
+        let answerers = self.0.answerers.clone().into_iter();
+        let answerers = answerers.map(|(number, address)| (NodeId::Answerer(number), address));
+        let others = voters.chain(answerers).filter(|(node, _)| *node != self.0.this);
+        others.map(|(node, address)| (node, self.at(node, &address))).collect()
+    }
+
+    /// To a node at a place.
+    pub(super) fn at(&self, node: NodeId, address: &str) -> PeerClient<Channel> {
+        let mut opened = self.0.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((found, client)) = opened.get(&node)
+            && found == address
+        {
+            return client.clone();
+        }
+        let client = way(node, address.to_owned(), &self.0.tls);
+        opened.insert(node, (address.to_owned(), client.clone()));
+        client
+    }
+
+    /// Those that vote, as the log says; as this node's directory does as long as the log says nothing.
+    fn voters(&self) -> Places {
+        let joined = self.0.joined.borrow().clone();
+        let voters = joined.map(|member| member.kept.voters()).filter(|voters| !voters.is_empty());
+        voters.unwrap_or_else(|| self.0.voters.clone())
     }
 }
 
