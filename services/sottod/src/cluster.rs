@@ -7,7 +7,9 @@
 //! ```
 
 pub(crate) mod making;
+pub(crate) mod more;
 
+use core::fmt;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
@@ -45,6 +47,15 @@ pub(crate) enum NodeId {
     Answerer(u64),
 }
 
+impl fmt::Display for NodeId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Voter(number) => write!(formatter, "node {number}"),
+            Self::Answerer(number) => write!(formatter, "answerer {number}"),
+        }
+    }
+}
+
 /// A node's place in its cluster.
 pub(crate) struct Cluster {
     /// Which one it is.
@@ -53,6 +64,8 @@ pub(crate) struct Cluster {
     pub(crate) voters: Places,
     /// Answerers that this one may follow: they have lower numbers, so that none follows itself.
     pub(crate) answerers: Places,
+    /// Whether the cluster was there before it, and takes it in when it is told to. Otherwise it is one of those that found it.
+    pub(crate) joins: bool,
     /// What it shows to the others.
     pub(crate) certificate: PeerCertificate,
 }
@@ -65,6 +78,9 @@ struct Written {
     /// Whether the number is an answerer's.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     answers: bool,
+    /// Whether the node came later.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    joins: bool,
     members: Vec<Member>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     answerers: Vec<Member>,
@@ -80,9 +96,10 @@ struct Member {
 impl Cluster {
     /// The one that a directory is of, if it is of one.
     pub(crate) fn load(directory: &Path, root: &RootKey) -> Result<Option<Self>, DataError> {
-        let Some((this, voters, answerers)) = read(directory)? else { return Ok(None) };
+        let Some(known) = read(directory)? else { return Ok(None) };
+        let Known { this, voters, answerers, joins } = known;
         let certificate = PeerCertificate::load(directory, this, root)?;
-        Ok(Some(Self { this, voters, answerers, certificate }))
+        Ok(Some(Self { this, voters, answerers, joins, certificate }))
     }
 
     /// Whether a directory is of a cluster.
@@ -93,7 +110,7 @@ impl Cluster {
     /// Makes the certificate for the other nodes anew, if the directory is of a cluster.
     pub(crate) fn certify(directory: &Path, root: &SigningKey) -> Result<(), DataError> {
         match read(directory)? {
-            Some((this, ..)) => Ok(PeerCertificate::create(directory, this, root)?),
+            Some(Known { this, .. }) => Ok(PeerCertificate::create(directory, this, root)?),
             None => Ok(()),
         }
     }
@@ -103,6 +120,7 @@ impl Cluster {
         directory: &Path,
         this: NodeId,
         (voters, answerers): (&Places, &Places),
+        joins: bool,
         root: &SigningKey,
     ) -> Result<(), DataError> {
         let path = directory.join(FILE);
@@ -117,15 +135,23 @@ impl Cluster {
             NodeId::Voter(number) => (number, false),
             NodeId::Answerer(number) => (number, true),
         };
-        let written = Written { number, answers, members: list(voters), answerers: list(answerers) };
+        let written = Written { number, answers, joins, members: list(voters), answerers: list(answerers) };
         let text = toml::to_string(&written).map_err(io::Error::other).map_err(failed)?;
         PeerCertificate::create(directory, this, root)?;
         replace(&path, text.as_bytes(), 0o644).map_err(failed)
     }
 }
 
+/// What stands in the file.
+struct Known {
+    this: NodeId,
+    voters: Places,
+    answerers: Places,
+    joins: bool,
+}
+
 /// Which node a directory is of, if it is of a cluster, and which others it knows.
-fn read(directory: &Path) -> Result<Option<(NodeId, Places, Places)>, DataError> {
+fn read(directory: &Path) -> Result<Option<Known>, DataError> {
     let path: PathBuf = directory.join(FILE);
     let failed = |source| DataError::Directory { path: path.clone(), source };
     let wrong = |what| DataError::Cluster { path: path.clone(), what };
@@ -139,12 +165,12 @@ fn read(directory: &Path) -> Result<Option<(NodeId, Places, Places)>, DataError>
     if text.len() as u64 > BYTES_MAX {
         return Err(wrong("it is longer than any list of nodes"));
     }
-    let Written { number, answers, members, answerers } =
+    let Written { number, answers, joins, members, answerers } =
         toml::from_str(&text).map_err(|_| wrong("it is not what was written"))?;
     let this = if answers { NodeId::Answerer(number) } else { NodeId::Voter(number) };
     let (voters, answerers) = (places(members).map_err(wrong)?, places(answerers).map_err(wrong)?);
     check(this, &voters, &answerers).map_err(wrong)?;
-    Ok(Some((this, voters, answerers)))
+    Ok(Some(Known { this, voters, answerers, joins }))
 }
 
 fn places(listed: Vec<Member>) -> Result<Places, &'static str> {
@@ -210,7 +236,7 @@ mod tests {
         assert!(Cluster::load(directory.path(), &key).unwrap().is_none());
         Cluster::certify(directory.path(), &root).unwrap();
         assert!(!directory.path().join("peer.pem").exists(), "a server alone has no peers");
-        Cluster::create(directory.path(), Voter(2), (&voters(), &Places::new()), &root).unwrap();
+        Cluster::create(directory.path(), Voter(2), (&voters(), &Places::new()), false, &root).unwrap();
         let loaded = Cluster::load(directory.path(), &key).unwrap().unwrap();
         assert_eq!((loaded.this, loaded.voters), (Voter(2), voters()));
 
@@ -229,7 +255,7 @@ mod tests {
         let root = SigningKey::from_bytes(&[1; 32]);
         let key = RootKey(root.verifying_key().to_bytes());
         let before = Places::from([(1, "e.example.org:7372".into()), (4, "f.example.org:7372".into())]);
-        Cluster::create(directory.path(), Answerer(5), (&voters(), &before), &root).unwrap();
+        Cluster::create(directory.path(), Answerer(5), (&voters(), &before), false, &root).unwrap();
         let loaded = Cluster::load(directory.path(), &key).unwrap().unwrap();
         assert_eq!((loaded.this, loaded.voters, loaded.answerers), (Answerer(5), voters(), before));
         Cluster::certify(directory.path(), &root).unwrap();

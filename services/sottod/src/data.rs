@@ -385,6 +385,9 @@ pub enum DataError {
          from it if no machine uses them", .0.display()
     )]
     HalfCluster(PathBuf),
+    /// A number is a node's.
+    #[error("{0} is one of the cluster: give --number with a number that no node ever had")]
+    NumberTaken(String),
     /// There is a log, and no identity.
     #[error("data directory {}: its keys are missing, and its log needs them; restore them from a backup", .0.display())]
     IdentityMissing(PathBuf),

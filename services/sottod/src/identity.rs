@@ -134,11 +134,16 @@ impl Identity {
 
     /// Makes a node's certificate anew, with the root key of the directory or of another file, and hands that out.
     pub(crate) fn certify(directory: &Path, root: Option<&Path>) -> Result<SigningKey, IdentityError> {
-        let public = read_public(&directory.join(IDENTITY))?;
-        let missing = || IdentityError::Missing(root.map_or_else(|| directory.join(ROOT), Path::to_owned));
-        let root = root_key(directory, root, &public)?.ok_or_else(missing)?;
+        let root = Self::root_key_for(directory, root)?;
         write_certificate(directory, &root)?;
         Ok(root)
+    }
+
+    /// The root key of a directory's identity, of this file or in the directory.
+    pub(crate) fn root_key_for(directory: &Path, root: Option<&Path>) -> Result<SigningKey, IdentityError> {
+        let public = read_public(&directory.join(IDENTITY))?;
+        let missing = || IdentityError::Missing(root.map_or_else(|| directory.join(ROOT), Path::to_owned));
+        root_key(directory, root, &public)?.ok_or_else(missing)
     }
 
     /// Gives a directory the identity of another one, which is all that nodes of a cluster have in common, and a certificate

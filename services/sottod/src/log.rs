@@ -12,6 +12,7 @@
 //! replica    openraft's view of the store; the state that follows from the committed entries
 //! kept       both, as the node itself reads them, and those that follow it
 //! durable    the round log of a node that has a vote in its order
+//! members    changing who votes
 //! following  the round log of a node that follows what others have committed
 //! ```
 
@@ -24,6 +25,7 @@ mod following;
 mod frame;
 pub mod fuzzing;
 mod kept;
+mod members;
 mod memory;
 pub(crate) mod offline;
 mod record;
@@ -55,6 +57,7 @@ pub(crate) use entry::{
 pub use error::LogError;
 pub(crate) use following::{Fed, Feeding, FollowingLog, Food, SIGN_OF_LIFE, Upstream};
 pub(crate) use kept::{Behind, Kept};
+pub(crate) use members::{Change, change};
 pub(crate) use memory::MemoryLog;
 pub(crate) use record::{Record, TableSeal, TokenId, entries, spent};
 pub(crate) use replica::{RaftSnapshot, StateMachine, snapshot_of};

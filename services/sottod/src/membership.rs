@@ -136,7 +136,7 @@ impl Membership {
         end: &CancellationToken,
     ) -> (Rounds, JoinHandle<Result<(), RunError>>) {
         let Self { cluster, ways, tls, listener, joining, followed } = self;
-        let Cluster { this, voters, answerers: _, certificate: _ } = cluster;
+        let Cluster { this, voters, joins, answerers: _, certificate: _ } = cluster;
         let joined = joining.subscribe();
         tracing::info!(?this, voters = voters.len(), "this is a node of a cluster");
         let (rounds, task) = match this {
@@ -145,7 +145,7 @@ impl Membership {
                     drop(joining.send_replace(Some(Member { raft: Some(raft), kept, role })));
                 };
                 let network = Network(ways);
-                let group = Group { number, members: voters, network, joining: Box::new(joining) };
+                let group = Group { number, members: voters, joins, network, joining: Box::new(joining) };
                 rounds::start(surroundings, log.open_in(Some(group)))
             }
             NodeId::Answerer(_) => {

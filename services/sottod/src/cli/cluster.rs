@@ -16,6 +16,7 @@ use super::Failure;
 use super::keys::template;
 use super::settings::{FILE, Settings, environment};
 use crate::cluster::making::{self, Begun, NewNode, NewNodes};
+use crate::cluster::{NodeId, more};
 use crate::{Addressing, data};
 
 /// Where clients reach a node that says nothing else.
@@ -32,6 +33,42 @@ pub(super) enum Command {
     ///
     /// Example: sottod cluster new --out cluster --node a.example.org --node b.example.org --node c.example.org
     New(NewOptions),
+    /// Make the data directory of one more node.
+    ///
+    /// Start it on its machine with 'sottod serve --data'. One that votes is taken in by 'sottod node add' or 'sottod node
+    /// replace' where the cluster runs; an answerer needs no more.
+    ///
+    /// Example: sottod cluster node --out node4 --like cluster/node1 --root cluster/root.key --number 4 --node d.example.org
+    Node(NodeOptions),
+}
+
+/// How one more node is made.
+#[derive(Args)]
+pub(super) struct NodeOptions {
+    /// Where to make it.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// The data directory of another node of the cluster, or a copy of it.
+    #[arg(long, value_name = "DIR")]
+    like: PathBuf,
+    /// The root key [default: root.key in --like].
+    #[arg(long, value_name = "FILE")]
+    root: Option<PathBuf>,
+    /// Its number, which no node of its kind ever had.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=65536))]
+    number: u64,
+    /// The machine, as the other nodes reach it. HOST:PORT if its port for nodes is not --peer-port.
+    #[arg(long, value_name = "HOST")]
+    node: String,
+    /// Host and port under which clients reach it [default: port 7370 of --node].
+    #[arg(long, value_name = "HOST:PORT")]
+    public: Option<String>,
+    /// It answers people and has no vote.
+    #[arg(long)]
+    answerer: bool,
+    /// The port on which nodes listen for each other.
+    #[arg(long, value_name = "PORT", default_value_t = 7372, value_parser = clap::value_parser!(u16).range(1..))]
+    peer_port: u16,
 }
 
 /// How a cluster is made.
@@ -87,7 +124,58 @@ pub(super) struct NewOptions {
 pub(super) fn run(command: &Command) -> Result<(), Failure> {
     match command {
         Command::New(options) => new(options),
+        Command::Node(options) => one_more(options),
     }
+}
+
+/// Its settings are those of the other node, but for where it is reached.
+fn one_more(options: &NodeOptions) -> Result<(), Failure> {
+    let NodeOptions { out, like, root, number, node, public, answerer, peer_port } = options;
+    let public = public.as_slice();
+    let place = places_of(("--node", core::slice::from_ref(node)), ("--public", public), *peer_port);
+    let place = place.map_err(Failure::misconfigured)?.pop().context("no node")?;
+    let path = like.join(FILE);
+    let settings =
+        std::fs::read_to_string(&path).with_context(|| format!("configuration {}", path.display()));
+    let settings = settings.and_then(|text| elsewhere(&text, &place)).map_err(Failure::misconfigured)?;
+    let new = NewNode { peers: authority(&place.peers), settings: (FILE, settings) };
+    let this = if *answerer { NodeId::Answerer(*number) } else { NodeId::Voter(*number) };
+    more::make(out, like, root.as_deref(), this, &new)?;
+    let mut stdout = std::io::stdout().lock();
+    let directory = out.display();
+    writeln!(
+        stdout,
+        "{this} is in {directory}: bring it to its machine, and there 'sottod serve --data DIR'"
+    )?;
+    if !answerer {
+        writeln!(
+            stdout,
+            "then, on the machine of the node that leads: 'sottod node add --number {number} --address {}'",
+            new.peers
+        )?;
+    }
+    let public = authority(&place.public);
+    Ok(writeln!(stdout, "people who are to reach it need an address that names {public}, too")?)
+}
+
+/// A configuration with other places in it, where it has such lines; all else is as it was.
+fn elsewhere(text: &str, place: &Place) -> anyhow::Result<String> {
+    let port = place.peers.1;
+    let mut found = 0;
+    let lines = text.lines().map(|line| match line.split_once('=').map(|(key, _)| key.trim()) {
+        Some("public") => {
+            found += 1;
+            format!("public = \"{}\"\n", authority(&place.public))
+        }
+        Some("peers") => {
+            found += 1;
+            format!("peers = \"0.0.0.0:{port}\"\n")
+        }
+        _ => format!("{line}\n"),
+    });
+    let text = lines.collect();
+    ensure!(found == 2, "the configuration of --like does not have 'public' and 'peers' once each");
+    Ok(text)
 }
 
 fn new(options: &NewOptions) -> Result<(), Failure> {

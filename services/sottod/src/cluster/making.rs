@@ -163,7 +163,7 @@ impl Making {
             Identity::copy(&first, &directory, &self.root)?;
             node.configure(&directory)?;
         }
-        Cluster::create(&directory, this, known, &self.root)
+        Cluster::create(&directory, this, known, false, &self.root)
     }
 
     fn directory(&self, node: NodeId) -> PathBuf {
@@ -176,7 +176,7 @@ impl Making {
 }
 
 impl NewNode {
-    fn configure(&self, directory: &Path) -> Result<(), DataError> {
+    pub(super) fn configure(&self, directory: &Path) -> Result<(), DataError> {
         let (name, text) = &self.settings;
         let failed = |source| DataError::Directory { path: directory.to_owned(), source };
         replace(&directory.join(name), text.as_bytes(), 0o644).map_err(failed)
@@ -254,4 +254,4 @@ fn is_of_another_place(error: &io::Error) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -49,8 +49,10 @@ pub(crate) struct DurableLog {
 pub(crate) struct Group<N> {
     /// Which of them this node is.
     pub(crate) number: u64,
-    /// All that found it, and where they listen for each other.
+    /// All that found it, and where they listen for each other; or that are there when this one comes.
     pub(crate) members: BTreeMap<u64, String>,
+    /// Whether the group was there before this node, and takes it in later.
+    pub(crate) joins: bool,
     pub(crate) network: N,
     /// Is handed what takes the calls of other members, before this node calls any.
     pub(crate) joining: Joining,
@@ -124,7 +126,8 @@ impl DurableLog {
         let network = (group.network, needs);
         let log = Self::over(writer, opened, seed, config_of_many(), group.number, network).await?;
         (group.joining)(log.raft.clone(), log.kept.clone(), log.role.clone());
-        if !log.raft.is_initialized().await.map_err(|_| log.kept.writer.failure("it could not be opened"))? {
+        let failed = |_| log.kept.writer.failure("it could not be opened");
+        if !group.joins && !log.raft.is_initialized().await.map_err(failed)? {
             let members: BTreeMap<u64, BasicNode> =
                 group.members.into_iter().map(|(number, at)| (number, BasicNode::new(at))).collect();
             // Every founder says the same, and who was founded by another meanwhile needs it no more.

@@ -13,13 +13,13 @@ use crate::cluster::{NodeId, Places};
 use crate::config::Config;
 use crate::data::{DataDirectory, DataError};
 
-fn config() -> Config {
+pub(in crate::cluster) fn config() -> Config {
     let mut config = Config::deadline(([127, 0, 0, 1], 0).into());
     config.allow_no_privacy = true;
     config
 }
 
-fn node(name: &str) -> NewNode {
+pub(in crate::cluster) fn node(name: &str) -> NewNode {
     NewNode {
         peers: format!("{name}.example.org:7372"),
         settings: ("sottod.toml", format!("# of node {name}\n")),
@@ -52,7 +52,7 @@ fn announce(making: &Making) {
     announcement::take_up(&directory, &making.root_key(), Some(&making.root()), wanted).unwrap();
 }
 
-fn make(out: &Path, count: usize) -> Address {
+pub(in crate::cluster) fn make(out: &Path, count: usize) -> Address {
     let making = first(out, count);
     announce(&making);
     let address = address(making.root_key());

@@ -173,7 +173,7 @@ async fn besieged() -> (DurableLog, Node1, Simulated) {
         let raft = Arc::clone(&raft);
         Box::new(move |joined, _, _| *raft.lock().unwrap() = Some(joined))
     };
-    let group = Group { number: 1, members, network: way, joining };
+    let group = Group { number: 1, members, joins: false, network: way, joining };
     let options = Options { segment_bytes: 1 << 20, grouped: true, salts: Box::new(|| Ok(7)) };
     let disk = Simulated::default();
     let log =
@@ -197,7 +197,7 @@ fn calls(name: &'static str, call: impl AsyncFn(&Node1)) {
         let net = Net::new(rng(1, "network"), 0, 3);
         let network = Way { net, from: 1, power: CancellationToken::new() };
         let members: BTreeMap<u64, String> = (1..=3).map(|number| (number, String::new())).collect();
-        let group = Group { number: 1, members, network, joining: Box::new(|_, _, _| {}) };
+        let group = Group { number: 1, members, joins: false, network, joining: Box::new(|_, _, _| {}) };
         let options = Options { segment_bytes: 1 << 20, grouped: true, salts: Box::new(|| Ok(7)) };
         let again = DurableLog::start_in_inline(group, Arc::new(disk), options, || Duration::ZERO).await;
         let again = again.map(|_| ());

@@ -110,7 +110,7 @@ impl Node {
                     joined.joined(number, Member { raft: Some(raft), kept, role });
                 }
             });
-            let group = Group { number, members, network: way, joining };
+            let group = Group { number, members, joins: false, network: way, joining };
             let (disk, ledger) = (disk.clone(), Arc::clone(ledger));
             async move {
                 let log = DurableLog::start_in_inline(group, Arc::new(disk), options, pace).await?;
