@@ -112,10 +112,21 @@ pub fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure { code, error }) => {
-            eprintln!("sottod: {error:#}");
+            eprintln!("sottod: {}", told(&error));
             ExitCode::from(code)
         }
     }
+}
+
+/// An error and its causes, each once: some name their cause themselves.
+fn told(error: &anyhow::Error) -> String {
+    let mut told = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !told.contains(&cause) {
+            told = format!("{told}: {cause}");
+        }
+    }
+    told
 }
 
 struct Failure {

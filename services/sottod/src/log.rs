@@ -129,6 +129,9 @@ pub(crate) trait RoundLog: Sequencer + Feed {
     /// How much there is of it.
     fn size(&self) -> Size;
 
+    /// Why it tells nothing any more.
+    fn failure(&self) -> LogError;
+
     /// Ends all work on files, so that another process can go on.
     fn close(&self) -> impl Future<Output = ()> + Send;
 }

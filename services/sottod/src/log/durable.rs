@@ -321,6 +321,10 @@ impl RoundLog for DurableLog {
         self.writer.size()
     }
 
+    fn failure(&self) -> LogError {
+        self.writer.failure("the group has ended")
+    }
+
     async fn close(&self) {
         self.telling.abort();
         if self.raft.shutdown().await.is_err() {

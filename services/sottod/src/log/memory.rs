@@ -102,5 +102,9 @@ impl RoundLog for MemoryLog {
         Size::default()
     }
 
+    fn failure(&self) -> LogError {
+        LogError::Ended("it was closed".to_owned())
+    }
+
     async fn close(&self) {}
 }

@@ -78,6 +78,10 @@ impl RoundLog for Witness {
         self.log.size()
     }
 
+    fn failure(&self) -> LogError {
+        self.log.failure()
+    }
+
     async fn close(&self) {
         self.log.close().await;
     }

@@ -120,6 +120,10 @@ impl RoundLog for Scripted {
         Size::default()
     }
 
+    fn failure(&self) -> LogError {
+        self.log.failure()
+    }
+
     async fn close(&self) {}
 }
 
