@@ -164,3 +164,13 @@ fn check(data: &Path) -> Result<(), Failure> {
     println!("every checksum of what is there holds");
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_cause_that_an_error_names_itself_is_not_told_twice() {
+        let full = std::io::Error::other("no space");
+        let error = anyhow::Error::new(full).context("write: no space").context("the log failed");
+        assert_eq!(super::told(&error), "the log failed: write: no space");
+    }
+}
