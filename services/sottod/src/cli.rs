@@ -112,10 +112,21 @@ pub fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure { code, error }) => {
-            eprintln!("sottod: {error:#}");
+            eprintln!("sottod: {}", told(&error));
             ExitCode::from(code)
         }
     }
+}
+
+/// An error and its causes, each once: some name their cause themselves.
+fn told(error: &anyhow::Error) -> String {
+    let mut told = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !told.contains(&cause) {
+            told = format!("{told}: {cause}");
+        }
+    }
+    told
 }
 
 struct Failure {
@@ -152,4 +163,14 @@ fn check(data: &Path) -> Result<(), Failure> {
     }
     println!("every checksum of what is there holds");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_cause_that_an_error_names_itself_is_not_told_twice() {
+        let full = std::io::Error::other("no space");
+        let error = anyhow::Error::new(full).context("write: no space").context("the log failed");
+        assert_eq!(super::told(&error), "the log failed: write: no space");
+    }
 }

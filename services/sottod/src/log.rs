@@ -135,11 +135,11 @@ pub(crate) trait RoundLog: Sequencer + Feed {
     /// [`LogError`].
     fn reclaim(&self) -> impl Future<Output = Result<(), LogError>> + Send;
 
-    /// Why it tells no more who puts entries in order.
-    fn failure(&self) -> LogError;
-
     /// How much there is of it.
     fn size(&self) -> Size;
+
+    /// Why it tells nothing any more.
+    fn failure(&self) -> LogError;
 
     /// Ends all work on files, so that another process can go on.
     fn close(&self) -> impl Future<Output = ()> + Send;

@@ -222,7 +222,7 @@ impl<L: RoundLog> Task<L> {
                 () = stop.cancelled() => return self.end().await,
                 built = finished(&mut self.building) => self.finish(built)?,
                 settled = self.proposed.join_next(), if !self.proposed.is_empty() => self.settle(settled)?,
-                changed = self.changes.changed() => changed.map_err(|_| RunError::Rounds)?,
+                changed = self.changes.changed() => changed.map_err(|_| self.log.failure())?,
                 changed = self.role.changed() => changed.map_err(|_| self.log.failure())?,
                 () = tokio::time::sleep_until(wakeup) => {}
                 received = commands.recv_many(&mut batch, BATCH), if answers => {

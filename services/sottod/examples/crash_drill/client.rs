@@ -16,7 +16,7 @@ use tokio_stream::StreamExt as _;
 use super::asking::deposit;
 use super::child::{Child, session};
 
-type Manifests = BTreeMap<Round, SignedManifest>;
+pub(super) type Manifests = BTreeMap<Round, SignedManifest>;
 
 /// Time from the opening of a round within which clients deposit, ms.
 const SPREAD_MS: u64 = 350;
@@ -116,22 +116,22 @@ impl Watcher {
         ready.ok().and_then(|round| *round).context("no round becomes ready")
     }
 
-    /// The manifests of these rounds, both included.
-    pub(super) async fn manifests(&self, first: Round, last: Round) -> anyhow::Result<Manifests> {
-        let mut manifests = Manifests::new();
-        let mut next = first;
-        while next <= last {
-            let most = last.min(Round(next.0 + limits::MANIFESTS_MAX as u64 - 1));
-            for signed in self.session.manifests(next, most).await? {
-                manifests.insert(signed.claimed_round(), signed.with_segment(None));
-            }
-            next = most.next();
-        }
-        Ok(manifests)
-    }
-
     /// What it has seen until the server was gone.
     pub(super) async fn end(self) -> anyhow::Result<Manifests> {
         Ok(self.task.await?)
     }
+}
+
+/// The manifests of these rounds, both included.
+pub(super) async fn manifests(session: &Session, first: Round, last: Round) -> anyhow::Result<Manifests> {
+    let mut manifests = Manifests::new();
+    let mut next = first;
+    while next <= last {
+        let most = last.min(Round(next.0 + limits::MANIFESTS_MAX as u64 - 1));
+        for signed in session.manifests(next, most).await? {
+            manifests.insert(signed.claimed_round(), signed.with_segment(None));
+        }
+        next = most.next();
+    }
+    Ok(manifests)
 }

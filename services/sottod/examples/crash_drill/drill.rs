@@ -6,8 +6,12 @@ mod asking;
 mod child;
 #[path = "client.rs"]
 mod client;
+#[path = "group.rs"]
+mod group;
 #[path = "retriever.rs"]
 mod retriever;
+#[path = "visitor.rs"]
+mod visitor;
 
 use core::fmt;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -27,8 +31,10 @@ use sotto_wire::Refused;
 use sottod::Addressing;
 
 use child::{Child, Process};
-use client::{Depositor, Watcher};
+use client::{Depositor, Watcher, manifests};
 use retriever::Served;
+
+pub(crate) use group::GroupPlan;
 
 /// Length of a round while clients deposit, ms.
 const ROUND_MS: u32 = 400;
@@ -275,7 +281,9 @@ impl Plan {
         let served = Served::ask(&watcher.session, &server.key(), &manifests, RETAINED).await?;
         let retrievable = seen.acknowledged.iter().filter(|(round, _)| served.serves(*round));
         let sample = retrievable.sample(rng, self.sample.min(self.clients));
-        let missing = served.retrieve(&server, &seen.retrieving(self.clients), &sample).await?;
+        let connection = server.connect().await?;
+        let accounts = seen.retrieving(self.clients);
+        let missing = served.retrieve(&connection, &server.info, &accounts, &sample).await?;
         server.kill()?;
         let missing: HashSet<[u8; 304]> = missing.iter().map(|(_, deposit)| deposit.encode()).collect();
         let outcome = Outcome {
@@ -298,7 +306,7 @@ impl Plan {
         let rounds = rounds.chain(seen.head.map(|(round, _)| round)).chain([newest]);
         let (first, last) = rounds
             .fold((Round(u64::MAX), Round(0)), |(first, last), round| (first.min(round), last.max(round)));
-        let manifests = watcher.manifests(first, last).await?;
+        let manifests = manifests(&watcher.session, first, last).await?;
         let key = seen.key.context("no server was started")?;
         if let Some((round, _)) = seen.head {
             ensure!(manifests.contains_key(&round), "the manifest of round {round} is gone");

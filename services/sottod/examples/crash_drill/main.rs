@@ -2,7 +2,10 @@
 //!
 //! ```text
 //! cargo run --release -p sottod --example crash_drill -- [--kills N] [--seed S] [--clients C] [--alive-ms MIN..MAX] [--addressing slots]
+//! cargo run --release -p sottod --example crash_drill -- --nodes 3 [--kills N] [--seed S] [--clients C] [--alive-ms MIN..MAX]
 //! ```
+//!
+//! With `--nodes`, it kills the nodes of a cluster, one by one, two at a time and all at once.
 //!
 //! The last line is `acknowledged A, retrievable R, L lost`; the exit code is 0 if nothing is lost, or there twice.
 #![forbid(unsafe_code)]
@@ -21,7 +24,7 @@ use clap::Parser;
 use rand::TryRng;
 use rand::rngs::SysRng;
 
-use drill::Plan;
+use drill::{GroupPlan, Plan};
 
 #[derive(Parser)]
 struct Arguments {
@@ -32,8 +35,15 @@ struct Arguments {
     #[arg(long)]
     seed: Option<u64>,
     /// Clients that deposit once in every round.
-    #[arg(long, default_value_t = 512)]
+    #[arg(
+        long,
+        default_value_t = 512,
+        default_value_if("nodes", clap::builder::ArgPredicate::IsPresent, "48")
+    )]
     clients: usize,
+    /// The nodes of a cluster, 3 or 5, in place of a server alone.
+    #[arg(long, conflicts_with = "addressing", value_parser = clap::value_parser!(u8).range(3..=5))]
+    nodes: Option<u8>,
     /// How clients find boxes.
     #[arg(long, value_enum, default_value = "labels")]
     addressing: sottod::Addressing,
@@ -48,7 +58,7 @@ fn range(text: &str) -> Result<Range<u64>, String> {
 }
 
 fn main() -> ExitCode {
-    if std::env::args().nth(1).as_deref() == Some("serve") {
+    if matches!(std::env::args().nth(1).as_deref(), Some("serve" | "cluster" | "certify")) {
         return server::main();
     }
     match run(&Arguments::parse()) {
@@ -68,6 +78,24 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     };
     println!("seed {seed}, {} kills, {} clients", arguments.kills, arguments.clients);
     let data = tempfile::tempdir()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    if let Some(nodes) = arguments.nodes {
+        let plan = GroupPlan {
+            program: std::env::current_exe()?,
+            directory: data.path().join("cluster"),
+            nodes: nodes.into(),
+            kills: arguments.kills,
+            judge_every: 20,
+            seed,
+            clients: arguments.clients,
+            alive_ms: arguments.alive_ms.clone(),
+            sample: 32,
+            verbose: true,
+        };
+        let outcome = runtime.block_on(plan.run())?;
+        println!("{outcome}");
+        return Ok(outcome.is_good());
+    }
     let plan = Plan {
         program: std::env::current_exe()?,
         data: data.path().join("data"),
@@ -81,7 +109,6 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         addressing: arguments.addressing,
         verbose: true,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let outcome = runtime.block_on(plan.run())?;
     println!("{outcome}");
     Ok(outcome.is_good())

@@ -8,11 +8,11 @@ use mpir::EngineClient;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use sotto_protocol::{Deposit, Manifest, OwnSlot, Round, SignedManifest};
-use sotto_session::Session;
-use sotto_wire::{Failure, Refused};
+use sotto_session::{Connection, Session};
+use sotto_wire::{Failure, Info, Refused};
 
 use super::asking::{Asked, ask, mapping};
-use super::child::{Child, session};
+use super::child::session;
 
 /// The rounds that a server serves.
 pub(super) struct Served {
@@ -48,7 +48,8 @@ impl Served {
     /// a round, so there are as many, from 1 on, as deposits of one round.
     pub(super) async fn retrieve<'a>(
         &self,
-        server: &Child,
+        connection: &Connection,
+        info: &Info,
         accounts: &[(usize, Option<OwnSlot>)],
         wanted: &[&'a (Round, Deposit)],
     ) -> anyhow::Result<Vec<&'a (Round, Deposit)>> {
@@ -56,11 +57,10 @@ impl Served {
         for deposit in wanted {
             by_round.entry(deposit.0).or_default().push(deposit);
         }
-        let connection = server.connect().await?;
         let mut missing = Vec::new();
         for number in 0..by_round.values().map(Vec::len).max().unwrap_or(0) {
             let (account, slot) = accounts.get(number).context("there are too few accounts")?;
-            let session = session(&connection, &server.info, *account, slot.as_ref()).await?;
+            let session = session(connection, info, *account, slot.as_ref()).await?;
             let mut account = Account::enter(session, number).await?;
             for (round, deposits) in &by_round {
                 let Some(wanted) = deposits.get(number) else { continue };

@@ -290,12 +290,12 @@ impl RoundLog for DurableLog {
         Ok(())
     }
 
-    fn failure(&self) -> LogError {
-        self.kept.writer.failure("the group has ended")
-    }
-
     fn size(&self) -> Size {
         self.kept.writer.size()
+    }
+
+    fn failure(&self) -> LogError {
+        self.kept.writer.failure("the group has ended")
     }
 
     async fn close(&self) {

@@ -98,12 +98,12 @@ impl RoundLog for MemoryLog {
         Ok(())
     }
 
-    fn failure(&self) -> LogError {
-        LogError::Refused("a log in memory does not end")
-    }
-
     fn size(&self) -> Size {
         Size::default()
+    }
+
+    fn failure(&self) -> LogError {
+        LogError::Ended("it was closed".to_owned())
     }
 
     async fn close(&self) {}

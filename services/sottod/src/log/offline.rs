@@ -95,18 +95,19 @@ pub(super) fn summarise(disk: &dyn Disk, mut visit: impl FnMut(&Record)) -> Resu
     let mut deposits: BTreeMap<Round, u64> = BTreeMap::new();
     let found = read(disk, &mut |snapshot, entry| {
         summary.entries += 1;
-        if let EntryPayload::Normal(batch) = &entry.payload {
+        let state = state
+            .get_or_insert_with(|| snapshot.map_or_else(State::default, |snapshot| snapshot.state.clone()));
+        // What came too late, for instance from a node that led before, stands in the log and changes nothing.
+        let refused = Some(entry.log_id) > state.applied && state.apply(&entry).refused.is_some();
+        if let EntryPayload::Normal(batch) = &entry.payload
+            && !refused
+        {
             for record in &batch.0 {
                 visit(record);
                 if let Record::Deposits(round, bytes) = record {
                     *deposits.entry(*round).or_default() += record::split(bytes).count() as u64;
                 }
             }
-        }
-        let state = state
-            .get_or_insert_with(|| snapshot.map_or_else(State::default, |snapshot| snapshot.state.clone()));
-        if Some(entry.log_id) > state.applied {
-            state.apply(&entry);
         }
     })?;
     let state = state.or(found.snapshot.map(|snapshot| snapshot.state)).unwrap_or_default();
@@ -125,4 +126,35 @@ pub(super) fn summarise(disk: &dyn Disk, mut visit: impl FnMut(&Record)) -> Resu
     summary.last = found.last.map(|last| last.index);
     summary.torn = found.torn.map_or(0, |torn| torn.bytes);
     Ok(summary)
+}
+
+#[cfg(test)]
+mod tests {
+    use sotto_protocol::deposit::BOX_BYTES;
+    use sotto_protocol::{Deposit, Label, Round, SealedBox, UnixMillis};
+
+    use crate::data::DataDirectory;
+    use crate::log::{RoundLog, Verbs};
+
+    const ROUND: Round = Round(5);
+
+    fn deposits(labels: core::ops::Range<u8>) -> Vec<Deposit> {
+        labels
+            .map(|label| Deposit { label: Label([label; 16]), sealed: SealedBox([label; BOX_BYTES]) })
+            .collect()
+    }
+
+    /// A node that led may have written deposits for a round that another one has sealed before they counted.
+    #[tokio::test]
+    async fn deposits_that_were_refused_are_no_fault_of_a_log_and_in_no_round() {
+        let data = tempfile::tempdir().unwrap();
+        let log = DataDirectory::open(data.path(), None).unwrap().split().2.open().await.unwrap();
+        log.open(ROUND).await.unwrap();
+        log.append(ROUND, deposits(1..9), Vec::new(), None).await.unwrap();
+        log.seal(ROUND, [1; 32], None, UnixMillis(1)).await.unwrap();
+        assert!(log.append(ROUND, deposits(9..12), Vec::new(), None).await.is_err());
+        log.close().await;
+        assert_eq!(crate::check_log(data.path()).unwrap().deposits, 8);
+        assert_eq!(crate::read_log(data.path()).unwrap()[&ROUND].deposits.len(), 8);
+    }
 }

@@ -154,11 +154,14 @@ mod tests {
             let before = crate::check_log(data.path()).unwrap();
             for start in 1..=2 {
                 let mut running = crate::start(noop(), config(data.path())).unwrap();
-                let failed = running.failed().await;
-                assert!(
-                    matches!(failed, RunError::Rebuilt(ROUND)),
-                    "change {number}, start {start}: {failed}"
-                );
+                let mut events = running.events();
+                tokio::select! {
+                    failed = running.failed() => assert!(
+                        matches!(failed, RunError::Rebuilt(ROUND)),
+                        "change {number}, start {start}: {failed}"
+                    ),
+                    event = events.recv() => panic!("change {number}, start {start}: {event:?}"),
+                }
                 let _ = running.shutdown().await;
             }
             // For whoever finds out why.

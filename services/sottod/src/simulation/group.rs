@@ -1,12 +1,12 @@
 //! A cluster in one thread: the logs and the rounds of its nodes, which find each other over a network that loses, delays and
-//! cuts, on machines that lose their power.
+//! cuts, on machines that lose their power, and whose disks fail.
 //!
 //! ```text
 //! attacks   one node whose log does what a script says
 //! breaches  what real nodes must withstand, one thing at a time
-//! net    who reaches whom: the calls of the log's group, and what a follower sends on
-//! node   one life of one node
-//! play   a seed's history, with people who bring deposits to any node
+//! net       who reaches whom: the calls of the log's group, and what a follower sends on
+//! node      one life of one node
+//! play      a seed's history, with people who join at any node and bring deposits to any
 //! ```
 
 mod attacks;
@@ -35,7 +35,8 @@ fn seeds() -> Vec<u64> {
 
 #[test]
 fn whatever_nodes_fail_no_promise_of_the_cluster_is_broken() {
-    let (mut acknowledged, mut published, mut crashes) = (0, 0, 0);
+    let (mut acknowledged, mut published, mut admitted, mut slots) = (0, 0, 0, 0);
+    let (mut crashes, mut failures) = (0, 0);
     let seeds = seeds();
     for seed in &seeds {
         let history = Play::of(*seed).run();
@@ -50,12 +51,17 @@ fn whatever_nodes_fail_no_promise_of_the_cluster_is_broken() {
         }
         acknowledged += history.figures.acknowledged;
         published += history.figures.published;
+        admitted += history.figures.admitted;
+        slots += history.figures.slots;
         crashes += history.crashes;
+        failures += history.failures;
     }
     println!(
-        "{} seeds: {crashes} crashes, {acknowledged} deposits acknowledged, {published} rounds published",
+        "{} seeds: {crashes} crashes, {failures} disks that failed, {admitted} accounts let in and {slots} slots given, \
+         {acknowledged} deposits acknowledged, {published} rounds published",
         seeds.len()
     );
     assert!(seeds.len() == 1 || acknowledged > 50 * seeds.len(), "nothing is promised, so nothing is proved");
     assert!(seeds.len() == 1 || crashes > seeds.len());
+    assert!(seeds.len() == 1 || (failures > 0 && admitted > seeds.len() && slots > seeds.len()));
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use mpir::noop;
 use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::manifest::{MANIFEST_BYTES, Manifest, SignedManifest};
+use sotto_protocol::table::LOT_SLOTS;
 use sotto_protocol::{Deposit, Label, Round, ServerParameters};
 
 use super::world::{ROOT, World};
@@ -35,6 +36,10 @@ struct Inner {
     retired: BTreeSet<Round>,
     /// Slots that accounts were given.
     slots: BTreeMap<u32, [u8; 32]>,
+    /// Accounts that were let in.
+    admitted: BTreeSet<[u8; 32]>,
+    /// Whether every node has had the time to hear of all of them.
+    all_must_know: bool,
 }
 
 /// What a history had in it.
@@ -42,6 +47,8 @@ struct Inner {
 pub(super) struct Figures {
     pub(super) acknowledged: usize,
     pub(super) published: usize,
+    pub(super) admitted: usize,
+    pub(super) slots: usize,
 }
 
 impl Ledger {
@@ -83,8 +90,30 @@ impl Ledger {
         });
     }
 
+    /// A server has let an account in, and with slots said which is its own.
+    pub(super) fn admitted(&self, account: [u8; 32], slot: Option<u32>) {
+        self.lock().admitted.insert(account);
+        if let Some(slot) = slot {
+            self.given(slot, account);
+        }
+    }
+
+    /// From now on whatever a node finds in its log has all accounts that were let in, and the lots of all slots that were given.
+    pub(super) fn all_must_know(&self) {
+        self.lock().all_must_know = true;
+    }
+
     /// What stands in the log now.
     pub(super) fn stands(&self, state: &State) {
+        let (unknown, unbegun) = {
+            let inner = self.lock();
+            let admitted = inner.admitted.iter().filter(|_| inner.all_must_know);
+            let slots = inner.slots.keys().filter(|_| inner.all_must_know);
+            let unknown = admitted.filter(|account| !state.knows(account)).count();
+            (unknown, slots.filter(|slot| **slot / LOT_SLOTS >= state.lots()).count())
+        };
+        self.check(unknown == 0, || format!("{unknown} accounts that were let in are unknown"));
+        self.check(unbegun == 0, || format!("{unbegun} slots are of lots that can be given once more"));
         let newest = self.lock().opened.last_key_value().map(|(newest, _)| *newest);
         for (round, _) in state.rounds().filter(|(round, _)| Some(*round) > newest) {
             self.lock().opened.insert(round, None);
@@ -221,7 +250,12 @@ impl Ledger {
                 wrong.push(format!("round {round} is another when it is built again"));
             }
         }
-        let figures = Figures { acknowledged: inner.acknowledged.len(), published: inner.published.len() };
+        let figures = Figures {
+            acknowledged: inner.acknowledged.len(),
+            published: inner.published.len(),
+            admitted: inner.admitted.len(),
+            slots: inner.slots.len(),
+        };
         drop(inner);
         wrong.into_iter().for_each(|what| self.world.violated(what));
         figures

@@ -74,12 +74,12 @@ impl RoundLog for Witness {
         self.log.reclaim().await
     }
 
-    fn failure(&self) -> LogError {
-        self.log.failure()
-    }
-
     fn size(&self) -> Size {
         self.log.size()
+    }
+
+    fn failure(&self) -> LogError {
+        self.log.failure()
     }
 
     async fn close(&self) {

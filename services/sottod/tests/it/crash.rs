@@ -7,7 +7,7 @@ mod drill;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use drill::Plan;
+use drill::{GroupPlan, Plan};
 use sottod::Addressing;
 
 /// Six kills, half of them at a start.
@@ -33,6 +33,27 @@ async fn a_server_with_slots_that_is_killed_under_load_loses_no_acknowledged_dep
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let plan = plan(&data, 40, Addressing::Slots);
+    let outcome = plan.run().await.unwrap();
+    assert!(outcome.is_good(), "{outcome}");
+    assert!(outcome.acknowledged > 0 && outcome.sampled > 0, "{outcome}");
+}
+
+/// Also all nodes at once, which is how each judgement begins.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_whose_nodes_are_killed_under_load_loses_no_acknowledged_deposit() {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = GroupPlan {
+        program: PathBuf::from(env!("CARGO_BIN_EXE_sottod")),
+        directory: directory.path().join("cluster"),
+        nodes: 3,
+        kills: 4,
+        judge_every: 2,
+        seed: 7,
+        clients: 12,
+        alive_ms: 500..1500,
+        sample: 8,
+        verbose: false,
+    };
     let outcome = plan.run().await.unwrap();
     assert!(outcome.is_good(), "{outcome}");
     assert!(outcome.acknowledged > 0 && outcome.sampled > 0, "{outcome}");

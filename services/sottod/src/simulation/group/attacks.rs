@@ -116,12 +116,12 @@ impl RoundLog for Scripted {
         Ok(())
     }
 
-    fn failure(&self) -> LogError {
-        LogError::Refused("a script does not end")
-    }
-
     fn size(&self) -> Size {
         Size::default()
+    }
+
+    fn failure(&self) -> LogError {
+        self.log.failure()
     }
 
     async fn close(&self) {}
@@ -529,7 +529,8 @@ fn what_was_lost_with_the_lead_is_stored_when_it_comes_again() {
         *log.judge.lock().unwrap() = Box::new(|_| Fate::Stands);
         log.role.send_replace(Role::Leads { term: 2 });
         soon().await;
-        assert_eq!(stage.rounds.deposit(A, round, deposit(1)).await, Ok(()));
+        let again = timeout(Duration::from_secs(10), stage.rounds.deposit(A, round, deposit(1))).await;
+        assert_eq!(again, Ok(Ok(())), "it waits for what was lost");
         assert_eq!(log.state().deposits(round), 1, "it is acknowledged and not in the log");
         first.abort();
     });

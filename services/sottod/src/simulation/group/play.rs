@@ -7,7 +7,7 @@ use mpir::noop;
 use rand::RngExt;
 use rand::rngs::StdRng;
 use sotto_protocol::deposit::BOX_BYTES;
-use sotto_protocol::{Deposit, Label, SealedBox};
+use sotto_protocol::{CodeKind, Deposit, Label, SealedBox, table};
 use sotto_wire::Refused;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
@@ -17,6 +17,7 @@ use super::net::Net;
 use super::node::{Cluster, Node};
 use crate::config::Config;
 use crate::log::{Role, Simulated};
+use crate::rounds::{Rounds, RunError};
 use crate::simulation::ledger::{Figures, Ledger};
 use crate::simulation::server::{data, signing_key};
 use crate::simulation::world::{World, rng};
@@ -32,6 +33,7 @@ pub(super) struct Play {
     disk_ms: u64,
     compute_ms: u64,
     segment_bytes: u64,
+    slots: bool,
     /// How long things fail.
     ms: u64,
 }
@@ -41,6 +43,8 @@ pub(super) struct History {
     pub(super) violations: Vec<String>,
     pub(super) figures: Figures,
     pub(super) crashes: usize,
+    /// Nodes that ended because their disks failed.
+    pub(super) failures: usize,
 }
 
 impl Play {
@@ -56,6 +60,7 @@ impl Play {
             disk_ms: [0, 1, 10][dice.random_range(0..3)],
             compute_ms: [0, 50, 500][dice.random_range(0..3)],
             segment_bytes: [4 << 10, 16 << 10, 1 << 20][dice.random_range(0..3)],
+            slots: dice.random(),
             ms: dice.random_range(10_000..40_000),
         }
     }
@@ -69,6 +74,9 @@ impl Play {
         (config.deposit_ms, config.lookup_ms, config.query_ms) = (0, 0, 0);
         config.data = data();
         (config.limits.threads, config.limits.computing) = (1, 2);
+        if self.slots {
+            config.code = CodeKind::Partitioned;
+        }
         let key = signing_key().verifying_key().to_bytes();
         let parameters = config.parameters(&*noop(), key).unwrap();
         let world = Arc::new(World::default());
@@ -86,19 +94,20 @@ impl Play {
             compute_ms: self.compute_ms,
         };
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-        let crashes = runtime.block_on(async {
+        let (crashes, failures) = runtime.block_on(async {
             let _power = world.begin();
-            let crashes = self.live(&cluster).await;
+            let ends = self.live(&cluster).await;
             world.end();
-            crashes
+            ends
         });
         drop(runtime);
         let figures = ledger.judge(&key);
         let (trace, violations) = world.finish();
-        History { trace, violations, figures, crashes }
+        History { trace, violations, figures, crashes, failures }
     }
 
-    async fn live(&self, cluster: &Cluster) -> usize {
+    /// How often nodes crashed, and how often they ended because their disks failed.
+    async fn live(&self, cluster: &Cluster) -> (usize, usize) {
         let mut nodes: Vec<Option<Node>> = Vec::new();
         let mut lives = vec![1; self.nodes as usize];
         for number in 1..=self.nodes {
@@ -110,6 +119,9 @@ impl Play {
             let dice = rng(self.seed, format_args!("person {person}"));
             let person = Person {
                 account: [person; 32],
+                is_known: false,
+                slots: self.slots,
+                slot: None,
                 nodes: self.nodes,
                 dice,
                 net: cluster.net.clone(),
@@ -119,7 +131,7 @@ impl Play {
             people.spawn(person.live());
         }
         let mut dice = rng(self.seed, "faults");
-        let mut crashes = 0;
+        let (mut crashes, mut failures) = (0, 0);
         let mut left = self.ms;
         while left > 0 {
             let pause = dice.random_range(100..4000).min(left);
@@ -127,7 +139,7 @@ impl Play {
             sleep(Duration::from_millis(pause)).await;
             let number = dice.random_range(1..=self.nodes);
             let at = number as usize - 1;
-            match dice.random_range(0..9) {
+            match dice.random_range(0..10) {
                 0..=2 => {
                     // Whoever leads is hit more often than by chance.
                     let leads = |number: &u64| matches!(cluster.net.role(*number), Some(Role::Leads { .. }));
@@ -164,6 +176,12 @@ impl Play {
                         cluster.net.cut(other, number);
                     }
                 }
+                9 => {
+                    if let Some(node) = &nodes[at] {
+                        cluster.world.note(format_args!("the disk of node {number} fails soon"));
+                        node.disk.crash_at(Some(node.disk.trace().len() + dice.random_range(0..30)));
+                    }
+                }
                 6 => {
                     let other = dice.random_range(1..=self.nodes);
                     cluster.world.note(format_args!("the way from {number} to {other} is cut"));
@@ -174,12 +192,25 @@ impl Play {
                     cluster.net.heal();
                 }
             }
+            for (at, number) in (0..nodes.len()).zip(1..) {
+                let Some(node) = nodes[at].take_if(|node| node.disk.crashed()) else { continue };
+                let (seed, kill) = (dice.random(), dice.random());
+                disks[at] = Some(without_disk(cluster, node, number, seed, kill).await);
+                failures += 1;
+            }
             check_alive(cluster, &mut nodes).await;
         }
         // Nothing fails any more: within a few rounds all is well.
         cluster.world.note("all is repaired");
         cluster.net.calm();
         for (at, number) in (0..nodes.len()).zip(1..) {
+            if let Some(node) = nodes[at].take_if(|node| node.disk.crashed()) {
+                disks[at] = Some(without_disk(cluster, node, number, 0, true).await);
+                failures += 1;
+            }
+            if let Some(node) = &nodes[at] {
+                node.disk.crash_at(None);
+            }
             if let Some(disk) = disks[at].take() {
                 lives[at] += 1;
                 nodes[at] = Some(Node::start(cluster, number, lives[at], disk));
@@ -189,10 +220,11 @@ impl Play {
         sleep(Duration::from_millis(10_000 + 4 * round)).await;
         // What was promised last is sealed and read.
         people.shutdown().await;
+        cluster.ledger.all_must_know();
         sleep(Duration::from_millis(1000 + 4 * round)).await;
         check_alive(cluster, &mut nodes).await;
         self.check_agreement(cluster).await;
-        crashes
+        (crashes, failures)
     }
 
     /// All nodes serve the newest rounds, and one of them leads.
@@ -229,7 +261,17 @@ impl Play {
     }
 }
 
-/// A node that has power does not end.
+/// A node whose disk fails ends soon, and says why. What is left is what was synced, or all that was written.
+async fn without_disk(cluster: &Cluster, mut node: Node, number: u64, seed: u64, kill: bool) -> Simulated {
+    let ended = timeout(Duration::from_secs(3), &mut node.rounds).await;
+    cluster.world.note(format_args!("node {number} has lost its disk: {ended:?}"));
+    if !matches!(ended, Ok(Ok(Err(RunError::Log(_))))) {
+        cluster.world.violated(format_args!("node {number} goes on without its disk: {ended:?}"));
+    }
+    node.crash(&cluster.net, number, seed, kill)
+}
+
+/// A node that has power, and a disk, does not end.
 async fn check_alive(cluster: &Cluster, nodes: &mut [Option<Node>]) {
     for (node, number) in nodes.iter_mut().zip(1..) {
         let Some(alive) = node else { continue };
@@ -241,9 +283,14 @@ async fn check_alive(cluster: &Cluster, nodes: &mut [Option<Node>]) {
     }
 }
 
-/// Somebody who brings a deposit in every round, to any node, and the same to others until one says that it has it.
+/// Somebody who joins, brings a deposit in every round, to any node, and the same to others until one says that it has it; and joins
+/// under another account now and then.
 struct Person {
     account: [u8; 32],
+    /// Whether a node has said so.
+    is_known: bool,
+    slots: bool,
+    slot: Option<u32>,
     nodes: u64,
     dice: StdRng,
     net: Net,
@@ -252,12 +299,44 @@ struct Person {
 }
 
 impl Person {
+    fn begin_anew(&mut self) {
+        self.account[1] = self.account[1].wrapping_add(1);
+        (self.is_known, self.slot) = (false, None);
+    }
+
+    /// Whether this node, or who leads, lets it in.
+    async fn join(&mut self, rounds: &Rounds) -> bool {
+        let joining = rounds.register(self.account, None, self.slot);
+        let Ok(joined) = timeout(Duration::from_secs(2), joining).await else { return false };
+        match joined {
+            Ok(slot) => {
+                self.ledger.admitted(self.account, slot);
+                if slot.is_some() != self.slots || self.slot.is_some_and(|own| Some(own) != slot) {
+                    self.world.violated(format_args!("who has slot {:?} is given {slot:?}", self.slot));
+                }
+                (self.is_known, self.slot) = (true, slot);
+            }
+            // The answer with its slot was lost, and so was who remembered it.
+            Err(Refused::Slot) if self.slot.is_none() => self.begin_anew(),
+            Err(Refused::Slot) => self.world.violated("a slot that was given is not taken"),
+            Err(_) => {}
+        }
+        joined.is_ok()
+    }
+
     async fn live(mut self) {
         let mut done = None;
         loop {
             sleep(Duration::from_millis(self.dice.random_range(20..200))).await;
+            if self.dice.random_range(0..20) == 0 {
+                self.begin_anew();
+            }
             let number = self.dice.random_range(1..=self.nodes);
             let Some(rounds) = self.net.rounds(number) else { continue };
+            // Also who is known comes again.
+            if (!self.is_known || self.dice.random_range(0..10) == 0) && !self.join(&rounds).await {
+                continue;
+            }
             let Ok(Ok(round)) = timeout(Duration::from_secs(1), rounds.current()).await else { continue };
             if done >= Some(round) {
                 continue;
@@ -266,7 +345,11 @@ impl Person {
             let mut sealed = [0; BOX_BYTES];
             sealed[..32].copy_from_slice(&self.account);
             sealed[32..40].copy_from_slice(&round.0.to_le_bytes());
-            let deposit = Deposit { label: Label(self.dice.random()), sealed: SealedBox(sealed) };
+            let label = match self.slot {
+                Some(slot) => table::stored(slot, &self.dice.random()),
+                None => Label(self.dice.random()),
+            };
+            let deposit = Deposit { label, sealed: SealedBox(sealed) };
             self.ledger.sent(round, &deposit);
             for _ in 0..12 {
                 let number = self.dice.random_range(1..=self.nodes);
