@@ -139,9 +139,7 @@ async fn store(
     match tokio::time::timeout(STORING, raft.change_membership(change, false)).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => match error.forward_to_leader() {
-            Some(forward) => {
-                Err(forward.leader_id.map_or(ChangeError::Leaderless, ChangeError::Elsewhere))
-            }
+            Some(forward) => Err(forward.leader_id.map_or(ChangeError::Leaderless, ChangeError::Elsewhere)),
             None => Err(ChangeError::UnderWay),
         },
         Err(_) => Err(ChangeError::Unknown),

@@ -7,6 +7,7 @@
 //! net       who reaches whom: the calls of the log's group, and what a follower sends on
 //! node      one life of one node
 //! play      a seed's history, with people who join at any node and bring deposits to any
+//! upstream  what nodes without a vote follow
 //! ```
 
 mod attacks;
@@ -14,6 +15,7 @@ mod breaches;
 mod net;
 mod node;
 mod play;
+mod upstream;
 
 use play::Play;
 

@@ -6,18 +6,16 @@ use sotto_protocol::{Deposit, Round};
 use tokio::sync::watch;
 
 use super::ledger::Ledger;
-use crate::log::{
-    DurableLog, Feed, LogError, Proposal, Record, Role, RoundLog, SealedRound, Sequencer, Size, State,
-};
+use crate::log::{Feed, LogError, Proposal, Record, Role, RoundLog, SealedRound, Sequencer, Size, State};
 
-pub(super) struct Witness {
-    pub(super) log: DurableLog,
+pub(super) struct Witness<L> {
+    pub(super) log: L,
     pub(super) ledger: Arc<Ledger>,
     /// Whether a deposit that was brought to two nodes may be in the log twice.
     pub(super) repeats: bool,
 }
 
-impl Sequencer for Witness {
+impl<L: RoundLog> Sequencer for Witness<L> {
     fn role(&self) -> watch::Receiver<Role> {
         self.log.role()
     }
@@ -44,7 +42,7 @@ impl Sequencer for Witness {
     }
 }
 
-impl Feed for Witness {
+impl<L: RoundLog> Feed for Witness<L> {
     /// Nobody learns of what is in the log by another way.
     fn state(&self) -> MutexGuard<'_, State> {
         let state = self.log.state();
@@ -69,7 +67,7 @@ impl Feed for Witness {
     }
 }
 
-impl RoundLog for Witness {
+impl<L: RoundLog> RoundLog for Witness<L> {
     async fn reclaim(&self) -> Result<(), LogError> {
         self.log.reclaim().await
     }

@@ -44,7 +44,8 @@ fn cluster(slots: bool, round_ms: u32) -> Cluster {
     let net = Net::new(rng(1, "network"), 0, 3);
     Cluster {
         seed: 1,
-        nodes: 3,
+        voters: 3,
+        answerers: 0,
         config,
         parameters,
         net,

@@ -120,7 +120,7 @@ pub(super) struct Way {
 
 impl Way {
     /// A call, which is answered or not.
-    async fn call<T, F: Future<Output = Option<T>>>(
+    pub(super) async fn call<T, F: Future<Output = Option<T>>>(
         &self,
         to: u64,
         call: impl FnOnce(Member) -> F,

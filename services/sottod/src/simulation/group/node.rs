@@ -13,11 +13,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::net::{Net, Way};
+use super::upstream::Upstreams;
 use crate::compute::Compute;
 use crate::config::Config;
 use crate::host::Host;
 use crate::keys::Progress;
-use crate::log::{DurableLog, Group, Options, Simulated};
+use crate::log::{DurableLog, FollowingLog, Group, Options, Simulated};
 use crate::metrics::Metrics;
 use crate::peers::Member;
 use crate::rounds::{self, RoundsDependencies, RunError};
@@ -30,7 +31,9 @@ use crate::simulation::world::{ROOT, World, rng};
 /// What all nodes share.
 pub(super) struct Cluster {
     pub(super) seed: u64,
-    pub(super) nodes: u64,
+    /// Those that vote, and then those that do not.
+    pub(super) voters: u64,
+    pub(super) answerers: u64,
     pub(super) config: Config,
     pub(super) parameters: ServerParameters,
     pub(super) net: Net,
@@ -49,9 +52,16 @@ pub(super) struct Node {
     stop: CancellationToken,
 }
 
+impl Cluster {
+    /// How many there are.
+    pub(super) fn nodes(&self) -> u64 {
+        self.voters + self.answerers
+    }
+}
+
 impl Node {
     pub(super) fn start(cluster: &Cluster, number: u64, life: usize, disk: Simulated) -> Self {
-        let Cluster { seed, nodes, config, parameters, net, world, ledger, .. } = cluster;
+        let Cluster { seed, voters, config, parameters, net, world, ledger, .. } = cluster;
         let draw = |purpose: &str| rng(*seed, format_args!("{purpose} of node {number} in life {life}"));
         let power = CancellationToken::new();
         {
@@ -92,32 +102,43 @@ impl Node {
             metrics: Arc::new(Metrics::new()),
             forward: Some(Arc::new(way.clone())),
         };
-        let opening = {
+        let options = {
             let mut salts = draw("salts");
             let salts = Box::new(move || Ok(salts.random()));
-            let options = Options { segment_bytes: cluster.segment_bytes, grouped: true, salts };
-            let (dice, longest) = (Mutex::new(draw("disk")), cluster.disk_ms);
-            let pace = move || {
-                let dice = &mut *dice.lock().unwrap();
-                let long = dice.random_range(0..100) == 0;
-                Duration::from_millis(dice.random_range(0..=if long { 30 * longest } else { longest }))
-            };
-            let members: BTreeMap<u64, String> =
-                (1..=*nodes).map(|number| (number, format!("node{number}:1"))).collect();
-            let (joined, alive) = (net.clone(), power.clone());
-            let joining = Box::new(move |raft, kept, role| {
-                if !alive.is_cancelled() {
-                    joined.joined(number, Member { raft: Some(raft), kept, role });
-                }
-            });
-            let group = Group { number, members, joins: false, network: way, joining };
-            let (disk, ledger) = (disk.clone(), Arc::clone(ledger));
-            async move {
-                let log = DurableLog::start_in_inline(group, Arc::new(disk), options, pace).await?;
-                Ok(Witness { log, ledger, repeats: true })
+            Options { segment_bytes: cluster.segment_bytes, grouped: true, salts }
+        };
+        let (dice, longest) = (Mutex::new(draw("disk")), cluster.disk_ms);
+        let pace = move || {
+            let dice = &mut *dice.lock().unwrap();
+            let long = dice.random_range(0..100) == 0;
+            Duration::from_millis(dice.random_range(0..=if long { 30 * longest } else { longest }))
+        };
+        let (joined, alive) = (net.clone(), power.clone());
+        let joining = move |raft, kept, role| {
+            if !alive.is_cancelled() {
+                joined.joined(number, Member { raft, kept, role });
             }
         };
-        let (handle, rounds) = rounds::start(surroundings, opening);
+        let (log_disk, ledger) = (Arc::new(disk.clone()), Arc::clone(ledger));
+        let (handle, rounds) = if number <= *voters {
+            let members: BTreeMap<u64, String> =
+                (1..=*voters).map(|number| (number, format!("node{number}:1"))).collect();
+            let joining = Box::new(move |raft, kept, role| joining(Some(raft), kept, role));
+            let group = Group { number, members, joins: false, network: way, joining };
+            rounds::start(surroundings, async move {
+                let log = DurableLog::start_in_inline(group, log_disk, options, pace).await?;
+                Ok(Witness { log, ledger, repeats: true })
+            })
+        } else {
+            let mut candidates: Vec<u64> = (1..number).collect();
+            candidates.rotate_left((number % *voters) as usize);
+            let upstreams = Upstreams { way, world: Arc::clone(world), candidates };
+            let joining = move |kept, role| joining(None, kept, role);
+            rounds::start(surroundings, async move {
+                let log = FollowingLog::start_inline(upstreams, joining, log_disk, options, pace).await?;
+                Ok(Witness { log, ledger, repeats: true })
+            })
+        };
         net.serves(number, handle);
         Self { disk, rounds, power, stop }
     }

@@ -26,7 +26,8 @@ use crate::simulation::world::{World, rng};
 pub(super) struct Play {
     seed: u64,
     round_ms: u32,
-    nodes: u64,
+    voters: u64,
+    answerers: u64,
     people: u8,
     lost: u32,
     way_ms: u64,
@@ -53,7 +54,8 @@ impl Play {
         Self {
             seed,
             round_ms: dice.random_range(500..2000),
-            nodes: if dice.random_range(0..4) == 0 { 5 } else { 3 },
+            voters: if dice.random_range(0..4) == 0 { 5 } else { 3 },
+            answerers: dice.random_range(0..=2),
             people: dice.random_range(3..8),
             lost: [0, 0, 5, 50][dice.random_range(0..4)],
             way_ms: dice.random_range(1..40),
@@ -83,7 +85,8 @@ impl Play {
         let ledger = Arc::new(Ledger::new(Arc::clone(&world), parameters.clone()));
         let cluster = Cluster {
             seed: self.seed,
-            nodes: self.nodes,
+            voters: self.voters,
+            answerers: self.answerers,
             config,
             parameters,
             net: Net::new(rng(self.seed, "network"), self.lost, self.way_ms),
@@ -109,8 +112,8 @@ impl Play {
     /// How often nodes crashed, and how often they ended because their disks failed.
     async fn live(&self, cluster: &Cluster) -> (usize, usize) {
         let mut nodes: Vec<Option<Node>> = Vec::new();
-        let mut lives = vec![1; self.nodes as usize];
-        for number in 1..=self.nodes {
+        let mut lives = vec![1; cluster.nodes() as usize];
+        for number in 1..=cluster.nodes() {
             nodes.push(Some(Node::start(cluster, number, 1, Simulated::default())));
         }
         let mut disks: Vec<Option<Simulated>> = nodes.iter().map(|_| None).collect();
@@ -122,7 +125,7 @@ impl Play {
                 is_known: false,
                 slots: self.slots,
                 slot: None,
-                nodes: self.nodes,
+                nodes: cluster.nodes(),
                 dice,
                 net: cluster.net.clone(),
                 world: Arc::clone(&cluster.world),
@@ -137,13 +140,13 @@ impl Play {
             let pause = dice.random_range(100..4000).min(left);
             left -= pause;
             sleep(Duration::from_millis(pause)).await;
-            let number = dice.random_range(1..=self.nodes);
+            let number = dice.random_range(1..=cluster.nodes());
             let at = number as usize - 1;
             match dice.random_range(0..10) {
                 0..=2 => {
                     // Whoever leads is hit more often than by chance.
                     let leads = |number: &u64| matches!(cluster.net.role(*number), Some(Role::Leads { .. }));
-                    let leader = (1..=self.nodes).find(leads).filter(|_| dice.random());
+                    let leader = (1..=cluster.nodes()).find(leads).filter(|_| dice.random());
                     let number = leader.unwrap_or(number);
                     let at = number as usize - 1;
                     if let Some(node) = nodes[at].take() {
@@ -171,7 +174,7 @@ impl Play {
                 }
                 5 => {
                     cluster.world.note(format_args!("node {number} is cut off"));
-                    for other in (1..=self.nodes).filter(|other| *other != number) {
+                    for other in (1..=cluster.nodes()).filter(|other| *other != number) {
                         cluster.net.cut(number, other);
                         cluster.net.cut(other, number);
                     }
@@ -183,7 +186,7 @@ impl Play {
                     }
                 }
                 6 => {
-                    let other = dice.random_range(1..=self.nodes);
+                    let other = dice.random_range(1..=cluster.nodes());
                     cluster.world.note(format_args!("the way from {number} to {other} is cut"));
                     cluster.net.cut(number, other);
                 }
@@ -230,14 +233,14 @@ impl Play {
     /// All nodes serve the newest rounds, and one of them leads.
     async fn check_agreement(&self, cluster: &Cluster) {
         let world = &cluster.world;
-        let leaders: Vec<u64> = (1..=self.nodes)
+        let leaders: Vec<u64> = (1..=cluster.nodes())
             .filter(|number| matches!(cluster.net.role(*number), Some(Role::Leads { .. })))
             .collect();
         if leaders.len() != 1 {
             world.violated(format_args!("nodes {leaders:?} lead"));
         }
         let mut newest = None;
-        for number in 1..=self.nodes {
+        for number in 1..=cluster.nodes() {
             let asked = async { cluster.net.rounds(number)?.current().await.ok() };
             let Ok(Some(open)) = timeout(Duration::from_secs(5), asked).await else {
                 world.violated(format_args!("node {number} does not answer"));
