@@ -529,7 +529,8 @@ fn what_was_lost_with_the_lead_is_stored_when_it_comes_again() {
         *log.judge.lock().unwrap() = Box::new(|_| Fate::Stands);
         log.role.send_replace(Role::Leads { term: 2 });
         soon().await;
-        let again = timeout(Duration::from_secs(10), stage.rounds.deposit(A, round, deposit(1))).await;
+        // At the latest with the end of the round.
+        let again = timeout(Duration::from_secs(3600), stage.rounds.deposit(A, round, deposit(1))).await;
         assert_eq!(again, Ok(Ok(())), "it waits for what was lost");
         assert_eq!(log.state().deposits(round), 1, "it is acknowledged and not in the log");
         first.abort();
