@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! lock       held by the process that uses the directory
+//! control    where it listens for commands while it runs, see `control`
 //! root.key   the secret half of the cluster's root key; may be kept elsewhere
 //! identity   who the server is, see `identity`, with manifest.key, token.key, node.key and node.pem
 //! announcement   what the root key has signed, see `announcement`, with seeds and seed.key
@@ -23,15 +24,17 @@ use rand::rngs::SysRng;
 use sotto_files::sync_directory;
 use sotto_protocol::{Round, ServerParameters};
 use sotto_wire::Token;
+use tokio::sync::watch;
 
 use crate::announcement::{self, Announced, Wanted};
 use crate::certificate::CertificateError;
 use crate::cluster::Cluster;
 use crate::config::Config;
+use crate::control::{Backups, Socket, SocketError};
 use crate::host::unix_now;
 use crate::identity::{CertificateFiles, Identity};
 use crate::log::offline::{self, LoggedRound, Summary};
-use crate::log::{Directory, Disk, DurableLog, Group, LogError, Options};
+use crate::log::{Directory, Disk, DurableLog, Group, LogError, LogFiles, Options, PinnedFile, pin_at_rest};
 use crate::peers::Network;
 use crate::secrets::IdentityError;
 use crate::seeds::SEGMENTS;
@@ -89,18 +92,31 @@ impl DataDirectory {
 
     /// Who the server is, and which node of a cluster. The directory stays in use until the log is closed.
     pub(crate) fn split(self) -> (Identity, Option<Cluster>, DataLog) {
-        let Self { path: _, identity, cluster, disk, lock } = self;
-        (identity, cluster, DataLog { disk, lock })
+        let Self { path, identity, cluster, disk, lock } = self;
+        (identity, cluster, DataLog { path, disk, lock: Arc::new(lock), files: watch::Sender::new(None) })
     }
 }
 
 /// The round log of a data directory, not yet read.
 pub(crate) struct DataLog {
+    path: PathBuf,
     disk: Arc<dyn Disk>,
-    lock: File,
+    lock: Arc<File>,
+    /// Told when it is open.
+    files: watch::Sender<Option<LogFiles>>,
 }
 
 impl DataLog {
+    /// Listens for commands.
+    pub(crate) fn control(&self) -> Result<Socket, SocketError> {
+        Socket::bind(&self.path, Arc::clone(&self.lock))
+    }
+
+    /// What backups are taken of.
+    pub(crate) fn backups(&self) -> Backups {
+        Backups::new(self.path.clone(), self.files.subscribe())
+    }
+
     /// Opens it, alone.
     #[cfg(test)]
     pub(crate) async fn open(self) -> Result<DurableLog, LogError> {
@@ -116,10 +132,12 @@ impl DataLog {
         };
         let options =
             Options { segment_bytes: SEGMENT_BYTES, grouped: group.is_some(), salts: Box::new(salts) };
-        match group {
+        let log = match group {
             None => DurableLog::start(self.disk, options, self.lock).await,
             Some(group) => DurableLog::start_in(group, self.disk, options, self.lock).await,
-        }
+        }?;
+        self.files.send_replace(Some(log.files()));
+        Ok(log)
     }
 }
 
@@ -213,7 +231,7 @@ fn make_identity(path: &Path) -> Result<(), DataError> {
 }
 
 /// Makes what is missing of a directory, durably, and locks it, for which it waits a little.
-fn take(path: &Path) -> Result<File, DataError> {
+pub(crate) fn take(path: &Path) -> Result<File, DataError> {
     let failed = |source| DataError::Directory { path: path.to_owned(), source };
     let lock = make(path).map_err(failed)?;
     let waits_until = Instant::now() + LETS_GO;
@@ -276,6 +294,17 @@ pub fn check_log(data: &Path) -> Result<Summary, DataError> {
 pub fn read_log(data: &Path) -> Result<BTreeMap<Round, LoggedRound>, DataError> {
     let _lock = share(data)?;
     Ok(offline::rounds(&data.join(LOG))?)
+}
+
+/// The files of a data directory's log, and what keeps servers away from them. None may be using it.
+///
+/// # Errors
+/// [`DataError`].
+pub(crate) fn log_at_rest(data: &Path) -> Result<(Option<File>, Vec<PinnedFile>), DataError> {
+    let lock = share(data)?;
+    let log = Directory::read_only(&data.join(LOG));
+    let log = log.map_err(|source| DataError::Directory { path: data.join(LOG), source })?;
+    Ok((lock, pin_at_rest(&log)?))
 }
 
 /// Makes a registration token of a data directory's server, which may be running.

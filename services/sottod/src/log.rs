@@ -9,6 +9,7 @@
 //! segment    frames in a file of bounded size
 //! store      all segments, the vote and the snapshot: the only code that changes files
 //! writer     the thread that owns the store
+//! pinned     all files as they were at one moment
 //! replica    openraft's view of the store; the state that follows from the committed entries
 //! durable    the round log, as the server uses it
 //! ```
@@ -22,6 +23,7 @@ mod frame;
 pub mod fuzzing;
 mod memory;
 pub(crate) mod offline;
+mod pinned;
 mod record;
 mod replica;
 mod segment;
@@ -40,9 +42,7 @@ use sotto_protocol::{Deposit, Round, UnixMillis};
 use tokio::sync::watch;
 
 pub(crate) use codec::Malformed;
-#[cfg(test)]
-pub(crate) use disk::DiskFile;
-pub(crate) use disk::{Directory, Disk};
+pub(crate) use disk::{Directory, Disk, DiskFile};
 pub(crate) use durable::{DurableLog, Group};
 pub(crate) use entry::{
     LogId, TypeConfig, Vote, check_number as number, decode_one as decode_entry, encode as encode_entry,
@@ -50,6 +50,8 @@ pub(crate) use entry::{
 };
 pub use error::LogError;
 pub(crate) use memory::MemoryLog;
+pub(crate) use offline::summarise;
+pub(crate) use pinned::{LogFiles, PinnedFile, is_of_a_log, pin_at_rest};
 pub(crate) use record::{Record, TableSeal, TokenId, entries, spent};
 pub(crate) use replica::{RaftSnapshot, StateMachine, snapshot_of};
 pub(crate) use state::{Applied, State};

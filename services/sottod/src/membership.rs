@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::certificate::Expiry;
 use crate::cluster::Cluster;
 use crate::config::{Config, ConfigError};
 use crate::data::DataLog;
@@ -43,6 +44,11 @@ pub(crate) struct NodeView {
 }
 
 impl NodeView {
+    /// The log's group, once the log is open.
+    pub(crate) fn joined(&self) -> Joined {
+        self.joined.clone()
+    }
+
     pub(crate) fn status(&self) -> NodeStatus {
         let Self { number, nodes, .. } = *self;
         let role = self.joined.borrow().as_ref().map(|member| *member.role.borrow());
@@ -84,6 +90,11 @@ impl Membership {
     pub(crate) fn view(&self) -> NodeView {
         let Cluster { number, members, .. } = &self.cluster;
         NodeView { number: *number, nodes: members.len(), joined: self.joining.subscribe() }
+    }
+
+    /// When the certificate ends that this node shows to the others.
+    pub(crate) fn expiry(&self, root: &RootKey) -> Expiry {
+        self.cluster.certificate.expiry(root)
     }
 
     /// The way of what people bring to the node that leads.
