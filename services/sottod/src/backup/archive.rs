@@ -87,6 +87,8 @@ pub(crate) struct Checked {
     pub(crate) summary: Summary,
     /// Of all of it.
     pub(crate) bytes: u64,
+    /// Whether it is of a node of a cluster, if only of one.
+    pub(crate) is_of_cluster: bool,
     pub(super) files: BTreeMap<String, Part>,
 }
 
@@ -135,8 +137,23 @@ pub(crate) fn check(path: &Path) -> Result<Checked, BackupError> {
         return Err(damaged("the keys are missing"));
     }
     let log = |source| BackupError::DamagedLog { path: path.to_owned(), source };
-    let summary = summarise(&Parts(files.clone()), |_| {}).map_err(log)?;
-    Ok(Checked { summary, bytes, files })
+    let mut summary = summarise(&Parts(files.clone()), |_| {}).map_err(log)?;
+    let mut is_of_cluster = false;
+    if let Some(cluster) = files.get("cluster") {
+        // A log that is empty knows of no node, and its node may have begun to vote since.
+        let text = cluster.read_all(BYTES_MAX).map_err(file)?.unwrap_or_default();
+        let nodes = String::from_utf8(text).ok().and_then(|text| listed_nodes(&text));
+        summary.voters =
+            summary.voters.max(nodes.ok_or_else(|| damaged("its list of nodes cannot be read"))?);
+        is_of_cluster = true;
+    }
+    Ok(Checked { summary, bytes, is_of_cluster, files })
+}
+
+/// How many nodes a list of them has.
+fn listed_nodes(text: &str) -> Option<u64> {
+    let cluster: toml::Table = toml::from_str(text).ok()?;
+    Some(cluster.get("members")?.as_array()?.len() as u64)
 }
 
 /// The files of an archive, if all are what a backup has, or what is wrong; `None` if the archive cannot be read.

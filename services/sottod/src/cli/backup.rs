@@ -91,13 +91,19 @@ fn ensure_new(out: &Path) -> anyhow::Result<()> {
 
 pub(super) fn restore(options: &RestoreOptions) -> Result<(), Failure> {
     let RestoreOptions { from, data: Data { data } } = options;
-    let Restored { backup: Checked { summary, .. }, unfit } = backup::restore(from, data)?;
+    let Restored { backup: Checked { summary, is_of_cluster, .. }, unfit } = backup::restore(from, data)?;
     let mut out = io::stdout().lock();
     let data = data.display();
     writeln!(out, "restored {data}, every checksum holds")?;
     writeln!(out, "{}", told(&summary))?;
     if let Some(unfit) = unfit {
         writeln!(out, "CAUTION: as it is, it cannot be served: {unfit}")?;
+    }
+    if is_of_cluster {
+        writeln!(
+            out,
+            "CAUTION: it was the only node of its cluster; if others were added since, do not start it: they have everything"
+        )?;
     }
     writeln!(
         out,

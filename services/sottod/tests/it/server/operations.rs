@@ -204,6 +204,17 @@ fn from_nothing_to_the_nodes_of_a_cluster_by_the_commands_alone() {
     assert!(another.status.code() == Some(1) && said(&another).contains("another"), "{}", said(&another));
     assert_eq!(text("address"), address);
 
+    // One that has never run may have voted since.
+    let saved = directory.path().join("node1.tar");
+    let taken = run(&["backup", "--out", saved.to_str().unwrap()], &out.join("node1"));
+    assert!(taken.status.success() && said(&taken).contains("a cluster of 3"), "{}", said(&taken));
+    let refused = run(&["restore", "--from", saved.to_str().unwrap()], &directory.path().join("restored"));
+    assert!(
+        refused.status.code() == Some(1) && said(&refused).contains("never restored"),
+        "{}",
+        said(&refused)
+    );
+
     // A node's directory is one to serve, and both its certificates are made anew with the root key that it has not.
     let alone = directory.path().join("alone");
     assert!(new_cluster(&alone, &["--node", "127.0.0.1"]).status.success());
@@ -221,6 +232,8 @@ fn from_nothing_to_the_nodes_of_a_cluster_by_the_commands_alone() {
     let variables =
         [("SOTTOD_LISTEN", &*listen), ("SOTTOD_PEERS", &*peers), ("SOTTOD_OPERATIONS", &*operations)];
     let server = Serving::start(&node, &variables);
+    let alone = run(&["transfer"], &node);
+    assert_eq!(alone.status.code(), Some(1), "{}", said(&alone));
     assert!(server.address.starts_with("sotto://127.0.0.1:7370/"), "{}", server.address);
 }
 
