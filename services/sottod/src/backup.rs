@@ -77,7 +77,7 @@ pub(crate) enum BackupError {
     #[error("round log: {0}")]
     Log(#[from] LogError),
     /// A file cannot be read or written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}", path.display())]
     File {
         /// Which.
         path: PathBuf,
@@ -93,7 +93,7 @@ pub(crate) enum BackupError {
         what: &'static str,
     },
     /// The same of the log in it.
-    #[error("{}: the round log in it is damaged: {source}; use another backup", path.display())]
+    #[error("{}: the round log in it is damaged, use another backup", path.display())]
     DamagedLog {
         /// The backup.
         path: PathBuf,

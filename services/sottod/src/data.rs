@@ -302,9 +302,14 @@ pub fn read_log(data: &Path) -> Result<BTreeMap<Round, LoggedRound>, DataError> 
 /// [`DataError`].
 pub(crate) fn log_at_rest(data: &Path) -> Result<(Option<File>, Vec<PinnedFile>), DataError> {
     let lock = share(data)?;
-    let log = Directory::read_only(&data.join(LOG));
-    let log = log.map_err(|source| DataError::Directory { path: data.join(LOG), source })?;
-    Ok((lock, pin_at_rest(&log)?))
+    match Directory::read_only(&data.join(LOG)) {
+        Ok(log) => Ok((lock, pin_at_rest(&log)?)),
+        // It was made, and has never run.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && Identity::exists(data) => {
+            Ok((lock, Vec::new()))
+        }
+        Err(source) => Err(DataError::Directory { path: data.join(LOG), source }),
+    }
 }
 
 /// Makes a registration token of a data directory's server, which may be running.

@@ -82,7 +82,7 @@ pub struct Status {
     /// The same of what it shows to other nodes; none of a server alone.
     #[serde(default)]
     pub peer_certificate_days: Option<u64>,
-    /// Rounds that there are seeds for.
+    /// Rounds that there are seeds for; 0 on a node that has not led since its start.
     #[serde(default)]
     pub seeds_left: u64,
     /// Rounds that are not retired, the newest first.

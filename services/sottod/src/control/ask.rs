@@ -25,7 +25,7 @@ pub(crate) enum AskError {
     #[error("the server that runs in {} gave no answer that can be read; is it of another version?", .0.display())]
     Malformed(PathBuf),
     /// The operating system refused.
-    #[error("cannot ask the server that runs in {}: {source}", path.display())]
+    #[error("cannot ask the server that runs in {}", path.display())]
     Io {
         /// The data directory.
         path: PathBuf,

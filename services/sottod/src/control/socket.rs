@@ -18,7 +18,7 @@ const ROOT: u32 = 0;
 
 /// Why a server has no socket for commands.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen for commands at {}: {source}", path.display())]
+#[error("cannot listen for commands at {}", path.display())]
 pub struct SocketError {
     path: PathBuf,
     source: io::Error,
@@ -129,7 +129,8 @@ mod tests {
         drop(socket);
 
         fs::write(&path, "a file of somebody").unwrap();
-        let refused = Socket::bind(directory.path(), ()).err().unwrap().to_string();
+        let refused = Socket::bind(directory.path(), ()).err().unwrap();
+        let refused = format!("{:#}", anyhow::Error::from(refused));
         assert!(refused.contains("move it away") && path.exists(), "{refused}");
     }
 

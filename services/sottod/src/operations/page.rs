@@ -72,7 +72,7 @@ fn overview(status: &Status) -> Markup {
             tr { td { "round log" } td { (status.log_bytes) " bytes" } }
             (days("certificate", status.certificate_days))
             (days("certificate for other nodes", status.peer_certificate_days))
-            tr { td { "rounds with seeds left" } td { (status.seeds_left) } }
+            @if status.seeds_left > 0 { tr { td { "rounds with seeds left" } td { (status.seeds_left) } } }
             tr {
                 td { "new accounts" }
                 td { @if status.token_required { "need a token" } @else { "need no token" } }
