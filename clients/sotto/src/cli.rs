@@ -20,7 +20,7 @@ use core::time::Duration;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::Address;
 use failure::Failure;
@@ -277,6 +277,12 @@ enum GroupCommand {
         /// The member's name on the group's card, or the identity
         member: String,
     },
+}
+
+/// The command line, for whoever writes about it.
+#[must_use]
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Reads the command line and does what it says.

@@ -126,20 +126,9 @@ impl Certificate {
         self.server_config().map(|_| ())
     }
 
-    /// Whole days for which clients will accept it, as far as one looks ahead.
-    pub(crate) fn days_left(&self, root: &RootKey) -> u64 {
-        let now = UnixTime::now().as_secs();
-        let valid = |days: u64| {
-            let at = UnixTime::since_unix_epoch(Duration::from_secs(now.saturating_add(days * DAY)));
-            self.check_at(root, &node_name(), at).is_ok()
-        };
-        // Valid after so many days, and not after so many.
-        let (mut least, mut most) = (0, DAYS_AHEAD + 1);
-        while least + 1 < most {
-            let middle = least.midpoint(most);
-            if valid(middle) { least = middle } else { most = middle }
-        }
-        least
+    /// When it ends for whoever knows this root and asks for this name.
+    pub(crate) fn expiry(&self, root: &RootKey, name: ServerName<'static>) -> Expiry {
+        Expiry { chain: self.chain.clone(), root: *root, name }
     }
 
     /// Whether whoever knows this root and asks for this name will accept it at a time.
@@ -149,19 +138,7 @@ impl Certificate {
         name: &ServerName<'_>,
         at: UnixTime,
     ) -> Result<(), CertificateError> {
-        let roots = Arc::new(RootCertStore { roots: vec![root.trust_anchor()] });
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider)
-            .build()
-            .map_err(|_| CertificateError::Foreign)?;
-        let (own, others) = self.chain.split_first().ok_or(CertificateError::Foreign)?;
-        match verifier.verify_server_cert(own, others, name, &[], at) {
-            Ok(_) => Ok(()),
-            Err(rustls::Error::InvalidCertificate(Invalid::Expired | Invalid::ExpiredContext { .. })) => {
-                Err(CertificateError::Expired)
-            }
-            Err(_) => Err(CertificateError::Foreign),
-        }
+        verify(&self.chain, root, name, at)
     }
 
     /// How a server speaks TLS with it: version 1.3, HTTP/2, no resumption, so that every connection has keys of its own.
@@ -191,6 +168,53 @@ impl Certificate {
     /// Certificates and key as TLS takes them.
     pub(crate) fn shown(&self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
         (self.chain.clone(), PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key.to_vec())))
+    }
+}
+
+/// When a certificate ends, for whoever watches over that: the key is not in it.
+pub(crate) struct Expiry {
+    chain: Vec<CertificateDer<'static>>,
+    root: RootKey,
+    name: ServerName<'static>,
+}
+
+impl Expiry {
+    /// Whole days for which it will be accepted, as far as one looks ahead.
+    pub(crate) fn days_left(&self) -> u64 {
+        let now = UnixTime::now().as_secs();
+        let valid = |days: u64| {
+            let at = UnixTime::since_unix_epoch(Duration::from_secs(now.saturating_add(days * DAY)));
+            verify(&self.chain, &self.root, &self.name, at).is_ok()
+        };
+        // Valid after so many days, and not after so many.
+        let (mut least, mut most) = (0, DAYS_AHEAD + 1);
+        while least + 1 < most {
+            let middle = least.midpoint(most);
+            if valid(middle) { least = middle } else { most = middle }
+        }
+        least
+    }
+}
+
+/// Whether whoever knows a root and asks for a name will accept a certificate at a time.
+fn verify(
+    chain: &[CertificateDer<'_>],
+    root: &RootKey,
+    name: &ServerName<'_>,
+    at: UnixTime,
+) -> Result<(), CertificateError> {
+    let roots = Arc::new(RootCertStore { roots: vec![root.trust_anchor()] });
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider)
+        .build()
+        .map_err(|_| CertificateError::Foreign)?;
+    let (own, others) = chain.split_first().ok_or(CertificateError::Foreign)?;
+    match verifier.verify_server_cert(own, others, name, &[], at) {
+        Ok(_) => Ok(()),
+        Err(rustls::Error::InvalidCertificate(Invalid::Expired | Invalid::ExpiredContext { .. })) => {
+            Err(CertificateError::Expired)
+        }
+        Err(_) => Err(CertificateError::Foreign),
     }
 }
 
@@ -313,7 +337,7 @@ mod tests {
             certificate.check_at(&key, &node_name(), in_days(826)),
             Err(CertificateError::Expired)
         ));
-        assert!((823..=825).contains(&certificate.days_left(&key)));
+        assert!((823..=825).contains(&certificate.expiry(&key, node_name()).days_left()));
     }
 
     /// Section 10.3 of RFC 8410.

@@ -4,17 +4,20 @@
 //! was looked at has a fault; 2 if it cannot run as configured.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "the one place that talks to its operator")]
 
+mod backup;
 mod cluster;
 mod keys;
+mod node;
 mod serve;
 mod settings;
 mod status;
+mod transfer;
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 use crate::{Summary, check_log};
@@ -77,6 +80,27 @@ enum Command {
     ///
     /// Example: sottod status --data /var/lib/sottod
     Status(status::Options),
+    /// Have another node of the cluster lead, as before this one is ended for long. Asked of the node that leads, on its machine.
+    ///
+    /// Nothing is lost or refused meanwhile; the open round may end some tenths of a second late.
+    ///
+    /// Example: sottod transfer --data /var/lib/sottod --to 2
+    Transfer(transfer::Options),
+    /// Change who votes in a cluster that runs.
+    #[command(subcommand)]
+    Node(node::Command),
+    /// Copy a data directory into one file, whether its server runs or not: keys, certificates, settings and the round log.
+    ///
+    /// Everything that was acknowledged before is in it. The file is checked, and only then has its name.
+    ///
+    /// Example: sottod backup --data /var/lib/sottod --out /media/backup/sottod-monday.tar
+    Backup(backup::BackupOptions),
+    /// Make a data directory of a backup of a server that is alone. All of it is checked before anything is written.
+    ///
+    /// Start it once with 'sottod serve --restored'. A node of a cluster of several is replaced, not restored.
+    ///
+    /// Example: sottod restore --from /media/backup/sottod-monday.tar --data /var/lib/sottod
+    Restore(backup::RestoreOptions),
     /// Read and check every byte of a data directory's log, and print what is in it; no server may be using it.
     ///
     /// Example: sottod check-log --data /var/lib/sottod
@@ -93,6 +117,12 @@ struct Data {
     data: PathBuf,
 }
 
+/// The command line, for whoever writes about it.
+#[must_use]
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
 /// Reads the command line and does what it says.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -106,6 +136,10 @@ pub fn main() -> ExitCode {
         Some(Command::Token { data, count }) => keys::tokens(&data.data, count),
         Some(Command::Certify(options)) => keys::certify(&options),
         Some(Command::Status(options)) => status::run(&options),
+        Some(Command::Transfer(options)) => transfer::run(&options),
+        Some(Command::Node(command)) => node::run(command),
+        Some(Command::Backup(options)) => backup::backup(&options),
+        Some(Command::Restore(options)) => backup::restore(&options),
         Some(Command::CheckLog { data }) => check(&data.data),
         None => serve::run(arguments.serve),
     };
@@ -147,8 +181,19 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 }
 
 fn check(data: &Path) -> Result<(), Failure> {
-    let Summary { segments, bytes, entries, deposits, rounds, accounts, tokens, newest, last, torn } =
-        check_log(data)?;
+    let Summary {
+        segments,
+        bytes,
+        entries,
+        deposits,
+        rounds,
+        accounts,
+        tokens,
+        newest,
+        last,
+        torn,
+        voters: _,
+    } = check_log(data)?;
     let or_none = |number: Option<u64>| number.map_or_else(|| "none".to_owned(), |number| number.to_string());
     println!("segments {segments}, bytes {bytes}, entries {entries}, deposits {deposits}");
     println!("rounds not retired {rounds}, accounts {accounts}, spent tokens {tokens}");

@@ -10,6 +10,7 @@ pub(crate) mod making;
 pub(crate) mod more;
 
 use core::fmt;
+use core::ops::RangeInclusive;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
@@ -27,8 +28,8 @@ use crate::peer_certificate::PeerCertificate;
 const FILE: &str = "cluster";
 /// Longer than any such file.
 const BYTES_MAX: u64 = 128 << 10;
-/// Nodes are numbered from 1 to this.
-const NUMBER_MAX: u64 = 1 << 16;
+/// How nodes are numbered.
+pub(crate) const NUMBERS: RangeInclusive<u64> = 1..=1 << 16;
 const VOTERS_MAX: usize = 64;
 /// That one answerer may follow.
 const ANSWERERS_MAX: usize = 256;
@@ -190,7 +191,7 @@ fn check(this: NodeId, voters: &Places, answerers: &Places) -> Result<(), &'stat
     }
     let (NodeId::Voter(own) | NodeId::Answerer(own)) = this;
     let mut numbers = voters.keys().chain(answerers.keys()).chain([&own]);
-    if numbers.any(|number| !(1..=NUMBER_MAX).contains(number)) {
+    if numbers.any(|number| !NUMBERS.contains(number)) {
         return Err("the number of a node is not 1 to 65536");
     }
     match this {

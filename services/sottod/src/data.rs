@@ -3,6 +3,7 @@
 //! ```text
 //! lock       held by the process that uses the directory
 //! pool       the same, by one that has chosen it among others
+//! control    where it listens for commands while it runs, see `control`
 //! root.key   the secret half of the cluster's root key; may be kept elsewhere
 //! identity   who the server is, see `identity`, with manifest.key, token.key, node.key and node.pem
 //! announcement   what the root key has signed, see `announcement`, with seeds and seed.key
@@ -30,10 +31,14 @@ use crate::announcement::{self, Announced, Wanted};
 use crate::certificate::CertificateError;
 use crate::cluster::Cluster;
 use crate::config::Config;
+use crate::control::{Backups, Socket, SocketError};
 use crate::host::unix_now;
 use crate::identity::{CertificateFiles, Identity};
 use crate::log::offline::{self, LoggedRound, Summary};
-use crate::log::{Directory, Disk, DurableLog, FollowingLog, Group, Kept, LogError, Options, Role, Upstream};
+use crate::log::{
+    Directory, Disk, DurableLog, FollowingLog, Group, Kept, LogError, LogFiles, Options, PinnedFile, Role,
+    Upstream, pin_at_rest,
+};
 use crate::peers::Network;
 use crate::secrets::IdentityError;
 use crate::seeds::SEGMENTS;
@@ -92,18 +97,31 @@ impl DataDirectory {
 
     /// Who the server is, and which node of a cluster. The directory stays in use until the log is closed.
     pub(crate) fn split(self) -> (Identity, Option<Cluster>, DataLog) {
-        let Self { path: _, identity, cluster, disk, lock } = self;
-        (identity, cluster, DataLog { disk, lock })
+        let Self { path, identity, cluster, disk, lock } = self;
+        (identity, cluster, DataLog { path, disk, lock: Arc::new(lock), files: watch::Sender::new(None) })
     }
 }
 
 /// The round log of a data directory, not yet read.
 pub(crate) struct DataLog {
+    path: PathBuf,
     disk: Arc<dyn Disk>,
-    lock: File,
+    lock: Arc<File>,
+    /// Told when it is open.
+    files: watch::Sender<Option<LogFiles>>,
 }
 
 impl DataLog {
+    /// Listens for commands.
+    pub(crate) fn control(&self) -> Result<Socket, SocketError> {
+        Socket::bind(&self.path, Arc::clone(&self.lock))
+    }
+
+    /// What backups are taken of.
+    pub(crate) fn backups(&self) -> Backups {
+        Backups::new(self.path.clone(), self.files.subscribe())
+    }
+
     /// Opens it, alone.
     #[cfg(test)]
     pub(crate) async fn open(self) -> Result<DurableLog, LogError> {
@@ -113,10 +131,12 @@ impl DataLog {
     /// Opens it, as a member of a group if there is one.
     pub(crate) async fn open_in(self, group: Option<Group<Network>>) -> Result<DurableLog, LogError> {
         let options = options(group.is_some());
-        match group {
+        let log = match group {
             None => DurableLog::start(self.disk, options, self.lock).await,
             Some(group) => DurableLog::start_in(group, self.disk, options, self.lock).await,
-        }
+        }?;
+        self.files.send_replace(Some(log.files()));
+        Ok(log)
     }
 
     /// Opens it, and follows others.
@@ -125,7 +145,9 @@ impl DataLog {
         upstream: impl Upstream,
         joining: impl FnOnce(Kept, watch::Receiver<Role>) + Send,
     ) -> Result<FollowingLog, LogError> {
-        FollowingLog::start(upstream, joining, self.disk, options(true), self.lock).await
+        let log = FollowingLog::start(upstream, joining, self.disk, options(true), self.lock).await?;
+        self.files.send_replace(Some(log.files()));
+        Ok(log)
     }
 }
 
@@ -254,7 +276,7 @@ pub(crate) fn take_one(pool: &Path) -> Result<(PathBuf, File), DataError> {
 }
 
 /// Makes what is missing of a directory, durably, and locks it, for which it waits a little.
-fn take(path: &Path) -> Result<File, DataError> {
+pub(crate) fn take(path: &Path) -> Result<File, DataError> {
     let failed = |source| DataError::Directory { path: path.to_owned(), source };
     let lock = make(path).map_err(failed)?;
     let waits_until = Instant::now() + LETS_GO;
@@ -317,6 +339,22 @@ pub fn check_log(data: &Path) -> Result<Summary, DataError> {
 pub fn read_log(data: &Path) -> Result<BTreeMap<Round, LoggedRound>, DataError> {
     let _lock = share(data)?;
     Ok(offline::rounds(&data.join(LOG))?)
+}
+
+/// The files of a data directory's log, and what keeps servers away from them. None may be using it.
+///
+/// # Errors
+/// [`DataError`].
+pub(crate) fn log_at_rest(data: &Path) -> Result<(Option<File>, Vec<PinnedFile>), DataError> {
+    let lock = share(data)?;
+    match Directory::read_only(&data.join(LOG)) {
+        Ok(log) => Ok((lock, pin_at_rest(&log)?)),
+        // It was made, and has never run.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && Identity::exists(data) => {
+            Ok((lock, Vec::new()))
+        }
+        Err(source) => Err(DataError::Directory { path: data.join(LOG), source }),
+    }
 }
 
 /// Makes a registration token of a data directory's server, which may be running.

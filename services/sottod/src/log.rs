@@ -9,10 +9,11 @@
 //! segment    frames in a file of bounded size
 //! store      all segments, the vote and the snapshot: the only code that changes files
 //! writer     the thread that owns the store
+//! pinned     all files as they were at one moment
 //! replica    openraft's view of the store; the state that follows from the committed entries
 //! kept       both, as the node itself reads them, and those that follow it
 //! durable    the round log of a node that has a vote in its order
-//! members    changing who votes
+//! voters     changing who votes
 //! following  the round log of a node that follows what others have committed
 //! ```
 
@@ -25,9 +26,9 @@ mod following;
 mod frame;
 pub mod fuzzing;
 mod kept;
-mod members;
 mod memory;
 pub(crate) mod offline;
+mod pinned;
 mod record;
 mod replica;
 mod segment;
@@ -36,6 +37,7 @@ mod state;
 mod store;
 #[cfg(test)]
 mod tests;
+mod voters;
 mod writer;
 
 use core::future::Future;
@@ -46,9 +48,7 @@ use sotto_protocol::{Deposit, Round, UnixMillis};
 use tokio::sync::watch;
 
 pub(crate) use codec::Malformed;
-#[cfg(test)]
-pub(crate) use disk::DiskFile;
-pub(crate) use disk::{Directory, Disk};
+pub(crate) use disk::{Directory, Disk, DiskFile};
 pub(crate) use durable::{DurableLog, Group};
 pub(crate) use entry::{
     Entry, LogId, TypeConfig, Vote, check_number as number, decode_one as decode_entry,
@@ -57,14 +57,16 @@ pub(crate) use entry::{
 pub use error::LogError;
 pub(crate) use following::{Fed, Feeding, FollowingLog, Food, SIGN_OF_LIFE, Upstream};
 pub(crate) use kept::{Behind, Kept};
-pub(crate) use members::{Change, change};
 pub(crate) use memory::MemoryLog;
+pub(crate) use offline::summarise;
+pub(crate) use pinned::{LogFiles, PinnedFile, is_of_a_log, pin_at_rest};
 pub(crate) use record::{Record, TableSeal, TokenId, entries, spent};
 pub(crate) use replica::{RaftSnapshot, StateMachine, snapshot_of};
 pub(crate) use state::{Applied, State};
 pub(crate) use store::Options;
 #[cfg(test)]
 pub(crate) use tests::{History, Simulated, Verbs};
+pub(crate) use voters::{Change, change};
 
 /// What became of an entry, once that is known.
 pub(crate) type Proposal = Pin<Box<dyn Future<Output = Result<Applied, ProposeError>> + Send>>;

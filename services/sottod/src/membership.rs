@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::certificate::Expiry;
 use crate::cluster::{Cluster, NodeId};
 use crate::config::{Config, ConfigError};
 use crate::data::DataLog;
@@ -69,6 +70,11 @@ pub(crate) struct NodeView {
 }
 
 impl NodeView {
+    /// The log's group, once the log is open.
+    pub(crate) fn joined(&self) -> Joined {
+        self.joined.clone()
+    }
+
     pub(crate) fn status(&self) -> NodeStatus {
         let Self { this, nodes, .. } = *self;
         let Followed { number, answers } = this.into();
@@ -120,6 +126,11 @@ impl Membership {
             joined: self.joining.subscribe(),
             followed: self.followed.subscribe(),
         }
+    }
+
+    /// When the certificate ends that this node shows to the others.
+    pub(crate) fn expiry(&self, root: &RootKey) -> Expiry {
+        self.cluster.certificate.expiry(root)
     }
 
     /// The way of what people bring to the node that leads.

@@ -44,7 +44,9 @@ pub(crate) struct Metrics {
     pub(crate) log_bytes: Gauge,
     pub(crate) log_segments: Gauge,
     pub(crate) log_entries: Gauge,
-    pub(crate) certificate_days: Gauge,
+    pub(crate) certificate_days: Optional,
+    pub(crate) peer_certificate_days: Optional,
+    pub(crate) silent: Gauge,
     pub(crate) seeds_left: Gauge,
     resident_bytes: Gauge,
     cpu_seconds: Gauge<f64, AtomicU64>,
@@ -80,6 +82,44 @@ pub(crate) enum Queue {
     Builds,
     /// Calls that wait for the task that owns the rounds.
     Commands,
+}
+
+impl Queue {
+    const ALL: [Self; 7] = [
+        Self::Uploads,
+        Self::Queries,
+        Self::Retrievals,
+        Self::Mappings,
+        Self::Computing,
+        Self::Builds,
+        Self::Commands,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Uploads => "uploads",
+            Self::Queries => "queries",
+            Self::Retrievals => "retrievals",
+            Self::Mappings => "mappings",
+            Self::Computing => "computing",
+            Self::Builds => "builds",
+            Self::Commands => "commands",
+        }
+    }
+}
+
+/// A number that not every server has. Where it is not set, there is no sample.
+#[derive(Clone)]
+pub(crate) struct Optional(Family<Labels<0>, Gauge>);
+
+impl Optional {
+    pub(crate) fn set(&self, number: i64) {
+        self.0.get_or_create(&[]).set(number);
+    }
+
+    pub(crate) fn get(&self) -> Option<i64> {
+        self.0.get(&[]).map(|gauge| gauge.get())
+    }
 }
 
 /// Seconds from 1 ms to 65 s.
@@ -153,10 +193,20 @@ impl Metrics {
             log_segments: add(&mut registry, "log_segments", "Files of the round log"),
             log_entries: add(&mut registry, "log_entries", "Entries of the round log"),
             seeds_left: add(&mut registry, "seeds_left", "Rounds that there are seeds for"),
-            certificate_days: add(
+            certificate_days: optional(
                 &mut registry,
                 "certificate_days",
                 "Days until the node's certificate ends",
+            ),
+            peer_certificate_days: optional(
+                &mut registry,
+                "peer_certificate_days",
+                "Days until the certificate ends that the node shows to other nodes",
+            ),
+            silent: add(
+                &mut registry,
+                "silent",
+                "1 if this node of a cluster is cut off: it hears nothing of rounds that should have ended",
             ),
             resident_bytes: add(&mut registry, "resident_memory_bytes", "Memory of the process"),
             cpu_seconds: add(&mut registry, "cpu_seconds", "Processor time of the process"),
@@ -188,16 +238,13 @@ impl Metrics {
     }
 
     pub(crate) fn queue(&self, queue: Queue, depth: usize) {
-        let queue = match queue {
-            Queue::Uploads => "uploads",
-            Queue::Queries => "queries",
-            Queue::Retrievals => "retrievals",
-            Queue::Mappings => "mappings",
-            Queue::Computing => "computing",
-            Queue::Builds => "builds",
-            Queue::Commands => "commands",
-        };
-        self.queues.get_or_create(&[("queue", queue)]).set(gauge(depth));
+        self.queues.get_or_create(&[("queue", queue.name())]).set(gauge(depth));
+    }
+
+    /// How many are in each queue that was ever looked at.
+    pub(crate) fn depths(&self) -> Vec<(&'static str, i64)> {
+        let depth = |queue: Queue| Some((queue.name(), self.queues.get(&[("queue", queue.name())])?.get()));
+        Queue::ALL.into_iter().filter_map(depth).collect()
     }
 
     /// Where bytes received and sent are counted.
@@ -230,6 +277,10 @@ fn add<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &
 fn add_made<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
     registry.register(name, help, metric.clone());
     metric
+}
+
+fn optional(registry: &mut Registry, name: &str, help: &str) -> Optional {
+    Optional(add(registry, name, help))
 }
 
 /// Counts a thing for as long as this exists.
@@ -289,19 +340,26 @@ mod tests {
         assert!(text.contains("sottod_resident_memory_bytes "), "{text}");
     }
 
-    /// A picture of nothing says that all is well.
-    #[test]
-    fn the_dashboard_shows_only_what_is_measured() {
+    /// All that is measured, with something in everything.
+    fn measured() -> String {
         let metrics = Metrics::new();
         metrics.round(Outcome::Abandoned);
+        metrics.round(Outcome::Ready);
+        metrics.queue(Queue::Builds, 0);
         metrics.phase(RoundPart::Building, Duration::from_secs(1));
         metrics.call("info", "ok", Duration::from_secs(1));
         metrics.queue(Queue::Commands, 0);
         metrics.traffic();
-        let text = metrics.encode();
-        let dashboard = include_str!("../../../deploy/grafana-dashboard.json");
+        metrics.certificate_days.set(1);
+        metrics.peer_certificate_days.set(1);
+        metrics.encode()
+    }
+
+    /// How many measurements a text names, all of which there must be.
+    fn named(by: &str) -> usize {
+        let text = measured();
         let mut shown = 0;
-        for found in dashboard.split("sottod_").skip(1) {
+        for found in by.split("sottod_").skip(1) {
             let name = found.split(|c: char| !c.is_ascii_lowercase() && c != '_').next().unwrap_or_default();
             if name.is_empty() {
                 continue;
@@ -310,6 +368,39 @@ mod tests {
             assert!(text.contains(&format!("# TYPE sottod_{name} ")), "{name}");
             shown += 1;
         }
-        assert!(shown > 20, "{shown}");
+        shown
+    }
+
+    /// A picture of nothing says that all is well.
+    #[test]
+    fn the_dashboard_shows_only_what_is_measured() {
+        assert!(named(include_str!("../../../deploy/grafana-dashboard.json")) > 20);
+    }
+
+    /// An alert on nothing never comes.
+    #[test]
+    fn alerts_are_on_what_is_measured_and_say_what_to_do() {
+        let alerts = include_str!("../../../deploy/alerts.yml");
+        assert!(named(alerts) > 12);
+        let count = |what| alerts.matches(what).count();
+        let rules = count("- alert: ");
+        assert!(rules > 12 && [count(" expr: "), count(" summary: "), count(" description: ")] == [rules; 3]);
+        // A label that no measurement has is on nothing, too.
+        let text = measured();
+        for label in ["outcome=\"ready\"", "queue=\"builds\"", "outcome=\"abandoned\""] {
+            assert!(alerts.contains(label) && text.contains(label), "{label}");
+        }
+    }
+
+    #[test]
+    fn a_server_without_a_certificate_says_nothing_of_its_end() {
+        let metrics = Metrics::new();
+        assert!(
+            metrics.peer_certificate_days.get().is_none()
+                && !metrics.encode().contains("_certificate_days{}")
+        );
+        metrics.peer_certificate_days.set(7);
+        assert!(metrics.encode().contains("\nsottod_peer_certificate_days"), "{}", metrics.encode());
+        assert_eq!(metrics.peer_certificate_days.get(), Some(7));
     }
 }

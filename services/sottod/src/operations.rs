@@ -1,12 +1,16 @@
-//! What the operator's own programs ask a server: `/metrics`, `/health`, `/status`, over plain HTTP on an address of its
-//! own that no client needs to reach.
+//! What the operator's own programs ask a server: `/metrics`, `/health`, `/live`, `/ready`, `/status`, and a page for its
+//! operator, over plain HTTP on an address of its own that no client needs to reach.
+
+mod page;
 
 use core::convert::Infallible;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 
-use http::header::CONTENT_TYPE;
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -20,13 +24,17 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::members::{MemberStatus, members};
 use crate::membership::{NodeStatus, NodeView};
 use crate::metrics::SharedMetrics;
+use crate::rounds::{RoundStatus, Rounds};
 
 /// Connections at a time; more wait.
 const CONNECTIONS: usize = 16;
 /// How long a request may take to come, and a connection may last.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the rounds may take to tell how they are: they do not before they are served.
+const ROUNDS_PATIENCE: Duration = Duration::from_millis(500);
 /// Most bytes of a request's head.
 const HEAD_MAX: usize = 8 << 10;
 /// Pause after an error of `accept`, such as too many open files.
@@ -34,6 +42,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const JSON: &str = "application/json";
+const HTML: &str = "text/html; charset=utf-8";
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// How a server is.
@@ -41,6 +50,12 @@ const TEXT: &str = "text/plain; charset=utf-8";
 pub struct Status {
     /// Whether it answers calls: not while it reads its log, and not once it ends.
     pub serving: bool,
+    /// Whether people should come to it: it serves, and is not cut off from other nodes.
+    #[serde(default)]
+    pub ready: bool,
+    /// Whether it is a node that hears nothing of rounds that should have ended.
+    #[serde(default)]
+    pub silent: bool,
     /// Of the program.
     pub version: String,
     /// What clients are given.
@@ -61,9 +76,37 @@ pub struct Status {
     pub log_bytes: u64,
     /// Whether a new account needs a token.
     pub token_required: bool,
+    /// For how long its certificate is valid, days; none without TLS.
+    #[serde(default)]
+    pub certificate_days: Option<u64>,
+    /// The same of what it shows to other nodes; none of a server alone.
+    #[serde(default)]
+    pub peer_certificate_days: Option<u64>,
+    /// Rounds that there are seeds for; 0 on a node that has not led since its start.
+    #[serde(default)]
+    pub seeds_left: u64,
+    /// Rounds that are not retired, the newest first.
+    #[serde(default)]
+    pub rounds: Vec<RoundStatus>,
     /// Which node of a cluster it is; none of a server alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeStatus>,
+    /// All nodes of the cluster; none of a server alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<MemberStatus>,
+}
+
+impl Status {
+    /// What keeps people from it, if anything does.
+    pub(crate) fn state(&self) -> &'static str {
+        match self {
+            Self { serving: false, .. } => "not ready: it reads its log, or ends",
+            Self { silent: true, .. } => {
+                "not ready: it hears nothing of the other nodes, or too few of them answer"
+            }
+            _ => "ready",
+        }
+    }
 }
 
 /// What is asked.
@@ -77,6 +120,7 @@ pub(crate) struct Observed {
     pub(crate) engine: &'static str,
     pub(crate) token_required: bool,
     pub(crate) node: Option<NodeView>,
+    pub(crate) rounds: Rounds,
 }
 
 impl Observed {
@@ -85,11 +129,30 @@ impl Observed {
         self.metrics.encode()
     }
 
-    fn status(&self) -> Status {
+    fn is_serving(&self) -> bool {
+        self.serving.load(Ordering::Relaxed)
+    }
+
+    fn page(&self, status: &Status) -> String {
+        (self.gauges)();
+        page::page(status, &self.metrics.depths())
+    }
+
+    async fn status(&self) -> Status {
+        let rounds = tokio::time::timeout(ROUNDS_PATIENCE, self.rounds.overview()).await;
+        Status { rounds: rounds.ok().and_then(Result::ok).unwrap_or_default(), ..self.state() }
+    }
+
+    /// The same without the rounds, which have to be asked for.
+    fn state(&self) -> Status {
         let number = |gauge: &Gauge| gauge.get().try_into().unwrap_or(0);
+        let days = |days: Option<i64>| days.map(|days| days.try_into().unwrap_or(0));
         let metrics = &self.metrics;
+        let (serving, silent) = (self.is_serving(), metrics.silent.get() != 0);
         Status {
-            serving: self.serving.load(Ordering::Relaxed),
+            serving,
+            ready: serving && !silent,
+            silent,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             address: self.address.clone(),
             engine: self.engine.to_owned(),
@@ -100,7 +163,12 @@ impl Observed {
             connections: number(&metrics.connections),
             log_bytes: number(&metrics.log_bytes),
             token_required: self.token_required,
+            certificate_days: days(metrics.certificate_days.get()),
+            peer_certificate_days: days(metrics.peer_certificate_days.get()),
+            seeds_left: number(&metrics.seeds_left),
+            rounds: Vec::new(),
             node: self.node.as_ref().map(NodeView::status),
+            members: self.node.as_ref().map(|node| members(&node.joined())).unwrap_or_default(),
         }
     }
 }
@@ -119,8 +187,8 @@ pub(crate) async fn serve(listener: TcpListener, observed: Arc<Observed>, stop: 
         };
         let observed = Arc::clone(&observed);
         let answer = service_fn(move |request| {
-            let answer = answer(&request, &observed);
-            async move { Ok::<_, Infallible>(answer) }
+            let observed = Arc::clone(&observed);
+            async move { Ok::<_, Infallible>(answer(&request, &observed).await) }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -148,19 +216,34 @@ async fn accept(
     Some((stream, place))
 }
 
-fn answer(request: &Request<Incoming>, observed: &Observed) -> Response<Full<Bytes>> {
+async fn answer(request: &Request<Incoming>, observed: &Observed) -> Response<Full<Bytes>> {
     if request.method() != Method::GET {
         return text(StatusCode::METHOD_NOT_ALLOWED, "only GET\n");
     }
     match request.uri().path() {
         "/metrics" => respond(StatusCode::OK, METRICS, observed.metrics()),
-        "/status" => match serde_json::to_string(&observed.status()) {
+        "/status" => match serde_json::to_string(&observed.status().await) {
             Ok(status) => respond(StatusCode::OK, JSON, status),
             Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "no status\n"),
         },
-        "/health" if observed.status().serving => text(StatusCode::OK, "serving\n"),
+        "/" => {
+            let status = observed.status().await;
+            let mut page = respond(StatusCode::OK, HTML, observed.page(&status));
+            if let Ok(policy) = page::policy().try_into() {
+                page.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
+            }
+            page.headers_mut().insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+            page
+        }
+        "/live" => text(StatusCode::OK, "live\n"),
+        "/ready" => {
+            let status = observed.state();
+            let code = if status.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+            respond(code, TEXT, format!("{}\n", status.state()))
+        }
+        "/health" if observed.is_serving() => text(StatusCode::OK, "serving\n"),
         "/health" => text(StatusCode::SERVICE_UNAVAILABLE, "not serving\n"),
-        _ => text(StatusCode::NOT_FOUND, "there are /metrics, /health and /status\n"),
+        _ => text(StatusCode::NOT_FOUND, "there are /, /metrics, /health, /live, /ready and /status\n"),
     }
 }
 
@@ -172,5 +255,7 @@ fn respond(code: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Resp
     let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = code;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }

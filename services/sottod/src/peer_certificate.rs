@@ -18,7 +18,7 @@ use rustls::{
 use sotto_wire::RootKey;
 use sotto_wire::root::APPLICATION;
 
-use crate::certificate::{Certificate, CertificateError};
+use crate::certificate::{Certificate, CertificateError, Expiry};
 use crate::cluster::NodeId;
 use crate::secrets::{IdentityError, write_pem};
 
@@ -80,6 +80,11 @@ impl PeerCertificate {
         config.enable_sni = false;
         config.resumption = Resumption::disabled();
         Ok(Arc::new(config))
+    }
+
+    /// When it ends.
+    pub(crate) fn expiry(&self, root: &RootKey) -> Expiry {
+        self.certificate.expiry(root, server_name(self.this))
     }
 }
 

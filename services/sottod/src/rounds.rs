@@ -10,6 +10,7 @@ mod follow;
 mod handle;
 mod lead;
 mod measure;
+mod overview;
 mod resume;
 mod watchers;
 
@@ -47,6 +48,7 @@ use lead::Settled;
 use watchers::Watchers;
 
 pub(crate) use handle::Rounds;
+pub use overview::{RoundPhase, RoundStatus};
 pub(crate) use watchers::{RoundNews, Watch, WatchEnd};
 
 /// Commands that wait for the task.
@@ -295,6 +297,7 @@ impl<L: RoundLog> Task<L> {
     /// A node that is cut off from the others keeps nobody: whoever follows it goes on at another one.
     fn notice_silence(&mut self) {
         let is_silent = self.silent_from().is_some_and(|from| from <= Instant::now());
+        self.surroundings.metrics.silent.set(is_silent.into());
         if is_silent && !core::mem::replace(&mut self.is_silent, is_silent) {
             tracing::warn!("nothing is heard of the rounds: other nodes do not answer, or too few of them");
             self.watchers.end_all();
@@ -328,6 +331,9 @@ impl<L: RoundLog> Task<L> {
                     if self.watchers.has(&account) {
                         self.machine.registered(account, true);
                     }
+                }
+                Command::Overview { reply } => {
+                    let _ = reply.send(self.overview());
                 }
                 Command::Current { reply } => {
                     let _ = reply.send(self.machine.current());

@@ -13,7 +13,8 @@ use mpir::Engine;
 use sotto_protocol::{Round, ServerParameters, UnixMillis};
 use sotto_wire::limits::MESSAGE_MAX;
 use sotto_wire::proto::sotto_server::SottoServer;
-use sotto_wire::{Address, RootKey, Transport, address};
+use sotto_wire::root::node_name;
+use sotto_wire::{Address, Transport, address};
 use tokio::net::TcpListener;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
@@ -28,18 +29,19 @@ use zeroize::Zeroizing;
 use crate::announcement::{self, Announced, Wanted};
 use crate::answering::Room;
 use crate::calls::CountCalls;
-use crate::certificate::{Certificate, CertificateError, NOTICE_DAYS};
+use crate::certificate::{CertificateError, Expiry, NOTICE_DAYS};
 use crate::compute::Compute;
 use crate::config::{Config, ConfigError, Registration};
 use crate::connections::{self, AcceptOptions, Listener};
+use crate::control::{self, Commands, SocketError};
 use crate::data::{DataDirectory, DataError};
 use crate::events::ServerEvent;
 use crate::host::{Host, System};
 use crate::identity::Identity;
 use crate::keys::Progress;
 use crate::log::MemoryLog;
-use crate::membership::Membership;
-use crate::metrics::{Metrics, SharedMetrics, gauge};
+use crate::membership::{Membership, NodeView};
+use crate::metrics::{Metrics, Optional, SharedMetrics, gauge};
 use crate::operations::{self, Observed};
 use crate::rounds::{self, RoundsDependencies, RunError};
 use crate::seeds::SEGMENTS_IN_MEMORY;
@@ -124,6 +126,9 @@ pub(crate) fn start_in<L: Listener>(
         None => None,
     };
     let node = membership.as_ref().map(Membership::view);
+    let peer_expiry = membership.as_ref().map(|membership| membership.expiry(&identity.root));
+    let control =
+        log.as_ref().map(|log| Ok::<_, SocketError>((log.control()?, log.backups()))).transpose()?;
     let Announced { parameters, endorsement, seeds } = announced;
     let tls = match config.transport {
         Transport::Tls => Some(identity.certificate.server_config().map_err(StartError::Certificate)?),
@@ -182,7 +187,7 @@ pub(crate) fn start_in<L: Listener>(
         challenge_key,
         ServiceDependencies {
             engine: Arc::clone(&engine),
-            rounds,
+            rounds: rounds.clone(),
             compute,
             room,
             tracker: tracker.clone(),
@@ -193,15 +198,24 @@ pub(crate) fn start_in<L: Listener>(
             metrics: Arc::clone(&metrics),
         },
     );
+    if let Some((socket, backups)) = control {
+        let commands = Commands { node: node.as_ref().map(NodeView::joined), backups };
+        tracker.spawn(control::serve(socket, commands, cut.clone()));
+    }
     let (health, health_service) = tonic_health::server::health_reporter();
     let health_service = health_service.max_decoding_message_size(HEALTH_MAX);
     let serving = Arc::new(AtomicBool::new(false));
     tracker.spawn(tell_health(events.subscribe(), health, Arc::clone(&serving), closing.clone()));
+    let mut watched = Vec::new();
     if config.transport == Transport::Tls {
-        let telling =
-            tell_certificate(identity.certificate, identity.root, Arc::clone(&metrics), closing.clone());
-        tracker.spawn(telling);
+        let expiry = identity.certificate.expiry(&identity.root, node_name());
+        watched.push(("the node's certificate", expiry, metrics.certificate_days.clone()));
     }
+    if let Some(expiry) = peer_expiry {
+        let shown = metrics.peer_certificate_days.clone();
+        watched.push(("the node's certificate for the other nodes", expiry, shown));
+    }
+    tracker.spawn(tell_certificates(watched, closing.clone()));
     if config.registration == Registration::Open && !config.listen.ip().is_loopback() {
         tracing::warn!("registration is open: everybody who reaches the server can make accounts");
     }
@@ -215,6 +229,7 @@ pub(crate) fn start_in<L: Listener>(
             engine: engine.name(),
             token_required,
             node,
+            rounds,
         };
         tracker.spawn(operations::serve(listener, Arc::new(observed), cut.clone()));
     }
@@ -401,18 +416,15 @@ impl Drop for Running {
     }
 }
 
-/// Says every day how long the certificate is valid.
-async fn tell_certificate(
-    certificate: Certificate,
-    root: RootKey,
-    metrics: SharedMetrics,
-    closing: CancellationToken,
-) {
+/// Says every day how long the certificates are valid.
+async fn tell_certificates(watched: Vec<(&'static str, Expiry, Optional)>, closing: CancellationToken) {
     loop {
-        let days = certificate.days_left(&root);
-        metrics.certificate_days.set(gauge(days));
-        if days < NOTICE_DAYS {
-            tracing::warn!(days, "the node's certificate ends soon; make a new one with 'sottod certify'");
+        for (what, expiry, shown) in &watched {
+            let days = expiry.days_left();
+            shown.set(gauge(days));
+            if days < NOTICE_DAYS {
+                tracing::warn!(days, "{what} ends soon; make a new one with 'sottod certify'");
+            }
         }
         tokio::select! {
             () = closing.cancelled() => return,
@@ -509,6 +521,9 @@ pub enum StartError {
     /// No key can be drawn.
     #[error("the operating system gives no randomness")]
     Randomness,
+    /// It cannot listen for commands of its operator.
+    #[error(transparent)]
+    Control(#[from] SocketError),
     /// The threads that compute cannot be started.
     #[error("the operating system gives no threads")]
     Threads,

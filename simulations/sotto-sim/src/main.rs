@@ -11,6 +11,7 @@ mod figures;
 mod ledger;
 mod listing;
 mod machine;
+mod manual;
 mod model;
 mod mpir;
 mod pbc;
@@ -23,11 +24,11 @@ mod target;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 /// Measures Sotto's parts on the machine it runs on.
 #[derive(Parser)]
-#[command(version)]
+#[command(name = "sotto-sim", version)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -46,6 +47,8 @@ enum Command {
     Figures(figures::Arguments),
     /// Clients that keep a ledger of what a running server acknowledges and gives back.
     Ledger(ledger::Arguments),
+    /// Manual pages and shell completions of sotto, sottod and sotto-sim.
+    Manual(manual::Arguments),
     /// One private retrieval, stage by stage, in CPU time of one thread.
     Pir(pir::Arguments),
     /// Many private retrievals at once, by any batch code or none.
@@ -73,6 +76,7 @@ fn run() -> anyhow::Result<ExitCode> {
         Command::Demo(arguments) => demo::run(&arguments)?,
         Command::Ledger(arguments) => return ledger::run(&arguments),
         Command::Figures(arguments) => figures::run(&arguments)?,
+        Command::Manual(arguments) => manual::run(&arguments, Arguments::command())?,
         Command::Pir(arguments) => pir::run(&arguments)?,
         Command::Mpir(arguments) => mpir::run(&arguments)?,
         Command::Pbc(arguments) => pbc::run(&arguments)?,

@@ -115,6 +115,11 @@ fn print(out: &mut impl Write, status: &Status) -> std::io::Result<()> {
             }
         }
     }
+    for member in status.members.iter().filter(|member| !member.here) {
+        if let Some(behind) = member.behind {
+            writeln!(out, "node {} at {}: {behind} entries behind", member.number, member.address)?;
+        }
+    }
     writeln!(out, "round {open_round} is open; the one before has {round_deposits} deposits")?;
     writeln!(out, "participants {participants}, connections {connections}, log {log_bytes} bytes")?;
     writeln!(

@@ -16,6 +16,7 @@ use tokio::task::AbortHandle;
 use super::disk::Disk;
 use super::entry::{Runtime, TypeConfig};
 use super::kept::Kept;
+use super::pinned::LogFiles;
 use super::record::{Batch, ENTRY_MAX, Record};
 use super::replica::{LogStorage, NoPeers, StateMachine};
 use super::state::State;
@@ -210,6 +211,11 @@ impl DurableLog {
         // Writes that overtook this would be stored with what was committed before or after it, by chance.
         let begun = group.applied_index_at_least(leading.last_log_index, "it begins with an entry").await;
         begun.map(|_| ()).map_err(failed)
+    }
+
+    /// The way to its files, for whoever copies them.
+    pub(crate) fn files(&self) -> LogFiles {
+        self.kept.files()
     }
 
     /// Waits until no segment could be removed that is not.

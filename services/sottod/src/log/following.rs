@@ -14,6 +14,7 @@ use tokio_stream::{Stream, StreamExt as _};
 use super::disk::Disk;
 use super::entry::{Entry, LogId, Vote};
 use super::kept::Kept;
+use super::pinned::LogFiles;
 use super::record::Record;
 use super::snapshot::Snapshot;
 use super::state::State;
@@ -120,6 +121,13 @@ impl FollowingLog {
             tracing::error!(%error, "the round log is followed no more");
         });
         Ok(Self { kept, role, following: following.abort_handle() })
+    }
+}
+
+impl FollowingLog {
+    /// The way to its files, for whoever copies them.
+    pub(crate) fn files(&self) -> LogFiles {
+        self.kept.files()
     }
 }
 

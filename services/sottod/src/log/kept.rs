@@ -8,6 +8,7 @@ use openraft::storage::RaftSnapshotBuilder as _;
 use sotto_protocol::{Deposit, Round};
 
 use super::entry::{LogId, encode};
+use super::pinned::LogFiles;
 use super::record::{self, Record};
 use super::replica::{APPEND_BYTES, StateMachine};
 use super::snapshot::Snapshot;
@@ -139,6 +140,11 @@ impl Kept {
         let voters: BTreeSet<u64> = membership.voter_ids().collect();
         let nodes = membership.nodes().filter(|(number, _)| voters.contains(number));
         nodes.map(|(number, node)| (*number, node.addr.clone())).collect()
+    }
+
+    /// The way to its files, for whoever copies them.
+    pub(super) fn files(&self) -> LogFiles {
+        LogFiles { writer: self.writer.clone() }
     }
 
     /// Changes with the state.

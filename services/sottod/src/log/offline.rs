@@ -35,6 +35,8 @@ pub struct Summary {
     pub newest: Option<Round>,
     /// Index of the last entry.
     pub last: Option<u64>,
+    /// Nodes that have a vote in the group of the log.
+    pub voters: u64,
     /// Bytes behind the last whole append, which the next start cuts off. A crash leaves such an end, and then nobody was
     /// ever told that it is stored; a copy that was cut short has one as well.
     pub torn: u64,
@@ -89,7 +91,7 @@ fn walk(directory: &Path, visit: impl FnMut(&Record)) -> Result<Summary, LogErro
     summarise(&disk, visit)
 }
 
-pub(super) fn summarise(disk: &dyn Disk, mut visit: impl FnMut(&Record)) -> Result<Summary, LogError> {
+pub(crate) fn summarise(disk: &dyn Disk, mut visit: impl FnMut(&Record)) -> Result<Summary, LogError> {
     let mut summary = Summary::default();
     let mut state: Option<State> = None;
     let mut deposits: BTreeMap<Round, u64> = BTreeMap::new();
@@ -122,6 +124,7 @@ pub(super) fn summarise(disk: &dyn Disk, mut visit: impl FnMut(&Record)) -> Resu
     summary.rounds = state.rounds().count() as u64;
     summary.accounts = state.accounts.len() as u64;
     summary.tokens = state.tokens.len() as u64;
+    summary.voters = state.membership.membership().voter_ids().count() as u64;
     summary.newest = state.newest();
     summary.last = found.last.map(|last| last.index);
     summary.torn = found.torn.map_or(0, |torn| torn.bytes);

@@ -18,7 +18,7 @@ pub(super) use change::APPEND_MAX;
 pub(super) use recovery::{Torn, decode_vote, encode_vote, read};
 
 /// The file of the vote.
-const VOTE: &str = "vote";
+pub(super) const VOTE: &str = "vote";
 
 /// How a store is laid out.
 pub(crate) struct Options {
@@ -96,6 +96,18 @@ impl Store {
     /// The last entry that is no part of the log any more, and the last of all.
     pub(super) fn bounds(&self) -> (Option<LogId>, Option<LogId>) {
         (self.purged, self.last)
+    }
+
+    pub(super) fn disk(&self) -> &dyn Disk {
+        &*self.disk
+    }
+
+    pub(super) fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    pub(super) fn has_snapshot(&self) -> bool {
+        self.snapshot.is_some()
     }
 
     /// The snapshot's file.
@@ -178,7 +190,7 @@ impl Store {
         self.failed.is_some()
     }
 
-    fn alive(&self) -> Result<(), LogError> {
+    pub(super) fn alive(&self) -> Result<(), LogError> {
         self.failed.clone().map_or(Ok(()), Err)
     }
 

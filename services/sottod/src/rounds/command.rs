@@ -8,6 +8,7 @@ use sotto_protocol::{Deposit, Round};
 use sotto_wire::Refused;
 use tokio::sync::oneshot;
 
+use super::overview::RoundStatus;
 use super::watchers::Joined;
 use crate::log::TokenId;
 use crate::round_database::RoundDatabase;
@@ -44,6 +45,10 @@ pub(super) enum Command {
     },
     HasKeys {
         account: Account,
+    },
+    /// What the operator sees.
+    Overview {
+        reply: Reply<Vec<RoundStatus>>,
     },
     Current {
         reply: Reply<Round>,

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
 use super::command::{Command, Reply};
+use super::overview::RoundStatus;
 use super::watchers::Watch;
 use crate::log::TokenId;
 use crate::round_database::RoundDatabase;
@@ -94,6 +95,11 @@ impl Rounds {
 
     pub(crate) async fn has_keys(&self, account: Account) -> Result<(), Refused> {
         self.commands.send(Command::HasKeys { account }).await.map_err(|_| Refused::Internal)
+    }
+
+    /// The rounds that are not retired, the newest first.
+    pub(crate) async fn overview(&self) -> Result<Vec<RoundStatus>, Refused> {
+        self.ask(|reply| Command::Overview { reply }).await
     }
 
     pub(crate) async fn current(&self) -> Result<Round, Refused> {

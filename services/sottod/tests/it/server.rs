@@ -1,5 +1,6 @@
 //! The server as its callers and its operator see it.
 
+mod backup;
 mod calls;
 mod changes;
 mod cluster;

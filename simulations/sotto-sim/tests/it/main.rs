@@ -4,6 +4,7 @@
 mod closed_loop;
 mod engines;
 mod figures;
+mod manual;
 mod mpir;
 mod pbc;
 mod pir;

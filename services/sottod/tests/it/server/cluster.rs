@@ -100,6 +100,15 @@ impl Cluster {
         serde_json::from_slice(&asked.unwrap().stdout).ok()
     }
 
+    /// Asks a node to hand over; the exit code, and what is said.
+    fn transfer(&self, at: usize, arguments: &[&str]) -> (Option<i32>, String) {
+        let mut transfer = Command::new(PROGRAM);
+        transfer.arg("transfer").args(arguments).arg("--data");
+        let output = transfer.arg(self.path().join(format!("cluster/node{}", at + 1))).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).unwrap())
+    }
+
     /// Waits until one of the nodes leads.
     async fn leader(&self) -> usize {
         loop {
@@ -223,6 +232,63 @@ async fn any_two_of_three_nodes_take_deposits_and_serve_the_same_rounds() {
     assert!(chains.iter().all(|chain| *chain == chains[0]));
 }
 
+/// Before a machine is ended for long, so that nobody waits until the node is missed.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_node_that_leads_hands_over_to_the_one_that_is_named_and_says_so() {
+    let mut cluster = Cluster::start();
+    let all: Vec<usize> = (0..NODES).collect();
+    a_round(&cluster, &all).await;
+    let leader = cluster.leader().await;
+    let to = (leader + 1) % NODES;
+    let node = |at: usize| format!("node {}", at + 1);
+
+    let (code, said) = cluster.transfer(to, &[]);
+    assert!(code == Some(1) && said.contains(&format!("{} leads", node(leader))), "{said}");
+    for (wrong, why) in [("9", "there is no node 9"), (&(leader + 1).to_string(), "leads already")] {
+        let (code, said) = cluster.transfer(leader, &["--to", wrong]);
+        assert!(code == Some(1) && said.contains(why), "{said}");
+    }
+    let (code, said) = cluster.transfer(leader, &["--to", &(to + 1).to_string()]);
+    assert!(code == Some(0) && said.starts_with(&format!("{} leads, after ", node(to))), "{said}");
+    assert_eq!(cluster.leader().await, to);
+    let (_, manifests) = a_round(&cluster, &all).await;
+    assert!(manifests.iter().all(|manifest| *manifest == manifests[0]), "nodes serve different rounds");
+
+    // A node that is not there is not waited for, and whoever is there is found.
+    cluster.kill(leader);
+    let unheard = |status: &Status| {
+        let gone = status.members.iter().find(|member| member.number == leader as u64 + 1);
+        gone.is_some_and(|gone| gone.heard_ms.is_none_or(|ms| ms >= 2000))
+    };
+    while !cluster.status(to).as_ref().is_some_and(unheard) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let (code, said) = cluster.transfer(to, &["--to", &(leader + 1).to_string()]);
+    assert!(code == Some(1) && said.contains("does not answer"), "{said}");
+    let third = 3 - leader - to;
+    let (code, said) = cluster.transfer(to, &[]);
+    assert!(code == Some(0) && said.starts_with(&format!("{} leads, after ", node(third))), "{said}");
+}
+
+/// What a voter has promised since a backup it must not forget: whoever restored one could lose what others count on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_of_several_is_backed_up_and_never_restored() {
+    let cluster = Cluster::start();
+    a_round(&cluster, &[0, 1, 2]).await;
+    let (out, target) = (cluster.path().join("node1.tar"), cluster.path().join("restored"));
+    let node = cluster.path().join("cluster/node1");
+    let taken = Command::new(PROGRAM).args(["backup", "--data"]).arg(node).arg("--out").arg(&out).output();
+    let taken = taken.unwrap();
+    let said = String::from_utf8(taken.stdout).unwrap();
+    assert!(taken.status.success() && said.contains("a node of a cluster of 3"), "{said}");
+    let refused =
+        Command::new(PROGRAM).args(["restore", "--from"]).arg(&out).arg("--data").arg(&target).output();
+    let refused = refused.unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.status.code() == Some(1) && said.contains("never restored"), "{said}");
+    assert!(!target.exists());
+}
+
 /// Whoever follows a node that hears nothing of the others must not wait there.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_without_the_others_ends_the_watches_of_its_clients_until_they_are_back() {
@@ -234,6 +300,15 @@ async fn a_node_without_the_others_ends_the_watches_of_its_clients_until_they_ar
     cluster.kill(2);
     // Rounds end no more, and that is what it says.
     while let Some(Ok(_)) = watch.next().await {}
+    let operations = ([127, 0, 0, 1], cluster.operations[0]).into();
+    let ask = |path| super::operations::get(operations, path).0;
+    assert!(ask("/ready").starts_with("HTTP/1.1 503 "), "people are sent to a node that is cut off");
+    assert!(ask("/live").starts_with("HTTP/1.1 200 ") && ask("/health").starts_with("HTTP/1.1 200 "));
+    let metrics = super::operations::get(operations, "/metrics").1;
+    assert!(
+        metrics.contains("sottod_silent 1") && metrics.contains("sottod_peer_certificate_days"),
+        "{metrics}"
+    );
     assert!(
         match session.watch().await {
             Ok(watch) => !matches!(Box::pin(watch).next().await, Some(Ok(_))),
@@ -244,6 +319,11 @@ async fn a_node_without_the_others_ends_the_watches_of_its_clients_until_they_ar
     cluster.serve(1);
     let (_, manifests) = a_round(&cluster, &[0, 1]).await;
     assert_eq!(manifests[0], manifests[1]);
+    assert!(ask("/ready").starts_with("HTTP/1.1 200 "));
+    let status = cluster.status(cluster.leader().await).unwrap();
+    let behind: Vec<_> =
+        status.members.iter().map(|member| (member.number, member.behind.is_some())).collect();
+    assert_eq!(behind, [(1, true), (2, true), (3, true)], "{status:?}");
 }
 
 /// They forward what people bring, and answer like the others; whichever node they followed may go.

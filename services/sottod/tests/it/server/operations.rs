@@ -26,7 +26,7 @@ fn ask(address: SocketAddr, request: &str) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
-fn get(address: SocketAddr, path: &str) -> (String, String) {
+pub(super) fn get(address: SocketAddr, path: &str) -> (String, String) {
     ask(address, &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n"))
 }
 
@@ -75,6 +75,21 @@ async fn what_is_measured_is_what_happened_and_names_nobody() {
     let status: Status = serde_json::from_str(&get(operations, "/status").1).unwrap();
     assert!(status.serving && status.open_round > round.0 && status.participants == 1, "{status:?}");
     assert_eq!(get(operations, "/health").1, "serving\n");
+    assert_eq!(get(operations, "/live").1, "live\n");
+    assert_eq!(get(operations, "/ready").1, "ready\n");
+    assert!(status.ready && status.node.is_none() && status.peer_certificate_days.is_none(), "{status:?}");
+    let served = status.rounds.iter().find(|status| status.round == round.0);
+    assert!(served.is_some_and(|round| round.served && round.deposits == 1), "{status:?}");
+    let (head, page) = get(operations, "/");
+    assert!(
+        head.starts_with("HTTP/1.1 200 ") && head.contains("content-security-policy: default-src 'none';"),
+        "{head}"
+    );
+    assert!(page.contains("serves rounds") && page.contains("Queues") && !page.contains("<script"), "{page}");
+    for secret in [account.as_slice(), &key] {
+        let hex = data_encoding::HEXLOWER.encode(secret);
+        assert!(!page.to_lowercase().contains(&hex));
+    }
     assert!(get(operations, "/anything").0.starts_with("HTTP/1.1 404 "));
     assert!(
         ask(operations, "POST /metrics HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n").0.contains(" 405 ")
@@ -189,6 +204,17 @@ fn from_nothing_to_the_nodes_of_a_cluster_by_the_commands_alone() {
     assert!(another.status.code() == Some(1) && said(&another).contains("another"), "{}", said(&another));
     assert_eq!(text("address"), address);
 
+    // One that has never run may have voted since.
+    let saved = directory.path().join("node1.tar");
+    let taken = run(&["backup", "--out", saved.to_str().unwrap()], &out.join("node1"));
+    assert!(taken.status.success() && said(&taken).contains("a cluster of 3"), "{}", said(&taken));
+    let refused = run(&["restore", "--from", saved.to_str().unwrap()], &directory.path().join("restored"));
+    assert!(
+        refused.status.code() == Some(1) && said(&refused).contains("never restored"),
+        "{}",
+        said(&refused)
+    );
+
     // A node's directory is one to serve, and both its certificates are made anew with the root key that it has not.
     let alone = directory.path().join("alone");
     assert!(new_cluster(&alone, &["--node", "127.0.0.1"]).status.success());
@@ -206,6 +232,8 @@ fn from_nothing_to_the_nodes_of_a_cluster_by_the_commands_alone() {
     let variables =
         [("SOTTOD_LISTEN", &*listen), ("SOTTOD_PEERS", &*peers), ("SOTTOD_OPERATIONS", &*operations)];
     let server = Serving::start(&node, &variables);
+    let alone = run(&["transfer"], &node);
+    assert_eq!(alone.status.code(), Some(1), "{}", said(&alone));
     assert!(server.address.starts_with("sotto://127.0.0.1:7370/"), "{}", server.address);
 }
 

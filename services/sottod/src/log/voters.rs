@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use openraft::async_runtime::WatchReceiver as _;
 use openraft::{BasicNode, ChangeMembers, Instant as _, Raft};
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::entry::TypeConfig;
 use super::replica::StateMachine;
 
 /// A node that is to vote has all of the log within this, or the change is to be asked for once more.
-const CATCHING_UP: Duration = Duration::from_secs(20);
+const CATCHING_UP: Duration = Duration::from_secs(10);
 /// How often it is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 /// A change is stored by enough nodes within this.
@@ -20,7 +21,8 @@ const STORING: Duration = Duration::from_secs(5);
 const HEARD: Duration = Duration::from_secs(2);
 
 /// What is to change.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Change {
     /// One more node votes.
     Add {
