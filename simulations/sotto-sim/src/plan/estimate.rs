@@ -21,6 +21,10 @@ const ROUNDS_UNDER_WAY: usize = 2;
 const LOG_SLACK: f64 = 128.0 * 1024.0 * 1024.0;
 /// Frames and checksums of the log, a share of the deposits.
 const LOG_FRAMING: f64 = 0.01;
+/// Of a cluster of so many or more, so many vote.
+const VOTERS: u32 = 3;
+/// Nodes that follow one.
+const FOLLOWERS: u32 = 4;
 /// An account in a snapshot, and the token that it was made with.
 const ACCOUNT_BYTES: f64 = 64.0;
 
@@ -36,6 +40,9 @@ pub(super) struct Assumptions {
     /// Memory of one user's connection and session, KiB. An assumption.
     #[arg(long, default_value_t = 64.0)]
     pub(super) connection_kib: f64,
+    /// Nodes that share the users. Each builds every round; three of them vote, if there are so many.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(super) nodes: u32,
 }
 
 impl Assumptions {
@@ -69,6 +76,31 @@ impl Memory {
     }
 }
 
+/// What nodes send each other of a round, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Between {
+    /// Every node gets all deposits.
+    pub(super) received: f64,
+    /// The node that leads sends them to each other one that votes.
+    pub(super) leader_sends: f64,
+    /// One that is followed sends them to so many as may follow it.
+    pub(super) followed_sends: f64,
+}
+
+impl Between {
+    fn of(nodes: u32, deposits: f64) -> Self {
+        let voters = if nodes < VOTERS { 1 } else { VOTERS };
+        let answerers = nodes - voters;
+        // Whoever leads is followed only if nobody else votes.
+        let followed = answerers.min(FOLLOWERS);
+        Self {
+            received: if nodes > 1 { deposits } else { 0.0 },
+            leader_sends: deposits * f64::from(voters - 1 + if voters == 1 { followed } else { 0 }),
+            followed_sends: deposits * f64::from(followed),
+        }
+    }
+}
+
 /// What does not depend on the length of rounds. Times are CPU time, milliseconds; sizes are bytes.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Need {
@@ -81,9 +113,11 @@ pub(super) struct Need {
     pub(super) transport_ms: f64,
     /// In the mean over many rounds: what is not done in each, taking new keys and giving a bucket out to be checked.
     pub(super) seldom_ms: f64,
-    /// Of building the round.
+    /// Of building the round, on one node.
     #[serde(skip)]
     pub(super) build_ms: f64,
+    #[serde(rename = "between_nodes_bytes")]
+    pub(super) between: Between,
     /// Relative error of all CPU time of a round.
     pub(super) error: f64,
     #[serde(rename = "memory_bytes")]
@@ -126,28 +160,29 @@ impl Need {
         let build_ms = constants.build_round(&round);
         let (up, down) = (up + replaced * keys, down + checked * check);
 
-        let n = users as f64;
+        let (n, nodes) = (users as f64, f64::from(assumptions.nodes));
         // Transport is measured in two short loops: all of it counts as error. So does what is seldom.
         let parts = [
             n * answer_ms * calibration.answer_error.total(),
             n * (transport_ms + seldom_ms),
-            build_ms * calibration.setup_error.total(),
+            nodes * build_ms * calibration.setup_error.total(),
         ];
         let error = parts.iter().map(|part| part * part).sum::<f64>().sqrt()
-            / (n * (answer_ms + transport_ms + seldom_ms) + build_ms);
+            / (n * (answer_ms + transport_ms + seldom_ms) + nodes * build_ms);
 
         let rounds = f64::from(assumptions.retained) + 1.0;
         // Keys that were replaced stay until the round that was open then is over, and so are all before it.
         let memory = Memory {
-            databases: rounds * round.database_bytes() as f64,
-            building: (round.boxes as f64 + round.codewords()) * BOX_BYTES as f64,
-            mappings: rounds * mapping,
+            databases: nodes * rounds * round.database_bytes() as f64,
+            building: nodes * (round.boxes as f64 + round.codewords()) * BOX_BYTES as f64,
+            mappings: nodes * rounds * mapping,
             keys: n * (1.0 + (rounds + 1.0) * replaced) * sottod::key_memory_bytes(&*mpir::sealpir()) as f64,
             connections: n * assumptions.connection_kib * 1024.0,
         };
         let logged = usize::from(assumptions.retained) + ROUNDS_UNDER_WAY;
-        let disk =
-            (logged * users * DEPOSIT_BYTES) as f64 * (1.0 + LOG_FRAMING) + LOG_SLACK + n * ACCOUNT_BYTES;
+        let logged = (logged * users * DEPOSIT_BYTES) as f64 * (1.0 + LOG_FRAMING);
+        let disk = nodes * (logged + LOG_SLACK + n * ACCOUNT_BYTES);
+        let between = Between::of(assumptions.nodes, (users * DEPOSIT_BYTES) as f64);
         Ok(Self {
             users,
             round,
@@ -156,6 +191,7 @@ impl Need {
             transport_ms,
             seldom_ms,
             build_ms,
+            between,
             error,
             memory,
             disk,
@@ -178,7 +214,8 @@ impl Need {
 
     /// CPU time of a whole round, seconds.
     pub(super) fn cpu_seconds(&self) -> f64 {
-        (self.users as f64 * self.client_round_ms() + self.build_ms) / 1e3
+        let built = f64::from(self.assumptions.nodes) * self.build_ms;
+        (self.users as f64 * self.client_round_ms() + built) / 1e3
     }
 
     /// Cores for rounds of so many seconds.
@@ -197,13 +234,13 @@ impl Need {
 pub(super) mod tests {
     use sottod::Addressing;
 
-    use super::{Assumptions, Need};
+    use super::{Assumptions, Between, Need};
     use crate::machine::Machine;
     use crate::model::tests::BY_HAND;
     use crate::model::{Calibration, Uncertainty};
 
     pub(in crate::plan) const ASSUMED: Assumptions =
-        Assumptions { retained: 2, load: 0.8, connection_kib: 64.0 };
+        Assumptions { retained: 2, load: 0.8, connection_kib: 64.0, nodes: 1 };
 
     pub(in crate::plan) fn calibration() -> Calibration {
         let error = |spread, residual| Uncertainty { spread, residual };
@@ -242,6 +279,34 @@ pub(super) mod tests {
         // A user more, and there is a lot more, and an eighth of the lots with it.
         let more = Need::of((1 << 18) + 1, (16, Addressing::Slots), &ASSUMED, &calibration()).unwrap();
         assert_eq!(more.round.boxes, 33 * 9216);
+    }
+
+    /// Users are shared, rounds are not.
+    #[test]
+    fn every_node_builds_every_round_and_answers_its_share() {
+        let of = |nodes| {
+            let assumed = Assumptions { nodes, ..ASSUMED };
+            Need::of(1 << 16, (16, Addressing::Labels), &assumed, &calibration()).unwrap()
+        };
+        let (one, seven) = (of(1), of(7));
+        close(seven.cpu_seconds() - one.cpu_seconds(), 6.0 * one.build_ms / 1e3);
+        close(seven.disk, 7.0 * one.disk);
+        close(seven.memory.databases, 7.0 * one.memory.databases);
+        close(seven.memory.building, 7.0 * one.memory.building);
+        close(seven.memory.mappings, 7.0 * one.memory.mappings);
+        assert_eq!((seven.memory.keys, seven.memory.connections), (one.memory.keys, one.memory.connections));
+        let deposits = f64::from(304 << 16);
+        let between = |received, leader_sends, followed_sends| Between {
+            received: received * deposits,
+            leader_sends: leader_sends * deposits,
+            followed_sends: followed_sends * deposits,
+        };
+        assert_eq!(one.between, Between::default());
+        // One that votes, and one that follows it; then three that vote, of which the two that do not lead are followed.
+        assert_eq!(of(2).between, between(1.0, 1.0, 1.0));
+        assert_eq!(of(3).between, between(1.0, 2.0, 0.0));
+        assert_eq!(seven.between, between(1.0, 2.0, 4.0));
+        assert_eq!(of(100).between, between(1.0, 2.0, 4.0));
     }
 
     /// One bucket of 8192 boxes, k = 1: every number can be calculated by hand from docs/PARAMETERS.md and the constants.

@@ -5,7 +5,7 @@ use sotto_protocol::audit::AUDITED;
 use sotto_protocol::deposit::BOX_BYTES;
 use sottod::UPLOAD_ROUNDS;
 
-use super::estimate::{Assumptions, Need};
+use super::estimate::{Assumptions, Between, Need};
 use super::largest::Bound;
 use super::prices::{MONTH_HOURS, Prices};
 use crate::model::{Calibration, Constants, Uncertainty};
@@ -191,6 +191,9 @@ impl Plan {
         );
         let (receives, sends) = (self.server_receives_mbit, self.server_sends_mbit);
         line("", format!("the server receives {receives:.1} and sends {sends:.1} Mbit/s"));
+        if assumptions.nodes > 1 {
+            self.print_nodes();
+        }
         let MonthlyCost { cores, memory, disk, egress, total, per_user, per_user_high } = self.monthly_cost;
         line(
             "cost",
@@ -204,7 +207,7 @@ impl Plan {
                 "core-hour {core_hour}, GB sent {gb_egress}, GB-hour of memory {gb_memory_hour}, GB-month of disk {gb_disk_month};"
             ),
         );
-        let Assumptions { retained, load, connection_kib } = assumptions;
+        let Assumptions { retained, load, connection_kib, .. } = assumptions;
         let percent = 100.0 * load;
         line(
             "",
@@ -220,6 +223,27 @@ impl Plan {
             ),
         );
         self.warnings.iter().for_each(|warning| line("CAUTION", warning.clone()));
+    }
+
+    /// What one node of several needs, and what they send each other.
+    fn print_nodes(&self) {
+        let nodes = f64::from(self.need.assumptions.nodes);
+        let Between { received, leader_sends, followed_sends } = self.need.between;
+        let mbit = |bytes: f64| bytes * 8.0 / 1e6 / self.round_seconds;
+        println!(
+            "{:12} {nodes} of {:.2} cores, {} of memory and {} of disk each, and more of each when one is lost;",
+            "nodes",
+            self.cores.value / nodes,
+            bytes(self.memory_total_bytes / nodes),
+            bytes(self.need.disk / nodes)
+        );
+        println!(
+            "{:12} each receives {:.1} Mbit/s from another one; the one that leads sends {:.1}, one that is followed {:.1}",
+            "",
+            mbit(received),
+            mbit(leader_sends),
+            mbit(followed_sends)
+        );
     }
 }
 
