@@ -1,0 +1,116 @@
+//! Processes of a cluster, or of a server alone.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use sotto_session::{Connection, ConnectionSettings};
+use sotto_wire::Address;
+
+/// Until all nodes serve.
+const STARTING: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// They end with this.
+pub(crate) struct Nodes {
+    processes: Vec<Child>,
+    peers: Vec<u16>,
+    settings: Vec<ConnectionSettings>,
+}
+
+impl Nodes {
+    /// Starts so many. One is a cluster of one, which is what a server alone becomes that others are to join.
+    pub(crate) fn start(directory: &Path, count: usize, round_ms: u32) -> anyhow::Result<Self> {
+        let program = std::env::current_exe()?;
+        let ports = free_ports(2 * count)?;
+        let (peers, public) = ports.split_at(count);
+        let here = |port: &u16| format!("127.0.0.1:{port}");
+        let mut command = Command::new(&program);
+        command.args(["cluster", "new", "--open-registration", "--round-ms", &round_ms.to_string()]);
+        for (peer, public) in peers.iter().zip(public) {
+            command.args(["--node", &here(peer), "--public", &here(public)]);
+        }
+        command.arg("--out").arg(directory.join("cluster")).env("SOTTOD_ROUNDS_SEED_SEGMENTS", "4");
+        ensure!(command.stdout(Stdio::null()).status()?.success(), "the cluster is not made");
+        let address: Address = std::fs::read_to_string(directory.join("cluster/address"))?.trim().parse()?;
+        let settings: Vec<_> = ConnectionSettings::new(address).each().collect();
+        let mut nodes = Self { processes: Vec::new(), peers: peers.to_vec(), settings };
+        for (number, (peer, public)) in (1..).zip(peers.iter().zip(public)) {
+            let process = Command::new(&program)
+                .args(["serve", "--listen", &here(public), "--data"])
+                .arg(directory.join(format!("cluster/node{number}")))
+                .env("SOTTOD_ROUNDS_SEED_SEGMENTS", "4")
+                .env("SOTTOD_PEERS", here(peer))
+                .env("SOTTOD_OPERATIONS", "127.0.0.1:0")
+                .env("RUST_LOG", "error")
+                .stdout(Stdio::null())
+                .spawn()?;
+            nodes.processes.push(process);
+        }
+        Ok(nodes)
+    }
+
+    /// How each is reached.
+    pub(crate) fn settings(&self) -> &[ConnectionSettings] {
+        &self.settings
+    }
+
+    /// Connects as soon as the node takes sessions.
+    pub(crate) async fn connect(&self, settings: &ConnectionSettings) -> anyhow::Result<Connection> {
+        let until = Instant::now() + STARTING;
+        loop {
+            let tried = async {
+                let connection = Connection::open(settings).await?;
+                let info = connection.info().await?;
+                connection.session(&[0xdd; 32], &info, None, None).await?;
+                anyhow::Ok(connection)
+            };
+            match tried.await {
+                Ok(connection) => return Ok(connection),
+                Err(error) if Instant::now() > until => return Err(error.context("a node does not serve")),
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        }
+    }
+
+    /// Bytes that one node has sent to the others, on the connections that it has opened to them: that of the most. Those that
+    /// follow only send on what people have brought to them.
+    pub(crate) fn sent_by_the_leader(&self) -> anyhow::Result<u64> {
+        let mut most = 0;
+        for process in &self.processes {
+            let mut sent = 0;
+            for port in &self.peers {
+                let filter = format!("dport = :{port}");
+                let told = Command::new("ss").args(["-tinpHO", "state", "established", &filter]).output();
+                let told = told.context("'ss' (iproute2) counts bytes, and cannot be run")?;
+                let mine = format!("pid={},", process.id());
+                let told = String::from_utf8_lossy(&told.stdout).into_owned();
+                for line in told.lines().filter(|line| line.contains(&mine)) {
+                    let bytes = line.split_whitespace().find_map(|word| word.strip_prefix("bytes_sent:"));
+                    sent += bytes.map_or(Ok(0), str::parse::<u64>)?;
+                }
+            }
+            most = most.max(sent);
+        }
+        Ok(most)
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        for process in &mut self.processes {
+            // It may have ended by itself.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+/// Ports on which nobody listens.
+fn free_ports(count: usize) -> anyhow::Result<Vec<u16>> {
+    let listeners: Vec<TcpListener> =
+        (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
+    listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
+}
