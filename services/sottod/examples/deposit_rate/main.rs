@@ -1,4 +1,4 @@
-//! How fast deposits are acknowledged by a server alone and by a cluster of three nodes, in turns, and what the node that leads
+//! How fast deposits are acknowledged by one node and by a cluster of three, in turns, and what the node that leads
 //! sends to the others for them.
 //!
 //! ```text
@@ -14,6 +14,8 @@
 #[path = "../common/asking.rs"]
 #[allow(dead_code, reason = "here nothing is retrieved")]
 mod asking;
+#[path = "../common/nodes.rs"]
+#[allow(dead_code, reason = "here nobody asks for processes")]
 mod nodes;
 /// The server itself, so that the child process is the same program without another build.
 #[path = "../../src/main.rs"]
@@ -38,7 +40,7 @@ const SESSIONS: usize = 64;
 /// Between the opening of a round and its deposits: every node has heard of it.
 const HEARD: Duration = Duration::from_millis(200);
 
-/// How fast deposits are acknowledged by a server alone and by three nodes.
+/// How fast deposits are acknowledged by one node and by three.
 #[derive(Parser)]
 struct Arguments {
     /// Accounts, each of which deposits once in every round.
@@ -111,7 +113,9 @@ struct Measured {
 
 async fn measure(arguments: &Arguments, count: usize, seed: u64) -> anyhow::Result<Vec<Measured>> {
     let directory = tempfile::tempdir()?;
-    let nodes = Nodes::start(directory.path(), count, arguments.round_ms)?;
+    // One is what others can join: a cluster of one.
+    let round_ms = arguments.round_ms.to_string();
+    let nodes = Nodes::start(directory.path(), (count, 0), &["--round-ms", &round_ms])?;
     let sessions = Arc::new(sessions(&nodes, arguments.accounts).await?);
     let mut listeners = Vec::new();
     for settings in nodes.settings() {

@@ -1,4 +1,4 @@
-//! Processes of a cluster, or of a server alone.
+//! Processes of a cluster.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -21,26 +21,37 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    /// Starts so many. One is a cluster of one, which is what a server alone becomes that others are to join.
-    pub(crate) fn start(directory: &Path, count: usize, round_ms: u32) -> anyhow::Result<Self> {
+    /// Starts so many that vote, and then so many that do not, with these options of `cluster new`.
+    pub(crate) fn start(
+        directory: &Path,
+        (voters, answerers): (usize, usize),
+        options: &[&str],
+    ) -> anyhow::Result<Self> {
+        let count = voters + answerers;
         let program = std::env::current_exe()?;
         let ports = free_ports(2 * count)?;
         let (peers, public) = ports.split_at(count);
         let here = |port: &u16| format!("127.0.0.1:{port}");
         let mut command = Command::new(&program);
-        command.args(["cluster", "new", "--open-registration", "--round-ms", &round_ms.to_string()]);
-        for (peer, public) in peers.iter().zip(public) {
-            command.args(["--node", &here(peer), "--public", &here(public)]);
+        command.args(["cluster", "new", "--open-registration"]).args(options);
+        for (at, (peer, public)) in peers.iter().zip(public).enumerate() {
+            let [node, at] = match at < voters {
+                true => ["--node", "--public"],
+                false => ["--answerer", "--answerer-public"],
+            };
+            command.args([node, &here(peer), at, &here(public)]);
         }
         command.arg("--out").arg(directory.join("cluster")).env("SOTTOD_ROUNDS_SEED_SEGMENTS", "4");
         ensure!(command.stdout(Stdio::null()).status()?.success(), "the cluster is not made");
         let address: Address = std::fs::read_to_string(directory.join("cluster/address"))?.trim().parse()?;
         let settings: Vec<_> = ConnectionSettings::new(address).each().collect();
         let mut nodes = Self { processes: Vec::new(), peers: peers.to_vec(), settings };
-        for (number, (peer, public)) in (1..).zip(peers.iter().zip(public)) {
+        let voters = (1..=voters).map(|number| format!("node{number}"));
+        let answerers = (1..=answerers).map(|number| format!("answerers/answerer{number}"));
+        for (name, (peer, public)) in voters.chain(answerers).zip(peers.iter().zip(public)) {
             let process = Command::new(&program)
                 .args(["serve", "--listen", &here(public), "--data"])
-                .arg(directory.join(format!("cluster/node{number}")))
+                .arg(directory.join("cluster").join(name))
                 .env("SOTTOD_ROUNDS_SEED_SEGMENTS", "4")
                 .env("SOTTOD_PEERS", here(peer))
                 .env("SOTTOD_OPERATIONS", "127.0.0.1:0")
@@ -73,6 +84,11 @@ impl Nodes {
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }
         }
+    }
+
+    /// Their processes.
+    pub(crate) fn ids(&self) -> Vec<u32> {
+        self.processes.iter().map(Child::id).collect()
     }
 
     /// Bytes that one node has sent to the others, on the connections that it has opened to them: that of the most. Those that
