@@ -88,6 +88,11 @@ pub(crate) fn manifest_key(directory: &Path, root: &RootKey) -> Result<Option<[u
     Ok(signed.and_then(key))
 }
 
+/// Under which number a directory announces what it does, if the root key has signed anything there.
+pub(crate) fn serial(directory: &Path, root: &RootKey) -> Result<Option<u64>, IdentityError> {
+    Ok(read(directory, root)?.map(|signed| signed.serial))
+}
+
 /// Whether a directory has seeds.
 pub(crate) fn has_seeds(directory: &Path) -> bool {
     directory.join(SEEDS).exists()

@@ -31,10 +31,10 @@ use crate::log::LogError;
 
 pub(crate) use archive::{Checked, check};
 pub(crate) use restore::{Restored, restore};
-pub(crate) use take::{Taken, at_rest};
+pub(crate) use take::{Taken, at_rest, read_small};
 
 /// The files of a data directory that a node needs to come back. `identity` is the last: with it, all is there.
-const NAMES: [&str; 13] = [
+pub(crate) const NAMES: [&str; 13] = [
     "sottod.toml",
     "manifest.key",
     "token.key",

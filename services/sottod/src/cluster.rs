@@ -6,6 +6,7 @@
 //! peer.pem   that certificate, see `peer_certificate`
 //! ```
 
+pub(crate) mod install;
 pub(crate) mod making;
 pub(crate) mod more;
 

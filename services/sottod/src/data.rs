@@ -239,14 +239,19 @@ fn make_identity(path: &Path) -> Result<(), DataError> {
     if Identity::exists(path) {
         return Ok(());
     }
-    let log = path.join(LOG);
-    // Under new keys, nobody could make use of the log.
-    if !is_empty(&log).map_err(|source| DataError::Directory { path: log, source })? {
-        return Err(DataError::IdentityMissing(path.to_owned()));
-    }
+    ensure_no_log(path)?;
     Identity::create(path)?;
     tracing::info!("new keys were made");
     Ok(())
+}
+
+/// Fails if there is a log: under new keys, nobody could make use of it.
+pub(crate) fn ensure_no_log(path: &Path) -> Result<(), DataError> {
+    let log = path.join(LOG);
+    match is_empty(&log).map_err(|source| DataError::Directory { path: log, source })? {
+        true => Ok(()),
+        false => Err(DataError::IdentityMissing(path.to_owned())),
+    }
 }
 
 /// The first of the data directories in a directory that no process uses, by their names; it is kept until what is returned with

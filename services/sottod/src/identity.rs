@@ -167,6 +167,11 @@ fn write_certificate(directory: &Path, root: &SigningKey) -> Result<(), Identity
     write_pem(&Certificate::issue(root)?, &files)
 }
 
+/// Whose server a directory is of.
+pub(crate) fn root_of(directory: &Path) -> Result<RootKey, IdentityError> {
+    read_public(&directory.join(IDENTITY))
+}
+
 fn read_public(path: &Path) -> Result<RootKey, IdentityError> {
     let malformed = || IdentityError::Malformed(path.to_owned());
     let bytes = fs::metadata(path).map_err(|error| key_error(path, error.into()))?.len();

@@ -18,7 +18,7 @@ const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A file of the data directory, and what is in it.
-type Small = (&'static str, Zeroizing<Vec<u8>>);
+pub(crate) type Small = (&'static str, Zeroizing<Vec<u8>>);
 
 /// Everything that a backup will hold.
 pub(crate) struct Taken {
@@ -70,7 +70,11 @@ pub(crate) fn at_rest(data: &Path, out: &mut File) -> Result<(), BackupError> {
     Taken::of(data, log)?.write(io::BufWriter::new(out)).map_err(file)
 }
 
-fn read_small(data: &Path) -> Result<Vec<Small>, BackupError> {
+/// The files of a data directory that are there, but those of its log.
+///
+/// # Errors
+/// [`BackupError`].
+pub(crate) fn read_small(data: &Path) -> Result<Vec<Small>, BackupError> {
     let mut small = Vec::new();
     for name in NAMES {
         let path = data.join(name);

@@ -12,9 +12,10 @@ use mpir::sealpir;
 use sotto_wire::address::parse_authority;
 use sotto_wire::{Address, AddressError, Host, RootKey, Transport};
 
-use super::Failure;
 use super::keys::template;
 use super::settings::{FILE, Settings, environment};
+use super::{Data, Failure};
+use crate::cluster::install::{self, Installed};
 use crate::cluster::making::{self, Begun, NewNode, NewNodes};
 use crate::cluster::{NodeId, more};
 use crate::{Addressing, data};
@@ -40,6 +41,23 @@ pub(super) enum Command {
     ///
     /// Example: sottod cluster node --out node4 --like cluster/node1 --root cluster/root.key --number 4 --node d.example.org
     Node(NodeOptions),
+    /// Bring a node's directory, as it was made, to the place where it runs: for platforms on which nothing else can copy it.
+    ///
+    /// A node that is there keeps its log, and gets what 'sottod certify' has made anew since. If --from is empty, a node that
+    /// is there stays as it is. No server may be using it.
+    ///
+    /// Example: sottod cluster install --from /node --data /data/node
+    Install(InstallOptions),
+}
+
+/// What is installed, and where.
+#[derive(Args)]
+pub(super) struct InstallOptions {
+    /// The directory as 'sottod cluster new', 'sottod cluster node' or 'sottod certify' left it.
+    #[arg(long, value_name = "DIR")]
+    from: PathBuf,
+    #[command(flatten)]
+    data: Data,
 }
 
 /// How one more node is made.
@@ -125,7 +143,20 @@ pub(super) fn run(command: &Command) -> Result<(), Failure> {
     match command {
         Command::New(options) => new(options),
         Command::Node(options) => one_more(options),
+        Command::Install(options) => install(options),
     }
+}
+
+fn install(options: &InstallOptions) -> Result<(), Failure> {
+    let InstallOptions { from, data: Data { data } } = options;
+    let installed = install::install(from, data)?;
+    let data = data.display();
+    let mut stdout = std::io::stdout().lock();
+    Ok(match installed {
+        Installed::Made => writeln!(stdout, "the node is in {data}"),
+        Installed::Changed(files) => writeln!(stdout, "{data}: {files} files of the node are new"),
+        Installed::Unchanged => writeln!(stdout, "{data}: the node stays as it is"),
+    }?)
 }
 
 /// Its settings are those of the other node, but for where it is reached.
