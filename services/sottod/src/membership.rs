@@ -168,6 +168,7 @@ impl Membership {
         };
         let service = PeerService {
             this,
+            joins,
             joined,
             followers: Arc::new(Semaphore::new(FOLLOWERS)),
             snapshots: Semaphore::new(1),

@@ -1,6 +1,6 @@
 //! The log that survives: a Raft group of one, whose entries are fsynced before they count.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
@@ -260,7 +260,15 @@ impl Sequencer for DurableLog {
         }
         let metrics = self.raft.metrics().borrow_watched().clone();
         let own = metrics.id;
-        let stored = metrics.replication.into_iter().flatten().filter(|(number, _)| *number != own);
+        let voters: BTreeSet<u64> = metrics.membership_config.voter_ids().collect();
+        let heard = metrics.heartbeat.unwrap_or_default();
+        let is_there = |number: &u64| {
+            heard.get(number).copied().flatten().is_some_and(|heard| heard.elapsed() < UNHEARD)
+        };
+        let stored = metrics.replication.into_iter().flatten();
+        // One that is yet to be given a vote may have stored as much, and cannot lead.
+        let stored =
+            stored.filter(|(number, _)| *number != own && voters.contains(number) && is_there(number));
         let Some((best, _)) = stored.max_by_key(|(_, last)| *last) else { return };
         if self.raft.trigger().transfer_leader(best).await.is_err() {
             return;
@@ -376,6 +384,8 @@ fn config_of_many() -> openraft::Config {
         // Whoever was cut off and comes back unseats nobody.
         enable_pre_vote: Some(true),
         install_snapshot_timeout: SNAPSHOT_MS,
+        // A node whose log is lost is sent all of it again. The one that leads would end otherwise, and the next one, too.
+        allow_log_reversion: Some(true),
         ..config()
     }
 }

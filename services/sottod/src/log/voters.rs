@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use openraft::async_runtime::WatchReceiver as _;
-use openraft::{BasicNode, ChangeMembers, Instant as _, Raft};
+use openraft::{BasicNode, ChangeMembers, Instant as _, Raft, RaftMetrics};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
@@ -69,6 +69,8 @@ pub(crate) enum ChangeError {
          more", had.map_or("nothing".to_owned(), |had| format!("{had} of {all} entries"))
     )]
     Behind { number: u64, address: String, had: Option<u64>, all: u64 },
+    #[error("node {number} does not answer at {address}: start it, and ask once more")]
+    Silent { number: u64, address: String },
     #[error("another change is under way; ask once more")]
     UnderWay,
     #[error("it is not known whether it was stored: too few nodes answer; ask once more")]
@@ -87,7 +89,22 @@ pub(crate) async fn change(
         Some(leader) => return Err(ChangeError::Elsewhere(leader)),
         None => return Err(ChangeError::Leaderless),
     }
-    let before: BTreeSet<u64> = metrics.membership_config.voter_ids().collect();
+    if let Change::Remove { number } | Change::Replace { number, .. } = change
+        && number == own
+    {
+        return Err(ChangeError::Leads(own));
+    }
+    // Of a change that was broken off in the middle, the last is what it was to lead to.
+    let configs = metrics.membership_config.membership().get_joint_config();
+    let before = configs.last().cloned().unwrap_or_default();
+    if configs.len() > 1 && change.is_in(&before) {
+        store(raft, ChangeMembers::ReplaceAllVoters(before.clone())).await?;
+        return Ok(before);
+    }
+    let address_of = |number: u64| {
+        let mut nodes = metrics.membership_config.nodes();
+        nodes.find(|(known, _)| **known == number).map(|(_, node)| node.addr.clone())
+    };
     let mut after = before.clone();
     let comes = match &change {
         Change::Add { number, address } | Change::Replace { by: number, address, .. } => {
@@ -98,28 +115,27 @@ pub(crate) async fn change(
         }
         Change::Remove { .. } => None,
     };
-    if let Change::Remove { number } | Change::Replace { number, .. } = change {
-        if !after.remove(&number) {
-            return Err(ChangeError::NoVoter(number));
+    match change {
+        // It was to vote once, and never did.
+        Change::Remove { number }
+            if configs.len() == 1 && !after.contains(&number) && address_of(number).is_some() =>
+        {
+            store(raft, ChangeMembers::RemoveNodes(BTreeSet::from([number]))).await?;
+            return Ok(after);
         }
-        if number == own {
-            return Err(ChangeError::Leads(own));
+        Change::Remove { number } | Change::Replace { number, .. } => {
+            if !after.remove(&number) {
+                return Err(ChangeError::NoVoter(number));
+            }
         }
+        Change::Add { .. } => {}
     }
     if after.is_empty() {
         return Err(ChangeError::Last);
     }
-    let answers = |number: &u64| {
-        let heard = metrics.heartbeat.as_ref().and_then(|heard| heard.get(number).copied().flatten());
-        let is_new = comes.as_ref().is_some_and(|(new, _)| new == number);
-        *number == own || is_new || heard.is_some_and(|heard| heard.elapsed() < HEARD)
-    };
-    if after.iter().filter(|number| answers(number)).count() * 2 <= after.len() {
-        return Err(ChangeError::TooFew);
-    }
+    check_answers(raft, &after, comes.as_ref().map(|(number, _)| *number))?;
     if let Some((number, address)) = comes {
-        let known = metrics.membership_config.nodes().find(|(known, _)| **known == number);
-        let known = known.map(|(_, node)| node.addr.clone());
+        let known = address_of(number);
         // It was asked for before, at an address where it is not.
         if known.as_ref().is_some_and(|known| *known != address) {
             store(raft, ChangeMembers::RemoveNodes(BTreeSet::from([number]))).await?;
@@ -129,9 +145,38 @@ pub(crate) async fn change(
             store(raft, ChangeMembers::AddNodes(node)).await?;
         }
         catch_up(raft, number, address).await?;
+        check_answers(raft, &after, None)?;
     }
     store(raft, ChangeMembers::ReplaceAllVoters(after.clone())).await?;
     Ok(after)
+}
+
+impl Change {
+    /// Whether those vote who vote after it.
+    fn is_in(&self, voters: &BTreeSet<u64>) -> bool {
+        match self {
+            Self::Add { number, .. } => voters.contains(number),
+            Self::Remove { number } => !voters.contains(number),
+            Self::Replace { number, by, .. } => voters.contains(by) && !voters.contains(number),
+        }
+    }
+}
+
+/// Whether a node answers the one that leads, which is this one.
+fn answers(metrics: &RaftMetrics<TypeConfig>, number: u64) -> bool {
+    let heard = metrics.heartbeat.as_ref().and_then(|heard| heard.get(&number).copied().flatten());
+    number == metrics.id || heard.is_some_and(|heard| heard.elapsed() < HEARD)
+}
+
+/// Whether enough of those answer that would vote; of one of them it is not known yet.
+fn check_answers(
+    raft: &Raft<TypeConfig, StateMachine>,
+    after: &BTreeSet<u64>,
+    unknown: Option<u64>,
+) -> Result<(), ChangeError> {
+    let metrics = raft.metrics().borrow_watched().clone();
+    let there = after.iter().filter(|number| unknown == Some(**number) || answers(&metrics, **number));
+    if there.count() * 2 > after.len() { Ok(()) } else { Err(ChangeError::TooFew) }
 }
 
 async fn store(
@@ -148,7 +193,7 @@ async fn store(
     }
 }
 
-/// Waits until a node has what was in the log when this was called.
+/// Waits until a node answers and has what was in the log when this was called. One that had it before may be gone.
 async fn catch_up(
     raft: &Raft<TypeConfig, StateMachine>,
     number: u64,
@@ -158,10 +203,14 @@ async fn catch_up(
     let all = raft.metrics().borrow_watched().last_log_index.unwrap_or(0);
     loop {
         let metrics = raft.metrics().borrow_watched().clone();
-        let Some(replication) = metrics.replication else { return Err(ChangeError::Leaderless) };
+        let Some(replication) = &metrics.replication else { return Err(ChangeError::Leaderless) };
         let had = replication.get(&number).copied().flatten().map(|last| last.index);
-        if had >= Some(all) {
+        let is_there = answers(&metrics, number);
+        if is_there && had >= Some(all) {
             return Ok(());
+        }
+        if Instant::now() > until && !is_there {
+            return Err(ChangeError::Silent { number, address });
         }
         if Instant::now() > until {
             return Err(ChangeError::Behind { number, address, had, all });

@@ -26,6 +26,8 @@ const DEPOSITS_MAX: usize = 4096;
 /// Answers the calls of other nodes.
 pub(crate) struct PeerService {
     pub(crate) this: NodeId,
+    /// Whether the cluster was there before this node.
+    pub(crate) joins: bool,
     pub(crate) joined: Joined,
     /// Places of those that follow this node.
     pub(crate) followers: Arc<Semaphore>,
@@ -135,6 +137,10 @@ impl Peer for PeerService {
     ) -> Result<Response<proto::VoteResponse>, Status> {
         let caller = caller(&request)?;
         let group = self.group(caller)?;
+        // It may have had a log under its number that is lost, and would not know for whom it has voted, and what it has stored.
+        if self.joins && self.member()?.kept.voters().is_empty() {
+            return Err(Status::unavailable("this node has nothing of the log yet"));
+        }
         let request = request.into_inner();
         let pre = request.pre;
         let request = vote_of(request, caller)?;
@@ -168,9 +174,11 @@ impl Peer for PeerService {
         &self,
         request: Request<proto::TransferRequest>,
     ) -> Result<Response<proto::TransferResponse>, Status> {
-        let group = self.group(caller(&request)?)?;
+        let caller = caller(&request)?;
+        let group = self.group(caller)?;
         let proto::TransferRequest { from, to, last } = request.into_inner();
-        let from = convert::take_ballot(from).map_err(malformed)?;
+        let from = convert::take_leader(from).map_err(malformed)?;
+        is_of(&from, caller)?;
         let last = convert::take_some(last).map_err(malformed)?;
         let request = TransferLeaderRequest::new(from, to, last);
         let accepted = group.handle_transfer_leader(request).await.map_err(ended)?.is_ok();

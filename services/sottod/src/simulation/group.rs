@@ -8,6 +8,7 @@
 //! node      one life of one node
 //! play      a seed's history, with people who join at any node and bring deposits to any
 //! upstream  what nodes without a vote follow
+//! voters    changes of who votes that are broken off
 //! ```
 
 mod attacks;
@@ -16,6 +17,7 @@ mod net;
 mod node;
 mod play;
 mod upstream;
+mod voters;
 
 use play::Play;
 

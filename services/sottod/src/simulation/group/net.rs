@@ -11,7 +11,7 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest,
     TransferLeaderResponse, VoteRequest, VoteResponse,
 };
-use openraft::{BasicNode, OptionalSend};
+use openraft::{BasicNode, OptionalSend, Raft};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use sotto_protocol::server::Account;
@@ -21,7 +21,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::forward::{Forward, Forwarded, Lost};
-use crate::log::{RaftSnapshot, Role, TokenId, TypeConfig, Vote};
+use crate::log::{RaftSnapshot, Role, StateMachine, TokenId, TypeConfig, Vote};
 use crate::peers::Member;
 use crate::rounds::Rounds;
 
@@ -89,6 +89,11 @@ impl Net {
 
     pub(super) fn role(&self, number: u64) -> Option<Role> {
         self.lock().members.get(&number).map(|member| *member.role.borrow())
+    }
+
+    /// What a node's part in the log's group is, if it votes.
+    pub(super) fn raft(&self, number: u64) -> Option<Raft<TypeConfig, StateMachine>> {
+        self.member(number)?.raft
     }
 
     fn member(&self, number: u64) -> Option<Member> {
