@@ -325,7 +325,7 @@ mod tests {
             opened.extend(matches!(event, ServerEvent::RoundOpened { .. }).then_some(event));
         }
         assert_eq!(opened.len(), 1, "the last round with a seed");
-        drop(running);
+        let _ = running.shutdown().await;
 
         crate::data::certify(&*noop(), data.path(), None, &config, true).unwrap();
         let more = crate::start(noop(), config).unwrap();
