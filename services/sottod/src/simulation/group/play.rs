@@ -223,6 +223,8 @@ impl Play {
         sleep(Duration::from_millis(10_000 + 4 * round)).await;
         // What was promised last is sealed and read.
         people.shutdown().await;
+        // Who was let in last is known to a majority. The others, and who follows them, hear of it over a few ways.
+        sleep(Duration::from_secs(1)).await;
         cluster.ledger.all_must_know();
         sleep(Duration::from_millis(1000 + 4 * round)).await;
         check_alive(cluster, &mut nodes).await;
