@@ -32,6 +32,9 @@ pub enum Error {
     /// A manifest that is not the server's, or not the successor of the last one.
     #[error("untrustworthy manifest: {0}")]
     Manifest(ManifestError),
+    /// A directory of nodes that is not the server's, or none.
+    #[error("untrustworthy directory of nodes: {0}")]
+    Directory(DirectoryError),
     /// A receipt that the server did not give for these queries and answers.
     #[error("the receipt is not the server's for these queries and answers")]
     Receipt,
@@ -52,6 +55,7 @@ impl Error {
             Self::RoundReplayed(_) => "round-replayed",
             Self::RoundTooFar(_) => "round-too-far",
             Self::Manifest(reason) => reason.code(),
+            Self::Directory(reason) => reason.code(),
             Self::Receipt => "receipt",
             Self::Unknown(what) => what.code(),
         }
@@ -164,6 +168,7 @@ reasons! {
         SegmentEnds = "malformed-segment-ends": "ends of segments of seeds",
         SeedSecret = "malformed-seed-secret": "secret of the seeds",
         State = "malformed-state": "client state",
+        Directory = "malformed-directory": "directory of nodes",
     }
 
     /// Why a client does not work with a server.
@@ -207,6 +212,14 @@ reasons! {
         ; Shape(ShapeError) = "manifest-shape"
     }
 
+    /// Why a directory of nodes is refused.
+    DirectoryError {
+        Unsigned = "directory-unsigned": "the signature is not the server's",
+        Other = "directory-other": "the server has told another one under the same number",
+        TooMany = "directory-too-many": "a directory has at most 64 nodes",
+        Authority = "directory-authority": "no address of a node",
+    }
+
     /// Why there is no such batch code.
     ShapeError {
         Retrieve = "shape-retrieve": "messages per round must be 1 to 256",
@@ -234,7 +247,9 @@ reasons! {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{Error, InputError, Malformed, ManifestError, NegotiationError, ShapeError, Unknown};
+    use super::{
+        DirectoryError, Error, InputError, Malformed, ManifestError, NegotiationError, ShapeError, Unknown,
+    };
     use crate::Round;
 
     #[test]
@@ -250,6 +265,7 @@ mod tests {
         codes.extend(Malformed::CODES);
         codes.extend(NegotiationError::CODES);
         codes.extend(ManifestError::CODES);
+        codes.extend(DirectoryError::CODES);
         codes.extend(ShapeError::CODES);
         codes.extend(Unknown::CODES);
         assert!(codes.iter().all(|code| code.bytes().all(|byte| byte == b'-' || byte.is_ascii_lowercase())));

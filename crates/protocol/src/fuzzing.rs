@@ -5,6 +5,7 @@
 use ed25519_dalek::{Signer, SigningKey};
 
 use crate::deposit::BOX_BYTES;
+use crate::directory::DIRECTORY_BYTES;
 use crate::group::{Group, Rekey};
 use crate::invitation::Invitation;
 use crate::manifest::{MANIFEST_BYTES, deposits_digest};
@@ -15,8 +16,8 @@ use crate::seal::{PLAINTEXT_BYTES, Plaintext};
 use crate::secret::Secret;
 use crate::stream::{TEXT_MAX, WINDOW};
 use crate::{
-    Client, CodeKind, Deposit, GroupCard, Label, Manifest, ManifestChain, OwnSlot, Round, SealedBox,
-    SignedManifest, Table, UnixMillis, armour, table,
+    Client, CodeKind, Deposit, Directory, GroupCard, Label, Manifest, ManifestChain, OwnSlot, Round,
+    SealedBox, SignedDirectory, SignedManifest, Table, UnixMillis, armour, table,
 };
 
 /// A manifest, and its signature behind it.
@@ -44,6 +45,23 @@ pub fn fuzz_manifest(bytes: &[u8]) {
         // A key that the server's address gives is any 32 bytes, too.
         let _ = signed.verify(&core::array::from_fn(|i| signed.bytes[i]));
     }
+}
+
+/// A directory of nodes, and its signature behind it.
+pub fn fuzz_directory(bytes: &[u8]) {
+    let (directory, signature) = bytes.split_at(bytes.len().min(DIRECTORY_BYTES));
+    let decoded = Directory::decode(directory);
+    if let Ok(decoded) = &decoded {
+        assert_eq!(&decoded.encode()[..], directory);
+        let again = Directory::new(decoded.number(), decoded.round(), decoded.nodes().iter().cloned());
+        assert_eq!(again.as_ref(), Ok(decoded));
+    }
+    let Ok(signed) = SignedDirectory::from_parts(directory, signature) else { return };
+    let key = SigningKey::from_bytes(&[1; 32]).verifying_key().to_bytes();
+    if let Ok(verified) = signed.verify(&[0; 32], &key) {
+        assert_eq!(Ok(verified), decoded);
+    }
+    let _ = signed.verify(&[0; 32], &core::array::from_fn(|i| signed.bytes[i]));
 }
 
 fn signed(manifest: &[u8], signature: &[u8]) -> Option<SignedManifest> {
@@ -329,6 +347,7 @@ pub fn valid(decoder: &str) -> Vec<Vec<u8>> {
         "card" => [Vec::new(), vec![5, 0, 1 << 20]].into_iter().filter_map(valid_card).collect(),
         "box" => vec![vec![0; 288]],
         "deposit" => vec![vec![7; 304]],
+        "directory" => [0, 2, 64].into_iter().filter_map(valid_directory).collect(),
         "table" => {
             let deposits = (0..5_u8).map(|slot| table::stored(u32::from(slot % 4), &[slot; 12]).0);
             vec![deposits.fold(vec![3], |bytes, key| [bytes, key.to_vec(), vec![key[0]; BOX_BYTES]].concat())]
@@ -376,6 +395,14 @@ fn valid_round((code, retrieve, buckets, choices): (CodeKind, u16, u16, u8)) -> 
     let mapping = mapping.unwrap_or_default();
     manifest.mapping_digest = BloomMapping::digest(&mapping);
     [&manifest.encode()[..], &mapping].concat()
+}
+
+/// A directory of so many nodes, as the holder of key 1 signs it for the root of zeros.
+fn valid_directory(nodes: usize) -> Option<Vec<u8>> {
+    let nodes = (0..nodes).map(|number| format!("node-{number}.example.org:7370"));
+    let directory = Directory::new(3, Round(9), nodes).ok()?;
+    let signed = SignedDirectory::sign(&directory, &[0; 32], &SigningKey::from_bytes(&[1; 32]));
+    Some([&signed.bytes[..], &signed.signature].concat())
 }
 
 /// Of the side whose exchange secret and identity are numbered 4 and 1.

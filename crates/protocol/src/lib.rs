@@ -110,6 +110,7 @@ mod conversation;
 mod cover;
 mod cycle;
 pub mod deposit;
+pub mod directory;
 mod domain;
 pub mod error;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -144,6 +145,7 @@ pub use code::{CodeKind, CodeShape};
 pub use conversation::{ConversationId, ConversationKind, ConversationSummary};
 pub use cover::cover;
 pub use deposit::{Deposit, Label, SealedBox};
+pub use directory::{Directory, SignedDirectory};
 pub use error::Error;
 pub use group::{GroupCard, Member};
 pub use invitation::Invitation;

@@ -16,8 +16,8 @@ use crate::secret::Secret;
 use crate::server::{seeds_of, segment_end};
 use crate::turn::Turn;
 use crate::{
-    CodeKind, Deposit, GroupCard, Label, PROTOCOL_VERSION, Round, RoundMode, SealedBox, ServerParameters,
-    Table, UnixMillis, table,
+    CodeKind, Deposit, Directory, GroupCard, Label, PROTOCOL_VERSION, Round, RoundMode, SealedBox,
+    ServerParameters, SignedDirectory, Table, UnixMillis, table,
 };
 
 const EXPECTED: &str = include_str!("../tests/golden/vectors.txt");
@@ -181,6 +181,15 @@ fn what_makes_a_server_answerable_has_the_published_bytes() {
     let coins = AuditCoins::new(&[1; 32]);
     let drawn = (0..128).filter_map(|round| Some(format!("{round}:{}", coins.draw(Round(round), 24, 8)?)));
     assert_eq!(drawn.collect::<Vec<_>>().join(" "), expected("coins"));
+}
+
+#[test]
+fn a_directory_has_the_published_bytes() {
+    let nodes = ["b.example.org:7370", "[2001:db8::7]:7371", "a.example.org:7370"].map(str::to_owned);
+    let directory = Directory::new(0x0102_0304_0506_0708, Round(7), nodes).unwrap();
+    let signed = SignedDirectory::sign(&directory, &[3; 32], &key(5));
+    compare("directory", &Sha256::digest(&signed.bytes[..]));
+    compare("directory signature", &signed.signature);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
-use sotto_protocol::{OwnSlot, Round, SignedManifest};
+use sotto_protocol::{OwnSlot, Round, SignedDirectory, SignedManifest};
 use sotto_wire::proto::sotto_client::SottoClient;
 use sotto_wire::{Failure, Join, RootKey, StreamError, limits, proto, split};
 use tokio::time::{Instant, timeout};
@@ -38,7 +38,7 @@ pub struct Answers {
     pub first: Instant,
 }
 
-/// What a server tells about rounds.
+/// What a server tells about rounds, and about itself.
 #[derive(Clone, Debug)]
 pub enum RoundNews {
     /// A round takes deposits.
@@ -55,6 +55,8 @@ pub enum RoundNews {
         /// Time since it became ready.
         elapsed: Duration,
     },
+    /// Where the server's nodes are, as it says; not verified.
+    Directory(Box<SignedDirectory>),
 }
 
 impl Session {
@@ -294,6 +296,9 @@ pub(crate) fn round_news(event: proto::RoundEvent) -> Result<RoundNews, Failure>
                 manifest: Box::new(SignedManifest::try_from(&manifest).map_err(nonsense)?),
                 elapsed: Duration::from_millis(ready.elapsed_ms.into()),
             })
+        }
+        Some(proto::round_event::Event::Directory(directory)) => {
+            Ok(RoundNews::Directory(Box::new(SignedDirectory::try_from(&directory).map_err(nonsense)?)))
         }
         None => Err(nonsense(())),
     }

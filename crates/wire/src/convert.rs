@@ -6,7 +6,7 @@ use sotto_protocol::manifest::MANIFEST_BYTES;
 use sotto_protocol::table::stored;
 use sotto_protocol::{
     CodeKind, Deposit, OwnSlot, Round, RoundMode, SealedBox, SeedCommitment, SegmentEnd, ServerParameters,
-    SignedManifest,
+    SignedDirectory, SignedManifest,
 };
 
 use crate::limits::ENGINE_NAME_MAX;
@@ -122,6 +122,24 @@ impl TryFrom<proto::InfoResponse> for Info {
             endorsement: fixed(&info.endorsement, "signature of the parameters")?,
             token_required: info.token_required,
         })
+    }
+}
+
+impl From<&SignedDirectory> for proto::Directory {
+    fn from(signed: &SignedDirectory) -> Self {
+        Self {
+            directory: Bytes::copy_from_slice(&signed.bytes[..]),
+            signature: Bytes::copy_from_slice(&signed.signature),
+        }
+    }
+}
+
+impl TryFrom<&proto::Directory> for SignedDirectory {
+    type Error = Malformed;
+
+    fn try_from(message: &proto::Directory) -> Result<Self, Malformed> {
+        let malformed = |_| Malformed("directory of nodes");
+        Self::from_parts(&message.directory, &message.signature).map_err(malformed)
     }
 }
 

@@ -3,8 +3,8 @@
 
 use bytes::Bytes;
 use prost::Message;
-use sotto_protocol::SignedManifest;
 use sotto_protocol::manifest::MANIFEST_BYTES;
+use sotto_protocol::{SignedDirectory, SignedManifest};
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status};
 
@@ -40,6 +40,11 @@ pub fn fuzz_messages(bytes: &[u8]) {
         && let Ok(checked) = SignedManifest::try_from(&manifest)
     {
         assert_eq!(proto::SignedManifest::from(&checked), manifest);
+    }
+    if let Some(directory) = survives::<proto::Directory>(bytes)
+        && let Ok(checked) = SignedDirectory::try_from(&directory)
+    {
+        assert_eq!(proto::Directory::from(&checked), directory);
     }
     if let Some(request) = survives::<proto::DepositRequest>(bytes)
         && let Ok(deposit) = convert::deposit(&request.deposit)
@@ -147,6 +152,10 @@ pub fn valid() -> Vec<Vec<u8>> {
         manifest().encode_to_vec(),
         event(proto::round_event::Event::Ready(ready)),
         event(proto::round_event::Event::Opened(opened)),
+        event(proto::round_event::Event::Directory(proto::Directory {
+            directory: vec![6; 8208].into(),
+            signature: vec![7; 64].into(),
+        })),
         proto::DepositRequest { session: key.clone(), round: 9, deposit: long }.encode_to_vec(),
         proto::RegisterRequest {
             account: key.clone(),

@@ -205,6 +205,8 @@ impl Driver {
         match news {
             News::Round(RoundNews::Opened { round, elapsed }, at) => self.opened(round, elapsed, at),
             News::Round(RoundNews::Ready { manifest, elapsed }, at) => self.ready(manifest, elapsed, at),
+            // The link's own business.
+            News::Round(RoundNews::Directory(_), _) => {}
             News::Lost(error) => self.person.tell(Event::ConnectionLost(error)),
             News::Restored => self.person.tell(Event::ConnectionRestored),
         }

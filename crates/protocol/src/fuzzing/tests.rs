@@ -17,6 +17,11 @@ proptest! {
     }
 
     #[test]
+    fn fuzz_directory(bytes in damaged(valid("directory"))) {
+        super::fuzz_directory(&bytes);
+    }
+
+    #[test]
     fn fuzz_manifest_chain(bytes in damaged(valid("manifest_chain"))) {
         super::fuzz_manifest_chain(&bytes);
     }
@@ -86,6 +91,12 @@ fn valid_encodings_are_what_they_claim_to_be() {
     assert!(text("invitation").parse::<Invitation>().is_ok());
     assert!(text("card").parse::<GroupCard>().is_ok());
     assert!(Client::restore(&valid("client_state")[0]).is_ok());
+    for signed in valid("directory") {
+        let (directory, signature) = signed.split_at(super::DIRECTORY_BYTES);
+        let key = super::SigningKey::from_bytes(&[1; 32]).verifying_key().to_bytes();
+        let signed = crate::SignedDirectory::from_parts(directory, signature).unwrap();
+        assert!(signed.verify(&[0; 32], &key).is_ok());
+    }
     for round in valid("mapping") {
         let (manifest, mapping) = round.split_at(super::MANIFEST_BYTES);
         let manifest = Manifest::decode(manifest).unwrap();

@@ -119,6 +119,7 @@ async fn deposit_and_tell(
                 let Ok(question) = question(listener, &manifest, &wanted).await else { continue };
                 tell.send_replace(Some(Arc::new(question)));
             }
+            RoundNews::Directory(_) => {}
         }
     }
     anyhow::bail!("the node ends its watch")

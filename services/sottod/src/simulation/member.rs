@@ -230,6 +230,7 @@ impl Presence {
                 }
                 self.retrieve(&manifest).await
             }
+            Event::Directory(_) => Ok(()),
         }
     }
 
