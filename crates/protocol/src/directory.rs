@@ -160,6 +160,12 @@ impl SignedDirectory {
         Ok(Self { bytes: Box::new(*bytes), signature })
     }
 
+    /// The number that it has if it is one; not verified.
+    #[must_use]
+    pub fn claimed_number(&self) -> u64 {
+        self.bytes.first_chunk().map_or(0, |number| u64::from_le_bytes(*number))
+    }
+
     /// The directory, if the holder of `manifest_key` signed exactly it for the cluster of this root key (strict
     /// verification, RFC 8032 without small-order keys).
     ///

@@ -7,6 +7,7 @@ use sotto_protocol::{Deposit, Round};
 use sotto_wire::Refused;
 
 use crate::log::TokenId;
+use crate::rounds::Place;
 
 /// What becomes of something that was sent on.
 pub(crate) type Forwarded<T> = Pin<Box<dyn Future<Output = Result<T, Lost>> + Send>>;
@@ -32,4 +33,7 @@ pub(crate) trait Forward: Send + Sync + 'static {
         token: Option<TokenId>,
         shown: Option<u32>,
     ) -> Forwarded<Result<Option<u32>, Refused>>;
+
+    /// Where people find this node.
+    fn place(&self, leader: u64, place: Place) -> Forwarded<()>;
 }

@@ -20,7 +20,7 @@ use crate::data::DataLog;
 use crate::forward::Forward;
 use crate::log::{Group, Role};
 use crate::peers::{FOLLOWERS, Joined, Member, Network, PeerService, Relay, Upstreams, Ways, listen};
-use crate::rounds::{self, Rounds, RoundsDependencies, RunError};
+use crate::rounds::{self, Place, Rounds, RoundsDependencies, RunError};
 use crate::server::{StartError, bind};
 
 /// A node of a cluster, as its operator sees it.
@@ -136,6 +136,11 @@ impl Membership {
     /// The way of what people bring to the node that leads.
     pub(crate) fn forward(&self) -> Arc<dyn Forward> {
         Arc::new(Relay(self.ways.clone()))
+    }
+
+    /// Where people find this node.
+    pub(crate) fn place(&self, authority: String) -> Place {
+        Place { this: self.cluster.this, authority }
     }
 
     /// Joins the group of the log, or follows it, and follows the rounds in it.

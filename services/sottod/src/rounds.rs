@@ -11,6 +11,7 @@ mod handle;
 mod lead;
 mod measure;
 mod overview;
+mod places;
 mod resume;
 mod watchers;
 
@@ -45,10 +46,14 @@ use accepting::{Accepting, InFlight};
 use command::Command;
 use handle::Again;
 use lead::Settled;
+use places::Places;
 use watchers::Watchers;
 
 pub(crate) use handle::Rounds;
 pub use overview::{RoundPhase, RoundStatus};
+pub(crate) use places::Place;
+#[cfg(test)]
+pub(crate) use places::{EVERY, LEASE};
 pub(crate) use watchers::{RoundNews, Watch, WatchEnd};
 
 /// Commands that wait for the task.
@@ -125,6 +130,8 @@ pub(crate) struct RoundsDependencies {
     pub(crate) metrics: SharedMetrics,
     /// The way to the node that leads, in a group of several.
     pub(crate) forward: Option<Arc<dyn Forward>>,
+    /// Where people find this node, if they are told: in a cluster.
+    pub(crate) place: Option<Place>,
 }
 
 /// How much later than it should a round of a cluster may end before a node takes itself to be cut off.
@@ -164,6 +171,9 @@ struct Task<L> {
     /// Tokens spent since the last round was sealed.
     spent: BTreeSet<TokenId>,
     slots: SlotPool,
+    places: Places,
+    /// Number of the directory that people have been told.
+    directory: Option<u64>,
     has_sealed: bool,
     /// How many segments of seeds there were when it was last said that they end.
     warned: Option<u64>,
@@ -210,6 +220,7 @@ impl<L: RoundLog> Task<L> {
         loop {
             self.follow().await?;
             self.lead().await?;
+            self.say_place().await;
             self.tell_progress();
             self.notice_silence();
             let wakeup = self.wakeup();
@@ -284,7 +295,7 @@ impl<L: RoundLog> Task<L> {
         let silent = self.silent_from().filter(|_| !self.is_silent);
         // Whatever is due is proposed when nothing holds it back.
         let wakeup = held.unwrap_or(wakeup);
-        silent.map_or(wakeup, |silent| silent.min(wakeup))
+        [silent, self.next_place()].into_iter().flatten().fold(wakeup, Instant::min)
     }
 
     /// From when on a node of a cluster has heard nothing for too long: the open round should have ended.
@@ -332,6 +343,7 @@ impl<L: RoundLog> Task<L> {
                         self.machine.registered(account, true);
                     }
                 }
+                Command::Place(place) => self.places.heard(place),
                 Command::Overview { reply } => {
                     let _ = reply.send(self.overview());
                 }

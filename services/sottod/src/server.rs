@@ -165,6 +165,7 @@ pub(crate) fn start_in<L: Listener>(
         host: Arc::clone(&host),
         metrics: Arc::clone(&metrics),
         forward: membership.as_ref().map(Membership::forward),
+        place: membership.as_ref().map(|membership| membership.place(address.authority())),
     };
     let (rounds, rounds_task) = match log {
         Some(log) => match membership {

@@ -584,6 +584,7 @@ fn event(news: RoundNews, seeds: &SeedTree) -> proto::RoundEvent {
 
     let elapsed = |at: Instant| at.elapsed().as_millis().try_into().unwrap_or(u32::MAX);
     let event = match news {
+        RoundNews::Directory(directory) => Event::Directory((&*directory).into()),
         RoundNews::Opened { round, at } => {
             Event::Opened(proto::RoundOpened { round: round.0, elapsed_ms: elapsed(at) })
         }

@@ -4,9 +4,10 @@ use core::fmt;
 
 use bytes::Bytes;
 use sotto_protocol::deposit::DEPOSIT_BYTES;
+use sotto_protocol::directory::DIRECTORY_BYTES;
 use sotto_protocol::manifest::{FormerManifest, MANIFEST_BYTES, SIGNATURE_BYTES, SignedManifest};
 use sotto_protocol::server::Account;
-use sotto_protocol::{Deposit, Round, UnixMillis};
+use sotto_protocol::{Deposit, Round, SignedDirectory, UnixMillis};
 
 use super::codec::{Malformed, Reader, put_count, take_ascending};
 
@@ -63,6 +64,8 @@ pub(crate) enum Record {
     /// Registration tokens that are spent, ascending. For which accounts is stored nowhere, and so they never share an
     /// entry with any.
     Spent(Vec<TokenId>),
+    /// Where people find the nodes.
+    Directory(Box<SignedDirectory>),
 }
 
 // What people deposit is for nobody's logs.
@@ -79,6 +82,7 @@ impl fmt::Debug for Record {
             Self::Spent(_) => "Spent",
             Self::Lots(_) => "Lots",
             Self::Table(..) => "Table",
+            Self::Directory(_) => "Directory",
         })
     }
 }
@@ -183,6 +187,10 @@ impl Record {
                 put_count(out, tokens.len());
                 out.extend_from_slice(tokens.as_flattened());
             }
+            Self::Directory(directory) => {
+                out.push(13);
+                put_directory(out, directory);
+            }
         }
     }
 
@@ -192,6 +200,7 @@ impl Record {
             3 => return Ok(Self::Accounts(take_ascending(reader)?)),
             7 => return Ok(Self::Spent(take_ascending(reader)?)),
             10 => return Ok(Self::Lots(reader.u32()?)),
+            13 => return Ok(Self::Directory(Box::new(take_directory(reader)?))),
             _ => {}
         }
         let round = Round(reader.u64()?);
@@ -243,6 +252,17 @@ pub(super) fn put_manifest(out: &mut Vec<u8>, manifest: &SignedManifest) {
 
 pub(super) fn take_manifest(reader: &mut Reader<'_>) -> Result<SignedManifest, Malformed> {
     Ok(SignedManifest { bytes: reader.array()?, signature: reader.array()?, segment: None })
+}
+
+pub(super) fn put_directory(out: &mut Vec<u8>, directory: &SignedDirectory) {
+    out.extend_from_slice(&*directory.bytes);
+    out.extend_from_slice(&directory.signature);
+}
+
+pub(super) fn take_directory(reader: &mut Reader<'_>) -> Result<SignedDirectory, Malformed> {
+    let bytes = reader.take(DIRECTORY_BYTES)?;
+    SignedDirectory::from_parts(bytes, &reader.array::<SIGNATURE_BYTES>()?)
+        .map_err(|_| Malformed("a directory of nodes is none"))
 }
 
 pub(super) fn put_former(out: &mut Vec<u8>, manifest: &FormerManifest) {

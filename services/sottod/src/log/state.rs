@@ -9,7 +9,7 @@ use openraft::EntryPayload;
 use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::manifest::{FormerManifest, SIGNATURE_BYTES, SignedManifest};
 use sotto_protocol::server::Account;
-use sotto_protocol::{Round, UnixMillis};
+use sotto_protocol::{Round, SignedDirectory, UnixMillis};
 
 use super::codec::{Malformed, NONE_IS_ZERO, Reader, ascends, put_count, take_ascending};
 use super::entry::{
@@ -18,7 +18,8 @@ use super::entry::{
 };
 use super::frame::PAYLOAD_MAX;
 use super::record::{
-    MANIFEST_RECORD_BYTES, Record, TableSeal, TokenId, put_former, put_manifest, take_former, take_manifest,
+    MANIFEST_RECORD_BYTES, Record, TableSeal, TokenId, put_directory, put_former, put_manifest,
+    take_directory, take_former, take_manifest,
 };
 use super::{LogError, Phase, SealedRound};
 
@@ -52,6 +53,8 @@ pub(crate) struct State {
     former: Option<Former>,
     manifests: VecDeque<(Round, SignedManifest)>,
     pub(super) rounds: BTreeMap<Round, StoredRound>,
+    /// The newest that people are told.
+    directory: Option<Box<SignedDirectory>>,
 }
 
 /// A manifest of an earlier version, and its round.
@@ -68,8 +71,21 @@ pub(super) enum Encoding {
     Version3,
     /// As those did that were alone, each with all its rounds.
     Version4,
+    /// As those did that told nobody of other nodes.
+    Version5,
     /// As it is written.
     Current,
+}
+
+impl Encoding {
+    const fn has_slots(self) -> bool {
+        matches!(self, Self::Version4 | Self::Version5 | Self::Current)
+    }
+
+    /// Whether rounds may be written down whose entries are not here.
+    const fn has_gone(self) -> bool {
+        matches!(self, Self::Version5 | Self::Current)
+    }
 }
 
 /// A round that is not retired.
@@ -142,6 +158,10 @@ impl State {
             Record::Publish(number, _) => {
                 (!self.may_publish(*number)).then_some("no sealed round to publish")
             }
+            Record::Directory(directory) => {
+                let newest = self.directory.as_ref().map(|newest| newest.claimed_number());
+                (newest >= Some(directory.claimed_number())).then_some("a directory is older than the newest")
+            }
             Record::FormerPublish(number, _) => (!self.may_publish(*number) || !self.manifests.is_empty())
                 .then_some("no sealed round to publish under an earlier manifest"),
         }
@@ -201,6 +221,7 @@ impl State {
                 self.rounds.remove(round);
             }
             Record::Spent(tokens) => self.tokens.extend(tokens),
+            Record::Directory(directory) => self.directory = Some(directory.clone()),
         }
     }
 
@@ -244,6 +265,7 @@ impl State {
             former: self.former.clone(),
             manifests: self.manifests.clone(),
             rounds: self.rounds.clone(),
+            directory: self.directory.clone(),
         }
     }
 
@@ -300,6 +322,11 @@ impl State {
         &self.manifests
     }
 
+    /// Where people find the nodes, as they are told.
+    pub(crate) fn directory(&self) -> Option<&SignedDirectory> {
+        self.directory.as_deref()
+    }
+
     /// Under what a round was published.
     pub(crate) fn manifest(&self, round: Round) -> Option<&SignedManifest> {
         let at = self.manifests.binary_search_by_key(&round, |(number, _)| *number).ok()?;
@@ -327,11 +354,23 @@ impl State {
 
     /// ```text
     /// applied (25) | membership's entry (25) | membership | newest: flag, u8, and u64 | accounts | spent tokens | lots, u32 |
-    /// version of the newest manifest of an earlier version, u8, or 0, and, if there is one, its round and it | manifests, each with its round | rounds, each: number, u64 | sealed, u8 | seed (32) | time, u64 | published, u8 | gone, u8 | deposits, u64 | table: flag, u8, lots, u32, and cover (32) | spans
+    /// version of the newest manifest of an earlier version, u8, or 0, and, if there is one, its round and it | manifests, each with its round | rounds, each: number, u64 | sealed, u8 | seed (32) | time, u64 | published, u8 | gone, u8 | deposits, u64 | table: flag, u8, lots, u32, and cover (32) | spans |
+    /// directory: flag, u8, and, if there is one, it and its signature (64)
     /// ```
     /// Lists begin with their length, u32, and are ascending.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        let Self { applied, membership, newest, accounts, tokens, lots, former, manifests, rounds } = self;
+        let Self {
+            applied,
+            membership,
+            newest,
+            accounts,
+            tokens,
+            lots,
+            former,
+            manifests,
+            rounds,
+            directory,
+        } = self;
         put_optional_log_id(out, applied.as_ref());
         put_optional_log_id(out, membership.log_id().as_ref());
         put_membership(out, membership.membership());
@@ -373,6 +412,10 @@ impl State {
                 out.extend_from_slice(&last.to_le_bytes());
             }
         }
+        out.push(directory.is_some().into());
+        if let Some(directory) = directory {
+            put_directory(out, directory);
+        }
     }
 
     pub(super) fn decode(reader: &mut Reader<'_>, encoding: Encoding) -> Result<Self, Malformed> {
@@ -385,8 +428,7 @@ impl State {
         }
         let accounts = take_ascending(reader)?.into_iter().collect();
         let tokens = take_ascending(reader)?.into_iter().collect();
-        let has_slots = matches!(encoding, Encoding::Version4 | Encoding::Current);
-        let lots = if has_slots { reader.u32()? } else { 0 };
+        let lots = if encoding.has_slots() { reader.u32()? } else { 0 };
         let mut former: Option<Former> = None;
         let mut manifests: VecDeque<(Round, SignedManifest)> = VecDeque::new();
         match encoding {
@@ -395,7 +437,7 @@ impl State {
                 let first = if reader.flag()? { Some(take_one_former(reader, 1)?) } else { None };
                 former = take_formers(reader, 2, first)?;
             }
-            Encoding::Version3 | Encoding::Version4 | Encoding::Current => {
+            Encoding::Version3 | Encoding::Version4 | Encoding::Version5 | Encoding::Current => {
                 let version = reader.u8()?;
                 if version > 0 {
                     former = Some(take_one_former(reader, version.into())?);
@@ -414,8 +456,23 @@ impl State {
             ascends(rounds.last_key_value().map(|(last, _)| last), &round)?;
             rounds.insert(round, StoredRound::decode(reader, encoding)?);
         }
+        let directory = match encoding {
+            Encoding::Current if reader.flag()? => Some(Box::new(take_directory(reader)?)),
+            _ => None,
+        };
         let newest = some.then_some(newest);
-        let state = Self { applied, membership, newest, accounts, tokens, lots, former, manifests, rounds };
+        let state = Self {
+            applied,
+            membership,
+            newest,
+            accounts,
+            tokens,
+            lots,
+            former,
+            manifests,
+            rounds,
+            directory,
+        };
         state.check()?;
         Ok(state)
     }
@@ -472,10 +529,9 @@ impl StoredRound {
             return Err(NONE_IS_ZERO);
         }
         let published = reader.flag()?;
-        let gone = if encoding == Encoding::Current { reader.flag()? } else { false };
+        let gone = if encoding.has_gone() { reader.flag()? } else { false };
         let deposits = reader.u64()?;
-        let has_slots = matches!(encoding, Encoding::Version4 | Encoding::Current);
-        let table = if has_slots { take_table(reader)? } else { None };
+        let table = if encoding.has_slots() { take_table(reader)? } else { None };
         let spans = reader.count(16)?;
         let spans = (0..spans).map(|_| Ok((reader.u64()?, reader.u64()?))).collect::<Result<_, _>>()?;
         Ok(Self { sealed: some.then_some(sealed), published, deposits, spans, table, gone })

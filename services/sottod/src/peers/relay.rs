@@ -11,6 +11,7 @@ use tonic::Request;
 use super::{Ways, proto};
 use crate::forward::{Forward, Forwarded, Lost};
 use crate::log::TokenId;
+use crate::rounds::Place;
 
 /// A call that was not answered by then is made again.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -66,6 +67,16 @@ impl Forward for Relay {
             request.set_timeout(PATIENCE);
             let answer = client.register(request).await.map_err(|_| Lost)?.into_inner();
             Ok(refused(&answer.refused).map_or(Ok(answer.slot), Err))
+        })
+    }
+
+    fn place(&self, leader: u64, place: Place) -> Forwarded<()> {
+        let client = self.0.to(leader);
+        Box::pin(async move {
+            let mut client = client.ok_or(Lost)?;
+            let mut request = Request::new(proto::PlaceRequest { authority: place.authority });
+            request.set_timeout(PATIENCE);
+            client.place(request).await.map(|_| ()).map_err(|_| Lost)
         })
     }
 }

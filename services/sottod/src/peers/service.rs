@@ -7,6 +7,7 @@ use openraft::Raft;
 use openraft::raft::{AppendEntriesRequest, TransferLeaderRequest, VoteRequest};
 use sotto_protocol::{Deposit, Round};
 use sotto_wire::Refused;
+use sotto_wire::address::parse_authority;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_stream::StreamExt;
@@ -18,7 +19,7 @@ use super::proto::peer_server::Peer;
 use super::{Joined, Member, convert, proto};
 use crate::cluster::NodeId;
 use crate::log::{RaftSnapshot, Role, SNAPSHOT_MAX, StateMachine, TypeConfig, Vote, snapshot_of};
-use crate::rounds::Rounds;
+use crate::rounds::{Place, Rounds};
 
 /// Deposits in one call, at most.
 const DEPOSITS_MAX: usize = 4096;
@@ -246,5 +247,17 @@ impl Peer for PeerService {
             Err(refused) => (None, Some(refused)),
         };
         Ok(Response::new(proto::RegisterResponse { refused: word(refused), slot }))
+    }
+
+    async fn place(
+        &self,
+        request: Request<proto::PlaceRequest>,
+    ) -> Result<Response<proto::PlaceResponse>, Status> {
+        let Caller(this) = caller(&request)?;
+        self.leads()?;
+        let (host, port) =
+            parse_authority(&request.into_inner().authority).map_err(|_| malformed(convert::Malformed))?;
+        self.rounds.place(Place { this, authority: format!("{host}:{port}") }).await;
+        Ok(Response::new(proto::PlaceResponse {}))
     }
 }

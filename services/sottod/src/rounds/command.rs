@@ -8,6 +8,7 @@ use sotto_protocol::{Deposit, Round};
 use sotto_wire::Refused;
 use tokio::sync::oneshot;
 
+use super::Place;
 use super::overview::RoundStatus;
 use super::watchers::Joined;
 use crate::log::TokenId;
@@ -46,6 +47,8 @@ pub(super) enum Command {
     HasKeys {
         account: Account,
     },
+    /// A node has said where people find it.
+    Place(Place),
     /// What the operator sees.
     Overview {
         reply: Reply<Vec<RoundStatus>>,

@@ -20,13 +20,20 @@ impl<L: RoundLog> Task<L> {
     pub(super) async fn follow(&mut self) -> Result<(), RunError> {
         self.changes.mark_unchanged();
         self.role.mark_unchanged();
-        let (rounds, newest): (BTreeMap<Round, Phase>, _) = {
+        let (rounds, newest, directory): (BTreeMap<Round, Phase>, _, _) = {
             let state = self.log.state();
-            (state.rounds().collect(), state.newest())
+            let directory = state.directory();
+            let directory =
+                directory.filter(|newest| Some(newest.claimed_number()) != self.directory).cloned();
+            (state.rounds().collect(), state.newest(), directory)
         };
         if let Some(newest) = newest {
             // Of some rounds a node hears nothing else, if it was away.
             self.machine.used_up(newest);
+        }
+        if let Some(directory) = directory {
+            self.directory = Some(directory.claimed_number());
+            self.watchers.directory(directory);
         }
         if rounds == self.known {
             return Ok(());

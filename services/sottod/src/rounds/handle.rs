@@ -11,6 +11,7 @@ use sotto_wire::Refused;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
+use super::Place;
 use super::command::{Command, Reply};
 use super::overview::RoundStatus;
 use super::watchers::Watch;
@@ -95,6 +96,12 @@ impl Rounds {
 
     pub(crate) async fn has_keys(&self, account: Account) -> Result<(), Refused> {
         self.commands.send(Command::HasKeys { account }).await.map_err(|_| Refused::Internal)
+    }
+
+    /// A node says where people find it.
+    pub(crate) async fn place(&self, place: Place) {
+        // If the task has ended, another node leads soon.
+        let _ = self.commands.send(Command::Place(place)).await;
     }
 
     /// The rounds that are not retired, the newest first.

@@ -28,6 +28,8 @@ pub(super) enum Settled {
     Publication(Result<(), ProposeError>),
     /// The same of a round that was to be forgotten.
     Retirement(Round, Result<(), ProposeError>),
+    /// The same of where people find the nodes.
+    Directory(Result<(), ProposeError>),
     /// The same of what people brought.
     Batch(Box<Batch>, Result<(), ProposeError>),
     /// The same of tokens that were spent.
@@ -68,7 +70,7 @@ impl<L: RoundLog> Task<L> {
     }
 
     /// Whether a proposal has just failed: whatever the reason is, it may still be there.
-    fn holds_back(&self) -> bool {
+    pub(super) fn holds_back(&self) -> bool {
         self.held.is_some_and(|held| Instant::now() < held)
     }
 
@@ -81,6 +83,7 @@ impl<L: RoundLog> Task<L> {
         self.forget_admissions();
         let lots = self.log.state().lots().max(self.slots.lots());
         self.slots = SlotPool::behind(lots);
+        self.places.begin_to_lead();
         if let Some(term) = self.leads
             && !self.is_alone()
         {
@@ -235,6 +238,10 @@ impl<L: RoundLog> Task<L> {
                 if result.is_err() {
                     self.spent.extend(tokens);
                 }
+                result
+            }
+            Settled::Directory(result) => {
+                self.directory_is_settled();
                 result
             }
             Settled::Batch(batch, result) => {

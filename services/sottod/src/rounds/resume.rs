@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::accepting::{Accepting, InFlight};
 use super::handle::Again;
+use super::places::Places;
 use super::watchers::Watchers;
 use super::{RoundsDependencies, RunError, Task};
 use crate::log::RoundLog;
@@ -65,6 +66,8 @@ impl<L: RoundLog> Task<L> {
             accepting: Accepting::default(),
             spent: BTreeSet::new(),
             slots: SlotPool::behind(lots.max(surroundings.population.map_or(0, Population::lots))),
+            places: Places::default(),
+            directory: None,
             has_sealed: false,
             warned: None,
             heard: Instant::now(),

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sotto_protocol::Round;
 use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::Account;
+use sotto_protocol::{Round, SignedDirectory};
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -13,11 +13,19 @@ use tokio_util::sync::CancellationToken;
 /// News that a watcher may be behind before it is dropped.
 const BACKLOG: usize = 64;
 
-/// What happened to a round, and when.
+/// What happened to a round, and when; or where the nodes are.
 #[derive(Clone, Debug)]
 pub(crate) enum RoundNews {
-    Opened { round: Round, at: Instant },
-    Ready { manifest: Arc<SignedManifest>, at: Instant },
+    Opened {
+        round: Round,
+        at: Instant,
+    },
+    Ready {
+        manifest: Arc<SignedManifest>,
+        at: Instant,
+    },
+    /// Where the nodes are.
+    Directory(Arc<SignedDirectory>),
 }
 
 /// Everybody who takes part now.
@@ -25,6 +33,7 @@ pub(super) struct Watchers {
     news: broadcast::Sender<RoundNews>,
     newest_open: Option<RoundNews>,
     newest_ready: Option<RoundNews>,
+    directory: Option<RoundNews>,
     watchers: HashMap<Account, Watcher>,
     generations: u64,
 }
@@ -48,6 +57,7 @@ impl Default for Watchers {
             news: broadcast::channel(BACKLOG).0,
             newest_open: None,
             newest_ready: None,
+            directory: None,
             watchers: HashMap::new(),
             generations: 0,
         }
@@ -61,8 +71,8 @@ impl Watchers {
         let watcher = Watcher { generation: self.generations, replaced: CancellationToken::new() };
         let is_open =
             |news: &&RoundNews| matches!(news, RoundNews::Opened { round, .. } if Some(*round) == open);
-        let missed =
-            self.newest_ready.iter().chain(self.newest_open.iter().filter(is_open)).cloned().collect();
+        let rounds = self.newest_ready.iter().chain(self.newest_open.iter().filter(is_open));
+        let missed = self.directory.iter().chain(rounds).cloned().collect();
         let joined = Joined {
             generation: self.generations,
             missed,
@@ -110,6 +120,12 @@ impl Watchers {
         self.tell(news);
     }
 
+    pub(super) fn directory(&mut self, directory: SignedDirectory) {
+        let news = RoundNews::Directory(Arc::new(directory));
+        self.directory = Some(news.clone());
+        self.tell(news);
+    }
+
     fn tell(&self, news: RoundNews) {
         // Without an audience nothing is lost.
         let _ = self.news.send(news);
@@ -141,7 +157,7 @@ impl Watch {
         Self { missed: missed.into_iter(), news, replaced, leave: Some(leave) }
     }
 
-    /// The next news: first what was missed, that is the newest ready round and the round that is open.
+    /// The next news: first what was missed: where the nodes are, the newest ready round, and the round that is open.
     pub(crate) async fn next(&mut self) -> Result<RoundNews, WatchEnd> {
         if let Some(missed) = self.missed.next() {
             return Ok(missed);

@@ -6,6 +6,7 @@
 //! breaches  what real nodes must withstand, one thing at a time
 //! net       who reaches whom: the calls of the log's group, and what a follower sends on
 //! node      one life of one node
+//! places    where people are told that the nodes are
 //! play      a seed's history, with people who join at any node and bring deposits to any
 //! seeds     many histories, each in a process of its own
 //! upstream  what nodes without a vote follow
@@ -16,6 +17,7 @@ mod attacks;
 mod breaches;
 mod net;
 mod node;
+mod places;
 mod play;
 mod seeds;
 mod upstream;

@@ -114,6 +114,7 @@ impl Server {
             host: own,
             metrics: Arc::clone(&metrics),
             forward: None,
+            place: None,
         };
         let opening = {
             let (world, ledger) = (Arc::clone(world), Arc::clone(ledger));

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use openraft::EntryPayload;
 use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES, SignedManifest};
-use sotto_protocol::{Round, UnixMillis};
+use sotto_protocol::{Directory, Round, SignedDirectory, UnixMillis};
 
 use super::{ACCOUNTS_MAX, Encoding, State, TOKENS_MAX, TOKENS_UNDER_WAY};
 use crate::log::codec::Reader;
@@ -60,6 +60,27 @@ fn rounds_go_one_way_and_no_number_is_used_twice() {
         after.applied = state.applied;
         assert_eq!(after, state, "what is refused changes nothing");
     }
+}
+
+/// Of two leaders in turn, each may have proposed the next.
+#[test]
+fn of_directories_with_one_number_the_first_stands() {
+    let directory = |number, node: &str| {
+        let directory = Directory::new(number, Round(5), [node.to_owned()]).unwrap();
+        Record::Directory(Box::new(SignedDirectory { bytes: directory.encode(), signature: [0; 64] }))
+    };
+    let mut state = state();
+    assert_eq!(apply(&mut state, directory(3, "a:1")), None);
+    for older in [directory(3, "b:1"), directory(2, "b:1")] {
+        assert!(apply(&mut state, older).is_some());
+    }
+    assert_eq!(state.directory().unwrap().claimed_number(), 3);
+    let told = Directory::decode(&*state.directory().unwrap().bytes).unwrap();
+    assert_eq!(told.nodes(), ["a:1"]);
+    assert_eq!(apply(&mut state, directory(4, "b:1")), None);
+    let mut bytes = Vec::new();
+    state.encode(&mut bytes);
+    assert_eq!(State::decode(&mut Reader::new(&bytes), Encoding::Current), Ok(state));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use openraft::{BasicNode, EntryPayload};
 use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES, SignedManifest};
-use sotto_protocol::{Round, UnixMillis};
+use sotto_protocol::{Directory, Round, SignedDirectory, UnixMillis};
 
 use crate::log::entry::{Entry, Membership, Vote, encode, log_id, put_optional_log_id};
 use crate::log::record::{Batch, Record, TableSeal};
@@ -63,6 +63,15 @@ pub(super) fn entries_of_slots() -> Vec<(&'static str, Entry)> {
     (next..).zip(records).map(entry).collect()
 }
 
+/// An entry that tells where the nodes are.
+pub(super) fn directory() -> (&'static str, Entry) {
+    let nodes = ["a.example:7370", "b.example:7370"].map(String::from);
+    let directory = Directory::new(1, Round(9), nodes).unwrap();
+    let directory = SignedDirectory { bytes: directory.encode(), signature: [0x77; SIGNATURE_BYTES] };
+    let payload = EntryPayload::Normal(Batch(vec![Record::Directory(Box::new(directory))]));
+    ("directory", Entry { log_id: log_id(3, 1, snapshot().state.next_index()), payload })
+}
+
 /// The payload of an append with these entries, of which all before the last were committed.
 pub(super) fn payload(entries: &[Entry]) -> Vec<u8> {
     let mut payload = Vec::new();
@@ -100,6 +109,13 @@ pub(super) fn snapshot_with_slots() -> Snapshot {
     for (name, entry) in entries_of_slots() {
         assert_eq!(snapshot.state.apply(&entry).refused, None, "{name}");
     }
+    snapshot
+}
+
+/// The same after the entry that tells where the nodes are.
+pub(super) fn snapshot_with_directory() -> Snapshot {
+    let (mut snapshot, (_, directory)) = (snapshot(), directory());
+    assert_eq!(snapshot.state.apply(&directory).refused, None);
     snapshot
 }
 

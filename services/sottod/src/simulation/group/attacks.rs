@@ -18,6 +18,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::cluster::NodeId;
 use crate::compute::Compute;
 use crate::config::Config;
 use crate::forward::{Forward, Forwarded, Lost};
@@ -27,13 +28,13 @@ use crate::log::{
     State, TokenId,
 };
 use crate::metrics::Metrics;
-use crate::rounds::{self, Rounds, RoundsDependencies, RunError};
+use crate::rounds::{self, Place, Rounds, RoundsDependencies, RunError};
 use crate::simulation::host::{Clock, Simulated as Machine};
 use crate::simulation::server::{Drawn, data, signing_key};
 use crate::simulation::world::{ROOT, rng};
 
 /// What becomes of a proposal.
-enum Fate {
+pub(super) enum Fate {
     Stands,
     /// As openraft says it if the lease is over, or another node leads.
     Elsewhere,
@@ -48,15 +49,15 @@ enum Fate {
 type Judge = Box<dyn FnMut(&[Record]) -> Fate + Send>;
 
 #[derive(Clone)]
-struct Scripted {
-    log: Arc<MemoryLog>,
-    role: Arc<watch::Sender<Role>>,
+pub(super) struct Scripted {
+    pub(super) log: Arc<MemoryLog>,
+    pub(super) role: Arc<watch::Sender<Role>>,
     gate: Arc<watch::Sender<bool>>,
     judge: Arc<Mutex<Judge>>,
 }
 
 impl Scripted {
-    fn new(judge: impl FnMut(&[Record]) -> Fate + Send + 'static) -> Self {
+    pub(super) fn new(judge: impl FnMut(&[Record]) -> Fate + Send + 'static) -> Self {
         Self {
             log: Arc::default(),
             role: Arc::new(watch::Sender::new(Role::Leads { term: 1 })),
@@ -144,15 +145,19 @@ impl Forward for Nobody {
     ) -> Forwarded<Result<Option<u32>, Refused>> {
         Box::pin(async { Err(Lost) })
     }
+
+    fn place(&self, _: u64, _: Place) -> Forwarded<()> {
+        Box::pin(async { Err(Lost) })
+    }
 }
 
-struct Stage {
-    rounds: Rounds,
+pub(super) struct Stage {
+    pub(super) rounds: Rounds,
     task: JoinHandle<Result<(), RunError>>,
     stop: CancellationToken,
 }
 
-struct Setting {
+pub(super) struct Setting {
     tokens: bool,
     slots: bool,
     grouped: bool,
@@ -160,9 +165,9 @@ struct Setting {
 }
 
 const SLOTS: Setting = Setting { tokens: false, slots: true, grouped: true, round_ms: 600_000 };
-const TOKENS: Setting = Setting { tokens: true, slots: false, grouped: true, round_ms: 600_000 };
+pub(super) const TOKENS: Setting = Setting { tokens: true, slots: false, grouped: true, round_ms: 600_000 };
 
-fn start(setting: &Setting, log: Scripted, life: usize) -> Stage {
+pub(super) fn start(setting: &Setting, log: Scripted, life: usize) -> Stage {
     let mut config = Config::deadline(([127, 0, 0, 1], 0).into());
     config.allow_no_privacy = true;
     config.round_ms = setting.round_ms;
@@ -198,16 +203,17 @@ fn start(setting: &Setting, log: Scripted, life: usize) -> Stage {
         host: Arc::new(host),
         metrics: Arc::new(Metrics::new()),
         forward: setting.grouped.then(|| Arc::new(Nobody) as Arc<dyn Forward>),
+        place: setting.grouped.then(|| Place { this: NodeId::Voter(1), authority: "node1:7370".into() }),
     };
     let (rounds, task) = rounds::start(surroundings, async { Ok(log) });
     Stage { rounds, task, stop }
 }
 
-fn play(history: impl Future<Output = ()>) {
+pub(super) fn play(history: impl Future<Output = ()>) {
     Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(history);
 }
 
-async fn soon() {
+pub(super) async fn soon() {
     sleep(Duration::from_millis(5)).await;
 }
 

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use crate::forward::{Forward, Forwarded, Lost};
 use crate::log::{RaftSnapshot, Role, StateMachine, TokenId, TypeConfig, Vote};
 use crate::peers::Member;
-use crate::rounds::Rounds;
+use crate::rounds::{Place, Rounds};
 
 /// What a call costs whose answer never comes.
 const SILENCE: Duration = Duration::from_millis(600);
@@ -253,6 +253,21 @@ impl Forward for Way {
                 Some(rounds.register(account, token, shown).await)
             };
             way.call(leader, admit).await.ok_or(Lost)
+        })
+    }
+
+    fn place(&self, leader: u64, place: Place) -> Forwarded<()> {
+        let way = self.clone();
+        Box::pin(async move {
+            let rounds = way.net.rounds(leader).ok_or(Lost)?;
+            let hear = |to: Member| async move {
+                if !matches!(*to.role.borrow(), Role::Leads { .. }) {
+                    return None;
+                }
+                rounds.place(place).await;
+                Some(())
+            };
+            way.call(leader, hear).await.ok_or(Lost)
         })
     }
 }

@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use super::net::{Net, Way};
 use super::upstream::Upstreams;
+use crate::cluster::NodeId;
 use crate::compute::Compute;
 use crate::config::Config;
 use crate::host::Host;
@@ -21,7 +22,7 @@ use crate::keys::Progress;
 use crate::log::{DurableLog, FollowingLog, Group, Options, Simulated};
 use crate::metrics::Metrics;
 use crate::peers::Member;
-use crate::rounds::{self, RoundsDependencies, RunError};
+use crate::rounds::{self, Place, RoundsDependencies, RunError};
 use crate::simulation::host::{Clock, Simulated as Machine};
 use crate::simulation::ledger::Ledger;
 use crate::simulation::server::{Drawn, signing_key};
@@ -57,6 +58,11 @@ impl Cluster {
     pub(super) fn nodes(&self) -> u64 {
         self.voters + self.answerers
     }
+}
+
+/// Where people find a node.
+pub(super) fn place(number: u64) -> String {
+    format!("node{number}:7370")
 }
 
 impl Node {
@@ -101,6 +107,7 @@ impl Node {
             host,
             metrics: Arc::new(Metrics::new()),
             forward: Some(Arc::new(way.clone())),
+            place: Some(Place { this: NodeId::Voter(number), authority: place(number) }),
         };
         let options = {
             let mut salts = draw("salts");

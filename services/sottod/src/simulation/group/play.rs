@@ -14,13 +14,13 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::net::Net;
-use super::node::{Cluster, Node};
+use super::node::{Cluster, Node, place};
 use crate::config::Config;
 use crate::log::{Role, Simulated};
-use crate::rounds::{Rounds, RunError};
+use crate::rounds::{RoundNews, Rounds, RunError};
 use crate::simulation::ledger::{Figures, Ledger};
 use crate::simulation::server::{data, signing_key};
-use crate::simulation::world::{World, rng};
+use crate::simulation::world::{ROOT, World, rng};
 
 /// How a seed's cluster is, and what happens to it.
 pub(super) struct Play {
@@ -253,6 +253,9 @@ impl Play {
             if open.0.abs_diff(before.0) > 1 {
                 world.violated(format_args!("node {number} is in round {open}, another in {before}"));
             }
+            if let Err(what) = knows_places(cluster, number).await {
+                world.violated(format_args!("node {number} tells people {what}"));
+            }
             let served = [open.back(2), open.back(3)];
             let mut any = false;
             for round in served {
@@ -264,6 +267,17 @@ impl Play {
             }
         }
     }
+}
+
+/// Whether who comes to a node is told where all are.
+async fn knows_places(cluster: &Cluster, number: u64) -> Result<(), String> {
+    let rounds = cluster.net.rounds(number).ok_or("nothing")?;
+    let mut watch = rounds.watch([255; 32], false).await.map_err(|refused| format!("{refused:?}"))?;
+    let Ok(RoundNews::Directory(directory)) = watch.next().await else { return Err("no directory".into()) };
+    let key = signing_key().verifying_key().to_bytes();
+    let directory = directory.verify(&ROOT.0, &key).map_err(|error| error.to_string())?;
+    let expected: Vec<String> = (1..=cluster.nodes()).map(place).collect();
+    if directory.nodes() == expected { Ok(()) } else { Err(format!("{:?}", directory.nodes())) }
 }
 
 /// A node whose disk fails ends soon, and says why. What is left is what was synced, or all that was written.
