@@ -141,6 +141,8 @@ pub struct Limits {
     pub challenge_age: Duration,
     /// Memory for PIR keys, bytes; beyond, those longest unused are dropped and asked for again.
     pub key_bytes: usize,
+    /// The same on the disk, where they outlast the process; 0 for none.
+    pub key_file_bytes: usize,
     /// Key uploads under way.
     pub uploads: usize,
     /// Multi-queries coming in, or waiting for one of the `retrievals`.
@@ -183,6 +185,7 @@ impl Default for Limits {
             session_idle: Duration::from_secs(600),
             challenge_age: Duration::from_secs(30),
             key_bytes: 8 << 30,
+            key_file_bytes: 2 << 30,
             uploads: 256,
             queries: 1024,
             retrievals: 256,

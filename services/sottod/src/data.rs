@@ -9,6 +9,7 @@
 //! announcement   what the root key has signed, see `announcement`, with seeds and seed.key
 //! cluster    which node of a cluster it is, see `cluster`, with peer.key and peer.pem
 //! log/       the round log
+//! keys/      public keys of retrieval, see `keys::files`: none of it is needed
 //! ```
 
 use std::collections::BTreeMap;
@@ -46,6 +47,7 @@ use crate::server::{StartError, first_rounds};
 
 const LOCK: &str = "lock";
 const LOG: &str = "log";
+const KEYS: &str = "keys";
 const POOL: &str = "pool";
 /// A server that has just ended lets go of its directory within this, and so does a program that was started by this process
 /// and holds a copy of the lock until it runs.
@@ -115,6 +117,11 @@ impl DataLog {
     /// Listens for commands.
     pub(crate) fn control(&self) -> Result<Socket, SocketError> {
         Socket::bind(&self.path, Arc::clone(&self.lock))
+    }
+
+    /// Where keys of retrieval are kept.
+    pub(crate) fn keys(&self) -> PathBuf {
+        self.path.join(KEYS)
     }
 
     /// What backups are taken of.

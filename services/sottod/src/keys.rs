@@ -1,13 +1,18 @@
 //! Parsed PIR keys of the clients, addressed by the SHA-256 of what was uploaded.
 
+pub(crate) mod files;
+
 use core::time::Duration;
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
 
 use mpir::{Engine, PublicKeys};
 use sotto_protocol::Round;
 use sotto_protocol::server::Account;
 use sotto_wire::Refused;
 use tokio::time::Instant;
+
+use files::KeyFiles;
 
 /// Bytes that a parsed set takes in memory per encoded byte, at most: the half that travels as a seed is expanded, and
 /// a packed coefficient of 50 bits becomes a word of 64.
@@ -47,6 +52,8 @@ pub(crate) struct KeyStore {
     former: VecDeque<(Round, Account)>,
     /// Which stretch of rounds the uploads are counted in, and how many there were.
     uploads: (u64, HashMap<Account, u8>),
+    /// Where they are kept, too.
+    files: Option<Arc<KeyFiles>>,
 }
 
 struct Entry {
@@ -64,7 +71,12 @@ struct Set {
 
 impl KeyStore {
     /// A store for `budget` bytes of memory, but at least for one set. A retrieval protects its keys for `protection`.
-    pub(crate) fn new(engine: &dyn Engine, budget: usize, protection: Duration) -> Self {
+    pub(crate) fn new(
+        engine: &dyn Engine,
+        budget: usize,
+        protection: Duration,
+        files: Option<Arc<KeyFiles>>,
+    ) -> Self {
         let capacity = budget.checked_div(key_memory_bytes(engine)).unwrap_or(1).max(1);
         Self {
             capacity,
@@ -74,6 +86,7 @@ impl KeyStore {
             uses: 0,
             former: VecDeque::new(),
             uploads: (0, HashMap::new()),
+            files,
         }
     }
 
@@ -95,7 +108,7 @@ impl KeyStore {
         }
         // A third set takes the place of the second: of one account they are never more.
         if let Some((_, former)) = self.entries.get_mut(&account).and_then(|entry| entry.former.take()) {
-            drop(former);
+            self.forget(&former);
             self.former.retain(|(_, other)| *other != account);
         }
         if self.len() >= self.capacity {
@@ -141,8 +154,11 @@ impl KeyStore {
             && open < oldest
         {
             self.former.pop_front();
-            if let Some(entry) = self.entries.get_mut(&account) {
-                entry.former.take_if(|(until, _)| *until <= open);
+            let entry = self.entries.get_mut(&account);
+            if let Some((_, former)) =
+                entry.and_then(|entry| entry.former.take_if(|(until, _)| *until <= open))
+            {
+                self.forget(&former);
             }
         }
     }
@@ -154,6 +170,13 @@ impl KeyStore {
 
     pub(crate) fn has(&self, account: &Account) -> bool {
         self.entries.contains_key(account)
+    }
+
+    /// What was replaced is used by nobody any more. What is only dropped for others stays on the disk.
+    fn forget(&self, former: &Set) {
+        if let Some(files) = &self.files {
+            files.forget(&former.digest);
+        }
     }
 
     fn uploads_of(&mut self, account: Account, open: Round) -> &mut u8 {
@@ -190,12 +213,15 @@ impl KeyStore {
 #[cfg(test)]
 mod tests {
     use core::time::Duration;
+    use std::sync::Arc;
 
     use mpir::{noop, sealpir};
+    use sha2::{Digest, Sha256};
     use sotto_protocol::Round;
     use sotto_wire::Refused;
     use tokio::time::Instant;
 
+    use super::files::KeyFiles;
     use super::{KeyStore, PARSED_PER_ENCODED, Progress, UPLOAD_ROUNDS, UPLOADS_MAX};
 
     const PROTECTION: Duration = Duration::from_secs(6);
@@ -203,7 +229,7 @@ mod tests {
     /// A store with room for so many sets.
     fn store(sets: usize) -> KeyStore {
         let budget = sets * PARSED_PER_ENCODED * noop().public_keys_bytes() + 1;
-        KeyStore::new(&*noop(), budget, PROTECTION)
+        KeyStore::new(&*noop(), budget, PROTECTION, None)
     }
 
     /// Two rounds before the open one are not over.
@@ -237,7 +263,7 @@ mod tests {
 
     #[test]
     fn the_budget_counts_memory_and_not_what_was_sent() {
-        let store = KeyStore::new(&*sealpir(), 8 << 30, PROTECTION);
+        let store = KeyStore::new(&*sealpir(), 8 << 30, PROTECTION, None);
         // A parsed set has 59 keys of two halves with 2,048 words.
         let parsed = 59 * 2 * 2048 * size_of::<u64>();
         assert!(store.capacity * parsed < 8 << 30 && parsed > sealpir().public_keys_bytes());
@@ -328,6 +354,32 @@ mod tests {
         assert_eq!(insert_at(&mut store, 1, 99, at(end), now), Err(Refused::Quota));
         insert_at(&mut store, 2, 99, at(end), now).unwrap();
         insert_at(&mut store, 1, 99, at(end + 1), now).unwrap();
+    }
+
+    #[test]
+    fn keys_that_were_replaced_leave_the_disk_and_those_dropped_for_others_stay() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = Arc::new(KeyFiles::open(directory.path(), 8, 1 << 20, PROTECTION).unwrap());
+        let mut store = KeyStore { files: Some(Arc::clone(&files)), ..store(2) };
+        let now = Instant::now();
+        let bring = |store: &mut KeyStore, number: u8, open: u64| {
+            let encoded = [number; 8];
+            let digest = Sha256::digest(encoded).into();
+            let keys = noop().public_keys(&encoded).unwrap();
+            store.insert([number / 10; 32], digest, keys, at(open), now).unwrap();
+            files.keep(&digest, &encoded).unwrap();
+            digest
+        };
+        let (first, second) = (bring(&mut store, 10, 9), bring(&mut store, 11, 9));
+        store.drop_former(Round(9));
+        assert!(files.has(&first) && files.has(&second));
+        store.drop_former(Round(10));
+        assert!(!files.has(&first) && files.has(&second));
+        // A third set while the second still serves.
+        let (third, fourth) = (bring(&mut store, 12, 20), bring(&mut store, 13, 20));
+        assert!(!files.has(&second) && files.has(&third) && files.has(&fourth));
+        let other = bring(&mut store, 20, 20);
+        assert!(!store.has(&[1; 32]) && files.has(&fourth) && files.has(&other));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use mpir::Engine;
@@ -38,7 +39,8 @@ use crate::data::{DataDirectory, DataError};
 use crate::events::ServerEvent;
 use crate::host::{Host, System};
 use crate::identity::Identity;
-use crate::keys::Progress;
+use crate::keys::files::KeyFiles;
+use crate::keys::{Progress, UPLOAD_ROUNDS};
 use crate::log::MemoryLog;
 use crate::membership::{Membership, NodeView};
 use crate::metrics::{Metrics, Optional, SharedMetrics, gauge};
@@ -97,6 +99,23 @@ pub(crate) struct Surrounded<L> {
     pub(crate) local: SocketAddr,
 }
 
+/// Keys of retrieval on the disk, if they are kept there. What is older than two periods and the rounds of one is of no use.
+fn key_files(
+    directory: &Path,
+    engine: &dyn Engine,
+    config: &Config,
+) -> Result<Option<Arc<KeyFiles>>, StartError> {
+    let budget = config.limits.key_file_bytes;
+    if budget == 0 {
+        return Ok(None);
+    }
+    let rounds = 2 * UPLOAD_ROUNDS + u64::from(config.retained) + 2;
+    let age = Duration::from_millis(u64::from(config.round_ms).saturating_mul(rounds));
+    let files = KeyFiles::open(directory, engine.public_keys_bytes(), budget, age);
+    let failed = |source| DataError::Directory { path: directory.to_owned(), source };
+    Ok(Some(Arc::new(files.map_err(failed)?)))
+}
+
 /// Starts a server in whatever surrounds it.
 pub(crate) fn start_in<L: Listener>(
     surrounded: Surrounded<L>,
@@ -130,6 +149,10 @@ pub(crate) fn start_in<L: Listener>(
     let control =
         log.as_ref().map(|log| Ok::<_, SocketError>((log.control()?, log.backups()))).transpose()?;
     let Announced { parameters, endorsement, seeds } = announced;
+    let key_files = match &log {
+        Some(log) => key_files(&log.keys(), &*engine, &config)?,
+        None => None,
+    };
     let tls = match config.transport {
         Transport::Tls => Some(identity.certificate.server_config().map_err(StartError::Certificate)?),
         Transport::Plaintext => None,
@@ -197,6 +220,7 @@ pub(crate) fn start_in<L: Listener>(
             closing: closing.clone(),
             host,
             metrics: Arc::clone(&metrics),
+            key_files,
         },
     );
     if let Some((socket, backups)) = control {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use mpir::Engine;
+use mpir::{Engine, PublicKeys};
 use sha2::{Digest, Sha256};
 use sotto_protocol::manifest::seed::SeedTree;
 use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES};
@@ -27,6 +27,7 @@ use crate::config::Limits;
 use crate::connections::{ConnectionHandle, ConnectionsOfAccounts};
 use crate::host::Host;
 use crate::incoming;
+use crate::keys::files::KeyFiles;
 use crate::keys::{KeyStore, Progress};
 use crate::memory::Memory;
 use crate::metrics::{Queue, SharedMetrics, gauge};
@@ -101,6 +102,8 @@ pub(crate) struct ServiceDependencies {
     pub(crate) closing: CancellationToken,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) metrics: SharedMetrics,
+    /// Keys on the disk, if the server has one.
+    pub(crate) key_files: Option<Arc<KeyFiles>>,
 }
 
 /// What a server says of itself.
@@ -126,7 +129,12 @@ impl Service {
         let protection = Duration::from_millis(round_ms.into()).saturating_mul(u32::from(retained) + 1);
         Self {
             accounts: Arc::new(Mutex::new(Accounts::new(&limits, challenge_key, Instant::now()))),
-            keys: Arc::new(Mutex::new(KeyStore::new(&*means.engine, limits.key_bytes, protection))),
+            keys: Arc::new(Mutex::new(KeyStore::new(
+                &*means.engine,
+                limits.key_bytes,
+                protection,
+                means.key_files.clone(),
+            ))),
             known: Mutex::default(),
             busy: Arc::default(),
             queries: Arc::new(Semaphore::new(limits.queries)),
@@ -231,13 +239,38 @@ impl Service {
         };
         let encoded = incoming::join(&mut chunks, first.data, expected, stall, data).await?;
         let engine = Arc::clone(&self.means.engine);
-        let parse = move || (Sha256::digest(&encoded).into(), engine.public_keys(&encoded));
+        let given = encoded.clone();
+        let parse = move || (Sha256::digest(&given).into(), engine.public_keys(&given));
         let (digest, keys) = self.means.compute.read_keys(parse).await.map_err(|_| Refused::Internal)?;
         let keys = keys.map_err(|_| Refused::Malformed)?;
         let progress = *self.means.progress.borrow();
         lock(&self.keys).insert(account, digest, keys, progress, Instant::now())?;
+        self.keep_on_disk(digest, encoded).await;
         self.means.rounds.has_keys(account).await?;
         Ok(digest)
+    }
+
+    /// Whoever waits for the disk keeps its place among the uploads.
+    async fn keep_on_disk(&self, digest: [u8; 32], encoded: Bytes) {
+        let Some(files) = self.means.key_files.clone() else { return };
+        let kept = self.means.tracker.spawn_blocking(move || files.keep(&digest, &encoded)).await;
+        if let Ok(Err(error)) = kept {
+            tracing::warn!(%error, "keys for retrieval are in memory alone: they cannot be written to the disk");
+        }
+    }
+
+    /// The keys that an account names, which this process has not seen.
+    async fn keys_of_disk(&self, account: Account, digest: [u8; 32]) -> Result<PublicKeys, Status> {
+        let files =
+            self.means.key_files.clone().filter(|files| files.has(&digest)).ok_or(Refused::UnknownKeys)?;
+        let engine = Arc::clone(&self.means.engine);
+        let read = move || engine.public_keys(&files.read(&digest)?).ok();
+        let keys = self.means.compute.read_keys(read).await.map_err(|_| Refused::Internal)?;
+        let keys = keys.ok_or(Refused::UnknownKeys)?;
+        let progress = *self.means.progress.borrow();
+        lock(&self.keys).insert(account, digest, keys.clone(), progress, Instant::now())?;
+        self.means.rounds.has_keys(account).await?;
+        Ok(keys)
     }
 
     /// Sends what is the same for everybody, in the time that a call has; of the memory for what is made for one reader a part
@@ -281,10 +314,14 @@ impl Service {
         let mut admission = self.admit(Kind::Query, account)?;
         let digest = fixed::<32>(&first.keys, "digest of the keys")?;
         let progress = *self.means.progress.borrow();
-        let keys = {
+        let known = {
             let mut keys = lock(&self.keys);
             keys.drop_former(progress.oldest);
-            keys.find(&account, &digest).ok_or(Refused::UnknownKeys)?
+            keys.find(&account, &digest)
+        };
+        let keys = match known {
+            Some(keys) => keys,
+            None => self.keys_of_disk(account, digest).await?,
         };
         let round = Round(first.round);
         let database = self.means.rounds.served(round).await?;

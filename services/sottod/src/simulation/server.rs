@@ -151,6 +151,7 @@ impl Server {
             closing: closing.clone(),
             host: of_calls,
             metrics,
+            key_files: None,
         };
         let challenge_key = Zeroizing::new(draw("challenges").random());
         let calls = Arc::new(Service::new(announcement, config.limits, challenge_key, means));

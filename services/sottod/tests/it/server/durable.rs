@@ -4,14 +4,14 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use crate::support::{Member, Server, deposit, server, server_of};
+use crate::support::{Member, Server, deposit, refusal, server, server_of};
 use mpir::PerBucket;
 use pir_core::{Error, NoOp, PagePool, Scheme};
 use rand::rngs::StdRng;
 use rand::{CryptoRng, SeedableRng};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{ChainStep, Lookup, Manifest, ManifestChain};
-use sotto_wire::Transport;
+use sotto_wire::{Refused, Transport};
 use sottod::{Config, DataError, IdentityError, RunError, StartError};
 
 fn durable(data: &Path, adjust: impl FnOnce(&mut Config)) -> Server {
@@ -288,4 +288,34 @@ fn misuse_of_the_data_directory_is_said_in_words() {
     }
     let output = Command::new(program).args(["--key-file", "key"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
+}
+
+/// They are as many bytes for each client as rounds of messages.
+#[tokio::test]
+async fn keys_for_retrieval_outlast_a_restart_and_are_asked_for_again_only_if_the_disk_has_lost_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let mut server = durable(&data, |_| {});
+    let mut member = Member::with_keys(&server, 1).await;
+    let keys = member.keys.clone();
+    let mut events = member.watch().await;
+    let round = events.fresh().await;
+    member.deposit(round, &deposit(1, 0x11)).await.unwrap();
+    let manifest = events.ready_of(round).await;
+    for is_lost in [false, true] {
+        server.shutdown().await.unwrap();
+        if is_lost {
+            for file in std::fs::read_dir(data.join("keys")).unwrap() {
+                std::fs::write(file.unwrap().path(), "lost").unwrap();
+            }
+        }
+        server = durable(&data, |_| {});
+        member = Member { keys: keys.clone(), ..Member::register(&server, 1).await };
+        if is_lost {
+            let refused = member.send_query(round, Vec::new()).await.unwrap_err();
+            assert_eq!(refusal(&refused), Refused::UnknownKeys);
+            member.upload().await.unwrap();
+        }
+        assert_eq!(retrieve(&mut member, &manifest).await, [0x11; BOX_BYTES]);
+    }
 }
