@@ -66,7 +66,8 @@ async fn observe(seed: u64, talks: bool, death: Death) -> Observed {
 
     let nodes = NODES.join(",");
     let address: Address = world.settings().address.to_string().replace(NODES[0], &nodes).parse().unwrap();
-    let order = address.in_order_of(&account(&alice)).iter().map(Address::authority).collect::<Vec<_>>();
+    let order =
+        address.in_order_of(&account(&alice), None).iter().map(Address::authority).collect::<Vec<_>>();
     let settings = ConnectionSettings { address, ..world.settings() };
     let wires = [world.wire(), world.wire()];
     let (disk, seed) = (Memory::new(world.began), world.rng("machine of Alice"));
