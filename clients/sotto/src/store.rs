@@ -541,6 +541,18 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_of_nodes_is_kept_and_one_that_is_too_long_is_read_no_further() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::create(home.path(), address()).unwrap();
+        assert_eq!(store.known_nodes(), None);
+        store.keep_directory(b"one").unwrap();
+        store.keep_directory(b"another").unwrap();
+        assert_eq!(store.known_nodes(), Some(b"another".to_vec()));
+        store.keep_directory(&vec![1; 1 << 20]).unwrap();
+        assert_eq!(store.known_nodes().map(|bytes| bytes.len()), Some(8208 + 64 + 1));
+    }
+
+    #[test]
     fn an_account_that_its_server_may_not_know_is_taken_up_again_until_it_does() {
         let home = tempfile::tempdir().unwrap();
         let joining = || Store::is_joining(home.path());
