@@ -64,6 +64,15 @@ pub trait Disk: Send + 'static {
     /// Why it could not be stored; then the one before is there whole.
     fn save(&self, snapshot: &[u8]) -> Result<(), StorageError>;
 
+    /// Keeps where the server's nodes are, in place of what was kept before.
+    ///
+    /// # Errors
+    /// Why it could not be kept; then what was before is there whole.
+    fn keep_directory(&self, directory: &[u8]) -> Result<(), StorageError>;
+
+    /// What [`Disk::keep_directory`] kept last, if anything can be read. Whoever reads it judges it.
+    fn directory(&self) -> Option<Vec<u8>>;
+
     /// Keeps a proof that the server has given a wrong answer in a round; the place where it is.
     ///
     /// # Errors
@@ -74,6 +83,14 @@ pub trait Disk: Send + 'static {
 impl Disk for Store {
     fn save(&self, snapshot: &[u8]) -> Result<(), StorageError> {
         Self::save(self, snapshot).map_err(StorageError::from)
+    }
+
+    fn keep_directory(&self, directory: &[u8]) -> Result<(), StorageError> {
+        Self::keep_directory(self, directory).map_err(StorageError::from)
+    }
+
+    fn directory(&self) -> Option<Vec<u8>> {
+        self.known_nodes()
     }
 
     fn keep_proof(&self, round: Round, proof: &[u8]) -> Result<String, String> {

@@ -18,11 +18,13 @@ mod event;
 mod keeper;
 mod keys;
 mod link;
+mod nodes;
 mod person;
 mod report;
 mod retrieval;
 mod sessions;
 mod slots;
+mod stand_in;
 mod turn;
 
 use std::sync::Arc;
@@ -40,6 +42,7 @@ use command::{Ask, Change, Command};
 use driver::{Audits, Driver};
 use keeper::Keeper;
 use keys::{Generation, Keyring};
+use nodes::Nodes;
 use person::Person;
 use slots::Slots;
 use turn::Turn;
@@ -90,19 +93,26 @@ impl Participant {
 
         let account_seed = zeroize::Zeroizing::new(*client.account_seed());
         let account = SigningKey::from_bytes(&account_seed).verifying_key().to_bytes();
-        let mut turn = Turn::new(&settings, &account);
+        let nodes = Nodes::kept(
+            settings.address.root_key().0,
+            &client.server().manifest_key,
+            disk.as_ref().and_then(|disk| disk.directory()),
+        );
+        let engines = settings.engines.clone();
+        let mut turn = Turn::new(settings, account, client.server().mode, nodes.directory());
         let mut coming = Coming { host: Arc::clone(&host), client, disk, drawn };
         let (node, come) = coming.by_turns(&mut turn).await?;
         let Coming { client, disk, .. } = coming;
         let Come { session, engine, keys, gate, upload } = come;
 
         let open = session.open();
-        let audits =
-            Audits::new(AuditCoins::new(&account_seed), session.root_key(), settings.engines.clone());
+        let audits = Audits::new(AuditCoins::new(&account_seed), session.root_key(), engines);
+        let public = keys.public.clone();
         let keys = Keyring::new(&account_seed, keys, open);
         let pinned = client.server().clone();
-        let account = link::Account { seed: account_seed, slot: client.slot().cloned(), pinned };
-        let (sessions, news) = link::start(Arc::clone(&host), session, (node, turn), account);
+        let account =
+            link::Account { seed: account_seed, public: account, slot: client.slot().cloned(), pinned };
+        let (sessions, news) = link::start(Arc::clone(&host), session, (node, turn, nodes), account, public);
         let (commands, received) = mpsc::unbounded_channel();
         let (person, told) = Person::new();
         let slots = Slots::new(&client);

@@ -7,7 +7,7 @@ use core::fmt;
 use core::time::Duration;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Instant;
@@ -15,6 +15,8 @@ use std::time::Instant;
 use sha2::{Digest, Sha256};
 use sotto_files::{replace, sync_directory};
 use sotto_protocol::Round;
+use sotto_protocol::directory::DIRECTORY_BYTES;
+use sotto_protocol::manifest::SIGNATURE_BYTES;
 use zeroize::Zeroizing;
 
 use crate::Address;
@@ -28,6 +30,9 @@ const STATE: &str = "state";
 /// There until the server has taken the account.
 const JOINING: &str = "joining";
 const LOCK: &str = "lock";
+/// The signed directory of the server's nodes: nothing is lost with it.
+const NODES: &str = "nodes";
+const NODES_BYTES: u64 = (DIRECTORY_BYTES + SIGNATURE_BYTES) as u64;
 /// Permissions of all files.
 const PRIVATE: u32 = 0o600;
 /// Held by whoever is about to use the state, until that is known to others.
@@ -230,6 +235,25 @@ impl Store {
         let path = self.directory.join(format!("proof-{round}.sotto"));
         replace(&path, proof, PRIVATE).map_err(|source| io_error("write", &path, source))?;
         Ok(path)
+    }
+
+    /// Keeps a signed directory of the server's nodes, in place of the one before.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub fn keep_directory(&self, directory: &[u8]) -> Result<(), StoreError> {
+        let path = self.directory.join(NODES);
+        replace(&path, directory, PRIVATE).map_err(|source| io_error("write", &path, source))
+    }
+
+    /// The directory of nodes that is kept, not verified; none if it cannot be read.
+    #[must_use]
+    pub fn known_nodes(&self) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let file = File::open(self.directory.join(NODES)).ok()?;
+        // One byte more than there may be shows what is too long.
+        file.take(NODES_BYTES + 1).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
     }
 
     /// Whether a directory holds the state of an account that may not be known to its server yet.
@@ -514,6 +538,18 @@ mod tests {
         );
         assert_eq!(with(&[("SOTTO_HOME", "/s"), ("XDG_DATA_HOME", "/x")]), Some("/s".into()));
         assert_eq!(with(&[]), None);
+    }
+
+    #[test]
+    fn a_directory_of_nodes_is_kept_and_one_that_is_too_long_is_read_no_further() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::create(home.path(), address()).unwrap();
+        assert_eq!(store.known_nodes(), None);
+        store.keep_directory(b"one").unwrap();
+        store.keep_directory(b"another").unwrap();
+        assert_eq!(store.known_nodes(), Some(b"another".to_vec()));
+        store.keep_directory(&vec![1; 1 << 20]).unwrap();
+        assert_eq!(store.known_nodes().map(|bytes| bytes.len()), Some(8208 + 64 + 1));
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl Connection {
         let endpoint = endpoint(&settings.address)?
             .connect_timeout(settings.connect_timeout)
             .http2_keep_alive_interval(settings.keep_alive)
-            .keep_alive_timeout(settings.keep_alive)
+            .keep_alive_timeout(settings.keep_alive_timeout)
             .keep_alive_while_idle(true)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
@@ -163,6 +163,7 @@ impl Connection {
             open: info.open,
             given,
             announced,
+            peers: Arc::clone(&self.peers),
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::time::Duration;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -13,6 +14,7 @@ use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 
+use crate::transport::Peers;
 use crate::{Announced, ConnectionSettings};
 
 /// A session of one account. Every call fails with [`Failure`]: refused, unreachable, or nonsense.
@@ -25,6 +27,7 @@ pub struct Session {
     pub(crate) open: Round,
     pub(crate) given: Option<OwnSlot>,
     pub(crate) announced: Announced,
+    pub(crate) peers: Arc<Peers>,
 }
 
 /// What comes for a multi-query.
@@ -233,6 +236,12 @@ impl Session {
     #[must_use]
     pub fn open(&self) -> Round {
         self.open
+    }
+
+    /// Waits until the session's connection has ended. Nobody needs to make a call to learn that, if the connection is probed
+    /// ([`ConnectionSettings::keep_alive`]).
+    pub async fn ended(&self) {
+        self.peers.ended().await;
     }
 
     /// Names this session among a process's sessions.

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use mpir::Engines;
+use sotto_protocol::Directory;
 use sotto_wire::Address;
 
 /// Where to connect, and how patiently.
@@ -16,8 +17,10 @@ pub struct ConnectionSettings {
     pub call_timeout: Duration,
     /// For calls that carry keys, mappings, queries or answers.
     pub transfer_timeout: Duration,
-    /// A silent connection is probed this often, and given up after as long again.
+    /// A silent connection is probed this often.
     pub keep_alive: Duration,
+    /// It is given up so long after that.
+    pub keep_alive_timeout: Duration,
     /// The first pause before a lost connection is opened again; it doubles up to `retry_most`.
     pub retry_first: Duration,
     /// The longest such pause.
@@ -38,8 +41,8 @@ impl ConnectionSettings {
     /// The same for every node of the server alone, in the order in which an account, by its public key, asks them
     /// ([`Address::in_order_of`]).
     #[must_use]
-    pub fn in_order_of(&self, account: &[u8; 32]) -> Vec<Self> {
-        let nodes = self.address.in_order_of(account).into_iter();
+    pub fn in_order_of(&self, account: &[u8; 32], directory: Option<&Directory>) -> Vec<Self> {
+        let nodes = self.address.in_order_of(account, directory).into_iter();
         nodes.map(|address| Self { address, ..self.clone() }).collect()
     }
 
@@ -52,6 +55,7 @@ impl ConnectionSettings {
             call_timeout: Duration::from_secs(10),
             transfer_timeout: Duration::from_secs(120),
             keep_alive: Duration::from_secs(15),
+            keep_alive_timeout: Duration::from_secs(15),
             retry_first: Duration::from_millis(500),
             retry_most: Duration::from_secs(30),
             engines: Engines::default(),

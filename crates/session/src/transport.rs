@@ -1,16 +1,20 @@
 //! The way to a server: TCP, and TLS under the key of its cluster.
 
+use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, Ordering};
+use core::task::{Context, Poll};
 use core::time::Duration;
 use std::error::Error;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper_util::rt::TokioIo;
 use rustls::CertificateError;
 use sotto_wire::root::node_name;
 use sotto_wire::{Address, Transport};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::watch;
 use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
@@ -69,9 +73,32 @@ pub(crate) async fn channel_on(
 pub(crate) struct Peers {
     remote: AtomicBool,
     loopback_only: AtomicBool,
+    /// Whether the newest connection is still open: its other half is part of the connection.
+    open: Mutex<Option<watch::Receiver<()>>>,
+}
+
+/// A connection whose end can be waited for.
+struct Watched {
+    stream: Box<dyn ByteStream>,
+    _open: watch::Sender<()>,
 }
 
 impl Peers {
+    /// Waits until the newest connection has ended; not at all if there is none.
+    pub(crate) async fn ended(&self) {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(mut open) = open {
+            // Nothing is ever sent: this ends with the sender.
+            while open.changed().await.is_ok() {}
+        }
+    }
+
+    fn watch(&self, stream: Box<dyn ByteStream>) -> Box<dyn ByteStream> {
+        let (sender, open) = watch::channel(());
+        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Some(open);
+        Box::new(Watched { stream, _open: sender })
+    }
+
     /// From now on nobody else is spoken to than this machine itself; whether that was so until now.
     pub(crate) fn only_loopback(&self) -> bool {
         self.loopback_only.store(true, Ordering::SeqCst);
@@ -104,7 +131,47 @@ pub(crate) fn endpoint(address: &Address) -> Result<Endpoint, ConnectError> {
 async fn dial(dialler: &dyn Dial, peers: &Peers, authority: &str) -> io::Result<Box<dyn ByteStream>> {
     let dialled = dialler.dial(authority).await?;
     peers.admit(dialled.peer)?;
-    Ok(dialled.stream)
+    Ok(peers.watch(dialled.stream))
+}
+
+impl AsyncRead for Watched {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Watched {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
 }
 
 /// What is wrong with whoever answered, if somebody did.

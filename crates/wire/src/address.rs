@@ -6,6 +6,7 @@ use core::net::IpAddr;
 use core::str::FromStr;
 
 use sha2::{Digest, Sha256};
+use sotto_protocol::Directory;
 use sotto_protocol::base32::BASE32;
 
 use crate::root::RootKey;
@@ -170,15 +171,30 @@ impl Address {
     /// The nodes as an account asks them, each by an address of its own: the first is the account's home, the second stands in
     /// for it, and so on. The order follows from the account's public key and the nodes alone, whatever their order in the
     /// address: it is public, and spreads accounts evenly.
+    ///
+    /// With a directory it is that of the nodes which it names, and behind them those of this address which it does not: a
+    /// directory that is wrong, or old, keeps nobody from a node that was known before. What it names that is no node, or none
+    /// for this way of speaking, is passed over.
     #[must_use]
-    pub fn in_order_of(&self, account: &[u8; 32]) -> Vec<Self> {
+    pub fn in_order_of(&self, account: &[u8; 32], directory: Option<&Directory>) -> Vec<Self> {
         let weigh = |node: &Self| {
             let weight = Sha256::new_with_prefix(ORDER_DOMAIN).chain_update(account);
             Reverse(<[u8; 32]>::from(weight.chain_update(node.authority()).finalize()))
         };
-        let mut nodes: Vec<Self> = self.each().collect();
+        let named = directory.map_or(&[][..], Directory::nodes);
+        let mut nodes: Vec<Self> = named.iter().filter_map(|authority| self.node(authority)).collect();
         nodes.sort_by_cached_key(weigh);
+        let mut own: Vec<Self> = self.each().filter(|node| !nodes.contains(node)).collect();
+        own.sort_by_cached_key(weigh);
+        nodes.extend(own);
         nodes
+    }
+
+    /// The node of the same server with this authority, if it is one, written as it should be.
+    fn node(&self, authority: &str) -> Option<Self> {
+        let (host, port) = parse_authority(authority).ok()?;
+        let node = Self::new(self.transport, host, port, self.root_key).ok()?;
+        (node.authority() == authority).then_some(node)
     }
 }
 
@@ -317,7 +333,7 @@ mod tests {
             let address = ports.try_fold(address, |address, port| address.and(host(), port)).unwrap();
             prop_assert_eq!(parse(&address.to_string()), Ok(address.clone()));
             prop_assert_eq!(address.authorities().next(), Some(address.authority()));
-            prop_assert_eq!(address.in_order_of(&key).len(), address.authorities().count());
+            prop_assert_eq!(address.in_order_of(&key, None).len(), address.authorities().count());
         }
 
         #[test]
@@ -394,7 +410,7 @@ mod tests {
     fn the_order_of_nodes_follows_from_account_and_nodes_alone() {
         let order = |nodes: &str, account: [u8; 32]| -> Vec<String> {
             let address = parse(&format!("sotto://{nodes}/{KEY}")).unwrap();
-            let order = address.in_order_of(&account);
+            let order = address.in_order_of(&account, None);
             assert!(order.iter().all(|node| node.root_key() == address.root_key()));
             assert!(order.iter().all(|node| node.authorities().count() == 1));
             order.iter().map(Address::authority).collect()
@@ -424,7 +440,8 @@ mod tests {
             ),
         ];
         for (account, expected) in vectors {
-            let order: Vec<String> = address.in_order_of(&account).iter().map(Address::authority).collect();
+            let order: Vec<String> =
+                address.in_order_of(&account, None).iter().map(Address::authority).collect();
             assert_eq!(order, expected);
         }
     }

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use zeroize::Zeroizing;
 
 use crate::config::Limits;
+use crate::connections::ConnectionHandle;
 
 pub(crate) type Session = [u8; 32];
 /// Time of issue | random | authenticator.
@@ -41,6 +42,8 @@ struct OpenSession {
     /// That of the account, on a server with slots.
     slot: Option<u32>,
     used: Instant,
+    /// By which it was opened. A session that is held ready makes no call for an hour or more, and stays while this does.
+    connection: ConnectionHandle,
     /// When the challenge was made that opened the session. Later registrations need a later challenge, so that each
     /// serves once.
     challenged: Issued,
@@ -90,12 +93,13 @@ impl Accounts {
     }
 
     /// Opens `session`, which must be random, for an account that has signed the challenge of that time, and for its slot; an
-    /// older one of it ends.
+    /// older one of it ends. If there are too many, those make room that were not used for long, and whose connection has ended.
     pub(crate) fn open(
         &mut self,
         (account, slot): (Account, Option<u32>),
         challenged: Issued,
         session: Session,
+        connection: ConnectionHandle,
         now: Instant,
     ) -> Result<(), Refused> {
         // It may have been used in another call meanwhile.
@@ -107,13 +111,15 @@ impl Accounts {
         }
         if self.sessions.len() >= self.sessions_max {
             let idle = self.session_idle;
-            self.sessions.retain(|_, member| now.saturating_duration_since(member.used) < idle);
+            self.sessions.retain(|_, member| {
+                member.connection.is_open() || now.saturating_duration_since(member.used) < idle
+            });
             self.by_account.retain(|_, session| self.sessions.contains_key(session));
         }
         if self.sessions.len() >= self.sessions_max {
             return Err(Refused::Busy);
         }
-        self.sessions.insert(session, OpenSession { account, slot, used: now, challenged });
+        self.sessions.insert(session, OpenSession { account, slot, used: now, connection, challenged });
         self.by_account.insert(account, session);
         Ok(())
     }
@@ -170,6 +176,18 @@ mod tests {
 
     use super::{Accounts, Issued};
     use crate::config::Limits;
+    use crate::connections::ConnectionHandle;
+
+    /// Connections by which sessions were opened.
+    fn ended() -> ConnectionHandle {
+        let handle = lasting();
+        handle.cut();
+        handle
+    }
+
+    fn lasting() -> ConnectionHandle {
+        ConnectionHandle::of(&tonic::Request::new(()))
+    }
 
     fn accounts() -> (Accounts, Instant) {
         let limits = Limits {
@@ -196,8 +214,8 @@ mod tests {
         }
         // Two calls at the same time with one signature.
         let issued = accounts.issued(&[1; 32], &nonce, now).unwrap();
-        accounts.open(([1; 32], None), issued, [1; 32], now).unwrap();
-        assert_eq!(accounts.open(([1; 32], None), issued, [2; 32], now), Err(Refused::Signature));
+        accounts.open(([1; 32], None), issued, [1; 32], ended(), now).unwrap();
+        assert_eq!(accounts.open(([1; 32], None), issued, [2; 32], ended(), now), Err(Refused::Signature));
         assert_eq!(accounts.issued(&[1; 32], &nonce, now), Err(Refused::Signature));
         assert_eq!(accounts.member(&[1; 32], now), Ok(([1; 32], None)));
         let later = now + Duration::from_millis(1);
@@ -212,11 +230,11 @@ mod tests {
         let mut accounts = Accounts::new(&limits, Zeroizing::new([5; 32]), now);
         let nonce = accounts.challenge(&[1; 32], [7; 8], now);
         let issued = accounts.issued(&[1; 32], &nonce, now).unwrap();
-        accounts.open(([1; 32], None), issued, [1; 32], now).unwrap();
+        accounts.open(([1; 32], None), issued, [1; 32], ended(), now).unwrap();
         let soon = now + limits.challenge_age - Duration::from_millis(1);
-        assert_eq!(accounts.open(([2; 32], None), Issued(9), [2; 32], soon), Err(Refused::Busy));
+        assert_eq!(accounts.open(([2; 32], None), Issued(9), [2; 32], ended(), soon), Err(Refused::Busy));
         let later = now + limits.challenge_age;
-        accounts.open(([2; 32], None), Issued(9), [2; 32], later).unwrap();
+        accounts.open(([2; 32], None), Issued(9), [2; 32], ended(), later).unwrap();
         assert_eq!(accounts.issued(&[1; 32], &nonce, later), Err(Refused::Signature));
     }
 
@@ -234,16 +252,34 @@ mod tests {
     #[test]
     fn sessions_are_bounded_and_only_idle_ones_make_room() {
         let (mut accounts, now) = accounts();
-        accounts.open(([1; 32], None), Issued(1), [1; 32], now).unwrap();
-        accounts.open(([1; 32], None), Issued(2), [2; 32], now).unwrap(); // Replaces the first.
+        accounts.open(([1; 32], None), Issued(1), [1; 32], ended(), now).unwrap();
+        accounts.open(([1; 32], None), Issued(2), [2; 32], ended(), now).unwrap(); // Replaces the first.
         assert_eq!(accounts.member(&[1; 32], now), Err(Refused::UnknownSession));
-        accounts.open(([2; 32], None), Issued(1), [3; 32], now).unwrap();
-        assert_eq!(accounts.open(([3; 32], None), Issued(1), [4; 32], now), Err(Refused::Busy));
+        accounts.open(([2; 32], None), Issued(1), [3; 32], ended(), now).unwrap();
+        assert_eq!(accounts.open(([3; 32], None), Issued(1), [4; 32], ended(), now), Err(Refused::Busy));
         let later = now + Duration::from_secs(61);
         assert_eq!(accounts.member(&[3; 32], later), Ok(([2; 32], None)));
-        accounts.open(([3; 32], Some(7)), Issued(1), [4; 32], later).unwrap();
+        accounts.open(([3; 32], Some(7)), Issued(1), [4; 32], ended(), later).unwrap();
         assert_eq!(accounts.member(&[4; 32], later), Ok(([3; 32], Some(7))));
         assert_eq!(accounts.member(&[2; 32], later), Err(Refused::UnknownSession));
         assert_eq!(accounts.member(&[3; 32], later), Ok(([2; 32], None)));
+    }
+
+    /// One that is held ready with a stand-in makes no call while home is there.
+    #[test]
+    fn a_session_stays_while_its_connection_does() {
+        let (mut accounts, now) = accounts();
+        let held = lasting();
+        accounts.open(([1; 32], None), Issued(1), [1; 32], held.clone(), now).unwrap();
+        accounts.open(([2; 32], None), Issued(1), [2; 32], ended(), now).unwrap();
+        let later = now + Duration::from_secs(3600);
+        accounts.open(([3; 32], None), Issued(1), [3; 32], lasting(), later).unwrap();
+        assert_eq!(accounts.member(&[1; 32], later), Ok(([1; 32], None)));
+        assert_eq!(accounts.member(&[2; 32], later), Err(Refused::UnknownSession));
+        let busy = accounts.open(([4; 32], None), Issued(1), [4; 32], ended(), later);
+        assert_eq!(busy, Err(Refused::Busy));
+        held.cut();
+        let much_later = later + Duration::from_secs(3600);
+        accounts.open(([4; 32], None), Issued(1), [4; 32], ended(), much_later).unwrap();
     }
 }

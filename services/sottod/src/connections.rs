@@ -219,6 +219,11 @@ impl ConnectionHandle {
         self.cut.cancel();
     }
 
+    /// Whether the connection has not ended.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.cut.is_cancelled()
+    }
+
     fn is_unknown(&self) -> bool {
         !self.known.load(Ordering::Relaxed) && !self.cut.is_cancelled()
     }

@@ -420,7 +420,7 @@ impl Sotto for Service {
         let slot = self.within(async { Ok(registered.await?) }).await?;
         lock(&self.known).came(account, &handle);
         let session: Session = random(&*self.means.host)?;
-        lock(&self.accounts).open((account, slot), issued, session, Instant::now())?;
+        lock(&self.accounts).open((account, slot), issued, session, handle, Instant::now())?;
         let given = slots.as_ref().zip(slot).filter(|_| shown.is_none());
         let given = given.map(|(key, slot)| convert::encode_slot(&key.credential(&account, slot)));
         let slot = given.unwrap_or_default();

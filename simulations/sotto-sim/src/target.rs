@@ -39,6 +39,7 @@ impl Target {
             call_timeout: CALL,
             transfer_timeout: TRANSFER,
             keep_alive: SILENCE,
+            keep_alive_timeout: SILENCE,
             retry_most: SILENCE,
             ..ConnectionSettings::new(self.address().await?)
         };

@@ -111,7 +111,8 @@ async fn register(
     token: Option<&Token>,
 ) -> Result<Option<OwnSlot>, ConnectError> {
     let account = SigningKey::from_bytes(client.account_seed()).verifying_key().to_bytes();
-    let nodes = settings.in_order_of(&account);
+    // No node has told a new account of others.
+    let nodes = settings.in_order_of(&account, None);
     let mut attempts = REGISTRATIONS;
     loop {
         attempts -= 1;

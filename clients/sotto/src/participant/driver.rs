@@ -205,8 +205,12 @@ impl Driver {
         match news {
             News::Round(RoundNews::Opened { round, elapsed }, at) => self.opened(round, elapsed, at),
             News::Round(RoundNews::Ready { manifest, elapsed }, at) => self.ready(manifest, elapsed, at),
-            // The link's own business.
+            // The link has looked at it.
             News::Round(RoundNews::Directory(_), _) => {}
+            News::Directory(signed) => self.keeper.keep_directory(signed),
+            News::BadDirectory(error) => {
+                self.person.tell(Event::Notice(Notice::Warning(Warning::BadDirectory(error))));
+            }
             News::Lost(error) => self.person.tell(Event::ConnectionLost(error)),
             News::Restored => self.person.tell(Event::ConnectionRestored),
         }

@@ -133,6 +133,15 @@ impl Keeper {
         })
     }
 
+    /// Keeps a directory of the server's nodes. It is told again, and so nobody needs to know if that fails.
+    pub(super) fn keep_directory(&self, signed: Vec<u8>) {
+        drop(
+            self.hand_in(Work::Believe, move |kept| {
+                kept.disk.as_ref().map(|disk| disk.keep_directory(&signed))
+            }),
+        );
+    }
+
     pub(super) fn change(&self, change: Change) {
         // The caller hears from the change itself.
         drop(self.hand_in(Work::Person, move |kept| {

@@ -3,20 +3,24 @@
 //! A session is lost when its node is: the other nodes are asked at once, and after everybody was asked, there is a pause. A
 //! session that never worked, or ended as soon as it began, counts as an attempt that failed: nodes that take sessions and drop
 //! them are not asked more often than such that take none. A node that keeps a session and tells nothing of rounds, because it is
-//! cut off from the others, is as good as lost, if there are others.
+//! cut off from the others, is as good as lost, if there are others. If another node has a session ready, that is the session at
+//! once.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sotto_protocol::{OwnSlot, RoundMode, ServerParameters};
+use sotto_protocol::{Error, OwnSlot, RoundMode, ServerParameters, SignedDirectory};
 use sotto_session::{RoundNews, Session};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_stream::StreamExt as _;
 use zeroize::Zeroizing;
 
+use super::keys::PublicKeys;
+use super::nodes::Nodes;
 use super::sessions::Sessions;
+use super::stand_in::StandIn;
 use super::turn::Turn;
 use crate::host::Host;
 use crate::{ConnectError, Connection, ConnectionSettings};
@@ -31,7 +35,11 @@ const SILENT: Duration = Duration::from_secs(10);
 pub(super) enum News {
     /// The server says something about a round; with the moment it came.
     Round(RoundNews, Instant),
-    /// There is no session.
+    /// A newer directory of the server's nodes, as it is kept.
+    Directory(Vec<u8>),
+    /// A directory was refused.
+    BadDirectory(Error),
+    /// There is no session, or it has been replaced.
     Lost(ConnectError),
     /// There is a session again.
     Restored,
@@ -40,8 +48,22 @@ pub(super) enum News {
 /// Whose session it is, and what is kept of the server.
 pub(super) struct Account {
     pub(super) seed: Zeroizing<[u8; 32]>,
+    pub(super) public: [u8; 32],
     pub(super) slot: Option<OwnSlot>,
     pub(super) pinned: ServerParameters,
+}
+
+impl Account {
+    /// Opens a session with a node that has taken the account before.
+    pub(super) async fn connect(
+        &self,
+        host: &Arc<dyn Host>,
+        node: &ConnectionSettings,
+    ) -> Result<Session, ConnectError> {
+        let connection = Connection::open_on(host.clone(), node).await?;
+        let slot = self.slot.as_ref().filter(|_| self.pinned.code.has_slots());
+        connection.register(&self.seed, &self.pinned, None, slot).await
+    }
 }
 
 struct Link {
@@ -49,7 +71,9 @@ struct Link {
     /// The node of the session, or the one that was asked last.
     node: ConnectionSettings,
     turn: Turn,
-    account: Account,
+    nodes: Nodes,
+    account: Arc<Account>,
+    stand_in: StandIn,
     current: watch::Sender<Option<Session>>,
     discarded: mpsc::UnboundedReceiver<Session>,
     news: mpsc::Sender<News>,
@@ -62,16 +86,20 @@ struct Link {
 pub(super) fn start(
     host: Arc<dyn Host>,
     session: Session,
-    (node, turn): (ConnectionSettings, Turn),
+    (node, turn, nodes): (ConnectionSettings, Turn, Nodes),
     account: Account,
+    keys: PublicKeys,
 ) -> (Sessions, mpsc::Receiver<News>) {
     let (current, sessions) = watch::channel(None);
     let (discard, discarded) = mpsc::unbounded_channel();
+    let (offer, offered) = watch::channel(keys);
     let (news, heard) = mpsc::channel(NEWS_MAX);
-    let pause = node.retry_first;
-    let link = Link { host, node, turn, account, current, discarded, news, pause, heard: false };
+    let (pause, account) = (node.retry_first, Arc::new(account));
+    let stand_in = StandIn::new(Arc::clone(&host), Arc::clone(&account), offered);
+    let link =
+        Link { host, node, turn, nodes, account, stand_in, current, discarded, news, pause, heard: false };
     tokio::spawn(link.run(session));
-    (Sessions::new(sessions, discard), heard)
+    (Sessions::new(sessions, discard, offer), heard)
 }
 
 impl Link {
@@ -80,16 +108,24 @@ impl Link {
         let follow = async {
             loop {
                 self.current.send_replace(Some(session.clone()));
+                self.stand_in.want(self.turn.stand_ins());
                 let began = Instant::now();
                 let error = self.follow(&session).await;
-                if self.heard && began.elapsed() >= self.node.retry_first {
+                let lasted = began.elapsed();
+                if self.heard && lasted >= self.node.retry_first {
                     self.turn.others();
                 }
-                self.current.send_replace(None);
+                self.turn.lasted(lasted);
+                let ready = self.ready();
+                // Before anybody is told, who may be busy.
+                self.current.send_replace(ready.clone());
                 if self.news.send(News::Lost(error)).await.is_err() {
                     return;
                 }
-                session = self.reconnect().await;
+                session = match ready {
+                    Some(ready) => ready,
+                    None => self.reconnect().await,
+                };
                 if self.news.send(News::Restored).await.is_err() {
                     return;
                 }
@@ -102,6 +138,16 @@ impl Link {
         }
     }
 
+    /// The session of the stand-in, if there is one, and it is still to be asked in this turn.
+    fn ready(&mut self) -> Option<Session> {
+        let (node, session) = self.stand_in.take()?;
+        let is_left = self.turn.take(&node.address);
+        is_left.then(|| {
+            self.node = node;
+            session
+        })
+    }
+
     /// Passes on what the server says until the session ends, and says why it did.
     async fn follow(&mut self, session: &Session) -> ConnectError {
         self.heard = false;
@@ -110,9 +156,9 @@ impl Link {
             Ok(rounds) => core::pin::pin!(rounds),
             Err(failure) => return ConnectError::of(failure, authority),
         };
-        let silence = self.silence();
+        let mut heard = Instant::now();
         loop {
-            let patience = silence.map(|silence| Instant::now() + silence);
+            let patience = self.silence().map(|silence| heard + silence);
             tokio::select! {
                 biased;
                 Some(discarded) = self.discarded.recv() => {
@@ -121,7 +167,9 @@ impl Link {
                     }
                 }
                 event = rounds.next() => match event {
+                    Some(Ok(RoundNews::Directory(signed))) => self.learn(session, *signed).await,
                     Some(Ok(event)) => {
+                        heard = Instant::now();
                         (self.pause, self.heard) = (self.node.retry_first, true);
                         // Nobody listens only when the driver is gone, and then `run` ends.
                         let _ = self.news.send(News::Round(event, Instant::now())).await;
@@ -134,11 +182,28 @@ impl Link {
         }
     }
 
+    /// Goes by a directory if it is newer than what is known. In closed loop there is one machine.
+    async fn learn(&mut self, session: &Session, signed: SignedDirectory) {
+        if self.account.pinned.mode == RoundMode::ClosedLoop {
+            return;
+        }
+        let news = match self.nodes.hear(signed, &session.announced().manifest_key()) {
+            Ok(false) => return,
+            Ok(true) => {
+                self.nodes.directory().into_iter().for_each(|directory| self.turn.learn(directory));
+                self.stand_in.want(self.turn.stand_ins());
+                News::Directory(self.nodes.encode())
+            }
+            Err(error) => News::BadDirectory(error),
+        };
+        // As for rounds.
+        let _ = self.news.send(news).await;
+    }
+
     /// After how much of it a node's silence is a loss. Rounds in closed loop have no length, and who has no other node waits.
     fn silence(&self) -> Option<Duration> {
-        let ServerParameters { mode, round_ms, .. } = &self.account.pinned;
-        let rounds = Duration::from_millis((*round_ms).into()) * SILENT_ROUNDS;
-        (*mode == RoundMode::Deadline && self.turn.has_others()).then_some(rounds.max(SILENT))
+        let rounds = Duration::from_millis(self.account.pinned.round_ms.into()) * SILENT_ROUNDS;
+        self.turn.has_others().then_some(rounds.max(SILENT))
     }
 
     /// Tries until it succeeds, telling every new reason of a node why it does not.
@@ -146,13 +211,13 @@ impl Link {
         let mut told = BTreeMap::new();
         loop {
             let Some(node) = self.turn.next() else {
-                sleep(self.pause).await;
+                sleep(self.turn.pause(self.pause)).await;
                 self.pause = (self.pause * 2).min(self.node.retry_most);
                 self.turn.again();
                 continue;
             };
             self.node = node;
-            let error = match self.connect().await {
+            let error = match self.account.connect(&self.host, &self.node).await {
                 Ok(session) => return session,
                 Err(error) => error,
             };
@@ -166,13 +231,6 @@ impl Link {
                 let _ = self.news.send(News::Lost(error)).await;
             }
         }
-    }
-
-    async fn connect(&self) -> Result<Session, ConnectError> {
-        let connection = Connection::open_on(self.host.clone(), &self.node).await?;
-        let Account { seed, slot, pinned } = &self.account;
-        let slot = slot.as_ref().filter(|_| pinned.code.has_slots());
-        connection.register(seed, pinned, None, slot).await
     }
 }
 

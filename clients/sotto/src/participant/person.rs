@@ -60,7 +60,9 @@ impl Person {
     pub(super) fn tell(&mut self, event: Event) {
         let is_news = match &event {
             Event::Trouble { trouble: Trouble::RoundRefused(error), .. } => self.refused.is_news(error),
-            Event::Notice(Notice::Warning(Warning::BadManifest(error))) => self.bad.is_news(error),
+            Event::Notice(Notice::Warning(Warning::BadManifest(error) | Warning::BadDirectory(error))) => {
+                self.bad.is_news(error)
+            }
             Event::RoundReport(_) => {
                 self.refused.end_round();
                 self.bad.end_round();

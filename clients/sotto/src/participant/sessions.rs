@@ -20,6 +20,8 @@ const PAUSE_MOST: Duration = Duration::from_secs(4);
 pub(super) struct Sessions {
     current: watch::Receiver<Option<Session>>,
     discarded: mpsc::UnboundedSender<Session>,
+    /// What a stand-in is to have.
+    offered: watch::Sender<PublicKeys>,
     uploads: Arc<Uploads>,
 }
 
@@ -40,8 +42,18 @@ impl Sessions {
     pub(super) fn new(
         current: watch::Receiver<Option<Session>>,
         discarded: mpsc::UnboundedSender<Session>,
+        offered: watch::Sender<PublicKeys>,
     ) -> Self {
-        Self { current, discarded, uploads: Arc::default() }
+        Self { current, discarded, offered, uploads: Arc::default() }
+    }
+
+    /// Has keys uploaded to the stand-in, at once if there is one; once, however often they are offered.
+    pub(super) fn offer(&self, keys: &PublicKeys) {
+        self.offered.send_if_modified(|offered| {
+            let are_new = offered.digest != keys.digest;
+            *offered = keys.clone();
+            are_new
+        });
     }
 
     /// Whether there is no session just now.

@@ -100,11 +100,14 @@ impl Sotto for Calls {
         request: Request<proto::RegisterRequest>,
     ) -> Result<Response<proto::RegisterResponse>, Status> {
         let proto::RegisterRequest { account, slot, .. } = request.into_inner();
-        let account = self.0.meet(Call::Register, &account, self.0.open(), Bytes::new(), [0; 32]).await?;
+        let account =
+            self.0.meet(self.1, Call::Register, &account, self.0.open(), Bytes::new(), [0; 32]).await?;
         let mut state = self.0.state.lock().unwrap();
         let number = state.sessions.len() as u64;
         let session = Sha256::new_with_prefix(account).chain_update(number.to_le_bytes()).finalize();
-        state.sessions.insert(session.into(), account);
+        let mut session = <[u8; 32]>::from(session);
+        session[0] = self.1;
+        state.sessions.insert(session, account);
         let mut given = Bytes::new();
         if self.0.pretence() == Pretence::Slot {
             given = [&[9, 0, 0, 0][..], &[1; 16]].concat().into();
@@ -127,10 +130,10 @@ impl Sotto for Calls {
         let bytes = Bytes::from([first.data, rest].concat());
         let digest: [u8; 32] = Sha256::digest(&bytes).into();
         let round = self.0.open();
-        let account = self.0.meet(Call::Upload, &first.session, round, bytes.clone(), digest).await?;
+        let account = self.0.meet(self.1, Call::Upload, &first.session, round, bytes.clone(), digest).await?;
         let keys = self.0.engine.public_keys(&bytes).map_err(|_| Status::from(Refused::Malformed))?;
         let mut state = self.0.state.lock().unwrap();
-        let held = state.keys.entry(account).or_default();
+        let held = state.keys.entry((self.1, account)).or_default();
         held.retain(|(other, _)| *other != digest);
         held.push((digest, keys));
         let surplus = held.len().saturating_sub(self.0.generations);
@@ -143,9 +146,13 @@ impl Sotto for Calls {
         request: Request<proto::WatchRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
         let session = request.into_inner().session;
-        let account = self.0.meet(Call::Watch, &session, self.0.open(), Bytes::new(), [0; 32]).await?;
+        let account =
+            self.0.meet(self.1, Call::Watch, &session, self.0.open(), Bytes::new(), [0; 32]).await?;
         let (sender, receiver) = mpsc::unbounded_channel();
         let mut state = self.0.state.lock().unwrap();
+        for directory in state.directory.iter().cloned() {
+            drop(sender.send(Ok(proto::RoundEvent { event: Some(Event::Directory(directory)) })));
+        }
         let oldest = state.open.back(u64::from(self.0.parameters.retained));
         for (round, honest) in state.ready.range(oldest..) {
             let shown = state.shown.get(&account).and_then(|shown| shown.get(round));
@@ -166,7 +173,7 @@ impl Sotto for Calls {
         request: Request<proto::DepositRequest>,
     ) -> Result<Response<proto::DepositResponse>, Status> {
         let proto::DepositRequest { session, round, deposit } = request.into_inner();
-        let account = self.0.meet(Call::Deposit, &session, round, deposit.clone(), [0; 32]).await?;
+        let account = self.0.meet(self.1, Call::Deposit, &session, round, deposit.clone(), [0; 32]).await?;
         let mut state = self.0.state.lock().unwrap();
         if state.open.0 != round {
             return Err(Refused::RoundClosed.into());
@@ -191,7 +198,7 @@ impl Sotto for Calls {
         request: Request<proto::MappingRequest>,
     ) -> Result<Response<Self::MappingStream>, Status> {
         let proto::MappingRequest { session, round } = request.into_inner();
-        let account = self.0.meet(Call::Mapping, &session, round, Bytes::new(), [0; 32]).await?;
+        let account = self.0.meet(self.1, Call::Mapping, &session, round, Bytes::new(), [0; 32]).await?;
         let lies = self.0.lies(&account, round);
         let mapping = self.0.ready(&account, round)?.mapping.clone();
         let changed = |lie: &Lie| if let Lie::Mapping(change) = lie { Some(*change) } else { None };
@@ -220,11 +227,12 @@ impl Sotto for Calls {
         let query = Bytes::from([first.data, rest].concat());
         let (round, digest) = (first.round, <[u8; 32]>::try_from(&first.keys[..]));
         let digest = digest.map_err(|_| Status::from(Refused::Malformed))?;
-        let account = self.0.meet(Call::Retrieve, &first.session, round, query.clone(), digest).await?;
+        let account =
+            self.0.meet(self.1, Call::Retrieve, &first.session, round, query.clone(), digest).await?;
         let ready = self.0.ready(&account, round)?;
         let keys = {
             let state = self.0.state.lock().unwrap();
-            let held = state.keys.get(&account).into_iter().flatten();
+            let held = state.keys.get(&(self.1, account)).into_iter().flatten();
             held.into_iter().find(|(held, _)| *held == digest).map(|(_, keys)| keys.clone())
         };
         let keys = keys.ok_or_else(|| Status::from(Refused::UnknownKeys))?;
@@ -257,7 +265,7 @@ impl Sotto for Calls {
     async fn unit(&self, request: Request<proto::UnitRequest>) -> Result<Response<Self::UnitStream>, Status> {
         let proto::UnitRequest { session, round, unit } = request.into_inner();
         let asked = Bytes::copy_from_slice(&unit.to_le_bytes());
-        let account = self.0.meet(Call::Unit, &session, round, asked, [0; 32]).await?;
+        let account = self.0.meet(self.1, Call::Unit, &session, round, asked, [0; 32]).await?;
         let ready = self.0.ready(&account, round)?;
         let boxes = ready.contents.get(unit as usize).ok_or_else(|| Status::from(Refused::Malformed))?;
         let bytes = [ready.digests.as_flattened(), boxes].concat();
@@ -269,7 +277,7 @@ impl Sotto for Calls {
         request: Request<proto::ManifestsRequest>,
     ) -> Result<Response<Self::ManifestsStream>, Status> {
         let proto::ManifestsRequest { session, first, last } = request.into_inner();
-        let account = self.0.meet(Call::Manifests, &session, last, Bytes::new(), [0; 32]).await?;
+        let account = self.0.meet(self.1, Call::Manifests, &session, last, Bytes::new(), [0; 32]).await?;
         let state = self.0.state.lock().unwrap();
         let shown = state.shown.get(&account);
         let all: Vec<_> = state

@@ -243,6 +243,7 @@ pub(crate) struct Memory(Arc<Mutex<Kept>>);
 struct Kept {
     snapshots: Vec<(Duration, Vec<u8>)>,
     proofs: Vec<(Round, Vec<u8>)>,
+    directory: Option<Vec<u8>>,
     full: bool,
     began: Option<Instant>,
 }
@@ -284,6 +285,15 @@ impl Disk for Memory {
         let at = kept.began.map_or(Duration::ZERO, |began| began.elapsed());
         kept.snapshots.push((at, snapshot.to_vec()));
         Ok(())
+    }
+
+    fn keep_directory(&self, directory: &[u8]) -> Result<(), StorageError> {
+        self.0.lock().unwrap().directory = Some(directory.to_vec());
+        Ok(())
+    }
+
+    fn directory(&self) -> Option<Vec<u8>> {
+        self.0.lock().unwrap().directory.clone()
     }
 
     fn keep_proof(&self, round: Round, proof: &[u8]) -> Result<String, String> {

@@ -6,7 +6,7 @@
 //! lies     what it tells whom and when in place of the truth: rounds built anew (`forgery`), other events (`teller`)
 //! machine  a participant's host: simulated work, randomness from a seed, a tape of all its bytes
 //! wire     connections, which break
-//! nodes    a server of several nodes, of which one dies
+//! nodes    a server of several nodes, of which one dies; with sessions held ready, and directories: `stand_ins`
 //! world    people, contacts, and one whole stay of the person who is watched
 //! traces   worlds at an honest server, and that they look alike
 //! stage    two worlds under the same lies, played and compared
@@ -45,6 +45,7 @@ mod server;
 mod slots;
 mod spread;
 mod stage;
+mod stand_ins;
 mod tables;
 mod teller;
 mod traces;

@@ -178,6 +178,14 @@ impl Disk for Mortal {
         Ok(())
     }
 
+    fn keep_directory(&self, directory: &[u8]) -> Result<(), StorageError> {
+        self.0.disk.keep_directory(directory)
+    }
+
+    fn directory(&self) -> Option<Vec<u8>> {
+        self.0.disk.directory()
+    }
+
     fn keep_proof(&self, round: Round, proof: &[u8]) -> Result<String, String> {
         self.0.disk.keep_proof(round, proof)
     }

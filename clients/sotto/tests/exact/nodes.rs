@@ -12,10 +12,10 @@ use tokio::sync::mpsc;
 
 use crate::lies::{Call, Lie};
 use crate::machine::{Line, Machine, Memory};
-use crate::server::Seen;
+use crate::server::{Account, Seen};
 use crate::stage::at;
 use crate::traces::difference;
-use crate::world::{Told, World, account, parameters, quick};
+use crate::world::{SPREAD_MS, Told, World, account, drawn, parameters, quick};
 
 const NODES: [&str; 2] = ["127.0.0.1:7370", "127.0.0.1:7371"];
 
@@ -48,6 +48,7 @@ struct Observed {
     seen: Vec<Seen>,
     dialled: Vec<(Duration, String)>,
     home: String,
+    account: Account,
     alice: Told,
     bob: Told,
 }
@@ -66,9 +67,10 @@ async fn observe(seed: u64, talks: bool, death: Death) -> Observed {
 
     let nodes = NODES.join(",");
     let address: Address = world.settings().address.to_string().replace(NODES[0], &nodes).parse().unwrap();
-    let order = address.in_order_of(&account(&alice)).iter().map(Address::authority).collect::<Vec<_>>();
+    let order =
+        address.in_order_of(&account(&alice), None).iter().map(Address::authority).collect::<Vec<_>>();
     let settings = ConnectionSettings { address, ..world.settings() };
-    let wires = [world.wire(), world.wire()];
+    let wires = [world.wire_to(0), world.wire_to(1)];
     let (disk, seed) = (Memory::new(world.began), world.rng("machine of Alice"));
     let machine = Machine::new(wires[0].dial.clone(), world.began, seed, quick);
     for (authority, wire) in order.iter().zip(&wires) {
@@ -99,7 +101,7 @@ async fn observe(seed: u64, talks: bool, death: Death) -> Observed {
         wires[0].cut();
     }
     if !matches!(death, Death::Hiccup | Death::Mute | Death::CutOff) {
-        world.server.forget(&alice.account);
+        world.server.forget(0, &alice.account);
     }
     if death == Death::Both {
         world.until(BACK_MS).await;
@@ -120,6 +122,7 @@ async fn observe(seed: u64, talks: bool, death: Death) -> Observed {
         seen,
         dialled: machine.dialled(),
         home,
+        account: alice.account,
         alice: alice.told(),
         bob: bob.told(),
     }
@@ -137,10 +140,27 @@ fn asked(observed: &Observed) -> Vec<(u64, bool)> {
     observed.dialled.iter().map(line).collect()
 }
 
+impl Observed {
+    /// When a stand-in is opened for the time of that number, if one is wanted from then on.
+    fn opens(&self, from_ms: u64, number: u64) -> u64 {
+        from_ms + drawn(&self.account, 1, number, SPREAD_MS)
+    }
+
+    /// When the pauses that begin then have ended, each of which is twice as long as the one before in the mean.
+    fn pauses(&self, from_ms: u64) -> [u64; 3] {
+        let mut at = from_ms;
+        [1, 2, 3].map(|number| {
+            let mean = PAUSE_MS << (number - 1);
+            at += mean / 2 + drawn(&self.account, 0, number, mean);
+            at
+        })
+    }
+}
+
 /// What is asked follows from what fails alone, and everything that was said arrives.
-fn goes_on(death: Death, expected: &[(u64, bool)]) -> Observed {
+fn goes_on(death: Death, expected: impl Fn(&Observed) -> Vec<(u64, bool)>) -> Observed {
     let [idle, talking] = [false, true].map(|talks| play(1, talks, death));
-    assert_eq!(asked(&talking), expected, "{death:?}");
+    assert_eq!(asked(&talking), expected(&talking), "{death:?}");
     let difference = difference(&idle.tape, &talking.tape);
     assert_eq!(difference, None, "{death:?}: {}", difference.as_deref().unwrap_or(""));
     assert_eq!(idle.dialled, talking.dialled, "{death:?}");
@@ -156,23 +176,29 @@ fn goes_on(death: Death, expected: &[(u64, bool)]) -> Observed {
 
 const HOME: bool = true;
 const STAND_IN: bool = false;
-/// The first pause.
+/// The first pause, in the mean.
 const PAUSE_MS: u64 = 500;
 /// When home is asked first: the keys are drawn before.
 const BEGAN_MS: u64 = 540;
 
 #[test]
 fn when_home_dies_its_stand_in_is_asked_at_once_and_a_session_stays_there() {
-    let back = at(12, 650);
-    let expected = [
-        (BEGAN_MS, HOME),
-        (DEATH_MS, STAND_IN),
-        (back, HOME),
-        (back + PAUSE_MS, HOME),
-        (back + PAUSE_MS, STAND_IN),
-    ];
+    let expected = |observed: &Observed| {
+        let back = at(12, 650);
+        let [again, ..] = observed.pauses(back);
+        vec![
+            (BEGAN_MS, HOME),
+            (DEATH_MS, STAND_IN),
+            // As the stand-in's own stand-in, in vain.
+            (observed.opens(DEATH_MS, 2), HOME),
+            (back, HOME),
+            (again, HOME),
+            (again, STAND_IN),
+            (observed.opens(again, 4), HOME),
+        ]
+    };
     for death in [Death::Crash, Death::Unready] {
-        let played = goes_on(death, &expected);
+        let played = goes_on(death, expected);
         // The keys are uploaded to the stand-in, which never saw them, and no round goes by without a deposit.
         let uploads = played.seen.iter().filter(|seen| seen.call == Call::Upload).count();
         assert!(uploads >= 2, "{death:?}: {uploads}");
@@ -184,44 +210,69 @@ fn when_home_dies_its_stand_in_is_asked_at_once_and_a_session_stays_there() {
 
 #[test]
 fn a_home_that_is_back_is_gone_to_at_the_next_loss_and_not_before() {
-    goes_on(Death::Hiccup, &[(BEGAN_MS, HOME), (DEATH_MS, STAND_IN), (at(12, 650), HOME)]);
+    goes_on(Death::Hiccup, |observed| {
+        let ready = observed.opens(DEATH_MS, 2);
+        // It holds a session ready by then, and nobody needs to ask it.
+        vec![
+            (BEGAN_MS, HOME),
+            (DEATH_MS, STAND_IN),
+            (ready, HOME),
+            (observed.opens(at(12, 650), 3), STAND_IN),
+        ]
+    });
 }
 
 #[test]
 fn a_home_that_is_silent_is_given_up_for_its_stand_in() {
-    let back = at(12, 650);
-    // What its first call is given.
-    let patience = 10_000;
-    let again = back + patience + PAUSE_MS;
-    goes_on(
-        Death::Silence,
-        &[(BEGAN_MS, HOME), (DEATH_MS, STAND_IN), (back, HOME), (again, HOME), (again + patience, STAND_IN)],
-    );
+    // It is probed after a second, and has two to answer, four after the first short session, and eight after the second.
+    let patience = 9_000;
+    goes_on(Death::Silence, |observed| {
+        let back = at(12, 650);
+        let [again, ..] = observed.pauses(back + patience);
+        vec![
+            (BEGAN_MS, HOME),
+            (DEATH_MS, STAND_IN),
+            (observed.opens(DEATH_MS, 2), HOME),
+            (back, HOME),
+            (again, HOME),
+            (again + patience, STAND_IN),
+        ]
+    });
 }
 
 #[test]
 fn a_home_that_tells_nothing_of_rounds_is_left_after_ten_seconds() {
     // From the last that was heard, which took 20 ms.
     let left = at(6, 20) + 10_000;
-    goes_on(Death::CutOff, &[(BEGAN_MS, HOME), (left, STAND_IN)]);
+    goes_on(Death::CutOff, |observed| {
+        vec![(BEGAN_MS, HOME), (left, STAND_IN), (observed.opens(left, 2), HOME)]
+    });
+}
+
+/// Asked in vain, or with nothing to show for it: everybody at the ends of two pauses, and home at the end of the third.
+fn in_turns(observed: &Observed) -> Vec<(u64, bool)> {
+    let pauses = observed.pauses(DEATH_MS);
+    assert!(pauses[1] < BACK_MS && BACK_MS < pauses[2]);
+    let mut expected = vec![(BEGAN_MS, HOME), (DEATH_MS, STAND_IN)];
+    expected.extend(pauses[..2].iter().flat_map(|at| [(*at, HOME), (*at, STAND_IN)]));
+    expected.push((pauses[2], HOME));
+    expected
 }
 
 /// Or two nodes that drop everybody would be asked as fast as they can answer.
 #[test]
 fn nodes_that_take_sessions_and_drop_them_are_asked_no_more_often_than_such_that_take_none() {
-    let pauses = [1, 3, 7].map(|after| DEATH_MS + after * PAUSE_MS);
-    let mut expected = vec![(BEGAN_MS, HOME), (DEATH_MS, STAND_IN)];
-    expected.extend(pauses[..2].iter().flat_map(|at| [(*at, HOME), (*at, STAND_IN)]));
-    expected.push((pauses[2], HOME));
-    goes_on(Death::Mute, &expected);
+    goes_on(Death::Mute, |observed| {
+        let last = observed.pauses(DEATH_MS)[2];
+        // Six sessions before wanted a stand-in.
+        [in_turns(observed), vec![(observed.opens(last, 7), STAND_IN)]].concat()
+    });
 }
 
 #[test]
 fn only_a_whole_turn_in_vain_is_followed_by_a_pause_which_doubles() {
-    let pauses = [PAUSE_MS, 3 * PAUSE_MS, 7 * PAUSE_MS].map(|after| DEATH_MS + after);
-    assert!(pauses[1] < BACK_MS && BACK_MS < pauses[2]);
-    let mut expected = vec![(BEGAN_MS, HOME), (DEATH_MS, STAND_IN)];
-    expected.extend(pauses[..2].iter().flat_map(|at| [(*at, HOME), (*at, STAND_IN)]));
-    expected.push((pauses[2], HOME));
-    goes_on(Death::Both, &expected);
+    goes_on(Death::Both, |observed| {
+        let last = observed.pauses(DEATH_MS)[2];
+        [in_turns(observed), vec![(observed.opens(last, 2), STAND_IN)]].concat()
+    });
 }

@@ -33,6 +33,7 @@ pub(crate) const BUILD_MS: u64 = 20;
 pub(crate) struct Seen {
     /// Since the server began.
     pub(crate) at: Duration,
+    pub(crate) node: u8,
     pub(crate) account: Account,
     pub(crate) call: Call,
     pub(crate) round: u64,
@@ -51,7 +52,10 @@ pub(crate) struct State {
     pub(crate) shown: BTreeMap<Account, BTreeMap<Round, Arc<Ready>>>,
     newest: [u8; 32],
     seeds: SeedChain,
-    pub(crate) keys: BTreeMap<Account, Vec<Keys>>,
+    /// Of each node, as are sessions, of which the first byte is the node.
+    pub(crate) keys: BTreeMap<(u8, Account), Vec<Keys>>,
+    /// Where its nodes are, as it tells everybody.
+    pub(crate) directory: Option<proto::Directory>,
     pub(crate) sessions: BTreeMap<[u8; 32], Account>,
     /// With slots, who has which.
     pub(crate) slots: BTreeMap<Account, u32>,
@@ -85,8 +89,8 @@ pub(crate) struct Server {
     pub(crate) state: Mutex<State>,
 }
 
-/// Its calls.
-pub(crate) struct Calls(pub(crate) Arc<Server>);
+/// The calls of one of its nodes.
+pub(crate) struct Calls(pub(crate) Arc<Server>, pub(crate) u8);
 
 impl Server {
     pub(crate) fn start(mut parameters: ServerParameters, first: Round, generations: usize) -> Arc<Self> {
@@ -105,6 +109,7 @@ impl Server {
             newest: [0; 32],
             seeds,
             keys: BTreeMap::new(),
+            directory: None,
             sessions: BTreeMap::new(),
             slots: BTreeMap::new(),
             watchers: Vec::new(),
@@ -168,12 +173,22 @@ impl Server {
         state.watchers.clear();
     }
 
-    /// Forgets what only the node knew that somebody was with: session and keys.
-    pub(crate) fn forget(&self, account: &Account) {
+    /// Forgets what only one node knew of somebody: session and keys.
+    pub(crate) fn forget(&self, node: u8, account: &Account) {
         let mut state = self.state.lock().unwrap();
-        state.keys.remove(account);
-        state.sessions.retain(|_, of| of != account);
+        state.keys.remove(&(node, *account));
+        state.sessions.retain(|session, of| session[0] != node || of != account);
         state.watchers.retain(|(teller, _)| teller.account != *account);
+    }
+
+    /// Tells everybody where its nodes are, now and whenever somebody begins to listen.
+    pub(crate) fn tell_directory(&self, directory: proto::Directory) {
+        let mut state = self.state.lock().unwrap();
+        for (_, watcher) in &state.watchers {
+            let event = Some(proto::round_event::Event::Directory(directory.clone()));
+            drop(watcher.send(Ok(proto::RoundEvent { event })));
+        }
+        state.directory = Some(directory);
     }
 
     /// What was seen of an account.
@@ -351,6 +366,7 @@ impl Server {
     /// Notes a call, and does with it what is planned.
     pub(crate) async fn meet(
         &self,
+        node: u8,
         call: Call,
         session: &[u8],
         round: u64,
@@ -362,10 +378,11 @@ impl Server {
             session
         } else {
             let known = self.state.lock().unwrap().sessions.get(&session).copied();
+            let known = known.filter(|_| session[0] == node);
             known.ok_or_else(|| Status::from(Refused::UnknownSession))?
         };
         let at = self.began.elapsed();
-        self.state.lock().unwrap().seen.push(Seen { at, account, call, round, bytes, keys });
+        self.state.lock().unwrap().seen.push(Seen { at, node, account, call, round, bytes, keys });
         for (lie, _) in self.lies(&account, round) {
             match lie {
                 Lie::Refuse(kind, refused) if kind == call => return Err(refused.into()),

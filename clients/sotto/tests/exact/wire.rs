@@ -7,6 +7,7 @@ use tokio::sync::{mpsc, watch};
 pub(crate) struct Wire {
     pub(crate) dial: mpsc::UnboundedSender<DuplexStream>,
     cut: watch::Sender<()>,
+    hung: watch::Sender<bool>,
 }
 
 impl Wire {
@@ -14,22 +15,31 @@ impl Wire {
     pub(crate) fn new(server: mpsc::UnboundedSender<DuplexStream>) -> Self {
         let (dial, mut dialled) = mpsc::unbounded_channel::<DuplexStream>();
         let (cut, is_cut) = watch::channel(());
+        let (hung, is_hung) = watch::channel(false);
         tokio::spawn(async move {
             while let Some(mut near) = dialled.recv().await {
                 let (mut middle, far) = duplex(1 << 20);
                 drop(server.send(far));
                 let mut is_cut = is_cut.clone();
                 is_cut.mark_unchanged();
+                let mut is_hung = is_hung.clone();
                 tokio::spawn(async move {
                     tokio::select! {
                         biased;
-                        _ = is_cut.changed() => {}
-                        _ = copy_bidirectional(&mut near, &mut middle) => {}
+                        _ = is_cut.changed() => return,
+                        _ = is_hung.wait_for(|hung| *hung) => {}
+                        _ = copy_bidirectional(&mut near, &mut middle) => return,
                     }
+                    let _ = is_cut.changed().await;
                 });
             }
         });
-        Self { dial, cut }
+        Self { dial, cut, hung }
+    }
+
+    /// Nothing goes through any more, and nothing ends.
+    pub(crate) fn hang(&self) {
+        self.hung.send_replace(true);
     }
 
     /// All connections break.

@@ -94,19 +94,13 @@ pub(crate) struct Person {
 impl World {
     pub(crate) fn new(seed: u64, parameters: ServerParameters, generations: usize) -> Self {
         let server = Server::start(parameters, FIRST, generations);
-        let (dial, dialled) = mpsc::unbounded_channel();
-        let calls = SottoServer::new(Calls(Arc::clone(&server)))
-            .max_decoding_message_size(MESSAGE_MAX)
-            .max_encoding_message_size(MESSAGE_MAX);
-        let incoming = UnboundedReceiverStream::new(dialled).map(Ok::<_, std::io::Error>);
-        // The time of day that HTTP tells is the real one, unless it is told already.
-        let date = MapResponseLayer::new(|mut response: Response<tonic::body::Body>| {
-            response.headers_mut().insert(DATE, HeaderValue::from_static("Thu, 01 Jan 2026 00:00:00 GMT"));
-            response
-        });
-        let server_of_calls = tonic::transport::Server::builder().layer(date).add_service(calls);
-        tokio::spawn(server_of_calls.serve_with_incoming(incoming));
+        let dial = serve(&server, 0);
         Self { server, began: Instant::now(), seed, dial, people: 0 }
+    }
+
+    /// A wire to one more node.
+    pub(crate) fn wire_to(&self, node: u8) -> Wire {
+        Wire::new(serve(&self.server, node))
     }
 
     pub(crate) fn rng(&self, purpose: &str) -> [u8; 32] {
@@ -198,6 +192,33 @@ impl World {
     pub(crate) async fn until(&self, ms: u64) {
         tokio::time::sleep_until(self.began + Duration::from_millis(ms)).await;
     }
+}
+
+/// Lets a node of the server take connections.
+fn serve(server: &Arc<Server>, node: u8) -> mpsc::UnboundedSender<DuplexStream> {
+    let (dial, dialled) = mpsc::unbounded_channel();
+    let calls = SottoServer::new(Calls(Arc::clone(server), node))
+        .max_decoding_message_size(MESSAGE_MAX)
+        .max_encoding_message_size(MESSAGE_MAX);
+    let incoming = UnboundedReceiverStream::new(dialled).map(Ok::<_, std::io::Error>);
+    // The time of day that HTTP tells is the real one, unless it is told already.
+    let date = MapResponseLayer::new(|mut response: Response<tonic::body::Body>| {
+        response.headers_mut().insert(DATE, HeaderValue::from_static("Thu, 01 Jan 2026 00:00:00 GMT"));
+        response
+    });
+    let server_of_calls = tonic::transport::Server::builder().layer(date).add_service(calls);
+    tokio::spawn(server_of_calls.serve_with_incoming(incoming));
+    dial
+}
+
+/// Within what a stand-in is opened.
+pub(crate) const SPREAD_MS: u64 = 60_000;
+
+/// What an account draws for its pause of that kind and number, as the protocol says.
+pub(crate) fn drawn(account: &Account, kind: u8, number: u64, spread_ms: u64) -> u64 {
+    let hash = Sha256::new_with_prefix(b"sotto/node-pause/v1\0").chain_update(account).chain_update([kind]);
+    let digest = hash.chain_update(number.to_le_bytes()).finalize();
+    u64::from_le_bytes(*digest.first_chunk().unwrap()) % spread_ms
 }
 
 /// The account of a client.

@@ -108,6 +108,9 @@ pub enum Warning {
     /// A manifest was refused, and its round was retrieved with random queries only.
     #[error("a manifest of the server was refused: {0}")]
     BadManifest(Error),
+    /// A directory of the server's nodes was refused, and the one before holds.
+    #[error("what the server says of where its nodes are was refused: {0}")]
+    BadDirectory(Error),
     /// A mapping was refused, and its round was retrieved with random queries only.
     #[error("the mapping of round {round} was refused")]
     BadMapping {

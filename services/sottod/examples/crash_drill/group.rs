@@ -124,7 +124,9 @@ impl Cluster {
         let address: Address = std::fs::read_to_string(directory.join("address"))?.trim().parse()?;
         let mut settings = ConnectionSettings::new(address);
         (settings.call_timeout, settings.transfer_timeout) = (PATIENCE, PATIENCE);
-        (settings.connect_timeout, settings.keep_alive) = (Duration::from_secs(2), Duration::from_secs(2));
+        let patience = Duration::from_secs(2);
+        (settings.connect_timeout, settings.keep_alive) = (patience, patience);
+        settings.keep_alive_timeout = patience;
         // Its rounds are shorter than those of people.
         settings.allow_no_privacy = true;
         let nodes =

@@ -82,7 +82,7 @@ impl Account {
         Ok(Self {
             seed,
             server,
-            nodes: settings.in_order_of(&account),
+            nodes: settings.in_order_of(&account, None),
             engine,
             pir: Arc::new(Lock::new(pir)),
             keys: keys.into(),

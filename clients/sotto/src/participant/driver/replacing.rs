@@ -44,6 +44,8 @@ impl Driver {
             let trouble = Trouble::Keys(failure);
             self.person.tell(Event::Trouble { round: Some(round), trouble });
         }
+        // Taken or not: it is the time for it, and what is not taken now is brought again.
+        next.iter().for_each(|next| self.sessions.offer(&next.public));
         self.keys.uploaded(round, next, taken.is_ok());
     }
 }
