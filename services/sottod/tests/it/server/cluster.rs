@@ -343,9 +343,31 @@ async fn a_node_without_the_others_ends_the_watches_of_its_clients_until_they_ar
 }
 
 /// They forward what people bring, and answer like the others; whichever node they followed may go.
+/// Waits until a node tells people of these nodes and no other.
+async fn is_told(cluster: &Cluster, at: usize, nodes: &[usize]) {
+    let mut expected: Vec<String> =
+        nodes.iter().map(|at| format!("127.0.0.1:{}", cluster.clients[*at])).collect();
+    expected.sort();
+    loop {
+        let session = cluster.session(at, 99).await;
+        let Ok(watch) = session.watch().await else { continue };
+        let mut watch = Box::pin(watch);
+        while let Some(Ok(news)) = watch.next().await {
+            let RoundNews::Directory(directory) = news else { continue };
+            let key = session.announced().manifest_key();
+            if directory.verify(&session.root_key().0, &key).unwrap().nodes() == expected {
+                return;
+            }
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_without_a_vote_take_deposits_and_serve_the_same_rounds() {
     let mut cluster = Cluster::with_others(2, 0);
+    for at in 0..NODES + 2 {
+        is_told(&cluster, at, &[0, 1, 2, 3, 4]).await;
+    }
     let (first, manifests) = a_round(&cluster, &[0, 3, 4]).await;
     assert!(manifests.iter().all(|manifest| *manifest == manifests[0]), "nodes serve different rounds");
     let followed = |cluster: &Cluster, at: usize| {
