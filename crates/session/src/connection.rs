@@ -155,7 +155,7 @@ impl Connection {
         if given.is_some() != (info.parameters.code.has_slots() && slot.is_none()) {
             return Err(Failure::Nonsense(tonic::Code::DataLoss));
         }
-        let announced = Announced { announcement: info.parameters.encode(), endorsement: info.endorsement };
+        let announced = Announced::new(&info.parameters, info.endorsement);
         Ok(Session {
             client,
             settings: self.settings.clone(),

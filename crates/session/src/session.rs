@@ -55,6 +55,8 @@ pub enum RoundNews {
         /// Time since it became ready.
         elapsed: Duration,
     },
+    /// What the server says of itself now, the same to everybody; not verified.
+    Announced(Box<Announced>),
 }
 
 impl Session {
@@ -294,6 +296,9 @@ pub(crate) fn round_news(event: proto::RoundEvent) -> Result<RoundNews, Failure>
                 manifest: Box::new(SignedManifest::try_from(&manifest).map_err(nonsense)?),
                 elapsed: Duration::from_millis(ready.elapsed_ms.into()),
             })
+        }
+        Some(proto::round_event::Event::Announced(announced)) => {
+            Ok(RoundNews::Announced(Box::new(Announced::try_from(&announced).map_err(nonsense)?)))
         }
         None => Err(nonsense(())),
     }

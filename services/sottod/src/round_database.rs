@@ -291,6 +291,7 @@ mod tests {
             query_ms: 300,
             deposit_spread_ms: 0,
             query_spread_ms: 0,
+            key_epoch: sotto_protocol::KeyEpoch::ENDLESS,
         };
         let sealed =
             SealedRound { round: Round(1), seed: [seed; 32], at: UnixMillis(0), deposits, table: None };

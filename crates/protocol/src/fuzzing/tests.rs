@@ -67,6 +67,11 @@ proptest! {
     }
 
     #[test]
+    fn fuzz_announcement(bytes in damaged(valid("announcement"))) {
+        super::fuzz_announcement(&bytes);
+    }
+
+    #[test]
     fn fuzz_client_state(bytes in damaged(valid("client_state"))) {
         super::fuzz_client_state(&bytes);
     }
@@ -86,6 +91,7 @@ fn valid_encodings_are_what_they_claim_to_be() {
     assert!(text("invitation").parse::<Invitation>().is_ok());
     assert!(text("card").parse::<GroupCard>().is_ok());
     assert!(Client::restore(&valid("client_state")[0]).is_ok());
+    assert!(crate::ServerParameters::decode(&valid("announcement")[0]).is_ok());
     for round in valid("mapping") {
         let (manifest, mapping) = round.split_at(super::MANIFEST_BYTES);
         let manifest = Manifest::decode(manifest).unwrap();

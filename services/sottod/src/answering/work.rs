@@ -255,6 +255,7 @@ mod tests {
             query_ms: 300,
             deposit_spread_ms: 0,
             query_spread_ms: 0,
+            key_epoch: sotto_protocol::KeyEpoch::ENDLESS,
         };
         let deposit = |number: u64| {
             let (mut label, mut sealed) = ([0; 16], [0; BOX_BYTES]);
