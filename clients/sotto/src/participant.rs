@@ -31,7 +31,7 @@ use ed25519_dalek::SigningKey;
 use sotto_protocol::audit::AuditCoins;
 use sotto_protocol::client::{Client, MessageId};
 use sotto_protocol::{ConversationId, ConversationSummary};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::host::{Disk, Host, System};
 use crate::{ConnectError, ConnectionSettings, Store};
@@ -100,13 +100,14 @@ impl Participant {
         let audits =
             Audits::new(AuditCoins::new(&account_seed), session.root_key(), settings.engines.clone());
         let keys = Keyring::new(&account_seed, keys, open);
-        let pinned = client.server().clone();
+        let (tell_pinned, pinned) = watch::channel(client.server().clone());
         let account = link::Account { seed: account_seed, slot: client.slot().cloned(), pinned };
         let (sessions, news) = link::start(Arc::clone(&host), session, (node, turn), account);
         let (commands, received) = mpsc::unbounded_channel();
         let (person, told) = Person::new();
         let slots = Slots::new(&client);
         let keeper = Keeper::start(Arc::clone(&host), client, disk);
+        let gate = (gate, tell_pinned);
         let driver = Driver::new(host, engine, keeper, gate, slots, keys, sessions, person, upload, audits);
         tokio::spawn(driver.run(received, news));
         Ok((Handle { commands }, told))

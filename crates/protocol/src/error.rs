@@ -182,6 +182,7 @@ reasons! {
         TwoOfOneNumber = "server-two-of-one-number": "it announces other parameters under the same number",
         Downgrade = "server-downgrade": "it goes back to parameters that it has given up (a downgrade)",
         NotLater = "server-not-later": "its announcement is not a later one",
+        Unsigned = "server-unsigned": "its root key has not signed what it says of itself",
         KeyEpoch = "server-key-epoch": "what it says of the time of its manifest key is contradictory",
         KeySuccession = "server-key-succession": "its manifest key does not follow on the one that is known",
         OtherServer = "server-other-root": "this account belongs to a server with another root key",

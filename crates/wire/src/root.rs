@@ -72,7 +72,7 @@ impl RootKey {
     pub fn check_former(&self, parameters: &[u8], endorsement: &Endorsement) -> Result<(), Malformed> {
         let domain = FORMER_DOMAINS.iter().find(|(bytes, _)| *bytes == parameters.len());
         let (_, domain) = domain.ok_or(Malformed("announcement"))?;
-        self.verify(&[domain, &self.0, parameters].concat(), endorsement)
+        self.verify(&[*domain, &self.0, parameters].concat(), endorsement)
     }
 
     fn verify(&self, message: &[u8], endorsement: &Endorsement) -> Result<(), Malformed> {

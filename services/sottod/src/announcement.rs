@@ -4,7 +4,7 @@
 //! directory does so by itself when it starts; otherwise `sottod certify` does.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ed25519_dalek::SigningKey;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use sotto_protocol::negotiation::ANNOUNCEMENT_BYTES;
 use sotto_protocol::server::SeedChain;
 use sotto_protocol::{KeyEpoch, Round, RoundMode, ServerParameters};
 use sotto_wire::root::endorse;
-use sotto_wire::{Endorsement, RootKey};
+use sotto_wire::{Announced as Told, Endorsement, RootKey};
 use zeroize::Zeroizing;
 
 use crate::secrets::{self, IdentityError, load_or_create, root_key, secret};
@@ -23,6 +23,8 @@ use crate::seeds;
 
 /// The file.
 pub(crate) const ANNOUNCEMENT: &str = "announcement";
+/// What is to be announced next: a manifest key that follows.
+pub(crate) const NEXT: &str = "announcement.next";
 pub(crate) const SEEDS: &str = "seeds";
 pub(crate) const SEED_KEY: &str = "seed.key";
 /// Where the manifest key stands in what is signed.
@@ -82,12 +84,24 @@ pub(crate) fn ephemeral(
     Ok(Announced { endorsement: endorse(root, &parameters), parameters, seeds })
 }
 
-/// The manifest key that a directory announces, if it announces one.
-pub(crate) fn manifest_key(directory: &Path, root: &RootKey) -> Result<Option<[u8; 32]>, IdentityError> {
+/// The manifest key that a directory announces, and its number, if it announces one.
+pub(crate) fn manifest_key(
+    directory: &Path,
+    root: &RootKey,
+) -> Result<Option<([u8; 32], u32)>, IdentityError> {
     let signed = read(directory, root)?;
-    // Every version has it there.
-    let key = |signed: Signed| signed.text.get(MANIFEST_KEY_AT..)?.first_chunk().copied();
+    // Every version has the key there, and those before had one.
+    let key = |signed: Signed| {
+        let number = ServerParameters::decode(&signed.text).map_or(1, |said| said.key_epoch.number);
+        Some((*signed.text.get(MANIFEST_KEY_AT..)?.first_chunk()?, number))
+    };
     Ok(signed.and_then(key))
+}
+
+/// The parameters that a directory announces, if it announces any of this version.
+pub(crate) fn said(directory: &Path, root: &RootKey) -> Result<Option<ServerParameters>, IdentityError> {
+    let signed = read(directory, root)?;
+    Ok(signed.and_then(|signed| ServerParameters::decode(&signed.text).ok()))
 }
 
 /// Under which number a directory announces what it does, if the root key has signed anything there.
@@ -201,16 +215,20 @@ fn grown(
 
 /// What was signed last in a directory, if anything was; the signature holds.
 fn read(directory: &Path, root: &RootKey) -> Result<Option<Signed>, IdentityError> {
-    let path = directory.join(ANNOUNCEMENT);
-    let failed = |source: std::io::Error| IdentityError::File { path: path.clone(), source: source.into() };
-    let malformed = || IdentityError::Malformed(path.clone());
-    match fs::metadata(&path) {
+    read_from(&directory.join(ANNOUNCEMENT), root)
+}
+
+fn read_from(path: &Path, root: &RootKey) -> Result<Option<Signed>, IdentityError> {
+    let failed =
+        |source: std::io::Error| IdentityError::File { path: path.to_owned(), source: source.into() };
+    let malformed = || IdentityError::Malformed(path.to_owned());
+    match fs::metadata(path) {
         Ok(found) if found.len() > BYTES_MAX => return Err(malformed()),
         Ok(_) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(error)),
     }
-    let text = fs::read_to_string(&path).map_err(failed)?;
+    let text = fs::read_to_string(path).map_err(failed)?;
     let File { parameters, signature } = toml::from_str(&text).map_err(|_| malformed())?;
     let decode = |text: &str| BASE32.decode(text.as_bytes()).map_err(|_| malformed());
     let text = decode(&parameters)?;
@@ -220,17 +238,53 @@ fn read(directory: &Path, root: &RootKey) -> Result<Option<Signed>, IdentityErro
     } else {
         root.check_former(&text, &endorsement)
     };
-    checked.map_err(|_| IdentityError::Mismatch(path.clone()))?;
+    checked.map_err(|_| IdentityError::Mismatch(path.to_owned()))?;
     let serial = text.first_chunk().map_or(0, |serial| u64::from_le_bytes(*serial));
     Ok(Some(Signed { serial, text, endorsement }))
 }
 
-fn write(
+/// Writes down what is announced, in place of what was.
+pub(crate) fn write(
     directory: &Path,
     parameters: &ServerParameters,
     endorsement: &Endorsement,
 ) -> Result<(), IdentityError> {
-    let path = directory.join(ANNOUNCEMENT);
+    write_to(directory.join(ANNOUNCEMENT), parameters, endorsement)
+}
+
+/// Writes down what is to be announced next.
+pub(crate) fn write_next(
+    directory: &Path,
+    parameters: &ServerParameters,
+    endorsement: &Endorsement,
+) -> Result<(), IdentityError> {
+    write_to(directory.join(NEXT), parameters, endorsement)
+}
+
+/// What is to be announced next, if something is.
+pub(crate) fn next(directory: &Path, root: &RootKey) -> Result<Option<Told>, IdentityError> {
+    let path = directory.join(NEXT);
+    let Some(signed) = read_from(&path, root)? else { return Ok(None) };
+    let text = signed.text.try_into().map_err(|_| IdentityError::Malformed(path))?;
+    Ok(Some(Told { announcement: text, endorsement: signed.endorsement }))
+}
+
+/// Removes what was to be announced next.
+pub(crate) fn forget_next(directory: &Path) -> Result<(), IdentityError> {
+    let path = directory.join(NEXT);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(IdentityError::File { path, source: error.into() })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn write_to(
+    path: PathBuf,
+    parameters: &ServerParameters,
+    endorsement: &Endorsement,
+) -> Result<(), IdentityError> {
     let file =
         File { parameters: BASE32.encode(&parameters.encode()), signature: BASE32.encode(endorsement) };
     let text = toml::to_string(&file).map_err(|_| IdentityError::Malformed(path.clone()))?;
@@ -338,7 +392,7 @@ mod tests {
             fs::write(path.join(ANNOUNCEMENT), toml::to_string(&file).unwrap()).unwrap();
         };
         store(&root.sign(&signed).to_bytes());
-        assert_eq!(manifest_key(path, &identity.root).unwrap(), Some(first.parameters.manifest_key));
+        assert_eq!(manifest_key(path, &identity.root).unwrap(), Some((first.parameters.manifest_key, 1)));
         let second = take_up(path, &identity.root, None, wanted(&identity, |_| {})).unwrap();
         assert_eq!(second.parameters, ServerParameters { serial: 2, ..first.parameters });
         identity.root.check(&second.parameters, &second.endorsement).unwrap();

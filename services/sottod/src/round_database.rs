@@ -12,7 +12,7 @@ use sotto_protocol::deposit::{BOX_BYTES, arrange};
 use sotto_protocol::manifest::{
     Manifest, bucket_digest, buckets_digest, deposits_digest, hint_digest, mapping_kind,
 };
-use sotto_protocol::{BloomMapping, Deposit, Label, ServerParameters, Table};
+use sotto_protocol::{BloomMapping, Deposit, Label, MANIFEST_VERSION, ServerParameters, Table};
 use sotto_wire::{RootKey, limits};
 
 use crate::config::sizes_fit;
@@ -67,7 +67,7 @@ impl RoundDatabase {
         };
 
         let mut manifest = Manifest {
-            version: parameters.protocol_version,
+            version: MANIFEST_VERSION,
             round,
             entries: laid.entries(),
             engine: engine.name().to_owned(),

@@ -41,7 +41,7 @@ pub(super) enum News {
 pub(super) struct Account {
     pub(super) seed: Zeroizing<[u8; 32]>,
     pub(super) slot: Option<OwnSlot>,
-    pub(super) pinned: ServerParameters,
+    pub(super) pinned: watch::Receiver<ServerParameters>,
 }
 
 struct Link {
@@ -136,9 +136,9 @@ impl Link {
 
     /// After how much of it a node's silence is a loss. Rounds in closed loop have no length, and who has no other node waits.
     fn silence(&self) -> Option<Duration> {
-        let ServerParameters { mode, round_ms, .. } = &self.account.pinned;
-        let rounds = Duration::from_millis((*round_ms).into()) * SILENT_ROUNDS;
-        (*mode == RoundMode::Deadline && self.turn.has_others()).then_some(rounds.max(SILENT))
+        let ServerParameters { mode, round_ms, .. } = *self.account.pinned.borrow();
+        let rounds = Duration::from_millis(round_ms.into()) * SILENT_ROUNDS;
+        (mode == RoundMode::Deadline && self.turn.has_others()).then_some(rounds.max(SILENT))
     }
 
     /// Tries until it succeeds, telling every new reason of a node why it does not.
@@ -171,8 +171,9 @@ impl Link {
     async fn connect(&self) -> Result<Session, ConnectError> {
         let connection = Connection::open_on(self.host.clone(), &self.node).await?;
         let Account { seed, slot, pinned } = &self.account;
+        let pinned = pinned.borrow().clone();
         let slot = slot.as_ref().filter(|_| pinned.code.has_slots());
-        connection.register(seed, pinned, None, slot).await
+        connection.register(seed, &pinned, None, slot).await
     }
 }
 

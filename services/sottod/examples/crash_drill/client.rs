@@ -103,6 +103,7 @@ impl Watcher {
                         manifests.insert(manifest.round, signed.with_segment(None));
                         tell_ready.send_replace(Some(manifest.round));
                     }
+                    RoundNews::Announced(_) => {}
                 }
             }
             manifests

@@ -61,6 +61,7 @@ impl News {
                     self.wrong = Some(format!("round {round} has two manifests"));
                 }
             }
+            RoundNews::Announced(_) => {}
         }
     }
 }

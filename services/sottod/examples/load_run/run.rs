@@ -271,6 +271,7 @@ impl Run {
                 self.ask(&manifest, at);
                 let _ = self.news.send(News::Ready(Box::new(manifest)));
             }
+            RoundNews::Announced(_) => {}
         }
         Ok(())
     }

@@ -80,6 +80,7 @@ pub(crate) fn rounds(directory: &Path) -> Result<BTreeMap<Round, LoggedRound>, L
         | Record::Retire(_)
         | Record::Spent(_)
         | Record::Lots(_)
+        | Record::Announced(_)
         | Record::Table(..)
         | Record::FormerPublish(..) => {}
     })?;

@@ -7,6 +7,7 @@ use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::manifest::{FormerManifest, MANIFEST_BYTES, SIGNATURE_BYTES, SignedManifest};
 use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round, UnixMillis};
+use sotto_wire::Announced;
 
 use super::codec::{Malformed, Reader, put_count, take_ascending};
 
@@ -63,6 +64,8 @@ pub(crate) enum Record {
     /// Registration tokens that are spent, ascending. For which accounts is stored nowhere, and so they never share an
     /// entry with any.
     Spent(Vec<TokenId>),
+    /// What the server announces from now on: another manifest key.
+    Announced(Box<Announced>),
 }
 
 // What people deposit is for nobody's logs.
@@ -79,6 +82,7 @@ impl fmt::Debug for Record {
             Self::Spent(_) => "Spent",
             Self::Lots(_) => "Lots",
             Self::Table(..) => "Table",
+            Self::Announced(_) => "Announced",
         })
     }
 }
@@ -178,6 +182,10 @@ impl Record {
                 start(11, round);
                 table.encode(out);
             }
+            Self::Announced(announced) => {
+                out.push(12);
+                put_announced(out, announced);
+            }
             Self::Spent(tokens) => {
                 out.push(7);
                 put_count(out, tokens.len());
@@ -192,6 +200,7 @@ impl Record {
             3 => return Ok(Self::Accounts(take_ascending(reader)?)),
             7 => return Ok(Self::Spent(take_ascending(reader)?)),
             10 => return Ok(Self::Lots(reader.u32()?)),
+            12 => return Ok(Self::Announced(Box::new(take_announced(reader)?))),
             _ => {}
         }
         let round = Round(reader.u64()?);
@@ -243,6 +252,15 @@ pub(super) fn put_manifest(out: &mut Vec<u8>, manifest: &SignedManifest) {
 
 pub(super) fn take_manifest(reader: &mut Reader<'_>) -> Result<SignedManifest, Malformed> {
     Ok(SignedManifest { bytes: reader.array()?, signature: reader.array()?, segment: None })
+}
+
+pub(super) fn put_announced(out: &mut Vec<u8>, announced: &Announced) {
+    out.extend_from_slice(&announced.announcement);
+    out.extend_from_slice(&announced.endorsement);
+}
+
+pub(super) fn take_announced(reader: &mut Reader<'_>) -> Result<Announced, Malformed> {
+    Ok(Announced { announcement: reader.array()?, endorsement: reader.array()? })
 }
 
 pub(super) fn put_former(out: &mut Vec<u8>, manifest: &FormerManifest) {

@@ -9,7 +9,8 @@ use openraft::EntryPayload;
 use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::manifest::{FormerManifest, SIGNATURE_BYTES, SignedManifest};
 use sotto_protocol::server::Account;
-use sotto_protocol::{Round, UnixMillis};
+use sotto_protocol::{Round, ServerParameters, Succession, UnixMillis};
+use sotto_wire::Announced;
 
 use super::codec::{Malformed, NONE_IS_ZERO, Reader, ascends, put_count, take_ascending};
 use super::entry::{
@@ -18,7 +19,8 @@ use super::entry::{
 };
 use super::frame::PAYLOAD_MAX;
 use super::record::{
-    MANIFEST_RECORD_BYTES, Record, TableSeal, TokenId, put_former, put_manifest, take_former, take_manifest,
+    MANIFEST_RECORD_BYTES, Record, TableSeal, TokenId, put_announced, put_former, put_manifest,
+    take_announced, take_former, take_manifest,
 };
 use super::{LogError, Phase, SealedRound};
 
@@ -48,6 +50,8 @@ pub(crate) struct State {
     pub(super) tokens: BTreeSet<TokenId>,
     /// Lots of slots that were begun.
     lots: u32,
+    /// What is announced since the manifest key was changed here.
+    announced: Option<Box<Announced>>,
     /// The newest manifest of an earlier version, from which the chain goes on.
     former: Option<Former>,
     manifests: VecDeque<(Round, SignedManifest)>,
@@ -68,6 +72,8 @@ pub(super) enum Encoding {
     Version3,
     /// As those did that were alone, each with all its rounds.
     Version4,
+    /// As those did that knew one manifest key.
+    Version5,
     /// As it is written.
     Current,
 }
@@ -92,6 +98,16 @@ pub(super) struct StoredRound {
 pub(super) struct Entries {
     pub(super) spans: Vec<(u64, u64)>,
     pub(super) count: u64,
+}
+
+impl Encoding {
+    fn has_slots(self) -> bool {
+        matches!(self, Self::Version4) || self.has_gone()
+    }
+
+    fn has_gone(self) -> bool {
+        matches!(self, Self::Version5 | Self::Current)
+    }
 }
 
 impl State {
@@ -132,6 +148,7 @@ impl State {
                 let new = tokens.iter().filter(|token| !self.tokens.contains(*token)).count();
                 (self.tokens.len() + new > TOKENS_MAX).then_some("there is no room for spent tokens")
             }
+            Record::Announced(announced) => self.refuses_announced(announced),
             Record::Lots(lots) => (*lots < self.lots).then_some("lots of slots were to be taken back"),
             Record::Table(number, _) => round(number)
                 .is_none_or(|round| round.sealed.is_some())
@@ -145,6 +162,30 @@ impl State {
             Record::FormerPublish(number, _) => (!self.may_publish(*number) || !self.manifests.is_empty())
                 .then_some("no sealed round to publish under an earlier manifest"),
         }
+    }
+
+    /// Every node says the same, whatever it announces itself. Whether the root has signed it the one looks at that proposes
+    /// it, and everyone before going by it.
+    fn refuses_announced(&self, announced: &Announced) -> Option<&'static str> {
+        let Ok(parameters) = ServerParameters::decode(&announced.announcement) else {
+            return Some("no announcement");
+        };
+        let epoch = &parameters.key_epoch;
+        if epoch.check(&parameters.manifest_key).is_err() || epoch.former_key().is_none() {
+            return Some("an announcement of no other manifest key");
+        }
+        if Some(epoch.first) <= self.newest {
+            return Some("a manifest key for a round that was opened before");
+        }
+        let known = self.announced.as_ref()?;
+        let Ok(known) = ServerParameters::decode(&known.announcement) else { return None };
+        if parameters.key_epoch.number <= known.key_epoch.number
+            || parameters.succeeds(&known) != Ok(Succession::Later)
+        {
+            return Some("an announcement that is no later one");
+        }
+        (self.newest < Some(known.key_epoch.first))
+            .then_some("the manifest key before has signed nothing yet")
     }
 
     fn may_publish(&self, number: Round) -> bool {
@@ -180,6 +221,7 @@ impl State {
                 round.sealed = Some((*seed, *at));
             }
             Record::Lots(lots) => self.lots = *lots,
+            Record::Announced(announced) => self.announced = Some(announced.clone()),
             Record::Table(round, table) => {
                 let Some(round) = self.rounds.get_mut(round) else { return };
                 round.table = Some(*table);
@@ -241,6 +283,7 @@ impl State {
             accounts: BTreeSet::new(),
             tokens: BTreeSet::new(),
             lots,
+            announced: self.announced.clone(),
             former: self.former.clone(),
             manifests: self.manifests.clone(),
             rounds: self.rounds.clone(),
@@ -285,6 +328,11 @@ impl State {
         self.lots
     }
 
+    /// What is announced, if that was changed here.
+    pub(crate) fn announced(&self) -> Option<&Announced> {
+        self.announced.as_deref()
+    }
+
     /// Whether an account is known.
     pub(crate) fn knows(&self, account: &Account) -> bool {
         self.accounts.contains(account)
@@ -326,12 +374,23 @@ impl State {
     }
 
     /// ```text
-    /// applied (25) | membership's entry (25) | membership | newest: flag, u8, and u64 | accounts | spent tokens | lots, u32 |
+    /// applied (25) | membership's entry (25) | membership | newest: flag, u8, and u64 | accounts | spent tokens | lots, u32 | announced: flag, u8, and, if it is 1, announcement and signature (269) |
     /// version of the newest manifest of an earlier version, u8, or 0, and, if there is one, its round and it | manifests, each with its round | rounds, each: number, u64 | sealed, u8 | seed (32) | time, u64 | published, u8 | gone, u8 | deposits, u64 | table: flag, u8, lots, u32, and cover (32) | spans
     /// ```
     /// Lists begin with their length, u32, and are ascending.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        let Self { applied, membership, newest, accounts, tokens, lots, former, manifests, rounds } = self;
+        let Self {
+            applied,
+            membership,
+            newest,
+            accounts,
+            tokens,
+            lots,
+            announced,
+            former,
+            manifests,
+            rounds,
+        } = self;
         put_optional_log_id(out, applied.as_ref());
         put_optional_log_id(out, membership.log_id().as_ref());
         put_membership(out, membership.membership());
@@ -342,6 +401,10 @@ impl State {
         put_count(out, tokens.len());
         tokens.iter().for_each(|token| out.extend_from_slice(token));
         out.extend_from_slice(&lots.to_le_bytes());
+        out.push(announced.is_some().into());
+        if let Some(announced) = announced {
+            put_announced(out, announced);
+        }
         let version = former.as_ref().map_or(0, |(_, manifest)| manifest.version());
         // There are few.
         out.push(u8::try_from(version).unwrap_or(u8::MAX));
@@ -385,8 +448,9 @@ impl State {
         }
         let accounts = take_ascending(reader)?.into_iter().collect();
         let tokens = take_ascending(reader)?.into_iter().collect();
-        let has_slots = matches!(encoding, Encoding::Version4 | Encoding::Current);
-        let lots = if has_slots { reader.u32()? } else { 0 };
+        let lots = if encoding.has_slots() { reader.u32()? } else { 0 };
+        let changed = encoding == Encoding::Current && reader.flag()?;
+        let announced = if changed { Some(Box::new(take_announced(reader)?)) } else { None };
         let mut former: Option<Former> = None;
         let mut manifests: VecDeque<(Round, SignedManifest)> = VecDeque::new();
         match encoding {
@@ -395,7 +459,7 @@ impl State {
                 let first = if reader.flag()? { Some(take_one_former(reader, 1)?) } else { None };
                 former = take_formers(reader, 2, first)?;
             }
-            Encoding::Version3 | Encoding::Version4 | Encoding::Current => {
+            Encoding::Version3 | Encoding::Version4 | Encoding::Version5 | Encoding::Current => {
                 let version = reader.u8()?;
                 if version > 0 {
                     former = Some(take_one_former(reader, version.into())?);
@@ -415,7 +479,18 @@ impl State {
             rounds.insert(round, StoredRound::decode(reader, encoding)?);
         }
         let newest = some.then_some(newest);
-        let state = Self { applied, membership, newest, accounts, tokens, lots, former, manifests, rounds };
+        let state = Self {
+            applied,
+            membership,
+            newest,
+            accounts,
+            tokens,
+            lots,
+            announced,
+            former,
+            manifests,
+            rounds,
+        };
         state.check()?;
         Ok(state)
     }
@@ -427,6 +502,10 @@ impl State {
             || self.manifests.len() > MANIFESTS_KEPT
         {
             return Err(Malformed("it holds more than it can"));
+        }
+        let unread = |announced: &Announced| ServerParameters::decode(&announced.announcement).is_err();
+        if self.announced.as_deref().is_some_and(unread) {
+            return Err(Malformed("it holds no announcement"));
         }
         let newest = self.rounds.keys().last().copied().max(self.manifests.back().map(|(round, _)| *round));
         let newest = newest.max(self.former.as_ref().map(|(round, _)| *round));
@@ -472,10 +551,9 @@ impl StoredRound {
             return Err(NONE_IS_ZERO);
         }
         let published = reader.flag()?;
-        let gone = if encoding == Encoding::Current { reader.flag()? } else { false };
+        let gone = if encoding.has_gone() { reader.flag()? } else { false };
         let deposits = reader.u64()?;
-        let has_slots = matches!(encoding, Encoding::Version4 | Encoding::Current);
-        let table = if has_slots { take_table(reader)? } else { None };
+        let table = if encoding.has_slots() { take_table(reader)? } else { None };
         let spans = reader.count(16)?;
         let spans = (0..spans).map(|_| Ok((reader.u64()?, reader.u64()?))).collect::<Result<_, _>>()?;
         Ok(Self { sealed: some.then_some(sealed), published, deposits, spans, table, gone })

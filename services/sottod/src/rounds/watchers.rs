@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sotto_protocol::Round;
 use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::Account;
+use sotto_wire::Announced;
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -16,13 +17,22 @@ const BACKLOG: usize = 64;
 /// What happened to a round, and when.
 #[derive(Clone, Debug)]
 pub(crate) enum RoundNews {
-    Opened { round: Round, at: Instant },
-    Ready { manifest: Arc<SignedManifest>, at: Instant },
+    Opened {
+        round: Round,
+        at: Instant,
+    },
+    Ready {
+        manifest: Arc<SignedManifest>,
+        at: Instant,
+    },
+    /// What the server says of itself.
+    Announced(Arc<Announced>),
 }
 
 /// Everybody who takes part now.
 pub(super) struct Watchers {
     news: broadcast::Sender<RoundNews>,
+    announced: Option<RoundNews>,
     newest_open: Option<RoundNews>,
     newest_ready: Option<RoundNews>,
     watchers: HashMap<Account, Watcher>,
@@ -46,6 +56,7 @@ impl Default for Watchers {
     fn default() -> Self {
         Self {
             news: broadcast::channel(BACKLOG).0,
+            announced: None,
             newest_open: None,
             newest_ready: None,
             watchers: HashMap::new(),
@@ -61,8 +72,8 @@ impl Watchers {
         let watcher = Watcher { generation: self.generations, replaced: CancellationToken::new() };
         let is_open =
             |news: &&RoundNews| matches!(news, RoundNews::Opened { round, .. } if Some(*round) == open);
-        let missed =
-            self.newest_ready.iter().chain(self.newest_open.iter().filter(is_open)).cloned().collect();
+        let rounds = self.newest_ready.iter().chain(self.newest_open.iter().filter(is_open));
+        let missed = self.announced.iter().chain(rounds).cloned().collect();
         let joined = Joined {
             generation: self.generations,
             missed,
@@ -110,6 +121,13 @@ impl Watchers {
         self.tell(news);
     }
 
+    /// Tells it to whoever watches, and to whoever begins to, before all else.
+    pub(super) fn announced(&mut self, announced: Announced) {
+        let news = RoundNews::Announced(Arc::new(announced));
+        self.announced = Some(news.clone());
+        self.tell(news);
+    }
+
     fn tell(&self, news: RoundNews) {
         // Without an audience nothing is lost.
         let _ = self.news.send(news);
@@ -141,7 +159,8 @@ impl Watch {
         Self { missed: missed.into_iter(), news, replaced, leave: Some(leave) }
     }
 
-    /// The next news: first what was missed, that is the newest ready round and the round that is open.
+    /// The next news: first what was missed, that is what is announced, the newest ready round and the round
+    /// that is open.
     pub(crate) async fn next(&mut self) -> Result<RoundNews, WatchEnd> {
         if let Some(missed) = self.missed.next() {
             return Ok(missed);

@@ -77,6 +77,7 @@ impl Node {
                         self.first = round;
                     }
                 }
+                RoundNews::Announced(_) => {}
             }
         }
         Ok(())
