@@ -26,6 +26,13 @@ pub(crate) fn file(number: u32) -> String {
     if number == 1 { "manifest.key".to_owned() } else { format!("manifest-{number}.key") }
 }
 
+/// Whether a file holds the secret of a manifest key.
+pub(crate) fn is_file(name: &str) -> bool {
+    let number = name.strip_prefix("manifest-").and_then(|rest| rest.strip_suffix(".key"));
+    let number = number.map_or(Some(1), |number| number.parse().ok());
+    number.is_some_and(|number| file(number) == name)
+}
+
 /// What is announced, with the secrets that there are of its keys.
 #[derive(Clone)]
 pub(crate) struct Said {
