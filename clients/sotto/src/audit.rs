@@ -84,7 +84,8 @@ pub fn judge(engines: &Engines, proof: &Proof, root: &RootKey) -> Verdict {
 fn recomputed(engines: &Engines, proof: &Proof, root: &RootKey) -> Result<Vec<u8>, Invalid> {
     let Announced { announcement, endorsement } = &proof.announced;
     root.check_encoded(announcement, endorsement).map_err(|_| Invalid::Announcement)?;
-    let manifest_key = proof.announced.manifest_key();
+    let manifest_key = proof.announced.manifest_key_of(proof.manifest.claimed_round());
+    let manifest_key = manifest_key.ok_or(Invalid::Manifest)?;
     let manifest = proof.manifest.verify(&manifest_key).map_err(|_| Invalid::Manifest)?;
     let engine = engines.get(&manifest.engine).ok_or(Invalid::Manifest)?;
     let (spec, sizes) = round_spec(&**engine, root, &manifest).map_err(|_| Invalid::Manifest)?;

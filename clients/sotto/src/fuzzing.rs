@@ -6,7 +6,7 @@ use mpir::Engines;
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::manifest::{MAPPING_BLOOM, SIGNATURE_BYTES};
 use sotto_protocol::negotiation::ANNOUNCEMENT_BYTES;
-use sotto_protocol::{CodeKind, Manifest, PROTOCOL_VERSION, Round, SignedManifest};
+use sotto_protocol::{CodeKind, MANIFEST_VERSION, Manifest, Round, SignedManifest};
 use sotto_wire::{Host, RootKey, Transport};
 
 use crate::audit::{Announced, Digests, Proof, Verdict, judge};
@@ -67,7 +67,7 @@ pub fn valid() -> Vec<Vec<u8>> {
 /// A proof that proves nothing.
 fn proof() -> Proof {
     let manifest = Manifest {
-        version: PROTOCOL_VERSION,
+        version: MANIFEST_VERSION,
         round: Round(9),
         entries: 1,
         engine: "noop-no-privacy".to_owned(),

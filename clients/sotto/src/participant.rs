@@ -33,7 +33,7 @@ use ed25519_dalek::SigningKey;
 use sotto_protocol::audit::AuditCoins;
 use sotto_protocol::client::{Client, MessageId};
 use sotto_protocol::{ConversationId, ConversationSummary};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::host::{Disk, Host, System};
 use crate::{ConnectError, ConnectionSettings, Store};
@@ -95,7 +95,7 @@ impl Participant {
         let account = SigningKey::from_bytes(&account_seed).verifying_key().to_bytes();
         let nodes = Nodes::kept(
             settings.address.root_key().0,
-            &client.server().manifest_key,
+            |round| client.server().manifest_key_of(round),
             disk.as_ref().and_then(|disk| disk.directory()),
         );
         let engines = settings.engines.clone();
@@ -109,7 +109,7 @@ impl Participant {
         let audits = Audits::new(AuditCoins::new(&account_seed), session.root_key(), engines);
         let public = keys.public.clone();
         let keys = Keyring::new(&account_seed, keys, open);
-        let pinned = client.server().clone();
+        let (tell_pinned, pinned) = watch::channel(client.server().clone());
         let account =
             link::Account { seed: account_seed, public: account, slot: client.slot().cloned(), pinned };
         let (sessions, news) = link::start(Arc::clone(&host), session, (node, turn, nodes), account, public);
@@ -117,6 +117,7 @@ impl Participant {
         let (person, told) = Person::new();
         let slots = Slots::new(&client);
         let keeper = Keeper::start(Arc::clone(&host), client, disk);
+        let gate = (gate, tell_pinned);
         let driver = Driver::new(host, engine, keeper, gate, slots, keys, sessions, person, upload, audits);
         tokio::spawn(driver.run(received, news));
         Ok((Handle { commands }, told))

@@ -12,7 +12,7 @@ use pbc::recommended_buckets;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sotto_protocol::manifest::{MAPPING_BLOOM, Manifest};
-use sotto_protocol::{BloomMapping, CodeKind, Label, PROTOCOL_VERSION, Round};
+use sotto_protocol::{BloomMapping, CodeKind, Label, MANIFEST_VERSION, Round};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|word| word.parse().ok()).collect();
@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let labels: Vec<Label> = (0..n).map(|_| label(&mut rng)).collect();
 
     let mut manifest = Manifest {
-        version: PROTOCOL_VERSION,
+        version: MANIFEST_VERSION,
         round: Round(1),
         entries: n as u64,
         engine: "example".to_owned(),

@@ -13,6 +13,7 @@
 
 mod addresses;
 mod adoption;
+mod anchor;
 #[cfg(test)]
 mod attack;
 #[cfg(test)]
@@ -110,6 +111,8 @@ struct State {
     used: Vec<invitations::Used>,
     untold: Vec<invitations::Untold>,
     addresses: Addresses,
+    /// The root key of the server; states of before do not have it.
+    root: Option<[u8; 32]>,
 }
 
 /// A box to look for, with the key that opens it.
@@ -155,6 +158,7 @@ impl Client {
             used: Vec::new(),
             untold: Vec::new(),
             addresses: Addresses::default(),
+            root: None,
             server,
         };
         Ok(Self { state })
@@ -166,7 +170,7 @@ impl Client {
         &self.state.name
     }
 
-    /// The server's parameters as they were when the client was made.
+    /// The server's parameters, as they were when the client was made or last [took them over](Client::adopt).
     #[must_use]
     pub fn server(&self) -> &ServerParameters {
         &self.state.server

@@ -166,6 +166,13 @@ impl SignedDirectory {
         self.bytes.first_chunk().map_or(0, |number| u64::from_le_bytes(*number))
     }
 
+    /// The round that it names if it is one; not verified.
+    #[must_use]
+    pub fn claimed_round(&self) -> Round {
+        let round = self.bytes[8..].first_chunk();
+        Round(round.map_or(0, |round| u64::from_le_bytes(*round)))
+    }
+
     /// The directory, if the holder of `manifest_key` signed exactly it for the cluster of this root key (strict
     /// verification, RFC 8032 without small-order keys).
     ///

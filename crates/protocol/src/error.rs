@@ -169,6 +169,7 @@ reasons! {
         SeedSecret = "malformed-seed-secret": "secret of the seeds",
         State = "malformed-state": "client state",
         Directory = "malformed-directory": "directory of nodes",
+        Announcement = "malformed-announcement": "announcement",
     }
 
     /// Why a client does not work with a server.
@@ -186,6 +187,10 @@ reasons! {
         TwoOfOneNumber = "server-two-of-one-number": "it announces other parameters under the same number",
         Downgrade = "server-downgrade": "it goes back to parameters that it has given up (a downgrade)",
         NotLater = "server-not-later": "its announcement is not a later one",
+        Unsigned = "server-unsigned": "its root key has not signed what it says of itself",
+        KeyEpoch = "server-key-epoch": "what it says of the time of its manifest key is contradictory",
+        KeySuccession = "server-key-succession": "its manifest key does not follow on the one that is known",
+        OtherServer = "server-other-root": "this account belongs to a server with another root key",
         Addressing = "server-addressing": "it finds messages in another way now, by slots or by labels, and conversations cannot move between the two; make a new account there and meet anew",
         ; Shape(ShapeError) = "server-shape"
     }
@@ -197,6 +202,7 @@ reasons! {
         Key = "manifest-key": "the server's key is not a key",
         OtherSeed = "manifest-other-seed": "its seed is not the one that was fixed beforehand",
         NoSeed = "manifest-no-seed": "of a round without a seed",
+        KeyEnded = "manifest-key-ended": "of a round that no key of the server signs",
         SeedNotShown = "manifest-seed-not-shown": "nothing shows that its seed was fixed",
         OtherParameters = "manifest-other-parameters": "its parameters are not those of this server",
         NotOpened = "manifest-not-opened": "of a round that was not opened",

@@ -82,7 +82,7 @@ pub fn fuzz_manifest_chain(bytes: &[u8]) {
         let previous = seen.len().checked_sub(1 + before).map_or([step[1]; 32], |at| seen[at].digest());
         let newest = chain.newest().map_or(1, |(round, _)| round.0);
         let manifest = Manifest {
-            version: crate::PROTOCOL_VERSION,
+            version: crate::MANIFEST_VERSION,
             round: Round((newest + u64::from(step[0] % 8)).saturating_sub(3)),
             entries: u64::from(step[0] / 8),
             engine: "none".to_owned(),
@@ -237,7 +237,7 @@ pub fn fuzz_group(bytes: &[u8]) {
     let name = |number: usize| ["alice", "bob"][number].to_owned();
     let member = |number: usize| (name(number), keys[number].verifying_key().to_bytes());
     let (members, start) = (vec![member(0), member(1)], (Round(1), UnixMillis(0)));
-    let Ok(card) = GroupCard::new(&[3; 32], "desk", (members, Vec::new()), start, &mut Counting(0)) else {
+    let Ok(card) = GroupCard::new([3; 8], "desk", (members, Vec::new()), start, &mut Counting(0)) else {
         return;
     };
     let Ok(mut group) = Group::new(&card, member(0).1, Round(1)) else { return };
@@ -270,6 +270,14 @@ pub fn fuzz_invitation(bytes: &[u8]) {
         if let Ok(invitation) = text.parse::<Invitation>() {
             assert_eq!(invitation.to_string(), text.trim().to_ascii_lowercase());
         }
+    }
+}
+
+/// Announcements.
+pub fn fuzz_announcement(bytes: &[u8]) {
+    if let Ok(parameters) = crate::ServerParameters::decode(bytes) {
+        assert_eq!(parameters.encode()[..], *bytes);
+        let _ = (parameters.check(), parameters.manifest_key_of(Round(1)));
     }
 }
 
@@ -345,6 +353,7 @@ pub fn valid(decoder: &str) -> Vec<Vec<u8>> {
         "client_state" => [CodeKind::Cuckoo, CodeKind::Partitioned].map(valid_client_state).into(),
         "invitation" => vec![valid_invitation().to_string().into_bytes()],
         "card" => [Vec::new(), vec![5, 0, 1 << 20]].into_iter().filter_map(valid_card).collect(),
+        "announcement" => vec![valid_parameters(CodeKind::Cuckoo).encode().to_vec()],
         "box" => vec![vec![0; 288]],
         "deposit" => vec![vec![7; 304]],
         "directory" => [0, 2, 64].into_iter().filter_map(valid_directory).collect(),
@@ -363,7 +372,7 @@ fn valid_round((code, retrieve, buckets, choices): (CodeKind, u16, u16, u8)) -> 
     let deposits: Vec<Deposit> =
         (0..5).map(|i| Deposit { label: Label([i; 16]), sealed: SealedBox([i; 288]) }).collect();
     let mut manifest = Manifest {
-        version: crate::PROTOCOL_VERSION,
+        version: crate::MANIFEST_VERSION,
         round: Round(9),
         entries: 5,
         engine: "none".to_owned(),
@@ -410,19 +419,18 @@ fn valid_invitation() -> Invitation {
     let identity = SigningKey::from_bytes(&[1; 32]).verifying_key().to_bytes();
     let exchange = crate::pair::handshake::exchange_key(&Secret::new([4; 32]));
     let expires = UnixMillis(2_000_000);
-    Invitation::new(&[3; 32], (exchange, identity), START, expires, &mut Counting(0))
+    Invitation::new([3; 8], (exchange, identity), START, expires, &mut Counting(0))
 }
 
 fn valid_card(slots: Vec<u32>) -> Option<Vec<u8>> {
     let members = ["alice", "bob", "carol"].map(|name| (name.to_owned(), [name.as_bytes()[0]; 32]));
-    let card = GroupCard::new(&[3; 32], "desk", (members.into(), slots), START, &mut Counting(0)).ok()?;
+    let card = GroupCard::new([3; 8], "desk", (members.into(), slots), START, &mut Counting(0)).ok()?;
     Some(card.to_string().into_bytes())
 }
 
 /// A client with a contact, a group and something to say; of a server with slots, with a slot and a contact.
-fn valid_client_state(code: CodeKind) -> Vec<u8> {
-    let mut rng = Counting(0);
-    let server = crate::ServerParameters {
+fn valid_parameters(code: CodeKind) -> crate::ServerParameters {
+    crate::ServerParameters {
         protocol_version: crate::PROTOCOL_VERSION,
         serial: 1,
         manifest_key: SigningKey::from_bytes(&[1; 32]).verifying_key().to_bytes(),
@@ -441,7 +449,13 @@ fn valid_client_state(code: CodeKind) -> Vec<u8> {
         query_ms: 300,
         deposit_spread_ms: 0,
         query_spread_ms: 0,
-    };
+        key_epoch: crate::KeyEpoch::ENDLESS,
+    }
+}
+
+fn valid_client_state(code: CodeKind) -> Vec<u8> {
+    let mut rng = Counting(0);
+    let server = valid_parameters(code);
     let settings = crate::Settings { conversations: 2 };
     let Ok(mut client) = Client::new("alice", server, settings, START, &mut rng) else { return Vec::new() };
     let roster = [("bob".to_owned(), SigningKey::from_bytes(&[2; 32]).verifying_key().to_bytes())];

@@ -35,7 +35,7 @@ pub(crate) type InvitationMark = [u8; 8];
 /// | offset | bytes | field |
 /// |---|---|---|
 /// | 0 | 1 | role of the bearer: 1, invited |
-/// | 1 | 8 | first bytes of SHA-256 of the server's manifest key |
+/// | 1 | 8 | first bytes of SHA-256 of the root key of the server, or of one of its manifest keys |
 /// | 9 | 32 | secret |
 /// | 41 | 32 | X25519 key of the inviter, made for this invitation |
 /// | 73 | 32 | Ed25519 identity key of the inviter |
@@ -58,13 +58,13 @@ pub struct Invitation {
 impl Invitation {
     /// `exchange` and `identity` are the inviter's public keys.
     pub(crate) fn new(
-        manifest_key: &[u8; 32],
+        server: [u8; 8],
         (exchange, identity): ([u8; 32], [u8; 32]),
         (start, time): (Round, UnixMillis),
         expires: UnixMillis,
         rng: &mut impl CryptoRng,
     ) -> Self {
-        let (server, secret) = (server_mark(manifest_key), Secret::random(rng));
+        let secret = Secret::random(rng);
         Self { server, secret, exchange, identity, start, time, expires }
     }
 
@@ -89,9 +89,9 @@ impl Invitation {
     }
 }
 
-/// By what an invitation or a group card knows its server.
-pub(crate) fn server_mark(manifest_key: &[u8; 32]) -> [u8; 8] {
-    let digest: [u8; 32] = Sha256::digest(manifest_key).into();
+/// By what an invitation or a group card knows its server, of a key of that.
+pub(crate) fn server_mark(key: &[u8; 32]) -> [u8; 8] {
+    let digest: [u8; 32] = Sha256::digest(key).into();
     core::array::from_fn(|i| digest[i])
 }
 

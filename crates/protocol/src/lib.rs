@@ -8,7 +8,7 @@
 //! use sotto_protocol::{Client, Notice, Round, Settings, UnixMillis};
 //! # use ed25519_dalek::SigningKey;
 //! # use rand_core::SeedableRng as _;
-//! # use sotto_protocol::{BloomMapping, CodeKind, Deposit, Label, Manifest, PROTOCOL_VERSION, RoundMode};
+//! # use sotto_protocol::{BloomMapping, CodeKind, Deposit, Label, MANIFEST_VERSION, Manifest, PROTOCOL_VERSION, RoundMode};
 //! # use sotto_protocol::{SeedCommitment, ServerParameters, SignedManifest, deposit, manifest};
 //! # let rng = &mut rand_chacha::ChaCha20Rng::seed_from_u64(1);
 //! # let key = SigningKey::from_bytes(&[1; 32]);
@@ -31,6 +31,7 @@
 //! #     query_ms: 300,
 //! #     deposit_spread_ms: 0,
 //! #     query_spread_ms: 0,
+//! #     key_epoch: sotto_protocol::KeyEpoch::ENDLESS,
 //! # };
 //! # // What a server makes of a round: signed manifest, mapping, and the boxes in their order.
 //! # let mut previous = [0; 32];
@@ -38,7 +39,7 @@
 //! #     let seed = [round.0 as u8; 32];
 //! #     deposit::arrange(&mut deposits, &seed);
 //! #     let mut manifest = Manifest {
-//! #         version: PROTOCOL_VERSION,
+//! #         version: MANIFEST_VERSION,
 //! #         round,
 //! #         entries: deposits.len() as u64,
 //! #         engine: "none".into(),
@@ -118,6 +119,7 @@ pub mod error;
 pub mod fuzzing;
 mod group;
 mod invitation;
+mod key_epoch;
 pub mod manifest;
 pub mod mapping;
 mod message;
@@ -149,8 +151,9 @@ pub use directory::{Directory, SignedDirectory};
 pub use error::Error;
 pub use group::{GroupCard, Member};
 pub use invitation::Invitation;
+pub use key_epoch::KeyEpoch;
 pub use manifest::seed::{SeedCommitment, SegmentEnd};
-pub use manifest::{ChainStep, Manifest, ManifestChain, SignedManifest};
+pub use manifest::{ChainStep, MANIFEST_VERSION, Manifest, ManifestChain, SignedManifest};
 pub use mapping::{BloomMapping, Lookup};
 pub use negotiation::{RoundMode, ServerParameters, Succession};
 pub use round::{Round, UnixMillis};
@@ -159,4 +162,4 @@ pub use stream::{TEXT_MAX, TEXTS_MAX};
 pub use table::Table;
 
 /// The version both ends must speak.
-pub const PROTOCOL_VERSION: u16 = 3;
+pub const PROTOCOL_VERSION: u16 = 4;

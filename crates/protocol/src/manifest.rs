@@ -10,12 +10,14 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{Malformed, ManifestError};
 use crate::table::Table;
-use crate::{BloomMapping, CodeKind, CodeShape, Deposit, Error, PROTOCOL_VERSION, Round};
+use crate::{BloomMapping, CodeKind, CodeShape, Deposit, Error, Round};
 
 pub use chain::{ChainStep, HEADS_KEPT, ManifestChain};
 pub use former::FormerManifest;
 pub use signed::{SIGNATURE_BYTES, SignedManifest};
 
+/// Version of the protocol since which manifests are what they are.
+pub const MANIFEST_VERSION: u16 = 3;
 /// Bytes of an encoded manifest.
 pub const MANIFEST_BYTES: usize = 268;
 /// Bytes of an engine's profile.
@@ -63,7 +65,7 @@ const RETRIEVAL_DOMAIN: &[u8] = b"sotto/manifest/v2/retrieval\0";
 /// | 236 | 32 | `previous` |
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    /// Version of the protocol.
+    /// [`MANIFEST_VERSION`].
     pub version: u16,
     /// The round it describes.
     pub round: Round,
@@ -171,7 +173,7 @@ impl Manifest {
     /// [`Error::Manifest`] with the reason.
     pub fn check(&self) -> Result<(), Error> {
         let refuse = |reason| Err(Error::Manifest(reason));
-        if self.version != PROTOCOL_VERSION {
+        if self.version != MANIFEST_VERSION {
             return refuse(ManifestError::Version);
         }
         if self.mapping_kind != mapping_kind(self.code) {

@@ -3,12 +3,15 @@
 use serde::{Deserialize, Serialize};
 
 use crate::deposit::DEPOSIT_BYTES;
-use crate::error::NegotiationError;
+use crate::error::{Malformed, NegotiationError};
+use crate::key_epoch::KEY_EPOCH_BYTES;
 use crate::table::SENT_BYTES;
-use crate::{CodeKind, CodeShape, Error, PROTOCOL_VERSION, SeedCommitment, code};
+use crate::{CodeKind, CodeShape, Error, KeyEpoch, PROTOCOL_VERSION, Round, SeedCommitment, code};
 
 /// Bytes of what the cluster's root signs of a server's parameters.
-pub const ANNOUNCEMENT_BYTES: usize = 153;
+pub const ANNOUNCEMENT_BYTES: usize = FIELDS_BYTES + KEY_EPOCH_BYTES;
+/// What stands before the epoch of the manifest key.
+const FIELDS_BYTES: usize = 153;
 const ENGINE_BYTES: usize = 31;
 
 /// When a round ends.
@@ -37,7 +40,7 @@ pub struct ServerParameters {
     pub protocol_version: u16,
     /// Counts the announcements of a cluster, from 1: whatever changes, this rises.
     pub serial: u64,
-    /// Ed25519 key that signs manifests.
+    /// Ed25519 key that signs manifests of the rounds of its epoch.
     pub manifest_key: [u8; 32],
     /// What was fixed of the seeds of rounds.
     pub seeds: SeedCommitment,
@@ -69,6 +72,8 @@ pub struct ServerParameters {
     pub deposit_spread_ms: u32,
     /// The same of retrievals: download of the mapping, look-up and multi-query all move by it.
     pub query_spread_ms: u32,
+    /// Which rounds the manifest key signs, and which key those before.
+    pub key_epoch: KeyEpoch,
 }
 
 impl ServerParameters {
@@ -145,6 +150,7 @@ impl ServerParameters {
             return refuse(NegotiationError::NoSerial);
         }
         self.seeds.check()?;
+        self.key_epoch.check(&self.manifest_key).map_err(Error::Negotiation)?;
         self.check_numbers()
     }
 
@@ -191,13 +197,14 @@ impl ServerParameters {
     /// | 109 | 8 | first round with a seed |
     /// | 117 | 4 | segments of seeds |
     /// | 121 | 32 | root of the tree over their ends |
+    /// | 153 | 52 | [`KeyEpoch`]: `key_epoch`, `key_first`, `key_end`, `former_key` |
     #[must_use]
     pub fn encode(&self) -> [u8; ANNOUNCEMENT_BYTES] {
         let mut engine = [0; ENGINE_BYTES];
         for (place, byte) in engine.iter_mut().zip(self.engine.bytes()) {
             *place = byte;
         }
-        let fields: [&[u8]; 20] = [
+        let fields: [&[u8]; 21] = [
             &self.serial.to_le_bytes(),
             &self.protocol_version.to_le_bytes(),
             &self.manifest_key,
@@ -218,6 +225,7 @@ impl ServerParameters {
             &self.seeds.first.0.to_le_bytes(),
             &self.seeds.segments.to_le_bytes(),
             &self.seeds.root,
+            &self.key_epoch.encode(),
         ];
         let mut bytes = [0; ANNOUNCEMENT_BYTES];
         for (place, byte) in bytes.iter_mut().zip(fields.into_iter().flatten()) {
@@ -226,18 +234,82 @@ impl ServerParameters {
         bytes
     }
 
+    /// Reads what [`ServerParameters::encode`] wrote. The numbers are not judged, see [`ServerParameters::check`].
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if nothing is encoded like this.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        const MALFORMED: Error = Error::Malformed(Malformed::Announcement);
+        if bytes.len() != ANNOUNCEMENT_BYTES {
+            return Err(MALFORMED);
+        }
+        let mut fields = Fields(bytes);
+        let parameters = Self {
+            serial: u64::from_le_bytes(fields.take()?),
+            protocol_version: u16::from_le_bytes(fields.take()?),
+            manifest_key: fields.take()?,
+            engine: engine(&fields.take::<ENGINE_BYTES>()?).ok_or(MALFORMED)?,
+            security_bits: u32::from_le_bytes(fields.take()?),
+            code: CodeKind::of_byte(u8::from_le_bytes(fields.take()?)).ok_or(MALFORMED)?,
+            retrieve: u16::from_le_bytes(fields.take()?),
+            buckets: u16::from_le_bytes(fields.take()?),
+            choices: u8::from_le_bytes(fields.take()?),
+            retained: u8::from_le_bytes(fields.take()?),
+            mode: match fields.take()? {
+                [0] => RoundMode::Deadline,
+                [1] => RoundMode::ClosedLoop,
+                _ => return Err(MALFORMED),
+            },
+            round_ms: u32::from_le_bytes(fields.take()?),
+            deposit_ms: u32::from_le_bytes(fields.take()?),
+            lookup_ms: u32::from_le_bytes(fields.take()?),
+            query_ms: u32::from_le_bytes(fields.take()?),
+            deposit_spread_ms: u32::from_le_bytes(fields.take()?),
+            query_spread_ms: u32::from_le_bytes(fields.take()?),
+            seeds: SeedCommitment {
+                first: Round(u64::from_le_bytes(fields.take()?)),
+                segments: u32::from_le_bytes(fields.take()?),
+                root: fields.take()?,
+            },
+            key_epoch: KeyEpoch {
+                number: u32::from_le_bytes(fields.take()?),
+                first: Round(u64::from_le_bytes(fields.take()?)),
+                end: Round(u64::from_le_bytes(fields.take()?)),
+                former: fields.take()?,
+            },
+        };
+        Ok(parameters)
+    }
+
+    /// The key that signs the manifest and the receipts of a round, if one does.
+    #[must_use]
+    pub fn manifest_key_of(&self, round: Round) -> Option<[u8; 32]> {
+        self.key_epoch.key_of(self.manifest_key, round)
+    }
+
+    /// Whether a later announcement differs in nothing but number and manifest key: rounds that are under way go on.
+    #[must_use]
+    pub fn differs_in_keys_alone(&self, kept: &Self) -> bool {
+        let Self { serial, manifest_key, key_epoch, .. } = *self;
+        Self { serial, manifest_key, key_epoch, ..kept.clone() } == *self
+    }
+
     /// How this announcement stands to the one that a client keeps. Both must be of the same cluster: the signature under
     /// this one has been verified, with the root key of the address.
     ///
     /// # Errors
-    /// [`Error::Negotiation`] if the server goes back to an earlier announcement, or has two under one number.
+    /// [`Error::Negotiation`] if the server goes back to an earlier announcement or manifest key, or has two under one number.
     pub fn succeeds(&self, kept: &Self) -> Result<Succession, Error> {
         use core::cmp::Ordering::{Equal, Greater, Less};
 
         match self.serial.cmp(&kept.serial) {
             Equal if self == kept => Ok(Succession::Same),
             Equal => Err(Error::Negotiation(NegotiationError::TwoOfOneNumber)),
-            Greater => Ok(Succession::Later),
+            Greater => {
+                let known = (&kept.key_epoch, &kept.manifest_key);
+                let fine = self.key_epoch.check_succession(&self.manifest_key, known);
+                fine.map_err(Error::Negotiation).map(|()| Succession::Later)
+            }
             Less => Err(Error::Negotiation(NegotiationError::Downgrade)),
         }
     }
@@ -256,10 +328,28 @@ impl ServerParameters {
     }
 }
 
+/// The name of an engine, as [`ServerParameters::encode`] pads it.
+fn engine(padded: &[u8; ENGINE_BYTES]) -> Option<String> {
+    let length = padded.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let name = padded.get(..length)?;
+    let printable = name.iter().all(u8::is_ascii_graphic);
+    core::str::from_utf8(name).ok().filter(|_| printable).map(str::to_owned)
+}
+
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], Error> {
+        let (field, rest) = self.0.split_first_chunk().ok_or(Error::Malformed(Malformed::Announcement))?;
+        self.0 = rest;
+        Ok(*field)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{RoundMode, ServerParameters, Succession};
-    use crate::{CodeKind, PROTOCOL_VERSION, Round, SeedCommitment};
+    use super::{ANNOUNCEMENT_BYTES, RoundMode, ServerParameters, Succession};
+    use crate::{CodeKind, KeyEpoch, PROTOCOL_VERSION, Round, SeedCommitment};
 
     fn parameters() -> ServerParameters {
         ServerParameters {
@@ -281,6 +371,7 @@ mod tests {
             query_ms: 104,
             deposit_spread_ms: 0,
             query_spread_ms: 0,
+            key_epoch: KeyEpoch::ENDLESS,
         }
     }
 
@@ -350,7 +441,7 @@ mod tests {
     /// Whatever a server announces must stand in what its root signs.
     #[test]
     fn no_two_announcements_have_one_text() {
-        let changes: [fn(&mut ServerParameters); 20] = [
+        let changes: [fn(&mut ServerParameters); 24] = [
             |p| p.serial += 1,
             |p| p.protocol_version += 1,
             |p| p.manifest_key[31] ^= 1,
@@ -371,17 +462,22 @@ mod tests {
             |p| p.seeds.first.0 += 1,
             |p| p.seeds.segments += 1,
             |p| p.seeds.root[31] ^= 1,
+            |p| p.key_epoch.number += 1,
+            |p| p.key_epoch.first.0 += 1,
+            |p| p.key_epoch.end.0 -= 1,
+            |p| p.key_epoch.former[31] ^= 1,
         ];
         let mut texts = vec![parameters().encode()];
         for change in changes {
             let mut changed = parameters();
             change(&mut changed);
             texts.push(changed.encode());
+            assert_eq!(ServerParameters::decode(&changed.encode()), Ok(changed));
         }
         texts.sort_unstable();
         texts.dedup();
-        assert_eq!(texts.len(), 21);
-        assert_eq!(texts[0][texts[0].len() - 32..], parameters().seeds.root, "nothing is cut off");
+        assert_eq!(texts.len(), 25);
+        assert_eq!(ServerParameters::decode(&parameters().encode()), Ok(parameters()), "nothing is cut off");
     }
 
     #[test]
@@ -394,5 +490,35 @@ mod tests {
         let two = ServerParameters { query_ms: 101, ..kept.clone() };
         assert!(two.succeeds(&kept).is_err());
         assert!(ServerParameters { serial: 0, ..parameters() }.check_shape().is_err());
+    }
+
+    #[test]
+    fn what_no_server_encodes_is_no_announcement() {
+        let good = parameters().encode();
+        assert!(ServerParameters::decode(&good[..ANNOUNCEMENT_BYTES - 1]).is_err());
+        assert!(ServerParameters::decode(&[good.as_slice(), &[0]].concat()).is_err());
+        // A name with a zero within, an unknown batch code, an unknown mode.
+        for (at, byte) in [(43, 0), (77, 9), (84, 2)] {
+            let mut bad = good;
+            bad[at] = byte;
+            assert!(ServerParameters::decode(&bad).is_err(), "{at}");
+        }
+    }
+
+    #[test]
+    fn another_key_is_no_reason_to_give_rounds_up_and_anything_else_is() {
+        let kept = ServerParameters { key_epoch: KeyEpoch::first(Round(900)), ..parameters() };
+        let key_epoch = kept.key_epoch.next(kept.manifest_key, Round(100), Round(2000));
+        let rotated = ServerParameters { serial: 2, manifest_key: [8; 32], key_epoch, ..kept.clone() };
+        assert_eq!((rotated.check_shape(), rotated.succeeds(&kept)), (Ok(()), Ok(Succession::Later)));
+        assert!(rotated.differs_in_keys_alone(&kept));
+        assert_eq!(rotated.manifest_key_of(Round(99)), Some(kept.manifest_key));
+        assert_eq!(rotated.manifest_key_of(Round(100)), Some([8; 32]));
+        assert_eq!(rotated.manifest_key_of(Round(2000)), None);
+        let longer = ServerParameters { round_ms: 300, ..rotated.clone() };
+        assert!(!longer.differs_in_keys_alone(&kept) && longer.succeeds(&kept).is_ok());
+        // The former key under a higher number.
+        let back = ServerParameters { serial: 3, ..kept };
+        assert!(back.succeeds(&rotated).is_err());
     }
 }

@@ -16,7 +16,7 @@ use crate::secret::Secret;
 use crate::server::{seeds_of, segment_end};
 use crate::turn::Turn;
 use crate::{
-    CodeKind, Deposit, Directory, GroupCard, Label, PROTOCOL_VERSION, Round, RoundMode, SealedBox,
+    CodeKind, Deposit, Directory, GroupCard, KeyEpoch, Label, PROTOCOL_VERSION, Round, RoundMode, SealedBox,
     ServerParameters, SignedDirectory, Table, UnixMillis, table,
 };
 
@@ -71,6 +71,7 @@ fn seeds_and_announcement_have_the_published_bytes() {
         query_ms: 603,
         deposit_spread_ms: 704,
         query_spread_ms: 805,
+        key_epoch: KeyEpoch { number: 7, first: Round(9000), end: Round(20_000_000), former: [0x22; 32] },
     };
     compare("announcement", &announced.encode());
     let slots = (9..13).map(|round| crate::slot(&[3; 32], Round(round), 1000).as_millis().to_string());

@@ -102,6 +102,7 @@ pub(crate) mod tests {
             query_ms: 200,
             deposit_spread_ms: 0,
             query_spread_ms: 0,
+            key_epoch: sotto_protocol::KeyEpoch::ENDLESS,
         }
     }
 

@@ -1,7 +1,7 @@
 //! A connection to a server, and whom to believe there.
 
 use core::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use ed25519_dalek::{Signer as _, SigningKey};
@@ -85,7 +85,8 @@ impl Connection {
     /// then, and some give it a slot, which is to be shown from then on ([`Session::given_slot`]). Parameters must be those that the account was made for.
     ///
     /// # Errors
-    /// As for [`verify`]; [`ConnectError::Changed`] if the server's parameters are later ones than the pinned.
+    /// As for [`verify`]; [`ConnectError::Changed`] if the server's parameters are later ones than the pinned and differ in
+    /// more than the manifest key.
     pub async fn register(
         &self,
         account_seed: &[u8; 32],
@@ -94,7 +95,8 @@ impl Connection {
         slot: Option<&OwnSlot>,
     ) -> Result<Session, ConnectError> {
         let (info, succession) = self.meet(pinned).await?;
-        if succession == Succession::Later {
+        // Another manifest key is taken over while the session goes on, which begins with telling it.
+        if succession == Succession::Later && !info.parameters.differs_in_keys_alone(pinned) {
             return Err(ConnectError::Changed);
         }
         self.session(account_seed, &info, token, slot).await
@@ -155,14 +157,14 @@ impl Connection {
         if given.is_some() != (info.parameters.code.has_slots() && slot.is_none()) {
             return Err(Failure::Nonsense(tonic::Code::DataLoss));
         }
-        let announced = Announced { announcement: info.parameters.encode(), endorsement: info.endorsement };
+        let announced = Announced::new(&info.parameters, info.endorsement);
         Ok(Session {
             client,
             settings: self.settings.clone(),
             token: registered.session,
             open: info.open,
             given,
-            announced,
+            announced: Arc::new(Mutex::new(announced)),
             peers: Arc::clone(&self.peers),
         })
     }

@@ -28,7 +28,6 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod announced;
 mod check;
 mod connection;
 mod dial;
@@ -41,7 +40,6 @@ mod session;
 mod settings;
 mod transport;
 
-pub use announced::Announced;
 pub use check::{check, engine, verify};
 pub use connection::Connection;
 pub use dial::{ByteStream, Dial, Dialled, Pending, Tcp};
@@ -49,3 +47,4 @@ pub use error::ConnectError;
 pub use round_spec::{RoundRefused, round_spec};
 pub use session::{Answers, RoundNews, Session};
 pub use settings::ConnectionSettings;
+pub use sotto_wire::Announced;

@@ -79,7 +79,7 @@ mod tests {
     };
     use sotto_protocol::deposit::BOX_BYTES;
     use sotto_protocol::manifest::MAPPING_BLOOM;
-    use sotto_protocol::{CodeKind, Manifest, PROTOCOL_VERSION, Round};
+    use sotto_protocol::{CodeKind, MANIFEST_VERSION, Manifest, Round};
     use sotto_wire::{RootKey, limits};
 
     use super::{RoundRefused, round_spec};
@@ -87,7 +87,7 @@ mod tests {
     fn manifest(engine: &dyn Engine, elements: usize) -> Manifest {
         let form = Form { buckets: 8, elements, element_bytes: BOX_BYTES };
         Manifest {
-            version: PROTOCOL_VERSION,
+            version: MANIFEST_VERSION,
             round: Round(7),
             entries: 2 * elements as u64,
             engine: engine.name().into(),

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::time::Duration;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -26,7 +26,8 @@ pub struct Session {
     /// The round that was open when the session began, as the server says.
     pub(crate) open: Round,
     pub(crate) given: Option<OwnSlot>,
-    pub(crate) announced: Announced,
+    /// As it was when the session began, or changed since.
+    pub(crate) announced: Arc<Mutex<Announced>>,
     pub(crate) peers: Arc<Peers>,
 }
 
@@ -60,6 +61,8 @@ pub enum RoundNews {
     },
     /// Where the server's nodes are, as it says; not verified.
     Directory(Box<SignedDirectory>),
+    /// What the server says of itself now, the same to everybody; not verified.
+    Announced(Box<Announced>),
 }
 
 impl Session {
@@ -91,7 +94,16 @@ impl Session {
         let mut client = self.client.clone();
         let call = client.watch(proto::WatchRequest { session: self.token.clone() });
         let stream = within(self.settings.call_timeout, call).await?;
-        Ok(stream.map(|event| round_news(event?)))
+        let (announced, root) = (Arc::clone(&self.announced), self.root_key());
+        Ok(stream.map(move |event| {
+            let news = round_news(event?)?;
+            if let RoundNews::Announced(now) = &news
+                && now.parameters(&root).is_ok()
+            {
+                *lock(&announced) = (**now).clone();
+            }
+            Ok(news)
+        }))
     }
 
     /// Hands in the deposit of a round. It is in the round when this returns.
@@ -213,10 +225,10 @@ impl Session {
         timeout(self.settings.transfer_timeout, transfer).await.unwrap_or(Err(Failure::Unreachable))
     }
 
-    /// What the server said of itself when the session began.
+    /// What the server says of itself under its root key: when the session began, or since, to who follows the rounds.
     #[must_use]
-    pub fn announced(&self) -> &Announced {
-        &self.announced
+    pub fn announced(&self) -> Announced {
+        lock(&self.announced).clone()
     }
 
     /// The slot that the account was given when the session began, if it had shown none: it is to be stored, and shown from then
@@ -309,8 +321,15 @@ pub(crate) fn round_news(event: proto::RoundEvent) -> Result<RoundNews, Failure>
         Some(proto::round_event::Event::Directory(directory)) => {
             Ok(RoundNews::Directory(Box::new(SignedDirectory::try_from(&directory).map_err(nonsense)?)))
         }
+        Some(proto::round_event::Event::Announced(announced)) => {
+            Ok(RoundNews::Announced(Box::new(Announced::try_from(&announced).map_err(nonsense)?)))
+        }
         None => Err(nonsense(())),
     }
+}
+
+fn lock(announced: &Mutex<Announced>) -> MutexGuard<'_, Announced> {
+    announced.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The first of at most `most` rounds that end with `last`.

@@ -5,8 +5,8 @@ use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::manifest::MANIFEST_BYTES;
 use sotto_protocol::table::stored;
 use sotto_protocol::{
-    CodeKind, Deposit, OwnSlot, Round, RoundMode, SealedBox, SeedCommitment, SegmentEnd, ServerParameters,
-    SignedDirectory, SignedManifest,
+    CodeKind, Deposit, KeyEpoch, OwnSlot, Round, RoundMode, SealedBox, SeedCommitment, SegmentEnd,
+    ServerParameters, SignedDirectory, SignedManifest,
 };
 
 use crate::limits::ENGINE_NAME_MAX;
@@ -81,6 +81,10 @@ impl From<Info> for proto::InfoResponse {
             seed_first: parameters.seeds.first.0,
             seed_segments: parameters.seeds.segments,
             seed_root: Bytes::copy_from_slice(&parameters.seeds.root),
+            key_epoch: parameters.key_epoch.number,
+            key_first: parameters.key_epoch.first.0,
+            key_end: parameters.key_epoch.end.0,
+            former_key: Bytes::copy_from_slice(&parameters.key_epoch.former),
         }
     }
 }
@@ -115,6 +119,12 @@ impl TryFrom<proto::InfoResponse> for Info {
             query_ms: info.query_ms,
             deposit_spread_ms: info.deposit_spread_ms,
             query_spread_ms: info.query_spread_ms,
+            key_epoch: KeyEpoch {
+                number: info.key_epoch,
+                first: Round(info.key_first),
+                end: Round(info.key_end),
+                former: fixed(&info.former_key, "former key")?,
+            },
         };
         Ok(Self {
             parameters,
@@ -212,7 +222,7 @@ mod tests {
     use prost::Message;
     use sotto_protocol::manifest::MANIFEST_BYTES;
     use sotto_protocol::{
-        CodeKind, Round, RoundMode, SeedCommitment, SegmentEnd, ServerParameters, SignedManifest,
+        CodeKind, KeyEpoch, Round, RoundMode, SeedCommitment, SegmentEnd, ServerParameters, SignedManifest,
     };
 
     use super::{Info, Malformed, deposit, fixed};
@@ -251,6 +261,12 @@ mod tests {
                     query_ms: long[4],
                     deposit_spread_ms: long[5],
                     query_spread_ms: long[6],
+                    key_epoch: KeyEpoch {
+                        number: long[2],
+                        first: Round(open / 3),
+                        end: Round(open ^ 7),
+                        former: manifest_key.map(|byte| byte ^ 6),
+                    },
                 },
                 open: Round(open),
                 endorsement: core::array::from_fn(|at| manifest_key[at % 32]),
@@ -316,17 +332,19 @@ mod tests {
             manifest_key: vec![0; 32].into(),
             endorsement: vec![0; 64].into(),
             seed_root: vec![0; 32].into(),
+            former_key: vec![0; 32].into(),
             ..Default::default()
         };
         assert!(Info::try_from(good.clone()).is_ok());
         type Spoil = fn(&mut proto::InfoResponse);
-        let spoils: [(Spoil, &str); 11] = [
+        let spoils: [(Spoil, &str); 12] = [
             (|info| info.code = 4, "batch code"),
             (|info| info.code = 256, "batch code"),
             (|info| info.protocol_version = 1 << 16, "protocol version"),
             (|info| info.manifest_key = vec![0; 31].into(), "manifest key"),
             (|info| info.endorsement = vec![0; 63].into(), "signature of the parameters"),
             (|info| info.seed_root = vec![0; 33].into(), "root of the seeds"),
+            (|info| info.former_key = vec![0; 31].into(), "former key"),
             (|info| info.engine = "x".repeat(32), "engine name"),
             (|info| info.engine = "tab\there".into(), "engine name"),
             (|info| info.retrieve = 1 << 16, "messages per round"),

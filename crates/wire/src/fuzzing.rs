@@ -144,7 +144,13 @@ pub fn valid() -> Vec<Vec<u8>> {
         seed_first: 1,
         seed_segments: 8192,
         seed_root: key.clone(),
+        key_epoch: 2,
+        key_first: 5,
+        key_end: 900,
+        former_key: key.clone(),
     };
+    let announced =
+        proto::Announcement { announcement: vec![5; 205].into(), endorsement: vec![4; 64].into() };
     let key_again = key.clone();
     let query = proto::QueryChunk { session: key.clone(), round: 9, keys: key.clone(), data: short.clone() };
     vec![
@@ -156,6 +162,7 @@ pub fn valid() -> Vec<Vec<u8>> {
             directory: vec![6; 8208].into(),
             signature: vec![7; 64].into(),
         })),
+        event(proto::round_event::Event::Announced(announced)),
         proto::DepositRequest { session: key.clone(), round: 9, deposit: long }.encode_to_vec(),
         proto::RegisterRequest {
             account: key.clone(),

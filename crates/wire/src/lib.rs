@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+mod announced;
 pub mod chunks;
 pub mod convert;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -48,6 +49,7 @@ pub mod proto {
 }
 
 pub use address::{Address, AddressError, Host, Transport};
+pub use announced::Announced;
 pub use chunks::{Join, StreamError, split};
 pub use convert::{Endorsement, Info, Malformed, fixed};
 pub use root::RootKey;

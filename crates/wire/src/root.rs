@@ -34,11 +34,11 @@ const SEQUENCE_HEADER: usize = 2;
 pub const APPLICATION: &[u8] = b"h2";
 
 /// Domain of the signature under an announcement.
-const DOMAIN: &[u8] = b"sotto v3 announcement";
-/// The same for version 2 of the protocol.
-const FORMER_DOMAIN: &[u8] = b"sotto v2 announcement";
-/// Bytes of an announcement of version 2, of which a server that made one reads number and manifest key.
-pub const FORMER_ANNOUNCEMENT_BYTES: usize = 145;
+const DOMAIN: &[u8] = b"sotto v4 announcement";
+/// The same for earlier versions of the protocol, with the bytes of an announcement of then. A server that made one reads
+/// number and manifest key of it.
+const FORMER_DOMAINS: [(usize, &[u8]); 2] =
+    [(145, b"sotto v2 announcement"), (153, b"sotto v3 announcement")];
 
 /// The public half of a root key, Ed25519. Clients have it from the server's address.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,16 +65,14 @@ impl RootKey {
         self.verify(&[DOMAIN, &self.0, parameters].concat(), endorsement)
     }
 
-    /// Whether the root has signed an announcement of version 2: for the server that made it. No client accepts one.
+    /// Whether the root has signed an announcement of an earlier version: for the server that made it. No client accepts one.
     ///
     /// # Errors
-    /// As for [`RootKey::check`].
-    pub fn check_former(
-        &self,
-        parameters: &[u8; FORMER_ANNOUNCEMENT_BYTES],
-        endorsement: &Endorsement,
-    ) -> Result<(), Malformed> {
-        self.verify(&[FORMER_DOMAIN, &self.0, parameters].concat(), endorsement)
+    /// As for [`RootKey::check`], and for other sizes than announcements had.
+    pub fn check_former(&self, parameters: &[u8], endorsement: &Endorsement) -> Result<(), Malformed> {
+        let domain = FORMER_DOMAINS.iter().find(|(bytes, _)| *bytes == parameters.len());
+        let (_, domain) = domain.ok_or(Malformed("announcement"))?;
+        self.verify(&[*domain, &self.0, parameters].concat(), endorsement)
     }
 
     fn verify(&self, message: &[u8], endorsement: &Endorsement) -> Result<(), Malformed> {
@@ -140,13 +138,13 @@ impl fmt::Debug for RootKey {
 }
 
 #[cfg(test)]
-mod tests {
-    use ed25519_dalek::SigningKey;
+pub(crate) mod tests {
+    use ed25519_dalek::{Signer, SigningKey};
     use sotto_protocol::{CodeKind, PROTOCOL_VERSION, Round, RoundMode, SeedCommitment, ServerParameters};
 
     use super::{RootKey, endorse};
 
-    fn parameters(serial: u64) -> ServerParameters {
+    pub(crate) fn parameters(serial: u64) -> ServerParameters {
         ServerParameters {
             protocol_version: PROTOCOL_VERSION,
             serial,
@@ -166,6 +164,7 @@ mod tests {
             query_ms: 200,
             deposit_spread_ms: 0,
             query_spread_ms: 50,
+            key_epoch: sotto_protocol::KeyEpoch::ENDLESS,
         }
     }
 
@@ -184,12 +183,30 @@ mod tests {
         assert!(key.check(&parameters(3), &spoilt).is_err());
     }
 
+    /// What version 3 of the protocol signed, by another program.
+    #[test]
+    fn an_announcement_of_an_earlier_version_is_known_by_the_server_that_made_it() {
+        let root = SigningKey::from_bytes(&[1; 32]);
+        let key = RootKey(root.verifying_key().to_bytes());
+        let now = parameters(3).encode();
+        let mut then = now[..153].to_vec();
+        then[8] = 3;
+        let signed = [b"sotto v3 announcement".as_slice(), &key.0, &then].concat();
+        let endorsement = root.sign(&signed).to_bytes();
+        assert_eq!(endorsement[..4], [0x43, 0x39, 0x64, 0x45]);
+        assert_eq!(key.check_former(&then, &endorsement), Ok(()));
+        assert!(
+            key.check_former(&now, &endorsement).is_err() && key.check_former(&[], &endorsement).is_err()
+        );
+        assert!(key.check_encoded(&now, &endorsement).is_err());
+    }
+
     /// Made by a program that shares no code with this one, from the text of the protocol.
     #[test]
     fn an_endorsement_has_the_published_bytes() {
         let expected = concat!(
-            "4339644587e9d4a77f39a425911e54421b69c8272b61b8c955031752a6ef4d8d",
-            "5f10cf2d6763e4b03e040152c3ba26badf5fdc6b4b2d7b165d276632f0939304",
+            "0aecb5d3dd1a3c9fb004d5368236777d0648ebeca270a073c6c1ba49f3ed7ed0",
+            "b4a47ccd07883d2b45e6f00af953b0d4d8d9829471be967b6367c9e729ca2d01",
         );
         let endorsement = endorse(&SigningKey::from_bytes(&[1; 32]), &parameters(3));
         let actual: String = endorsement.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -4,7 +4,7 @@
 //! directory does so by itself when it starts; otherwise `sottod certify` does.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ed25519_dalek::SigningKey;
 use serde::{Deserialize, Serialize};
@@ -13,9 +13,9 @@ use sotto_protocol::base32::BASE32;
 use sotto_protocol::manifest::seed::{SEGMENT_ROUNDS, SeedTree};
 use sotto_protocol::negotiation::ANNOUNCEMENT_BYTES;
 use sotto_protocol::server::SeedChain;
-use sotto_protocol::{Round, ServerParameters};
-use sotto_wire::root::{FORMER_ANNOUNCEMENT_BYTES, endorse};
-use sotto_wire::{Endorsement, RootKey};
+use sotto_protocol::{KeyEpoch, Round, RoundMode, ServerParameters};
+use sotto_wire::root::endorse;
+use sotto_wire::{Announced as Told, Endorsement, RootKey};
 use zeroize::Zeroizing;
 
 use crate::secrets::{self, IdentityError, load_or_create, root_key, secret};
@@ -23,10 +23,14 @@ use crate::seeds;
 
 /// The file.
 pub(crate) const ANNOUNCEMENT: &str = "announcement";
+/// What is to be announced next: a manifest key that follows.
+pub(crate) const NEXT: &str = "announcement.next";
 pub(crate) const SEEDS: &str = "seeds";
 pub(crate) const SEED_KEY: &str = "seed.key";
 /// Where the manifest key stands in what is signed.
 const MANIFEST_KEY_AT: usize = 10;
+/// How long a manifest key signs rounds unless another one follows on it: two years, ms.
+const KEY_LIFE_MS: u64 = 2 * 366 * 86_400_000;
 /// Longer than any announcement.
 const BYTES_MAX: u64 = 4096;
 
@@ -39,7 +43,7 @@ pub(crate) struct Announced {
 
 /// What an operator wants announced.
 pub(crate) struct Wanted {
-    /// The parameters; their number and seeds do not count.
+    /// The parameters; their number, their seeds and the time of their manifest key do not count.
     pub(crate) parameters: ServerParameters,
     /// Segments, if seeds are made.
     pub(crate) segments: u32,
@@ -80,12 +84,24 @@ pub(crate) fn ephemeral(
     Ok(Announced { endorsement: endorse(root, &parameters), parameters, seeds })
 }
 
-/// The manifest key that a directory announces, if it announces one.
-pub(crate) fn manifest_key(directory: &Path, root: &RootKey) -> Result<Option<[u8; 32]>, IdentityError> {
+/// The manifest key that a directory announces, and its number, if it announces one.
+pub(crate) fn manifest_key(
+    directory: &Path,
+    root: &RootKey,
+) -> Result<Option<([u8; 32], u32)>, IdentityError> {
     let signed = read(directory, root)?;
-    // Every version has it there.
-    let key = |signed: Signed| signed.text.get(MANIFEST_KEY_AT..)?.first_chunk().copied();
+    // Every version has the key there, and those before had one.
+    let key = |signed: Signed| {
+        let number = ServerParameters::decode(&signed.text).map_or(1, |said| said.key_epoch.number);
+        Some((*signed.text.get(MANIFEST_KEY_AT..)?.first_chunk()?, number))
+    };
     Ok(signed.and_then(key))
+}
+
+/// The parameters that a directory announces, if it announces any of this version.
+pub(crate) fn said(directory: &Path, root: &RootKey) -> Result<Option<ServerParameters>, IdentityError> {
+    let signed = read(directory, root)?;
+    Ok(signed.and_then(|signed| ServerParameters::decode(&signed.text).ok()))
 }
 
 /// Under which number a directory announces what it does, if the root key has signed anything there.
@@ -140,7 +156,11 @@ pub(crate) fn take_up(
         }
     };
     let serial = signed.as_ref().map_or(1, |signed| signed.serial);
-    let mut parameters = ServerParameters { serial, seeds: seeds.tree().commitment(), ..parameters };
+    let kept = signed.as_ref().and_then(|signed| ServerParameters::decode(&signed.text).ok());
+    // The keys of versions before had no end.
+    let key_epoch = kept.map_or_else(|| first_epoch(&parameters, first), |kept| kept.key_epoch);
+    let seeded = seeds.tree().commitment();
+    let mut parameters = ServerParameters { serial, seeds: seeded, key_epoch, ..parameters };
     if let Some(signed) = &signed {
         if signed.text == parameters.encode() {
             return Ok(Announced { endorsement: signed.endorsement, parameters, seeds });
@@ -152,6 +172,21 @@ pub(crate) fn take_up(
     write(directory, &parameters, &endorsement)?;
     tracing::info!(serial = parameters.serial, "the root key has signed what is announced");
     Ok(Announced { parameters, endorsement, seeds })
+}
+
+/// The time of the first manifest key, with which nothing was signed before this round.
+fn first_epoch(parameters: &ServerParameters, round: Round) -> KeyEpoch {
+    match parameters.mode {
+        // Nobody knows how long rounds are, and no such server lives long.
+        RoundMode::ClosedLoop => KeyEpoch::ENDLESS,
+        RoundMode::Deadline => KeyEpoch::first(end_of_key(parameters, round)),
+    }
+}
+
+/// When a manifest key ends that begins to sign with this round.
+pub(crate) fn end_of_key(parameters: &ServerParameters, first: Round) -> Round {
+    let rounds = KEY_LIFE_MS / u64::from(parameters.round_ms.max(1));
+    Round(first.0.saturating_add(rounds))
 }
 
 /// More seeds than there are, from where those begin; or others, if those could never reach as far as is wanted.
@@ -180,38 +215,76 @@ fn grown(
 
 /// What was signed last in a directory, if anything was; the signature holds.
 fn read(directory: &Path, root: &RootKey) -> Result<Option<Signed>, IdentityError> {
-    let path = directory.join(ANNOUNCEMENT);
-    let failed = |source: std::io::Error| IdentityError::File { path: path.clone(), source: source.into() };
-    let malformed = || IdentityError::Malformed(path.clone());
-    match fs::metadata(&path) {
+    read_from(&directory.join(ANNOUNCEMENT), root)
+}
+
+fn read_from(path: &Path, root: &RootKey) -> Result<Option<Signed>, IdentityError> {
+    let failed =
+        |source: std::io::Error| IdentityError::File { path: path.to_owned(), source: source.into() };
+    let malformed = || IdentityError::Malformed(path.to_owned());
+    match fs::metadata(path) {
         Ok(found) if found.len() > BYTES_MAX => return Err(malformed()),
         Ok(_) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(error)),
     }
-    let text = fs::read_to_string(&path).map_err(failed)?;
+    let text = fs::read_to_string(path).map_err(failed)?;
     let File { parameters, signature } = toml::from_str(&text).map_err(|_| malformed())?;
     let decode = |text: &str| BASE32.decode(text.as_bytes()).map_err(|_| malformed());
     let text = decode(&parameters)?;
     let endorsement: Endorsement = decode(&signature)?.try_into().map_err(|_| malformed())?;
     let checked = if let Ok(text) = <&[u8; ANNOUNCEMENT_BYTES]>::try_from(text.as_slice()) {
         root.check_encoded(text, &endorsement)
-    } else if let Ok(text) = <&[u8; FORMER_ANNOUNCEMENT_BYTES]>::try_from(text.as_slice()) {
-        root.check_former(text, &endorsement)
     } else {
-        return Err(malformed());
+        root.check_former(&text, &endorsement)
     };
-    checked.map_err(|_| IdentityError::Mismatch(path.clone()))?;
+    checked.map_err(|_| IdentityError::Mismatch(path.to_owned()))?;
     let serial = text.first_chunk().map_or(0, |serial| u64::from_le_bytes(*serial));
     Ok(Some(Signed { serial, text, endorsement }))
 }
 
-fn write(
+/// Writes down what is announced, in place of what was.
+pub(crate) fn write(
     directory: &Path,
     parameters: &ServerParameters,
     endorsement: &Endorsement,
 ) -> Result<(), IdentityError> {
-    let path = directory.join(ANNOUNCEMENT);
+    write_to(directory.join(ANNOUNCEMENT), parameters, endorsement)
+}
+
+/// Writes down what is to be announced next.
+pub(crate) fn write_next(
+    directory: &Path,
+    parameters: &ServerParameters,
+    endorsement: &Endorsement,
+) -> Result<(), IdentityError> {
+    write_to(directory.join(NEXT), parameters, endorsement)
+}
+
+/// What is to be announced next, if something is.
+pub(crate) fn next(directory: &Path, root: &RootKey) -> Result<Option<Told>, IdentityError> {
+    let path = directory.join(NEXT);
+    let Some(signed) = read_from(&path, root)? else { return Ok(None) };
+    let text = signed.text.try_into().map_err(|_| IdentityError::Malformed(path))?;
+    Ok(Some(Told { announcement: text, endorsement: signed.endorsement }))
+}
+
+/// Removes what was to be announced next.
+pub(crate) fn forget_next(directory: &Path) -> Result<(), IdentityError> {
+    let path = directory.join(NEXT);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(IdentityError::File { path, source: error.into() })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn write_to(
+    path: PathBuf,
+    parameters: &ServerParameters,
+    endorsement: &Endorsement,
+) -> Result<(), IdentityError> {
     let file =
         File { parameters: BASE32.encode(&parameters.encode()), signature: BASE32.encode(endorsement) };
     let text = toml::to_string(&file).map_err(|_| IdentityError::Malformed(path.clone()))?;
@@ -291,30 +364,40 @@ mod tests {
         succeeds(&third, &second.parameters, &identity);
     }
 
-    /// Accounts pin the root key, and whoever had taken over what version 2 announced takes this over.
+    /// Accounts pin the root key, and whoever had taken over what an earlier version announced takes this over.
     #[test]
-    fn what_version_2_announced_is_announced_anew_under_the_next_number() {
+    fn what_earlier_versions_announced_is_announced_anew_under_the_next_number() {
+        for version in [2, 3] {
+            announced_anew(version);
+        }
+    }
+
+    fn announced_anew(version: u16) {
         let directory = tempfile::tempdir().unwrap();
         let (path, identity) = (directory.path(), made(directory.path()));
         let first = take_up(path, &identity.root, None, wanted(&identity, |_| {})).unwrap();
-        // The layout of then: all but the two spreads.
+        // The layouts of then: without the time of the key, and in version 2 without the two spreads.
         let now = first.parameters.encode();
-        let mut then = [&now[..101], &now[109..]].concat();
-        then[8..10].copy_from_slice(&2_u16.to_le_bytes());
+        let mut then = now[..153].to_vec();
+        if version == 2 {
+            then.drain(101..109);
+        }
+        then[8..10].copy_from_slice(&version.to_le_bytes());
         let root = SigningKey::from_bytes(&super::secret(path, "root.key").unwrap());
-        let signed = [b"sotto v2 announcement".as_slice(), &identity.root.0, &then].concat();
+        let domain = format!("sotto v{version} announcement");
+        let signed = [domain.as_bytes(), &identity.root.0, &then].concat();
         let store = |signature: &[u8]| {
             let encode = |bytes: &[u8]| BASE32.encode(bytes);
             let file = File { parameters: encode(&then), signature: encode(signature) };
             fs::write(path.join(ANNOUNCEMENT), toml::to_string(&file).unwrap()).unwrap();
         };
         store(&root.sign(&signed).to_bytes());
-        assert_eq!(manifest_key(path, &identity.root).unwrap(), Some(first.parameters.manifest_key));
+        assert_eq!(manifest_key(path, &identity.root).unwrap(), Some((first.parameters.manifest_key, 1)));
         let second = take_up(path, &identity.root, None, wanted(&identity, |_| {})).unwrap();
         assert_eq!(second.parameters, ServerParameters { serial: 2, ..first.parameters });
         identity.root.check(&second.parameters, &second.endorsement).unwrap();
         // Under the domain of now it is none.
-        let signed = [b"sotto v3 announcement".as_slice(), &identity.root.0, &then].concat();
+        let signed = [b"sotto v4 announcement".as_slice(), &identity.root.0, &then].concat();
         store(&root.sign(&signed).to_bytes());
         let forged = take_up(path, &identity.root, None, wanted(&identity, |_| {})).err().unwrap();
         assert!(matches!(forged, IdentityError::Mismatch(_)));

@@ -13,9 +13,8 @@ mod work;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ed25519_dalek::SigningKey;
 use sotto_protocol::Round;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -24,6 +23,7 @@ pub(crate) use work::Retrieval;
 
 use crate::compute::Compute;
 use crate::config::Limits;
+use crate::manifest_keys::Said;
 use reply::{Part, Reply};
 use tiles::{Gathering, Tiles};
 use work::{Member, Shared, work};
@@ -36,7 +36,7 @@ impl Room {
     /// Opens the room, until `stop`.
     pub(crate) fn open(
         compute: Compute,
-        signing_key: Arc<SigningKey>,
+        said: watch::Receiver<Arc<Said>>,
         limits: &Limits,
         tracker: &TaskTracker,
         stop: &CancellationToken,
@@ -44,7 +44,7 @@ impl Room {
         let gathering = Gathering { most: limits.tile, patience: limits.gather };
         let tiles = Mutex::new(Tiles::new(gathering));
         let units_per_job = 4 * limits.threads;
-        let shared = Arc::new(Shared { tiles, news: Notify::new(), compute, signing_key, units_per_job });
+        let shared = Arc::new(Shared { tiles, news: Notify::new(), compute, said, units_per_job });
         for _ in 0..limits.computing.max(1) {
             tracker.spawn(work(Arc::clone(&shared), stop.clone()));
         }

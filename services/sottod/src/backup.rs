@@ -26,8 +26,10 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::announcement::NEXT;
 use crate::data::DataError;
 use crate::log::LogError;
+use crate::manifest_keys::is_file;
 
 pub(crate) use archive::{Checked, check};
 pub(crate) use restore::{Restored, restore};
@@ -49,6 +51,11 @@ pub(crate) const NAMES: [&str; 13] = [
     "peer.key",
     "identity",
 ];
+/// Whether a file that is not always there is one more of them: it belongs to manifest keys that follow on the first.
+pub(crate) fn is_of_keys(name: &str) -> bool {
+    name == NEXT || (is_file(name) && !NAMES.contains(&name))
+}
+
 /// Longer files are none of these.
 const BYTES_MAX: u64 = 16 << 20;
 /// Where the log is in the archive, as in the data directory.

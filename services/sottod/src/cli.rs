@@ -8,6 +8,7 @@ mod backup;
 mod cluster;
 mod keys;
 mod node;
+mod rotate;
 mod serve;
 mod settings;
 mod status;
@@ -76,6 +77,9 @@ enum Command {
     ///
     /// Example: sottod certify --data /var/lib/sottod --root /media/stick/root.key
     Certify(keys::CertifyOptions),
+    /// The key that signs manifests: replace it while people go on.
+    #[command(subcommand)]
+    Keys(rotate::Command),
     /// Ask a running server how it is. Exit code 0 if it serves, 1 if not.
     ///
     /// Example: sottod status --data /var/lib/sottod
@@ -135,6 +139,7 @@ pub fn main() -> ExitCode {
         Some(Command::Serve(options)) => serve::run(options),
         Some(Command::Token { data, count }) => keys::tokens(&data.data, count),
         Some(Command::Certify(options)) => keys::certify(&options),
+        Some(Command::Keys(command)) => rotate::run(&command),
         Some(Command::Status(options)) => status::run(&options),
         Some(Command::Transfer(options)) => transfer::run(&options),
         Some(Command::Node(command)) => node::run(command),

@@ -9,7 +9,9 @@ use mpir::{Engine, Form, RoundSpec, Sizes};
 use serde::{Deserialize, Serialize};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::manifest::seed::SEGMENTS_MAX;
-use sotto_protocol::{CodeKind, PROTOCOL_VERSION, Round, RoundMode, SeedCommitment, ServerParameters};
+use sotto_protocol::{
+    CodeKind, KeyEpoch, PROTOCOL_VERSION, Round, RoundMode, SeedCommitment, ServerParameters,
+};
 use sotto_wire::{Host, Transport, limits};
 use zeroize::Zeroizing;
 
@@ -252,7 +254,7 @@ impl Config {
         }
     }
 
-    /// What the server announces, but for number and seeds, once all of it is possible together.
+    /// What the server announces, but for number, seeds and the time of its manifest key, once all of it is possible together.
     pub(crate) fn parameters(
         &self,
         engine: &dyn Engine,
@@ -310,7 +312,8 @@ impl Config {
         let smallest = RoundSpec { seed: [0; 32], round: 0, form, profile: engine.profile(form)? };
         let parameters = ServerParameters {
             protocol_version: PROTOCOL_VERSION,
-            // These two when it is signed.
+            // These three when it is signed.
+            key_epoch: KeyEpoch::ENDLESS,
             serial: 0,
             seeds: SeedCommitment::default(),
             manifest_key,

@@ -7,12 +7,14 @@
 //! transfer   has another node lead
 //! node       changes who votes
 //! backup     sends a backup
+//! announce   announces the next manifest key
 //! ```
 //!
 //! A connection carries one question and one answer, each a line of JSON, and behind the answer a backup, if that was asked for: `{"ask":"transfer","to":2}`, and then
 //! `{"done":{"leader":2,"ms":31}}` or `{"refused":"node 2 leads; ask it there"}`. A new question is a variant of [`Request`]
 //! and an arm in `serve`.
 
+mod announce;
 mod ask;
 mod backup;
 mod node;
@@ -24,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::log::Change;
 
+pub(crate) use announce::{NextKey, OpenRound, Rotated};
 pub(crate) use ask::{AskError, ask};
 pub(crate) use backup::Backups;
 pub(crate) use node::Voters;
@@ -50,6 +53,10 @@ pub(crate) enum Request {
         /// Which.
         change: Change,
     },
+    /// That the manifest key is announced which lies in the data directory.
+    Announce,
+    /// Which round is open.
+    Round,
     /// A backup, which follows behind the answer, to the end of the connection.
     Backup,
 }

@@ -17,6 +17,7 @@ use zeroize::Zeroizing;
 
 use crate::announcement;
 use crate::certificate::Certificate;
+use crate::manifest_keys;
 use crate::secrets::{
     IdentityError, ROOT, copy, key_error, load_or_create, root_key, secret, seed, write_pem,
 };
@@ -91,11 +92,11 @@ impl Identity {
     pub(crate) fn load(directory: &Path, files: Option<&CertificateFiles>) -> Result<Self, IdentityError> {
         let path = directory.join(IDENTITY);
         let root = read_public(&path)?;
-        let manifest = SigningKey::from_bytes(&*secret(directory, MANIFEST)?);
-        if announcement::manifest_key(directory, &root)?
-            .is_some_and(|key| key != manifest.verifying_key().to_bytes())
-        {
-            return Err(IdentityError::Mismatch(directory.join(MANIFEST)));
+        let announced = announcement::manifest_key(directory, &root)?;
+        let name = manifest_keys::file(announced.map_or(1, |(_, number)| number));
+        let manifest = SigningKey::from_bytes(&*secret(directory, &name)?);
+        if announced.is_some_and(|(key, _)| key != manifest.verifying_key().to_bytes()) {
+            return Err(IdentityError::Mismatch(directory.join(name)));
         }
         let certificate = match files {
             Some(files) => Certificate::load(&files.certificate, &files.key)?,
@@ -149,7 +150,9 @@ impl Identity {
     /// Gives a directory the identity of another one, which is all that nodes of a cluster have in common, and a certificate
     /// of its own.
     pub(crate) fn copy(from: &Path, to: &Path, root: &SigningKey) -> Result<(), IdentityError> {
-        for name in [MANIFEST, TOKENS, SLOTS] {
+        let root_key = RootKey(root.verifying_key().to_bytes());
+        let number = announcement::manifest_key(from, &root_key)?.map_or(1, |(_, number)| number);
+        for name in [&manifest_keys::file(number), TOKENS, SLOTS] {
             copy(&from.join(name), &to.join(name), 0o600)?;
         }
         write_certificate(to, root)?;

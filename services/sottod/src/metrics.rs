@@ -48,6 +48,8 @@ pub(crate) struct Metrics {
     pub(crate) peer_certificate_days: Optional,
     pub(crate) silent: Gauge,
     pub(crate) seeds_left: Gauge,
+    pub(crate) manifest_key_left: Optional,
+    pub(crate) manifest_key_missing: Gauge,
     resident_bytes: Gauge,
     cpu_seconds: Gauge<f64, AtomicU64>,
 }
@@ -193,6 +195,16 @@ impl Metrics {
             log_segments: add(&mut registry, "log_segments", "Files of the round log"),
             log_entries: add(&mut registry, "log_entries", "Entries of the round log"),
             seeds_left: add(&mut registry, "seeds_left", "Rounds that there are seeds for"),
+            manifest_key_left: optional(
+                &mut registry,
+                "manifest_key_left",
+                "Rounds until the manifest key ends",
+            ),
+            manifest_key_missing: add(
+                &mut registry,
+                "manifest_key_missing",
+                "1 if the secret of the announced manifest key is not on this node",
+            ),
             certificate_days: optional(
                 &mut registry,
                 "certificate_days",

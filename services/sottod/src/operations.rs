@@ -85,6 +85,12 @@ pub struct Status {
     /// Rounds that there are seeds for; 0 on a node that has not led since its start.
     #[serde(default)]
     pub seeds_left: u64,
+    /// Rounds until the manifest key ends; none if it does not.
+    #[serde(default)]
+    pub manifest_key_left: Option<u64>,
+    /// Whether the secret of the announced manifest key is not on this node.
+    #[serde(default)]
+    pub manifest_key_missing: bool,
     /// Rounds that are not retired, the newest first.
     #[serde(default)]
     pub rounds: Vec<RoundStatus>,
@@ -103,6 +109,9 @@ impl Status {
             Self { serving: false, .. } => "not ready: it reads its log, or ends",
             Self { silent: true, .. } => {
                 "not ready: it hears nothing of the other nodes, or too few of them answer"
+            }
+            Self { manifest_key_missing: true, .. } => {
+                "not ready: the secret of the next manifest key is not in the data directory"
             }
             _ => "ready",
         }
@@ -149,9 +158,10 @@ impl Observed {
         let days = |days: Option<i64>| days.map(|days| days.try_into().unwrap_or(0));
         let metrics = &self.metrics;
         let (serving, silent) = (self.is_serving(), metrics.silent.get() != 0);
+        let key_missing = metrics.manifest_key_missing.get() != 0;
         Status {
             serving,
-            ready: serving && !silent,
+            ready: serving && !silent && !key_missing,
             silent,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             address: self.address.clone(),
@@ -166,6 +176,8 @@ impl Observed {
             certificate_days: days(metrics.certificate_days.get()),
             peer_certificate_days: days(metrics.peer_certificate_days.get()),
             seeds_left: number(&metrics.seeds_left),
+            manifest_key_left: metrics.manifest_key_left.get().and_then(|left| u64::try_from(left).ok()),
+            manifest_key_missing: key_missing,
             rounds: Vec::new(),
             node: self.node.as_ref().map(NodeView::status),
             members: self.node.as_ref().map(|node| members(&node.joined())).unwrap_or_default(),

@@ -12,7 +12,7 @@ use sotto_protocol::deposit::{BOX_BYTES, arrange};
 use sotto_protocol::manifest::{
     Manifest, bucket_digest, buckets_digest, deposits_digest, hint_digest, mapping_kind,
 };
-use sotto_protocol::{BloomMapping, Deposit, Label, ServerParameters, Table};
+use sotto_protocol::{BloomMapping, Deposit, Label, MANIFEST_VERSION, ServerParameters, Table};
 use sotto_wire::{RootKey, limits};
 
 use crate::config::sizes_fit;
@@ -67,7 +67,7 @@ impl RoundDatabase {
         };
 
         let mut manifest = Manifest {
-            version: parameters.protocol_version,
+            version: MANIFEST_VERSION,
             round,
             entries: laid.entries(),
             engine: engine.name().to_owned(),
@@ -291,6 +291,7 @@ mod tests {
             query_ms: 300,
             deposit_spread_ms: 0,
             query_spread_ms: 0,
+            key_epoch: sotto_protocol::KeyEpoch::ENDLESS,
         };
         let sealed =
             SealedRound { round: Round(1), seed: [seed; 32], at: UnixMillis(0), deposits, table: None };

@@ -5,6 +5,7 @@
 //! says is due. What it proposed it learns of like everybody else, when it stands in the log.
 
 mod accepting;
+mod announce;
 mod command;
 mod follow;
 mod handle;
@@ -19,7 +20,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ed25519_dalek::SigningKey;
 use mpir::{Engine, Profile};
 use sotto_protocol::server::{Refusal, RoundMachine};
 use sotto_protocol::{Round, ServerParameters, UnixMillis};
@@ -36,6 +36,7 @@ use crate::forward::Forward;
 use crate::host::Host;
 use crate::keys::Progress;
 use crate::log::{LogError, Phase, Role, RoundLog, TokenId};
+use crate::manifest_keys::Announcing;
 use crate::metrics::{Queue, SharedMetrics, gauge};
 use crate::population::Population;
 use crate::round_database::{BuildError, RoundDatabase};
@@ -95,6 +96,9 @@ pub enum RunError {
          'sottod certify --seeds', and start again"
     )]
     SeedsEnded(Round),
+    /// What is announced cannot be written down.
+    #[error("what is announced cannot be stored: {0}")]
+    Announcement(String),
     /// The task that owns the rounds ended without being told to.
     #[error("the rounds ended unexpectedly: this is a fault of the program")]
     Rounds,
@@ -111,7 +115,8 @@ pub(crate) struct RoundsDependencies {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) root: RootKey,
     pub(crate) parameters: ServerParameters,
-    pub(crate) signing_key: SigningKey,
+    /// What is said now, and what signs.
+    pub(crate) announcing: Announcing,
     pub(crate) seeds: Box<dyn Seeds>,
     pub(crate) progress: watch::Sender<Progress>,
     /// The first round of a log without history.
@@ -344,6 +349,7 @@ impl<L: RoundLog> Task<L> {
                     }
                 }
                 Command::Place(place) => self.places.heard(place),
+                Command::Announce { announced, reply } => self.announce(*announced, reply).await,
                 Command::Overview { reply } => {
                     let _ = reply.send(self.overview());
                 }

@@ -34,7 +34,7 @@ use crate::certificate::{CertificateError, Expiry, NOTICE_DAYS};
 use crate::compute::Compute;
 use crate::config::{Config, ConfigError, Registration};
 use crate::connections::{self, AcceptOptions, Listener};
-use crate::control::{self, Commands, SocketError};
+use crate::control::{self, Commands, NextKey, SocketError};
 use crate::data::{DataDirectory, DataError};
 use crate::events::ServerEvent;
 use crate::host::{Host, System};
@@ -42,6 +42,7 @@ use crate::identity::Identity;
 use crate::keys::files::KeyFiles;
 use crate::keys::{Progress, UPLOAD_ROUNDS};
 use crate::log::MemoryLog;
+use crate::manifest_keys::Announcing;
 use crate::membership::{Membership, NodeView};
 use crate::metrics::{Metrics, Optional, SharedMetrics, gauge};
 use crate::operations::{self, Observed};
@@ -169,11 +170,15 @@ pub(crate) fn start_in<L: Listener>(
     let events = broadcast::channel(EVENTS).0;
     let (progress, progress_of_rounds) = watch::channel(Progress { oldest: first, open: first });
     let tree = Arc::clone(seeds.tree());
+    let given = vec![identity.manifest.clone()];
+    let data = config.data.clone();
+    let announcing = Announcing::new(given, data.clone(), parameters.clone(), endorsement);
+    let (said, said_to_calls) = (announcing.hear(), announcing.hear());
     let surroundings = RoundsDependencies {
         engine: Arc::clone(&engine),
         root: identity.root,
         parameters: parameters.clone(),
-        signing_key: identity.manifest.clone(),
+        announcing,
         seeds: Box::new(seeds),
         progress,
         token_required,
@@ -197,11 +202,10 @@ pub(crate) fn start_in<L: Listener>(
         },
         None => rounds::start(surroundings, async { Ok(MemoryLog::default()) }),
     };
-    let room =
-        Room::open(compute.clone(), Arc::new(identity.manifest.clone()), &config.limits, &tracker, &cut);
+    let room = Room::open(compute.clone(), said, &config.limits, &tracker, &cut);
     let announcement = Announcement {
         parameters: parameters.clone(),
-        endorsement,
+        said: said_to_calls,
         tokens: token_required.then_some(identity.tokens),
         slots: parameters.code.has_slots().then_some(identity.slots),
     };
@@ -224,7 +228,8 @@ pub(crate) fn start_in<L: Listener>(
         },
     );
     if let Some((socket, backups)) = control {
-        let commands = Commands { node: node.as_ref().map(NodeView::joined), backups };
+        let next = NextKey::new(data.unwrap_or_default(), identity.root, rounds.clone());
+        let commands = Commands { node: node.as_ref().map(NodeView::joined), backups, next: Some(next) };
         tracker.spawn(control::serve(socket, commands, cut.clone()));
     }
     let (health, health_service) = tonic_health::server::health_reporter();

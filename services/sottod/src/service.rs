@@ -12,7 +12,7 @@ use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES};
 use sotto_protocol::server::Account;
 use sotto_protocol::{PROTOCOL_VERSION, Round, ServerParameters};
 use sotto_wire::proto::sotto_server::Sotto;
-use sotto_wire::{Endorsement, Info, Refused, convert, fixed, limits, proto, split};
+use sotto_wire::{Info, Refused, convert, fixed, limits, proto, split};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -29,6 +29,7 @@ use crate::host::Host;
 use crate::incoming;
 use crate::keys::files::KeyFiles;
 use crate::keys::{KeyStore, Progress};
+use crate::manifest_keys::Said;
 use crate::memory::Memory;
 use crate::metrics::{Queue, SharedMetrics, gauge};
 use crate::outgoing::{Gone, Outgoing, Sender, stream};
@@ -108,9 +109,10 @@ pub(crate) struct ServiceDependencies {
 
 /// What a server says of itself.
 pub(crate) struct Announcement {
+    /// As they were at the start; the manifest key may be another one since.
     pub(crate) parameters: ServerParameters,
-    /// The root key's signature under the parameters.
-    pub(crate) endorsement: Endorsement,
+    /// What it says now.
+    pub(crate) said: watch::Receiver<Arc<Said>>,
     /// What new accounts must have a token of.
     pub(crate) tokens: Option<TokenKey>,
     /// What accounts show their slots under, if there are slots.
@@ -372,11 +374,12 @@ impl Sotto for Service {
             return Err(Refused::Version.into());
         }
         let open = self.within(async { Ok(self.means.rounds.current().await?) }).await?;
-        let Announcement { parameters, endorsement, tokens, .. } = &self.announcement;
+        let Announcement { said, tokens, .. } = &self.announcement;
+        let said = Arc::clone(&said.borrow());
         let info = Info {
-            parameters: parameters.clone(),
+            parameters: said.parameters.clone(),
             open,
-            endorsement: *endorsement,
+            endorsement: said.endorsement,
             token_required: tokens.is_some(),
         };
         Ok(Response::new(info.into()))
@@ -407,8 +410,13 @@ impl Sotto for Service {
         };
         let shown = convert::slot(&request.slot)?;
         let issued = lock(&self.accounts).issued(&account, &nonce, Instant::now())?;
-        let Announcement { parameters, tokens, slots, .. } = &self.announcement;
-        verify(&parameters.manifest_key, &account, &nonce, &signature)?;
+        let Announcement { said, tokens, slots, .. } = &self.announcement;
+        let parameters = said.borrow().parameters.clone();
+        // Whoever has asked what the server says before another key was announced signs for the former one.
+        verify(&parameters.manifest_key, &account, &nonce, &signature).or_else(|refused| {
+            let former = parameters.key_epoch.former_key().ok_or(refused)?;
+            verify(&former, &account, &nonce, &signature)
+        })?;
         let token = tokens.as_ref().zip(token).and_then(|(key, token)| key.check(&token));
         let shown = match (slots, shown) {
             (Some(key), Some(slot)) if key.is_own(&account, &slot) => Some(slot.number),
@@ -630,6 +638,7 @@ fn event(news: RoundNews, seeds: &SeedTree) -> proto::RoundEvent {
             let manifest = Some((&(*manifest).clone().with_segment(segment)).into());
             Event::Ready(proto::RoundReady { manifest, elapsed_ms: elapsed(at) })
         }
+        RoundNews::Announced(announced) => Event::Announced((&*announced).into()),
     };
     proto::RoundEvent { event: Some(event) }
 }

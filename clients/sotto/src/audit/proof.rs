@@ -12,7 +12,7 @@ use sotto_wire::{Malformed, limits};
 pub const PROOF_MAX: usize = limits::UNIT_MAX + 32 * 1024 * 1024;
 
 const MAGIC: &[u8; 11] = b"sotto proof";
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// Digests of every bucket, and of every unit, ascending.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +32,8 @@ pub struct Digests {
 ///
 /// | bytes | field |
 /// |---|---|
-/// | 12 | `"sotto proof"`, version 2 |
-/// | 153, 64 | announcement, and the root key's signature |
+/// | 12 | `"sotto proof"`, version 3 |
+/// | 205, 64 | announcement, and the root key's signature |
 /// | 268, 64 | manifest, and its signature |
 /// | 64 | receipt |
 /// | 2, 2 | unit, number of units u |

@@ -45,7 +45,9 @@ pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<
         None => {
             let settings = Settings { conversations: options.conversations };
             let joined = (info.open, now());
-            let client = Client::new(&options.name, info.parameters, settings, joined, &mut state::rng())?;
+            let mut client =
+                Client::new(&options.name, info.parameters, settings, joined, &mut state::rng())?;
+            client.keep_root(store.address().root_key().0)?;
             store.set_joining(true)?;
             store.save(&client.snapshot())?;
             client

@@ -61,6 +61,7 @@ impl Coming {
     async fn to(&mut self, node: &ConnectionSettings) -> Result<Come, ConnectError> {
         let host = &self.host;
         let connection = Connection::open_on(host.clone(), node).await?;
+        self.client.keep_root(node.address.root_key().0).map_err(ConnectError::Parameters)?;
         let (info, succession) = connection.meet(self.client.server()).await?;
         if succession == Succession::Later {
             self.client

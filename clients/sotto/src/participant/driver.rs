@@ -1,5 +1,6 @@
 //! The task that hears of rounds and starts their calls. It does nothing that takes long: the client is with the keeper.
 
+mod announced;
 mod auditing;
 mod leaving;
 mod replacing;
@@ -15,7 +16,7 @@ use sotto_protocol::client::{Client, Notice, Retrieval, Warning};
 use sotto_protocol::{Error, Manifest, Round, ServerParameters, SignedManifest};
 use sotto_session::{RoundNews, Session};
 use sotto_wire::{Failure, Refused};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
@@ -31,6 +32,7 @@ use super::sessions::{Patience, Sessions};
 use super::slots::{Retrieving, Slots};
 use super::{Event, Finding, Phase, RoundReport, Trouble};
 use crate::host::{Host, Work, rng, run};
+use crate::store::StorageError;
 pub(super) use auditing::Audits;
 use rounds::{Progress, REMEMBERED, Rounds};
 
@@ -56,6 +58,8 @@ enum Done {
     /// A proof was kept, or was not.
     ProofKept(Round, u16, Result<String, String>),
     Received(Box<RoundReport>, Vec<Trouble>, Received),
+    /// The client has taken over what is announced, and was stored with it or was not.
+    Adopted(Result<(), StorageError>),
     /// The client has failed.
     KeeperGone,
 }
@@ -69,6 +73,8 @@ pub(super) struct Driver {
     /// decides whether there is a deposit; what the real one makes of the round decides only what is in it.
     gate: Client,
     server: ServerParameters,
+    /// The same for who opens sessions.
+    pinned: watch::Sender<ServerParameters>,
     slots: Slots,
     keys: Keyring,
     sessions: Sessions,
@@ -102,7 +108,7 @@ impl Driver {
         host: Arc<dyn Host>,
         engine: Arc<dyn Engine>,
         (keeper, kept): (Keeper, JoinHandle<Option<KeptClient>>),
-        gate: Client,
+        (gate, pinned): (Client, watch::Sender<ServerParameters>),
         slots: Slots,
         keys: Keyring,
         sessions: Sessions,
@@ -118,6 +124,7 @@ impl Driver {
             kept,
             gate,
             server,
+            pinned,
             slots,
             keys,
             sessions,
@@ -211,6 +218,7 @@ impl Driver {
             News::BadDirectory(error) => {
                 self.person.tell(Event::Notice(Notice::Warning(Warning::BadDirectory(error))));
             }
+            News::Round(RoundNews::Announced(announced), _) => self.announced(&announced),
             News::Lost(error) => self.person.tell(Event::ConnectionLost(error)),
             News::Restored => self.person.tell(Event::ConnectionRestored),
         }
@@ -452,6 +460,7 @@ impl Driver {
                 self.person.tell(Event::Audited { round, unit, finding: Finding::Cheated(kept) });
             }
             Done::Received(report, troubles, taken) => self.taken(*report, troubles, taken),
+            Done::Adopted(stored) => self.adopted(stored),
             // Ends everything, before it comes here.
             Done::KeeperGone => {}
         }

@@ -137,6 +137,9 @@ pub enum Trouble {
     /// There is no receipt under the answers, so that nobody could hold the server to them.
     #[error("the server does not vouch for its answers: there is no receipt under them, or a wrong one")]
     Receipt,
+    /// What the server says of itself while rounds go on is not to be believed; what is known of it stays.
+    #[error("{0}; what it said before is gone by")]
+    Announced(Error),
     /// Missed manifests could not be fetched.
     #[error("missed manifests could not be fetched: {0}")]
     Manifests(Failure),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sotto_protocol::client::{Client, Notice, Retrieval};
 use sotto_protocol::error::Unknown;
-use sotto_protocol::{Error, Round, SignedManifest};
+use sotto_protocol::{Error, Round, ServerParameters, SignedManifest};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -118,6 +118,18 @@ impl Keeper {
         self.hand_in(Work::Believe, move |kept| {
             let notices = kept.client.supply_manifests(&manifests);
             ManifestVerdict { round: None, notices, missing: kept.client.missing_manifests() }
+        })
+    }
+
+    /// Takes over another manifest key, and stores the client.
+    pub(super) fn adopt_keys(
+        &self,
+        parameters: ServerParameters,
+    ) -> oneshot::Receiver<Result<(), StorageError>> {
+        self.hand_in(Work::Believe, move |kept| {
+            // The gate, which keeps the same of the server, has taken it.
+            let _ = kept.client.adopt_keys(parameters);
+            kept.persist()
         })
     }
 

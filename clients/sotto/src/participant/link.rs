@@ -50,7 +50,7 @@ pub(super) struct Account {
     pub(super) seed: Zeroizing<[u8; 32]>,
     pub(super) public: [u8; 32],
     pub(super) slot: Option<OwnSlot>,
-    pub(super) pinned: ServerParameters,
+    pub(super) pinned: watch::Receiver<ServerParameters>,
 }
 
 impl Account {
@@ -61,8 +61,9 @@ impl Account {
         node: &ConnectionSettings,
     ) -> Result<Session, ConnectError> {
         let connection = Connection::open_on(host.clone(), node).await?;
-        let slot = self.slot.as_ref().filter(|_| self.pinned.code.has_slots());
-        connection.register(&self.seed, &self.pinned, None, slot).await
+        let pinned = self.pinned.borrow().clone();
+        let slot = self.slot.as_ref().filter(|_| pinned.code.has_slots());
+        connection.register(&self.seed, &pinned, None, slot).await
     }
 }
 
@@ -184,10 +185,10 @@ impl Link {
 
     /// Goes by a directory if it is newer than what is known. In closed loop there is one machine.
     async fn learn(&mut self, session: &Session, signed: SignedDirectory) {
-        if self.account.pinned.mode == RoundMode::ClosedLoop {
+        if self.account.pinned.borrow().mode == RoundMode::ClosedLoop {
             return;
         }
-        let news = match self.nodes.hear(signed, &session.announced().manifest_key()) {
+        let news = match self.nodes.hear(signed, |round| session.announced().manifest_key_of(round)) {
             Ok(false) => return,
             Ok(true) => {
                 self.nodes.directory().into_iter().for_each(|directory| self.turn.learn(directory));
@@ -202,7 +203,7 @@ impl Link {
 
     /// After how much of it a node's silence is a loss. Rounds in closed loop have no length, and who has no other node waits.
     fn silence(&self) -> Option<Duration> {
-        let rounds = Duration::from_millis(self.account.pinned.round_ms.into()) * SILENT_ROUNDS;
+        let rounds = Duration::from_millis(self.account.pinned.borrow().round_ms.into()) * SILENT_ROUNDS;
         self.turn.has_others().then_some(rounds.max(SILENT))
     }
 

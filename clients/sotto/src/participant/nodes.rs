@@ -2,7 +2,7 @@
 
 use sotto_protocol::directory::DIRECTORY_BYTES;
 use sotto_protocol::error::DirectoryError;
-use sotto_protocol::{Directory, Error, SignedDirectory};
+use sotto_protocol::{Directory, Error, Round, SignedDirectory};
 
 /// The newest directory that was believed.
 pub(super) struct Nodes {
@@ -11,12 +11,16 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// What was kept for a server of this root, if that key signed it. Whatever else is there is as good as nothing: the nodes
-    /// of the address are known without it.
-    pub(super) fn kept(root: [u8; 32], manifest_key: &[u8; 32], kept: Option<Vec<u8>>) -> Self {
+    /// What was kept for a server of this root, if the manifest key of its round signed it. Whatever else is there is as good as
+    /// nothing: the nodes of the address are known without it.
+    pub(super) fn kept(
+        root: [u8; 32],
+        key_of: impl Fn(Round) -> Option<[u8; 32]>,
+        kept: Option<Vec<u8>>,
+    ) -> Self {
         let signed = kept.as_deref().and_then(read);
         let newest = signed.and_then(|signed| {
-            let directory = signed.verify(&root, manifest_key).ok()?;
+            let directory = signed.verify(&root, &key_of(signed.claimed_round())?).ok()?;
             Some((signed, directory))
         });
         Self { root, newest }
@@ -30,11 +34,16 @@ impl Nodes {
     ///
     /// # Errors
     /// It is not the server's, or another one under the same number.
-    pub(super) fn hear(&mut self, signed: SignedDirectory, manifest_key: &[u8; 32]) -> Result<bool, Error> {
+    pub(super) fn hear(
+        &mut self,
+        signed: SignedDirectory,
+        key_of: impl Fn(Round) -> Option<[u8; 32]>,
+    ) -> Result<bool, Error> {
         if self.newest.as_ref().is_some_and(|(newest, _)| *newest == signed) {
             return Ok(false);
         }
-        let directory = signed.verify(&self.root, manifest_key)?;
+        let key = key_of(signed.claimed_round()).ok_or(Error::Directory(DirectoryError::Unsigned))?;
+        let directory = signed.verify(&self.root, &key)?;
         let known = self.newest.as_ref().map(|(newest, directory)| (&newest.bytes, directory.number()));
         match known {
             Some((bytes, number)) if directory.number() == number && signed.bytes != *bytes => {
@@ -79,8 +88,9 @@ mod tests {
     #[test]
     fn only_a_higher_number_of_the_servers_own_is_news_and_two_under_one_number_are_a_lie() {
         let key = SigningKey::from_bytes(&[2; 32]).verifying_key().to_bytes();
-        let mut nodes = Nodes::kept(ROOT, &key, None);
-        let mut hear = |signed| nodes.hear(signed, &key);
+        let key_of = |round| (round == Round(1)).then_some(key);
+        let mut nodes = Nodes::kept(ROOT, key_of, None);
+        let mut hear = |signed| nodes.hear(signed, key_of);
         let refused = |reason| Err(Error::Directory(reason));
         assert_eq!(hear(signed(5, "a:1", ROOT, 3)), refused(DirectoryError::Unsigned));
         assert_eq!(hear(signed(5, "a:1", [9; 32], 2)), refused(DirectoryError::Unsigned));
@@ -90,9 +100,10 @@ mod tests {
         assert_eq!(hear(signed(4, "b:1", ROOT, 2)), Ok(false));
         assert_eq!(hear(signed(6, "b:1", ROOT, 2)), Ok(true));
         assert_eq!(nodes.directory().unwrap().nodes(), ["b:1"]);
+        assert_eq!(nodes.hear(signed(7, "c:1", ROOT, 2), |_| None), refused(DirectoryError::Unsigned));
 
         let kept = |bytes: Vec<u8>, root, key: &[u8; 32]| {
-            Nodes::kept(root, key, Some(bytes)).directory().map(Directory::number)
+            Nodes::kept(root, |_| Some(*key), Some(bytes)).directory().map(Directory::number)
         };
         let bytes = nodes.encode();
         assert_eq!(kept(bytes.clone(), ROOT, &key), Some(6));

@@ -319,7 +319,7 @@ async fn ask(
         let request = request.clone();
         async move {
             let answers = session.retrieve(round, &digest, request, answer_bytes).await?;
-            Ok((answers, session.announced().clone()))
+            Ok((answers, session.announced()))
         }
     };
     let (Answers { answers: answer, receipt, first }, announced) =

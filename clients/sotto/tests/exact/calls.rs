@@ -154,6 +154,7 @@ impl Sotto for Calls {
             drop(sender.send(Ok(proto::RoundEvent { event: Some(Event::Directory(directory)) })));
         }
         let oldest = state.open.back(u64::from(self.0.parameters.retained));
+        drop(sender.send(Ok(proto::RoundEvent { event: Some(Event::Announced(self.0.announced())) })));
         for (round, honest) in state.ready.range(oldest..) {
             let shown = state.shown.get(&account).and_then(|shown| shown.get(round));
             let elapsed_ms = honest.at.elapsed().as_millis() as u32;
@@ -248,7 +249,7 @@ impl Sotto for Calls {
         let answered: Vec<_> =
             (0..).zip(&answers).map(|(bucket, answer)| answer_digest(bucket, answer)).collect();
         let statement = Statement::new(Round(round), ready.manifest.digest(), digest, &queried, &answered);
-        let receipt = Bytes::copy_from_slice(&statement.sign(&self.0.key));
+        let receipt = Bytes::copy_from_slice(&statement.sign(&self.0.key_of(Round(round))));
         let answer = Bytes::from(answers.concat());
         self.0.state.lock().unwrap().answers.push((Round(round), answer.clone()));
         let mut chunks: Vec<_> =

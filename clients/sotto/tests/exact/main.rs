@@ -19,6 +19,7 @@
 //! drill    people whose processes die, and what must hold of everybody then
 //! crashes  deaths at every write and at random instants, and disks that are full
 //! copies   one account in two hands
+//! rotation another manifest key while people talk
 //! ```
 //!
 //! Worlds follow from their seed alone. `SOTTO_SEEDS=N` plays N seeds of every attack and every pair of worlds in place of
@@ -41,6 +42,7 @@ mod mortal;
 mod nodes;
 mod profiles;
 mod reading;
+mod rotation;
 mod server;
 mod slots;
 mod spread;

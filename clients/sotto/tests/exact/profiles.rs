@@ -8,13 +8,13 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::manifest::MAPPING_BLOOM;
-use sotto_protocol::{CodeKind, Manifest, PROTOCOL_VERSION, Round};
+use sotto_protocol::{CodeKind, MANIFEST_VERSION, Manifest, Round};
 use sotto_session::round_spec;
 use sotto_wire::{RootKey, limits};
 
 fn manifest(engine: &dyn Engine, [buckets, elements]: [usize; 2], profile: [u8; 16]) -> Manifest {
     Manifest {
-        version: PROTOCOL_VERSION,
+        version: MANIFEST_VERSION,
         round: Round(7),
         entries: elements as u64,
         engine: engine.name().into(),

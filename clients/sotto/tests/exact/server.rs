@@ -1,6 +1,7 @@
 //! A server in memory, which takes no time but that of its rounds, notes what it sees, and lies as it is told to.
 
 use core::ops::Range;
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,10 +12,10 @@ use mpir::{Engine, Engines, PublicKeys};
 use sotto_protocol::manifest::seed::SeedTree;
 use sotto_protocol::manifest::{Manifest, SignedManifest, mapping_kind};
 use sotto_protocol::server::{SeedChain, segment_end};
-use sotto_protocol::{Deposit, Round, RoundMode, ServerParameters};
-use sotto_wire::proto;
+use sotto_protocol::{Deposit, MANIFEST_VERSION, Round, RoundMode, ServerParameters};
+use sotto_wire::proto::{self, round_event::Event};
 use sotto_wire::root::endorse;
-use sotto_wire::{Info, Refused};
+use sotto_wire::{Announced, Info, Refused};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until};
 use tonic::Status;
@@ -79,7 +80,11 @@ pub(crate) struct Server {
     pub(crate) parameters: ServerParameters,
     first: Round,
     root: SigningKey,
-    pub(crate) key: SigningKey,
+    key: SigningKey,
+    /// What is announced since there is another key, and that.
+    rotation: Mutex<Option<(ServerParameters, SigningKey)>>,
+    /// Whoever signs has the former key alone.
+    thief: AtomicBool,
     began: Instant,
     /// Sets of keys held for each account.
     pub(crate) generations: usize,
@@ -123,6 +128,8 @@ impl Server {
             first,
             root,
             key,
+            rotation: Mutex::default(),
+            thief: AtomicBool::new(false),
             began: Instant::now(),
             generations,
             plans: Mutex::default(),
@@ -136,6 +143,50 @@ impl Server {
 
     pub(crate) fn root(&self) -> [u8; 32] {
         self.root.verifying_key().to_bytes()
+    }
+
+    /// Announces another key, which signs from this round on, counted from the first.
+    pub(crate) fn rotate(&self, round: u64) {
+        let key = SigningKey::from_bytes(&[4; 32]);
+        let mut parameters = self.said();
+        let first = Round(self.first.0 + round);
+        parameters.key_epoch = parameters.key_epoch.next(parameters.manifest_key, first, Round(u64::MAX));
+        (parameters.serial, parameters.manifest_key) =
+            (parameters.serial + 1, key.verifying_key().to_bytes());
+        *self.rotation.lock().unwrap() = Some((parameters, key));
+        let event = || proto::RoundEvent { event: Some(Event::Announced(self.announced())) };
+        let state = self.state.lock().unwrap();
+        for (_, watcher) in &state.watchers {
+            drop(watcher.send(Ok(event())));
+        }
+    }
+
+    /// From now on the former key signs everything.
+    pub(crate) fn steal(&self) {
+        self.thief.store(true, Ordering::Relaxed);
+    }
+
+    fn said(&self) -> ServerParameters {
+        let rotation = self.rotation.lock().unwrap();
+        rotation.as_ref().map_or_else(|| self.parameters.clone(), |(parameters, _)| parameters.clone())
+    }
+
+    /// What it tells of itself to who follows the rounds.
+    pub(crate) fn announced(&self) -> proto::Announcement {
+        let parameters = self.said();
+        (&Announced::new(&parameters, endorse(&self.root, &parameters))).into()
+    }
+
+    /// What signs a round.
+    pub(crate) fn key_of(&self, round: Round) -> SigningKey {
+        match &*self.rotation.lock().unwrap() {
+            Some((parameters, key))
+                if round >= parameters.key_epoch.first && !self.thief.load(Ordering::Relaxed) =>
+            {
+                key.clone()
+            }
+            _ => self.key.clone(),
+        }
     }
 
     /// From now on the answers of rounds are changed before they are signed and sent.
@@ -185,7 +236,7 @@ impl Server {
     pub(crate) fn tell_directory(&self, directory: proto::Directory) {
         let mut state = self.state.lock().unwrap();
         for (_, watcher) in &state.watchers {
-            let event = Some(proto::round_event::Event::Directory(directory.clone()));
+            let event = Some(Event::Directory(directory.clone()));
             drop(watcher.send(Ok(proto::RoundEvent { event })));
         }
         state.directory = Some(directory);
@@ -236,7 +287,7 @@ impl Server {
     fn manifest(&self, state: &mut State, round: Round, previous: [u8; 32]) -> Manifest {
         let parameters = &self.parameters;
         Manifest {
-            version: parameters.protocol_version,
+            version: MANIFEST_VERSION,
             round,
             entries: 0,
             engine: self.engine.name().to_owned(),
@@ -269,7 +320,7 @@ impl Server {
                 let material = Material {
                     deposited: &[],
                     manifest,
-                    key: &self.key,
+                    key: &self.key_of(round),
                     root: self.root(),
                     segment,
                     engine: &*self.engine,
@@ -308,7 +359,7 @@ impl Server {
         let material = Material {
             deposited,
             manifest: honest.clone(),
-            key: &self.key,
+            key: &self.key_of(round),
             root: self.root(),
             segment: segment.clone(),
             engine: &*self.engine,
@@ -334,14 +385,14 @@ impl Server {
                     let material = Material {
                         deposited,
                         manifest,
-                        key: &self.key,
+                        key: &self.key_of(round),
                         root: self.root(),
                         segment,
                         engine: &*self.engine,
                     };
                     Some(Arc::new(Ready::new(material, Some((forgery, &account)))))
                 }
-                None if previous != before => Some(Arc::new(ready.after(previous, &self.key))),
+                None if previous != before => Some(Arc::new(ready.after(previous, &self.key_of(round)))),
                 None => None,
             };
             let shown = state.shown.entry(account).or_default();
@@ -351,7 +402,11 @@ impl Server {
             }
             let reseeded = if lies.iter().any(|(lie, _)| matches!(lie, Lie::Flood | Lie::ReplaySeeds)) {
                 let recent = state.ready.range(round.back(6)..);
-                recent.map(|(_, ready)| SignedManifest::sign(&reseeded(&ready.manifest), &self.key)).collect()
+                recent
+                    .map(|(_, ready)| {
+                        SignedManifest::sign(&reseeded(&ready.manifest), &self.key_of(ready.manifest.round))
+                    })
+                    .collect()
             } else {
                 Vec::new()
             };
@@ -406,7 +461,7 @@ impl Server {
 
     /// What it says of itself.
     pub(crate) fn info(&self) -> Info {
-        let mut parameters = self.parameters.clone();
+        let mut parameters = self.said();
         let pretence = *self.pretence.lock().unwrap();
         let other = SigningKey::from_bytes(&[9; 32]);
         let root = if pretence == Pretence::Root { &other } else { &self.root };

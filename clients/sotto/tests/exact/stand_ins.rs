@@ -66,8 +66,8 @@ impl Stage {
     }
 
     fn tell(&self, number: u64, nodes: &[usize]) {
-        let (root, key) = (self.world.server.root(), &self.world.server.key);
-        let signed = SignedDirectory::sign(&self.directory(number, nodes), &root, key);
+        let (root, key) = (self.world.server.root(), self.world.server.key_of(FIRST));
+        let signed = SignedDirectory::sign(&self.directory(number, nodes), &root, &key);
         self.world.server.tell_directory((&signed).into());
     }
 
@@ -282,7 +282,7 @@ fn a_node_that_was_added_later_is_reached_after_the_one_that_was_joined_has_died
 fn directories_that_are_forged_replayed_or_of_another_root_are_refused() {
     let played = play(deadline(), &[0, 1], async |stage| {
         let root = stage.world.server.root();
-        let own = stage.world.server.key.clone();
+        let own = stage.world.server.key_of(FIRST);
         let stranger = |number, node: &str| Directory::new(number, Round(1), [node.to_owned()]).unwrap();
         let tell = |directory: &Directory, root: [u8; 32], key: &SigningKey| {
             let signed = SignedDirectory::sign(directory, &root, key);
@@ -321,7 +321,8 @@ fn a_directory_of_strangers_locks_nobody_out() {
     let played = play(deadline(), &[0, 1], async |stage| {
         let strangers: Vec<String> = (1..65).map(|port| format!("127.0.0.1:{port}")).collect();
         let directory = Directory::new(1, Round(1), strangers.clone()).unwrap();
-        let signed = SignedDirectory::sign(&directory, &stage.world.server.root(), &stage.world.server.key);
+        let signed =
+            SignedDirectory::sign(&directory, &stage.world.server.root(), &stage.world.server.key_of(FIRST));
         strangers.iter().for_each(|stranger| stage.machine.lead(stranger, stage.refusing.clone()));
         stage.world.server.tell_directory((&signed).into());
         stage.world.until(LATE_MS).await;

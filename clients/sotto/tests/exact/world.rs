@@ -57,6 +57,7 @@ pub(crate) fn parameters(engine: &dyn Engine, mode: RoundMode) -> ServerParamete
         query_ms: QUERY_MS,
         deposit_spread_ms: 0,
         query_spread_ms: 0,
+        key_epoch: sotto_protocol::KeyEpoch::ENDLESS,
     }
 }
 

@@ -56,6 +56,7 @@ fn account(home: &Path) -> Address {
         query_ms: 200,
         deposit_spread_ms: 0,
         query_spread_ms: 0,
+        key_epoch: sotto_protocol::KeyEpoch::ENDLESS,
     };
     let mut rng: rand::rngs::StdRng = rand::make_rng();
     let joined = (Round(5), UnixMillis(0));

@@ -134,6 +134,7 @@ fn announced(change: impl FnOnce(&mut ServerParameters)) -> proto::InfoResponse 
         query_ms: 200,
         deposit_spread_ms: 0,
         query_spread_ms: 0,
+        key_epoch: sotto_protocol::KeyEpoch::ENDLESS,
     };
     change(&mut parameters);
     let endorsement = endorse(&root(), &parameters);

@@ -27,12 +27,31 @@ impl Client {
         if parameters.code.has_slots() != state.server.code.has_slots() {
             return Err(Error::Negotiation(NegotiationError::Addressing));
         }
+        if parameters.differs_in_keys_alone(&state.server) {
+            return self.adopt_keys(parameters);
+        }
         let mut clock = state.clock.clone();
         clock.adopt(parameters.round_ms, (open, now))?;
         state.cycle.adopt(parameters.retrieve)?;
         state.clock = clock;
         if parameters.shape() != state.server.shape() || parameters.engine != state.server.engine {
             state.ready.clear();
+        }
+        state.server = parameters;
+        Ok(())
+    }
+
+    /// Goes on under a later announcement that [differs in keys alone](ServerParameters::differs_in_keys_alone): in the
+    /// middle of rounds, of which none is given up.
+    ///
+    /// # Errors
+    /// As for [`Client::adopt`]; nothing is changed then.
+    pub fn adopt_keys(&mut self, parameters: ServerParameters) -> Result<(), Error> {
+        let state = &mut self.state;
+        parameters.check_shape()?;
+        let later = parameters.succeeds(&state.server)? == Succession::Later;
+        if !later || !parameters.differs_in_keys_alone(&state.server) {
+            return Err(Error::Negotiation(NegotiationError::NotLater));
         }
         state.server = parameters;
         Ok(())

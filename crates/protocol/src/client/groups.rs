@@ -6,7 +6,6 @@ use super::{Client, MessageId, Notice, State, Warning};
 use crate::conversation::{Conversation, ConversationId, Talk};
 use crate::error::{InputError, Unknown};
 use crate::group::{Farewell, Group, GroupCard, MEMBER_NAME_MAX, Member, News, Rekey, Task};
-use crate::invitation::server_mark;
 use crate::message::Kind;
 use crate::name::is_same_name;
 use crate::{Error, Round, UnixMillis};
@@ -34,7 +33,7 @@ impl Client {
         let all: Vec<_> = core::iter::once(me).chain(members.iter().cloned()).collect();
         let state = &mut self.state;
         let slots = state.slots_of(&all)?;
-        let card = GroupCard::new(&state.server.manifest_key, name, (all, slots), state.clock.newest(), rng)?;
+        let card = GroupCard::new(state.mark(), name, (all, slots), state.clock.newest(), rng)?;
         state.add_group(&card)?;
         Ok(card)
     }
@@ -46,7 +45,7 @@ impl Client {
     /// As for [`Client::create_group`]; [`Error::Input`] also if the card is for another server or does not name this
     /// person; [`Error::RoundTooFar`] if no time explains the rounds since it was made, or it is older than 2^19 rounds.
     pub fn join_group(&mut self, card: &GroupCard, now: UnixMillis) -> Result<ConversationId, Error> {
-        if card.server != server_mark(&self.state.server.manifest_key) {
+        if !self.state.is_marked_by(card.server) {
             return Err(Error::Input(InputError::CardElsewhere));
         }
         self.state.clock.explains(card.start, card.time, now)?;

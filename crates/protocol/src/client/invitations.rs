@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Client, Notice, State, Warning};
 use crate::conversation::{Conversation, ConversationId, Talk};
 use crate::error::{InputError, Unknown};
-use crate::invitation::{Invitation, InvitationMark, LIFE_MAX_MS, LIFE_MS, server_mark};
+use crate::invitation::{Invitation, InvitationMark, LIFE_MAX_MS, LIFE_MS};
 use crate::pair::Pair;
 use crate::pair::handshake::exchange_key;
 use crate::secret::Secret;
@@ -72,7 +72,7 @@ impl Client {
         let state = &mut self.state;
         let (newest, next) = (state.clock.newest(), state.clock.next());
         let expires = UnixMillis(now.0.saturating_add(LIFE_MS));
-        let invitation = Invitation::new(&state.server.manifest_key, keys, newest, expires, rng);
+        let invitation = Invitation::new(state.mark(), keys, newest, expires, rng);
         let talk = || Pair::inviting(&invitation, exchange, now, next).map(Talk::Pair);
         state.add(contact, UNITS, talk)?;
         Ok(invitation)
@@ -93,7 +93,7 @@ impl Client {
         rng: &mut impl CryptoRng,
     ) -> Result<ConversationId, Error> {
         let state = &mut self.state;
-        if invitation.server != server_mark(&state.server.manifest_key) {
+        if !state.is_marked_by(invitation.server) {
             return Err(Error::Input(InputError::InvitationElsewhere));
         }
         let mark = invitation.mark();

@@ -1,13 +1,14 @@
 //! The client as bytes.
 //!
 //! ```text
-//! version, u8 = 5 | first 8 bytes of SHA-256("sotto v1 client state" | 0 | version | content) | content (postcard)
+//! version, u8 = 6 | first 8 bytes of SHA-256("sotto v1 client state" | 0 | version | content) | content (postcard)
 //! ```
 //!
 //! The checksum is against accidents. The bytes hold all secrets: whoever stores them keeps them as carefully.
 
 mod version2;
 mod version3;
+mod version5;
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -18,7 +19,7 @@ use super::addresses::Addresses;
 use crate::error::{InputError, Malformed};
 use crate::{Error, domain};
 
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 const CHECKSUM_BYTES: usize = 8;
 const HEADER_BYTES: usize = 1 + CHECKSUM_BYTES;
 
@@ -51,10 +52,11 @@ impl Client {
         }
         let state = match header[0] {
             VERSION => decode(content)?,
+            5 => decode::<version5::State5>(content)?.into(),
             // It ended before the slots.
             4 => {
                 let slots = postcard::to_allocvec(&Addresses::default()).map_err(|_| malformed)?;
-                decode(&Zeroizing::new([content, &slots].concat()))?
+                decode::<version5::State5>(&Zeroizing::new([content, &slots].concat()))?.into()
             }
             3 => decode::<version3::State3>(content)?.into(),
             2 => decode::<version2::State2>(content)?.try_into()?,
@@ -139,6 +141,7 @@ mod tests {
             query_ms: 300,
             deposit_spread_ms: 0,
             query_spread_ms: 0,
+            key_epoch: crate::KeyEpoch::ENDLESS,
         };
         let settings = Settings { conversations: 2 };
         let joined = (Round(1), UnixMillis(0));

@@ -72,6 +72,11 @@ proptest! {
     }
 
     #[test]
+    fn fuzz_announcement(bytes in damaged(valid("announcement"))) {
+        super::fuzz_announcement(&bytes);
+    }
+
+    #[test]
     fn fuzz_client_state(bytes in damaged(valid("client_state"))) {
         super::fuzz_client_state(&bytes);
     }
@@ -97,6 +102,7 @@ fn valid_encodings_are_what_they_claim_to_be() {
         let signed = crate::SignedDirectory::from_parts(directory, signature).unwrap();
         assert!(signed.verify(&[0; 32], &key).is_ok());
     }
+    assert!(crate::ServerParameters::decode(&valid("announcement")[0]).is_ok());
     for round in valid("mapping") {
         let (manifest, mapping) = round.split_at(super::MANIFEST_BYTES);
         let manifest = Manifest::decode(manifest).unwrap();

@@ -7,7 +7,6 @@ use rand_core::CryptoRng;
 use zeroize::Zeroizing;
 
 use crate::error::InputError;
-use crate::invitation::server_mark;
 use crate::message::MEMBERS_MAX;
 use crate::name::is_name;
 use crate::secret::Secret;
@@ -32,7 +31,7 @@ const SLOT_BYTES: usize = 4;
 ///
 /// | offset | bytes | field |
 /// |---|---|---|
-/// | 0 | 8 | first bytes of SHA-256 of the server's manifest key |
+/// | 0 | 8 | first bytes of SHA-256 of the root key of the server, or of one of its manifest keys |
 /// | 8 | 16 | group id |
 /// | 24 | 32 | secret |
 /// | 56 | 8 | round at which the chains start |
@@ -59,7 +58,7 @@ impl GroupCard {
     /// # Errors
     /// [`Error::Input`] if a name or the number of members breaks a limit, or one is there twice.
     pub(crate) fn new(
-        manifest_key: &[u8; 32],
+        server: [u8; 8],
         name: &str,
         (members, slots): (Vec<(String, [u8; 32])>, Vec<u32>),
         (start, time): (Round, UnixMillis),
@@ -68,7 +67,6 @@ impl GroupCard {
         let mut id = [0; 16];
         rng.fill_bytes(&mut id);
         let secret = Secret::random(rng);
-        let server = server_mark(manifest_key);
         let card = Self { server, id, secret, start, time, name: name.to_owned(), members, slots };
         card.check()?;
         Ok(card)

@@ -219,7 +219,9 @@ mod tests {
     use crate::client::{Client, Notice, Settings, Warning};
     use crate::manifest::{MAPPING_BLOOM, Manifest, SignedManifest};
     use crate::server::{seeds_of, segment_end};
-    use crate::{CodeKind, PROTOCOL_VERSION, Round, RoundMode, ServerParameters, UnixMillis};
+    use crate::{
+        CodeKind, MANIFEST_VERSION, PROTOCOL_VERSION, Round, RoundMode, ServerParameters, UnixMillis,
+    };
 
     const SECRET: [u8; 32] = [7; 32];
     const FIRST: Round = Round(1000);
@@ -303,11 +305,12 @@ mod tests {
             query_ms: 200,
             deposit_spread_ms: 0,
             query_spread_ms: 0,
+            key_epoch: crate::KeyEpoch::ENDLESS,
         };
         let round = Round(FIRST.0 + 7);
         let signed = |seed: [u8; 32]| {
             let manifest = Manifest {
-                version: PROTOCOL_VERSION,
+                version: MANIFEST_VERSION,
                 round,
                 entries: 0,
                 engine: "none".into(),

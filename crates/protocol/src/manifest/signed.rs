@@ -45,9 +45,10 @@ impl SignedManifest {
     /// fixed. Without any (`segments` 0), which [`ServerParameters::check_shape`] refuses, tests of everything else make do.
     ///
     /// # Errors
-    /// As for [`SignedManifest::verify`]; [`Error::Manifest`] for another seed, or one of which nothing shows that it was fixed.
+    /// As for [`SignedManifest::verify`]; [`Error::Manifest`] for a round that no key signs, another seed, or one of which nothing shows that it was fixed.
     pub fn verify_for(&self, server: &ServerParameters) -> Result<Manifest, Error> {
-        let manifest = self.verify(&server.manifest_key)?;
+        let key = server.manifest_key_of(self.claimed_round());
+        let manifest = self.verify(&key.ok_or(Error::Manifest(ManifestError::KeyEnded))?)?;
         if server.seeds.segments > 0 {
             let segment = self.segment.as_ref().ok_or(Error::Manifest(ManifestError::SeedNotShown))?;
             server.seeds.verify(manifest.round, &manifest.round_seed, segment)?;

@@ -12,6 +12,7 @@ mod invitations;
 mod malice;
 mod pairs;
 mod restored;
+mod rotation;
 mod slots;
 mod versions;
 mod world;

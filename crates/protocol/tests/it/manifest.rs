@@ -9,7 +9,7 @@ use sotto_protocol::manifest::{
     deposits_digest, hint_digest,
 };
 use sotto_protocol::{
-    ChainStep, CodeKind, Deposit, Error, Label, Manifest, ManifestChain, PROTOCOL_VERSION, Round, SealedBox,
+    ChainStep, CodeKind, Deposit, Error, Label, MANIFEST_VERSION, Manifest, ManifestChain, Round, SealedBox,
     SignedManifest,
 };
 
@@ -19,7 +19,7 @@ const GOLDEN_2: &str = include_str!("../golden/manifest-2.hex");
 
 fn manifest(round: u64, previous: [u8; 32]) -> Manifest {
     Manifest {
-        version: PROTOCOL_VERSION,
+        version: MANIFEST_VERSION,
         round: Round(round),
         entries: 0x0001_0203,
         engine: "seal-pir".to_owned(),
@@ -92,7 +92,7 @@ fn manifests_of_earlier_versions_are_known_by_their_digests() {
         bytes[9] ^= 1;
         let bent = FormerManifest::new(version, &bytes, signature).unwrap();
         assert!(bent.digest(&public_key()).is_err());
-        for other in [0, 3 - version, PROTOCOL_VERSION] {
+        for other in [0, 3 - version, MANIFEST_VERSION] {
             assert!(FormerManifest::new(other, &bytes, signature).is_err());
         }
     }
@@ -159,7 +159,7 @@ fn a_manifest_with_slots_says_nothing_that_its_table_does_not() {
 #[test]
 fn impossible_numbers_are_refused_before_anything_is_sized_by_them() {
     let spoils: [fn(&mut Manifest); 19] = [
-        |m| m.version = PROTOCOL_VERSION - 1,
+        |m| m.version = MANIFEST_VERSION - 1,
         |m| m.mapping_kind = 0,
         |m| m.engine.clear(),
         |m| m.retrieve = 0,

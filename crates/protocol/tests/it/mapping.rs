@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use sotto_protocol::error::Malformed;
 use sotto_protocol::manifest::MAPPING_BLOOM;
 use sotto_protocol::mapping::Outcome;
-use sotto_protocol::{BloomMapping, CodeKind, Error, Label, Lookup, Manifest, PROTOCOL_VERSION, Round};
+use sotto_protocol::{BloomMapping, CodeKind, Error, Label, Lookup, MANIFEST_VERSION, Manifest, Round};
 
 struct Sealed {
     manifest: Manifest,
@@ -38,7 +38,7 @@ fn seal_with(code: CodeKind, labels: &[Label], retrieve: u16) -> Sealed {
         CodeKind::Partitioned => unreachable!("there is no mapping"),
     };
     let mut manifest = Manifest {
-        version: PROTOCOL_VERSION,
+        version: MANIFEST_VERSION,
         round: Round(1),
         entries: labels.len() as u64,
         engine: "test".to_owned(),

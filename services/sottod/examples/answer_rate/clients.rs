@@ -113,16 +113,20 @@ async fn deposit_and_tell(
                 }
             }
             RoundNews::Ready { manifest, .. } => {
-                let manifest = manifest.verify(&listener.announced().manifest_key())?;
+                let manifest = manifest.verify(&key_of(listener, manifest.claimed_round())?)?;
                 let Some(wanted) = stored.remove(&manifest.round) else { continue };
                 // A round may be over before it is asked about.
                 let Ok(question) = question(listener, &manifest, &wanted).await else { continue };
                 tell.send_replace(Some(Arc::new(question)));
             }
-            RoundNews::Directory(_) => {}
+            RoundNews::Announced(_) | RoundNews::Directory(_) => {}
         }
     }
     anyhow::bail!("the node ends its watch")
+}
+
+fn key_of(listener: &Session, round: Round) -> anyhow::Result<[u8; 32]> {
+    listener.announced().manifest_key_of(round).context("no key signs the round")
 }
 
 async fn question(session: &Session, manifest: &Manifest, wanted: &Deposit) -> anyhow::Result<Question> {

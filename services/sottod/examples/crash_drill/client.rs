@@ -103,7 +103,7 @@ impl Watcher {
                         manifests.insert(manifest.round, signed.with_segment(None));
                         tell_ready.send_replace(Some(manifest.round));
                     }
-                    RoundNews::Directory(_) => {}
+                    RoundNews::Announced(_) | RoundNews::Directory(_) => {}
                 }
             }
             manifests

@@ -61,7 +61,7 @@ impl News {
                     self.wrong = Some(format!("round {round} has two manifests"));
                 }
             }
-            RoundNews::Directory(_) => {}
+            RoundNews::Announced(_) | RoundNews::Directory(_) => {}
         }
     }
 }

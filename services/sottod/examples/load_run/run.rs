@@ -271,7 +271,7 @@ impl Run {
                 self.ask(&manifest, at);
                 let _ = self.news.send(News::Ready(Box::new(manifest)));
             }
-            RoundNews::Directory(_) => {}
+            RoundNews::Announced(_) | RoundNews::Directory(_) => {}
         }
         Ok(())
     }

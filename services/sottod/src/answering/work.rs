@@ -4,19 +4,19 @@ use core::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::Bytes;
-use ed25519_dalek::SigningKey;
 use mpir::{Error, PublicKeys, Query};
 use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 use sotto_protocol::audit::{Statement, answer_digest, query_digest};
 use sotto_wire::Refused;
-use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::reply::Part;
 use super::tiles::{Next, Tiles};
 use crate::compute::Compute;
+use crate::manifest_keys::Said;
 use crate::round_database::RoundDatabase;
 
 /// A request that is to be answered, of the right size for its round.
@@ -35,7 +35,8 @@ pub(super) struct Shared {
     /// There may be a tile to answer, or one to wait for.
     pub(super) news: Notify,
     pub(super) compute: Compute,
-    pub(super) signing_key: Arc<SigningKey>,
+    /// What signs receipts, round by round.
+    pub(super) said: watch::Receiver<Arc<Said>>,
     /// Units answered in one job, whose answers are sent before the next.
     pub(super) units_per_job: usize,
 }
@@ -149,10 +150,14 @@ async fn answer(room: &Shared, mut tile: Vec<Member>) {
         tile.retain(|_| stays.next().unwrap_or(false));
     }
     let manifest = &database.manifest;
+    let key = room.said.borrow().signing_key(manifest.round).cloned();
     for member in &tile {
         let Member { retrieval: Retrieval { keys_digest, .. }, queries, answers, .. } = member;
         let statement = Statement::new(manifest.round, manifest.digest(), *keys_digest, queries, answers);
-        member.tell(Part::Receipt(statement.sign(&room.signing_key)));
+        // A node that lacks the secret answers all the same; whoever asked sees that nobody vouches for it.
+        if let Some(key) = &key {
+            member.tell(Part::Receipt(statement.sign(key)));
+        }
     }
 }
 
@@ -213,6 +218,7 @@ fn answer_units(
 
 #[cfg(test)]
 mod tests {
+    use ed25519_dalek::SigningKey;
     use mpir::{
         Assurance, Contents, Engine, EngineClient, Error, Form, PreparedRound, Profile, PublicKeys, Query,
         RoundSpec, Sizes, noop,
@@ -224,19 +230,18 @@ mod tests {
         ServerParameters, UnixMillis,
     };
     use sotto_wire::{Refused, RootKey};
-    use tokio::sync::{Notify, mpsc};
+    use tokio::sync::{Notify, mpsc, watch};
 
-    use super::{
-        Arc, Bytes, Compute, Member, Mutex, Part, Retrieval, RoundDatabase, Shared, SigningKey, answer,
-    };
+    use super::{Arc, Bytes, Compute, Member, Mutex, Part, Retrieval, RoundDatabase, Shared, answer};
     use crate::answering::tiles::{Gathering, Tiles};
     use crate::log::SealedRound;
+    use crate::manifest_keys::{Announcing, Said};
 
     const BUCKETS: usize = 8;
     const PER_QUERY: usize = 16;
 
-    fn database(engine: &dyn Engine) -> Arc<RoundDatabase> {
-        let parameters = ServerParameters {
+    fn parameters() -> ServerParameters {
+        ServerParameters {
             protocol_version: PROTOCOL_VERSION,
             serial: 1,
             manifest_key: [1; 32],
@@ -255,7 +260,12 @@ mod tests {
             query_ms: 300,
             deposit_spread_ms: 0,
             query_spread_ms: 0,
-        };
+            key_epoch: sotto_protocol::KeyEpoch::ENDLESS,
+        }
+    }
+
+    fn database(engine: &dyn Engine) -> Arc<RoundDatabase> {
+        let parameters = parameters();
         let deposit = |number: u64| {
             let (mut label, mut sealed) = ([0; 16], [0; BOX_BYTES]);
             label[..8].copy_from_slice(&number.to_le_bytes());
@@ -279,12 +289,19 @@ mod tests {
         bytes.into()
     }
 
+    fn said() -> watch::Receiver<Arc<Said>> {
+        let key = SigningKey::from_bytes(&[1; 32]);
+        let manifest_key = key.verifying_key().to_bytes();
+        let parameters = ServerParameters { manifest_key, ..parameters() };
+        Announcing::new(vec![key], None, parameters, [0; 64]).hear()
+    }
+
     fn room(units_per_job: usize) -> Shared {
         Shared {
             tiles: Mutex::new(Tiles::new(Gathering { most: 16, patience: core::time::Duration::ZERO })),
             news: Notify::new(),
             compute: Compute::new(1, 1).unwrap(),
-            signing_key: Arc::new(SigningKey::from_bytes(&[1; 32])),
+            said: said(),
             units_per_job,
         }
     }
@@ -444,7 +461,7 @@ mod tests {
                         let manifest = &database.manifest;
                         let statement =
                             Statement::new(manifest.round, manifest.digest(), [0; 32], &queries, &answers);
-                        let signer = room.signing_key.verifying_key().to_bytes();
+                        let signer = SigningKey::from_bytes(&[1; 32]).verifying_key().to_bytes();
                         let holds = statement.verify(&signer, &receipt).is_ok();
                         break if holds { "receipt" } else { "receipt for something else" };
                     }

@@ -11,7 +11,7 @@ use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 use tar::{EntryType, Header};
 
-use super::{About, BYTES_MAX, BackupError, LOG, NAMES, VERSION};
+use super::{About, BYTES_MAX, BackupError, LOG, NAMES, VERSION, is_of_keys};
 use crate::Summary;
 use crate::log::{Disk, DiskFile, is_of_a_log, summarise};
 
@@ -188,7 +188,7 @@ fn list(archive: &Arc<File>) -> Result<BTreeMap<String, Part>, Option<&'static s
 
 /// Whether a file of this name belongs into a data directory.
 fn is_restored(name: &str) -> bool {
-    NAMES.contains(&name) || name.strip_prefix(LOG).is_some_and(is_of_a_log)
+    NAMES.contains(&name) || is_of_keys(name) || name.strip_prefix(LOG).is_some_and(is_of_a_log)
 }
 
 impl Part {

@@ -8,7 +8,7 @@ use std::path::Path;
 use sotto_files::sync_directory;
 
 use super::archive::Part;
-use super::{BackupError, Checked, LOG, NAMES, check};
+use super::{BackupError, Checked, LOG, NAMES, check, is_of_keys};
 use crate::cluster::Cluster;
 use crate::data::{self, DataError};
 use crate::identity::Identity;
@@ -43,7 +43,8 @@ pub(crate) fn restore(from: &Path, to: &Path) -> Result<Restored, BackupError> {
         write(&to.join(name), part).map_err(failed)?;
     }
     sync_directory(&to.join(LOG)).map_err(failed)?;
-    for name in NAMES {
+    let of_keys = backup.files.keys().map(String::as_str).filter(|name| is_of_keys(name));
+    for name in of_keys.chain(NAMES) {
         if let Some(part) = backup.files.get(name) {
             write(&to.join(name), part).map_err(failed)?;
             sync_directory(to).map_err(failed)?;

@@ -8,7 +8,7 @@ use std::path::Path;
 use zeroize::Zeroizing;
 
 use super::archive::Archive;
-use super::{BYTES_MAX, BackupError, LOG, NAMES};
+use super::{BYTES_MAX, BackupError, LOG, NAMES, is_of_keys};
 use crate::data;
 use crate::host::unix_now;
 use crate::log::PinnedFile;
@@ -18,7 +18,7 @@ const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A file of the data directory, and what is in it.
-pub(crate) type Small = (&'static str, Zeroizing<Vec<u8>>);
+pub(crate) type Small = (String, Zeroizing<Vec<u8>>);
 
 /// Everything that a backup will hold.
 pub(crate) struct Taken {
@@ -70,14 +70,30 @@ pub(crate) fn at_rest(data: &Path, out: &mut File) -> Result<(), BackupError> {
     Taken::of(data, log)?.write(io::BufWriter::new(out)).map_err(file)
 }
 
+/// Files that are there only while a manifest key follows on another, or after that.
+fn names_of_keys(data: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    let entries = match fs::read_dir(data) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(names),
+        entries => entries?,
+    };
+    for entry in entries {
+        let name = entry?.file_name();
+        names.extend(name.to_str().filter(|name| is_of_keys(name)).map(str::to_owned));
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
 /// The files of a data directory that are there, but those of its log.
 ///
 /// # Errors
 /// [`BackupError`].
 pub(crate) fn read_small(data: &Path) -> Result<Vec<Small>, BackupError> {
     let mut small = Vec::new();
-    for name in NAMES {
-        let path = data.join(name);
+    let others = names_of_keys(data).map_err(|source| BackupError::File { path: data.to_owned(), source })?;
+    for name in others.into_iter().chain(NAMES.map(str::to_owned)) {
+        let path = data.join(&name);
         let failed = |source| BackupError::File { path: path.clone(), source };
         let file = match File::open(&path) {
             Ok(file) => file,

@@ -11,6 +11,7 @@ use crate::announcement;
 use crate::backup::{BackupError, NAMES, read_small};
 use crate::data::{self, DataError};
 use crate::identity::{Identity, root_of};
+use crate::manifest_keys::is_file;
 use crate::secrets::IdentityError;
 
 /// What came of it.
@@ -81,7 +82,10 @@ pub(crate) fn install(from: &Path, data: &Path) -> Result<Installed, InstallErro
         return exists.then_some(Installed::Unchanged).ok_or_else(nothing);
     }
     let brought = read_small(from)?;
-    if let Some(name) = NAMES.iter().find(|name| brought.iter().all(|(other, _)| other != *name)) {
+    let there = |name: &str| brought.iter().any(|(other, _)| *other == name);
+    // Once another manifest key signs, the first is gone.
+    let needed = |name: &str| !is_file(name) || !brought.iter().any(|(other, _)| is_file(other));
+    if let Some(name) = NAMES.iter().find(|name| needed(name) && !there(name)) {
         return Err(InstallError::Incomplete(from.join(name)));
     }
     let lock = data::take(data)?;

@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{Answer, Backups, LINE_MAX, Request, Socket, backup, node, transfer};
+use super::{Answer, Backups, LINE_MAX, NextKey, Request, Socket, announce, backup, node, transfer};
 use crate::peers::Joined;
 
 /// Connections at a time; more wait.
@@ -26,6 +26,8 @@ pub(crate) struct Commands {
     /// This node's part in its cluster; none of a server alone.
     pub(crate) node: Option<Joined>,
     pub(crate) backups: Backups,
+    /// The manifest key that follows; none where there are no rounds.
+    pub(crate) next: Option<NextKey>,
 }
 
 /// Answers until it is told to stop; then the socket is gone.
@@ -66,6 +68,8 @@ impl Commands {
             Ok(Request::Node { change }) => {
                 tell(&mut stream, node::run(self.node.as_ref(), change).await).await
             }
+            Ok(Request::Announce) => tell(&mut stream, announce::run(self.next.as_ref()).await).await,
+            Ok(Request::Round) => tell(&mut stream, announce::open_round(self.next.as_ref()).await).await,
             Ok(Request::Backup) => match self.backups.take().await {
                 Ok((taken, _place)) => {
                     tell(&mut stream, Ok(())).await?;

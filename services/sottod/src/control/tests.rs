@@ -23,7 +23,7 @@ impl Stage {
         let socket = Socket::bind(directory.path(), ()).unwrap();
         let stop = CancellationToken::new();
         let backups = Backups::new(directory.path().to_owned(), tokio::sync::watch::channel(None).1);
-        let serving = tokio::spawn(serve(socket, Commands { node: None, backups }, stop.clone()));
+        let serving = tokio::spawn(serve(socket, Commands { node: None, backups, next: None }, stop.clone()));
         Self { directory, stop, serving }
     }
 

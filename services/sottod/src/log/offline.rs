@@ -81,6 +81,7 @@ pub(crate) fn rounds(directory: &Path) -> Result<BTreeMap<Round, LoggedRound>, L
         | Record::Spent(_)
         | Record::Lots(_)
         | Record::Directory(_)
+        | Record::Announced(_)
         | Record::Table(..)
         | Record::FormerPublish(..) => {}
     })?;

@@ -8,6 +8,7 @@ use sotto_protocol::directory::DIRECTORY_BYTES;
 use sotto_protocol::manifest::{FormerManifest, MANIFEST_BYTES, SIGNATURE_BYTES, SignedManifest};
 use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round, SignedDirectory, UnixMillis};
+use sotto_wire::Announced;
 
 use super::codec::{Malformed, Reader, put_count, take_ascending};
 
@@ -66,6 +67,8 @@ pub(crate) enum Record {
     Spent(Vec<TokenId>),
     /// Where people find the nodes.
     Directory(Box<SignedDirectory>),
+    /// What the server announces from now on: another manifest key.
+    Announced(Box<Announced>),
 }
 
 // What people deposit is for nobody's logs.
@@ -83,6 +86,7 @@ impl fmt::Debug for Record {
             Self::Lots(_) => "Lots",
             Self::Table(..) => "Table",
             Self::Directory(_) => "Directory",
+            Self::Announced(_) => "Announced",
         })
     }
 }
@@ -182,6 +186,10 @@ impl Record {
                 start(11, round);
                 table.encode(out);
             }
+            Self::Announced(announced) => {
+                out.push(12);
+                put_announced(out, announced);
+            }
             Self::Spent(tokens) => {
                 out.push(7);
                 put_count(out, tokens.len());
@@ -201,6 +209,7 @@ impl Record {
             7 => return Ok(Self::Spent(take_ascending(reader)?)),
             10 => return Ok(Self::Lots(reader.u32()?)),
             13 => return Ok(Self::Directory(Box::new(take_directory(reader)?))),
+            12 => return Ok(Self::Announced(Box::new(take_announced(reader)?))),
             _ => {}
         }
         let round = Round(reader.u64()?);
@@ -263,6 +272,15 @@ pub(super) fn take_directory(reader: &mut Reader<'_>) -> Result<SignedDirectory,
     let bytes = reader.take(DIRECTORY_BYTES)?;
     SignedDirectory::from_parts(bytes, &reader.array::<SIGNATURE_BYTES>()?)
         .map_err(|_| Malformed("a directory of nodes is none"))
+}
+
+pub(super) fn put_announced(out: &mut Vec<u8>, announced: &Announced) {
+    out.extend_from_slice(&announced.announcement);
+    out.extend_from_slice(&announced.endorsement);
+}
+
+pub(super) fn take_announced(reader: &mut Reader<'_>) -> Result<Announced, Malformed> {
+    Ok(Announced { announcement: reader.array()?, endorsement: reader.array()? })
 }
 
 pub(super) fn put_former(out: &mut Vec<u8>, manifest: &FormerManifest) {

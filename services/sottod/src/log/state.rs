@@ -9,7 +9,8 @@ use openraft::EntryPayload;
 use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::manifest::{FormerManifest, SIGNATURE_BYTES, SignedManifest};
 use sotto_protocol::server::Account;
-use sotto_protocol::{Round, SignedDirectory, UnixMillis};
+use sotto_protocol::{Round, ServerParameters, SignedDirectory, Succession, UnixMillis};
+use sotto_wire::Announced;
 
 use super::codec::{Malformed, NONE_IS_ZERO, Reader, ascends, put_count, take_ascending};
 use super::entry::{
@@ -18,8 +19,8 @@ use super::entry::{
 };
 use super::frame::PAYLOAD_MAX;
 use super::record::{
-    MANIFEST_RECORD_BYTES, Record, TableSeal, TokenId, put_directory, put_former, put_manifest,
-    take_directory, take_former, take_manifest,
+    MANIFEST_RECORD_BYTES, Record, TableSeal, TokenId, put_announced, put_directory, put_former,
+    put_manifest, take_announced, take_directory, take_former, take_manifest,
 };
 use super::{LogError, Phase, SealedRound};
 
@@ -49,6 +50,8 @@ pub(crate) struct State {
     pub(super) tokens: BTreeSet<TokenId>,
     /// Lots of slots that were begun.
     lots: u32,
+    /// What is announced since the manifest key was changed here.
+    announced: Option<Box<Announced>>,
     /// The newest manifest of an earlier version, from which the chain goes on.
     former: Option<Former>,
     manifests: VecDeque<(Round, SignedManifest)>,
@@ -71,7 +74,7 @@ pub(super) enum Encoding {
     Version3,
     /// As those did that were alone, each with all its rounds.
     Version4,
-    /// As those did that told nobody of other nodes.
+    /// As those did that knew one manifest key, and told nobody of other nodes.
     Version5,
     /// As it is written.
     Current,
@@ -148,6 +151,7 @@ impl State {
                 let new = tokens.iter().filter(|token| !self.tokens.contains(*token)).count();
                 (self.tokens.len() + new > TOKENS_MAX).then_some("there is no room for spent tokens")
             }
+            Record::Announced(announced) => self.refuses_announced(announced),
             Record::Lots(lots) => (*lots < self.lots).then_some("lots of slots were to be taken back"),
             Record::Table(number, _) => round(number)
                 .is_none_or(|round| round.sealed.is_some())
@@ -165,6 +169,30 @@ impl State {
             Record::FormerPublish(number, _) => (!self.may_publish(*number) || !self.manifests.is_empty())
                 .then_some("no sealed round to publish under an earlier manifest"),
         }
+    }
+
+    /// Every node says the same, whatever it announces itself. Whether the root has signed it the one looks at that proposes
+    /// it, and everyone before going by it.
+    fn refuses_announced(&self, announced: &Announced) -> Option<&'static str> {
+        let Ok(parameters) = ServerParameters::decode(&announced.announcement) else {
+            return Some("no announcement");
+        };
+        let epoch = &parameters.key_epoch;
+        if epoch.check(&parameters.manifest_key).is_err() || epoch.former_key().is_none() {
+            return Some("an announcement of no other manifest key");
+        }
+        if Some(epoch.first) <= self.newest {
+            return Some("a manifest key for a round that was opened before");
+        }
+        let known = self.announced.as_ref()?;
+        let Ok(known) = ServerParameters::decode(&known.announcement) else { return None };
+        if parameters.key_epoch.number <= known.key_epoch.number
+            || parameters.succeeds(&known) != Ok(Succession::Later)
+        {
+            return Some("an announcement that is no later one");
+        }
+        (self.newest < Some(known.key_epoch.first))
+            .then_some("the manifest key before has signed nothing yet")
     }
 
     fn may_publish(&self, number: Round) -> bool {
@@ -200,6 +228,7 @@ impl State {
                 round.sealed = Some((*seed, *at));
             }
             Record::Lots(lots) => self.lots = *lots,
+            Record::Announced(announced) => self.announced = Some(announced.clone()),
             Record::Table(round, table) => {
                 let Some(round) = self.rounds.get_mut(round) else { return };
                 round.table = Some(*table);
@@ -262,6 +291,7 @@ impl State {
             accounts: BTreeSet::new(),
             tokens: BTreeSet::new(),
             lots,
+            announced: self.announced.clone(),
             former: self.former.clone(),
             manifests: self.manifests.clone(),
             rounds: self.rounds.clone(),
@@ -305,6 +335,11 @@ impl State {
     /// Lots of slots that were begun.
     pub(crate) fn lots(&self) -> u32 {
         self.lots
+    }
+
+    /// What is announced, if that was changed here.
+    pub(crate) fn announced(&self) -> Option<&Announced> {
+        self.announced.as_deref()
     }
 
     /// Whether an account is known.
@@ -353,7 +388,7 @@ impl State {
     }
 
     /// ```text
-    /// applied (25) | membership's entry (25) | membership | newest: flag, u8, and u64 | accounts | spent tokens | lots, u32 |
+    /// applied (25) | membership's entry (25) | membership | newest: flag, u8, and u64 | accounts | spent tokens | lots, u32 | announced: flag, u8, and, if it is 1, announcement and signature (269) |
     /// version of the newest manifest of an earlier version, u8, or 0, and, if there is one, its round and it | manifests, each with its round | rounds, each: number, u64 | sealed, u8 | seed (32) | time, u64 | published, u8 | gone, u8 | deposits, u64 | table: flag, u8, lots, u32, and cover (32) | spans |
     /// directory: flag, u8, and, if there is one, it and its signature (64)
     /// ```
@@ -366,6 +401,7 @@ impl State {
             accounts,
             tokens,
             lots,
+            announced,
             former,
             manifests,
             rounds,
@@ -381,6 +417,10 @@ impl State {
         put_count(out, tokens.len());
         tokens.iter().for_each(|token| out.extend_from_slice(token));
         out.extend_from_slice(&lots.to_le_bytes());
+        out.push(announced.is_some().into());
+        if let Some(announced) = announced {
+            put_announced(out, announced);
+        }
         let version = former.as_ref().map_or(0, |(_, manifest)| manifest.version());
         // There are few.
         out.push(u8::try_from(version).unwrap_or(u8::MAX));
@@ -429,6 +469,8 @@ impl State {
         let accounts = take_ascending(reader)?.into_iter().collect();
         let tokens = take_ascending(reader)?.into_iter().collect();
         let lots = if encoding.has_slots() { reader.u32()? } else { 0 };
+        let changed = encoding == Encoding::Current && reader.flag()?;
+        let announced = if changed { Some(Box::new(take_announced(reader)?)) } else { None };
         let mut former: Option<Former> = None;
         let mut manifests: VecDeque<(Round, SignedManifest)> = VecDeque::new();
         match encoding {
@@ -468,6 +510,7 @@ impl State {
             accounts,
             tokens,
             lots,
+            announced,
             former,
             manifests,
             rounds,
@@ -484,6 +527,10 @@ impl State {
             || self.manifests.len() > MANIFESTS_KEPT
         {
             return Err(Malformed("it holds more than it can"));
+        }
+        let unread = |announced: &Announced| ServerParameters::decode(&announced.announcement).is_err();
+        if self.announced.as_deref().is_some_and(unread) {
+            return Err(Malformed("it holds no announcement"));
         }
         let newest = self.rounds.keys().last().copied().max(self.manifests.back().map(|(round, _)| *round));
         let newest = newest.max(self.former.as_ref().map(|(round, _)| *round));

@@ -72,6 +72,7 @@ fn overview(status: &Status) -> Markup {
             tr { td { "round log" } td { (status.log_bytes) " bytes" } }
             (days("certificate", status.certificate_days))
             (days("certificate for other nodes", status.peer_certificate_days))
+            @if let Some(left) = status.manifest_key_left { tr { td { "rounds until the manifest key ends" } td { (left) } } }
             @if status.seeds_left > 0 { tr { td { "rounds with seeds left" } td { (status.seeds_left) } } }
             tr {
                 td { "new accounts" }
@@ -181,6 +182,8 @@ mod tests {
             certificate_days: Some(3),
             peer_certificate_days: Some(300),
             seeds_left: 7,
+            manifest_key_left: Some(9),
+            manifest_key_missing: false,
             rounds: vec![RoundStatus {
                 round: 77,
                 phase: RoundPhase::Published,

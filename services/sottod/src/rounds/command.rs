@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::{Account, Refusal};
 use sotto_protocol::{Deposit, Round};
-use sotto_wire::Refused;
+use sotto_wire::{Announced, Refused};
 use tokio::sync::oneshot;
 
 use super::Place;
@@ -49,6 +49,11 @@ pub(super) enum Command {
     },
     /// A node has said where people find it.
     Place(Place),
+    /// Another manifest key is to be announced; answered with the first round that it signs, once that is in the log.
+    Announce {
+        announced: Box<Announced>,
+        reply: Reply<Result<Round, String>>,
+    },
     /// What the operator sees.
     Overview {
         reply: Reply<Vec<RoundStatus>>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mpir::Profile;
 use sotto_protocol::manifest::{Manifest, SignedManifest, mapping_kind};
-use sotto_protocol::{CodeShape, Round, ServerParameters};
+use sotto_protocol::{CodeShape, MANIFEST_VERSION, Round, ServerParameters};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -20,6 +20,7 @@ impl<L: RoundLog> Task<L> {
     pub(super) async fn follow(&mut self) -> Result<(), RunError> {
         self.changes.mark_unchanged();
         self.role.mark_unchanged();
+        self.follow_announced()?;
         let (rounds, newest, directory): (BTreeMap<Round, Phase>, _, _) = {
             let state = self.log.state();
             let directory = state.directory();
@@ -84,6 +85,7 @@ impl<L: RoundLog> Task<L> {
         self.watchers.opened(round);
         self.opened = Some(Instant::now());
         self.surroundings.metrics.open_round.set(gauge(round.0));
+        self.notice_keys();
         self.tell(ServerEvent::RoundOpened { round });
         Ok(())
     }
@@ -130,7 +132,8 @@ impl<L: RoundLog> Task<L> {
     /// Under what a round was published, if it was.
     pub(super) fn published(&self, round: Round) -> Result<Option<(SignedManifest, Manifest)>, RunError> {
         let Some(signed) = self.log.state().manifest(round).cloned() else { return Ok(None) };
-        let manifest = signed.verify(&self.surroundings.parameters.manifest_key);
+        let key = self.manifest_key(round).ok_or(RunError::ForeignLog)?;
+        let manifest = signed.verify(&key);
         Ok(Some((signed, manifest.map_err(|_| RunError::ForeignLog)?)))
     }
 
@@ -224,7 +227,7 @@ fn shape_of<'a>(
     engine: &dyn mpir::Engine,
     parameters: &'a ServerParameters,
 ) -> (u16, &'a str, CodeShape, u8) {
-    (parameters.protocol_version, engine.name(), parameters.shape(), mapping_kind(parameters.code))
+    (MANIFEST_VERSION, engine.name(), parameters.shape(), mapping_kind(parameters.code))
 }
 
 /// The same of a round that was built.

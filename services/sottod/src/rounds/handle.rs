@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round};
-use sotto_wire::Refused;
+use sotto_wire::{Announced, Refused};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
@@ -102,6 +102,13 @@ impl Rounds {
     pub(crate) async fn place(&self, place: Place) {
         // If the task has ended, another node leads soon.
         let _ = self.commands.send(Command::Place(place)).await;
+    }
+
+    /// Announces another manifest key, if this node leads; the first round that it signs.
+    pub(crate) async fn announce(&self, announced: Announced) -> Result<Round, String> {
+        let announced = Box::new(announced);
+        let answer = self.ask(|reply| Command::Announce { announced, reply }).await;
+        answer.unwrap_or_else(|_| Err("the server ends".to_owned()))
     }
 
     /// The rounds that are not retired, the newest first.

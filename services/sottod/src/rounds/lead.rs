@@ -10,6 +10,7 @@ use tokio::task::JoinError;
 use tokio::time::Instant;
 
 use super::accepting::Batch;
+use super::command::Reply;
 use super::{RunError, Task};
 use crate::log::{LogError, Phase, ProposeError, Record, Role, RoundLog, TableSeal, TokenId, spent};
 use crate::slots::SlotPool;
@@ -34,6 +35,8 @@ pub(super) enum Settled {
     Batch(Box<Batch>, Result<(), ProposeError>),
     /// The same of tokens that were spent.
     Spent(Vec<TokenId>, Result<(), ProposeError>),
+    /// The same of another manifest key, with its first round.
+    Announced(Round, Reply<Result<Round, String>>, Result<(), ProposeError>),
 }
 
 impl<L: RoundLog> Task<L> {
@@ -53,7 +56,7 @@ impl<L: RoundLog> Task<L> {
             self.give_back(role);
             return Ok(());
         }
-        if self.holds_back() {
+        if self.holds_back() || !self.can_sign().await {
             return Ok(());
         }
         // Looked at once: what was accepted goes before the end of its round.
@@ -158,19 +161,24 @@ impl<L: RoundLog> Task<L> {
         let oldest = waiting.find(|(round, _)| !self.in_flight.given_up.contains(*round));
         let Some(round) = oldest.map(|(round, _)| *round) else { return };
         let Some(database) = self.built.get_mut(&round) else { return };
-        let key = &self.surroundings.parameters.manifest_key;
+        let said = self.surroundings.announcing.said();
         let previous = {
             let state = self.log.state();
+            let key = |round: &Round| said.parameters.manifest_key_of(*round);
             match (state.manifests().back(), state.former()) {
-                (Some((_, newest)), _) => newest.verify(key).ok().map(|manifest| manifest.digest()),
-                (None, Some((_, former))) => former.digest(key).ok(),
+                (Some((round, newest)), _) => {
+                    key(round).and_then(|key| newest.verify(&key).ok()).map(|manifest| manifest.digest())
+                }
+                (None, Some((round, former))) => key(round).and_then(|key| former.digest(&key).ok()),
                 (None, None) => Some([0; 32]),
             }
         };
+        // Whoever cannot sign does not lead.
+        let Some(signing_key) = said.signing_key(round) else { return };
         // The log was checked when it was opened, and followed since.
         let Some(previous) = previous else { return };
         database.manifest.previous = previous;
-        let signed = SignedManifest::sign(&database.manifest, &self.surroundings.signing_key);
+        let signed = SignedManifest::sign(&database.manifest, signing_key);
         let mut records = vec![Record::Publish(round, Box::new(signed))];
         let retained = usize::from(self.surroundings.parameters.retained.max(1));
         let published: BTreeSet<Round> = self
@@ -243,6 +251,15 @@ impl<L: RoundLog> Task<L> {
             Settled::Directory(result) => {
                 self.directory_is_settled();
                 result
+            }
+            Settled::Announced(first, reply, result) => {
+                let answer = result.as_ref().map(|()| first).map_err(ToString::to_string);
+                let _ = reply.send(answer);
+                // What the log refuses was nothing that had to be.
+                result.or_else(|error| match error {
+                    ProposeError::Log(error) => Err(ProposeError::Log(error)),
+                    ProposeError::Refused(_) | ProposeError::Elsewhere => Ok(()),
+                })
             }
             Settled::Batch(batch, result) => {
                 self.in_flight.batches -= 1;

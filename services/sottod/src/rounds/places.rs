@@ -109,8 +109,10 @@ impl<L: RoundLog> Task<L> {
             return;
         }
         let Some(directory) = self.due_directory() else { return };
-        let signed =
-            SignedDirectory::sign(&directory, &self.surroundings.root.0, &self.surroundings.signing_key);
+        let said = self.surroundings.announcing.said();
+        // Without it this node leads no longer than it must.
+        let Some(key) = said.signing_key(directory.round()) else { return };
+        let signed = SignedDirectory::sign(&directory, &self.surroundings.root.0, key);
         self.places.is_proposed = true;
         let proposal = self.log.propose(vec![Record::Directory(Box::new(signed))]).await;
         self.proposed.spawn(async { Settled::Directory(proposal.await.map(|_| ())) });
@@ -129,9 +131,9 @@ impl<L: RoundLog> Task<L> {
         let told = newest.as_ref().and_then(|newest| Directory::decode(&*newest.bytes).ok());
         let told = told.as_ref().map(Directory::nodes).unwrap_or_default();
         let nodes = self.places.wanted(told);
-        let key = &self.surroundings.parameters.manifest_key;
-        let holds =
-            newest.as_ref().is_some_and(|newest| newest.verify(&self.surroundings.root.0, key).is_ok());
+        let key = self.manifest_key(round)?;
+        let root = &self.surroundings.root.0;
+        let holds = newest.as_ref().is_some_and(|newest| newest.verify(root, &key).is_ok());
         if holds && nodes.iter().eq(told) {
             return None;
         }

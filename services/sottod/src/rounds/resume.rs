@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use sotto_protocol::Round;
 use sotto_protocol::server::{RoundConfig, RoundMachine};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -30,13 +31,20 @@ impl<L: RoundLog> Task<L> {
             round_ms: parameters.round_ms,
             deposits_max: surroundings.deposits_max,
         };
-        let key = &parameters.manifest_key;
+        // A start may have ended between the log and the file.
+        surroundings.take_up(log.state().announced())?;
+        let said = surroundings.announcing.said();
+        let key = |round: &Round| said.parameters.manifest_key_of(*round).ok_or(RunError::ForeignLog);
         let (newest, lots, resumed) = {
             let state = log.state();
             // Whatever else is in the log was signed by the same server.
             match (state.manifests().back(), state.former()) {
-                (Some((_, newest)), _) => drop(newest.verify(key).map_err(|_| RunError::ForeignLog)?),
-                (None, Some((_, former))) => drop(former.digest(key).map_err(|_| RunError::ForeignLog)?),
+                (Some((round, newest)), _) => {
+                    newest.verify(&key(round)?).map(drop).map_err(|_| RunError::ForeignLog)?;
+                }
+                (None, Some((round, former))) => {
+                    former.digest(&key(round)?).map(drop).map_err(|_| RunError::ForeignLog)?;
+                }
                 (None, None) => {}
             }
             let resumed: BTreeSet<_> = state.rounds().map(|(round, _)| round).collect();
@@ -79,6 +87,7 @@ impl<L: RoundLog> Task<L> {
             log,
             surroundings,
         };
+        task.watchers.announced(task.surroundings.announcing.said().announced());
         // Whatever it looks at first is new to it.
         task.changes.mark_changed();
         Ok(task)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::server::Account;
 use sotto_protocol::{Round, SignedDirectory};
+use sotto_wire::Announced;
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -26,11 +27,14 @@ pub(crate) enum RoundNews {
     },
     /// Where the nodes are.
     Directory(Arc<SignedDirectory>),
+    /// What the server says of itself.
+    Announced(Arc<Announced>),
 }
 
 /// Everybody who takes part now.
 pub(super) struct Watchers {
     news: broadcast::Sender<RoundNews>,
+    announced: Option<RoundNews>,
     newest_open: Option<RoundNews>,
     newest_ready: Option<RoundNews>,
     directory: Option<RoundNews>,
@@ -55,6 +59,7 @@ impl Default for Watchers {
     fn default() -> Self {
         Self {
             news: broadcast::channel(BACKLOG).0,
+            announced: None,
             newest_open: None,
             newest_ready: None,
             directory: None,
@@ -72,7 +77,7 @@ impl Watchers {
         let is_open =
             |news: &&RoundNews| matches!(news, RoundNews::Opened { round, .. } if Some(*round) == open);
         let rounds = self.newest_ready.iter().chain(self.newest_open.iter().filter(is_open));
-        let missed = self.directory.iter().chain(rounds).cloned().collect();
+        let missed = self.announced.iter().chain(&self.directory).chain(rounds).cloned().collect();
         let joined = Joined {
             generation: self.generations,
             missed,
@@ -126,6 +131,13 @@ impl Watchers {
         self.tell(news);
     }
 
+    /// Tells it to whoever watches, and to whoever begins to, before all else.
+    pub(super) fn announced(&mut self, announced: Announced) {
+        let news = RoundNews::Announced(Arc::new(announced));
+        self.announced = Some(news.clone());
+        self.tell(news);
+    }
+
     fn tell(&self, news: RoundNews) {
         // Without an audience nothing is lost.
         let _ = self.news.send(news);
@@ -157,7 +169,8 @@ impl Watch {
         Self { missed: missed.into_iter(), news, replaced, leave: Some(leave) }
     }
 
-    /// The next news: first what was missed: where the nodes are, the newest ready round, and the round that is open.
+    /// The next news: first what was missed, that is what is announced, where the nodes are, the newest ready round and the
+    /// round that is open.
     pub(crate) async fn next(&mut self) -> Result<RoundNews, WatchEnd> {
         if let Some(missed) = self.missed.next() {
             return Ok(missed);

@@ -212,6 +212,7 @@ impl Presence {
 
     async fn hear(&mut self, event: Event) -> Result<(), Again> {
         match event {
+            Event::Announced(_) => Ok(()),
             Event::Opened(proto::RoundOpened { round, elapsed_ms }) => {
                 let round = Round(round);
                 self.saw("opened", (round, elapsed_ms));

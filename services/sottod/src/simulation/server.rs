@@ -29,6 +29,7 @@ use crate::events::ServerEvent;
 use crate::host::Host;
 use crate::keys::Progress;
 use crate::log::{DurableLog, Options, Simulated, Verbs};
+use crate::manifest_keys::Announcing;
 use crate::metrics::Metrics;
 use crate::rounds::{self, RoundsDependencies, RunError};
 use crate::seeds::Seeds;
@@ -95,11 +96,13 @@ impl Server {
         let metrics = Arc::new(Metrics::new());
         let (first, least) = first_rounds(config, own.unix_now());
         let (progress, progress_of_rounds) = watch::channel(Progress { oldest: first, open: first });
+        let announcing = Announcing::new(vec![signing_key()], None, parameters.clone(), [0; 64]);
+        let (said, said_to_calls) = (announcing.hear(), announcing.hear());
         let surroundings = RoundsDependencies {
             engine: noop(),
             root: ROOT,
             parameters: parameters.clone(),
-            signing_key: signing_key(),
+            announcing,
             seeds: Box::new(Drawn(*seed)),
             progress,
             token_required: false,
@@ -135,11 +138,10 @@ impl Server {
         });
         tokio::spawn(Arc::clone(&deadlines).follow(events.subscribe()));
         let (rounds, rounds_task) = rounds::start(surroundings, opening);
-        let (key, answering) = (Arc::new(signing_key()), &config.limits);
-        let room = Room::open(compute.clone(), key, answering, &tracker, &cut);
+        let room = Room::open(compute.clone(), said, &config.limits, &tracker, &cut);
         let slots = parameters.code.has_slots().then(|| SlotKey::new(Zeroizing::new([7; 32])));
         let announcement =
-            Announcement { parameters: parameters.clone(), endorsement: [0; 64], tokens: None, slots };
+            Announcement { parameters: parameters.clone(), said: said_to_calls, tokens: None, slots };
         let means = ServiceDependencies {
             engine: noop(),
             rounds,

@@ -77,7 +77,7 @@ impl Node {
                         self.first = round;
                     }
                 }
-                RoundNews::Directory(_) => {}
+                RoundNews::Announced(_) | RoundNews::Directory(_) => {}
             }
         }
         Ok(())

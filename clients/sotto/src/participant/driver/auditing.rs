@@ -77,7 +77,7 @@ impl Driver {
                 Done::Audited(round, unit, audit)
             });
         }
-        let manifest_key = self.server.manifest_key;
+        let manifest_key = self.server.manifest_key_of(announced.round);
         (Auditing { announced, signed, manifest_key, unit: drawn.map(|(unit, _)| unit) }, evidence)
     }
 

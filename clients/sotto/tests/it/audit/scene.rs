@@ -12,7 +12,9 @@ use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::manifest::{
     MAPPING_BLOOM, Manifest, SignedManifest, bucket_digest, buckets_digest, hint_digest,
 };
-use sotto_protocol::{CodeKind, PROTOCOL_VERSION, Round, RoundMode, SeedCommitment, ServerParameters};
+use sotto_protocol::{
+    CodeKind, MANIFEST_VERSION, PROTOCOL_VERSION, Round, RoundMode, SeedCommitment, ServerParameters,
+};
 use sotto_wire::RootKey;
 use sotto_wire::root::endorse;
 
@@ -69,6 +71,7 @@ impl Scene {
             query_ms: 400,
             deposit_spread_ms: 0,
             query_spread_ms: 0,
+            key_epoch: sotto_protocol::KeyEpoch::ENDLESS,
         };
         let contents: Vec<Vec<u8>> = (0..BUCKETS)
             .map(|_| {
@@ -82,7 +85,7 @@ impl Scene {
         let form = Form { buckets: BUCKETS.into(), elements: size, element_bytes: BOX_BYTES };
         let profile = engine.profile(form).unwrap();
         let manifest = Manifest {
-            version: PROTOCOL_VERSION,
+            version: MANIFEST_VERSION,
             round: Round(77),
             entries: 2 * size as u64 - 1,
             engine: engine.name().into(),

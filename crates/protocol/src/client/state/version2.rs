@@ -126,6 +126,7 @@ impl TryFrom<State2> for State {
             used: Vec::new(),
             untold,
             addresses: Addresses::default(),
+            root: None,
         })
     }
 }
@@ -152,6 +153,7 @@ impl From<ServerParameters2> for ServerParameters {
             query_ms: old.query_ms,
             deposit_spread_ms: 0,
             query_spread_ms: 0,
+            key_epoch: crate::KeyEpoch::ENDLESS,
         }
     }
 }

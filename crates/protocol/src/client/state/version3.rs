@@ -84,6 +84,7 @@ impl From<State3> for State {
             used: old.used,
             untold: old.untold,
             addresses: Addresses::default(),
+            root: None,
         }
     }
 }
@@ -110,6 +111,7 @@ impl From<ServerParameters3> for ServerParameters {
             query_ms: old.query_ms,
             deposit_spread_ms: 0,
             query_spread_ms: 0,
+            key_epoch: crate::KeyEpoch::ENDLESS,
         }
     }
 }

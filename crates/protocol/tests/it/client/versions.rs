@@ -24,6 +24,12 @@ const VERSION_4: [&str; 2] = [
     include_str!("../../golden/state/version4-bob.hex"),
 ];
 
+/// The same two as the program of protocol version 3 stored them.
+const VERSION_5: [&str; 2] = [
+    include_str!("../../golden/state/version5-alice.hex"),
+    include_str!("../../golden/state/version5-bob.hex"),
+];
+
 /// The first as a program stored it whose groups acknowledged by numbers alone.
 const VERSION_3_BEFORE_CHECKS: &str = include_str!("../../golden/state/version3-alice.hex");
 
@@ -109,6 +115,24 @@ fn people_and_what_they_were_saying_survive_the_change_from_version_4() {
     assert_eq!(world.texts(1), [("alice".to_owned(), "said in version 5".to_owned())]);
 }
 
+#[test]
+fn people_and_what_they_were_saying_survive_the_change_from_version_5() {
+    let mut world = World::new(5, &["alice", "bob"], 4, 16);
+    world.clients = VERSION_5.map(|hex| sotto_protocol::Client::restore(&bytes(hex)).unwrap()).into();
+    world.round = 206;
+    for client in 0..2 {
+        assert_eq!(world.clients[client].server().key_epoch, sotto_protocol::KeyEpoch::ENDLESS);
+        world.clients[client].keep_root([1; 32]).unwrap();
+        world.restart(client);
+        assert!(world.clients[client].keep_root([2; 32]).is_err(), "the root key is kept");
+    }
+    world.say(0, "bob", "said in version 6");
+    world.say(1, "alice", "heard in version 6");
+    world.run(120);
+    assert_eq!(world.texts(0), [("bob".to_owned(), "heard in version 6".to_owned())]);
+    assert_eq!(world.texts(1), [("alice".to_owned(), "said in version 6".to_owned())]);
+}
+
 /// What the present program stores of the first two, 120 rounds after those of version 2. A change of what is stored wants
 /// another version, and a way from this one; then `SOTTO_BLESS=1` writes the files of that version.
 #[test]
@@ -118,13 +142,13 @@ fn the_form_of_states_does_not_change_unnoticed() {
     world.run(120);
     for (client, name) in ["alice", "bob"].into_iter().enumerate() {
         let snapshot = world.clients[client].snapshot();
-        let file = format!("{}/tests/golden/state/version5-{name}.hex", env!("CARGO_MANIFEST_DIR"));
+        let file = format!("{}/tests/golden/state/version6-{name}.hex", env!("CARGO_MANIFEST_DIR"));
         if std::env::var_os("SOTTO_BLESS").is_some_and(|value| value == "1") {
             let lines = snapshot.chunks(60).map(|line| data_encoding::HEXLOWER.encode(line) + "\n");
             std::fs::write(&file, lines.collect::<String>()).unwrap();
         }
         let stored = bytes(&std::fs::read_to_string(file).unwrap());
-        assert_eq!(stored[0], 5);
+        assert_eq!(stored[0], 6);
         let same = *sotto_protocol::Client::restore(&stored).unwrap().snapshot() == stored;
         assert!(same, "what {name} stores again");
         let same = *snapshot == stored;
@@ -135,7 +159,7 @@ fn the_form_of_states_does_not_change_unnoticed() {
 #[test]
 fn states_of_other_versions_and_damaged_ones_are_refused_with_the_reason() {
     let good = bytes(VERSION_2[0]);
-    for version in [0, 1, 3, 4, 5, 6, 255] {
+    for version in [0, 1, 3, 4, 5, 6, 7, 255] {
         let mut other = good.clone();
         other[0] = version;
         assert!(sotto_protocol::Client::restore(&other).is_err());

@@ -7,9 +7,9 @@ use pbc::{BatchCode as _, PartitionedCode};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sotto_protocol::{
-    BloomMapping, Client, CodeKind, ConversationId, Deposit, Label, Manifest, Notice, OwnSlot,
-    PROTOCOL_VERSION, Retrieval, Round, RoundMode, SealedBox, SeedCommitment, ServerParameters, Settings,
-    SignedManifest, Table, UnixMillis,
+    BloomMapping, Client, CodeKind, ConversationId, Deposit, Label, MANIFEST_VERSION, Manifest, Notice,
+    OwnSlot, PROTOCOL_VERSION, Retrieval, Round, RoundMode, SealedBox, SeedCommitment, ServerParameters,
+    Settings, SignedManifest, Table, UnixMillis,
     deposit::{self, BOX_BYTES},
     manifest,
     server::SeedChain,
@@ -110,6 +110,7 @@ impl World {
             query_ms: 300,
             deposit_spread_ms: 0,
             query_spread_ms: 0,
+            key_epoch: sotto_protocol::KeyEpoch::ENDLESS,
         };
         let settings = Settings { conversations };
         let joined = (Round(round), UnixMillis(round * ROUND_MS));
@@ -250,7 +251,7 @@ impl World {
     ) -> (Manifest, Vec<u8>, Vec<Vec<Vec<u8>>>) {
         let parameters = &self.parameters;
         let mut manifest = Manifest {
-            version: PROTOCOL_VERSION,
+            version: MANIFEST_VERSION,
             round: Round(self.round),
             entries: deposits.len() as u64,
             engine: parameters.engine.clone(),
@@ -296,7 +297,7 @@ impl World {
         let parameters = &self.parameters;
         let size = table.places().div_ceil(u32::from(parameters.buckets / u16::from(parameters.choices)));
         let manifest = Manifest {
-            version: PROTOCOL_VERSION,
+            version: MANIFEST_VERSION,
             round: Round(self.round),
             entries: table.places().into(),
             engine: parameters.engine.clone(),

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use openraft::{BasicNode, EntryPayload};
 use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES, SignedManifest};
-use sotto_protocol::{Directory, Round, SignedDirectory, UnixMillis};
+use sotto_protocol::negotiation::ANNOUNCEMENT_BYTES;
+use sotto_protocol::{Directory, KeyEpoch, Round, SignedDirectory, UnixMillis};
+use sotto_wire::Announced;
 
 use crate::log::entry::{Entry, Membership, Vote, encode, log_id, put_optional_log_id};
 use crate::log::record::{Batch, Record, TableSeal};
@@ -70,6 +72,30 @@ pub(super) fn directory() -> (&'static str, Entry) {
     let directory = SignedDirectory { bytes: directory.encode(), signature: [0x77; SIGNATURE_BYTES] };
     let payload = EntryPayload::Normal(Batch(vec![Record::Directory(Box::new(directory))]));
     ("directory", Entry { log_id: log_id(3, 1, snapshot().state.next_index()), payload })
+}
+
+/// An entry of a server that has changed its manifest key.
+pub(super) fn entry_of_keys() -> Entry {
+    let epoch = KeyEpoch::first(Round(90)).next([7; 32], Round(40), Round(900));
+    let mut announcement = [0; ANNOUNCEMENT_BYTES];
+    // Number, key, engine, code, mode: what is read of it is possible.
+    announcement[0] = 2;
+    announcement[10..42].fill(8);
+    announcement[42..46].copy_from_slice(b"none");
+    announcement[153..157].copy_from_slice(&epoch.number.to_le_bytes());
+    announcement[157..165].copy_from_slice(&epoch.first.0.to_le_bytes());
+    announcement[165..173].copy_from_slice(&epoch.end.0.to_le_bytes());
+    announcement[173..].copy_from_slice(&epoch.former);
+    let announced = Announced { announcement, endorsement: [9; 64] };
+    let payload = EntryPayload::Normal(Batch(vec![Record::Announced(Box::new(announced))]));
+    Entry { log_id: log_id(3, 1, snapshot().state.next_index()), payload }
+}
+
+/// The state after it.
+pub(super) fn snapshot_with_keys() -> Snapshot {
+    let mut snapshot = snapshot();
+    assert_eq!(snapshot.state.apply(&entry_of_keys()).refused, None);
+    snapshot
 }
 
 /// The payload of an append with these entries, of which all before the last were committed.

@@ -12,8 +12,8 @@ use sotto_protocol::Round;
 use sotto_protocol::manifest::FormerManifest;
 
 use super::examples::{
-    HEADER, directory, entries, entries_of_slots, payload, segment, snapshot, snapshot_with_directory,
-    snapshot_with_slots, vote,
+    HEADER, directory, entries, entries_of_slots, entry_of_keys, payload, segment, snapshot,
+    snapshot_with_directory, snapshot_with_keys, snapshot_with_slots, vote,
 };
 use crate::log::entry::{Entry, decode_all, encode};
 use crate::log::record::{Batch, Record};
@@ -44,7 +44,8 @@ fn read(path: &Path) -> Vec<u8> {
 }
 
 /// `vectors-1/` and `vectors-2/` have what servers wrote whose manifests were of those versions, `vectors-3/` what those wrote
-/// that had no slots, `vectors-4/` what those wrote that were in no group, `vectors-5/` what those wrote that told nobody where the nodes are; nothing rewrites it.
+/// that had no slots, `vectors-4/` what those wrote that were in no group, `vectors-5/` what those wrote that knew one manifest
+/// key, and told nobody where the nodes are; nothing rewrites it.
 fn former(version: u16, name: &str) -> Vec<u8> {
     read(&path(&format!("vectors-{version}"), name))
 }
@@ -99,7 +100,8 @@ fn golden_logs_of_earlier_versions_are_read() {
 
 #[test]
 fn golden_entries_of_every_kind_are_written_and_read_as_ever() {
-    for (name, entry) in entries().into_iter().chain(entries_of_slots()).chain([directory()]) {
+    let others = [("announced", entry_of_keys()), directory()];
+    for (name, entry) in entries().into_iter().chain(entries_of_slots()).chain(others) {
         golden(&format!("entry-{name}"), &encode(&entry));
         assert_eq!(decode_all(&payload(std::slice::from_ref(&entry))), Ok((None, vec![entry])));
     }
@@ -125,12 +127,15 @@ fn golden_snapshots_and_votes_are_written_and_read_as_ever() {
     assert_eq!(Snapshot::decode(&slots), Ok(snapshot_with_slots()));
     let told = golden("snapshot-directory", &snapshot_with_directory().encode());
     assert_eq!(Snapshot::decode(&told), Ok(snapshot_with_directory()));
-    // Before there were directories, before there were groups, and before there were slots.
+    let keys = golden("snapshot-keys", &snapshot_with_keys().encode());
+    assert_eq!(Snapshot::decode(&keys), Ok(snapshot_with_keys()));
+    // Before there were directories, other manifest keys, groups, and slots.
     for version in [3, 4, 5] {
         assert_eq!(Snapshot::decode(&former(version, "snapshot")), Ok(snapshot()));
     }
     for version in [4, 5] {
-        assert_eq!(Snapshot::decode(&former(version, "snapshot-slots")), Ok(snapshot_with_slots()));
+        let slots = former(version, "snapshot-slots");
+        assert_eq!(Snapshot::decode(&slots), Ok(snapshot_with_slots()));
     }
     assert_eq!(decode_vote(&golden("vote", &encode_vote(&vote()))), Ok(vote()));
 }

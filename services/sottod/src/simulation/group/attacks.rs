@@ -27,6 +27,7 @@ use crate::log::{
     Feed, LogError, MemoryLog, Proposal, ProposeError, Record, Role, RoundLog, SealedRound, Sequencer, Size,
     State, TokenId,
 };
+use crate::manifest_keys::Announcing;
 use crate::metrics::Metrics;
 use crate::rounds::{self, Place, Rounds, RoundsDependencies, RunError};
 use crate::simulation::host::{Clock, Simulated as Machine};
@@ -187,8 +188,8 @@ pub(super) fn start(setting: &Setting, log: Scripted, life: usize) -> Stage {
     let surroundings = RoundsDependencies {
         engine: noop(),
         root: ROOT,
-        parameters,
-        signing_key: signing_key(),
+        parameters: parameters.clone(),
+        announcing: Announcing::new(vec![signing_key()], None, parameters.clone(), [0; 64]),
         seeds: Box::new(Drawn(1)),
         progress: watch::Sender::new(Progress { oldest: first, open: first }),
         token_required: setting.tokens,

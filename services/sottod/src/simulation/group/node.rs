@@ -20,6 +20,7 @@ use crate::config::Config;
 use crate::host::Host;
 use crate::keys::Progress;
 use crate::log::{DurableLog, FollowingLog, Group, Options, Simulated};
+use crate::manifest_keys::Announcing;
 use crate::metrics::Metrics;
 use crate::peers::Member;
 use crate::rounds::{self, Place, RoundsDependencies, RunError};
@@ -92,7 +93,7 @@ impl Node {
             engine: noop(),
             root: ROOT,
             parameters: parameters.clone(),
-            signing_key: signing_key(),
+            announcing: Announcing::new(vec![signing_key()], None, parameters.clone(), [0; 64]),
             seeds: Box::new(Drawn(*seed)),
             progress: watch::Sender::new(Progress { oldest: first, open: first }),
             token_required: false,

@@ -1,0 +1,101 @@
+//! Another manifest key while people talk: nobody misses anything, and nothing on the wire follows from it.
+
+use mpir::noop;
+use sotto_protocol::error::ManifestError;
+use sotto_protocol::{Error, RoundMode, Warning};
+
+use crate::lies::Call;
+use crate::machine::Line;
+use crate::server::Seen;
+use crate::traces::difference;
+use crate::world::{ROUND_MS, Told, World, parameters, quick};
+
+/// When another key is announced, and from which round on it signs, both in rounds.
+const ANNOUNCED: u64 = 6;
+const FIRST_SIGNED: u64 = 20;
+const ROUNDS: u64 = 60;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Keys {
+    One,
+    /// Another one follows.
+    Rotated,
+    /// Another one follows, and whoever has stolen the former one signs on with it.
+    Stolen,
+}
+
+struct Observed {
+    tape: Vec<Line>,
+    seen: Vec<Seen>,
+    alice: Told,
+    bob: Told,
+    /// Number of the announcement with which Alice is stored.
+    serial: u64,
+}
+
+fn observe(seed: u64, talks: bool, keys: Keys) -> Observed {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let mut world = World::new(seed, parameters(&*noop(), RoundMode::Deadline), 2);
+        let [mut alice, mut bob] = ["Alice", "Bob"].map(|name| world.client(name, 2));
+        let [at_alice, at_bob] = world.introduce(&mut alice, &mut bob);
+        let mut bob = world.start(bob, quick).await;
+        let mut alice = world.start(alice, quick).await;
+        for round in 1..ROUNDS {
+            if talks && round % 4 == 0 && round < ROUNDS - 20 {
+                alice.handle.queue_text(at_alice, &format!("text {round}")).await.unwrap();
+                bob.handle.queue_text(at_bob, &format!("text {round}")).await.unwrap();
+            }
+            if round == ANNOUNCED && keys != Keys::One {
+                world.server.rotate(FIRST_SIGNED);
+            }
+            if round == FIRST_SIGNED && keys == Keys::Stolen {
+                world.server.steal();
+            }
+            world.until(u64::from(ROUND_MS) * round + 333).await;
+        }
+        let seen = world.server.seen(&alice.account);
+        let tape = alice.machine.tape.lines();
+        let (alice_told, bob_told) = (alice.told(), bob.told());
+        let serial = alice.handle.stop().await.unwrap().server().serial;
+        Observed { tape, seen, alice: alice_told, bob: bob_told, serial }
+    })
+}
+
+#[test]
+fn people_talk_across_a_change_of_keys_without_a_new_connection_and_miss_nothing() {
+    for seed in 0..2 {
+        let observed = observe(seed, true, Keys::Rotated);
+        let expected: Vec<String> =
+            (1..ROUNDS - 20).filter(|round| round % 4 == 0).map(|round| format!("text {round}")).collect();
+        assert_eq!((&observed.alice.texts, &observed.bob.texts), (&expected, &expected), "seed {seed}");
+        let troubles = observed.alice.troubles.iter().chain(&observed.bob.troubles);
+        assert_eq!(troubles.collect::<Vec<_>>(), Vec::<&String>::new(), "seed {seed}");
+        let registrations = observed.seen.iter().filter(|seen| seen.call == Call::Register).count();
+        assert_eq!((registrations, observed.serial), (1, 2), "seed {seed}");
+    }
+}
+
+/// Neither when it is stored nor what it says afterwards shows on the wire.
+#[test]
+fn whether_people_talk_across_a_change_of_keys_does_not_show() {
+    let [talks, keeps_silent] = [true, false].map(|talks| observe(3, talks, Keys::Rotated));
+    assert_eq!((talks.bob.texts.is_empty(), keeps_silent.bob.texts.is_empty()), (false, true));
+    assert_eq!(difference(&talks.tape, &keeps_silent.tape), None);
+}
+
+#[test]
+fn a_thief_of_the_former_key_signs_no_round_that_anybody_believes() {
+    let honest = observe(4, true, Keys::One);
+    let stolen = observe(4, true, Keys::Stolen);
+    assert!(honest.alice.warnings.is_empty() && honest.alice.troubles.is_empty());
+    let unsigned = Warning::BadManifest(Error::Manifest(ManifestError::Unsigned)).to_string();
+    assert!(stolen.alice.warnings.len() > 20, "{:?}", stolen.alice.warnings);
+    assert!(stolen.alice.warnings.iter().all(|warning| *warning == unsigned), "{:?}", stolen.alice.warnings);
+    // What came before is there, and nothing that was said later arrives.
+    assert!(stolen.alice.texts.len() < honest.alice.texts.len());
+    assert_eq!(stolen.alice.texts, honest.alice.texts[..stolen.alice.texts.len()]);
+    // Whoever watches the wire learns nothing of what is believed.
+    assert_eq!(stolen.seen.len(), honest.seen.len());
+}
