@@ -241,7 +241,7 @@ impl Sotto for Calls {
         let answered: Vec<_> =
             (0..).zip(&answers).map(|(bucket, answer)| answer_digest(bucket, answer)).collect();
         let statement = Statement::new(Round(round), ready.manifest.digest(), digest, &queried, &answered);
-        let receipt = Bytes::copy_from_slice(&statement.sign(&self.0.key_of(round)));
+        let receipt = Bytes::copy_from_slice(&statement.sign(&self.0.key_of(Round(round))));
         let answer = Bytes::from(answers.concat());
         self.0.state.lock().unwrap().answers.push((Round(round), answer.clone()));
         let mut chunks: Vec<_> =

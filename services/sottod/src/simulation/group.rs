@@ -6,6 +6,7 @@
 //! breaches  what real nodes must withstand, one thing at a time
 //! net       who reaches whom: the calls of the log's group, and what a follower sends on
 //! node      one life of one node
+//! rotation  another manifest key, while nodes die or lack its secret
 //! play      a seed's history, with people who join at any node and bring deposits to any
 //! upstream  what nodes without a vote follow
 //! voters    changes of who votes that are broken off
@@ -16,6 +17,7 @@ mod breaches;
 mod net;
 mod node;
 mod play;
+mod rotation;
 mod upstream;
 mod voters;
 

@@ -20,7 +20,7 @@ use crate::log::{Role, Simulated};
 use crate::rounds::{Rounds, RunError};
 use crate::simulation::ledger::{Figures, Ledger};
 use crate::simulation::server::{data, signing_key};
-use crate::simulation::world::{World, rng};
+use crate::simulation::world::{ROOT, World, rng};
 
 /// How a seed's cluster is, and what happens to it.
 pub(super) struct Play {
@@ -89,6 +89,9 @@ impl Play {
             answerers: self.answerers,
             config,
             parameters,
+            root: ROOT,
+            next_key: None,
+            without: None,
             net: Net::new(rng(self.seed, "network"), self.lost, self.way_ms),
             world: Arc::clone(&world),
             ledger: Arc::clone(&ledger),
