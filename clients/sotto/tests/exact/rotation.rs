@@ -91,7 +91,7 @@ fn a_thief_of_the_former_key_signs_no_round_that_anybody_believes() {
     let stolen = observe(4, true, Keys::Stolen);
     assert!(honest.alice.warnings.is_empty() && honest.alice.troubles.is_empty());
     let unsigned = Warning::BadManifest(Error::Manifest(ManifestError::Unsigned)).to_string();
-    assert!(stolen.alice.warnings.len() > 20, "{:?}", stolen.alice.warnings);
+    assert!(!stolen.alice.warnings.is_empty());
     assert!(stolen.alice.warnings.iter().all(|warning| *warning == unsigned), "{:?}", stolen.alice.warnings);
     // What came before is there, and nothing that was said later arrives.
     assert!(stolen.alice.texts.len() < honest.alice.texts.len());

@@ -1,12 +1,14 @@
 //! Another manifest key: announced in the log, taken up by every node in front of the same round.
 
 use sotto_protocol::Round;
+use sotto_protocol::manifest::seed::SEGMENT_ROUNDS;
 use sotto_wire::Announced;
 use tokio::time::Instant;
 
 use super::command::Reply;
 use super::lead::Settled;
 use super::{RoundsDependencies, RunError, Task};
+use crate::certificate::NOTICE_DAYS;
 use crate::log::{Record, Role, RoundLog};
 use crate::metrics::gauge;
 
@@ -52,7 +54,16 @@ impl<L: RoundLog> Task<L> {
         let metrics = &self.surroundings.metrics;
         metrics.manifest_key_missing.set(said.lacks_key().into());
         if let Some(end) = epoch.ends() {
-            metrics.manifest_key_left.set(gauge(end.0.saturating_sub(newest.0)));
+            let left = end.0.saturating_sub(newest.0);
+            metrics.manifest_key_left.set(gauge(left));
+            let days = left.saturating_mul(said.parameters.round_ms.into()) / DAY_MS;
+            if days < NOTICE_DAYS && left.is_multiple_of(SEGMENT_ROUNDS) {
+                tracing::warn!(
+                    days,
+                    rounds = left,
+                    "the manifest key ends soon; make the next with 'sottod keys rotate'"
+                );
+            }
         }
         if said.lacks_key() {
             let rounds = epoch.first.0.saturating_sub(newest.0);
@@ -133,6 +144,7 @@ impl<L: RoundLog> Task<L> {
     }
 }
 
+const DAY_MS: u64 = 86_400_000;
 /// A node that lacks a key proposes nothing for so long, while others come to lead.
 const WITHOUT_KEY: core::time::Duration = core::time::Duration::from_secs(1);
 /// A key signs so many rounds after the one that is open when it is announced, at the least: every node hears of it before.

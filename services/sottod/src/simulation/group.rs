@@ -8,6 +8,7 @@
 //! node      one life of one node
 //! places    where people are told that the nodes are
 //! play      a seed's history, with people who join at any node and bring deposits to any
+//! rotation  another manifest key, while nodes die or lack its secret
 //! seeds     many histories, each in a process of its own
 //! upstream  what nodes without a vote follow
 //! voters    changes of who votes that are broken off
@@ -19,6 +20,7 @@ mod net;
 mod node;
 mod places;
 mod play;
+mod rotation;
 mod seeds;
 mod upstream;
 mod voters;

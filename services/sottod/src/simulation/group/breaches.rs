@@ -24,7 +24,7 @@ use crate::log::{
 use crate::peers::{Caller, append_of, put_append, put_ballot, put_vote, snapshot_from, vote_of};
 use crate::simulation::ledger::Ledger;
 use crate::simulation::server::{data, signing_key};
-use crate::simulation::world::{World, rng};
+use crate::simulation::world::{ROOT, World, rng};
 
 fn cluster(slots: bool, round_ms: u32) -> Cluster {
     let mut config = Config::deadline(([127, 0, 0, 1], 0).into());
@@ -48,6 +48,9 @@ fn cluster(slots: bool, round_ms: u32) -> Cluster {
         answerers: 0,
         config,
         parameters,
+        root: ROOT,
+        next_key: None,
+        without: None,
         net,
         world,
         ledger,

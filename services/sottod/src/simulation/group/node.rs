@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use ed25519_dalek::SigningKey;
 use mpir::noop;
 use rand::RngExt;
 use sotto_protocol::ServerParameters;
+use sotto_wire::RootKey;
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -28,7 +30,7 @@ use crate::simulation::host::{Clock, Simulated as Machine};
 use crate::simulation::ledger::Ledger;
 use crate::simulation::server::{Drawn, signing_key};
 use crate::simulation::witness::Witness;
-use crate::simulation::world::{ROOT, World, rng};
+use crate::simulation::world::{World, rng};
 
 /// What all nodes share.
 pub(super) struct Cluster {
@@ -38,6 +40,10 @@ pub(super) struct Cluster {
     pub(super) answerers: u64,
     pub(super) config: Config,
     pub(super) parameters: ServerParameters,
+    pub(super) root: RootKey,
+    /// The manifest key that is to follow, and who lacks its secret.
+    pub(super) next_key: Option<SigningKey>,
+    pub(super) without: Option<u64>,
     pub(super) net: Net,
     pub(super) world: Arc<World>,
     pub(super) ledger: Arc<Ledger>,
@@ -89,11 +95,13 @@ impl Node {
         let (first, least) = crate::server::first_rounds(config, host.unix_now());
         let stop = CancellationToken::new();
         let way = Way { net: net.clone(), from: number, power: power.clone() };
+        let next_key = cluster.next_key.clone().filter(|_| cluster.without != Some(number));
+        let keys = [signing_key()].into_iter().chain(next_key).collect();
         let surroundings = RoundsDependencies {
             engine: noop(),
-            root: ROOT,
+            root: cluster.root,
             parameters: parameters.clone(),
-            announcing: Announcing::new(vec![signing_key()], None, parameters.clone(), [0; 64]),
+            announcing: Announcing::new(keys, None, parameters.clone(), [0; 64]),
             seeds: Box::new(Drawn(*seed)),
             progress: watch::Sender::new(Progress { oldest: first, open: first }),
             token_required: false,
