@@ -1,13 +1,23 @@
 //! Where the server's nodes are, as it has told last, here or before this process began.
 
+use core::time::Duration;
+
 use sotto_protocol::directory::DIRECTORY_BYTES;
 use sotto_protocol::error::DirectoryError;
 use sotto_protocol::{Directory, Error, Round, SignedDirectory};
+use tokio::time::Instant;
+
+/// So many directories are looked at in a row, and one more after each such time: what is looked at costs time, and what is new
+/// a write to the disk.
+const ROW: u32 = 8;
+const EACH: Duration = Duration::from_secs(10);
 
 /// The newest directory that was believed.
 pub(super) struct Nodes {
     root: [u8; 32],
     newest: Option<(SignedDirectory, Directory)>,
+    /// When those that were looked at would have been, one after each such time.
+    looked: Option<Instant>,
 }
 
 impl Nodes {
@@ -23,14 +33,15 @@ impl Nodes {
             let directory = signed.verify(&root, &key_of(signed.claimed_round())?).ok()?;
             Some((signed, directory))
         });
-        Self { root, newest }
+        Self { root, newest, looked: None }
     }
 
     pub(super) fn directory(&self) -> Option<&Directory> {
         self.newest.as_ref().map(|(_, directory)| directory)
     }
 
-    /// Hears of a directory; whether it is a newer one. Older ones say nothing against the server: another node may be behind.
+    /// Hears of a directory; whether it is a newer one. Older ones say nothing against the server: another node may be behind. Of
+    /// a flood most are passed over.
     ///
     /// # Errors
     /// It is not the server's, or another one under the same number.
@@ -42,6 +53,12 @@ impl Nodes {
         if self.newest.as_ref().is_some_and(|(newest, _)| *newest == signed) {
             return Ok(false);
         }
+        let now = Instant::now();
+        let looked = self.looked.map_or(now, |looked| looked.max(now)) + EACH;
+        if looked > now + EACH * ROW {
+            return Ok(false);
+        }
+        self.looked = Some(looked);
         let key = key_of(signed.claimed_round()).ok_or(Error::Directory(DirectoryError::Unsigned))?;
         let directory = signed.verify(&self.root, &key)?;
         let known = self.newest.as_ref().map(|(newest, directory)| (&newest.bytes, directory.number()));
@@ -72,6 +89,8 @@ fn read(kept: &[u8]) -> Option<SignedDirectory> {
 
 #[cfg(test)]
 mod tests {
+    use core::time::Duration;
+
     use ed25519_dalek::SigningKey;
     use sotto_protocol::error::DirectoryError;
     use sotto_protocol::{Directory, Error, Round, SignedDirectory};
@@ -83,6 +102,21 @@ mod tests {
     fn signed(number: u64, node: &str, root: [u8; 32], key: u8) -> SignedDirectory {
         let directory = Directory::new(number, Round(1), [node.to_owned()]).unwrap();
         SignedDirectory::sign(&directory, &root, &SigningKey::from_bytes(&[key; 32]))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_a_flood_eight_are_looked_at_and_then_one_in_ten_seconds() {
+        let key = SigningKey::from_bytes(&[2; 32]).verifying_key().to_bytes();
+        let mut nodes = Nodes::kept(ROOT, |_| Some(key), None);
+        let mut looked = Vec::new();
+        for number in 1..=12 {
+            looked.push(nodes.hear(signed(number, "a:1", ROOT, 2), |_| Some(key)).unwrap());
+            if number > 8 {
+                tokio::time::advance(Duration::from_secs(5)).await;
+            }
+        }
+        let eight = [true; 8];
+        assert_eq!(looked, [&eight[..], &[false, false, true, false]].concat());
     }
 
     #[test]

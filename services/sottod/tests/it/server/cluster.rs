@@ -354,7 +354,7 @@ async fn is_told(cluster: &Cluster, at: usize, nodes: &[usize]) {
         let mut watch = Box::pin(watch);
         while let Some(Ok(news)) = watch.next().await {
             let RoundNews::Directory(directory) = news else { continue };
-            let key = session.announced().manifest_key();
+            let key = session.announced().manifest_key_of(directory.claimed_round()).unwrap();
             if directory.verify(&session.root_key().0, &key).unwrap().nodes() == expected {
                 return;
             }
