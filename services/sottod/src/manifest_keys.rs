@@ -179,7 +179,9 @@ impl Announcing {
         let path = directory.join(file(said.parameters.key_epoch.number - 1));
         match fs::remove_file(&path) {
             Ok(()) => {
-                tracing::info!("the secret of the former manifest key signs nothing any more, and is deleted")
+                tracing::info!(
+                    "the secret of the former manifest key signs nothing any more, and is deleted"
+                );
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => return Err(secrets::key_error(&path, error.into())),
