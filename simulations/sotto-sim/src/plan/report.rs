@@ -218,8 +218,10 @@ impl Plan {
         line(
             "settings",
             format!(
-                "key_mib = {:.0} at least; connections, sessions and deposits at least {users}",
-                self.key_mib
+                "key_mib = {:.0} at least; deposits at least {users}, connections and sessions {}{}",
+                self.key_mib,
+                users * if assumptions.nodes > 1 { 2 } else { 1 },
+                if assumptions.nodes > 1 { "; but for deposits, of all nodes together" } else { "" }
             ),
         );
         self.warnings.iter().for_each(|warning| line("CAUTION", warning.clone()));
