@@ -364,6 +364,7 @@ mod tests {
         metrics.traffic();
         metrics.certificate_days.set(1);
         metrics.peer_certificate_days.set(1);
+        metrics.manifest_key_left.set(1);
         metrics.encode()
     }
 
