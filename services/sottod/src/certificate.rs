@@ -1,5 +1,6 @@
 //! A node's certificate, by which clients know that whoever answers belongs to the cluster.
 
+mod shown;
 #[cfg(test)]
 mod wire;
 
@@ -23,7 +24,8 @@ use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::server::{NoServerSessionStorage, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 use rustls::{CertificateError as Invalid, RootCertStore, ServerConfig, version};
 use sotto_wire::RootKey;
 use sotto_wire::root::{APPLICATION, NODE_NAME, ROOT_NAME, node_name};
@@ -31,6 +33,8 @@ use time::OffsetDateTime;
 use zeroize::Zeroizing;
 
 use crate::key_file::is_private;
+
+pub(crate) use shown::Shown;
 
 /// How long a new certificate is valid.
 const VALID: Duration = Duration::from_secs(825 * DAY);
@@ -46,6 +50,8 @@ const DAY: u64 = 86_400;
 pub(crate) struct Certificate {
     chain: Vec<CertificateDer<'static>>,
     key: Zeroizing<Vec<u8>>,
+    /// Where the two are read from.
+    files: Option<[PathBuf; 2]>,
 }
 
 impl Certificate {
@@ -84,7 +90,7 @@ impl Certificate {
         let issuer = Issuer::from_params(&issuer, Ed25519::new(root));
         let certificate =
             params.signed_by(&Ed25519::new(&node), &issuer).map_err(|_| CertificateError::Made)?;
-        Ok(Self { chain: vec![certificate.der().clone()], key: pkcs8(&node)? })
+        Ok(Self { chain: vec![certificate.der().clone()], key: pkcs8(&node)?, files: None })
     }
 
     /// One from two files, PEM.
@@ -107,7 +113,8 @@ impl Certificate {
         let PrivateKeyDer::Pkcs8(parsed) = parsed else {
             return Err(CertificateError::Malformed(key.to_owned()));
         };
-        Ok(Self { chain, key: Zeroizing::new(parsed.secret_pkcs8_der().to_vec()) })
+        let files = Some([certificate.to_owned(), key.to_owned()]);
+        Ok(Self { chain, key: Zeroizing::new(parsed.secret_pkcs8_der().to_vec()), files })
     }
 
     /// Certificate and key as files hold them.
@@ -123,12 +130,7 @@ impl Certificate {
     /// Whether clients that know this root will accept it, and its key is there.
     pub(crate) fn check(&self, root: &RootKey) -> Result<(), CertificateError> {
         self.check_at(root, &node_name(), UnixTime::now())?;
-        self.server_config().map(|_| ())
-    }
-
-    /// When it ends for whoever knows this root and asks for this name.
-    pub(crate) fn expiry(&self, root: &RootKey, name: ServerName<'static>) -> Expiry {
-        Expiry { chain: self.chain.clone(), root: *root, name }
+        self.certified().map(|_| ())
     }
 
     /// Whether whoever knows this root and asks for this name will accept it at a time.
@@ -141,59 +143,37 @@ impl Certificate {
         verify(&self.chain, root, name, at)
     }
 
-    /// How a server speaks TLS with it: version 1.3, HTTP/2, no resumption, so that every connection has keys of its own.
-    pub(crate) fn server_config(&self) -> Result<Arc<ServerConfig>, CertificateError> {
-        self.server_config_for(WebPkiClientVerifier::no_client_auth())
-    }
-
-    /// The same for whoever shows a certificate that this verifier accepts.
-    pub(crate) fn server_config_for(
-        &self,
-        clients: Arc<dyn ClientCertVerifier>,
-    ) -> Result<Arc<ServerConfig>, CertificateError> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let (chain, key) = self.shown();
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&version::TLS13])
-            .map_err(|_| CertificateError::Key)?
-            .with_client_cert_verifier(clients)
-            .with_single_cert(chain, key)
-            .map_err(|_| CertificateError::Key)?;
-        config.alpn_protocols = vec![APPLICATION.to_vec()];
-        config.session_storage = Arc::new(NoServerSessionStorage {});
-        config.send_tls13_tickets = 0;
-        Ok(Arc::new(config))
-    }
-
     /// Certificates and key as TLS takes them.
-    pub(crate) fn shown(&self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
-        (self.chain.clone(), PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key.to_vec())))
+    ///
+    /// # Errors
+    /// [`CertificateError::Key`] if the key is another one's.
+    fn certified(&self) -> Result<Arc<CertifiedKey>, CertificateError> {
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key.to_vec()));
+        let provider = rustls::crypto::ring::default_provider();
+        let certified = CertifiedKey::from_der(self.chain.clone(), key, &provider);
+        certified.map(Arc::new).map_err(|_| CertificateError::Key)
     }
 }
 
-/// When a certificate ends, for whoever watches over that: the key is not in it.
-pub(crate) struct Expiry {
-    chain: Vec<CertificateDer<'static>>,
-    root: RootKey,
-    name: ServerName<'static>,
-}
-
-impl Expiry {
-    /// Whole days for which it will be accepted, as far as one looks ahead.
-    pub(crate) fn days_left(&self) -> u64 {
-        let now = UnixTime::now().as_secs();
-        let valid = |days: u64| {
-            let at = UnixTime::since_unix_epoch(Duration::from_secs(now.saturating_add(days * DAY)));
-            verify(&self.chain, &self.root, &self.name, at).is_ok()
-        };
-        // Valid after so many days, and not after so many.
-        let (mut least, mut most) = (0, DAYS_AHEAD + 1);
-        while least + 1 < most {
-            let middle = least.midpoint(most);
-            if valid(middle) { least = middle } else { most = middle }
-        }
-        least
-    }
+/// How a server speaks TLS with whoever shows a certificate that this verifier accepts: version 1.3, HTTP/2, no resumption, so
+/// that every connection has keys of its own.
+///
+/// # Errors
+/// [`CertificateError::Key`] if TLS cannot be spoken so.
+pub(crate) fn server_config(
+    clients: Arc<dyn ClientCertVerifier>,
+    shown: Arc<dyn ResolvesServerCert>,
+) -> Result<Arc<ServerConfig>, CertificateError> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&version::TLS13])
+        .map_err(|_| CertificateError::Key)?
+        .with_client_cert_verifier(clients)
+        .with_cert_resolver(shown);
+    config.alpn_protocols = vec![APPLICATION.to_vec()];
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(Arc::new(config))
 }
 
 /// Whether whoever knows a root and asks for a name will accept a certificate at a time.
@@ -337,7 +317,8 @@ mod tests {
             certificate.check_at(&key, &node_name(), in_days(826)),
             Err(CertificateError::Expired)
         ));
-        assert!((823..=825).contains(&certificate.expiry(&key, node_name()).days_left()));
+        let shown = super::Shown::new(&certificate, &key, node_name()).unwrap();
+        assert!((823..=825).contains(&shown.days_left()));
     }
 
     /// Section 10.3 of RFC 8410.
@@ -379,7 +360,7 @@ mod tests {
         let loaded = Certificate::load(&chain_path, &key_path).unwrap();
         assert_eq!(loaded.chain, certificate.chain);
         assert_eq!(*loaded.key, *certificate.key);
-        loaded.server_config().unwrap();
+        loaded.certified().unwrap();
         assert!(matches!(Certificate::load(&key_path, &key_path), Err(CertificateError::Malformed(_))));
         assert!(matches!(Certificate::load(&chain_path, &chain_path), Err(CertificateError::Malformed(_))));
     }
@@ -388,7 +369,7 @@ mod tests {
     fn a_key_that_does_not_go_with_its_certificate_is_refused() {
         let root = SigningKey::from_bytes(&[1; 32]);
         let (one, other) = (Certificate::issue(&root).unwrap(), Certificate::issue(&root).unwrap());
-        let mixed = Certificate { chain: one.chain, key: other.key };
-        assert!(matches!(mixed.server_config(), Err(CertificateError::Key)));
+        let mixed = Certificate { chain: one.chain, key: other.key, files: None };
+        assert!(matches!(mixed.certified(), Err(CertificateError::Key)));
     }
 }

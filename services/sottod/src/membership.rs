@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::certificate::Expiry;
+use crate::certificate::Shown;
 use crate::cluster::{Cluster, NodeId};
 use crate::config::{Config, ConfigError};
 use crate::data::DataLog;
@@ -128,9 +128,9 @@ impl Membership {
         }
     }
 
-    /// When the certificate ends that this node shows to the others.
-    pub(crate) fn expiry(&self, root: &RootKey) -> Expiry {
-        self.cluster.certificate.expiry(root)
+    /// The certificate that this node shows to the others.
+    pub(crate) fn certificate(&self) -> Arc<Shown> {
+        self.cluster.certificate.shown()
     }
 
     /// The way of what people bring to the node that leads.

@@ -18,7 +18,7 @@ use rustls::{
 use sotto_wire::RootKey;
 use sotto_wire::root::APPLICATION;
 
-use crate::certificate::{Certificate, CertificateError, Expiry};
+use crate::certificate::{Certificate, CertificateError, Shown, server_config};
 use crate::cluster::NodeId;
 use crate::secrets::{IdentityError, write_pem};
 
@@ -27,8 +27,7 @@ const CERTIFICATE: &str = "peer.pem";
 
 /// A node's certificate for the other nodes of its cluster.
 pub(crate) struct PeerCertificate {
-    certificate: Certificate,
-    this: NodeId,
+    shown: Arc<Shown>,
 }
 
 impl PeerCertificate {
@@ -42,17 +41,15 @@ impl PeerCertificate {
     /// The one in a directory, if other nodes would accept it.
     pub(crate) fn load(directory: &Path, this: NodeId, root: &RootKey) -> Result<Self, CertificateError> {
         let certificate = Certificate::load(&directory.join(CERTIFICATE), &directory.join(KEY))?;
-        let loaded = Self { certificate, this };
-        loaded.check_at(root, UnixTime::now())?;
-        loaded.server_config(root)?;
-        Ok(loaded)
-    }
-
-    fn check_at(&self, root: &RootKey, at: UnixTime) -> Result<(), CertificateError> {
-        match self.certificate.check_at(root, &server_name(self.this), at) {
+        match certificate.check_at(root, &server_name(this), UnixTime::now()) {
             Err(CertificateError::Foreign) => Err(CertificateError::ForeignPeer),
             checked => checked,
-        }
+        }?;
+        Self::of(&certificate, this, root)
+    }
+
+    fn of(certificate: &Certificate, this: NodeId, root: &RootKey) -> Result<Self, CertificateError> {
+        Ok(Self { shown: Shown::new(certificate, root, server_name(this))? })
     }
 
     /// How a node speaks TLS with nodes that connect to it: as with clients, but every one shows a certificate of this root
@@ -63,28 +60,26 @@ impl PeerCertificate {
         let of_root = WebPkiClientVerifier::builder_with_provider(roots, provider)
             .build()
             .map_err(|_| CertificateError::ForeignPeer)?;
-        self.certificate.server_config_for(Arc::new(OfPeers(of_root)))
+        server_config(Arc::new(OfPeers(of_root)), Arc::clone(&self.shown) as Arc<_>)
     }
 
     /// How a node speaks TLS with a node that it connects to, and asks for by its [`server_name`].
     pub(crate) fn client_config(&self, root: &RootKey) -> Result<Arc<ClientConfig>, CertificateError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let (chain, key) = self.certificate.shown();
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&version::TLS13])
             .map_err(|_| CertificateError::Key)?
             .with_root_certificates(RootCertStore { roots: vec![root.trust_anchor()] })
-            .with_client_auth_cert(chain, key)
-            .map_err(|_| CertificateError::Key)?;
+            .with_client_cert_resolver(Arc::clone(&self.shown) as Arc<_>);
         config.alpn_protocols = vec![APPLICATION.to_vec()];
         config.enable_sni = false;
         config.resumption = Resumption::disabled();
         Ok(Arc::new(config))
     }
 
-    /// When it ends.
-    pub(crate) fn expiry(&self, root: &RootKey) -> Expiry {
-        self.certificate.expiry(root, server_name(self.this))
+    /// What is shown, to whoever watches over it.
+    pub(crate) fn shown(&self) -> Arc<Shown> {
+        Arc::clone(&self.shown)
     }
 }
 
@@ -175,7 +170,7 @@ mod tests {
     use sotto_wire::root::{NODE_NAME, node_name};
 
     use super::{PeerCertificate, node_of, server_name};
-    use crate::certificate::{Certificate, CertificateError};
+    use crate::certificate::{Certificate, CertificateError, Shown};
     use crate::cluster::NodeId;
     use crate::cluster::NodeId::{Answerer, Voter};
 
@@ -264,7 +259,7 @@ mod tests {
             "answerer.sotto.invalid",
         ] {
             let certificate = Certificate::issue_for(&secret, name, &both).unwrap();
-            let posing = PeerCertificate { certificate, this: Answerer(2) };
+            let posing = PeerCertificate::of(&certificate, Answerer(2), &key).unwrap();
             let there = posing.client_config(&key).unwrap();
             assert!(
                 meet(there, server_name(Voter(1)), voter.server_config(&key).unwrap()).is_err(),
@@ -303,14 +298,21 @@ mod tests {
         let for_clients = Certificate::issue(&secret).unwrap();
         // To a client.
         let client = key.client_config().unwrap();
-        assert!(meet(client.clone(), node_name(), for_clients.server_config().unwrap()).is_ok());
-        assert!(meet(client, node_name(), one.certificate.server_config().unwrap()).is_err());
+        assert!(
+            meet(
+                client.clone(),
+                node_name(),
+                Shown::new(&for_clients, &key, node_name()).unwrap().server_config().unwrap()
+            )
+            .is_ok()
+        );
+        assert!(meet(client, node_name(), one.shown.server_config().unwrap()).is_err());
         // To a node that connects, and to one that answers; also if it does not say what it is for.
         let unsaid = Certificate::issue_for(&secret, NODE_NAME, &[]).unwrap();
         let both = [ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let for_both = Certificate::issue_for(&secret, NODE_NAME, &both).unwrap();
         for certificate in [for_clients, unsaid, for_both] {
-            let posing = PeerCertificate { certificate, this: Voter(2) };
+            let posing = PeerCertificate::of(&certificate, Voter(2), &key).unwrap();
             let here = one.client_config(&key).unwrap();
             assert!(meet(here, server_name(Voter(2)), posing.server_config(&key).unwrap()).is_err());
             let there = posing.client_config(&key).unwrap();
@@ -318,7 +320,7 @@ mod tests {
         }
         // A certificate that is only for servers does not connect to a node, whatever its name.
         let answers = Certificate::issue_for(&secret, "2.peer.sotto.invalid", &both[..1]).unwrap();
-        let posing = PeerCertificate { certificate: answers, this: Voter(2) };
+        let posing = PeerCertificate::of(&answers, Voter(2), &key).unwrap();
         let there = posing.client_config(&key).unwrap();
         assert!(meet(there, server_name(Voter(1)), one.server_config(&key).unwrap()).is_err());
     }

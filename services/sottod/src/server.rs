@@ -30,7 +30,7 @@ use zeroize::Zeroizing;
 use crate::announcement::{self, Announced, Wanted};
 use crate::answering::Room;
 use crate::calls::CountCalls;
-use crate::certificate::{CertificateError, Expiry, NOTICE_DAYS};
+use crate::certificate::{CertificateError, NOTICE_DAYS, Shown};
 use crate::compute::Compute;
 use crate::config::{Config, ConfigError, Registration};
 use crate::connections::{self, AcceptOptions, Listener};
@@ -59,6 +59,8 @@ const HEADERS_MAX: u32 = 8 << 10;
 const HEALTH_MAX: usize = 1 << 10;
 /// How often the certificate is looked at.
 const DAY: Duration = Duration::from_secs(86_400);
+/// How often the files of certificates are looked at.
+const RENEWAL: Duration = Duration::from_secs(5);
 /// As the health service knows them: all of the server, and its service.
 const SERVICES: [&str; 2] = ["", "sotto.v1.Sotto"];
 /// Events that a listener may be behind before it misses some.
@@ -146,7 +148,7 @@ pub(crate) fn start_in<L: Listener>(
         None => None,
     };
     let node = membership.as_ref().map(Membership::view);
-    let peer_expiry = membership.as_ref().map(|membership| membership.expiry(&identity.root));
+    let of_peers = membership.as_ref().map(Membership::certificate);
     let control =
         log.as_ref().map(|log| Ok::<_, SocketError>((log.control()?, log.backups()))).transpose()?;
     let Announced { parameters, endorsement, seeds } = announced;
@@ -154,10 +156,14 @@ pub(crate) fn start_in<L: Listener>(
         Some(log) => key_files(&log.keys(), &*engine, &config)?,
         None => None,
     };
-    let tls = match config.transport {
-        Transport::Tls => Some(identity.certificate.server_config().map_err(StartError::Certificate)?),
+    let shown = match config.transport {
+        Transport::Tls => {
+            let shown = Shown::new(&identity.certificate, &identity.root, node_name());
+            Some(shown.map_err(StartError::Certificate)?)
+        }
         Transport::Plaintext => None,
     };
+    let tls = shown.as_ref().map(Shown::server_config).transpose().map_err(StartError::Certificate)?;
     let token_required = config.registration == Registration::Token;
     let metrics = Arc::new(Metrics::new());
     let (name, port) = config.public.clone().unwrap_or((address::Host::Ip(local.ip()), local.port()));
@@ -236,16 +242,15 @@ pub(crate) fn start_in<L: Listener>(
     let health_service = health_service.max_decoding_message_size(HEALTH_MAX);
     let serving = Arc::new(AtomicBool::new(false));
     tracker.spawn(tell_health(events.subscribe(), health, Arc::clone(&serving), closing.clone()));
-    let mut watched = Vec::new();
-    if config.transport == Transport::Tls {
-        let expiry = identity.certificate.expiry(&identity.root, node_name());
-        watched.push(("the node's certificate", expiry, metrics.certificate_days.clone()));
+    let mut tended = Vec::new();
+    if let Some(shown) = &shown {
+        tended.push(("the node's certificate", Arc::clone(shown), metrics.certificate_days.clone()));
     }
-    if let Some(expiry) = peer_expiry {
-        let shown = metrics.peer_certificate_days.clone();
-        watched.push(("the node's certificate for the other nodes", expiry, shown));
+    if let Some(shown) = of_peers {
+        let days = metrics.peer_certificate_days.clone();
+        tended.push(("the node's certificate for the other nodes", shown, days));
     }
-    tracker.spawn(tell_certificates(watched, closing.clone()));
+    tracker.spawn(tend_certificates(tended, closing.clone()));
     if config.registration == Registration::Open && !config.listen.ip().is_loopback() {
         tracing::warn!("registration is open: everybody who reaches the server can make accounts");
     }
@@ -446,19 +451,44 @@ impl Drop for Running {
     }
 }
 
-/// Says every day how long the certificates are valid.
-async fn tell_certificates(watched: Vec<(&'static str, Expiry, Optional)>, closing: CancellationToken) {
-    loop {
-        for (what, expiry, shown) in &watched {
-            let days = expiry.days_left();
-            shown.set(gauge(days));
-            if days < NOTICE_DAYS {
-                tracing::warn!(days, "{what} ends soon; make a new one with 'sottod certify'");
+/// Shows new certificates when there are new ones, and says every day how long those last that are shown.
+async fn tend_certificates(tended: Vec<(&'static str, Arc<Shown>, Optional)>, closing: CancellationToken) {
+    let mut told = None::<Instant>;
+    let mut refused: Vec<Option<String>> = vec![None; tended.len()];
+    while !tended.is_empty() {
+        let mut is_new = told.is_none_or(|told| told.elapsed() >= DAY);
+        for ((what, shown, _), refused) in tended.iter().zip(&mut refused) {
+            let files = Arc::clone(shown);
+            let Ok(renewed) = tokio::task::spawn_blocking(move || files.renew()).await else { return };
+            match renewed {
+                Ok(false) => *refused = None,
+                Ok(true) => {
+                    tracing::info!("{what} is a new one from now on");
+                    (*refused, is_new) = (None, true);
+                }
+                // While somebody writes them, the two files do not go together.
+                Err(error) => {
+                    let reason = error.to_string();
+                    if refused.as_ref() != Some(&reason) {
+                        tracing::warn!(%error, "{what} stays the one before: what its files hold cannot be shown");
+                        *refused = Some(reason);
+                    }
+                }
+            }
+        }
+        if is_new {
+            told = Some(Instant::now());
+            for (what, shown, metric) in &tended {
+                let days = shown.days_left();
+                metric.set(gauge(days));
+                if days < NOTICE_DAYS {
+                    tracing::warn!(days, "{what} ends soon; make a new one with 'sottod certify'");
+                }
             }
         }
         tokio::select! {
             () = closing.cancelled() => return,
-            () = tokio::time::sleep(DAY) => {}
+            () = tokio::time::sleep(RENEWAL) => {}
         }
     }
 }

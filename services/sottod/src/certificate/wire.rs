@@ -10,7 +10,7 @@ use rustls::{ClientConfig, ClientConnection, HandshakeKind, ServerConfig, Server
 use sotto_wire::RootKey;
 use sotto_wire::root::node_name;
 
-use super::Certificate;
+use super::{Certificate, Shown};
 
 /// Numbers of extensions (RFC 8446).
 const SERVER_NAME: u16 = 0;
@@ -20,6 +20,11 @@ const EARLY_DATA: u16 = 42;
 const SUPPORTED_VERSIONS: u16 = 43;
 /// In a record, before the extensions: header of the record (5) and of the message (4), version (2), random (32).
 const SESSION_ID_AT: usize = 43;
+
+/// How a server shows it.
+fn config_of(certificate: &Certificate) -> Arc<ServerConfig> {
+    Shown::new(certificate, &RootKey([1; 32]), node_name()).unwrap().server_config().unwrap()
+}
 
 fn node() -> (Certificate, RootKey) {
     let root = SigningKey::from_bytes(&[1; 32]);
@@ -118,7 +123,7 @@ fn has(hello: &[u8], extension: u16) -> bool {
 fn a_client_names_no_server_and_shows_no_ticket_even_if_it_was_given_some() {
     let (certificate, root) = node();
     let ours = root.client_config().unwrap();
-    let server = Arc::new(generous(&certificate.server_config().unwrap()));
+    let server = Arc::new(generous(&config_of(&certificate)));
     for _ in 0..3 {
         let (hello, kind) = connect(&ours, &server);
         for extension in [SERVER_NAME, SESSION_TICKET, PRE_SHARED_KEY, EARLY_DATA] {
@@ -139,7 +144,7 @@ fn a_client_names_no_server_and_shows_no_ticket_even_if_it_was_given_some() {
 #[test]
 fn a_server_gives_nobody_a_ticket() {
     let (certificate, root) = node();
-    let server = certificate.server_config().unwrap();
+    let server = config_of(&certificate);
     let client = Arc::new(talkative(&root.client_config().unwrap()));
     for _ in 0..3 {
         let (hello, kind) = connect(&client, &server);
@@ -169,7 +174,7 @@ fn tls_1_2_is_refused() {
     let length = (u16_at(&old, 7) - less) as u16;
     old[7..9].copy_from_slice(&length.to_be_bytes());
 
-    let mut server = ServerConnection::new(certificate.server_config().unwrap()).unwrap();
+    let mut server = ServerConnection::new(config_of(&certificate)).unwrap();
     server.read_tls(&mut old.as_slice()).unwrap();
     assert!(server.process_new_packets().is_err());
     let mut answer = Vec::new();

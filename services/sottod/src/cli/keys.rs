@@ -128,6 +128,9 @@ pub(super) fn certify(options: &CertifyOptions) -> Result<(), Failure> {
     data::certify(&*sealpir(), data, root.as_deref(), &config, *seeds)?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "the node has a new certificate, and the root key has signed what it announces")?;
-    writeln!(out, "restart the server to use them")?;
+    writeln!(
+        out,
+        "a server that runs shows the certificate within seconds; what it announces anew, it does when it is started again"
+    )?;
     Ok(())
 }

@@ -158,7 +158,8 @@ impl Need {
 
         let answer_ms = constants.client_round(&round).total();
         let transport_ms = constants.transport(up + down);
-        let seldom_ms = held * replaced * constants.take_keys(keys) + checked * constants.give_bucket(&round, check);
+        let seldom_ms =
+            held * replaced * constants.take_keys(keys) + checked * constants.give_bucket(&round, check);
         let build_ms = constants.build_round(&round);
         let (up, down) = (up + held * replaced * keys, down + checked * check);
 

@@ -11,8 +11,12 @@ use std::time::Duration;
 use sotto_protocol::manifest::SignedManifest;
 use sotto_protocol::{Deposit, Label, Round, SealedBox, deposit::BOX_BYTES};
 use sotto_session::{Connection, ConnectionSettings, RoundNews, Session};
+use sotto_wire::Address;
 use sottod::Status;
 use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_stream::StreamExt;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sottod");
@@ -459,4 +463,49 @@ async fn a_node_that_is_lost_is_replaced_by_one_that_votes() {
         let (code, said) = cluster.ask(leader, &["node", "remove", "--number", &number.to_string()]);
         assert!(code == Some(1) && said.contains(word), "{said}");
     }
+}
+
+/// The certificate that somebody sees who connects to a port and asks for a name.
+async fn certificate(cluster: &Cluster, port: u16, name: &'static str) -> Vec<u8> {
+    let address = std::fs::read_to_string(cluster.path().join("cluster/address")).unwrap();
+    let address: Address = address.trim().parse().unwrap();
+    let config = address.root_key().client_config().unwrap();
+    let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let name = ServerName::try_from(name).unwrap();
+    // Where nodes call it is refused for having none itself, once it has seen that of the other end.
+    let stream = TlsConnector::from(config).connect(name, stream).await.unwrap();
+    stream.get_ref().1.peer_certificates().unwrap()[0].to_vec()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_runs_shows_new_certificates_to_people_and_to_other_nodes() {
+    let cluster = Cluster::start();
+    let all: Vec<usize> = (0..NODES).collect();
+    let (first, _) = a_round(&cluster, &all).await;
+    let session = cluster.session(1, 7).await;
+    let seen = async || {
+        let people = certificate(&cluster, cluster.clients[1], "node.sotto.invalid").await;
+        (people, certificate(&cluster, cluster.peers[1], "2.peer.sotto.invalid").await)
+    };
+    let before = seen().await;
+    assert_eq!(seen().await, before);
+    let mut certify = Command::new(PROGRAM);
+    certify.env("SOTTOD_ROUNDS_SEED_SEGMENTS", "4").args(["certify", "--data"]);
+    certify
+        .arg(cluster.path().join("cluster/node2"))
+        .arg("--root")
+        .arg(cluster.path().join("cluster/root.key"));
+    let made = certify.output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    loop {
+        let now = seen().await;
+        if now.0 != before.0 && now.1 != before.1 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    // Who was there stays, and others come.
+    session.manifests(first, first).await.unwrap();
+    let (second, manifests) = a_round(&cluster, &all).await;
+    assert!(second > first && manifests.iter().all(|manifest| *manifest == manifests[0]));
 }
