@@ -509,3 +509,53 @@ async fn a_node_that_runs_shows_new_certificates_to_people_and_to_other_nodes() 
     let (second, manifests) = a_round(&cluster, &all).await;
     assert!(second > first && manifests.iter().all(|manifest| *manifest == manifests[0]));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_signs_with_another_key_from_the_same_round_on_though_the_node_that_led_is_gone() {
+    let mut cluster = Cluster::start();
+    let all: Vec<usize> = (0..NODES).collect();
+    a_round(&cluster, &all).await;
+    let session = cluster.session(0, 7).await;
+    let first = Round(session.open().0 + 6);
+    let node = |at: usize| cluster.path().join(format!("cluster/node{}", at + 1));
+    let mut rotate = Command::new(PROGRAM);
+    rotate.env("SOTTOD_ROUNDS_SEED_SEGMENTS", "4").args(["keys", "rotate", "--from", &first.0.to_string()]);
+    rotate.arg("--data").arg(node(0)).arg("--also").arg(node(1)).arg("--also").arg(node(2));
+    let made = rotate.arg("--root").arg(cluster.path().join("cluster/root.key")).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let leader = cluster.leader().await;
+    let (code, said) = cluster.ask(leader, &["keys", "announce"]);
+    assert_eq!(code, Some(0), "{said}");
+    cluster.kill(leader);
+    let at = all.iter().copied().find(|at| *at != leader).unwrap();
+
+    // It is told to whoever watches, and from that round on it signs.
+    let former = session.announced().manifest_key_of(session.open()).unwrap();
+    let session = cluster.session(at, 7).await;
+    let mut watch = Box::pin(session.watch().await.unwrap());
+    let (mut key_of, mut before) = (session.announced(), false);
+    loop {
+        match watch.next().await.unwrap().unwrap() {
+            RoundNews::Announced(announced) => {
+                announced.parameters(&session.root_key()).unwrap();
+                key_of = *announced;
+            }
+            RoundNews::Ready { manifest, .. } => {
+                let round = manifest.claimed_round();
+                let key = key_of.manifest_key_of(round).unwrap();
+                manifest.verify(&key).unwrap();
+                assert_eq!(key == former, round < first, "round {round}, and {first} is the first");
+                before |= round < first;
+                if round >= first {
+                    break;
+                }
+            }
+            RoundNews::Opened { .. } | RoundNews::Directory(_) => {}
+        }
+    }
+    assert!(before, "nothing was seen of the rounds before");
+    // Who was gone hears of it from the log.
+    cluster.serve(leader);
+    let (_, manifests) = a_round(&cluster, &all).await;
+    assert!(manifests.iter().all(|manifest| *manifest == manifests[0]));
+}
