@@ -22,6 +22,7 @@ pub(super) struct Person {
     missed: u64,
     refused: Repeated,
     bad: Repeated,
+    announced: Repeated,
 }
 
 /// A complaint that may come in every round.
@@ -54,7 +55,16 @@ impl Repeated {
 impl Person {
     pub(super) fn new() -> (Self, Events) {
         let (events, told) = mpsc::channel(UNTAKEN_MAX);
-        (Self { events, missed: 0, refused: Repeated::default(), bad: Repeated::default() }, told)
+        (
+            Self {
+                events,
+                missed: 0,
+                refused: Repeated::default(),
+                bad: Repeated::default(),
+                announced: Repeated::default(),
+            },
+            told,
+        )
     }
 
     pub(super) fn tell(&mut self, event: Event) {
@@ -63,9 +73,11 @@ impl Person {
             Event::Notice(Notice::Warning(Warning::BadManifest(error) | Warning::BadDirectory(error))) => {
                 self.bad.is_news(error)
             }
+            Event::Trouble { trouble: Trouble::Announced(error), .. } => self.announced.is_news(error),
             Event::RoundReport(_) => {
                 self.refused.end_round();
                 self.bad.end_round();
+                self.announced.end_round();
                 true
             }
             _ => true,
