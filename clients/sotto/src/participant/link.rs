@@ -117,7 +117,11 @@ impl Link {
                     self.turn.others();
                 }
                 self.turn.lasted(lasted);
+                // Where another session of the account has ended this one, the node that has it may be this one by another name.
+                let is_replaced = error == ConnectError::Refused(sotto_wire::Refused::UnknownSession);
+                let left = self.node.address.clone();
                 let ready = self.ready();
+                self.turn.set_apart((is_replaced && ready.is_some()).then_some(left));
                 // Before anybody is told, who may be busy.
                 self.current.send_replace(ready.clone());
                 if self.news.send(News::Lost(error)).await.is_err() {

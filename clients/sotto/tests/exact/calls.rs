@@ -103,10 +103,14 @@ impl Sotto for Calls {
         let account =
             self.0.meet(self.1, Call::Register, &account, self.0.open(), Bytes::new(), [0; 32]).await?;
         let mut state = self.0.state.lock().unwrap();
-        let number = state.sessions.len() as u64;
+        state.registered += 1;
+        let number = state.registered;
         let session = Sha256::new_with_prefix(account).chain_update(number.to_le_bytes()).finalize();
         let mut session = <[u8; 32]>::from(session);
         session[0] = self.1;
+        // A new session at a node ends the one before.
+        let node = self.1;
+        state.sessions.retain(|former, of| former[0] != node || *of != account);
         state.sessions.insert(session, account);
         let mut given = Bytes::new();
         if self.0.pretence() == Pretence::Slot {

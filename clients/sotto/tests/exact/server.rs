@@ -58,6 +58,8 @@ pub(crate) struct State {
     /// Where its nodes are, as it tells everybody.
     pub(crate) directory: Option<proto::Directory>,
     pub(crate) sessions: BTreeMap<[u8; 32], Account>,
+    /// Sessions that were ever opened.
+    pub(crate) registered: u64,
     /// With slots, who has which.
     pub(crate) slots: BTreeMap<Account, u32>,
     pub(crate) watchers: Vec<(Teller, Watcher)>,
@@ -118,6 +120,7 @@ impl Server {
             keys: BTreeMap::new(),
             directory: None,
             sessions: BTreeMap::new(),
+            registered: 0,
             slots: BTreeMap::new(),
             watchers: Vec::new(),
             seen: Vec::new(),

@@ -404,3 +404,22 @@ fn a_full_disk_does_not_show_while_keys_change_and_home_dies() {
     });
     assert!(played.alice.warnings.is_empty() && played.alice.troubles.is_empty(), "{:?}", played.alice);
 }
+
+/// A node has one session of an account: the one that is held ready there ends the one in use, once and not again and again.
+#[test]
+fn a_node_under_two_names_does_not_stand_in_for_itself() {
+    let played = play(deadline(), &[0], async |stage| {
+        stage.machine.lead(&stage.order[1], stage.wires[0].dial.clone());
+        stage.world.until(2_650).await;
+        stage.tell(1, &[1]);
+        stage.world.until(5 * LATE_MS).await;
+        // The next one has a stand-in again.
+        stage.wires[0].cut();
+        stage.world.until(6 * LATE_MS).await;
+    });
+    let opened = played.opens(2_650, 1);
+    assert_eq!(played.dialled[..2], [(BEGAN_MS, 0), (opened, 1)]);
+    assert_eq!(played.dialled[2], (5 * LATE_MS, 0), "{:?}", played.dialled);
+    assert!(played.dialled.len() > 3);
+    loses_no_round(&played, 421);
+}
