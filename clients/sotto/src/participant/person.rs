@@ -159,4 +159,19 @@ mod tests {
         }
         assert!(told.try_recv().is_err());
     }
+
+    /// A server can say as often as it likes that it is what it is not.
+    #[test]
+    fn of_announcements_that_are_refused_again_and_again_one_in_thirty_is_told() {
+        use sotto_protocol::Error;
+        use sotto_protocol::error::NegotiationError;
+
+        let (mut person, mut told) = Person::new();
+        let refused = crate::Trouble::Announced(Error::Negotiation(NegotiationError::Downgrade));
+        for _ in 0..60 {
+            person.tell(Event::Trouble { round: None, trouble: refused.clone() });
+        }
+        let count = core::iter::from_fn(|| told.try_recv().ok()).count();
+        assert_eq!(count, 2);
+    }
 }
