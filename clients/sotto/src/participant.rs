@@ -95,7 +95,7 @@ impl Participant {
         let account = SigningKey::from_bytes(&account_seed).verifying_key().to_bytes();
         let nodes = Nodes::kept(
             settings.address.root_key().0,
-            |round| client.server().manifest_key_of(round),
+            client.server(),
             disk.as_ref().and_then(|disk| disk.directory()),
         );
         let engines = settings.engines.clone();
@@ -106,7 +106,8 @@ impl Participant {
         let Come { session, engine, keys, gate, upload } = come;
 
         let open = session.open();
-        let audits = Audits::new(AuditCoins::new(&account_seed), session.root_key(), engines);
+        let audits =
+            Audits::new(AuditCoins::new(&account_seed), session.root_key(), engines, session.announced());
         let public = keys.public.clone();
         let keys = Keyring::new(&account_seed, keys, open);
         let (tell_pinned, pinned) = watch::channel(client.server().clone());

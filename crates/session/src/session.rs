@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
-use sotto_protocol::{OwnSlot, Round, SignedDirectory, SignedManifest};
+use sotto_protocol::{OwnSlot, Round, SignedDirectory, SignedManifest, Succession};
 use sotto_wire::proto::sotto_client::SottoClient;
 use sotto_wire::{Failure, Join, RootKey, StreamError, limits, proto, split};
 use tokio::time::{Instant, timeout};
@@ -97,10 +97,8 @@ impl Session {
         let (announced, root) = (Arc::clone(&self.announced), self.root_key());
         Ok(stream.map(move |event| {
             let news = round_news(event?)?;
-            if let RoundNews::Announced(now) = &news
-                && now.parameters(&root).is_ok()
-            {
-                *lock(&announced) = (**now).clone();
+            if let RoundNews::Announced(now) = &news {
+                take_over(&mut lock(&announced), now, &root);
             }
             Ok(news)
         }))
@@ -328,6 +326,18 @@ pub(crate) fn round_news(event: proto::RoundEvent) -> Result<RoundNews, Failure>
     }
 }
 
+/// Keeps what a server says of itself while a session goes on, if it follows on what is known: what was said before stays valid
+/// under the root's signature, and so could be said again.
+fn take_over(known: &mut Announced, now: &Announced, root: &RootKey) {
+    if known == now {
+        return;
+    }
+    let (Ok(before), Ok(said)) = (known.parameters(root), now.parameters(root)) else { return };
+    if said.succeeds(&before) == Ok(Succession::Later) && said.differs_in_keys_alone(&before) {
+        *known = now.clone();
+    }
+}
+
 fn lock(announced: &Mutex<Announced>) -> MutexGuard<'_, Announced> {
     announced.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -344,9 +354,36 @@ pub(crate) fn nonsense<E>(_: E) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use sotto_protocol::Round;
+    use ed25519_dalek::SigningKey;
+    use sotto_protocol::{Round, ServerParameters};
+    use sotto_wire::root::endorse;
+    use sotto_wire::{Announced, RootKey};
 
-    use super::newest;
+    use super::{newest, take_over};
+    use crate::check::tests::parameters;
+
+    #[test]
+    fn only_what_follows_on_what_is_known_is_taken_for_what_the_server_says_now() {
+        let root = SigningKey::from_bytes(&[1; 32]);
+        let key = RootKey(root.verifying_key().to_bytes());
+        let announced =
+            |parameters: &ServerParameters| Announced::new(parameters, endorse(&root, parameters));
+        let first = parameters();
+        let key_epoch = first.key_epoch.next(first.manifest_key, Round(50), Round(100));
+        let second =
+            ServerParameters { serial: first.serial + 1, manifest_key: [8; 32], key_epoch, ..first.clone() };
+        let longer = ServerParameters { serial: first.serial + 2, round_ms: 9_000, ..second.clone() };
+        let forged = Announced::new(&second, [0; 64]);
+        let mut known = announced(&first);
+        let mut now = |said: &Announced| {
+            take_over(&mut known, said, &key);
+            known.clone()
+        };
+        assert_eq!(now(&forged), announced(&first));
+        assert_eq!(now(&announced(&longer)), announced(&first));
+        assert_eq!(now(&announced(&second)), announced(&second));
+        assert_eq!(now(&announced(&first)), announced(&second));
+    }
 
     #[test]
     fn of_a_long_gap_the_newest_manifests_are_asked_for() {

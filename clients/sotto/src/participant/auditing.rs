@@ -27,6 +27,8 @@ const LONGEST: Duration = Duration::from_secs(600);
 
 /// What a receipt is checked with, and which answer is to be checked, if one is.
 pub(super) struct Auditing {
+    /// What the server is, as the client keeps it. What a session was told may be of before, and the receipt with it worth nothing.
+    pub(super) server: Announced,
     pub(super) announced: Manifest,
     pub(super) signed: SignedManifest,
     /// None if no key signs the round.
@@ -39,7 +41,6 @@ pub(super) struct Answered {
     pub(super) answer: Bytes,
     /// As it came.
     pub(super) receipt: Bytes,
-    pub(super) announced: Announced,
 }
 
 impl Auditing {
@@ -69,7 +70,6 @@ impl Auditing {
 /// Everything but the buckets; without a receipt nothing can be shown to others.
 pub(super) struct Evidence {
     pub(super) auditing: Auditing,
-    pub(super) announced: Announced,
     pub(super) digests: Digests,
     pub(super) receipt: Option<Receipt>,
     pub(super) keys: PublicKeys,
@@ -131,13 +131,14 @@ pub(super) async fn judge_evidence(
         Ok(bytes) => bytes,
         Err(failure) => return Audit::Unavailable(failure),
     };
-    let Evidence { auditing, announced, mut digests, receipt, keys, unit, query, answer } = evidence;
+    let Evidence { auditing, mut digests, receipt, keys, unit, query, answer } = evidence;
     let Some(receipt) = receipt else { return Audit::NoReceipt };
     let work = move || {
         let list = boxes.split_to(boxes.len().min(32 * usize::from(auditing.announced.buckets)));
         digests.buckets = list.as_chunks::<32>().0.to_vec();
         let manifest = auditing.signed.with_segment(None);
         let keys = keys.encoded;
+        let announced = auditing.server;
         let proof = Proof { announced, manifest, receipt, unit, digests, keys, query, answer, boxes };
         let verdict = judge(&engines, &proof, &root);
         Audit::Judged(Box::new(proof), verdict)

@@ -117,7 +117,11 @@ impl Link {
                     self.turn.others();
                 }
                 self.turn.lasted(lasted);
+                // Where another session of the account has ended this one, the node that has it may be this one by another name.
+                let is_replaced = error == ConnectError::Refused(sotto_wire::Refused::UnknownSession);
+                let left = self.node.address.clone();
                 let ready = self.ready();
+                self.turn.set_apart((is_replaced && ready.is_some()).then_some(left));
                 // Before anybody is told, who may be busy.
                 self.current.send_replace(ready.clone());
                 if self.news.send(News::Lost(error)).await.is_err() {
@@ -170,8 +174,11 @@ impl Link {
                 event = rounds.next() => match event {
                     Some(Ok(RoundNews::Directory(signed))) => self.learn(session, *signed).await,
                     Some(Ok(event)) => {
-                        heard = Instant::now();
-                        (self.pause, self.heard) = (self.node.retry_first, true);
+                        // What a node is it can say without knowing of any round.
+                        if !matches!(event, RoundNews::Announced(_)) {
+                            heard = Instant::now();
+                            (self.pause, self.heard) = (self.node.retry_first, true);
+                        }
                         // Nobody listens only when the driver is gone, and then `run` ends.
                         let _ = self.news.send(News::Round(event, Instant::now())).await;
                     }
@@ -185,10 +192,11 @@ impl Link {
 
     /// Goes by a directory if it is newer than what is known. In closed loop there is one machine.
     async fn learn(&mut self, session: &Session, signed: SignedDirectory) {
-        if self.account.pinned.borrow().mode == RoundMode::ClosedLoop {
+        let server = self.newest_announced(session);
+        if server.mode == RoundMode::ClosedLoop {
             return;
         }
-        let news = match self.nodes.hear(signed, |round| session.announced().manifest_key_of(round)) {
+        let news = match self.nodes.hear(signed, &server) {
             Ok(false) => return,
             Ok(true) => {
                 self.nodes.directory().into_iter().for_each(|directory| self.turn.learn(directory));
@@ -199,6 +207,14 @@ impl Link {
         };
         // As for rounds.
         let _ = self.news.send(news).await;
+    }
+
+    /// What the server has said of itself last: the session may have told what is not taken over yet, and one that was held ready
+    /// may be of before.
+    fn newest_announced(&self, session: &Session) -> ServerParameters {
+        let pinned = self.account.pinned.borrow().clone();
+        let told = ServerParameters::decode(&session.announced().announcement);
+        told.ok().filter(|told| told.serial > pinned.serial).unwrap_or(pinned)
     }
 
     /// After how much of it a node's silence is a loss. Rounds in closed loop have no length, and who has no other node waits.

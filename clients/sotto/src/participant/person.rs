@@ -22,6 +22,7 @@ pub(super) struct Person {
     missed: u64,
     refused: Repeated,
     bad: Repeated,
+    announced: Repeated,
 }
 
 /// A complaint that may come in every round.
@@ -54,7 +55,16 @@ impl Repeated {
 impl Person {
     pub(super) fn new() -> (Self, Events) {
         let (events, told) = mpsc::channel(UNTAKEN_MAX);
-        (Self { events, missed: 0, refused: Repeated::default(), bad: Repeated::default() }, told)
+        (
+            Self {
+                events,
+                missed: 0,
+                refused: Repeated::default(),
+                bad: Repeated::default(),
+                announced: Repeated::default(),
+            },
+            told,
+        )
     }
 
     pub(super) fn tell(&mut self, event: Event) {
@@ -63,9 +73,11 @@ impl Person {
             Event::Notice(Notice::Warning(Warning::BadManifest(error) | Warning::BadDirectory(error))) => {
                 self.bad.is_news(error)
             }
+            Event::Trouble { trouble: Trouble::Announced(error), .. } => self.announced.is_news(error),
             Event::RoundReport(_) => {
                 self.refused.end_round();
                 self.bad.end_round();
+                self.announced.end_round();
                 true
             }
             _ => true,
@@ -146,5 +158,20 @@ mod tests {
             assert_eq!(told.try_recv(), Ok(event));
         }
         assert!(told.try_recv().is_err());
+    }
+
+    /// A server can say as often as it likes that it is what it is not.
+    #[test]
+    fn of_announcements_that_are_refused_again_and_again_one_in_thirty_is_told() {
+        use sotto_protocol::Error;
+        use sotto_protocol::error::NegotiationError;
+
+        let (mut person, mut told) = Person::new();
+        let refused = crate::Trouble::Announced(Error::Negotiation(NegotiationError::Downgrade));
+        for _ in 0..60 {
+            person.tell(Event::Trouble { round: None, trouble: refused.clone() });
+        }
+        let count = core::iter::from_fn(|| told.try_recv().ok()).count();
+        assert_eq!(count, 2);
     }
 }

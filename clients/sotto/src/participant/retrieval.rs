@@ -317,16 +317,12 @@ async fn ask(
     let patience = Patience { until: started + LONGEST, attempts: ATTEMPTS };
     let call = |session: Session| {
         let request = request.clone();
-        async move {
-            let answers = session.retrieve(round, &digest, request, answer_bytes).await?;
-            Ok((answers, session.announced()))
-        }
+        async move { session.retrieve(round, &digest, request, answer_bytes).await }
     };
-    let (Answers { answers: answer, receipt, first }, announced) =
-        sessions.call(patience, keys, call).await?;
+    let Answers { answers: answer, receipt, first } = sessions.call(patience, keys, call).await?;
     report.query.time = first.duration_since(started);
     report.answer = Phase { bytes: answer.len() as u64, time: first.elapsed() };
-    Ok(Answered { answer, receipt, announced })
+    Ok(Answered { answer, receipt })
 }
 
 /// Checks the receipt, and hands over what is drawn to be checked; whether the receipt holds.
@@ -343,13 +339,12 @@ async fn receive(
     let work = move || {
         let (digests, receipt) = auditing.check(&keys, &sizes, &request, &answered);
         let holds = receipt.is_some();
-        let Answered { answer, announced, .. } = answered;
+        let Answered { answer, .. } = answered;
         if let Some(unit) = auditing.unit {
             let answer = part(&sizes.answer, &answer, unit);
             let query = part(&sizes.request, &request, unit);
             // Whoever waits for it may have left.
-            let _ =
-                evidence.send(Evidence { auditing, announced, digests, receipt, keys, unit, query, answer });
+            let _ = evidence.send(Evidence { auditing, digests, receipt, keys, unit, query, answer });
         }
         holds
     };

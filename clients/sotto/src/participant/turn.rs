@@ -29,6 +29,8 @@ pub(super) struct Turn {
     left: VecDeque<Address>,
     /// The one that was asked last.
     current: Option<Address>,
+    /// One that does not stand in for it.
+    apart: Option<Address>,
     heartbeat_timeout: Duration,
     /// Pauses that were made.
     pauses: u64,
@@ -45,7 +47,17 @@ impl Turn {
         let nodes = settings.address.in_order_of(&account, directory);
         let left = nodes.iter().cloned().collect();
         let heartbeat_timeout = HEARTBEAT_TIMEOUT;
-        Self { settings, account, mode, nodes, left, current: None, heartbeat_timeout, pauses: 0 }
+        Self {
+            settings,
+            account,
+            mode,
+            nodes,
+            left,
+            current: None,
+            apart: None,
+            heartbeat_timeout,
+            pauses: 0,
+        }
     }
 
     /// Goes by another directory from the next turn on.
@@ -82,9 +94,16 @@ impl Turn {
         self.mode == RoundMode::Deadline && self.nodes.len() > 1
     }
 
+    /// From now on this one does not stand in for another: it may be the same under two names, and takes one session of an
+    /// account.
+    pub(super) fn set_apart(&mut self, node: Option<Address>) {
+        self.apart = node;
+    }
+
     /// Who may stand in for the one that was asked last, in order.
     pub(super) fn stand_ins(&self) -> Vec<ConnectionSettings> {
-        let others = self.all_others().filter(|_| self.has_others());
+        let others = self.all_others().filter(|node| Some(*node) != self.apart.as_ref());
+        let others = others.filter(|_| self.has_others());
         others.map(|node| self.to(node.clone())).collect()
     }
 

@@ -103,10 +103,14 @@ impl Sotto for Calls {
         let account =
             self.0.meet(self.1, Call::Register, &account, self.0.open(), Bytes::new(), [0; 32]).await?;
         let mut state = self.0.state.lock().unwrap();
-        let number = state.sessions.len() as u64;
+        state.registered += 1;
+        let number = state.registered;
         let session = Sha256::new_with_prefix(account).chain_update(number.to_le_bytes()).finalize();
         let mut session = <[u8; 32]>::from(session);
         session[0] = self.1;
+        // A new session at a node ends the one before.
+        let node = self.1;
+        state.sessions.retain(|former, of| former[0] != node || *of != account);
         state.sessions.insert(session, account);
         let mut given = Bytes::new();
         if self.0.pretence() == Pretence::Slot {
@@ -149,12 +153,15 @@ impl Sotto for Calls {
         let account =
             self.0.meet(self.1, Call::Watch, &session, self.0.open(), Bytes::new(), [0; 32]).await?;
         let (sender, receiver) = mpsc::unbounded_channel();
+        drop(sender.send(Ok(proto::RoundEvent { event: Some(Event::Announced(self.0.announced())) })));
+        if self.0.lies(&account, self.0.open()).iter().any(|(lie, _)| *lie == Lie::Curt) {
+            return Ok(Response::new(UnboundedReceiverStream::new(receiver)));
+        }
         let mut state = self.0.state.lock().unwrap();
         for directory in state.directory.iter().cloned() {
             drop(sender.send(Ok(proto::RoundEvent { event: Some(Event::Directory(directory)) })));
         }
         let oldest = state.open.back(u64::from(self.0.parameters.retained));
-        drop(sender.send(Ok(proto::RoundEvent { event: Some(Event::Announced(self.0.announced())) })));
         for (round, honest) in state.ready.range(oldest..) {
             let shown = state.shown.get(&account).and_then(|shown| shown.get(round));
             let elapsed_ms = honest.at.elapsed().as_millis() as u32;

@@ -23,6 +23,8 @@ use crate::world::{ROUND_MS, World, parameters, quick};
 
 /// Nobody waits longer for what was said.
 const ROUNDS_MAX: u64 = 400;
+/// When another manifest key is announced, which signs from the eighth round after that on.
+const ROTATED: u64 = 6;
 /// Rounds that are played after everything has arrived.
 const AFTER: u64 = 4;
 
@@ -214,6 +216,9 @@ async fn drill(what: &str, seed: u64, company: Company, fates: [Fates; 2]) -> Pl
         rounds += 1;
         assert!(rounds <= ROUNDS_MAX, "{what}: it does not end: {}", describe(&people));
         world.until(rounds * u64::from(ROUND_MS) + 950).await;
+        if rounds == ROTATED {
+            world.server.rotate(ROTATED + 8);
+        }
     }
     let done = people[0].log.lock().unwrap().processes[0].done();
     world.until((rounds + AFTER) * u64::from(ROUND_MS) + 950).await;

@@ -113,6 +113,8 @@ pub(crate) enum Lie {
     ReplaySeeds,
     /// Nothing is announced.
     Silence,
+    /// Whoever begins to watch is told what the server is, and no more.
+    Curt,
 }
 
 /// The people.

@@ -34,6 +34,8 @@ enum Death {
     Both,
     /// Its connections end, and until some time later both nodes take sessions and say nothing of rounds.
     Mute,
+    /// The same, and both nodes say what they are before they end the watch.
+    Curt,
     /// Its connections stay, and it tells nothing of rounds any more, as a node does that is cut off from the others.
     CutOff,
 }
@@ -94,13 +96,14 @@ async fn observe(seed: u64, talks: bool, death: Death) -> Observed {
         Death::Mute => {
             world.server.plan(Lie::Refuse(Call::Watch, Refused::Busy), &(0..9), Some(alice.account));
         }
+        Death::Curt => world.server.plan(Lie::Curt, &(0..9), Some(alice.account)),
         Death::CutOff => world.server.plan(Lie::Silence, &(6..20), Some(alice.account)),
         Death::Both => order.iter().for_each(|node| machine.lead(node, refusing.clone())),
     }
     if death != Death::CutOff {
         wires[0].cut();
     }
-    if !matches!(death, Death::Hiccup | Death::Mute | Death::CutOff) {
+    if !matches!(death, Death::Hiccup | Death::Mute | Death::Curt | Death::CutOff) {
         world.server.forget(0, &alice.account);
     }
     if death == Death::Both {
@@ -262,11 +265,13 @@ fn in_turns(observed: &Observed) -> Vec<(u64, bool)> {
 /// Or two nodes that drop everybody would be asked as fast as they can answer.
 #[test]
 fn nodes_that_take_sessions_and_drop_them_are_asked_no_more_often_than_such_that_take_none() {
-    goes_on(Death::Mute, |observed| {
-        let last = observed.pauses(DEATH_MS)[2];
-        // Six sessions before wanted a stand-in.
-        [in_turns(observed), vec![(observed.opens(last, 7), STAND_IN)]].concat()
-    });
+    for death in [Death::Mute, Death::Curt] {
+        goes_on(death, |observed| {
+            let last = observed.pauses(DEATH_MS)[2];
+            // Six sessions before wanted a stand-in.
+            [in_turns(observed), vec![(observed.opens(last, 7), STAND_IN)]].concat()
+        });
+    }
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! Another manifest key while people talk: nobody misses anything, and nothing on the wire follows from it.
 
-use mpir::noop;
+use bytes::Bytes;
+use mpir::{Engines, noop};
+use sotto::audit::{Proof, Verdict, judge};
 use sotto_protocol::error::ManifestError;
 use sotto_protocol::{Error, RoundMode, Warning};
+use sotto_wire::RootKey;
 
 use crate::lies::Call;
 use crate::machine::Line;
@@ -98,4 +101,28 @@ fn a_thief_of_the_former_key_signs_no_round_that_anybody_believes() {
     assert_eq!(stolen.alice.texts, honest.alice.texts[..stolen.alice.texts.len()]);
     // Whoever watches the wire learns nothing of what is believed.
     assert_eq!(stolen.seen.len(), honest.seen.len());
+}
+
+/// Or a proof would stand beside an announcement under which its receipt is nobody's.
+#[test]
+fn a_server_that_says_again_what_it_was_is_convicted_of_what_it_does_now() {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let mut world = World::new(5, parameters(&*noop(), RoundMode::Deadline), 2);
+        let client = world.client("Alice", 2);
+        let mut alice = world.start(client, quick).await;
+        world.until(u64::from(ROUND_MS) * 2).await;
+        world.server.rotate(6);
+        world.until(u64::from(ROUND_MS) * 10).await;
+        world.server.replay();
+        world.server.tamper(Box::new(|_, answers| answers.iter_mut().for_each(|answer| answer[17] ^= 1)));
+        alice.handle.audit(1).unwrap();
+        world.until(u64::from(ROUND_MS) * 60).await;
+        let (_, proof) = alice.disk.proofs().pop().expect("a proof");
+        let proof = Proof::decode(&Bytes::from(proof)).unwrap();
+        assert_eq!(judge(&Engines::default(), &proof, &RootKey(world.server.root())), Verdict::Cheated);
+        let downgrades = alice.told().troubles.iter().filter(|told| told.contains("downgrade")).count();
+        assert_eq!(downgrades, 1);
+    });
 }

@@ -58,6 +58,8 @@ pub(crate) struct State {
     /// Where its nodes are, as it tells everybody.
     pub(crate) directory: Option<proto::Directory>,
     pub(crate) sessions: BTreeMap<[u8; 32], Account>,
+    /// Sessions that were ever opened.
+    pub(crate) registered: u64,
     /// With slots, who has which.
     pub(crate) slots: BTreeMap<Account, u32>,
     pub(crate) watchers: Vec<(Teller, Watcher)>,
@@ -85,6 +87,8 @@ pub(crate) struct Server {
     rotation: Mutex<Option<(ServerParameters, SigningKey)>>,
     /// Whoever signs has the former key alone.
     thief: AtomicBool,
+    /// What it tells of itself to who follows the rounds is what it was.
+    replays: AtomicBool,
     began: Instant,
     /// Sets of keys held for each account.
     pub(crate) generations: usize,
@@ -116,6 +120,7 @@ impl Server {
             keys: BTreeMap::new(),
             directory: None,
             sessions: BTreeMap::new(),
+            registered: 0,
             slots: BTreeMap::new(),
             watchers: Vec::new(),
             seen: Vec::new(),
@@ -130,6 +135,7 @@ impl Server {
             key,
             rotation: Mutex::default(),
             thief: AtomicBool::new(false),
+            replays: AtomicBool::new(false),
             began: Instant::now(),
             generations,
             plans: Mutex::default(),
@@ -154,10 +160,20 @@ impl Server {
         (parameters.serial, parameters.manifest_key) =
             (parameters.serial + 1, key.verifying_key().to_bytes());
         *self.rotation.lock().unwrap() = Some((parameters, key));
-        let event = || proto::RoundEvent { event: Some(Event::Announced(self.announced())) };
+        self.tell_announced();
+    }
+
+    /// From now on it tells who follows the rounds, and whoever begins to, what it was before there was another key.
+    pub(crate) fn replay(&self) {
+        self.replays.store(true, Ordering::Relaxed);
+        self.tell_announced();
+    }
+
+    fn tell_announced(&self) {
         let state = self.state.lock().unwrap();
         for (_, watcher) in &state.watchers {
-            drop(watcher.send(Ok(event())));
+            let event = Some(Event::Announced(self.announced()));
+            drop(watcher.send(Ok(proto::RoundEvent { event })));
         }
     }
 
@@ -173,7 +189,8 @@ impl Server {
 
     /// What it tells of itself to who follows the rounds.
     pub(crate) fn announced(&self) -> proto::Announcement {
-        let parameters = self.said();
+        let replays = self.replays.load(Ordering::Relaxed);
+        let parameters = if replays { self.parameters.clone() } else { self.said() };
         (&Announced::new(&parameters, endorse(&self.root, &parameters))).into()
     }
 

@@ -337,3 +337,89 @@ fn a_directory_of_strangers_locks_nobody_out() {
     assert!(strangers >= 64, "{strangers}");
     assert!(played.alice.troubles.is_empty(), "{:?}", played.alice.troubles);
 }
+
+/// Whoever has stolen a manifest key names strangers under the highest number there is. That is over when the next key signs, whatever
+/// else is told.
+#[test]
+fn a_directory_of_a_key_that_was_given_up_gives_way_and_does_not_come_back() {
+    let played = play(deadline(), &[0, 1], async |stage| {
+        let root = stage.world.server.root();
+        let thief = stage.world.server.key_of(FIRST);
+        let lie = |round: u64| {
+            let directory = Directory::new(u64::MAX, Round(round), ["127.0.0.1:1".to_owned()]).unwrap();
+            proto::Directory::from(&SignedDirectory::sign(&directory, &root, &thief))
+        };
+        stage.machine.lead("127.0.0.1:1", stage.refusing.clone());
+        stage.world.until(2_650).await;
+        stage.tell(5, &[0, 1]);
+        stage.world.until(3_650).await;
+        stage.world.server.tell_directory(lie(FIRST.0));
+        stage.world.until(4_650).await;
+        stage.world.server.rotate(90);
+        // The session that is ready was opened before. It ends before the key changes, with the home.
+        stage.world.until(LATE_MS).await;
+        stage.die(0);
+        stage.world.until(LATE_MS + 30_000).await;
+        let own = Directory::new(6, Round(FIRST.0 + 95), stage.order[..2].to_vec()).unwrap();
+        let signed = SignedDirectory::sign(&own, &root, &stage.world.server.key_of(own.round()));
+        stage.world.server.tell_directory((&signed).into());
+        stage.world.until(LATE_MS + 31_000).await;
+        stage.world.server.tell_directory(lie(FIRST.0));
+        stage.world.until(LATE_MS + 32_000).await;
+        stage.world.server.replay();
+        stage.world.server.tell_directory(lie(FIRST.0 + 96));
+        stage.world.until(LATE_MS + 33_000).await;
+        stage.machine.lead(&stage.order[0], stage.wires[0].dial.clone());
+        stage.world.until(2 * LATE_MS).await;
+        stage.die(1);
+        stage.world.until(3 * LATE_MS).await;
+        stage.start_again(&[0, 1]).await;
+        stage.world.until(3 * LATE_MS + 10_000).await;
+    });
+    let strangers: Vec<u64> =
+        played.dialled.iter().filter(|(_, node)| *node == usize::MAX).map(|(at, _)| *at).collect();
+    assert!(strangers.iter().all(|at| *at < LATE_MS + 30_000), "{strangers:?} of {:?}", played.dialled);
+    assert!(!strangers.is_empty());
+    assert!(!played.alice.warnings.concat().contains("manifest"), "{:?}", played.alice.warnings);
+}
+
+/// What cannot be stored is taken over all the same, and again by the next process.
+#[test]
+fn a_full_disk_does_not_show_while_keys_change_and_home_dies() {
+    let played = play(deadline(), &[0, 1, 2], async |stage| {
+        stage.world.until(LATE_MS).await;
+        stage.disk.fill(true);
+        stage.world.server.rotate(80);
+        stage.world.until(LATE_MS + 3_000).await;
+        stage.die(0);
+        stage.world.until(LATE_MS + 13_000).await;
+        let stored = Client::restore(&stage.disk.newest().unwrap()).unwrap();
+        assert_eq!(stored.server().serial, 1);
+        stage.disk.fill(false);
+        stage.world.until(2 * LATE_MS).await;
+        stage.start_again(&[0, 1, 2]).await;
+        stage.world.until(3 * LATE_MS).await;
+        let stored = Client::restore(&stage.disk.newest().unwrap()).unwrap();
+        assert_eq!(stored.server().serial, 2);
+    });
+    assert!(played.alice.warnings.is_empty() && played.alice.troubles.is_empty(), "{:?}", played.alice);
+}
+
+/// A node has one session of an account: the one that is held ready there ends the one in use, once and not again and again.
+#[test]
+fn a_node_under_two_names_does_not_stand_in_for_itself() {
+    let played = play(deadline(), &[0], async |stage| {
+        stage.machine.lead(&stage.order[1], stage.wires[0].dial.clone());
+        stage.world.until(2_650).await;
+        stage.tell(1, &[1]);
+        stage.world.until(5 * LATE_MS).await;
+        // The next one has a stand-in again.
+        stage.wires[0].cut();
+        stage.world.until(6 * LATE_MS).await;
+    });
+    let opened = played.opens(2_650, 1);
+    assert_eq!(played.dialled[..2], [(BEGAN_MS, 0), (opened, 1)]);
+    assert_eq!(played.dialled[2], (5 * LATE_MS, 0), "{:?}", played.dialled);
+    assert!(played.dialled.len() > 3);
+    loses_no_round(&played, 421);
+}

@@ -115,8 +115,14 @@ impl Client {
     /// they do not begin where the gap does, it is given up, with one warning.
     pub fn supply_manifests(&mut self, manifests: &[SignedManifest]) -> Vec<Notice> {
         let server = &self.state.server;
+        // Of keys before the former one nothing is known here: what they signed is as good as not there.
+        let epoch = &server.key_epoch;
+        let is_of_older_key = |manifest: &&SignedManifest| {
+            epoch.number > 2 && manifest.claimed_round() < epoch.first && manifest.verify_for(server).is_err()
+        };
+        let manifests = manifests.iter().skip_while(is_of_older_key);
         let manifests: Result<Vec<Manifest>, Error> =
-            manifests.iter().map(|manifest| manifest.verify_for(server)).collect();
+            manifests.map(|manifest| manifest.verify_for(server)).collect();
         let filled = manifests.and_then(|manifests| self.state.chain.fill_gap(&manifests));
         let warning = |error| match error {
             Error::Unknown(_) => Warning::HistoryLost,

@@ -29,6 +29,7 @@ impl Driver {
         // The client is stored with it before it believes any manifest that comes behind it.
         let adopting = self.keeper.adopt_keys(parameters.clone());
         self.await_keeper(adopting, Done::Adopted);
+        self.audits.adopt(announced.clone());
         self.pinned.send_replace(parameters.clone());
         self.server = parameters;
     }

@@ -7,7 +7,7 @@ use sotto_wire::RootKey;
 use tokio::sync::oneshot;
 
 use super::{Done, Driver};
-use crate::audit::Verdict;
+use crate::audit::{Announced, Verdict};
 use crate::participant::auditing::{Audit, Auditing, Evidence, download, judge_evidence, unit_bytes};
 use crate::participant::keys::PublicKeys;
 use crate::participant::retrieval::Shape;
@@ -18,13 +18,25 @@ pub(in crate::participant) struct Audits {
     coins: AuditCoins,
     root: RootKey,
     engines: Engines,
+    /// What the client keeps of the server, as the root has signed it: what proofs begin with.
+    announced: Announced,
     /// Answers that the person wants to have checked.
     wanted: u32,
 }
 
 impl Audits {
-    pub(in crate::participant) fn new(coins: AuditCoins, root: RootKey, engines: Engines) -> Self {
-        Self { coins, root, engines, wanted: 0 }
+    pub(in crate::participant) fn new(
+        coins: AuditCoins,
+        root: RootKey,
+        engines: Engines,
+        announced: Announced,
+    ) -> Self {
+        Self { coins, root, engines, announced, wanted: 0 }
+    }
+
+    /// The client has taken over what is announced.
+    pub(super) fn adopt(&mut self, announced: Announced) {
+        self.announced = announced;
     }
 
     /// The root key of the server's cluster.
@@ -78,7 +90,8 @@ impl Driver {
             });
         }
         let manifest_key = self.server.manifest_key_of(announced.round);
-        (Auditing { announced, signed, manifest_key, unit: drawn.map(|(unit, _)| unit) }, evidence)
+        let (server, unit) = (self.audits.announced.clone(), drawn.map(|(unit, _)| unit));
+        (Auditing { server, announced, signed, manifest_key, unit }, evidence)
     }
 
     /// Tells what was found. A proof is kept before the person is told of it.

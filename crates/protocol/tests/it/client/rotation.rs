@@ -157,3 +157,43 @@ fn what_was_handed_out_stays_valid_over_a_change_of_keys() {
         assert!(elsewhere.keep_root([6; 32]).is_err());
     }
 }
+
+/// What keys signed that are not known any more is as good as not there: one warning, and not the same call in every round.
+#[test]
+fn who_was_away_while_there_were_two_other_keys_hears_once_that_the_history_has_a_gap() {
+    let mut world = world();
+    world.run(20);
+    let away = Client::restore(&world.clients[1].snapshot()).unwrap();
+    let from = world.round;
+    let second = rotated(&world.parameters, &key(2), 90, 200);
+    let third = rotated(&second, &key(3), 120, 300);
+    let mut signed = Vec::new();
+    while world.round < 130 {
+        world.key = key(if world.round < 90 {
+            1
+        } else if world.round < 120 {
+            2
+        } else {
+            3
+        });
+        if world.round == 60 {
+            world.clients.iter_mut().for_each(|client| client.adopt_keys(second.clone()).unwrap());
+        }
+        if world.round == 100 {
+            world.clients.iter_mut().for_each(|client| client.adopt_keys(third.clone()).unwrap());
+        }
+        let deposits = world.deposits(&[Fate::default(); 2]);
+        let published = world.publish(&deposits);
+        signed.push(published.manifest.clone());
+        world.read(&published, &[Fate::default(); 2]);
+        world.round += 1;
+    }
+    world.clients[1] = away;
+    world.clients[1].adopt_keys(third).unwrap();
+    world.run(1);
+    let (first, last) = world.clients[1].missing_manifests().unwrap();
+    assert_eq!((first.0, last.0), (from, 129));
+    let told = world.clients[1].supply_manifests(&signed);
+    assert_eq!(told, [Notice::Warning(Warning::HistoryLost)]);
+    assert_eq!(world.clients[1].missing_manifests(), None);
+}
