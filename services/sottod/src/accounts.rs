@@ -35,6 +35,8 @@ pub(crate) struct Accounts {
     by_account: HashMap<Account, Session>,
     sessions_max: usize,
     session_idle: Duration,
+    /// How many sessions were opened.
+    opened: u64,
 }
 
 struct OpenSession {
@@ -42,8 +44,10 @@ struct OpenSession {
     /// That of the account, on a server with slots.
     slot: Option<u32>,
     used: Instant,
-    /// By which it was opened. A session that is held ready makes no call for an hour or more, and stays while this does.
+    /// By which it was opened. A session that is held ready makes no call for an hour or more, and stays while this does, if it
+    /// is the last that came by it: otherwise one connection would keep them all.
     connection: ConnectionHandle,
+    number: u64,
     /// When the challenge was made that opened the session. Later registrations need a later challenge, so that each
     /// serves once.
     challenged: Issued,
@@ -65,6 +69,7 @@ impl Accounts {
             sessions_max: limits.sessions,
             // A session that makes room forgets which challenge opened it; by then the challenge must be too old.
             session_idle: limits.session_idle.max(limits.challenge_age),
+            opened: 0,
         }
     }
 
@@ -112,14 +117,18 @@ impl Accounts {
         if self.sessions.len() >= self.sessions_max {
             let idle = self.session_idle;
             self.sessions.retain(|_, member| {
-                member.connection.is_open() || now.saturating_duration_since(member.used) < idle
+                member.connection.keeps(member.number) || now.saturating_duration_since(member.used) < idle
             });
             self.by_account.retain(|_, session| self.sessions.contains_key(session));
         }
         if self.sessions.len() >= self.sessions_max {
             return Err(Refused::Busy);
         }
-        self.sessions.insert(session, OpenSession { account, slot, used: now, connection, challenged });
+        self.opened += 1;
+        let number = self.opened;
+        connection.opened(number);
+        let opened = OpenSession { account, slot, used: now, connection, number, challenged };
+        self.sessions.insert(session, opened);
         self.by_account.insert(account, session);
         Ok(())
     }
@@ -278,8 +287,15 @@ mod tests {
         assert_eq!(accounts.member(&[2; 32], later), Err(Refused::UnknownSession));
         let busy = accounts.open(([4; 32], None), Issued(1), [4; 32], ended(), later);
         assert_eq!(busy, Err(Refused::Busy));
+        // One connection keeps one.
+        accounts.open(([1; 32], None), Issued(2), [5; 32], held.clone(), later).unwrap();
+        accounts.open(([3; 32], None), Issued(2), [6; 32], held.clone(), later).unwrap();
+        let after = later + Duration::from_secs(3600);
+        accounts.open(([7; 32], None), Issued(1), [7; 32], ended(), after).unwrap();
+        assert_eq!(accounts.member(&[5; 32], after), Err(Refused::UnknownSession));
+        assert_eq!(accounts.member(&[6; 32], after), Ok(([3; 32], None)));
         held.cut();
-        let much_later = later + Duration::from_secs(3600);
+        let much_later = after + Duration::from_secs(3600);
         accounts.open(([4; 32], None), Issued(1), [4; 32], ended(), much_later).unwrap();
     }
 }

@@ -159,6 +159,7 @@ pub(crate) fn take_up(
     let kept = signed.as_ref().and_then(|signed| ServerParameters::decode(&signed.text).ok());
     // The keys of versions before had no end.
     let key_epoch = kept.map_or_else(|| first_epoch(&parameters, first), |kept| kept.key_epoch);
+    let key_epoch = covers.map_or(key_epoch, |round| reaching(key_epoch, &parameters, round));
     let seeded = seeds.tree().commitment();
     let mut parameters = ServerParameters { serial, seeds: seeded, key_epoch, ..parameters };
     if let Some(signed) = &signed {
@@ -180,6 +181,18 @@ fn first_epoch(parameters: &ServerParameters, round: Round) -> KeyEpoch {
         // Nobody knows how long rounds are, and no such server lives long.
         RoundMode::ClosedLoop => KeyEpoch::ENDLESS,
         RoundMode::Deadline => KeyEpoch::first(end_of_key(parameters, round)),
+    }
+}
+
+/// The epoch of a key that is to sign rounds from this one on, wherever the clock has led: rounds may have become shorter, or
+/// longer, since its end was fixed.
+fn reaching(epoch: KeyEpoch, parameters: &ServerParameters, round: Round) -> KeyEpoch {
+    let end = end_of_key(parameters, round);
+    let most = Round(end.0.saturating_add(end.0 - round.0));
+    let is_near = |ends: Round| round < ends && ends <= most;
+    match epoch.ends() {
+        Some(ends) if !is_near(ends) => KeyEpoch { end, ..epoch },
+        _ => epoch,
     }
 }
 
@@ -293,7 +306,7 @@ fn write_to(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
@@ -372,12 +385,9 @@ mod tests {
         }
     }
 
-    fn announced_anew(version: u16) {
-        let directory = tempfile::tempdir().unwrap();
-        let (path, identity) = (directory.path(), made(directory.path()));
-        let first = take_up(path, &identity.root, None, wanted(&identity, |_| {})).unwrap();
+    /// Has a directory announce as a server of an earlier version did; what stands there then.
+    pub(crate) fn say_as(version: u16, path: &Path, public: &[u8; 32], now: &[u8]) -> Vec<u8> {
         // The layouts of then: without the time of the key, and in version 2 without the two spreads.
-        let now = first.parameters.encode();
         let mut then = now[..153].to_vec();
         if version == 2 {
             then.drain(101..109);
@@ -385,20 +395,30 @@ mod tests {
         then[8..10].copy_from_slice(&version.to_le_bytes());
         let root = SigningKey::from_bytes(&super::secret(path, "root.key").unwrap());
         let domain = format!("sotto v{version} announcement");
-        let signed = [domain.as_bytes(), &identity.root.0, &then].concat();
-        let store = |signature: &[u8]| {
-            let encode = |bytes: &[u8]| BASE32.encode(bytes);
-            let file = File { parameters: encode(&then), signature: encode(signature) };
-            fs::write(path.join(ANNOUNCEMENT), toml::to_string(&file).unwrap()).unwrap();
-        };
-        store(&root.sign(&signed).to_bytes());
+        store(path, &then, &root.sign(&[domain.as_bytes(), public, &then].concat()).to_bytes());
+        then
+    }
+
+    fn store(path: &Path, text: &[u8], signature: &[u8]) {
+        let encode = |bytes: &[u8]| BASE32.encode(bytes);
+        let file = File { parameters: encode(text), signature: encode(signature) };
+        fs::write(path.join(ANNOUNCEMENT), toml::to_string(&file).unwrap()).unwrap();
+    }
+
+    fn announced_anew(version: u16) {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, identity) = (directory.path(), made(directory.path()));
+        let first = take_up(path, &identity.root, None, wanted(&identity, |_| {})).unwrap();
+        let now = first.parameters.encode();
+        let then = say_as(version, path, &identity.root.0, &now);
+        let root = SigningKey::from_bytes(&super::secret(path, "root.key").unwrap());
         assert_eq!(manifest_key(path, &identity.root).unwrap(), Some((first.parameters.manifest_key, 1)));
         let second = take_up(path, &identity.root, None, wanted(&identity, |_| {})).unwrap();
         assert_eq!(second.parameters, ServerParameters { serial: 2, ..first.parameters });
         identity.root.check(&second.parameters, &second.endorsement).unwrap();
         // Under the domain of now it is none.
         let signed = [b"sotto v4 announcement".as_slice(), &identity.root.0, &then].concat();
-        store(&root.sign(&signed).to_bytes());
+        store(path, &then, &root.sign(&signed).to_bytes());
         let forged = take_up(path, &identity.root, None, wanted(&identity, |_| {})).err().unwrap();
         assert!(matches!(forged, IdentityError::Mismatch(_)));
     }

@@ -1,7 +1,7 @@
 //! Connections: how many there may be, how long one may be silent or stuck, and what it takes to stay.
 
 use core::pin::Pin;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::task::{Context, Poll};
 use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
@@ -184,7 +184,7 @@ impl Door {
         if self.handles.len() >= self.most.saturating_mul(2) {
             self.handles.retain(|handle| !handle.cut.is_cancelled());
         }
-        let handle = ConnectionHandle { known: Arc::default(), cut };
+        let handle = ConnectionHandle { known: Arc::default(), session: Arc::default(), cut };
         self.handles.push_back(handle.clone());
         handle
     }
@@ -204,6 +204,8 @@ impl Door {
 #[derive(Clone)]
 pub(crate) struct ConnectionHandle {
     known: Arc<AtomicBool>,
+    /// Number of the session that was opened last by it.
+    session: Arc<AtomicU64>,
     cut: CancellationToken,
 }
 
@@ -211,7 +213,11 @@ impl ConnectionHandle {
     pub(crate) fn of<T>(request: &Request<T>) -> Self {
         let handle = request.extensions().get::<Self>().cloned();
         // Every connection has one; a call that came another way has nothing to cut.
-        handle.unwrap_or_else(|| Self { known: Arc::default(), cut: CancellationToken::new() })
+        handle.unwrap_or_else(|| Self {
+            known: Arc::default(),
+            session: Arc::default(),
+            cut: CancellationToken::new(),
+        })
     }
 
     /// Ends the connection and all its calls.
@@ -219,9 +225,14 @@ impl ConnectionHandle {
         self.cut.cancel();
     }
 
-    /// Whether the connection has not ended.
-    pub(crate) fn is_open(&self) -> bool {
-        !self.cut.is_cancelled()
+    /// A session was opened by it.
+    pub(crate) fn opened(&self, session: u64) {
+        self.session.store(session, Ordering::Relaxed);
+    }
+
+    /// Whether it has not ended, and this session is the last that was opened by it.
+    pub(crate) fn keeps(&self, session: u64) -> bool {
+        !self.cut.is_cancelled() && self.session.load(Ordering::Relaxed) == session
     }
 
     fn is_unknown(&self) -> bool {

@@ -86,7 +86,7 @@ impl DataDirectory {
         first: Round,
     ) -> Result<Announced, StartError> {
         let parameters = config.parameters(engine, self.identity.manifest.verifying_key().to_bytes())?;
-        let wanted = wanted(&self.path, config, parameters, first)?;
+        let wanted = wanted(&self.path, &self.identity.root, config, parameters, first)?;
         let announced = announcement::take_up(&self.path, &self.identity.root, None, wanted);
         Ok(announced.map_err(DataError::from)?)
     }
@@ -200,7 +200,7 @@ pub(crate) fn certify(
         // Numbers go on from the log's, whatever the clock says.
         first = offline::check(&path.join(LOG)).map_err(DataError::from)?.newest.unwrap_or(first);
     }
-    let wanted = Wanted { more, ..wanted(path, config, parameters, first)? };
+    let wanted = Wanted { more, ..wanted(path, &identity.root, config, parameters, first)? };
     announcement::take_up(path, &identity.root, root, wanted).map_err(DataError::from)?;
     Ok(())
 }
@@ -208,6 +208,7 @@ pub(crate) fn certify(
 /// What an operator wants announced of a directory.
 fn wanted(
     path: &Path,
+    root: &sotto_wire::RootKey,
     config: &Config,
     parameters: ServerParameters,
     first: Round,
@@ -220,10 +221,12 @@ fn wanted(
             if Cluster::is_of_one(path) && announcement::has_seeds(path) { None } else { Some(first) };
         return Ok(Wanted { parameters, segments, first, covers, more: false });
     }
-    // A log from before there were seeds: they begin with the newest round, which may still be open.
-    let first = match announcement::has_seeds(path) {
-        true => first,
-        false => offline::check(&log)?.newest.unwrap_or(first),
+    let first = match (announcement::has_seeds(path), announcement::said(path, root)?) {
+        (true, Some(_)) => first,
+        // The manifest key gets its end, and the log may be far beyond what the clock says.
+        (true, None) => offline::check(&log)?.newest.map_or(first, |newest| newest.max(first)),
+        // A log from before there were seeds: they begin with the newest round, which may still be open.
+        (false, _) => offline::check(&log)?.newest.unwrap_or(first),
     };
     // A log that was restored goes on where the clock is, which may be beyond the seeds.
     let covers = match config.restored {

@@ -155,6 +155,11 @@ impl Identity {
         for name in [&manifest_keys::file(number), TOKENS, SLOTS] {
             copy(&from.join(name), &to.join(name), 0o600)?;
         }
+        // While a key is announced that does not sign yet, the one before is needed, too.
+        let former = manifest_keys::file(number.saturating_sub(1));
+        if number > 1 && from.join(&former).exists() {
+            copy(&from.join(&former), &to.join(&former), 0o600)?;
+        }
         write_certificate(to, root)?;
         copy(&from.join(IDENTITY), &to.join(IDENTITY), 0o644)
     }

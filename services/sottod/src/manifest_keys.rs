@@ -88,6 +88,8 @@ impl Announcing {
         endorsement: Endorsement,
     ) -> Self {
         let said = Said { parameters, endorsement, keys: Vec::new() };
+        // What is in a directory is forgotten with its file.
+        let given = if directory.is_some() { Vec::new() } else { given };
         let this = Self { said: watch::Sender::new(Arc::new(said)), given, directory };
         this.look_for_keys();
         this

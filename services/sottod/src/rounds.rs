@@ -96,6 +96,13 @@ pub enum RunError {
          'sottod certify --seeds', and start again"
     )]
     SeedsEnded(Round),
+    /// The directory announces a manifest key from before the one that the log announces.
+    #[error(
+        "the file 'announcement' in the data directory names a manifest key from before the one that the log announces, and \
+         clients would refuse it: bring back the file that was there, from a backup or another node, and if round settings \
+         or seeds are to change, give 'sottod certify' again with it"
+    )]
+    FormerKey,
     /// What is announced cannot be written down.
     #[error("what is announced cannot be stored: {0}")]
     Announcement(String),

@@ -54,6 +54,13 @@ pub(crate) enum InstallError {
     /// What is there is another node's.
     #[error("{}: another node is there; nothing was changed: give the directory of the same node, or another place", .0.display())]
     OtherNode(PathBuf),
+    /// The same of one that does not follow on what they have seen.
+    #[error(
+        "{}: what it announces does not follow on what is announced there: it has another text under the same number, or a \
+         manifest key from before; nothing was changed: bring the announcement of a node that runs, and sign again if need be",
+        .0.display()
+    )]
+    Other(PathBuf),
     /// Clients have seen newer announcements, and would refuse this server.
     #[error(
         "{}: it announces number {brought}, and number {there} was announced already; nothing was changed: bring what \
@@ -125,6 +132,12 @@ fn same_node(from: &Path, data: &Path) -> Result<(), InstallError> {
     let (brought, there) = (announced(from)?, announced(data)?);
     if brought < there {
         return Err(InstallError::Older { from: from.to_owned(), brought, there });
+    }
+    let said = |directory| announcement::said(directory, &root);
+    if let (Some(ours), Some(known)) = (said(from)?, said(data)?)
+        && ours.succeeds(&known).is_err()
+    {
+        return Err(InstallError::Other(from.to_owned()));
     }
     Ok(())
 }
@@ -215,6 +228,11 @@ mod tests {
         let there = files(&data);
         let older = install(&from, &data);
         assert!(matches!(older, Err(InstallError::Older { brought: 1, there: 2, .. })), "{older:?}");
+        // Another text under the same number, as of two changes that were signed apart.
+        data::certify(&*noop(), &from, Some(&root), &crate::Config { retained: 4, ..config() }, false)
+            .unwrap();
+        let two = install(&from, &data);
+        assert!(matches!(two, Err(InstallError::Other(_))), "{two:?}");
         assert_eq!(files(&data), there);
     }
 }

@@ -60,13 +60,13 @@ impl KeyFiles {
                     .and_then(|name| name_of(name.strip_suffix(UNFINISHED)?))
                     .is_some()
                 {
-                    fs::remove_file(entry.path())?;
+                    remove(&entry.path());
                 }
                 continue;
             };
             let is_old = SystemTime::now().duration_since(written).is_ok_and(|passed| passed > age);
             if is_old || usize::try_from(length) != Ok(bytes) {
-                fs::remove_file(entry.path())?;
+                remove(&entry.path());
             } else {
                 found.push((written, name));
             }
@@ -87,12 +87,12 @@ impl KeyFiles {
         let path = self.path(digest);
         let unfinished = path.with_extension(&UNFINISHED[1..]);
         // Two uploads of the same write the same.
-        let mut file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
-        file.write_all(encoded)?;
-        drop(file);
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished);
+        let written = file.and_then(|mut file| file.write_all(encoded));
         let mut known = self.known();
-        fs::rename(&unfinished, &path)?;
+        let renamed = written.and_then(|()| fs::rename(&unfinished, &path));
+        // A disk that is full is not filled with halves, which no budget counts.
+        renamed.inspect_err(|_| remove(&unfinished))?;
         if known.names.insert(*digest) {
             known.order.push_back(*digest);
         }
@@ -243,6 +243,12 @@ mod tests {
             .collect();
         left.sort();
         assert_eq!(left, [HEXLOWER.encode(&good), "notes".into()]);
+        // What cannot be written leaves nothing behind, and what cannot be removed is in nobody's way.
+        let (digest, encoded) = keys(8);
+        fs::create_dir(file(&digest)).unwrap();
+        assert!(files.keep(&digest, &encoded).is_err() && !files.has(&digest));
+        assert_eq!(count(path), 3);
+        assert!(open(path, 9).has(&good));
         // What does not fit is not kept, whatever its digest is.
         files.keep(&[7; 32], &[0; BYTES - 1]).unwrap();
         assert!(!files.has(&[7; 32]));

@@ -163,8 +163,10 @@ impl State {
                 (!self.may_publish(*number)).then_some("no sealed round to publish")
             }
             Record::Directory(directory) => {
-                let newest = self.directory.as_ref().map(|newest| newest.claimed_number());
-                (newest >= Some(directory.claimed_number())).then_some("a directory is older than the newest")
+                // Nobody who leads for a while can use the numbers up.
+                let newest = self.directory.as_ref().map_or(0, |newest| newest.claimed_number());
+                (newest.checked_add(1) != Some(directory.claimed_number()))
+                    .then_some("a directory is not the next one")
             }
             Record::FormerPublish(number, _) => (!self.may_publish(*number) || !self.manifests.is_empty())
                 .then_some("no sealed round to publish under an earlier manifest"),
@@ -191,8 +193,15 @@ impl State {
         {
             return Some("an announcement that is no later one");
         }
-        (self.newest < Some(known.key_epoch.first))
-            .then_some("the manifest key before has signed nothing yet")
+        let first = known.key_epoch.first;
+        if self.newest < Some(first) {
+            return Some("the manifest key before has signed nothing yet");
+        }
+        // An announcement names two keys. What is kept must be of these, or nothing would verify it any more.
+        let newest = self.manifests.back().map(|(round, _)| *round);
+        let is_of_former =
+            self.rounds.keys().next().is_some_and(|oldest| *oldest < first) || newest < Some(first);
+        is_of_former.then_some("rounds of the manifest key before the last one are not over yet")
     }
 
     fn may_publish(&self, number: Round) -> bool {

@@ -1,7 +1,7 @@
 //! Another manifest key: announced in the log, taken up by every node in front of the same round.
 
-use sotto_protocol::Round;
 use sotto_protocol::manifest::seed::SEGMENT_ROUNDS;
+use sotto_protocol::{Round, ServerParameters};
 use sotto_wire::Announced;
 use tokio::time::Instant;
 
@@ -18,7 +18,12 @@ impl RoundsDependencies {
         let Some(logged) = logged else { return Ok(false) };
         let parameters = match self.announcing.judge(&self.root, logged) {
             Ok(Some(parameters)) => parameters,
-            Ok(None) => return Ok(false),
+            Ok(None) => {
+                let said = self.announcing.said();
+                let known = ServerParameters::decode(&logged.announcement).map(|known| known.key_epoch);
+                let goes_back = known.is_ok_and(|known| known.number > said.parameters.key_epoch.number);
+                return if goes_back { Err(RunError::FormerKey) } else { Ok(false) };
+            }
             Err(_) => return Err(RunError::ForeignLog),
         };
         let (number, first) = (parameters.key_epoch.number, parameters.key_epoch.first);
@@ -139,6 +144,15 @@ impl<L: RoundLog> Task<L> {
             );
             return drop(reply.send(answer(refused)));
         }
+        let round_ms = u64::from(parameters.round_ms.max(1));
+        let most = Round(least.0.saturating_add(AHEAD_DAYS_MAX * DAY_MS / round_ms));
+        if first > most {
+            let refused = format!(
+                "its key would sign from round {first} on, which is more than {AHEAD_DAYS_MAX} days from now, and until then no \
+                 other one could be announced: make another one, with --from {most} or earlier"
+            );
+            return drop(reply.send(answer(refused)));
+        }
         let proposal = self.log.propose(vec![Record::Announced(Box::new(announced))]).await;
         self.proposed.spawn(async move { Settled::Announced(first, reply, proposal.await.map(|_| ())) });
     }
@@ -149,3 +163,5 @@ const DAY_MS: u64 = 86_400_000;
 const WITHOUT_KEY: core::time::Duration = core::time::Duration::from_secs(1);
 /// A key signs so many rounds after the one that is open when it is announced, at the least: every node hears of it before.
 const AHEAD: u64 = 4;
+/// A key that signs only in more days than these is not announced: before it signs no other one can be.
+const AHEAD_DAYS_MAX: u64 = 90;

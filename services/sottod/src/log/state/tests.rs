@@ -70,9 +70,12 @@ fn of_directories_with_one_number_the_first_stands() {
         Record::Directory(Box::new(SignedDirectory { bytes: directory.encode(), signature: [0; 64] }))
     };
     let mut state = state();
-    assert_eq!(apply(&mut state, directory(3, "a:1")), None);
-    for older in [directory(3, "b:1"), directory(2, "b:1")] {
-        assert!(apply(&mut state, older).is_some());
+    for (number, node) in [(1, "c:1"), (2, "d:1"), (3, "a:1")] {
+        assert_eq!(apply(&mut state, directory(number, node)), None);
+    }
+    // Nor is one far ahead, behind which no other could come.
+    for other in [directory(3, "b:1"), directory(2, "b:1"), directory(5, "b:1"), directory(u64::MAX, "b:1")] {
+        assert!(apply(&mut state, other).is_some());
     }
     assert_eq!(state.directory().unwrap().claimed_number(), 3);
     let told = Directory::decode(&*state.directory().unwrap().bytes).unwrap();
