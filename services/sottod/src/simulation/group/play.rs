@@ -276,6 +276,8 @@ impl Play {
 async fn knows_places(cluster: &Cluster, number: u64) -> Result<(), String> {
     let rounds = cluster.net.rounds(number).ok_or("nothing")?;
     let mut watch = rounds.watch([255; 32], false).await.map_err(|refused| format!("{refused:?}"))?;
+    // Behind what is announced.
+    let Ok(RoundNews::Announced(_)) = watch.next().await else { return Err("no announcement".into()) };
     let Ok(RoundNews::Directory(directory)) = watch.next().await else { return Err("no directory".into()) };
     let key = signing_key().verifying_key().to_bytes();
     let directory = directory.verify(&ROOT.0, &key).map_err(|error| error.to_string())?;
