@@ -45,7 +45,7 @@ struct Arguments {
     #[arg(long, default_value_t = 0.3)]
     cpu: f64,
     /// Clients of each.
-    #[arg(long, default_value_t = 48)]
+    #[arg(long, default_value_t = 250)]
     clients: usize,
     /// Messages that a multi-query retrieves.
     #[arg(long, default_value_t = 4)]

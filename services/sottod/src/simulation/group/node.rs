@@ -67,6 +67,12 @@ impl Cluster {
     }
 }
 
+/// Every second machine has a clock that is wrong, in all its lives.
+fn clock_of(seed: u64, number: u64) -> Clock {
+    let dice = &mut rng(seed, format_args!("clock of node {number}"));
+    if dice.random() { Clock::Right } else { Clock::ALL[dice.random_range(0..Clock::ALL.len())] }
+}
+
 /// Where people find a node.
 pub(super) fn place(number: u64) -> String {
     format!("node{number}:7370")
@@ -86,7 +92,7 @@ impl Node {
             });
         }
         let host: Arc<dyn Host> =
-            Arc::new(Machine::new(Clock::Right, 1_770_000_000_000, draw("host"), draw("clock")));
+            Arc::new(Machine::new(clock_of(*seed, number), 1_770_000_000_000, draw("host"), draw("clock")));
         let compute = {
             let (dice, longest) = (Mutex::new(draw("computing")), cluster.compute_ms);
             let duration = move || Duration::from_millis(dice.lock().unwrap().random_range(0..=longest));
