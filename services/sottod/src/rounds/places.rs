@@ -46,10 +46,11 @@ impl Default for Places {
 }
 
 impl Places {
-    /// What was said to whoever led before is not known here.
+    /// What was said to whoever led before is not known here, nor what became of what this node proposed when it did: the log
+    /// takes one directory of a number.
     pub(super) fn begin_to_lead(&mut self) {
         let now = Instant::now();
-        (self.since, self.next) = (now, now);
+        (self.since, self.next, self.is_proposed) = (now, now, false);
         self.heard.clear();
     }
 

@@ -114,6 +114,26 @@ fn a_node_whose_place_nobody_can_be_told_keeps_no_other_out() {
 }
 
 #[test]
+fn a_directory_of_which_nothing_was_heard_is_proposed_by_the_next_lead() {
+    play(async {
+        let mut lost = false;
+        let log = Scripted::new(move |records| {
+            let first = records.iter().any(|record| matches!(record, Record::Directory(_)))
+                && !core::mem::replace(&mut lost, true);
+            if first { Fate::Never } else { Fate::Stands }
+        });
+        let _stage = start(&TOKENS, log.clone(), 1);
+        a_while().await;
+        assert_eq!(told(&log), None);
+        log.role.send_replace(Role::Follows { leader: None });
+        soon().await;
+        log.role.send_replace(Role::Leads { term: 2 });
+        soon().await;
+        assert_eq!(told(&log), nodes(1, &["node1:7370"]));
+    });
+}
+
+#[test]
 fn a_directory_that_came_to_nothing_is_proposed_again() {
     play(async {
         let mut failed = false;

@@ -370,7 +370,8 @@ async fn is_told(cluster: &Cluster, at: usize, nodes: &[usize]) {
 async fn nodes_without_a_vote_take_deposits_and_serve_the_same_rounds() {
     let mut cluster = Cluster::with_others(2, 0);
     for at in 0..NODES + 2 {
-        is_told(&cluster, at, &[0, 1, 2, 3, 4]).await;
+        let told = is_told(&cluster, at, &[0, 1, 2, 3, 4]);
+        tokio::time::timeout(Duration::from_secs(60), told).await.expect("people are not told of all nodes");
     }
     let (first, manifests) = a_round(&cluster, &[0, 3, 4]).await;
     assert!(manifests.iter().all(|manifest| *manifest == manifests[0]), "nodes serve different rounds");
@@ -497,13 +498,16 @@ async fn a_node_that_runs_shows_new_certificates_to_people_and_to_other_nodes() 
         .arg(cluster.path().join("cluster/root.key"));
     let made = certify.output().unwrap();
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    loop {
-        let now = seen().await;
-        if now.0 != before.0 && now.1 != before.1 {
-            break;
+    let renewed = async {
+        loop {
+            let now = seen().await;
+            if now.0 != before.0 && now.1 != before.1 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    };
+    tokio::time::timeout(Duration::from_secs(60), renewed).await.expect("new certificates are not shown");
     // Who was there stays, and others come.
     session.manifests(first, first).await.unwrap();
     let (second, manifests) = a_round(&cluster, &all).await;
