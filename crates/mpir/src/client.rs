@@ -5,11 +5,10 @@ use core::fmt;
 use pir_core::Scheme;
 use rand_core::CryptoRng;
 use rayon::prelude::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
-use subtle::{Choice, ConditionallySelectable};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::Error;
-use crate::uniform::uniform_below;
+use crate::uniform::indices;
 
 /// A client's secret key, one for all buckets and databases.
 pub struct MultiClient<S: Scheme> {
@@ -43,9 +42,7 @@ impl<S: Scheme> MultiClient<S> {
         rng: &mut R,
     ) -> Result<MultiQuery, Error> {
         let elements = S::elements(parameters);
-        let indices: Vec<usize> =
-            targets.iter().map(|target| select(*target, uniform_below(elements, rng))).collect();
-        let indices = Zeroizing::new(indices);
+        let indices = indices(targets, elements, rng);
         let mut items: Vec<_> = indices.iter().map(|&index| (parameters, index)).collect();
         let encoded = S::queries(&self.key, &items, rng);
         items.iter_mut().for_each(|(_, index)| index.zeroize());
@@ -85,14 +82,6 @@ impl<S: Scheme> MultiClient<S> {
         let extract = |(bucket, answer): (usize, &Vec<u8>)| self.extract(parameters, query, bucket, answer);
         (0..expected).into_par_iter().zip(answers).map(extract).collect()
     }
-}
-
-/// The target or, where there is none, the dummy; which of them it is must not show.
-fn select(target: Option<usize>, dummy: usize) -> usize {
-    let wanted = Choice::from(u8::from(target.is_some()));
-    // Any value will do where it is not taken. With 0 this is a mask; the constant-time test watches that it stays one.
-    let index = target.unwrap_or_default();
-    u64::conditional_select(&(dummy as u64), &(index as u64), wanted) as usize
 }
 
 impl<S: Scheme> fmt::Debug for MultiClient<S> {

@@ -51,6 +51,7 @@ mod reconstruct;
 mod registry;
 mod round;
 mod uniform;
+mod voce;
 
 pub use client::{MultiClient, MultiQuery};
 pub use database::MultiDatabase;
@@ -58,8 +59,9 @@ pub use engine::{Contents, Engine, EngineClient, Pending, PreparedRound, PublicK
 pub use error::Error;
 pub use per_bucket::PerBucket;
 pub use reconstruct::reconstruct;
-pub use registry::{Engines, noop, sealpir};
+pub use registry::{Engines, noop, sealpir, voce_hint};
 pub use round::{Assurance, Form, Parts, Profile, RoundSpec, Sizes, Units};
+pub use voce::VoceHint;
 
 use pir_core::Scheme;
 

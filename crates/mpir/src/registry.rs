@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use pir_core::{NoOp, SealPir};
 
-use crate::{Engine, PerBucket};
+use crate::{Engine, PerBucket, VoceHint};
 
 /// The engines that a program knows. A server announces one of them by name; its clients need the same one.
 #[derive(Clone, Debug)]
 pub struct Engines(Vec<Arc<dyn Engine>>);
 
 impl Default for Engines {
-    /// SealPIR, and the engine without privacy, which clients refuse but in tests.
+    /// SealPIR, Voce, and the engine without privacy, which clients refuse but in tests.
     fn default() -> Self {
-        Self(vec![sealpir(), noop()])
+        Self(vec![sealpir(), voce_hint(), noop()])
     }
 }
 
@@ -47,6 +47,12 @@ impl Engines {
 #[must_use]
 pub fn sealpir() -> Arc<dyn Engine> {
     Arc::new(PerBucket::<SealPir>::new())
+}
+
+/// Voce with a hint, which answers many clients at a fraction of the cost.
+#[must_use]
+pub fn voce_hint() -> Arc<dyn Engine> {
+    Arc::new(VoceHint::default())
 }
 
 /// The engine without privacy, for tests.

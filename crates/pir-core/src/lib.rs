@@ -39,6 +39,7 @@ mod pages;
 pub mod ring;
 pub mod scheme;
 pub mod sealpir;
+pub mod voce;
 
 pub use error::Error;
 pub use noop::NoOp;

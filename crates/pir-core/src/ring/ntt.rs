@@ -5,7 +5,7 @@
 
 use super::kernel;
 use super::modulus::Modulus;
-use super::tables::NttTables;
+use super::tables::{NttTables, SlotOrder};
 use crate::Error;
 
 /// The transform of one prime and one degree N; its tables are built once and never written again.
@@ -20,7 +20,17 @@ impl Ntt {
     /// # Errors
     /// [`Error::Shape`] unless the modulus is 1 modulo twice the degree.
     pub fn new(modulus: Modulus, degree: usize) -> Result<Self, Error> {
-        Ok(Self { tables: NttTables::new(modulus, degree)? })
+        Ok(Self { tables: NttTables::new(modulus, degree, SlotOrder::BitReversed)? })
+    }
+
+    /// The same transform with its slots in the order of the automorphisms: slot `h N/2 + br(i)`, where br reverses
+    /// `log2 N - 1` bits, holds `p(psi^((-1)^h 5^i))`. What `X -> X^5` does to a polynomial takes i + 1 to i, and
+    /// `X -> X^-1` exchanges the halves.
+    ///
+    /// # Errors
+    /// As for [`Ntt::new`].
+    pub fn in_orbit_order(modulus: Modulus, degree: usize) -> Result<Self, Error> {
+        Ok(Self { tables: NttTables::new(modulus, degree, SlotOrder::Orbit)? })
     }
 
     /// The prime q.
@@ -119,6 +129,30 @@ mod tests {
                     assert_eq!(back, coefficients);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn slots_in_orbit_order_are_the_documented_evaluations_and_transforms_are_inverse() {
+        for degree in [8usize, 64, 2048] {
+            let standard = Ntt::new(Modulus::new(PRIMES[3]).unwrap(), degree).unwrap();
+            let orbit = Ntt::in_orbit_order(*standard.modulus(), degree).unwrap();
+            assert_eq!(standard.psi(), orbit.psi());
+            let coefficients = random(&orbit, 4);
+            let (mut by_exponent, mut slots) = (coefficients.clone(), coefficients.clone());
+            standard.forward(&mut by_exponent);
+            orbit.forward(&mut slots);
+            let (bits, mut power) = (degree.ilog2(), 1);
+            for i in 0..degree / 2 {
+                let place = bit_reverse(i, bits - 1);
+                for (half, exponent) in [power, 2 * degree - power].into_iter().enumerate() {
+                    let value = by_exponent[bit_reverse(exponent / 2, bits)];
+                    assert_eq!(slots[half * degree / 2 + place], value, "{degree} {half} {i}");
+                }
+                power = 5 * power % (2 * degree);
+            }
+            orbit.inverse(&mut slots);
+            assert_eq!(slots, coefficients);
         }
     }
 

@@ -10,11 +10,11 @@ pub(crate) struct NttTables {
     modulus: Modulus,
     degree: usize,
     psi: u64,
-    /// `psi^br(i)`, i in [0, N).
+    /// At `2^d + n` the root that node n of level d multiplies with; where slots are bit-reversed, `psi^br(i)` at i.
     forward: Vec<ShoupFactor>,
-    /// `psi^-br(i)`, i in [0, N); the last pass has `N^-1` folded in, in `inverse_last`.
+    /// Their inverses; the last pass has `N^-1` folded in, in `inverse_last`.
     inverse: Vec<ShoupFactor>,
-    /// `[N^-1, N^-1 psi^-br(1)]`.
+    /// `N^-1`, and `N^-1` times the inverse of the root of level 0.
     inverse_last: [ShoupFactor; 2],
     /// The same roots for kernels that read vectors of them.
     forward_split: SplitFactors,
@@ -62,21 +62,30 @@ impl NttTables {
     ///
     /// # Errors
     /// [`Error::Shape`] unless the modulus is 1 modulo twice the degree.
-    pub(crate) fn new(modulus: Modulus, degree: usize) -> Result<Self, Error> {
+    pub(crate) fn new(modulus: Modulus, degree: usize, order: SlotOrder) -> Result<Self, Error> {
         if !degree.is_power_of_two() || !(8..=1 << 15).contains(&degree) {
             return Err(Error::Shape("degree is not a power of two in range"));
         }
-        let order = 2 * degree as u64;
-        if modulus.value() % order != 1 {
+        let twice = 2 * degree;
+        if modulus.value() % twice as u64 != 1 {
             return Err(Error::Shape("modulus is not 1 modulo 2N"));
         }
-        let psi = least_primitive_root(&modulus, order);
+        let psi = least_primitive_root(&modulus, twice as u64);
+        let levels = degree.ilog2();
+        // The tree has at level d, node n, the polynomial `X^(N/2^d) - z`; its children have the two roots of z in the place
+        // of z, and the first of them leads to slot `n 2^(L-d)`, whose point is therefore a power of that root.
         let powers = |root: u64| {
             let mut power = 1;
-            let mut table = vec![modulus.shoup(1); degree];
-            for i in 0..degree {
-                table[bit_reverse(i, degree.ilog2())] = modulus.shoup(power);
+            let mut all = vec![0; twice];
+            for entry in &mut all {
+                *entry = power;
                 power = modulus.mul(power, root);
+            }
+            let mut table = vec![modulus.shoup(1); degree];
+            for (entry, index) in table.iter_mut().zip(0usize..).skip(1) {
+                let level = index.ilog2();
+                let slot = (index - (1 << level)) << (levels - level);
+                *entry = modulus.shoup(all[(order.exponent(degree, slot) << (levels - 1 - level)) % twice]);
             }
             table
         };
@@ -116,12 +125,12 @@ impl NttTables {
         self.psi
     }
 
-    /// `psi^br(i)`, i in [0, N).
+    /// At `2^d + n` the root that node n of level d multiplies with.
     pub(super) fn forward_roots(&self) -> &[ShoupFactor] {
         &self.forward
     }
 
-    /// `psi^-br(i)`, i in [0, N).
+    /// Their inverses.
     pub(super) fn inverse_roots(&self) -> &[ShoupFactor] {
         &self.inverse
     }
@@ -146,9 +155,36 @@ impl NttTables {
         &self.inverse_split
     }
 
-    /// `[N^-1, N^-1 psi^-br(1)]`.
+    /// `N^-1`, and `N^-1` times the inverse of the root of level 0.
     pub(super) fn inverse_last(&self) -> [ShoupFactor; 2] {
         self.inverse_last
+    }
+}
+
+/// At which points slots hold values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SlotOrder {
+    /// Slot i: `psi^(2 br(i) + 1)`.
+    BitReversed,
+    /// Slot `h N/2 + br(i)`, with one bit less to reverse: `psi^((-1)^h 5^i)`.
+    Orbit,
+}
+
+impl SlotOrder {
+    /// The exponent of psi at a slot, odd and below 2N. Slots of which the first bits agree have points of which the same
+    /// power of two is the same power: the order is a tree's.
+    fn exponent(self, degree: usize, slot: usize) -> usize {
+        match self {
+            Self::BitReversed => 2 * bit_reverse(slot, degree.ilog2()) + 1,
+            Self::Orbit => {
+                let half = degree / 2;
+                let place = bit_reverse(slot % half, half.ilog2());
+                let squares = core::iter::successors(Some(5), |square| Some(square * square % (2 * degree)));
+                let bits = squares.zip(0..half.ilog2()).filter(|(_, bit)| place >> bit & 1 == 1);
+                let power = bits.fold(1, |power, (square, _)| power * square % (2 * degree));
+                if slot < half { power } else { 2 * degree - power }
+            }
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use rand_core::{Rng, SeedableRng};
 use super::{Available, Backend, COLUMNS, Digit, Products, RowSums, Selectors};
 use crate::ring::automorphism::Automorphism;
 use crate::ring::modulus::Modulus;
-use crate::ring::tables::NttTables;
+use crate::ring::tables::{NttTables, SlotOrder};
 
 const PRIMES: [u64; 3] = [65537, 68_719_230_977, 1_125_899_906_826_241];
 
@@ -98,8 +98,10 @@ fn primes() -> Vec<Modulus> {
 #[test]
 fn every_back_end_transforms_to_the_same_residues() {
     for modulus in primes() {
-        for degree in [8, 32, 64, 128, 256, 2048, 4096, 8192] {
-            let tables = NttTables::new(modulus, degree).unwrap();
+        let degrees = [8, 32, 64, 128, 256, 2048, 4096, 8192].map(|degree| (degree, SlotOrder::BitReversed));
+        let orbits = [8, 64, 256, 2048].map(|degree| (degree, SlotOrder::Orbit));
+        for (degree, order) in degrees.into_iter().chain(orbits) {
+            let tables = NttTables::new(modulus, degree, order).unwrap();
             for kind in 0..8 {
                 let values = residues(&modulus, degree, kind);
                 for multiple in [0, 1, 3] {

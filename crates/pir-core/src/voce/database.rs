@@ -1,0 +1,54 @@
+//! A bucket as the first dimension reads it.
+
+use super::ring::{PLAINTEXT_BITS, Round};
+use super::shape::{BLOCK, Shape};
+use crate::Error;
+use crate::ring::bits::unpack;
+
+/// Two rows at one position, for each of 16 outputs: `[2 lane]` is of the even row, `[2 lane + 1]` of the odd one.
+pub(super) type Pairs = [i16; 2 * BLOCK];
+
+/// The coefficients of a bucket, in `[-t/2, t/2)`: block by block of 16 outputs, position by position. Output
+/// `column * element_outputs + i` at row r is coefficient i of element `r * columns + column`.
+pub(super) struct Bucket {
+    pub(super) pairs: Vec<Pairs>,
+}
+
+impl Bucket {
+    /// Whitens and spreads the elements of a bucket; places without an element are whitened, too.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if they are not as many bytes as the shape says.
+    pub(super) fn new(shape: &Shape, round: &Round, bucket: usize, elements: &[u8]) -> Result<Self, Error> {
+        let size = shape.element_bytes();
+        if elements.len() != shape.elements() * size {
+            return Err(Error::Shape("bytes of a bucket"));
+        }
+        let (positions, outputs) = (shape.positions(), shape.element_outputs());
+        let mut pairs = vec![[0; 2 * BLOCK]; shape.bucket_outputs() / BLOCK * positions];
+        let mut bytes = vec![0; outputs * PLAINTEXT_BITS as usize / 8];
+        let mut values = vec![0; outputs];
+        for place in 0..2 * positions * shape.columns() {
+            bytes.fill(0);
+            if let Some(element) = elements.chunks_exact(size).nth(place) {
+                bytes[..size].copy_from_slice(element);
+            }
+            round.whiten(&mut bytes, bucket, place);
+            unpack(PLAINTEXT_BITS, &bytes, &mut values);
+            let (row, column) = (place / shape.columns(), place % shape.columns());
+            let first = column * outputs / BLOCK;
+            for (block, values) in values.chunks_exact(BLOCK).enumerate() {
+                let pair = &mut pairs[(first + block) * positions + row / 2];
+                for (pair, value) in pair.chunks_exact_mut(2).zip(values) {
+                    pair[row % 2] = *value as i16 - (1 << (PLAINTEXT_BITS - 1));
+                }
+            }
+        }
+        Ok(Self { pairs })
+    }
+
+    /// The positions of a block of 16 outputs.
+    pub(super) fn block(&self, positions: usize, block: usize) -> &[Pairs] {
+        &self.pairs[block * positions..(block + 1) * positions]
+    }
+}

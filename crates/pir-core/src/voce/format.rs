@@ -1,0 +1,60 @@
+//! What is sent, byte by byte: fields without gaps, the lowest bit first, as in [`crate::ring::bits`].
+//!
+//! * A request: the key of the step, then of the conjugation, 2,048 residues of 50 bits each by place; then for each bucket a
+//!   query, a field of 39 bits for each position, padded with zero bits to whole bytes.
+//! * A hint of a unit: 2,048 fields of 18 bits for each pack.
+//! * An answer of a unit: a field of 11 bits for each output.
+
+use super::ring::{DEGREE, MODULUS_BITS, ORBIT, QUERY_BITS, RADIX_BITS, Ring};
+use super::shape::Shape;
+use crate::Error;
+use crate::ring::bits::{packed_bytes, unpack};
+
+/// A client's keys as packing reads them.
+pub(super) struct Keys {
+    /// Both halves, each followed by itself.
+    pub(super) step: Vec<u64>,
+    /// By place.
+    pub(super) conjugation: Vec<u64>,
+}
+
+impl Keys {
+    /// Reads them at the beginning of a request.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if there are too few bytes, or what stands there is no residue.
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, Error> {
+        let each = packed_bytes(DEGREE, MODULUS_BITS);
+        let (step, rest) = bytes.split_at_checked(each).ok_or(Error::Malformed("keys"))?;
+        let conjugation = rest.get(..each).ok_or(Error::Malformed("keys"))?;
+        let residues = |bytes: &[u8]| {
+            let mut values = vec![0; DEGREE];
+            unpack(MODULUS_BITS, bytes, &mut values);
+            let q = Ring::get().modulus().value();
+            if values.iter().all(|value| *value < q) { Ok(values) } else { Err(Error::Malformed("keys")) }
+        };
+        let (step, conjugation) = (residues(step)?, residues(conjugation)?);
+        let step = step.chunks_exact(ORBIT).flat_map(|half| [half, half]).flatten().copied().collect();
+        Ok(Self { step, conjugation })
+    }
+}
+
+/// The query of a bucket, of each coefficient the limbs by which the first dimension multiplies two rows.
+pub(super) fn read_query(shape: &Shape, bucket: usize, request: &[u8]) -> Vec<[u32; 4]> {
+    let each = shape.query_bytes();
+    let bytes = &request[Shape::keys_bytes() + bucket * each..][..each];
+    // Whole groups of eight fields.
+    let fields = shape.positions().next_multiple_of(8);
+    let mut padded = vec![0; packed_bytes(fields, QUERY_BITS)];
+    padded[..each].copy_from_slice(bytes);
+    let mut values = vec![0; fields];
+    unpack(QUERY_BITS, &padded, &mut values);
+    values.truncate(shape.positions());
+    values.iter().map(|value| limbs(*value)).collect()
+}
+
+/// `b = b0 + 2^13 b1 + 2^26 b2`: what the even row is multiplied with in the low half of each word, the odd one in the high half.
+fn limbs(b: u64) -> [u32; 4] {
+    let limb = |number: u32| (b >> (number * RADIX_BITS)) as u32 & ((1 << RADIX_BITS) - 1);
+    [limb(0), limb(1) | limb(0) << 16, limb(2) | limb(1) << 16, 0]
+}

@@ -1,0 +1,22 @@
+//! Voce with a hint: all clients of a round share the public halves of their queries, so that nearly everything is computed once
+//! for all of them.
+//!
+//! `docs/VOCE.md` has the construction from nothing.
+
+mod chain;
+mod client;
+mod database;
+mod format;
+pub mod noise;
+mod products;
+mod ring;
+mod server;
+mod shape;
+#[cfg(test)]
+mod tests;
+mod transform;
+
+pub use client::{Asked, request};
+pub use ring::{ANSWER_BITS, DEGREE, HINT_BITS, MODULUS_BITS, PLAINTEXT_BITS, QUERY_BITS};
+pub use server::{Request, Unit};
+pub use shape::Shape;
