@@ -21,7 +21,8 @@ pub use tables::bit_reverse;
 
 pub(crate) use aligned::Aligned;
 pub(crate) use kernel::{
-    COLUMNS, Lanes, RowSums, Selectors, add, arrange, centre, chunk, digit, halves, key_products,
-    multiply_accumulate, pack, reduce, row_products,
+    COLUMNS, Lanes, Pairs, RowSums, Selectors, add, arrange, centre, chunk, diagonals, digit, gather_columns,
+    halves, key_products, multiply, multiply_accumulate, orbit_products, pack, pair_products, reduce,
+    reverse_bits, round_digits, row_products,
 };
 pub(crate) use tables::Digit;

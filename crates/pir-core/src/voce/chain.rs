@@ -6,23 +6,20 @@
 //! the private half of the key with is the same digit: those are kept for all clients.
 
 use super::ring::{DEGREE, DROPPED_BITS, ORBIT, Ring, Round};
-use super::transform::Transformed;
-use crate::ring::{Modulus, bit_reverse};
-
-/// Words of a vector.
-const LANES: usize = 8;
-
-/// The digits of a pack, in the order in which packing reads them: block by block of 8 places i, step by step, four vectors: of
-/// both halves in the first chain, then in the second.
-pub(super) type Digits = Vec<[u64; 4 * LANES]>;
+use super::transform::{LANES, Transformed, VECTORS};
+use crate::ring::{Lanes, add, bit_reverse, multiply, reverse_bits, round_digits};
 
 /// Steps of a chain.
 pub(super) const STEPS: usize = ORBIT - 1;
 
+/// Vectors of digits that a step has for eight places: of both halves in the first chain, then in the second.
+const STEP_VECTORS: usize = 4;
+
 /// What packing needs of a pack, besides the database.
 #[derive(Default)]
 pub(super) struct Packing {
-    pub(super) digits: Digits,
+    /// The digits in the order in which packing reads them: block by block of 8 places of a half, step by step.
+    pub(super) digits: Vec<Lanes>,
     /// Of the conjugation, by place.
     pub(super) conjugation: Vec<u64>,
     /// What is left of all masks, in slots: the factor of s.
@@ -31,7 +28,7 @@ pub(super) struct Packing {
 
 /// The images of a key's public half under all powers of sigma, as vectors that a step reads whole: vector `t` of a half has in
 /// lane l the value of place `t + 128 br(l)`.
-struct Images(Vec<[u64; LANES]>);
+struct Images(Vec<Lanes>);
 
 impl Images {
     fn new(slots: &[u64]) -> Self {
@@ -43,68 +40,94 @@ impl Images {
         Self((0..DEGREE).map(|at| vector(at / ORBIT, at % ORBIT)).collect())
     }
 
-    /// `sums += digits * sigma^power(key)` in slots, the key conjugated in the second chain.
-    fn add_products(&self, modulus: &Modulus, sums: &mut [u64], digits: &[u64], chain: usize, power: usize) {
-        let vectors = ORBIT / LANES;
-        let (sums, digits) = (sums.as_chunks_mut::<LANES>().0, digits.as_chunks::<LANES>().0);
-        for (at, (sums, digits)) in sums.iter_mut().zip(digits).enumerate() {
+    /// `sigma^power(key)` in slots, conjugated in the second chain.
+    fn image(&self, chain: usize, power: usize, out: &mut [Lanes]) {
+        let vectors = VECTORS / 2;
+        for (at, out) in out.iter_mut().enumerate() {
             let (half, vector) = (at / vectors, at % vectors);
             let t = (bit_reverse(vector, vectors.ilog2()) + power) % ORBIT;
-            let key = &self.0[(half ^ chain) * ORBIT + t];
-            for ((sum, digit), key) in sums.iter_mut().zip(digits).zip(key) {
-                *sum = modulus.add(*sum, modulus.mul(*digit, *key));
-            }
+            *out = self.0[(half ^ chain) * ORBIT + t];
         }
     }
 }
 
+/// What a walk needs beside what it reads and makes.
+struct Walk {
+    /// For each block of places, eight steps.
+    kept: Vec<Lanes>,
+    eight: Vec<Lanes>,
+    image: Vec<Lanes>,
+    /// Of both chains, in slots.
+    sums: [Vec<Lanes>; 2],
+    digits: [Vec<u64>; 2],
+}
+
 impl Packing {
-    /// Walks both chains over the masks of a pack.
+    /// Walks both chains over the masks of a pack, eight steps at a time, so that what is written lies together.
     pub(super) fn fill(&mut self, round: &Round, masks: &Transformed) {
-        let ring = Ring::get();
+        let (ring, modulus) = (Ring::get(), Ring::get().modulus());
         let images = Images::new(round.step.residues());
-        self.digits.resize(ORBIT / LANES * STEPS, [0; 4 * LANES]);
-        let mut sums = [vec![0; DEGREE], vec![0; DEGREE]];
-        let (mut mask, mut digits) = (vec![0; DEGREE], vec![0; DEGREE]);
-        for (chain, sum) in sums.iter_mut().enumerate() {
-            masks.mask(chain, STEPS, sum);
-            for step in (1..=STEPS).rev() {
-                decompose(ring, sum, &mut digits);
-                self.keep(ring, chain, step, &digits);
-                masks.mask(chain, step - 1, &mut mask);
-                core::mem::swap(sum, &mut mask);
-                images.add_products(ring.modulus(), sum, &digits, chain, step - 1);
+        self.digits.resize(VECTORS / 2 * STEPS * STEP_VECTORS, [0; LANES]);
+        let mut walk = Walk {
+            kept: vec![[0; LANES]; VECTORS / 2 * LANES * STEP_VECTORS],
+            eight: vec![[0; LANES]; LANES * VECTORS],
+            image: vec![[0; LANES]; VECTORS],
+            sums: [(); 2].map(|()| vec![[0; LANES]; VECTORS]),
+            digits: [(); 2].map(|()| vec![0; DEGREE]),
+        };
+        for least in (0..ORBIT).step_by(LANES).rev() {
+            for chain in 0..2 {
+                walk.eight_steps(ring, &images, masks, chain, least);
+            }
+            let first = least.max(1);
+            let many = (LANES - (first - least)) * STEP_VECTORS;
+            let kept = walk.kept.chunks_exact(LANES * STEP_VECTORS);
+            for (block, kept) in self.digits.chunks_exact_mut(STEPS * STEP_VECTORS).zip(kept) {
+                let block = &mut block[(first - 1) * STEP_VECTORS..][..many];
+                block.copy_from_slice(&kept[kept.len() - many..]);
             }
         }
-        let [rest, last] = sums;
-        decompose(ring, &last, &mut digits);
-        self.rest = rest;
-        for ((rest, digit), key) in self.rest.iter_mut().zip(&digits).zip(round.conjugation.residues()) {
-            *rest = ring.modulus().add(*rest, ring.modulus().mul(*digit, *key));
-        }
+        let [first, last] = &mut walk.sums;
+        let mut digits = last.as_flattened().to_vec();
+        decompose(ring, &mut digits);
         self.conjugation.resize(DEGREE, 0);
         ring.reorder(&digits, &mut self.conjugation);
+        multiply(modulus, &mut digits, round.conjugation.residues());
+        add(modulus, first.as_flattened_mut(), &digits);
+        self.rest.clear();
+        self.rest.extend_from_slice(first.as_flattened());
     }
+}
 
-    /// Puts the digits of a step where packing reads them.
-    fn keep(&mut self, ring: &Ring, chain: usize, step: usize, digits: &[u64]) {
-        for (half, places) in ring.other.chunks_exact(ORBIT).enumerate() {
-            for (block, slots) in places.chunks_exact(LANES).enumerate() {
-                let kept = &mut self.digits[block * STEPS + step - 1][(2 * chain + half) * LANES..][..LANES];
-                kept.iter_mut().zip(slots).for_each(|(kept, slot)| *kept = digits[*slot]);
+impl Walk {
+    /// The steps from `sigma^(least + 7)(s)` down to `sigma^(least - 1)(s)`, of which the first adds up the masks of
+    /// `sigma^(least + 7)`; the last sum is that of `sigma^least`, of which the digits are kept for the step that follows.
+    fn eight_steps(&mut self, ring: &Ring, images: &Images, masks: &Transformed, chain: usize, least: usize) {
+        let modulus = ring.modulus();
+        masks.eight_masks(chain, least, &mut self.eight);
+        let (sum, digits) = (&mut self.sums[chain], &mut self.digits[chain]);
+        for (at, mask) in self.eight.chunks_exact(VECTORS).enumerate().rev() {
+            reverse_bits(sum, [1, VECTORS / 2], 0, mask.as_flattened());
+            let sum = sum.as_flattened_mut();
+            let step = least + at;
+            if step < STEPS {
+                images.image(chain, step, &mut self.image);
+                multiply(modulus, digits, self.image.as_flattened());
+                add(modulus, sum, digits);
+            }
+            if step > 0 {
+                digits.copy_from_slice(sum);
+                decompose(ring, digits);
+                let strides = [LANES * STEP_VECTORS, 1];
+                reverse_bits(&mut self.kept, strides, at * STEP_VECTORS + 2 * chain, digits);
             }
         }
     }
 }
 
 /// The digit of a polynomial, both in slots: every coefficient over 2^26, rounded, in `[-2^23, 2^23]`.
-fn decompose(ring: &Ring, slots: &[u64], digits: &mut [u64]) {
-    digits.copy_from_slice(slots);
-    ring.ntt.inverse(digits);
-    let modulus = ring.modulus();
-    for digit in digits.iter_mut() {
-        let rounded = (modulus.centre(*digit) + (1 << (DROPPED_BITS - 1))) >> DROPPED_BITS;
-        *digit = (rounded + (rounded >> 63 & modulus.value() as i64)) as u64;
-    }
-    ring.ntt.forward(digits);
+fn decompose(ring: &Ring, slots: &mut [u64]) {
+    ring.ntt.inverse(slots);
+    round_digits(ring.modulus(), DROPPED_BITS, slots);
+    ring.ntt.forward(slots);
 }

@@ -3,10 +3,8 @@
 use super::ring::{PLAINTEXT_BITS, Round};
 use super::shape::{BLOCK, Shape};
 use crate::Error;
+use crate::ring::Pairs;
 use crate::ring::bits::unpack;
-
-/// Two rows at one position, for each of 16 outputs: `[2 lane]` is of the even row, `[2 lane + 1]` of the odd one.
-pub(super) type Pairs = [i16; 2 * BLOCK];
 
 /// The coefficients of a bucket, in `[-t/2, t/2)`: block by block of 16 outputs, position by position. Output
 /// `column * element_outputs + i` at row r is coefficient i of element `r * columns + column`.

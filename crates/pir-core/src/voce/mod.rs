@@ -8,7 +8,6 @@ mod client;
 mod database;
 mod format;
 pub mod noise;
-mod products;
 mod ring;
 mod server;
 mod shape;

@@ -5,13 +5,13 @@ use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 use super::chain::Packing;
 use super::database::Bucket;
 use super::format::{Keys, read_query};
-use super::products::{orbit_products, pair_products};
 use super::ring::{ANSWER_BITS, DEGREE, HINT_BITS, MODULUS_BITS, ORBIT, QUERY_BITS, Ring, Round};
 use super::shape::{BLOCK, Shape};
 use super::transform::Transformed;
 use crate::Error;
 use crate::pages::{PagePool, Scratch};
 use crate::ring::bits::BitWriter;
+use crate::ring::{orbit_products, pair_products};
 
 /// Buckets that are answered together, in a round.
 pub struct Unit {

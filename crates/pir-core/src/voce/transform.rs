@@ -5,21 +5,35 @@
 //! is `sum over x of psi^(e x) (a d_x / N)(psi^f)`: a transform over i for every x, then one over x for every f.
 
 use super::database::Bucket;
-use super::ring::{DEGREE, RADIX_BITS, Ring};
+use super::ring::{DEGREE, ORBIT, RADIX_BITS, Ring};
 use super::shape::{BLOCK, Shape};
-use crate::ring::{Evaluation, Polynomial};
+use crate::ring::{
+    Evaluation, Lanes, Pairs, Polynomial, add, diagonals, gather_columns, multiply, reverse_bits,
+};
 
-/// Words from one f to the next: not a power of two, so that walks along f do not all meet the same lines of a cache.
-const STRIDE: usize = DEGREE + 24;
+/// Words of a vector.
+pub(super) const LANES: usize = 8;
 
-/// What a thread needs for the transforms of a pack: 34 MB, used again for the next.
+/// Vectors of a polynomial.
+pub(super) const VECTORS: usize = DEGREE / LANES;
+
+/// Vectors from one f to the next, and from one block of places e to the next: no powers of two, so that walks along them do not
+/// all meet the same lines of a cache.
+const OUTER_STRIDE: usize = VECTORS + 3;
+const MASK_STRIDE: usize = DEGREE + 3;
+
+/// What a thread needs for the transforms of a pack, used again for the next: 68 MB.
 #[derive(Default)]
 pub(super) struct Transformed {
-    /// At `f STRIDE + e`, both places: the value for place e and the automorphism that takes e to f.
-    words: Vec<u64>,
+    /// At slot f, all x: `(a d_x / N)(psi^f)`; then its transform over x.
+    outer: Vec<Lanes>,
+    /// At `e/8 * MASK_STRIDE + f`, places both: for eight e the value for the automorphism that takes e to f.
+    masks: Vec<Lanes>,
     /// A polynomial for each output of a block.
     rows: Vec<Vec<u64>>,
-    sum: Vec<u64>,
+    product: Vec<u64>,
+    /// For each block of places e, eight f.
+    eight: Vec<Lanes>,
 }
 
 impl Transformed {
@@ -33,7 +47,8 @@ impl Transformed {
         pack: usize,
     ) {
         let ring = Ring::get();
-        self.words.resize(STRIDE * DEGREE, 0);
+        self.outer.resize(OUTER_STRIDE * DEGREE, [0; LANES]);
+        self.masks.resize(MASK_STRIDE * VECTORS, [0; LANES]);
         self.rows.resize(BLOCK, vec![0; DEGREE]);
         for x in (0..DEGREE).step_by(BLOCK) {
             let output = pack * DEGREE + x;
@@ -43,28 +58,33 @@ impl Transformed {
             }
             if let Some(content) = buckets.get(bucket) {
                 let block = output % shape.bucket_outputs() / BLOCK;
-                self.masks(ring, shape, content.block(shape.positions(), block), bucket, a);
+                self.mask_outputs(ring, shape, content.block(shape.positions(), block), bucket, a);
             }
-            for (slot, place) in ring.other.iter().enumerate() {
-                let words = &mut self.words[place * STRIDE + x..][..BLOCK];
-                words.iter_mut().zip(&self.rows).for_each(|(word, row)| *word = row[slot]);
+            for (part, rows) in self.rows.as_chunks::<LANES>().0.iter().enumerate() {
+                let rows = rows.each_ref().map(Vec::as_slice);
+                gather_columns(&mut self.outer, OUTER_STRIDE, x / LANES + part, rows);
             }
         }
-        for f in 0..DEGREE {
-            let words = &mut self.words[f * STRIDE..][..DEGREE];
-            ring.ntt.forward(words);
-            self.sum.clear();
-            self.sum.extend_from_slice(words);
-            ring.reorder(&self.sum, words);
+        // Eight f at a time, so that what is written lies together.
+        self.eight.resize(LANES * VECTORS, [0; LANES]);
+        for (f, slots) in (0..DEGREE).step_by(LANES).zip(ring.other.as_chunks::<LANES>().0) {
+            for (at, slot) in slots.iter().enumerate() {
+                let row = self.outer[slot * OUTER_STRIDE..][..VECTORS].as_flattened_mut();
+                ring.ntt.forward(row);
+                reverse_bits(&mut self.eight, [LANES, VECTORS / 2 * LANES], at, row);
+            }
+            for (block, eight) in self.eight.as_chunks::<LANES>().0.iter().enumerate() {
+                self.masks[block * MASK_STRIDE + f..][..LANES].copy_from_slice(eight);
+            }
         }
     }
 
     /// `a d_x / N` in slots for 16 outputs, into `self.rows`, which are 0.
-    fn masks(
+    fn mask_outputs(
         &mut self,
         ring: &Ring,
         shape: &Shape,
-        pairs: &[[i16; 2 * BLOCK]],
+        pairs: &[Pairs],
         bucket: usize,
         a: &[Polynomial<Evaluation>],
     ) {
@@ -75,31 +95,27 @@ impl Transformed {
             let first = coefficients.start.max(here.start);
             let last = coefficients.end.min(here.end);
             for (lane, row) in self.rows.iter_mut().enumerate() {
-                self.sum.clear();
-                self.sum.resize(DEGREE, 0);
+                self.product.clear();
+                self.product.resize(DEGREE, 0);
                 for at in first..last {
                     let pair = &pairs[at - coefficients.start];
                     let c = i64::from(pair[2 * lane]) + (i64::from(pair[2 * lane + 1]) << RADIX_BITS);
                     // `X^-i = -X^(N-i)`.
                     let i = at - here.start;
                     let (place, c) = if i == 0 { (0, c) } else { (DEGREE - i, -c) };
-                    self.sum[place] = (c + (c >> 63 & modulus.value() as i64)) as u64;
+                    self.product[place] = (c + (c >> 63 & modulus.value() as i64)) as u64;
                 }
-                ring.ntt.forward(&mut self.sum);
-                for ((row, d), a) in row.iter_mut().zip(&self.sum).zip(a[ciphertext].residues()) {
-                    *row = modulus.add(*row, modulus.mul(*d, *a));
-                }
+                ring.ntt.forward(&mut self.product);
+                multiply(modulus, &mut self.product, a[ciphertext].residues());
+                add(modulus, row, &self.product);
             }
         }
     }
 
-    /// For the automorphism `X -> X^((-1)^s 5^k)`, the mask, in slots.
-    pub(super) fn mask(&self, chain: usize, step: usize, out: &mut [u64]) {
-        let half = DEGREE / 2;
-        for (place, slot) in Ring::get().other.iter().enumerate() {
-            let (h, i) = (place / half, place % half);
-            let f = (h ^ chain) * half + (i + step) % half;
-            out[*slot] = self.words[f * STRIDE + place];
-        }
+    /// For the automorphisms `X -> X^((-1)^s 5^k)`, where s tells the chain and k counts eight steps up from a multiple of 8,
+    /// the masks by place, one behind the other.
+    pub(super) fn eight_masks(&self, chain: usize, step: usize, out: &mut [Lanes]) {
+        debug_assert!(step.is_multiple_of(LANES) && step < ORBIT && out.len() == LANES * VECTORS);
+        diagonals(out, &self.masks, MASK_STRIDE, chain == 1, step);
     }
 }

@@ -31,6 +31,8 @@ mod avx512;
 #[allow(unsafe_code, reason = "vector loads and stores")]
 mod avx512f;
 mod backend;
+mod dense;
+mod moves;
 mod portable;
 mod rows;
 #[cfg(test)]
@@ -42,7 +44,7 @@ mod vector512;
 use backend::Available;
 pub use backend::{Backend, KERNEL_VARIABLE};
 pub use rows::Products;
-pub(crate) use rows::{COLUMNS, Lanes, RowSums, Selectors};
+pub(crate) use rows::{COLUMNS, Lanes, Pairs, RowSums, Selectors};
 
 use super::modulus::{Modulus, ShoupFactor};
 use super::tables::{Digit, NttTables, VectorSource};
@@ -148,6 +150,31 @@ operations! {
 
     /// `out[i] = source[slots[i]]`; `vectors` says the same eight slots at a time, or is empty.
     fn permute(out: &mut [u64], source: &[u64], slots: &[u32], vectors: &[VectorSource]);
+
+    /// `out[client][16 b + l] = sum over p of (D0 + 2^13 D1) q mod 2^39`, where `D0, D1 = pairs[b * positions + p][2 l..]` are in
+    /// `[-2^8, 2^8)` and `q = q0 + 2^13 q1 + 2^26 q2` comes as the words `q0`, `q1 + 2^16 q0` and `q2 + 2^16 q1` of
+    /// `queries[client][p]`: their halves are what each of the pair is multiplied with.
+    fn pair_products(pairs: &[Pairs], positions: usize, queries: &[&[[u32; 4]]], out: &mut [&mut [u64]]);
+
+    /// `out[client][h M + i] = sum over k from 1 to M - 1 of D0(k, h, i) key(h, i + k - 1) + D1(k, h, i) key(1 - h, i + k - 1)
+    /// mod q`, M being half as many as there are results for each client, and at most 1024. `digits` has for eight places i after
+    /// the other, k by k, the vectors `D0(k, 0), D0(k, 1), D1(k, 0), D1(k, 1)`; a key both its halves, each followed by itself.
+    fn orbit_products(modulus: &Modulus, digits: &[Lanes], keys: &[&[u64]], out: &mut [&mut [u64]]);
+
+    /// `a[i] = q + floor(centre(a[i]) / 2^shift + 1/2)`, where `centre` takes residues to `(-q/2, q/2)`.
+    fn round_digits(modulus: &Modulus, shift: u32, a: &mut [u64]);
+
+    /// `out[c * stride + at]` becomes column c of eight rows of equal length.
+    fn gather_columns(out: &mut [Lanes], stride: usize, at: usize, rows: [&[u64]; 8]);
+
+    /// With `[stride, half_stride]`, `out[h * half_stride + b * stride + at]` becomes the eight words at `8 b ..` of half h of
+    /// the source, of which the index within the half, a power of two of at least 8 words, has its bits reversed.
+    fn reverse_bits(out: &mut [Lanes], strides: [usize; 2], at: usize, source: &[u64]);
+
+    /// Eight diagonals of a matrix of two halves by two halves of M words, of which `columns[b * stride + f]` holds row f of
+    /// columns `8 b ..`: `out[c * M/4 + b]` has in lane l what stands at column `e = 8 b + l` in row `(e + power + c) mod M`, e
+    /// being counted within its half, of the same half, or of the other one.
+    fn diagonals(out: &mut [Lanes], columns: &[Lanes], stride: usize, exchanged: bool, power: usize);
 
     /// Packs eight values, from `slot` on, of each source into `width <= 56` bytes, as many as a value has bits.
     fn pack(width: usize, slot: usize, sources: &[&[u64]], out: &mut [u8]);

@@ -7,6 +7,15 @@ use crate::ring::aligned::Aligned;
 /// Neighbouring slots that are stored together.
 pub(crate) type Lanes = [u64; 8];
 
+/// Two small integers for each of 16 sums: `[2 lane]` and `[2 lane + 1]`.
+pub(crate) type Pairs = [i16; 32];
+
+/// Bits of the sums of [`Pairs`]' products.
+pub(super) const PAIR_BITS: u32 = 39;
+
+/// Products of integers in `[-2^8, 2^8)` with limbs of 13 bits whose sum is sure to fit 32 bits.
+pub(super) const PAIR_CHUNK: usize = 1024;
+
 /// Rows that `row_products` unpacks at a time.
 pub(super) const CHUNK: usize = 64;
 

@@ -1,7 +1,7 @@
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
-use super::{Available, Backend, COLUMNS, Digit, Products, RowSums, Selectors};
+use super::{Available, Backend, COLUMNS, Digit, Pairs, Products, RowSums, Selectors};
 use crate::ring::automorphism::Automorphism;
 use crate::ring::modulus::Modulus;
 use crate::ring::tables::{NttTables, SlotOrder};
@@ -310,6 +310,143 @@ fn the_longest_sums_of_the_largest_products_do_not_overflow() {
             backend.multiply_accumulate(&modulus, [&mut low, &mut high], &terms);
             backend.reduce(&modulus, &mut out, [&mut low, &mut high]);
             assert_eq!(out, [expected; 8], "{}", backend.backend().name());
+        }
+    }
+}
+
+#[test]
+fn every_back_end_moves_words_to_the_same_places() {
+    let words: Vec<u64> = (0..1 << 16).collect();
+    for half in [8usize, 16, 64, 1024] {
+        let rows: [&[u64]; 8] = core::array::from_fn(|row| &words[row * 3..][..half]);
+        let source = &words[..2 * half];
+        assert_same("gather_columns", &vec![0; 8 * 3 * half], |backend, out| {
+            backend.gather_columns(out.as_chunks_mut().0, 3, 1, rows);
+        });
+        assert_same("reverse_bits", &vec![0; 2 * half * 3], |backend, out| {
+            backend.reverse_bits(out.as_chunks_mut().0, [3, half / 8 * 3], 2, source);
+        });
+        let reversed = {
+            let mut out = vec![0; 2 * half];
+            Available::portable().reverse_bits(out.as_chunks_mut().0, [1, half / 8], 0, source);
+            out
+        };
+        let bits = half.ilog2();
+        for (place, word) in reversed.iter().enumerate() {
+            let reverse = crate::ring::bit_reverse(place % half, bits);
+            assert_eq!(*word, source[place / half * half + reverse]);
+        }
+    }
+    let (orbit, stride) = (64usize, 131usize);
+    let columns: Vec<[u64; 8]> =
+        (0..16 * stride as u64).map(|at| core::array::from_fn(|lane| at * 8 + lane as u64)).collect();
+    for (exchanged, power) in [(false, 0), (true, 8), (false, 56), (true, 40)] {
+        let zeros = vec![0; 8 * 2 * orbit];
+        assert_same("diagonals", &zeros, |backend, out| {
+            backend.diagonals(out.as_chunks_mut().0, &columns, stride, exchanged, power);
+        });
+        let mut out = zeros;
+        Available::portable().diagonals(out.as_chunks_mut().0, &columns, stride, exchanged, power);
+        for (at, word) in out.iter().enumerate() {
+            let (step, column) = (at / (2 * orbit), at % (2 * orbit));
+            let half = column / orbit ^ usize::from(exchanged);
+            let row = half * orbit + (column + power + step) % orbit;
+            assert_eq!(*word, columns[column / 8 * stride + row][column % 8]);
+        }
+    }
+}
+
+/// Against plain sums of all products: of a number of outputs, positions and clients each, and at the largest magnitudes.
+#[test]
+fn every_back_end_multiplies_pairs_exactly() {
+    let mut rng = ChaCha20Rng::seed_from_u64(11);
+    for (blocks, positions, clients, extreme) in
+        [(1, 1, 1, false), (3, 7, 5, false), (2, 1_024, 4, true), (2, 1_025, 6, false), (5, 2_500, 9, true)]
+    {
+        let small = |rng: &mut ChaCha20Rng| if extreme { -256 } else { (rng.next_u32() % 512) as i16 - 256 };
+        let pairs: Vec<Pairs> =
+            (0..blocks * positions).map(|_| core::array::from_fn(|_| small(&mut rng))).collect();
+        let mut wide = || if extreme { (1 << 39) - 1 } else { rng.next_u64() >> 25 };
+        let queries: Vec<Vec<u64>> = (0..clients).map(|_| (0..positions).map(|_| wide()).collect()).collect();
+        let limb = |b: u64, number: u32| (b >> (13 * number)) as u32 & 0x1fff;
+        let limbs =
+            |b: &u64| [limb(*b, 0), limb(*b, 1) | limb(*b, 0) << 16, limb(*b, 2) | limb(*b, 1) << 16, 0];
+        let words: Vec<Vec<[u32; 4]>> =
+            queries.iter().map(|query| query.iter().map(limbs).collect()).collect();
+        let words: Vec<&[[u32; 4]]> = words.iter().map(Vec::as_slice).collect();
+        let expected: Vec<u64> = queries
+            .iter()
+            .flat_map(|query| {
+                (0..16 * blocks).map(|output| (query, output / 16, output % 16)).collect::<Vec<_>>()
+            })
+            .map(|(query, block, lane)| {
+                let rows = pairs[block * positions..][..positions].iter().zip(query);
+                let product = |(pair, b): (&Pairs, &u64)| {
+                    (i128::from(pair[2 * lane]) + (i128::from(pair[2 * lane + 1]) << 13)) * i128::from(*b)
+                };
+                rows.map(product).sum::<i128>().rem_euclid(1 << 39) as u64
+            })
+            .collect();
+        for backend in Available::all() {
+            let mut out = vec![u64::MAX; expected.len()];
+            let mut parts: Vec<&mut [u64]> = out.chunks_mut(16 * blocks).collect();
+            backend.pair_products(&pairs, positions, &words, &mut parts);
+            assert!(
+                out == expected,
+                "{} differs at {blocks} {positions} {clients}",
+                backend.backend().name()
+            );
+        }
+    }
+}
+
+#[test]
+fn every_back_end_correlates_digits_with_keys_exactly() {
+    for modulus in primes().into_iter().filter(|modulus| modulus.bits() >= 46) {
+        let q = modulus.value();
+        for (orbit, clients, extreme) in [(8, 1, true), (16, 3, false), (64, 6, false), (1_024, 5, true)] {
+            let mut rng = ChaCha20Rng::seed_from_u64(orbit as u64);
+            let mut residue = || if extreme { q - 1 } else { rng.next_u64() % q };
+            let digits: Vec<[u64; 8]> =
+                (0..orbit / 8 * (orbit - 1) * 4).map(|_| core::array::from_fn(|_| residue())).collect();
+            let keys: Vec<Vec<u64>> =
+                (0..clients).map(|_| (0..2 * orbit).map(|_| residue()).collect()).collect();
+            let doubled: Vec<Vec<u64>> = keys
+                .iter()
+                .map(|key| [&key[..orbit], &key[..orbit], &key[orbit..], &key[orbit..]].concat())
+                .collect();
+            let doubled: Vec<&[u64]> = doubled.iter().map(Vec::as_slice).collect();
+            let digit = |chain: usize, half: usize, i: usize, k: usize| {
+                u128::from(digits[(i / 8 * (orbit - 1) + k - 1) * 4 + 2 * chain + half][i % 8])
+            };
+            let mut expected = Vec::new();
+            for key in &keys {
+                for (half, i) in (0..2 * orbit).map(|place| (place / orbit, place % orbit)) {
+                    let term = |k: usize| {
+                        let key = |half: usize| u128::from(key[half * orbit + (i + k - 1) % orbit]);
+                        digit(0, half, i, k) * key(half) + digit(1, half, i, k) * key(1 - half)
+                    };
+                    expected.push(((1..orbit).map(term).sum::<u128>() % u128::from(q)) as u64);
+                }
+            }
+            for backend in Available::all() {
+                let mut out = vec![u64::MAX; expected.len()];
+                let mut parts: Vec<&mut [u64]> = out.chunks_mut(2 * orbit).collect();
+                backend.orbit_products(&modulus, &digits, &doubled, &mut parts);
+                assert!(out == expected, "{} differs at {orbit} {clients}", backend.backend().name());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_back_end_rounds_digits_alike() {
+    for modulus in primes() {
+        for kind in 0..16 {
+            let shift = modulus.bits() / 2;
+            assert_same("round_digits", &residues(&modulus, 35, kind), |backend, words| {
+                backend.round_digits(&modulus, shift, words);
+            });
         }
     }
 }

@@ -17,6 +17,7 @@ pub(super) use ntt::{forward, inverse};
 pub(super) use product::{arrange, row_products};
 
 use super::portable;
+use super::rows::{Lanes, Pairs};
 use crate::ring::modulus::{Modulus, ShoupFactor};
 use crate::ring::tables::{Digit, VectorSource};
 
@@ -38,6 +39,12 @@ macro_rules! portable {
 }
 
 portable! {
+    fn pair_products(pairs: &[Pairs], positions: usize, queries: &[&[[u32; 4]]], out: &mut [&mut [u64]]);
+    fn orbit_products(modulus: &Modulus, digits: &[Lanes], keys: &[&[u64]], out: &mut [&mut [u64]]);
+    fn round_digits(modulus: &Modulus, shift: u32, a: &mut [u64]);
+    fn gather_columns(out: &mut [Lanes], stride: usize, at: usize, rows: [&[u64]; 8]);
+    fn reverse_bits(out: &mut [Lanes], strides: [usize; 2], at: usize, source: &[u64]);
+    fn diagonals(out: &mut [Lanes], columns: &[Lanes], stride: usize, exchanged: bool, power: usize);
     fn multiply_accumulate(modulus: &Modulus, sums: [&mut [u64]; 2], terms: &[(&[u64], &[u64])]);
     fn reduce(modulus: &Modulus, out: &mut [u64], sums: [&mut [u64]; 2]);
     fn halves(modulus: &Modulus, a: &mut [u64], odd: &mut [u64], b: &[u64], factors: &[ShoupFactor]);

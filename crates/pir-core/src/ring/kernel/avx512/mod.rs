@@ -6,13 +6,17 @@
 //!
 //! Every `unsafe` block here reads or writes memory behind a reference to an array of the size that is moved.
 
+mod dense;
 mod elementwise;
 mod ntt;
 mod prime;
 mod product;
 mod unpacker;
 
-pub(super) use super::avx512f::{add, centre, chunk, digit, permute, subtract};
+pub(super) use super::avx512f::{
+    add, centre, chunk, diagonals, digit, gather_columns, permute, reverse_bits, round_digits, subtract,
+};
+pub(super) use dense::{orbit_products, pair_products};
 pub(super) use elementwise::{halves, multiply, rescale, rescale_difference, rescale_sum, scale, substitute};
 pub(super) use ntt::{forward, inverse};
 pub(super) use product::{arrange, key_products, multiply_accumulate, pack, reduce, row_products, unpack};
@@ -23,4 +27,5 @@ pub(super) fn is_available() -> bool {
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512ifma")
         && is_x86_feature_detected!("avx512vbmi")
+        && is_x86_feature_detected!("avx512vnni")
 }

@@ -6,17 +6,21 @@
 //! in magnitude, so that every step is exact and the results are those of the other kernels. Adding and subtracting
 //! 1.5 * 2^52 rounds a double below 2^51 to the nearest integer.
 
+mod dense;
 mod elementwise;
 mod field;
+mod moves;
 mod ntt;
 mod passes;
 mod product;
 mod unpacker;
 
+pub(super) use dense::{fold_pairs, orbit_products, pair_products, pair_products_by, round_digits};
 pub(super) use elementwise::{
     add, centre, chunk, digit, halves, multiply, permute, rescale, rescale_difference, rescale_sum,
     rescaling, scale, substitute, subtract,
 };
+pub(super) use moves::{diagonals, gather_columns, reverse_bits};
 pub(super) use ntt::{forward, inverse};
 pub(super) use passes::{LEAST_DEGREE, passes};
 pub(super) use product::{arrange, key_products, multiply_accumulate, pack, reduce, row_products, unpack};

@@ -1,0 +1,68 @@
+//! Products with public integers that are the same for all clients, in plain Rust: the dense first dimension, and packing.
+
+use super::rows::{Lanes, PAIR_BITS, PAIR_CHUNK, Pairs};
+use crate::ring::modulus::Modulus;
+
+pub(super) fn pair_products(
+    pairs: &[Pairs],
+    positions: usize,
+    queries: &[&[[u32; 4]]],
+    out: &mut [&mut [u64]],
+) {
+    for (query, out) in queries.iter().zip(out) {
+        for (block, out) in pairs.chunks_exact(positions).zip(out.as_chunks_mut::<16>().0) {
+            *out = [0; 16];
+            for (pairs, words) in block.chunks(PAIR_CHUNK).zip(query.chunks(PAIR_CHUNK)) {
+                let mut sums = [[0i32; 16]; 3];
+                for (pairs, words) in pairs.iter().zip(words) {
+                    for (sums, word) in sums.iter_mut().zip(words) {
+                        let (even, odd) = (i32::from(*word as i16), i32::from((*word >> 16) as i16));
+                        for (sum, pair) in sums.iter_mut().zip(pairs.as_chunks::<2>().0) {
+                            let product = i32::from(pair[0]) * even + i32::from(pair[1]) * odd;
+                            *sum = sum.wrapping_add(product);
+                        }
+                    }
+                }
+                for (lane, out) in out.iter_mut().enumerate() {
+                    let part = |number: usize| (i64::from(sums[number][lane]) << (13 * number)) as u64;
+                    *out = out.wrapping_add(part(0)).wrapping_add(part(1)).wrapping_add(part(2));
+                }
+            }
+            out.iter_mut().for_each(|out| *out &= (1 << PAIR_BITS) - 1);
+        }
+    }
+}
+
+pub(super) fn orbit_products(modulus: &Modulus, digits: &[Lanes], keys: &[&[u64]], out: &mut [&mut [u64]]) {
+    for (key, out) in keys.iter().zip(out) {
+        let orbit = out.len() / 2;
+        let (steps, key) = (orbit - 1, key.split_at(2 * orbit));
+        for (block, digits) in digits.chunks_exact(4 * steps).enumerate() {
+            let mut sums = [[0u128; 8]; 2];
+            for (step, digits) in digits.as_chunks::<4>().0.iter().enumerate() {
+                let at = 8 * block + step..8 * block + step + 8;
+                let keys = [&key.0[at.clone()], &key.1[at]];
+                for (half, sums) in sums.iter_mut().enumerate() {
+                    for (lane, sum) in sums.iter_mut().enumerate() {
+                        let product = |chain: usize| {
+                            let digit = u128::from(digits[2 * chain + half][lane]);
+                            digit * u128::from(keys[half ^ chain][lane])
+                        };
+                        *sum += product(0) + product(1);
+                    }
+                }
+            }
+            for (half, sums) in sums.iter().enumerate() {
+                let out = &mut out[half * orbit + 8 * block..][..8];
+                out.iter_mut().zip(sums).for_each(|(out, sum)| *out = modulus.reduce(*sum));
+            }
+        }
+    }
+}
+
+pub(super) fn round_digits(modulus: &Modulus, shift: u32, a: &mut [u64]) {
+    for a in a {
+        let rounded = (modulus.centre(*a) + (1 << (shift - 1))) >> shift;
+        *a = modulus.value().wrapping_add(rounded as u64);
+    }
+}
