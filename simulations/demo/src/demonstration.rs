@@ -67,7 +67,7 @@ impl Demonstration {
         let started = Instant::now();
         let mut config = Config::closed_loop("127.0.0.1:0".parse()?);
         config.retrieve = self.options.retrieve;
-        let engine = mpir::sealpir();
+        let engine = self.options.engine.engine();
         let server = sottod::start(Arc::clone(&engine), config).context("the server cannot start")?;
         let mut events = server.events();
         let settings = ConnectionSettings::new(server.address().clone());

@@ -1,5 +1,7 @@
 //! What can be chosen about the demonstration.
 
+use sottod::EngineName;
+
 /// What can be chosen about the demonstration.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Options {
@@ -9,6 +11,9 @@ pub(crate) struct Options {
     /// Messages each participant retrieves per round (k)
     #[arg(long, default_value_t = 4, value_name = "K", value_parser = clap::value_parser!(u16).range(3..=256))]
     pub(crate) retrieve: u16,
+    /// What answers retrievals
+    #[arg(long, value_enum, default_value = "sealpir")]
+    pub(crate) engine: EngineName,
     /// Rounds of conversation; introductions come before them
     #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=60))]
     pub(crate) rounds: u32,

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use mpir::{Engine, EngineClient, Error, Form, PerBucket, Profile, PublicKeys, RoundSpec};
 use pir_baselines::paper::{self, INSECURE_PROFILE};
 use pir_baselines::{PaperSealPir, Xpir, xpir};
-use pir_core::{Scheme, SealPir};
+use pir_core::{Scheme, SealPir, voce};
 use serde::{Deserialize, Serialize};
 
 /// An engine on the command line and in measurements.
@@ -16,6 +16,8 @@ pub(crate) enum EngineName {
     /// SealPIR on S2048: what Sotto runs.
     #[default]
     Sealpir,
+    /// Voce with a hint: nearly everything is computed once for all clients of a round.
+    VoceHint,
     /// XPIR in two dimensions: selectors sent one by one.
     #[value(name = "xpir-2")]
     #[serde(rename = "xpir-2")]
@@ -36,6 +38,7 @@ impl EngineName {
     pub(crate) fn engine(self) -> Arc<dyn Engine> {
         match self {
             Self::Sealpir => Arc::new(PerBucket::<SealPir>::new()),
+            Self::VoceHint => mpir::voce_hint(),
             Self::Xpir2 => Arc::new(PerBucket::<Xpir<2>>::new()),
             Self::Xpir3 => Arc::new(PerBucket::<Xpir<3>>::new()),
             Self::PaperT20 => Arc::new(PerBucket::<PaperSealPir<20>>::new()),
@@ -50,7 +53,7 @@ impl EngineName {
 
     /// Whether the first stage of an answer is an expansion; otherwise, queries are only parsed.
     pub(crate) const fn expands(self) -> bool {
-        !matches!(self, Self::Xpir2 | Self::Xpir3)
+        !matches!(self, Self::VoceHint | Self::Xpir2 | Self::Xpir3)
     }
 
     /// Clients whose queries are worth answering in one pass.
@@ -85,6 +88,10 @@ impl EngineName {
                     levels: Some(parameters.levels()),
                     ..Arrangement::new(parameters.dimensions(), parameters.rows(), parameters.columns())
                 }
+            }
+            Self::VoceHint => {
+                let shape = voce::Shape::announced(round.form.buckets, elements, element_bytes, profile)?;
+                Arrangement::new(1, shape.rows(), shape.columns())
             }
             Self::Xpir2 => of_xpir(&Xpir::<2>::with_profile(elements, element_bytes, profile)?),
             Self::Xpir3 => of_xpir(&Xpir::<3>::with_profile(elements, element_bytes, profile)?),

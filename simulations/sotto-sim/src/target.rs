@@ -11,8 +11,10 @@ use tokio::time::sleep;
 
 /// Between two looks for a file or a node that is not there yet.
 const PAUSE: Duration = Duration::from_millis(500);
-/// A node that is cut off says nothing. Rounds are short, and the other nodes are near: it is given up soon.
-const SILENCE: Duration = Duration::from_secs(2);
+/// A node that is cut off, or stands still, says nothing. Rounds are short, and the other nodes are near: it is given up soon,
+/// while the others still choose who leads.
+const HEARTBEAT: Duration = Duration::from_millis(500);
+const SILENCE: Duration = Duration::from_millis(1_500);
 const CALL: Duration = Duration::from_secs(3);
 const TRANSFER: Duration = Duration::from_secs(10);
 
@@ -38,7 +40,7 @@ impl Target {
             connect_timeout: SILENCE,
             call_timeout: CALL,
             transfer_timeout: TRANSFER,
-            keep_alive: SILENCE,
+            keep_alive: HEARTBEAT,
             keep_alive_timeout: SILENCE,
             retry_most: SILENCE,
             ..ConnectionSettings::new(self.address().await?)

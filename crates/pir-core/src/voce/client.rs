@@ -185,6 +185,11 @@ impl Asked {
         Ok(elements.collect())
     }
 
+    #[cfg(test)]
+    pub(super) fn secret(&self) -> &Polynomial<Evaluation> {
+        &self.secret
+    }
+
     /// The messages of all outputs of a unit, `[0, t)`, before whitening is taken off.
     fn messages(&self, hint: &[u8], answer: &[u8]) -> Zeroizing<Vec<u64>> {
         let ring = Ring::get();

@@ -119,7 +119,15 @@ impl Unit {
     }
 
     /// Answers the requests of a tile of clients, `first` being the unit's first bucket.
+    #[must_use]
     pub fn answer(&self, first: usize, tile: &[&Request<'_>]) -> Vec<Vec<u8>> {
+        let mut sums = self.packed(first, tile);
+        sums.iter_mut().for_each(|sums| Ring::get().to_answer.apply_all(sums));
+        sums.iter().map(|sums| self.encode(sums)).collect()
+    }
+
+    /// The private halves of the packed ciphertexts, coefficients modulo q.
+    pub(super) fn packed(&self, first: usize, tile: &[&Request<'_>]) -> Vec<Vec<u64>> {
         let outputs = self.shape.packs() * DEGREE;
         let mut sums = vec![vec![0; outputs]; tile.len()];
         for (at, bucket) in self.buckets.iter().enumerate() {
@@ -140,7 +148,18 @@ impl Unit {
                 finish(packed, sums, &pack.conjugation, &request.keys.conjugation);
             }
         }
-        sums.iter().map(|sums| self.encode(sums)).collect()
+        sums
+    }
+
+    /// The public halves, in slots.
+    #[cfg(test)]
+    pub(super) fn rests(&self) -> impl Iterator<Item = &[u64]> {
+        self.packs.iter().map(|pack| &*pack.rest)
+    }
+
+    #[cfg(test)]
+    pub(super) fn buckets(&self) -> &[Bucket] {
+        &self.buckets
     }
 
     fn encode(&self, values: &[u64]) -> Vec<u8> {
@@ -152,7 +171,7 @@ impl Unit {
     }
 }
 
-/// Adds what packing gave, by place, to the first dimension's sums, and rounds to the bits of an answer.
+/// Adds what packing gave, by place, to the first dimension's sums, modulo q.
 fn finish(packed: &mut [u64], sums: &mut [u64], digits: &[u64], key: &[u64]) {
     let (ring, modulus) = (Ring::get(), Ring::get().modulus());
     let mut slots = vec![0; DEGREE];
@@ -166,7 +185,6 @@ fn finish(packed: &mut [u64], sums: &mut [u64], digits: &[u64], key: &[u64]) {
         let scaled = (u128::from(*sum) * u128::from(modulus.value()) + (1 << (QUERY_BITS - 1))) >> QUERY_BITS;
         *sum = modulus.add(modulus.reduce_once(scaled as u64), *packed);
     }
-    ring.to_answer.apply_all(sums);
 }
 
 const _: () = assert!(MODULUS_BITS <= 52 && ORBIT.is_multiple_of(BLOCK));

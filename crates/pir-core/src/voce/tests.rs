@@ -1,7 +1,10 @@
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
-use super::{Request, Shape, Unit, request};
+use super::noise::stages;
+use super::ring::{DEGREE, PLAINTEXT_BITS, Ring};
+use super::shape::BLOCK;
+use super::{Asked, Request, Shape, Unit, request};
 use crate::PagePool;
 
 fn elements(rng: &mut ChaCha20Rng, shape: &Shape) -> Vec<u8> {
@@ -44,5 +47,66 @@ fn what_was_asked_for_comes_back() {
                 }
             }
         }
+    }
+}
+
+/// Sum of squares, number and largest of the differences between phases and scaled messages of a unit's outputs, in units of the
+/// modulus, before anything is rounded for the wire.
+fn noise(shape: &Shape, unit: &Unit, targets: &[usize], asked: &Asked, packed: &[u64]) -> (f64, usize, f64) {
+    let (ring, modulus) = (Ring::get(), Ring::get().modulus());
+    let mut outputs = packed.to_vec();
+    for (rest, outputs) in unit.rests().zip(outputs.chunks_exact_mut(DEGREE)) {
+        let products = rest.iter().zip(asked.secret().residues()).map(|(a, s)| modulus.mul(*a, *s));
+        let mut phase: Vec<u64> = products.collect();
+        ring.ntt.inverse(&mut phase);
+        outputs.iter_mut().zip(phase).for_each(|(output, phase)| *output = modulus.add(*output, phase));
+    }
+    let scale = ((modulus.value() + (1 << (PLAINTEXT_BITS - 1))) >> PLAINTEXT_BITS) as i64;
+    let (mut squares, mut count, mut largest) = (0.0, 0, 0.0f64);
+    let buckets = unit.buckets().iter().zip(targets).zip(outputs.chunks_exact(shape.bucket_outputs()));
+    for ((bucket, target), outputs) in buckets {
+        let row = target / shape.columns();
+        for (at, output) in outputs.iter().enumerate() {
+            let pair = bucket.block(shape.positions(), at / BLOCK)[row / 2];
+            let [even, odd] = [0, 1].map(|parity| i64::from(pair[2 * (at % BLOCK) + parity]));
+            // What the other row of the position adds is no noise, but known.
+            let other = if row % 2 == 1 { modulus.from_signed(even * (scale >> 13)) } else { 0 };
+            let message = modulus.from_signed(if row % 2 == 1 { odd } else { even } * scale);
+            let noise = modulus.centre(modulus.sub(*output, modulus.add(message, other))) as f64;
+            squares += noise * noise;
+            count += 1;
+            largest = largest.max(noise.abs());
+        }
+    }
+    (squares, count, largest)
+}
+
+/// With two rows, nearly all of it is packing's; with 4,096, the first dimension adds its share. Clients differ by some percent.
+#[test]
+fn noise_is_what_the_calculator_says() {
+    let mut rng = ChaCha20Rng::seed_from_u64(3);
+    for (count, columns) in [(16, 8), (2_048, 8), (8_192, 4), (16_384, 4)] {
+        let shape = Shape::new(8, count, 288, columns).unwrap();
+        let contents: Vec<Vec<u8>> = (0..shape.unit_buckets()).map(|_| elements(&mut rng, &shape)).collect();
+        let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
+        let (seed, pool) = (secret(&mut rng), PagePool::default());
+        let unit = Unit::new(&pool, &shape, &seed, 0, &contents).unwrap();
+        let targets: Vec<usize> = contents.iter().map(|_| rng.next_u64() as usize % count).collect();
+        let asked: Vec<_> =
+            (0..32).map(|_| request(&shape, &seed, &targets, &secret(&mut rng)).unwrap()).collect();
+        let read = |bytes| Request::new(&shape, contents.len(), bytes).unwrap();
+        let requests: Vec<_> = asked.iter().map(|(bytes, _)| read(bytes)).collect();
+        let packed = unit.packed(0, &requests.iter().collect::<Vec<_>>());
+        let (mut squares, mut samples, mut largest) = (0.0, 0, 0.0f64);
+        for ((_, asked), packed) in asked.iter().zip(&packed) {
+            let (sum, count, most) = noise(&shape, &unit, &targets, asked, packed);
+            (squares, samples, largest) = (squares + sum, samples + count, largest.max(most));
+        }
+        let (measured, stages) = ((squares / samples as f64).sqrt(), stages(&shape));
+        let predicted = stages.packing.hypot(stages.first_dimension);
+        let ratio = measured / predicted;
+        println!("{count} in {columns}: 2^{:.2}, {ratio:.4} of what was predicted", measured.log2());
+        assert!((0.97..1.03).contains(&ratio), "{count} in {columns}: {ratio}");
+        assert!(largest < 6.5 * measured, "{count} in {columns}: {largest}");
     }
 }

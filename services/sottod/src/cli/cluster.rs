@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::{Args, Subcommand};
-use mpir::sealpir;
 use sotto_wire::address::parse_authority;
 use sotto_wire::{Address, AddressError, Host, RootKey, Transport};
 
@@ -18,7 +17,7 @@ use super::{Data, Failure};
 use crate::cluster::install::{self, Installed};
 use crate::cluster::making::{self, Begun, NewNode, NewNodes};
 use crate::cluster::{NodeId, more};
-use crate::{Addressing, data};
+use crate::{Addressing, EngineName, data};
 
 /// Where clients reach a node that says nothing else.
 const PORT: u16 = 7370;
@@ -119,6 +118,9 @@ pub(super) struct NewOptions {
     /// How clients find messages. Accounts and conversations do not move from one to the other.
     #[arg(long, value_enum, default_value = "labels")]
     addressing: Addressing,
+    /// What answers retrievals.
+    #[arg(long, value_enum, default_value = "sealpir")]
+    engine: EngineName,
     /// Let everybody register who reaches a node, without a token.
     #[arg(long)]
     open_registration: bool,
@@ -306,7 +308,13 @@ fn authority((host, port): &(Host, u16)) -> String {
 
 fn node(options: &NewOptions, place: &Place) -> NewNode {
     let public = authority(&place.public);
-    let settings = template(options.listen, Some(&public), options.addressing, options.open_registration);
+    let settings = template(
+        options.listen,
+        Some(&public),
+        options.addressing,
+        options.engine,
+        options.open_registration,
+    );
     let port = format!("peers = \"0.0.0.0:{}\"", place.peers.1);
     let settings = settings.replace("peers = \"0.0.0.0:7372\"", &port);
     let settings = set(settings, "round_ms = 2000", options.round_ms);
@@ -334,9 +342,11 @@ fn address(places: &[&Place], root: RootKey) -> anyhow::Result<Address> {
 /// The first seeds, and the first signature, in the directory of the first node.
 fn sign(first: &Path, root: &Path) -> Result<(), Failure> {
     let settings = Settings::read(None, Some(first), environment().map_err(Failure::misconfigured)?);
-    let mut config = settings.and_then(Settings::into_config).map_err(Failure::misconfigured)?;
+    let settings = settings.map_err(Failure::misconfigured)?;
+    let engine = settings.engine();
+    let mut config = settings.into_config().map_err(Failure::misconfigured)?;
     config.data = Some(first.to_owned());
-    Ok(data::certify(&*sealpir(), first, Some(root), &config, false)?)
+    Ok(data::certify(&*engine, first, Some(root), &config, false)?)
 }
 
 fn tell(options: &NewOptions, address: &Address) -> std::io::Result<()> {

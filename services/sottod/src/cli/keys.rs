@@ -6,13 +6,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use mpir::sealpir;
 use sotto_files::replace;
 use sotto_wire::address::parse_authority;
 
 use super::Failure;
 use super::settings::{FILE, Settings, TEMPLATE, environment};
-use crate::{Addressing, data};
+use crate::{Addressing, EngineName, data};
 
 /// How a data directory is made.
 #[derive(Args)]
@@ -29,13 +28,16 @@ pub(super) struct InitOptions {
     /// How clients find messages. Accounts and conversations do not move from one to the other.
     #[arg(long, value_enum, default_value = "labels")]
     addressing: Addressing,
+    /// What answers retrievals.
+    #[arg(long, value_enum, default_value = "sealpir")]
+    engine: EngineName,
     /// Let everybody register who reaches the server, without a token.
     #[arg(long)]
     open_registration: bool,
 }
 
 pub(super) fn init(options: &InitOptions) -> Result<(), Failure> {
-    let InitOptions { data, public, listen, addressing, open_registration } = options;
+    let InitOptions { data, public, listen, addressing, engine, open_registration } = options;
     if let Some(public) = public {
         parse_authority(public).map_err(Failure::misconfigured)?;
     }
@@ -43,7 +45,7 @@ pub(super) fn init(options: &InitOptions) -> Result<(), Failure> {
         Some(_) => ([0, 0, 0, 0], 7370).into(),
         None => ([127, 0, 0, 1], 7370).into(),
     });
-    let settings = template(listen, public.as_deref(), *addressing, *open_registration);
+    let settings = template(listen, public.as_deref(), *addressing, *engine, *open_registration);
     let path = data.join(FILE);
     // Before the keys, without which nothing is served: whoever has keys also has the configuration.
     data::create(data, || match fs::symlink_metadata(&path) {
@@ -53,9 +55,11 @@ pub(super) fn init(options: &InitOptions) -> Result<(), Failure> {
 
     // The first seeds, and the first signature.
     let settings = Settings::read(None, Some(data), environment().map_err(Failure::misconfigured)?);
-    let mut config = settings.and_then(Settings::into_config).map_err(Failure::misconfigured)?;
+    let settings = settings.map_err(Failure::misconfigured)?;
+    let engine = settings.engine();
+    let mut config = settings.into_config().map_err(Failure::misconfigured)?;
     config.data = Some(data.clone());
-    data::certify(&*sealpir(), data, None, &config, false)?;
+    data::certify(&*engine, data, None, &config, false)?;
 
     let mut out = std::io::stdout().lock();
     let data = data.display();
@@ -76,6 +80,7 @@ pub(super) fn template(
     listen: SocketAddr,
     public: Option<&str>,
     addressing: Addressing,
+    engine: EngineName,
     open_registration: bool,
 ) -> String {
     let mut settings = TEMPLATE.replace("listen = \"127.0.0.1:7370\"", &format!("listen = \"{listen}\""));
@@ -85,6 +90,7 @@ pub(super) fn template(
     if addressing == Addressing::Slots {
         settings = settings.replace("addressing = \"labels\"", "addressing = \"slots\"");
     }
+    settings = settings.replace("engine = \"sealpir\"", &format!("engine = \"{}\"", engine.engine().name()));
     if open_registration {
         settings = settings.replace("registration = \"token\"", "registration = \"open\"");
     }
@@ -123,9 +129,11 @@ pub(super) fn certify(options: &CertifyOptions) -> Result<(), Failure> {
     let CertifyOptions { data, root, config, seeds, restored } = options;
     let environment = environment().map_err(Failure::misconfigured)?;
     let settings = Settings::read(config.as_deref(), Some(data), environment);
-    let mut config = settings.and_then(Settings::into_config).map_err(Failure::misconfigured)?;
+    let settings = settings.map_err(Failure::misconfigured)?;
+    let engine = settings.engine();
+    let mut config = settings.into_config().map_err(Failure::misconfigured)?;
     (config.data, config.restored) = (Some(data.clone()), *restored);
-    data::certify(&*sealpir(), data, root.as_deref(), &config, *seeds)?;
+    data::certify(&*engine, data, root.as_deref(), &config, *seeds)?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "the node has a new certificate, and the root key has signed what it announces")?;
     writeln!(

@@ -5,14 +5,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use mpir::sealpir;
 use sotto_protocol::RoundMode;
 use sotto_wire::Transport;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Failure;
 use super::settings::{Settings, environment};
-use crate::{Addressing, DataError, Running, StartError, data};
+use crate::{Addressing, DataError, EngineName, Running, StartError, data};
 
 /// What the command line says; it goes before everything else.
 #[derive(Args)]
@@ -46,6 +45,9 @@ pub(super) struct Options {
     /// How clients find messages [default: labels]. Accounts and conversations do not move from one to the other.
     #[arg(long, value_enum)]
     addressing: Option<Addressing>,
+    /// What answers retrievals [default: sealpir].
+    #[arg(long, value_enum)]
+    engine: Option<EngineName>,
     /// Messages that a client retrieves per round, 1 to 256 [default: 16].
     #[arg(long)]
     retrieve: Option<u16>,
@@ -98,6 +100,7 @@ pub(super) fn run(mut options: Options) -> Result<(), Failure> {
         .map_err(Failure::misconfigured)?;
     let restored = options.restored;
     options.override_in(&mut settings);
+    let engine = settings.engine();
     let mut config = settings.into_config().map_err(Failure::misconfigured)?;
     config.restored = restored;
     let durable = config.data.is_some();
@@ -111,7 +114,7 @@ pub(super) fn run(mut options: Options) -> Result<(), Failure> {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let loud = config.transport == Transport::Plaintext;
         let closed = config.mode == RoundMode::ClosedLoop;
-        let mut server = crate::start(sealpir(), config).map_err(|error| match error {
+        let mut server = crate::start(engine, config).map_err(|error| match error {
             StartError::Config(_)
             | StartError::Data(
                 DataError::Identity(_)
@@ -158,6 +161,7 @@ impl Options {
         over(&mut rounds.closed_loop, self.closed_loop.then_some(true));
         over(&mut rounds.round_ms, self.round_ms);
         over(&mut rounds.addressing, self.addressing);
+        over(&mut rounds.engine, self.engine);
         over(&mut rounds.retrieve, self.retrieve);
         over(&mut rounds.retained, self.retained);
         over(&mut rounds.buckets, self.buckets);

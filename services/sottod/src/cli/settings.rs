@@ -4,14 +4,16 @@ use core::time::Duration;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
+use mpir::Engine;
 use serde::{Deserialize, Serialize};
 use sotto_wire::Transport;
 use sotto_wire::address::parse_authority;
 use toml::{Table, Value};
 
-use crate::{Addressing, CertificateFiles, Config, Limits, Registration};
+use crate::{Addressing, CertificateFiles, Config, EngineName, Limits, Registration};
 
 /// Name of the configuration in a data directory.
 pub(super) const FILE: &str = "sottod.toml";
@@ -48,6 +50,7 @@ pub(super) struct RoundSettings {
     pub(super) closed_loop: Option<bool>,
     pub(super) round_ms: Option<u32>,
     pub(super) addressing: Option<Addressing>,
+    pub(super) engine: Option<EngineName>,
     pub(super) retrieve: Option<u16>,
     pub(super) buckets: Option<u16>,
     pub(super) choices: Option<u8>,
@@ -114,6 +117,11 @@ impl Settings {
             settings.data = data.or(home).map(Path::to_owned);
         }
         Ok(settings)
+    }
+
+    /// The engine of private retrieval.
+    pub(super) fn engine(&self) -> Arc<dyn Engine> {
+        self.rounds.engine.unwrap_or_default().engine()
     }
 
     /// What a server is started with.

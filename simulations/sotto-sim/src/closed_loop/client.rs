@@ -73,6 +73,8 @@ pub(crate) struct Took {
     /// Through the client's proxy meanwhile.
     pub(crate) traffic: Traffic,
     pub(super) buckets: usize,
+    /// What the server answers in one piece.
+    pub(super) units: usize,
     pub(super) bucket_size: usize,
     pub(super) entries: u64,
 }
@@ -99,6 +101,7 @@ pub(crate) struct Counts {
 pub(super) struct Payload {
     pub(super) deposit: u64,
     pub(super) mapping: u64,
+    pub(super) hint: u64,
     pub(super) query: u64,
     pub(super) answer: u64,
 }
@@ -212,6 +215,7 @@ impl Client {
         let bytes = Payload {
             deposit: sent.len() as u64,
             mapping: mapping_bytes,
+            hint: hint.len() as u64,
             query: query.len() as u64,
             answer: answer.len() as u64,
         };
@@ -229,6 +233,7 @@ impl Client {
             extract_cpu_ms,
             traffic,
             buckets,
+            units: sizes.units.count(),
             bucket_size,
             entries,
         })

@@ -31,7 +31,7 @@ impl Report {
         );
         let mut table = Table::new(&title, vec!["", "per client and round", "per message"]);
         let ServerStages { answer: stages, other, deposits } = self.stages_ms;
-        let Bytes { deposit, mapping, query, answer, overhead, keys_once, .. } = self.bytes;
+        let Bytes { deposit, mapping, hint, query, answer, overhead, keys_once, .. } = self.bytes;
         for (name, value, unit) in [
             ("server, EXPAND or parsing", stages.expand, "ms"),
             ("server, first dimension", stages.first_dimension, "ms"),
@@ -42,6 +42,7 @@ impl Report {
             ("client", self.client_cpu_ms, "ms"),
             ("deposit", deposit / 1e3, "kB"),
             ("mapping", mapping / 1e3, "kB"),
+            ("hint", hint / 1e3, "kB"),
             ("multi-query", query / 1e3, "kB"),
             ("answers", answer / 1e3, "kB"),
             ("what carries them", overhead / 1e3, "kB"),

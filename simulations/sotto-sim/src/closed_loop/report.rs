@@ -128,6 +128,8 @@ pub(crate) struct Bytes {
     pub(crate) keys_once: f64,
     pub(crate) deposit: f64,
     pub(crate) mapping: f64,
+    /// Public, the same for everybody; none with most engines.
+    pub(crate) hint: f64,
     pub(crate) query: f64,
     pub(crate) answer: f64,
     /// In the TCP streams, beyond those.
@@ -198,7 +200,7 @@ impl Report {
         let percentile = |share| latencies.value_at_quantile(share) as f64 / 1e3;
         let each = |bytes: u64| bytes as f64 / (count * clients);
         let once = |bytes: u64| bytes as f64 / clients;
-        let contents = payload.deposit + payload.mapping + payload.query + payload.answer;
+        let contents = payload.deposit + payload.mapping + payload.hint + payload.query + payload.answer;
         let [empty, entered, end] = memory;
         Ok(Self {
             config: config.clone(),
@@ -232,6 +234,7 @@ impl Report {
                 keys_once: once(measured.key_bytes),
                 deposit: each(payload.deposit),
                 mapping: each(payload.mapping),
+                hint: each(payload.hint),
                 query: each(payload.query),
                 answer: each(payload.answer),
                 overhead: each(traffic.up) + each(traffic.down) - each(contents),

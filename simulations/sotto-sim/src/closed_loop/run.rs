@@ -106,8 +106,8 @@ async fn measure(config: &Config, progress: &ProgressBar) -> anyhow::Result<Repo
             "the round has {entries} messages for {users} users, and not {expected}"
         );
         for answered in [one.all.answers, bare_answers] {
-            let asked = clients * any.buckets as u64;
-            ensure!(answered == asked, "{answered} sub-queries answered of {asked}");
+            let asked = clients * any.units as u64;
+            ensure!(answered == asked, "{answered} units answered of {asked}");
         }
         measured.push(one);
     }

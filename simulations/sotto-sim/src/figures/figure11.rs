@@ -26,12 +26,18 @@ const PAPER_ELEMENTS: usize = 1 << 20;
 const LONGEST: f64 = 300.0;
 
 /// Requests per second at which an engine saturates in the paper's figure.
-const fn paper_saturation(engine: EngineName) -> f64 {
+const fn paper_saturation(engine: EngineName) -> Option<f64> {
     match engine {
-        EngineName::Xpir2 => 9.0,
-        EngineName::Xpir3 => 4.7,
-        EngineName::Sealpir | EngineName::PaperT20 | EngineName::PaperT23 => 7.0,
+        EngineName::Xpir2 => Some(9.0),
+        EngineName::Xpir3 => Some(4.7),
+        EngineName::Sealpir | EngineName::PaperT20 | EngineName::PaperT23 => Some(7.0),
+        EngineName::VoceHint => None,
     }
+}
+
+/// The paper's rate, where it has the engine.
+fn of_paper(load: &Load, text: impl Fn(f64) -> String) -> String {
+    paper_saturation(load.engine.1).map_or_else(String::new, text)
 }
 
 /// What a number of clients got.
@@ -57,8 +63,8 @@ const COLUMNS: [Column<Load>; 12] = [
     ("answers", |load| load.answers.to_string()),
     ("requests per second", |load| short(load.per_second)),
     ("per core and second", |load| short(load.per_second / cores() as f64)),
-    ("saturation, paper, per second", |load| paper_saturation(load.engine.1).to_string()),
-    ("per core and second, paper", |load| short(paper_saturation(load.engine.1) / PAPER_CORES)),
+    ("saturation, paper, per second", |load| of_paper(load, |rate| rate.to_string())),
+    ("per core and second, paper", |load| of_paper(load, |rate| short(rate / PAPER_CORES))),
     ("mean response, s", |load| short(load.mean_response)),
     ("answer, CPU, ms", |load| short(load.answer_ms)),
     ("sockets, CPU, ms", |load| short(load.rest_ms)),
@@ -89,10 +95,8 @@ pub(super) fn make(quick: bool) -> anyhow::Result<Figure> {
         let most = loads.iter().map(|load| load.per_second).fold(0.0, f64::max);
         best.push(format!("{name} {} per second", short(most)));
         // Engines that are different here may be one in the paper.
-        let saturation = paper_saturation(engine);
-        if n == PAPER_ELEMENTS && papers.iter().all(|(_, of)| *of != saturation) {
-            papers.push((name, saturation));
-        }
+        let saturation = paper_saturation(engine).filter(|_| n == PAPER_ELEMENTS);
+        papers.extend(saturation.filter(|new| papers.iter().all(|(_, of)| of != new)).map(|new| (name, new)));
         rows.extend(loads);
     }
     progress.finish_and_clear();
