@@ -101,7 +101,8 @@ fn recomputed(engines: &Engines, proof: &Proof, root: &RootKey) -> Result<Vec<u8
     let keys = Sha256::digest(&proof.keys).into();
     let statement = Statement::new(manifest.round, manifest.digest(), keys, queries, answers);
     statement.verify(&manifest_key, &proof.receipt).map_err(|_| Invalid::Receipt)?;
-    if queries[unit] != query_digest(proof.unit, &proof.query)
+    let asked = u16::try_from(sizes.request.number(unit)).unwrap_or(u16::MAX);
+    if queries[unit] != query_digest(asked, &proof.query)
         || answers[unit] != answer_digest(proof.unit, &proof.answer)
     {
         return Err(Invalid::Answer);

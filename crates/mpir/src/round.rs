@@ -65,10 +65,16 @@ impl Parts {
         self.each * self.count
     }
 
+    /// Which part concerns a unit: the unit's own, or the only one there is.
+    #[must_use]
+    pub const fn number(&self, unit: usize) -> usize {
+        if self.count == 1 { 0 } else { unit }
+    }
+
     /// Where the part lies that concerns a unit.
     #[must_use]
     pub const fn range(&self, unit: usize) -> Range<usize> {
-        let first = if self.count == 1 { 0 } else { unit.saturating_mul(self.each) };
+        let first = self.number(unit).saturating_mul(self.each);
         first..first.saturating_add(self.each)
     }
 

@@ -3,9 +3,8 @@
 use core::fmt;
 use std::collections::BTreeSet;
 
-use pir_core::PagePool;
 use pir_core::bfv::security_bits;
-use pir_core::voce::{self, Asked, DEGREE, MODULUS_BITS, Shape, Unit};
+use pir_core::voce::{self, Asked, DEGREE, MODULUS_BITS, Pools, Shape, Unit};
 use rand_core::CryptoRng;
 use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 use sha2::{Digest, Sha256};
@@ -23,7 +22,7 @@ use crate::uniform::indices;
 #[derive(Default)]
 pub struct VoceHint {
     /// What units of retired rounds leave, those of new rounds take.
-    pool: PagePool,
+    pools: Pools,
 }
 
 impl fmt::Debug for VoceHint {
@@ -94,7 +93,7 @@ impl Engine for VoceHint {
         let prepare = |number| {
             let content = |bucket: usize| different[bucket / copies].as_slice();
             let contents: Vec<&[u8]> = sizes.units.range(number).map(content).collect();
-            Unit::new(&self.pool, &shape, &spec.seed, number, &contents)
+            Unit::new(&self.pools, &shape, &spec.seed, number, &contents)
         };
         let units: Vec<Unit> =
             (0..sizes.units.count()).into_par_iter().map(prepare).collect::<Result<_, _>>()?;
@@ -122,7 +121,7 @@ impl Engine for VoceHint {
         }
         let request = voce::Request::new(&shape, spec.form.buckets, request)?;
         let contents: Vec<&[u8]> = contents.chunks_exact(each).collect();
-        let prepared = Unit::new(&self.pool, &shape, &spec.seed, unit, &contents)?;
+        let prepared = Unit::new(&self.pools, &shape, &spec.seed, unit, &contents)?;
         prepared.answer(buckets.start, &[&request]).pop().ok_or(Error::Bucket)
     }
 }

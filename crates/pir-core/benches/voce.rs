@@ -3,9 +3,8 @@
 //! Every time is for all that the name says: `setup` of one unit, on one thread; `answer` of one unit to all clients of a tile.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use pir_core::PagePool;
 use pir_core::ring::Backend;
-use pir_core::voce::{Request, Shape, Unit, request};
+use pir_core::voce::{Pools, Request, Shape, Unit, request};
 
 const SEED: [u8; 32] = [9; 32];
 const BYTES: usize = 288;
@@ -19,7 +18,7 @@ fn contents(shape: &Shape) -> Vec<Vec<u8>> {
     (0..shape.unit_buckets()).map(bucket).collect()
 }
 
-fn unit(pool: &PagePool, shape: &Shape, contents: &[Vec<u8>]) -> Unit {
+fn unit(pool: &Pools, shape: &Shape, contents: &[Vec<u8>]) -> Unit {
     let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
     Unit::new(pool, shape, &SEED, 0, &contents).expect("a unit of this shape")
 }
@@ -30,7 +29,7 @@ fn voce(criterion: &mut Criterion) {
     for (elements, columns) in SHAPES {
         let shape = Shape::new(1 << 10, elements, BYTES, columns).expect("an admissible shape");
         let name = format!("{elements}x{BYTES}/{columns}-columns/{}-packs/{back_end}", shape.packs());
-        let (pool, contents) = (PagePool::default(), contents(&shape));
+        let (pool, contents) = (Pools::default(), contents(&shape));
         let mut group = criterion.benchmark_group("voce");
         group.sample_size(10);
         group.bench_function(format!("setup/{name}"), |b| {

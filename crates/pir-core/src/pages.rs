@@ -7,9 +7,11 @@
 
 use core::any::Any;
 use core::fmt;
+use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytemuck::Pod;
 use memmap2::MmapMut;
 
 use crate::Error;
@@ -46,6 +48,15 @@ impl PagePool {
             map(bytes)
         })?;
         Ok(Pages { memory: Some(memory), bytes, pool: self.clone() })
+    }
+
+    /// So many values with any content, to be overwritten.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if the system has no room for them.
+    pub(crate) fn vector<T: Pod>(&self, length: usize) -> Result<PageVec<T>, Error> {
+        let bytes = length.checked_mul(size_of::<T>()).ok_or(Error::Memory { bytes: usize::MAX })?;
+        Ok(PageVec { pages: self.pages(bytes)?, values: PhantomData })
     }
 
     fn left(&self) -> MutexGuard<'_, Left> {
@@ -86,6 +97,26 @@ pub(crate) struct Pages {
     bytes: usize,
     /// Where it goes then.
     pool: PagePool,
+}
+
+/// Values that begin at a page.
+pub(crate) struct PageVec<T> {
+    pages: Pages,
+    values: PhantomData<T>,
+}
+
+impl<T: Pod> Deref for PageVec<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        bytemuck::cast_slice(&self.pages)
+    }
+}
+
+impl<T: Pod> DerefMut for PageVec<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        bytemuck::cast_slice_mut(&mut self.pages)
+    }
 }
 
 /// With what is in use, hardly more than was in use at once: new memory is asked for only when nothing here fits, and then all

@@ -1,5 +1,6 @@
 //! The engines that a server can run.
 
+use core::fmt;
 use std::sync::Arc;
 
 use mpir::Engine;
@@ -27,20 +28,28 @@ impl EngineName {
     }
 }
 
+impl fmt::Display for EngineName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sealpir => "sealpir",
+            Self::VoceHint => "voce-hint",
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::ValueEnum;
 
     use super::EngineName;
 
-    /// The names of the command line are those of the registry, by which clients find the engine.
     #[test]
-    fn every_engine_is_called_by_the_name_that_it_announces() {
-        for name in EngineName::value_variants() {
-            let value = name.to_possible_value().unwrap();
-            assert_eq!(value.get_name(), name.engine().name());
-            assert!(mpir::Engines::default().get(value.get_name()).is_some());
-            assert_eq!(serde_json::to_string(name).unwrap(), format!("{:?}", value.get_name()));
+    fn every_engine_has_one_name_on_command_lines_and_in_files_and_clients_know_what_it_announces() {
+        for engine in EngineName::value_variants() {
+            let name = engine.to_string();
+            assert_eq!(EngineName::from_str(&name, false), Ok(*engine));
+            assert_eq!(serde_json::to_string(engine).unwrap(), format!("{name:?}"));
+            assert!(mpir::Engines::default().get(engine.engine().name()).is_some());
         }
     }
 }

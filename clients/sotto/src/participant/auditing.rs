@@ -53,8 +53,14 @@ impl Auditing {
         answered: &Answered,
     ) -> (Digests, Option<Receipt>) {
         let digests = |parts: &Parts, bytes: &Bytes, digest: fn(u16, &[u8]) -> [u8; 32]| -> Vec<_> {
-            let units = (0..).take(sizes.units.count());
-            units.map(|unit| digest(unit, &part(parts, bytes, unit))).collect()
+            let mut all = Vec::with_capacity(sizes.units.count());
+            for unit in (0..).take(sizes.units.count()) {
+                // A part that concerns all units has one digest.
+                let number = u16::try_from(parts.number(unit.into())).unwrap_or(u16::MAX);
+                let known = all.get(usize::from(number)).copied();
+                all.push(known.unwrap_or_else(|| digest(number, &part(parts, bytes, unit))));
+            }
+            all
         };
         let queries = digests(&sizes.request, request, query_digest);
         let answers = digests(&sizes.answer, &answered.answer, answer_digest);

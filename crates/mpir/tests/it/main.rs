@@ -3,3 +3,4 @@
 
 mod end_to_end;
 mod reaction;
+mod voce;

@@ -7,6 +7,8 @@
 
 use super::ring::{DEGREE, DROPPED_BITS, ORBIT, Ring, Round};
 use super::transform::{LANES, Transformed, VECTORS};
+use crate::Error;
+use crate::pages::{PagePool, PageVec};
 use crate::ring::{Lanes, add, bit_reverse, multiply, reverse_bits, round_digits};
 
 /// Steps of a chain.
@@ -16,10 +18,9 @@ pub(super) const STEPS: usize = ORBIT - 1;
 const STEP_VECTORS: usize = 4;
 
 /// What packing needs of a pack, besides the database.
-#[derive(Default)]
 pub(super) struct Packing {
     /// The digits in the order in which packing reads them: block by block of 8 places of a half, step by step.
-    pub(super) digits: Vec<Lanes>,
+    pub(super) digits: PageVec<Lanes>,
     /// Of the conjugation, by place.
     pub(super) conjugation: Vec<u64>,
     /// What is left of all masks, in slots: the factor of s.
@@ -64,10 +65,13 @@ struct Walk {
 
 impl Packing {
     /// Walks both chains over the masks of a pack, eight steps at a time, so that what is written lies together.
-    pub(super) fn fill(&mut self, round: &Round, masks: &Transformed) {
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if there is no room for the digits.
+    pub(super) fn new(pool: &PagePool, round: &Round, masks: &Transformed) -> Result<Self, Error> {
         let (ring, modulus) = (Ring::get(), Ring::get().modulus());
         let images = Images::new(round.step.residues());
-        self.digits.resize(VECTORS / 2 * STEPS * STEP_VECTORS, [0; LANES]);
+        let mut all = pool.vector::<Lanes>(VECTORS / 2 * STEPS * STEP_VECTORS)?;
         let mut walk = Walk {
             kept: vec![[0; LANES]; VECTORS / 2 * LANES * STEP_VECTORS],
             eight: vec![[0; LANES]; LANES * VECTORS],
@@ -82,7 +86,7 @@ impl Packing {
             let first = least.max(1);
             let many = (LANES - (first - least)) * STEP_VECTORS;
             let kept = walk.kept.chunks_exact(LANES * STEP_VECTORS);
-            for (block, kept) in self.digits.chunks_exact_mut(STEPS * STEP_VECTORS).zip(kept) {
+            for (block, kept) in all.chunks_exact_mut(STEPS * STEP_VECTORS).zip(kept) {
                 let block = &mut block[(first - 1) * STEP_VECTORS..][..many];
                 block.copy_from_slice(&kept[kept.len() - many..]);
             }
@@ -90,12 +94,12 @@ impl Packing {
         let [first, last] = &mut walk.sums;
         let mut digits = last.as_flattened().to_vec();
         decompose(ring, &mut digits);
-        self.conjugation.resize(DEGREE, 0);
-        ring.reorder(&digits, &mut self.conjugation);
+        let mut conjugation = vec![0; DEGREE];
+        ring.reorder(&digits, &mut conjugation);
         multiply(modulus, &mut digits, round.conjugation.residues());
-        add(modulus, first.as_flattened_mut(), &digits);
-        self.rest.clear();
-        self.rest.extend_from_slice(first.as_flattened());
+        let rest = first.as_flattened_mut();
+        add(modulus, rest, &digits);
+        Ok(Self { digits: all, conjugation, rest: rest.to_vec() })
     }
 }
 

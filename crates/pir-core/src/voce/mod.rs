@@ -17,5 +17,5 @@ mod transform;
 
 pub use client::{Asked, request};
 pub use ring::{ANSWER_BITS, DEGREE, HINT_BITS, MODULUS_BITS, PLAINTEXT_BITS, QUERY_BITS};
-pub use server::{Request, Unit};
+pub use server::{Pools, Request, Unit};
 pub use shape::Shape;

@@ -9,7 +9,7 @@ use super::ring::{ANSWER_BITS, DEGREE, HINT_BITS, MODULUS_BITS, ORBIT, QUERY_BIT
 use super::shape::{BLOCK, Shape};
 use super::transform::Transformed;
 use crate::Error;
-use crate::pages::{PagePool, Scratch};
+use crate::pages::PagePool;
 use crate::ring::bits::BitWriter;
 use crate::ring::{orbit_products, pair_products};
 
@@ -19,8 +19,14 @@ pub struct Unit {
     buckets: Vec<Bucket>,
     packs: Vec<Packing>,
     hint: Vec<u8>,
-    /// Where the packs go when the unit is dropped.
-    left: Scratch<Packing>,
+}
+
+/// Memory that units of retired rounds have left and others may take, by what it is for: each pool has pieces of one size.
+#[derive(Clone, Default)]
+pub struct Pools {
+    databases: PagePool,
+    packs: PagePool,
+    transforms: PagePool,
 }
 
 /// A client's request, as far as it is the same for all units.
@@ -43,20 +49,15 @@ impl<'a> Request<'a> {
     }
 }
 
-impl Drop for Unit {
-    fn drop(&mut self) {
-        self.packs.drain(..).for_each(|pack| self.left.put(pack));
-    }
-}
-
 impl Unit {
     /// Prepares unit `number`, of which the buckets are given, up to as many as the shape says; memory is taken from, and
-    /// returned to, the pool.
+    /// returned to, the pools.
     ///
     /// # Errors
-    /// [`Error::Shape`] if there are more buckets than a unit has, or none, or one is of another size.
+    /// [`Error::Shape`] if there are more buckets than a unit has, or none, or one is of another size; [`Error::Memory`] if there
+    /// is no room.
     pub fn new(
-        pool: &PagePool,
+        pools: &Pools,
         shape: &Shape,
         seed: &[u8; 32],
         number: usize,
@@ -67,8 +68,9 @@ impl Unit {
         }
         let (ring, round) = (Ring::get(), Round::new(seed));
         let first = number * shape.unit_buckets();
-        let bucket = |(at, content): (usize, &&[u8])| Bucket::new(shape, &round, first + at, content);
-        let buckets = contents.iter().enumerate().map(bucket).collect::<Result<Vec<_>, _>>()?;
+        let bucket =
+            |at: usize| Bucket::new(&pools.databases, shape, &round, first + at, contents[at]);
+        let buckets = (0..contents.len()).into_par_iter().map(bucket).collect::<Result<Vec<_>, _>>()?;
         let scale = ring.modulus().shoup(ring.modulus().inverse(DEGREE as u64));
         let a: Vec<_> = (0..shape.ciphertexts())
             .map(|ciphertext| {
@@ -77,17 +79,13 @@ impl Unit {
                 a
             })
             .collect();
-        let (transforms, left) = (pool.scratch::<Transformed>(), pool.scratch::<Packing>());
         let prepare = |pack| {
-            let (mut transformed, mut packing) = (transforms.take(), left.take());
-            transformed.fill(shape, &buckets, &a, pack);
-            packing.fill(&round, &transformed);
-            transforms.put(transformed);
-            packing
+            let transformed = Transformed::new(&pools.transforms, shape, &buckets, &a, pack)?;
+            Packing::new(&pools.packs, &round, &transformed)
         };
-        let packs: Vec<_> = (0..shape.packs()).into_par_iter().map(prepare).collect();
+        let packs = (0..shape.packs()).into_par_iter().map(prepare).collect::<Result<Vec<_>, _>>()?;
         let hint = Self::encode_hint(shape, &packs);
-        Ok(Self { shape: *shape, buckets, packs, hint, left })
+        Ok(Self { shape: *shape, buckets, packs, hint })
     }
 
     fn encode_hint(shape: &Shape, packs: &[Packing]) -> Vec<u8> {

@@ -4,8 +4,7 @@ use rand_core::{Rng, SeedableRng};
 use super::noise::stages;
 use super::ring::{DEGREE, PLAINTEXT_BITS, Ring};
 use super::shape::BLOCK;
-use super::{Asked, Request, Shape, Unit, request};
-use crate::PagePool;
+use super::{Asked, Pools, Request, Shape, Unit, request};
 
 fn elements(rng: &mut ChaCha20Rng, shape: &Shape) -> Vec<u8> {
     let mut bytes = vec![0; shape.elements() * shape.element_bytes()];
@@ -35,7 +34,7 @@ fn what_was_asked_for_comes_back() {
             asked.iter().map(|(bytes, _)| Request::new(&shape, buckets, bytes).unwrap()).collect();
         for (number, contents) in contents.chunks(shape.unit_buckets()).enumerate() {
             let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
-            let unit = Unit::new(&PagePool::default(), &shape, &seed, number, &contents).unwrap();
+            let unit = Unit::new(&Pools::default(), &shape, &seed, number, &contents).unwrap();
             let first = number * shape.unit_buckets();
             let answers = unit.answer(first, &requests.iter().collect::<Vec<_>>());
             for ((_, asked), answer) in asked.iter().zip(&answers) {
@@ -89,7 +88,7 @@ fn noise_is_what_the_calculator_says() {
         let shape = Shape::new(8, count, 288, columns).unwrap();
         let contents: Vec<Vec<u8>> = (0..shape.unit_buckets()).map(|_| elements(&mut rng, &shape)).collect();
         let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
-        let (seed, pool) = (secret(&mut rng), PagePool::default());
+        let (seed, pool) = (secret(&mut rng), Pools::default());
         let unit = Unit::new(&pool, &shape, &seed, 0, &contents).unwrap();
         let targets: Vec<usize> = contents.iter().map(|_| rng.next_u64() as usize % count).collect();
         let asked: Vec<_> =

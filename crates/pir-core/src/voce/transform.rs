@@ -7,6 +7,8 @@
 use super::database::Bucket;
 use super::ring::{DEGREE, ORBIT, RADIX_BITS, Ring};
 use super::shape::{BLOCK, Shape};
+use crate::Error;
+use crate::pages::{PagePool, PageVec};
 use crate::ring::{
     Evaluation, Lanes, Pairs, Polynomial, add, diagonals, gather_columns, multiply, reverse_bits,
 };
@@ -22,13 +24,12 @@ pub(super) const VECTORS: usize = DEGREE / LANES;
 const OUTER_STRIDE: usize = VECTORS + 3;
 const MASK_STRIDE: usize = DEGREE + 3;
 
-/// What a thread needs for the transforms of a pack, used again for the next: 68 MB.
-#[derive(Default)]
+/// What a thread needs for the transforms of a pack: 68 MB.
 pub(super) struct Transformed {
     /// At slot f, all x: `(a d_x / N)(psi^f)`; then its transform over x.
-    outer: Vec<Lanes>,
+    outer: PageVec<Lanes>,
     /// At `e/8 * MASK_STRIDE + f`, places both: for eight e the value for the automorphism that takes e to f.
-    masks: Vec<Lanes>,
+    masks: PageVec<Lanes>,
     /// A polynomial for each output of a block.
     rows: Vec<Vec<u64>>,
     product: Vec<u64>,
@@ -39,17 +40,29 @@ pub(super) struct Transformed {
 impl Transformed {
     /// The masks of pack `pack` of a unit of which the buckets are given; `a` is the public half of the unit's ciphertexts,
     /// divided by N.
-    pub(super) fn fill(
-        &mut self,
+    ///
+    /// # Errors
+    /// [`Error::Memory`] if there is no room for them.
+    pub(super) fn new(
+        pool: &PagePool,
         shape: &Shape,
         buckets: &[Bucket],
         a: &[Polynomial<Evaluation>],
         pack: usize,
-    ) {
+    ) -> Result<Self, Error> {
+        let mut new = Self {
+            outer: pool.vector(OUTER_STRIDE * DEGREE)?,
+            masks: pool.vector(MASK_STRIDE * VECTORS)?,
+            rows: vec![vec![0; DEGREE]; BLOCK],
+            product: Vec::new(),
+            eight: vec![[0; LANES]; LANES * VECTORS],
+        };
+        new.fill(shape, buckets, a, pack);
+        Ok(new)
+    }
+
+    fn fill(&mut self, shape: &Shape, buckets: &[Bucket], a: &[Polynomial<Evaluation>], pack: usize) {
         let ring = Ring::get();
-        self.outer.resize(OUTER_STRIDE * DEGREE, [0; LANES]);
-        self.masks.resize(MASK_STRIDE * VECTORS, [0; LANES]);
-        self.rows.resize(BLOCK, vec![0; DEGREE]);
         for x in (0..DEGREE).step_by(BLOCK) {
             let output = pack * DEGREE + x;
             let bucket = output / shape.bucket_outputs();
@@ -66,7 +79,6 @@ impl Transformed {
             }
         }
         // Eight f at a time, so that what is written lies together.
-        self.eight.resize(LANES * VECTORS, [0; LANES]);
         for (f, slots) in (0..DEGREE).step_by(LANES).zip(ring.other.as_chunks::<LANES>().0) {
             for (at, slot) in slots.iter().enumerate() {
                 let row = self.outer[slot * OUTER_STRIDE..][..VECTORS].as_flattened_mut();

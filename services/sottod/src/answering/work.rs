@@ -68,8 +68,8 @@ impl Member {
     /// Passes on what was answered of one unit; whether there is more to come.
     fn take(&mut self, unit: Result<Answered, Refused>) -> bool {
         match unit {
-            Ok(Answered { answer, digests: [query, digest] }) => {
-                self.queries.push(query);
+            Ok(Answered { answer, query, digest }) => {
+                self.queries.extend(query.or(self.queries.last().copied()));
                 self.answers.push(digest);
                 self.tell(Part::Answer(answer));
                 true
@@ -185,10 +185,13 @@ async fn answer_range(
     units
 }
 
-/// A unit's answer to one client, and the digests of its part of the request and of the answer.
+/// A unit's answer to one client, and digests.
 struct Answered {
     answer: Vec<u8>,
-    digests: [[u8; 32]; 2],
+    /// Of the unit's part of the request; `None` if it is the part of the unit before.
+    query: Option<[u8; 32]>,
+    /// Of the answer.
+    digest: [u8; 32],
 }
 
 /// For every unit of the range, one result per member.
@@ -207,9 +210,11 @@ fn answer_units(
                 _ => Refused::Internal,
             })?;
             let part = sizes.request.part("bytes of the request", query.request, unit);
-            let digests =
-                [query_digest(number, part.map_err(|_| Refused::Malformed)?), answer_digest(number, &answer)];
-            Ok(Answered { answer, digests })
+            let part = part.map_err(|_| Refused::Malformed)?;
+            let place = sizes.request.number(unit);
+            let new = unit == 0 || place != sizes.request.number(unit - 1);
+            let query = new.then(|| query_digest(u16::try_from(place).unwrap_or(u16::MAX), part));
+            Ok(Answered { query, digest: answer_digest(number, &answer), answer })
         };
         database.database.answer(unit, &queries).into_iter().zip(&queries).map(answered).collect()
     };

@@ -90,7 +90,7 @@ pub(super) fn template(
     if addressing == Addressing::Slots {
         settings = settings.replace("addressing = \"labels\"", "addressing = \"slots\"");
     }
-    settings = settings.replace("engine = \"sealpir\"", &format!("engine = \"{}\"", engine.engine().name()));
+    settings = settings.replace("engine = \"sealpir\"", &format!("engine = \"{engine}\""));
     if open_registration {
         settings = settings.replace("registration = \"token\"", "registration = \"open\"");
     }

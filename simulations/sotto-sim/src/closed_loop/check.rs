@@ -51,6 +51,7 @@ impl Client {
         let parts = |of: &Parts, all: &Bytes| -> Vec<Bytes> {
             (0..sizes.units.count()).map(|unit| all.slice(of.range(unit))).collect()
         };
+        let number = |unit: usize| u16::try_from(sizes.request.number(unit)).unwrap_or(u16::MAX);
         let (queries, answers) = (parts(&sizes.request, query), parts(&sizes.answer, answers));
         let proof = Proof {
             announced: self.session.announced().clone(),
@@ -59,7 +60,7 @@ impl Client {
             unit: UNIT,
             digests: Digests {
                 buckets: list.as_chunks::<32>().0.to_vec(),
-                queries: (0..).zip(&queries).map(|(number, query)| query_digest(number, query)).collect(),
+                queries: (0..).zip(&queries).map(|(unit, query)| query_digest(number(unit), query)).collect(),
                 answers: (0..).zip(&answers).map(|(number, answer)| answer_digest(number, answer)).collect(),
             },
             keys: self.keys.clone(),

@@ -1,0 +1,189 @@
+//! Voce through the seam: whole rounds, of all codes' forms.
+
+use mpir::{
+    Contents, Engine, EngineClient, Error, Form, PreparedRound, PublicKeys, Query, Request, RoundSpec,
+    voce_hint,
+};
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+
+struct Scene {
+    engine: std::sync::Arc<dyn Engine>,
+    spec: RoundSpec,
+    different: Vec<Vec<u8>>,
+    copies: usize,
+    rng: ChaCha20Rng,
+}
+
+struct Person {
+    half: Box<dyn EngineClient>,
+    keys: PublicKeys,
+    encoded: Vec<u8>,
+}
+
+impl Scene {
+    fn new(buckets: usize, copies: usize, elements: usize, element_bytes: usize) -> Self {
+        let engine = voce_hint();
+        let mut rng = ChaCha20Rng::seed_from_u64((buckets * elements) as u64);
+        let form = Form { buckets, elements, element_bytes };
+        let mut seed = [0; 32];
+        rng.fill_bytes(&mut seed);
+        let spec = RoundSpec { seed, round: 5, form, profile: engine.profile(form).unwrap() };
+        let content = |_| {
+            let mut bytes = vec![0; elements * element_bytes];
+            rng.fill_bytes(&mut bytes);
+            bytes
+        };
+        let different = (0..buckets / copies).map(content).collect();
+        Self { engine, spec, different, copies, rng }
+    }
+
+    fn prepared(&self) -> Box<dyn PreparedRound> {
+        self.engine.prepare(&self.spec, Contents { different: &self.different, copies: self.copies }).unwrap()
+    }
+
+    fn person(&mut self) -> Person {
+        let mut seed = [0; 32];
+        self.rng.fill_bytes(&mut seed);
+        let half = self.engine.client(&seed);
+        let encoded = half.public_keys();
+        Person { keys: self.engine.public_keys(&encoded).unwrap(), half, encoded }
+    }
+
+    fn targets(&mut self) -> Vec<Option<usize>> {
+        let Form { buckets, elements, .. } = self.spec.form;
+        let mut target = || (self.rng.next_u32() % 4 != 0).then(|| self.rng.next_u32() as usize % elements);
+        (0..buckets).map(|_| target()).collect()
+    }
+
+    fn element(&self, bucket: usize, target: usize) -> &[u8] {
+        let bytes = self.spec.form.element_bytes;
+        &self.different[bucket / self.copies][target * bytes..][..bytes]
+    }
+
+    fn unit(&self, prepared: &dyn PreparedRound, unit: usize) -> Vec<u8> {
+        let content = |bucket: usize| self.different[bucket / self.copies].as_slice();
+        prepared.sizes().units.range(unit).map(content).collect::<Vec<_>>().concat()
+    }
+}
+
+/// One database; several in a unit, of which the last is shorter; several packs in a unit; copies; elements that fill no whole
+/// number of fields.
+#[test]
+fn everybody_reads_what_was_asked_for_and_answers_are_computed_again_byte_for_byte() {
+    for (buckets, copies, elements, element_bytes) in [
+        (1, 1, 40, 288),
+        (11, 1, 30, 288),
+        (12, 3, 9, 288),
+        (1, 1, 5_000, 288),
+        (3, 1, 700, 304),
+        (9, 1, 1, 7),
+    ] {
+        let mut scene = Scene::new(buckets, copies, elements, element_bytes);
+        let (prepared, again) = (scene.prepared(), scene.prepared());
+        let sizes = prepared.sizes();
+        assert_eq!(sizes, scene.engine.sizes(&scene.spec).unwrap());
+        assert!(prepared.hint() == again.hint() && prepared.hint().len() == sizes.hint.bytes());
+        let mut people: Vec<(Person, Vec<Option<usize>>, Request)> = (0..5)
+            .map(|_| {
+                let (mut person, targets) = (scene.person(), scene.targets());
+                let request = person.half.ask(scene.spec.clone(), &targets, &mut scene.rng).unwrap();
+                assert_eq!(request.bytes.len(), sizes.request.bytes());
+                (person, targets, request)
+            })
+            .collect();
+        let mut answers = vec![Vec::new(); people.len()];
+        for unit in 0..sizes.units.count() {
+            let tile: Vec<_> = people
+                .iter()
+                .map(|(person, _, request)| Query { keys: &person.keys, request: &request.bytes })
+                .collect();
+            let content = scene.unit(&*prepared, unit);
+            let whole = prepared.answer(unit, &tile);
+            for ((answer, query), (person, ..)) in whole.into_iter().zip(&tile).zip(&people) {
+                let answer = answer.unwrap();
+                let alone = again.answer(unit, &[*query]).remove(0).unwrap();
+                let (keys, request) = (&person.encoded, query.request);
+                let recomputed = scene.engine.recompute(&scene.spec, unit, &content, keys, request).unwrap();
+                assert!(
+                    answer == alone
+                        && answer == recomputed
+                        && answer.len() * sizes.units.count() == sizes.answer.bytes()
+                );
+            }
+            for (answers, answer) in answers.iter_mut().zip(prepared.answer(unit, &tile)) {
+                answers.extend(answer.unwrap());
+            }
+        }
+        for ((_, targets, request), answer) in people.drain(..).zip(&answers) {
+            let read = request.pending.read(prepared.hint(), answer);
+            assert_eq!(read.len(), buckets);
+            for (bucket, (element, target)) in read.into_iter().zip(targets).enumerate() {
+                let element = element.unwrap();
+                let Some(target) = target else { continue };
+                assert_eq!(element, scene.element(bucket, target), "{buckets} {elements}: bucket {bucket}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_malformed_request_spoils_no_other_and_a_malformed_answer_no_other_unit() {
+    let mut scene = Scene::new(20, 1, 30, 288);
+    let prepared = scene.prepared();
+    let mut person = scene.person();
+    let targets = scene.targets();
+    let Request { bytes, pending } = person.half.ask(scene.spec.clone(), &targets, &mut scene.rng).unwrap();
+    let units = prepared.sizes().units;
+    assert!(units.count() > 2, "this is about several units");
+    let short = &bytes[..bytes.len() - 1];
+    // Residues that are none.
+    let mut wild = bytes.clone();
+    wild[..64].fill(0xff);
+    let tile = [short, &bytes, &wild, &[]].map(|request| Query { keys: &person.keys, request });
+    let mut answers = Vec::new();
+    for unit in 0..units.count() {
+        let [first, second, third, fourth] = prepared.answer(unit, &tile).try_into().unwrap();
+        assert!([first, third, fourth].iter().all(|answer| matches!(answer, Err(Error::Engine(_)))));
+        answers.extend(second.unwrap());
+    }
+    assert!(prepared.answer(units.count(), &tile).iter().all(|answer| *answer == Err(Error::Bucket)));
+    let content = scene.unit(&*prepared, 0);
+    let recompute = |unit, content: &[u8], keys: &[u8], request: &[u8]| {
+        scene.engine.recompute(&scene.spec, unit, content, keys, request)
+    };
+    assert!(recompute(0, &content, &person.encoded, short).is_err());
+    assert!(recompute(0, &content, &person.encoded[1..], &bytes).is_err());
+    assert!(recompute(0, &content[1..], &person.encoded, &bytes).is_err());
+    assert_eq!(recompute(units.count(), &content, &person.encoded, &bytes), Err(Error::Bucket));
+    let read = pending.read(&prepared.hint()[1..], &answers);
+    assert!(read.len() == 20 && read.iter().all(Result::is_err), "a hint of another size");
+}
+
+/// Whatever a client asks for, and however often the same generator begins anew, its requests have nothing in common.
+#[test]
+fn no_two_requests_are_made_under_one_secret() {
+    let mut scene = Scene::new(4, 1, 30, 288);
+    let keys_bytes = pir_core::voce::Shape::keys_bytes();
+    let mut person = scene.person();
+    let targets = scene.targets();
+    let generator = || ChaCha20Rng::seed_from_u64(9);
+    let asked = person.half.ask(scene.spec.clone(), &targets, &mut generator()).unwrap();
+    assert!(matches!(person.half.ask(scene.spec.clone(), &targets, &mut generator()), Err(Error::Asked)));
+    let mut spec = scene.spec.clone();
+    spec.round += 1;
+    let next = person.half.ask(spec.clone(), &targets, &mut generator()).unwrap();
+    let mut other = scene.person();
+    let others = other.half.ask(scene.spec.clone(), &targets, &mut generator()).unwrap();
+    let cover = person.half.cover(scene.spec.clone(), &mut scene.rng).unwrap();
+    let keys: Vec<&[u8]> =
+        [&asked, &next, &others, &cover].map(|request| &request.bytes[..keys_bytes]).into();
+    for (at, one) in keys.iter().enumerate() {
+        for two in &keys[..at] {
+            // Two uniform strings of 25,600 bytes agree in a hundred of them, give or take ten.
+            let same = one.iter().zip(*two).filter(|(one, two)| one == two).count();
+            assert!(same < 200, "{same} bytes are the same");
+        }
+    }
+    assert!(asked.pending.serves(&scene.spec) && !asked.pending.serves(&spec));
+}
