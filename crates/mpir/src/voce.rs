@@ -150,10 +150,10 @@ impl Client {
         rng.fill_bytes(&mut *drawn);
         let own = Sha256::new()
             .chain_update(b"sotto voce secret v1\0")
-            .chain_update(&*self.seed)
+            .chain_update(self.seed.as_slice())
             .chain_update(spec.seed)
             .chain_update(spec.round.to_le_bytes())
-            .chain_update(&*drawn);
+            .chain_update(drawn.as_slice());
         let own = Zeroizing::new(own.finalize().into());
         let targets = indices(targets, shape.elements(), rng);
         let (bytes, asked) = voce::request(&shape, &spec.seed, &targets, &own)?;
@@ -163,7 +163,8 @@ impl Client {
 
 impl EngineClient for Client {
     fn public_keys(&self) -> Vec<u8> {
-        let name = Sha256::new().chain_update(b"sotto voce name v1\0").chain_update(&*self.seed).finalize();
+        let name =
+            Sha256::new().chain_update(b"sotto voce name v1\0").chain_update(self.seed.as_slice()).finalize();
         name[..KEYS_BYTES].to_vec()
     }
 

@@ -247,12 +247,15 @@ impl Sotto for Calls {
         let answer = ready.answer(&keys, &query).ok_or_else(|| Status::from(Refused::Malformed))?;
         let changed = |lie: &Lie| if let Lie::Answer(change) = lie { Some(*change) } else { None };
         let sizes = ready.sizes.unwrap();
-        let [query_part, part] = [sizes.request, sizes.answer].map(|parts| parts.range(0).len());
+        let part = sizes.answer.range(0).len();
         let answer = change(answer, &self.0.lies(&account, round), changed, part);
         let mut answers: Vec<Vec<u8>> = answer.chunks(part).map(<[u8]>::to_vec).collect();
         (self.0.tampering.lock().unwrap())(round, &mut answers);
-        let queried: Vec<_> =
-            (0..).zip(query.chunks(query_part)).map(|(bucket, query)| query_digest(bucket, query)).collect();
+        let queried = |unit: usize| {
+            let number = u16::try_from(sizes.request.number(unit)).unwrap();
+            query_digest(number, &query[sizes.request.range(unit)])
+        };
+        let queried: Vec<_> = (0..sizes.units.count()).map(queried).collect();
         let answered: Vec<_> =
             (0..).zip(&answers).map(|(bucket, answer)| answer_digest(bucket, answer)).collect();
         let statement = Statement::new(Round(round), ready.manifest.digest(), digest, &queried, &answered);
@@ -265,9 +268,10 @@ impl Sotto for Calls {
         Ok(Response::new(Box::pin(tokio_stream::iter(chunks.into_iter().map(Ok)))))
     }
 
-    /// The engines here have none, and nobody asks.
-    async fn hint(&self, _: Request<proto::HintRequest>) -> Result<Response<Self::HintStream>, Status> {
-        Err(Refused::Malformed.into())
+    async fn hint(&self, request: Request<proto::HintRequest>) -> Result<Response<Self::HintStream>, Status> {
+        let proto::HintRequest { session, round } = request.into_inner();
+        let account = self.0.meet(self.1, Call::Hint, &session, round, Bytes::new(), [0; 32]).await?;
+        Ok(chunks(self.0.ready(&account, round)?.hint.clone(), |data| proto::HintChunk { data }))
     }
 
     async fn unit(&self, request: Request<proto::UnitRequest>) -> Result<Response<Self::UnitStream>, Status> {

@@ -27,6 +27,7 @@ pub(crate) struct Ready {
     pub(crate) signed: SignedManifest,
     pub(crate) at: Instant,
     pub(crate) mapping: Bytes,
+    pub(crate) hint: Bytes,
     /// None if it has only a size.
     pub(crate) database: Option<Arc<dyn PreparedRound>>,
     /// None if the engine has none.
@@ -194,7 +195,7 @@ impl Ready {
         } else {
             Laid::by_labels(deposits, &theirs, &mut manifest, forgery)
         };
-        let mut database = None;
+        let mut database: Option<Arc<dyn PreparedRound>> = None;
         let (mut contents, mut digests) = (Vec::new(), Vec::new());
         if let Some(Forgery::Counts(entries, bucket_size)) = forgery {
             (manifest.entries, manifest.bucket_size) = (entries, bucket_size);
@@ -213,12 +214,17 @@ impl Ready {
         if forgery != Some(Forgery::OtherMapping) && !manifest.code.has_slots() {
             manifest.mapping_digest = BloomMapping::digest(&mapping);
         }
+        let mut hint = Bytes::new();
         let spec = round_spec(engine, &root, &manifest);
         let sizes = spec.as_ref().and_then(|spec| engine.sizes(spec).ok());
         if let (Some(spec), Some(sizes)) = (spec, &sizes) {
             manifest.profile = spec.profile.0;
-            // None of these engines has a hint.
-            manifest.hint_digest = hint_digest(sizes.hints(&[]).unwrap());
+            // Of a round that has only a size, anything.
+            hint = match &database {
+                Some(database) => Bytes::copy_from_slice(database.hint()),
+                None => vec![0x5a; sizes.hint.bytes()].into(),
+            };
+            manifest.hint_digest = hint_digest(sizes.hints(&hint).unwrap());
         }
         match forgery {
             Some(Forgery::Profile) => manifest.profile = [0xff; 16],
@@ -231,6 +237,7 @@ impl Ready {
             signed,
             at: Instant::now(),
             mapping: mapping.into(),
+            hint,
             database,
             sizes,
             boxes,
@@ -250,6 +257,7 @@ impl Ready {
             signed,
             at: self.at,
             mapping,
+            hint: self.hint.clone(),
             database,
             sizes: self.sizes,
             boxes: self.boxes.clone(),

@@ -15,6 +15,7 @@ pub(crate) enum Call {
     Watch,
     Deposit,
     Mapping,
+    Hint,
     Retrieve,
     Unit,
     Manifests,

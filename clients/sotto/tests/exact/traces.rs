@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mpir::{Engine, noop, sealpir};
+use mpir::{Engine, noop, sealpir, voce_hint};
 use sotto::host::Work;
 use sotto_protocol::{CodeKind, ConversationId, RoundMode, ServerParameters, UnixMillis};
 
@@ -231,6 +231,11 @@ fn worlds_that_differ_in_secrets_have_the_same_trace_with_slots() {
 #[test]
 fn worlds_that_differ_in_secrets_have_the_same_trace_with_the_real_engine() {
     compare(&*sealpir(), 0..1, &[Secret::Everybody, Secret::LateQuery], LABELS);
+}
+
+#[test]
+fn worlds_that_differ_in_secrets_have_the_same_trace_with_an_engine_that_has_a_hint() {
+    compare(&*voce_hint(), 0..1, &[Secret::Everybody, Secret::LateQuery], LABELS);
 }
 
 /// A stay is one connection, begun and ended once, and its calls are in their slots.

@@ -52,7 +52,8 @@ impl Scene {
 
     fn targets(&mut self) -> Vec<Option<usize>> {
         let Form { buckets, elements, .. } = self.spec.form;
-        let mut target = || (self.rng.next_u32() % 4 != 0).then(|| self.rng.next_u32() as usize % elements);
+        let mut target =
+            || (!self.rng.next_u32().is_multiple_of(4)).then(|| self.rng.next_u32() as usize % elements);
         (0..buckets).map(|_| target()).collect()
     }
 

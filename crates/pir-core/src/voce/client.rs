@@ -9,7 +9,7 @@ use super::ring::{
 };
 use super::shape::Shape;
 use crate::Error;
-use crate::constant_time::equal;
+use crate::constant_time::{equal, public};
 use crate::ring::bits::{BitReader, BitWriter};
 use crate::ring::{Coefficient, Evaluation, Polynomial, sampling};
 
@@ -52,7 +52,7 @@ pub fn request(
     let bytes = shape.request_bytes(targets.len()).ok_or(Error::Shape("number of buckets"))?;
     let inside = |target: &usize| (*target as u64).ct_lt(&(shape.elements() as u64));
     let all = targets.iter().fold(subtle::Choice::from(1), |all, target| all & inside(target));
-    if !bool::from(crate::constant_time::public(all.unwrap_u8()) == 1) {
+    if public(all.unwrap_u8()) == 0 {
         return Err(Error::Index);
     }
     let (ring, round) = (Ring::get(), Round::new(seed));
@@ -62,7 +62,7 @@ pub fn request(
 
     let mut out = Vec::with_capacity(bytes);
     // `s(X^5)` has at place (h, i) what s has at (h, i + 1), `s(X^-1)` at (h, i) what s has at (1 - h, i).
-    let stepped = |place: usize| place & ORBIT | (place + 1) % ORBIT;
+    let stepped = |place: usize| place & ORBIT | ((place + 1) % ORBIT);
     write_key(&mut out, &secret, &round.step, &stepped, own, stream::STEP);
     let conjugated = |place: usize| place ^ ORBIT;
     write_key(&mut out, &secret, &round.conjugation, &conjugated, own, stream::CONJUGATION);

@@ -68,8 +68,7 @@ impl Unit {
         }
         let (ring, round) = (Ring::get(), Round::new(seed));
         let first = number * shape.unit_buckets();
-        let bucket =
-            |at: usize| Bucket::new(&pools.databases, shape, &round, first + at, contents[at]);
+        let bucket = |at: usize| Bucket::new(&pools.databases, shape, &round, first + at, contents[at]);
         let buckets = (0..contents.len()).into_par_iter().map(bucket).collect::<Result<Vec<_>, _>>()?;
         let scale = ring.modulus().shoup(ring.modulus().inverse(DEGREE as u64));
         let a: Vec<_> = (0..shape.ciphertexts())

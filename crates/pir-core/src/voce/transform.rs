@@ -102,7 +102,8 @@ impl Transformed {
     ) {
         let modulus = ring.modulus();
         let coefficients = shape.coefficients(bucket);
-        for ciphertext in coefficients.start / DEGREE..coefficients.end.div_ceil(DEGREE) {
+        let of_bucket = coefficients.start / DEGREE..coefficients.end.div_ceil(DEGREE);
+        for (ciphertext, a) in a.iter().enumerate().skip(of_bucket.start).take(of_bucket.len()) {
             let here = ciphertext * DEGREE..(ciphertext + 1) * DEGREE;
             let first = coefficients.start.max(here.start);
             let last = coefficients.end.min(here.end);
@@ -118,7 +119,7 @@ impl Transformed {
                     self.product[place] = (c + (c >> 63 & modulus.value() as i64)) as u64;
                 }
                 ring.ntt.forward(&mut self.product);
-                multiply(modulus, &mut self.product, a[ciphertext].residues());
+                multiply(modulus, &mut self.product, a.residues());
                 add(modulus, row, &self.product);
             }
         }

@@ -28,9 +28,10 @@ use super::{Feed, LogError, Proposal, ProposeError, Role, RoundLog, SealedRound,
 const ALONE: u64 = 1;
 /// In a group of one there is nobody to wait for but the disk; whoever is not elected by then never will be.
 const ELECTION: Duration = Duration::from_secs(60);
-/// A leader is heard of this often; who has not heard of one for a time between these two calls for an election.
+/// A leader is heard of this often. Who has not heard of one for the longer of these two, and then for a time between them, calls for
+/// an election.
 const HEARTBEAT_MS: u64 = 250;
-const ELECTION_MS: (u64, u64) = (1000, 1500);
+const ELECTION_MS: (u64, u64) = (600, 900);
 /// Another node takes the lead within this, or does not.
 const HANDING_OVER: Duration = Duration::from_millis(400);
 /// Who has heard of no majority for so long leads no more.

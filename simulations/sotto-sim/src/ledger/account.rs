@@ -91,12 +91,10 @@ impl Account {
         })
     }
 
-    /// Opens its first session and uploads its keys.
+    /// Opens its first session.
     pub(super) async fn enter(&self, until: Instant) -> anyhow::Result<()> {
-        let keys = &self.keys;
-        let upload = |session: Session| async move { session.upload_keys(keys.clone()).await };
-        let entered = self.call(until, Refusals::AreOfNode, upload).await;
-        entered.map(|_| ()).context("a client cannot enter")
+        let opened = self.call(until, Refusals::AreOfNode, |_| async { Ok(()) }).await;
+        opened.context("a client cannot enter")
     }
 
     /// Deposits a box in a round, with the same bytes at every node that is asked; the deposit as the server stores it, if that
@@ -224,8 +222,12 @@ impl Account {
         Some((link.number, session))
     }
 
+    /// A session, to which keys are brought at once: whoever comes because another node is gone has no time to lose.
     async fn open(&self, node: &ConnectionSettings, slot: Option<&OwnSlot>) -> Result<Session, ConnectError> {
-        Connection::open(node).await?.register(&self.seed, &self.server, None, slot).await
+        let session = Connection::open(node).await?.register(&self.seed, &self.server, None, slot).await?;
+        // If that fails, the first retrieval is told, and does it.
+        let _ = session.upload_keys(self.keys.clone()).await;
+        Ok(session)
     }
 
     /// Gives a session up, unless that was done before, for one so many nodes on.

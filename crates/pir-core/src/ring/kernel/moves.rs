@@ -24,7 +24,7 @@ pub(super) fn diagonals(out: &mut [Lanes], columns: &[Lanes], stride: usize, exc
     let blocks = out.len() / 8;
     let orbit = 4 * blocks;
     for block in 0..blocks {
-        let (half, first) = (8 * block / orbit ^ usize::from(exchanged), 8 * block % orbit + power);
+        let (half, first) = ((8 * block / orbit) ^ usize::from(exchanged), 8 * block % orbit + power);
         let columns = &columns[block * stride + half * orbit..][..orbit];
         for step in 0..8 {
             let place = |lane: usize| columns[(first + step + lane) % orbit][lane];

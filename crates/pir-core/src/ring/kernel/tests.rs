@@ -349,7 +349,7 @@ fn every_back_end_moves_words_to_the_same_places() {
         Available::portable().diagonals(out.as_chunks_mut().0, &columns, stride, exchanged, power);
         for (at, word) in out.iter().enumerate() {
             let (step, column) = (at / (2 * orbit), at % (2 * orbit));
-            let half = column / orbit ^ usize::from(exchanged);
+            let half = (column / orbit) ^ usize::from(exchanged);
             let row = half * orbit + (column + power + step) % orbit;
             assert_eq!(*word, columns[column / 8 * stride + row][column % 8]);
         }

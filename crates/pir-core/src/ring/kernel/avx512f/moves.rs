@@ -116,7 +116,7 @@ pub(in super::super) fn diagonals(
         return moves::diagonals(out, columns, stride, exchanged, power);
     }
     for block in 0..blocks {
-        let (half, first) = (8 * block / orbit ^ usize::from(exchanged), 8 * block % orbit + power);
+        let (half, first) = ((8 * block / orbit) ^ usize::from(exchanged), 8 * block % orbit + power);
         let columns = &columns[block * stride + half * orbit..][..orbit];
         let mut rows = [_mm512_setzero_si512(); 16];
         for (part, rows) in rows.chunks_exact_mut(8).enumerate() {
