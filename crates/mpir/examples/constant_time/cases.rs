@@ -2,7 +2,7 @@
 
 use core::convert::Infallible;
 
-use mpir::{MultiClient, MultiQuery};
+use mpir::{Form, MultiClient, MultiQuery, Pending, RoundSpec};
 use pbc::PartitionedCode;
 use pir_baselines::Xpir;
 use pir_core::ring::sampling;
@@ -163,4 +163,34 @@ pub(crate) fn buckets() {
     assert!(codewords == read(&plain, &expected));
     assert_eq!(codewords[0], elements[7 * ELEMENT_BYTES..8 * ELEMENT_BYTES]);
     assert_eq!(codewords[2], elements[19 * ELEMENT_BYTES..20 * ELEMENT_BYTES]);
+}
+
+/// The same by an engine that asks of a whole round at once, under a secret that is drawn for the request.
+pub(crate) fn voce() {
+    const BUCKETS: usize = 2;
+    let count = 20;
+    let engine = mpir::voce_hint();
+    let form = Form { buckets: BUCKETS, elements: count, element_bytes: ELEMENT_BYTES };
+    let profile = engine.profile(form).expect("a small database");
+    let spec = RoundSpec { seed: [44; 32], round: 1, form, profile };
+    let sizes = engine.sizes(&spec).expect("the engine's own arrangement");
+
+    let wanted = [Some(7), None];
+    let mut targets = wanted.to_vec();
+    make_secret(&mut targets);
+    let (mut client, mut plain) = (engine.client(&secret(SEED)), engine.client(&SEED));
+    let asked = client.ask(spec.clone(), &targets, &mut SecretRng(rng())).expect("targets below the count");
+    let expected = plain.ask(spec, &wanted, &mut rng()).expect("targets below the count");
+    let request = opened(asked.bytes);
+    assert!(request == expected.bytes);
+
+    // Whatever a server sends is read in the same way, and preparing a round takes long here.
+    let sent = |bytes: usize| -> Vec<u8> { (0..bytes).map(|at| ((at * at) >> 5) as u8).collect() };
+    let (hint, answer) = (sent(sizes.hint.bytes()), sent(sizes.answer.bytes()));
+    let read = |pending: Box<dyn Pending>| {
+        let codewords = pending.read(&hint, &answer).into_iter().collect::<Result<Vec<_>, _>>();
+        codewords.expect("bytes of the right number")
+    };
+    let codewords: Vec<Vec<u8>> = read(asked.pending).into_iter().map(opened).collect();
+    assert!(codewords == read(expected.pending));
 }

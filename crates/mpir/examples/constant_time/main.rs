@@ -19,7 +19,7 @@ use std::time::Instant;
 use pir_core::ring::Backend;
 
 /// Name, what runs, and whether it leaks.
-const ALL: [(&str, fn(), bool); 13] = [
+const ALL: [(&str, fn(), bool); 14] = [
     ("control: a branch", controls::branch, true),
     ("control: a table", controls::table, true),
     ("control: a comparison", controls::comparison, true),
@@ -32,6 +32,7 @@ const ALL: [(&str, fn(), bool); 13] = [
     ("retrieval, several parts", cases::parts, false),
     ("retrieval, xpir", cases::xpir, false),
     ("retrieval, buckets", cases::buckets, false),
+    ("retrieval, voce", cases::voce, false),
     ("places of a slot", cases::places, false),
 ];
 
