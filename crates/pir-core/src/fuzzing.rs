@@ -10,6 +10,8 @@ use crate::bfv::{self, GaloisKeys};
 use crate::sealpir::{ClientKey, Database, Parameters, PublicKeys};
 use crate::{NoOp, Scheme, SealPir};
 
+pub use voce::fuzz_voce;
+
 const ELEMENT_BYTES: usize = 288;
 const ELEMENTS: usize = 100;
 const HEADER_BYTES: usize = 4;
@@ -115,9 +117,11 @@ pub fn valid() -> Vec<Vec<u8>> {
         EXAMPLES.iter().flat_map(|example| [example.query.clone(), example.answer.clone()]).collect();
     // A residue that is too large, and sizes of databases.
     valid.push([[36, 0, 0, 0, 0xff], [37, 0, 0, 0, 0xff], [42, 0, 0, 0, 0xff]].concat());
+    valid.extend(voce::valid());
     valid.extend([vec![100, 0, 0, 0, 32, 1], vec![0, 0, 16, 0, 32, 1], vec![1, 0, 0, 0, 1, 0]]);
     valid
 }
 
 #[cfg(test)]
 mod tests;
+mod voce;

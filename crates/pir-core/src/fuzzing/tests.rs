@@ -22,6 +22,11 @@ proptest! {
     }
 
     #[test]
+    fn fuzz_voce(bytes in damaged(valid())) {
+        super::fuzz_voce(&bytes);
+    }
+
+    #[test]
     fn fuzz_answer(bytes in damaged(valid())) {
         super::fuzz_answer(&bytes);
     }

@@ -1,0 +1,70 @@
+//! What ends of [`crate::voce`] read from each other.
+
+use std::sync::LazyLock;
+
+use super::{ELEMENT_BYTES, changed};
+use crate::voce::{Asked, Pools, Request, Shape, Unit, request};
+
+const BUCKETS: usize = 2;
+const ELEMENTS: usize = 11;
+const SEED: [u8; 32] = [42; 32];
+
+struct Example {
+    shape: Shape,
+    unit: Unit,
+    request: Vec<u8>,
+    asked: Asked,
+    answer: Vec<u8>,
+}
+
+static EXAMPLE: LazyLock<Option<Example>> = LazyLock::new(|| {
+    let shape = Shape::new(BUCKETS, ELEMENTS, ELEMENT_BYTES, 2).ok()?;
+    let content = [9; ELEMENTS * ELEMENT_BYTES];
+    let unit = Unit::new(&Pools::default(), &shape, &SEED, 0, &[&content[..]; BUCKETS]).ok()?;
+    let (bytes, asked) = request(&shape, &SEED, &[7; BUCKETS], &[43; 32]).ok()?;
+    let answer = unit.answer(0, &[&Request::new(&shape, BUCKETS, &bytes).ok()?]).pop()?;
+    Some(Example { shape, unit, request: bytes, asked, answer })
+});
+
+/// A request, whose answer changes nothing of another's; a hint and an answer; and what a manifest says of an arrangement.
+pub fn fuzz_voce(bytes: &[u8]) {
+    let Some(example) = EXAMPLE.as_ref() else { return };
+    let Ok(genuine) = Request::new(&example.shape, BUCKETS, &example.request) else { return };
+    for bytes in [bytes, &changed(&example.request, bytes)] {
+        let Ok(other) = Request::new(&example.shape, BUCKETS, bytes) else { continue };
+        let both = example.unit.answer(0, &[&other, &genuine]);
+        assert!(both.len() == 2 && both[0].len() == example.answer.len() && both[1] == example.answer);
+    }
+    let hint = example.unit.hint();
+    for (hint, answer) in [
+        (bytes, &example.answer[..]),
+        (hint, bytes),
+        (&changed(hint, bytes), &example.answer),
+        (hint, &changed(&example.answer, bytes)),
+    ] {
+        let fits = hint.len() == example.shape.hint_bytes() && answer.len() == example.shape.answer_bytes();
+        let read = example.asked.read(0, hint, answer);
+        assert!(read.map_or(!fits, |read| fits && read.iter().all(|element| element.len() == ELEMENT_BYTES)));
+    }
+    if let Some((&[a, b, c, d, e, f, g, h], profile)) = bytes.split_first_chunk::<8>()
+        && let Some(profile) = profile.first_chunk::<16>()
+    {
+        let buckets = usize::from(u16::from_le_bytes([a, b]));
+        let elements = u32::from_le_bytes([c, d, e, f]) as usize;
+        let element_bytes = usize::from(u16::from_le_bytes([g, h]));
+        if let Ok(shape) = Shape::announced(buckets, elements, element_bytes, profile) {
+            assert_eq!(shape.profile(), *profile);
+            assert!(shape.unit_buckets() <= buckets && shape.rows() * shape.columns() >= elements);
+            assert!(crate::voce::noise::failure_log2(&shape) <= -40.0);
+        }
+    }
+}
+
+/// Valid encodings to begin with, but the request, which is large.
+pub(super) fn valid() -> Vec<Vec<u8>> {
+    let Some(example) = EXAMPLE.as_ref() else { return Vec::new() };
+    let mut arrangement = vec![BUCKETS as u8, 0, ELEMENTS as u8, 0, 0, 0];
+    arrangement.extend((ELEMENT_BYTES as u16).to_le_bytes());
+    arrangement.extend(example.shape.profile());
+    vec![example.unit.hint().to_vec(), example.answer.clone(), arrangement]
+}
