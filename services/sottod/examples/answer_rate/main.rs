@@ -17,6 +17,8 @@ mod clients;
 #[path = "../common/nodes.rs"]
 #[allow(dead_code, reason = "here nobody counts bytes")]
 mod nodes;
+#[path = "../common/ports.rs"]
+mod ports;
 /// The server itself, so that the child process is the same program without another build.
 #[path = "../../src/main.rs"]
 mod server;

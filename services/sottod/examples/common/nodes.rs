@@ -1,6 +1,5 @@
 //! Processes of a cluster.
 
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -8,6 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use sotto_session::{Connection, ConnectionSettings};
 use sotto_wire::Address;
+
+use super::ports::free_ports;
 
 /// Until all nodes serve.
 const STARTING: Duration = Duration::from_secs(30);
@@ -122,11 +123,4 @@ impl Drop for Nodes {
             let _ = process.wait();
         }
     }
-}
-
-/// Ports on which nobody listens.
-fn free_ports(count: usize) -> anyhow::Result<Vec<u16>> {
-    let listeners: Vec<TcpListener> =
-        (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
-    listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
 }

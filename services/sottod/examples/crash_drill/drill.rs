@@ -8,6 +8,8 @@ mod child;
 mod client;
 #[path = "group.rs"]
 mod group;
+#[path = "../common/ports.rs"]
+pub(crate) mod ports;
 #[path = "retriever.rs"]
 mod retriever;
 #[path = "visitor.rs"]

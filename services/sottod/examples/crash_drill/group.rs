@@ -2,7 +2,6 @@
 //! any of them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::net::TcpListener;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -24,6 +23,7 @@ use tokio::time::sleep;
 
 use super::child::{PATIENCE, Process, session};
 use super::client::{Manifests, manifests};
+use super::ports::free_ports;
 use super::retriever::Served;
 use super::visitor::{News, Visitor, listen};
 use super::{JUDGED_ROUND_MS, Outcome, RETAINED, ROUND_MS};
@@ -94,13 +94,6 @@ fn environment(round_ms: u32) -> [(&'static str, String); 6] {
         ("SOTTOD_ROUNDS_SEED_SEGMENTS", "16".to_owned()),
         ("RUST_LOG", "error".to_owned()),
     ]
-}
-
-/// Ports on which nobody listens.
-fn free_ports(count: usize) -> anyhow::Result<Vec<u16>> {
-    let listeners: Vec<TcpListener> =
-        (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
-    listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
 }
 
 impl Cluster {

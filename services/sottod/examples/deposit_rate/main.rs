@@ -17,6 +17,8 @@ mod asking;
 #[path = "../common/nodes.rs"]
 #[allow(dead_code, reason = "here nobody asks for processes")]
 mod nodes;
+#[path = "../common/ports.rs"]
+mod ports;
 /// The server itself, so that the child process is the same program without another build.
 #[path = "../../src/main.rs"]
 mod server;

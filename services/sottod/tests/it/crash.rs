@@ -2,7 +2,7 @@
 #![allow(clippy::print_stdout, reason = "inside tests, failing loudly is the point")]
 
 #[path = "../../examples/crash_drill/drill.rs"]
-mod drill;
+pub(crate) mod drill;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,14 +18,10 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_stream::StreamExt;
 
+use crate::crash::drill::ports::free_ports;
+
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sottod");
 const NODES: usize = 3;
-
-/// Ports that are free now.
-fn ports(count: usize) -> Vec<u16> {
-    let listeners: Vec<TcpListener> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
-}
 
 /// Nodes that vote, and then those that do not.
 struct Cluster {
@@ -51,7 +46,7 @@ impl Cluster {
         let (founders, count) = (NODES + answerers, NODES + answerers + later);
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let directory = tempfile::tempdir().unwrap();
-        let mut ports = ports(3 * count).into_iter();
+        let mut ports = free_ports(3 * count).unwrap().into_iter();
         let mut some = || -> Vec<u16> { ports.by_ref().take(count).collect() };
         let (clients, peers, operations) = (some(), some(), some());
         let mut new = Command::new(PROGRAM);
