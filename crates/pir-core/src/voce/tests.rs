@@ -1,5 +1,6 @@
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
+use sha2::{Digest, Sha256};
 
 use super::noise::stages;
 use super::ring::{DEGREE, PLAINTEXT_BITS, Ring};
@@ -108,4 +109,20 @@ fn noise_is_what_the_calculator_says() {
         assert!((0.97..1.03).contains(&ratio), "{count} in {columns}: {ratio}");
         assert!(largest < 6.5 * measured, "{count} in {columns}: {largest}");
     }
+}
+
+/// Every byte that is sent, or published, follows from seeds: on every machine, with every kernel, and in other programs.
+#[test]
+fn requests_hints_and_answers_are_the_golden_ones() {
+    let digest = |bytes: &[u8]| -> String {
+        Sha256::digest(bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    };
+    let shape = Shape::new(3, 70, 288, 4).unwrap();
+    let content: Vec<u8> = (0..70 * 288).map(|at| (at * at % 251) as u8).collect();
+    let unit = Unit::new(&Pools::default(), &shape, &[1; 32], 1, &[&content]).unwrap();
+    let (bytes, _) = request(&shape, &[1; 32], &[3, 33, 69], &[2; 32]).unwrap();
+    let answer = unit.answer(2, &[&Request::new(&shape, 3, &bytes).unwrap()]).remove(0);
+    let found = [&*bytes, unit.hint(), &answer].map(digest);
+    let golden = ["7566f4529101ea2a", "ca852718d4d8a314", "a161ca843d413375"];
+    assert_eq!(found, golden, "first bytes of the digests of request, hint and answer");
 }
