@@ -154,7 +154,7 @@ enum Command {
     /// Print your identity, by which others put you into groups
     #[command(after_help = "Example:\n  sotto identity")]
     Identity,
-    /// Make, join or leave groups, or remove a member
+    /// Make, join or leave groups, remove a member or keep one
     Group {
         #[command(subcommand)]
         command: GroupCommand,
@@ -277,6 +277,14 @@ enum GroupCommand {
         /// The member's name on the group's card, or the identity
         member: String,
     },
+    /// Take a removal back that has not been done yet; what waited to be said is not sent
+    #[command(after_help = "Example:\n  sotto group keep desk carol")]
+    Keep {
+        /// Name of the group
+        name: String,
+        /// The member's name on the group's card, or the identity
+        member: String,
+    },
 }
 
 /// The command line, for whoever writes about it.
@@ -326,6 +334,7 @@ async fn perform(cli: Cli) -> Result<ExitCode, Failure> {
             GroupCommand::Join => group::join(home).await?,
             GroupCommand::Leave { name } => group::leave(home, name).await?,
             GroupCommand::Remove { name, member } => group::remove(home, name, member).await?,
+            GroupCommand::Keep { name, member } => group::keep(home, name, member).await?,
         },
     }
     Ok(ExitCode::SUCCESS)

@@ -68,6 +68,8 @@ pub struct Member {
     pub identity: [u8; 32],
     /// Whether it has neither left nor been removed.
     pub present: bool,
+    /// Whether this person removes it, which has not been done yet.
+    pub removing: bool,
     /// Whether it has shown that it has the newest keys. One who has not for long is away, or was not given them.
     pub confirmed: bool,
     /// Up to which number it has what this client said.
@@ -233,6 +235,7 @@ impl Group {
                 card_name: peer.name.clone(),
                 identity: peer.identity,
                 present: peer.present,
+                removing: self.removing & bit(number) != 0,
                 confirmed: peer.present && (confirmed || number == self.me),
                 acknowledged: peer.acknowledged,
                 missing: if peer.present && number != self.me { missing } else { 0 },
@@ -311,6 +314,24 @@ impl Group {
     /// Thinks better of it, before anybody was told.
     pub(crate) fn keep(&mut self, member: u8) {
         self.removing &= !bit(member);
+    }
+
+    /// Decides not to remove a member after all, which was told to nobody yet; how many texts are taken back. What was
+    /// said meanwhile was not for it, and is not sent now that it would read it.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] if it is not to be removed; [`Error::Input`] for one who is leaving.
+    pub(crate) fn take_back_removal(&mut self, member: u8) -> Result<usize, Error> {
+        if usize::from(member) >= self.members.len() || self.removing & bit(member) == 0 {
+            return Err(Error::Unknown(Unknown::Member));
+        }
+        if self.leaving.is_some() {
+            return Err(Error::Input(InputError::Leaving));
+        }
+        self.keep(member);
+        let texts = self.outbox.retract_texts();
+        self.news.extend(texts.iter().copied().map(News::NotSent));
+        Ok(texts.len())
     }
 
     #[cfg(test)]

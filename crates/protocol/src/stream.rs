@@ -334,6 +334,17 @@ impl Outbox {
         }
     }
 
+    /// Takes back the texts of which nothing was sent, and gives their numbers to what comes next; those that stood for
+    /// whole texts.
+    pub(crate) fn retract_texts(&mut self) -> Vec<u32> {
+        let begun = self.items.iter().rposition(|item| item.sent.is_some()).map_or(0, |last| last + 1);
+        // The rest of a text that was begun is still said.
+        let rest = self.items.iter().skip(begun).take_while(|item| item.flags & REST != 0).count();
+        let retracted = self.items.split_off(begun + rest);
+        self.newest = retracted.iter().fold(self.newest, |newest, _| newest.saturating_sub(1));
+        retracted.iter().filter(|item| item.ends_text()).map(|item| item.sequence).collect()
+    }
+
     /// Texts that have not arrived as a whole with one who has everything up to `sequence`.
     pub(crate) fn texts_after(&self, sequence: u32) -> usize {
         self.pending().filter(|item| item.ends_text() && item.sequence > sequence).count()
@@ -611,6 +622,22 @@ mod tests {
         // Sent again in round 3, so overdue when the block after the next begins.
         assert!(rest[..rest.len() - 1].iter().all(|item| item.is_some_and(|number| number > 1)));
         assert_eq!(rest.last(), Some(&Some(1)));
+    }
+
+    /// Parts of a text that was begun are of no use without the rest.
+    #[test]
+    fn of_texts_that_are_taken_back_none_was_begun() {
+        let mut outbox = Outbox::default();
+        assert!(outbox.retract_texts().is_empty());
+        for text in [b"abc".as_slice(), b"defg", b"h"] {
+            outbox.push(Kind::Text, text, 2).unwrap();
+        }
+        assert_eq!([1, 2, 3].map(|round| next(&mut outbox, round, true)), [Some(1), Some(2), Some(3)]);
+        assert_eq!(outbox.retract_texts(), [5]);
+        assert_eq!(outbox.push(Kind::Text, b"i", 2), Ok(5));
+        assert_eq!([4, 5].map(|round| next(&mut outbox, round, true)), [Some(4), Some(5)]);
+        assert!(outbox.retract_texts().is_empty());
+        assert_eq!(outbox.acknowledge(5), [2, 4, 5]);
     }
 
     #[test]

@@ -122,7 +122,11 @@ fn describe(conversation: &Conversation) -> io::Result<()> {
         Kind::Group => result(&format!("{}\t{kind}\t{}", conversation.name, state.join(", ")))?,
     }
     for member in &conversation.members {
-        let presence = if member.present { "member" } else { "left or removed" };
+        let presence = match (member.present, member.removing) {
+            (true, false) => "member",
+            (true, true) => "to be removed",
+            (false, _) => "left or removed",
+        };
         result(&format!("{}\t{}\t{presence}\t{}", conversation.name, member.name, member.identity))?;
     }
     Ok(())

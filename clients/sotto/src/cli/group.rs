@@ -47,3 +47,15 @@ pub(super) async fn remove(home: Option<PathBuf>, group: String, member: String)
     status(&line);
     Ok(())
 }
+
+pub(super) async fn keep(home: Option<PathBuf>, group: String, member: String) -> Result<(), Failure> {
+    let line = format!("{member} stays in {group}; nobody was told of the removal");
+    let Reply::Kept { texts } = online(home, Account::KeepMember { group, member }).await? else {
+        return Err(unexpected());
+    };
+    status(&line);
+    if texts > 0 {
+        status(&format!("{texts} texts that waited were not sent: say them again if all may read them"));
+    }
+    Ok(())
+}

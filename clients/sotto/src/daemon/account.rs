@@ -1,6 +1,9 @@
 //! What needs nothing but the account's state: done by the running participant, or, where it shows to nobody, on the
 //! state itself while none runs.
 
+#[cfg(test)]
+mod tests;
+
 use sotto_protocol::base32::BASE32;
 use sotto_protocol::client::{Client, Holder, Unshown};
 use sotto_protocol::error::InputError;
@@ -76,6 +79,9 @@ impl Account {
             }
             Self::LeaveGroup { name } => client.leave_group(find(client, &name)?)?,
             Self::RemoveMember { group, member } => remove_member(client, &group, &member)?,
+            Self::KeepMember { group, member } => {
+                return Ok(Reply::Kept { texts: keep_member(client, &group, &member)? });
+            }
             Self::Say { conversation, text } => {
                 let message = client.queue_text(find(client, &conversation)?, &text.0)?;
                 let waiting = waiting(client, message.conversation);
@@ -153,7 +159,7 @@ fn conversations(client: &Client) -> Vec<Conversation> {
 }
 
 fn member(member: sotto_protocol::Member) -> Member {
-    Member { identity: encode_identity(&member.identity), name: member.name, present: member.present }
+    Member { identity: encode_identity(&member.identity), name: member.name, present: member.present, removing: member.removing }
 }
 
 fn invitations(client: &Client) -> Vec<Invitation> {
@@ -168,11 +174,43 @@ fn invitations(client: &Client) -> Vec<Invitation> {
 
 fn remove_member(client: &mut Client, group: &str, member: &str) -> Result<(), Failure> {
     let id = find(client, group)?;
-    let members = client.members(id);
-    let mut named = members.iter().filter(|other| other.present && is_called(other, member));
+    let found = find_member(client, id, (group, member), |other| other.present)?;
+    if found.removing {
+        return Err(Failure::other(format!(
+            "{member} is to be removed from {group} already; 'sotto group keep {group} {member}' takes it back"
+        )));
+    }
+    // Whether the one removed can be told: who is no contact sees that nothing comes any more.
+    client.remove_member(id, found.number).map(|_| ()).map_err(Into::into)
+}
+
+/// How many texts are taken back with the removal.
+fn keep_member(client: &mut Client, group: &str, member: &str) -> Result<usize, Failure> {
+    let id = find(client, group)?;
+    let removing = client.members(id).iter().any(|other| other.removing && is_called(other, member));
+    let found = find_member(client, id, (group, member), |other| other.removing == removing)?;
+    match client.keep_member(id, found.number) {
+        Ok(texts) => Ok(texts),
+        Err(Error::Unknown(_)) if found.present => {
+            Err(Failure::other(format!("{member} is not about to be removed from {group}")))
+        }
+        Err(Error::Unknown(_)) => Err(Failure::other(format!(
+            "{member} has left {group}, or was removed, and does not come back; make another group with 'sotto group create'"
+        ))),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The one member of that name, or identity, of which something holds.
+fn find_member(
+    client: &Client,
+    id: ConversationId,
+    (group, member): (&str, &str),
+    holds: impl Fn(&sotto_protocol::Member) -> bool,
+) -> Result<sotto_protocol::Member, Failure> {
+    let mut named = client.members(id).into_iter().filter(|other| holds(other) && is_called(other, member));
     match (named.next(), named.next()) {
-        // Whether the one removed can be told: who is no contact sees that nothing comes any more.
-        (Some(found), None) => client.remove_member(id, found.number).map(|_| ()).map_err(Into::into),
+        (Some(found), None) => Ok(found),
         (Some(_), Some(_)) => {
             Err(Failure::other(format!("{group} has several members '{member}'; give the identity instead")))
         }

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use crate::cli::failure::Failure;
 
 /// Version of the local protocol: programs and the participant must be of the same.
-pub(crate) const VERSION: u16 = 2;
+pub(crate) const VERSION: u16 = 3;
 
 /// The first frame of either side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,6 +105,8 @@ pub(crate) enum Account {
     LeaveGroup { name: String },
     /// Remove a member; [`Reply::Done`].
     RemoveMember { group: String, member: String },
+    /// Take a removal back that has not been done; [`Reply::Kept`].
+    KeepMember { group: String, member: String },
     /// Hand in a text; [`Reply::Queued`].
     Say { conversation: String, text: Private },
     /// The first texts that nobody has seen; [`Reply::Texts`].
@@ -135,6 +137,11 @@ pub(crate) enum Reply {
     Joined {
         /// Name of the group.
         group: String,
+    },
+    /// A member stays.
+    Kept {
+        /// Texts of the group that were not sent, and will not be.
+        texts: usize,
     },
     Queued {
         /// The text's number in its conversation.
@@ -281,6 +288,8 @@ pub(crate) struct Member {
     pub(crate) name: String,
     pub(crate) identity: String,
     pub(crate) present: bool,
+    /// Whether this person removes it, which has not been done yet.
+    pub(crate) removing: bool,
 }
 
 /// An invitation that nobody has answered.

@@ -37,7 +37,7 @@ pub(super) fn entry(event: &Event, client: &Client) -> Option<Entry> {
             Entry::Passing(format!("{} has new keys", name(conversation)))
         }
         Event::Notice(Notice::NotSent { conversation, .. }) => {
-            Entry::Lasting(format!("a text to {} was not sent: it has ended for you", name(conversation)))
+            Entry::Lasting(format!("a text to {} was not sent: {}", name(conversation), not_sent(client, *conversation)))
         }
         Event::Notice(Notice::Expired { contact, accepted, texts, .. }) => {
             Entry::Lasting(expired(contact, *accepted, *texts))
@@ -124,6 +124,14 @@ fn about(warning: &Warning) -> Option<ConversationId> {
         | Warning::NameBorrowed { conversation }
         | Warning::RekeyNeeded { conversation } => Some(*conversation),
         _ => None,
+    }
+}
+
+/// Why a text was given back.
+fn not_sent(client: &Client, id: ConversationId) -> &'static str {
+    match client.conversations().iter().any(|conversation| conversation.id == id && !conversation.ended) {
+        true => "it was said while a member was to be removed, who stays",
+        false => "it has ended for you",
     }
 }
 

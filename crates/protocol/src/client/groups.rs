@@ -106,7 +106,8 @@ impl Client {
 
     /// Removes a member from a group, of which this client must be the [`Client::keeper`]: when the next block of rounds
     /// begins it makes new keys and hands them to all others, who must be contacts, and tells the removed one, if it is a
-    /// contact; whether it is. From now on this client says nothing more that the removed one could read.
+    /// contact; whether it is. From now on this client says nothing more that the removed one could read. Until the keys are
+    /// made, [`Client::keep_member`] takes it back.
     ///
     /// # Errors
     /// [`Error::Unknown`] for no such group or member; [`Error::Input`] if this client is not the keeper, or somebody
@@ -122,6 +123,17 @@ impl Client {
             return Err(error);
         }
         Ok(told)
+    }
+
+    /// Takes a removal back that has not been done: until the next block of rounds begins, or for as long as the keys for it
+    /// cannot be made. What was never sent in the group is taken back, too, and told as [`Notice::NotSent`]: it was said for
+    /// the others alone. How many texts that are.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] for no such group, or a member that is not about to be removed; one who was removed does not come
+    /// back; [`Error::Input`] if this client is leaving.
+    pub fn keep_member(&mut self, id: ConversationId, number: u8) -> Result<usize, Error> {
+        self.state.group_mut(id)?.take_back_removal(number)
     }
 }
 

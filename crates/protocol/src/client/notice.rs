@@ -68,7 +68,8 @@ pub enum Notice {
         /// Which group.
         conversation: ConversationId,
     },
-    /// A text will not be sent, or sent no more: the conversation has ended for this person.
+    /// A text will not be sent, or sent no more: the conversation has ended for this person, or it was said while a member
+    /// was to be removed who stays.
     NotSent {
         /// Where.
         conversation: ConversationId,
@@ -178,7 +179,8 @@ pub enum Warning {
     HistoryLost,
     /// Somebody left a group, and this client, whose task it is, is not everybody's contact and cannot make new keys.
     #[error(
-        "the one who left can still read this group: for new keys you need all other members as contacts"
+        "who has left, or is to be removed, can still read this group, and what you say to it waits while you remove \
+         somebody: for new keys you need all other members as contacts"
     )]
     RekeyNeeded {
         /// Which group.

@@ -196,6 +196,55 @@ fn attack_a_removal_that_cannot_be_done_any_more_is_told() {
     );
 }
 
+/// The same, and the keeper thinks better of it: it speaks again, under the keys that all have, and what it said for the
+/// others alone goes to nobody.
+#[test]
+fn a_removal_that_cannot_be_done_can_be_taken_back() {
+    let (mut world, _) = group_of(5, &FOUR, false);
+    world.run(200);
+    while world.round % 8 != 2 {
+        world.run(1);
+    }
+    let (id, carol) = (world.id(KEEPER, "crew"), world.id(KEEPER, "carol"));
+    let removing = |world: &World| world.clients[KEEPER].members(id)[DAVE].removing;
+    assert!(world.clients[KEEPER].keep_member(id, DAVE as u8).is_err(), "nobody is to be removed");
+    assert_eq!(world.clients[KEEPER].remove_member(id, DAVE as u8), Ok(true));
+    world.clients[KEEPER].forget(carol).unwrap();
+    let alone = world.clients[KEEPER].queue_text(id, "not for dave").unwrap();
+    world.run(400);
+    assert!(removing(&world));
+    world.restart(KEEPER);
+    world.notices = vec![Vec::new(); 4];
+    assert_eq!(world.clients[KEEPER].keep_member(id, DAVE as u8), Ok(1));
+    assert!(!removing(&world));
+    assert!(world.clients[KEEPER].keep_member(id, DAVE as u8).is_err(), "once is enough");
+    world.run(1);
+    let not_sent = Notice::NotSent { conversation: id, message: alone };
+    assert_eq!(world.notices[KEEPER].iter().filter(|notice| **notice == not_sent).count(), 1);
+    all_hear(&mut world, &[KEEPER, BOB, CAROL, DAVE], 200).unwrap();
+    assert!([BOB, CAROL, DAVE].iter().all(|member| !heard(&world, *member, "not for dave")));
+    let told = |notice: &Notice| {
+        matches!(notice, Notice::Removed { .. } | Notice::Left { .. } | Notice::NewKeys { .. })
+    };
+    assert!(!world.notices.iter().flatten().any(told), "{:?}", world.notices);
+}
+
+/// Whoever has been removed does not come back by that.
+#[test]
+fn a_removal_that_is_done_cannot_be_taken_back() {
+    let (mut world, _) = group_of(6, &FOUR, false);
+    world.run(200);
+    let id = world.id(KEEPER, "crew");
+    assert_eq!(world.clients[KEEPER].remove_member(id, DAVE as u8), Ok(true));
+    world.run(8);
+    world.say(KEEPER, "crew", "not for dave");
+    for member in [DAVE as u8, 8, u8::MAX] {
+        assert!(world.clients[KEEPER].keep_member(id, member).is_err(), "{member}");
+    }
+    world.run(400);
+    assert!(heard(&world, BOB, "not for dave") && !heard(&world, DAVE, "not for dave"));
+}
+
 /// The state is stored between decision and block, and brought back.
 #[test]
 fn attack_a_removal_survives_a_restart_and_shows_nothing_to_the_removed() {

@@ -1,0 +1,77 @@
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use sotto_protocol::client::{Client, Settings};
+use sotto_protocol::{
+    CodeKind, KeyEpoch, PROTOCOL_VERSION, Round, RoundMode, SeedCommitment, ServerParameters, UnixMillis,
+};
+
+use super::super::message::{Account, Reply};
+use super::encode_identity;
+use crate::cli::failure::Failure;
+
+fn client(name: &str) -> Client {
+    let server = ServerParameters {
+        protocol_version: PROTOCOL_VERSION,
+        serial: 1,
+        manifest_key: [1; 32],
+        seeds: SeedCommitment::default(),
+        engine: "none".into(),
+        security_bits: 128,
+        code: CodeKind::Cuckoo,
+        retrieve: 4,
+        buckets: 12,
+        choices: 3,
+        retained: 2,
+        mode: RoundMode::Deadline,
+        round_ms: 1000,
+        deposit_ms: 100,
+        lookup_ms: 200,
+        query_ms: 300,
+        deposit_spread_ms: 0,
+        query_spread_ms: 0,
+        key_epoch: KeyEpoch::ENDLESS,
+    };
+    let joined = (Round(1), UnixMillis(0));
+    let mut rng: rand::rngs::StdRng = rand::make_rng();
+    Client::new(name, server, Settings { conversations: 2 }, joined, &mut rng).unwrap()
+}
+
+/// A person who mistyped a name sees that the member is to be removed, and takes it back.
+#[test]
+fn a_removal_shows_and_is_taken_back_by_name_or_identity() {
+    let mut alice = client("alice");
+    let identity = encode_identity(&client("bob").identity());
+    let text = |text: &str| text.to_owned();
+    let members = vec![format!("bob={identity}")];
+    Account::CreateGroup { name: text("desk"), members }.perform(&mut alice).unwrap();
+    let removing = |alice: &Client| match Account::Contacts.look(alice).unwrap() {
+        Reply::Conversations(talks) => {
+            talks[0].members.iter().map(|member| (member.present, member.removing)).collect::<Vec<_>>()
+        }
+        reply => panic!("{reply:?}"),
+    };
+    let keep = |alice: &mut Client, member: &str| {
+        Account::KeepMember { group: text("desk"), member: text(member) }.perform(alice)
+    };
+    let remove = |alice: &mut Client| {
+        Account::RemoveMember { group: text("desk"), member: text("bob") }.perform(alice)
+    };
+    let says = |refused: Result<Reply, Failure>, words: &str| {
+        let failure = refused.unwrap_err();
+        assert!(failure.message.contains(words), "{}", failure.message);
+    };
+    says(keep(&mut alice, "bob"), "not about to be removed");
+    for member in ["bob", &identity] {
+        remove(&mut alice).unwrap();
+        assert_eq!(removing(&alice), [(true, false), (true, true)]);
+        says(remove(&mut alice), "'sotto group keep desk bob'");
+        says(keep(&mut alice, "carol"), "has no member 'carol'");
+        let say = Account::Say {
+            conversation: text("desk"),
+            text: super::Private::new("not for bob"),
+        };
+        say.perform(&mut alice).unwrap();
+        assert!(matches!(keep(&mut alice, member), Ok(Reply::Kept { texts: 1 })));
+        assert_eq!(removing(&alice), [(true, false), (true, false)]);
+    }
+}
