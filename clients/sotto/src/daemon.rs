@@ -12,6 +12,7 @@ mod journal;
 pub(crate) mod message;
 mod news;
 mod notes;
+pub(crate) mod screens;
 mod serve;
 mod signals;
 #[cfg(unix)]

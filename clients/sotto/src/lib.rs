@@ -14,6 +14,8 @@ pub mod host;
 pub mod participant;
 mod store;
 
+#[doc(hidden)]
+pub use daemon::screens::Screens;
 pub use participant::{
     Event, Events, Finding, Handle, HandleError, Participant, Phase, RoundReport, Trouble,
 };

@@ -159,7 +159,12 @@ fn conversations(client: &Client) -> Vec<Conversation> {
 }
 
 fn member(member: sotto_protocol::Member) -> Member {
-    Member { identity: encode_identity(&member.identity), name: member.name, present: member.present, removing: member.removing }
+    Member {
+        identity: encode_identity(&member.identity),
+        name: member.name,
+        present: member.present,
+        removing: member.removing,
+    }
 }
 
 fn invitations(client: &Client) -> Vec<Invitation> {

@@ -36,9 +36,11 @@ pub(super) fn entry(event: &Event, client: &Client) -> Option<Entry> {
         Event::Notice(Notice::NewKeys { conversation }) => {
             Entry::Passing(format!("{} has new keys", name(conversation)))
         }
-        Event::Notice(Notice::NotSent { conversation, .. }) => {
-            Entry::Lasting(format!("a text to {} was not sent: {}", name(conversation), not_sent(client, *conversation)))
-        }
+        Event::Notice(Notice::NotSent { conversation, .. }) => Entry::Lasting(format!(
+            "a text to {} was not sent: {}",
+            name(conversation),
+            not_sent(client, *conversation)
+        )),
         Event::Notice(Notice::Expired { contact, accepted, texts, .. }) => {
             Entry::Lasting(expired(contact, *accepted, *texts))
         }

@@ -8,7 +8,7 @@ use std::io;
 
 use sotto_protocol::ConversationId;
 use sotto_protocol::client::Client;
-use tokio::io::{ReadHalf, WriteHalf, split};
+use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, WriteHalf, split};
 
 use super::account::{find, texts, waiting};
 use super::desk::Desk;
@@ -16,20 +16,19 @@ use super::frame::{Frames, write};
 use super::journal::{Entry, Listener};
 use super::message::{Attached, Audited, Found, Greeting, Message, Reply, Request, Text, Told, VERSION};
 use super::notes::{audit_pace, pace};
-use super::socket::Stream;
 use crate::cli::failure::Failure;
 
 /// Serves a program until it leaves.
-pub(super) async fn serve(stream: Stream, desk: &Desk) {
+pub(super) async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, desk: &Desk) {
     let (input, output) = split(stream);
     let mut program = Program { desk, output, listening: None };
     // One that leaves in the middle needs nothing more.
     let _ = program.serve(Frames::new(input)).await;
 }
 
-struct Program<'a> {
+struct Program<'a, S> {
     desk: &'a Desk,
-    output: WriteHalf<Stream>,
+    output: WriteHalf<S>,
     listening: Option<Listening<'a>>,
 }
 
@@ -43,8 +42,8 @@ struct Listening<'a> {
     handed: u64,
 }
 
-impl Program<'_> {
-    async fn serve(&mut self, mut frames: Frames<ReadHalf<Stream>>) -> io::Result<()> {
+impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
+    async fn serve(&mut self, mut frames: Frames<ReadHalf<S>>) -> io::Result<()> {
         write(&mut self.output, &Greeting::ours()).await?;
         match frames.next::<Greeting>().await? {
             Some(Greeting { sotto: VERSION, .. }) => {}

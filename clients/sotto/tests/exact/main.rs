@@ -19,6 +19,7 @@
 //! drill    people whose processes die, and what must hold of everybody then
 //! crashes  deaths at every write and at random instants, and disks that are full
 //! copies   one account in two hands
+//! screens  who looks at what came, and says that it was shown
 //! rotation another manifest key while people talk
 //! ```
 //!
@@ -43,6 +44,7 @@ mod nodes;
 mod profiles;
 mod reading;
 mod rotation;
+mod screens;
 mod server;
 mod slots;
 mod spread;

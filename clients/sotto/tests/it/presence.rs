@@ -49,7 +49,7 @@ fn meet(inviting: &Home, accepting: &Home, (invited, inviter): (&str, &str)) {
 }
 
 #[test]
-fn whatever_a_person_does_while_online_takes_one_connection() {
+fn attack_a5_whatever_a_person_does_while_online_takes_one_connection() {
     let server = Server::start(config(loopback()));
     let [alice, bob, carol] = ["alice", "bob", "carol"].map(|name| Watched::join(&server, name));
 

@@ -1,0 +1,53 @@
+//! The desk of a participant that somebody else runs, without a socket: whole worlds in simulated time attach programs to it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinHandle;
+
+use super::desk::Desk;
+use super::face::Face;
+use super::journal::Journal;
+use super::news::News;
+use super::serve;
+use crate::{Event, Handle};
+
+/// Where programs are attached, and what waits for them.
+pub struct Screens {
+    desk: Arc<Desk>,
+    following: JoinHandle<()>,
+}
+
+impl Screens {
+    /// With the news that wait in a directory.
+    #[must_use]
+    pub fn new(directory: &Path, handle: Handle) -> Self {
+        let news = Arc::new(News::of(directory));
+        let journal = Arc::new(Journal::new(news.read()));
+        let following = tokio::spawn(news.follow(Arc::clone(&journal), Face::new(true)));
+        let (name, server) = (String::new(), String::new());
+        Self { desk: Arc::new(Desk::new(handle, name, server, None, journal, Face::new(true))), following }
+    }
+
+    /// Takes down what the participant tells.
+    pub async fn hear(&self, event: Event) {
+        // One that has stopped tells nothing more.
+        let _ = self.desk.hear(event).await;
+    }
+
+    /// Serves a program until it leaves.
+    pub fn serve(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let desk = Arc::clone(&self.desk);
+        async move { serve::serve(stream, &desk).await }
+    }
+}
+
+impl Drop for Screens {
+    fn drop(&mut self) {
+        self.following.abort();
+    }
+}
