@@ -85,6 +85,8 @@ pub struct RoundMachine {
     /// The least number that the next round may have.
     next: Round,
     open: Option<OpenRound>,
+    /// The open round goes on past its length: enough others wait to be built.
+    held: bool,
     /// Sealed, not ready; in closed loop with those who deposited.
     building: BTreeMap<Round, HashSet<Account>>,
     ready: BTreeMap<Round, ReadyRound>,
@@ -126,6 +128,7 @@ impl RoundMachine {
             clock: Stopwatch::new(now),
             next: first,
             open: None,
+            held: false,
             building: BTreeMap::new(),
             ready: BTreeMap::new(),
             units: Window::default(),
@@ -296,6 +299,19 @@ impl RoundMachine {
         }
     }
 
+    /// So many sealed rounds wait for their databases that with a deadline the open one goes on past its length, until this is
+    /// taken back. In closed loop no round opens before that anyway.
+    pub fn hold(&mut self, held: bool) {
+        self.held = held;
+    }
+
+    /// Whether the open round should have ended and goes on, because of [`RoundMachine::hold`].
+    #[must_use]
+    pub fn is_held_up(&self, now: UnixMillis) -> bool {
+        let over = |(_, open): (Round, u64)| open >= u64::from(self.config.round_ms);
+        self.held && self.config.mode == RoundMode::Deadline && self.open(now).is_some_and(over)
+    }
+
     /// A round takes no more deposits.
     pub fn sealed(&mut self, round: Round) {
         self.next = self.next.max(round.next());
@@ -363,6 +379,8 @@ impl RoundMachine {
         let deadline = open.opened.saturating_add(self.config.round_ms.into());
         let waits = deadline.saturating_sub(self.clock.elapsed_at(now));
         match self.config.mode {
+            // Whoever takes the hold back looks again.
+            RoundMode::Deadline if self.held && waits == 0 => None,
             RoundMode::Deadline => Some(UnixMillis(now.0.saturating_add(waits))),
             // Past its least length only events matter, and every event is followed by a look.
             RoundMode::ClosedLoop => (waits > 0).then(|| UnixMillis(now.0.saturating_add(waits))),
@@ -392,7 +410,7 @@ impl RoundMachine {
         }
         let full_length = self.clock.elapsed().saturating_sub(open.opened) >= u64::from(self.config.round_ms);
         match self.config.mode {
-            RoundMode::Deadline => full_length,
+            RoundMode::Deadline => full_length && !self.held,
             RoundMode::ClosedLoop => {
                 full_length
                     && open.deposits.len() > 0

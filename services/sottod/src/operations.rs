@@ -56,6 +56,12 @@ pub struct Status {
     /// Whether it is a node that hears nothing of rounds that should have ended.
     #[serde(default)]
     pub silent: bool,
+    /// Whether the open round lasts longer than it should, as earlier ones are still being built.
+    #[serde(default)]
+    pub held_up_by_builds: bool,
+    /// Whether the end of a round takes long to be stored; known to the node that leads.
+    #[serde(default)]
+    pub held_up_by_commits: bool,
     /// Of the program.
     pub version: String,
     /// What clients are given.
@@ -113,6 +119,10 @@ impl Status {
             Self { manifest_key_missing: true, .. } => {
                 "not ready: the secret of the next manifest key is not in the data directory"
             }
+            Self { held_up_by_builds: true, .. } => {
+                "ready; rounds last longer, as databases take longer than rounds"
+            }
+            Self { held_up_by_commits: true, .. } => "ready; rounds last longer, as the log is slow to store",
             _ => "ready",
         }
     }
@@ -163,6 +173,8 @@ impl Observed {
             serving,
             ready: serving && !silent && !key_missing,
             silent,
+            held_up_by_builds: metrics.held_up_by_builds.get() != 0,
+            held_up_by_commits: metrics.held_up_by_commits.get() != 0,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             address: self.address.clone(),
             engine: self.engine.to_owned(),

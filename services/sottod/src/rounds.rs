@@ -13,6 +13,7 @@ mod lead;
 mod measure;
 mod overview;
 mod places;
+mod pressure;
 mod resume;
 mod watchers;
 
@@ -191,6 +192,8 @@ struct Task<L> {
     warned: Option<u64>,
     /// When a round last began or ended.
     heard: Instant,
+    /// When people were last told that a round is still open.
+    told: Instant,
     is_silent: bool,
     /// When the newest round opened, and when those were sealed that are not ready.
     opened: Option<Instant>,
@@ -235,6 +238,7 @@ impl<L: RoundLog> Task<L> {
             self.say_place().await;
             self.tell_progress();
             self.notice_silence();
+            self.measure_pressure();
             let wakeup = self.wakeup();
             // A node alone is asked nothing before it serves again what it served.
             let answers = !self.waits_for_builds();
@@ -298,7 +302,7 @@ impl<L: RoundLog> Task<L> {
     fn wakeup(&self) -> Instant {
         let now = self.now();
         // Whoever follows is woken by the log.
-        let decides = self.leads.is_some() && !self.in_flight.turn;
+        let decides = self.leads.is_some() && self.in_flight.turn.is_none();
         let waits = self.waits_for_builds() && self.machine.open(now).is_none();
         let due = if decides && !waits { self.machine.next_wakeup(now) } else { None };
         let wakeup = due.map_or(IDLE_MS, |wakeup| wakeup.since(now));
@@ -307,7 +311,10 @@ impl<L: RoundLog> Task<L> {
         let silent = self.silent_from().filter(|_| !self.is_silent);
         // Whatever is due is proposed when nothing holds it back.
         let wakeup = held.unwrap_or(wakeup);
-        [silent, self.next_place()].into_iter().flatten().fold(wakeup, Instant::min)
+        [silent, self.next_place(), self.next_sign_of_life(), self.next_late()]
+            .into_iter()
+            .flatten()
+            .fold(wakeup, Instant::min)
     }
 
     /// From when on a node of a cluster has heard nothing for too long: the open round should have ended.

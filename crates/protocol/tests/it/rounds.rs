@@ -91,6 +91,27 @@ fn a_build_that_is_given_up_stalls_nothing() {
     assert_eq!(machine.retrieve(account(1), Round(2), [0; 32]), Ok(Accepted::New));
 }
 
+#[test]
+fn a_round_that_is_held_up_goes_on_and_ends_when_it_is_let_go() {
+    let mut machine = machine(RoundMode::Deadline);
+    let _ = tick(&mut machine, at(0));
+    machine.hold(true);
+    assert_eq!((machine.is_held_up(at(999)), machine.next_wakeup(at(999))), (false, Some(at(1000))));
+    assert_eq!(tick(&mut machine, at(5000)), []);
+    assert_eq!((machine.is_held_up(at(5000)), machine.next_wakeup(at(5000))), (true, None));
+    assert_eq!(machine.deposit(account(1), Round(1), [1; 32]), Ok(Accepted::New));
+    machine.hold(false);
+    assert_eq!(machine.next_wakeup(at(5001)), Some(at(5001)));
+    assert_eq!(tick(&mut machine, at(5001)), [Seal(Round(1), Some(Round(2)))]);
+    // In closed loop nothing waits that would not wait anyway, and what is to end now ends.
+    let mut machine = self::machine(RoundMode::ClosedLoop);
+    machine.opened(Round(7), at(0));
+    machine.hold(true);
+    assert!(!machine.is_held_up(at(5000)));
+    machine.end_now();
+    assert!(matches!(machine.turn(at(1)), Some(Seal(Round(7), _))));
+}
+
 /// The log of a group is written by whoever leads it: a node follows, decides nothing twice, and takes the lead at any time.
 #[test]
 fn a_round_ends_once_and_takes_nothing_while_its_end_is_being_written() {

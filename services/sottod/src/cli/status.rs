@@ -97,6 +97,9 @@ fn print(out: &mut impl Write, status: &Status) -> std::io::Result<()> {
         "{}, version {version}, engine {engine}, up {uptime_s} s",
         if *serving { "serving" } else { "not serving" }
     )?;
+    if status.held_up_by_builds || status.held_up_by_commits {
+        writeln!(out, "{}", status.state())?;
+    }
     writeln!(out, "address {address}")?;
     if let Some(NodeStatus { number, answers, follows, nodes, leads, leader }) = node {
         let leader = match leader {

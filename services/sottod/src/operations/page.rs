@@ -168,6 +168,8 @@ mod tests {
         Status {
             serving: true,
             ready: false,
+            held_up_by_builds: false,
+            held_up_by_commits: false,
             silent: true,
             version: evil.clone(),
             address: evil.clone(),

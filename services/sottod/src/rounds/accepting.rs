@@ -83,10 +83,10 @@ pub(super) struct Batch {
 /// What is on its way to the log.
 #[derive(Default)]
 pub(super) struct InFlight {
-    pub(super) turn: bool,
+    /// What is due by the clock, since when.
+    pub(super) turn: Option<Instant>,
     pub(super) publication: Option<Round>,
-    /// Rounds that end with the turn.
-    pub(super) given_up: BTreeSet<Round>,
+    pub(super) sign_of_life: bool,
     pub(super) retirements: BTreeSet<Round>,
     pub(super) batches: usize,
     /// Who waits for a deposit that is not in the log yet.
@@ -120,7 +120,11 @@ impl<L: RoundLog> Task<L> {
             }
             // It is stored once the first of its kind is.
             Ok(Accepted::Repeated) => match self.in_flight.deposits.get_mut(&(account, round, digest)) {
-                Some(waiting) => waiting.push(reply),
+                Some(waiting) => {
+                    // Who repeats itself waits once.
+                    waiting.retain(|reply| !reply.is_closed());
+                    waiting.push(reply);
+                }
                 None => drop(reply.send(Ok(()))),
             },
             Err(refusal) => drop(reply.send(Err(refusal.into()))),

@@ -36,6 +36,7 @@ impl<L: RoundLog> Task<L> {
             self.directory = Some(directory.claimed_number());
             self.watchers.directory(directory);
         }
+        self.hear_sign_of_life();
         if rounds == self.known {
             return Ok(());
         }
@@ -59,6 +60,7 @@ impl<L: RoundLog> Task<L> {
         for round in &gone {
             self.has_retired(*round);
         }
+        self.notice_waiting();
         if !gone.is_empty() {
             self.log.reclaim().await?;
         }
@@ -214,7 +216,7 @@ impl<L: RoundLog> Task<L> {
         let is_hopeless = self.hopeless.remove(&round);
         self.resumed.remove(&round);
         if self.served.remove(&round).is_none() && !is_hopeless {
-            tracing::warn!(%round, "the round is given up: its database was not ready in time");
+            tracing::warn!(%round, "the round is over before this node has built its database: it is too slow for the others");
             self.surroundings.metrics.round(Outcome::Abandoned);
             self.tell(ServerEvent::RoundAbandoned { round });
         }

@@ -27,6 +27,8 @@ pub(super) enum Settled {
     Turn(Result<(), ProposeError>),
     /// The same of a round that was to be published.
     Publication(Result<(), ProposeError>),
+    /// The same of a sign of life.
+    SignOfLife(Result<(), ProposeError>),
     /// The same of a round that was to be forgotten.
     Retirement(Round, Result<(), ProposeError>),
     /// The same of where people find the nodes.
@@ -56,11 +58,15 @@ impl<L: RoundLog> Task<L> {
             self.give_back(role);
             return Ok(());
         }
-        if self.holds_back() || !self.can_sign().await {
+        if self.holds_back() {
+            return Ok(());
+        }
+        self.propose_sign_of_life().await;
+        if !self.can_sign().await {
             return Ok(());
         }
         // Looked at once: what was accepted goes before the end of its round.
-        let turn = self.machine.turn(self.now()).filter(|_| !self.in_flight.turn);
+        let turn = self.machine.turn(self.now()).filter(|_| self.in_flight.turn.is_none());
         self.propose_accepted(turn.is_some()).await;
         self.propose_turn(turn).await?;
         // Behind the opening of the next round, which nothing is to hold up.
@@ -112,9 +118,6 @@ impl<L: RoundLog> Task<L> {
                 let at = self.surroundings.host.unix_now();
                 records.extend(self.table()?.map(|table| Record::Table(round, table)));
                 records.push(Record::Seal(round, seed, at));
-                let given_up = self.given_up(round);
-                records.extend(given_up.iter().copied().map(Record::Retire));
-                self.in_flight.given_up = given_up;
                 next.filter(|_| !waits)
             }
         };
@@ -127,19 +130,10 @@ impl<L: RoundLog> Task<L> {
             records.push(Record::Open(next));
         }
         self.machine.ending(true);
-        self.in_flight.turn = true;
+        self.in_flight.turn = Some(Instant::now());
         let proposal = self.log.propose(records).await;
         self.proposed.spawn(async { Settled::Turn(proposal.await.map(|_| ())) });
         Ok(())
-    }
-
-    /// Rounds that are of no use any more when this one is sealed: those sealed R rounds before it that are not published.
-    fn given_up(&self, sealing: Round) -> BTreeSet<Round> {
-        let retained = u64::from(self.surroundings.parameters.retained.max(1));
-        let useful = sealing.0.saturating_sub(retained - 1);
-        let waiting =
-            self.known.iter().filter(|(_, phase)| **phase == Phase::Sealed).map(|(round, _)| *round);
-        waiting.filter(|round| round.0 < useful && Some(*round) != self.in_flight.publication).collect()
     }
 
     /// What the table of a round is made of that is sealed now; none without slots.
@@ -158,8 +152,7 @@ impl<L: RoundLog> Task<L> {
             return;
         }
         let mut waiting = self.known.iter().filter(|(_, phase)| **phase == Phase::Sealed);
-        let oldest = waiting.find(|(round, _)| !self.in_flight.given_up.contains(*round));
-        let Some(round) = oldest.map(|(round, _)| *round) else { return };
+        let Some(round) = waiting.next().map(|(round, _)| *round) else { return };
         let Some(database) = self.built.get_mut(&round) else { return };
         let said = self.surroundings.announcing.said();
         let previous = {
@@ -228,13 +221,16 @@ impl<L: RoundLog> Task<L> {
         let Some(settled) = settled else { return Ok(()) };
         let result = match settled.map_err(|_| RunError::Rounds)? {
             Settled::Turn(result) => {
-                self.in_flight.turn = false;
-                self.in_flight.given_up.clear();
+                self.in_flight.turn = None;
                 self.machine.ending(false);
                 result
             }
             Settled::Publication(result) => {
                 self.in_flight.publication = None;
+                result
+            }
+            Settled::SignOfLife(result) => {
+                self.in_flight.sign_of_life = false;
                 result
             }
             Settled::Retirement(round, result) => {

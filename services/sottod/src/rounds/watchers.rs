@@ -119,6 +119,11 @@ impl Watchers {
         self.tell(news);
     }
 
+    /// Tells the newest round that opened once more, to whom silence would mean that this node knows of none.
+    pub(super) fn still_open(&self) {
+        self.newest_open.iter().cloned().for_each(|news| self.tell(news));
+    }
+
     pub(super) fn ready(&mut self, manifest: SignedManifest) {
         let news = RoundNews::Ready { manifest: Arc::new(manifest), at: Instant::now() };
         self.newest_ready = Some(news.clone());

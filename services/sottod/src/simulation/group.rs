@@ -8,6 +8,7 @@
 //! node      one life of one node
 //! places    where people are told that the nodes are
 //! play      a seed's history, with people who join at any node and bring deposits to any
+//! pressure  builds and disks that cannot keep up with the rounds
 //! rotation  another manifest key, while nodes die or lack its secret
 //! seeds     many histories, each in a process of its own
 //! upstream  what nodes without a vote follow
@@ -20,6 +21,7 @@ mod net;
 mod node;
 mod places;
 mod play;
+mod pressure;
 mod rotation;
 mod seeds;
 mod upstream;

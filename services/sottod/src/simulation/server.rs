@@ -1,5 +1,6 @@
 //! One life of a server.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -135,6 +136,8 @@ impl Server {
             world: Arc::clone(world),
             length: Duration::from_millis(config.round_ms.into()),
             open: Mutex::default(),
+            waiting: Mutex::default(),
+            most: usize::from(config.retained.clamp(1, 2)),
         });
         tokio::spawn(Arc::clone(&deadlines).follow(events.subscribe()));
         let (rounds, rounds_task) = rounds::start(surroundings, opening);
@@ -205,11 +208,14 @@ fn pace(dice: StdRng, longest: u64, world: Arc<World>) -> impl Fn() -> Duration 
     }
 }
 
-/// Whether rounds end when they should: nothing but the disk may keep one open.
+/// Whether rounds end when they should: nothing may keep one open but the disk, and earlier ones that wait to be built. None is given up.
 struct Deadlines {
     world: Arc<World>,
     length: Duration,
     open: Mutex<Option<(Round, Duration)>>,
+    /// Sealed rounds that are not built, and when there were last too many.
+    waiting: Mutex<(BTreeSet<Round>, Duration)>,
+    most: usize,
 }
 
 /// Clocks of milliseconds, rounded.
@@ -227,21 +233,36 @@ impl Deadlines {
                     self.world.note(format_args!("round {round} is sealed with {entries}"));
                     self.check();
                     *self.open.lock().unwrap() = None;
+                    self.waiting.lock().unwrap().0.insert(round);
                 }
                 ServerEvent::RoundPopulated { .. } => {}
                 ServerEvent::RoundBuilt { round, bucket_size, mapping_bytes, setup_ms: _ } => {
                     self.world.note(format_args!("round {round} is built, {bucket_size} {mapping_bytes}"));
+                    self.has_left(round);
                 }
                 ServerEvent::RoundAbandoned { round } => {
                     self.world.note(format_args!("round {round} is given up"));
+                    self.world.violated(format_args!("round {round} is given up"));
                 }
             }
         }
     }
 
+    fn has_left(&self, round: Round) {
+        let (waiting, full) = &mut *self.waiting.lock().unwrap();
+        if waiting.len() >= self.most {
+            *full = self.world.now();
+        }
+        waiting.remove(&round);
+    }
+
     fn check(&self) {
         let Some((round, opened)) = *self.open.lock().unwrap() else { return };
-        let (now, deadline) = (self.world.now(), opened + self.length);
+        let full = {
+            let (waiting, full) = &*self.waiting.lock().unwrap();
+            if waiting.len() >= self.most { self.world.now() } else { *full }
+        };
+        let (now, deadline) = (self.world.now(), full.max(opened + self.length));
         let late = now.saturating_sub(deadline);
         let excused = if late.is_zero() { late } else { self.world.busy_between(deadline, now) };
         if late > excused + TOLERANCE {

@@ -26,7 +26,7 @@ use crate::simulation::ledger::Ledger;
 use crate::simulation::server::{data, signing_key};
 use crate::simulation::world::{ROOT, World, rng};
 
-fn cluster(slots: bool, round_ms: u32) -> Cluster {
+pub(super) fn cluster(slots: bool, round_ms: u32) -> Cluster {
     let mut config = Config::deadline(([127, 0, 0, 1], 0).into());
     config.allow_no_privacy = true;
     config.round_ms = round_ms;
@@ -55,12 +55,12 @@ fn cluster(slots: bool, round_ms: u32) -> Cluster {
         world,
         ledger,
         segment_bytes: 1 << 20,
-        disk_ms: 0,
-        compute_ms: 0,
+        disk_ms: Arc::default(),
+        compute_ms: Arc::default(),
     }
 }
 
-fn play(cluster: Cluster, history: impl AsyncFnOnce(Cluster, Vec<Option<Node>>)) {
+pub(super) fn play(cluster: Cluster, history: impl AsyncFnOnce(Cluster, Vec<Option<Node>>)) {
     Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(async {
         let world = Arc::clone(&cluster.world);
         let _power = world.begin();
@@ -72,7 +72,7 @@ fn play(cluster: Cluster, history: impl AsyncFnOnce(Cluster, Vec<Option<Node>>))
     });
 }
 
-fn leader(cluster: &Cluster) -> (u64, u64) {
+pub(super) fn leader(cluster: &Cluster) -> (u64, u64) {
     let leads = |number| match cluster.net.role(number) {
         Some(Role::Leads { term }) => Some((number, term)),
         _ => None,
@@ -133,7 +133,7 @@ fn what_is_acknowledged_outlasts_a_cut_of_the_power_of_all_nodes() {
     let mut stored = 0;
     for seed in 0..30 {
         let mut cluster = cluster(false, 2000);
-        (cluster.disk_ms, cluster.seed) = (10, seed);
+        (cluster.disk_ms, cluster.seed) = (Arc::new(10.into()), seed);
         let (world, ledger) = (Arc::clone(&cluster.world), Arc::clone(&cluster.ledger));
         let mut acknowledged = false;
         let heard = &mut acknowledged;

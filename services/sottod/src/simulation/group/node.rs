@@ -1,6 +1,7 @@
 //! One life of one node.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use crate::host::Host;
 use crate::keys::Progress;
 use crate::log::{DurableLog, FollowingLog, Group, Options, Simulated};
 use crate::manifest_keys::Announcing;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, SharedMetrics};
 use crate::peers::Member;
 use crate::rounds::{self, Place, RoundsDependencies, RunError};
 use crate::simulation::host::{Clock, Simulated as Machine};
@@ -49,13 +50,17 @@ pub(super) struct Cluster {
     pub(super) ledger: Arc<Ledger>,
     pub(super) segment_bytes: u64,
     /// Longest time that a disk usually takes for an order, ms.
-    pub(super) disk_ms: u64,
-    pub(super) compute_ms: u64,
+    pub(super) disk_ms: Longest,
+    pub(super) compute_ms: Longest,
 }
+
+/// Longest time that something takes, ms; it may change while nodes live.
+pub(super) type Longest = Arc<AtomicU64>;
 
 pub(super) struct Node {
     pub(super) disk: Simulated,
     pub(super) rounds: JoinHandle<Result<(), RunError>>,
+    pub(super) metrics: SharedMetrics,
     power: CancellationToken,
     stop: CancellationToken,
 }
@@ -94,12 +99,16 @@ impl Node {
         let host: Arc<dyn Host> =
             Arc::new(Machine::new(clock_of(*seed, number), 1_770_000_000_000, draw("host"), draw("clock")));
         let compute = {
-            let (dice, longest) = (Mutex::new(draw("computing")), cluster.compute_ms);
-            let duration = move || Duration::from_millis(dice.lock().unwrap().random_range(0..=longest));
+            let (dice, longest) = (Mutex::new(draw("computing")), Arc::clone(&cluster.compute_ms));
+            let duration = move || {
+                let longest = longest.load(Ordering::Relaxed);
+                Duration::from_millis(dice.lock().unwrap().random_range(0..=longest))
+            };
             Compute::inline(config.limits.computing, duration)
         };
         let (first, least) = crate::server::first_rounds(config, host.unix_now());
         let stop = CancellationToken::new();
+        let metrics = Arc::new(Metrics::new());
         let way = Way { net: net.clone(), from: number, power: power.clone() };
         let next_key = cluster.next_key.clone().filter(|_| cluster.without != Some(number));
         let keys = [signing_key()].into_iter().chain(next_key).collect();
@@ -120,7 +129,7 @@ impl Node {
             tracker: TaskTracker::new(),
             stop: stop.clone(),
             host,
-            metrics: Arc::new(Metrics::new()),
+            metrics: Arc::clone(&metrics),
             forward: Some(Arc::new(way.clone())),
             place: Some(Place { this: NodeId::Voter(number), authority: place(number) }),
         };
@@ -129,9 +138,9 @@ impl Node {
             let salts = Box::new(move || Ok(salts.random()));
             Options { segment_bytes: cluster.segment_bytes, grouped: true, salts }
         };
-        let (dice, longest) = (Mutex::new(draw("disk")), cluster.disk_ms);
+        let (dice, longest) = (Mutex::new(draw("disk")), Arc::clone(&cluster.disk_ms));
         let pace = move || {
-            let dice = &mut *dice.lock().unwrap();
+            let (dice, longest) = (&mut *dice.lock().unwrap(), longest.load(Ordering::Relaxed));
             let long = dice.random_range(0..100) == 0;
             Duration::from_millis(dice.random_range(0..=if long { 30 * longest } else { longest }))
         };
@@ -162,7 +171,7 @@ impl Node {
             })
         };
         net.serves(number, handle);
-        Self { disk, rounds, power, stop }
+        Self { disk, rounds, metrics, power, stop }
     }
 
     /// It is told to end; whether it does within the time that it has for that.

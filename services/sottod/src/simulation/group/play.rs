@@ -96,8 +96,8 @@ impl Play {
             world: Arc::clone(&world),
             ledger: Arc::clone(&ledger),
             segment_bytes: self.segment_bytes,
-            disk_ms: self.disk_ms,
-            compute_ms: self.compute_ms,
+            disk_ms: Arc::new(self.disk_ms.into()),
+            compute_ms: Arc::new(self.compute_ms.into()),
         };
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let (crashes, failures) = runtime.block_on(async {

@@ -65,8 +65,8 @@ fn cluster(play: Play) -> Cluster {
         world,
         ledger,
         segment_bytes: 16 << 10,
-        disk_ms: 1,
-        compute_ms: 50,
+        disk_ms: Arc::new(1.into()),
+        compute_ms: Arc::new(50.into()),
     }
 }
 
