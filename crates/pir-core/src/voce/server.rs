@@ -47,10 +47,15 @@ impl<'a> Request<'a> {
     /// Reads the keys of a request for so many buckets.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if the request is of another size, or holds what is no residue.
+    /// [`Error::Malformed`] if the request is of another size, or holds what is no residue or padding that is not zero.
     pub fn new(shape: &Shape, buckets: usize, bytes: &'a [u8]) -> Result<Self, Error> {
         if shape.request_bytes(buckets) != Some(bytes.len()) {
             return Err(Error::Malformed("size of a request"));
+        }
+        let used = shape.positions() * QUERY_BITS as usize % 8;
+        let mut queries = bytes[Shape::keys_bytes()..].chunks_exact(shape.query_bytes());
+        if used != 0 && queries.any(|query| query.last().is_some_and(|last| last >> used != 0)) {
+            return Err(Error::Malformed("padding of a query"));
         }
         let keys = Keys::read(bytes)?;
         Ok(Self { keys, bytes })

@@ -50,6 +50,19 @@ fn what_was_asked_for_comes_back() {
     }
 }
 
+#[test]
+fn a_request_has_one_encoding() {
+    let shape = Shape::new(3, 11, 288, 2).unwrap();
+    let (bytes, _) = request(&shape, &[1; 32], &[3, 10, 0], &[2; 32]).unwrap();
+    assert!(Request::new(&shape, 3, &bytes).is_ok());
+    // Three coefficients of 39 bits leave three bits of a query's last byte.
+    for (bucket, bit) in (0..3).flat_map(|bucket| (0..8).map(move |bit| (bucket, bit))) {
+        let mut changed = bytes.clone();
+        changed[Shape::keys_bytes() + (bucket + 1) * shape.query_bytes() - 1] ^= 1 << bit;
+        assert_eq!(Request::new(&shape, 3, &changed).is_ok(), bit < 5, "bit {bit} of bucket {bucket}");
+    }
+}
+
 /// A server may announce a unit of 128 packs, each of 33.5 MB, to whoever computes an answer again.
 #[test]
 fn an_answer_to_one_request_is_computed_with_a_pack_for_each_thread() {
