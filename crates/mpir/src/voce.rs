@@ -121,8 +121,8 @@ impl Engine for VoceHint {
         }
         let request = voce::Request::new(&shape, spec.form.buckets, request)?;
         let contents: Vec<&[u8]> = contents.chunks_exact(each).collect();
-        let prepared = Unit::new(&self.pools, &shape, &spec.seed, unit, &contents)?;
-        prepared.answer(buckets.start, &[&request]).pop().ok_or(Error::Bucket)
+        // Who checks an answer now and then keeps no memory for the next time.
+        Ok(Unit::answer_once(&Pools::default(), &shape, &spec.seed, unit, &contents, &request)?)
     }
 }
 
@@ -133,8 +133,9 @@ struct Client {
 }
 
 impl Client {
-    /// The secret of a request is drawn anew; the client's own seed and the round go into it, so that a generator that repeats
-    /// itself gives the same secret in no two sessions or rounds.
+    /// The secret of a request is drawn anew. The client's own seed, the round and what is asked for go into it, so that a
+    /// generator that repeats itself, as on a machine that was put back to an earlier state, gives one secret to nothing but one
+    /// and the same request.
     fn request(
         &self,
         spec: RoundSpec,
@@ -148,14 +149,17 @@ impl Client {
         }
         let mut drawn = Zeroizing::new([0; 32]);
         rng.fill_bytes(&mut *drawn);
-        let own = Sha256::new()
+        let targets = indices(targets, shape.elements(), rng);
+        let mut own = Sha256::new()
             .chain_update(b"sotto voce secret v1\0")
             .chain_update(self.seed.as_slice())
             .chain_update(spec.seed)
             .chain_update(spec.round.to_le_bytes())
+            .chain_update((spec.form.elements as u64).to_le_bytes())
+            .chain_update(spec.profile.0)
             .chain_update(drawn.as_slice());
+        targets.iter().for_each(|target| own.update((*target as u64).to_le_bytes()));
         let own = Zeroizing::new(own.finalize().into());
-        let targets = indices(targets, shape.elements(), rng);
         let (bytes, asked) = voce::request(&shape, &spec.seed, &targets, &own)?;
         Ok(Request { bytes, pending: Box::new(Wanted { spec, sizes, asked }) })
     }

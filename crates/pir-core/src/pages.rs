@@ -59,6 +59,12 @@ impl PagePool {
         Ok(PageVec { pages: self.pages(bytes)?, values: PhantomData })
     }
 
+    /// How many pieces were left.
+    #[cfg(test)]
+    pub(crate) fn pieces(&self) -> usize {
+        self.left().0.len()
+    }
+
     fn left(&self) -> MutexGuard<'_, Left> {
         lock(&self.left)
     }

@@ -18,10 +18,13 @@ use files::KeyFiles;
 /// a packed coefficient of 50 bits becomes a word of 64.
 const PARSED_PER_ENCODED: usize = 3;
 
+/// What a set takes at least, with what finds it; some engines have keys of a few bytes.
+const SET_BYTES: usize = 512;
+
 /// Memory that a server budgets for one client's keys, bytes.
 #[must_use]
 pub fn key_memory_bytes(engine: &dyn Engine) -> usize {
-    engine.public_keys_bytes().saturating_mul(PARSED_PER_ENCODED)
+    engine.public_keys_bytes().saturating_mul(PARSED_PER_ENCODED).max(SET_BYTES)
 }
 
 /// Rounds over which uploads are counted: in so many, an account brings one set.
@@ -215,20 +218,20 @@ mod tests {
     use core::time::Duration;
     use std::sync::Arc;
 
-    use mpir::{noop, sealpir};
+    use mpir::{noop, sealpir, voce_hint};
     use sha2::{Digest, Sha256};
     use sotto_protocol::Round;
     use sotto_wire::Refused;
     use tokio::time::Instant;
 
     use super::files::KeyFiles;
-    use super::{KeyStore, PARSED_PER_ENCODED, Progress, UPLOAD_ROUNDS, UPLOADS_MAX};
+    use super::{Account, Entry, KeyStore, Progress, UPLOAD_ROUNDS, UPLOADS_MAX, key_memory_bytes};
 
     const PROTECTION: Duration = Duration::from_secs(6);
 
     /// A store with room for so many sets.
     fn store(sets: usize) -> KeyStore {
-        let budget = sets * PARSED_PER_ENCODED * noop().public_keys_bytes() + 1;
+        let budget = sets * key_memory_bytes(&*noop()) + 1;
         KeyStore::new(&*noop(), budget, PROTECTION, None)
     }
 
@@ -250,7 +253,7 @@ mod tests {
     ) -> Result<(), Refused> {
         let keys = noop().public_keys(&[7; 8]).unwrap();
         let taken = store.insert([number; 32], [digest; 32], keys, progress, now);
-        let sets = |entry: &super::Entry| 1 + usize::from(entry.former.is_some());
+        let sets = |entry: &Entry| 1 + usize::from(entry.former.is_some());
         assert_eq!(store.entries.values().map(sets).sum::<usize>(), store.len());
         assert_eq!(store.entries.len(), store.by_age.len());
         assert!(store.len() <= store.capacity);
@@ -267,6 +270,14 @@ mod tests {
         // A parsed set has 59 keys of two halves with 2,048 words.
         let parsed = 59 * 2 * 2048 * size_of::<u64>();
         assert!(store.capacity * parsed < 8 << 30 && parsed > sealpir().public_keys_bytes());
+    }
+
+    #[test]
+    fn small_sets_are_counted_with_what_finds_them() {
+        let budget = 1 << 30;
+        let store = KeyStore::new(&*voce_hint(), budget, PROTECTION, None);
+        let entry = size_of::<(Account, Entry)>() + size_of::<(u64, Account)>();
+        assert!(store.capacity * entry <= budget, "{} sets of {entry} bytes", store.capacity);
     }
 
     #[test]

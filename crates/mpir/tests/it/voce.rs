@@ -177,8 +177,16 @@ fn no_two_requests_are_made_under_one_secret() {
     let mut other = scene.person();
     let others = other.half.ask(scene.spec.clone(), &targets, &mut generator()).unwrap();
     let cover = person.half.cover(scene.spec.clone(), &mut scene.rng).unwrap();
-    let keys: Vec<&[u8]> =
-        [&asked, &next, &others, &cover].map(|request| &request.bytes[..keys_bytes]).into();
+    // As if the machine had been put back to where it was, and something else were asked for.
+    let again = scene.engine.client(&[7; 32]);
+    let [one, two] = [&targets, &scene.targets()].map(|targets| {
+        let mut half = scene.engine.client(&[7; 32]);
+        half.ask(scene.spec.clone(), targets, &mut generator()).unwrap()
+    });
+    let dummy = again.cover(scene.spec.clone(), &mut generator()).unwrap();
+    let keys: Vec<&[u8]> = [&asked, &next, &others, &cover, &one, &two, &dummy]
+        .map(|request| &request.bytes[..keys_bytes])
+        .into();
     for (at, one) in keys.iter().enumerate() {
         for two in &keys[..at] {
             // Two uniform strings of 25,600 bytes agree in a hundred of them, give or take ten.

@@ -1,6 +1,6 @@
 //! The server's half: a unit of buckets, prepared for a round, and answers.
 
-use rayon::prelude::{IntoParallelIterator, ParallelIterator};
+use rayon::prelude::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator, ParallelSliceMut};
 
 use super::chain::Packing;
 use super::database::Bucket;
@@ -11,7 +11,7 @@ use super::transform::Transformed;
 use crate::Error;
 use crate::pages::PagePool;
 use crate::ring::bits::BitWriter;
-use crate::ring::{orbit_products, pair_products};
+use crate::ring::{Evaluation, Polynomial, orbit_products, pair_products};
 
 /// Buckets that are answered together, in a round.
 pub struct Unit {
@@ -29,6 +29,14 @@ pub struct Pools {
     transforms: PagePool,
 }
 
+impl Pools {
+    /// How many packs have left their memory.
+    #[cfg(test)]
+    pub(super) fn packs_left(&self) -> usize {
+        self.packs.pieces()
+    }
+}
+
 /// A client's request, as far as it is the same for all units.
 pub struct Request<'a> {
     keys: Keys,
@@ -39,10 +47,15 @@ impl<'a> Request<'a> {
     /// Reads the keys of a request for so many buckets.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if the request is of another size, or holds what is no residue.
+    /// [`Error::Malformed`] if the request is of another size, or holds what is no residue or padding that is not zero.
     pub fn new(shape: &Shape, buckets: usize, bytes: &'a [u8]) -> Result<Self, Error> {
         if shape.request_bytes(buckets) != Some(bytes.len()) {
             return Err(Error::Malformed("size of a request"));
+        }
+        let used = shape.positions() * QUERY_BITS as usize % 8;
+        let mut queries = bytes[Shape::keys_bytes()..].chunks_exact(shape.query_bytes());
+        if used != 0 && queries.any(|query| query.last().is_some_and(|last| last >> used != 0)) {
+            return Err(Error::Malformed("padding of a query"));
         }
         let keys = Keys::read(bytes)?;
         Ok(Self { keys, bytes })
@@ -63,28 +76,37 @@ impl Unit {
         number: usize,
         contents: &[&[u8]],
     ) -> Result<Self, Error> {
-        if contents.is_empty() || contents.len() > shape.unit_buckets() {
-            return Err(Error::Shape("buckets of a unit"));
-        }
-        let (ring, round) = (Ring::get(), Round::new(seed));
-        let first = number * shape.unit_buckets();
-        let bucket = |at: usize| Bucket::new(&pools.databases, shape, &round, first + at, contents[at]);
-        let buckets = (0..contents.len()).into_par_iter().map(bucket).collect::<Result<Vec<_>, _>>()?;
-        let scale = ring.modulus().shoup(ring.modulus().inverse(DEGREE as u64));
-        let a: Vec<_> = (0..shape.ciphertexts())
-            .map(|ciphertext| {
-                let mut a = round.query((number * shape.ciphertexts() + ciphertext) as u64);
-                a.scale(ring.modulus(), scale);
-                a
-            })
-            .collect();
-        let prepare = |pack| {
-            let transformed = Transformed::new(&pools.transforms, shape, &buckets, &a, pack)?;
-            Packing::new(&pools.packs, &round, &transformed)
-        };
+        let source = Source::new(pools, shape, seed, number, contents)?;
+        let prepare = |pack| source.pack(pack);
         let packs = (0..shape.packs()).into_par_iter().map(prepare).collect::<Result<Vec<_>, _>>()?;
         let hint = Self::encode_hint(shape, &packs);
-        Ok(Self { shape: *shape, buckets, packs, hint })
+        Ok(Self { shape: *shape, buckets: source.buckets, packs, hint })
+    }
+
+    /// The answer to one request, as a unit that is prepared as by [`Unit::new`] gives it, without more than one pack for each
+    /// thread in memory: how many there are is what a server has announced.
+    ///
+    /// # Errors
+    /// As for [`Unit::new`].
+    pub fn answer_once(
+        pools: &Pools,
+        shape: &Shape,
+        seed: &[u8; 32],
+        number: usize,
+        contents: &[&[u8]],
+        request: &Request<'_>,
+    ) -> Result<Vec<u8>, Error> {
+        let source = Source::new(pools, shape, seed, number, contents)?;
+        let tile = [request];
+        let mut sums =
+            first_dimension(shape, &source.buckets, number * shape.unit_buckets(), &tile).swap_remove(0);
+        let pack = |(number, sums): (usize, &mut [u64])| {
+            add_packed(&source.pack(number)?, &tile, &mut [vec![0; DEGREE]], &mut [sums]);
+            Ok(())
+        };
+        sums.par_chunks_mut(DEGREE).enumerate().try_for_each(pack)?;
+        Ring::get().to_answer.apply_all(&mut sums);
+        Ok(encode(shape, &sums))
     }
 
     fn encode_hint(shape: &Shape, packs: &[Packing]) -> Vec<u8> {
@@ -120,30 +142,17 @@ impl Unit {
     pub fn answer(&self, first: usize, tile: &[&Request<'_>]) -> Vec<Vec<u8>> {
         let mut sums = self.packed(first, tile);
         sums.iter_mut().for_each(|sums| Ring::get().to_answer.apply_all(sums));
-        sums.iter().map(|sums| self.encode(sums)).collect()
+        sums.iter().map(|sums| encode(&self.shape, sums)).collect()
     }
 
     /// The private halves of the packed ciphertexts, coefficients modulo q.
     pub(super) fn packed(&self, first: usize, tile: &[&Request<'_>]) -> Vec<Vec<u64>> {
-        let outputs = self.shape.packs() * DEGREE;
-        let mut sums = vec![vec![0; outputs]; tile.len()];
-        for (at, bucket) in self.buckets.iter().enumerate() {
-            let queries: Vec<_> =
-                tile.iter().map(|request| read_query(&self.shape, first + at, request.bytes)).collect();
-            let queries: Vec<&[[u32; 4]]> = queries.iter().map(Vec::as_slice).collect();
-            let here = at * self.shape.bucket_outputs()..(at + 1) * self.shape.bucket_outputs();
-            let mut out: Vec<&mut [u64]> = sums.iter_mut().map(|sums| &mut sums[here.clone()]).collect();
-            pair_products(&bucket.pairs, self.shape.positions(), &queries, &mut out);
-        }
-        let keys: Vec<&[u64]> = tile.iter().map(|request| &*request.keys.step).collect();
+        let mut sums = first_dimension(&self.shape, &self.buckets, first, tile);
         let mut packed = vec![vec![0; DEGREE]; tile.len()];
         for (number, pack) in self.packs.iter().enumerate() {
-            let mut out: Vec<&mut [u64]> = packed.iter_mut().map(Vec::as_mut_slice).collect();
-            orbit_products(Ring::get().modulus(), &pack.digits, &keys, &mut out);
-            for ((packed, sums), request) in packed.iter_mut().zip(&mut sums).zip(tile) {
-                let sums = &mut sums[number * DEGREE..(number + 1) * DEGREE];
-                finish(packed, sums, &pack.conjugation, &request.keys.conjugation);
-            }
+            let here = number * DEGREE..(number + 1) * DEGREE;
+            let mut sums: Vec<&mut [u64]> = sums.iter_mut().map(|sums| &mut sums[here.clone()]).collect();
+            add_packed(pack, tile, &mut packed, &mut sums);
         }
         sums
     }
@@ -158,14 +167,81 @@ impl Unit {
     pub(super) fn buckets(&self) -> &[Bucket] {
         &self.buckets
     }
+}
 
-    fn encode(&self, values: &[u64]) -> Vec<u8> {
-        let mut answer = Vec::with_capacity(self.shape.answer_bytes());
-        let mut writer = BitWriter::new(&mut answer);
-        values.iter().take(self.shape.unit_outputs()).for_each(|value| writer.write(*value, ANSWER_BITS));
-        writer.finish();
-        answer
+/// What the packs of a unit are made of.
+struct Source<'a> {
+    pools: &'a Pools,
+    shape: &'a Shape,
+    round: Round,
+    buckets: Vec<Bucket>,
+    /// The public halves of the unit's ciphertexts, over N.
+    a: Vec<Polynomial<Evaluation>>,
+}
+
+impl<'a> Source<'a> {
+    fn new(
+        pools: &'a Pools,
+        shape: &'a Shape,
+        seed: &[u8; 32],
+        number: usize,
+        contents: &[&[u8]],
+    ) -> Result<Self, Error> {
+        if contents.is_empty() || contents.len() > shape.unit_buckets() {
+            return Err(Error::Shape("buckets of a unit"));
+        }
+        let (ring, round) = (Ring::get(), Round::new(seed));
+        let first = number * shape.unit_buckets();
+        let bucket = |at: usize| Bucket::new(&pools.databases, shape, &round, first + at, contents[at]);
+        let buckets = (0..contents.len()).into_par_iter().map(bucket).collect::<Result<Vec<_>, _>>()?;
+        let scale = ring.modulus().shoup(ring.modulus().inverse(DEGREE as u64));
+        let a = (0..shape.ciphertexts())
+            .map(|ciphertext| {
+                let mut a = round.query((number * shape.ciphertexts() + ciphertext) as u64);
+                a.scale(ring.modulus(), scale);
+                a
+            })
+            .collect();
+        Ok(Self { pools, shape, round, buckets, a })
     }
+
+    fn pack(&self, pack: usize) -> Result<Packing, Error> {
+        let transformed = Transformed::new(&self.pools.transforms, self.shape, &self.buckets, &self.a, pack)?;
+        Packing::new(&self.pools.packs, &self.round, &transformed)
+    }
+}
+
+/// The first dimension's sums of each request, `first` being the unit's first bucket.
+fn first_dimension(shape: &Shape, buckets: &[Bucket], first: usize, tile: &[&Request<'_>]) -> Vec<Vec<u64>> {
+    let mut sums = vec![vec![0; shape.packs() * DEGREE]; tile.len()];
+    for (at, bucket) in buckets.iter().enumerate() {
+        let queries: Vec<_> =
+            tile.iter().map(|request| read_query(shape, first + at, request.bytes)).collect();
+        let queries: Vec<&[[u32; 4]]> = queries.iter().map(Vec::as_slice).collect();
+        let here = at * shape.bucket_outputs()..(at + 1) * shape.bucket_outputs();
+        let mut out: Vec<&mut [u64]> = sums.iter_mut().map(|sums| &mut sums[here.clone()]).collect();
+        pair_products(&bucket.pairs, shape.positions(), &queries, &mut out);
+    }
+    sums
+}
+
+/// Turns the first dimension's sums of a pack, of each request, into the private half of its packed ciphertext. `packed` is for
+/// what packing gives, and as long.
+fn add_packed(pack: &Packing, tile: &[&Request<'_>], packed: &mut [Vec<u64>], sums: &mut [&mut [u64]]) {
+    let keys: Vec<&[u64]> = tile.iter().map(|request| &*request.keys.step).collect();
+    let mut out: Vec<&mut [u64]> = packed.iter_mut().map(Vec::as_mut_slice).collect();
+    orbit_products(Ring::get().modulus(), &pack.digits, &keys, &mut out);
+    for ((packed, sums), request) in packed.iter_mut().zip(sums).zip(tile) {
+        finish(packed, sums, &pack.conjugation, &request.keys.conjugation);
+    }
+}
+
+fn encode(shape: &Shape, values: &[u64]) -> Vec<u8> {
+    let mut answer = Vec::with_capacity(shape.answer_bytes());
+    let mut writer = BitWriter::new(&mut answer);
+    values.iter().take(shape.unit_outputs()).for_each(|value| writer.write(*value, ANSWER_BITS));
+    writer.finish();
+    answer
 }
 
 /// Adds what packing gave, by place, to the first dimension's sums, modulo q.

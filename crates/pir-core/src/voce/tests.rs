@@ -50,6 +50,36 @@ fn what_was_asked_for_comes_back() {
     }
 }
 
+#[test]
+fn a_request_has_one_encoding() {
+    let shape = Shape::new(3, 11, 288, 2).unwrap();
+    let (bytes, _) = request(&shape, &[1; 32], &[3, 10, 0], &[2; 32]).unwrap();
+    assert!(Request::new(&shape, 3, &bytes).is_ok());
+    // Three coefficients of 39 bits leave three bits of a query's last byte.
+    for (bucket, bit) in (0..3).flat_map(|bucket| (0..8).map(move |bit| (bucket, bit))) {
+        let mut changed = bytes.clone();
+        changed[Shape::keys_bytes() + (bucket + 1) * shape.query_bytes() - 1] ^= 1 << bit;
+        assert_eq!(Request::new(&shape, 3, &changed).is_ok(), bit < 5, "bit {bit} of bucket {bucket}");
+    }
+}
+
+/// A server may announce a unit of 128 packs, each of 33.5 MB, to whoever computes an answer again.
+#[test]
+fn an_answer_to_one_request_is_computed_with_a_pack_for_each_thread() {
+    let mut rng = ChaCha20Rng::seed_from_u64(4);
+    let shape = Shape::new(2, 80, 288, 64).unwrap();
+    assert!(shape.packs() == 8 && shape.unit_buckets() == 1);
+    let (content, seed) = (elements(&mut rng, &shape), secret(&mut rng));
+    let (bytes, _) = request(&shape, &seed, &[3, 70], &secret(&mut rng)).unwrap();
+    let asked = Request::new(&shape, 2, &bytes).unwrap();
+    let prepared = Unit::new(&Pools::default(), &shape, &seed, 1, &[&content]).unwrap();
+    let pools = Pools::default();
+    let threads = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    let once = threads.install(|| Unit::answer_once(&pools, &shape, &seed, 1, &[&content], &asked));
+    assert!(once.unwrap() == prepared.answer(1, &[&asked])[0]);
+    assert!((1..=2).contains(&pools.packs_left()), "{} packs at once", pools.packs_left());
+}
+
 /// Sum of squares, number and largest of the differences between phases and scaled messages of a unit's outputs, in units of the
 /// modulus, before anything is rounded for the wire.
 fn noise(shape: &Shape, unit: &Unit, targets: &[usize], asked: &Asked, packed: &[u64]) -> (f64, usize, f64) {

@@ -21,6 +21,9 @@ type Name = [u8; 32];
 /// How the name of a file ends that is being written.
 const UNFINISHED: &str = ".new";
 
+/// What a disk gives a file at least.
+const BLOCK_BYTES: usize = 4096;
+
 /// The files of a directory.
 pub(crate) struct KeyFiles {
     directory: PathBuf,
@@ -39,14 +42,14 @@ struct Known {
 }
 
 impl KeyFiles {
-    /// Those in a directory, which is made if it is missing, of `bytes` bytes each, and `budget` bytes in all at most. What is
-    /// older than `age` serves nobody any more.
+    /// Those in a directory, which is made if it is missing, of `bytes` bytes each, and `budget` bytes in all at most, where none
+    /// counts for less than a block of the disk. What is older than `age` serves nobody any more.
     pub(crate) fn open(directory: &Path, bytes: usize, budget: usize, age: Duration) -> io::Result<Self> {
         match DirBuilder::new().mode(0o700).create(directory) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
-        let most = budget.checked_div(bytes).unwrap_or(0);
+        let most = budget / bytes.max(BLOCK_BYTES);
         let mut found = Vec::new();
         for entry in fs::read_dir(directory)? {
             let entry = entry?;
@@ -170,7 +173,7 @@ mod tests {
 
     use super::KeyFiles;
 
-    const BYTES: usize = 1000;
+    const BYTES: usize = 5000;
     const AGE: Duration = Duration::from_secs(3600);
 
     fn keys(number: u8) -> ([u8; 32], Vec<u8>) {
@@ -216,6 +219,18 @@ mod tests {
         drop(files);
         assert_eq!((open(path, 1).has(&digests[1]), count(path)), (false, 1));
         assert_eq!((open(path, 0).has(&digests[2]), count(path)), (false, 0));
+    }
+
+    /// A disk gives a file a block, however little it holds.
+    #[test]
+    fn small_keys_are_counted_as_what_they_take_of_the_disk() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = KeyFiles::open(directory.path(), 8, 3 * 4096, AGE).unwrap();
+        for number in 1..=4_u64 {
+            let encoded = number.to_le_bytes();
+            files.keep(&Sha256::digest(encoded).into(), &encoded).unwrap();
+        }
+        assert_eq!(count(directory.path()), 3);
     }
 
     #[test]
