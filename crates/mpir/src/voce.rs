@@ -4,7 +4,7 @@ use core::fmt;
 use std::collections::BTreeSet;
 
 use pir_core::bfv::security_bits;
-use pir_core::voce::{self, Asked, DEGREE, MODULUS_BITS, Pools, Shape, Unit};
+use pir_core::voce::{self, Asked, DEGREE, Ending, MODULUS_BITS, Pools, Shape, Unit};
 use rand_core::CryptoRng;
 use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 use sha2::{Digest, Sha256};
@@ -37,7 +37,7 @@ const KEYS_BYTES: usize = 8;
 
 fn of_round(spec: &RoundSpec) -> Result<(Shape, Sizes), Error> {
     let Form { buckets, elements, element_bytes } = spec.form;
-    let shape = Shape::announced(buckets, elements, element_bytes, &spec.profile.0)?;
+    let shape = Shape::announced(Ending::Hint, buckets, elements, element_bytes, &spec.profile.0)?;
     let units = Units::new(shape.unit_buckets(), buckets)?;
     let sizes = Sizes {
         units,
@@ -56,7 +56,7 @@ impl Engine for VoceHint {
 
     fn profile(&self, form: Form) -> Result<Profile, Error> {
         let Form { buckets, elements, element_bytes } = form;
-        Ok(Profile(Shape::choose(buckets, elements, element_bytes)?.profile()))
+        Ok(Profile(Shape::choose(Ending::Hint, buckets, elements, element_bytes)?.profile()))
     }
 
     fn sizes(&self, spec: &RoundSpec) -> Result<Sizes, Error> {

@@ -4,7 +4,7 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use pir_core::ring::Backend;
-use pir_core::voce::{Pools, Request, Shape, Unit, request};
+use pir_core::voce::{Ending, Pools, Request, Shape, Unit, request};
 
 const SEED: [u8; 32] = [9; 32];
 const BYTES: usize = 288;
@@ -27,7 +27,7 @@ fn voce(criterion: &mut Criterion) {
     let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
     let back_end = Backend::active().name();
     for (elements, columns) in SHAPES {
-        let shape = Shape::new(1 << 10, elements, BYTES, columns).expect("an admissible shape");
+        let shape = Shape::new(Ending::Hint, 1 << 10, elements, BYTES, columns).expect("an admissible shape");
         let name = format!("{elements}x{BYTES}/{columns}-columns/{}-packs/{back_end}", shape.packs());
         let (pool, contents) = (Pools::default(), contents(&shape));
         let mut group = criterion.benchmark_group("voce");

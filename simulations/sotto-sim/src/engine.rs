@@ -90,7 +90,13 @@ impl EngineName {
                 }
             }
             Self::VoceHint => {
-                let shape = voce::Shape::announced(round.form.buckets, elements, element_bytes, profile)?;
+                let shape = voce::Shape::announced(
+                    voce::Ending::Hint,
+                    round.form.buckets,
+                    elements,
+                    element_bytes,
+                    profile,
+                )?;
                 Arrangement::new(1, shape.rows(), shape.columns())
             }
             Self::Xpir2 => of_xpir(&Xpir::<2>::with_profile(elements, element_bytes, profile)?),

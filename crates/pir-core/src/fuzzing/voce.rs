@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::{ELEMENT_BYTES, changed};
-use crate::voce::{Asked, Pools, Request, Shape, Unit, request};
+use crate::voce::{Asked, Ending, Pools, Request, Shape, Unit, request};
 
 const BUCKETS: usize = 2;
 const ELEMENTS: usize = 11;
@@ -18,7 +18,7 @@ struct Example {
 }
 
 static EXAMPLE: LazyLock<Option<Example>> = LazyLock::new(|| {
-    let shape = Shape::new(BUCKETS, ELEMENTS, ELEMENT_BYTES, 2).ok()?;
+    let shape = Shape::new(Ending::Hint, BUCKETS, ELEMENTS, ELEMENT_BYTES, 2).ok()?;
     let content = [9; ELEMENTS * ELEMENT_BYTES];
     let unit = Unit::new(&Pools::default(), &shape, &SEED, 0, &[&content[..]; BUCKETS]).ok()?;
     let (bytes, asked) = request(&shape, &SEED, &[7; BUCKETS], &[43; 32]).ok()?;
@@ -52,7 +52,7 @@ pub fn fuzz_voce(bytes: &[u8]) {
         let buckets = usize::from(u16::from_le_bytes([a, b]));
         let elements = u32::from_le_bytes([c, d, e, f]) as usize;
         let element_bytes = usize::from(u16::from_le_bytes([g, h]));
-        if let Ok(shape) = Shape::announced(buckets, elements, element_bytes, profile) {
+        if let Ok(shape) = Shape::announced(Ending::Hint, buckets, elements, element_bytes, profile) {
             assert_eq!(shape.profile(), *profile);
             assert!(shape.unit_buckets() <= buckets && shape.rows() * shape.columns() >= elements);
             assert!(crate::voce::noise::failure_log2(&shape) <= -40.0);

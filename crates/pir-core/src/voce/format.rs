@@ -39,10 +39,10 @@ impl Keys {
     }
 }
 
-/// The query of a bucket, of each coefficient the limbs by which the first dimension multiplies two rows.
-pub(super) fn read_query(shape: &Shape, bucket: usize, request: &[u8]) -> Vec<[u32; 4]> {
+/// The query of a bucket among those of a round, of each coefficient the limbs by which the first dimension multiplies two rows.
+pub(super) fn read_query(shape: &Shape, bucket: usize, queries: &[u8]) -> Vec<[u32; 4]> {
     let each = shape.query_bytes();
-    let bytes = &request[Shape::keys_bytes() + bucket * each..][..each];
+    let bytes = &queries[bucket * each..][..each];
     // Whole groups of eight fields.
     let fields = shape.positions().next_multiple_of(8);
     let mut padded = vec![0; packed_bytes(fields, QUERY_BITS)];
