@@ -89,14 +89,13 @@ impl EngineName {
                     ..Arrangement::new(parameters.dimensions(), parameters.rows(), parameters.columns())
                 }
             }
-            Self::VoceHint => {
-                let shape = voce::Shape::announced(
-                    voce::Ending::Hint,
-                    round.form.buckets,
-                    elements,
-                    element_bytes,
-                    profile,
-                )?;
+            Self::Voce | Self::VoceHint => {
+                let ending = match self {
+                    Self::Voce => voce::Ending::Selected,
+                    _ => voce::Ending::Hint,
+                };
+                let shape =
+                    voce::Shape::announced(ending, round.form.buckets, elements, element_bytes, profile)?;
                 Arrangement::new(1, shape.rows(), shape.columns())
             }
             Self::Xpir2 => of_xpir(&Xpir::<2>::with_profile(elements, element_bytes, profile)?),

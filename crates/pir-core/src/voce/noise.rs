@@ -90,6 +90,7 @@ pub fn stages(shape: &Shape) -> Stages {
                 + power(2 * dropped) * secret)
                 / 12.0;
             let query = power(2 * (MODULUS_BITS - COLUMN_BITS)) / 12.0 + error_variance();
+            // A level's noise grows twofold in each level that follows; the query's stays, at every 256th coefficient.
             let leaf = (power(LEVELS) - 1.0) * substitution + query / power(LEVELS);
             let leaves = (DIGITS * shape.columns()) as f64;
             let digit = power(2 * DIGIT_BITS) / 12.0;

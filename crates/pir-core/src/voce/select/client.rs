@@ -92,6 +92,11 @@ impl Secret {
         Ok((out, Asked { shape: *shape, seed: *seed, targets, secret: self.secret.clone() }))
     }
 
+    #[cfg(test)]
+    pub(super) fn slots(&self) -> &[u64] {
+        self.secret.residues()
+    }
+
     fn ask_columns(
         &self,
         out: &mut Vec<u8>,

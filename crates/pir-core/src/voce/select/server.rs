@@ -166,6 +166,11 @@ impl Unit {
         Square { digit, product }
     }
 
+    #[cfg(test)]
+    pub(super) fn dense(&self) -> &Dense {
+        &self.dense
+    }
+
     /// Size in memory, bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
