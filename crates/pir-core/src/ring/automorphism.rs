@@ -75,6 +75,13 @@ impl Automorphism {
         kernel::permute(out, source, &self.slots, &self.vectors);
     }
 
+    /// The same for so many neighbouring slots as `out` has room for, where every such block of slots is permuted in itself
+    /// and in the same way.
+    pub(crate) fn block_into(&self, source: &[u64], out: &mut [u64]) {
+        let vectors = self.vectors.get(..out.len() / 8).unwrap_or_default();
+        kernel::permute(out, source, &self.slots[..source.len()], vectors);
+    }
+
     /// Slot by slot and eight slots at a time.
     #[cfg(test)]
     pub(super) fn tables(&self) -> (&[u32], &[VectorSource]) {

@@ -106,9 +106,10 @@ impl Common {
         &self.substitutions[level as usize]
     }
 
-    /// `X^-(2^level)`.
-    pub(super) fn odd(&self, level: u32) -> &[ShoupFactor] {
-        &self.odd[level as usize]
+    /// `X^-(2^level)`, and whether that is the same in eight neighbouring slots, of which there is only one then.
+    pub(super) fn odd(&self, level: u32) -> (&[ShoupFactor], bool) {
+        let factors = &self.odd[level as usize];
+        (factors, factors.len() < DEGREE)
     }
 }
 
