@@ -28,8 +28,11 @@ pub(super) const DIGITS: usize = 3;
 /// Fields of an element of which a column is selected, at least: as many columns share a pack as there are keys to separate.
 const LEAST_FIELDS: usize = 256;
 
-/// What a KiB that a client sends or receives is worth, in microseconds of a core.
-const KIB: f64 = 15.0;
+/// What a KiB that a client sends or receives is worth, in microseconds of a core: with a hint it is time that counts, without
+/// one it is bytes.
+const HINT_KIB: f64 = 15.0;
+/// See [`HINT_KIB`].
+const SELECTED_KIB: f64 = 100.0;
 /// Cost of packing an output, microseconds for each client as measured with the kernel `avx512` (`docs/VOCE.md`).
 const PACKED_OUTPUT: f64 = 0.078;
 /// Cost of two coefficients of the database in the first dimension.
@@ -66,7 +69,7 @@ pub struct Shape {
 
 impl Shape {
     /// The cheapest arrangement of so many buckets of so many elements, bytes being worth something: the least of
-    /// `core time + 15 us for each KiB` of query, answer and hint, where these are counted for one bucket.
+    /// `core time + 15 us for each KiB` of query, answer and hint, or 100 us where there is none, all counted for one bucket.
     ///
     /// # Errors
     /// [`Error::Shape`] if there is no bucket or element, elements are empty or above 2,304 bytes, or there are too many.
@@ -340,11 +343,11 @@ impl Shape {
         let ciphertexts = self.column_ciphertexts(self.buckets) * COLUMN_CIPHERTEXT_BYTES;
         let of_unit = (self.answer_bytes() + self.hint_bytes() + ciphertexts) as f64;
         let bytes = self.query_bytes() as f64 + of_unit / buckets;
-        let selected = match self.ending {
-            Ending::Hint => 0.0,
-            Ending::Selected => self.leaves() as f64 * LEAF + SELECTED,
+        let (selected, kib) = match self.ending {
+            Ending::Hint => (0.0, HINT_KIB),
+            Ending::Selected => (self.leaves() as f64 * LEAF + SELECTED, SELECTED_KIB),
         };
         let time = packed * PACKED_OUTPUT + outputs * self.positions() as f64 * PAIR + selected;
-        time + bytes / 1024.0 * KIB
+        time + bytes / 1024.0 * kib
     }
 }
