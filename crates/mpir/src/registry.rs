@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use pir_core::{NoOp, SealPir};
 
-use crate::{Engine, PerBucket, VoceHint};
+use crate::{Engine, PerBucket, Voce, VoceHint};
 
 /// The engines that a program knows. A server announces one of them by name; its clients need the same one.
 #[derive(Clone, Debug)]
 pub struct Engines(Vec<Arc<dyn Engine>>);
 
 impl Default for Engines {
-    /// SealPIR, Voce, and the engine without privacy, which clients refuse but in tests.
+    /// SealPIR, both kinds of Voce, and the engine without privacy, which clients refuse but in tests.
     fn default() -> Self {
-        Self(vec![sealpir(), voce_hint(), noop()])
+        Self(vec![sealpir(), voce(), voce_hint(), noop()])
     }
 }
 
@@ -47,6 +47,12 @@ impl Engines {
 #[must_use]
 pub fn sealpir() -> Arc<dyn Engine> {
     Arc::new(PerBucket::<SealPir>::new())
+}
+
+/// Voce, whose clients share the public halves of their queries.
+#[must_use]
+pub fn voce() -> Arc<dyn Engine> {
+    Arc::new(Voce::default())
 }
 
 /// Voce with a hint, which answers many clients at a fraction of the cost.

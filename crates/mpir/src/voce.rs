@@ -1,10 +1,11 @@
-//! Voce with a hint, as an engine: nearly all of a round is computed once for all clients.
+//! Voce without a hint, as an engine: keys that last some rounds, and about a kilobyte of answer for each bucket.
 
 use core::fmt;
 use std::collections::BTreeSet;
 
 use pir_core::bfv::security_bits;
-use pir_core::voce::{self, Asked, DEGREE, MODULUS_BITS, Pools, Shape, Unit};
+use pir_core::voce::select::{self, Asked, Secret, Unit};
+use pir_core::voce::{self, DEGREE, Ending, MODULUS_BITS, Pools, Shape};
 use rand_core::CryptoRng;
 use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 use sha2::{Digest, Sha256};
@@ -15,48 +16,46 @@ use crate::engine::{Contents, Engine, EngineClient, Pending, PreparedRound, Publ
 use crate::round::{Assurance, Form, Parts, Profile, RoundSpec, Sizes, Units};
 use crate::uniform::indices;
 
-/// The engine `voce-hint`.
+/// The engine `voce`.
 ///
-/// A client draws a secret for every request and sends the keys of it along: no two requests are made under one secret, whatever
-/// becomes of a client's state. What it uploads as its keys, once, is a name for itself, which the server has no use for.
+/// A client's secret serves as long as its keys do. Under it, a round's seed is asked once: a request that stands in for one that
+/// was late is made under a secret of its own, with which nobody can read the answer, nor needs to.
 #[derive(Default)]
-pub struct VoceHint {
+pub struct Voce {
     /// What units of retired rounds leave, those of new rounds take.
     pools: Pools,
 }
 
-impl fmt::Debug for VoceHint {
+impl fmt::Debug for Voce {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(NAME)
     }
 }
 
-const NAME: &str = "voce-hint";
-
-const KEYS_BYTES: usize = 8;
+const NAME: &str = "voce";
 
 fn of_round(spec: &RoundSpec) -> Result<(Shape, Sizes), Error> {
     let Form { buckets, elements, element_bytes } = spec.form;
-    let shape = Shape::announced(buckets, elements, element_bytes, &spec.profile.0)?;
+    let shape = Shape::announced(Ending::Selected, buckets, elements, element_bytes, &spec.profile.0)?;
     let units = Units::new(shape.unit_buckets(), buckets)?;
     let sizes = Sizes {
         units,
-        keys: KEYS_BYTES,
+        keys: select::PublicKeys::BYTES,
         request: Parts::new(shape.request_bytes(buckets).ok_or(Error::Size)?, 1)?,
         answer: Parts::new(shape.answer_bytes(), units.count())?,
-        hint: Parts::new(shape.hint_bytes(), units.count())?,
+        hint: Parts::new(0, units.count())?,
     };
     Ok((shape, sizes))
 }
 
-impl Engine for VoceHint {
+impl Engine for Voce {
     fn name(&self) -> &'static str {
         NAME
     }
 
     fn profile(&self, form: Form) -> Result<Profile, Error> {
         let Form { buckets, elements, element_bytes } = form;
-        Ok(Profile(Shape::choose(buckets, elements, element_bytes)?.profile()))
+        Ok(Profile(Shape::choose(Ending::Selected, buckets, elements, element_bytes)?.profile()))
     }
 
     fn sizes(&self, spec: &RoundSpec) -> Result<Sizes, Error> {
@@ -72,16 +71,17 @@ impl Engine for VoceHint {
     }
 
     fn public_keys_bytes(&self) -> usize {
-        KEYS_BYTES
+        select::PublicKeys::BYTES
     }
 
     fn client(&self, seed: &[u8; 32]) -> Box<dyn EngineClient> {
-        Box::new(Client { seed: Zeroizing::new(*seed), asked: BTreeSet::new() })
+        let own = Sha256::new().chain_update(b"sotto voce lasting secret v1\0").chain_update(seed).finalize();
+        let own = Zeroizing::new(own.into());
+        Box::new(Client { secret: Secret::new(&own), asked: BTreeSet::new() })
     }
 
     fn public_keys(&self, encoded: &[u8]) -> Result<PublicKeys, Error> {
-        let right = encoded.len() == KEYS_BYTES;
-        right.then(|| PublicKeys::new(())).ok_or(pir_core::Error::Malformed("public keys").into())
+        Ok(PublicKeys::new(select::PublicKeys::read(encoded)?))
     }
 
     fn prepare(&self, spec: &RoundSpec, contents: Contents<'_>) -> Result<Box<dyn PreparedRound>, Error> {
@@ -95,10 +95,8 @@ impl Engine for VoceHint {
             let contents: Vec<&[u8]> = sizes.units.range(number).map(content).collect();
             Unit::new(&self.pools, &shape, &spec.seed, number, &contents)
         };
-        let units: Vec<Unit> =
-            (0..sizes.units.count()).into_par_iter().map(prepare).collect::<Result<_, _>>()?;
-        let hint = units.iter().flat_map(Unit::hint).copied().collect();
-        Ok(Box::new(Prepared { shape, sizes, units, hint }))
+        let units = (0..sizes.units.count()).into_par_iter().map(prepare).collect::<Result<_, _>>()?;
+        Ok(Box::new(Prepared { shape, sizes, units }))
     }
 
     fn recompute(
@@ -114,12 +112,12 @@ impl Engine for VoceHint {
         if buckets.is_empty() {
             return Err(Error::Bucket);
         }
-        self.public_keys(public_keys)?;
         let each = shape.elements() * shape.element_bytes();
         if contents.len() != buckets.len() * each {
             return Err(pir_core::Error::Shape("bytes of a unit").into());
         }
-        let request = voce::Request::new(&shape, spec.form.buckets, request)?;
+        let keys = select::PublicKeys::read(public_keys)?;
+        let request = select::Request::new(&shape, spec.form.buckets, &keys, request)?;
         let contents: Vec<&[u8]> = contents.chunks_exact(each).collect();
         // Who checks an answer now and then keeps no memory for the next time.
         Ok(Unit::answer_once(&Pools::default(), &shape, &spec.seed, unit, &contents, &request)?)
@@ -127,49 +125,32 @@ impl Engine for VoceHint {
 }
 
 struct Client {
-    seed: Zeroizing<[u8; 32]>,
+    secret: Secret,
     /// Rounds asked for. A session's seed serves a few dozen.
     asked: BTreeSet<u64>,
 }
 
-impl Client {
-    /// The secret of a request is drawn anew. The client's own seed, the round and what is asked for go into it, so that a
-    /// generator that repeats itself, as on a machine that was put back to an earlier state, gives one secret to nothing but one
-    /// and the same request.
-    fn request(
-        &self,
-        spec: RoundSpec,
-        targets: &[Option<usize>],
-        rng: &mut dyn CryptoRng,
-    ) -> Result<Request, Error> {
-        let (shape, sizes) = of_round(&spec)?;
-        let expected = sizes.units.buckets();
-        if targets.len() != expected {
-            return Err(Error::Count { what: "targets", expected, actual: targets.len() });
-        }
-        let mut drawn = Zeroizing::new([0; 32]);
-        rng.fill_bytes(&mut *drawn);
-        let targets = indices(targets, shape.elements(), rng);
-        let mut own = Sha256::new()
-            .chain_update(b"sotto voce secret v1\0")
-            .chain_update(self.seed.as_slice())
-            .chain_update(spec.seed)
-            .chain_update(spec.round.to_le_bytes())
-            .chain_update((spec.form.elements as u64).to_le_bytes())
-            .chain_update(spec.profile.0)
-            .chain_update(drawn.as_slice());
-        targets.iter().for_each(|target| own.update((*target as u64).to_le_bytes()));
-        let own = Zeroizing::new(own.finalize().into());
-        let (bytes, asked) = voce::request(&shape, &spec.seed, &targets, &own)?;
-        Ok(Request { bytes, pending: Box::new(Wanted { spec, sizes, asked }) })
+fn request(
+    secret: &mut Secret,
+    spec: RoundSpec,
+    targets: &[Option<usize>],
+    rng: &mut dyn CryptoRng,
+) -> Result<Request, Error> {
+    let (shape, sizes) = of_round(&spec)?;
+    let expected = sizes.units.buckets();
+    if targets.len() != expected {
+        return Err(Error::Count { what: "targets", expected, actual: targets.len() });
     }
+    let mut own = Zeroizing::new([0; 32]);
+    rng.fill_bytes(&mut *own);
+    let targets = Zeroizing::new(indices(targets, shape.elements(), rng));
+    let (bytes, asked) = secret.request(&shape, &spec.seed, &targets, &own)?;
+    Ok(Request { bytes, pending: Box::new(Wanted { spec, sizes, asked }) })
 }
 
 impl EngineClient for Client {
     fn public_keys(&self) -> Vec<u8> {
-        let name =
-            Sha256::new().chain_update(b"sotto voce name v1\0").chain_update(self.seed.as_slice()).finalize();
-        name[..KEYS_BYTES].to_vec()
+        self.secret.public_keys()
     }
 
     fn ask(
@@ -181,12 +162,15 @@ impl EngineClient for Client {
         if !self.asked.insert(spec.round) {
             return Err(Error::Asked);
         }
-        self.request(spec, targets, rng)
+        request(&mut self.secret, spec, targets, rng)
     }
 
+    /// Under a secret that is used for nothing else.
     fn cover(&self, spec: RoundSpec, rng: &mut dyn CryptoRng) -> Result<Request, Error> {
+        let mut own = Zeroizing::new([0; 32]);
+        rng.fill_bytes(&mut *own);
         let targets = vec![None; spec.form.buckets];
-        self.request(spec, &targets, rng)
+        request(&mut Secret::new(&own), spec, &targets, rng)
     }
 }
 
@@ -204,9 +188,9 @@ impl Pending for Wanted {
 
     fn read(self: Box<Self>, hint: &[u8], answer: &[u8]) -> Vec<Result<Vec<u8>, Error>> {
         let unit = |unit: usize| {
-            let hint = self.sizes.hint.part("bytes of the hint", hint, unit)?;
+            self.sizes.hint.part("bytes of the hint", hint, unit)?;
             let answer = self.sizes.answer.part("bytes of the answer", answer, unit)?;
-            Ok(self.asked.read(unit, hint, answer)?)
+            Ok(self.asked.read(unit, answer)?)
         };
         let all = (0..self.sizes.units.count()).into_par_iter().flat_map_iter(|number| {
             let buckets = self.sizes.units.range(number).len();
@@ -223,7 +207,13 @@ struct Prepared {
     shape: Shape,
     sizes: Sizes,
     units: Vec<Unit>,
-    hint: Vec<u8>,
+}
+
+impl Prepared {
+    fn read<'a>(&self, query: &Query<'a>) -> Result<select::Request<'a>, Error> {
+        let keys = query.keys.get::<select::PublicKeys>()?;
+        Ok(select::Request::new(&self.shape, self.sizes.units.buckets(), keys, query.request)?)
+    }
 }
 
 impl PreparedRound for Prepared {
@@ -232,23 +222,17 @@ impl PreparedRound for Prepared {
     }
 
     fn memory_bytes(&self) -> usize {
-        self.units.iter().map(Unit::memory_bytes).sum::<usize>() + self.hint.len()
-    }
-
-    fn hint(&self) -> &[u8] {
-        &self.hint
+        self.units.iter().map(Unit::memory_bytes).sum()
     }
 
     fn answer(&self, unit: usize, tile: &[Query<'_>]) -> Vec<Result<Vec<u8>, Error>> {
         let Some(prepared) = self.units.get(unit) else { return vec![Err(Error::Bucket); tile.len()] };
-        let buckets = self.sizes.units.buckets();
-        let requests: Vec<_> =
-            tile.iter().map(|query| voce::Request::new(&self.shape, buckets, query.request)).collect();
+        let requests: Vec<_> = tile.iter().map(|query| self.read(query)).collect();
         let good: Vec<_> = requests.iter().flatten().collect();
         let mut answers = prepared.answer(self.sizes.units.range(unit).start, &good).into_iter();
-        let answer = |request: &Result<_, pir_core::Error>| match request {
+        let answer = |request: &Result<_, Error>| match request {
             Ok(_) => answers.next().ok_or(Error::Bucket),
-            Err(error) => Err(Error::from(*error)),
+            Err(error) => Err(*error),
         };
         requests.iter().map(answer).collect()
     }

@@ -16,6 +16,9 @@ pub enum Error {
     /// Received bytes are not an encoding of what they should be.
     #[error("malformed {0}")]
     Malformed(&'static str),
+    /// A secret that has made a request under this seed would make another one.
+    #[error("a second request under one secret and seed")]
+    Repeated,
     /// Parameters give less than 128 bits of security.
     #[error("parameters offer {bits} bits of security, at least 128 are required")]
     Security {

@@ -13,7 +13,9 @@ pub enum EngineName {
     /// Every query is answered by itself.
     #[default]
     Sealpir,
-    /// Nearly everything is computed once per round for all clients, who download a public hint.
+    /// Nearly everything is computed once per round for all clients.
+    Voce,
+    /// As voce, with less work for the server, more bytes, and a public hint that everybody downloads.
     VoceHint,
 }
 
@@ -23,6 +25,7 @@ impl EngineName {
     pub fn engine(self) -> Arc<dyn Engine> {
         match self {
             Self::Sealpir => mpir::sealpir(),
+            Self::Voce => mpir::voce(),
             Self::VoceHint => mpir::voce_hint(),
         }
     }
@@ -32,6 +35,7 @@ impl fmt::Display for EngineName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Sealpir => "sealpir",
+            Self::Voce => "voce",
             Self::VoceHint => "voce-hint",
         })
     }

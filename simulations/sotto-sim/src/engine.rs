@@ -16,7 +16,9 @@ pub(crate) enum EngineName {
     /// SealPIR on S2048: what Sotto runs.
     #[default]
     Sealpir,
-    /// Voce with a hint: nearly everything is computed once for all clients of a round.
+    /// Voce: nearly everything is computed once for all clients of a round.
+    Voce,
+    /// Voce with a hint: less work, more bytes.
     VoceHint,
     /// XPIR in two dimensions: selectors sent one by one.
     #[value(name = "xpir-2")]
@@ -38,6 +40,7 @@ impl EngineName {
     pub(crate) fn engine(self) -> Arc<dyn Engine> {
         match self {
             Self::Sealpir => Arc::new(PerBucket::<SealPir>::new()),
+            Self::Voce => mpir::voce(),
             Self::VoceHint => mpir::voce_hint(),
             Self::Xpir2 => Arc::new(PerBucket::<Xpir<2>>::new()),
             Self::Xpir3 => Arc::new(PerBucket::<Xpir<3>>::new()),
@@ -53,7 +56,7 @@ impl EngineName {
 
     /// Whether the first stage of an answer is an expansion; otherwise, queries are only parsed.
     pub(crate) const fn expands(self) -> bool {
-        !matches!(self, Self::VoceHint | Self::Xpir2 | Self::Xpir3)
+        !matches!(self, Self::Voce | Self::VoceHint | Self::Xpir2 | Self::Xpir3)
     }
 
     /// Clients whose queries are worth answering in one pass.
@@ -89,8 +92,13 @@ impl EngineName {
                     ..Arrangement::new(parameters.dimensions(), parameters.rows(), parameters.columns())
                 }
             }
-            Self::VoceHint => {
-                let shape = voce::Shape::announced(round.form.buckets, elements, element_bytes, profile)?;
+            Self::Voce | Self::VoceHint => {
+                let ending = match self {
+                    Self::Voce => voce::Ending::Selected,
+                    _ => voce::Ending::Hint,
+                };
+                let shape =
+                    voce::Shape::announced(ending, round.form.buckets, elements, element_bytes, profile)?;
                 Arrangement::new(1, shape.rows(), shape.columns())
             }
             Self::Xpir2 => of_xpir(&Xpir::<2>::with_profile(elements, element_bytes, profile)?),

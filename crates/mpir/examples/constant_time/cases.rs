@@ -167,9 +167,14 @@ pub(crate) fn buckets() {
 
 /// The same by an engine that asks of a whole round at once, under a secret that is drawn for the request.
 pub(crate) fn voce() {
+    for engine in [mpir::voce(), mpir::voce_hint()] {
+        ask_and_read(&*engine);
+    }
+}
+
+fn ask_and_read(engine: &dyn mpir::Engine) {
     const BUCKETS: usize = 2;
     let count = 20;
-    let engine = mpir::voce_hint();
     let form = Form { buckets: BUCKETS, elements: count, element_bytes: ELEMENT_BYTES };
     let profile = engine.profile(form).expect("a small database");
     let spec = RoundSpec { seed: [44; 32], round: 1, form, profile };

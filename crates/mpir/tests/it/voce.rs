@@ -1,14 +1,16 @@
 //! Voce through the seam: whole rounds, of all codes' forms.
 
 use mpir::{
-    Contents, Engine, EngineClient, Error, Form, PreparedRound, PublicKeys, Query, Request, RoundSpec,
+    Contents, Engine, EngineClient, Error, Form, PreparedRound, PublicKeys, Query, Request, RoundSpec, voce,
     voce_hint,
 };
+use std::sync::Arc;
+
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
 struct Scene {
-    engine: std::sync::Arc<dyn Engine>,
+    engine: Arc<dyn Engine>,
     spec: RoundSpec,
     different: Vec<Vec<u8>>,
     copies: usize,
@@ -22,8 +24,7 @@ struct Person {
 }
 
 impl Scene {
-    fn new(buckets: usize, copies: usize, elements: usize, element_bytes: usize) -> Self {
-        let engine = voce_hint();
+    fn new(engine: Arc<dyn Engine>, [buckets, copies, elements, element_bytes]: [usize; 4]) -> Self {
         let mut rng = ChaCha20Rng::seed_from_u64((buckets * elements) as u64);
         let form = Form { buckets, elements, element_bytes };
         let mut seed = [0; 32];
@@ -72,57 +73,65 @@ impl Scene {
 /// number of fields.
 #[test]
 fn everybody_reads_what_was_asked_for_and_answers_are_computed_again_byte_for_byte() {
-    for (buckets, copies, elements, element_bytes) in [
-        (1, 1, 40, 288),
-        (11, 1, 30, 288),
-        (12, 3, 9, 288),
-        (1, 1, 5_000, 288),
-        (3, 1, 700, 304),
-        (9, 1, 1, 7),
+    for form in [
+        [1, 1, 40, 288],
+        [11, 1, 30, 288],
+        [12, 3, 9, 288],
+        [1, 1, 5_000, 288],
+        [3, 1, 700, 304],
+        [9, 1, 1, 7],
     ] {
-        let mut scene = Scene::new(buckets, copies, elements, element_bytes);
-        let (prepared, again) = (scene.prepared(), scene.prepared());
-        let sizes = prepared.sizes();
-        assert_eq!(sizes, scene.engine.sizes(&scene.spec).unwrap());
-        assert!(prepared.hint() == again.hint() && prepared.hint().len() == sizes.hint.bytes());
-        let mut people: Vec<(Person, Vec<Option<usize>>, Request)> = (0..5)
-            .map(|_| {
-                let (mut person, targets) = (scene.person(), scene.targets());
-                let request = person.half.ask(scene.spec.clone(), &targets, &mut scene.rng).unwrap();
-                assert_eq!(request.bytes.len(), sizes.request.bytes());
-                (person, targets, request)
-            })
-            .collect();
-        let mut answers = vec![Vec::new(); people.len()];
-        for unit in 0..sizes.units.count() {
-            let tile: Vec<_> = people
-                .iter()
-                .map(|(person, _, request)| Query { keys: &person.keys, request: &request.bytes })
+        let [buckets, _, elements, _] = form;
+        for engine in [voce(), voce_hint()] {
+            let mut scene = Scene::new(engine, form);
+            let (prepared, again) = (scene.prepared(), scene.prepared());
+            let sizes = prepared.sizes();
+            assert_eq!(sizes, scene.engine.sizes(&scene.spec).unwrap());
+            assert!(prepared.hint() == again.hint() && prepared.hint().len() == sizes.hint.bytes());
+            let mut people: Vec<(Person, Vec<Option<usize>>, Request)> = (0..5)
+                .map(|_| {
+                    let (mut person, targets) = (scene.person(), scene.targets());
+                    let request = person.half.ask(scene.spec.clone(), &targets, &mut scene.rng).unwrap();
+                    assert_eq!(request.bytes.len(), sizes.request.bytes());
+                    (person, targets, request)
+                })
                 .collect();
-            let content = scene.unit(&*prepared, unit);
-            let whole = prepared.answer(unit, &tile);
-            for ((answer, query), (person, ..)) in whole.into_iter().zip(&tile).zip(&people) {
-                let answer = answer.unwrap();
-                let alone = again.answer(unit, &[*query]).remove(0).unwrap();
-                let (keys, request) = (&person.encoded, query.request);
-                let recomputed = scene.engine.recompute(&scene.spec, unit, &content, keys, request).unwrap();
-                assert!(
-                    answer == alone
-                        && answer == recomputed
-                        && answer.len() * sizes.units.count() == sizes.answer.bytes()
-                );
+            let mut answers = vec![Vec::new(); people.len()];
+            for unit in 0..sizes.units.count() {
+                let tile: Vec<_> = people
+                    .iter()
+                    .map(|(person, _, request)| Query { keys: &person.keys, request: &request.bytes })
+                    .collect();
+                let content = scene.unit(&*prepared, unit);
+                let whole = prepared.answer(unit, &tile);
+                for ((answer, query), (person, ..)) in whole.into_iter().zip(&tile).zip(&people) {
+                    let answer = answer.unwrap();
+                    let alone = again.answer(unit, &[*query]).remove(0).unwrap();
+                    let (keys, request) = (&person.encoded, query.request);
+                    let recomputed =
+                        scene.engine.recompute(&scene.spec, unit, &content, keys, request).unwrap();
+                    assert!(
+                        answer == alone
+                            && answer == recomputed
+                            && answer.len() * sizes.units.count() == sizes.answer.bytes()
+                    );
+                }
+                for (answers, answer) in answers.iter_mut().zip(prepared.answer(unit, &tile)) {
+                    answers.extend(answer.unwrap());
+                }
             }
-            for (answers, answer) in answers.iter_mut().zip(prepared.answer(unit, &tile)) {
-                answers.extend(answer.unwrap());
-            }
-        }
-        for ((_, targets, request), answer) in people.drain(..).zip(&answers) {
-            let read = request.pending.read(prepared.hint(), answer);
-            assert_eq!(read.len(), buckets);
-            for (bucket, (element, target)) in read.into_iter().zip(targets).enumerate() {
-                let element = element.unwrap();
-                let Some(target) = target else { continue };
-                assert_eq!(element, scene.element(bucket, target), "{buckets} {elements}: bucket {bucket}");
+            for ((_, targets, request), answer) in people.drain(..).zip(&answers) {
+                let read = request.pending.read(prepared.hint(), answer);
+                assert_eq!(read.len(), buckets);
+                for (bucket, (element, target)) in read.into_iter().zip(targets).enumerate() {
+                    let element = element.unwrap();
+                    let Some(target) = target else { continue };
+                    assert_eq!(
+                        element,
+                        scene.element(bucket, target),
+                        "{buckets} {elements}: bucket {bucket}"
+                    );
+                }
             }
         }
     }
@@ -130,7 +139,7 @@ fn everybody_reads_what_was_asked_for_and_answers_are_computed_again_byte_for_by
 
 #[test]
 fn a_malformed_request_spoils_no_other_and_a_malformed_answer_no_other_unit() {
-    let mut scene = Scene::new(20, 1, 30, 288);
+    let mut scene = Scene::new(voce_hint(), [20, 1, 30, 288]);
     let prepared = scene.prepared();
     let mut person = scene.person();
     let targets = scene.targets();
@@ -163,8 +172,8 @@ fn a_malformed_request_spoils_no_other_and_a_malformed_answer_no_other_unit() {
 
 /// Whatever a client asks for, and however often the same generator begins anew, its requests have nothing in common.
 #[test]
-fn no_two_requests_are_made_under_one_secret() {
-    let mut scene = Scene::new(4, 1, 30, 288);
+fn no_two_requests_with_a_hint_are_made_under_one_secret() {
+    let mut scene = Scene::new(voce_hint(), [4, 1, 30, 288]);
     let keys_bytes = pir_core::voce::Shape::keys_bytes();
     let mut person = scene.person();
     let targets = scene.targets();
@@ -195,4 +204,65 @@ fn no_two_requests_are_made_under_one_secret() {
         }
     }
     assert!(asked.pending.serves(&scene.spec) && !asked.pending.serves(&spec));
+}
+
+/// A request of another size is refused; whatever stands in for the ciphertexts that select columns is some request; keys are checked
+/// when they are uploaded.
+#[test]
+fn without_a_hint_malformed_requests_and_keys_are_refused_and_spoil_no_other() {
+    let mut scene = Scene::new(voce(), [20, 1, 30, 288]);
+    let prepared = scene.prepared();
+    let (mut person, other) = (scene.person(), scene.person());
+    let targets = scene.targets();
+    let Request { bytes, pending } = person.half.ask(scene.spec.clone(), &targets, &mut scene.rng).unwrap();
+    let (short, mut wild) = (&bytes[..bytes.len() - 1], bytes.clone());
+    wild[bytes.len() / 2..].reverse();
+    wild[bytes.len() - 100..].fill(0xff);
+    let mut answers = Vec::new();
+    for unit in 0..prepared.sizes().units.count() {
+        let tile = [short, &bytes, &wild, &[]].map(|request| Query { keys: &person.keys, request });
+        let [first, second, third, fourth] = prepared.answer(unit, &tile).try_into().unwrap();
+        assert!(
+            [first, fourth].iter().all(|answer| matches!(answer, Err(Error::Engine(_)))) && third.is_ok()
+        );
+        let answer = second.unwrap();
+        // What was asked with other keys is not what they open.
+        let strange = Query { keys: &other.keys, request: &bytes };
+        assert_ne!(prepared.answer(unit, &[strange])[0].as_ref(), Ok(&answer));
+        answers.extend(answer);
+    }
+    let mut keys = person.encoded.clone();
+    keys[..64].fill(0xff);
+    assert!(scene.engine.public_keys(&keys).is_err() && scene.engine.public_keys(&keys[1..]).is_err());
+    let strange = Query { keys: &PublicKeys::new(()), request: &bytes };
+    assert!(prepared.answer(0, &[strange])[0].is_err());
+    for (element, (bucket, target)) in pending.read(&[], &answers).into_iter().zip(targets.iter().enumerate())
+    {
+        let Some(target) = target else { continue };
+        assert_eq!(element.unwrap(), scene.element(bucket, *target));
+    }
+}
+
+/// A round, and a seed, is asked for once by a client; what stands in for a late request is made under another secret.
+#[test]
+fn without_a_hint_a_secret_asks_once_under_a_seed() {
+    let mut scene = Scene::new(voce(), [4, 1, 30, 288]);
+    let prepared = scene.prepared();
+    let mut person = scene.person();
+    let targets = scene.targets();
+    let spec = scene.spec.clone();
+    assert!(person.half.ask(spec.clone(), &targets, &mut scene.rng).is_ok());
+    assert!(matches!(person.half.ask(spec.clone(), &targets, &mut scene.rng), Err(Error::Asked)));
+    // Another round of which the server says that it has the same seed.
+    let again = RoundSpec { round: spec.round + 1, ..spec.clone() };
+    let repeated = person.half.ask(again, &targets, &mut scene.rng);
+    assert!(matches!(repeated, Err(Error::Engine(pir_core::Error::Repeated))));
+    // The client's keys open no cover: the answer is of another secret, and reads as nothing that is in the database.
+    let cover = person.half.cover(spec, &mut scene.rng).unwrap();
+    let answer =
+        prepared.answer(0, &[Query { keys: &person.keys, request: &cover.bytes }]).remove(0).unwrap();
+    for (bucket, element) in cover.pending.read(&[], &answer).into_iter().enumerate() {
+        let element = element.unwrap();
+        assert!((0..30).all(|target| element != scene.element(bucket, target)));
+    }
 }

@@ -22,7 +22,7 @@ impl Gadget {
     }
 
     /// The weight `2^(r + i B)` of digit i.
-    pub(super) fn weight(&self, modulus: &Modulus, i: u32) -> u64 {
+    pub(crate) fn weight(&self, modulus: &Modulus, i: u32) -> u64 {
         1 << (self.dropped_bits(modulus) + i * self.base_bits)
     }
 
@@ -34,13 +34,13 @@ impl Gadget {
     }
 
     /// What makes all digits non-negative: half a base at each of them, and half of what is dropped.
-    pub(super) fn offset(&self, modulus: &Modulus) -> u64 {
+    pub(crate) fn offset(&self, modulus: &Modulus) -> u64 {
         let halves = (0..self.digits).map(|i| self.weight(modulus, i) << (self.base_bits - 1));
         halves.sum::<u64>() + ((1 << self.dropped_bits(modulus)) >> 1)
     }
 
     /// Digit i of a centred residue plus [`Gadget::offset`]; congruent to the signed digit modulo Q and in `[0, 2 Q)`.
-    pub(super) fn digit(&self, modulus: &Modulus, i: u32) -> Digit {
+    pub(crate) fn digit(&self, modulus: &Modulus, i: u32) -> Digit {
         let mask = if i + 1 == self.digits { u64::MAX } else { (1 << self.base_bits) - 1 };
         let shift = self.dropped_bits(modulus) + i * self.base_bits;
         Digit { shift, mask, bias: modulus.value() - (1 << (self.base_bits - 1)) }

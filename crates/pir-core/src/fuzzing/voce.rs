@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::{ELEMENT_BYTES, changed};
-use crate::voce::{Asked, Pools, Request, Shape, Unit, request};
+use crate::voce::{Asked, Ending, Pools, Request, Shape, Unit, request, select};
 
 const BUCKETS: usize = 2;
 const ELEMENTS: usize = 11;
@@ -18,7 +18,7 @@ struct Example {
 }
 
 static EXAMPLE: LazyLock<Option<Example>> = LazyLock::new(|| {
-    let shape = Shape::new(BUCKETS, ELEMENTS, ELEMENT_BYTES, 2).ok()?;
+    let shape = Shape::new(Ending::Hint, BUCKETS, ELEMENTS, ELEMENT_BYTES, 2).ok()?;
     let content = [9; ELEMENTS * ELEMENT_BYTES];
     let unit = Unit::new(&Pools::default(), &shape, &SEED, 0, &[&content[..]; BUCKETS]).ok()?;
     let (bytes, asked) = request(&shape, &SEED, &[7; BUCKETS], &[43; 32]).ok()?;
@@ -28,6 +28,7 @@ static EXAMPLE: LazyLock<Option<Example>> = LazyLock::new(|| {
 
 /// A request, whose answer changes nothing of another's; a hint and an answer; and what a manifest says of an arrangement.
 pub fn fuzz_voce(bytes: &[u8]) {
+    fuzz_selected(bytes);
     let Some(example) = EXAMPLE.as_ref() else { return };
     let Ok(genuine) = Request::new(&example.shape, BUCKETS, &example.request) else { return };
     for bytes in [bytes, &changed(&example.request, bytes)] {
@@ -52,7 +53,10 @@ pub fn fuzz_voce(bytes: &[u8]) {
         let buckets = usize::from(u16::from_le_bytes([a, b]));
         let elements = u32::from_le_bytes([c, d, e, f]) as usize;
         let element_bytes = usize::from(u16::from_le_bytes([g, h]));
-        if let Ok(shape) = Shape::announced(buckets, elements, element_bytes, profile) {
+        for ending in [Ending::Hint, Ending::Selected] {
+            let Ok(shape) = Shape::announced(ending, buckets, elements, element_bytes, profile) else {
+                continue;
+            };
             assert_eq!(shape.profile(), *profile);
             assert!(shape.unit_buckets() <= buckets && shape.rows() * shape.columns() >= elements);
             assert!(crate::voce::noise::failure_log2(&shape) <= -40.0);
@@ -66,5 +70,50 @@ pub(super) fn valid() -> Vec<Vec<u8>> {
     let mut arrangement = vec![BUCKETS as u8, 0, ELEMENTS as u8, 0, 0, 0];
     arrangement.extend((ELEMENT_BYTES as u16).to_le_bytes());
     arrangement.extend(example.shape.profile());
-    vec![example.unit.hint().to_vec(), example.answer.clone(), arrangement]
+    let mut valid = vec![example.unit.hint().to_vec(), example.answer.clone(), arrangement];
+    valid.extend(SELECTED.as_ref().map(|selected| selected.answer.clone()));
+    valid
+}
+
+struct Selected {
+    shape: Shape,
+    unit: select::Unit,
+    keys: Vec<u8>,
+    request: Vec<u8>,
+    asked: select::Asked,
+    answer: Vec<u8>,
+}
+
+static SELECTED: LazyLock<Option<Selected>> = LazyLock::new(|| {
+    let shape = Shape::new(Ending::Selected, BUCKETS, ELEMENTS, ELEMENT_BYTES, 2).ok()?;
+    let content = [9; ELEMENTS * ELEMENT_BYTES];
+    let unit = select::Unit::new(&Pools::default(), &shape, &SEED, 0, &[&content[..]; BUCKETS]).ok()?;
+    let mut secret = select::Secret::new(&[44; 32]);
+    let (request, asked) = secret.request(&shape, &SEED, &[7; BUCKETS], &[43; 32]).ok()?;
+    let keys = secret.public_keys();
+    let public = select::PublicKeys::read(&keys).ok()?;
+    let answer = unit.answer(0, &[&select::Request::new(&shape, BUCKETS, &public, &request).ok()?]).pop()?;
+    Some(Selected { shape, unit, keys, request, asked, answer })
+});
+
+/// Keys, a request, whose answer changes nothing of another's, and an answer, where a column is selected.
+fn fuzz_selected(bytes: &[u8]) {
+    let Some(example) = SELECTED.as_ref() else { return };
+    let Ok(keys) = select::PublicKeys::read(&example.keys) else { return };
+    let Ok(genuine) = select::Request::new(&example.shape, BUCKETS, &keys, &example.request) else { return };
+    for changed_keys in [bytes, &changed(&example.keys, bytes)] {
+        let Ok(other_keys) = select::PublicKeys::read(changed_keys) else { continue };
+        for bytes in [bytes, &changed(&example.request, bytes)] {
+            let Ok(other) = select::Request::new(&example.shape, BUCKETS, &other_keys, bytes) else {
+                continue;
+            };
+            let both = example.unit.answer(0, &[&other, &genuine]);
+            assert!(both.len() == 2 && both[0].len() == example.answer.len() && both[1] == example.answer);
+        }
+    }
+    for answer in [bytes, &changed(&example.answer, bytes)] {
+        let fits = answer.len() == example.shape.answer_bytes();
+        let read = example.asked.read(0, answer);
+        assert!(read.map_or(!fits, |read| fits && read.iter().all(|element| element.len() == ELEMENT_BYTES)));
+    }
 }

@@ -3,7 +3,7 @@
 use super::kernel;
 use super::modulus::Modulus;
 use super::polynomial::{Coefficient, Evaluation, Polynomial};
-use super::tables::{VectorSource, bit_reverse};
+use super::tables::{SlotOrder, VectorSource};
 
 /// The substitution of `X^k` for X in degree N, with its permutation of the evaluation slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,15 +26,26 @@ impl Automorphism {
     /// If the exponent is even or the degree is not a power of two up to 2^30.
     #[must_use]
     pub fn new(degree: usize, exponent: usize) -> Self {
+        Self::with_slots(degree, exponent, SlotOrder::BitReversed)
+    }
+
+    /// The same for slots in the order of [`super::Ntt::in_orbit_order`].
+    ///
+    /// # Panics
+    /// As for [`Automorphism::new`].
+    #[must_use]
+    pub fn in_orbit_order(degree: usize, exponent: usize) -> Self {
+        Self::with_slots(degree, exponent, SlotOrder::Orbit)
+    }
+
+    fn with_slots(degree: usize, exponent: usize, order: SlotOrder) -> Self {
         assert!(exponent % 2 == 1 && degree.is_power_of_two() && degree <= 1 << 30, "odd exponent");
-        let (exponent, bits) = (exponent % (2 * degree), degree.ilog2());
-        let slots: Vec<u32> = (0..degree)
-            .map(|slot| {
-                // Slot i holds the value at psi^e, e = 2 br(i) + 1; p(X^k) there is p at psi^(e k).
-                let point = (2 * bit_reverse(slot, bits) + 1) * exponent % (2 * degree);
-                bit_reverse(point / 2, bits) as u32
-            })
-            .collect();
+        let exponent = exponent % (2 * degree);
+        // A slot holds the value at psi^e; p(X^k) there is p at psi^(e k).
+        let points: Vec<usize> = (0..degree).map(|slot| order.exponent(degree, slot)).collect();
+        let mut slot_of = vec![0; 2 * degree];
+        points.iter().zip(0..).for_each(|(point, slot)| slot_of[*point] = slot);
+        let slots: Vec<u32> = points.iter().map(|point| slot_of[point * exponent % (2 * degree)]).collect();
         let vectors =
             slots.as_chunks().0.iter().map(VectorSource::new).collect::<Option<_>>().unwrap_or_default();
         let mut coefficients = vec![0; degree];
@@ -62,6 +73,13 @@ impl Automorphism {
     /// Applies it to the slots of an evaluation form.
     pub(crate) fn slots_into(&self, source: &[u64], out: &mut [u64]) {
         kernel::permute(out, source, &self.slots, &self.vectors);
+    }
+
+    /// The same for so many neighbouring slots as `out` has room for, where every such block of slots is permuted in itself
+    /// and in the same way.
+    pub(crate) fn block_into(&self, source: &[u64], out: &mut [u64]) {
+        let vectors = self.vectors.get(..out.len() / 8).unwrap_or_default();
+        kernel::permute(out, source, &self.slots[..source.len()], vectors);
     }
 
     /// Slot by slot and eight slots at a time.
@@ -111,8 +129,12 @@ mod tests {
             let polynomial: Polynomial<Coefficient> = sampling::uniform(&ntt, &seed, 0);
             let substitution = Automorphism::new(degree, 2 * half + 1);
             let direct = substitution.coefficient(ntt.modulus(), &polynomial);
-            let permuted = substitution.evaluation(&polynomial.into_evaluation(&ntt));
-            prop_assert_eq!(permuted.into_coefficient(&ntt), direct);
+            let permuted = substitution.evaluation(&polynomial.clone().into_evaluation(&ntt));
+            prop_assert_eq!(permuted.into_coefficient(&ntt), direct.clone());
+            let orbit = Ntt::in_orbit_order(*ntt.modulus(), degree).unwrap();
+            let substitution = Automorphism::in_orbit_order(degree, 2 * half + 1);
+            let permuted = substitution.evaluation(&polynomial.into_evaluation(&orbit));
+            prop_assert_eq!(permuted.into_coefficient(&orbit), direct);
         }
     }
 

@@ -173,7 +173,7 @@ pub(crate) enum SlotOrder {
 impl SlotOrder {
     /// The exponent of psi at a slot, odd and below 2N. Slots of which the first bits agree have points of which the same
     /// power of two is the same power: the order is a tree's.
-    fn exponent(self, degree: usize, slot: usize) -> usize {
+    pub(super) fn exponent(self, degree: usize, slot: usize) -> usize {
         match self {
             Self::BitReversed => 2 * bit_reverse(slot, degree.ilog2()) + 1,
             Self::Orbit => {

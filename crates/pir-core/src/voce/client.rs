@@ -7,7 +7,7 @@ use super::ring::{
     ANSWER_BITS, DEGREE, DROPPED_BITS, HINT_BITS, MODULUS_BITS, ORBIT, PLAINTEXT_BITS, QUERY_BITS,
     RADIX_BITS, Ring, Round,
 };
-use super::shape::Shape;
+use super::shape::{Ending, Shape};
 use crate::Error;
 use crate::constant_time::{equal, public};
 use crate::ring::bits::{BitReader, BitWriter};
@@ -49,12 +49,10 @@ pub fn request(
     targets: &[usize],
     own: &[u8; 32],
 ) -> Result<(Vec<u8>, Asked), Error> {
-    let bytes = shape.request_bytes(targets.len()).ok_or(Error::Shape("number of buckets"))?;
-    let inside = |target: &usize| (*target as u64).ct_lt(&(shape.elements() as u64));
-    let all = targets.iter().fold(subtle::Choice::from(1), |all, target| all & inside(target));
-    if public(all.unwrap_u8()) == 0 {
-        return Err(Error::Index);
+    if shape.ending() != Ending::Hint {
+        return Err(Error::Shape("an arrangement without a hint"));
     }
+    let bytes = shape.request_bytes(targets.len()).ok_or(Error::Shape("number of buckets"))?;
     let (ring, round) = (Ring::get(), Round::new(seed));
     let modulus = ring.modulus();
     let ternary = sampling::ternary(DEGREE, own, stream::SECRET);
@@ -67,12 +65,37 @@ pub fn request(
     let conjugated = |place: usize| place ^ ORBIT;
     write_key(&mut out, &secret, &round.conjugation, &conjugated, own, stream::CONJUGATION);
 
+    masked_queries(&mut out, shape, &round, &secret, targets, (own, stream::QUERY))?;
+    let targets = Zeroizing::new(targets.iter().map(|target| *target as u64).collect());
+    Ok((out, Asked { shape: *shape, seed: *seed, targets, secret }))
+}
+
+/// Writes a query for every bucket: one behind the other, and of each the coefficients that select its row. Errors are drawn from a
+/// seed, beginning at a stream.
+///
+/// # Errors
+/// [`Error::Index`] if a target is not below the number of elements.
+pub(super) fn masked_queries(
+    out: &mut Vec<u8>,
+    shape: &Shape,
+    round: &Round,
+    secret: &Polynomial<Evaluation>,
+    targets: &[usize],
+    (own, first_stream): (&[u8; 32], u64),
+) -> Result<(), Error> {
+    let inside = |target: &usize| (*target as u64).ct_lt(&(shape.elements() as u64));
+    let all = targets.iter().fold(subtle::Choice::from(1), |all, target| all & inside(target));
+    if public(all.unwrap_u8()) == 0 {
+        return Err(Error::Index);
+    }
+    let ring = Ring::get();
+    let modulus = ring.modulus();
     let unit_buckets = shape.unit_buckets();
     for (unit, targets) in targets.chunks(unit_buckets).enumerate() {
         let ciphertexts: Vec<Zeroizing<Vec<u64>>> = (0..shape.ciphertexts())
             .map(|number| {
                 let number = (unit * shape.ciphertexts() + number) as u64;
-                masked(ring, &secret, round.query(number), own, stream::QUERY + number)
+                masked(ring, secret, round.query(number), own, first_stream + number)
             })
             .collect();
         let coefficient = |at: usize| ciphertexts[at / DEGREE][at % DEGREE];
@@ -86,13 +109,12 @@ pub fn request(
                 values.push(modulus.add(coefficient(at), message));
             }
             ring.to_query.apply_all(&mut values);
-            let mut writer = BitWriter::new(&mut out);
+            let mut writer = BitWriter::new(out);
             values.iter().for_each(|value| writer.write(*value, QUERY_BITS));
             writer.finish();
         }
     }
-    let targets = Zeroizing::new(targets.iter().map(|target| *target as u64).collect());
-    Ok((out, Asked { shape: *shape, seed: *seed, targets, secret }))
+    Ok(())
 }
 
 /// `round(q / t)` for an even row, `round(q / (t 2^13))` for an odd one.
@@ -103,7 +125,7 @@ fn select_row(q: u64, odd: u64) -> u64 {
 }
 
 /// `e - a s`, coefficients.
-fn masked(
+pub(super) fn masked(
     ring: &Ring,
     secret: &Polynomial<Evaluation>,
     mut a: Polynomial<Evaluation>,
@@ -194,10 +216,7 @@ impl Asked {
     fn messages(&self, hint: &[u8], answer: &[u8]) -> Zeroizing<Vec<u64>> {
         let ring = Ring::get();
         let modulus = ring.modulus();
-        let raise = |value: u64, bits: u32| {
-            // `round(value q / 2^bits)`.
-            ((u128::from(value) * u128::from(modulus.value()) + (1 << (bits - 1))) >> bits) as u64
-        };
+        let raise = |value, bits| ring.raise(value, bits);
         let (mut hint, mut answer) = (BitReader::new(hint), BitReader::new(answer));
         let mut messages = Zeroizing::new(Vec::with_capacity(self.shape.packs() * DEGREE));
         for _ in 0..self.shape.packs() {

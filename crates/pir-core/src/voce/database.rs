@@ -7,8 +7,8 @@ use crate::pages::{PagePool, PageVec};
 use crate::ring::Pairs;
 use crate::ring::bits::unpack;
 
-/// The coefficients of a bucket, in `[-t/2, t/2)`: block by block of 16 outputs, position by position. Output
-/// `column * element_outputs + i` at row r is coefficient i of element `r * columns + column`.
+/// The coefficients of a bucket, in `[-t/2, t/2)`: block by block of 16 outputs, position by position. What the shape's
+/// `output(column, i)` is at row r is coefficient i of element `r * columns + column`.
 pub(super) struct Bucket {
     pub(super) pairs: PageVec<Pairs>,
 }
@@ -41,12 +41,10 @@ impl Bucket {
             round.whiten(&mut bytes, bucket, place);
             unpack(PLAINTEXT_BITS, &bytes, &mut values);
             let (row, column) = (place / shape.columns(), place % shape.columns());
-            let first = column * outputs / BLOCK;
-            for (block, values) in values.chunks_exact(BLOCK).enumerate() {
-                let pair = &mut pairs[(first + block) * positions + row / 2];
-                for (pair, value) in pair.chunks_exact_mut(2).zip(values) {
-                    pair[row % 2] = *value as i16 - (1 << (PLAINTEXT_BITS - 1));
-                }
+            for (field, value) in values.iter().enumerate() {
+                let output = shape.output(column, field);
+                let pair = &mut pairs[output / BLOCK * positions + row / 2];
+                pair[2 * (output % BLOCK) + row % 2] = *value as i16 - (1 << (PLAINTEXT_BITS - 1));
             }
         }
         Ok(Self { pairs })

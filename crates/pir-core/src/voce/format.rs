@@ -39,10 +39,10 @@ impl Keys {
     }
 }
 
-/// The query of a bucket, of each coefficient the limbs by which the first dimension multiplies two rows.
-pub(super) fn read_query(shape: &Shape, bucket: usize, request: &[u8]) -> Vec<[u32; 4]> {
+/// The query of a bucket among those of a round, of each coefficient the limbs by which the first dimension multiplies two rows.
+pub(super) fn read_query(shape: &Shape, bucket: usize, queries: &[u8]) -> Vec<[u32; 4]> {
     let each = shape.query_bytes();
-    let bytes = &request[Shape::keys_bytes() + bucket * each..][..each];
+    let bytes = &queries[bucket * each..][..each];
     // Whole groups of eight fields.
     let fields = shape.positions().next_multiple_of(8);
     let mut padded = vec![0; packed_bytes(fields, QUERY_BITS)];
@@ -51,6 +51,19 @@ pub(super) fn read_query(shape: &Shape, bucket: usize, request: &[u8]) -> Vec<[u
     unpack(QUERY_BITS, &padded, &mut values);
     values.truncate(shape.positions());
     values.iter().map(|value| limbs(*value)).collect()
+}
+
+/// Refuses queries, one behind the other, of which the last bits of some are no field's and not zero.
+///
+/// # Errors
+/// [`Error::Malformed`] then.
+pub(super) fn check_padding(shape: &Shape, queries: &[u8]) -> Result<(), Error> {
+    let used = shape.positions() * QUERY_BITS as usize % 8;
+    let mut queries = queries.chunks_exact(shape.query_bytes());
+    if used != 0 && queries.any(|query| query.last().is_some_and(|last| last >> used != 0)) {
+        return Err(Error::Malformed("padding of a query"));
+    }
+    Ok(())
 }
 
 /// `b = b0 + 2^13 b1 + 2^26 b2`: what the even row is multiplied with in the low half of each word, the odd one in the high half.

@@ -6,9 +6,11 @@
 mod chain;
 mod client;
 mod database;
+mod dense;
 mod format;
 pub mod noise;
 mod ring;
+pub mod select;
 mod server;
 mod shape;
 #[cfg(test)]
@@ -16,6 +18,7 @@ mod tests;
 mod transform;
 
 pub use client::{Asked, request};
+pub use dense::Pools;
 pub use ring::{ANSWER_BITS, DEGREE, HINT_BITS, MODULUS_BITS, PLAINTEXT_BITS, QUERY_BITS};
-pub use server::{Pools, Request, Unit};
-pub use shape::Shape;
+pub use server::{Request, Unit};
+pub use shape::{Ending, Shape};

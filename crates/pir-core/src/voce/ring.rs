@@ -28,11 +28,19 @@ pub const QUERY_BITS: u32 = 39;
 /// Between the two rows that share a coefficient of a query.
 pub(super) const RADIX_BITS: u32 = 13;
 
-/// Bits of a coefficient of the hint.
+/// Bits of a coefficient of the hint, and of a packed ciphertext before a column of it is selected.
 pub const HINT_BITS: u32 = 18;
 
 /// Bits of a coefficient of an answer.
 pub const ANSWER_BITS: u32 = 11;
+
+/// Bits of a coefficient of a ciphertext that selects columns.
+pub(super) const COLUMN_BITS: u32 = 30;
+
+/// Bits of a coefficient of the public half of a reply, and of its private half.
+pub(super) const REPLY_PUBLIC_BITS: u32 = 19;
+/// See [`REPLY_PUBLIC_BITS`].
+pub(super) const REPLY_BITS: u32 = 12;
 
 /// Tables, built once.
 pub(super) struct Ring {
@@ -43,6 +51,8 @@ pub(super) struct Ring {
     pub(super) to_query: Rescale,
     pub(super) to_hint: Rescale,
     pub(super) to_answer: Rescale,
+    pub(super) to_column: Rescale,
+    pub(super) to_reply: [Rescale; 2],
     pub(super) to_plaintext: Rescale,
 }
 
@@ -59,6 +69,8 @@ impl Ring {
                 to_query: Rescale::new(&modulus, 1 << QUERY_BITS),
                 to_hint: Rescale::new(&modulus, 1 << HINT_BITS),
                 to_answer: Rescale::new(&modulus, 1 << ANSWER_BITS),
+                to_column: Rescale::new(&modulus, 1 << COLUMN_BITS),
+                to_reply: [REPLY_PUBLIC_BITS, REPLY_BITS].map(|bits| Rescale::new(&modulus, 1 << bits)),
                 to_plaintext: Rescale::new(&modulus, 1 << PLAINTEXT_BITS),
             }
         });
@@ -69,15 +81,22 @@ impl Ring {
         self.ntt.modulus()
     }
 
+    /// `round(value q / 2^bits)`, for a value below `2^bits`, but for the largest, which may give 0.
+    pub(super) fn raise(&self, value: u64, bits: u32) -> u64 {
+        let scaled = u128::from(value) * u128::from(self.modulus().value()) + (1 << (bits - 1));
+        self.modulus().reduce_once((scaled >> bits) as u64)
+    }
+
     /// From slots to places, or from places to slots.
     pub(super) fn reorder(&self, from: &[u64], to: &mut [u64]) {
         to.iter_mut().zip(&self.other).for_each(|(to, at)| *to = from[*at]);
     }
 }
 
-/// What everybody derives from a round's public seed.
+/// What everybody derives from public seeds.
 pub(super) struct Round {
     queries: [u8; 32],
+    columns: [u8; 32],
     whitening: [u8; 32],
     /// The public half of the key that takes `s(X^5)` to s, in slots.
     pub(super) step: Polynomial<Evaluation>,
@@ -86,18 +105,20 @@ pub(super) struct Round {
 }
 
 impl Round {
-    /// The polynomials of the seed: ChaCha20 under `SHA-256("sotto voce v1" || 0 || purpose || 0 || seed)`.
+    /// The polynomials of a round whose keys are of that round, too.
     pub(super) fn new(seed: &[u8; 32]) -> Self {
-        let derive = |purpose: &str| -> [u8; 32] {
-            let prefix = Sha256::new().chain_update(b"sotto voce v1\0").chain_update(purpose.as_bytes());
-            prefix.chain_update([0]).chain_update(seed).finalize().into()
-        };
-        let (ntt, keys) = (&Ring::get().ntt, derive("keys"));
+        Self::with_keys(seed, &derive("keys", seed))
+    }
+
+    /// The polynomials of a round, and of keys that outlive it.
+    pub(super) fn with_keys(seed: &[u8; 32], keys: &[u8; 32]) -> Self {
+        let ntt = &Ring::get().ntt;
         Self {
-            queries: derive("queries"),
-            whitening: derive("whitening"),
-            step: sampling::uniform(ntt, &keys, 0),
-            conjugation: sampling::uniform(ntt, &keys, 1),
+            queries: derive("queries", seed),
+            columns: derive("columns", seed),
+            whitening: derive("whitening", seed),
+            step: sampling::uniform(ntt, keys, 0),
+            conjugation: sampling::uniform(ntt, keys, 1),
         }
     }
 
@@ -106,9 +127,20 @@ impl Round {
         sampling::uniform(&Ring::get().ntt, &self.queries, ciphertext)
     }
 
+    /// The public half of a ciphertext that selects columns, in slots.
+    pub(super) fn column(&self, ciphertext: u64) -> Polynomial<Evaluation> {
+        sampling::uniform(&Ring::get().ntt, &self.columns, ciphertext)
+    }
+
     /// XORs the keystream of a place of the database into what lies there. What comes out looks uniform, whatever whoever does
     /// not know the seed has put there.
     pub(super) fn whiten(&self, bytes: &mut [u8], bucket: usize, element: usize) {
         sampling::whiten(bytes, &self.whitening, (bucket as u64) << 32 | element as u64);
     }
+}
+
+/// `SHA-256("sotto voce v1" || 0 || purpose || 0 || seed)`, the key of a ChaCha20 stream of polynomials.
+pub(super) fn derive(purpose: &str, seed: &[u8]) -> [u8; 32] {
+    let prefix = Sha256::new().chain_update(b"sotto voce v1\0").chain_update(purpose.as_bytes());
+    prefix.chain_update([0]).chain_update(seed).finalize().into()
 }

@@ -3,7 +3,10 @@
 use core::ops::Range;
 
 use super::noise;
-use super::ring::{ANSWER_BITS, DEGREE, HINT_BITS, MODULUS_BITS, PLAINTEXT_BITS, QUERY_BITS};
+use super::ring::{
+    ANSWER_BITS, COLUMN_BITS, DEGREE, HINT_BITS, MODULUS_BITS, PLAINTEXT_BITS, QUERY_BITS, REPLY_BITS,
+    REPLY_PUBLIC_BITS,
+};
 use crate::Error;
 use crate::ring::bits::packed_bytes;
 
@@ -16,19 +19,48 @@ const MAXIMUM_COLUMNS: usize = 1024;
 /// Version of the formats, first byte of a profile.
 const VERSION: u8 = 1;
 
-/// What a KiB that a client sends or receives is worth, in microseconds of a core.
-const KIB: f64 = 15.0;
+/// log2 of the leaves of a ciphertext that selects columns.
+pub(super) const LEVELS: u32 = 8;
+
+/// Digits, of 6 bits each, of what a column is selected from.
+pub(super) const DIGITS: usize = 3;
+
+/// Fields of an element of which a column is selected, at least: as many columns share a pack as there are keys to separate.
+const LEAST_FIELDS: usize = 256;
+
+/// What a KiB that a client sends or receives is worth, in microseconds of a core: with a hint it is time that counts, without
+/// one it is bytes.
+const HINT_KIB: f64 = 15.0;
+/// See [`HINT_KIB`].
+const SELECTED_KIB: f64 = 100.0;
 /// Cost of packing an output, microseconds for each client as measured with the kernel `avx512` (`docs/VOCE.md`).
 const PACKED_OUTPUT: f64 = 0.078;
 /// Cost of two coefficients of the database in the first dimension.
 const PAIR: f64 = 4.2e-5;
+/// Cost of a leaf of the tree of columns.
+const LEAF: f64 = 3.0;
+/// Cost of selecting and separating, for a bucket.
+const SELECTED: f64 = 15.0;
 
-/// The arrangement of every bucket: `rows` by `columns` elements, of which a query selects a row and an answer holds all
-/// columns; and how many buckets are packed together, a *unit*.
+/// A ciphertext that selects columns, bytes.
+pub(super) const COLUMN_CIPHERTEXT_BYTES: usize = packed_bytes(DEGREE, COLUMN_BITS);
+
+/// How the column of an element is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// An answer holds all columns of a row, and is read with a hint.
+    Hint,
+    /// A second query selects the column; there is no hint.
+    Selected,
+}
+
+/// The arrangement of every bucket: `rows` by `columns` elements, of which a query selects a row; and how many buckets are
+/// answered together, a *unit*.
 ///
-/// Everything about an arrangement follows from the form of the buckets and the number of columns.
+/// Everything about an arrangement follows from the ending, the form of the buckets and the number of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
+    ending: Ending,
     elements: usize,
     element_bytes: usize,
     columns: usize,
@@ -37,14 +69,19 @@ pub struct Shape {
 
 impl Shape {
     /// The cheapest arrangement of so many buckets of so many elements, bytes being worth something: the least of
-    /// `core time + 15 us for each KiB` of query, answer and hint, where these are counted for one bucket.
+    /// `core time + 15 us for each KiB` of query, answer and hint, or 100 us where there is none, all counted for one bucket.
     ///
     /// # Errors
     /// [`Error::Shape`] if there is no bucket or element, elements are empty or above 2,304 bytes, or there are too many.
-    pub fn choose(buckets: usize, elements: usize, element_bytes: usize) -> Result<Self, Error> {
+    pub fn choose(
+        ending: Ending,
+        buckets: usize,
+        elements: usize,
+        element_bytes: usize,
+    ) -> Result<Self, Error> {
         let columns = (0..=MAXIMUM_COLUMNS.ilog2()).map(|log| 1 << log);
         columns
-            .filter_map(|columns| Self::new(buckets, elements, element_bytes, columns).ok())
+            .filter_map(|columns| Self::new(ending, buckets, elements, element_bytes, columns).ok())
             .min_by(|a, b| a.cost().total_cmp(&b.cost()))
             .ok_or(Error::Shape("no arrangement of such elements"))
     }
@@ -53,7 +90,13 @@ impl Shape {
     ///
     /// # Errors
     /// [`Error::Shape`] as for [`Shape::choose`], or if the noise is too much for the failure bound.
-    pub fn new(buckets: usize, elements: usize, element_bytes: usize, columns: usize) -> Result<Self, Error> {
+    pub fn new(
+        ending: Ending,
+        buckets: usize,
+        elements: usize,
+        element_bytes: usize,
+        columns: usize,
+    ) -> Result<Self, Error> {
         let largest = DEGREE * PLAINTEXT_BITS as usize / 8;
         if buckets == 0 || buckets > 1 << 16 {
             return Err(Error::Shape("1 to 65536 buckets"));
@@ -64,12 +107,23 @@ impl Shape {
         if !columns.is_power_of_two() || columns > MAXIMUM_COLUMNS || columns >= 2 * elements {
             return Err(Error::Shape("number of columns"));
         }
-        let shape = Self { elements, element_bytes, columns, buckets: 1 };
-        let shape = Self { buckets: (DEGREE / shape.bucket_outputs()).clamp(1, buckets), ..shape };
+        let mut shape = Self { ending, elements, element_bytes, columns, buckets: 1 };
+        shape.buckets = match ending {
+            Ending::Hint => (DEGREE / shape.bucket_outputs()).clamp(1, buckets),
+            Ending::Selected => shape.groups_of_buckets().min(buckets),
+        };
         if noise::failure_log2(&shape) > crate::noise::MAXIMUM_FAILURE_LOG2 {
             return Err(Error::Shape("too much noise"));
         }
         Ok(shape)
+    }
+
+    /// Buckets that are selected from together: a multiple of those that share a reply, up to four times as many, so that
+    /// few leaves of the trees are nobody's.
+    fn groups_of_buckets(&self) -> usize {
+        let ciphertexts = |groups: usize| (groups * self.group() * self.leaves()).div_ceil(1 << LEVELS);
+        let cheapest = [1, 2, 4].into_iter().min_by_key(|groups| ciphertexts(*groups) * 4 / groups);
+        cheapest.unwrap_or(1) * self.group()
     }
 
     /// The arrangement that a server has announced.
@@ -77,6 +131,7 @@ impl Shape {
     /// # Errors
     /// [`Error::Shape`] as for [`Shape::new`], or if the profile is of another version.
     pub fn announced(
+        ending: Ending,
         buckets: usize,
         elements: usize,
         element_bytes: usize,
@@ -86,7 +141,7 @@ impl Shape {
         if rest != [0; 14] || u32::from(log) > MAXIMUM_COLUMNS.ilog2() {
             return Err(Error::Shape("profile"));
         }
-        Self::new(buckets, elements, element_bytes, 1 << log)
+        Self::new(ending, buckets, elements, element_bytes, 1 << log)
     }
 
     /// What the server announces: the version, log2 of the columns, and zeros.
@@ -127,10 +182,49 @@ impl Shape {
         self.rows().div_ceil(2)
     }
 
-    /// Outputs of an element: a coefficient each, of log2 t bits, and a multiple of 16.
+    /// Outputs of an element: a coefficient each, of log2 t bits, and a multiple of 16; a power of two of at least 256 where a
+    /// column is selected.
     #[must_use]
     pub fn element_outputs(&self) -> usize {
-        (8 * self.element_bytes).div_ceil(PLAINTEXT_BITS as usize).next_multiple_of(BLOCK)
+        let fields = (8 * self.element_bytes).div_ceil(PLAINTEXT_BITS as usize);
+        match self.ending {
+            Ending::Hint => fields.next_multiple_of(BLOCK),
+            Ending::Selected => fields.next_power_of_two().max(LEAST_FIELDS),
+        }
+    }
+
+    /// Columns that share a pack, and buckets that share a reply, where a column is selected.
+    pub(super) fn group(&self) -> usize {
+        DEGREE / self.element_outputs()
+    }
+
+    /// Leaves of the tree of columns that a bucket has.
+    pub(super) fn leaves(&self) -> usize {
+        DIGITS * self.columns
+    }
+
+    /// Where a field of an element lies among the outputs of its bucket. Where a column is selected, fields of eight columns
+    /// take turns, so that a power of X brings each column to the places of the first.
+    pub(super) fn output(&self, column: usize, field: usize) -> usize {
+        match self.ending {
+            Ending::Hint => column * self.element_outputs() + field,
+            Ending::Selected => {
+                let group = self.group().min(self.columns);
+                (column / group * self.element_outputs() + field) * group + column % group
+            }
+        }
+    }
+
+    /// The bucket of the unit, and its output, that is coefficient `x` of a pack.
+    pub(super) fn source(&self, pack: usize, x: usize) -> (usize, usize) {
+        let (output, group) = (pack * DEGREE + x, self.group());
+        if self.ending == Ending::Selected && self.columns < group {
+            let (field, column) = (x / group, x % group);
+            let bucket = pack * (group / self.columns) + column / self.columns;
+            (bucket, field * self.columns + column % self.columns)
+        } else {
+            (output / self.bucket_outputs(), output % self.bucket_outputs())
+        }
     }
 
     /// Outputs of a bucket: those of one element in every column.
@@ -167,10 +261,29 @@ impl Shape {
         bucket_of_unit * self.positions()..(bucket_of_unit + 1) * self.positions()
     }
 
-    /// A client's keys, bytes: two polynomials, in every request.
+    /// How the column is found.
+    #[must_use]
+    pub fn ending(&self) -> Ending {
+        self.ending
+    }
+
+    /// A client's keys for packing, bytes: two polynomials. They come with every request where all columns are answered.
     #[must_use]
     pub fn keys_bytes() -> usize {
         packed_bytes(2 * DEGREE, MODULUS_BITS)
+    }
+
+    /// Ciphertexts that select the columns of so many buckets of a unit.
+    pub(super) fn column_ciphertexts(&self, buckets: usize) -> usize {
+        match self.ending {
+            Ending::Hint => 0,
+            Ending::Selected => (buckets * self.leaves()).div_ceil(1 << LEVELS),
+        }
+    }
+
+    /// Those of all units before one of so many buckets.
+    pub(super) fn column_ciphertexts_before(&self, unit: usize) -> usize {
+        unit * self.column_ciphertexts(self.buckets)
     }
 
     /// A query for one bucket, bytes.
@@ -179,30 +292,62 @@ impl Shape {
         packed_bytes(self.positions(), QUERY_BITS)
     }
 
-    /// A request, bytes: keys, and a query for each of so many buckets; `None` if there are more than there can be.
+    /// A request for so many buckets, bytes: keys and a query for each of them, or queries and ciphertexts that select
+    /// columns; `None` if there are more than there can be.
     #[must_use]
     pub fn request_bytes(&self, buckets: usize) -> Option<usize> {
-        self.query_bytes().checked_mul(buckets)?.checked_add(Self::keys_bytes())
+        let queries = self.query_bytes().checked_mul(buckets)?;
+        queries.checked_add(match self.ending {
+            Ending::Hint => Self::keys_bytes(),
+            Ending::Selected => {
+                let (units, rest) = (buckets / self.buckets, buckets % self.buckets);
+                let ciphertexts = self.column_ciphertexts_before(units) + self.column_ciphertexts(rest);
+                ciphertexts.checked_mul(COLUMN_CIPHERTEXT_BYTES)?
+            }
+        })
     }
 
     /// The answer of a unit, bytes.
     #[must_use]
     pub fn answer_bytes(&self) -> usize {
-        packed_bytes(self.unit_outputs(), ANSWER_BITS)
+        match self.ending {
+            Ending::Hint => packed_bytes(self.unit_outputs(), ANSWER_BITS),
+            Ending::Selected => self.replies() * self.reply_bytes(),
+        }
+    }
+
+    /// Replies of a unit, each for as many buckets as share one.
+    pub(super) fn replies(&self) -> usize {
+        self.buckets.div_ceil(self.group())
+    }
+
+    /// A reply, bytes: a whole public half, and as much of the private one as its buckets need.
+    pub(super) fn reply_bytes(&self) -> usize {
+        let buckets = self.buckets.min(self.group());
+        packed_bytes(DEGREE, REPLY_PUBLIC_BITS) + packed_bytes(buckets * self.element_outputs(), REPLY_BITS)
     }
 
     /// The hint of a unit, bytes.
     #[must_use]
     pub fn hint_bytes(&self) -> usize {
-        packed_bytes(self.packs() * DEGREE, HINT_BITS)
+        match self.ending {
+            Ending::Hint => packed_bytes(self.packs() * DEGREE, HINT_BITS),
+            Ending::Selected => 0,
+        }
     }
 
     /// Of one bucket and client, microseconds.
     fn cost(&self) -> f64 {
         let (outputs, buckets) = (self.bucket_outputs() as f64, self.buckets as f64);
         let packed = (self.packs() * DEGREE) as f64 / buckets;
-        let bytes = self.query_bytes() as f64 + (self.answer_bytes() + self.hint_bytes()) as f64 / buckets;
-        let time = packed * PACKED_OUTPUT + outputs * self.positions() as f64 * PAIR;
-        time + bytes / 1024.0 * KIB
+        let ciphertexts = self.column_ciphertexts(self.buckets) * COLUMN_CIPHERTEXT_BYTES;
+        let of_unit = (self.answer_bytes() + self.hint_bytes() + ciphertexts) as f64;
+        let bytes = self.query_bytes() as f64 + of_unit / buckets;
+        let (selected, kib) = match self.ending {
+            Ending::Hint => (0.0, HINT_KIB),
+            Ending::Selected => (self.leaves() as f64 * LEAF + SELECTED, SELECTED_KIB),
+        };
+        let time = packed * PACKED_OUTPUT + outputs * self.positions() as f64 * PAIR + selected;
+        time + bytes / 1024.0 * kib
     }
 }

@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 use super::noise::stages;
 use super::ring::{DEGREE, PLAINTEXT_BITS, Ring};
 use super::shape::BLOCK;
-use super::{Asked, Pools, Request, Shape, Unit, request};
+use super::{Asked, Ending, Pools, Request, Shape, Unit, request};
 
 fn elements(rng: &mut ChaCha20Rng, shape: &Shape) -> Vec<u8> {
     let mut bytes = vec![0; shape.elements() * shape.element_bytes()];
@@ -25,7 +25,7 @@ fn what_was_asked_for_comes_back() {
     for (count, bytes, columns, buckets) in
         [(100, 288, 4, 3), (2_000, 288, 8, 1), (5, 1, 1, 4), (70, 400, 2, 5)]
     {
-        let shape = Shape::new(buckets, count, bytes, columns).unwrap();
+        let shape = Shape::new(Ending::Hint, buckets, count, bytes, columns).unwrap();
         let contents: Vec<Vec<u8>> = (0..buckets).map(|_| elements(&mut rng, &shape)).collect();
         let seed = [9; 32];
         let targets: Vec<usize> = (0..buckets).map(|_| rng.next_u64() as usize % count).collect();
@@ -52,7 +52,7 @@ fn what_was_asked_for_comes_back() {
 
 #[test]
 fn a_request_has_one_encoding() {
-    let shape = Shape::new(3, 11, 288, 2).unwrap();
+    let shape = Shape::new(Ending::Hint, 3, 11, 288, 2).unwrap();
     let (bytes, _) = request(&shape, &[1; 32], &[3, 10, 0], &[2; 32]).unwrap();
     assert!(Request::new(&shape, 3, &bytes).is_ok());
     // Three coefficients of 39 bits leave three bits of a query's last byte.
@@ -67,7 +67,7 @@ fn a_request_has_one_encoding() {
 #[test]
 fn an_answer_to_one_request_is_computed_with_a_pack_for_each_thread() {
     let mut rng = ChaCha20Rng::seed_from_u64(4);
-    let shape = Shape::new(2, 80, 288, 64).unwrap();
+    let shape = Shape::new(Ending::Hint, 2, 80, 288, 64).unwrap();
     assert!(shape.packs() == 8 && shape.unit_buckets() == 1);
     let (content, seed) = (elements(&mut rng, &shape), secret(&mut rng));
     let (bytes, _) = request(&shape, &seed, &[3, 70], &secret(&mut rng)).unwrap();
@@ -85,7 +85,9 @@ fn an_answer_to_one_request_is_computed_with_a_pack_for_each_thread() {
 fn noise(shape: &Shape, unit: &Unit, targets: &[usize], asked: &Asked, packed: &[u64]) -> (f64, usize, f64) {
     let (ring, modulus) = (Ring::get(), Ring::get().modulus());
     let mut outputs = packed.to_vec();
-    for (rest, outputs) in unit.rests().zip(outputs.chunks_exact_mut(DEGREE)) {
+    for (rest, outputs) in
+        unit.dense().packs.iter().map(|pack| &*pack.rest).zip(outputs.chunks_exact_mut(DEGREE))
+    {
         let products = rest.iter().zip(asked.secret().residues()).map(|(a, s)| modulus.mul(*a, *s));
         let mut phase: Vec<u64> = products.collect();
         ring.ntt.inverse(&mut phase);
@@ -93,7 +95,7 @@ fn noise(shape: &Shape, unit: &Unit, targets: &[usize], asked: &Asked, packed: &
     }
     let scale = ((modulus.value() + (1 << (PLAINTEXT_BITS - 1))) >> PLAINTEXT_BITS) as i64;
     let (mut squares, mut count, mut largest) = (0.0, 0, 0.0f64);
-    let buckets = unit.buckets().iter().zip(targets).zip(outputs.chunks_exact(shape.bucket_outputs()));
+    let buckets = unit.dense().buckets.iter().zip(targets).zip(outputs.chunks_exact(shape.bucket_outputs()));
     for ((bucket, target), outputs) in buckets {
         let row = target / shape.columns();
         for (at, output) in outputs.iter().enumerate() {
@@ -116,7 +118,7 @@ fn noise(shape: &Shape, unit: &Unit, targets: &[usize], asked: &Asked, packed: &
 fn noise_is_what_the_calculator_says() {
     let mut rng = ChaCha20Rng::seed_from_u64(3);
     for (count, columns) in [(16, 8), (2_048, 8), (8_192, 4), (16_384, 4)] {
-        let shape = Shape::new(8, count, 288, columns).unwrap();
+        let shape = Shape::new(Ending::Hint, 8, count, 288, columns).unwrap();
         let contents: Vec<Vec<u8>> = (0..shape.unit_buckets()).map(|_| elements(&mut rng, &shape)).collect();
         let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
         let (seed, pool) = (secret(&mut rng), Pools::default());
@@ -147,7 +149,7 @@ fn requests_hints_and_answers_are_the_golden_ones() {
     let digest = |bytes: &[u8]| -> String {
         Sha256::digest(bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     };
-    let shape = Shape::new(3, 70, 288, 4).unwrap();
+    let shape = Shape::new(Ending::Hint, 3, 70, 288, 4).unwrap();
     let content: Vec<u8> = (0..70 * 288).map(|at| (at * at % 251) as u8).collect();
     let unit = Unit::new(&Pools::default(), &shape, &[1; 32], 1, &[&content]).unwrap();
     let (bytes, _) = request(&shape, &[1; 32], &[3, 33, 69], &[2; 32]).unwrap();

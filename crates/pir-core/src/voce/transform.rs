@@ -64,14 +64,13 @@ impl Transformed {
     fn fill(&mut self, shape: &Shape, buckets: &[Bucket], a: &[Polynomial<Evaluation>], pack: usize) {
         let ring = Ring::get();
         for x in (0..DEGREE).step_by(BLOCK) {
-            let output = pack * DEGREE + x;
-            let bucket = output / shape.bucket_outputs();
-            for row in &mut self.rows {
-                row.fill(0);
-            }
-            if let Some(content) = buckets.get(bucket) {
-                let block = output % shape.bucket_outputs() / BLOCK;
-                self.mask_outputs(ring, shape, content.block(shape.positions(), block), bucket, a);
+            for row in 0..BLOCK {
+                self.rows[row].fill(0);
+                let (bucket, output) = shape.source(pack, x + row);
+                if let Some(content) = buckets.get(bucket) {
+                    let pairs = content.block(shape.positions(), output / BLOCK);
+                    self.mask_output(ring, shape, row, (pairs, output % BLOCK), bucket, a);
+                }
             }
             for (part, rows) in self.rows.as_chunks::<LANES>().0.iter().enumerate() {
                 let rows = rows.each_ref().map(Vec::as_slice);
@@ -91,12 +90,13 @@ impl Transformed {
         }
     }
 
-    /// `a d_x / N` in slots for 16 outputs, into `self.rows`, which are 0.
-    fn mask_outputs(
+    /// `a d_x / N` in slots for an output, a lane of a block, into a row, which is 0.
+    fn mask_output(
         &mut self,
         ring: &Ring,
         shape: &Shape,
-        pairs: &[Pairs],
+        row: usize,
+        (pairs, lane): (&[Pairs], usize),
         bucket: usize,
         a: &[Polynomial<Evaluation>],
     ) {
@@ -107,21 +107,19 @@ impl Transformed {
             let here = ciphertext * DEGREE..(ciphertext + 1) * DEGREE;
             let first = coefficients.start.max(here.start);
             let last = coefficients.end.min(here.end);
-            for (lane, row) in self.rows.iter_mut().enumerate() {
-                self.product.clear();
-                self.product.resize(DEGREE, 0);
-                for at in first..last {
-                    let pair = &pairs[at - coefficients.start];
-                    let c = i64::from(pair[2 * lane]) + (i64::from(pair[2 * lane + 1]) << RADIX_BITS);
-                    // `X^-i = -X^(N-i)`.
-                    let i = at - here.start;
-                    let (place, c) = if i == 0 { (0, c) } else { (DEGREE - i, -c) };
-                    self.product[place] = (c + (c >> 63 & modulus.value() as i64)) as u64;
-                }
-                ring.ntt.forward(&mut self.product);
-                multiply(modulus, &mut self.product, a.residues());
-                add(modulus, row, &self.product);
+            self.product.clear();
+            self.product.resize(DEGREE, 0);
+            for at in first..last {
+                let pair = &pairs[at - coefficients.start];
+                let c = i64::from(pair[2 * lane]) + (i64::from(pair[2 * lane + 1]) << RADIX_BITS);
+                // `X^-i = -X^(N-i)`.
+                let i = at - here.start;
+                let (place, c) = if i == 0 { (0, c) } else { (DEGREE - i, -c) };
+                self.product[place] = (c + (c >> 63 & modulus.value() as i64)) as u64;
             }
+            ring.ntt.forward(&mut self.product);
+            multiply(modulus, &mut self.product, a.residues());
+            add(modulus, &mut self.rows[row], &self.product);
         }
     }
 

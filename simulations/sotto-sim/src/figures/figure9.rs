@@ -71,7 +71,7 @@ impl Row {
         let paper = match self.engine.1 {
             EngineName::Xpir2 => XPIR_2,
             EngineName::Xpir3 => XPIR_3,
-            EngineName::VoceHint => return None,
+            EngineName::Voce | EngineName::VoceHint => return None,
             EngineName::Sealpir | EngineName::PaperT20 | EngineName::PaperT23 => SEALPIR,
         };
         paper[quantity].map(|values| values[size])

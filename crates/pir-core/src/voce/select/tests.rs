@@ -1,0 +1,144 @@
+use rand_chacha::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+use sha2::{Digest, Sha256};
+
+use super::{PublicKeys, Request, Secret, Unit};
+use crate::Error;
+use crate::voce::noise::stages;
+use crate::voce::ring::{DEGREE, PLAINTEXT_BITS, Ring};
+use crate::voce::shape::BLOCK;
+use crate::voce::{Ending, Pools, Shape};
+
+fn random(rng: &mut ChaCha20Rng) -> [u8; 32] {
+    let mut own = [0; 32];
+    rng.fill_bytes(&mut own);
+    own
+}
+
+#[test]
+fn what_was_asked_for_comes_back() {
+    let mut rng = ChaCha20Rng::seed_from_u64(1);
+    for (count, bytes, columns, buckets) in [
+        (70, 288, 8, 3),
+        (100, 288, 4, 11),
+        (300, 288, 16, 17),
+        (64, 288, 64, 1),
+        (9, 1, 2, 4),
+        (20, 600, 4, 5),
+    ] {
+        let shape = Shape::new(Ending::Selected, buckets, count, bytes, columns).unwrap();
+        let element = |rng: &mut ChaCha20Rng| {
+            let mut content = vec![0; count * bytes];
+            rng.fill_bytes(&mut content);
+            content
+        };
+        let contents: Vec<Vec<u8>> = (0..buckets).map(|_| element(&mut rng)).collect();
+        let seed = random(&mut rng);
+        let targets: Vec<usize> = (0..buckets).map(|_| rng.next_u64() as usize % count).collect();
+        let mut secrets: Vec<_> = (0..3).map(|_| Secret::new(&random(&mut rng))).collect();
+        let keys: Vec<_> =
+            secrets.iter().map(|secret| PublicKeys::read(&secret.public_keys()).unwrap()).collect();
+        let asked: Vec<_> = secrets
+            .iter_mut()
+            .map(|secret| secret.request(&shape, &seed, &targets, &random(&mut rng)).unwrap())
+            .collect();
+        let requests: Vec<_> = asked
+            .iter()
+            .zip(&keys)
+            .map(|((bytes, _), keys)| Request::new(&shape, buckets, keys, bytes).unwrap())
+            .collect();
+        for (number, contents) in contents.chunks(shape.unit_buckets()).enumerate() {
+            let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
+            let unit = Unit::new(&Pools::default(), &shape, &seed, number, &contents).unwrap();
+            let first = number * shape.unit_buckets();
+            let answers = unit.answer(first, &requests.iter().collect::<Vec<_>>());
+            for ((_, asked), answer) in asked.iter().zip(&answers) {
+                let read = asked.read(number, answer).unwrap();
+                assert_eq!(read.len(), contents.len());
+                for (at, element) in read.iter().enumerate() {
+                    let target = targets[first + at] * bytes;
+                    assert_eq!(element, &contents[at][target..target + bytes], "{shape:?} {at}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_secret_asks_once_under_a_seed() {
+    let shape = Shape::new(Ending::Selected, 1, 20, 288, 8).unwrap();
+    let mut secret = Secret::new(&[1; 32]);
+    assert!(secret.request(&shape, &[2; 32], &[3], &[4; 32]).is_ok());
+    assert_eq!(secret.request(&shape, &[2; 32], &[4], &[5; 32]).err(), Some(Error::Repeated));
+    assert!(secret.request(&shape, &[3; 32], &[4], &[6; 32]).is_ok());
+}
+
+/// Of all that a reply has before it is rounded, for shapes in which the selection has a small and a large part.
+#[test]
+fn noise_is_what_the_calculator_says() {
+    let mut rng = ChaCha20Rng::seed_from_u64(5);
+    let (ring, modulus) = (Ring::get(), Ring::get().modulus());
+    for (count, columns, buckets) in [(16, 8, 8), (1_024, 8, 8), (1_024, 64, 1), (2_048, 4, 8)] {
+        let shape = Shape::new(Ending::Selected, buckets, count, 288, columns).unwrap();
+        let mut content = vec![0; count * 288];
+        rng.fill_bytes(&mut content);
+        let (seed, contents) = (random(&mut rng), vec![&*content; buckets]);
+        let unit = Unit::new(&Pools::default(), &shape, &seed, 0, &contents).unwrap();
+        let (mut squares, mut samples, mut largest) = (0.0, 0, 0.0f64);
+        for _ in 0..24 {
+            let targets: Vec<usize> = (0..buckets).map(|_| rng.next_u64() as usize % count).collect();
+            let mut secret = Secret::new(&random(&mut rng));
+            let keys = PublicKeys::read(&secret.public_keys()).unwrap();
+            let (bytes, _) = secret.request(&shape, &seed, &targets, &random(&mut rng)).unwrap();
+            let request = Request::new(&shape, buckets, &keys, &bytes).unwrap();
+            let reply = unit.replies(0, &[&request]).remove(0).remove(0);
+            let slots = reply.a.iter().zip(secret.slots()).zip(&reply.b);
+            let mut phase: Vec<u64> = slots.map(|((a, s), b)| modulus.add(*b, modulus.mul(*a, *s))).collect();
+            ring.ntt.inverse(&mut phase);
+            let scale = ((modulus.value() + (1 << (PLAINTEXT_BITS - 1))) >> PLAINTEXT_BITS) as i64;
+            for (bucket, target) in targets.iter().enumerate() {
+                let (row, column) = (target / columns, target % columns);
+                for field in 0..shape.element_outputs() {
+                    let output = shape.output(column, field);
+                    let pair = unit.dense().buckets[bucket].block(shape.positions(), output / BLOCK)[row / 2];
+                    let [even, odd] = [0, 1].map(|parity| i64::from(pair[2 * (output % BLOCK) + parity]));
+                    // What the other row of the position adds is no noise, but known.
+                    let other = if row % 2 == 1 { even * (scale >> 13) } else { 0 };
+                    let message = if row % 2 == 1 { odd } else { even } * scale;
+                    let expected = modulus.add(modulus.from_signed(message), modulus.from_signed(other));
+                    let at = field * (DEGREE / shape.element_outputs()) + bucket;
+                    let noise = modulus.centre(modulus.sub(phase[at], expected)) as f64;
+                    (squares, samples, largest) =
+                        (squares + noise * noise, samples + 1, largest.max(noise.abs()));
+                }
+            }
+        }
+        let measured = (squares / f64::from(samples)).sqrt();
+        let mut stages = stages(&shape);
+        stages.reply = 0.0;
+        let ratio = measured / stages.total();
+        println!("{count} in {columns}: 2^{:.2}, {ratio:.4} of what was predicted", measured.log2());
+        assert!((0.97..1.03).contains(&ratio), "{count} in {columns}: {ratio} {stages:?}");
+        assert!(largest < 6.5 * measured, "{count} in {columns}: {largest}");
+    }
+}
+
+/// Every byte that is sent follows from seeds: on every machine, with every kernel, and in other programs.
+#[test]
+fn keys_requests_and_answers_are_the_golden_ones() {
+    let digest = |bytes: &[u8]| -> String {
+        Sha256::digest(bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    };
+    let shape = Shape::new(Ending::Selected, 9, 70, 288, 4).unwrap();
+    let content: Vec<u8> = (0..70 * 288).map(|at| (at * at % 251) as u8).collect();
+    let contents = vec![&*content; shape.unit_buckets()];
+    let unit = Unit::new(&Pools::default(), &shape, &[1; 32], 0, &contents).unwrap();
+    let mut secret = Secret::new(&[2; 32]);
+    let (keys, targets) = (secret.public_keys(), [3, 33, 69, 0, 1, 2, 68, 40, 7]);
+    let (bytes, _) = secret.request(&shape, &[1; 32], &targets, &[3; 32]).unwrap();
+    let public = PublicKeys::read(&keys).unwrap();
+    let answer = unit.answer(0, &[&Request::new(&shape, 9, &public, &bytes).unwrap()]).remove(0);
+    let found = [&*keys, &bytes, &answer].map(digest);
+    let golden = ["4e5ad47894adabb5", "0a3c0f9409d91576", "e8e508d523c6d538"];
+    assert_eq!(found, golden, "first bytes of the digests of keys, request and answer");
+}
