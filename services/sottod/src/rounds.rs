@@ -192,6 +192,8 @@ struct Task<L> {
     warned: Option<u64>,
     /// When a round last began or ended.
     heard: Instant,
+    /// Index of the entry to be applied next, when it was last looked at.
+    applied: u64,
     /// When people were last told that a round is still open.
     told: Instant,
     is_silent: bool,

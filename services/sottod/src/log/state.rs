@@ -332,7 +332,7 @@ impl State {
     }
 
     /// Index of the entry to be applied next.
-    pub(super) fn next_index(&self) -> u64 {
+    pub(crate) fn next_index(&self) -> u64 {
         self.applied.map_or(0, |applied| applied.index + 1)
     }
 

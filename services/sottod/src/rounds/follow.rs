@@ -21,12 +21,12 @@ impl<L: RoundLog> Task<L> {
         self.changes.mark_unchanged();
         self.role.mark_unchanged();
         self.follow_announced()?;
-        let (rounds, newest, directory): (BTreeMap<Round, Phase>, _, _) = {
+        let (rounds, newest, directory, applied): (BTreeMap<Round, Phase>, _, _, _) = {
             let state = self.log.state();
             let directory = state.directory();
             let directory =
                 directory.filter(|newest| Some(newest.claimed_number()) != self.directory).cloned();
-            (state.rounds().collect(), state.newest(), directory)
+            (state.rounds().collect(), state.newest(), directory, state.next_index())
         };
         if let Some(newest) = newest {
             // Of some rounds a node hears nothing else, if it was away.
@@ -36,7 +36,7 @@ impl<L: RoundLog> Task<L> {
             self.directory = Some(directory.claimed_number());
             self.watchers.directory(directory);
         }
-        self.hear_sign_of_life();
+        self.hear_sign_of_life(applied);
         if rounds == self.known {
             return Ok(());
         }

@@ -27,9 +27,11 @@ impl<L: RoundLog> Task<L> {
         self.machine.hold(waiting >= WAITING_MAX.min(retained));
     }
 
-    /// Something was stored in a round that is held up: whoever leads is there.
-    pub(super) fn hear_sign_of_life(&mut self) {
-        if !self.machine.is_held_up(self.now()) {
+    /// If something was stored since the last time, in a round that is held up, whoever leads is there. A node alone is always
+    /// there for itself; in a cluster, what its clients call tells a node nothing.
+    pub(super) fn hear_sign_of_life(&mut self, applied: u64) {
+        let moved = core::mem::replace(&mut self.applied, applied) != applied;
+        if !(moved || self.is_alone()) || !self.machine.is_held_up(self.now()) {
             return;
         }
         self.heard = Instant::now();

@@ -79,6 +79,7 @@ impl<L: RoundLog> Task<L> {
             has_sealed: false,
             warned: None,
             heard: Instant::now(),
+            applied: 0,
             told: Instant::now(),
             is_silent: false,
             opened: None,

@@ -87,7 +87,7 @@ impl Common {
             });
             Common {
                 halves: (0..KEYS).map(|key| sampling::uniform(&ring.ntt, &seed, key as u64)).collect(),
-                substitutions: (0..LEVELS).map(|level| substitution(level)).collect(),
+                substitutions: (0..LEVELS).map(substitution).collect(),
                 odd: odd.collect(),
                 columns: (0..1 << GROUP_LEVELS).map(|i| power(2 * DEGREE - i)).collect(),
                 powers: (0..1 << GROUP_LEVELS).map(power).collect(),
