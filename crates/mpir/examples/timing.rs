@@ -16,10 +16,12 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use mpir::MultiClient;
+use pbc::PartitionedCode;
 use pir_core::ring::{Backend, sampling};
 use pir_core::{Scheme, SealPir};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
+use sotto_protocol::mapping::{Lookup, Sought};
 
 /// What |t| must stay below.
 const LIMIT: f64 = 10.0;
@@ -173,5 +175,34 @@ fn main() -> ExitCode {
             black_box(sampling::errors(320, &[3; 32], 0));
         }
     });
+    right &= lookups(count);
     if right { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Which places of a table are wanted: always the same or random ones, a whole batch or almost nothing.
+fn lookups(count: usize) -> bool {
+    const RETRIEVE: usize = 16;
+    const PLACES: usize = 33 * 1_024;
+    let code = PartitionedCode::new(RETRIEVE, 36, 3, PLACES, [5; 32]).expect("a code of this shape");
+    let mut coins = ChaCha20Rng::from_seed([6; 32]);
+    let mut look_up =
+        |sought: &[Sought; RETRIEVE]| drop(black_box(Lookup::in_table(&code, sought, &mut coins)));
+    let random = |rng: &mut ChaCha20Rng| Sought { place: below(PLACES, rng) as u32, is_known: true };
+    let places = |class: usize, rng: &mut ChaCha20Rng| -> [Sought; RETRIEVE] {
+        let random = core::array::from_fn(|_| random(rng));
+        if class == 0 { core::array::from_fn(|_| Sought { place: 7, is_known: true }) } else { random }
+    };
+    let known = |class: usize, rng: &mut ChaCha20Rng| -> [Sought; RETRIEVE] {
+        core::array::from_fn(|number| Sought { is_known: class == 1 || number == 0, ..random(rng) })
+    };
+    let mut right =
+        compare("look-up, one place 16 times or random ones", false, count, places, |sought| look_up(sought));
+    right &= compare("look-up, one place or 16 of them", false, count, known, |sought| look_up(sought));
+    right
+        & compare("control: a little more work for 16 places", true, count, known, |sought| {
+            look_up(sought);
+            if sought[1].is_known {
+                black_box(sampling::errors(20, &[3; 32], 0));
+            }
+        })
 }

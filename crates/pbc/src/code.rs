@@ -1,6 +1,6 @@
 //! What every batch code offers: Encode, GenSchedule, Decode (paper Definition 1), on keys.
 
-use crate::{BucketIndex, Encoding, Error, Schedule};
+use crate::{BucketIndex, Drawn, Encoding, Error, Schedule};
 
 /// A (n, m, k, b, p) probabilistic batch code.
 ///
@@ -34,12 +34,17 @@ pub trait BatchCode: Send + Sync {
     /// GenSchedule with every bucket usable, drawn by `words`, which gives random ones: in the hashed codes each of its
     /// candidates serves a key equally often, whatever the other keys are, as long as no bucket is a candidate of more
     /// keys than a key has candidates. So whoever sees from which bucket a key was read learns nothing about the others.
-    /// The other codes give [`BatchCode::schedule`].
-    fn schedule_drawn(&self, keys: &[&[u8]], words: &mut dyn FnMut() -> u64) -> Schedule {
-        let _ = words;
-        self.schedule(keys, &|_, _| true)
+    ///
+    /// A key takes part if `wanted` says so, else it has no bucket, as if it had not been given: for filling a batch up. There
+    /// is one flag for each key; keys without one are not wanted.
+    ///
+    /// In these codes, neither branches nor addresses depend on keys, on what is wanted, or on words. The other codes give
+    /// what [`BatchCode::schedule`] does, in time that depends on all of it.
+    fn schedule_wanted(&self, keys: &[&[u8]], wanted: &[bool], words: &mut dyn FnMut() -> u64) -> Drawn;
+    /// The same for keys all of which are wanted.
+    fn schedule_drawn(&self, keys: &[&[u8]], words: &mut dyn FnMut() -> u64) -> Drawn {
+        self.schedule_wanted(keys, &vec![true; keys.len()], words)
     }
-
     /// The bucket that tells at which position `bucket` is to be read for a key: one that holds a copy of the key's own
     /// element there. It is `bucket` itself unless a code reads sums, or elements that are to be taken off a sum.
     fn holder(&self, key: &[u8], bucket: BucketIndex) -> BucketIndex {
@@ -65,7 +70,7 @@ pub trait HashedCode: BatchCode {
     /// The number of different contents among the buckets.
     fn contents(&self) -> usize;
 
-    /// Which content a bucket has.
+    /// Which content a bucket has, in constant time; of what is no bucket anything.
     fn content_of(&self, bucket: BucketIndex) -> usize;
 
     /// The contents that hold copies of elements, ascending; any others hold sums of several of them.
@@ -73,7 +78,8 @@ pub trait HashedCode: BatchCode {
         (0..self.contents()).collect()
     }
 
-    /// The contents that hold a copy of a key's element, all different.
+    /// The contents that hold a copy of a key's element, all different; in constant time, but for the hybrid code. With a
+    /// probability below 2^-64 there are fewer, and numbers of no content behind them.
     fn holders(&self, key: &[u8]) -> Vec<usize>;
 }
 

@@ -131,6 +131,17 @@ pub(crate) fn reduce(word: u64, bound: u32) -> Option<u32> {
     (rest >= excess).then_some(number)
 }
 
+/// The same without a branch, and a mask that says whether the word is not refused. The bound is not 0.
+#[inline(always)]
+pub(crate) fn reduce_masked(word: u64, bound: u32) -> (u32, u32) {
+    let bound = u64::from(bound);
+    let product = u128::from(word) * u128::from(bound);
+    let excess = bound.wrapping_neg().checked_rem(bound).unwrap_or(0);
+    let (_, is_refused) = (product as u64).overflowing_sub(excess);
+    // So that no compiler makes a branch of it.
+    ((product >> 64) as u32, core::hint::black_box(u32::from(is_refused)).wrapping_sub(1))
+}
+
 /// A domain's name padded with zeros to its field; a name that is too long does not compile when used in a constant.
 pub(crate) const fn domain(name: &str) -> [u8; 32] {
     let mut field = [0; 32];
@@ -145,7 +156,7 @@ pub(crate) const fn domain(name: &str) -> [u8; 32] {
 
 #[cfg(test)]
 mod tests {
-    use super::{KeyedHash, domain, reduce};
+    use super::{KeyedHash, domain, reduce, reduce_masked};
 
     /// A server hashes many keys at once, a client one: they must find the same buckets, whatever the length.
     #[test]
@@ -171,5 +182,11 @@ mod tests {
         assert_eq!(reduce(0, 4), Some(0)); // A power of two has no bias.
         assert_eq!(reduce(u64::MAX, u32::MAX), Some(u32::MAX - 1));
         assert_eq!(reduce(7, 0), None);
+        for (word, bound) in
+            [(0, 3), (1, 3), (u64::MAX, 3), (0, 4), (5, 1), (u64::MAX, u32::MAX), (1 << 63, 1000)]
+        {
+            let (number, is_taken) = reduce_masked(word, bound);
+            assert_eq!((is_taken != 0).then_some(number), reduce(word, bound));
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::hash::{KeyedHash, domain};
 use crate::reverse_hash::sorted;
 use crate::subcube::{BUCKETS, CELLS, Subcube};
 use crate::{
-    BatchCode, BucketIndex, Candidates, Codeword, Encoding, Error, HashedCode, RandomBatch, Schedule,
+    BatchCode, BucketIndex, Candidates, Codeword, Drawn, Encoding, Error, HashedCode, RandomBatch, Schedule,
 };
 
 const CANDIDATES: [u8; 32] = domain("sotto/pbc/v1/hybrid/candidates");
@@ -149,6 +149,18 @@ impl BatchCode for HybridCode {
                 .collect()
         };
         Schedule::new(self.place(&wanted).into_iter().map(buckets).collect())
+    }
+
+    /// What [`HybridCode::schedule`] gives the keys that are wanted: neither drawn nor in constant time.
+    fn schedule_wanted(&self, keys: &[&[u8]], wanted: &[bool], _: &mut dyn FnMut() -> u64) -> Drawn {
+        let numbers: Vec<usize> = (0..keys.len()).filter(|key| wanted.get(*key) == Some(&true)).collect();
+        let wanted: Vec<&[u8]> = numbers.iter().map(|number| keys[*number]).collect();
+        let schedule = self.schedule(&wanted, &|_, _| true);
+        let mut assignments = vec![Vec::new(); keys.len()];
+        for (place, number) in numbers.into_iter().enumerate() {
+            assignments[number] = schedule.assignment(place).to_vec();
+        }
+        Drawn::of_schedule(&Schedule::new(assignments), BUCKETS)
     }
 
     /// Everything that is read for a key stands at the position of its copy.

@@ -42,9 +42,8 @@ impl Lists {
 /// order keeps the set that is best by priority, which is also one of the largest. The result depends on the
 /// arguments alone; at most `keys * (sum of the candidates)` steps, no recursion.
 ///
-/// Not constant time: which buckets are visited, and how many, follows from the candidates, which are hashes of what a
-/// client wants. An oblivious matching would touch every bucket for every step of every path. Callers give it a slot of
-/// time instead, and let nothing that others see depend on when it ends.
+/// Not constant time: which buckets are visited, and how many, follows from the candidates. What a client wants is scheduled by
+/// [`crate::fair`] instead.
 pub(crate) fn by_priority(candidates: &Lists, buckets: usize) -> Vec<Option<u32>> {
     complete(candidates, buckets, vec![None; candidates.keys()])
 }

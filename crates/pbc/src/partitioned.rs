@@ -4,11 +4,14 @@ use core::fmt;
 
 use rayon::prelude::{IntoParallelRefIterator, ParallelIterator};
 
-use crate::fair;
+use crate::fair::{self, Rows};
 use crate::hash::{KeyedHash, domain, reduce};
 use crate::matching::{self, Lists};
+use crate::oblivious::{mask, select};
 use crate::permutation::{Divisor, Permutation};
-use crate::{BatchCode, BucketIndex, Codeword, Encoding, Error, MAX_CHOICES, Oracle, RandomBatch, Schedule};
+use crate::{
+    BatchCode, BucketIndex, Codeword, Drawn, Encoding, Error, MAX_CHOICES, Oracle, RandomBatch, Schedule,
+};
 
 const PERMUTATIONS: [u8; 32] = domain("sotto/pbc/v1/partitioned/groups");
 
@@ -163,13 +166,16 @@ impl BatchCode for PartitionedCode {
         Encoding::of_copies(keys.len(), buckets, 1)
     }
 
-    fn schedule_drawn(&self, keys: &[&[u8]], words: &mut dyn FnMut() -> u64) -> Schedule {
-        let mut lists = Lists::with_capacity(keys.len(), keys.len() * self.permutations.len());
-        for key in keys {
-            let places = self.own_index(key).into_iter().flat_map(|index| self.places(index));
-            lists.push(places.map(|(bucket, _)| bucket.0));
+    fn schedule_wanted(&self, keys: &[&[u8]], wanted: &[bool], words: &mut dyn FnMut() -> u64) -> Drawn {
+        let mut rows = Rows::with_capacity(keys.len(), self.permutations.len());
+        for (key, wanted) in keys.iter().zip(wanted.iter().chain(core::iter::repeat(&false))) {
+            let index = Self::index(key).unwrap_or(u64::MAX);
+            let is_own = mask(core::hint::black_box(index) < self.elements.into());
+            // Of an index that is none, anything, which the mask takes away.
+            let index = select(is_own, index as u32, 0);
+            rows.push(self.places(index).into_iter().map(|(bucket, _)| bucket.0), mask(*wanted) & is_own);
         }
-        Schedule::of_buckets(fair::draw(&lists, self.bucket_count(), words))
+        Drawn::of_buckets(fair::draw(&rows, self.bucket_count(), words))
     }
 
     fn schedule(&self, keys: &[&[u8]], usable: &dyn Fn(usize, BucketIndex) -> bool) -> Schedule {

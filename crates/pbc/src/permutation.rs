@@ -1,6 +1,7 @@
 //! A keyed permutation of a small domain, in two ways: fast, and in constant time.
 
 use crate::hash::{KeyedHash, reduce};
+use crate::oblivious::look_up;
 
 /// Rounds, even. Luby and Rackoff need four for a domain too large to be enumerated; small ones need more, and ten are
 /// what the FFX family of format-preserving encryption takes.
@@ -137,17 +138,6 @@ const fn add(a: u32, b: u32, bound: u32) -> u32 {
     let less = (a + b).wrapping_sub(bound);
     // Negative if the sum is below the bound: without a branch.
     less.wrapping_add(bound & (less as i32 >> 31) as u32)
-}
-
-/// The entry of a table, all of which is read.
-fn look_up(table: &[u32], index: u32) -> u32 {
-    // So that no compiler makes a branch of what follows from comparing the two.
-    let index = core::hint::black_box(index);
-    (0..).zip(table).fold(0, |found, (at, entry): (u32, _)| {
-        // All ones if they are equal, else zeros.
-        let equal = (u64::from(at ^ index).wrapping_sub(1) >> 32) as u32;
-        found | (entry & equal)
-    })
 }
 
 /// Divides by a public number in constant time, which the machine's own division does not on every processor.

@@ -1,12 +1,15 @@
 //! Reverse hashing (paper section 4.4): what the codes have in common whose codewords are copies.
 
 use rayon::prelude::{ParallelIterator, ParallelSliceMut};
+use zeroize::Zeroizing;
 
-use crate::fair;
+use crate::fair::{self, Rows};
 use crate::hash::{KeyedHash, domain};
 use crate::matching::{self, Lists};
+use crate::oblivious::{self, NONE};
+use crate::permutation::Divisor;
 use crate::random_walk::{self, Search};
-use crate::{BucketIndex, Candidates, Codeword, Encoding, Error, MAX_CHOICES, Schedule};
+use crate::{BucketIndex, Candidates, Codeword, Drawn, Encoding, Error, MAX_CHOICES, Schedule};
 
 /// Every element is copied into `choices` of `contents` lists, and each list is the content of `copies` buckets:
 /// `b = contents * copies`, `m = choices * copies * n`. Bucket `i` has content `i / copies`.
@@ -15,6 +18,7 @@ pub(crate) struct ReverseHash {
     batch_size: usize,
     contents: u32,
     copies: u32,
+    by_copies: Divisor,
     choices: usize,
     search: Search,
     candidates: KeyedHash,
@@ -59,7 +63,8 @@ impl ReverseHash {
         }
         // Factors of a product that fits.
         let (contents, copies) = (contents as u32, copies as u32);
-        Ok(Self { batch_size, contents, copies, choices, ..Self::single(domains, seed) })
+        let by_copies = Divisor::new(copies);
+        Ok(Self { batch_size, contents, copies, by_copies, choices, ..Self::single(domains, seed) })
     }
 
     /// One key, and one bucket that holds every element once.
@@ -68,6 +73,7 @@ impl ReverseHash {
             batch_size: 1,
             contents: 1,
             copies: 1,
+            by_copies: Divisor::new(1),
             choices: 1,
             search: Search::Matching,
             candidates: KeyedHash::new(candidates, seed),
@@ -158,17 +164,55 @@ impl ReverseHash {
         let mut lists = self.lists(keys.len());
         for (key_number, candidates) in self.all_candidates(keys).enumerate() {
             let usable = |bucket: &u32| usable(key_number, BucketIndex(*bucket));
-            lists.push(self.buckets(key_number, &candidates).filter(usable));
+            lists.push(self.buckets(key_number, numbers(&candidates)).filter(usable));
         }
         Schedule::of_buckets(self.assign(&lists))
     }
 
-    pub(crate) fn schedule_drawn(&self, keys: &[&[u8]], words: &mut dyn FnMut() -> u64) -> Schedule {
-        let mut lists = self.lists(keys.len());
-        for (key_number, candidates) in self.all_candidates(keys).enumerate() {
-            lists.push(self.buckets(key_number, &candidates));
+    pub(crate) fn schedule_wanted(
+        &self,
+        keys: &[&[u8]],
+        wanted: &[bool],
+        words: &mut dyn FnMut() -> u64,
+    ) -> Drawn {
+        let wanted = wanted.iter().map(|wanted| oblivious::mask(*wanted)).chain(core::iter::repeat(0));
+        if self.contents == 1 {
+            return Drawn::of_buckets(self.any_buckets(wanted.take(keys.len()), words));
         }
-        Schedule::of_buckets(fair::draw(&lists, self.bucket_count(), words))
+        let mut rows = Rows::with_capacity(keys.len(), self.choices * self.copies as usize);
+        for ((key_number, key), wanted) in keys.iter().enumerate().zip(wanted) {
+            let candidates = self.holders(key);
+            rows.push(self.buckets(key_number, candidates.into_iter().take(self.choices)), wanted);
+        }
+        Drawn::of_buckets(fair::draw(&rows, self.bucket_count(), words))
+    }
+
+    /// Where every bucket holds everything: buckets in a random order, one after the other for the keys that are wanted.
+    fn any_buckets(
+        &self,
+        wanted: impl Iterator<Item = u32>,
+        words: &mut dyn FnMut() -> u64,
+    ) -> Zeroizing<Vec<u32>> {
+        let order = fair::shuffled(self.bucket_count(), words);
+        let (mut next, mut buckets) = (0, Zeroizing::new(Vec::with_capacity(wanted.size_hint().0)));
+        for wanted in wanted {
+            // Beyond the last one there is none.
+            let exists = oblivious::below(next, self.copies);
+            let bucket = oblivious::look_up(&order, next);
+            buckets.push(oblivious::select(wanted & exists, bucket, NONE));
+            next += 1 & wanted;
+        }
+        buckets
+    }
+
+    /// The lists that hold the element of a key, in constant time; see [`Candidates::draw_masked`].
+    pub(crate) fn holders(&self, key: &[u8]) -> [u32; MAX_CHOICES] {
+        Candidates::draw_masked(self.candidates.words(key), self.contents, self.choices)
+    }
+
+    /// Which list is the content of a bucket.
+    pub(crate) fn content_of(&self, bucket: u32) -> u32 {
+        self.by_copies.divide(bucket.into()).0
     }
 
     /// Whether a whole batch of keys with these words can be served.
@@ -176,7 +220,7 @@ impl ReverseHash {
         let mut words = core::iter::from_fn(|| Some(words()));
         let mut lists = self.lists(self.batch_size);
         for key_number in 0..self.batch_size {
-            lists.push(self.buckets(key_number, &self.draw(&mut words)));
+            lists.push(self.buckets(key_number, numbers(&self.draw(&mut words))));
         }
         self.assign(&lists).iter().all(Option::is_some)
     }
@@ -186,15 +230,14 @@ impl ReverseHash {
     }
 
     /// The buckets to look for a key in. Keys start at different copies, which spares them to look for a free one.
-    fn buckets(&self, key_number: usize, candidates: &Candidates) -> impl Iterator<Item = u32> + use<> {
+    fn buckets(&self, key_number: usize, candidates: impl Iterator<Item = u32>) -> impl Iterator<Item = u32> {
         let copies = self.copies;
         // Below `copies`, which has 32 bits.
         let start = (key_number % copies as usize) as u32;
-        let of = move |content: BucketIndex| {
-            (start..copies).chain(0..start).map(move |copy| content.0 * copies + copy)
+        let of = move |content: u32| {
+            (start..copies).chain(0..start).map(move |copy| content.wrapping_mul(copies).wrapping_add(copy))
         };
-        let candidates = *candidates;
-        (0..candidates.len()).flat_map(move |i| of(candidates[i]))
+        candidates.flat_map(of)
     }
 
     fn assign(&self, lists: &Lists) -> Vec<Option<u32>> {
@@ -206,6 +249,11 @@ impl ReverseHash {
             }
         }
     }
+}
+
+fn numbers(candidates: &Candidates) -> impl Iterator<Item = u32> + use<> {
+    let candidates = *candidates;
+    (0..candidates.len()).map(move |number| candidates[number].0)
 }
 
 /// Element numbers, sorted by the order of their keys, then by key, then by number.
@@ -274,8 +322,13 @@ macro_rules! reverse_hash_code {
                 self.hash.schedule(keys, usable)
             }
 
-            fn schedule_drawn(&self, keys: &[&[u8]], words: &mut dyn FnMut() -> u64) -> crate::Schedule {
-                self.hash.schedule_drawn(keys, words)
+            fn schedule_wanted(
+                &self,
+                keys: &[&[u8]],
+                wanted: &[bool],
+                words: &mut dyn FnMut() -> u64,
+            ) -> crate::Drawn {
+                self.hash.schedule_wanted(keys, wanted, words)
             }
 
             fn decode(&self, codewords: &[&[u8]]) -> Result<Vec<u8>, crate::Error> {
@@ -293,11 +346,14 @@ macro_rules! reverse_hash_code {
             }
 
             fn content_of(&self, bucket: crate::BucketIndex) -> usize {
-                (bucket.0 / self.hash.copies()) as usize
+                self.hash.content_of(bucket.0) as usize
             }
 
             fn holders(&self, key: &[u8]) -> Vec<usize> {
-                self.hash.candidates(key).iter().map(|content| content.to_usize()).collect()
+                self.hash.holders(key)[..self.hash.choices()]
+                    .iter()
+                    .map(|content| *content as usize)
+                    .collect()
             }
         }
 

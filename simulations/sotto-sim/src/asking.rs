@@ -5,11 +5,11 @@ use std::sync::Mutex;
 use anyhow::{Context, anyhow};
 use bytes::Bytes;
 use mpir::{EngineClient, Pending, Request, RoundSpec};
-use pbc::{BatchCode, BucketIndex, PartitionedCode};
+use pbc::BatchCode;
+use rand::SeedableRng;
 use rand::rngs::StdRng;
-use rand::{Rng as _, SeedableRng};
 use sotto_protocol::deposit::BOX_BYTES;
-use sotto_protocol::mapping::{Outcome, Reading, Targets};
+use sotto_protocol::mapping::{Outcome, Reading, Sought};
 use sotto_protocol::table::SENT_BYTES;
 use sotto_protocol::{BloomMapping, Deposit, Lookup, Manifest, Table};
 use tokio::sync::oneshot;
@@ -41,67 +41,49 @@ pub(crate) fn ask(
     seed: [u8; 32],
 ) -> anyhow::Result<(Bytes, Asked)> {
     let mut rng = StdRng::from_seed(seed);
-    let (code, targets, readings): (Box<dyn BatchCode>, _, _) = match manifest.table() {
+    let (code, lookup): (Box<dyn BatchCode>, _) = match manifest.table() {
         Some(table) => {
             let code = manifest.slot_code()?;
-            let (targets, readings) = places(&code, table, &wanted, &mut rng)?;
-            (Box::new(code), targets, readings)
+            let sought =
+                wanted.iter().map(|deposit| place(table, deposit)).collect::<anyhow::Result<Vec<_>>>()?;
+            let lookup = Lookup::in_table(&code, &sought, &mut rng);
+            (Box::new(code), lookup)
         }
         None => {
             let mapping = BloomMapping::decode(mapping, manifest)?;
             let code = manifest.code()?;
             let labels: Vec<_> = wanted.iter().map(|deposit| deposit.label).collect();
             let lookup = Lookup::new(&*code, &mapping, &labels, &mut rng);
-            let readings = lookup.readings().to_vec();
-            (code, lookup.into_targets(), readings)
+            (code, lookup)
         }
     };
+    let readings = lookup.readings().to_vec();
     let mut pir = pir.lock().map_err(|_| anyhow!("an earlier query failed"))?;
-    let Request { bytes, pending } = pir.ask(spec, &targets, &mut rng)?;
+    let Request { bytes, pending } = pir.ask(spec, lookup.targets(), &mut rng)?;
     Ok((bytes.into(), Asked { pending, code, readings, wanted }))
 }
 
-/// Where the slots are whose boxes are wanted, of which each deposit's label tells one.
-fn places(
-    code: &PartitionedCode,
-    table: Table,
-    wanted: &[Deposit],
-    rng: &mut StdRng,
-) -> anyhow::Result<(Targets, Vec<Reading>)> {
-    let slot = |deposit: &Deposit| {
-        let slot = u32::from_le_bytes(core::array::from_fn(|at| deposit.label.0[at]));
-        table.place(slot).context("a slot that the table does not have")
-    };
-    let slots = wanted.iter().map(slot).collect::<anyhow::Result<Vec<u32>>>()?;
-    let keys: Vec<[u8; 8]> = slots.iter().map(|slot| PartitionedCode::key((*slot).into())).collect();
-    let keys: Vec<&[u8]> = keys.iter().map(<[u8; 8]>::as_slice).collect();
-    let schedule = code.schedule_drawn(&keys, &mut || rng.next_u64());
-    let mut targets = Targets::new(vec![None; code.bucket_count()]);
-    let reading = |(number, slot): (usize, &u32)| {
-        let buckets = schedule.assignment(number).to_vec();
-        for (bucket, position) in code.places(*slot) {
-            if buckets.contains(&bucket) {
-                targets[bucket.to_usize()] = Some(position);
-            }
-        }
-        let outcome = if buckets.is_empty() { Outcome::Deferred } else { Outcome::Found };
-        Reading { outcome, buckets, crowded: (0, 0) }
-    };
-    let readings = slots.iter().enumerate().map(reading).collect();
-    Ok((targets, readings))
+/// Where the box of the slot is that a deposit's label tells.
+fn place(table: Table, deposit: &Deposit) -> anyhow::Result<Sought> {
+    let slot = u32::from_le_bytes(core::array::from_fn(|at| deposit.label.0[at]));
+    let place = table.place(slot).context("a slot that the table does not have")?;
+    Ok(Sought { place, is_known: true })
 }
 
 impl Asked {
     /// Extracts all buckets and compares what was wanted with what was deposited: what the mapping says of each, and whether
     /// its box came back, bit by bit.
     pub(crate) fn judge(self, hint: &Bytes, answer: &Bytes) -> Vec<(Deposit, Outcome, bool)> {
-        let codewords = self.pending.read(hint, answer);
+        let elements = self.pending.read(hint, answer);
+        let elements: Option<Vec<&[u8]>> = elements.iter().map(|element| element.as_deref().ok()).collect();
         let judge = |(wanted, reading): (Deposit, &Reading)| {
-            let codeword = |bucket: &BucketIndex| codewords.get(bucket.to_usize())?.as_deref().ok();
-            let read: Option<Vec<&[u8]>> = reading.buckets.iter().map(codeword).collect();
+            let codewords = elements.as_ref().and_then(|elements| reading.codewords(elements));
+            let read: Option<Vec<&[u8]>> = codewords
+                .as_ref()
+                .map(|codewords| codewords.iter().map(|codeword| codeword.as_slice()).collect());
             let element = read.and_then(|read| self.code.decode(&read).ok());
             let right = element.is_some_and(|bytes| bytes == wanted.sealed.0);
-            (wanted, reading.outcome, right)
+            (wanted, reading.outcome(), right)
         };
         self.wanted.into_iter().zip(&self.readings).map(judge).collect()
     }

@@ -3,7 +3,6 @@
 use core::convert::Infallible;
 
 use mpir::{Form, MultiClient, MultiQuery, Pending, RoundSpec};
-use pbc::PartitionedCode;
 use pir_baselines::Xpir;
 use pir_core::ring::sampling;
 use pir_core::sealpir::Parameters;
@@ -17,7 +16,13 @@ const SEED: [u8; 32] = [42; 32];
 const ELEMENT_BYTES: usize = 288;
 
 /// A generator whose output counts as secret.
-struct SecretRng(ChaCha20Rng);
+pub(crate) struct SecretRng(ChaCha20Rng);
+
+impl SecretRng {
+    pub(crate) fn new() -> Self {
+        Self(rng())
+    }
+}
 
 impl TryRng for SecretRng {
     type Error = Infallible;
@@ -39,13 +44,13 @@ impl TryRng for SecretRng {
 
 impl TryCryptoRng for SecretRng {}
 
-fn rng() -> ChaCha20Rng {
+pub(crate) fn rng() -> ChaCha20Rng {
     ChaCha20Rng::from_seed([43; 32])
 }
 
 /// What was made of secrets, and is now looked at: that it does depend on them shows that the marks are not lost on the
 /// way.
-fn opened<T: Copy>(mut values: Vec<T>) -> Vec<T> {
+pub(crate) fn opened<T: Copy>(mut values: Vec<T>) -> Vec<T> {
     assert!(is_secret(&values));
     make_public(&mut values);
     values
@@ -53,23 +58,6 @@ fn opened<T: Copy>(mut values: Vec<T>) -> Vec<T> {
 
 fn elements(count: usize) -> Vec<u8> {
     (0..(count * ELEMENT_BYTES) as u32).map(|i| ((i * i) >> 7) as u8).collect()
-}
-
-/// Where the copies of a secret slot are is computed: among few slots and among many, with one bucket and with several.
-pub(crate) fn places() {
-    for (buckets, groups, places) in [(1, 1, 33), (36, 3, 270_336), (44, 4, 1 << 20)] {
-        let code = PartitionedCode::new(1, buckets, groups, places, SEED).expect("a code of this shape");
-        for index in [0, 7, places as u32 - 1] {
-            let of = |index| code.places(index).into_iter();
-            let (buckets, positions): (Vec<u32>, Vec<usize>) =
-                of(secret(index)).map(|(bucket, position)| (bucket.0, position)).unzip();
-            assert_eq!(opened(positions), of(index).map(|(_, position)| position).collect::<Vec<_>>());
-            // Of one bucket alone nothing is secret.
-            let mut found = buckets;
-            make_public(&mut found);
-            assert_eq!(found, of(index).map(|(bucket, _)| bucket.0).collect::<Vec<_>>());
-        }
-    }
 }
 
 /// Secrets and errors are drawn from a secret seed.
@@ -96,7 +84,7 @@ fn retrieval<S: Scheme>(parameters: &S::Parameters, count: usize) {
     for index in [0, count / 2, count - 1] {
         let items = [(parameters, secret(index))];
         let query =
-            S::queries(&key, &items, &mut SecretRng(rng())).expect("an index below the count").remove(0);
+            S::queries(&key, &items, &mut SecretRng::new()).expect("an index below the count").remove(0);
         // What is sent is public.
         let query = opened(query);
         let expected =
@@ -147,7 +135,7 @@ pub(crate) fn buckets() {
     let mut targets = wanted.to_vec();
     make_secret(&mut targets);
     let query =
-        client.multi_query(&parameters, &targets, &mut SecretRng(rng())).expect("targets below the count");
+        client.multi_query(&parameters, &targets, &mut SecretRng::new()).expect("targets below the count");
     let expected = plain.multi_query(&parameters, &wanted, &mut rng()).expect("targets below the count");
     // What is sent is public.
     let encoded: Vec<Vec<u8>> = query.encoded().iter().cloned().map(opened).collect();
@@ -184,7 +172,7 @@ fn ask_and_read(engine: &dyn mpir::Engine) {
     let mut targets = wanted.to_vec();
     make_secret(&mut targets);
     let (mut client, mut plain) = (engine.client(&secret(SEED)), engine.client(&SEED));
-    let asked = client.ask(spec.clone(), &targets, &mut SecretRng(rng())).expect("targets below the count");
+    let asked = client.ask(spec.clone(), &targets, &mut SecretRng::new()).expect("targets below the count");
     let expected = plain.ask(spec, &wanted, &mut rng()).expect("targets below the count");
     let request = opened(asked.bytes);
     assert!(request == expected.bytes);

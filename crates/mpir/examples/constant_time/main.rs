@@ -11,6 +11,7 @@
 
 mod cases;
 mod controls;
+mod lookups;
 mod memcheck;
 
 use std::process::ExitCode;
@@ -19,7 +20,7 @@ use std::time::Instant;
 use pir_core::ring::Backend;
 
 /// Name, what runs, and whether it leaks.
-const ALL: [(&str, fn(), bool); 14] = [
+const ALL: [(&str, fn(), bool); 18] = [
     ("control: a branch", controls::branch, true),
     ("control: a table", controls::table, true),
     ("control: a comparison", controls::comparison, true),
@@ -33,7 +34,11 @@ const ALL: [(&str, fn(), bool); 14] = [
     ("retrieval, xpir", cases::xpir, false),
     ("retrieval, buckets", cases::buckets, false),
     ("retrieval, voce", cases::voce, false),
-    ("places of a slot", cases::places, false),
+    ("places of a slot", lookups::places, false),
+    ("schedule", lookups::schedules, false),
+    ("look-up, slots", lookups::slots, false),
+    ("look-up, labels", lookups::labels, false),
+    ("what is read, of all answers", lookups::reading, false),
 ];
 
 /// From here on, what the library declares public is.

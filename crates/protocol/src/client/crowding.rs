@@ -22,10 +22,9 @@ impl Crowding {
     /// Of the labels looked up in a round with buckets of this size.
     pub(crate) fn of(readings: &[Reading], bucket_size: u32) -> Self {
         let rate = window_length(bucket_size as usize) as u64 * u64::from(FALSE_POSITIVES);
-        let sum = |count: fn(&Reading) -> usize| readings.iter().map(count).sum::<usize>();
         // At most 8 buckets for each of a few hundred labels.
-        let (seen, buckets) =
-            (sum(|reading| reading.crowded.0) as u32, sum(|reading| reading.crowded.1) as u64);
+        let seen = readings.iter().map(|reading| reading.crowded().0).sum();
+        let buckets = readings.iter().map(|reading| u64::from(reading.crowded().1)).sum::<u64>();
         Self { seen, expected: buckets * rate.min(1_000_000) }
     }
 
@@ -49,19 +48,19 @@ impl Crowding {
 
 #[cfg(test)]
 mod tests {
-    use super::Crowding;
-    use crate::mapping::{Outcome, Reading};
+    use super::{Crowding, FALSE_POSITIVES, window_length};
 
-    fn round(crowded: usize) -> Crowding {
-        let reading = Reading { outcome: Outcome::Ambiguous, buckets: Vec::new(), crowded: (crowded, 3) };
-        Crowding::of(&[reading], 1 << 15)
+    /// Three buckets of so many elements that hold a label, of which some are crowded.
+    fn round(crowded: u32) -> Crowding {
+        let rate = window_length(1 << 15) as u64 * u64::from(FALSE_POSITIVES);
+        Crowding { seen: crowded, expected: 3 * rate }
     }
 
     #[test]
     fn honest_filters_raise_no_alarm_and_crowded_ones_do_within_a_few_rounds() {
         let mut honest = Crowding::default();
         // Three buckets a round at 1.1 %: one crowded bucket in thirty rounds.
-        assert!((0..1_000_000).all(|number| !honest.add(round(usize::from(number % 30 == 0)))));
+        assert!((0..1_000_000).all(|number| !honest.add(round(u32::from(number % 30 == 0)))));
         let mut forged = honest;
         assert!((0..80).any(|_| forged.add(round(1))));
         let mut fresh = Crowding::default();

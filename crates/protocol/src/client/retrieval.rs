@@ -3,9 +3,8 @@
 use core::fmt;
 use core::ops::Range;
 
-use pbc::{BatchCode, PartitionedCode};
+use pbc::BatchCode;
 use rand_core::CryptoRng;
-use zeroize::Zeroizing;
 
 use super::addresses::Whereabouts;
 use super::crowding::Crowding;
@@ -13,7 +12,7 @@ use super::{Client, Holder, MessageId, Notice, State, Want, Warning};
 use crate::conversation::{ConversationId, Talk};
 use crate::error::{Malformed, Unknown};
 use crate::group::{Farewell, Rekey};
-use crate::mapping::{BloomMapping, Lookup, Outcome, Reading, Targets};
+use crate::mapping::{BloomMapping, Lookup, Outcome, Reading, Sought, Targets};
 use crate::message::{Head, Kind};
 use crate::pair::Pair;
 use crate::seal::Plaintext;
@@ -37,16 +36,26 @@ pub struct Retrieval {
     problem: Option<Warning>,
 }
 
-/// The buckets that are read together for a wanted box.
+/// What is read for a wanted box.
 struct Assigned {
     label: Label,
-    buckets: Vec<usize>,
-    /// Where in what they hold the knock is that is looked for, if it is no box.
+    reading: Reading,
+    /// Where in what is read the knock is that is looked for, if it is no box.
     cell: Option<Range<usize>>,
+    /// Whether a mapping has told where the box is, and so whether it is.
+    is_mapped: bool,
+}
+
+impl Assigned {
     /// Whether the box must stand there, if the mapping does not lie or err.
-    certain: bool,
-    /// Whether all candidate buckets show the label.
-    shown: bool,
+    fn is_certain(&self) -> bool {
+        self.is_mapped && self.reading.outcome() == Outcome::Found
+    }
+
+    /// Whether the mapping says that it is nowhere.
+    fn is_hidden(&self) -> bool {
+        self.is_mapped && self.reading.outcome() == Outcome::Absent
+    }
 }
 
 /// What became of the boxes looked for in a round.
@@ -79,13 +88,13 @@ impl Retrieval {
 }
 
 impl Retrieval {
-    /// The box read from these buckets together, if all their answers came.
-    fn decode(&self, buckets: &[usize], elements: &[Option<Vec<u8>>]) -> Option<Vec<u8>> {
-        // Of no bucket a code could make a box of zeros.
-        let buckets = Some(buckets).filter(|buckets| !buckets.is_empty())?;
-        let codeword = |bucket: &usize| elements.get(*bucket)?.as_deref();
-        let codewords: Option<Vec<&[u8]>> = buckets.iter().map(codeword).collect();
-        self.code.as_ref()?.decode(&codewords?).ok()
+    /// The box that was read, if all answers came.
+    fn decode(&self, reading: &Reading, elements: &[&[u8]]) -> Option<Vec<u8>> {
+        let codewords = reading.codewords(elements)?;
+        // Of no bucket a code would make a box of zeros.
+        let is_read = !reading.buckets().is_empty();
+        let codewords: Vec<&[u8]> = codewords.iter().map(|codeword| codeword.as_slice()).collect();
+        self.code.as_ref()?.decode(&codewords).ok().filter(|_| is_read)
     }
 }
 
@@ -132,7 +141,11 @@ impl Client {
         if spoiled && elements.iter().any(Option::is_some) {
             notices.push(Notice::Warning(Warning::BadAnswers { round }));
         }
-        let elements = if spoiled { Vec::new() } else { elements };
+        let elements: Vec<&[u8]> = if spoiled {
+            Vec::new()
+        } else {
+            elements.iter().filter_map(|element| element.as_deref()).collect()
+        };
         let mut hidden = false;
         // Knocks last: whose request was read is found where that was, whatever else was told in this round.
         let (knocks, boxes): (Vec<&Want>, Vec<&Want>) =
@@ -142,7 +155,7 @@ impl Client {
             let knock = self.state.is_knock(want);
             let is_read = |assigned: &&Assigned| assigned.label == label && assigned.cell.is_some() == knock;
             let Some(read) = retrieval.assigned.iter().find(is_read) else { continue };
-            let Some(sealed) = retrieval.decode(&read.buckets, &elements) else { continue };
+            let Some(sealed) = retrieval.decode(&read.reading, &elements) else { continue };
             if let Some(cell) = &read.cell {
                 if self.state.expects_knock(conversation)
                     && let Some(slot) = sealed.get(cell.clone()).and_then(|cell| told(&label, cell))
@@ -153,11 +166,11 @@ impl Client {
             }
             let taken = match want.key.open(&sealed) {
                 Some(plaintext) => {
-                    hidden |= !read.shown;
+                    hidden |= read.is_hidden();
                     self.state.take_message(want, &plaintext, round)
                 }
                 // A filter that errs, or the other one of two boxes under this label.
-                None if !read.certain => continue,
+                None if !read.is_certain() => continue,
                 None => Err(Error::Malformed(Malformed::Box)),
             };
             match taken {
@@ -187,27 +200,19 @@ fn plan(
     let labels: Vec<Label> = wants.iter().map(|want| want.key.label()).collect();
     let lookup = Lookup::new(&*code, &mapping, &labels, rng);
 
-    let reading = |(label, reading): (&Label, &Reading)| Assigned {
+    let assigned = |(label, reading): (&Label, &Reading)| Assigned {
         label: *label,
-        buckets: reading.buckets.iter().map(|bucket| bucket.to_usize()).collect(),
+        reading: reading.clone(),
         cell: None,
-        certain: reading.outcome == Outcome::Found,
-        shown: reading.outcome != Outcome::Absent,
+        is_mapped: true,
     };
-    let assigned = labels.iter().zip(lookup.readings()).map(reading).collect();
-    let counts = Lookups {
-        found: lookup.count(Outcome::Found),
-        absent: lookup.count(Outcome::Absent),
-        ambiguous: lookup.count(Outcome::Ambiguous),
-        deferred: lookup.count(Outcome::Deferred),
-    };
+    let assigned = labels.iter().zip(lookup.readings()).map(assigned).collect();
     let crowding = Crowding::of(lookup.readings(), manifest.bucket_size);
-    let (round, targets, code) = (manifest.round, lookup.into_targets(), Some(code as Box<dyn BatchCode>));
-    Ok(Retrieval { round, targets, counts, crowding, assigned, code, problem: None })
+    Ok(planned(manifest, lookup, crowding, assigned, code))
 }
 
 /// Buckets for all places where wanted boxes would be, each of which is read once for all who would lie there, and their
-/// positions in these buckets; and the positions of as many random places as make a batch, for nothing but the time it takes.
+/// positions in these buckets; and the positions of as many other places as make a batch, for nothing but the time it takes.
 ///
 /// Whether a box was laid there at all shows when it opens, or does not.
 fn plan_in_table(
@@ -216,49 +221,36 @@ fn plan_in_table(
     rng: &mut impl CryptoRng,
 ) -> Result<Retrieval, Error> {
     let code = manifest.slot_code()?;
-    let mut places: Zeroizing<Vec<u32>> = Zeroizing::new(Vec::with_capacity(wanted.len()));
-    for found in wanted.iter().filter_map(|(_, found)| found.as_ref()) {
-        if !places.contains(&found.place) {
-            places.push(found.place);
-        }
-    }
-    let keys: Vec<[u8; 8]> = places.iter().map(|place| PartitionedCode::key((*place).into())).collect();
-    let keys: Vec<&[u8]> = keys.iter().map(<[u8; 8]>::as_slice).collect();
-    let schedule = code.schedule_drawn(&keys, &mut || rng.next_u64());
-    let mut targets = Targets::new(vec![None; code.bucket_count()]);
-    for (number, place) in places.iter().enumerate() {
-        for (bucket, position) in code.places(*place) {
-            if schedule.assignment(number).contains(&bucket)
-                && let Some(target) = targets.get_mut(bucket.to_usize())
-            {
-                *target = Some(position);
-            }
-        }
-    }
-    for _ in places.len()..code.batch_size() {
-        // Biased by less than 2^-32.
-        let place = (u128::from(rng.next_u64()) * u128::from(manifest.entries)) >> 64;
-        core::hint::black_box(code.places(place as u32));
-    }
+    let sought = |(_, found): &(&Want, Option<Whereabouts>)| {
+        let place = found.as_ref().map(|found| found.place);
+        Sought { place: place.unwrap_or_default(), is_known: place.is_some() }
+    };
+    let lookup = Lookup::in_table(&code, &wanted.iter().map(sought).collect::<Vec<Sought>>(), rng);
+    let assigned = |((want, found), reading): (&(&Want, Option<Whereabouts>), &Reading)| Assigned {
+        label: want.key.label(),
+        reading: reading.clone(),
+        cell: found.as_ref().and_then(|found| found.cell.clone()),
+        is_mapped: false,
+    };
+    let assigned = wanted.iter().zip(lookup.readings()).map(assigned).collect();
+    Ok(planned(manifest, lookup, Crowding::default(), assigned, Box::new(code)))
+}
 
-    let served = |place: u32| places.iter().position(|other| *other == place);
-    let assigned = |(want, found): &(&Want, Option<Whereabouts>)| {
-        let found = found.as_ref()?;
-        let buckets = schedule.assignment(served(found.place)?);
-        let buckets = buckets.iter().map(|bucket| bucket.to_usize()).collect();
-        let (label, cell) = (want.key.label(), found.cell.clone());
-        Some(Assigned { label, buckets, cell, certain: false, shown: true })
-    };
-    let assigned: Vec<Assigned> = wanted.iter().filter_map(assigned).collect();
-    let found = assigned.iter().filter(|assigned| !assigned.buckets.is_empty()).count();
+fn planned(
+    manifest: &Manifest,
+    lookup: Lookup,
+    crowding: Crowding,
+    assigned: Vec<Assigned>,
+    code: Box<dyn BatchCode>,
+) -> Retrieval {
     let counts = Lookups {
-        found,
-        absent: wanted.len() - assigned.len(),
-        ambiguous: 0,
-        deferred: assigned.len() - found,
+        found: lookup.count(Outcome::Found),
+        absent: lookup.count(Outcome::Absent),
+        ambiguous: lookup.count(Outcome::Ambiguous),
+        deferred: lookup.count(Outcome::Deferred),
     };
-    let (round, crowding) = (manifest.round, Crowding::default());
-    Ok(Retrieval { round, targets, counts, crowding, assigned, code: Some(Box::new(code)), problem: None })
+    let (round, targets) = (manifest.round, lookup.into_targets());
+    Retrieval { round, targets, counts, crowding, assigned, code: Some(code), problem: None }
 }
 
 impl State {

@@ -1,53 +1,170 @@
 //! Which position to read in which bucket: scheduled first, looked up second.
 
 use core::fmt;
+use core::hint::black_box;
+use core::ops::Deref;
 
-use pbc::{BucketIndex, HashedCode};
+use pbc::oblivious::{NONE, below, equal, mask, put, select};
+use pbc::{BatchCode, BucketIndex, HashedCode, PartitionedCode};
 use rand_core::CryptoRng;
-use zeroize::Zeroizing;
+use zeroize::{Zeroize as _, Zeroizing};
 
 use super::BloomMapping;
 use crate::Label;
 
-/// What a mapping says about a wanted label.
+/// What becomes of a wanted box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Every bucket that would hold it shows it, the one to be read at one position.
     Found,
-    /// Some bucket that would hold it does not show it, hence no bucket has it.
+    /// Some bucket that would hold it does not show it, hence no bucket has it; or nobody knows where it would lie.
     Absent,
     /// Every bucket that would hold it shows it, the one to be read at several positions: it was deposited more than
     /// once, or the filter errs. One of them is read.
     Ambiguous,
-    /// Other wanted labels have its buckets. It is not read in this round.
+    /// Other wanted boxes have its buckets. It is not read in this round.
     Deferred,
 }
 
-/// For each of the b buckets the position to read, or `None` where any will do. They are erased on drop, and nothing may
-/// be pushed: a vector that grows leaves a copy behind.
-pub type Targets = Zeroizing<Vec<Option<usize>>>;
+/// For each of the b buckets the position to read, or `None` where any will do. They are erased on drop, also which of them are
+/// `None`, and without looking which.
+#[derive(Clone)]
+pub struct Targets(Vec<Option<usize>>);
 
-/// A wanted label in a round.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reading {
-    /// What the mapping says.
-    pub outcome: Outcome,
-    /// The buckets that are read for it together, whatever the mapping says of them; none if it is deferred.
-    pub buckets: Vec<BucketIndex>,
-    /// How many of the buckets that would hold it show it at more than one position, and how many there are, if all of
-    /// them show it. Of honest filters few do.
-    pub crowded: (usize, usize),
+impl Targets {
+    /// Targets that are all known.
+    #[must_use]
+    pub const fn new(targets: Vec<Option<usize>>) -> Self {
+        Self(targets)
+    }
 }
 
-/// Which positions to read in a round, for labels that are wanted.
+impl Deref for Targets {
+    type Target = [Option<usize>];
+
+    fn deref(&self) -> &[Option<usize>] {
+        &self.0
+    }
+}
+
+impl Drop for Targets {
+    fn drop(&mut self) {
+        // What erases an `Option` asks first whether there is something.
+        self.0.iter_mut().for_each(|target| *target = Some(0));
+        self.0.zeroize();
+    }
+}
+
+impl fmt::Debug for Targets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Targets(..)")
+    }
+}
+
+/// A box that is wanted from a table.
+#[derive(Clone, Copy, Default)]
+pub struct Sought {
+    /// Its place; anything where that is not known.
+    pub place: u32,
+    /// Whether it is known.
+    pub is_known: bool,
+}
+
+/// What is read for a wanted box in a round. What it says, in masks and numbers, is secret; only what it tells by name takes
+/// branches.
+#[derive(Clone)]
+pub struct Reading {
+    /// The buckets that are read for it together, whatever the mapping says of them; behind them [`NONE`].
+    buckets: Zeroizing<Vec<u32>>,
+    /// Whether any of them is read.
+    is_read: u32,
+    /// Whether it is shown wherever it should be.
+    is_shown: u32,
+    /// Whether a bucket that is read shows it at several positions.
+    is_ambiguous: u32,
+    crowded: (u32, u32),
+}
+
+impl Reading {
+    /// What becomes of it.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match (self.is_shown != 0, self.is_read != 0, self.is_ambiguous != 0) {
+            (false, _, _) => Outcome::Absent,
+            (true, false, _) => Outcome::Deferred,
+            (true, true, true) => Outcome::Ambiguous,
+            (true, true, false) => Outcome::Found,
+        }
+    }
+
+    /// The buckets that are read for it together, whatever the mapping says of them; none if it is deferred.
+    #[must_use]
+    pub fn buckets(&self) -> Vec<BucketIndex> {
+        let read = self.buckets.iter().filter(|bucket| **bucket != NONE);
+        read.map(|bucket| BucketIndex(*bucket)).collect()
+    }
+
+    /// How many of the buckets that would hold it show it at more than one position, and how many there are, if all of
+    /// them show it. Of honest filters few do.
+    #[must_use]
+    pub const fn crowded(&self) -> (u32, u32) {
+        self.crowded
+    }
+
+    /// The codewords that make its box, of what the buckets hold, one after the other: all of that is read for each. If one
+    /// bucket makes a box, as in all codes but the hybrid one, this takes no branches: where none is read, there are zeros.
+    ///
+    /// Nothing if the elements are not of one size.
+    #[must_use]
+    pub fn codewords(&self, elements: &[&[u8]]) -> Option<Vec<Zeroizing<Vec<u8>>>> {
+        let bytes = elements.first()?.len();
+        if elements.iter().any(|element| element.len() != bytes) {
+            return None;
+        }
+        let only = self.buckets.len() == 1;
+        let read = self.buckets.iter().filter(|bucket| only || **bucket != NONE);
+        let codeword = |bucket: &u32| {
+            let mut codeword = Zeroizing::new(vec![0; bytes]);
+            for (here, element) in (0..).zip(elements) {
+                // A mask for bytes.
+                let is_here = equal(here, black_box(*bucket)) as u8;
+                codeword.iter_mut().zip(*element).for_each(|(byte, of_bucket)| *byte |= of_bucket & is_here);
+            }
+            codeword
+        };
+        Some(read.map(codeword).collect())
+    }
+
+    fn has(&self, outcome: Outcome) -> u32 {
+        let Self { is_shown, is_read, is_ambiguous, .. } = *self;
+        match outcome {
+            Outcome::Absent => !is_shown,
+            Outcome::Deferred => is_shown & !is_read,
+            Outcome::Ambiguous => is_shown & is_read & is_ambiguous,
+            Outcome::Found => is_shown & is_read & !is_ambiguous,
+        }
+    }
+}
+
+impl fmt::Debug for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reading").finish_non_exhaustive()
+    }
+}
+
+/// Which positions to read in a round, for boxes that are wanted.
 ///
-/// First every wanted label is given a bucket by hashes alone, drawn so that each of its candidates is as likely as the
+/// First every one is given a bucket by hashes alone, drawn so that each of its candidates is as likely as the
 /// others, whatever else is wanted ([`pbc::BatchCode::schedule_drawn`]). Only then is the mapping looked at, for each
 /// label in its bucket, and nothing that it says moves a label to another. So whoever writes the mapping can hide the box
 /// of a label from its reader, but cannot make it depend on the other labels that the reader wants.
 ///
 /// A label at several positions of its bucket is read at one of them, drawn at random: of two boxes deposited under one
 /// label neither can suppress the other for good.
+///
+/// What is wanted is filled up to a batch with what is not. How much is wanted shows in how long its list is; but for that
+/// neither branches nor addresses of all this depend on what is wanted, on what the mapping says, or on what is drawn, except
+/// with the hybrid code.
 ///
 /// The whole is secret. No position is left in memory when it is dropped.
 pub struct Lookup {
@@ -56,8 +173,7 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    /// Schedules `wanted`, then looks them up; and looks up as many random labels as make a batch of `code`, for nothing
-    /// but the time it takes.
+    /// Schedules labels that are `wanted`, then looks them up, and as many random labels as make a batch of `code`.
     #[must_use]
     pub fn new(
         code: &dyn HashedCode,
@@ -65,20 +181,78 @@ impl Lookup {
         wanted: &[Label],
         rng: &mut impl CryptoRng,
     ) -> Self {
-        let keys: Vec<&[u8]> = wanted.iter().map(|label| label.0.as_slice()).collect();
-        let schedule = code.schedule_drawn(&keys, &mut || rng.next_u64());
-        let mut targets = Targets::new(vec![None; code.bucket_count()]);
-        let mut readings = Vec::with_capacity(wanted.len());
-        for (number, label) in wanted.iter().enumerate() {
-            let buckets = schedule.assignment(number);
-            readings.push(look_up(code, mapping, label, buckets, rng.next_u64(), &mut targets));
-        }
-        for _ in wanted.len()..code.batch_size() {
+        let batch = code.batch_size().max(wanted.len());
+        let mut labels = Vec::with_capacity(batch);
+        labels.extend_from_slice(wanted);
+        labels.resize_with(batch, || {
             let mut label = Label([0; 16]);
             rng.fill_bytes(&mut label.0);
-            core::hint::black_box(look_up(code, mapping, &label, &[], 0, &mut []));
+            label
+        });
+        let keys: Vec<&[u8]> = labels.iter().map(|label| label.0.as_slice()).collect();
+        let are_wanted: Vec<bool> = (0..batch).map(|number| number < wanted.len()).collect();
+        let drawn = code.schedule_wanted(&keys, &are_wanted, &mut || rng.next_u64());
+
+        let mut positions = Zeroizing::new(vec![NONE; code.bucket_count()]);
+        let look_up = |(number, label): (usize, &Label)| {
+            look_up_label(code, mapping, label, drawn.row(number), rng.next_u64(), &mut positions)
+        };
+        let mut readings: Vec<Reading> = labels.iter().enumerate().map(look_up).collect();
+        readings.truncate(wanted.len());
+        Self { targets: targets(&positions), readings }
+    }
+
+    /// Schedules the places of boxes that are `wanted` from a table, each place once for all boxes that would lie there, and
+    /// computes their positions; and of as many other places as make a batch.
+    #[must_use]
+    pub fn in_table(code: &PartitionedCode, wanted: &[Sought], rng: &mut impl CryptoRng) -> Self {
+        let batch = code.batch_size().max(wanted.len());
+        let mut places = Zeroizing::new(Vec::with_capacity(batch));
+        let mut are_known = Zeroizing::new(Vec::with_capacity(batch));
+        for sought in wanted.iter().copied().chain(core::iter::repeat(Sought::default())).take(batch) {
+            places.push(sought.place);
+            are_known.push(mask(sought.is_known));
         }
-        Self { targets, readings }
+        // Those that are the first of their place.
+        let mut are_first = Zeroizing::new(Vec::with_capacity(batch));
+        for (number, (place, is_known)) in places.iter().zip(are_known.iter()).enumerate() {
+            let before = places.iter().zip(are_first.iter()).take(number);
+            let again = before.fold(0, |again, (other, is_first)| again | (equal(*place, *other) & is_first));
+            are_first.push(is_known & !again);
+        }
+        let keys: Zeroizing<Vec<[u8; 8]>> =
+            Zeroizing::new(places.iter().map(|place| PartitionedCode::key((*place).into())).collect());
+        let keys: Vec<&[u8]> = keys.iter().map(<[u8; 8]>::as_slice).collect();
+        let are_wanted: Vec<bool> = are_first.iter().map(|is_first| black_box(is_first & 1) == 1).collect();
+        let drawn = code.schedule_wanted(&keys, &are_wanted, &mut || rng.next_u64());
+
+        let mut positions = Zeroizing::new(vec![NONE; code.bucket_count()]);
+        for (number, place) in places.iter().enumerate() {
+            for served in drawn.row(number) {
+                let of_groups = code.places(*place).into_iter();
+                let position = of_groups.fold(0, |found, (bucket, position)| {
+                    // A bucket has fewer than 2^32 positions.
+                    found | (position as u32 & equal(bucket.0, *served))
+                });
+                put(&mut positions, *served, position, u32::MAX);
+            }
+        }
+        let reading = |(place, is_known): (&u32, &u32)| {
+            let of_place = places.iter().zip(are_first.iter()).enumerate();
+            let bucket = of_place.fold(NONE, |bucket, (number, (other, is_first))| {
+                let served = drawn.row(number).first().copied().unwrap_or(NONE);
+                select(equal(*place, *other) & is_first & is_known, served, bucket)
+            });
+            Reading {
+                buckets: Zeroizing::new(vec![bucket]),
+                is_read: !equal(bucket, NONE),
+                is_shown: *is_known,
+                is_ambiguous: 0,
+                crowded: (0, 0),
+            }
+        };
+        let readings = places.iter().zip(are_known.iter()).take(wanted.len()).map(reading).collect();
+        Self { targets: targets(&positions), readings }
     }
 
     /// For each of the b buckets the position to read, or `None` where any position will do.
@@ -93,56 +267,81 @@ impl Lookup {
         self.targets
     }
 
-    /// What became of the wanted labels, in their order.
+    /// What becomes of the wanted boxes, in their order.
     #[must_use]
     pub fn readings(&self) -> &[Reading] {
         &self.readings
     }
 
-    /// How many of the wanted labels had this outcome.
-    #[must_use]
-    pub fn count(&self, outcome: Outcome) -> usize {
-        self.readings.iter().filter(|reading| reading.outcome == outcome).count()
-    }
-}
-
-/// Writes among the targets where to read a label in its buckets, by a private `coin` where there is a choice.
-fn look_up(
-    code: &dyn HashedCode,
-    mapping: &BloomMapping,
-    label: &Label,
-    buckets: &[BucketIndex],
-    coin: u64,
-    targets: &mut [Option<usize>],
-) -> Reading {
-    let shown: Vec<(usize, Zeroizing<Vec<usize>>)> = code
-        .holders(&label.0)
-        .into_iter()
-        .map(|content| (content, mapping.hits(code, content, label)))
-        .collect();
-    let mut several = false;
-    for bucket in buckets {
-        let holder = code.content_of(code.holder(&label.0, *bucket));
-        let hits =
-            shown.iter().find(|(content, _)| *content == holder).map_or(&[][..], |(_, hits)| hits.as_slice());
-        several |= hits.len() > 1;
-        // Biased by less than 2^-50: a window has a few thousand positions at most.
-        let chosen = (u128::from(coin) * hits.len() as u128) >> 64;
-        if let Some(target) = targets.get_mut(bucket.to_usize()) {
-            *target = hits.get(chosen as usize).copied();
+    /// Shows all numbers that the readings keep to whoever watches what becomes of secrets.
+    #[doc(hidden)]
+    pub fn each_secret(&mut self, mut show: impl FnMut(&mut [u32])) {
+        for Reading { buckets, is_read, is_shown, is_ambiguous, crowded: (crowded, all) } in
+            &mut self.readings
+        {
+            show(buckets);
+            for number in [is_read, is_shown, is_ambiguous, crowded, all] {
+                show(core::slice::from_mut(number));
+            }
         }
     }
 
-    let everywhere = shown.iter().all(|(_, hits)| !hits.is_empty());
-    let crowded = shown.iter().filter(|(_, hits)| hits.len() > 1).count();
-    let outcome = match (everywhere, buckets.is_empty(), several) {
-        (false, _, _) => Outcome::Absent,
-        (true, true, _) => Outcome::Deferred,
-        (true, false, true) => Outcome::Ambiguous,
-        (true, false, false) => Outcome::Found,
+    /// How many of the wanted boxes have this outcome.
+    #[must_use]
+    pub fn count(&self, outcome: Outcome) -> usize {
+        self.readings.iter().map(|reading| (reading.has(outcome) & 1) as usize).sum()
+    }
+}
+
+/// Where something is to be read.
+fn targets(positions: &[u32]) -> Targets {
+    let target = |position: &u32| {
+        let is_none = equal(*position, NONE);
+        (black_box(is_none) == 0).then_some(*position as usize)
     };
-    let crowded = if everywhere { (crowded, shown.len()) } else { (0, 0) };
-    Reading { outcome, buckets: buckets.to_vec(), crowded }
+    Targets::new(positions.iter().map(target).collect())
+}
+
+/// Writes among the positions where to read a label in its buckets, by a private `coin` where there is a choice.
+fn look_up_label(
+    code: &dyn HashedCode,
+    mapping: &BloomMapping,
+    label: &Label,
+    buckets: &[u32],
+    coin: u64,
+    positions: &mut [u32],
+) -> Reading {
+    let (order, fingerprint) = (code.order(&label.0), mapping.fingerprint(label));
+    // Of each content that would hold it: its number, at how many positions it shows the label, and the one of them to be read.
+    let show = |content: usize| {
+        let content = u32::try_from(content).unwrap_or(NONE);
+        let hits = mapping.search(content, order, fingerprint);
+        // Biased by less than 2^-50: a window has a few thousand positions at most.
+        let chosen = (u128::from(coin) * u128::from(hits.count())) >> 64;
+        [content, hits.count(), hits.position(chosen as u32)]
+    };
+    let shown: Zeroizing<Vec<[u32; 3]>> =
+        Zeroizing::new(code.holders(&label.0).into_iter().map(show).collect());
+    let (mut is_ambiguous, mut is_read) = (0, 0);
+    for bucket in buckets {
+        let holder = code.content_of(code.holder(&label.0, BucketIndex(*bucket)));
+        for [content, hits, position] in shown.iter() {
+            let is_here = equal(*content, holder as u32) & !equal(*bucket, NONE);
+            is_ambiguous |= is_here & below(1, *hits);
+            put(positions, *bucket, *position, is_here & below(0, *hits));
+        }
+        is_read |= !equal(*bucket, NONE);
+    }
+    let is_shown = shown.iter().fold(u32::MAX, |all, [_, hits, _]| all & below(0, *hits));
+    let crowded = shown.iter().map(|[_, hits, _]| 1 & below(1, *hits) & is_shown).sum();
+    Reading {
+        buckets: Zeroizing::new(buckets.to_vec()),
+        is_read,
+        is_shown,
+        is_ambiguous,
+        // At most 8 contents.
+        crowded: (crowded, shown.len() as u32 & is_shown),
+    }
 }
 
 impl fmt::Debug for Lookup {

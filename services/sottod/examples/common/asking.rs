@@ -53,7 +53,7 @@ pub(crate) fn ask(
     } else {
         let mapping = BloomMapping::decode(mapping, manifest)?;
         let lookup = Lookup::new(&*manifest.code()?, &mapping, &[wanted.label], rng);
-        let bucket = lookup.readings()[0].buckets.first().map(|bucket| bucket.to_usize());
+        let bucket = lookup.readings()[0].buckets().first().map(|bucket| bucket.to_usize());
         bucket.map(|bucket| (bucket, lookup.targets().to_vec()))
     };
     let Some((bucket, targets)) = planned else { return Ok(None) };

@@ -411,7 +411,7 @@ impl Presence {
             let mut plan = Plan { targets: vec![None; manifest.buckets.into()], ..Plan::default() };
             for (number, key) in keys.iter().enumerate() {
                 for bucket in schedule.assignment(number) {
-                    plan.targets[bucket.to_usize()] = code.position(number, key, *bucket);
+                    plan.targets[bucket.to_usize()] = code.position(number, key, bucket);
                     plan.expected.push((bucket.to_usize(), number));
                 }
             }
@@ -433,14 +433,14 @@ impl Presence {
         let labels: Vec<Label> = wanted.iter().map(|deposit| deposit.label).collect();
         let lookup = Lookup::new(&*manifest.code().unwrap(), &mapping, &labels, rng);
         let found = lookup.readings().iter().enumerate();
-        let found = found.filter(|(_, reading)| reading.outcome == Outcome::Found);
+        let found = found.filter(|(_, reading)| reading.outcome() == Outcome::Found);
         let expected = found.flat_map(|(number, reading)| {
-            reading.buckets.iter().map(move |bucket| (bucket.to_usize(), number))
+            reading.buckets().iter().map(move |bucket| (bucket.to_usize(), number))
         });
         Some(Plan {
             targets: lookup.targets().to_vec(),
             expected: expected.collect(),
-            absent: lookup.readings().iter().any(|reading| reading.outcome == Outcome::Absent),
+            absent: lookup.readings().iter().any(|reading| reading.outcome() == Outcome::Absent),
         })
     }
 

@@ -62,7 +62,7 @@ async fn retrieve(member: &mut Member, manifest: &Manifest, number: u8) -> Vec<u
     let wanted = [deposit(number, 0).label];
     let lookup = Lookup::new(&*code, &mapping, &wanted, &mut StdRng::seed_from_u64(1));
     let elements = member.retrieve(manifest, lookup.targets()).await.unwrap();
-    elements[lookup.readings()[0].buckets[0].to_usize()].clone()
+    elements[lookup.readings()[0].buckets()[0].to_usize()].clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]

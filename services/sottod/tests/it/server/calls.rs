@@ -58,10 +58,10 @@ async fn deposit_and_retrieve(server: Server) {
     let elements = members[2].retrieve(&manifest, lookup.targets()).await.unwrap();
     for (key, expected) in [(0, 0x11), (2, 0x12), (3, 0x13)] {
         let codeword = |bucket: &pbc::BucketIndex| elements[bucket.to_usize()].as_slice();
-        let codewords: Vec<&[u8]> = lookup.readings()[key].buckets.iter().map(codeword).collect();
+        let codewords: Vec<&[u8]> = lookup.readings()[key].buckets().iter().map(codeword).collect();
         assert_eq!(code.decode(&codewords).unwrap(), [expected; BOX_BYTES]);
     }
-    assert_eq!(lookup.readings()[1].outcome, Outcome::Absent);
+    assert_eq!(lookup.readings()[1].outcome(), Outcome::Absent);
     server.shutdown().await.unwrap();
 }
 

@@ -29,7 +29,7 @@ async fn retrieve(member: &mut Member, manifest: &Manifest) -> Vec<u8> {
     let wanted = [deposit(1, 0).label];
     let lookup = Lookup::new(&*code, &mapping, &wanted, &mut StdRng::seed_from_u64(1));
     let elements = member.retrieve(manifest, lookup.targets()).await.unwrap();
-    elements[lookup.readings()[0].buckets[0].to_usize()].clone()
+    elements[lookup.readings()[0].buckets()[0].to_usize()].clone()
 }
 
 #[tokio::test]
