@@ -551,7 +551,9 @@ mod tests {
     /// than places, people who reach the server are refused.
     #[test]
     fn whoever_finds_a_place_finds_room_for_session_and_keys_on_machines_of_every_size() {
-        for memory in [None, Some(0), Some(GIB / 2), Some(2 * GIB), Some(22 * GIB), Some(512 * GIB), Some(u64::MAX)] {
+        for memory in
+            [None, Some(0), Some(GIB / 2), Some(2 * GIB), Some(22 * GIB), Some(512 * GIB), Some(u64::MAX)]
+        {
             for files in [None, Some(0), Some(1024), Some(65_536), Some(1 << 30)] {
                 let limits = Limits::of_machine(memory, files);
                 limits.check().unwrap();

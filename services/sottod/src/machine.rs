@@ -58,7 +58,10 @@ mod tests {
                       Max processes             62987                62987                processes\n\
                       Max open files            1024                 524288               files\n";
         assert_eq!(soft_limit(limits), Some(1024));
-        assert_eq!(soft_limit("Max open files            unlimited            unlimited            files"), None);
+        assert_eq!(
+            soft_limit("Max open files            unlimited            unlimited            files"),
+            None
+        );
         assert_eq!(soft_limit(""), None);
     }
 }

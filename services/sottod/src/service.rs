@@ -264,7 +264,9 @@ impl Service {
                 tracing::warn!(%error, "keys for retrieval are in memory alone: they cannot be written to the disk");
             }
             Ok(_) => {}
-            Err(_) => tracing::warn!("keys for retrieval are in memory alone as yet: the disk takes too long"),
+            Err(_) => {
+                tracing::warn!("keys for retrieval are in memory alone as yet: the disk takes too long")
+            }
         }
     }
 

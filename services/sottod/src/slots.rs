@@ -141,7 +141,11 @@ impl SlotPool {
     /// Another slot for an account that is known, shows none, and is not known here to have been given one: the answer was lost,
     /// and so was who remembered it. The same conditions hold as for a new account's. None if it was given one before, or too many
     /// were.
-    pub(crate) fn take_other(&mut self, account: Account, host: &dyn Host) -> Result<Option<u32>, NoRandomness> {
+    pub(crate) fn take_other(
+        &mut self,
+        account: Account,
+        host: &dyn Host,
+    ) -> Result<Option<u32>, NoRandomness> {
         let most = (self.lots * LOT_SLOTS / SLOTS_PER_OTHER).max(LOT_SLOTS) as usize;
         if self.others.len() >= most || self.others.contains(&account) {
             return Ok(None);
@@ -223,7 +227,10 @@ mod tests {
         pool.take_other([3; 32], &System).unwrap();
         assert!(!pool.is_unstored(&[1; 32]) && pool.is_unstored(&[2; 32]) && pool.is_unstored(&[3; 32]));
         pool.go_on_behind(5);
-        assert_eq!((pool.unheard(&[1; 32]), pool.unheard(&[2; 32]), pool.unheard(&[3; 32])), (stored, None, None));
+        assert_eq!(
+            (pool.unheard(&[1; 32]), pool.unheard(&[2; 32]), pool.unheard(&[3; 32])),
+            (stored, None, None)
+        );
         let other = pool.take_other([3; 32], &System).unwrap().unwrap();
         assert!((5 * 32..6 * 32).contains(&other), "the first one was nobody's, and does not count");
     }

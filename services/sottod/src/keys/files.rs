@@ -149,7 +149,8 @@ impl KeyFiles {
         }
         let mut known = self.shared.known();
         let is_full = known.waiting.len() >= WAITING_BYTES / self.bytes.max(BLOCK_BYTES);
-        if is_full || known.names.contains(digest) || known.waiting.iter().any(|write| write.name == *digest) {
+        if is_full || known.names.contains(digest) || known.waiting.iter().any(|write| write.name == *digest)
+        {
             return None;
         }
         let (reply, kept) = oneshot::channel();
@@ -221,8 +222,7 @@ impl Shared {
             if let Some(name) = known.leaving.pop_front() {
                 known = self.unlocked(known, || self.disk.remove(&self.path(&name))).0;
             } else if let Some(Write { name, encoded, reply }) = known.waiting.pop_front() {
-                let (locked, written) =
-                    self.unlocked(known, || self.disk.store(&self.path(&name), &encoded));
+                let (locked, written) = self.unlocked(known, || self.disk.store(&self.path(&name), &encoded));
                 known = locked;
                 if written.is_ok() && known.names.insert(name) {
                     known.order.push_back(name);
@@ -241,7 +241,11 @@ impl Shared {
     }
 
     /// Nobody waits for the lock while the disk works.
-    fn unlocked<T>(&self, mut known: MutexGuard<'_, Known>, work: impl FnOnce() -> T) -> (MutexGuard<'_, Known>, T) {
+    fn unlocked<T>(
+        &self,
+        mut known: MutexGuard<'_, Known>,
+        work: impl FnOnce() -> T,
+    ) -> (MutexGuard<'_, Known>, T) {
         known.is_writing = true;
         drop(known);
         let done = work();
@@ -258,8 +262,7 @@ impl Shared {
                 continue;
             }
             let read = self.disk.load(&self.path(&name), bytes).ok();
-            let whole =
-                read.filter(|read| read.len() == bytes && Sha256::digest(read)[..] == name[..]);
+            let whole = read.filter(|read| read.len() == bytes && Sha256::digest(read)[..] == name[..]);
             if whole.is_none() {
                 self.forget(&name);
             }
@@ -453,7 +456,8 @@ mod tests {
             let read = calls.read(&name);
             calls.forget(&name);
             assert!(!calls.has(&name));
-            let keep = |number: usize| calls.keep(&Sha256::digest(number.to_le_bytes()).into(), second.clone());
+            let keep =
+                |number: usize| calls.keep(&Sha256::digest(number.to_le_bytes()).into(), second.clone());
             (read, (0..3 * WAITING_BYTES / LARGE).filter_map(keep).collect::<Vec<_>>())
         });
         let called = tokio::time::timeout(Duration::from_secs(20), called).await;

@@ -413,7 +413,11 @@ fn who_comes_back_to_another_node_is_given_a_slot_that_nobody_has_and_no_third()
         soon().await;
         let other = next.rounds.register(A, None, None).await.unwrap();
         assert!(other.is_some_and(|slot| slot / 32 > first / 32), "{first}, {other:?}");
-        assert_eq!(next.rounds.register(A, None, None).await, Ok(other), "who does not hear of this one either");
+        assert_eq!(
+            next.rounds.register(A, None, None).await,
+            Ok(other),
+            "who does not hear of this one either"
+        );
         assert_eq!(log.log.state().lots(), 2, "or whoever leads then would give it to somebody else");
         assert_eq!(next.rounds.register(A, None, other).await, Ok(other));
         assert_eq!(next.rounds.register(A, None, None).await, Err(Refused::Slot));
@@ -432,7 +436,11 @@ fn another_slot_is_told_to_nobody_before_it_is_certain_that_this_node_leads() {
         let _ = stage.task.await;
         // Another node leads in truth.
         *log.judge.lock().unwrap() = Box::new(|records| {
-            if has(records, |record| matches!(record, Record::Deposits(..))) { Fate::Waits } else { Fate::Elsewhere }
+            if has(records, |record| matches!(record, Record::Deposits(..))) {
+                Fate::Waits
+            } else {
+                Fate::Elsewhere
+            }
         });
         let next = start(&SLOTS, log.clone(), 2);
         soon().await;
