@@ -265,7 +265,7 @@ impl Service {
             }
             Ok(_) => {}
             Err(_) => {
-                tracing::warn!("keys for retrieval are in memory alone as yet: the disk takes too long")
+                tracing::warn!("keys for retrieval are in memory alone as yet: the disk takes too long");
             }
         }
     }

@@ -289,7 +289,7 @@ mod tests {
     use std::fs::{self, File};
     use std::io;
     use std::path::Path;
-    use std::sync::{Arc, PoisonError, RwLock};
+    use std::sync::{Arc, Condvar, Mutex};
     use std::time::SystemTime;
 
     use bytes::Bytes;
@@ -418,22 +418,56 @@ mod tests {
         assert!(!files.has(&[7; 32]));
     }
 
-    /// A disk that stands still while somebody else holds this for writing.
-    struct Gated(Arc<RwLock<()>>);
+    /// A disk that stands still while it is closed.
+    #[derive(Default)]
+    struct Gate {
+        is_closed: Mutex<bool>,
+        opened: Condvar,
+    }
+
+    impl Gate {
+        fn set(&self, closed: bool) {
+            *self.is_closed.lock().unwrap() = closed;
+            self.opened.notify_all();
+        }
+
+        fn pass(&self) {
+            let is_closed = self.is_closed.lock().unwrap();
+            drop(self.opened.wait_while(is_closed, |is_closed| *is_closed).unwrap());
+        }
+    }
+
+    /// Opens it in the end, also if a test fails.
+    struct Closed(Arc<Gate>);
+
+    impl Closed {
+        fn new(gate: &Arc<Gate>) -> Self {
+            gate.set(true);
+            Self(Arc::clone(gate))
+        }
+    }
+
+    impl Drop for Closed {
+        fn drop(&mut self) {
+            self.0.set(false);
+        }
+    }
+
+    struct Gated(Arc<Gate>);
 
     impl Disk for Gated {
         fn store(&self, path: &Path, content: &[u8]) -> io::Result<()> {
-            let _open = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            self.0.pass();
             FileSystem.store(path, content)
         }
 
         fn load(&self, path: &Path, bytes: usize) -> io::Result<Vec<u8>> {
-            let _open = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            self.0.pass();
             FileSystem.load(path, bytes)
         }
 
         fn remove(&self, path: &Path) {
-            let _open = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            self.0.pass();
             FileSystem.remove(path);
         }
     }
@@ -443,22 +477,21 @@ mod tests {
     async fn a_disk_that_stands_still_holds_up_nobody_and_fills_no_memory() {
         const LARGE: usize = 1 << 20;
         let directory = tempfile::tempdir().unwrap();
-        let gate = Arc::new(RwLock::new(()));
+        let gate = Arc::<Gate>::default();
         let disk = Box::new(Gated(Arc::clone(&gate)));
         let files = Arc::new(KeyFiles::open_on(disk, directory.path(), LARGE, 9 * LARGE, AGE).unwrap());
         let [first, second, third] = [1, 2, 3].map(|number| Bytes::from(vec![number; LARGE]));
         let digest = |encoded: &Bytes| Sha256::digest(encoded).into();
         files.keep(&digest(&first), first.clone()).unwrap().await.unwrap().unwrap();
-        let closed = gate.write().unwrap();
+        let closed = Closed::new(&gate);
 
         let (calls, name) = (Arc::clone(&files), digest(&first));
         let called = tokio::task::spawn_blocking(move || {
             let read = calls.read(&name);
             calls.forget(&name);
             assert!(!calls.has(&name));
-            let keep =
-                |number: usize| calls.keep(&Sha256::digest(number.to_le_bytes()).into(), second.clone());
-            (read, (0..3 * WAITING_BYTES / LARGE).filter_map(keep).collect::<Vec<_>>())
+            let keep = |number: u64| calls.keep(&Sha256::digest(number.to_le_bytes()).into(), second.clone());
+            (read, (0..3 * WAITING_BYTES as u64 / LARGE as u64).filter_map(keep).collect::<Vec<_>>())
         });
         let called = tokio::time::timeout(Duration::from_secs(20), called).await;
         let (read, waiting) = called.expect("nobody waits for the disk").unwrap();
@@ -472,7 +505,7 @@ mod tests {
 
         files.keep(&digest(&third), third.clone()).unwrap().await.unwrap().unwrap();
         assert_eq!(files.read(&digest(&third)).await.as_deref(), Some(&third[..]));
-        let closed = gate.write().unwrap();
+        let closed = Closed::new(&gate);
         let mut told_at_once = 0;
         let mut reads = Vec::new();
         for _ in 0..2 * READS_MAX {
@@ -490,12 +523,12 @@ mod tests {
     #[tokio::test]
     async fn keys_that_come_again_while_they_are_being_removed_are_there() {
         let directory = tempfile::tempdir().unwrap();
-        let gate = Arc::new(RwLock::new(()));
+        let gate = Arc::<Gate>::default();
         let disk = Box::new(Gated(Arc::clone(&gate)));
         let files = KeyFiles::open_on(disk, directory.path(), BYTES, 9 * BYTES, AGE).unwrap();
         let (digest, encoded) = keys(1);
         files.keep(&digest, encoded.clone().into()).unwrap().await.unwrap().unwrap();
-        let closed = gate.write().unwrap();
+        let closed = Closed::new(&gate);
         files.forget(&digest);
         let kept = files.keep(&digest, encoded.clone().into()).unwrap();
         drop(closed);
