@@ -13,6 +13,11 @@ pub enum ConnectError {
     /// Somebody answers who is no Sotto server.
     #[error("what answers at {0} is not a Sotto server; check the address")]
     NoServer(String),
+    /// A server that says without end what it is.
+    #[error(
+        "the server at {0} announces again and again what is not new, or not its own; if this comes again, tell its operator"
+    )]
+    Flood(String),
     /// Another key than the address names.
     #[error(
         "the server does not hold the key in its address; ask its operator for the current address, and do not go on \
@@ -82,6 +87,7 @@ impl ConnectError {
         match failure {
             Failure::Unreachable => Self::Unreachable(authority),
             Failure::Nonsense(_) => Self::NoServer(authority),
+            Failure::Flood => Self::Flood(authority),
             Failure::Refused(Refused::Version) => Self::Version { theirs: None },
             Failure::Refused(refused) => Self::Refused(refused),
         }
@@ -95,6 +101,7 @@ impl ConnectError {
             // It is gone, somebody else answers in its place, its certificate has ended, or it is older, or behind, as in the midst
             // of an update.
             Self::Unreachable(_)
+            | Self::Flood(_)
             | Self::WrongKey
             | Self::NoServer(_)
             | Self::Certificate
@@ -132,6 +139,7 @@ impl ConnectError {
         match self {
             Self::Unreachable(_) => "connect-unreachable",
             Self::NoServer(_) => "connect-no-server",
+            Self::Flood(_) => "connect-flood",
             Self::WrongKey => "connect-wrong-key",
             Self::Certificate => "connect-certificate",
             Self::Version { .. } => "connect-version",

@@ -17,6 +17,10 @@ use tonic::{Code, Status, Streaming};
 use crate::transport::Peers;
 use crate::{Announced, ConnectionSettings};
 
+/// Announcements without consequence that are looked at in one `Watch`. A server tells one at its beginning, and then those alone
+/// that change something; each costs signatures to be verified.
+const IDLE_ANNOUNCEMENTS_MAX: usize = 8;
+
 /// A session of one account. Every call fails with [`Failure`]: refused, unreachable, or nonsense.
 #[derive(Clone)]
 pub struct Session {
@@ -95,10 +99,17 @@ impl Session {
         let call = client.watch(proto::WatchRequest { session: self.token.clone() });
         let stream = within(self.settings.call_timeout, call).await?;
         let (announced, root) = (Arc::clone(&self.announced), self.root_key());
+        let mut idle = 0;
         Ok(stream.map(move |event| {
             let news = round_news(event?)?;
             if let RoundNews::Announced(now) = &news {
-                take_over(&mut lock(&announced), now, &root);
+                // Before any signature is looked at, by whoever hears of it, too.
+                if idle >= IDLE_ANNOUNCEMENTS_MAX {
+                    return Err(Failure::Flood);
+                }
+                if !take_over(&mut lock(&announced), now, &root) {
+                    idle += 1;
+                }
             }
             Ok(news)
         }))
@@ -327,15 +338,17 @@ pub(crate) fn round_news(event: proto::RoundEvent) -> Result<RoundNews, Failure>
 }
 
 /// Keeps what a server says of itself while a session goes on, if it follows on what is known: what was said before stays valid
-/// under the root's signature, and so could be said again.
-fn take_over(known: &mut Announced, now: &Announced, root: &RootKey) {
+/// under the root's signature, and so could be said again. Whether anything followed.
+fn take_over(known: &mut Announced, now: &Announced, root: &RootKey) -> bool {
     if known == now {
-        return;
+        return false;
     }
-    let (Ok(before), Ok(said)) = (known.parameters(root), now.parameters(root)) else { return };
-    if said.succeeds(&before) == Ok(Succession::Later) && said.differs_in_keys_alone(&before) {
+    let (Ok(before), Ok(said)) = (known.parameters(root), now.parameters(root)) else { return false };
+    let follows = said.succeeds(&before) == Ok(Succession::Later) && said.differs_in_keys_alone(&before);
+    if follows {
         *known = now.clone();
     }
+    follows
 }
 
 fn lock(announced: &Mutex<Announced>) -> MutexGuard<'_, Announced> {

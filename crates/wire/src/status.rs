@@ -142,6 +142,9 @@ pub enum Failure {
     /// The answer is larger than allowed, or no message of the schema, or from no server of ours.
     #[error("the server's answer makes no sense ({0})")]
     Nonsense(Code),
+    /// The server says again and again what it is, and nothing of it is new, or holds.
+    #[error("the server announces again and again what is not new, or not its own")]
+    Flood,
 }
 
 impl From<Status> for Failure {

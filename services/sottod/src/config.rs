@@ -16,6 +16,7 @@ use sotto_wire::{Host, Transport, limits};
 use zeroize::Zeroizing;
 
 use crate::identity::CertificateFiles;
+use crate::machine;
 use crate::population::Population;
 
 /// Everything a server is started with.
@@ -88,6 +89,8 @@ pub struct Config {
 
 /// Where nodes listen for each other, if nothing else is said.
 const PEERS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 7372);
+/// Most of anything that is counted.
+const COUNT_MAX: usize = 1 << 24;
 /// Most threads that compute.
 const THREADS_MAX: usize = 1024;
 /// Larger tiles gain nothing more.
@@ -176,23 +179,45 @@ pub struct Limits {
     pub drain: Duration,
 }
 
-impl Default for Limits {
-    fn default() -> Self {
+/// Memory that a server counts with if the machine does not say how much it has.
+const MEMORY_BYTES: u64 = 32 << 30;
+/// What a server counts for each connection: a set of keys of the default engine, and a little for those that are replaced. It is
+/// by far the most that is kept of a person.
+const PERSON_BYTES: usize = 9 << 18;
+/// The same on the disk.
+const PERSON_FILE_BYTES: usize = 768 << 10;
+/// Sessions for each connection. Who leaves keeps its session for ten minutes: so many may come and go by one place, each for ten
+/// seconds, before somebody who has a connection is refused a session.
+const SESSIONS_PER_CONNECTION: usize = 64;
+/// Open files that are not connections of clients: segments of the log, other nodes, libraries.
+const OTHER_FILES: u64 = 256;
+/// Fewer connections serve nobody, and more are beyond the limits that can be set.
+const CONNECTIONS: core::ops::RangeInclusive<u64> = 64..=1 << 18;
+
+impl Limits {
+    /// Those that a machine has room for: a quarter of the memory is for keys, as many connections as there is room for keys of, a
+    /// sixteenth of it for answers and half as much for multi-queries. The rest is for rounds.
+    pub(crate) fn of_machine(memory: Option<u64>, open_files: Option<u64>) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let memory = usize::try_from(memory.unwrap_or(MEMORY_BYTES)).unwrap_or(usize::MAX);
+        let key_bytes = whole_mebibytes(memory / 4);
+        let places = (key_bytes / PERSON_BYTES) as u64;
+        let files = open_files.map_or(u64::MAX, |files| files.saturating_sub(OTHER_FILES));
+        let connections = places.min(files).clamp(*CONNECTIONS.start(), *CONNECTIONS.end()) as usize;
         Self {
-            connections: 4096,
+            connections,
             unknown: Duration::from_secs(60),
             streams_per_connection: 16,
-            sessions: 1 << 18,
+            sessions: Self::sessions_for(connections),
             session_idle: Duration::from_secs(600),
             challenge_age: Duration::from_secs(30),
-            key_bytes: 8 << 30,
-            key_file_bytes: 2 << 30,
+            key_bytes,
+            key_file_bytes: Self::key_files_for(connections),
             uploads: 256,
             queries: 1024,
             retrievals: 256,
-            query_bytes: 1 << 30,
-            answer_bytes: 2 << 30,
+            query_bytes: whole_mebibytes(memory / 32),
+            answer_bytes: whole_mebibytes(memory / 16),
             mappings: 1024,
             computing: threads.max(2),
             tile: 16,
@@ -203,6 +228,26 @@ impl Default for Limits {
             call: Duration::from_secs(60),
             drain: Duration::from_secs(5),
         }
+    }
+
+    /// How many sessions go with so many connections.
+    pub(crate) fn sessions_for(connections: usize) -> usize {
+        connections.saturating_mul(SESSIONS_PER_CONNECTION).min(COUNT_MAX)
+    }
+
+    /// How much of the disk the keys of so many people take, bytes.
+    pub(crate) fn key_files_for(connections: usize) -> usize {
+        connections.saturating_mul(PERSON_FILE_BYTES)
+    }
+}
+
+fn whole_mebibytes(bytes: usize) -> usize {
+    (bytes >> 20).clamp(16, COUNT_MAX) << 20
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::of_machine(machine::memory_bytes(), machine::open_files())
     }
 }
 
@@ -413,7 +458,7 @@ impl Limits {
             ("stall_s", self.stall),
             ("call_s", self.call),
         ];
-        let absurd = counts.iter().find(|(_, count)| !(1..=1 << 24).contains(count)).map(|(name, _)| *name);
+        let absurd = counts.iter().find(|(_, count)| !(1..=COUNT_MAX).contains(count)).map(|(name, _)| *name);
         let timeless = times.iter().find(|(_, time)| time.is_zero()).map(|(name, _)| *name);
         let crowded = (!(1..=THREADS_MAX).contains(&self.threads)).then_some("threads");
         let crowded = crowded.or((self.tile > TILE_MAX).then_some("tile"));
@@ -491,4 +536,40 @@ pub enum ConfigError {
     /// The engine has no parameters for messages of this size.
     #[error(transparent)]
     Engine(#[from] mpir::Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use mpir::sealpir;
+
+    use super::Limits;
+    use crate::keys::key_memory_bytes;
+
+    const GIB: u64 = 1 << 30;
+
+    /// With places for more people than there is memory for the keys of, everybody uploads keys in every round; with fewer sessions
+    /// than places, people who reach the server are refused.
+    #[test]
+    fn whoever_finds_a_place_finds_room_for_session_and_keys_on_machines_of_every_size() {
+        for memory in
+            [None, Some(0), Some(GIB / 2), Some(2 * GIB), Some(22 * GIB), Some(512 * GIB), Some(u64::MAX)]
+        {
+            for files in [None, Some(0), Some(1024), Some(65_536), Some(1 << 30)] {
+                let limits = Limits::of_machine(memory, files);
+                limits.check().unwrap();
+                assert!(limits.sessions >= limits.connections, "{memory:?}, {files:?}");
+                // On less memory than any server has, a few people must do.
+                let keys = limits.connections * key_memory_bytes(&*sealpir());
+                assert!(keys <= limits.key_bytes || limits.connections == 64, "{memory:?}, {files:?}");
+                let on_disk = limits.connections * sealpir().public_keys_bytes();
+                assert!(on_disk <= limits.key_file_bytes, "{memory:?}, {files:?}");
+                let held = (limits.key_bytes + limits.query_bytes + limits.answer_bytes) as u64;
+                assert!(held <= memory.map_or(16 * GIB, |memory| memory / 2).max(GIB / 16), "{memory:?}");
+            }
+        }
+        let limits = Limits::of_machine(Some(16 * GIB), Some(1024));
+        assert_eq!((limits.connections, limits.sessions), (768, 64 * 768), "files that may be open");
+        let limits = Limits::of_machine(Some(16 * GIB), Some(65_536));
+        assert_eq!((limits.connections, limits.key_bytes), (1820, 4 << 30));
+    }
 }

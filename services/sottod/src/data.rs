@@ -25,7 +25,7 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use sotto_files::sync_directory;
 use sotto_protocol::{Round, ServerParameters};
-use sotto_wire::Token;
+use sotto_wire::{RootKey, Token};
 use tokio::sync::watch;
 
 use crate::announcement::{self, Announced, Wanted};
@@ -100,7 +100,8 @@ impl DataDirectory {
     /// Who the server is, and which node of a cluster. The directory stays in use until the log is closed.
     pub(crate) fn split(self) -> (Identity, Option<Cluster>, DataLog) {
         let Self { path, identity, cluster, disk, lock } = self;
-        (identity, cluster, DataLog { path, disk, lock: Arc::new(lock), files: watch::Sender::new(None) })
+        let (lock, root) = (Arc::new(lock), identity.root);
+        (identity, cluster, DataLog { path, disk, lock, root, files: watch::Sender::new(None) })
     }
 }
 
@@ -109,6 +110,7 @@ pub(crate) struct DataLog {
     path: PathBuf,
     disk: Arc<dyn Disk>,
     lock: Arc<File>,
+    root: RootKey,
     /// Told when it is open.
     files: watch::Sender<Option<LogFiles>>,
 }
@@ -137,7 +139,7 @@ impl DataLog {
 
     /// Opens it, as a member of a group if there is one.
     pub(crate) async fn open_in(self, group: Option<Group<Network>>) -> Result<DurableLog, LogError> {
-        let options = options(group.is_some());
+        let options = options(group.is_some(), self.root);
         let log = match group {
             None => DurableLog::start(self.disk, options, self.lock).await,
             Some(group) => DurableLog::start_in(group, self.disk, options, self.lock).await,
@@ -152,19 +154,20 @@ impl DataLog {
         upstream: impl Upstream,
         joining: impl FnOnce(Kept, watch::Receiver<Role>) + Send,
     ) -> Result<FollowingLog, LogError> {
-        let log = FollowingLog::start(upstream, joining, self.disk, options(true), self.lock).await?;
+        let log =
+            FollowingLog::start(upstream, joining, self.disk, options(true, self.root), self.lock).await?;
         self.files.send_replace(Some(log.files()));
         Ok(log)
     }
 }
 
-fn options(grouped: bool) -> Options {
+fn options(grouped: bool, root: RootKey) -> Options {
     let salts = || {
         let mut salt = [0; 8];
         SysRng.try_fill_bytes(&mut salt).map_err(io::Error::other)?;
         Ok(u64::from_le_bytes(salt))
     };
-    Options { segment_bytes: SEGMENT_BYTES, grouped, salts: Box::new(salts) }
+    Options { segment_bytes: SEGMENT_BYTES, grouped, root: Some(root), salts: Box::new(salts) }
 }
 
 /// Makes a data directory with a new identity, or says that there is one. `before` writes what must be there before.
@@ -208,7 +211,7 @@ pub(crate) fn certify(
 /// What an operator wants announced of a directory.
 fn wanted(
     path: &Path,
-    root: &sotto_wire::RootKey,
+    root: &RootKey,
     config: &Config,
     parameters: ServerParameters,
     first: Round,

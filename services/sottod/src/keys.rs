@@ -378,7 +378,9 @@ mod tests {
             let digest = Sha256::digest(encoded).into();
             let keys = noop().public_keys(&encoded).unwrap();
             store.insert([number / 10; 32], digest, keys, at(open), now).unwrap();
-            files.keep(&digest, &encoded).unwrap();
+            if let Some(kept) = files.keep(&digest, encoded.to_vec().into()) {
+                kept.blocking_recv().unwrap().unwrap();
+            }
             digest
         };
         let (first, second) = (bring(&mut store, 10, 9), bring(&mut store, 11, 9));

@@ -32,6 +32,7 @@ mod incoming;
 mod key_file;
 mod keys;
 mod log;
+mod machine;
 mod manifest_keys;
 mod members;
 mod membership;

@@ -66,6 +66,9 @@ type Busy = HashMap<(Account, Kind), u8>;
 /// Of the memory for answers one part in so many is for buckets that are sent to those who check answers.
 const UNITS_PART: usize = 4;
 
+/// How long a call waits for the disk, where it can do without.
+const DISK_PATIENCE: Duration = Duration::from_secs(2);
+
 /// News come seldom: a watcher may stand still at each as long as at the first.
 const EVENT_BYTES: usize = usize::MAX;
 
@@ -252,21 +255,29 @@ impl Service {
         Ok(digest)
     }
 
-    /// Whoever waits for the disk keeps its place among the uploads.
+    /// Whoever waits for the disk keeps its place among the uploads, and waits for one that stands still a while only.
     async fn keep_on_disk(&self, digest: [u8; 32], encoded: Bytes) {
-        let Some(files) = self.means.key_files.clone() else { return };
-        let kept = self.means.tracker.spawn_blocking(move || files.keep(&digest, &encoded)).await;
-        if let Ok(Err(error)) = kept {
-            tracing::warn!(%error, "keys for retrieval are in memory alone: they cannot be written to the disk");
+        let kept = self.means.key_files.as_ref().and_then(|files| files.keep(&digest, encoded));
+        let Some(kept) = kept else { return };
+        match tokio::time::timeout(DISK_PATIENCE, kept).await {
+            Ok(Ok(Err(error))) => {
+                tracing::warn!(%error, "keys for retrieval are in memory alone: they cannot be written to the disk");
+            }
+            Ok(_) => {}
+            Err(_) => {
+                tracing::warn!("keys for retrieval are in memory alone as yet: the disk takes too long");
+            }
         }
     }
 
-    /// The keys that an account names, which this process has not seen.
+    /// The keys that an account names, which this process has not seen. Of a disk that stands still they are as good as gone.
     async fn keys_of_disk(&self, account: Account, digest: [u8; 32]) -> Result<PublicKeys, Status> {
         let files =
-            self.means.key_files.clone().filter(|files| files.has(&digest)).ok_or(Refused::UnknownKeys)?;
+            self.means.key_files.as_ref().filter(|files| files.has(&digest)).ok_or(Refused::UnknownKeys)?;
+        let encoded = tokio::time::timeout(DISK_PATIENCE, files.read(&digest)).await;
+        let encoded = encoded.ok().flatten().ok_or(Refused::UnknownKeys)?;
         let engine = Arc::clone(&self.means.engine);
-        let read = move || engine.public_keys(&files.read(&digest)?).ok();
+        let read = move || engine.public_keys(&encoded).ok();
         let keys = self.means.compute.read_keys(read).await.map_err(|_| Refused::Internal)?;
         let keys = keys.ok_or(Refused::UnknownKeys)?;
         let progress = *self.means.progress.borrow();

@@ -3,9 +3,10 @@
 //! Nothing is stored of who has which slot. The log counts *lots* of 32 slots; those of a lot are handed out in an order that
 //! this process draws and forgets, so that whoever reads the disk knows of an account at most from which lot its slot may be.
 //! An account shows its slot with 16 bytes of HMAC-SHA-256 over a domain, the account and the number, under the slot key.
-//! What is left of a lot when the process ends is not handed out any more.
+//! What is left of a lot when the process ends is not handed out any more. Nor is what an account was given that never heard the
+//! answer: nobody knows it then, and the account gets another one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hmac::digest::KeyInit;
 use hmac::{Hmac, Mac};
@@ -42,6 +43,10 @@ impl SlotKey {
     }
 }
 
+/// Of the slots that there are, one in so many may be given to accounts that are known: they had one before, and whoever could ask for
+/// another one at will would take up the table.
+const SLOTS_PER_OTHER: u32 = 16;
+
 /// The slots that a process hands out.
 #[derive(Default)]
 pub(crate) struct SlotPool {
@@ -50,13 +55,34 @@ pub(crate) struct SlotPool {
     /// What is left of the newest, in the order in which it is handed out.
     left: Vec<u32>,
     /// Slots whose accounts have not shown them yet: whoever did not hear the answer gets the same again.
-    unheard: BTreeMap<Account, u32>,
+    unheard: BTreeMap<Account, Unheard>,
+    /// Known accounts that were given another slot, each once.
+    others: BTreeSet<Account>,
+}
+
+struct Unheard {
+    slot: u32,
+    /// With its lot, so that nobody else is given this slot, whoever leads.
+    is_stored: bool,
 }
 
 impl SlotPool {
     /// Goes on behind so many lots.
     pub(crate) fn behind(lots: u32) -> Self {
         Self { lots, ..Self::default() }
+    }
+
+    /// Goes on behind so many lots, as others may have begun them, or that which is not stored: what was given of it is nobody's.
+    pub(crate) fn go_on_behind(&mut self, lots: u32) {
+        self.lots = lots.max(self.lots);
+        self.left.clear();
+        let others = &mut self.others;
+        self.unheard.retain(|account, unheard| {
+            if !unheard.is_stored {
+                others.remove(account);
+            }
+            unheard.is_stored
+        });
     }
 
     /// Lots that have been begun: those of the table.
@@ -66,7 +92,19 @@ impl SlotPool {
 
     /// The slot that an account was given by this process and has not shown since.
     pub(crate) fn unheard(&self, account: &Account) -> Option<u32> {
-        self.unheard.get(account).copied()
+        self.unheard.get(account).map(|unheard| unheard.slot)
+    }
+
+    /// Whether an account is to hear of a slot whose lot may be somebody else's as long as nothing is stored.
+    pub(crate) fn is_unstored(&self, account: &Account) -> bool {
+        self.unheard.get(account).is_some_and(|unheard| !unheard.is_stored)
+    }
+
+    /// What this process proposed when it gave the account its slot is in the log.
+    pub(crate) fn stored(&mut self, account: &Account) {
+        if let Some(unheard) = self.unheard.get_mut(account) {
+            unheard.is_stored = true;
+        }
     }
 
     /// The account has shown its slot.
@@ -95,7 +133,26 @@ impl SlotPool {
         }
         let slot = self.left.pop();
         if let Some(slot) = slot {
-            self.unheard.insert(account, slot);
+            self.unheard.insert(account, Unheard { slot, is_stored: false });
+        }
+        Ok(slot)
+    }
+
+    /// Another slot for an account that is known, shows none, and is not known here to have been given one: the answer was lost,
+    /// and so was who remembered it. The same conditions hold as for a new account's. None if it was given one before, or too many
+    /// were.
+    pub(crate) fn take_other(
+        &mut self,
+        account: Account,
+        host: &dyn Host,
+    ) -> Result<Option<u32>, NoRandomness> {
+        let most = (self.lots * LOT_SLOTS / SLOTS_PER_OTHER).max(LOT_SLOTS) as usize;
+        if self.others.len() >= most || self.others.contains(&account) {
+            return Ok(None);
+        }
+        let slot = self.take(account, host)?;
+        if slot.is_some() {
+            self.others.insert(account);
         }
         Ok(slot)
     }
@@ -138,6 +195,44 @@ mod tests {
         assert!(slots.iter().all(|slot| (3 * 32..7 * 32).contains(slot)));
         pool.heard(&[5; 32]);
         assert_eq!(pool.unheard(&[5; 32]), None);
+    }
+
+    /// An account that is stored, and whose slot nobody remembers, would be of no use to anybody.
+    #[test]
+    fn a_known_account_gets_another_slot_once_and_takes_up_no_table() {
+        let mut pool = SlotPool::behind(3);
+        let first = pool.take_other([0; 32], &System).unwrap().unwrap();
+        assert_eq!(pool.unheard(&[0; 32]), Some(first), "and the same until it shows it");
+        pool.stored(&[0; 32]);
+        pool.heard(&[0; 32]);
+        assert_eq!(pool.take_other([0; 32], &System), Ok(None), "a third");
+        let given: Vec<_> = (1..=99).filter_map(|n| pool.take_other([n; 32], &System).unwrap()).collect();
+        assert_eq!(given.len(), 31, "with one lot in all");
+        let mut large = SlotPool::behind(1024);
+        let given = (0..3000_u32).filter_map(|n| {
+            let mut account = [0; 32];
+            account[..4].copy_from_slice(&n.to_le_bytes());
+            large.take_other(account, &System).unwrap()
+        });
+        assert!((2048..2300).contains(&given.count()));
+    }
+
+    /// Whoever leads again after another one did must not tell slots that the other one has given, nor forget its own.
+    #[test]
+    fn what_was_given_is_remembered_over_a_lost_lead_if_it_is_stored_and_only_then() {
+        let mut pool = SlotPool::behind(0);
+        let stored = pool.take([1; 32], &System).unwrap();
+        pool.stored(&[1; 32]);
+        pool.take([2; 32], &System).unwrap();
+        pool.take_other([3; 32], &System).unwrap();
+        assert!(!pool.is_unstored(&[1; 32]) && pool.is_unstored(&[2; 32]) && pool.is_unstored(&[3; 32]));
+        pool.go_on_behind(5);
+        assert_eq!(
+            (pool.unheard(&[1; 32]), pool.unheard(&[2; 32]), pool.unheard(&[3; 32])),
+            (stored, None, None)
+        );
+        let other = pool.take_other([3; 32], &System).unwrap().unwrap();
+        assert!((5 * 32..6 * 32).contains(&other), "the first one was nobody's, and does not count");
     }
 
     /// After a restored backup, who comes back with a slot that the log does not know must be heard, and nobody else get it.

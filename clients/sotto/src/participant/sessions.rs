@@ -98,7 +98,7 @@ impl Sessions {
                     // Only the link ends when nobody takes these, and with it everything.
                     Failure::Refused(Refused::UnknownSession) => drop(self.discarded.send(session)),
                     Failure::Unreachable | Failure::Refused(Refused::Busy) => {}
-                    Failure::Refused(_) | Failure::Nonsense(_) => return Err(failure),
+                    Failure::Refused(_) | Failure::Nonsense(_) | Failure::Flood => return Err(failure),
                 }
                 sleep(pause).await;
                 pause = (pause * 2).min(PAUSE_MOST);

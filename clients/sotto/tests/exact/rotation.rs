@@ -126,3 +126,34 @@ fn a_server_that_says_again_what_it_was_is_convicted_of_what_it_does_now() {
         assert_eq!(downgrades, 1);
     });
 }
+
+/// Each of them costs a client two signatures to verify, and the server nothing.
+#[test]
+fn whoever_announces_keys_without_end_is_left_after_eight_and_a_real_change_is_heard_later() {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let mut world = World::new(6, parameters(&*noop(), RoundMode::Deadline), 2);
+        let client = world.client("Alice", 2);
+        let mut alice = world.start(client, quick).await;
+        let account = alice.account;
+        let watches = |world: &World| {
+            let seen = world.server.seen(&account);
+            seen.iter().filter(|seen| seen.call == Call::Watch).count()
+        };
+        world.until(u64::from(ROUND_MS) * 2).await;
+        // One was told when it began to follow the rounds.
+        world.server.flood(7);
+        world.until(u64::from(ROUND_MS) * 4).await;
+        assert_eq!(watches(&world), 1, "a server that is clumsy is put up with");
+        world.server.flood(10_000);
+        world.until(u64::from(ROUND_MS) * 10).await;
+        assert_eq!(watches(&world), 2);
+        let lost = alice.told().lost;
+        assert!(lost.len() == 1 && lost[0].contains("again and again"), "{lost:?}");
+        world.server.rotate(20);
+        world.until(u64::from(ROUND_MS) * 30).await;
+        assert_eq!(watches(&world), 2);
+        assert_eq!(alice.handle.stop().await.unwrap().server().serial, 2);
+    });
+}

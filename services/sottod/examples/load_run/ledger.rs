@@ -41,6 +41,7 @@ pub(crate) fn word(failure: Failure) -> String {
         Failure::Refused(refused) => refused.reason().to_owned(),
         Failure::Unreachable => "unreachable".to_owned(),
         Failure::Nonsense(code) => format!("{code:?}"),
+        Failure::Flood => "flood".to_owned(),
     }
 }
 

@@ -107,6 +107,13 @@ pub(super) fn run(mut options: Options) -> Result<(), Failure> {
     if restored && !durable {
         return Err(Failure::misconfigured(anyhow::anyhow!("--restored needs --data")));
     }
+    let limits = config.limits;
+    tracing::info!(
+        connections = limits.connections,
+        sessions = limits.sessions,
+        key_mib = limits.key_bytes >> 20,
+        "there is room for so many"
+    );
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         // Before anybody can know that there is a server to end.

@@ -180,15 +180,26 @@ impl LimitSettings {
             Some(mib) => mib.checked_mul(MIB).with_context(|| format!("'{name}' is too much")),
             None => Ok(default),
         };
+        // What is left out follows from what is set.
+        let connections = self.connections.unwrap_or(defaults.connections);
+        let sessions = self.sessions.unwrap_or(Limits::sessions_for(connections));
+        ensure!(
+            sessions >= connections,
+            "'sessions' is {sessions}, and 'connections' is {connections}: everybody who is connected needs a session"
+        );
         Ok(Limits {
-            connections: self.connections.unwrap_or(defaults.connections),
+            connections,
             unknown: seconds(self.unknown_s, defaults.unknown),
             streams_per_connection: self.streams_per_connection.unwrap_or(defaults.streams_per_connection),
-            sessions: self.sessions.unwrap_or(defaults.sessions),
+            sessions,
             session_idle: seconds(self.session_idle_s, defaults.session_idle),
             challenge_age: seconds(self.challenge_s, defaults.challenge_age),
             key_bytes: mebibytes("key_mib", self.key_mib, defaults.key_bytes)?,
-            key_file_bytes: mebibytes("key_files_mib", self.key_files_mib, defaults.key_file_bytes)?,
+            key_file_bytes: mebibytes(
+                "key_files_mib",
+                self.key_files_mib,
+                Limits::key_files_for(connections),
+            )?,
             uploads: self.uploads.unwrap_or(defaults.uploads),
             queries: self.queries.unwrap_or(defaults.queries),
             retrievals: self.retrievals.unwrap_or(defaults.retrievals),
@@ -338,6 +349,24 @@ mod tests {
             )
         };
         assert_eq!(shape(&config), shape(&defaults));
+    }
+
+    /// Who makes room for more people by one setting must not find the others refusing them.
+    #[test]
+    fn limits_that_are_left_out_follow_from_the_one_that_is_set() {
+        let limits = |text: &str| {
+            let settings: Settings = toml::from_str(&format!("[limits]\n{text}")).unwrap();
+            settings.into_config().map(|config| config.limits)
+        };
+        let grown = limits("connections = 10000").unwrap();
+        assert_eq!((grown.connections, grown.sessions), (10_000, 640_000));
+        assert_eq!(grown.key_file_bytes, 7500 << 20);
+        let defaults = Limits::default();
+        let keys = limits("key_mib = 1").unwrap();
+        assert_eq!((keys.key_bytes, keys.connections), (1 << 20, defaults.connections));
+        let error = limits("connections = 100\nsessions = 99").err().unwrap().to_string();
+        assert!(error.contains("'sessions'") && error.contains("'connections'"), "{error}");
+        assert_eq!(limits("connections = 100\nsessions = 100").unwrap().sessions, 100);
     }
 
     #[test]

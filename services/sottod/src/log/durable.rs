@@ -34,8 +34,9 @@ const HEARTBEAT_MS: u64 = 250;
 const ELECTION_MS: (u64, u64) = (600, 900);
 /// Another node takes the lead within this, or does not.
 const HANDING_OVER: Duration = Duration::from_millis(400);
-/// Who has heard of no majority for so long leads no more.
-const UNHEARD: Duration = Duration::from_secs(2);
+/// Who has heard of no majority for so long leads no more, and says so after a quarter of it more at the latest: together that is the
+/// least time after which another node can lead.
+const UNHEARD: Duration = Duration::from_millis(1200);
 /// A snapshot is stored within this.
 const SNAPSHOT_MS: u64 = 30_000;
 

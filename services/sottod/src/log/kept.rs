@@ -46,7 +46,7 @@ pub(crate) enum Behind {
 impl Kept {
     /// What was opened, before anything of it is applied.
     pub(super) fn new(writer: Writer, opened: Opened) -> Self {
-        let Opened { state, segments, bytes, entries, torn } = opened;
+        let Opened { state, root, segments, bytes, entries, torn } = opened;
         if let Some(torn) = torn {
             tracing::warn!(
                 segment = torn.segment,
@@ -56,7 +56,7 @@ impl Kept {
             );
         }
         tracing::info!(segments, bytes, entries, "the round log is open");
-        Self { machine: StateMachine::new(writer.clone(), state), writer }
+        Self { machine: StateMachine::new(writer.clone(), state, root), writer }
     }
 
     /// Reads a sealed round.

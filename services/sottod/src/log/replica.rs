@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use openraft::storage::{EntryResponder, IOFlushed, RaftLogStorage, RaftStateMachine};
 use openraft::{BasicNode, EntryPayload, LogState, OptionalSend, RaftLogReader, RaftSnapshotBuilder};
 use sotto_protocol::Round;
+use sotto_wire::RootKey;
 use tokio::sync::watch;
 use tokio_stream::{Stream, StreamExt};
 
@@ -131,6 +132,8 @@ impl Drop for Flushed {
 #[derive(Clone)]
 pub(crate) struct StateMachine {
     writer: Writer,
+    /// The same on all nodes, as what counts in the log must be.
+    root: Option<RootKey>,
     state: Arc<Mutex<State>>,
     /// States before the entries that opened rounds that are not retired, without what only grows; ascending. Locked behind
     /// the state.
@@ -140,9 +143,10 @@ pub(crate) struct StateMachine {
 }
 
 impl StateMachine {
-    pub(super) fn new(writer: Writer, state: State) -> Self {
+    pub(super) fn new(writer: Writer, state: State, root: Option<RootKey>) -> Self {
         Self {
             writer,
+            root,
             state: Arc::new(Mutex::new(state)),
             checkpoints: Arc::default(),
             changes: Arc::new(watch::Sender::new(())),
@@ -154,7 +158,7 @@ impl StateMachine {
         if let Some(round) = opens(entry) {
             self.checkpoints().push_back((round, state.without_what_grows()));
         }
-        let applied = state.apply(entry);
+        let applied = state.apply_under(self.root.as_ref(), entry);
         let needed = |round: &Round| state.rounds.contains_key(round);
         let mut checkpoints = self.checkpoints();
         while checkpoints.front().is_some_and(|(round, _)| !needed(round)) {

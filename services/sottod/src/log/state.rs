@@ -10,7 +10,7 @@ use sotto_protocol::deposit::DEPOSIT_BYTES;
 use sotto_protocol::manifest::{FormerManifest, SIGNATURE_BYTES, SignedManifest};
 use sotto_protocol::server::Account;
 use sotto_protocol::{Round, ServerParameters, SignedDirectory, Succession, UnixMillis};
-use sotto_wire::Announced;
+use sotto_wire::{Announced, RootKey};
 
 use super::codec::{Malformed, NONE_IS_ZERO, Reader, ascends, put_count, take_ascending};
 use super::entry::{
@@ -113,9 +113,20 @@ pub(super) struct Entries {
     pub(super) count: u64,
 }
 
+fn unsigned(root: Option<&RootKey>, record: &Record) -> Option<&'static str> {
+    let (Some(root), Record::Announced(announced)) = (root, record) else { return None };
+    announced.parameters(root).is_err().then_some("an announcement that the root key has not signed")
+}
+
 impl State {
-    /// Applies the next entry.
+    /// Applies the next entry, whoever has signed what it announces.
     pub(super) fn apply(&mut self, entry: &Entry) -> Applied {
+        self.apply_under(None, entry)
+    }
+
+    /// Applies the next entry, which announces nothing but what this root key has signed. Whoever leads puts into the log what it
+    /// likes: what nobody could go by must not stand in the way of what comes later.
+    pub(super) fn apply_under(&mut self, root: Option<&RootKey>, entry: &Entry) -> Applied {
         self.applied = Some(entry.log_id);
         match &entry.payload {
             EntryPayload::Blank => Applied::default(),
@@ -124,7 +135,8 @@ impl State {
                 Applied::default()
             }
             EntryPayload::Normal(batch) => {
-                if let Some(refused) = batch.0.iter().find_map(|record| self.refuses(record)) {
+                let refuses = |record: &Record| self.refuses(record).or_else(|| unsigned(root, record));
+                if let Some(refused) = batch.0.iter().find_map(refuses) {
                     return Applied { refused: Some(refused) };
                 }
                 for record in &batch.0 {
@@ -173,8 +185,7 @@ impl State {
         }
     }
 
-    /// Every node says the same, whatever it announces itself. Whether the root has signed it the one looks at that proposes
-    /// it, and everyone before going by it.
+    /// Every node says the same, whatever it announces itself.
     fn refuses_announced(&self, announced: &Announced) -> Option<&'static str> {
         let Ok(parameters) = ServerParameters::decode(&announced.announcement) else {
             return Some("no announcement");

@@ -8,6 +8,8 @@ use std::io;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
+use sotto_wire::RootKey;
+
 use super::disk::{Disk, DiskFile};
 use super::entry::{Entry, LogId, Vote, decode_all};
 use super::error::LogError;
@@ -26,6 +28,9 @@ pub(crate) struct Options {
     pub(crate) segment_bytes: u64,
     /// Whether the log is that of a group of several nodes, of which one may go on behind the snapshot of another.
     pub(crate) grouped: bool,
+    /// Who signs announcements that may stand in the log. Without, as for whoever only reads, all of them count that follow on each
+    /// other.
+    pub(crate) root: Option<RootKey>,
     /// Draws the salts of new segments, which nobody else must know.
     pub(crate) salts: Box<dyn FnMut() -> io::Result<u64> + Send>,
 }
@@ -78,6 +83,8 @@ pub(super) struct Location {
 pub(super) struct Opened {
     /// The state of the snapshot, or of the beginning.
     pub(super) state: State,
+    /// As in the options.
+    pub(super) root: Option<RootKey>,
     pub(super) segments: usize,
     pub(super) bytes: u64,
     pub(super) entries: u64,

@@ -13,7 +13,6 @@ use super::command::{Command, Reply};
 use super::lead::Settled;
 use crate::forward::{Forward, Lost};
 use crate::log::{ProposeError, RoundLog, TokenId, entries};
-use crate::slots::SlotPool;
 
 /// What waits for a leader, below which nothing is looked through.
 const FORGETS_FROM: usize = 1024;
@@ -188,8 +187,8 @@ impl<L: RoundLog> Task<L> {
         Ok(slot)
     }
 
-    /// The slot of an account that is let in: what it has shown, or what it was given and has not shown yet, or, to a new one, a
-    /// new one. None without slots.
+    /// The slot of an account that is let in: what it has shown, or what it was given and has not shown yet, or a new one. None
+    /// without slots.
     fn slot_of(&mut self, account: Account, known: bool, shown: Option<u32>) -> Result<Option<u32>, Refused> {
         if !self.surroundings.parameters.code.has_slots() {
             return Ok(None);
@@ -199,13 +198,15 @@ impl<L: RoundLog> Task<L> {
             self.slots.begin_up_to(slot);
             return Ok(shown);
         }
-        let unheard = self.slots.unheard(&account);
-        if unheard.is_some() || known {
-            // One that is known was given a slot once: who could ask again would take up the table.
-            return unheard.map(Some).ok_or(Refused::Slot);
+        if let Some(unheard) = self.slots.unheard(&account) {
+            return Ok(Some(unheard));
         }
-        let slot = self.slots.take(account, &*self.surroundings.host).map_err(|_| Refused::Internal)?;
-        slot.map(Some).ok_or(Refused::Busy)
+        let host = &*self.surroundings.host;
+        let (slot, refused) = match known {
+            true => (self.slots.take_other(account, host), Refused::Slot),
+            false => (self.slots.take(account, host), Refused::Busy),
+        };
+        slot.map_err(|_| Refused::Internal)?.map(Some).ok_or(refused)
     }
 
     /// Who was let in and not proposed is let in anew by whoever leads now: what that one has in memory counts.
@@ -275,7 +276,13 @@ impl<L: RoundLog> Task<L> {
             let new = accounts.filter(|account| !state.knows(account)).collect();
             // With everybody whose slot may be of a lot that is not stored yet: what was proposed before may come to nothing.
             let begun = !registrations.is_empty() && self.slots.lots() > state.lots();
-            (new, begun.then_some(self.slots.lots()))
+            // Nothing else would be written for an account that is known, and it must not be told of its slot before something is:
+            // somebody else may lead meanwhile, and give it away.
+            let other = |registered: &Registered| {
+                state.knows(&registered.account) && self.slots.is_unstored(&registered.account)
+            };
+            let written = begun || registrations.iter().any(other);
+            (new, written.then_some(self.slots.lots()))
         };
         let deposits = deposits.into_iter().map(|brought| *brought.deposit).collect();
         let (deposits, others) = entries(round, deposits, accounts, lots);
@@ -322,10 +329,13 @@ impl<L: RoundLog> Task<L> {
         }
         if others.is_err() {
             // Of lots that are not stored, nobody else is given a slot.
-            self.slots = SlotPool::behind(self.slots.lots().max(self.log.state().lots()));
+            self.slots.go_on_behind(self.log.state().lots());
         }
         for Registered { account, token, slot, reply } in registrations {
             self.in_flight.accounts.remove(&account);
+            if others.is_ok() && slot.is_some() && slot == self.slots.unheard(&account) {
+                self.slots.stored(&account);
+            }
             if let Some(token) = token
                 && self.in_flight.tokens.remove(&token)
                 && others.is_ok()

@@ -13,7 +13,6 @@ use super::accepting::Batch;
 use super::command::Reply;
 use super::{RunError, Task};
 use crate::log::{LogError, Phase, ProposeError, Record, Role, RoundLog, TableSeal, TokenId, spent};
-use crate::slots::SlotPool;
 
 /// A round that is open when a node begins to lead takes deposits for so long at least: those that were on their way come again.
 const GRACE_MS: u64 = 1000;
@@ -90,8 +89,7 @@ impl<L: RoundLog> Task<L> {
         self.machine.forget_deposits();
         self.machine.stays_open(self.now(), GRACE_MS);
         self.forget_admissions();
-        let lots = self.log.state().lots().max(self.slots.lots());
-        self.slots = SlotPool::behind(lots);
+        self.slots.go_on_behind(self.log.state().lots());
         self.places.begin_to_lead();
         if let Some(term) = self.leads
             && !self.is_alone()

@@ -125,7 +125,7 @@ impl Server {
             let pace = pace(draw("disk"), *disk_ms, world);
             let mut salts = draw("salts");
             let salts = Box::new(move || Ok(salts.random()));
-            let options = Options { segment_bytes: *segment_bytes, grouped: false, salts };
+            let options = Options { segment_bytes: *segment_bytes, grouped: false, root: None, salts };
             async move {
                 let log = DurableLog::start_inline(Arc::new(disk), options, pace).await?;
                 ledger.found(&log.history());

@@ -195,7 +195,7 @@ impl Account {
                     }
                     self.renew(number, 1).await;
                 }
-                Failure::Unreachable | Failure::Nonsense(_) => self.renew(number, 1).await,
+                Failure::Unreachable | Failure::Nonsense(_) | Failure::Flood => self.renew(number, 1).await,
             }
             if waits >= PATIENCE {
                 waits = 0;

@@ -57,6 +57,7 @@ impl Store {
             entries: found.places.len() as u64,
             torn: found.torn,
             state: state.clone(),
+            root: options.root,
         };
         let Found { vote, segments, places, first, last, committed, .. } = found;
         let mut store = Self {

@@ -83,7 +83,7 @@ pub(in crate::log) fn entries(seed: u64, count: u64) -> Vec<Entry> {
 async fn machine(state: State) -> StateMachine {
     let disk = Arc::new(Simulated::default());
     let (writer, _) = Writer::start(disk, options(1), ()).await.unwrap();
-    StateMachine::new(writer, state)
+    StateMachine::new(writer, state, None)
 }
 
 #[tokio::test]

@@ -18,7 +18,12 @@ const SEGMENT_BYTES: u64 = 6 << 10;
 
 pub(in crate::log) fn options(seed: u64) -> Options {
     let mut rng = StdRng::seed_from_u64(!seed);
-    Options { segment_bytes: SEGMENT_BYTES, grouped: false, salts: Box::new(move || Ok(rng.random())) }
+    Options {
+        segment_bytes: SEGMENT_BYTES,
+        grouped: false,
+        root: None,
+        salts: Box::new(move || Ok(rng.random())),
+    }
 }
 
 pub(super) async fn start(disk: &Simulated, seed: u64) -> Result<DurableLog, LogError> {

@@ -383,6 +383,82 @@ fn a_slot_that_was_drawn_before_the_lead_was_lost_is_not_told_after() {
     });
 }
 
+/// Whoever did not hear the answer would have an account that is of no use.
+#[test]
+fn who_comes_back_to_a_node_that_leads_again_is_told_the_same_slot() {
+    play(async {
+        let log = Scripted::new(|_| Fate::Stands);
+        let stage = start(&SLOTS, log.clone(), 1);
+        soon().await;
+        let slot = stage.rounds.register(A, None, None).await;
+        assert!(matches!(slot, Ok(Some(_))));
+        log.role.send_replace(Role::Follows { leader: None });
+        soon().await;
+        log.role.send_replace(Role::Leads { term: 3 });
+        soon().await;
+        assert_eq!(stage.rounds.register(A, None, None).await, slot);
+    });
+}
+
+#[test]
+fn who_comes_back_to_another_node_is_given_a_slot_that_nobody_has_and_no_third() {
+    play(async {
+        let log = Scripted::new(|_| Fate::Stands);
+        let stage = start(&SLOTS, log.clone(), 1);
+        soon().await;
+        let first = stage.rounds.register(A, None, None).await.unwrap().unwrap();
+        stage.stop.cancel();
+        let _ = stage.task.await;
+        let next = start(&SLOTS, log.clone(), 2);
+        soon().await;
+        let other = next.rounds.register(A, None, None).await.unwrap();
+        assert!(other.is_some_and(|slot| slot / 32 > first / 32), "{first}, {other:?}");
+        assert_eq!(
+            next.rounds.register(A, None, None).await,
+            Ok(other),
+            "who does not hear of this one either"
+        );
+        assert_eq!(log.log.state().lots(), 2, "or whoever leads then would give it to somebody else");
+        assert_eq!(next.rounds.register(A, None, other).await, Ok(other));
+        assert_eq!(next.rounds.register(A, None, None).await, Err(Refused::Slot));
+    });
+}
+
+/// Nothing is written for an account that is known but the lot of its slot: another node may have given that out meanwhile.
+#[test]
+fn another_slot_is_told_to_nobody_before_it_is_certain_that_this_node_leads() {
+    play(async {
+        let log = Scripted::new(|_| Fate::Stands);
+        let stage = start(&SLOTS, log.clone(), 1);
+        soon().await;
+        stage.rounds.register(A, None, None).await.unwrap();
+        stage.stop.cancel();
+        let _ = stage.task.await;
+        // Another node leads in truth.
+        *log.judge.lock().unwrap() = Box::new(|records| {
+            if has(records, |record| matches!(record, Record::Deposits(..))) {
+                Fate::Waits
+            } else {
+                Fate::Elsewhere
+            }
+        });
+        let next = start(&SLOTS, log.clone(), 2);
+        soon().await;
+        let round = next.rounds.current().await.unwrap();
+        let (depositing, registering) = (next.rounds.clone(), next.rounds.clone());
+        tokio::spawn(async move { depositing.deposit(B, round, deposit(1)).await });
+        soon().await;
+        // Drawn now, and proposed when the deposit is stored.
+        let told = tokio::spawn(async move { registering.register(A, None, None).await });
+        soon().await;
+        let lots = log.log.state().lots() + 1;
+        log.log.propose(vec![Record::Lots(lots)]).await.await.unwrap();
+        soon().await;
+        log.gate.send_replace(true);
+        assert_eq!(told.await.unwrap(), Err(Refused::Busy));
+    });
+}
+
 /// Promise 1: what is acknowledged is in the log.
 #[test]
 fn a_deposit_is_not_acknowledged_by_what_became_of_another() {

@@ -136,7 +136,7 @@ impl Node {
         let options = {
             let mut salts = draw("salts");
             let salts = Box::new(move || Ok(salts.random()));
-            Options { segment_bytes: cluster.segment_bytes, grouped: true, salts }
+            Options { segment_bytes: cluster.segment_bytes, grouped: true, root: Some(cluster.root), salts }
         };
         let (dice, longest) = (Mutex::new(draw("disk")), Arc::clone(&cluster.disk_ms));
         let pace = move || {

@@ -62,7 +62,7 @@ async fn deposit(cluster: &Cluster, seed: u64, acknowledged: &mut usize, whole: 
     while since.elapsed() < whole {
         sleep(Duration::from_millis(dice.random_range(20..200))).await;
         let rounds = cluster.net.rounds(dice.random_range(1..=3)).unwrap();
-        let Ok(round) = rounds.current().await else { continue };
+        let Ok(Ok(round)) = timeout(Duration::from_secs(1), rounds.current()).await else { continue };
         if done == Some(round) {
             continue;
         }
@@ -180,4 +180,45 @@ fn disks_that_cannot_keep_up_make_rounds_longer_and_lose_none() {
     for seed in 1..=4 {
         holds(&Case { name: "disks", slow, tells, ms: 60, rounds: 8..=55 }, seed);
     }
+}
+
+/// A node that took calls for news of the others would keep its people for as long as they go on calling.
+#[test]
+fn a_node_that_is_cut_off_while_a_round_is_held_up_keeps_nobody_though_people_call_it() {
+    let cluster = cluster(false, ROUND_MS);
+    let world = Arc::clone(&cluster.world);
+    play(cluster, async |cluster, nodes| {
+        let (leads, _) = leader(&cluster);
+        cluster.compute_ms.store(400_000, Ordering::Relaxed);
+        let metrics = &nodes[leads as usize - 1].as_ref().unwrap().metrics;
+        let held_up = async {
+            while metrics.held_up_by_builds.get() != 1 {
+                sleep(Duration::from_millis(50)).await;
+            }
+        };
+        timeout(Duration::from_secs(30), held_up).await.expect("builds hold the rounds up");
+        let apart = 1 + leads % 3;
+        let rounds = cluster.net.rounds(apart).unwrap();
+        let heard: Arc<Mutex<Heard>> = Arc::default();
+        tokio::spawn(listen(rounds.watch([7; 32], false).await.unwrap(), Arc::clone(&heard)));
+        let call = async |time: Duration| {
+            let since = Instant::now();
+            while since.elapsed() < time {
+                let _ = timeout(Duration::from_secs(1), rounds.current()).await;
+                sleep(Duration::from_millis(50)).await;
+            }
+        };
+        call(Duration::from_secs(15)).await;
+        assert!(!heard.lock().unwrap().ended, "as long as the others are there everybody stays");
+        for other in (1..=3).filter(|other| *other != apart) {
+            cluster.net.cut(other, apart);
+            cluster.net.cut(apart, other);
+        }
+        call(Duration::from_secs(15)).await;
+        assert!(heard.lock().unwrap().ended, "a node that is cut off keeps its people");
+        cluster.compute_ms.store(0, Ordering::Relaxed);
+        cluster.net.heal();
+    });
+    let (_, violations) = world.finish();
+    assert!(violations.is_empty(), "{violations:?}");
 }

@@ -9,18 +9,20 @@ use sotto_protocol::{Round, SeedCommitment, ServerParameters};
 use sotto_wire::root::endorse;
 use sotto_wire::{Announced, RootKey};
 use tokio::runtime::Builder;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::net::Net;
 use super::node::{Cluster, Node};
 use crate::config::Config;
-use crate::log::{Role, Simulated};
+use crate::log::{Batch, Record, Role, Simulated};
 use crate::simulation::ledger::Ledger;
 use crate::simulation::server::{data, signing_key};
 use crate::simulation::world::{World, rng};
 
 const NODES: u64 = 3;
 const ROUND_MS: u32 = 1000;
+/// A play takes less than two minutes.
+const LONGEST: Duration = Duration::from_secs(300);
 /// From so many rounds after the announcement on the next key signs.
 const AHEAD: u64 = 8;
 
@@ -36,6 +38,8 @@ struct Play {
     dies: Option<u64>,
     /// Whether one that follows lacks the secret.
     lacks: bool,
+    /// Whether the one that leads has announced another key before, of its own.
+    lies: bool,
 }
 
 fn cluster(play: Play) -> Cluster {
@@ -118,11 +122,28 @@ async fn announce(cluster: &Cluster) -> ServerParameters {
     }
 }
 
+/// Puts an announcement of its own into the log, as a node that leads can.
+async fn lie(cluster: &Cluster) {
+    let thief = SigningKey::from_bytes(&[0x66; 32]);
+    let mut forged = cluster.parameters.clone();
+    let first = Round(open(cluster).await.0 + AHEAD);
+    (forged.serial, forged.manifest_key) = (forged.serial + 7, thief.verifying_key().to_bytes());
+    forged.key_epoch = forged.key_epoch.next(cluster.parameters.manifest_key, first, Round(u64::MAX));
+    let announced = Announced::new(&forged, endorse(&thief, &forged));
+    let raft = cluster.net.raft(leader(cluster).unwrap()).unwrap();
+    let written = raft.client_write(Batch(vec![Record::Announced(Box::new(announced))])).await.unwrap();
+    assert!(written.data.refused.is_some());
+    sleep(Duration::from_secs(3)).await;
+}
+
 async fn live(cluster: &Cluster, play: Play) {
     let start = |number, life, disk| Some(Node::start(cluster, number, life, disk));
     let mut nodes: Vec<Option<Node>> =
         (1..=NODES).map(|number| start(number, 1, Simulated::default())).collect();
     sleep(Duration::from_secs(8)).await;
+    if play.lies {
+        lie(cluster).await;
+    }
     let next = announce(cluster).await;
     let first = next.key_epoch.first;
     if let Some(before) = play.dies {
@@ -167,7 +188,9 @@ fn play(play: Play) {
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let _power = cluster.world.begin();
-        live(&cluster, play).await;
+        // Whatever is waited for may never come.
+        let lived = timeout(LONGEST, live(&cluster, play)).await;
+        assert!(lived.is_ok(), "{play:?}: the key is not announced, or rounds stand still");
         cluster.world.end();
     });
     drop(runtime);
@@ -179,16 +202,23 @@ fn play(play: Play) {
 fn a_cluster_signs_with_the_next_key_from_one_round_on_whoever_dies_around_it() {
     for seed in 1..=2 {
         for dies in [None, Some(2), Some(1), Some(0)] {
-            play(Play { seed, dies, lacks: false });
+            play(Play { seed, dies, lacks: false, lies: false });
         }
     }
+}
+
+/// Whoever has broken into a node has it lead. It stops nobody, and stands in the way of nothing.
+#[test]
+fn a_leader_that_announces_what_the_root_has_not_signed_ends_nobody_and_the_real_key_is_taken_afterwards() {
+    let play = Play { seed: 5, dies: None, lacks: false, lies: true };
+    self::play(play);
 }
 
 #[test]
 fn a_node_without_the_secret_of_the_next_key_does_not_lead_and_stops_nobody() {
     for seed in 1..=3 {
         for dies in [None, Some(1)] {
-            play(Play { seed, dies, lacks: true });
+            play(Play { seed, dies, lacks: true, lies: false });
         }
     }
 }

@@ -49,7 +49,12 @@ impl Logs {
             net.joined(number, Member { raft: Some(raft), kept, role });
         });
         let group = Group { number, members, joins: number > 3, network: way, joining };
-        let options = Options { segment_bytes: 1 << 20, grouped: true, salts: Box::new(move || Ok(number)) };
+        let options = Options {
+            segment_bytes: 1 << 20,
+            grouped: true,
+            root: None,
+            salts: Box::new(move || Ok(number)),
+        };
         let disk = Arc::new(Simulated::default());
         let log = DurableLog::start_in_inline(group, disk, options, || Duration::ZERO).await.unwrap();
         self.logs.insert(number, log);

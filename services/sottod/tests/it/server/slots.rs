@@ -51,12 +51,21 @@ async fn a_slot_is_its_accounts_own_and_an_account_has_one() {
         assert_eq!(register(&first, 1, forged.into()).await, Err(Refused::Slot), "byte {byte}");
     }
     assert_eq!(register(&first, 1, one.clone()).await, Ok(Bytes::new()));
-    assert_eq!(register(&first, 1, Bytes::new()).await, Err(Refused::Slot), "a second one");
+    let other = register(&first, 1, Bytes::new()).await.unwrap();
+    assert!(number(&other) != number(&one) && number(&other) != number(&two));
+    assert_eq!(register(&first, 1, other.clone()).await, Ok(Bytes::new()));
+    assert_eq!(register(&first, 1, Bytes::new()).await, Err(Refused::Slot), "a third one");
     first.shutdown().await.unwrap();
 
     let second = server(Some(directory.path()));
     assert_eq!(register(&second, 1, one.clone()).await, Ok(Bytes::new()));
     assert_eq!(register(&second, 2, one).await, Err(Refused::Slot));
+    // Who never heard of its own, and nobody remembers it.
+    let fresh = register(&second, 2, Bytes::new()).await.unwrap();
+    assert!(number(&fresh) >= 32, "what is left of a lot is not handed out by another process");
+    assert_eq!(register(&second, 2, Bytes::new()).await, Ok(fresh.clone()));
+    assert_eq!(register(&second, 2, fresh).await, Ok(Bytes::new()));
+    assert_eq!(register(&second, 2, two).await, Ok(Bytes::new()), "the first one is its own, too");
     let four = register(&second, 4, Bytes::new()).await.unwrap();
     assert!(number(&four) >= 32, "what is left of a lot is not handed out by another process");
     second.shutdown().await.unwrap();
