@@ -16,6 +16,9 @@ pub(super) const BLOCK: usize = 16;
 /// More columns are never worth their packing.
 const MAXIMUM_COLUMNS: usize = 1024;
 
+/// So many times more columns than the chooser takes may be announced.
+const MOST_COLUMNS: usize = 4;
+
 /// Version of the formats, first byte of a profile.
 const VERSION: u8 = 1;
 
@@ -79,9 +82,7 @@ impl Shape {
         elements: usize,
         element_bytes: usize,
     ) -> Result<Self, Error> {
-        let columns = (0..=MAXIMUM_COLUMNS.ilog2()).map(|log| 1 << log);
-        columns
-            .filter_map(|columns| Self::new(ending, buckets, elements, element_bytes, columns).ok())
+        Self::all(ending, buckets, elements, element_bytes)
             .min_by(|a, b| a.cost().total_cmp(&b.cost()))
             .ok_or(Error::Shape("no arrangement of such elements"))
     }
@@ -128,8 +129,12 @@ impl Shape {
 
     /// The arrangement that a server has announced.
     ///
+    /// It may have at most four times as many columns as [`Shape::choose`] takes, which is what bytes would have to be worth
+    /// sixteen times as much for. Packing takes as much longer as there are more columns, and nobody would announce more of them
+    /// but to keep those busy who compute an answer again.
+    ///
     /// # Errors
-    /// [`Error::Shape`] as for [`Shape::new`], or if the profile is of another version.
+    /// [`Error::Shape`] as for [`Shape::new`], or if the profile is of another version or has too many columns.
     pub fn announced(
         ending: Ending,
         buckets: usize,
@@ -141,7 +146,23 @@ impl Shape {
         if rest != [0; 14] || u32::from(log) > MAXIMUM_COLUMNS.ilog2() {
             return Err(Error::Shape("profile"));
         }
-        Self::new(ending, buckets, elements, element_bytes, 1 << log)
+        let shape = Self::new(ending, buckets, elements, element_bytes, 1 << log)?;
+        let chosen = Self::choose(ending, buckets, elements, element_bytes)?;
+        if shape.columns > MOST_COLUMNS * chosen.columns {
+            return Err(Error::Shape("more columns than are of use"));
+        }
+        Ok(shape)
+    }
+
+    /// All that are possible.
+    fn all(
+        ending: Ending,
+        buckets: usize,
+        elements: usize,
+        element_bytes: usize,
+    ) -> impl Iterator<Item = Self> {
+        let columns = (0..=MAXIMUM_COLUMNS.ilog2()).map(|log| 1 << log);
+        columns.filter_map(move |columns| Self::new(ending, buckets, elements, element_bytes, columns).ok())
     }
 
     /// What the server announces: the version, log2 of the columns, and zeros.
@@ -349,5 +370,56 @@ impl Shape {
         };
         let time = packed * PACKED_OUTPUT + outputs * self.positions() as f64 * PAIR + selected;
         time + bytes / 1024.0 * kib
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DEGREE, Ending, LEVELS, Shape};
+    use crate::voce::ring::ORBIT;
+
+    /// Transforms of N = 2,048 that it takes to compute an answer of a unit again.
+    fn transforms(shape: &Shape) -> usize {
+        let of_output = (0..shape.unit_buckets()).map(|bucket| {
+            let here = shape.coefficients(bucket);
+            shape.bucket_outputs() * (here.end.div_ceil(DEGREE) - here.start / DEGREE)
+        });
+        let of_pack = DEGREE + 4 * (ORBIT - 1);
+        let of_tree = (1 << LEVELS) * 8;
+        let trees = shape.column_ciphertexts(shape.unit_buckets());
+        of_output.sum::<usize>() + shape.packs() * of_pack + trees * of_tree
+    }
+
+    fn sizes() -> impl Iterator<Item = (Ending, usize, usize, usize)> {
+        let elements = (0..19).flat_map(|log| [1 << log, (1 << log) + (1 << log >> 1), (2 << log) - 1]);
+        let of_elements = elements.flat_map(|elements| [1, 33, 288, 1_000].map(|bytes| (elements, bytes)));
+        of_elements.flat_map(|(elements, bytes)| {
+            let of_buckets = [1, 3, 9, 384].map(|buckets| (buckets, elements, bytes));
+            of_buckets.into_iter().flat_map(|(buckets, elements, bytes)| {
+                [Ending::Hint, Ending::Selected].map(|ending| (ending, buckets, elements, bytes))
+            })
+        })
+    }
+
+    /// What a server announces decides how long those compute who check its answers. Without the bound of columns this finds
+    /// arrangements that take 500 times as long as the chosen one.
+    #[test]
+    fn no_profile_keeps_who_checks_an_answer_busy_for_long() {
+        let mut most = 0.0f64;
+        for (ending, buckets, elements, bytes) in sizes() {
+            let chosen = Shape::choose(ending, buckets, elements, bytes).unwrap();
+            assert_eq!(Shape::announced(ending, buckets, elements, bytes, &chosen.profile()), Ok(chosen));
+            for columns in 0..=u8::MAX {
+                let mut profile = chosen.profile();
+                profile[1] = columns;
+                let Ok(shape) = Shape::announced(ending, buckets, elements, bytes, &profile) else {
+                    continue;
+                };
+                let times = transforms(&shape) as f64 / transforms(&chosen) as f64;
+                assert!(times < 6.0, "{times} times as much for {shape:?} as for {chosen:?}");
+                most = most.max(times);
+            }
+        }
+        assert!(most > 2.0, "{most}: arrangements that differ somewhat are accepted");
     }
 }

@@ -63,7 +63,7 @@ fn a_request_has_one_encoding() {
     }
 }
 
-/// A server may announce a unit of 128 packs, each of 33.5 MB, to whoever computes an answer again.
+/// Of a large bucket a unit has many packs, each of 33.5 MB, and a server may announce more of them than it needs to.
 #[test]
 fn an_answer_to_one_request_is_computed_with_a_pack_for_each_thread() {
     let mut rng = ChaCha20Rng::seed_from_u64(4);
