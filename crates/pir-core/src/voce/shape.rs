@@ -226,13 +226,30 @@ impl Shape {
 
     /// Where a field of an element lies among the outputs of its bucket. Where a column is selected, fields of eight columns
     /// take turns, so that a power of X brings each column to the places of the first.
+    #[cfg(test)]
     pub(super) fn output(&self, column: usize, field: usize) -> usize {
         match self.ending {
             Ending::Hint => column * self.element_outputs() + field,
             Ending::Selected => {
-                let group = self.group().min(self.columns);
+                let group = self.interleaved_columns();
                 (column / group * self.element_outputs() + field) * group + column % group
             }
+        }
+    }
+
+    /// Columns of which fields take turns.
+    pub(super) fn interleaved_columns(&self) -> usize {
+        match self.ending {
+            Ending::Hint => 1,
+            Ending::Selected => self.group().min(self.columns),
+        }
+    }
+
+    /// Buckets of which fields take turns.
+    pub(super) fn interleaved_buckets(&self) -> usize {
+        match self.ending {
+            Ending::Hint => 1,
+            Ending::Selected => self.group() / self.interleaved_columns(),
         }
     }
 

@@ -13,6 +13,9 @@ pub(crate) type Pairs = [i16; 32];
 /// Bits of the sums of [`Pairs`]' products.
 pub(super) const PAIR_BITS: u32 = 39;
 
+/// Bits of the limbs that they are multiplied with.
+pub(super) const PAIR_LIMB: u32 = 13;
+
 /// Products of integers in `[-2^8, 2^8)` with limbs of 13 bits whose sum is sure to fit 32 bits.
 pub(super) const PAIR_CHUNK: usize = 1024;
 
