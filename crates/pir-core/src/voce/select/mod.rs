@@ -12,9 +12,11 @@ mod server;
 mod tree;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub use client::{Asked, Secret};
+#[cfg(test)]
+pub(super) use common::key_seed;
 pub use keys::PublicKeys;
 pub use server::{Request, Unit};
 

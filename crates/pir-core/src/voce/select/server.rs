@@ -153,7 +153,7 @@ impl Unit {
     }
 
     /// The replies of each client, in slots.
-    pub(super) fn replies(&self, first: usize, tile: &[&Request<'_>]) -> Vec<Vec<Pair>> {
+    pub(in crate::voce) fn replies(&self, first: usize, tile: &[&Request<'_>]) -> Vec<Vec<Pair>> {
         let askers: Vec<_> =
             tile.iter().map(|one| Asker { keys: &one.keys.packing, queries: one.queries }).collect();
         self.columns.replies(self.dense.packed(first, &askers), tile)
