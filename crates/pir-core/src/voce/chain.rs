@@ -23,6 +23,9 @@ const KEPT_STRIDE: usize = LANES * STEP_VECTORS + 1;
 /// Vectors of digits that a step has for eight places: of both halves in the first chain, then in the second.
 const STEP_VECTORS: usize = 4;
 
+/// Bytes of the digits of a pack.
+pub(super) const PACK_BYTES: usize = VECTORS / 2 * STEPS * STEP_VECTORS * size_of::<Lanes>();
+
 /// What packing needs of a pack, besides the database.
 pub(super) struct Packing {
     /// The digits in the order in which packing reads them: block by block of 8 places of a half, step by step.

@@ -2,12 +2,15 @@
 
 use core::ops::Range;
 
+use super::chain::PACK_BYTES;
 use super::noise;
 use super::ring::{
     ANSWER_BITS, COLUMN_BITS, DEGREE, HINT_BITS, MODULUS_BITS, PLAINTEXT_BITS, QUERY_BITS, REPLY_BITS,
     REPLY_PUBLIC_BITS,
 };
+use super::select::TREE_BYTES;
 use crate::Error;
+use crate::ring::Pairs;
 use crate::ring::bits::packed_bytes;
 
 /// Outputs that are computed at a time; an element takes a multiple of it.
@@ -372,6 +375,23 @@ impl Shape {
             Ending::Hint => packed_bytes(self.packs() * DEGREE, HINT_BITS),
             Ending::Selected => 0,
         }
+    }
+
+    /// What a server holds of a unit as long as its round can be retrieved, bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let database = self.bucket_outputs() / BLOCK * self.positions() * size_of::<Pairs>();
+        let packed = self.packs() * PACK_BYTES + self.buckets * database;
+        packed
+            + match self.ending {
+                Ending::Hint => self.hint_bytes(),
+                Ending::Selected => {
+                    let rows = self.buckets * self.leaves() / self.interleaved_columns();
+                    let polynomials = DIGITS * self.packs() + 2 * self.buckets + rows;
+                    polynomials * DEGREE * size_of::<u64>()
+                        + self.column_ciphertexts(self.buckets) * TREE_BYTES
+                }
+            }
     }
 
     /// Of one bucket and client, microseconds.

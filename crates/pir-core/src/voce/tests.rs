@@ -36,6 +36,7 @@ fn what_was_asked_for_comes_back() {
         for (number, contents) in contents.chunks(shape.unit_buckets()).enumerate() {
             let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
             let unit = Unit::new(&Pools::default(), &shape, &seed, number, &contents).unwrap();
+            assert!(unit.memory_bytes() == shape.memory_bytes() || contents.len() < shape.unit_buckets());
             let first = number * shape.unit_buckets();
             let answers = unit.answer(first, &requests.iter().collect::<Vec<_>>());
             for ((_, asked), answer) in asked.iter().zip(&answers) {

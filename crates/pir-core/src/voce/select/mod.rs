@@ -19,6 +19,7 @@ pub use client::{Asked, Secret};
 pub(super) use common::key_seed;
 pub use keys::PublicKeys;
 pub use server::{Request, Unit};
+pub(super) use tree::TREE_BYTES;
 
 use super::ring::HINT_BITS;
 use super::shape::DIGITS;
