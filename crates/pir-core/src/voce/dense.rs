@@ -118,7 +118,9 @@ impl<'a> Source<'a> {
             add_packed(&pack, self.places.as_deref(), &tile, &mut [vec![0; DEGREE]], &mut [sums]);
             Ok(pack.rest)
         };
-        let rests = sums.par_chunks_mut(DEGREE).enumerate().map(pack).collect::<Result<_, Error>>()?;
+        let packs = self.shape.packs_of(self.buckets.len());
+        let rests =
+            sums.par_chunks_mut(DEGREE).take(packs).enumerate().map(pack).collect::<Result<_, Error>>()?;
         Ok((sums, rests))
     }
 }
@@ -129,7 +131,8 @@ impl Dense {
     /// # Errors
     /// [`Error::Memory`] if there is no room.
     pub(super) fn new(source: Source<'_>) -> Result<Self, Error> {
-        let packs = (0..source.shape.packs()).into_par_iter().map(|pack| source.pack(pack));
+        let packs = source.shape.packs_of(source.buckets.len());
+        let packs = (0..packs).into_par_iter().map(|pack| source.pack(pack));
         let packs = packs.collect::<Result<Vec<_>, _>>()?;
         Ok(Self { shape: *source.shape, buckets: source.buckets, packs, places: source.places })
     }

@@ -292,6 +292,12 @@ impl Shape {
         self.unit_outputs().div_ceil(DEGREE)
     }
 
+    /// Those that so many of its buckets need: the others of a unit that is the round's last hold nothing but zeros.
+    #[must_use]
+    pub fn packs_of(&self, buckets: usize) -> usize {
+        (buckets * self.bucket_outputs()).div_ceil(DEGREE)
+    }
+
     /// Ciphertexts of which the coefficients of a unit's queries are.
     pub(super) fn ciphertexts(&self) -> usize {
         (self.buckets * self.positions()).div_ceil(DEGREE)

@@ -45,11 +45,12 @@ pub(crate) struct VoceSize {
 impl VoceSize {
     /// Of one of so many buckets, in units of this shape.
     pub(super) fn of(shape: &Shape, buckets: usize) -> Self {
-        let units = buckets.div_ceil(shape.unit_buckets());
-        let share = units as f64 / buckets as f64;
+        let (units, rest) = (buckets / shape.unit_buckets(), buckets % shape.unit_buckets());
+        let packs = units * shape.packs() + shape.packs_of(rest);
+        let share = buckets.div_ceil(shape.unit_buckets()) as f64 / buckets as f64;
         let places = 2 * shape.positions() * shape.columns();
         Self {
-            packs: share * shape.packs() as f64,
+            packs: packs as f64 / buckets as f64,
             // A field of nine bits takes two bytes.
             scanned_kib: (2 * shape.element_outputs() * places) as f64 / 1024.0,
             places: places as f64,
