@@ -47,8 +47,10 @@ impl Calibration {
         for value in values.chain(errors) {
             ensure!(value.is_finite() && value >= 0.0, "{value} is neither a cost nor an error");
         }
+        // With few small sizes the scan of Voce cannot be told from its packs.
+        let packed = matches!(self.engine, EngineName::Voce | EngineName::VoceHint);
         ensure!(
-            self.constants.transform > 0.0 && self.constants.scanned_kib > 0.0,
+            self.constants.transform > 0.0 && (packed || self.constants.scanned_kib > 0.0),
             "an answer that costs nothing"
         );
         Ok(())
