@@ -35,7 +35,7 @@ constant-time:
 
 # The engine's benches.
 bench:
-    cargo bench -p pir-core --bench pir
+    cargo bench -p pir-core --bench pir --bench voce
     cargo bench -p pbc --bench codes
 
 # A whole round with real clients, measured.

@@ -6,6 +6,7 @@ mod constants;
 mod fit;
 mod sizes;
 mod transport;
+mod voce;
 
 pub(crate) use calibrate::{Calibration, Uncertainty, calibrate};
 pub(crate) use constants::Constants;

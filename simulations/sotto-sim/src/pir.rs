@@ -74,6 +74,8 @@ pub(crate) struct Report {
     first_dimension_tile_cpu_ms: Option<f64>,
     pub(crate) query_bytes: usize,
     pub(crate) answer_bytes: usize,
+    /// What everybody downloads to read answers.
+    pub(crate) hint_bytes: usize,
     pub(crate) key_bytes: usize,
     database_bytes: usize,
     security_bits: u32,
@@ -138,16 +140,17 @@ pub(crate) fn measure(
     let [mut alone, mut tiled] = [const { Vec::new() }; 2];
     let (mut verified, mut database_bytes) = (true, 0);
     for run in 0..runs {
-        let (prepared, time) = timed(|| engine.prepare(round, contents));
+        // A client asks for a round, and some under its seed, once.
+        let mut round = RoundSpec { round: run.into(), ..round.clone() };
+        round.seed[..2].copy_from_slice(&run.to_le_bytes());
+        let (prepared, time) = timed(|| engine.prepare(&round, contents));
         let prepared = prepared?;
         setup.push(time);
         database_bytes = prepared.memory_bytes();
         let (mut indices, mut requests) = (Vec::new(), Vec::new());
         for client in &mut clients {
             let index = rng.random_range(0..elements);
-            // A client asks for a round once.
-            let round = RoundSpec { round: run.into(), ..round.clone() };
-            let (request, time) = timed(|| client.half.ask(round, &[Some(index)], &mut rng));
+            let (request, time) = timed(|| client.half.ask(round.clone(), &[Some(index)], &mut rng));
             query.push(time);
             requests.push(request?);
             indices.push(index);
@@ -194,6 +197,7 @@ pub(crate) fn measure(
         extract_cpu_ms: median(extract),
         query_bytes: sizes.request.bytes(),
         answer_bytes: sizes.answer.bytes(),
+        hint_bytes: sizes.hint.bytes(),
         key_bytes: sizes.keys,
         database_bytes,
         security_bits: assurance.security_bits,

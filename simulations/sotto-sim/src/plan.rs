@@ -12,6 +12,7 @@ use anyhow::{Context, bail, ensure};
 use sottod::Addressing;
 
 use crate::cpu::cores;
+use crate::engine::EngineName;
 use crate::model::{Calibration, calibrate};
 use crate::progress;
 use estimate::{Assumptions, Need};
@@ -30,6 +31,9 @@ pub(crate) struct Arguments {
     /// Messages that each of them retrieves per round (k).
     #[arg(long, default_value_t = 16)]
     retrieve: usize,
+    /// The engine: `sealpir`, `voce` or `voce-hint` [default: that of the constants, or sealpir].
+    #[arg(long, value_enum)]
+    engine: Option<EngineName>,
     /// How clients find messages.
     #[arg(long, value_enum, default_value = "labels")]
     addressing: Addressing,
@@ -78,9 +82,14 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     {
         ensure!(value.is_none_or(|value| value.is_finite() && value > 0.0), "{name} must be above 0");
     }
+    if let Some(engine) = arguments.engine {
+        let planned = matches!(engine, EngineName::Sealpir | EngineName::Voce | EngineName::VoceHint);
+        ensure!(planned, "no server runs this engine");
+    }
     if let Some(users) = arguments.users {
         ensure!(arguments.round.is_some() || arguments.cores.is_some(), "give --round, --cores, or both");
-        crate::model::RoundSize::new(users, arguments.retrieve, arguments.addressing)?;
+        let engine = arguments.engine.unwrap_or_default();
+        crate::model::RoundSize::new(users, arguments.retrieve, arguments.addressing, engine)?;
     }
     let need_by = |users, constants: &Calibration| {
         Need::of(users, (arguments.retrieve, arguments.addressing), &arguments.assumptions, constants)
@@ -115,6 +124,8 @@ fn constants(arguments: &Arguments) -> anyhow::Result<Calibration> {
         Some(path) => read(path)?,
         None => measured(arguments)?,
     };
+    let other = arguments.engine.is_some_and(|engine| engine != calibration.engine);
+    ensure!(!other, "the constants are those of another engine");
     if let Some(path) = &arguments.save {
         let json = serde_json::to_string_pretty(&calibration)? + "\n";
         std::fs::write(path, json).with_context(|| format!("cannot write {}", path.display()))?;
@@ -123,7 +134,7 @@ fn constants(arguments: &Arguments) -> anyhow::Result<Calibration> {
 }
 
 fn measured(arguments: &Arguments) -> anyhow::Result<Calibration> {
-    calibrate(arguments.quick, cores(), &progress::bar(0, ""))
+    calibrate(arguments.engine.unwrap_or_default(), arguments.quick, cores(), &progress::bar(0, ""))
 }
 
 fn read(path: &Path) -> anyhow::Result<Calibration> {

@@ -3,10 +3,11 @@
 //! `SOTTO_KILLS=N` kills N processes at random instants in place of a few; a failure names the seed, and
 //! `SOTTO_SEED_FIRST=SEED` begins with it.
 
+use mpir::{Engine, voce, voce_hint};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng as _, SeedableRng as _};
 
-use crate::drill::{Company, Fates, Played, play};
+use crate::drill::{Company, Fates, Played, play, play_with};
 use crate::mortal::{Death, Fate};
 
 /// Milliseconds until a dead process is started again: at once, in the same round, in the next, when the round is gone.
@@ -43,6 +44,33 @@ fn a_death_at_any_write_to_the_wire_uses_no_key_twice_and_loses_no_text() {
         }
         dies(Death::Sending(number, usize::MAX), true, pause);
     }
+}
+
+/// An engine has what a session asked for in memory alone: whoever is started again asks under another secret, in a round that was
+/// asked for, too, and reads what comes.
+fn dies_with(engine: &dyn Engine, step: usize) {
+    let writes = (0..undisturbed(Company::Two).done.saves).step_by(step);
+    for (number, pause) in writes.zip(PAUSES.into_iter().cycle()) {
+        for death in [Death::BeforeSaving(number), Death::AfterSaving(number)] {
+            let what = format!("{death:?} with {}, back after {pause} ms", engine.name());
+            let fate = Fate { death, ..Fate::NONE };
+            let played = play_with(engine, &what, 0, Company::Two, [vec![(fate, pause)], vec![]]);
+            assert_eq!(played.deaths, 1, "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_death_with_an_engine_whose_secrets_last_loses_no_text() {
+    dies_with(&*voce(), 29);
+    dies_with(&*voce_hint(), 41);
+}
+
+#[test]
+#[ignore = "minutes: every write to the disk, with real engines"]
+fn a_death_at_any_write_to_the_disk_with_an_engine_whose_secrets_last_loses_no_text() {
+    dies_with(&*voce(), 1);
+    dies_with(&*voce_hint(), 1);
 }
 
 /// Numbers below a bound, from a seed.

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use mpir::noop;
+use mpir::{Engine, noop};
 use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 use sotto::host::Disk as _;
@@ -194,13 +194,24 @@ pub(crate) struct Played {
 
 /// Plays a world in which Alice's and Bob's processes have these fates, until everything has arrived, and checks it.
 pub(crate) fn play(what: &str, seed: u64, company: Company, fates: [Fates; 2]) -> Played {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(drill(what, seed, company, fates))
+    play_with(&*noop(), what, seed, company, fates)
 }
 
-async fn drill(what: &str, seed: u64, company: Company, fates: [Fates; 2]) -> Played {
-    let world = World::new(seed, parameters(&*noop(), RoundMode::Deadline), 2);
+/// The same with a given engine.
+pub(crate) fn play_with(
+    engine: &dyn Engine,
+    what: &str,
+    seed: u64,
+    company: Company,
+    fates: [Fates; 2],
+) -> Played {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(drill(engine, what, seed, company, fates))
+}
+
+async fn drill(engine: &dyn Engine, what: &str, seed: u64, company: Company, fates: [Fates; 2]) -> Played {
+    let world = World::new(seed, parameters(engine, RoundMode::Deadline), 2);
     let people = people(&world, company);
     // Until then somebody may die at a moment that is fixed.
     let moment = |(fate, pause): &(Fate, u64)| match fate.death {

@@ -243,6 +243,32 @@ fn without_a_hint_malformed_requests_and_keys_are_refused_and_spoil_no_other() {
     }
 }
 
+/// Packing takes as long as there are columns, for whoever computes an answer again, and their hint is everybody's to download.
+/// Nothing is begun with an arrangement that nobody would choose.
+#[test]
+fn a_server_that_announces_far_more_columns_than_it_needs_is_refused_before_any_work() {
+    for engine in [voce(), voce_hint()] {
+        let mut scene = Scene::new(engine, [2, 1, 600, 288]);
+        let prepared = scene.prepared();
+        let (mut person, targets) = (scene.person(), scene.targets());
+        let request = person.half.ask(scene.spec.clone(), &targets, &mut scene.rng).unwrap();
+        let content = scene.unit(&*prepared, 0);
+        let honest = scene.spec.profile.0[1];
+        for columns in honest + 3..=u8::MAX {
+            let mut spec = scene.spec.clone();
+            (spec.round, spec.profile.0[1]) = (spec.round + u64::from(columns), columns);
+            let recomputed = scene.engine.recompute(&spec, 0, &content, &person.encoded, &request.bytes);
+            let refused =
+                |error: Option<Error>| matches!(error, Some(Error::Engine(pir_core::Error::Shape(_))));
+            assert!(refused(recomputed.err()), "{} with 2^{columns}", scene.engine.name());
+            assert!(refused(scene.engine.sizes(&spec).err()));
+            assert!(refused(scene.engine.assurance(&spec).err()));
+            assert!(refused(person.half.ask(spec.clone(), &targets, &mut scene.rng).err()));
+            assert!(refused(person.half.cover(spec, &mut scene.rng).err()));
+        }
+    }
+}
+
 /// A round, and a seed, is asked for once by a client; what stands in for a late request is made under another secret.
 #[test]
 fn without_a_hint_a_secret_asks_once_under_a_seed() {

@@ -9,13 +9,22 @@ use super::ring::{DEGREE, DROPPED_BITS, ORBIT, Ring, Round};
 use super::transform::{LANES, Transformed, VECTORS};
 use crate::Error;
 use crate::pages::{PagePool, PageVec};
-use crate::ring::{Lanes, add, bit_reverse, multiply, reverse_bits, round_digits};
+use crate::ring::{
+    Aligned, Lanes, add, bit_reverse, copy_runs, multiply, orbit_step, reverse_bits, round_digits,
+};
 
 /// Steps of a chain.
 pub(super) const STEPS: usize = ORBIT - 1;
 
+/// Vectors from one block of places to the next where eight steps are kept: no power of two, so that they do not all meet the same
+/// lines of a cache.
+const KEPT_STRIDE: usize = LANES * STEP_VECTORS + 1;
+
 /// Vectors of digits that a step has for eight places: of both halves in the first chain, then in the second.
 const STEP_VECTORS: usize = 4;
+
+/// Bytes of the digits of a pack.
+pub(super) const PACK_BYTES: usize = VECTORS / 2 * STEPS * STEP_VECTORS * size_of::<Lanes>();
 
 /// What packing needs of a pack, besides the database.
 pub(super) struct Packing {
@@ -29,7 +38,7 @@ pub(super) struct Packing {
 
 /// The images of a key's public half under all powers of sigma, as vectors that a step reads whole: vector `t` of a half has in
 /// lane l the value of place `t + 128 br(l)`.
-struct Images(Vec<Lanes>);
+struct Images(Aligned<Lanes>);
 
 impl Images {
     fn new(slots: &[u64]) -> Self {
@@ -40,27 +49,17 @@ impl Images {
         };
         Self((0..DEGREE).map(|at| vector(at / ORBIT, at % ORBIT)).collect())
     }
-
-    /// `sigma^power(key)` in slots, conjugated in the second chain.
-    fn image(&self, chain: usize, power: usize, out: &mut [Lanes]) {
-        let vectors = VECTORS / 2;
-        for (at, out) in out.iter_mut().enumerate() {
-            let (half, vector) = (at / vectors, at % vectors);
-            let t = (bit_reverse(vector, vectors.ilog2()) + power) % ORBIT;
-            *out = self.0[(half ^ chain) * ORBIT + t];
-        }
-    }
 }
 
 /// What a walk needs beside what it reads and makes.
+#[derive(Default)]
 struct Walk {
     /// For each block of places, eight steps.
-    kept: Vec<Lanes>,
-    eight: Vec<Lanes>,
-    image: Vec<Lanes>,
+    kept: Aligned<Lanes>,
+    eight: Aligned<Lanes>,
     /// Of both chains, in slots.
-    sums: [Vec<Lanes>; 2],
-    digits: [Vec<u64>; 2],
+    sums: [Aligned<Lanes>; 2],
+    digits: [Aligned<u64>; 2],
 }
 
 impl Packing {
@@ -72,24 +71,22 @@ impl Packing {
         let (ring, modulus) = (Ring::get(), Ring::get().modulus());
         let images = Images::new(round.step.residues());
         let mut all = pool.vector::<Lanes>(VECTORS / 2 * STEPS * STEP_VECTORS)?;
-        let mut walk = Walk {
-            kept: vec![[0; LANES]; VECTORS / 2 * LANES * STEP_VECTORS],
-            eight: vec![[0; LANES]; LANES * VECTORS],
-            image: vec![[0; LANES]; VECTORS],
-            sums: [(); 2].map(|()| vec![[0; LANES]; VECTORS]),
-            digits: [(); 2].map(|()| vec![0; DEGREE]),
-        };
+        let scratch = pool.scratch::<Walk>();
+        let mut walk = scratch.take();
+        walk.kept.resize(VECTORS / 2 * KEPT_STRIDE, [0; LANES]);
+        walk.eight.resize(LANES * VECTORS, [0; LANES]);
+        walk.sums.iter_mut().for_each(|sums| sums.resize(VECTORS, [0; LANES]));
+        walk.digits.iter_mut().for_each(|digits| digits.resize(DEGREE, 0));
         for least in (0..ORBIT).step_by(LANES).rev() {
             for chain in 0..2 {
                 walk.eight_steps(ring, &images, masks, chain, least);
             }
             let first = least.max(1);
-            let many = (LANES - (first - least)) * STEP_VECTORS;
-            let kept = walk.kept.chunks_exact(LANES * STEP_VECTORS);
-            for (block, kept) in all.chunks_exact_mut(STEPS * STEP_VECTORS).zip(kept) {
-                let block = &mut block[(first - 1) * STEP_VECTORS..][..many];
-                block.copy_from_slice(&kept[kept.len() - many..]);
-            }
+            let (many, from) = ((LANES - (first - least)) * STEP_VECTORS, (first - 1) * STEP_VECTORS);
+            let kept = &walk.kept[(first - least) * STEP_VECTORS..];
+            let place = |block: usize| block * STEPS * STEP_VECTORS + from;
+            let places: [usize; VECTORS / 2] = core::array::from_fn(place);
+            copy_runs(&mut all, &places, kept, KEPT_STRIDE, many);
         }
         let [first, last] = &mut walk.sums;
         let mut digits = last.as_flattened().to_vec();
@@ -99,7 +96,9 @@ impl Packing {
         multiply(modulus, &mut digits, round.conjugation.residues());
         let rest = first.as_flattened_mut();
         add(modulus, rest, &digits);
-        Ok(Self { digits: all, conjugation, rest: rest.to_vec() })
+        let rest = rest.to_vec();
+        scratch.put(walk);
+        Ok(Self { digits: all, conjugation, rest })
     }
 }
 
@@ -112,18 +111,15 @@ impl Walk {
         let (sum, digits) = (&mut self.sums[chain], &mut self.digits[chain]);
         for (at, mask) in self.eight.chunks_exact(VECTORS).enumerate().rev() {
             reverse_bits(sum, [1, VECTORS / 2], 0, mask.as_flattened());
-            let sum = sum.as_flattened_mut();
             let step = least + at;
             if step < STEPS {
-                images.image(chain, step, &mut self.image);
-                multiply(modulus, digits, self.image.as_flattened());
-                add(modulus, sum, digits);
+                orbit_step(modulus, sum.as_flattened_mut(), digits, &images.0, chain == 1, step);
+            } else {
+                digits.copy_from_slice(sum.as_flattened());
             }
             if step > 0 {
-                digits.copy_from_slice(sum);
                 decompose(ring, digits);
-                let strides = [LANES * STEP_VECTORS, 1];
-                reverse_bits(&mut self.kept, strides, at * STEP_VECTORS + 2 * chain, digits);
+                reverse_bits(&mut self.kept, [KEPT_STRIDE, 1], at * STEP_VECTORS + 2 * chain, digits);
             }
         }
     }

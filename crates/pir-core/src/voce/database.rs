@@ -7,8 +7,8 @@ use crate::pages::{PagePool, PageVec};
 use crate::ring::Pairs;
 use crate::ring::bits::unpack;
 
-/// The coefficients of a bucket, in `[-t/2, t/2)`: block by block of 16 outputs, position by position. What the shape's
-/// `output(column, i)` is at row r is coefficient i of element `r * columns + column`.
+/// The coefficients of a bucket, in `[-t/2, t/2)`: block by block of 16 outputs, position by position. Where
+/// fields of columns take turns, as the shape says, one column's coefficients are every so many outputs.
 pub(super) struct Bucket {
     pub(super) pairs: PageVec<Pairs>,
 }
@@ -32,19 +32,28 @@ impl Bucket {
         let (positions, outputs) = (shape.positions(), shape.element_outputs());
         let mut pairs = pool.vector::<Pairs>(shape.bucket_outputs() / BLOCK * positions)?;
         let mut bytes = vec![0; outputs * PLAINTEXT_BITS as usize / 8];
-        let mut values = vec![0; outputs];
-        for place in 0..2 * positions * shape.columns() {
-            bytes.fill(0);
-            if let Some(element) = elements.chunks_exact(size).nth(place) {
-                bytes[..size].copy_from_slice(element);
-            }
-            round.whiten(&mut bytes, bucket, place);
-            unpack(PLAINTEXT_BITS, &bytes, &mut values);
-            let (row, column) = (place / shape.columns(), place % shape.columns());
-            for (field, value) in values.iter().enumerate() {
-                let output = shape.output(column, field);
-                let pair = &mut pairs[output / BLOCK * positions + row / 2];
-                pair[2 * (output % BLOCK) + row % 2] = *value as i16 - (1 << (PLAINTEXT_BITS - 1));
+        let mut values = [(); 2].map(|()| vec![0; outputs]);
+        // Of so many columns outputs take turns; they are written a block at a time, with both rows of a position.
+        let together = shape.interleaved_columns();
+        let mut words = vec![0u32; together * outputs];
+        for position in 0..positions {
+            for first in (0..shape.columns()).step_by(together) {
+                for column in 0..together {
+                    for (parity, values) in values.iter_mut().enumerate() {
+                        let place = (2 * position + parity) * shape.columns() + first + column;
+                        bytes.fill(0);
+                        if let Some(element) = elements.chunks_exact(size).nth(place) {
+                            bytes[..size].copy_from_slice(element);
+                        }
+                        round.whiten(&mut bytes, bucket, place);
+                        unpack(PLAINTEXT_BITS, &bytes, values);
+                    }
+                    join_rows(&mut words, &values, column, together);
+                }
+                let lines = pairs.iter_mut().skip(first * outputs / BLOCK * positions + position);
+                for (line, words) in lines.step_by(positions).zip(words.as_chunks::<BLOCK>().0) {
+                    line.copy_from_slice(bytemuck::cast_slice(words));
+                }
             }
         }
         Ok(Self { pairs })
@@ -53,5 +62,22 @@ impl Bucket {
     /// The positions of a block of 16 outputs.
     pub(super) fn block(&self, positions: usize, block: usize) -> &[Pairs] {
         &self.pairs[block * positions..(block + 1) * positions]
+    }
+}
+
+/// Writes the coefficients of two rows of a column, every `together`th from its own on: in memory that of the first row, then that of
+/// the second.
+fn join_rows(words: &mut [u32], [even, odd]: &[Vec<u64>; 2], column: usize, together: usize) {
+    let word = |even: u64, odd: u64| {
+        let half = |value: u64| (value as u32).wrapping_sub(1 << (PLAINTEXT_BITS - 1)) & 0xffff;
+        let word = half(even) | half(odd) << 16;
+        if cfg!(target_endian = "big") { word.rotate_left(16) } else { word }
+    };
+    let fields = even.iter().zip(odd);
+    if together == 1 {
+        words.iter_mut().zip(fields).for_each(|(out, (even, odd))| *out = word(*even, *odd));
+    } else {
+        let out = words.iter_mut().skip(column).step_by(together);
+        out.zip(fields).for_each(|(out, (even, odd))| *out = word(*even, *odd));
     }
 }

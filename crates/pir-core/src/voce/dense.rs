@@ -8,7 +8,7 @@ use super::database::Bucket;
 use super::format::{Keys, read_query};
 use super::ring::{DEGREE, MODULUS_BITS, ORBIT, QUERY_BITS, Ring, Round};
 use super::shape::{BLOCK, Ending, Shape};
-use super::transform::Transformed;
+use super::transform::{Content, Transformed};
 use crate::Error;
 use crate::pages::PagePool;
 use crate::ring::{Evaluation, Polynomial, orbit_products, pair_products};
@@ -55,7 +55,7 @@ pub(super) struct Source<'a> {
     /// The unit's first bucket.
     first: usize,
     buckets: Vec<Bucket>,
-    /// The public halves of the unit's ciphertexts, over N.
+    /// The public halves of the unit's ciphertexts, over N, under `X -> X^-1`.
     a: Vec<Polynomial<Evaluation>>,
     /// Where the outputs of a pack's buckets go among its coefficients, where that is another place.
     places: Option<Vec<u16>>,
@@ -86,6 +86,8 @@ impl<'a> Source<'a> {
             .map(|ciphertext| {
                 let mut a = round.query((number * shape.ciphertexts() + ciphertext) as u64);
                 a.scale(ring.modulus(), scale);
+                let (one, other) = a.residues_mut().split_at_mut(ORBIT);
+                one.swap_with_slice(other);
                 a
             })
             .collect();
@@ -99,7 +101,8 @@ impl<'a> Source<'a> {
     }
 
     fn pack(&self, pack: usize) -> Result<Packing, Error> {
-        let transformed = Transformed::new(&self.pools.transforms, self.shape, &self.buckets, &self.a, pack)?;
+        let content = Content { shape: self.shape, buckets: &self.buckets, a: &self.a };
+        let transformed = Transformed::new(&self.pools.transforms, content, pack)?;
         Packing::new(&self.pools.packs, &self.round, &transformed)
     }
 
@@ -115,7 +118,9 @@ impl<'a> Source<'a> {
             add_packed(&pack, self.places.as_deref(), &tile, &mut [vec![0; DEGREE]], &mut [sums]);
             Ok(pack.rest)
         };
-        let rests = sums.par_chunks_mut(DEGREE).enumerate().map(pack).collect::<Result<_, Error>>()?;
+        let packs = self.shape.packs_of(self.buckets.len());
+        let rests =
+            sums.par_chunks_mut(DEGREE).take(packs).enumerate().map(pack).collect::<Result<_, Error>>()?;
         Ok((sums, rests))
     }
 }
@@ -126,7 +131,8 @@ impl Dense {
     /// # Errors
     /// [`Error::Memory`] if there is no room.
     pub(super) fn new(source: Source<'_>) -> Result<Self, Error> {
-        let packs = (0..source.shape.packs()).into_par_iter().map(|pack| source.pack(pack));
+        let packs = source.shape.packs_of(source.buckets.len());
+        let packs = (0..packs).into_par_iter().map(|pack| source.pack(pack));
         let packs = packs.collect::<Result<Vec<_>, _>>()?;
         Ok(Self { shape: *source.shape, buckets: source.buckets, packs, places: source.places })
     }

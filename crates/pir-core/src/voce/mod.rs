@@ -9,10 +9,14 @@ mod database;
 mod dense;
 mod format;
 pub mod noise;
+#[cfg(test)]
+mod retrievals;
 mod ring;
 pub mod select;
 mod server;
 mod shape;
+#[cfg(test)]
+mod tails;
 #[cfg(test)]
 mod tests;
 mod transform;

@@ -27,7 +27,7 @@ use crate::noise::{error_variance, tail_log2};
 
 /// By how much a client's deviation may exceed that of the mean client: the norms of its secret and of its keys' errors are
 /// drawn once. Six standard deviations of `sum of 2,048 squares` of a binomial with 42 bits, and of a ternary secret.
-const CLIENT: f64 = 1.10;
+pub(super) const CLIENT: f64 = 1.10;
 
 /// Deviations of the parts of the noise, in units of the modulus.
 #[derive(Clone, Copy, Debug, PartialEq)]

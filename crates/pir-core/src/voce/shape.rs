@@ -2,12 +2,15 @@
 
 use core::ops::Range;
 
+use super::chain::PACK_BYTES;
 use super::noise;
 use super::ring::{
     ANSWER_BITS, COLUMN_BITS, DEGREE, HINT_BITS, MODULUS_BITS, PLAINTEXT_BITS, QUERY_BITS, REPLY_BITS,
     REPLY_PUBLIC_BITS,
 };
+use super::select::TREE_BYTES;
 use crate::Error;
+use crate::ring::Pairs;
 use crate::ring::bits::packed_bytes;
 
 /// Outputs that are computed at a time; an element takes a multiple of it.
@@ -15,6 +18,9 @@ pub(super) const BLOCK: usize = 16;
 
 /// More columns are never worth their packing.
 const MAXIMUM_COLUMNS: usize = 1024;
+
+/// So many times more columns than the chooser takes may be announced.
+const MOST_COLUMNS: usize = 4;
 
 /// Version of the formats, first byte of a profile.
 const VERSION: u8 = 1;
@@ -79,9 +85,7 @@ impl Shape {
         elements: usize,
         element_bytes: usize,
     ) -> Result<Self, Error> {
-        let columns = (0..=MAXIMUM_COLUMNS.ilog2()).map(|log| 1 << log);
-        columns
-            .filter_map(|columns| Self::new(ending, buckets, elements, element_bytes, columns).ok())
+        Self::all(ending, buckets, elements, element_bytes)
             .min_by(|a, b| a.cost().total_cmp(&b.cost()))
             .ok_or(Error::Shape("no arrangement of such elements"))
     }
@@ -128,8 +132,12 @@ impl Shape {
 
     /// The arrangement that a server has announced.
     ///
+    /// It may have at most four times as many columns as [`Shape::choose`] takes, which is what bytes would have to be worth
+    /// sixteen times as much for. Packing takes as much longer as there are more columns, and nobody would announce more of them
+    /// but to keep those busy who compute an answer again.
+    ///
     /// # Errors
-    /// [`Error::Shape`] as for [`Shape::new`], or if the profile is of another version.
+    /// [`Error::Shape`] as for [`Shape::new`], or if the profile is of another version or has too many columns.
     pub fn announced(
         ending: Ending,
         buckets: usize,
@@ -141,7 +149,23 @@ impl Shape {
         if rest != [0; 14] || u32::from(log) > MAXIMUM_COLUMNS.ilog2() {
             return Err(Error::Shape("profile"));
         }
-        Self::new(ending, buckets, elements, element_bytes, 1 << log)
+        let shape = Self::new(ending, buckets, elements, element_bytes, 1 << log)?;
+        let chosen = Self::choose(ending, buckets, elements, element_bytes)?;
+        if shape.columns > MOST_COLUMNS * chosen.columns {
+            return Err(Error::Shape("more columns than are of use"));
+        }
+        Ok(shape)
+    }
+
+    /// All that are possible.
+    fn all(
+        ending: Ending,
+        buckets: usize,
+        elements: usize,
+        element_bytes: usize,
+    ) -> impl Iterator<Item = Self> {
+        let columns = (0..=MAXIMUM_COLUMNS.ilog2()).map(|log| 1 << log);
+        columns.filter_map(move |columns| Self::new(ending, buckets, elements, element_bytes, columns).ok())
     }
 
     /// What the server announces: the version, log2 of the columns, and zeros.
@@ -205,13 +229,30 @@ impl Shape {
 
     /// Where a field of an element lies among the outputs of its bucket. Where a column is selected, fields of eight columns
     /// take turns, so that a power of X brings each column to the places of the first.
+    #[cfg(test)]
     pub(super) fn output(&self, column: usize, field: usize) -> usize {
         match self.ending {
             Ending::Hint => column * self.element_outputs() + field,
             Ending::Selected => {
-                let group = self.group().min(self.columns);
+                let group = self.interleaved_columns();
                 (column / group * self.element_outputs() + field) * group + column % group
             }
+        }
+    }
+
+    /// Columns of which fields take turns.
+    pub(super) fn interleaved_columns(&self) -> usize {
+        match self.ending {
+            Ending::Hint => 1,
+            Ending::Selected => self.group().min(self.columns),
+        }
+    }
+
+    /// Buckets of which fields take turns.
+    pub(super) fn interleaved_buckets(&self) -> usize {
+        match self.ending {
+            Ending::Hint => 1,
+            Ending::Selected => self.group() / self.interleaved_columns(),
         }
     }
 
@@ -249,6 +290,12 @@ impl Shape {
     #[must_use]
     pub fn packs(&self) -> usize {
         self.unit_outputs().div_ceil(DEGREE)
+    }
+
+    /// Those that so many of its buckets need: the others of a unit that is the round's last hold nothing but zeros.
+    #[must_use]
+    pub fn packs_of(&self, buckets: usize) -> usize {
+        (buckets * self.bucket_outputs()).div_ceil(DEGREE)
     }
 
     /// Ciphertexts of which the coefficients of a unit's queries are.
@@ -336,6 +383,23 @@ impl Shape {
         }
     }
 
+    /// What a server holds of a unit as long as its round can be retrieved, bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let database = self.bucket_outputs() / BLOCK * self.positions() * size_of::<Pairs>();
+        let packed = self.packs() * PACK_BYTES + self.buckets * database;
+        packed
+            + match self.ending {
+                Ending::Hint => self.hint_bytes(),
+                Ending::Selected => {
+                    let rows = self.buckets * self.leaves() / self.interleaved_columns();
+                    let polynomials = DIGITS * self.packs() + 2 * self.buckets + rows;
+                    polynomials * DEGREE * size_of::<u64>()
+                        + self.column_ciphertexts(self.buckets) * TREE_BYTES
+                }
+            }
+    }
+
     /// Of one bucket and client, microseconds.
     fn cost(&self) -> f64 {
         let (outputs, buckets) = (self.bucket_outputs() as f64, self.buckets as f64);
@@ -349,5 +413,56 @@ impl Shape {
         };
         let time = packed * PACKED_OUTPUT + outputs * self.positions() as f64 * PAIR + selected;
         time + bytes / 1024.0 * kib
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DEGREE, Ending, LEVELS, Shape};
+    use crate::voce::ring::ORBIT;
+
+    /// Transforms of N = 2,048 that it takes to compute an answer of a unit again.
+    fn transforms(shape: &Shape) -> usize {
+        let of_output = (0..shape.unit_buckets()).map(|bucket| {
+            let here = shape.coefficients(bucket);
+            shape.bucket_outputs() * (here.end.div_ceil(DEGREE) - here.start / DEGREE)
+        });
+        let of_pack = DEGREE + 4 * (ORBIT - 1);
+        let of_tree = (1 << LEVELS) * 8;
+        let trees = shape.column_ciphertexts(shape.unit_buckets());
+        of_output.sum::<usize>() + shape.packs() * of_pack + trees * of_tree
+    }
+
+    fn sizes() -> impl Iterator<Item = (Ending, usize, usize, usize)> {
+        let elements = (0..19).flat_map(|log| [1 << log, (1 << log) + (1 << log >> 1), (2 << log) - 1]);
+        let of_elements = elements.flat_map(|elements| [1, 33, 288, 1_000].map(|bytes| (elements, bytes)));
+        of_elements.flat_map(|(elements, bytes)| {
+            let of_buckets = [1, 3, 9, 384].map(|buckets| (buckets, elements, bytes));
+            of_buckets.into_iter().flat_map(|(buckets, elements, bytes)| {
+                [Ending::Hint, Ending::Selected].map(|ending| (ending, buckets, elements, bytes))
+            })
+        })
+    }
+
+    /// What a server announces decides how long those compute who check its answers. Without the bound of columns this finds
+    /// arrangements that take 500 times as long as the chosen one.
+    #[test]
+    fn no_profile_keeps_who_checks_an_answer_busy_for_long() {
+        let mut most = 0.0f64;
+        for (ending, buckets, elements, bytes) in sizes() {
+            let chosen = Shape::choose(ending, buckets, elements, bytes).unwrap();
+            assert_eq!(Shape::announced(ending, buckets, elements, bytes, &chosen.profile()), Ok(chosen));
+            for columns in 0..=u8::MAX {
+                let mut profile = chosen.profile();
+                profile[1] = columns;
+                let Ok(shape) = Shape::announced(ending, buckets, elements, bytes, &profile) else {
+                    continue;
+                };
+                let times = transforms(&shape) as f64 / transforms(&chosen) as f64;
+                assert!(times < 6.0, "{times} times as much for {shape:?} as for {chosen:?}");
+                most = most.max(times);
+            }
+        }
+        assert!(most > 2.0, "{most}: arrangements that differ somewhat are accepted");
     }
 }

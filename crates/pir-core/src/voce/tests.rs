@@ -36,6 +36,7 @@ fn what_was_asked_for_comes_back() {
         for (number, contents) in contents.chunks(shape.unit_buckets()).enumerate() {
             let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
             let unit = Unit::new(&Pools::default(), &shape, &seed, number, &contents).unwrap();
+            assert!(unit.memory_bytes() == shape.memory_bytes() || contents.len() < shape.unit_buckets());
             let first = number * shape.unit_buckets();
             let answers = unit.answer(first, &requests.iter().collect::<Vec<_>>());
             for ((_, asked), answer) in asked.iter().zip(&answers) {
@@ -63,7 +64,7 @@ fn a_request_has_one_encoding() {
     }
 }
 
-/// A server may announce a unit of 128 packs, each of 33.5 MB, to whoever computes an answer again.
+/// Of a large bucket a unit has many packs, each of 33.5 MB, and a server may announce more of them than it needs to.
 #[test]
 fn an_answer_to_one_request_is_computed_with_a_pack_for_each_thread() {
     let mut rng = ChaCha20Rng::seed_from_u64(4);
@@ -80,9 +81,15 @@ fn an_answer_to_one_request_is_computed_with_a_pack_for_each_thread() {
     assert!((1..=2).contains(&pools.packs_left()), "{} packs at once", pools.packs_left());
 }
 
-/// Sum of squares, number and largest of the differences between phases and scaled messages of a unit's outputs, in units of the
-/// modulus, before anything is rounded for the wire.
-fn noise(shape: &Shape, unit: &Unit, targets: &[usize], asked: &Asked, packed: &[u64]) -> (f64, usize, f64) {
+/// The differences between phases and scaled messages of a unit's outputs, in units of the modulus, before anything is rounded for
+/// the wire.
+pub(super) fn noise(
+    shape: &Shape,
+    unit: &Unit,
+    targets: &[usize],
+    asked: &Asked,
+    packed: &[u64],
+) -> Vec<f64> {
     let (ring, modulus) = (Ring::get(), Ring::get().modulus());
     let mut outputs = packed.to_vec();
     for (rest, outputs) in
@@ -94,7 +101,7 @@ fn noise(shape: &Shape, unit: &Unit, targets: &[usize], asked: &Asked, packed: &
         outputs.iter_mut().zip(phase).for_each(|(output, phase)| *output = modulus.add(*output, phase));
     }
     let scale = ((modulus.value() + (1 << (PLAINTEXT_BITS - 1))) >> PLAINTEXT_BITS) as i64;
-    let (mut squares, mut count, mut largest) = (0.0, 0, 0.0f64);
+    let mut noise = Vec::with_capacity(outputs.len());
     let buckets = unit.dense().buckets.iter().zip(targets).zip(outputs.chunks_exact(shape.bucket_outputs()));
     for ((bucket, target), outputs) in buckets {
         let row = target / shape.columns();
@@ -104,13 +111,10 @@ fn noise(shape: &Shape, unit: &Unit, targets: &[usize], asked: &Asked, packed: &
             // What the other row of the position adds is no noise, but known.
             let other = if row % 2 == 1 { modulus.from_signed(even * (scale >> 13)) } else { 0 };
             let message = modulus.from_signed(if row % 2 == 1 { odd } else { even } * scale);
-            let noise = modulus.centre(modulus.sub(*output, modulus.add(message, other))) as f64;
-            squares += noise * noise;
-            count += 1;
-            largest = largest.max(noise.abs());
+            noise.push(modulus.centre(modulus.sub(*output, modulus.add(message, other))) as f64);
         }
     }
-    (squares, count, largest)
+    noise
 }
 
 /// With two rows, nearly all of it is packing's; with 4,096, the first dimension adds its share. Clients differ by some percent.
@@ -131,10 +135,12 @@ fn noise_is_what_the_calculator_says() {
         let packed = unit.packed(0, &requests.iter().collect::<Vec<_>>());
         let (mut squares, mut samples, mut largest) = (0.0, 0, 0.0f64);
         for ((_, asked), packed) in asked.iter().zip(&packed) {
-            let (sum, count, most) = noise(&shape, &unit, &targets, asked, packed);
-            (squares, samples, largest) = (squares + sum, samples + count, largest.max(most));
+            for noise in noise(&shape, &unit, &targets, asked, packed) {
+                (squares, samples, largest) =
+                    (squares + noise * noise, samples + 1, largest.max(noise.abs()));
+            }
         }
-        let (measured, stages) = ((squares / samples as f64).sqrt(), stages(&shape));
+        let (measured, stages) = ((squares / f64::from(samples)).sqrt(), stages(&shape));
         let predicted = stages.packing.hypot(stages.first_dimension);
         let ratio = measured / predicted;
         println!("{count} in {columns}: 2^{:.2}, {ratio:.4} of what was predicted", measured.log2());

@@ -12,8 +12,10 @@ use crate::pbc::CodeName;
 pub(super) const ELEMENT_BYTES: usize = 288;
 
 /// In the order of the tables.
-pub(super) const ENGINES: [(&str, EngineName); 4] = [
+pub(super) const ENGINES: [(&str, EngineName); 6] = [
     ("SealPIR", EngineName::Sealpir),
+    ("Voce", EngineName::Voce),
+    ("Voce with a hint", EngineName::VoceHint),
     ("XPIR d = 2", EngineName::Xpir2),
     ("XPIR d = 3", EngineName::Xpir3),
     ("paper's SealPIR", EngineName::PaperT23),

@@ -104,10 +104,12 @@ pub(super) fn make(quick: bool) -> anyhow::Result<Figure> {
     for (title, _) in QUANTITIES {
         table.header.extend([format!("{title}, paper"), title.to_owned()]);
     }
-    table.header.push("keys, once, KB".to_owned());
+    table.header.extend(["hint, KB", "keys, once, KB"].map(str::to_owned));
     for row in &rows {
         let mut cells = vec![row.engine.0.to_owned(), row.n.to_string()];
         cells.extend(QUANTITIES.iter().flat_map(|(_, values)| values(row)).map(short_or_none));
+        let hint = (row.costs.hint_bytes > 0).then_some(row.costs.hint_bytes as f64 / 1024.0);
+        cells.push(short_or_none(hint));
         cells.push(short(row.costs.key_bytes as f64 / 1024.0));
         table.row(cells);
     }
@@ -127,6 +129,9 @@ pub(super) fn make(quick: bool) -> anyhow::Result<Figure> {
         modulus; hence queries and answers much smaller than the paper's. XPIR is the same with all selectors sent, so it \
         profits from the smaller moduli, too. \"Paper's SealPIR\" has the parameters and the steps of the paper (log t = 23, \
         which Equation (1) lowers), and with them less than 128 bits of security: it is there to be compared, never to be \
-        used. The paper leaves keys out, which are uploaded once. Its times are those of its own machine.";
+        used. The paper leaves keys out, which are uploaded once. Voce \
+        computes nearly everything once in a round for all clients, in SETUP; its ANSWER is that of a client alone, and costs a \
+        part of it for each of several that ask together. Its keys with a hint are in the query, and the hint is downloaded by \
+        everybody in every round. Its times are those of its own machine.";
     Ok(Figure { table, svg, shows: shows.to_owned(), differs: differs.to_owned() })
 }

@@ -66,7 +66,7 @@ pub(super) fn make(quick: bool) -> anyhow::Result<Figure> {
     } else {
         ((14..=20).map(|log| 1 << log).collect(), 1 << 18, (0..=8).map(|log| 1 << log).collect(), 3)
     };
-    let calibration = calibrate(quick, 1, &progress::bar(0, ""))?;
+    let calibration = calibrate(EngineName::Sealpir, quick, 1, &progress::bar(0, ""))?;
     let theory = |(n, k)| theory(&calibration, n, k);
     let measure = |(n, k)| -> anyhow::Result<Point> {
         let setting = Setting { runs, ..Setting::of(EngineName::Sealpir, CodeName::Cuckoo, k, n) };
@@ -121,7 +121,7 @@ pub(super) fn make(quick: bool) -> anyhow::Result<Figure> {
 }
 
 fn theory(calibration: &Calibration, n: usize, k: usize) -> anyhow::Result<Theory> {
-    let size = RoundSize::new(n, k, Addressing::Labels)?;
+    let size = RoundSize::new(n, k, Addressing::Labels, EngineName::Sealpir)?;
     let constants = &calibration.constants;
     Ok(Theory { size, answer: constants.client_round(&size), setup_ms: constants.setup_round(&size) })
 }

@@ -13,9 +13,9 @@ use sotto_protocol::{Deposit, Label, SealedBox};
 use sottod::Addressing;
 
 use super::constants::Constants;
-use super::fit::{fit, residual};
-use super::sizes::{BucketSize, default_code};
-use super::transport;
+use super::fit::{fit, predict, residual};
+use super::sizes::{BucketSize, VoceSize, default_code};
+use super::{transport, voce};
 use crate::closed_loop;
 use crate::cpu::{Stages, process_timed, timed};
 use crate::engine::{Client, EngineName};
@@ -27,6 +27,8 @@ use crate::machine::{self, Machine};
 pub(crate) struct Calibration {
     pub(crate) machine: Machine,
     pub(crate) commit: Option<String>,
+    #[serde(default)]
+    pub(crate) engine: EngineName,
     /// At work at a time.
     pub(crate) threads: usize,
     pub(crate) constants: Constants,
@@ -45,8 +47,10 @@ impl Calibration {
         for value in values.chain(errors) {
             ensure!(value.is_finite() && value >= 0.0, "{value} is neither a cost nor an error");
         }
+        // With few small sizes the scan of Voce cannot be told from its packs.
+        let packed = matches!(self.engine, EngineName::Voce | EngineName::VoceHint);
         ensure!(
-            self.constants.transform > 0.0 && self.constants.scanned_kib > 0.0,
+            self.constants.transform > 0.0 && (packed || self.constants.scanned_kib > 0.0),
             "an answer that costs nothing"
         );
         Ok(())
@@ -101,12 +105,21 @@ const QUICK: Plan = Plan {
 /// Measures with so many threads at work at a time, for one to three minutes; a quick one is good for nothing but tests.
 ///
 /// A core is slower while its neighbour works, too: an operator pays for busy ones.
-pub(crate) fn calibrate(quick: bool, threads: usize, progress: &ProgressBar) -> anyhow::Result<Calibration> {
+pub(crate) fn calibrate(
+    engine: EngineName,
+    quick: bool,
+    threads: usize,
+    progress: &ProgressBar,
+) -> anyhow::Result<Calibration> {
     let plan = if quick { &QUICK } else { &FULL };
+    if matches!(engine, EngineName::Voce | EngineName::VoceHint) {
+        return of_voce(engine, plan, quick, threads, progress);
+    }
     progress.set_length(((plan.repeats + 1) * plan.buckets.len() + plan.rounds.len() + 1) as u64);
     progress.set_message("calibration");
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
-    let engine = EngineName::Sealpir.engine();
+    let name = engine;
+    let engine = engine.engine();
     let mut client = Client::new(&*engine, &[1; 32])?;
     let keys = 1e3 * reading_keys(&*engine, &client);
     let mut buckets = Vec::new();
@@ -176,7 +189,79 @@ pub(crate) fn calibrate(quick: bool, threads: usize, progress: &ProgressBar) -> 
         ),
     };
     let (machine, commit) = (Machine::here(), machine::commit());
-    Ok(Calibration { machine, commit, threads, constants, answer_error, setup_error })
+    Ok(Calibration { machine, commit, engine: name, threads, constants, answer_error, setup_error })
+}
+
+/// The same for Voce, whose answers and set-up have two features each.
+fn of_voce(
+    name: EngineName,
+    plan: &Plan,
+    quick: bool,
+    threads: usize,
+    progress: &ProgressBar,
+) -> anyhow::Result<Calibration> {
+    let buckets = voce::sizes(quick);
+    progress.set_length((buckets.len() + plan.rounds.len() + 1) as u64);
+    progress.set_message("calibration");
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+    let engine = name.engine();
+    let keys = 1e3 * reading_keys(&*engine, &Client::new(&*engine, &[1; 32])?);
+    let mut measured = Vec::new();
+    for (number, &elements) in buckets.iter().enumerate() {
+        measured.push(voce::Measured::new(name, elements, plan.repeats, number as u64, &pool)?);
+        progress.inc(1);
+    }
+    let mut rounds = Vec::new();
+    for &boxes in plan.rounds {
+        rounds.push(pool.install(|| of_round(boxes, plan.repeats))?);
+        progress.inc(1);
+    }
+    let [calls, sent_kib] = transport::measure(quick)?;
+    progress.finish_and_clear();
+
+    let points = |features: fn(&VoceSize) -> [f64; 2], times: fn(&voce::Measured) -> &[f64]| {
+        let of_one = |one: &voce::Measured| {
+            let features = features(&one.size);
+            times(one).iter().map(|time| (features, 1e3 * time)).collect::<Vec<_>>()
+        };
+        measured.iter().step_by(2).flat_map(of_one).collect::<Vec<_>>()
+    };
+    let [transform, scanned_kib] = fit(&points(VoceSize::answer_features, |one| &one.answers));
+    let [setup_bucket, setup_plaintext] = fit(&points(VoceSize::setup_features, |one| &one.setups));
+    let [sealed_box, encode_codeword, mapped_codeword] =
+        [0, 1, 2].map(|part| mean(&rounds.iter().map(|times| times[part]).collect::<Vec<_>>()));
+    let error = |features: fn(&VoceSize) -> [f64; 2],
+                 times: fn(&voce::Measured) -> &[f64],
+                 constants: [f64; 2]| Uncertainty {
+        spread: spread(measured.iter().map(|one| times(one).to_vec())),
+        residual: residual(
+            measured
+                .iter()
+                .skip(1)
+                .step_by(2)
+                .map(|one| (predict(features(&one.size), constants) / 1e3, mean(times(one)))),
+        ),
+    };
+    let answer_error = error(VoceSize::answer_features, |one| &one.answers, [transform, scanned_kib]);
+    let setup_error = error(VoceSize::setup_features, |one| &one.setups, [setup_bucket, setup_plaintext]);
+    let constants = Constants {
+        query: 0.0,
+        transform,
+        arranged: 0.0,
+        scanned_kib,
+        column: 0.0,
+        answer: 0.0,
+        setup_bucket,
+        setup_plaintext,
+        encode_codeword,
+        sealed_box,
+        mapped_codeword,
+        calls,
+        sent_kib,
+        keys,
+    };
+    let (machine, commit) = (Machine::here(), machine::commit());
+    Ok(Calibration { machine, commit, engine: name, threads, constants, answer_error, setup_error })
 }
 
 /// CPU time of reading a client's public keys, milliseconds.

@@ -6,25 +6,26 @@ use super::fit;
 use super::sizes::{BucketSize, RoundSize};
 use crate::cpu::Stages;
 
-/// CPU time of one thread on the machine that was measured, microseconds.
+/// CPU time of one thread on the machine that was measured, microseconds. With Voce those of answers and set-up mean what is said
+/// at each, and the others are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Constants {
     /// Parsing one query, with all of EXPAND that does not depend on the number of selectors.
     pub(crate) query: f64,
-    /// A transform of EXPAND, with the products that go with it.
+    /// A transform of EXPAND, with the products that go with it. Voce: a pack, for each client of a tile.
     pub(crate) transform: f64,
     /// A selector of the first dimension, brought in order or its result put in its place.
     pub(crate) arranged: f64,
-    /// A KiB of the prepared database, read and multiplied.
+    /// A KiB of the prepared database, read and multiplied. Voce: for each client of a tile.
     pub(crate) scanned_kib: f64,
     /// A column of the second dimension.
     pub(crate) column: f64,
     /// A ciphertext of the answer.
     pub(crate) answer: f64,
-    /// Set-up of a bucket, whatever it holds.
+    /// Set-up of a bucket, whatever it holds. Voce: of a pack.
     pub(crate) setup_bucket: f64,
-    /// Set-up of one plaintext's place in a bucket.
+    /// Set-up of one plaintext's place in a bucket. Voce: of one element's.
     pub(crate) setup_plaintext: f64,
     /// Encode, for each codeword, with its bytes.
     pub(crate) encode_codeword: f64,
@@ -44,6 +45,14 @@ impl Constants {
     /// The answer of one bucket, milliseconds.
     pub(crate) fn answer(&self, bucket: &BucketSize) -> Stages {
         let of = |features, constants| fit::predict(features, constants) / 1e3;
+        if let Some(voce) = &bucket.voce {
+            let [packs, scanned] = voce.answer_features();
+            return Stages {
+                expand: of([packs, 0.0], [self.transform, 0.0]),
+                first_dimension: of([0.0, scanned], [0.0, self.scanned_kib]),
+                rest: 0.0,
+            };
+        }
         Stages {
             expand: of(bucket.expand_features(), [self.query, self.transform]),
             first_dimension: of(bucket.first_features(), [self.arranged, self.scanned_kib]),
@@ -58,7 +67,8 @@ impl Constants {
 
     /// Set-up of one bucket, milliseconds.
     pub(crate) fn setup_bucket(&self, bucket: &BucketSize) -> f64 {
-        fit::predict(bucket.setup_features(), [self.setup_bucket, self.setup_plaintext]) / 1e3
+        let features = bucket.voce.map_or(bucket.setup_features(), |voce| voce.setup_features());
+        fit::predict(features, [self.setup_bucket, self.setup_plaintext]) / 1e3
     }
 
     /// Encode and set-up of all buckets, once for all clients, milliseconds.
@@ -116,6 +126,7 @@ pub(crate) mod tests {
     use sottod::Addressing;
 
     use super::{BucketSize, Constants, RoundSize};
+    use crate::engine::EngineName;
 
     /// Round numbers, to calculate with by hand.
     pub(crate) const BY_HAND: Constants = Constants {
@@ -166,19 +177,43 @@ pub(crate) mod tests {
     /// The bucket of the largest load is what all are padded to; 24,947 was measured (docs/PARAMETERS.md).
     #[test]
     fn rounds_have_the_sizes_of_the_documents() {
-        let round = RoundSize::new(1 << 18, 16, Addressing::Labels).unwrap();
+        let round = RoundSize::new(1 << 18, 16, Addressing::Labels, EngineName::Sealpir).unwrap();
         assert_eq!((round.buckets, round.choices), (32, 3));
         assert!((24_800..25_100).contains(&round.bucket.elements), "{}", round.bucket.elements);
         assert_eq!(round.download_bytes(), 32 * 34_820);
         assert!((452..=468).contains(&(round.upload_bytes() / 32)), "{}", round.upload_bytes());
         let mapping = round.mapping_bytes() as f64 / 2_395_052.0;
         assert!((0.99..1.01).contains(&mapping));
-        let alone = RoundSize::new(1 << 14, 1, Addressing::Labels).unwrap();
+        let alone = RoundSize::new(1 << 14, 1, Addressing::Labels, EngineName::Sealpir).unwrap();
         assert_eq!((alone.buckets, alone.choices, alone.bucket.elements), (1, 1, 1 << 14));
         assert!([Addressing::Labels, Addressing::Slots].into_iter().all(|way| {
-            RoundSize::new(0, 16, way).is_err()
-                && RoundSize::new(1 << 14, 0, way).is_err()
-                && RoundSize::new(1 << 40, 16, way).is_err()
+            RoundSize::new(0, 16, way, EngineName::Sealpir).is_err()
+                && RoundSize::new(1 << 14, 0, way, EngineName::Sealpir).is_err()
+                && RoundSize::new(1 << 40, 16, way, EngineName::Sealpir).is_err()
         }));
+    }
+
+    /// 36 buckets of 22,528, which Voce has in its own arrangement: what a pack and what a KiB costs, and the sizes of the engine.
+    #[test]
+    fn a_round_with_voce_costs_its_packs_and_its_scan() {
+        for (engine, keys) in [(EngineName::Voce, 0), (EngineName::VoceHint, 25_600)] {
+            let round = RoundSize::new(1 << 18, 16, Addressing::Slots, engine).unwrap();
+            let voce = round.bucket.voce.unwrap();
+            let spec =
+                engine.round(mpir::Form { buckets: 36, elements: 22_528, element_bytes: 288 }, None).unwrap();
+            let columns = f64::from(1u32 << spec.profile.0[1]);
+            let places = columns * 2.0 * (22_528.0 / columns / 2.0).ceil();
+            assert!((voce.places - places).abs() < 1e-9 && (voce.scanned_kib - places / 2.0).abs() < 1e-9);
+            // 256 outputs for each column, 2,048 to a pack; units may be left with room.
+            assert!((columns / 8.0..columns / 8.0 + 0.5).contains(&voce.packs), "{columns} {}", voce.packs);
+            let time = BY_HAND.client_round(&round).total();
+            assert!((time - 36.0 * (voce.packs * 0.010 + voce.scanned_kib * 0.0002)).abs() < 1e-9);
+            let setup = BY_HAND.setup_round(&round);
+            let by_hand = 36.0 * (voce.packs * 0.1 + places * 0.016 + 22_528.0 * 0.0005);
+            assert!((setup / by_hand - 1.0).abs() < 1e-9);
+            // A query has 39 bits for every two rows.
+            let queries = 36 * (39 * (places / columns / 2.0) as usize).div_ceil(8);
+            assert!(round.upload_bytes() >= keys + queries && round.upload_bytes() < 600_000);
+        }
     }
 }

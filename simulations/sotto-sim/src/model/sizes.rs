@@ -1,8 +1,10 @@
 //! What is counted: the same formulas that server and client use.
 
 use anyhow::Context as _;
+use mpir::{Form, Sizes};
 use pbc::{DEFAULT_CHOICES, Family, choose_buckets, recommended_buckets};
 use pir_core::sealpir::Parameters;
+use pir_core::voce::{Ending, Shape};
 use pir_core::{Scheme, SealPir};
 use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
 use sotto_protocol::manifest::{ENTRIES_MAX, mapping_bytes};
@@ -10,6 +12,7 @@ use sotto_protocol::table::{LOT_SLOTS, SENT_BYTES};
 use sotto_protocol::{CodeKind, CodeShape, Table};
 use sottod::Addressing;
 
+use crate::engine::EngineName;
 use crate::pbc::CodeName;
 
 /// SHA-256.
@@ -20,7 +23,58 @@ const DIGEST_BYTES: usize = 32;
 pub(crate) struct BucketSize {
     /// Boxes, padding included.
     pub(crate) elements: usize,
+    /// By SealPIR.
     pub(crate) parameters: Parameters,
+    /// By Voce, where that is the engine.
+    pub(crate) voce: Option<VoceSize>,
+}
+
+/// A bucket's share of what Voce does with a unit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct VoceSize {
+    /// Polynomials into which 2,048 outputs are packed; with them grows what expands the ciphertexts that select columns.
+    pub(crate) packs: f64,
+    /// Coefficients of the database, as the first dimension reads them.
+    pub(crate) scanned_kib: f64,
+    /// Places of elements, of which all are whitened.
+    pub(crate) places: f64,
+    /// Held as long as the round can be retrieved.
+    pub(crate) bytes: f64,
+}
+
+impl VoceSize {
+    /// Of one of so many buckets, in units of this shape.
+    pub(super) fn of(shape: &Shape, buckets: usize) -> Self {
+        let (units, rest) = (buckets / shape.unit_buckets(), buckets % shape.unit_buckets());
+        let packs = units * shape.packs() + shape.packs_of(rest);
+        let share = buckets.div_ceil(shape.unit_buckets()) as f64 / buckets as f64;
+        let places = 2 * shape.positions() * shape.columns();
+        Self {
+            packs: packs as f64 / buckets as f64,
+            // A field of nine bits takes two bytes.
+            scanned_kib: (2 * shape.element_outputs() * places) as f64 / 1024.0,
+            places: places as f64,
+            bytes: share * shape.memory_bytes() as f64,
+        }
+    }
+
+    pub(super) fn answer_features(&self) -> [f64; 2] {
+        [self.packs, self.scanned_kib]
+    }
+
+    pub(super) fn setup_features(&self) -> [f64; 2] {
+        [self.packs, self.places]
+    }
+}
+
+/// The shape that a server would choose, if the engine is Voce.
+pub(super) fn voce_shape(engine: EngineName, form: Form) -> anyhow::Result<Option<Shape>> {
+    let ending = match engine {
+        EngineName::Voce => Ending::Selected,
+        EngineName::VoceHint => Ending::Hint,
+        _ => return Ok(None),
+    };
+    Ok(Some(Shape::choose(ending, form.buckets, form.elements, form.element_bytes)?))
 }
 
 impl BucketSize {
@@ -28,7 +82,7 @@ impl BucketSize {
     pub(crate) fn of(elements: usize) -> anyhow::Result<Self> {
         let parameters = SealPir::parameters(elements, BOX_BYTES)
             .with_context(|| format!("a bucket of {elements} boxes has no arrangement"))?;
-        Ok(Self { elements, parameters })
+        Ok(Self { elements, parameters, voce: None })
     }
 
     /// Places of plaintexts.
@@ -72,11 +126,17 @@ pub(crate) struct RoundSize {
     pub(crate) choices: usize,
     code: CodeShape,
     pub(crate) bucket: BucketSize,
+    sizes: Sizes,
 }
 
 impl RoundSize {
     /// Of so many users, with the code that a server takes for this k if nothing else is asked for.
-    pub(crate) fn new(users: usize, retrieve: usize, addressing: Addressing) -> anyhow::Result<Self> {
+    pub(crate) fn new(
+        users: usize,
+        retrieve: usize,
+        addressing: Addressing,
+        engine: EngineName,
+    ) -> anyhow::Result<Self> {
         let boxes = match addressing {
             Addressing::Labels => Some(users),
             Addressing::Slots => {
@@ -97,8 +157,11 @@ impl RoundSize {
         let parameters = mpir::parameters::<SealPir>(buckets, elements, BOX_BYTES);
         let parameters =
             parameters.with_context(|| format!("a bucket of {elements} boxes has no arrangement"))?;
-        let bucket = BucketSize { elements, parameters };
-        Ok(Self { boxes, retrieve, buckets, choices, code, bucket })
+        let form = Form { buckets, elements, element_bytes: BOX_BYTES };
+        let voce = voce_shape(engine, form)?.map(|shape| VoceSize::of(&shape, buckets));
+        let bucket = BucketSize { elements, parameters, voce };
+        let sizes = engine.engine().sizes(&engine.round(form, None)?)?;
+        Ok(Self { boxes, retrieve, buckets, choices, code, bucket, sizes })
     }
 
     /// In all buckets, padding included.
@@ -107,18 +170,19 @@ impl RoundSize {
     }
 
     /// Of all prepared buckets.
-    pub(crate) fn database_bytes(&self) -> usize {
-        self.buckets * self.bucket.parameters.database_bytes()
+    pub(crate) fn database_bytes(&self) -> f64 {
+        let each = self.bucket.voce.map(|voce| voce.bytes);
+        self.buckets as f64 * each.unwrap_or(self.bucket.parameters.database_bytes() as f64)
     }
 
     /// The multi-query of one client.
     pub(crate) fn upload_bytes(&self) -> usize {
-        self.buckets * self.bucket.parameters.query_bytes()
+        self.sizes.request.bytes()
     }
 
-    /// The answers to it.
+    /// The answers to it, and what everybody downloads to read them.
     pub(crate) fn download_bytes(&self) -> usize {
-        self.buckets * self.bucket.parameters.answer_bytes()
+        self.sizes.answer.bytes() + self.sizes.hint.bytes()
     }
 
     /// What a client downloads to check an answer: the digests of all buckets, and one of these.

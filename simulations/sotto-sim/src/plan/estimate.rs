@@ -1,7 +1,6 @@
 //! The arithmetic: from users and constants to cores and bytes.
 
 use anyhow::{Context, ensure};
-use pir_core::{Scheme, SealPir};
 use serde::Serialize;
 use sotto_protocol::audit::{AUDITED, RECEIPT_BYTES};
 use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
@@ -144,14 +143,16 @@ impl Need {
         assumptions: &Assumptions,
         calibration: &Calibration,
     ) -> anyhow::Result<Self> {
-        let round = RoundSize::new(users, retrieve, addressing).with_context(|| format!("{users} users"))?;
+        let round = RoundSize::new(users, retrieve, addressing, calibration.engine)
+            .with_context(|| format!("{users} users"))?;
         let constants = &calibration.constants;
         let mapping = round.mapping_bytes() as f64;
         let announced = MANIFEST_BYTES + SIGNATURE_BYTES + SEED_PROOF_BYTES;
         // In every round, and one round in so many.
         let up = (round.deposit_bytes() + round.upload_bytes()) as f64;
         let down = (announced + round.download_bytes() + RECEIPT_BYTES) as f64 + mapping;
-        let (keys, check) = (SealPir::public_keys_bytes() as f64, round.check_bytes() as f64);
+        let engine = calibration.engine.engine();
+        let (keys, check) = (engine.public_keys_bytes() as f64, round.check_bytes() as f64);
         // Whoever knows of several nodes is known at two of them.
         let held = f64::from(assumptions.nodes.min(2));
         let (replaced, checked) = (1.0 / sottod::UPLOAD_ROUNDS as f64, 1.0 / AUDITED as f64);
@@ -176,13 +177,10 @@ impl Need {
         let rounds = f64::from(assumptions.retained) + 1.0;
         // Keys that were replaced stay until the round that was open then is over, and so are all before it.
         let memory = Memory {
-            databases: nodes * rounds * round.database_bytes() as f64,
+            databases: nodes * rounds * round.database_bytes(),
             building: nodes * (round.boxes as f64 + round.codewords()) * BOX_BYTES as f64,
             mappings: nodes * rounds * mapping,
-            keys: held
-                * n
-                * (1.0 + (rounds + 1.0) * replaced)
-                * sottod::key_memory_bytes(&*mpir::sealpir()) as f64,
+            keys: held * n * (1.0 + (rounds + 1.0) * replaced) * sottod::key_memory_bytes(&*engine) as f64,
             connections: held * n * assumptions.connection_kib * 1024.0,
         };
         let logged = usize::from(assumptions.retained) + ROUNDS_UNDER_WAY;
@@ -241,6 +239,7 @@ pub(super) mod tests {
     use sottod::Addressing;
 
     use super::{Assumptions, Between, Need};
+    use crate::engine::EngineName;
     use crate::machine::Machine;
     use crate::model::tests::BY_HAND;
     use crate::model::{Calibration, Uncertainty};
@@ -253,6 +252,7 @@ pub(super) mod tests {
         Calibration {
             machine: Machine::here(),
             commit: None,
+            engine: EngineName::Sealpir,
             threads: 1,
             constants: BY_HAND,
             answer_error: error(0.03, 0.04),

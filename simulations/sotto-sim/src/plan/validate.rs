@@ -72,7 +72,7 @@ pub(super) fn run(
     );
     for &users in &arguments.validate_users {
         let early = need(users as usize, &before)?;
-        let report = closed_loop(arguments, users, &early)?;
+        let report = closed_loop(arguments, users, &early, before.engine)?;
         before = again()?;
         let one = compare(users, &[early, need(users as usize, &before)?], &report);
         println!(
@@ -97,13 +97,14 @@ fn closed_loop(
     arguments: &ValidationArguments,
     users: u32,
     need: &Need,
+    engine: EngineName,
 ) -> anyhow::Result<closed_loop::Report> {
     let config = Config {
         users,
         clients: arguments.clients,
         retrieve: need.round.retrieve.try_into()?,
         rounds: arguments.rounds,
-        engine: EngineName::Sealpir,
+        engine,
         code: need.round.code_name(),
         threads: None,
         seed: 1,

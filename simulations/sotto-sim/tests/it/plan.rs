@@ -101,6 +101,27 @@ fn a_plan_from_saved_constants_is_the_same_and_grows_with_the_users() {
     refusals(at);
 }
 
+/// Constants say whose they are, and plan for nobody else; what an engine sends is its own.
+#[test]
+fn a_plan_for_voce_has_its_own_constants_and_sizes() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path();
+    let arguments = "--users 65536 --round 60 --addressing slots";
+    let measured = json(&format!("{arguments} --engine voce-hint --quick --save constants.json"), at);
+    let read = json(&format!("{arguments} --constants constants.json"), at);
+    assert_eq!(measured, read);
+    for path in ["/constants/transform", "/constants/setup_bucket", "/memory_bytes/databases"] {
+        assert!(number(&read, path) > 0.0, "{path}");
+    }
+    // Keys come with every request, and nearly nothing is uploaded once.
+    assert!(number(&read, "/keys_bytes_per_set") < 16.0);
+    assert!((100_000.0..400_000.0).contains(&number(&read, "/up_bytes_per_user_round")), "{read}");
+    for engine in ["sealpir", "voce", "xpir-2"] {
+        let refused = plan(&format!("{arguments} --engine {engine} --constants constants.json"), at);
+        assert!(!refused.status.success(), "{engine}");
+    }
+}
+
 /// A plan from nonsense would be believed.
 fn refusals(at: &Path) {
     std::fs::write(at.join("other.json"), "{}").unwrap();

@@ -164,17 +164,33 @@ operations! {
     /// `a[i] = q + floor(centre(a[i]) / 2^shift + 1/2)`, where `centre` takes residues to `(-q/2, q/2)`.
     fn round_digits(modulus: &Modulus, shift: u32, a: &mut [u64]);
 
-    /// `out[c * stride + at]` becomes column c of eight rows of equal length.
+    /// `out[c * stride + at]` becomes column c of eight rows of equal length. What is written is not kept in caches.
     fn gather_columns(out: &mut [Lanes], stride: usize, at: usize, rows: [&[u64]; 8]);
+
+    /// `out[places[b] ..]` begins with the first `length` of `source[b * stride ..]`. What is written is not kept in caches.
+    fn copy_runs(out: &mut [Lanes], places: &[usize], source: &[Lanes], stride: usize, length: usize);
+
+    /// `rows[l][p] = c mod q`, `c = D0 + 2^13 D1` with `D0, D1 = pairs[p][2 l..]`, for 16 rows of as many words as there are pairs.
+    fn radix_rows(modulus: &Modulus, pairs: &[Pairs], rows: [&mut [u64]; 16]);
+
+    /// `digits = sum = sum + digits * image mod q`, where vector v of half h, M words long, of the image is
+    /// `images[(h xor exchanged) M + (br(v) + power) mod M]`; br reverses the bits of the number of a half's vectors.
+    fn orbit_step(
+        modulus: &Modulus,
+        sum: &mut [u64],
+        digits: &mut [u64],
+        images: &[Lanes],
+        exchanged: bool,
+        power: usize,
+    );
 
     /// With `[stride, half_stride]`, `out[h * half_stride + b * stride + at]` becomes the eight words at `8 b ..` of half h of
     /// the source, of which the index within the half, a power of two of at least 8 words, has its bits reversed.
     fn reverse_bits(out: &mut [Lanes], strides: [usize; 2], at: usize, source: &[u64]);
 
-    /// Eight diagonals of a matrix of two halves by two halves of M words, of which `columns[b * stride + f]` holds row f of
-    /// columns `8 b ..`: `out[c * M/4 + b]` has in lane l what stands at column `e = 8 b + l` in row `(e + power + c) mod M`, e
-    /// being counted within its half, of the same half, or of the other one.
-    fn diagonals(out: &mut [Lanes], columns: &[Lanes], stride: usize, exchanged: bool, power: usize);
+    /// Eight diagonals of each of many strips of 16 rows of eight words, of which `rows[0][8 b ..]` are the first eight and
+    /// `rows[1][8 b ..]` the others: `out[c * B + b]`, of B strips, has in lane l what row `c + l` has there.
+    fn diagonals(out: &mut [Lanes], rows: [&[Lanes]; 2]);
 
     /// Packs eight values, from `slot` on, of each source into `width <= 56` bytes, as many as a value has bits.
     fn pack(width: usize, slot: usize, sources: &[&[u64]], out: &mut [u8]);

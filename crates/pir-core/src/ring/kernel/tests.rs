@@ -70,8 +70,8 @@ fn residues(modulus: &Modulus, count: usize, kind: u64) -> Vec<u64> {
         .collect()
 }
 
-/// Checks that all back ends turn copies of the given words into the same.
-fn assert_same(what: &str, words: &[u64], operation: impl Fn(Available, &mut [u64])) {
+/// What the portable code turns the given words into; checks that all back ends turn copies of them into the same.
+fn assert_same(what: &str, words: &[u64], operation: impl Fn(Available, &mut [u64])) -> Vec<u64> {
     let mut expected = words.to_vec();
     operation(Available::portable(), &mut expected);
     for backend in Available::all() {
@@ -79,6 +79,7 @@ fn assert_same(what: &str, words: &[u64], operation: impl Fn(Available, &mut [u6
         operation(backend, &mut result);
         assert!(result == expected, "{what}: {} differs", backend.backend().name());
     }
+    expected
 }
 
 /// Primes of 17, 36, 37, 39, 46, 47, 49 and 50 bits, on both sides of every change of method, all 1 modulo 2^14 or 2^16.
@@ -337,21 +338,73 @@ fn every_back_end_moves_words_to_the_same_places() {
             assert_eq!(*word, source[place / half * half + reverse]);
         }
     }
-    let (orbit, stride) = (64usize, 131usize);
-    let columns: Vec<[u64; 8]> =
-        (0..16 * stride as u64).map(|at| core::array::from_fn(|lane| at * 8 + lane as u64)).collect();
-    for (exchanged, power) in [(false, 0), (true, 8), (false, 56), (true, 40)] {
-        let zeros = vec![0; 8 * 2 * orbit];
-        assert_same("diagonals", &zeros, |backend, out| {
-            backend.diagonals(out.as_chunks_mut().0, &columns, stride, exchanged, power);
-        });
-        let mut out = zeros;
-        Available::portable().diagonals(out.as_chunks_mut().0, &columns, stride, exchanged, power);
-        for (at, word) in out.iter().enumerate() {
-            let (step, column) = (at / (2 * orbit), at % (2 * orbit));
-            let half = (column / orbit) ^ usize::from(exchanged);
-            let row = half * orbit + (column + power + step) % orbit;
-            assert_eq!(*word, columns[column / 8 * stride + row][column % 8]);
+    let strips = 5usize;
+    let lanes = |first: usize, count: usize| -> Vec<[u64; 8]> {
+        words[first..first + 8 * count].as_chunks().0.to_vec()
+    };
+    let halves = [lanes(0, 8 * strips), lanes(4_096, 8 * strips)];
+    let diagonals = assert_same("diagonals", &vec![0; 64 * strips], |backend, out| {
+        backend.diagonals(out.as_chunks_mut().0, [&halves[0], &halves[1]]);
+    });
+    for (at, word) in diagonals.iter().enumerate() {
+        let (step, strip, lane) = (at / 8 / strips, at / 8 % strips, at % 8);
+        let row = step + lane;
+        assert_eq!(*word, halves[row / 8][8 * strip + row % 8][lane]);
+    }
+    let (places, source) = ([17, 3, 40], lanes(77, 25));
+    let copied = assert_same("copy_runs", &vec![u64::MAX; 8 * 50], |backend, out| {
+        backend.copy_runs(out.as_chunks_mut().0, &places, &source, 9, 7);
+    });
+    for (at, found) in copied.as_chunks::<8>().0.iter().enumerate() {
+        let run = places.iter().position(|place| (*place..place + 7).contains(&at));
+        let expected = run.map_or([u64::MAX; 8], |run| source[9 * run + at - places[run]]);
+        assert_eq!(*found, expected);
+    }
+}
+
+#[test]
+fn every_back_end_makes_coefficients_of_two_rows_exactly() {
+    let mut rng = ChaCha20Rng::seed_from_u64(12);
+    for modulus in primes().into_iter().filter(|modulus| modulus.bits() > 24) {
+        for positions in [1usize, 8, 21, 64] {
+            let small = |rng: &mut ChaCha20Rng| match rng.next_u32() % 4 {
+                0 => -256,
+                1 => 255,
+                _ => (rng.next_u32() % 512) as i16 - 256,
+            };
+            let pairs: Vec<Pairs> =
+                (0..positions).map(|_| core::array::from_fn(|_| small(&mut rng))).collect();
+            let found = assert_same("radix_rows", &vec![0; 16 * positions], |backend, out| {
+                let mut rows = out.chunks_exact_mut(positions);
+                backend.radix_rows(&modulus, &pairs, core::array::from_fn(|_| rows.next().unwrap()));
+            });
+            for (at, found) in found.iter().enumerate() {
+                let pair = &pairs[at % positions][2 * (at / positions)..];
+                let c = i64::from(pair[0]) + (i64::from(pair[1]) << 13);
+                assert_eq!(*found, modulus.from_signed(c));
+            }
+        }
+    }
+}
+
+#[test]
+fn every_back_end_steps_along_an_orbit_exactly() {
+    for modulus in primes() {
+        let half = 64usize;
+        let images: Vec<[u64; 8]> = residues(&modulus, 16 * half, 3).as_chunks().0.to_vec();
+        for (kind, exchanged, power) in [(0, false, 0), (1, true, 5), (2, false, 63), (5, true, 17)] {
+            let start = [residues(&modulus, 2 * half, kind), residues(&modulus, 2 * half, kind + 1)].concat();
+            let found = assert_same("orbit_step", &start, |backend, out| {
+                let (sum, digits) = out.split_at_mut(2 * half);
+                backend.orbit_step(&modulus, sum, digits, &images, exchanged, power);
+            });
+            assert!(found[..2 * half] == found[2 * half..]);
+            for (at, found) in found[..2 * half].iter().enumerate() {
+                let (h, vector) = ((at / half) ^ usize::from(exchanged), at % half / 8);
+                let image = images[h * half + (crate::ring::bit_reverse(vector, 3) + power) % half][at % 8];
+                let product = modulus.mul(start[2 * half + at], image);
+                assert_eq!(*found, modulus.add(start[at], product));
+            }
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use core::arch::x86_64::{
     __m512i, _mm512_loadu_si512, _mm512_min_epu64, _mm512_set_epi64, _mm512_set1_epi64, _mm512_storeu_si512,
-    _mm512_sub_epi64,
+    _mm512_stream_si512, _mm512_sub_epi64,
 };
 
 use super::rows::Lanes;
@@ -21,6 +21,19 @@ pub(super) fn load(values: &Lanes) -> __m512i {
 pub(super) fn store(values: &mut Lanes, lanes: __m512i) {
     // SAFETY: the exclusive reference covers the 64 bytes that are written; an unaligned store has no other demand.
     unsafe { _mm512_storeu_si512(values.as_mut_ptr().cast(), lanes) }
+}
+
+/// Past the caches where it is a whole line of them. Other threads see it for sure only after an `sfence`.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn stream(values: &mut Lanes, lanes: __m512i) {
+    let place: *mut __m512i = values.as_mut_ptr().cast();
+    if place.is_aligned() {
+        // SAFETY: the exclusive reference covers the 64 bytes that are written, and they are aligned.
+        unsafe { _mm512_stream_si512(place, lanes) }
+    } else {
+        store(values, lanes);
+    }
 }
 
 #[inline]

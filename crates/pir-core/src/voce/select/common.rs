@@ -63,7 +63,7 @@ pub(super) struct Common {
 }
 
 /// The seed of the public halves.
-pub(super) fn key_seed() -> [u8; 32] {
+pub(in crate::voce) fn key_seed() -> [u8; 32] {
     derive("lasting keys", &[])
 }
 

@@ -12,11 +12,14 @@ mod server;
 mod tree;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 pub use client::{Asked, Secret};
+#[cfg(test)]
+pub(super) use common::key_seed;
 pub use keys::PublicKeys;
 pub use server::{Request, Unit};
+pub(super) use tree::TREE_BYTES;
 
 use super::ring::HINT_BITS;
 use super::shape::DIGITS;

@@ -9,7 +9,7 @@ use crate::voce::ring::{DEGREE, DROPPED_BITS, Ring};
 
 /// Public and private half, in slots.
 #[derive(Clone)]
-pub(super) struct Pair {
+pub(in crate::voce) struct Pair {
     pub(super) a: Vec<u64>,
     pub(super) b: Vec<u64>,
 }

@@ -153,7 +153,7 @@ impl Unit {
     }
 
     /// The replies of each client, in slots.
-    pub(super) fn replies(&self, first: usize, tile: &[&Request<'_>]) -> Vec<Vec<Pair>> {
+    pub(in crate::voce) fn replies(&self, first: usize, tile: &[&Request<'_>]) -> Vec<Vec<Pair>> {
         let askers: Vec<_> =
             tile.iter().map(|one| Asker { keys: &one.keys.packing, queries: one.queries }).collect();
         self.columns.replies(self.dense.packed(first, &askers), tile)
@@ -258,7 +258,8 @@ impl Columns {
         let scale = ring.modulus().shoup(scale);
         let clients = tile.iter().zip(packed).zip(&rows);
         let of_client = clients.map(|((request, mut packed), rows)| {
-            let digits: Vec<_> = packed.chunks_exact_mut(DEGREE).map(|pack| cut(ring, pack)).collect();
+            let digits: Vec<_> =
+                packed.chunks_exact_mut(DEGREE).take(self.digits.len()).map(|pack| cut(ring, pack)).collect();
             let mut selected = (0..self.squares.len()).map(|bucket| {
                 let mut pair = self.selected(bucket, request.keys, &digits, rows);
                 for half in [&mut pair.a, &mut pair.b] {

@@ -2,6 +2,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
 
+use super::separation::Pair;
 use super::{PublicKeys, Request, Secret, Unit};
 use crate::Error;
 use crate::voce::noise::stages;
@@ -50,6 +51,7 @@ fn what_was_asked_for_comes_back() {
         for (number, contents) in contents.chunks(shape.unit_buckets()).enumerate() {
             let contents: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
             let unit = Unit::new(&Pools::default(), &shape, &seed, number, &contents).unwrap();
+            assert!(unit.memory_bytes() == shape.memory_bytes() || contents.len() < shape.unit_buckets());
             let first = number * shape.unit_buckets();
             let answers = unit.answer(first, &requests.iter().collect::<Vec<_>>());
             for ((_, asked), answer) in asked.iter().zip(&answers) {
@@ -73,11 +75,41 @@ fn a_secret_asks_once_under_a_seed() {
     assert!(secret.request(&shape, &[3; 32], &[4], &[6; 32]).is_ok());
 }
 
+/// The differences between phases and scaled messages of a reply, in units of the modulus, before anything is rounded for the wire.
+pub(in crate::voce) fn noise(
+    shape: &Shape,
+    unit: &Unit,
+    targets: &[usize],
+    secret: &Secret,
+    reply: &Pair,
+) -> Vec<f64> {
+    let (ring, modulus) = (Ring::get(), Ring::get().modulus());
+    let slots = reply.a.iter().zip(secret.slots()).zip(&reply.b);
+    let mut phase: Vec<u64> = slots.map(|((a, s), b)| modulus.add(*b, modulus.mul(*a, *s))).collect();
+    ring.ntt.inverse(&mut phase);
+    let scale = ((modulus.value() + (1 << (PLAINTEXT_BITS - 1))) >> PLAINTEXT_BITS) as i64;
+    let mut noise = Vec::with_capacity(DEGREE);
+    for (bucket, target) in targets.iter().enumerate() {
+        let (row, column) = (target / shape.columns(), target % shape.columns());
+        for field in 0..shape.element_outputs() {
+            let output = shape.output(column, field);
+            let pair = unit.dense().buckets[bucket].block(shape.positions(), output / BLOCK)[row / 2];
+            let [even, odd] = [0, 1].map(|parity| i64::from(pair[2 * (output % BLOCK) + parity]));
+            // What the other row of the position adds is no noise, but known.
+            let other = if row % 2 == 1 { even * (scale >> 13) } else { 0 };
+            let message = if row % 2 == 1 { odd } else { even } * scale;
+            let expected = modulus.add(modulus.from_signed(message), modulus.from_signed(other));
+            let at = field * (DEGREE / shape.element_outputs()) + bucket;
+            noise.push(modulus.centre(modulus.sub(phase[at], expected)) as f64);
+        }
+    }
+    noise
+}
+
 /// Of all that a reply has before it is rounded, for shapes in which the selection has a small and a large part.
 #[test]
 fn noise_is_what_the_calculator_says() {
     let mut rng = ChaCha20Rng::seed_from_u64(5);
-    let (ring, modulus) = (Ring::get(), Ring::get().modulus());
     for (count, columns, buckets) in [(16, 8, 8), (1_024, 8, 8), (1_024, 64, 1), (2_048, 4, 8)] {
         let shape = Shape::new(Ending::Selected, buckets, count, 288, columns).unwrap();
         let mut content = vec![0; count * 288];
@@ -92,25 +124,9 @@ fn noise_is_what_the_calculator_says() {
             let (bytes, _) = secret.request(&shape, &seed, &targets, &random(&mut rng)).unwrap();
             let request = Request::new(&shape, buckets, &keys, &bytes).unwrap();
             let reply = unit.replies(0, &[&request]).remove(0).remove(0);
-            let slots = reply.a.iter().zip(secret.slots()).zip(&reply.b);
-            let mut phase: Vec<u64> = slots.map(|((a, s), b)| modulus.add(*b, modulus.mul(*a, *s))).collect();
-            ring.ntt.inverse(&mut phase);
-            let scale = ((modulus.value() + (1 << (PLAINTEXT_BITS - 1))) >> PLAINTEXT_BITS) as i64;
-            for (bucket, target) in targets.iter().enumerate() {
-                let (row, column) = (target / columns, target % columns);
-                for field in 0..shape.element_outputs() {
-                    let output = shape.output(column, field);
-                    let pair = unit.dense().buckets[bucket].block(shape.positions(), output / BLOCK)[row / 2];
-                    let [even, odd] = [0, 1].map(|parity| i64::from(pair[2 * (output % BLOCK) + parity]));
-                    // What the other row of the position adds is no noise, but known.
-                    let other = if row % 2 == 1 { even * (scale >> 13) } else { 0 };
-                    let message = if row % 2 == 1 { odd } else { even } * scale;
-                    let expected = modulus.add(modulus.from_signed(message), modulus.from_signed(other));
-                    let at = field * (DEGREE / shape.element_outputs()) + bucket;
-                    let noise = modulus.centre(modulus.sub(phase[at], expected)) as f64;
-                    (squares, samples, largest) =
-                        (squares + noise * noise, samples + 1, largest.max(noise.abs()));
-                }
+            for noise in noise(&shape, &unit, &targets, &secret, &reply) {
+                (squares, samples, largest) =
+                    (squares + noise * noise, samples + 1, largest.max(noise.abs()));
             }
         }
         let measured = (squares / f64::from(samples)).sqrt();

@@ -30,6 +30,9 @@ const NODE: usize = KEY_DIGITS * BLOCK;
 /// Nodes of a whole tree that split.
 const SPLITS: usize = (1 << LEVELS) - 1;
 
+/// Bytes of the digits of a whole tree.
+pub(in crate::voce) const TREE_BYTES: usize = BLOCKS * SPLITS * NODE * size_of::<u64>();
+
 /// The public half of a tree.
 pub(super) struct Tree {
     leaves: usize,
@@ -102,7 +105,7 @@ impl Tree {
         let (ring, common) = (Ring::get(), Common::get());
         let modulus = ring.modulus();
         // Whole trees, so that the pool has pieces of one size.
-        let mut all = pool.vector::<u64>(BLOCKS * SPLITS * NODE)?;
+        let mut all = pool.vector::<u64>(TREE_BYTES / size_of::<u64>())?;
         let mut digits = vec![0; KEY_DIGITS * DEGREE];
         let (mut scratch, mut raised) = (Scratch::default(), vec![0; DEGREE]);
         root.scale(modulus, modulus.shoup(modulus.inverse(1 << LEVELS)));

@@ -43,8 +43,18 @@ portable! {
     fn orbit_products(modulus: &Modulus, digits: &[Lanes], keys: &[&[u64]], out: &mut [&mut [u64]]);
     fn round_digits(modulus: &Modulus, shift: u32, a: &mut [u64]);
     fn gather_columns(out: &mut [Lanes], stride: usize, at: usize, rows: [&[u64]; 8]);
+    fn copy_runs(out: &mut [Lanes], places: &[usize], source: &[Lanes], stride: usize, length: usize);
+    fn radix_rows(modulus: &Modulus, pairs: &[Pairs], rows: [&mut [u64]; 16]);
+    fn orbit_step(
+        modulus: &Modulus,
+        sum: &mut [u64],
+        digits: &mut [u64],
+        images: &[Lanes],
+        exchanged: bool,
+        power: usize,
+    );
     fn reverse_bits(out: &mut [Lanes], strides: [usize; 2], at: usize, source: &[u64]);
-    fn diagonals(out: &mut [Lanes], columns: &[Lanes], stride: usize, exchanged: bool, power: usize);
+    fn diagonals(out: &mut [Lanes], rows: [&[Lanes]; 2]);
     fn multiply_accumulate(modulus: &Modulus, sums: [&mut [u64]; 2], terms: &[(&[u64], &[u64])]);
     fn reduce(modulus: &Modulus, out: &mut [u64], sums: [&mut [u64]; 2]);
     fn halves(modulus: &Modulus, a: &mut [u64], odd: &mut [u64], b: &[u64], factors: &[ShoupFactor]);

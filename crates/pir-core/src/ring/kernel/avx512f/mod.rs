@@ -20,7 +20,7 @@ pub(super) use elementwise::{
     add, centre, chunk, digit, halves, multiply, permute, rescale, rescale_difference, rescale_sum,
     rescaling, scale, substitute, subtract,
 };
-pub(super) use moves::{diagonals, gather_columns, reverse_bits};
+pub(super) use moves::{copy_runs, diagonals, gather_columns, orbit_step, radix_rows, reverse_bits};
 pub(super) use ntt::{forward, inverse};
 pub(super) use passes::{LEAST_DEGREE, passes};
 pub(super) use product::{arrange, key_products, multiply_accumulate, pack, reduce, row_products, unpack};

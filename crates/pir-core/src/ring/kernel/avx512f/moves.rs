@@ -1,13 +1,16 @@
 //! Words on their way from one order to another, eight by eight.
 
 use core::arch::x86_64::{
-    __m512i, _mm512_mask_blend_epi64, _mm512_setzero_si512, _mm512_shuffle_i64x2, _mm512_unpackhi_epi64,
-    _mm512_unpacklo_epi64,
+    __m512i, _mm_sfence, _mm512_add_epi32, _mm512_castsi512_si256, _mm512_cvtepi32_epi64,
+    _mm512_extracti64x4_epi64, _mm512_loadu_si512, _mm512_mask_add_epi64, _mm512_mask_blend_epi64,
+    _mm512_movepi64_mask, _mm512_setzero_si512, _mm512_shuffle_i64x2, _mm512_slli_epi32, _mm512_srai_epi32,
+    _mm512_unpackhi_epi64, _mm512_unpacklo_epi64,
 };
 
 use super::super::moves;
-use super::super::rows::Lanes;
-use super::super::vector512::{load, store};
+use super::super::rows::{Lanes, PAIR_LIMB, Pairs};
+use super::super::vector512::{load, splat, store, stream};
+use crate::ring::modulus::Modulus;
 use crate::ring::tables::bit_reverse;
 
 /// Eight rows of eight words become eight columns.
@@ -51,9 +54,79 @@ pub(in super::super) fn gather_columns(out: &mut [Lanes], stride: usize, at: usi
             *lanes = load(&row[i]);
         }
         for (lane, column) in transpose(block).into_iter().enumerate() {
-            store(&mut out[(8 * i + lane) * stride + at], column);
+            stream(&mut out[(8 * i + lane) * stride + at], column);
         }
     }
+    _mm_sfence();
+}
+
+#[target_feature(enable = "avx512f")]
+pub(in super::super) fn copy_runs(
+    out: &mut [Lanes],
+    places: &[usize],
+    source: &[Lanes],
+    stride: usize,
+    length: usize,
+) {
+    for (place, source) in places.iter().zip(source.chunks(stride)) {
+        for (out, source) in out[*place..][..length].iter_mut().zip(&source[..length]) {
+            stream(out, load(source));
+        }
+    }
+    _mm_sfence();
+}
+
+/// The coefficients of eight of 16 sums, from words of which the low half is for the first row and the high half for the second.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn radix_residues(pair: &Pairs, prime: __m512i) -> [__m512i; 2] {
+    // SAFETY: the reference covers the 64 bytes that are read.
+    let words = unsafe { _mm512_loadu_si512(pair.as_ptr().cast()) };
+    let even = _mm512_srai_epi32::<16>(_mm512_slli_epi32::<16>(words));
+    let odd = _mm512_slli_epi32::<PAIR_LIMB>(_mm512_srai_epi32::<16>(words));
+    let both = _mm512_add_epi32(even, odd);
+    [_mm512_castsi512_si256(both), _mm512_extracti64x4_epi64::<1>(both)].map(|half| {
+        let value = _mm512_cvtepi32_epi64(half);
+        _mm512_mask_add_epi64(value, _mm512_movepi64_mask(value), value, prime)
+    })
+}
+
+#[target_feature(enable = "avx512f,avx512dq")]
+pub(in super::super) fn radix_rows(modulus: &Modulus, pairs: &[Pairs], rows: [&mut [u64]; 16]) {
+    let prime = splat(modulus.value());
+    let (eights, rest) = pairs.as_chunks::<8>();
+    let (mut whole, mut tails): (Vec<&mut [Lanes]>, Vec<&mut [u64]>) = rows
+        .into_iter()
+        .map(|row| row.split_at_mut(8 * eights.len()))
+        .map(|(whole, tail)| (whole.as_chunks_mut().0, tail))
+        .unzip();
+    for (i, eight) in eights.iter().enumerate() {
+        let mut blocks = [[_mm512_setzero_si512(); 8]; 2];
+        for (lane, pair) in eight.iter().enumerate() {
+            [blocks[0][lane], blocks[1][lane]] = radix_residues(pair, prime);
+        }
+        for (block, rows) in blocks.into_iter().zip(whole.chunks_exact_mut(8)) {
+            for (column, row) in transpose(block).into_iter().zip(rows) {
+                store(&mut row[i], column);
+            }
+        }
+    }
+    if let Ok(tails) = <[&mut [u64]; 16]>::try_from(core::mem::take(&mut tails)) {
+        moves::radix_rows(modulus, rest, tails);
+    }
+}
+
+/// The portable function, with the instructions of this module.
+#[target_feature(enable = "avx512f,avx512dq")]
+pub(in super::super) fn orbit_step(
+    modulus: &Modulus,
+    sum: &mut [u64],
+    digits: &mut [u64],
+    images: &[Lanes],
+    exchanged: bool,
+    power: usize,
+) {
+    moves::orbit_step(modulus, sum, digits, images, exchanged, power);
 }
 
 #[target_feature(enable = "avx512f")]
@@ -103,31 +176,17 @@ fn skew(mut rows: [__m512i; 16]) -> [__m512i; 16] {
 }
 
 #[target_feature(enable = "avx512f")]
-pub(in super::super) fn diagonals(
-    out: &mut [Lanes],
-    columns: &[Lanes],
-    stride: usize,
-    exchanged: bool,
-    power: usize,
-) {
-    let blocks = out.len() / 8;
-    let orbit = 4 * blocks;
-    if !orbit.is_multiple_of(8) || !power.is_multiple_of(8) {
-        return moves::diagonals(out, columns, stride, exchanged, power);
-    }
-    for block in 0..blocks {
-        let (half, first) = ((8 * block / orbit) ^ usize::from(exchanged), 8 * block % orbit + power);
-        let columns = &columns[block * stride + half * orbit..][..orbit];
+pub(in super::super) fn diagonals(out: &mut [Lanes], rows: [&[Lanes]; 2]) {
+    let strips = out.len() / 8;
+    let halves = rows.map(|rows| rows.as_chunks::<8>().0);
+    for (strip, (first, second)) in halves[0].iter().zip(halves[1]).enumerate() {
         let mut rows = [_mm512_setzero_si512(); 16];
-        for (part, rows) in rows.chunks_exact_mut(8).enumerate() {
-            let first = (first + 8 * part) % orbit;
-            for (row, column) in rows.iter_mut().zip(&columns[first..first + 8]) {
-                *row = load(column);
-            }
+        for (row, lanes) in rows.iter_mut().zip(first.iter().chain(second)) {
+            *row = load(lanes);
         }
         let rows = skew(rows);
         for step in 0..8 {
-            store(&mut out[step * blocks + block], rows[step]);
+            store(&mut out[step * strips + strip], rows[step]);
         }
     }
 }
