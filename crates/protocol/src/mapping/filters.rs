@@ -162,7 +162,7 @@ impl Modulus {
     /// The product of the number and the reciprocal is too small by less than the number, and their quotient, in whole numbers, by
     /// one more at most.
     fn remainder(self, number: u64) -> u32 {
-        let quotient = (u128::from(number) * u128::from(self.reciprocal) >> 64) as u64;
+        let quotient = ((u128::from(number) * u128::from(self.reciprocal)) >> 64) as u64;
         let rest = number.wrapping_sub(quotient.wrapping_mul(self.modulus));
         let less = |rest: u64| {
             let (difference, is_below) = rest.overflowing_sub(self.modulus);

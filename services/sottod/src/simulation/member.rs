@@ -435,7 +435,7 @@ impl Presence {
         let found = lookup.readings().iter().enumerate();
         let found = found.filter(|(_, reading)| reading.outcome() == Outcome::Found);
         let expected = found.flat_map(|(number, reading)| {
-            reading.buckets().iter().map(move |bucket| (bucket.to_usize(), number))
+            reading.buckets().into_iter().map(move |bucket| (bucket.to_usize(), number))
         });
         Some(Plan {
             targets: lookup.targets().to_vec(),

@@ -13,17 +13,13 @@ pub(crate) type Pairs = [i16; 32];
 /// Bits of the sums of [`Pairs`]' products.
 pub(super) const PAIR_BITS: u32 = 39;
 
-<<<<<<< HEAD
+/// Bits of the limbs that they are multiplied with.
+pub(super) const PAIR_LIMB: u32 = 13;
+
 /// Positions whose products are summed in 32 bits, of integers in `[-2^8, 2^8)` with limbs of 13 bits. With the lowest limb there
 /// is one product for each position, and the sum fits: `2^8 (2^13 - 1) 2^10 < 2^31`. With either of the other two limbs there are
 /// two, and their sum may lose a multiple of 2^32; it counts 2^13 or 2^26 times, so that what is lost is a multiple of 2^45, and
 /// of the result 39 bits are kept.
-=======
-/// Bits of the limbs that they are multiplied with.
-pub(super) const PAIR_LIMB: u32 = 13;
-
-/// Products of integers in `[-2^8, 2^8)` with limbs of 13 bits whose sum is sure to fit 32 bits.
->>>>>>> wt18
 pub(super) const PAIR_CHUNK: usize = 1024;
 
 /// Rows that `row_products` unpacks at a time.
