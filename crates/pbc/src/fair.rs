@@ -6,7 +6,7 @@ use core::hint::black_box;
 use pulp::Arch;
 use zeroize::Zeroizing;
 
-use crate::oblivious::{NONE, equal, look_up, put, put_all, select, sort_all, swap};
+use crate::oblivious::{NONE, equal, look_up, put, put_all, select, sort, swap};
 
 /// The candidate buckets of keys, as many for each; [`NONE`] fills up.
 pub(crate) struct Rows {
@@ -59,7 +59,7 @@ pub(crate) fn shuffled(edges: usize, words: &mut dyn FnMut() -> u64) -> Zeroizin
     keyed.extend((0..edges as u64).map(|edge| (words() >> (bits + 1) << bits) | edge));
     // What is no edge comes last.
     keyed.resize(places, u64::MAX >> 1);
-    sort_all(&mut keyed);
+    sort(&mut keyed);
     // Below the number of edges, which has 32 bits.
     Zeroizing::new(keyed.iter().take(edges).map(|word| (word & ((1 << bits) - 1)) as u32).collect())
 }

@@ -5,7 +5,6 @@
 //! is written.
 
 use pulp::Arch;
-use zeroize::Zeroizing;
 
 /// No number: of no list, no bucket, no key.
 pub const NONE: u32 = u32::MAX;
@@ -36,14 +35,6 @@ pub const fn below(a: u32, b: u32) -> u32 {
 #[must_use]
 pub const fn select(mask: u32, yes: u32, no: u32) -> u32 {
     no ^ ((yes ^ no) & mask)
-}
-
-/// The places of a list. A range that ends is counted without a check, which would keep vector instructions away.
-#[inline(always)]
-#[must_use]
-pub fn numbered(places: usize) -> core::ops::Range<u32> {
-    // Lists that are read whole are short.
-    0..places as u32
 }
 
 /// Entries that are read or written at once: lists are too short for the compiler to find that out.
@@ -131,201 +122,30 @@ pub(crate) fn put_all(list: &mut [u32], values: &[u32], mask: u32) {
     }
 }
 
-/// Copies one of several lists of the same length, which stand one after the other; zeros if there is no such list.
-pub fn row(lists: &[u32], at: u32, row: &mut [u32]) {
-    let at = core::hint::black_box(at);
-    row.fill(0);
-    let length = row.len().max(1);
+/// Sorts as many numbers as a power of two says, each below 2^63, by a network of Batcher's (his bitonic sorter).
+pub(crate) fn sort(numbers: &mut [u64]) {
     Arch::new().dispatch(|| {
-        for (here, list) in (0..).zip(lists.chunks_exact(length)) {
-            let is_here = equal(here, at);
-            row.iter_mut().zip(list).for_each(|(entry, of_list)| *entry |= of_list & is_here);
+        let levels = numbers.len().trailing_zeros();
+        for block in (1..=levels).map(|level| 1 << level) {
+            let mut distance = block / 2;
+            while distance > 0 {
+                compare(numbers, distance, block);
+                distance /= 2;
+            }
         }
     });
-}
-
-/// Sorts numbers, ascending.
-pub fn sort(numbers: &mut [u32]) {
-    let places = numbers.len().next_power_of_two();
-    let mut entries = Zeroizing::new(Vec::with_capacity(places));
-    entries.extend(numbers.iter().map(|number| u64::from(*number)));
-    entries.resize(places, FILL);
-    sort_all(&mut entries);
-    // As many as there were, which are the smallest.
-    numbers.iter_mut().zip(entries.iter()).for_each(|(number, entry)| *number = *entry as u32);
-}
-
-/// The same for as many numbers as a power of two says, each below 2^63, by a network of Batcher's (his bitonic sorter).
-pub(crate) fn sort_all(numbers: &mut [u64]) {
-    let mut swaps = Swaps::for_sorting(numbers.len());
-    Arch::new().dispatch(|| swaps.sort(numbers));
-}
-
-/// Replaces every number `32 i + j` by bit `j` of word `i`. There are such words; fewer than 2^31, and numbers.
-pub fn read_bits(words: &[u32], numbers: &mut [u32]) {
-    let network = Network::of(words.len(), numbers.len());
-    Arch::new().dispatch(|| match network {
-        Some(network) => network.read(words, numbers),
-        None => read_bits_one_by_one(words, numbers),
-    });
-}
-
-/// Every word for every number.
-#[inline(always)]
-fn read_bits_one_by_one(words: &[u32], numbers: &mut [u32]) {
-    for number in numbers {
-        *number = bit(look_up(words, *number >> 5), *number);
-    }
-}
-
-/// A bit of a word, counted modulo 32.
-#[inline(always)]
-fn bit(word: u32, number: u32) -> u32 {
-    // One instruction does both, in constant time, but valgrind takes it for an access to memory.
-    core::hint::black_box(word >> (number & 31)) & 1
-}
-
-/// Brings numbers together with the words that they point into, and back: the numbers are sorted, words are merged among them,
-/// each number takes what stands in the last word before it, and all that was exchanged is exchanged back.
-struct Network {
-    /// Places for numbers, and for all.
-    numbers: usize,
-    places: usize,
-}
-
-/// Behind all others.
-const FILL: u64 = u64::MAX >> 1;
-
-impl Network {
-    /// A network where it takes fewer steps than reading every word for every number does.
-    fn of(words: usize, numbers: usize) -> Option<Self> {
-        let sorted = numbers.next_power_of_two();
-        let places = (sorted + words).next_power_of_two();
-        let network = Self { numbers: sorted, places };
-        // An exchange and taking it back is as long as reading about sixteen words.
-        (16 * network.exchanges() < numbers * words).then_some(network)
-    }
-
-    fn exchanges(&self) -> usize {
-        Swaps::sorting(self.numbers) + Swaps::merging(self.places)
-    }
-
-    /// An entry is `word of the list * 2 + 1 for a number` in the upper half, and in the lower half the word's content, or
-    /// which of its bits is asked for.
-    #[inline(always)]
-    fn read(&self, words: &[u32], numbers: &mut [u32]) {
-        let mut entries = Zeroizing::new(vec![FILL; self.places]);
-        for (entry, number) in entries.iter_mut().zip(numbers.iter()) {
-            *entry = u64::from(number >> 5) << 33 | 1 << 32 | u64::from(number & 31);
-        }
-        for (word, (entry, content)) in (0_u64..).zip(entries.iter_mut().rev().zip(words)) {
-            *entry = word << 33 | u64::from(*content);
-        }
-        let mut sorting = Swaps::for_sorting(self.numbers);
-        sorting.sort(&mut entries[..self.numbers]);
-        // Numbers ascend, and words descend behind them.
-        let mut merging = Swaps::for_merging(self.places);
-        merging.merge(&mut entries);
-        let mut content = 0;
-        for entry in entries.iter_mut() {
-            let is_number = equal((*entry >> 32) as u32 & 1, 1);
-            let told = bit(content, *entry as u32);
-            content = select(is_number, content, *entry as u32);
-            *entry = u64::from(told);
-        }
-        merging.back(&mut entries);
-        sorting.back(&mut entries[..self.numbers]);
-        for (number, entry) in numbers.iter_mut().zip(entries.iter()) {
-            *number = *entry as u32;
-        }
-    }
-}
-
-/// What was exchanged in a network, so that it can be exchanged back.
-struct Swaps {
-    /// One for each pair of places that were compared, in their order: 1 if they were exchanged.
-    swapped: Zeroizing<Vec<u8>>,
-    /// Distances of the pairs, in runs of as many pairs as half the places; and in blocks of how many places the order is the
-    /// same, alternately ascending and descending.
-    stages: Vec<(usize, usize)>,
-}
-
-impl Swaps {
-    /// Pairs compared when so many places are merged.
-    fn merging(places: usize) -> usize {
-        places / 2 * places.trailing_zeros() as usize
-    }
-
-    /// Pairs compared when so many places are sorted.
-    fn sorting(places: usize) -> usize {
-        let levels = places.trailing_zeros() as usize;
-        places / 2 * (levels * (levels + 1) / 2)
-    }
-
-    fn for_sorting(places: usize) -> Self {
-        let blocks = (1..=places.trailing_zeros()).map(|level| 1 << level);
-        let stages = blocks.flat_map(|block| Self::halvings(block).map(move |distance| (distance, block)));
-        Self { swapped: Zeroizing::new(vec![0; Self::sorting(places)]), stages: stages.collect() }
-    }
-
-    fn for_merging(places: usize) -> Self {
-        let stages = Self::halvings(places).map(|distance| (distance, places)).collect();
-        Self { swapped: Zeroizing::new(vec![0; Self::merging(places)]), stages }
-    }
-
-    fn halvings(block: usize) -> impl Iterator<Item = usize> {
-        core::iter::successors(Some(block / 2), |distance| Some(distance / 2))
-            .take_while(|distance| *distance > 0)
-    }
-
-    #[inline(always)]
-    fn sort(&mut self, entries: &mut [u64]) {
-        let runs = self.swapped.chunks_exact_mut((entries.len() / 2).max(1));
-        for ((distance, block), swapped) in self.stages.iter().zip(runs) {
-            compare(entries, *distance, *block, swapped);
-        }
-    }
-
-    /// The same stages do it.
-    #[inline(always)]
-    fn merge(&mut self, entries: &mut [u64]) {
-        self.sort(entries);
-    }
-
-    #[inline(always)]
-    fn back(&self, entries: &mut [u64]) {
-        let runs = self.swapped.chunks_exact((entries.len() / 2).max(1));
-        for ((distance, _), swapped) in self.stages.iter().zip(runs).rev() {
-            exchange_back(entries, *distance, swapped);
-        }
-    }
 }
 
 /// One stage: of every two entries at a distance the smaller one comes first or, in every other block, last.
 #[inline(always)]
-fn compare(entries: &mut [u64], distance: usize, block: usize, swapped: &mut [u8]) {
-    let pairs = entries.chunks_exact_mut(2 * distance).zip(swapped.chunks_exact_mut(distance));
-    for (number, (entries, swapped)) in pairs.enumerate() {
+fn compare(entries: &mut [u64], distance: usize, block: usize) {
+    for (number, entries) in entries.chunks_exact_mut(2 * distance).enumerate() {
         let descending = if (2 * distance * number) & block == 0 { 0 } else { u64::MAX };
         let (low, high) = entries.split_at_mut(distance);
-        for ((low, high), swapped) in low.iter_mut().zip(high).zip(swapped) {
+        for (low, high) in low.iter_mut().zip(high) {
             // Of numbers below 2^63 the difference has its sign in the highest bit.
             let wrong = ((high.wrapping_sub(*low) as i64 >> 63) as u64) ^ descending;
             let difference = (*low ^ *high) & wrong;
-            *low ^= difference;
-            *high ^= difference;
-            *swapped = wrong as u8 & 1;
-        }
-    }
-}
-
-#[inline(always)]
-fn exchange_back(entries: &mut [u64], distance: usize, swapped: &[u8]) {
-    let pairs = entries.chunks_exact_mut(2 * distance).zip(swapped.chunks_exact(distance));
-    for (entries, swapped) in pairs {
-        let (low, high) = entries.split_at_mut(distance);
-        for ((low, high), swapped) in low.iter_mut().zip(high).zip(swapped) {
-            let difference = (*low ^ *high) & u64::from(*swapped).wrapping_neg();
             *low ^= difference;
             *high ^= difference;
         }
@@ -338,10 +158,7 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
     use rand_core::{Rng, SeedableRng};
 
-    use super::{
-        NONE, Network, below, equal, look_up, mask, put, put_all, read_bits, row, select, sort, sort_all,
-        swap,
-    };
+    use super::{NONE, below, equal, look_up, mask, put, put_all, select, sort, swap};
 
     #[test]
     fn masks_are_all_ones_or_zeros() {
@@ -386,11 +203,6 @@ mod tests {
             put_all(&mut written, &other, u32::MAX);
             assert_eq!(written, other);
         }
-        let mut copied = [1; 2];
-        for (at, expected) in [(0, [5, 9]), (1, [7, 8]), (2, [0, 0]), (NONE, [0, 0])] {
-            row(&[5, 9, 7, 8], at, &mut copied);
-            assert_eq!(copied, expected);
-        }
     }
 
     proptest! {
@@ -401,45 +213,8 @@ mod tests {
                 (0..1 << levels).map(|_| rng.next_u64() >> if few { 61 } else { 1 }).collect();
             let mut expected = numbers.clone();
             expected.sort_unstable();
-            sort_all(&mut numbers);
-            prop_assert_eq!(numbers, expected);
-        }
-
-        #[test]
-        fn lists_of_any_length_are_sorted(mut numbers in proptest::collection::vec(any::<u32>(), 0..70)) {
-            numbers.push(NONE);
-            let mut expected = numbers.clone();
-            expected.sort_unstable();
             sort(&mut numbers);
             prop_assert_eq!(numbers, expected);
         }
-    }
-
-    /// A bit read from another place would be a box that is not found, or a wrong one.
-    #[test]
-    fn bits_are_those_that_stand_there_whichever_way_they_are_read() {
-        let mut rng = ChaCha8Rng::seed_from_u64(5);
-        let mut ways = [0; 2];
-        for (words, numbers) in [
-            (1, 1),
-            (1, 100),
-            (48, 136),
-            (48, 0),
-            (300, 1),
-            (2_000, 3_000),
-            (5_000, 17),
-            (4_096, 4_096),
-            (20_000, 9_000),
-        ] {
-            let list: Vec<u32> = (0..words).map(|_| rng.next_u32()).collect();
-            let numbers: Vec<u32> = (0..numbers).map(|_| rng.next_u32() % (32 * words)).collect();
-            let mut bits = numbers.clone();
-            read_bits(&list, &mut bits);
-            let expected: Vec<u32> =
-                numbers.iter().map(|number| list[*number as usize / 32] >> (number % 32) & 1).collect();
-            assert!(bits == expected, "{words} words, {} numbers", numbers.len());
-            ways[usize::from(Network::of(list.len(), numbers.len()).is_some())] += 1;
-        }
-        assert!(ways.iter().all(|ways| *ways > 2), "{ways:?}");
     }
 }

@@ -7,12 +7,14 @@
 #![allow(clippy::print_stdout, reason = "a program that reports to people")]
 
 use std::error::Error;
+use std::hint::black_box;
+use std::time::Instant;
 
 use pbc::recommended_buckets;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sotto_protocol::manifest::{MAPPING_BLOOM, Manifest};
-use sotto_protocol::{BloomMapping, CodeKind, Label, MANIFEST_VERSION, Round};
+use sotto_protocol::{BloomMapping, CodeKind, Label, Lookup, MANIFEST_VERSION, Round};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|word| word.parse().ok()).collect();
@@ -89,6 +91,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!(
         "present: {missed} of {lookups} missed, {:.3e} of the buckets show more than one place, half of which lose a box",
         beside as f64 / tests
+    );
+
+    // A whole batch at once, as a client does in a round, on one thread.
+    let mut times: Vec<f64> = Vec::new();
+    for batch in labels.chunks_exact(k).take(9) {
+        let started = Instant::now();
+        black_box(Lookup::new(&*code, &mapping, batch, &mut rng));
+        times.push(started.elapsed().as_secs_f64() * 1e3);
+    }
+    times.sort_by(f64::total_cmp);
+    println!(
+        "a look-up of {k} labels: {:.1} ms in the median",
+        times.get(times.len() / 2).copied().unwrap_or_default()
     );
     Ok(())
 }

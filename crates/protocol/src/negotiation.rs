@@ -96,6 +96,21 @@ impl ServerParameters {
         Self::SLOT_MS_MIN + (buckets as u32).div_ceil(2)
     }
 
+    /// Least time until a look-up is given up, ms: 50, or one for every two million entries that drawing a schedule reads and
+    /// writes ([`pbc::BatchCode::schedule_wanted`]), about as long as that takes on a fast core: `w k^2 (3 k + 4 b)` of them.
+    /// It is more than 50 for hundreds of boxes alone.
+    #[must_use]
+    pub const fn lookup_slot_ms(shape: CodeShape) -> u32 {
+        let (k, b, w) = (shape.retrieve as u64, shape.buckets as u64, shape.choices as u64);
+        let entries = match shape.kind {
+            CodeKind::Cuckoo | CodeKind::Partitioned => w * k * k * (3 * k + 4 * b),
+            CodeKind::Hybrid | CodeKind::Single => 0,
+        };
+        // Less than 2^53 entries, hence less than 2^32 ms.
+        let drawing = entries.div_ceil(2_000_000) as u32;
+        if drawing > Self::SLOT_MS_MIN { drawing } else { Self::SLOT_MS_MIN }
+    }
+
     /// Whether a client may work with such a server.
     ///
     /// # Errors
@@ -127,7 +142,7 @@ impl ServerParameters {
         if self.mode == RoundMode::Deadline && self.round_ms < Self::ROUND_MS_MIN {
             return refuse(NegotiationError::ShortRounds);
         }
-        if self.deposit_ms.min(self.lookup_ms) < Self::SLOT_MS_MIN {
+        if self.deposit_ms < Self::SLOT_MS_MIN || self.lookup_ms < Self::lookup_slot_ms(self.shape()) {
             return refuse(NegotiationError::ShortSlots);
         }
         if self.query_ms.saturating_sub(self.lookup_ms) < Self::query_slot_ms(self.buckets) {
@@ -349,7 +364,7 @@ impl Fields<'_> {
 #[cfg(test)]
 mod tests {
     use super::{ANNOUNCEMENT_BYTES, RoundMode, ServerParameters, Succession};
-    use crate::{CodeKind, KeyEpoch, PROTOCOL_VERSION, Round, SeedCommitment};
+    use crate::{CodeKind, CodeShape, KeyEpoch, PROTOCOL_VERSION, Round, SeedCommitment};
 
     fn parameters() -> ServerParameters {
         ServerParameters {
@@ -415,6 +430,27 @@ mod tests {
             assert_eq!(least.check_timing(), Ok(()));
             let short = ServerParameters { query_ms: 49 + slot, ..least };
             assert!(short.check_timing().unwrap_err().to_string().contains("buckets"));
+        }
+    }
+
+    /// A schedule that is never drawn in time is a person who never hears anything.
+    #[test]
+    fn the_slot_of_the_look_up_grows_with_the_schedule() {
+        for (kind, retrieve, buckets, choices, slot) in [
+            (CodeKind::Cuckoo, 16, 32, 3, 50),
+            (CodeKind::Partitioned, 64, 117, 3, 50),
+            (CodeKind::Cuckoo, 256, 384, 3, 227),
+            (CodeKind::Partitioned, 256, 1024, 8, 1276),
+            (CodeKind::Single, 256, 256, 1, 50),
+        ] {
+            let shape = CodeShape { kind, retrieve, buckets, choices };
+            assert_eq!(ServerParameters::lookup_slot_ms(shape), slot);
+            let query_ms = slot + ServerParameters::query_slot_ms(buckets);
+            let shape = ServerParameters { code: kind, retrieve, buckets, choices, ..parameters() };
+            let least = ServerParameters { lookup_ms: slot, query_ms, ..shape };
+            assert_eq!(least.check_timing(), Ok(()));
+            let short = ServerParameters { lookup_ms: slot - 1, ..least };
+            assert!(short.check_timing().unwrap_err().to_string().contains("slots"));
         }
     }
 

@@ -1,15 +1,11 @@
 //! Pung's mapping: per bucket a Bloom filter over (label, position).
 
-use core::hint::black_box;
-
 use bloomfilter::Bloom;
-use pbc::oblivious::{NONE, below, equal, select};
 use pbc::{Encoding, HashedCode};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use super::filters::{self, Filters};
-use super::{half_window, window_length};
+use super::window;
 use crate::error::{InputError, Malformed};
 use crate::{CodeShape, Error, Label, Manifest};
 
@@ -30,6 +26,7 @@ const ELEMENTS_MIN: usize = 64;
 
 const DIGEST_DOMAIN: &[u8] = b"sotto/mapping/v1/digest\0";
 const LABEL_DOMAIN: &[u8] = b"sotto/mapping/v1/label\0";
+const FILTER_DOMAIN: &[u8] = b"sotto/mapping/v1/filter\0";
 
 /// A Bloom filter for every content that holds copies, and the number of elements in it. Buckets with the same content
 /// share it, and sums of contents need none: their summands stand at the positions of the copies.
@@ -50,14 +47,15 @@ const LABEL_DOMAIN: &[u8] = b"sotto/mapping/v1/label\0";
 #[derive(Debug)]
 pub struct BloomMapping {
     round_seed: [u8; 32],
-    /// Of every content that has filters: its number, how many elements it has, and how far from where it is expected an
-    /// element may stand ([`window`]).
-    contents: Vec<u32>,
-    counts: Vec<u32>,
-    halves: Vec<u32>,
-    /// The most positions that are searched in any of them.
-    window: usize,
-    filters: Filters,
+    /// Of every content of the code; `None` for those that hold sums.
+    contents: Vec<Option<Content>>,
+}
+
+#[derive(Debug)]
+struct Content {
+    count: usize,
+    /// A tuple is in the content if all of them hold it.
+    filters: Vec<Bloom<u128>>,
 }
 
 impl BloomMapping {
@@ -158,70 +156,23 @@ impl BloomMapping {
             return Err(malformed());
         }
         let filter_bytes = usize::try_from(filter_bytes).map_err(|_| malformed())?;
+        let read = |(number, bits): (u32, &[u8])| {
+            let empty = empty_filter(&manifest.round_seed, number, bucket_size)?;
+            let mut bytes = empty.into_bytes();
+            let header = bytes.len().checked_sub(bits.len()).ok_or_else(malformed)?;
+            bytes[header..].copy_from_slice(bits);
+            Bloom::from_bytes(bytes).map_err(|_| malformed())
+        };
+        let mut filters = (0..).zip(filters.chunks_exact(filter_bytes)).map(read);
         let code = manifest.code()?;
-        let contents = code.copying().into_iter().map(u32::try_from).collect::<Result<Vec<u32>, _>>();
-        let halves = counts.iter().map(|count| half_window(*count as usize) as u32).collect();
-        Ok(Self {
-            round_seed: manifest.round_seed,
-            contents: contents.map_err(|_| malformed())?,
-            halves,
-            window: counts.iter().map(|count| window_length(*count as usize)).max().unwrap_or(0),
-            counts,
-            filters: Filters::new(
-                &manifest.round_seed,
-                filters,
-                filter_bytes,
-                filters_of_each(copying).into(),
-            ),
-        })
-    }
-
-    /// The positions at which a label may stand in a content that would hold a copy of its box, ascending. Where a code
-    /// reads sums of boxes, the summands stand at the position of the copy ([`pbc::BatchCode::holder`]).
-    ///
-    /// A label that was deposited is found in every bucket that holds a copy of it, but for a chance below 2^-29 that it
-    /// stands outside the window searched; one that was not may seem to be there. Of a wanted label the positions are
-    /// secret: no copy of them is left behind, as a vector leaves that grows. That this takes as long as there are hits is for
-    /// those who may know.
-    #[must_use]
-    pub fn hits(&self, code: &dyn HashedCode, content: usize, label: &Label) -> Zeroizing<Vec<usize>> {
-        let content = u32::try_from(content).unwrap_or(NONE);
-        let hits = self.search(content, code.order(&label.0), self.fingerprint(label));
-        let mut positions = Zeroizing::new(Vec::new());
-        // Room for all, so that it never moves.
-        positions.reserve_exact(self.window);
-        positions.extend((0..hits.count()).map(|number| hits.position(number) as usize));
-        positions
-    }
-
-    /// What a filter holds of a label beside the position.
-    pub(super) fn fingerprint(&self, label: &Label) -> u64 {
-        fingerprint(&self.round_seed, label)
-    }
-
-    /// Where an element with this order and fingerprint seems to stand in a content, which none of the branches and addresses
-    /// tells.
-    pub(super) fn search(&self, content: u32, order: u64, fingerprint: u64) -> Hits {
-        let (mut count, mut half, mut number) = (0, 0, NONE);
-        let each = self.contents.iter().zip(&self.counts).zip(&self.halves);
-        for (here, ((of, its_count), its_half)) in (0..).zip(each) {
-            let is_here = equal(*of, black_box(content));
-            count |= its_count & is_here;
-            half |= its_half & is_here;
-            number = select(is_here, here, number);
+        let mut contents: Vec<Option<Content>> = (0..code.contents()).map(|_| None).collect();
+        for (number, count) in code.copying().into_iter().zip(counts) {
+            let each = filters_of_each(copying).into();
+            let filters = filters.by_ref().take(each).collect::<Result<_, Error>>()?;
+            let content = Content { count: count as usize, filters };
+            *contents.get_mut(number).ok_or_else(malformed)? = Some(content);
         }
-        // What `window` says, without branches.
-        let centre = ((u128::from(order) * u128::from(count)) >> 64) as u32;
-        let first = centre.wrapping_sub(half);
-        let first = select(below(centre, half), 0, first);
-        let after = centre.wrapping_add(half).wrapping_add(1);
-        let after = select(below(after, count), after, count);
-
-        let positions = (0..self.window as u32).map(|step| first.wrapping_add(step));
-        let mut are_there =
-            Zeroizing::new(positions.map(|position| below(position, after)).collect::<Vec<u32>>());
-        self.filters.keep_held(number, fingerprint, first, &mut are_there);
-        Hits { first, are_there }
+        Ok(Self { round_seed: manifest.round_seed, contents })
     }
 }
 
@@ -229,31 +180,34 @@ impl BloomMapping {
 impl BloomMapping {
     /// Bytes that the filters take.
     pub(crate) fn filter_memory(&self) -> usize {
-        self.filters.memory()
+        let filters = self.contents.iter().flatten().flat_map(|content| &content.filters);
+        filters.map(|filter| filter.as_slice().len()).sum()
     }
 }
 
-/// A stretch of positions, all of which are as secret as what is sought.
-pub(super) struct Hits {
-    first: u32,
-    /// All ones or zeros, for each position from the first on.
-    are_there: Zeroizing<Vec<u32>>,
-}
-
-impl Hits {
-    /// How many there are.
-    pub(super) fn count(&self) -> u32 {
-        self.are_there.iter().fold(0, |count, is_there| count + (1 & is_there))
-    }
-
-    /// The position of one of them, counted from 0; anything for one that is none.
-    pub(super) fn position(&self, chosen: u32) -> u32 {
-        let (mut before, mut found) = (0, 0);
-        for (step, is_there) in (0..).zip(self.are_there.iter()) {
-            found = select(equal(before, black_box(chosen)) & is_there, self.first.wrapping_add(step), found);
-            before += 1 & is_there;
-        }
-        found
+impl BloomMapping {
+    /// The positions at which a label may stand in a content that would hold a copy of its box, ascending. Where a code
+    /// reads sums of boxes, the summands stand at the position of the copy ([`pbc::BatchCode::holder`]).
+    ///
+    /// A label that was deposited is found in every bucket that holds a copy of it, but for a chance below 2^-29 that it
+    /// stands outside the window searched; one that was not may seem to be there. Of a wanted label the positions are
+    /// secret: no copy of them is left behind, as a vector leaves that grows.
+    #[must_use]
+    pub fn hits(&self, code: &dyn HashedCode, content: usize, label: &Label) -> Zeroizing<Vec<usize>> {
+        let mut hits = Zeroizing::new(Vec::new());
+        let Some(Some(Content { count, filters })) = self.contents.get(content) else {
+            return hits;
+        };
+        let fingerprint = fingerprint(&self.round_seed, label);
+        let present = |position: &usize| {
+            let tuple = tuple(fingerprint, *position as u64);
+            filters.iter().all(|filter| filter.check(&tuple))
+        };
+        let window = window(code.order(&label.0), *count);
+        // Room for all, so that it never moves.
+        hits.reserve_exact(window.len());
+        hits.extend(window.filter(present));
+        hits
     }
 }
 
@@ -267,7 +221,11 @@ fn filters_of_each(contents: u16) -> u16 {
 }
 
 fn empty_filter(round_seed: &[u8; 32], number: u32, bucket_size: u32) -> Result<Bloom<u128>, Error> {
-    let key = filters::key(round_seed, number);
+    let key: [u8; 32] = Sha256::new_with_prefix(FILTER_DOMAIN)
+        .chain_update(round_seed)
+        .chain_update(number.to_le_bytes())
+        .finalize()
+        .into();
     let unfit = Error::Input(InputError::FilterTooLarge);
     let bytes = usize::try_from(filter_bytes(bucket_size)).map_err(|_| unfit.clone())?;
     let elements = (bucket_size as usize).max(ELEMENTS_MIN);
@@ -292,6 +250,6 @@ fn fingerprint(round_seed: &[u8; 32], label: &Label) -> u64 {
 
 /// What a filter holds. An integer is hashed in the machine's byte order; swapped on a big-endian machine, it is hashed
 /// as little-endian bytes everywhere.
-pub(super) fn tuple(fingerprint: u64, position: u64) -> u128 {
+fn tuple(fingerprint: u64, position: u64) -> u128 {
     ((u128::from(fingerprint) << 64) | u128::from(position)).to_le()
 }

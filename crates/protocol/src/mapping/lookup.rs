@@ -162,9 +162,9 @@ impl fmt::Debug for Reading {
 /// A label at several positions of its bucket is read at one of them, drawn at random: of two boxes deposited under one
 /// label neither can suppress the other for good.
 ///
-/// What is wanted is filled up to a batch with what is not. How much is wanted shows in how long its list is; but for that
-/// neither branches nor addresses of all this depend on what is wanted, on what the mapping says, or on what is drawn, except
-/// with the hybrid code.
+/// What is wanted is filled up to a batch with what is not. How much is wanted shows in how long its list is; but for that neither
+/// branches nor addresses of the schedule, and with a table of all this, depend on what is wanted or on what is drawn, except with
+/// the hybrid code. A mapping's filters are read where labels say.
 ///
 /// The whole is secret. No position is left in memory when it is dropped.
 pub struct Lookup {
@@ -311,14 +311,14 @@ fn look_up_label(
     coin: u64,
     positions: &mut [u32],
 ) -> Reading {
-    let (order, fingerprint) = (code.order(&label.0), mapping.fingerprint(label));
     // Of each content that would hold it: its number, at how many positions it shows the label, and the one of them to be read.
+    // Filters are read where the label says.
     let show = |content: usize| {
-        let content = u32::try_from(content).unwrap_or(NONE);
-        let hits = mapping.search(content, order, fingerprint);
+        let hits = mapping.hits(code, content, label);
         // Biased by less than 2^-50: a window has a few thousand positions at most.
-        let chosen = (u128::from(coin) * u128::from(hits.count())) >> 64;
-        [content, hits.count(), hits.position(chosen as u32)]
+        let chosen = (u128::from(coin) * hits.len() as u128) >> 64;
+        let position = hits.get(chosen as usize).map_or(0, |position| *position as u32);
+        [u32::try_from(content).unwrap_or(NONE), hits.len() as u32, position]
     };
     let shown: Zeroizing<Vec<[u32; 3]>> =
         Zeroizing::new(code.holders(&label.0).into_iter().map(show).collect());

@@ -76,6 +76,8 @@ struct Known {
     /// To be written.
     waiting: VecDeque<Write>,
     is_writing: bool,
+    /// What is being written, as long as nobody has forgotten it.
+    writing: Option<Name>,
     is_ending: bool,
 }
 
@@ -149,8 +151,8 @@ impl KeyFiles {
         }
         let mut known = self.shared.known();
         let is_full = known.waiting.len() >= WAITING_BYTES / self.bytes.max(BLOCK_BYTES);
-        if is_full || known.names.contains(digest) || known.waiting.iter().any(|write| write.name == *digest)
-        {
+        let waits = || known.waiting.iter().any(|write| write.name == *digest);
+        if is_full || known.names.contains(digest) || known.writing == Some(*digest) || waits() {
             return None;
         }
         let (reply, kept) = oneshot::channel();
@@ -207,6 +209,8 @@ impl Shared {
     fn forget(&self, digest: &Name) {
         let mut known = self.known();
         known.waiting.retain(|write| write.name != *digest);
+        // What is just being written is removed when it has been.
+        known.writing = known.writing.filter(|name| name != digest);
         if known.names.remove(digest) {
             known.order.retain(|other| other != digest);
             known.leaving.push_back(*digest);
@@ -222,9 +226,13 @@ impl Shared {
             if let Some(name) = known.leaving.pop_front() {
                 known = self.unlocked(known, || self.disk.remove(&self.path(&name))).0;
             } else if let Some(Write { name, encoded, reply }) = known.waiting.pop_front() {
+                known.writing = Some(name);
                 let (locked, written) = self.unlocked(known, || self.disk.store(&self.path(&name), &encoded));
                 known = locked;
-                if written.is_ok() && known.names.insert(name) {
+                let is_wanted = known.writing.take().is_some();
+                if written.is_ok() && !is_wanted {
+                    known.leaving.push_back(name);
+                } else if written.is_ok() && known.names.insert(name) {
                     known.order.push_back(name);
                 }
                 known.make_room(self.most);
@@ -534,5 +542,31 @@ mod tests {
         drop(closed);
         kept.await.unwrap().unwrap();
         assert_eq!(files.read(&digest).await, Some(encoded));
+    }
+
+    /// Keys that were replaced while they were written are on no disk afterwards.
+    #[tokio::test]
+    async fn keys_that_are_forgotten_while_they_are_being_written_are_gone() {
+        let directory = tempfile::tempdir().unwrap();
+        let gate = Arc::<Gate>::default();
+        let disk = Box::new(Gated(Arc::clone(&gate)));
+        let files = KeyFiles::open_on(disk, directory.path(), BYTES, 9 * BYTES, AGE).unwrap();
+        let (digest, encoded) = keys(1);
+        let closed = Closed::new(&gate);
+        let kept = files.keep(&digest, encoded.clone().into()).unwrap();
+        while files.shared.known().writing != Some(digest) {
+            tokio::task::yield_now().await;
+        }
+        assert!(files.keep(&digest, encoded.clone().into()).is_none(), "it is on its way");
+        files.forget(&digest);
+        // What comes again in the meantime is there.
+        let (other, more) = keys(2);
+        let also = files.keep(&other, more.clone().into()).unwrap();
+        drop(closed);
+        kept.await.unwrap().unwrap();
+        also.await.unwrap().unwrap();
+        settle(&files);
+        assert!(!files.has(&digest) && files.has(&other));
+        assert_eq!(count(directory.path()), 1);
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use mpir::Engine;
-use sotto_protocol::ServerParameters;
+use sotto_protocol::{CodeKind, CodeShape, ServerParameters};
 use sotto_wire::limits::QUERY_MAX;
 use sottod::{Config, Limits, Running, ServerEvent, Usage};
 use tokio::sync::{broadcast, mpsc};
@@ -41,6 +41,12 @@ fn config(orders: &Orders) -> anyhow::Result<Config> {
     // Rounds are as short as the work makes them.
     config.round_ms = 1;
     // These clients hide nothing and wait for no slot; the server announces what people's clients could keep.
+    config.lookup_ms = config.lookup_ms.max(ServerParameters::lookup_slot_ms(CodeShape {
+        kind: CodeKind::Cuckoo,
+        retrieve: ServerParameters::RETRIEVE_MAX,
+        buckets: ServerParameters::BUCKETS_MAX,
+        choices: 8,
+    }));
     config.query_ms = config.lookup_ms + ServerParameters::query_slot_ms(ServerParameters::BUCKETS_MAX);
     config.population = Some(orders.population());
     // What is too weak for people may be measured.
