@@ -142,11 +142,14 @@ impl ServerParameters {
         if self.mode == RoundMode::Deadline && self.round_ms < Self::ROUND_MS_MIN {
             return refuse(NegotiationError::ShortRounds);
         }
-        if self.deposit_ms < Self::SLOT_MS_MIN || self.lookup_ms < Self::lookup_slot_ms(self.shape()) {
+        if self.deposit_ms.min(self.lookup_ms) < Self::SLOT_MS_MIN {
             return refuse(NegotiationError::ShortSlots);
         }
         if self.query_ms.saturating_sub(self.lookup_ms) < Self::query_slot_ms(self.buckets) {
             return refuse(NegotiationError::ShortQuery);
+        }
+        if self.lookup_ms < Self::lookup_slot_ms(self.shape()) {
+            return refuse(NegotiationError::ShortSlots);
         }
         Ok(())
     }
