@@ -26,12 +26,15 @@ pub(crate) fn places() {
     }
 }
 
+/// A code, and how its keys are made of numbers.
+type Keyed<'a> = (&'a dyn BatchCode, &'a dyn Fn(u32) -> [u8; 8]);
+
 /// Which buckets serve keys that are secret, some of which are not wanted, by secret coins: with every code whose candidates are
 /// hashes, also where not all can be served.
 pub(crate) fn schedules() {
     let partitioned = |index: u32| PartitionedCode::key(u64::from(index) * 7_919 % 33_000);
     let hashed = |index: u32| (u64::from(index) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
-    let codes: [(&dyn BatchCode, &dyn Fn(u32) -> [u8; 8]); 4] = [
+    let codes: [Keyed; 4] = [
         (&PartitionedCode::new(16, 36, 3, 33_000, SEED).expect("a code of this shape"), &partitioned),
         (&PartitionedCode::new(8, 9, 3, 33_000, SEED).expect("a code of this shape"), &partitioned),
         (&CuckooCode::new(16, 32, 3, SEED).expect("a code of this shape"), &hashed),
@@ -66,7 +69,7 @@ fn told(mut lookup: Lookup, is_marked: bool) -> Told {
     assert_eq!(is_found, [is_marked; 2]);
     make_public(&mut counts);
     make_public(&mut targets);
-    lookup.each_secret(|numbers| make_public(numbers));
+    lookup.each_secret(make_public);
     let said = |reading: &Reading| (reading.outcome(), reading.buckets());
     (targets, lookup.readings().iter().map(said).collect(), counts)
 }
