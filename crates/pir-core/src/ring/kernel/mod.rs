@@ -49,6 +49,17 @@ pub(crate) use rows::{COLUMNS, Lanes, Pairs, RowSums, Selectors};
 use super::modulus::{Modulus, ShoupFactor};
 use super::tables::{Digit, NttTables, VectorSource};
 
+/// As [`core::array::from_fn`], and always a part of what calls it. That one is now and then a function of its own: what it makes
+/// is then computed without the features of whoever calls it and without what is known there, several times as slowly.
+#[inline(always)]
+fn each<T: Copy, const N: usize>(mut make: impl FnMut(usize) -> T) -> [T; N] {
+    let mut all = [make(0); N];
+    for (place, one) in all.iter_mut().enumerate().skip(1) {
+        *one = make(place);
+    }
+    all
+}
+
 /// Declares each operation twice: for the active back end, and as a method of a given one that this machine can run.
 macro_rules! operations {
     ($($(#[$documentation:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?);)*) => {

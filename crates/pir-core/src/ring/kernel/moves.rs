@@ -1,5 +1,6 @@
 //! Words on their way from one order to another, in plain Rust.
 
+use super::each;
 use super::rows::{Lanes, PAIR_LIMB, Pairs};
 use crate::ring::modulus::Modulus;
 use crate::ring::tables::bit_reverse;
@@ -56,7 +57,7 @@ pub(super) fn reverse_bits(out: &mut [Lanes], [stride, half_stride]: [usize; 2],
     for (h, source) in source.chunks_exact(half).enumerate() {
         for block in 0..blocks {
             let place = |lane: usize| source[bit_reverse(8 * block + lane, bits)];
-            out[h * half_stride + block * stride + at] = core::array::from_fn(place);
+            out[h * half_stride + block * stride + at] = each(place);
         }
     }
 }
@@ -66,7 +67,7 @@ pub(super) fn diagonals(out: &mut [Lanes], rows: [&[Lanes]; 2]) {
     for (strip, (first, second)) in rows[0].chunks_exact(8).zip(rows[1].chunks_exact(8)).enumerate() {
         let row = |at: usize| if at < 8 { &first[at] } else { &second[at - 8] };
         for step in 0..8 {
-            out[step * strips + strip] = core::array::from_fn(|lane| row(step + lane)[lane]);
+            out[step * strips + strip] = each(|lane| row(step + lane)[lane]);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Plain Rust: Harvey's lazy butterflies with Shoup factors, 128-bit sums.
 
 pub(super) use super::dense::{orbit_products, pair_products, round_digits};
+use super::each;
 pub(super) use super::moves::{copy_runs, diagonals, gather_columns, orbit_step, radix_rows, reverse_bits};
 use super::rows::{CHUNK, Lanes, Products, RowSums, Selectors, bundles};
 use crate::ring::modulus::{Modulus, ShoupFactor};
@@ -269,7 +270,7 @@ fn unpack_all<'a, Bytes: AsRef<[u8]> + ?Sized + 'a>(
 fn unpack_lanes(bytes: &[u8]) -> Lanes {
     let width = bytes.len();
     let mask = (1u64 << width) - 1;
-    core::array::from_fn(|lane| {
+    each(|lane| {
         let (start, mut word) = (lane * width, [0; 8]);
         let source = &bytes[start / 8..bytes.len().min(start / 8 + 8)];
         word[..source.len()].copy_from_slice(source);

@@ -7,6 +7,7 @@ use core::arch::x86_64::{
     _mm256_xor_si256,
 };
 
+use super::super::each;
 use crate::ring::modulus::Modulus;
 
 /// What a register holds.
@@ -92,7 +93,7 @@ impl Field {
     #[target_feature(enable = "avx2,fma")]
     pub(super) fn reduce_each<const K: usize>(&self, x: [__m256d; K]) -> [__m256d; K] {
         let quotients = x.map(|x| _mm256_mul_pd(x, self.inverse)).map(|quotient| round(quotient));
-        core::array::from_fn(|i| _mm256_fnmadd_pd(quotients[i], self.value, x[i]))
+        each(|i| _mm256_fnmadd_pd(quotients[i], self.value, x[i]))
     }
 
     /// `x w mod q` of magnitude below q, for integers `|x| < 2^53` and factors below `q/2`; step by step for all, since one
@@ -103,12 +104,12 @@ impl Field {
     #[inline]
     #[target_feature(enable = "avx2,fma")]
     pub(super) fn multiply<const K: usize>(&self, x: [__m256d; K], factors: [Factor; K]) -> [__m256d; K] {
-        let high: [_; K] = core::array::from_fn(|i| _mm256_mul_pd(x[i], factors[i].value));
-        let quotients: [_; K] = core::array::from_fn(|i| _mm256_mul_pd(x[i], factors[i].quotient));
-        let low: [_; K] = core::array::from_fn(|i| _mm256_fmsub_pd(x[i], factors[i].value, high[i]));
+        let high: [_; K] = each(|i| _mm256_mul_pd(x[i], factors[i].value));
+        let quotients: [_; K] = each(|i| _mm256_mul_pd(x[i], factors[i].quotient));
+        let low: [_; K] = each(|i| _mm256_fmsub_pd(x[i], factors[i].value, high[i]));
         let quotients = quotients.map(|quotient| round(quotient));
-        let high: [_; K] = core::array::from_fn(|i| _mm256_fnmadd_pd(quotients[i], self.value, high[i]));
-        core::array::from_fn(|i| _mm256_add_pd(high[i], low[i]))
+        let high: [_; K] = each(|i| _mm256_fnmadd_pd(quotients[i], self.value, high[i]));
+        each(|i| _mm256_add_pd(high[i], low[i]))
     }
 
     /// Two parts of `x y mod q`, of magnitude below `0.9 q` together, for residues: the quotient, below 2^50, comes out of
@@ -130,12 +131,12 @@ impl Field {
         x: [__m256d; K],
         factors: [Factor; K],
     ) -> [__m256d; K] {
-        let high: [_; K] = core::array::from_fn(|i| _mm256_mul_pd(x[i], factors[i].value));
-        let quotients: [_; K] = core::array::from_fn(|i| _mm256_mul_pd(x[i], factors[i].quotient));
-        let low: [_; K] = core::array::from_fn(|i| _mm256_fnmadd_pd(x[i], factors[i].value, high[i]));
+        let high: [_; K] = each(|i| _mm256_mul_pd(x[i], factors[i].value));
+        let quotients: [_; K] = each(|i| _mm256_mul_pd(x[i], factors[i].quotient));
+        let low: [_; K] = each(|i| _mm256_fnmadd_pd(x[i], factors[i].value, high[i]));
         let quotients = quotients.map(|quotient| round(quotient));
-        let high: [_; K] = core::array::from_fn(|i| _mm256_fmsub_pd(quotients[i], self.value, high[i]));
-        core::array::from_fn(|i| _mm256_add_pd(high[i], low[i]))
+        let high: [_; K] = each(|i| _mm256_fmsub_pd(quotients[i], self.value, high[i]));
+        each(|i| _mm256_add_pd(high[i], low[i]))
     }
 
     /// From magnitude below q to `[0, q)`, as integers. Zero comes without a sign: no step before makes a negative one.

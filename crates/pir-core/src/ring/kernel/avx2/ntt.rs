@@ -14,7 +14,7 @@ use core::arch::x86_64::{
     _mm256_permute2f128_pd, _mm256_set1_pd, _mm256_sub_pd, _mm256_unpackhi_pd, _mm256_unpacklo_pd,
 };
 
-use super::super::portable;
+use super::super::{each, portable};
 use super::field::{Factor, Field, Four, SHIFTER, load_double, store, store_double};
 use crate::ring::modulus::Modulus;
 use crate::ring::tables::{NttTables, SplitFactors};
@@ -174,7 +174,7 @@ impl InnerRoots<'_> {
     #[target_feature(enable = "avx2")]
     fn one(&self) -> [Factor; SIDE] {
         let [values, quotients] = self.one;
-        core::array::from_fn(|i| Factor::splat([values[i], quotients[i]].map(f64::from_bits)))
+        each(|i| Factor::splat([values[i], quotients[i]].map(f64::from_bits)))
     }
 
     /// Distance 2: two roots of a pair, each for two lanes. They are loaded with their neighbours, so that none has to
@@ -182,7 +182,7 @@ impl InnerRoots<'_> {
     #[inline]
     #[target_feature(enable = "avx2")]
     fn two(&self) -> [Factor; SIDE] {
-        core::array::from_fn(|i| {
+        each(|i| {
             let [value, quotient] = self.two.map(|(even, odd)| {
                 let around = if i % 2 == 0 { &even[i / 2] } else { &odd[i / 2] };
                 _mm256_permute_pd::<0b0011>(load_double(around))
@@ -196,10 +196,7 @@ impl InnerRoots<'_> {
     #[target_feature(enable = "avx2")]
     fn four(&self) -> [Factor; SIDE] {
         let [values, quotients] = self.four;
-        core::array::from_fn(|i| Factor {
-            value: load_double(&values[i]),
-            quotient: load_double(&quotients[i]),
-        })
+        each(|i| Factor { value: load_double(&values[i]), quotient: load_double(&quotients[i]) })
     }
 }
 
@@ -266,8 +263,8 @@ fn forward_inside<const THREE: bool, const ENTRY: u8>(
 #[target_feature(enable = "avx2")]
 fn exchange_halves(x: [__m256d; SIDE], y: [__m256d; SIDE]) -> ([__m256d; SIDE], [__m256d; SIDE]) {
     (
-        core::array::from_fn(|i| _mm256_permute2f128_pd::<0x20>(x[i], y[i])),
-        core::array::from_fn(|i| _mm256_permute2f128_pd::<0x31>(x[i], y[i])),
+        each(|i| _mm256_permute2f128_pd::<0x20>(x[i], y[i])),
+        each(|i| _mm256_permute2f128_pd::<0x31>(x[i], y[i])),
     )
 }
 
@@ -275,10 +272,7 @@ fn exchange_halves(x: [__m256d; SIDE], y: [__m256d; SIDE]) -> ([__m256d; SIDE], 
 #[inline]
 #[target_feature(enable = "avx2")]
 fn exchange_odd(x: [__m256d; SIDE], y: [__m256d; SIDE]) -> ([__m256d; SIDE], [__m256d; SIDE]) {
-    (
-        core::array::from_fn(|i| _mm256_unpacklo_pd(x[i], y[i])),
-        core::array::from_fn(|i| _mm256_unpackhi_pd(x[i], y[i])),
-    )
+    (each(|i| _mm256_unpacklo_pd(x[i], y[i])), each(|i| _mm256_unpackhi_pd(x[i], y[i])))
 }
 
 /// In a first pass, `x` holds integers, from which `2q` is taken away.
@@ -319,10 +313,7 @@ fn forward_butterflies<const K: usize>(
     factors: [Factor; K],
 ) -> ([__m256d; K], [__m256d; K]) {
     let products = field.multiply(y, factors);
-    (
-        core::array::from_fn(|i| _mm256_add_pd(x[i], products[i])),
-        core::array::from_fn(|i| _mm256_sub_pd(x[i], products[i])),
-    )
+    (each(|i| _mm256_add_pd(x[i], products[i])), each(|i| _mm256_sub_pd(x[i], products[i])))
 }
 
 #[target_feature(enable = "avx2,fma,bmi2")]
@@ -464,8 +455,8 @@ fn inverse_last_pass(field: &Field, tables: &NttTables, values: &mut [Four]) {
         let y = [load_double(b), load_double(f), load_double(d), load_double(h)];
         let ([p, q, t, u], [r, s, v, w]) = inverse_butterflies(field, x, y, [second, second, third, third]);
         let (x, y) = ([p, q, r, s], [t, u, v, w]);
-        let sums = core::array::from_fn(|i| _mm256_add_pd(x[i], y[i]));
-        let differences = core::array::from_fn(|i| _mm256_sub_pd(x[i], y[i]));
+        let sums = each(|i| _mm256_add_pd(x[i], y[i]));
+        let differences = each(|i| _mm256_sub_pd(x[i], y[i]));
         for (vector, value) in [a, e, b, f].into_iter().zip(field.multiply(sums, [scale; 4])) {
             store(vector, field.residue(value));
         }
@@ -484,8 +475,8 @@ fn inverse_butterflies<const K: usize>(
     y: [__m256d; K],
     factors: [Factor; K],
 ) -> ([__m256d; K], [__m256d; K]) {
-    let differences = core::array::from_fn(|i| _mm256_sub_pd(x[i], y[i]));
-    (core::array::from_fn(|i| _mm256_add_pd(x[i], y[i])), field.multiply(differences, factors))
+    let differences = each(|i| _mm256_sub_pd(x[i], y[i]));
+    (each(|i| _mm256_add_pd(x[i], y[i])), field.multiply(differences, factors))
 }
 
 /// The same, in a form that the compiler does not take for horizontal sums, which are slower.
@@ -497,7 +488,7 @@ fn inverse_butterflies_of_exchanged<const K: usize>(
     y: [__m256d; K],
     factors: [Factor; K],
 ) -> ([__m256d; K], [__m256d; K]) {
-    let differences: [_; K] = core::array::from_fn(|i| _mm256_sub_pd(y[i], x[i]));
-    let sums = core::array::from_fn(|i| _mm256_fmadd_pd(x[i], _mm256_set1_pd(2.0), differences[i]));
+    let differences: [_; K] = each(|i| _mm256_sub_pd(y[i], x[i]));
+    let sums = each(|i| _mm256_fmadd_pd(x[i], _mm256_set1_pd(2.0), differences[i]));
     (sums, field.multiply_negated(differences, factors))
 }

@@ -60,9 +60,9 @@ macro_rules! pair_products_by {
             while start < positions {
                 let end = (start + PAIR_CHUNK).min(positions);
                 let rows: [&[Pairs]; BLOCKS] =
-                    core::array::from_fn(|block| &pairs[block * positions..][start..end]);
+                    $crate::ring::kernel::each(|block| &pairs[block * positions..][start..end]);
                 let words: [&[[u32; 4]]; CLIENTS] =
-                    core::array::from_fn(|client| &queries[client][start..end]);
+                    $crate::ring::kernel::each(|client| &queries[client][start..end]);
                 let mut sums = [[[_mm512_setzero_si512(); 3]; BLOCKS]; CLIENTS];
                 for at in 0..end - start {
                     let mut data = [_mm512_setzero_si512(); BLOCKS];
