@@ -162,4 +162,4 @@ pub use stream::{TEXT_MAX, TEXTS_MAX};
 pub use table::Table;
 
 /// The version both ends must speak.
-pub const PROTOCOL_VERSION: u16 = 4;
+pub const PROTOCOL_VERSION: u16 = 5;

@@ -24,10 +24,12 @@ pub const MANIFEST_BYTES: usize = 268;
 pub const PROFILE_BYTES: usize = 16;
 /// Most deposits in a round.
 pub const ENTRIES_MAX: u64 = 1 << 24;
-/// The mapping is a Bloom filter per bucket.
-pub const MAPPING_BLOOM: u8 = 1;
+/// The mapping was one Bloom filter per bucket, up to protocol version 4. Rounds with it stand in chains; nobody reads them.
+pub const MAPPING_FORMER: u8 = 1;
 /// There is no mapping: boxes are found by slots, whose positions clients compute.
 pub const MAPPING_NONE: u8 = 2;
+/// The mapping is Bloom filters, of 64 positions of a bucket each.
+pub const MAPPING_BLOOM: u8 = 3;
 /// Bytes of the prefix of a head that messages carry.
 pub const HEAD_PREFIX_BYTES: usize = 8;
 
@@ -81,7 +83,8 @@ pub struct Manifest {
     pub buckets: u16,
     /// Copies of every deposit, in as many candidate buckets (w).
     pub choices: u8,
-    /// Kind of the mapping from labels to positions: [`MAPPING_BLOOM`], or [`MAPPING_NONE`] with slots.
+    /// Kind of the mapping from labels to positions: [`MAPPING_BLOOM`] (or [`MAPPING_FORMER`]), or [`MAPPING_NONE`] with
+    /// slots.
     pub mapping_kind: u8,
     /// Elements in every bucket after padding, at least 1.
     pub bucket_size: u32,
@@ -176,7 +179,8 @@ impl Manifest {
         if self.version != MANIFEST_VERSION {
             return refuse(ManifestError::Version);
         }
-        if self.mapping_kind != mapping_kind(self.code) {
+        let is_former = self.mapping_kind == MAPPING_FORMER && !self.code.has_slots();
+        if self.mapping_kind != mapping_kind(self.code) && !is_former {
             return refuse(ManifestError::Mapping);
         }
         if self.engine.is_empty() || self.engine.len() > ENGINE_BYTES || !self.engine.is_ascii() {

@@ -1,19 +1,25 @@
 //! From labels to positions: how a reader finds out what to ask of which bucket.
 
+use pbc::oblivious::{below, select};
+
+mod blocks;
 mod bloom;
 mod lookup;
 
 pub(crate) use bloom::FALSE_POSITIVES;
+use bloom::Hits;
 pub use bloom::{BloomMapping, MAPPING_HEADER_BYTES};
 pub use lookup::{Lookup, Outcome, Reading, Sought, Targets};
 
-/// The positions to search for a key in a bucket of `count` elements sorted by a uniform key: six standard deviations,
-/// each at most `sqrt(count) / 2`, around `order * count / 2^64`, and at least 8 positions either way.
-fn window(order: u64, count: usize) -> core::ops::Range<usize> {
-    let half = half_window(count);
+/// The stretch of positions to search for a key in a bucket of `count` elements sorted by a uniform key, from the first on up
+/// to before the second: so many around `order * count / 2^64`. No branch and no address tells which they are.
+fn window(order: u64, count: u32, half: u32) -> (u32, u32) {
     // Below `count`, so it fits.
-    let centre = ((u128::from(order) * count as u128) >> 64) as usize;
-    centre.saturating_sub(half)..centre.saturating_add(half + 1).min(count)
+    let centre = ((u128::from(order) * u128::from(count)) >> 64) as u32;
+    let first = select(below(centre, half), 0, centre.wrapping_sub(half));
+    // Half a window is shorter than 2^18.
+    let after = centre.saturating_add(half + 1);
+    (first, select(below(after, count), after, count))
 }
 
 /// The most positions that are searched in a bucket of `count` elements.
@@ -21,6 +27,7 @@ pub(crate) fn window_length(count: usize) -> usize {
     (2 * half_window(count) + 1).min(count)
 }
 
+/// Six standard deviations, each at most `sqrt(count) / 2`, and at least 8 positions.
 fn half_window(count: usize) -> usize {
     (3 * (count.isqrt() + 1)).max(8)
 }

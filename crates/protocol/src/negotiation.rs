@@ -96,9 +96,9 @@ impl ServerParameters {
         Self::SLOT_MS_MIN + (buckets as u32).div_ceil(2)
     }
 
-    /// Least time until a look-up is given up, ms: 50, or one for every two million entries that drawing a schedule reads and
-    /// writes ([`pbc::BatchCode::schedule_wanted`]), about as long as that takes on a fast core: `w k^2 (3 k + 4 b)` of them.
-    /// It is more than 50 for hundreds of boxes alone.
+    /// Least time until a look-up is given up, ms: 50, or about as long as it takes on a fast core, if that is more. There is one
+    /// for every two million entries that drawing a schedule reads and writes ([`pbc::BatchCode::schedule_wanted`]), of which there
+    /// are `w k^2 (3 k + 4 b)`, and with a mapping a half for each of the `w k` stretches of it that are searched.
     #[must_use]
     pub const fn lookup_slot_ms(shape: CodeShape) -> u32 {
         let (k, b, w) = (shape.retrieve as u64, shape.buckets as u64, shape.choices as u64);
@@ -106,9 +106,10 @@ impl ServerParameters {
             CodeKind::Cuckoo | CodeKind::Partitioned => w * k * k * (3 * k + 4 * b),
             CodeKind::Hybrid | CodeKind::Single => 0,
         };
+        let stretches = if shape.kind.has_slots() { 0 } else { w * k };
         // Less than 2^53 entries, hence less than 2^32 ms.
-        let drawing = entries.div_ceil(2_000_000) as u32;
-        if drawing > Self::SLOT_MS_MIN { drawing } else { Self::SLOT_MS_MIN }
+        let slot = (entries.div_ceil(2_000_000) + stretches.div_ceil(2)) as u32;
+        if slot > Self::SLOT_MS_MIN { slot } else { Self::SLOT_MS_MIN }
     }
 
     /// Whether a client may work with such a server.
@@ -436,15 +437,16 @@ mod tests {
         }
     }
 
-    /// A schedule that is never drawn in time is a person who never hears anything.
+    /// A look-up that never ends in time is a person who never hears anything.
     #[test]
-    fn the_slot_of_the_look_up_grows_with_the_schedule() {
+    fn the_slot_of_the_look_up_grows_with_what_is_looked_up() {
         for (kind, retrieve, buckets, choices, slot) in [
             (CodeKind::Cuckoo, 16, 32, 3, 50),
             (CodeKind::Partitioned, 64, 117, 3, 50),
-            (CodeKind::Cuckoo, 256, 384, 3, 227),
+            (CodeKind::Cuckoo, 64, 96, 3, 100),
+            (CodeKind::Cuckoo, 256, 384, 3, 611),
             (CodeKind::Partitioned, 256, 1024, 8, 1276),
-            (CodeKind::Single, 256, 256, 1, 50),
+            (CodeKind::Single, 256, 256, 1, 128),
         ] {
             let shape = CodeShape { kind, retrieve, buckets, choices };
             assert_eq!(ServerParameters::lookup_slot_ms(shape), slot);

@@ -20,7 +20,7 @@ use std::time::Instant;
 use pir_core::ring::Backend;
 
 /// Name, what runs, and whether it leaks.
-const ALL: [(&str, fn(), bool); 17] = [
+const ALL: [(&str, fn(), bool); 18] = [
     ("control: a branch", controls::branch, true),
     ("control: a table", controls::table, true),
     ("control: a comparison", controls::comparison, true),
@@ -37,6 +37,7 @@ const ALL: [(&str, fn(), bool); 17] = [
     ("places of a slot", lookups::places, false),
     ("schedule", lookups::schedules, false),
     ("look-up, slots", lookups::slots, false),
+    ("look-up, labels", lookups::labels, false),
     ("what is read, of all answers", lookups::reading, false),
 ];
 

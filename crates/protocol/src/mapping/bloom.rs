@@ -1,61 +1,60 @@
 //! Pung's mapping: per bucket a Bloom filter over (label, position).
 
-use bloomfilter::Bloom;
+use core::hint::black_box;
+
+use pbc::oblivious::{NONE, equal, select};
 use pbc::{Encoding, HashedCode};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use super::window;
+use super::blocks::{BLOCK, Blocks, Sought, Writer, blocks_of_content, content_bytes};
+use super::{half_window, window, window_length};
 use crate::error::{InputError, Malformed};
 use crate::{CodeShape, Error, Label, Manifest};
 
 /// Bytes before the counts.
 pub const MAPPING_HEADER_BYTES: usize = 12;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const COUNT_BYTES: usize = 4;
-/// Filter bytes per element: 24 bits.
-const ELEMENT_BYTES: usize = 3;
-/// Of a full filter, millionths: `(1 - e^(-17 / 24))^17` with 17 bits for each element.
+/// Of a full block, millionths: `(1 - e^(-4 / 6))^4` for each of four filters with 4 bits for each element.
 pub(crate) const FALSE_POSITIVES: u32 = 10;
-/// Filters of the only content of an unencoded round: since no other one can stand in for it, both must agree. One
-/// filter of the same size would be worse: all its bit numbers derive from two hashes, so its rate has a floor.
-const FILTERS_UNENCODED: u16 = 2;
-/// Filters are made for at least so many elements: in smaller ones the crate's double hashing degenerates.
-const ELEMENTS_MIN: usize = 64;
 
-const DIGEST_DOMAIN: &[u8] = b"sotto/mapping/v1/digest\0";
-const LABEL_DOMAIN: &[u8] = b"sotto/mapping/v1/label\0";
-const FILTER_DOMAIN: &[u8] = b"sotto/mapping/v1/filter\0";
+const DIGEST_DOMAIN: &[u8] = b"sotto/mapping/v2/digest\0";
+const LABEL_DOMAIN: &[u8] = b"sotto/mapping/v2/label\0";
 
-/// A Bloom filter for every content that holds copies, and the number of elements in it. Buckets with the same content
-/// share it, and sums of contents need none: their summands stand at the positions of the copies.
+/// Bloom filters for every content that holds copies, and the number of elements in it. Buckets with the same content
+/// share them, and sums of contents need none: their summands stand at the positions of the copies.
 ///
 /// Layout, integers little-endian; the size follows from the code's shape and `bucket_size` alone:
 ///
 /// ```text
-/// version u8 = 1 | kind u8 = 1 | contents u16 | bucket_size u32 | filter_bytes u32
-/// | count u32, for every content | filter_bytes bytes of filter, for every content (an only one: twice)
+/// version u8 = 2 | kind u8 = 3 | contents u16 | bucket_size u32 | filter_bytes u32
+/// | count u32, for every content | filter_bytes bytes of filters, for every content
 /// ```
 ///
-/// `filter_bytes` is 3 for each of `max(bucket_size, 64)` elements; a bit is number `i mod 8`, from the least
-/// significant one, of byte `i / 8`. Filter number `c`, which is that of content `c` (an only one: both are its),
-/// is keyed by `SHA-256("sotto/mapping/v1/filter\0" | round_seed | c as u32)` and holds, for the element at `position`,
+/// Every 64 positions, counted from 0, are a block, and a content has the blocks of `max(bucket_size, 1)` positions. Each has
+/// four filters of 48 bytes (of an only content: eight), one behind the other, and a position is shown if all of them do. A
+/// bit is number `i mod 8`, from the least significant one, of byte `i / 8`. Filter number `j` of any block is keyed
+/// by `SHA-256("sotto/mapping/v2/filter\0" | round_seed | j as u32)` and holds, for the element at `position`,
 /// the number `f * 2^64 + position` as 16 little-endian bytes, where `f` is the first little-endian word of
-/// `SHA-256("sotto/mapping/v1/label\0" | round_seed | label)`. Hashing is that of the crate `bloomfilter` 3: two
-/// SipHash-1-3 with the halves of the key, combined to 17 bit numbers.
+/// `SHA-256("sotto/mapping/v2/label\0" | round_seed | label)`. Hashing is that of the crate `bloomfilter` 3: two
+/// SipHash-1-3 with the halves of the key, combined to 4 bit numbers.
 #[derive(Debug)]
 pub struct BloomMapping {
     round_seed: [u8; 32],
-    /// Of every content of the code; `None` for those that hold sums.
-    contents: Vec<Option<Content>>,
+    /// Those that have filters, in the order of these.
+    contents: Vec<Content>,
+    /// The most positions that are searched in any of them.
+    window: usize,
+    blocks: Blocks,
 }
 
 #[derive(Debug)]
 struct Content {
-    count: usize,
-    /// A tuple is in the content if all of them hold it.
-    filters: Vec<Bloom<u128>>,
+    number: u32,
+    count: u32,
+    half_window: u32,
 }
 
 impl BloomMapping {
@@ -63,7 +62,7 @@ impl BloomMapping {
     #[must_use]
     pub fn encoded_bytes(shape: CodeShape, bucket_size: u32) -> u64 {
         let contents = shape.copying();
-        let each = COUNT_BYTES as u64 + filter_bytes(bucket_size) * u64::from(filters_of_each(contents));
+        let each = COUNT_BYTES as u64 + content_bytes(contents, bucket_size);
         MAPPING_HEADER_BYTES as u64 + u64::from(contents) * each
     }
 
@@ -95,8 +94,8 @@ impl BloomMapping {
         let number = u16::try_from(contents.len()).map_err(unfit)?;
         let fingerprints: Vec<u64> = labels.iter().map(|label| fingerprint(round_seed, label)).collect();
 
-        let filter_bytes =
-            u32::try_from(filter_bytes(bucket_size)).map_err(|_| Error::Input(InputError::BucketTooLarge))?;
+        let filter_bytes = u32::try_from(content_bytes(number, bucket_size))
+            .map_err(|_| Error::Input(InputError::BucketTooLarge))?;
         let mut encoded = Vec::new();
         encoded.extend([VERSION, crate::manifest::MAPPING_BLOOM]);
         encoded.extend(number.to_le_bytes());
@@ -106,17 +105,16 @@ impl BloomMapping {
             // At most `bucket_size`, checked above.
             encoded.extend((content.len() as u32).to_le_bytes());
         }
-        let each = usize::from(filters_of_each(number));
-        let filters = contents.into_iter().flat_map(|content| core::iter::repeat_n(content, each));
-        for (number, content) in (0..).zip(filters) {
-            let mut filter = empty_filter(round_seed, number, bucket_size)?;
-            for (position, codeword) in (0_u64..).zip(content) {
-                for element in codeword.elements() {
-                    // Below the number of labels, by the construction of an encoding.
-                    filter.set(&tuple(fingerprints[*element as usize], position));
-                }
+        encoded.reserve_exact(contents.len() * filter_bytes as usize);
+        let mut writer = Writer::new(round_seed, number)?;
+        for content in contents {
+            let blocks = content.chunks(BLOCK).chain(core::iter::repeat(&[][..]));
+            for (number, block) in blocks.take(blocks_of_content(bucket_size)).enumerate() {
+                // Below the number of labels, by the construction of an encoding.
+                let fingerprint = |element: &u32| fingerprints[*element as usize];
+                let block = block.iter().map(|codeword| codeword.elements().iter().map(fingerprint));
+                writer.write(number * BLOCK, block, &mut encoded);
             }
-            encoded.extend(bits(&filter, filter_bytes as usize));
         }
         Ok(encoded)
     }
@@ -139,7 +137,7 @@ impl BloomMapping {
         let mut expected = vec![VERSION, crate::manifest::MAPPING_BLOOM];
         expected.extend(copying.to_le_bytes());
         expected.extend(bucket_size.to_le_bytes());
-        let filter_bytes = filter_bytes(bucket_size);
+        let filter_bytes = content_bytes(copying, bucket_size);
         expected.extend(u32::try_from(filter_bytes).map_err(|_| malformed())?.to_le_bytes());
         if header != expected {
             return Err(malformed());
@@ -155,24 +153,23 @@ impl BloomMapping {
         {
             return Err(malformed());
         }
-        let filter_bytes = usize::try_from(filter_bytes).map_err(|_| malformed())?;
-        let read = |(number, bits): (u32, &[u8])| {
-            let empty = empty_filter(&manifest.round_seed, number, bucket_size)?;
-            let mut bytes = empty.into_bytes();
-            let header = bytes.len().checked_sub(bits.len()).ok_or_else(malformed)?;
-            bytes[header..].copy_from_slice(bits);
-            Bloom::from_bytes(bytes).map_err(|_| malformed())
-        };
-        let mut filters = (0..).zip(filters.chunks_exact(filter_bytes)).map(read);
         let code = manifest.code()?;
-        let mut contents: Vec<Option<Content>> = (0..code.contents()).map(|_| None).collect();
-        for (number, count) in code.copying().into_iter().zip(counts) {
-            let each = filters_of_each(copying).into();
-            let filters = filters.by_ref().take(each).collect::<Result<_, Error>>()?;
-            let content = Content { count: count as usize, filters };
-            *contents.get_mut(number).ok_or_else(malformed)? = Some(content);
-        }
-        Ok(Self { round_seed: manifest.round_seed, contents })
+        let content = |(number, count): (usize, &u32)| {
+            // Fewer than the count, at most 1.5 times 2^16 and a few.
+            let half_window = half_window(*count as usize) as u32;
+            Ok(Content {
+                number: u32::try_from(number).map_err(|_| malformed())?,
+                count: *count,
+                half_window,
+            })
+        };
+        let contents = code.copying().into_iter().zip(&counts).map(content).collect::<Result<_, Error>>()?;
+        Ok(Self {
+            round_seed: manifest.round_seed,
+            contents,
+            window: counts.iter().map(|count| window_length(*count as usize)).max().unwrap_or(0),
+            blocks: Blocks::read(&manifest.round_seed, filters, copying, bucket_size),
+        })
     }
 }
 
@@ -180,8 +177,7 @@ impl BloomMapping {
 impl BloomMapping {
     /// Bytes that the filters take.
     pub(crate) fn filter_memory(&self) -> usize {
-        let filters = self.contents.iter().flatten().flat_map(|content| &content.filters);
-        filters.map(|filter| filter.as_slice().len()).sum()
+        self.blocks.memory()
     }
 }
 
@@ -191,51 +187,84 @@ impl BloomMapping {
     ///
     /// A label that was deposited is found in every bucket that holds a copy of it, but for a chance below 2^-29 that it
     /// stands outside the window searched; one that was not may seem to be there. Of a wanted label the positions are
-    /// secret: no copy of them is left behind, as a vector leaves that grows.
+    /// secret: no copy of them is left behind, as a vector leaves that grows. That this takes as long as there are hits is for
+    /// those who may know.
     #[must_use]
     pub fn hits(&self, code: &dyn HashedCode, content: usize, label: &Label) -> Zeroizing<Vec<usize>> {
-        let mut hits = Zeroizing::new(Vec::new());
-        let Some(Some(Content { count, filters })) = self.contents.get(content) else {
-            return hits;
-        };
-        let fingerprint = fingerprint(&self.round_seed, label);
-        let present = |position: &usize| {
-            let tuple = tuple(fingerprint, *position as u64);
-            filters.iter().all(|filter| filter.check(&tuple))
-        };
-        let window = window(code.order(&label.0), *count);
+        let sought = self.sought(content, code.order(&label.0), self.fingerprint(label));
+        let hits = self.search(&Zeroizing::new(vec![sought]));
+        let mut positions = Zeroizing::new(Vec::new());
         // Room for all, so that it never moves.
-        hits.reserve_exact(window.len());
-        hits.extend(window.filter(present));
-        hits
+        positions.reserve_exact(self.window);
+        positions.extend((0..hits.count(0)).map(|chosen| hits.position(0, chosen) as usize));
+        positions
+    }
+
+    /// What a filter holds of a label beside the position.
+    pub(super) fn fingerprint(&self, label: &Label) -> u64 {
+        fingerprint(&self.round_seed, label)
+    }
+
+    /// Where an element with this order and fingerprint may stand in a content.
+    pub(super) fn sought(&self, content: usize, order: u64, fingerprint: u64) -> Sought {
+        // A code has at most 2^16 contents.
+        let content = content as u32;
+        let (mut number, mut count, mut half) = (NONE, 0, 0);
+        for (here, of) in (0..).zip(&self.contents) {
+            let is_here = equal(of.number, black_box(content));
+            number = select(is_here, here, number);
+            count |= of.count & is_here;
+            half |= of.half_window & is_here;
+        }
+        let (first, after) = window(order, count, half);
+        Sought { number, fingerprint, first, after }
+    }
+
+    /// Where they seem to stand, which none of the branches and addresses tells.
+    pub(super) fn search(&self, sought: &[Sought]) -> Hits {
+        self.blocks.search(sought, self.window)
     }
 }
 
-/// Size of every filter, bytes.
-fn filter_bytes(bucket_size: u32) -> u64 {
-    u64::from(bucket_size).max(ELEMENTS_MIN as u64) * ELEMENT_BYTES as u64
+/// Stretches of positions, one after the other, and which of them are hits: all as secret as what is sought.
+pub(super) struct Hits {
+    firsts: Zeroizing<Vec<u32>>,
+    /// Masks, for each position of a stretch from the first on.
+    are_there: Zeroizing<Vec<u32>>,
+    longest: usize,
 }
 
-fn filters_of_each(contents: u16) -> u16 {
-    if contents == 1 { FILTERS_UNENCODED } else { 1 }
-}
+impl Hits {
+    /// As many stretches, all of one length, without hits.
+    pub(super) fn new(stretches: usize, longest: usize) -> Self {
+        let zeros = |length| Zeroizing::new(vec![0; length]);
+        Self { firsts: zeros(stretches), are_there: zeros(stretches * longest), longest }
+    }
 
-fn empty_filter(round_seed: &[u8; 32], number: u32, bucket_size: u32) -> Result<Bloom<u128>, Error> {
-    let key: [u8; 32] = Sha256::new_with_prefix(FILTER_DOMAIN)
-        .chain_update(round_seed)
-        .chain_update(number.to_le_bytes())
-        .finalize()
-        .into();
-    let unfit = Error::Input(InputError::FilterTooLarge);
-    let bytes = usize::try_from(filter_bytes(bucket_size)).map_err(|_| unfit.clone())?;
-    let elements = (bucket_size as usize).max(ELEMENTS_MIN);
-    Bloom::new_with_seed(bytes, elements, &key).map_err(|_| unfit)
-}
+    /// Where to write which positions of a stretch, of which the first is this, are hits.
+    pub(super) fn stretch(&mut self, number: usize, first: u32) -> &mut [u32] {
+        self.firsts[number] = first;
+        &mut self.are_there[number * self.longest..][..self.longest]
+    }
 
-/// The filter without the header that the crate puts before the bits.
-fn bits(filter: &Bloom<u128>, filter_bytes: usize) -> &[u8] {
-    let bytes = filter.as_slice();
-    &bytes[bytes.len() - filter_bytes..]
+    /// How many a stretch has.
+    pub(super) fn count(&self, number: usize) -> u32 {
+        self.of(number).iter().fold(0, |count, is_there| count + (1 & is_there))
+    }
+
+    /// The position of one of them, counted from 0; 0 for one that is none.
+    pub(super) fn position(&self, number: usize, chosen: u32) -> u32 {
+        let (mut before, mut found) = (0, 0);
+        for (step, is_there) in (0..).zip(self.of(number)) {
+            found |= self.firsts[number].wrapping_add(step) & equal(before, black_box(chosen)) & is_there;
+            before += 1 & is_there;
+        }
+        found
+    }
+
+    fn of(&self, number: usize) -> &[u32] {
+        &self.are_there[number * self.longest..][..self.longest]
+    }
 }
 
 fn fingerprint(round_seed: &[u8; 32], label: &Label) -> u64 {
@@ -246,10 +275,4 @@ fn fingerprint(round_seed: &[u8; 32], label: &Label) -> u64 {
         .into();
     let (words, _) = digest.as_chunks::<8>();
     u64::from_le_bytes(words[0])
-}
-
-/// What a filter holds. An integer is hashed in the machine's byte order; swapped on a big-endian machine, it is hashed
-/// as little-endian bytes everywhere.
-fn tuple(fingerprint: u64, position: u64) -> u128 {
-    ((u128::from(fingerprint) << 64) | u128::from(position)).to_le()
 }

@@ -9,7 +9,7 @@ use pbc::{BatchCode, BucketIndex, HashedCode, PartitionedCode};
 use rand_core::CryptoRng;
 use zeroize::{Zeroize as _, Zeroizing};
 
-use super::BloomMapping;
+use super::{BloomMapping, Hits};
 use crate::Label;
 
 /// What becomes of a wanted box.
@@ -162,9 +162,9 @@ impl fmt::Debug for Reading {
 /// A label at several positions of its bucket is read at one of them, drawn at random: of two boxes deposited under one
 /// label neither can suppress the other for good.
 ///
-/// What is wanted is filled up to a batch with what is not. How much is wanted shows in how long its list is; but for that neither
-/// branches nor addresses of the schedule, and with a table of all this, depend on what is wanted or on what is drawn, except with
-/// the hybrid code. A mapping's filters are read where labels say.
+/// What is wanted is filled up to a batch with what is not. How much is wanted shows in how long its list is; but for that
+/// neither branches nor addresses of all this depend on what is wanted, on what the mapping says, or on what is drawn, except
+/// with the hybrid code.
 ///
 /// The whole is secret. No position is left in memory when it is dropped.
 pub struct Lookup {
@@ -193,11 +193,23 @@ impl Lookup {
         let are_wanted: Vec<bool> = (0..batch).map(|number| number < wanted.len()).collect();
         let drawn = code.schedule_wanted(&keys, &are_wanted, &mut || rng.next_u64());
 
+        // The contents that would hold each label, as many for every one.
+        let mut contents = Zeroizing::new(Vec::with_capacity(batch));
+        labels.iter().for_each(|label| contents.push(code.holders(&label.0)));
+        let each = contents.iter().map(Vec::len).max().unwrap_or(0);
+        let mut sought = Zeroizing::new(Vec::with_capacity(batch * each));
+        for (label, contents) in labels.iter().zip(contents.iter()) {
+            let (order, fingerprint) = (code.order(&label.0), mapping.fingerprint(label));
+            sought.extend(contents.iter().map(|content| mapping.sought(*content, order, fingerprint)));
+        }
+        let hits = mapping.search(&sought);
+
         let mut positions = Zeroizing::new(vec![NONE; code.bucket_count()]);
-        let look_up = |(number, label): (usize, &Label)| {
-            look_up_label(code, mapping, label, drawn.row(number), rng.next_u64(), &mut positions)
-        };
-        let mut readings: Vec<Reading> = labels.iter().enumerate().map(look_up).collect();
+        let mut readings = Vec::with_capacity(batch);
+        for (number, (label, contents)) in labels.iter().zip(contents.iter()).enumerate() {
+            let shown = shown(contents, &hits, number * each, rng.next_u64());
+            readings.push(read_label(code, label, &shown, drawn.row(number), &mut positions));
+        }
         readings.truncate(wanted.len());
         Self { targets: targets(&positions), readings }
     }
@@ -302,26 +314,27 @@ fn targets(positions: &[u32]) -> Targets {
     Targets::new(positions.iter().map(target).collect())
 }
 
-/// Writes among the positions where to read a label in its buckets, by a private `coin` where there is a choice.
-fn look_up_label(
+/// Of each content that would hold a label: its number, at how many positions it shows the label, and the one of them to be read,
+/// by a private `coin` where there is a choice.
+fn shown(contents: &[usize], hits: &Hits, first: usize, coin: u64) -> Zeroizing<Vec<[u32; 3]>> {
+    let show = |(number, content): (usize, &usize)| {
+        let count = hits.count(number);
+        // Biased by less than 2^-50: a window has a few thousand positions at most.
+        let chosen = (u128::from(coin) * u128::from(count)) >> 64;
+        // A code has at most 2^16 contents.
+        [*content as u32, count, hits.position(number, chosen as u32)]
+    };
+    Zeroizing::new((first..).zip(contents).map(show).collect())
+}
+
+/// Writes among the positions where to read a label in its buckets.
+fn read_label(
     code: &dyn HashedCode,
-    mapping: &BloomMapping,
     label: &Label,
+    shown: &[[u32; 3]],
     buckets: &[u32],
-    coin: u64,
     positions: &mut [u32],
 ) -> Reading {
-    // Of each content that would hold it: its number, at how many positions it shows the label, and the one of them to be read.
-    // Filters are read where the label says.
-    let show = |content: usize| {
-        let hits = mapping.hits(code, content, label);
-        // Biased by less than 2^-50: a window has a few thousand positions at most.
-        let chosen = (u128::from(coin) * hits.len() as u128) >> 64;
-        let position = hits.get(chosen as usize).map_or(0, |position| *position as u32);
-        [u32::try_from(content).unwrap_or(NONE), hits.len() as u32, position]
-    };
-    let shown: Zeroizing<Vec<[u32; 3]>> =
-        Zeroizing::new(code.holders(&label.0).into_iter().map(show).collect());
     let (mut is_ambiguous, mut is_read) = (0, 0);
     for bucket in buckets {
         let holder = code.content_of(code.holder(&label.0, BucketIndex(*bucket)));

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use ed25519_dalek::SigningKey;
 use proptest::prelude::{any, prop_assert, prop_assert_eq, proptest};
 use sotto_protocol::manifest::{
-    FormerManifest, HEADS_KEPT, MANIFEST_BYTES, MAPPING_BLOOM, MAPPING_NONE, bucket_digest, buckets_digest,
-    deposits_digest, hint_digest,
+    FormerManifest, HEADS_KEPT, MANIFEST_BYTES, MAPPING_BLOOM, MAPPING_FORMER, MAPPING_NONE, bucket_digest,
+    buckets_digest, deposits_digest, hint_digest,
 };
 use sotto_protocol::{
     ChainStep, CodeKind, Deposit, Error, Label, MANIFEST_VERSION, Manifest, ManifestChain, Round, SealedBox,
@@ -14,6 +14,8 @@ use sotto_protocol::{
 };
 
 const GOLDEN: &str = include_str!("../golden/manifest.hex");
+/// With the mapping of before.
+const GOLDEN_FORMER: &str = include_str!("../golden/manifest-3-former.hex");
 const GOLDEN_1: &str = include_str!("../golden/manifest-1.hex");
 const GOLDEN_2: &str = include_str!("../golden/manifest-2.hex");
 
@@ -62,12 +64,15 @@ fn hex(bytes: &[u8]) -> String {
 
 #[test]
 fn the_layout_is_the_published_one() {
-    let manifest = manifest(0x0102_0304_0506_0708, [0x44; 32]);
-    let signed = SignedManifest::sign(&manifest, &key());
-    let actual = format!("{}\n{}\n{}\n", hex(&signed.bytes), hex(&signed.signature), hex(&manifest.digest()));
-    assert_eq!(actual, GOLDEN, "a change of the layout needs a new version");
-    assert_eq!(Manifest::decode(&signed.bytes), Ok(manifest.clone()));
-    assert_eq!(hex(&manifest.head_prefix()), hex(&manifest.digest())[..16]);
+    for (mapping_kind, golden) in [(MAPPING_BLOOM, GOLDEN), (MAPPING_FORMER, GOLDEN_FORMER)] {
+        let manifest = Manifest { mapping_kind, ..manifest(0x0102_0304_0506_0708, [0x44; 32]) };
+        let signed = SignedManifest::sign(&manifest, &key());
+        let digest = hex(&manifest.digest());
+        let actual = format!("{}\n{}\n{digest}\n", hex(&signed.bytes), hex(&signed.signature));
+        assert_eq!(actual, golden, "a change of the layout needs a new version");
+        assert_eq!(Manifest::decode(&signed.bytes), Ok(manifest.clone()));
+        assert_eq!(hex(&manifest.head_prefix()), digest[..16]);
+    }
 }
 
 #[test]
@@ -140,8 +145,9 @@ fn a_manifest_with_slots_says_nothing_that_its_table_does_not() {
     };
     assert_eq!(Manifest::decode(&good.encode()), Ok(good.clone()));
     type Spoil = fn(&mut Manifest);
-    let spoils: [(Spoil, &str); 7] = [
+    let spoils: [(Spoil, &str); 8] = [
         (|bad| bad.mapping_kind = MAPPING_BLOOM, "manifest-mapping"),
+        (|bad| bad.mapping_kind = MAPPING_FORMER, "manifest-mapping"),
         (|bad| bad.mapping_digest[31] = 1, "manifest-digests"),
         (|bad| bad.deposits_digest[0] = 1, "manifest-digests"),
         (|bad| bad.bucket_size -= 1, "manifest-bucket-size"),
