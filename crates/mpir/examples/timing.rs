@@ -11,6 +11,9 @@
 //! and address instead. Two controls with a leak must come out above.
 #![allow(clippy::print_stdout, reason = "a program for people")]
 
+#[path = "common/round.rs"]
+mod round;
+
 use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -22,6 +25,7 @@ use pir_core::{Scheme, SealPir};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sotto_protocol::mapping::{Lookup, Sought};
+use sotto_protocol::{CodeKind, Label};
 
 /// What |t| must stay below.
 const LIMIT: f64 = 10.0;
@@ -176,6 +180,7 @@ fn main() -> ExitCode {
         }
     });
     right &= lookups(count);
+    right &= lookups_of_labels(count);
     if right { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -205,4 +210,36 @@ fn lookups(count: usize) -> bool {
                 black_box(sampling::errors(20, &[3; 32], 0));
             }
         })
+}
+
+/// Which labels are wanted: always the same one or random ones, of which nobody has any or which are in the round.
+fn lookups_of_labels(count: usize) -> bool {
+    const RETRIEVE: usize = 16;
+    let mut rng = ChaCha20Rng::from_seed([7; 32]);
+    let label = |rng: &mut ChaCha20Rng| {
+        let mut label = Label([0; 16]);
+        rng.fill_bytes(&mut label.0);
+        label
+    };
+    let labels: Vec<Label> = (0..4_096).map(|_| label(&mut rng)).collect();
+    let (manifest, mapping) = round::published([5; 32], CodeKind::Cuckoo, [RETRIEVE as u16, 32, 3], &labels);
+    let code = manifest.code().expect("a code of this shape");
+    let mut coins = ChaCha20Rng::from_seed([6; 32]);
+    let mut look_up =
+        |wanted: &[Label; RETRIEVE]| drop(black_box(Lookup::new(&*code, &mapping, wanted, &mut coins)));
+    let same = |class: usize, rng: &mut ChaCha20Rng| -> [Label; RETRIEVE] {
+        let random = core::array::from_fn(|_| labels[below(labels.len(), rng)]);
+        if class == 0 { [labels[0]; RETRIEVE] } else { random }
+    };
+    let there = |class: usize, rng: &mut ChaCha20Rng| -> [Label; RETRIEVE] {
+        core::array::from_fn(|_| {
+            let (absent, present) = (label(rng), labels[below(labels.len(), rng)]);
+            if class == 0 { absent } else { present }
+        })
+    };
+    let mut right =
+        compare("look-up, one label 16 times or random ones", false, count, same, |wanted| look_up(wanted));
+    right &=
+        compare("look-up, labels of nobody or of the round", false, count, there, |wanted| look_up(wanted));
+    right
 }

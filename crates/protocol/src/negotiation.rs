@@ -98,7 +98,8 @@ impl ServerParameters {
 
     /// Least time until a look-up is given up, ms: 50, or about as long as it takes on a fast core, if that is more. There is one
     /// for every two million entries that drawing a schedule reads and writes ([`pbc::BatchCode::schedule_wanted`]), of which there
-    /// are `w k^2 (3 k + 4 b)`, and with a mapping a half for each of the `w k` stretches of it that are searched.
+    /// are `w k^2 (3 k + 4 b)`, and with a mapping a half for each of the `w k` stretches of it that are searched, without a code
+    /// two. That is for 2^18 boxes: who has far more announces more.
     #[must_use]
     pub const fn lookup_slot_ms(shape: CodeShape) -> u32 {
         let (k, b, w) = (shape.retrieve as u64, shape.buckets as u64, shape.choices as u64);
@@ -106,7 +107,12 @@ impl ServerParameters {
             CodeKind::Cuckoo | CodeKind::Partitioned => w * k * k * (3 * k + 4 * b),
             CodeKind::Hybrid | CodeKind::Single => 0,
         };
-        let stretches = if shape.kind.has_slots() { 0 } else { w * k };
+        // Halves of a millisecond.
+        let stretches = match shape.kind {
+            CodeKind::Partitioned => 0,
+            CodeKind::Cuckoo | CodeKind::Hybrid => w * k,
+            CodeKind::Single => 4 * k,
+        };
         // Less than 2^53 entries, hence less than 2^32 ms.
         let slot = (entries.div_ceil(2_000_000) + stretches.div_ceil(2)) as u32;
         if slot > Self::SLOT_MS_MIN { slot } else { Self::SLOT_MS_MIN }
@@ -446,7 +452,7 @@ mod tests {
             (CodeKind::Cuckoo, 64, 96, 3, 100),
             (CodeKind::Cuckoo, 256, 384, 3, 611),
             (CodeKind::Partitioned, 256, 1024, 8, 1276),
-            (CodeKind::Single, 256, 256, 1, 128),
+            (CodeKind::Single, 256, 256, 1, 512),
         ] {
             let shape = CodeShape { kind, retrieve, buckets, choices };
             assert_eq!(ServerParameters::lookup_slot_ms(shape), slot);

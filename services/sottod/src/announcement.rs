@@ -380,15 +380,15 @@ pub(crate) mod tests {
     /// Accounts pin the root key, and whoever had taken over what an earlier version announced takes this over.
     #[test]
     fn what_earlier_versions_announced_is_announced_anew_under_the_next_number() {
-        for version in [2, 3] {
+        for version in [2, 3, 4] {
             announced_anew(version);
         }
     }
 
     /// Has a directory announce as a server of an earlier version did; what stands there then.
     pub(crate) fn say_as(version: u16, path: &Path, public: &[u8; 32], now: &[u8]) -> Vec<u8> {
-        // The layouts of then: without the time of the key, and in version 2 without the two spreads.
-        let mut then = now[..153].to_vec();
+        // The layouts of then: up to version 3 without the time of the key, and in version 2 without the two spreads.
+        let mut then = if version < 4 { now[..153].to_vec() } else { now.to_vec() };
         if version == 2 {
             then.drain(101..109);
         }
@@ -416,8 +416,9 @@ pub(crate) mod tests {
         let second = take_up(path, &identity.root, None, wanted(&identity, |_| {})).unwrap();
         assert_eq!(second.parameters, ServerParameters { serial: 2, ..first.parameters });
         identity.root.check(&second.parameters, &second.endorsement).unwrap();
-        // Under the domain of now it is none.
-        let signed = [b"sotto v4 announcement".as_slice(), &identity.root.0, &then].concat();
+        // Under the domain of now it is none, nor is one of now under that of then.
+        let other: &[u8] = if version < 4 { b"sotto v4 announcement" } else { b"sotto v3 announcement" };
+        let signed = [other, &identity.root.0, &then].concat();
         store(path, &then, &root.sign(&signed).to_bytes());
         let forged = take_up(path, &identity.root, None, wanted(&identity, |_| {})).err().unwrap();
         assert!(matches!(forged, IdentityError::Mismatch(_)));

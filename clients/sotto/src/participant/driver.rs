@@ -16,7 +16,7 @@ use sotto_protocol::client::{Client, Notice, Retrieval, Warning};
 use sotto_protocol::{Error, Manifest, Round, ServerParameters, SignedManifest};
 use sotto_session::{RoundNews, Session};
 use sotto_wire::{Failure, Refused};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::{Id, JoinError, JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
@@ -38,6 +38,8 @@ use rounds::{Progress, REMEMBERED, Rounds};
 
 /// Retrievals under way at the same time. More of them only a server gone wrong can start.
 const RETRIEVALS_MAX: usize = 8;
+/// Look-ups at once, those included that were given up and are not done yet: a server chooses how long they take.
+const LOOKUPS_MAX: usize = 2;
 /// Manifests that were missed are fetched in one call, which is not repeated beyond this.
 const MANIFESTS_LONGEST: Duration = Duration::from_secs(120);
 
@@ -92,6 +94,7 @@ pub(super) struct Driver {
     upload: Phase,
     leaving: Option<Leaving>,
     audits: Audits,
+    lookups: Arc<Semaphore>,
     /// When the last call ended whose end everybody sees.
     called: Instant,
 }
@@ -138,6 +141,7 @@ impl Driver {
             upload,
             leaving: None,
             audits,
+            lookups: Arc::new(Semaphore::new(LOOKUPS_MAX)),
             called: Instant::now(),
         }
     }
@@ -394,6 +398,7 @@ impl Driver {
                     evidence,
                     sessions: self.sessions.clone(),
                     host: Arc::clone(&self.host),
+                    lookups: Arc::clone(&self.lookups),
                 };
                 let task = self.calls.spawn(async move { Done::Retrieved(Box::new(job.run().await)) });
                 self.retrievals.insert(task.id(), round);

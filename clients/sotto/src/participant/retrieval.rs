@@ -11,7 +11,7 @@ use sotto_protocol::mapping::Targets;
 use sotto_protocol::{Manifest, Round, ServerParameters};
 use sotto_session::{Answers, Session, round_spec};
 use sotto_wire::{Failure, RootKey, limits};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::auditing::{Answered, Auditing, Evidence, part};
@@ -42,6 +42,8 @@ pub(super) struct Job {
     pub(super) evidence: oneshot::Sender<Evidence>,
     pub(super) sessions: Sessions,
     pub(super) host: Arc<dyn Host>,
+    /// One for each look-up that is under way.
+    pub(super) lookups: Arc<Semaphore>,
 }
 
 /// What a retrieval brought.
@@ -134,6 +136,7 @@ impl Job {
             evidence,
             sessions,
             host,
+            lookups,
             ..
         } = self;
         let mut report = RoundReport {
@@ -146,7 +149,9 @@ impl Job {
 
         let looked_up = async {
             let mapping = download(&sessions, &keys.public, round, &shape, lookup_until, &mut report).await?;
-            look_up(&host, client, round, mapping, lookup_until, &mut report).await
+            // Without a place this one is as late as those before it are.
+            let place = lookups.try_acquire_owned().map_err(|_| Trouble::LookupLate)?;
+            look_up(&host, (client, place), round, mapping, lookup_until, &mut report).await
         };
         let (looked_up, spare) = tokio::join!(looked_up, spare(&host, &keys, &shape));
         let mut retrieval = looked_up.unwrap_or_else(|trouble| {
@@ -263,7 +268,7 @@ async fn hint(sessions: Sessions, keys: PublicKeys, shape: Arc<Shape>) -> Result
 
 async fn look_up(
     host: &Arc<dyn Host>,
-    client: oneshot::Receiver<Option<Client>>,
+    (client, place): (oneshot::Receiver<Option<Client>>, OwnedSemaphorePermit),
     round: Round,
     mapping: Bytes,
     until: Instant,
@@ -274,7 +279,12 @@ async fn look_up(
         let client = client.await.ok().flatten()?;
         let mut rng = rng(host);
         // A look-up that panics is none; the calls go on.
-        run(host, Work::LookUp, move || client.lookup(round, &mapping, &mut rng)).await
+        let work = move || {
+            let retrieval = client.lookup(round, &mapping, &mut rng);
+            drop(place);
+            retrieval
+        };
+        run(host, Work::LookUp, work).await
     };
     let retrieval = timeout_at(until, work).await.map_err(|_| Trouble::LookupLate)?.ok_or(Trouble::Failed)?;
     report.lookup = started.elapsed();

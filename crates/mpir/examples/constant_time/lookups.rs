@@ -2,12 +2,12 @@
 
 use pbc::{BatchCode, BucketIndex, CuckooCode, PartitionedCode, ReplicationCode};
 use rand_core::Rng;
-use sotto_protocol::manifest::{MAPPING_BLOOM, Manifest};
 use sotto_protocol::mapping::{Lookup, Outcome, Reading, Sought};
-use sotto_protocol::{BloomMapping, CodeKind, Label, MANIFEST_VERSION, Round};
+use sotto_protocol::{CodeKind, Label};
 
 use crate::cases::{SecretRng, opened, rng};
 use crate::memcheck::{is_secret, make_public, make_secret, secret};
+use crate::round::published;
 
 const SEED: [u8; 32] = [45; 32];
 
@@ -93,8 +93,8 @@ pub(crate) fn slots() {
     }
 }
 
-/// Labels that are secret: some are in the round, one twice, some are not, and fewer are looked up than a batch has. In one of the
-/// rounds buckets are so large that filters are not read word by word.
+/// Labels that are secret: some are in the round, one twice, some are not, and fewer are looked up than a batch has. Of
+/// the rounds one has contents shorter than a stretch, and one longer.
 pub(crate) fn labels() {
     for (kind, retrieve, buckets, choices, entries) in [
         (CodeKind::Single, 1, 1, 1, 60),
@@ -110,7 +110,7 @@ pub(crate) fn labels() {
             })
             .collect();
         labels[7] = labels[3];
-        let (manifest, mapping) = round(kind, [retrieve, buckets, choices], &labels);
+        let (manifest, mapping) = published(SEED, kind, [retrieve, buckets, choices], &labels);
         let code = manifest.code().expect("a code of this shape");
         let wanted = [labels[3], Label([9; 16]), labels[11]];
         for wanted in [&wanted[..1], &wanted[..usize::from(retrieve).min(3)]] {
@@ -142,40 +142,4 @@ pub(crate) fn reading() {
         assert_eq!(opened(read.to_vec()), [bucket; 288]);
         assert_eq!(bucket == 0, number == 4);
     }
-}
-
-/// A round in which boxes lie under these labels, and its mapping.
-fn round(
-    kind: CodeKind,
-    [retrieve, buckets, choices]: [u16; 3],
-    labels: &[Label],
-) -> (Manifest, BloomMapping) {
-    let mut manifest = Manifest {
-        version: MANIFEST_VERSION,
-        round: Round(1),
-        entries: labels.len() as u64,
-        engine: "example".to_owned(),
-        code: kind,
-        retrieve,
-        buckets,
-        choices: choices as u8,
-        mapping_kind: MAPPING_BLOOM,
-        bucket_size: 1,
-        round_seed: SEED,
-        mapping_digest: [0; 32],
-        deposits_digest: [0; 32],
-        buckets_digest: [0; 32],
-        profile: [0; 16],
-        hint_digest: [0; 32],
-        previous: [0; 32],
-    };
-    let code = manifest.code().expect("a code of this shape");
-    let keys: Vec<&[u8]> = labels.iter().map(|label| label.0.as_slice()).collect();
-    let encoding = code.encode(&keys);
-    manifest.bucket_size = encoding.largest() as u32;
-    let encoded = BloomMapping::build(&manifest.round_seed, &*code, &encoding, labels, manifest.bucket_size)
-        .expect("the encoding of these labels");
-    manifest.mapping_digest = BloomMapping::digest(&encoded);
-    let mapping = BloomMapping::decode(&encoded, &manifest).expect("what was just encoded");
-    (manifest, mapping)
 }

@@ -13,6 +13,8 @@ mod cases;
 mod controls;
 mod lookups;
 mod memcheck;
+#[path = "../common/round.rs"]
+mod round;
 
 use std::process::ExitCode;
 use std::time::Instant;

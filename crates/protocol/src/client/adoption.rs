@@ -34,7 +34,11 @@ impl Client {
         clock.adopt(parameters.round_ms, (open, now))?;
         state.cycle.adopt(parameters.retrieve)?;
         state.clock = clock;
-        if parameters.shape() != state.server.shape() || parameters.engine != state.server.engine {
+        let former = &state.server;
+        if parameters.shape() != former.shape()
+            || parameters.engine != former.engine
+            || parameters.protocol_version != former.protocol_version
+        {
             state.ready.clear();
         }
         state.server = parameters;

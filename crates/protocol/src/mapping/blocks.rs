@@ -42,7 +42,7 @@ pub(super) const fn filters_of_block(contents: u16) -> usize {
 
 /// Bytes of a content's filters.
 pub(super) fn content_bytes(contents: u16, bucket_size: u32) -> u64 {
-    (blocks_of_content(bucket_size) * filters_of_block(contents) * FILTER_BYTES) as u64
+    blocks_of_content(bucket_size) as u64 * (filters_of_block(contents) * FILTER_BYTES) as u64
 }
 
 /// An empty content has a block, too.

@@ -1,4 +1,4 @@
-//! Pung's mapping: per bucket a Bloom filter over (label, position).
+//! Pung's mapping: for each bucket Bloom filters over (label, position).
 
 use core::hint::black_box;
 
@@ -127,7 +127,8 @@ impl BloomMapping {
     pub fn decode(encoded: &[u8], manifest: &Manifest) -> Result<Self, Error> {
         let malformed = || Error::Malformed(Malformed::Mapping);
         let (shape, bucket_size) = (manifest.shape(), manifest.bucket_size);
-        if encoded.len() as u64 != Self::encoded_bytes(shape, bucket_size)
+        if manifest.mapping_kind != crate::manifest::MAPPING_BLOOM
+            || encoded.len() as u64 != Self::encoded_bytes(shape, bucket_size)
             || Self::digest(encoded) != manifest.mapping_digest
         {
             return Err(malformed());

@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
 use sotto_protocol::error::Malformed;
-use sotto_protocol::manifest::MAPPING_BLOOM;
+use sotto_protocol::manifest::{MAPPING_BLOOM, MAPPING_FORMER};
 use sotto_protocol::mapping::Outcome;
 use sotto_protocol::{BloomMapping, CodeKind, Error, Label, Lookup, MANIFEST_VERSION, Manifest, Round};
 
@@ -317,6 +317,8 @@ fn hostile_bytes_are_refused() {
         changed[at] ^= 1;
         malformed(&changed, &digested(&changed));
     }
+    // A manifest of a round whose mapping is of another kind.
+    malformed(&sealed.encoded, &Manifest { mapping_kind: MAPPING_FORMER, ..sealed.manifest.clone() });
     // A manifest that asks for terabytes.
     let huge = Manifest { bucket_size: u32::MAX, buckets: 1024, ..digested(&sealed.encoded) };
     malformed(&sealed.encoded, &huge);

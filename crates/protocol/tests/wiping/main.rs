@@ -84,6 +84,10 @@ fn crowded(published: &Published) {
     let hits = hits_of(&label);
     let secrets: Vec<_> = NAMES.into_iter().zip([0, 3, 50, 200].map(|at| vec![hits[at] as u64])).collect();
     assert_eq!(left_behind(&secrets, || drop(hits.to_vec())), NAMES);
+    // Nor which positions were hits, nor the filters that were taken for them: here all of these are of ones.
+    let ones = ["ones"];
+    let secrets: Vec<_> = secrets.into_iter().chain([(ones[0], vec![u64::MAX; 16])]).collect();
+    assert_eq!(left_behind(&secrets[NAMES.len()..], || drop(vec![u64::MAX; 17])), ones);
     let left = left_behind(&secrets, || drop(hits_of(&label)));
     assert!(left.is_empty(), "{left:?}");
 }

@@ -106,7 +106,7 @@ mod tests {
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
     use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
-    use sotto_protocol::manifest::{FormerManifest, Manifest, SignedManifest};
+    use sotto_protocol::manifest::{FormerManifest, MAPPING_FORMER, Manifest, SignedManifest};
     use sotto_protocol::{Deposit, Label, Round, SealedBox, UnixMillis};
 
     use crate::announcement::Announced;
@@ -182,6 +182,19 @@ mod tests {
             let after = crate::check_log(data.path()).unwrap();
             assert_eq!((after.rounds, after.deposits), (before.rounds, before.deposits));
         }
+    }
+
+    #[tokio::test]
+    async fn a_round_with_a_mapping_of_before_is_retired() {
+        let data = tempfile::tempdir().unwrap();
+        publish(data.path(), |manifest| manifest.mapping_kind = MAPPING_FORMER).await;
+        let running = crate::start(noop(), config(data.path())).unwrap();
+        let mut events = running.events();
+        let event = events.recv().await;
+        assert!(matches!(event, Ok(ServerEvent::RoundOpened { round }) if round > ROUND), "{event:?}");
+        running.shutdown().await.unwrap();
+        let logged = crate::read_log(data.path()).unwrap();
+        assert!(!logged.contains_key(&ROUND));
     }
 
     /// What arrangement costs least is no part of the protocol: another version of this program may choose otherwise, and

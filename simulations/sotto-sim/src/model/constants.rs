@@ -182,7 +182,7 @@ pub(crate) mod tests {
         assert!((24_800..25_100).contains(&round.bucket.elements), "{}", round.bucket.elements);
         assert_eq!(round.download_bytes(), 32 * 34_820);
         assert!((452..=468).contains(&(round.upload_bytes() / 32)), "{}", round.upload_bytes());
-        let mapping = round.mapping_bytes() as f64 / 2_395_052.0;
+        let mapping = round.mapping_bytes() as f64 / 2_396_300.0;
         assert!((0.99..1.01).contains(&mapping));
         let alone = RoundSize::new(1 << 14, 1, Addressing::Labels, EngineName::Sealpir).unwrap();
         assert_eq!((alone.buckets, alone.choices, alone.bucket.elements), (1, 1, 1 << 14));

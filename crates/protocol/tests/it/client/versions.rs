@@ -30,6 +30,12 @@ const VERSION_5: [&str; 2] = [
     include_str!("../../golden/state/version5-bob.hex"),
 ];
 
+/// The same two as the program of protocol version 4 stored them, in a state of the version of now.
+const PROTOCOL_4: [&str; 2] = [
+    include_str!("../../golden/state/version6-alice-protocol4.hex"),
+    include_str!("../../golden/state/version6-bob-protocol4.hex"),
+];
+
 /// The first as a program stored it whose groups acknowledged by numbers alone.
 const VERSION_3_BEFORE_CHECKS: &str = include_str!("../../golden/state/version3-alice.hex");
 
@@ -131,6 +137,22 @@ fn people_and_what_they_were_saying_survive_the_change_from_version_5() {
     world.run(120);
     assert_eq!(world.texts(0), [("bob".to_owned(), "heard in version 6".to_owned())]);
     assert_eq!(world.texts(1), [("alice".to_owned(), "said in version 6".to_owned())]);
+}
+
+#[test]
+fn people_and_what_they_were_saying_survive_the_change_from_protocol_4() {
+    let mut world = World::new(5, &["alice", "bob"], 4, 16);
+    world.clients = PROTOCOL_4.map(|hex| sotto_protocol::Client::restore(&bytes(hex)).unwrap()).into();
+    world.round = 206;
+    for client in 0..2 {
+        assert_eq!(world.clients[client].server().protocol_version, 4);
+        world.restart(client);
+    }
+    world.say(0, "bob", "said in protocol 5");
+    world.say(1, "alice", "heard in protocol 5");
+    world.run(120);
+    assert_eq!(world.texts(0), [("bob".to_owned(), "heard in protocol 5".to_owned())]);
+    assert_eq!(world.texts(1), [("alice".to_owned(), "said in protocol 5".to_owned())]);
 }
 
 /// What the present program stores of the first two, 120 rounds after those of version 2. A change of what is stored wants
