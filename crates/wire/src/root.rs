@@ -205,8 +205,8 @@ pub(crate) mod tests {
     #[test]
     fn an_endorsement_has_the_published_bytes() {
         let expected = concat!(
-            "0aecb5d3dd1a3c9fb004d5368236777d0648ebeca270a073c6c1ba49f3ed7ed0",
-            "b4a47ccd07883d2b45e6f00af953b0d4d8d9829471be967b6367c9e729ca2d01",
+            "26039990a28a32280d32d12666e64ad6dbdc5a601f6fe8529d556a3ca6c9a606",
+            "f7edf6520dd592b758897ac66ac08a8bc01e47cda5d8e44bc7d0d6580dd0490e",
         );
         let endorsement = endorse(&SigningKey::from_bytes(&[1; 32]), &parameters(3));
         let actual: String = endorsement.iter().map(|byte| format!("{byte:02x}")).collect();
