@@ -4,10 +4,10 @@ use pbc::oblivious::{below, select};
 
 mod blocks;
 mod bloom;
+mod hits;
 mod lookup;
 
 pub(crate) use bloom::FALSE_POSITIVES;
-use bloom::Hits;
 pub use bloom::{BloomMapping, MAPPING_HEADER_BYTES};
 pub use lookup::{Lookup, Outcome, Reading, Sought, Targets};
 

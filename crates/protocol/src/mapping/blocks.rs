@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use siphasher::sip::SipHasher13;
 use zeroize::{Zeroize, Zeroizing};
 
-use super::Hits;
+use super::hits::Hits;
 use crate::Error;
 use crate::error::InputError;
 
@@ -139,13 +139,13 @@ impl Blocks {
 
     /// Where elements are held, in the order in which they are sought, in stretches that are no longer than `longest`. Only that,
     /// and how many they are, is public.
-    pub(super) fn search(&self, sought: &[Sought], longest: usize) -> Hits {
+    pub(super) fn search(&self, sought: &[Element], longest: usize) -> Hits {
         Arch::new().dispatch(Search { blocks: self, sought, longest })
     }
 }
 
 /// An element that is sought.
-pub(super) struct Sought {
+pub(super) struct Element {
     /// Number of the content; if there is none, the stretch is empty.
     pub(super) number: u32,
     pub(super) fingerprint: u64,
@@ -154,7 +154,7 @@ pub(super) struct Sought {
     pub(super) after: u32,
 }
 
-impl Zeroize for Sought {
+impl Zeroize for Element {
     fn zeroize(&mut self) {
         let Self { number, fingerprint, first, after } = self;
         number.zeroize();
@@ -167,7 +167,7 @@ impl Zeroize for Sought {
 /// A search whose loops are compiled for the widest vectors that the machine has.
 struct Search<'a> {
     blocks: &'a Blocks,
-    sought: &'a [Sought],
+    sought: &'a [Element],
     longest: usize,
 }
 
@@ -218,7 +218,7 @@ impl Drop for Stretch {
 }
 
 impl Stretch {
-    fn new(blocks: &Blocks, sought: &Sought, longest: usize) -> Self {
+    fn new(blocks: &Blocks, sought: &Element, longest: usize) -> Self {
         let taken = (longest.div_ceil(BLOCK) + 1) * blocks.hashes.len();
         // A mapping has fewer than 2^32 blocks.
         let from = sought.number.wrapping_mul(blocks.each as u32).wrapping_add(sought.first / BLOCK as u32);
@@ -270,7 +270,7 @@ impl Stretch {
 impl Blocks {
     /// Which positions of a stretch hold what is sought, of the filters that were taken for it.
     #[inline(always)]
-    fn look(&self, filters: &[Filter], sought: &Sought, are_there: &mut [u32]) {
+    fn look(&self, filters: &[Filter], sought: &Element, are_there: &mut [u32]) {
         let of_block = self.hashes.len();
         let first = black_box(sought.first);
         let mut chosen = Zeroizing::new(vec![Filter::default(); of_block]);
@@ -346,7 +346,7 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
     use rand_core::{Rng, SeedableRng};
 
-    use super::{BLOCK, Blocks, Sought, Writer, reduced, tuple};
+    use super::{BLOCK, Blocks, Element, Writer, reduced, tuple};
 
     #[test]
     fn numbers_are_reduced_modulo_the_prime() {
@@ -397,7 +397,7 @@ mod tests {
                 let after = (first + longest).min(bucket_size);
                 let number = content.into();
                 // Before it another one, for which nothing may be taken from it.
-                let sought = [0, 1].map(|one| Sought {
+                let sought = [0, 1].map(|one| Element {
                     number,
                     fingerprint: fingerprint ^ (1 - one),
                     first: first * one as u32,
@@ -415,7 +415,7 @@ mod tests {
             }
             // Of a content that is none nothing is found, wherever it would be.
             for number in [u32::from(contents), u32::MAX] {
-                let sought = Sought { number, fingerprint: fingerprints[0], first: 0, after: 0 };
+                let sought = Element { number, fingerprint: fingerprints[0], first: 0, after: 0 };
                 assert_eq!(blocks.search(&[sought], 400).count(0), 0);
             }
         }

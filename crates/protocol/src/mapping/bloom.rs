@@ -7,7 +7,8 @@ use pbc::{Encoding, HashedCode};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use super::blocks::{BLOCK, Blocks, Sought, Writer, blocks_of_content, content_bytes};
+use super::blocks::{BLOCK, Blocks, Element, Writer, blocks_of_content, content_bytes};
+use super::hits::Hits;
 use super::{half_window, window, window_length};
 use crate::error::{InputError, Malformed};
 use crate::{CodeShape, Error, Label, Manifest};
@@ -156,7 +157,7 @@ impl BloomMapping {
         }
         let code = manifest.code()?;
         let content = |(number, count): (usize, &u32)| {
-            // Fewer than the count, at most 1.5 times 2^16 and a few.
+            // Shorter than 2^18.
             let half_window = half_window(*count as usize) as u32;
             Ok(Content {
                 number: u32::try_from(number).map_err(|_| malformed())?,
@@ -207,7 +208,7 @@ impl BloomMapping {
     }
 
     /// Where an element with this order and fingerprint may stand in a content.
-    pub(super) fn sought(&self, content: usize, order: u64, fingerprint: u64) -> Sought {
+    pub(super) fn sought(&self, content: usize, order: u64, fingerprint: u64) -> Element {
         // A code has at most 2^16 contents.
         let content = content as u32;
         let (mut number, mut count, mut half) = (NONE, 0, 0);
@@ -218,53 +219,12 @@ impl BloomMapping {
             half |= of.half_window & is_here;
         }
         let (first, after) = window(order, count, half);
-        Sought { number, fingerprint, first, after }
+        Element { number, fingerprint, first, after }
     }
 
     /// Where they seem to stand, which none of the branches and addresses tells.
-    pub(super) fn search(&self, sought: &[Sought]) -> Hits {
+    pub(super) fn search(&self, sought: &[Element]) -> Hits {
         self.blocks.search(sought, self.window)
-    }
-}
-
-/// Stretches of positions, one after the other, and which of them are hits: all as secret as what is sought.
-pub(super) struct Hits {
-    firsts: Zeroizing<Vec<u32>>,
-    /// Masks, for each position of a stretch from the first on.
-    are_there: Zeroizing<Vec<u32>>,
-    longest: usize,
-}
-
-impl Hits {
-    /// As many stretches, all of one length, without hits.
-    pub(super) fn new(stretches: usize, longest: usize) -> Self {
-        let zeros = |length| Zeroizing::new(vec![0; length]);
-        Self { firsts: zeros(stretches), are_there: zeros(stretches * longest), longest }
-    }
-
-    /// Where to write which positions of a stretch, of which the first is this, are hits.
-    pub(super) fn stretch(&mut self, number: usize, first: u32) -> &mut [u32] {
-        self.firsts[number] = first;
-        &mut self.are_there[number * self.longest..][..self.longest]
-    }
-
-    /// How many a stretch has.
-    pub(super) fn count(&self, number: usize) -> u32 {
-        self.of(number).iter().fold(0, |count, is_there| count + (1 & is_there))
-    }
-
-    /// The position of one of them, counted from 0; 0 for one that is none.
-    pub(super) fn position(&self, number: usize, chosen: u32) -> u32 {
-        let (mut before, mut found) = (0, 0);
-        for (step, is_there) in (0..).zip(self.of(number)) {
-            found |= self.firsts[number].wrapping_add(step) & equal(before, black_box(chosen)) & is_there;
-            before += 1 & is_there;
-        }
-        found
-    }
-
-    fn of(&self, number: usize) -> &[u32] {
-        &self.are_there[number * self.longest..][..self.longest]
     }
 }
 

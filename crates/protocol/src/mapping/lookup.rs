@@ -9,7 +9,8 @@ use pbc::{BatchCode, BucketIndex, HashedCode, PartitionedCode};
 use rand_core::CryptoRng;
 use zeroize::{Zeroize as _, Zeroizing};
 
-use super::{BloomMapping, Hits};
+use super::BloomMapping;
+use super::hits::Hits;
 use crate::Label;
 
 /// What becomes of a wanted box.
