@@ -9,6 +9,7 @@ mod announce;
 mod command;
 mod follow;
 mod handle;
+mod largest;
 mod lead;
 mod measure;
 mod overview;

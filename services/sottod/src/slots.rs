@@ -13,7 +13,7 @@ use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use sotto_protocol::OwnSlot;
 use sotto_protocol::server::Account;
-use sotto_protocol::table::{LOT_SLOTS, Table};
+use sotto_protocol::table::LOT_SLOTS;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
@@ -52,6 +52,8 @@ const SLOTS_PER_OTHER: u32 = 16;
 pub(crate) struct SlotPool {
     /// Lots that have been begun, by this process or before.
     lots: u32,
+    /// No more are begun.
+    most: u32,
     /// What is left of the newest, in the order in which it is handed out.
     left: Vec<u32>,
     /// Slots whose accounts have not shown them yet: whoever did not hear the answer gets the same again.
@@ -67,9 +69,9 @@ struct Unheard {
 }
 
 impl SlotPool {
-    /// Goes on behind so many lots.
-    pub(crate) fn behind(lots: u32) -> Self {
-        Self { lots, ..Self::default() }
+    /// Goes on behind so many lots, up to at most so many.
+    pub(crate) fn behind(lots: u32, most: u32) -> Self {
+        Self { lots, most, ..Self::default() }
     }
 
     /// Goes on behind so many lots, as others may have begun them, or that which is not stored: what was given of it is nobody's.
@@ -125,7 +127,7 @@ impl SlotPool {
     /// A slot for a new account, which must not hear of it before the lots are stored; none if the table is full.
     pub(crate) fn take(&mut self, account: Account, host: &dyn Host) -> Result<Option<u32>, NoRandomness> {
         if self.left.is_empty() {
-            if self.lots >= Table::LOTS_MAX / 2 {
+            if self.lots >= self.most {
                 return Ok(None);
             }
             self.left = shuffled(self.lots * LOT_SLOTS, host)?;
@@ -180,10 +182,21 @@ mod tests {
     use super::{SlotKey, SlotPool};
     use crate::host::System;
 
+    /// More lots than any test begins.
+    const MOST: u32 = 1 << 18;
+
+    #[test]
+    fn no_more_lots_are_begun_than_may_be() {
+        let mut pool = SlotPool::behind(3, 4);
+        let given = (0..40_u8).filter_map(|number| pool.take([number; 32], &System).unwrap());
+        assert_eq!(given.count(), 32);
+        assert_eq!(pool.lots(), 4);
+    }
+
     /// Two accounts in one slot would keep each other from being heard.
     #[test]
     fn every_account_gets_a_slot_of_its_own_and_the_same_until_it_shows_it() {
-        let mut pool = SlotPool::behind(3);
+        let mut pool = SlotPool::behind(3, MOST);
         let mut slots = BTreeSet::new();
         for number in 0..100_u8 {
             let account = [number; 32];
@@ -200,7 +213,7 @@ mod tests {
     /// An account that is stored, and whose slot nobody remembers, would be of no use to anybody.
     #[test]
     fn a_known_account_gets_another_slot_once_and_takes_up_no_table() {
-        let mut pool = SlotPool::behind(3);
+        let mut pool = SlotPool::behind(3, MOST);
         let first = pool.take_other([0; 32], &System).unwrap().unwrap();
         assert_eq!(pool.unheard(&[0; 32]), Some(first), "and the same until it shows it");
         pool.stored(&[0; 32]);
@@ -208,7 +221,7 @@ mod tests {
         assert_eq!(pool.take_other([0; 32], &System), Ok(None), "a third");
         let given: Vec<_> = (1..=99).filter_map(|n| pool.take_other([n; 32], &System).unwrap()).collect();
         assert_eq!(given.len(), 31, "with one lot in all");
-        let mut large = SlotPool::behind(1024);
+        let mut large = SlotPool::behind(1024, MOST);
         let given = (0..3000_u32).filter_map(|n| {
             let mut account = [0; 32];
             account[..4].copy_from_slice(&n.to_le_bytes());
@@ -220,7 +233,7 @@ mod tests {
     /// Whoever leads again after another one did must not tell slots that the other one has given, nor forget its own.
     #[test]
     fn what_was_given_is_remembered_over_a_lost_lead_if_it_is_stored_and_only_then() {
-        let mut pool = SlotPool::behind(0);
+        let mut pool = SlotPool::behind(0, MOST);
         let stored = pool.take([1; 32], &System).unwrap();
         pool.stored(&[1; 32]);
         pool.take([2; 32], &System).unwrap();
@@ -238,7 +251,7 @@ mod tests {
     /// After a restored backup, who comes back with a slot that the log does not know must be heard, and nobody else get it.
     #[test]
     fn slots_that_are_shown_are_not_given_out_again() {
-        let mut pool = SlotPool::behind(1);
+        let mut pool = SlotPool::behind(1, MOST);
         pool.take([1; 32], &System).unwrap();
         pool.begin_up_to(3 * 32 + 5);
         assert_eq!(pool.lots(), 4);
@@ -252,7 +265,7 @@ mod tests {
     #[test]
     fn the_order_within_a_lot_is_drawn() {
         let order = || {
-            let mut pool = SlotPool::default();
+            let mut pool = SlotPool::behind(0, MOST);
             (0..32_u8).map(|number| pool.take([number; 32], &System).unwrap().unwrap()).collect::<Vec<u32>>()
         };
         let (one, other) = (order(), order());

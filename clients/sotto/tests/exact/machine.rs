@@ -2,7 +2,7 @@
 //! everything that leaves or comes is on a tape.
 
 use core::pin::Pin;
-use core::sync::atomic::{AtomicI64, Ordering};
+use core::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use core::task::{Context, Poll};
 use std::collections::BTreeMap;
 use std::io;
@@ -88,6 +88,8 @@ pub(crate) struct Machine {
     /// What was drawn.
     drawn: Mutex<Vec<[u8; 32]>>,
     pace: Pace,
+    /// Look-ups that are under way, and the most that ever were.
+    searching: Arc<[AtomicUsize; 2]>,
     /// By how many milliseconds the clock is wrong.
     wrong_ms: AtomicI64,
     /// Who is at the other end of its connections.
@@ -115,7 +117,8 @@ impl Machine {
         let rng = Mutex::new(ChaCha20Rng::from_seed(seed));
         let wrong_ms = AtomicI64::new(0);
         let (others, dialled) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { tape, server, others, dialled, rng, drawn: Mutex::default(), pace, wrong_ms, peer })
+        let (drawn, searching) = (Mutex::default(), Arc::default());
+        Arc::new(Self { tape, server, others, dialled, rng, drawn, pace, searching, wrong_ms, peer })
     }
 
     /// From now on the clock is wrong by so many milliseconds.
@@ -131,6 +134,11 @@ impl Machine {
     /// Which authorities were dialled, and when since the world began.
     pub(crate) fn dialled(&self) -> Vec<(Duration, String)> {
         self.dialled.lock().unwrap().clone()
+    }
+
+    /// The most look-ups that were under way at once.
+    pub(crate) fn most_searches(&self) -> usize {
+        self.searching[1].load(Ordering::Relaxed)
     }
 
     /// Everything of 32 bytes that was drawn.
@@ -154,10 +162,19 @@ impl Host for Machine {
 
     fn work(&self, kind: Work, work: Box<dyn FnOnce() + Send>) -> Pending<()> {
         let duration = (self.pace)(kind);
-        Box::pin(async move {
+        let searching = (kind == Work::LookUp).then(|| Arc::clone(&self.searching));
+        if let Some([now, most]) = searching.as_deref() {
+            most.fetch_max(now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+        // As with the operating system, what has begun goes on though nobody waits for it any more.
+        let running = tokio::spawn(async move {
             sleep(duration).await;
             work();
-        })
+            if let Some([now, _]) = searching.as_deref() {
+                now.fetch_sub(1, Ordering::Relaxed);
+            }
+        });
+        Box::pin(async move { drop(running.await) })
     }
 }
 

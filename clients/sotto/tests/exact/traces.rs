@@ -28,6 +28,8 @@ enum Secret {
     LateCompose,
     /// Talks with Bob, and the look-up takes longer than it may.
     LateLookup,
+    /// Talks with Bob, and a look-up takes as long as five rounds.
+    LastingLookup,
     /// Talks with Bob, and building the query takes longer than it may.
     LateQuery,
     /// Talks with Bob, and nothing can be stored for some rounds.
@@ -36,7 +38,7 @@ enum Secret {
     Typing,
 }
 
-const SECRETS: [Secret; 10] = [
+const SECRETS: [Secret; 11] = [
     Secret::Idle,
     Secret::Bob,
     Secret::Everybody,
@@ -44,6 +46,7 @@ const SECRETS: [Secret; 10] = [
     Secret::Slow,
     Secret::LateCompose,
     Secret::LateLookup,
+    Secret::LastingLookup,
     Secret::LateQuery,
     Secret::FullDisk,
     Secret::Typing,
@@ -63,6 +66,8 @@ struct Observed {
     seen: Vec<Seen>,
     alice: Told,
     others: Vec<Told>,
+    /// The most look-ups that Alice's machine did at once.
+    searches: usize,
 }
 
 /// The parameters of a server: how its rounds end, and how boxes are found.
@@ -119,6 +124,7 @@ async fn observe(engine: &dyn Engine, seed: u64, secret: Secret, (mode, code): M
         Secret::Slow => |work| if work == Work::Compose { ms(DEPOSIT_MS - 1) } else { quick(work) },
         Secret::LateCompose => |work| if work == Work::Compose { ms(DEPOSIT_MS + 1) } else { quick(work) },
         Secret::LateLookup => |work| if work == Work::LookUp { ms(LOOKUP_MS + 7) } else { quick(work) },
+        Secret::LastingLookup => |work| if work == Work::LookUp { ms(5 * ROUND_MS) } else { quick(work) },
         Secret::LateQuery => {
             |work| if work == Work::Query { ms(QUERY_MS - LOOKUP_MS + 1) } else { quick(work) }
         }
@@ -150,17 +156,21 @@ async fn observe(engine: &dyn Engine, seed: u64, secret: Secret, (mode, code): M
     world.until(u64::from(ROUND_MS) * (rounds + 6)).await;
     let (tape, seen) = (alice.machine.tape.lines(), world.server.seen(&alice.account));
     let others = others.iter_mut().map(crate::world::Person::told).collect();
-    Observed { tape, seen, alice: alice.told(), others }
+    let searches = alice.machine.most_searches();
+    Observed { tape, seen, alice: alice.told(), others, searches }
 }
 
 /// Every test of this kind shows that its worlds are what they claim to be.
-fn happened(secret: Secret, Observed { alice, others, .. }: &Observed) {
+fn happened(secret: Secret, Observed { alice, others, searches, .. }: &Observed) {
     let has = |what: &str| alice.troubles.iter().any(|trouble| trouble.contains(what));
     assert_eq!(has("composing"), secret == Secret::LateCompose, "{secret:?}: {alice:?}");
-    assert_eq!(has("look-up"), secret == Secret::LateLookup, "{secret:?}: {alice:?}");
+    let late_lookups = matches!(secret, Secret::LateLookup | Secret::LastingLookup);
+    assert_eq!(has("look-up"), late_lookups, "{secret:?}: {alice:?}");
+    // Those that were given up are at work, too: however long they last, there are two at most.
+    assert_eq!(*searches, if secret == Secret::LastingLookup { 2 } else { 1 }, "{secret:?}");
     assert_eq!(has("building"), secret == Secret::LateQuery, "{secret:?}: {alice:?}");
     assert_eq!(has("disk"), secret == Secret::FullDisk, "{secret:?}: {alice:?}");
-    let late = matches!(secret, Secret::LateCompose | Secret::LateLookup | Secret::LateQuery);
+    let late = late_lookups || matches!(secret, Secret::LateCompose | Secret::LateQuery);
     if !late {
         let talks = !matches!(secret, Secret::Idle | Secret::Nobody);
         assert_eq!(!alice.texts.is_empty(), talks, "{secret:?}: {alice:?}");

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::accepting::{Accepting, InFlight};
 use super::handle::Again;
+use super::largest::{largest_round, most_lots};
 use super::places::Places;
 use super::watchers::Watchers;
 use super::{RoundsDependencies, RunError, Task};
@@ -26,11 +27,17 @@ impl<L: RoundLog> Task<L> {
         again: Again,
     ) -> Result<Self, RunError> {
         let parameters = &surroundings.parameters;
-        let config = RoundConfig {
-            mode: parameters.mode,
-            round_ms: parameters.round_ms,
-            deposits_max: surroundings.deposits_max,
+        let (code, wanted) = (parameters.shape(), surroundings.deposits_max);
+        let deposits_max = match code.kind.has_slots() {
+            // As many as there are slots.
+            true => wanted,
+            false => largest_round(&*surroundings.engine, code, wanted),
         };
+        if deposits_max < wanted {
+            tracing::info!(deposits_max, "a round takes no more deposits than its engine can arrange");
+        }
+        let most_lots = if code.kind.has_slots() { most_lots(&*surroundings.engine, code) } else { 0 };
+        let config = RoundConfig { mode: parameters.mode, round_ms: parameters.round_ms, deposits_max };
         // A start may have ended between the log and the file.
         surroundings.take_up(log.state().announced())?;
         let said = surroundings.announcing.said();
@@ -73,7 +80,7 @@ impl<L: RoundLog> Task<L> {
             held: None,
             accepting: Accepting::default(),
             spent: BTreeSet::new(),
-            slots: SlotPool::behind(lots.max(surroundings.population.map_or(0, Population::lots))),
+            slots: SlotPool::behind(lots.max(surroundings.population.map_or(0, Population::lots)), most_lots),
             places: Places::default(),
             directory: None,
             has_sealed: false,

@@ -1,0 +1,100 @@
+//! How large a round may become: what its engine cannot arrange could never be retrieved, and what was acknowledged in it would be
+//! lost.
+
+use mpir::{Engine, Form};
+use sotto_protocol::deposit::BOX_BYTES;
+use sotto_protocol::{CodeKind, CodeShape, Table};
+
+/// Most deposits that a round may have, or places of its table with slots, out of at most so many.
+pub(super) fn largest_round(engine: &dyn Engine, code: CodeShape, most: usize) -> usize {
+    let can_be = |boxes: usize| {
+        let elements = fullest_bucket(code, boxes);
+        engine.profile(Form { buckets: code.buckets.into(), elements, element_bytes: BOX_BYTES }).is_ok()
+    };
+    if can_be(most) {
+        return most;
+    }
+    let (mut possible, mut impossible) = (0, most);
+    while impossible - possible > 1 {
+        let middle = possible.midpoint(impossible);
+        if can_be(middle) {
+            possible = middle;
+        } else {
+            impossible = middle;
+        }
+    }
+    possible
+}
+
+/// Most lots of slots that may be begun, as many as a round can have places of, padding of the table included.
+pub(super) fn most_lots(engine: &dyn Engine, code: CodeShape) -> u32 {
+    let usual = Table::LOTS_MAX / 2;
+    let places = |lots: u32| Table::holding(lots).map_or(usize::MAX, |table| table.places() as usize);
+    let most = largest_round(engine, code, places(usual));
+    // Tables are of few sizes: the largest that holds no more than that.
+    let (mut possible, mut impossible) = (0, usual + 1);
+    while impossible - possible > 1 {
+        let middle = possible.midpoint(impossible);
+        if places(middle) <= most {
+            possible = middle;
+        } else {
+            impossible = middle;
+        }
+    }
+    possible
+}
+
+/// Elements of the fullest bucket; with hashed buckets more only once in 2^100 rounds, by Chernoff's bound.
+fn fullest_bucket(code: CodeShape, boxes: usize) -> usize {
+    let (buckets, choices) = (usize::from(code.buckets).max(1), usize::from(code.choices).max(1));
+    let mean = match code.kind {
+        CodeKind::Single => return boxes,
+        // A group of buckets for each choice, which share all places.
+        CodeKind::Partitioned => return boxes.div_ceil((buckets / choices).max(1)),
+        CodeKind::Cuckoo => boxes.saturating_mul(choices) / buckets,
+        // Nine buckets for a cube, each with a quarter of what is in it.
+        CodeKind::Hybrid => boxes.saturating_mul(9 * choices) / (4 * buckets),
+    };
+    (mean + 16 * mean.isqrt() + 256).min(boxes.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use mpir::{sealpir, voce, voce_hint};
+    use sotto_protocol::{CodeKind, CodeShape, Table};
+
+    use super::{largest_round, most_lots};
+
+    const SINGLE: CodeShape = CodeShape { kind: CodeKind::Single, retrieve: 1, buckets: 1, choices: 1 };
+    const CUCKOO: CodeShape = CodeShape { kind: CodeKind::Cuckoo, retrieve: 16, buckets: 32, choices: 3 };
+
+    #[test]
+    fn no_round_is_larger_than_its_engine_can_arrange() {
+        let single = largest_round(&*sealpir(), SINGLE, 1 << 24);
+        let form = |elements| mpir::Form { buckets: 1, elements, element_bytes: 288 };
+        assert!(
+            sealpir().profile(form(single)).is_ok() && sealpir().profile(form(single + 1)).is_err(),
+            "{single}"
+        );
+        assert_eq!(largest_round(&*sealpir(), SINGLE, 1 << 20), 1 << 20);
+        assert_eq!(largest_round(&*sealpir(), CUCKOO, 1 << 24), 1 << 24);
+        for engine in [voce(), voce_hint()] {
+            assert!(largest_round(&*engine, CUCKOO, 1 << 24) >= 1 << 22, "{}", engine.name());
+        }
+    }
+
+    #[test]
+    fn no_table_is_larger_than_its_engine_can_arrange() {
+        let slots = |retrieve, buckets, choices| CodeShape {
+            kind: CodeKind::Partitioned,
+            retrieve,
+            buckets,
+            choices,
+        };
+        assert_eq!(most_lots(&*sealpir(), slots(16, 36, 3)), Table::LOTS_MAX / 2);
+        let lots = most_lots(&*sealpir(), slots(1, 1, 1));
+        let places = |lots| Table::holding(lots).unwrap().places() as usize;
+        let largest = largest_round(&*sealpir(), SINGLE, 1 << 24);
+        assert!(places(lots) <= largest && places(lots + 1) > largest, "{lots} lots, {largest} places");
+    }
+}
