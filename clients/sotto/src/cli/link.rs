@@ -197,4 +197,15 @@ mod tests {
         };
         tokio::join!(serving, asking);
     }
+
+    /// As one that is killed while a command reaches it: the connection is made, and nobody takes it any more.
+    #[tokio::test]
+    async fn a_participant_that_ends_before_it_takes_the_connection_is_none() {
+        let home = tempfile::tempdir().unwrap();
+        fs::set_permissions(home.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        let listener = std::os::unix::net::UnixListener::bind(home.path().join("socket")).unwrap();
+        let ending = async { drop(listener) };
+        let (reached, ()) = tokio::join!(Link::reach(home.path()), ending);
+        assert!(reached.unwrap().is_none());
+    }
 }

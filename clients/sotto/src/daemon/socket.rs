@@ -118,7 +118,8 @@ pub(crate) async fn connect(directory: &Path) -> Result<Option<Stream>, SocketEr
     }
     closed(&directory, user)?;
     holder.map_or(Ok(()), |holder| closed(&holder, user))?;
-    let gone = [io::ErrorKind::ConnectionRefused, io::ErrorKind::NotFound];
+    // Reset: it ended before it took the connection.
+    let gone = [io::ErrorKind::ConnectionRefused, io::ErrorKind::ConnectionReset, io::ErrorKind::NotFound];
     match Stream::connect(&path).await {
         Ok(stream) if stream.peer_cred().is_ok_and(|peer| peer.uid() == user) => Ok(Some(stream)),
         Ok(_) => Err(SocketError::Foreign(path)),

@@ -344,20 +344,38 @@ async fn tell_role(
 ) {
     let (mut metrics, mut changes) = (raft.server_metrics(), machine.changes.subscribe());
     let heard = raft.data_metrics();
+    // A term in which this node leads, and the last entry that it had when it was found to.
+    let mut begun: Option<(u64, u64)> = None;
     loop {
+        let (state, term, leader) = {
+            let metrics = metrics.borrow_watched();
+            (metrics.state, metrics.vote.leader_id.term, metrics.current_leader)
+        };
+        if state != ServerState::Leader {
+            begun = None;
+        } else if begun.is_none_or(|(begun, _)| begun != term) {
+            let last = raft.with_raft_state(|state| {
+                let last = || state.log_ids.last().map_or(0, |last| last.index);
+                (state.server_state == ServerState::Leader).then(last)
+            });
+            let Ok(last) = last.await else { return };
+            begun = last.map(|last| (term, last));
+        }
         // Nobody tells a leader that the others are gone.
         let recently = || heard.borrow_watched().last_quorum_acked.map(|heard| heard.elapsed());
         let is_heard = needs == Needs::Nobody || recently().is_some_and(|ago| ago < UNHEARD);
-        let now = {
-            let metrics = metrics.borrow_watched();
-            let term = metrics.vote.leader_id.term;
-            // A leader begins with an entry of its own, and behind that nothing is unknown to it.
-            let has_begun = || machine.lock().applied.is_some_and(|applied| applied.leader_id.term == term);
-            match metrics.state {
-                ServerState::Leader if is_heard && has_begun() => Role::Leads { term },
-                ServerState::Leader => Role::Follows { leader: None },
-                _ => Role::Follows { leader: metrics.current_leader },
-            }
+        // A leader begins with an entry of its own, or leads on in the term of an earlier start, without one: then it has entries of that
+        // term that were committed, and does not know that yet. Behind the last one that it had nothing is unknown to it.
+        let has_begun = || {
+            let applied = machine.lock().applied;
+            applied.zip(begun).is_some_and(|(applied, (of, last))| {
+                of == term && applied.leader_id.term == term && applied.index >= last
+            })
+        };
+        let now = match state {
+            ServerState::Leader if is_heard && has_begun() => Role::Leads { term },
+            ServerState::Leader => Role::Follows { leader: None },
+            _ => Role::Follows { leader },
         };
         role.send_if_modified(|known| core::mem::replace(known, now) != now);
         tokio::select! {
