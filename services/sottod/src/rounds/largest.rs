@@ -5,37 +5,35 @@ use mpir::{Engine, Form};
 use sotto_protocol::deposit::BOX_BYTES;
 use sotto_protocol::{CodeKind, CodeShape, Table};
 
-/// Most deposits that a round may have, or places of its table with slots, out of at most so many.
+/// Most deposits that a round may have, out of at most so many.
 pub(super) fn largest_round(engine: &dyn Engine, code: CodeShape, most: usize) -> usize {
-    let can_be = |boxes: usize| {
-        let elements = fullest_bucket(code, boxes);
-        engine.profile(Form { buckets: code.buckets.into(), elements, element_bytes: BOX_BYTES }).is_ok()
+    largest(most, |boxes| can_be(engine, code, boxes))
+}
+
+/// Most lots of slots that may be begun, as many as a round can have places of, padding of the table included.
+pub(super) fn most_lots(engine: &dyn Engine, code: CodeShape) -> u32 {
+    let holds = |lots: usize| {
+        let table = u32::try_from(lots).ok().and_then(Table::holding);
+        table.is_some_and(|table| can_be(engine, code, table.places() as usize))
     };
-    if can_be(most) {
+    largest(Table::LOTS_MAX as usize / 2, holds) as u32
+}
+
+/// Whether a round of so many deposits, or places, can be arranged.
+fn can_be(engine: &dyn Engine, code: CodeShape, boxes: usize) -> bool {
+    let elements = fullest_bucket(code, boxes);
+    engine.profile(Form { buckets: code.buckets.into(), elements, element_bytes: BOX_BYTES }).is_ok()
+}
+
+/// The largest number up to `most` of which something holds that holds of all smaller ones; 0 if it holds of none.
+fn largest(most: usize, holds: impl Fn(usize) -> bool) -> usize {
+    if holds(most) {
         return most;
     }
     let (mut possible, mut impossible) = (0, most);
     while impossible - possible > 1 {
         let middle = possible.midpoint(impossible);
-        if can_be(middle) {
-            possible = middle;
-        } else {
-            impossible = middle;
-        }
-    }
-    possible
-}
-
-/// Most lots of slots that may be begun, as many as a round can have places of, padding of the table included.
-pub(super) fn most_lots(engine: &dyn Engine, code: CodeShape) -> u32 {
-    let usual = Table::LOTS_MAX / 2;
-    let places = |lots: u32| Table::holding(lots).map_or(usize::MAX, |table| table.places() as usize);
-    let most = largest_round(engine, code, places(usual));
-    // Tables are of few sizes: the largest that holds no more than that.
-    let (mut possible, mut impossible) = (0, usual + 1);
-    while impossible - possible > 1 {
-        let middle = possible.midpoint(impossible);
-        if places(middle) <= most {
+        if holds(middle) {
             possible = middle;
         } else {
             impossible = middle;
