@@ -18,6 +18,8 @@ const LIFE_MS: u64 = 9000;
 const PAUSE_MS: u64 = 1500;
 /// Until what waited has arrived.
 const SETTLED: Duration = Duration::from_secs(600);
+/// Kills after which the count is printed.
+const COUNTED: u64 = 50;
 
 fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).map_or(usual, |text| text.parse().unwrap())
@@ -63,7 +65,14 @@ fn complains_of_nothing_else(told: &str) {
 
 /// Lets the person's processes live and die until so many have been killed by both.
 fn kill(home: &Home, rng: &mut ChaCha20Rng, (killed, wanted): (&AtomicU64, u64)) {
-    while killed.fetch_add(1, Ordering::Relaxed) < wanted {
+    loop {
+        let before = killed.fetch_add(1, Ordering::Relaxed);
+        if before >= wanted {
+            return;
+        }
+        if before > 0 && before.is_multiple_of(COUNTED) {
+            println!("{before} of {wanted} killed");
+        }
         let online = Program::start(home, &["run"]);
         thread::sleep(below(rng, LIFE_MS));
         // A chat may have brought its person online before.

@@ -17,6 +17,8 @@
 
 mod attacks;
 mod breaches;
+mod leading_on;
+mod logs;
 mod net;
 mod node;
 mod places;

@@ -1,85 +1,16 @@
 //! Changes of who votes that are broken off, or meet nodes that have gone.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use openraft::async_runtime::WatchReceiver as _;
 use openraft::{BasicNode, ChangeMembers, Raft};
-use tokio::runtime::Builder;
-use tokio::time::{sleep, timeout};
-use tokio_util::sync::CancellationToken;
+use tokio::time::sleep;
 
-use super::net::{Net, Way};
-use crate::log::{
-    Change, DurableLog, Group, Options, Role, RoundLog as _, Sequencer as _, Simulated, StateMachine,
-    TypeConfig, change,
-};
-use crate::peers::Member;
-use crate::simulation::world::rng;
+use super::logs::{address, play};
+use crate::log::{Change, Role, Sequencer as _, Simulated, StateMachine, TypeConfig, change};
 
 type Node = Raft<TypeConfig, StateMachine>;
-
-/// The logs of nodes 1 to 3, which found a cluster, and of node 4, which waits to be taken in.
-struct Logs {
-    net: Net,
-    logs: BTreeMap<u64, DurableLog>,
-}
-
-fn address(number: u64) -> String {
-    format!("node{number}:1")
-}
-
-impl Logs {
-    async fn start() -> Self {
-        let net = Net::new(rng(1, "network"), 0, 3);
-        let mut logs = Self { net, logs: BTreeMap::new() };
-        for number in 1..=4 {
-            logs.join(number).await;
-        }
-        sleep(Duration::from_secs(5)).await;
-        logs
-    }
-
-    async fn join(&mut self, number: u64) {
-        let way = Way { net: self.net.clone(), from: number, power: CancellationToken::new() };
-        let members = (1..=number.max(3)).map(|number| (number, address(number))).collect();
-        let net = self.net.clone();
-        let joining = Box::new(move |raft, kept, role| {
-            net.joined(number, Member { raft: Some(raft), kept, role });
-        });
-        let group = Group { number, members, joins: number > 3, network: way, joining };
-        let options = Options {
-            segment_bytes: 1 << 20,
-            grouped: true,
-            root: None,
-            salts: Box::new(move || Ok(number)),
-        };
-        let disk = Arc::new(Simulated::default());
-        let log = DurableLog::start_in_inline(group, disk, options, || Duration::ZERO).await.unwrap();
-        self.logs.insert(number, log);
-    }
-
-    /// The one that leads, and the two others that vote.
-    fn leader(&self) -> (u64, Node, [u64; 2]) {
-        let leads = |number: &u64| matches!(self.net.role(*number), Some(Role::Leads { .. }));
-        let leader = (1..=3).find(leads).unwrap();
-        let others: Vec<u64> = (1..=3).filter(|number| *number != leader).collect();
-        (leader, self.net.raft(leader).unwrap(), others.try_into().unwrap())
-    }
-
-    /// It ends, and answers nobody any more.
-    async fn lose(&mut self, number: u64) {
-        self.net.gone(number);
-        self.logs.remove(&number).unwrap().close().await;
-    }
-
-    /// Whether entries are committed.
-    async fn goes_on(&self, leader: u64) -> bool {
-        let proposed = self.logs[&leader].propose(Vec::new()).await;
-        timeout(Duration::from_secs(5), proposed).await.is_ok_and(|proposed| proposed.is_ok())
-    }
-}
 
 /// Node 4 gets the log, and has no vote yet.
 async fn learns(raft: &Node) {
@@ -90,12 +21,6 @@ async fn learns(raft: &Node) {
 
 fn configs(raft: &Node) -> Vec<BTreeSet<u64>> {
     raft.metrics().borrow_watched().membership_config.membership().get_joint_config().clone()
-}
-
-fn play(history: impl AsyncFnOnce(Logs)) {
-    Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(async {
-        history(Logs::start().await).await;
-    });
 }
 
 #[test]
@@ -182,7 +107,7 @@ fn a_node_whose_log_is_lost_ends_nobody_else() {
         learns(&raft).await;
         logs.lose(4).await;
         sleep(Duration::from_secs(2)).await;
-        logs.join(4).await;
+        logs.join(4, Simulated::default()).await;
         sleep(Duration::from_secs(5)).await;
         assert!(logs.goes_on(leader).await, "the node that leads has ended");
     });
