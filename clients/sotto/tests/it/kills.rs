@@ -4,7 +4,7 @@
 //! `SOTTO_SIGKILLS=N` kills N processes in place of a few; a failure names the seed, and `SOTTO_SEED_FIRST=SEED` is the seed
 //! of another drill. The instants are of real time, so the same seed does not meet the same moment twice.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -36,6 +36,8 @@ struct Screen {
     typed: Vec<(String, bool)>,
     /// Texts of the other, in the order in which they were shown.
     shown: Vec<String>,
+    /// Why a text was not taken, and how often.
+    complaints: BTreeMap<String, usize>,
 }
 
 impl Screen {
@@ -46,13 +48,19 @@ impl Screen {
         }
     }
 
-    /// Types a text into a chat of its own, which shows what has come.
-    fn type_in(&mut self, home: &Home, [me, other]: [&str; 2]) {
+    /// Types a text into a chat of its own, which shows what has come; whether the text was taken.
+    fn type_in(&mut self, home: &Home, [me, other]: [&str; 2]) -> bool {
         let text = format!("{me} {:05}", self.typed.len());
         let output = home.output(&["chat", other, "--json"], &format!("{text}\n"));
-        complains_of_nothing_else(&String::from_utf8_lossy(&output.stderr));
-        self.typed.push((text, output.status.success()));
+        let told = String::from_utf8_lossy(&output.stderr);
+        complains_of_nothing_else(&told);
+        let is_taken = output.status.success();
+        if !is_taken {
+            *self.complaints.entry(told.lines().last().unwrap_or_default().to_owned()).or_default() += 1;
+        }
+        self.typed.push((text, is_taken));
         self.show(&String::from_utf8(output.stdout).unwrap());
+        is_taken
     }
 }
 
@@ -133,11 +141,14 @@ fn people_who_are_killed_again_and_again_lose_no_text() {
         people.into_iter().map(|person| person.join().unwrap()).collect::<Vec<_>>()
     });
     let mut screens: [Screen; 2] = screens.try_into().ok().unwrap();
-    // Nobody dies any more: everything arrives.
-    for ((home, screen), names) in homes.iter().zip(&mut screens).zip(names) {
-        screen.type_in(home, names);
-    }
+    // Nobody dies any more: everything arrives. A person who is told that a text is not taken types it again.
     let until = Instant::now() + SETTLED;
+    for ((home, screen), names) in homes.iter().zip(&mut screens).zip(names) {
+        while !screen.type_in(home, names) {
+            assert!(Instant::now() < until, "{what}: {:?}", screen.complaints);
+            thread::sleep(Duration::from_millis(300));
+        }
+    }
     let last = screens.each_ref().map(|screen| screen.typed.last().unwrap().0.clone());
     for (place, home) in homes.iter().enumerate() {
         while !screens[place].shown.contains(&last[1 - place]) {
@@ -152,5 +163,6 @@ fn people_who_are_killed_again_and_again_lose_no_text() {
     let of = |screen: &Screen| (screen.typed.len(), screen.typed.iter().filter(|(_, taken)| *taken).count());
     let typed = screens.each_ref().map(of);
     println!("{what}: texts typed and taken {typed:?}, in {} s", began.elapsed().as_secs());
+    screens.iter().for_each(|screen| println!("{what}: not taken because {:#?}", screen.complaints));
     server.shutdown();
 }

@@ -20,7 +20,7 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// Asks for the mappings of the newest rounds that are published, up to one that is retired.
+    /// Asks for the mappings of the newest rounds that are published, up to one that is not served.
     pub(super) async fn ask(
         session: &Session,
         key: &[u8; 32],
@@ -32,7 +32,8 @@ impl Served {
             let manifest = signed.verify(key)?;
             let bytes = match mapping(session, &manifest).await {
                 Ok(bytes) => bytes,
-                Err(Failure::Refused(Refused::RoundClosed)) => break,
+                // Retired, or built again after a start.
+                Err(Failure::Refused(Refused::RoundClosed | Refused::RoundNotReady)) => break,
                 Err(failure) => return Err(failure).context("a mapping is refused"),
             };
             rounds.insert(*round, (manifest, bytes));
