@@ -10,7 +10,8 @@ use super::transform::{LANES, Transformed, VECTORS};
 use crate::Error;
 use crate::pages::{PagePool, PageVec};
 use crate::ring::{
-    Aligned, Lanes, add, bit_reverse, copy_runs, multiply, orbit_step, reverse_bits, round_digits,
+    Aligned, Lanes, add, bit_reverse, copy_runs, multiply, orbit_crossings, orbit_step, reverse_bits,
+    round_digits,
 };
 
 /// Steps of a chain.
@@ -30,6 +31,8 @@ pub(super) const PACK_BYTES: usize = VECTORS / 2 * STEPS * STEP_VECTORS * size_o
 pub(super) struct Packing {
     /// The digits in the order in which packing reads them: block by block of 8 places of a half, step by step.
     pub(super) digits: PageVec<Lanes>,
+    /// By place, minus the sum over all steps of the product of both chains' digits.
+    pub(super) crossings: Vec<u64>,
     /// Of the conjugation, by place.
     pub(super) conjugation: Vec<u64>,
     /// What is left of all masks, in slots: the factor of s.
@@ -77,6 +80,7 @@ impl Packing {
         walk.eight.resize(LANES * VECTORS, [0; LANES]);
         walk.sums.iter_mut().for_each(|sums| sums.resize(VECTORS, [0; LANES]));
         walk.digits.iter_mut().for_each(|digits| digits.resize(DEGREE, 0));
+        let mut crossings = vec![0; DEGREE];
         for least in (0..ORBIT).step_by(LANES).rev() {
             for chain in 0..2 {
                 walk.eight_steps(ring, &images, masks, chain, least);
@@ -84,6 +88,7 @@ impl Packing {
             let first = least.max(1);
             let (many, from) = ((LANES - (first - least)) * STEP_VECTORS, (first - 1) * STEP_VECTORS);
             let kept = &walk.kept[(first - least) * STEP_VECTORS..];
+            orbit_crossings(modulus, kept, KEPT_STRIDE, LANES - (first - least), &mut crossings);
             let place = |block: usize| block * STEPS * STEP_VECTORS + from;
             let places: [usize; VECTORS / 2] = core::array::from_fn(place);
             copy_runs(&mut all, &places, kept, KEPT_STRIDE, many);
@@ -98,7 +103,7 @@ impl Packing {
         add(modulus, rest, &digits);
         let rest = rest.to_vec();
         scratch.put(walk);
-        Ok(Self { digits: all, conjugation, rest })
+        Ok(Self { digits: all, crossings, conjugation, rest })
     }
 }
 

@@ -11,7 +11,7 @@ use super::shape::{BLOCK, Ending, Shape};
 use super::transform::{Content, Transformed};
 use crate::Error;
 use crate::pages::PagePool;
-use crate::ring::{Evaluation, Polynomial, orbit_products, pair_products};
+use crate::ring::{Evaluation, Polynomial, add, orbit_products, pair_products};
 
 /// Memory that units of retired rounds have left and others may take, by what it is for: each pool has pieces of one size.
 #[derive(Clone, Default)]
@@ -180,9 +180,14 @@ fn add_packed(
     packed: &mut [Vec<u64>],
     sums: &mut [&mut [u64]],
 ) {
+    let modulus = Ring::get().modulus();
+    for (packed, asker) in packed.iter_mut().zip(tile) {
+        packed.copy_from_slice(&pack.crossings);
+        packed.chunks_exact_mut(ORBIT).for_each(|half| add(modulus, half, &asker.keys.crossings));
+    }
     let keys: Vec<&[u64]> = tile.iter().map(|asker| &*asker.keys.step).collect();
     let mut out: Vec<&mut [u64]> = packed.iter_mut().map(Vec::as_mut_slice).collect();
-    orbit_products(Ring::get().modulus(), &pack.digits, &keys, &mut out);
+    orbit_products(modulus, &pack.digits, &keys, &mut out);
     for ((packed, sums), asker) in packed.iter_mut().zip(sums).zip(tile) {
         if let Some(places) = places {
             let moved: Vec<u64> = places.iter().map(|output| sums[usize::from(*output)]).collect();
@@ -206,4 +211,4 @@ fn finish(packed: &mut [u64], sums: &mut [u64], digits: &[u64], key: &[u64]) {
     }
 }
 
-const _: () = assert!(MODULUS_BITS <= 52 && ORBIT.is_multiple_of(BLOCK));
+const _: () = assert!(MODULUS_BITS <= 51 && ORBIT.is_multiple_of(BLOCK));

@@ -14,6 +14,8 @@ use crate::ring::bits::{packed_bytes, unpack};
 pub(super) struct Keys {
     /// Both halves, each followed by itself.
     pub(super) step: Vec<u64>,
+    /// At a place of a half, minus the sum over the orbit's other places from there on of the product of both halves.
+    pub(super) crossings: Vec<u64>,
     /// By place.
     pub(super) conjugation: Vec<u64>,
 }
@@ -34,9 +36,21 @@ impl Keys {
             if values.iter().all(|value| *value < q) { Ok(values) } else { Err(Error::Malformed("keys")) }
         };
         let (step, conjugation) = (residues(step)?, residues(conjugation)?);
+        let crossings = crossings(&step);
         let step = step.chunks_exact(ORBIT).flat_map(|half| [half, half]).flatten().copied().collect();
-        Ok(Self { step, conjugation })
+        Ok(Self { step, crossings, conjugation })
     }
+}
+
+/// See [`Keys`]: from every place on all of the orbit but the place before it.
+fn crossings(step: &[u64]) -> Vec<u64> {
+    let modulus = Ring::get().modulus();
+    let (first, second) = step.split_at(ORBIT);
+    let mut products: Vec<u64> = first.iter().zip(second).map(|(a, b)| modulus.mul(*a, *b)).collect();
+    let all = products.iter().fold(0, |sum, product| modulus.add(sum, *product));
+    products.rotate_right(1);
+    products.iter_mut().for_each(|product| *product = modulus.sub(*product, all));
+    products
 }
 
 /// The query of a bucket among those of a round, of each coefficient the limbs by which the first dimension multiplies two rows.

@@ -44,17 +44,39 @@ pub(super) fn orbit_products(modulus: &Modulus, digits: &[Lanes], keys: &[&[u64]
                 let keys = [&key.0[at.clone()], &key.1[at]];
                 for (half, sums) in sums.iter_mut().enumerate() {
                     for (lane, sum) in sums.iter_mut().enumerate() {
-                        let product = |chain: usize| {
-                            let digit = u128::from(digits[2 * chain + half][lane]);
-                            digit * u128::from(keys[half ^ chain][lane])
+                        let factor = |chain: usize| {
+                            u128::from(digits[2 * chain + half][lane] + keys[1 ^ half ^ chain][lane])
                         };
-                        *sum += product(0) + product(1);
+                        *sum += factor(0) * factor(1);
                     }
                 }
             }
             for (half, sums) in sums.iter().enumerate() {
                 let out = &mut out[half * orbit + 8 * block..][..8];
-                out.iter_mut().zip(sums).for_each(|(out, sum)| *out = modulus.reduce(*sum));
+                out.iter_mut()
+                    .zip(sums)
+                    .for_each(|(out, sum)| *out = modulus.add(*out, modulus.reduce(*sum)));
+            }
+        }
+    }
+}
+
+pub(super) fn orbit_crossings(
+    modulus: &Modulus,
+    digits: &[Lanes],
+    stride: usize,
+    steps: usize,
+    out: &mut [u64],
+) {
+    let (first, second) = out.split_at_mut(out.len() / 2);
+    let blocks = first.as_chunks_mut::<8>().0.iter_mut().zip(second.as_chunks_mut::<8>().0);
+    for (digits, (first, second)) in digits.chunks(stride).zip(blocks) {
+        let digits = &digits.as_chunks::<4>().0[..steps];
+        for (half, out) in [first, second].into_iter().enumerate() {
+            for (lane, out) in out.iter_mut().enumerate() {
+                let product =
+                    |step: &[Lanes; 4]| u128::from(step[half][lane]) * u128::from(step[2 + half][lane]);
+                *out = modulus.sub(*out, modulus.reduce(digits.iter().map(product).sum()));
             }
         }
     }

@@ -167,10 +167,15 @@ operations! {
     /// `queries[client][p]`: their halves are what each of the pair is multiplied with.
     fn pair_products(pairs: &[Pairs], positions: usize, queries: &[&[[u32; 4]]], out: &mut [&mut [u64]]);
 
-    /// `out[client][h M + i] = sum over k from 1 to M - 1 of D0(k, h, i) key(h, i + k - 1) + D1(k, h, i) key(1 - h, i + k - 1)
-    /// mod q`, M being half as many as there are results for each client, and at most 1024. `digits` has for eight places i after
-    /// the other, k by k, the vectors `D0(k, 0), D0(k, 1), D1(k, 0), D1(k, 1)`; a key both its halves, each followed by itself.
+    /// `out[client][h M + i] += sum over k from 1 to M - 1 of (D0(k, h, i) + key(1 - h, i + k - 1)) (D1(k, h, i) + key(h, i + k - 1))
+    /// mod q, below 2^51, M being half as many as there are results for each client, and at most 1024. `digits` has for eight places
+    /// i after the other, k by k, the vectors `D0(k, 0), D0(k, 1), D1(k, 0), D1(k, 1)`; a key both its halves, each followed by
+    /// itself.
     fn orbit_products(modulus: &Modulus, digits: &[Lanes], keys: &[&[u64]], out: &mut [&mut [u64]]);
+
+    /// `out[h M + 8 b + l] -= sum over s below `steps` of a b mod q`, where a and b are in lane l of the vectors
+    /// `digits[b * stride + 4 s + h]` and the second one behind it, and M is half as many as there are results.
+    fn orbit_crossings(modulus: &Modulus, digits: &[Lanes], stride: usize, steps: usize, out: &mut [u64]);
 
     /// `a[i] = q + floor(centre(a[i]) / 2^shift + 1/2)`, where `centre` takes residues to `(-q/2, q/2)`.
     fn round_digits(modulus: &Modulus, shift: u32, a: &mut [u64]);

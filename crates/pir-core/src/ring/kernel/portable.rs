@@ -1,6 +1,6 @@
 //! Plain Rust: Harvey's lazy butterflies with Shoup factors, 128-bit sums.
 
-pub(super) use super::dense::{orbit_products, pair_products, round_digits};
+pub(super) use super::dense::{orbit_crossings, orbit_products, pair_products, round_digits};
 use super::each;
 pub(super) use super::moves::{copy_runs, diagonals, gather_columns, orbit_step, radix_rows, reverse_bits};
 use super::rows::{CHUNK, Lanes, Products, RowSums, Selectors, bundles};

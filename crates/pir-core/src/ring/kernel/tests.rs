@@ -477,16 +477,39 @@ fn every_back_end_correlates_digits_with_keys_exactly() {
                 for (half, i) in (0..2 * orbit).map(|place| (place / orbit, place % orbit)) {
                     let term = |k: usize| {
                         let key = |half: usize| u128::from(key[half * orbit + (i + k - 1) % orbit]);
-                        digit(0, half, i, k) * key(half) + digit(1, half, i, k) * key(1 - half)
+                        (digit(0, half, i, k) + key(1 - half)) * (digit(1, half, i, k) + key(half))
                     };
-                    expected.push(((1..orbit).map(term).sum::<u128>() % u128::from(q)) as u64);
+                    let sum = (1..orbit).map(term).sum::<u128>() + u128::from(q - 1);
+                    expected.push((sum % u128::from(q)) as u64);
                 }
             }
             for backend in Available::all() {
-                let mut out = vec![u64::MAX; expected.len()];
+                let mut out = vec![q - 1; expected.len()];
                 let mut parts: Vec<&mut [u64]> = out.chunks_mut(2 * orbit).collect();
                 backend.orbit_products(&modulus, &digits, &doubled, &mut parts);
                 assert!(out == expected, "{} differs at {orbit} {clients}", backend.backend().name());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_back_end_crosses_digits_exactly() {
+    for modulus in primes() {
+        for (blocks, stride, steps) in [(1, 4, 1), (3, 33, 8), (3, 33, 7), (2, 9, 0)] {
+            let digits = residues(&modulus, 8 * blocks * stride, 3);
+            let digits: &[[u64; 8]] = digits.as_chunks().0;
+            let start = residues(&modulus, 16 * blocks, 1);
+            let found = assert_same("orbit_crossings", &start, |backend, out| {
+                backend.orbit_crossings(&modulus, digits, stride, steps, out);
+            });
+            for (at, (found, start)) in found.iter().zip(&start).enumerate() {
+                let (half, block, lane) = (at / (8 * blocks), at / 8 % blocks, at % 8);
+                let digit =
+                    |step: usize, chain: usize| digits[block * stride + 4 * step + 2 * chain + half][lane];
+                let product = |step: usize| modulus.mul(digit(step, 0), digit(step, 1));
+                let sum = (0..steps).map(product).fold(0, |sum, product| modulus.add(sum, product));
+                assert_eq!(*found, modulus.sub(*start, sum));
             }
         }
     }

@@ -41,6 +41,7 @@ macro_rules! portable {
 portable! {
     fn pair_products(pairs: &[Pairs], positions: usize, queries: &[&[[u32; 4]]], out: &mut [&mut [u64]]);
     fn orbit_products(modulus: &Modulus, digits: &[Lanes], keys: &[&[u64]], out: &mut [&mut [u64]]);
+    fn orbit_crossings(modulus: &Modulus, digits: &[Lanes], stride: usize, steps: usize, out: &mut [u64]);
     fn round_digits(modulus: &Modulus, shift: u32, a: &mut [u64]);
     fn gather_columns(out: &mut [Lanes], stride: usize, at: usize, rows: [&[u64]; 8]);
     fn copy_runs(out: &mut [Lanes], places: &[usize], source: &[Lanes], stride: usize, length: usize);

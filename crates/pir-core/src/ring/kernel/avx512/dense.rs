@@ -1,20 +1,28 @@
 //! The dense first dimension by 16-bit dot products, and packing by 52-bit multiply-adds.
 
 use core::arch::x86_64::{
-    _MM_HINT_T0, _mm_prefetch, _mm512_dpwssd_epi32, _mm512_loadu_si512, _mm512_setzero_si512,
+    __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_add_epi64, _mm512_dpwssd_epi32, _mm512_loadu_si512,
+    _mm512_setzero_si512, _mm512_sub_epi64,
 };
 
 use super::super::avx512f::pair_products_by;
 use super::super::dense;
 use super::super::rows::{Lanes, Pairs};
-use super::super::vector512::{load, store};
+use super::super::vector512::{load, reduce_by, store};
 use super::prime::{Prime, high, low};
 use crate::ring::modulus::Modulus;
 
 pair_products_by!("avx512f,avx512bw,avx512vnni", _mm512_dpwssd_epi32);
 
-/// How many steps ahead of their use digits are fetched.
-const AHEAD: usize = 24;
+/// Clients that are served while digits are close by, and a few of them at once.
+const CLIENTS: usize = 16;
+const AT_ONCE: usize = 4;
+
+/// Steps of which the digits, 8 KB, and what of the clients' keys meets them, stay in the first cache while all clients are served.
+const STEPS: usize = 32;
+
+/// The low and the high parts of the sums of both halves, at eight places.
+type Sums = [[__m512i; 2]; 2];
 
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(in super::super) fn orbit_products(
@@ -33,59 +41,101 @@ pub(in super::super) fn orbit_products(
         "one result for each key"
     );
     let prime = Prime::new(modulus);
-    let steps = 4 * (orbit - 1);
-    for (block, digits) in digits.chunks_exact(steps).take(orbit / 8).enumerate() {
+    for (block, digits) in digits.chunks_exact(4 * (orbit - 1)).take(orbit / 8).enumerate() {
         let digits = digits.as_chunks::<4>().0;
-        for (keys, out) in keys.chunks(4).zip(out.chunks_mut(4)) {
-            match keys {
-                [a, b, c, d] => orbit_tile(&prime, digits, [*a, *b, *c, *d], out, block, orbit),
-                [a, b, c] => orbit_tile(&prime, digits, [*a, *b, *c], out, block, orbit),
-                [a, b] => orbit_tile(&prime, digits, [*a, *b], out, block, orbit),
-                [a] => orbit_tile(&prime, digits, [*a], out, block, orbit),
-                _ => unreachable!("chunks of at most four"),
+        for (keys, out) in keys.chunks(CLIENTS).zip(out.chunks_mut(CLIENTS)) {
+            let mut sums = [[[_mm512_setzero_si512(); 2]; 2]; CLIENTS];
+            for first in (0..orbit - 1).step_by(STEPS) {
+                let behind = digits.get(first + STEPS..).unwrap_or_default();
+                let here = &digits[first..digits.len().min(first + STEPS)];
+                // What comes next is fetched meanwhile, evenly.
+                let fetched = 4usize.div_ceil(keys.len().div_ceil(AT_ONCE));
+                let mut ahead = behind.as_flattened().iter().take(4 * here.len());
+                let at = 8 * block + first;
+                for (keys, sums) in keys.chunks(AT_ONCE).zip(sums.chunks_mut(AT_ONCE)) {
+                    match keys {
+                        [a, b, c, d] => {
+                            orbit_tile(here, [*a, *b, *c, *d], sums, at, orbit, (&mut ahead, fetched))
+                        }
+                        [a, b, c] => orbit_tile(here, [*a, *b, *c], sums, at, orbit, (&mut ahead, fetched)),
+                        [a, b] => orbit_tile(here, [*a, *b], sums, at, orbit, (&mut ahead, fetched)),
+                        [a] => orbit_tile(here, [*a], sums, at, orbit, (&mut ahead, fetched)),
+                        _ => unreachable!("chunks of at most four"),
+                    }
+                }
+            }
+            for (sums, out) in sums.iter().zip(out.iter_mut()) {
+                for (half, [low, high]) in sums.iter().enumerate() {
+                    let out = out[half * orbit + 8 * block..].first_chunk_mut().expect("eight places");
+                    let sum = _mm512_add_epi64(load(out), prime.reduce_sums::<true>(*low, *high));
+                    store(out, reduce_by(sum, prime.value));
+                }
             }
         }
     }
 }
 
-/// Eight places of both halves, for a few clients at once. Each vector of a key serves both halves.
+/// Some steps at eight places of both halves, for a few clients at once. Each vector of a key serves both halves.
+///
+/// A multiply-add takes factors below 2^52, and the sums of two residues are. While the one port that many processors have for it
+/// is busy, another one adds.
 #[inline]
 #[target_feature(enable = "avx512f,avx512ifma")]
-fn orbit_tile<const CLIENTS: usize>(
-    prime: &Prime,
+fn orbit_tile<'a, const MANY: usize>(
     digits: &[[Lanes; 4]],
-    keys: [&[u64]; CLIENTS],
-    out: &mut [&mut [u64]],
-    block: usize,
+    keys: [&[u64]; MANY],
+    out: &mut [Sums],
+    at: usize,
     orbit: usize,
+    (ahead, fetched): (&mut impl Iterator<Item = &'a Lanes>, usize),
 ) {
-    let zero = _mm512_setzero_si512();
-    // The low and the high parts of the sums of both halves.
-    let mut sums = [[[zero; 2]; 2]; CLIENTS];
-    assert!(keys.iter().all(|key| key.len() == 4 * orbit) && digits.len() == orbit - 1 && 8 * block < orbit);
+    let out: &mut [Sums; MANY] = out.first_chunk_mut().expect("as many as keys");
+    let mut sums = *out;
+    assert!(keys.iter().all(|key| key.len() == 4 * orbit) && at + digits.len() + 8 <= 2 * orbit);
     for (step, vectors) in digits.iter().enumerate() {
-        for line in digits.get(step + AHEAD).into_iter().flatten() {
+        for line in ahead.by_ref().take(fetched) {
             _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast());
         }
         let digit = |at: usize| load(&vectors[at]);
         let digit = [[digit(0), digit(1)], [digit(2), digit(3)]];
         for (key, sums) in keys.iter().zip(&mut sums) {
-            for half in 0..2 {
-                let at = 2 * half * orbit + 8 * block + step;
-                // SAFETY: `8 block + 8 <= orbit` and `step <= orbit - 2`, so that `at + 8` is at most `4 orbit - 2`, which is below
-                // the length of every key.
-                let key = unsafe { _mm512_loadu_si512(key.as_ptr().add(at).cast()) };
-                for chain in 0..2 {
-                    let (sum, digit) = (&mut sums[half ^ chain], digit[chain][half ^ chain]);
-                    *sum = [low(sum[0], digit, key), high(sum[1], digit, key)];
-                }
+            let of_half = |half: usize| {
+                // SAFETY: `at + step + 8` is at most `2 orbit` by the assertion above, and a key has `4 orbit` words.
+                unsafe { _mm512_loadu_si512(key.as_ptr().add(2 * half * orbit + at + step).cast()) }
+            };
+            let key = [of_half(0), of_half(1)];
+            for (half, sum) in sums.iter_mut().enumerate() {
+                let first = _mm512_add_epi64(digit[0][half], key[1 - half]);
+                let second = _mm512_add_epi64(digit[1][half], key[half]);
+                *sum = [low(sum[0], first, second), high(sum[1], first, second)];
             }
         }
     }
-    for (sums, out) in sums.iter().zip(out) {
-        for (half, [low, high]) in sums.iter().enumerate() {
-            let out = out[half * orbit + 8 * block..].first_chunk_mut().expect("eight places");
-            store(out, prime.reduce_sums::<true>(*low, *high));
+    *out = sums;
+}
+
+#[target_feature(enable = "avx512f,avx512ifma")]
+pub(in super::super) fn orbit_crossings(
+    modulus: &Modulus,
+    digits: &[Lanes],
+    stride: usize,
+    steps: usize,
+    out: &mut [u64],
+) {
+    let prime = Prime::new(modulus);
+    let (first, second) = out.split_at_mut(out.len() / 2);
+    let blocks = first.as_chunks_mut().0.iter_mut().zip(second.as_chunks_mut().0);
+    for (digits, (first, second)) in digits.chunks(stride).zip(blocks) {
+        let digits = &digits.as_chunks::<4>().0[..steps];
+        for (half, out) in [first, second].into_iter().enumerate() {
+            let mut sum = [_mm512_setzero_si512(); 2];
+            for vectors in digits {
+                let (a, b) = (load(&vectors[half]), load(&vectors[2 + half]));
+                sum = [low(sum[0], a, b), high(sum[1], a, b)];
+            }
+            let sum = prime.reduce_sums::<true>(sum[0], sum[1]);
+            let left = _mm512_sub_epi64(_mm512_add_epi64(load(out), prime.value), sum);
+            store(out, reduce_by(left, prime.value));
         }
     }
 }

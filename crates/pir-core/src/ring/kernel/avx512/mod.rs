@@ -17,7 +17,7 @@ pub(super) use super::avx512f::{
     add, centre, chunk, copy_runs, diagonals, digit, gather_columns, permute, radix_rows, reverse_bits,
     round_digits, subtract,
 };
-pub(super) use dense::{orbit_products, pair_products};
+pub(super) use dense::{orbit_crossings, orbit_products, pair_products};
 pub(super) use elementwise::{
     halves, multiply, orbit_step, rescale, rescale_difference, rescale_sum, scale, substitute,
 };

@@ -141,3 +141,15 @@ pub(in super::super) fn orbit_products(
 ) {
     dense::orbit_products(modulus, digits, keys, out);
 }
+
+/// The same.
+#[target_feature(enable = "avx512f,avx512dq")]
+pub(in super::super) fn orbit_crossings(
+    modulus: &Modulus,
+    digits: &[Lanes],
+    stride: usize,
+    steps: usize,
+    out: &mut [u64],
+) {
+    dense::orbit_crossings(modulus, digits, stride, steps, out);
+}

@@ -15,7 +15,9 @@ mod passes;
 mod product;
 mod unpacker;
 
-pub(super) use dense::{fold_pairs, orbit_products, pair_products, pair_products_by, round_digits};
+pub(super) use dense::{
+    fold_pairs, orbit_crossings, orbit_products, pair_products, pair_products_by, round_digits,
+};
 pub(super) use elementwise::{
     add, centre, chunk, digit, halves, multiply, permute, rescale, rescale_difference, rescale_sum,
     rescaling, scale, substitute, subtract,
