@@ -6,13 +6,14 @@ use std::sync::Arc;
 use sotto_protocol::server::{Accepted, Account};
 use sotto_protocol::{Deposit, Round};
 use sotto_wire::Refused;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::Task;
 use super::command::{Command, Reply};
 use super::lead::Settled;
-use crate::forward::{Forward, Lost};
-use crate::log::{ProposeError, RoundLog, TokenId, entries};
+use crate::forward::{Forward, Forwarded, Lost};
+use crate::log::{ProposeError, Role, RoundLog, TokenId, entries};
 
 /// What waits for a leader, below which nothing is looked through.
 const FORGETS_FROM: usize = 1024;
@@ -365,7 +366,7 @@ impl<L: RoundLog> Task<L> {
         }
         let again = self.again.clone();
         if !sent.is_empty() {
-            let forwarding = forward.deposits(leader, sent);
+            let forwarding = while_it_leads(forward.deposits(leader, sent), leader, self.log.role());
             self.surroundings.tracker.spawn(async move {
                 let results = forwarding.await;
                 for (at, (account, round, deposit, digest, replies)) in waiting.into_iter().enumerate() {
@@ -387,7 +388,9 @@ impl<L: RoundLog> Task<L> {
         }
         for Registering { account, token, shown, admitted: _, reply } in registrations {
             self.in_flight.accounts.remove(&account);
-            let (forwarding, again) = (forward.register(leader, account, token, shown), self.again.clone());
+            let forwarding = forward.register(leader, account, token, shown);
+            let forwarding = while_it_leads(forwarding, leader, self.log.role());
+            let again = self.again.clone();
             self.surroundings.tracker.spawn(async move {
                 match forwarding.await {
                     Ok(result) => drop(reply.send(result)),
@@ -399,6 +402,24 @@ impl<L: RoundLog> Task<L> {
     }
 }
 
+/// What becomes of something that was sent on. A machine that is gone says nothing, and a connection to it ends after seconds only:
+/// what it has not answered when another node leads goes there.
+async fn while_it_leads<T>(
+    forwarding: Forwarded<T>,
+    leader: u64,
+    mut role: watch::Receiver<Role>,
+) -> Result<T, Lost> {
+    let another_leads = role.wait_for(|role| match role {
+        Role::Leads { .. } => true,
+        Role::Follows { leader: now } => now.is_some_and(|now| now != leader),
+    });
+    tokio::select! {
+        biased;
+        answer = forwarding => answer,
+        Ok(_) = another_leads => Err(Lost),
+    }
+}
+
 /// What callers hear when what they brought could not be stored.
 fn refused(error: &ProposeError) -> Refused {
     match error {
@@ -406,5 +427,30 @@ fn refused(error: &ProposeError) -> Refused {
         // It may be stored all the same: the same bytes again are the same deposit.
         ProposeError::Elsewhere => Refused::Busy,
         ProposeError::Log(_) => Refused::Internal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_answered_goes_to_whoever_leads_next_as_soon_as_that_is_known() {
+        for next in [Role::Leads { term: 2 }, Role::Follows { leader: Some(3) }] {
+            let (tell, role) = watch::channel(Role::Follows { leader: Some(1) });
+            let silence: Forwarded<()> = Box::pin(core::future::pending());
+            let mut sent_on = Box::pin(while_it_leads(silence, 1, role));
+            // Nobody else leads yet.
+            for role in [Role::Follows { leader: Some(1) }, Role::Follows { leader: None }] {
+                tell.send_replace(role);
+                assert!(timeout(Duration::from_secs(10), &mut sent_on).await.is_err(), "{role:?}");
+            }
+            tell.send_replace(next);
+            assert_eq!(timeout(Duration::ZERO, sent_on).await, Ok(Err(Lost)), "{next:?}");
+        }
     }
 }
