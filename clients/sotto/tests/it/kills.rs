@@ -72,6 +72,7 @@ fn complains_of_nothing_else(told: &str) {
 }
 
 /// Lets the person's processes live and die until so many have been killed by both.
+#[allow(clippy::print_stdout, reason = "a drill of a quarter of an hour says how far it is")]
 fn kill(home: &Home, rng: &mut ChaCha20Rng, (killed, wanted): (&AtomicU64, u64)) {
     loop {
         let before = killed.fetch_add(1, Ordering::Relaxed);

@@ -55,7 +55,7 @@ pub(in super::super) fn orbit_products(
                 for (keys, sums) in keys.chunks(AT_ONCE).zip(sums.chunks_mut(AT_ONCE)) {
                     match keys {
                         [a, b, c, d] => {
-                            orbit_tile(here, [*a, *b, *c, *d], sums, at, orbit, (&mut ahead, fetched))
+                            orbit_tile(here, [*a, *b, *c, *d], sums, at, orbit, (&mut ahead, fetched));
                         }
                         [a, b, c] => orbit_tile(here, [*a, *b, *c], sums, at, orbit, (&mut ahead, fetched)),
                         [a, b] => orbit_tile(here, [*a, *b], sums, at, orbit, (&mut ahead, fetched)),
