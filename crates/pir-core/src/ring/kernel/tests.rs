@@ -457,7 +457,9 @@ fn every_back_end_multiplies_pairs_exactly() {
 fn every_back_end_correlates_digits_with_keys_exactly() {
     for modulus in primes().into_iter().filter(|modulus| modulus.bits() >= 46) {
         let q = modulus.value();
-        for (orbit, clients, extreme) in [(8, 1, true), (16, 3, false), (64, 6, false), (1_024, 5, true)] {
+        for (orbit, clients, extreme) in
+            [(8, 1, true), (16, 3, false), (16, 0, false), (64, 6, false), (64, 35, false), (1_024, 5, true)]
+        {
             let mut rng = ChaCha20Rng::seed_from_u64(orbit as u64);
             let mut residue = || if extreme { q - 1 } else { rng.next_u64() % q };
             let digits: Vec<[u64; 8]> =
