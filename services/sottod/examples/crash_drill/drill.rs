@@ -281,6 +281,7 @@ impl Plan {
         let newest = watcher.ready().await?;
         let manifests = self.chain(seen, &watcher, newest).await?;
         let served = Served::ask(&watcher.session, &server.key(), &manifests, RETAINED).await?;
+        let served = served.context("a node alone serves before its rounds are built again")?;
         let retrievable = seen.acknowledged.iter().filter(|(round, _)| served.serves(*round));
         let sample = retrievable.sample(rng, self.sample.min(self.clients));
         let connection = server.connect().await?;

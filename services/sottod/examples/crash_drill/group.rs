@@ -280,8 +280,10 @@ impl GroupPlan {
             seen.acknowledged.extend(visited.deposits);
         }
         let newest = seen.acknowledged.iter().map(|(round, _)| *round).max();
+        ensure!(newest.is_some(), "nothing was acknowledged");
         let mut news = news;
-        news.wait_for(|news| news.ready.keys().next_back().copied() >= newest).await?;
+        let published = news.wait_for(|news| news.ready.keys().next_back().copied() >= newest);
+        drop(tokio::time::timeout(PATIENCE * 2, published).await.context("a round is not published")??);
         listeners.shutdown().await;
         seen.accounts.insert(LISTENER);
         let news = news.borrow();
@@ -356,9 +358,10 @@ impl GroupPlan {
         let at = rng.random_range(0..sessions.len());
         let (connection, info, session) = &sessions[at];
         let served = loop {
-            let served = Served::ask(session, &key, &manifests, RETAINED).await?;
             // After a start they are built one after the other.
-            if served.serves(newest) {
+            if let Some(served) = Served::ask(session, &key, &manifests, RETAINED).await?
+                && served.serves(newest)
+            {
                 break served;
             }
             sleep(LOOK).await;

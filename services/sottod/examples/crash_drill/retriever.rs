@@ -20,25 +20,26 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// Asks for the mappings of the newest rounds that are published, up to one that is not served.
+    /// Asks for the mappings of the newest rounds that are published, up to one that is retired. None if one is being built
+    /// again.
     pub(super) async fn ask(
         session: &Session,
         key: &[u8; 32],
         manifests: &BTreeMap<Round, SignedManifest>,
         retained: usize,
-    ) -> anyhow::Result<Self> {
+    ) -> anyhow::Result<Option<Self>> {
         let mut rounds = BTreeMap::new();
         for (round, signed) in manifests.iter().rev().take(retained) {
             let manifest = signed.verify(key)?;
             let bytes = match mapping(session, &manifest).await {
                 Ok(bytes) => bytes,
-                // Retired, or built again after a start.
-                Err(Failure::Refused(Refused::RoundClosed | Refused::RoundNotReady)) => break,
+                Err(Failure::Refused(Refused::RoundClosed)) => break,
+                Err(Failure::Refused(Refused::RoundNotReady)) => return Ok(None),
                 Err(failure) => return Err(failure).context("a mapping is refused"),
             };
             rounds.insert(*round, (manifest, bytes));
         }
-        Ok(Self { rounds })
+        Ok(Some(Self { rounds }))
     }
 
     pub(super) fn serves(&self, round: Round) -> bool {

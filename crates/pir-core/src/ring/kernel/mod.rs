@@ -173,8 +173,9 @@ operations! {
     /// itself.
     fn orbit_products(modulus: &Modulus, digits: &[Lanes], keys: &[&[u64]], out: &mut [&mut [u64]]);
 
-    /// `out[h M + 8 b + l] -= sum over s below `steps` of a b mod q`, where a and b are in lane l of the vectors
-    /// `digits[b * stride + 4 s + h]` and the second one behind it, and M is half as many as there are results.
+    /// `out[h M + 8 b + l] -= sum over s of a b mod q`, where a and b are in lane l of the vectors
+    /// `digits[b * stride + 4 s + h]` and the second one behind it, M is half as many as there are results, and s counts the steps,
+    /// at most 2^12.
     fn orbit_crossings(modulus: &Modulus, digits: &[Lanes], stride: usize, steps: usize, out: &mut [u64]);
 
     /// `a[i] = q + floor(centre(a[i]) / 2^shift + 1/2)`, where `centre` takes residues to `(-q/2, q/2)`.

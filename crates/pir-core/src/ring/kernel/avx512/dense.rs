@@ -14,8 +14,10 @@ use crate::ring::modulus::Modulus;
 
 pair_products_by!("avx512f,avx512bw,avx512vnni", _mm512_dpwssd_epi32);
 
-/// Clients that are served while digits are close by, and a few of them at once.
+/// Clients that are served while digits are close by.
 const CLIENTS: usize = 16;
+
+/// Clients whose sums are in registers.
 const AT_ONCE: usize = 4;
 
 /// Steps of which the digits, 8 KB, and what of the clients' keys meets them, stay in the first cache while all clients are served.
@@ -77,8 +79,7 @@ pub(in super::super) fn orbit_products(
 
 /// Some steps at eight places of both halves, for a few clients at once. Each vector of a key serves both halves.
 ///
-/// A multiply-add takes factors below 2^52, and the sums of two residues are. While the one port that many processors have for it
-/// is busy, another one adds.
+/// A multiply-add takes factors below 2^52, and the sum of two residues below 2^51 is one.
 #[inline]
 #[target_feature(enable = "avx512f,avx512ifma")]
 fn orbit_tile<'a, const MANY: usize>(
