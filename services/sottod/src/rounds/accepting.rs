@@ -369,6 +369,7 @@ impl<L: RoundLog> Task<L> {
             let forwarding = while_it_leads(forward.deposits(leader, sent), leader, self.log.role());
             self.surroundings.tracker.spawn(async move {
                 let results = forwarding.await;
+                let mut lost = Vec::new();
                 for (at, (account, round, deposit, digest, replies)) in waiting.into_iter().enumerate() {
                     for reply in replies {
                         match results.as_ref().map(|results| results.get(at).copied()) {
@@ -377,12 +378,13 @@ impl<L: RoundLog> Task<L> {
                             Err(Lost) if reply.is_closed() => {}
                             Err(Lost) => {
                                 let deposit = deposit.clone();
-                                again
-                                    .bring(Command::Deposit { account, round, deposit, digest, reply })
-                                    .await;
+                                lost.push(Command::Deposit { account, round, deposit, digest, reply });
                             }
                         }
                     }
+                }
+                if !lost.is_empty() {
+                    again.bring(lost).await;
                 }
             });
         }
@@ -395,7 +397,7 @@ impl<L: RoundLog> Task<L> {
                 match forwarding.await {
                     Ok(result) => drop(reply.send(result)),
                     Err(Lost) if reply.is_closed() => {}
-                    Err(Lost) => again.bring(Command::Register { account, token, shown, reply }).await,
+                    Err(Lost) => again.bring([Command::Register { account, token, shown, reply }]).await,
                 }
             });
         }

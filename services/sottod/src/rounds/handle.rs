@@ -23,11 +23,12 @@ use crate::round_database::RoundDatabase;
 pub(super) struct Again(pub(super) mpsc::WeakSender<Command>);
 
 impl Again {
-    /// Hands a command in again.
-    pub(super) async fn bring(&self, command: Command) {
+    /// Hands commands in again, all of them after one pause.
+    pub(super) async fn bring(&self, commands: impl IntoIterator<Item = Command, IntoIter: Send> + Send) {
         tokio::time::sleep(AGAIN).await;
-        // If the task has ended, so does the wait for an answer.
-        if let Some(commands) = self.0.upgrade() {
+        for command in commands {
+            // If the task has ended, so does the wait for an answer.
+            let Some(commands) = self.0.upgrade() else { return };
             let _ = commands.send(command).await;
         }
     }

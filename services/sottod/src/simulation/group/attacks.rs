@@ -129,12 +129,20 @@ impl RoundLog for Scripted {
     async fn close(&self) {}
 }
 
-/// Nobody else answers.
-struct Nobody;
+/// Nobody else answers: calls fail, or nothing is heard of them.
+struct Nobody {
+    silent: bool,
+}
+
+impl Nobody {
+    fn answer<T: Send + 'static>(&self) -> Forwarded<T> {
+        if self.silent { Box::pin(core::future::pending()) } else { Box::pin(async { Err(Lost) }) }
+    }
+}
 
 impl Forward for Nobody {
     fn deposits(&self, _: u64, _: Vec<([u8; 32], Round, Deposit)>) -> Forwarded<Vec<Result<(), Refused>>> {
-        Box::pin(async { Err(Lost) })
+        self.answer()
     }
 
     fn register(
@@ -144,11 +152,11 @@ impl Forward for Nobody {
         _: Option<TokenId>,
         _: Option<u32>,
     ) -> Forwarded<Result<Option<u32>, Refused>> {
-        Box::pin(async { Err(Lost) })
+        self.answer()
     }
 
     fn place(&self, _: u64, _: Place) -> Forwarded<()> {
-        Box::pin(async { Err(Lost) })
+        self.answer()
     }
 }
 
@@ -163,10 +171,13 @@ pub(super) struct Setting {
     slots: bool,
     grouped: bool,
     round_ms: u32,
+    silent: bool,
 }
 
-const SLOTS: Setting = Setting { tokens: false, slots: true, grouped: true, round_ms: 600_000 };
-pub(super) const TOKENS: Setting = Setting { tokens: true, slots: false, grouped: true, round_ms: 600_000 };
+const SLOTS: Setting =
+    Setting { tokens: false, slots: true, grouped: true, round_ms: 600_000, silent: false };
+pub(super) const TOKENS: Setting =
+    Setting { tokens: true, slots: false, grouped: true, round_ms: 600_000, silent: false };
 
 pub(super) fn start(setting: &Setting, log: Scripted, life: usize) -> Stage {
     let mut config = Config::deadline(([127, 0, 0, 1], 0).into());
@@ -203,7 +214,7 @@ pub(super) fn start(setting: &Setting, log: Scripted, life: usize) -> Stage {
         stop: stop.clone(),
         host: Arc::new(host),
         metrics: Arc::new(Metrics::new()),
-        forward: setting.grouped.then(|| Arc::new(Nobody) as Arc<dyn Forward>),
+        forward: setting.grouped.then(|| Arc::new(Nobody { silent: setting.silent }) as Arc<dyn Forward>),
         place: setting.grouped.then(|| Place { this: NodeId::Voter(1), authority: "node1:7370".into() }),
     };
     let (rounds, task) = rounds::start(surroundings, async { Ok(log) });
@@ -617,5 +628,70 @@ fn what_was_lost_with_the_lead_is_stored_when_it_comes_again() {
         assert_eq!(again, Ok(Ok(())), "it waits for what was lost");
         assert_eq!(log.state().deposits(round), 1, "it is acknowledged and not in the log");
         first.abort();
+    });
+}
+
+/// A deposit in each of so many accounts, brought at once.
+fn bring_many(stage: &Stage, round: Round, many: u8) -> Vec<JoinHandle<Result<(), Refused>>> {
+    let bring = |number: u8| {
+        let rounds = stage.rounds.clone();
+        tokio::spawn(async move { rounds.deposit([number; 32], round, deposit(number)).await })
+    };
+    (1..=many).map(bring).collect()
+}
+
+/// A round that is open when another node begins to lead takes deposits for a second more.
+#[test]
+fn deposits_that_are_lost_together_come_again_together() {
+    for silent in [false, true] {
+        play(async {
+            let log = Scripted::new(|_| Fate::Stands);
+            let stage = start(&Setting { silent, ..TOKENS }, log.clone(), 1);
+            soon().await;
+            let round = stage.rounds.current().await.unwrap();
+            log.role.send_replace(Role::Follows { leader: None });
+            soon().await;
+            let brought = bring_many(&stage, round, 24);
+            soon().await;
+            // What has waited is sent on at once, to a node that does not lead yet (its call fails) or is gone (nothing is heard).
+            log.role.send_replace(Role::Follows { leader: Some(2) });
+            soon().await;
+            log.role.send_replace(Role::Leads { term: 2 });
+            let began = tokio::time::Instant::now();
+            for brought in brought {
+                assert_eq!(brought.await.unwrap(), Ok(()));
+            }
+            let took = began.elapsed();
+            assert!(
+                took < Duration::from_millis(500),
+                "the last of 24 came again after {took:?}, silent: {silent}"
+            );
+        });
+    }
+}
+
+/// The wiring of what is sent on, of deposits and of accounts; the unit test has the function alone.
+#[test]
+fn what_nobody_answers_is_taken_in_here_once_this_node_leads() {
+    play(async {
+        let log = Scripted::new(|_| Fate::Stands);
+        let stage = start(&Setting { silent: true, ..TOKENS }, log.clone(), 1);
+        soon().await;
+        let round = stage.rounds.current().await.unwrap();
+        log.role.send_replace(Role::Follows { leader: Some(2) });
+        soon().await;
+        let (rounds, depositing) = (stage.rounds.clone(), bring_many(&stage, round, 1));
+        let registering = tokio::spawn(async move { rounds.register(A, Some(TOKEN), None).await });
+        soon().await;
+        log.role.send_replace(Role::Leads { term: 2 });
+        for depositing in depositing {
+            let stored = timeout(Duration::from_secs(1), depositing).await;
+            assert!(matches!(stored, Ok(Ok(Ok(())))), "a deposit waits for a node that is gone: {stored:?}");
+        }
+        let admitted = timeout(Duration::from_secs(1), registering).await;
+        assert!(
+            matches!(admitted, Ok(Ok(Ok(None)))),
+            "an account waits for a node that is gone: {admitted:?}"
+        );
     });
 }
