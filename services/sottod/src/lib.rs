@@ -44,6 +44,7 @@ mod pace;
 mod peer_certificate;
 mod peers;
 mod population;
+mod reused;
 mod rotation;
 mod round_database;
 mod rounds;

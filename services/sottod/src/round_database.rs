@@ -17,6 +17,15 @@ use sotto_wire::{RootKey, limits};
 
 use crate::config::sizes_fit;
 use crate::log::{SealedRound, TableSeal};
+use crate::reused::{Left, Taken, fit};
+
+/// Memory that rounds are built in, to be used by the next ones.
+#[derive(Clone, Default)]
+pub(crate) struct Buffers {
+    boxes: Left<Vec<u8>>,
+    /// Of each content of a bucket; only while a round is built.
+    contents: Left<Vec<Vec<u8>>>,
+}
 
 /// A round as it is served.
 pub(crate) struct RoundDatabase {
@@ -28,7 +37,7 @@ pub(crate) struct RoundDatabase {
     pub(crate) hint: Bytes,
     /// What buckets are made of for those who check answers.
     encoding: Encoding,
-    boxes: Vec<u8>,
+    boxes: Taken<Vec<u8>>,
     /// Of every bucket, ascending.
     digests: Vec<[u8; 32]>,
     /// How long building took, ms.
@@ -47,11 +56,12 @@ impl RoundDatabase {
         root: &RootKey,
         parameters: &ServerParameters,
     ) -> Result<Self, BuildError> {
-        Self::build_as(sealed, engine, root, parameters, None)
+        Self::build_as(&Buffers::default(), sealed, engine, root, parameters, None)
     }
 
     /// The same under the profile that was published, if the round was.
     pub(crate) fn build_as(
+        buffers: &Buffers,
         sealed: SealedRound,
         engine: &dyn Engine,
         root: &RootKey,
@@ -61,9 +71,9 @@ impl RoundDatabase {
         let started = Instant::now();
         let SealedRound { round, seed, at: _, deposits, table } = sealed;
         let laid = if parameters.code.has_slots() {
-            Laid::in_table(&deposits, &seed, table.ok_or(BuildError::NoTable)?)?
+            Laid::in_table(buffers, &deposits, &seed, table.ok_or(BuildError::NoTable)?)?
         } else {
-            Laid::by_labels(deposits, &seed)
+            Laid::by_labels(buffers, deposits, &seed)
         };
 
         let mut manifest = Manifest {
@@ -118,7 +128,8 @@ impl RoundDatabase {
 
         let (buckets, copies) = (manifest.buckets, encoding.copies());
         let setup = || {
-            let mut contents = Vec::new();
+            let mut contents = buffers.contents.take();
+            contents.iter_mut().for_each(|content| fit(content, padded * BOX_BYTES));
             encoding.materialise_contents(BOX_BYTES, &boxes, padded, &mut contents)?;
             let database = || engine.prepare(&spec, Contents { different: &contents, copies });
             let (database, digests) = rayon::join(database, || digests_of(buckets, copies, &contents));
@@ -170,25 +181,38 @@ impl RoundDatabase {
 struct Laid {
     /// Under which they are found; none where they are found by their places.
     labels: Vec<Label>,
-    boxes: Vec<u8>,
+    boxes: Taken<Vec<u8>>,
     digest: [u8; 32],
 }
 
 impl Laid {
-    fn by_labels(mut deposits: Vec<Deposit>, seed: &[u8; 32]) -> Self {
+    fn by_labels(buffers: &Buffers, mut deposits: Vec<Deposit>, seed: &[u8; 32]) -> Self {
         arrange(&mut deposits, seed);
+        let mut boxes = buffers.boxes.take();
+        fit(&mut boxes, deposits.len() * BOX_BYTES);
+        boxes.clear();
+        deposits.iter().for_each(|deposit| boxes.extend_from_slice(&deposit.sealed.0));
         Self {
             labels: deposits.iter().map(|deposit| deposit.label).collect(),
-            boxes: deposits.iter().flat_map(|deposit| deposit.sealed.0).collect(),
+            boxes,
             digest: deposits_digest(&deposits),
         }
     }
 
     /// Where nobody has deposited anything, something lies that nobody can tell from a box.
-    fn in_table(deposits: &[Deposit], seed: &[u8; 32], sealed: TableSeal) -> Result<Self, BuildError> {
+    fn in_table(
+        buffers: &Buffers,
+        deposits: &[Deposit],
+        seed: &[u8; 32],
+        sealed: TableSeal,
+    ) -> Result<Self, BuildError> {
         let table = Table::holding(sealed.lots).ok_or(BuildError::TooLarge)?;
         let laid = table.lay(deposits, seed);
-        let mut boxes = vec![0; table.places() as usize * BOX_BYTES];
+        let mut boxes = buffers.boxes.take();
+        let bytes = table.places() as usize * BOX_BYTES;
+        fit(&mut boxes, bytes);
+        // What stands there is overwritten.
+        boxes.resize(bytes, 0);
         let (places, _) = boxes.as_chunks_mut::<BOX_BYTES>();
         let cover = |place: u32, bytes: &mut [u8; BOX_BYTES]| {
             let mut nonce = [0; 12];

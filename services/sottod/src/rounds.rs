@@ -41,7 +41,7 @@ use crate::log::{LogError, Phase, Role, RoundLog, TokenId};
 use crate::manifest_keys::Announcing;
 use crate::metrics::{Queue, SharedMetrics, gauge};
 use crate::population::Population;
-use crate::round_database::{BuildError, RoundDatabase};
+use crate::round_database::{Buffers, BuildError, RoundDatabase};
 use crate::seeds::Seeds;
 use crate::slots::SlotPool;
 
@@ -168,6 +168,7 @@ struct Task<L> {
     /// Sealed, waiting for the one that is being built.
     queue: VecDeque<Round>,
     building: Option<(Round, Building)>,
+    buffers: Buffers,
     /// Built, and not published as far as this node knows.
     built: BTreeMap<Round, RoundDatabase>,
     served: BTreeMap<Round, Arc<RoundDatabase>>,
@@ -426,12 +427,13 @@ struct Builder {
     parameters: ServerParameters,
     population: Option<Population>,
     events: broadcast::Sender<ServerEvent>,
+    buffers: Buffers,
     /// Of a round that was published.
     profile: Option<Profile>,
 }
 
 impl Builder {
-    fn of(surroundings: &RoundsDependencies) -> Self {
+    fn of(surroundings: &RoundsDependencies, buffers: &Buffers) -> Self {
         let RoundsDependencies { engine, root, compute, parameters, population, events, .. } = surroundings;
         Self {
             engine: Arc::clone(engine),
@@ -440,6 +442,7 @@ impl Builder {
             parameters: parameters.clone(),
             population: *population,
             events: events.clone(),
+            buffers: buffers.clone(),
             profile: None,
         }
     }
@@ -451,7 +454,7 @@ async fn build<L: RoundLog>(
     builder: Builder,
     round: Round,
 ) -> Result<RoundDatabase, BuildError> {
-    let Builder { engine, root, compute, parameters, population, events, profile } = builder;
+    let Builder { engine, root, compute, parameters, population, events, buffers, profile } = builder;
     let mut sealed = log.sealed(round).await?;
     if let Some(population) = population {
         let slots = parameters.code.has_slots();
@@ -461,7 +464,7 @@ async fn build<L: RoundLog>(
         let _ = events.send(ServerEvent::RoundPopulated { round, users: population.users });
     }
     compute
-        .run_own(move || RoundDatabase::build_as(sealed, &*engine, &root, &parameters, profile))
+        .run_own(move || RoundDatabase::build_as(&buffers, sealed, &*engine, &root, &parameters, profile))
         .await
         .unwrap_or(Err(BuildError::Compute))
 }

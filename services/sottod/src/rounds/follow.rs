@@ -147,7 +147,7 @@ impl<L: RoundLog> Task<L> {
         // What costs least now may be something else.
         let profile = self.published(round).ok().flatten().map(|(_, manifest)| Profile(manifest.profile));
         let (reply, built) = oneshot::channel();
-        let builder = Builder { profile, ..Builder::of(&self.surroundings) };
+        let builder = Builder { profile, ..Builder::of(&self.surroundings, &self.buffers) };
         let build = build(Arc::clone(&self.log), builder, round);
         self.surroundings.tracker.spawn(async move {
             let _ = reply.send(build.await);

@@ -16,6 +16,7 @@ use super::watchers::Watchers;
 use super::{RoundsDependencies, RunError, Task};
 use crate::log::RoundLog;
 use crate::population::Population;
+use crate::round_database::Buffers;
 use crate::slots::SlotPool;
 
 impl<L: RoundLog> Task<L> {
@@ -70,6 +71,7 @@ impl<L: RoundLog> Task<L> {
             known: BTreeMap::new(),
             queue: VecDeque::new(),
             building: None,
+            buffers: Buffers::default(),
             built: BTreeMap::new(),
             served: BTreeMap::new(),
             hopeless: BTreeSet::new(),
