@@ -13,7 +13,7 @@ const BYTES: usize = 288;
 const SHAPES: [(usize, usize); 5] = [(2_048, 1), (8_192, 4), (32_768, 8), (32_768, 16), (262_144, 32)];
 
 /// The same where a column is selected.
-const SELECTED: [(usize, usize); 4] = [(2_048, 4), (8_192, 8), (32_768, 16), (262_144, 64)];
+const SELECTED: [(usize, usize); 5] = [(2_048, 4), (8_192, 8), (22_528, 12), (32_768, 16), (262_144, 64)];
 
 fn contents(shape: &Shape) -> Vec<Vec<u8>> {
     let byte = |at: usize| (at.wrapping_mul(0x9E37_79B9) >> 13) as u8;

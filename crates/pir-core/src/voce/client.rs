@@ -100,7 +100,7 @@ pub(super) fn masked_queries(
             .collect();
         let coefficient = |at: usize| ciphertexts[at / DEGREE][at % DEGREE];
         for (bucket, target) in targets.iter().enumerate() {
-            let row = *target as u64 >> shape.columns().ilog2();
+            let (row, _) = shape.place(*target as u64);
             let mut values = Zeroizing::new(Vec::with_capacity(shape.positions()));
             for (position, at) in shape.coefficients(bucket).enumerate() {
                 let here = equal(position, (row >> 1) as usize);
@@ -187,7 +187,7 @@ impl Asked {
         let targets = self.targets.iter().enumerate().skip(first).take(shape.unit_buckets());
         let elements =
             targets.zip(values.chunks(shape.bucket_outputs())).map(|((bucket, target), values)| {
-                let column = target & (shape.columns() as u64 - 1);
+                let (_, column) = shape.place(*target);
                 let mut chosen = Zeroizing::new(vec![0u64; shape.element_outputs()]);
                 for (candidate, values) in values.chunks_exact(shape.element_outputs()).enumerate() {
                     let choice = equal(candidate, column as usize);

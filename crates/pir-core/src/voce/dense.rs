@@ -7,7 +7,7 @@ use super::chain::Packing;
 use super::database::Bucket;
 use super::format::{Keys, read_query};
 use super::ring::{DEGREE, MODULUS_BITS, ORBIT, QUERY_BITS, Ring, Round};
-use super::shape::{BLOCK, Ending, Shape};
+use super::shape::{BLOCK, Shape};
 use super::transform::{Content, Transformed};
 use crate::Error;
 use crate::pages::PagePool;
@@ -27,7 +27,7 @@ pub(super) struct Dense {
     shape: Shape,
     pub(super) buckets: Vec<Bucket>,
     pub(super) packs: Vec<Packing>,
-    /// Where the outputs of a pack's buckets go among its coefficients, where that is another place.
+    /// Where the outputs of a pack's pieces go among its coefficients, where that is another place.
     places: Option<Vec<u16>>,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Source<'a> {
     buckets: Vec<Bucket>,
     /// The public halves of the unit's ciphertexts, over N, under `X -> X^-1`.
     a: Vec<Polynomial<Evaluation>>,
-    /// Where the outputs of a pack's buckets go among its coefficients, where that is another place.
+    /// Where the outputs of a pack's pieces go among its coefficients, where that is another place.
     places: Option<Vec<u16>>,
 }
 
@@ -91,7 +91,7 @@ impl<'a> Source<'a> {
                 a
             })
             .collect();
-        let moved = shape.ending() == Ending::Selected && shape.columns() < shape.group();
+        let moved = shape.interleaved_pieces() > 1;
         let output = |x: usize| {
             let (bucket, output) = shape.source(0, x);
             (bucket * shape.bucket_outputs() + output) as u16

@@ -11,9 +11,9 @@ use super::select::{self, PublicKeys, Secret};
 use super::{Ending, Pools, Request, Shape, Unit, request};
 use crate::ring::bits::BitWriter;
 
-/// Ending, elements of a bucket and columns, as they are for 2^18 messages of 288 bytes at k = 256, 64 and 16, in both of the
+/// Ending, elements of a bucket and columns, as they are for 2^18 messages of 288 bytes at k = 256, 64 and 16, in
 /// arrangements that are near the best; and other elements. The noise of an answer depends on nothing else.
-const ARRANGEMENTS: [(Ending, usize, usize, usize); 9] = [
+const ARRANGEMENTS: [(Ending, usize, usize, usize); 10] = [
     (Ending::Hint, 2_048, 288, 1),
     (Ending::Selected, 2_048, 288, 4),
     (Ending::Hint, 8_192, 288, 4),
@@ -21,6 +21,7 @@ const ARRANGEMENTS: [(Ending, usize, usize, usize); 9] = [
     (Ending::Hint, 700, 1_000, 2),
     (Ending::Selected, 700, 1_000, 2),
     (Ending::Hint, 24_576, 288, 8),
+    (Ending::Selected, 24_576, 288, 12),
     (Ending::Selected, 24_576, 288, 16),
     (Ending::Selected, 24_576, 288, 32),
 ];
@@ -88,10 +89,11 @@ impl Content {
                 // D = field - 256, and -D = 512 - field; those of output 0, and of the middle, are their own.
                 for (number, element) in bytes.chunks_exact_mut(size).enumerate() {
                     let (row, column) = (number / shape.columns(), number % shape.columns());
-                    let (columns, taking_turns) = (shape.columns(), shape.interleaved_buckets());
+                    let (together, turns) = (shape.interleaved_columns(), shape.interleaved_pieces());
+                    let piece = bucket * shape.pieces() + column / together;
                     let field = |at: usize| {
-                        let x = if taking_turns > 1 {
-                            (at * taking_turns + bucket % taking_turns) * columns + column
+                        let x = if turns > 1 {
+                            (at * turns + piece % turns) * together + column % together
                         } else {
                             (bucket * shape.bucket_outputs() + shape.output(column, at)) % DEGREE
                         };
@@ -207,7 +209,7 @@ fn no_element_is_read_wrongly_whatever_stands_in_the_database() {
     let kinds: Vec<_> = all.iter().flat_map(|one| CONTENTS.map(|content| (*one, content))).collect();
     let pools = Pools::default();
     let play = |number: usize| {
-        // 5 has no factor in common with 42 or 77: neighbours differ in both, and all pairs have their turn.
+        // 5 has no factor in common with 42 or 84: neighbours differ in both, and all pairs have their turn.
         let at = number * 5 % kinds.len();
         let ((ending, elements, bytes, columns), content) = kinds[at];
         let shape = Shape::new(ending, buckets, elements, bytes, columns).unwrap();

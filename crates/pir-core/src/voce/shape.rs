@@ -23,7 +23,10 @@ const MAXIMUM_COLUMNS: usize = 1024;
 const MOST_COLUMNS: usize = 4;
 
 /// Version of the formats, first byte of a profile.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+
+/// Packs of a unit of several groups of buckets.
+const MOST_PACKS: usize = 32;
 
 /// log2 of the leaves of a ciphertext that selects columns.
 pub(super) const LEVELS: u32 = 8;
@@ -90,7 +93,7 @@ impl Shape {
             .ok_or(Error::Shape("no arrangement of such elements"))
     }
 
-    /// The arrangement in so many columns, a power of two.
+    /// The arrangement in so many columns: a power of two, or three times one where a column is selected.
     ///
     /// # Errors
     /// [`Error::Shape`] as for [`Shape::choose`], or if the noise is too much for the failure bound.
@@ -108,7 +111,11 @@ impl Shape {
         if elements == 0 || elements > 1 << 28 || element_bytes == 0 || element_bytes > largest {
             return Err(Error::Shape("elements of 1 to 2304 bytes, at least one"));
         }
-        if !columns.is_power_of_two() || columns > MAXIMUM_COLUMNS || columns >= 2 * elements {
+        let times = columns >> columns.trailing_zeros().min(usize::BITS - 1);
+        if !(times == 1 || times == 3 && ending == Ending::Selected)
+            || columns > MAXIMUM_COLUMNS
+            || columns >= 2 * elements
+        {
             return Err(Error::Shape("number of columns"));
         }
         let mut shape = Self { ending, elements, element_bytes, columns, buckets: 1 };
@@ -123,10 +130,12 @@ impl Shape {
     }
 
     /// Buckets that are selected from together: a multiple of those that share a reply, up to four times as many, so that
-    /// few leaves of the trees are nobody's.
+    /// few leaves of the trees are nobody's; and of no more than 32 packs, as who checks an answer takes a whole unit.
     fn groups_of_buckets(&self) -> usize {
         let ciphertexts = |groups: usize| (groups * self.group() * self.leaves()).div_ceil(1 << LEVELS);
-        let cheapest = [1, 2, 4].into_iter().min_by_key(|groups| ciphertexts(*groups) * 4 / groups);
+        let packs = |groups: usize| groups * self.group() * self.bucket_outputs() / DEGREE;
+        let possible = [1, 2, 4].into_iter().filter(|groups| packs(*groups) <= MOST_PACKS);
+        let cheapest = possible.min_by_key(|groups| ciphertexts(*groups) * 4 / groups);
         cheapest.unwrap_or(1) * self.group()
     }
 
@@ -145,11 +154,14 @@ impl Shape {
         element_bytes: usize,
         profile: &[u8; 16],
     ) -> Result<Self, Error> {
-        let [VERSION, log, rest @ ..] = *profile else { return Err(Error::Shape("version of the profile")) };
-        if rest != [0; 14] || u32::from(log) > MAXIMUM_COLUMNS.ilog2() {
+        let [VERSION, low, high, rest @ ..] = *profile else {
+            return Err(Error::Shape("version of the profile"));
+        };
+        if rest != [0; 13] {
             return Err(Error::Shape("profile"));
         }
-        let shape = Self::new(ending, buckets, elements, element_bytes, 1 << log)?;
+        let columns = usize::from(u16::from_le_bytes([low, high]));
+        let shape = Self::new(ending, buckets, elements, element_bytes, columns)?;
         let chosen = Self::choose(ending, buckets, elements, element_bytes)?;
         if shape.columns > MOST_COLUMNS * chosen.columns {
             return Err(Error::Shape("more columns than are of use"));
@@ -164,16 +176,25 @@ impl Shape {
         elements: usize,
         element_bytes: usize,
     ) -> impl Iterator<Item = Self> {
-        let columns = (0..=MAXIMUM_COLUMNS.ilog2()).map(|log| 1 << log);
+        let columns = (0..=MAXIMUM_COLUMNS.ilog2()).flat_map(|log| [1 << log, 3 << log]);
         columns.filter_map(move |columns| Self::new(ending, buckets, elements, element_bytes, columns).ok())
     }
 
-    /// What the server announces: the version, log2 of the columns, and zeros.
+    /// What the server announces: the version, the number of columns in two bytes, and zeros.
     #[must_use]
     pub fn profile(&self) -> [u8; 16] {
         let mut profile = [0; 16];
-        profile[..2].copy_from_slice(&[VERSION, self.columns.ilog2() as u8]);
+        profile[0] = VERSION;
+        profile[1..3].copy_from_slice(&(self.columns as u16).to_le_bytes());
         profile
+    }
+
+    /// Row and column of an element, in constant time; divisions may not be.
+    pub(super) fn place(&self, element: u64) -> (u64, u64) {
+        // The product is more than `element / columns` by at most `element / 2^40`, which is less than `1 / columns`.
+        let reciprocal = (1u64 << 40) / self.columns as u64 + 1;
+        let row = ((u128::from(element) * u128::from(reciprocal)) >> 40) as u64;
+        (row, element - row * self.columns as u64)
     }
 
     /// Elements of a bucket.
@@ -227,7 +248,7 @@ impl Shape {
         DIGITS * self.columns
     }
 
-    /// Where a field of an element lies among the outputs of its bucket. Where a column is selected, fields of eight columns
+    /// Where a field of an element lies among the outputs of its bucket. Where a column is selected, fields of columns
     /// take turns, so that a power of X brings each column to the places of the first.
     #[cfg(test)]
     pub(super) fn output(&self, column: usize, field: usize) -> usize {
@@ -240,16 +261,22 @@ impl Shape {
         }
     }
 
-    /// Columns of which fields take turns.
+    /// Columns of a bucket of which fields take turns, a *piece*: the largest power of two that divides their number, up to
+    /// what shares a pack.
     pub(super) fn interleaved_columns(&self) -> usize {
         match self.ending {
             Ending::Hint => 1,
-            Ending::Selected => self.group().min(self.columns),
+            Ending::Selected => self.group().min(1 << self.columns.trailing_zeros()),
         }
     }
 
-    /// Buckets of which fields take turns.
-    pub(super) fn interleaved_buckets(&self) -> usize {
+    /// Pieces of a bucket.
+    pub(super) fn pieces(&self) -> usize {
+        self.columns / self.interleaved_columns()
+    }
+
+    /// Pieces that share a pack, be they of one bucket or of several; fields of them take turns, too.
+    pub(super) fn interleaved_pieces(&self) -> usize {
         match self.ending {
             Ending::Hint => 1,
             Ending::Selected => self.group() / self.interleaved_columns(),
@@ -258,14 +285,11 @@ impl Shape {
 
     /// The bucket of the unit, and its output, that is coefficient `x` of a pack.
     pub(super) fn source(&self, pack: usize, x: usize) -> (usize, usize) {
-        let (output, group) = (pack * DEGREE + x, self.group());
-        if self.ending == Ending::Selected && self.columns < group {
-            let (field, column) = (x / group, x % group);
-            let bucket = pack * (group / self.columns) + column / self.columns;
-            (bucket, field * self.columns + column % self.columns)
-        } else {
-            (output / self.bucket_outputs(), output % self.bucket_outputs())
-        }
+        let (together, sharing) = (self.interleaved_columns(), self.interleaved_pieces());
+        let (field, column) = (x / (together * sharing), x % (together * sharing));
+        let of_piece = DEGREE / sharing;
+        let output = (pack * sharing + column / together) * of_piece + field * together + column % together;
+        (output / self.bucket_outputs(), output % self.bucket_outputs())
     }
 
     /// Outputs of a bucket: those of one element in every column.
@@ -418,7 +442,7 @@ impl Shape {
 
 #[cfg(test)]
 mod tests {
-    use super::{DEGREE, Ending, LEVELS, Shape};
+    use super::{DEGREE, Ending, LEVELS, MAXIMUM_COLUMNS, Shape};
     use crate::voce::ring::ORBIT;
 
     /// Transforms of N = 2,048 that it takes to compute an answer of a unit again.
@@ -452,9 +476,9 @@ mod tests {
         for (ending, buckets, elements, bytes) in sizes() {
             let chosen = Shape::choose(ending, buckets, elements, bytes).unwrap();
             assert_eq!(Shape::announced(ending, buckets, elements, bytes, &chosen.profile()), Ok(chosen));
-            for columns in 0..=u8::MAX {
+            for columns in 0..=MAXIMUM_COLUMNS as u16 + 1 {
                 let mut profile = chosen.profile();
-                profile[1] = columns;
+                profile[1..3].copy_from_slice(&columns.to_le_bytes());
                 let Ok(shape) = Shape::announced(ending, buckets, elements, bytes, &profile) else {
                     continue;
                 };
@@ -464,5 +488,21 @@ mod tests {
             }
         }
         assert!(most > 2.0, "{most}: arrangements that differ somewhat are accepted");
+    }
+
+    #[test]
+    fn places_are_those_of_a_division() {
+        for (ending, buckets, elements, bytes) in sizes().chain([(Ending::Selected, 1, 1 << 28, 1)]) {
+            for shape in Shape::all(ending, buckets, elements, bytes) {
+                let last = elements as u64 - 1;
+                let of_row = |row: u64| [row, row + 1].map(|row| row * shape.columns() as u64);
+                let rows = (0..8).chain(shape.rows() as u64 - 1..shape.rows() as u64).flat_map(of_row);
+                for element in rows.flat_map(|first| [first.wrapping_sub(1), first, first + 1]) {
+                    let element = element.min(last);
+                    let columns = shape.columns() as u64;
+                    assert_eq!(shape.place(element), (element / columns, element % columns), "{shape:?}");
+                }
+            }
+        }
     }
 }

@@ -53,7 +53,7 @@ fn eight_at(chain: usize, steps: usize) -> usize {
 /// What is left by one thread for the next pack.
 #[derive(Default)]
 struct Buffers {
-    /// A polynomial for each output of a block, of each bucket of which outputs take turns.
+    /// A polynomial for each output of a block, of each piece of which outputs take turns.
     rows: Aligned<u64>,
     /// The same for what another ciphertext adds.
     more: Aligned<u64>,
@@ -89,8 +89,8 @@ impl Transformed {
 
     fn over_positions(&mut self, buffers: &mut Buffers, content: Content<'_>, pack: usize) {
         let shape = content.shape;
-        let (columns, buckets) = (shape.interleaved_columns(), shape.interleaved_buckets());
-        let many = BLOCK * buckets;
+        let (columns, pieces) = (shape.interleaved_columns(), shape.interleaved_pieces());
+        let many = BLOCK * pieces;
         buffers.rows.resize(many * ROW_STRIDE, 0);
         buffers.more.resize(BLOCK * ROW_STRIDE, 0);
         for x in (0..DEGREE).step_by(many) {
@@ -98,9 +98,9 @@ impl Transformed {
                 let (bucket, output) = shape.source(pack, x + part * columns);
                 content.mask_outputs(bucket, output / BLOCK, rows, &mut buffers.more);
             }
-            // Where the row of an output is: fields of columns, and of buckets, take turns.
+            // Where the row of an output is: fields of columns, and of pieces, take turns.
             let row = |at: usize| {
-                let (field, column) = (at / (columns * buckets), at % (columns * buckets));
+                let (field, column) = (at / (columns * pieces), at % (columns * pieces));
                 let (part, lane) = (column / columns, field * columns + column % columns);
                 &buffers.rows[(part * BLOCK + lane) * ROW_STRIDE..][..DEGREE]
             };

@@ -117,11 +117,11 @@ impl Secret {
             for leaf in here..leaves.min(here + (1 << LEVELS)) {
                 let (bucket, first_column, digit) = rows.meaning(leaf / rows.columns);
                 let column = first_column + leaf % rows.columns;
-                let wanted = targets[bucket] & (shape.columns() - 1);
+                let (_, wanted) = shape.place(targets[bucket] as u64);
                 // `2^6j q / 2^18`, rounded.
                 let bits = HINT_BITS - digit as u32 * DIGIT_BITS;
                 let weight = (modulus.value() + (1 << (bits - 1))) >> bits;
-                let weight = u64::conditional_select(&0, &weight, equal(column, wanted));
+                let weight = u64::conditional_select(&0, &weight, equal(column, wanted as usize));
                 let place = &mut values[bit_reverse(leaf - here, LEVELS)];
                 *place = modulus.add(*place, weight);
             }

@@ -60,18 +60,17 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Where the rows of a bucket are: pack by pack and digit by digit.
+/// Where the rows of a bucket are: piece by piece and digit by digit.
 pub(super) struct Rows {
     /// Rows of a bucket for one digit.
-    packs: usize,
+    pieces: usize,
     /// Leaves of a row.
     pub(super) columns: usize,
 }
 
 impl Rows {
     pub(super) fn new(shape: &Shape) -> Self {
-        let columns = shape.columns().min(shape.group());
-        Self { packs: shape.columns() / columns, columns }
+        Self { pieces: shape.pieces(), columns: shape.interleaved_columns() }
     }
 
     /// Rows of a tree.
@@ -79,15 +78,15 @@ impl Rows {
         (1 << LEVELS) / self.columns
     }
 
-    /// The row of a digit of a pack of a bucket, both counted within the bucket or unit.
-    fn number(&self, bucket: usize, pack: usize, digit: usize) -> usize {
-        (bucket * self.packs + pack) * DIGITS + digit
+    /// The row of a digit of a piece of a bucket, counted within the bucket and that within the unit.
+    fn number(&self, bucket: usize, piece: usize, digit: usize) -> usize {
+        (bucket * self.pieces + piece) * DIGITS + digit
     }
 
     /// The bucket, first column and digit of a row.
     pub(super) fn meaning(&self, row: usize) -> (usize, usize, usize) {
         let (row, digit) = (row / DIGITS, row % DIGITS);
-        (row / self.packs, row % self.packs * self.columns, digit)
+        (row / self.pieces, row % self.pieces * self.columns, digit)
     }
 }
 
@@ -196,8 +195,9 @@ impl Columns {
             let leaves = (leaves - (at << LEVELS)).min(1 << LEVELS);
             let first_row = at * rows.of_tree();
             let columns = (first_row..first_row + leaves / rows.columns).map(|row| {
-                // Buckets that share a pack have their columns behind each other.
-                rows.meaning(row).0 * rows.columns % shape.group()
+                // Pieces that share a pack have their columns behind each other.
+                let (bucket, first, _) = rows.meaning(row);
+                (bucket * shape.columns() + first) % shape.group()
             });
             let row = Row { columns: rows.columns, first: columns.collect() };
             Tree::new(&pools.trees, round.column((first + at) as u64), leaves, row)
@@ -209,18 +209,12 @@ impl Columns {
         Ok(columns)
     }
 
-    /// The pack of which a bucket has its columns, counting its own.
-    fn pack(&self, bucket: usize, pack: usize) -> usize {
-        bucket * self.shape.bucket_outputs() / DEGREE + pack
-    }
-
     /// Of a bucket's rows, the pack, the digit, and the row.
     fn rows(&self, bucket: usize) -> impl Iterator<Item = (usize, usize, usize)> {
-        let rows = Rows::new(&self.shape);
-        let packs = (0..rows.packs).map(move |pack| (self.pack(bucket, pack), pack));
-        packs.flat_map(move |(number, pack)| {
-            let rows = Rows::new(&self.shape);
-            (0..DIGITS).map(move |digit| (number, digit, rows.number(bucket, pack, digit)))
+        let (pieces, sharing) = (self.shape.pieces(), self.shape.interleaved_pieces());
+        (0..pieces).flat_map(move |piece| {
+            let (rows, pack) = (Rows::new(&self.shape), (bucket * pieces + piece) / sharing);
+            (0..DIGITS).map(move |digit| (pack, digit, rows.number(bucket, piece, digit)))
         })
     }
 

@@ -24,6 +24,10 @@ fn what_was_asked_for_comes_back() {
         (100, 288, 4, 11),
         (300, 288, 16, 17),
         (64, 288, 64, 1),
+        (100, 288, 12, 17),
+        (301, 288, 24, 5),
+        (50, 288, 3, 9),
+        (7, 288, 6, 2),
         (9, 1, 2, 4),
         (20, 600, 4, 5),
     ] {
@@ -110,7 +114,9 @@ pub(in crate::voce) fn noise(
 #[test]
 fn noise_is_what_the_calculator_says() {
     let mut rng = ChaCha20Rng::seed_from_u64(5);
-    for (count, columns, buckets) in [(16, 8, 8), (1_024, 8, 8), (1_024, 64, 1), (2_048, 4, 8)] {
+    for (count, columns, buckets) in
+        [(16, 8, 8), (1_024, 8, 8), (1_024, 64, 1), (2_048, 4, 8), (1_500, 12, 8)]
+    {
         let shape = Shape::new(Ending::Selected, buckets, count, 288, columns).unwrap();
         let mut content = vec![0; count * 288];
         rng.fill_bytes(&mut content);
