@@ -253,14 +253,15 @@ fn a_server_that_announces_far_more_columns_than_it_needs_is_refused_before_any_
         let (mut person, targets) = (scene.person(), scene.targets());
         let request = person.half.ask(scene.spec.clone(), &targets, &mut scene.rng).unwrap();
         let content = scene.unit(&*prepared, 0);
-        let honest = scene.spec.profile.0[1];
-        for columns in honest + 3..=u8::MAX {
+        let honest = u16::from_le_bytes([scene.spec.profile.0[1], scene.spec.profile.0[2]]);
+        for columns in (4 * honest + 1..=2048).chain([3 << 10, 1 << 12, 1 << 15, u16::MAX]) {
             let mut spec = scene.spec.clone();
-            (spec.round, spec.profile.0[1]) = (spec.round + u64::from(columns), columns);
+            spec.round += u64::from(columns);
+            spec.profile.0[1..3].copy_from_slice(&columns.to_le_bytes());
             let recomputed = scene.engine.recompute(&spec, 0, &content, &person.encoded, &request.bytes);
             let refused =
                 |error: Option<Error>| matches!(error, Some(Error::Engine(pir_core::Error::Shape(_))));
-            assert!(refused(recomputed.err()), "{} with 2^{columns}", scene.engine.name());
+            assert!(refused(recomputed.err()), "{} with {columns} columns", scene.engine.name());
             assert!(refused(scene.engine.sizes(&spec).err()));
             assert!(refused(scene.engine.assurance(&spec).err()));
             assert!(refused(person.half.ask(spec.clone(), &targets, &mut scene.rng).err()));

@@ -201,7 +201,7 @@ pub(crate) mod tests {
             let voce = round.bucket.voce.unwrap();
             let spec =
                 engine.round(mpir::Form { buckets: 36, elements: 22_528, element_bytes: 288 }, None).unwrap();
-            let columns = f64::from(1u32 << spec.profile.0[1]);
+            let columns = f64::from(u16::from_le_bytes([spec.profile.0[1], spec.profile.0[2]]));
             let places = columns * 2.0 * (22_528.0 / columns / 2.0).ceil();
             assert!((voce.places - places).abs() < 1e-9 && (voce.scanned_kib - places / 2.0).abs() < 1e-9);
             // 256 outputs for each column, 2,048 to a pack; units may be left with room.
