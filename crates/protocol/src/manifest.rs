@@ -9,7 +9,7 @@ use pbc::{HashedCode, PartitionedCode};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Malformed, ManifestError};
-use crate::table::Table;
+use crate::table::{LOT_SLOTS, Table};
 use crate::{BloomMapping, CodeKind, CodeShape, Deposit, Error, Round};
 
 pub use chain::{ChainStep, HEADS_KEPT, ManifestChain};
@@ -278,6 +278,27 @@ impl Manifest {
 #[must_use]
 pub fn mapping_bytes(shape: CodeShape, bucket_size: u32) -> u64 {
     if shape.kind.has_slots() { 0 } else { BloomMapping::encoded_bytes(shape, bucket_size) }
+}
+
+/// The size that a round's buckets can be expected to have if so many accounts have deposited, or, with slots, if there are so
+/// many: the load of the fullest one. None if there can be no such round.
+///
+/// With labels each load is binomial; the mean of the largest of b of them, each of deviation s, exceeds theirs by at most
+/// `s sqrt(2 ln b)`, and by little less. With slots nothing is left to chance.
+#[must_use]
+pub fn expected_bucket_size(shape: CodeShape, accounts: u64) -> Option<u32> {
+    shape.check().ok().filter(|()| (1..=ENTRIES_MAX).contains(&accounts))?;
+    if shape.kind.has_slots() {
+        let lots = u32::try_from(accounts.div_ceil(LOT_SLOTS.into())).ok()?;
+        let groups = u32::from(shape.buckets) / u32::from(shape.choices);
+        return Some(Table::holding(lots)?.places().div_ceil(groups));
+    }
+    let buckets = f64::from(shape.copying());
+    let share = f64::from(shape.choices) / buckets;
+    let mean = accounts as f64 * share;
+    let largest = mean + (mean * (1.0 - share) * 2.0 * buckets.ln()).sqrt();
+    // No more than there are, of which there are fewer than 2^32.
+    Some((largest.round() as u32).clamp(1, accounts as u32))
 }
 
 /// The kind of mapping that goes with a code.

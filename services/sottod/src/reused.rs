@@ -20,9 +20,11 @@ impl<T> Default for Left<T> {
 }
 
 impl<T: Default> Left<T> {
-    /// One with any content, which is left here again when it is dropped.
-    pub(crate) fn take(&self) -> Taken<T> {
-        let value = self.values().pop().unwrap_or_default();
+    /// One with any content, which is left here again when it is dropped. All that lie here are made to fit first.
+    pub(crate) fn take(&self, fit: impl Fn(&mut T)) -> Taken<T> {
+        let mut values = self.values();
+        values.iter_mut().for_each(fit);
+        let value = values.pop().unwrap_or_default();
         Taken { value, left: self.clone() }
     }
 
@@ -72,11 +74,22 @@ mod tests {
     #[test]
     fn what_is_in_use_is_given_to_nobody_else_and_what_was_left_is() {
         let left = Left::<Vec<u8>>::default();
-        let (mut one, other) = (left.take(), left.clone().take());
+        let as_it_is = |_: &mut Vec<u8>| {};
+        let (mut one, other) = (left.take(as_it_is), left.clone().take(as_it_is));
         one.extend([1, 2, 3]);
         assert!(other.is_empty());
         drop(one);
-        assert_eq!(*left.take(), [1, 2, 3]);
+        assert_eq!(*left.take(as_it_is), [1, 2, 3]);
+    }
+
+    #[test]
+    fn what_lies_idle_is_made_to_fit_too() {
+        let left = Left::<Vec<u8>>::default();
+        let mut all: Vec<_> = (0..3).map(|_| left.take(|_| {})).collect();
+        all.iter_mut().for_each(|one| one.reserve_exact(1000));
+        drop(all);
+        drop(left.take(|buffer| fit(buffer, 10)));
+        assert_eq!(left.values().iter().map(Vec::capacity).sum::<usize>(), 0);
     }
 
     #[test]

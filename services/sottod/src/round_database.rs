@@ -27,6 +27,17 @@ pub(crate) struct Buffers {
     contents: Left<Vec<Vec<u8>>>,
 }
 
+impl Buffers {
+    /// Nothing, and room for exactly so many boxes or somewhat more.
+    fn room_for_boxes(&self, boxes: usize) -> Taken<Vec<u8>> {
+        let bytes = boxes * BOX_BYTES;
+        let mut room = self.boxes.take(|buffer| fit(buffer, bytes));
+        room.clear();
+        room.reserve_exact(bytes);
+        room
+    }
+}
+
 /// A round as it is served.
 pub(crate) struct RoundDatabase {
     /// Complete but for its predecessor's digest, which is known when it is published.
@@ -116,20 +127,16 @@ impl RoundDatabase {
             Some(published) => published.0,
             None => engine.profile(form)?.0,
         };
-        let spec = RoundSpec {
-            seed: manifest.retrieval_seed(&root.0),
-            round: round.0,
-            form,
-            profile: Profile(manifest.profile),
-        };
+        let spec = spec_of(&manifest, root);
         if manifest.mapping_bytes() > limits::MAPPING_MAX as u64 || !sizes_fit(&engine.sizes(&spec)?) {
             return Err(BuildError::TooLarge);
         }
 
         let (buckets, copies) = (manifest.buckets, encoding.copies());
         let setup = || {
-            let mut contents = buffers.contents.take();
-            contents.iter_mut().for_each(|content| fit(content, padded * BOX_BYTES));
+            let mut contents = buffers.contents.take(|contents| {
+                contents.iter_mut().for_each(|content| fit(content, padded * BOX_BYTES));
+            });
             encoding.materialise_contents(BOX_BYTES, &boxes, padded, &mut contents)?;
             let database = || engine.prepare(&spec, Contents { different: &contents, copies });
             let (database, digests) = rayon::join(database, || digests_of(buckets, copies, &contents));
@@ -188,9 +195,7 @@ struct Laid {
 impl Laid {
     fn by_labels(buffers: &Buffers, mut deposits: Vec<Deposit>, seed: &[u8; 32]) -> Self {
         arrange(&mut deposits, seed);
-        let mut boxes = buffers.boxes.take();
-        fit(&mut boxes, deposits.len() * BOX_BYTES);
-        boxes.clear();
+        let mut boxes = buffers.room_for_boxes(deposits.len());
         deposits.iter().for_each(|deposit| boxes.extend_from_slice(&deposit.sealed.0));
         Self {
             labels: deposits.iter().map(|deposit| deposit.label).collect(),
@@ -208,11 +213,8 @@ impl Laid {
     ) -> Result<Self, BuildError> {
         let table = Table::holding(sealed.lots).ok_or(BuildError::TooLarge)?;
         let laid = table.lay(deposits, seed);
-        let mut boxes = buffers.boxes.take();
-        let bytes = table.places() as usize * BOX_BYTES;
-        fit(&mut boxes, bytes);
-        // What stands there is overwritten.
-        boxes.resize(bytes, 0);
+        let mut boxes = buffers.room_for_boxes(table.places() as usize);
+        boxes.resize(table.places() as usize * BOX_BYTES, 0);
         let (places, _) = boxes.as_chunks_mut::<BOX_BYTES>();
         let cover = |place: u32, bytes: &mut [u8; BOX_BYTES]| {
             let mut nonce = [0; 12];
@@ -232,6 +234,20 @@ impl Laid {
 
     fn entries(&self) -> u64 {
         (self.boxes.len() / BOX_BYTES) as u64
+    }
+}
+
+/// What a round is to its engine.
+pub(crate) fn spec_of(manifest: &Manifest, root: &RootKey) -> RoundSpec {
+    RoundSpec {
+        seed: manifest.retrieval_seed(&root.0),
+        round: manifest.round.0,
+        form: Form {
+            buckets: manifest.buckets.into(),
+            elements: usize::try_from(manifest.bucket_size).unwrap_or(usize::MAX),
+            element_bytes: BOX_BYTES,
+        },
+        profile: Profile(manifest.profile),
     }
 }
 
@@ -273,8 +289,8 @@ mod tests {
 
     use sotto_wire::RootKey;
 
-    use super::RoundDatabase;
-    use crate::log::SealedRound;
+    use super::{Buffers, RoundDatabase};
+    use crate::log::{SealedRound, TableSeal};
 
     fn deposits(labels: impl Iterator<Item = u64>) -> Vec<Deposit> {
         let deposit = |(number, named): (u64, u64)| {
@@ -286,8 +302,8 @@ mod tests {
         (0..).zip(labels).map(deposit).collect()
     }
 
-    fn entries(code: CodeKind, retrieve: u16, seed: u8, deposits: Vec<Deposit>) -> u64 {
-        let parameters = ServerParameters {
+    fn parameters(code: CodeKind, retrieve: u16) -> ServerParameters {
+        ServerParameters {
             protocol_version: PROTOCOL_VERSION,
             serial: 1,
             manifest_key: [1; 32],
@@ -316,10 +332,55 @@ mod tests {
             deposit_spread_ms: 0,
             query_spread_ms: 0,
             key_epoch: sotto_protocol::KeyEpoch::ENDLESS,
-        };
-        let sealed =
-            SealedRound { round: Round(1), seed: [seed; 32], at: UnixMillis(0), deposits, table: None };
+        }
+    }
+
+    fn sealed(seed: u8, deposits: Vec<Deposit>, table: Option<TableSeal>) -> SealedRound {
+        SealedRound { round: Round(1), seed: [seed; 32], at: UnixMillis(0), deposits, table }
+    }
+
+    fn entries(code: CodeKind, retrieve: u16, seed: u8, deposits: Vec<Deposit>) -> u64 {
+        let sealed = sealed(seed, deposits, None);
+        let parameters = parameters(code, retrieve);
         RoundDatabase::build(sealed, &*noop(), &RootKey([0; 32]), &parameters).unwrap().manifest.entries
+    }
+
+    #[test]
+    fn a_round_lies_in_the_memory_of_the_one_before() {
+        let buffers = Buffers::default();
+        let boxes_at = |many| {
+            let laid = super::Laid::by_labels(&buffers, deposits(0..many), &[1; 32]);
+            assert_eq!(laid.boxes.len(), many as usize * BOX_BYTES);
+            (laid.boxes.as_ptr(), laid.boxes.capacity())
+        };
+        let first = boxes_at(1300);
+        assert_eq!(first.1, 1300 * BOX_BYTES);
+        assert_eq!([boxes_at(1290), boxes_at(1300)], [first, first]);
+    }
+
+    /// Nodes that have been up for different times publish the same, and nobody is shown a box of another round.
+    #[test]
+    fn a_round_does_not_depend_on_what_earlier_ones_have_left() {
+        let buffers = Buffers::default();
+        let (engine, root) = (noop(), RootKey([0; 32]));
+        for (code, retrieve) in
+            [(CodeKind::Cuckoo, 4), (CodeKind::Hybrid, 2), (CodeKind::Single, 4), (CodeKind::Partitioned, 4)]
+        {
+            for (seed, many) in [(1, 3000), (2, 10), (3, 0), (4, 2900), (5, 700), (6, 900)] {
+                // In a table their labels are slots and knocks.
+                let table = (code == CodeKind::Partitioned)
+                    .then(|| TableSeal { lots: u32::from(seed % 3 + 1), cover: [seed; 32] });
+                let sealed = || sealed(seed, deposits(0..many), table);
+                let parameters = parameters(code, retrieve);
+                let new = RoundDatabase::build(sealed(), &*engine, &root, &parameters).unwrap();
+                let again =
+                    RoundDatabase::build_as(&buffers, sealed(), &*engine, &root, &parameters, None).unwrap();
+                assert!(new.manifest == again.manifest, "{code:?} {many}");
+                for unit in 0..parameters.buckets {
+                    assert!(new.unit(unit) == again.unit(unit), "{code:?} {many}, unit {unit}");
+                }
+            }
+        }
     }
 
     /// One person with many accounts would otherwise end every round for all.

@@ -27,8 +27,11 @@ const ARRANGEMENTS: [(Ending, usize, usize, usize); 10] = [
 ];
 
 /// A single database, as at k = 1.
-const ALONE: [(Ending, usize, usize, usize); 2] =
-    [(Ending::Hint, 262_144, 288, 32), (Ending::Selected, 262_144, 288, 64)];
+const ALONE: [(Ending, usize, usize, usize); 3] = [
+    (Ending::Hint, 262_144, 288, 32),
+    (Ending::Selected, 262_144, 288, 48),
+    (Ending::Selected, 262_144, 288, 64),
+];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
@@ -209,7 +212,7 @@ fn no_element_is_read_wrongly_whatever_stands_in_the_database() {
     let kinds: Vec<_> = all.iter().flat_map(|one| CONTENTS.map(|content| (*one, content))).collect();
     let pools = Pools::default();
     let play = |number: usize| {
-        // 5 has no factor in common with 42 or 84: neighbours differ in both, and all pairs have their turn.
+        // 5 has no factor in common with 42 or 91: neighbours differ in both, and all pairs have their turn.
         let at = number * 5 % kinds.len();
         let ((ending, elements, bytes, columns), content) = kinds[at];
         let shape = Shape::new(ending, buckets, elements, bytes, columns).unwrap();

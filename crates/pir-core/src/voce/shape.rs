@@ -24,6 +24,8 @@ const MOST_COLUMNS: usize = 4;
 
 /// Version of the formats, first byte of a profile.
 const VERSION: u8 = 2;
+/// The version before, which had powers of two alone, and their logarithm in the second byte. All else is the same.
+const FORMER_VERSION: u8 = 1;
 
 /// Packs of a unit of several groups of buckets.
 const MOST_PACKS: usize = 32;
@@ -93,7 +95,8 @@ impl Shape {
             .ok_or(Error::Shape("no arrangement of such elements"))
     }
 
-    /// The arrangement in so many columns: a power of two, or three times one where a column is selected.
+    /// The arrangement in so many columns: a power of two, or three times one where a column is selected; at most 1,024, and
+    /// fewer than two for each element.
     ///
     /// # Errors
     /// [`Error::Shape`] as for [`Shape::choose`], or if the noise is too much for the failure bound.
@@ -154,13 +157,16 @@ impl Shape {
         element_bytes: usize,
         profile: &[u8; 16],
     ) -> Result<Self, Error> {
-        let [VERSION, low, high, rest @ ..] = *profile else {
-            return Err(Error::Shape("version of the profile"));
+        let [version, low, high, rest @ ..] = *profile;
+        let columns = match version {
+            VERSION => usize::from(u16::from_le_bytes([low, high])),
+            FORMER_VERSION if high == 0 && u32::from(low) <= MAXIMUM_COLUMNS.ilog2() => 1 << low,
+            FORMER_VERSION => return Err(Error::Shape("number of columns")),
+            _ => return Err(Error::Shape("version of the profile")),
         };
         if rest != [0; 13] {
             return Err(Error::Shape("profile"));
         }
-        let columns = usize::from(u16::from_le_bytes([low, high]));
         let shape = Self::new(ending, buckets, elements, element_bytes, columns)?;
         let chosen = Self::choose(ending, buckets, elements, element_bytes)?;
         if shape.columns > MOST_COLUMNS * chosen.columns {
@@ -490,18 +496,35 @@ mod tests {
         assert!(most > 2.0, "{most}: arrangements that differ somewhat are accepted");
     }
 
+    /// Up to more elements than the noise allows.
     #[test]
     fn places_are_those_of_a_division() {
-        for (ending, buckets, elements, bytes) in sizes().chain([(Ending::Selected, 1, 1 << 28, 1)]) {
-            for shape in Shape::all(ending, buckets, elements, bytes) {
-                let last = elements as u64 - 1;
-                let of_row = |row: u64| [row, row + 1].map(|row| row * shape.columns() as u64);
-                let rows = (0..8).chain(shape.rows() as u64 - 1..shape.rows() as u64).flat_map(of_row);
-                for element in rows.flat_map(|first| [first.wrapping_sub(1), first, first + 1]) {
+        for columns in (0..=10).map(|log| 1usize << log).chain((0..=8).map(|log| 3 << log)) {
+            let elements = 1 << 28;
+            let shape = Shape { ending: Ending::Selected, elements, element_bytes: 1, columns, buckets: 1 };
+            let (columns, last) = (columns as u64, elements as u64 - 1);
+            let rows = (0..8).chain([last / columns / 2, last / columns - 1, last / columns]);
+            for first in rows.map(|row| row * columns) {
+                for element in [first.saturating_sub(1), first, first + 1, first + columns - 1] {
                     let element = element.min(last);
-                    let columns = shape.columns() as u64;
-                    assert_eq!(shape.place(element), (element / columns, element % columns), "{shape:?}");
+                    assert_eq!(shape.place(element), (element / columns, element % columns), "{columns}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn the_profile_of_before_is_that_of_a_power_of_two() {
+        for (ending, buckets, elements, bytes) in sizes() {
+            let announced = |profile| Shape::announced(ending, buckets, elements, bytes, &profile);
+            for log in 0..=u8::MAX {
+                let (mut former, mut now) = ([0; 16], [0; 16]);
+                former[..2].copy_from_slice(&[1, log]);
+                now[0] = 2;
+                now[1..3].copy_from_slice(&1u16.checked_shl(log.into()).unwrap_or(0).to_le_bytes());
+                assert_eq!(announced(former).ok(), announced(now).ok());
+                former[2] = 1;
+                assert!(announced(former).is_err());
             }
         }
     }

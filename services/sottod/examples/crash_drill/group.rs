@@ -357,15 +357,19 @@ impl GroupPlan {
 
         let at = rng.random_range(0..sessions.len());
         let (connection, info, session) = &sessions[at];
-        let served = loop {
-            // After a start they are built one after the other.
-            if let Some(served) = Served::ask(session, &key, &manifests, RETAINED).await?
-                && served.serves(newest)
-            {
-                break served;
+        let newest_served = async {
+            loop {
+                // After a start they are built one after the other.
+                if let Some(served) = Served::ask(session, &key, &manifests, RETAINED).await?
+                    && served.serves(newest)
+                {
+                    return anyhow::Ok(served);
+                }
+                sleep(LOOK).await;
             }
-            sleep(LOOK).await;
         };
+        let served =
+            tokio::time::timeout(PATIENCE * 2, newest_served).await.context("a round is not served")??;
         let retrievable = seen.acknowledged.iter().filter(|(round, _)| served.serves(*round));
         let sample = retrievable.sample(rng, self.sample.min(self.clients));
         let accounts: Vec<_> = seen.accounts.iter().map(|account| (*account, None)).collect();

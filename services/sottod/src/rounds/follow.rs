@@ -9,11 +9,11 @@ use sotto_protocol::{CodeShape, MANIFEST_VERSION, Round, ServerParameters};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Builder, RunError, Task, build};
+use super::{Builder, RoundsDependencies, RunError, Task, build};
 use crate::events::ServerEvent;
 use crate::log::{Phase, RoundLog};
 use crate::metrics::{Outcome, gauge};
-use crate::round_database::{BuildError, RoundDatabase};
+use crate::round_database::{BuildError, RoundDatabase, spec_of};
 
 impl<L: RoundLog> Task<L> {
     /// Looks at the log, and does what follows from what is new there.
@@ -122,11 +122,16 @@ impl<L: RoundLog> Task<L> {
             tracing::warn!(%round, "the round has no seed among those that are signed now, and is given up");
             return Ok(false);
         }
-        if let Some((_, manifest)) = self.published(round)?
-            && shape(&manifest) != shape_of(&*self.surroundings.engine, &self.surroundings.parameters)
-        {
-            tracing::warn!(%round, "the round was published with other parameters and is not served again");
-            return Ok(false);
+        if let Some((_, manifest)) = self.published(round)? {
+            let RoundsDependencies { engine, parameters, root, .. } = &self.surroundings;
+            if shape(&manifest) != shape_of(&**engine, parameters) {
+                tracing::warn!(%round, "the round was published with other parameters and is not served again");
+                return Ok(false);
+            }
+            if let Err(error) = engine.sizes(&spec_of(&manifest, root)) {
+                tracing::warn!(%round, %error, "the round was published in an arrangement that this program does not have, and is not served");
+                return Ok(false);
+            }
         }
         Ok(true)
     }
@@ -190,6 +195,16 @@ impl<L: RoundLog> Task<L> {
     fn has_been_published(&mut self, round: Round) -> Result<(), RunError> {
         let Some(mut database) = self.built.remove(&round) else { return Ok(()) };
         let (signed, manifest) = self.published(round)?.ok_or(RunError::Rebuilt(round))?;
+        if database.manifest.profile != manifest.profile {
+            // The node that leads runs another version of this program, to which another arrangement is the cheapest.
+            if self.may_build(round)? {
+                self.queue.push_front(round);
+                self.build_next();
+            } else {
+                self.hopeless.insert(round);
+            }
+            return Ok(());
+        }
         database.manifest.previous = manifest.previous;
         if database.manifest != manifest {
             return Err(RunError::Rebuilt(round));

@@ -108,15 +108,17 @@ impl<L: RoundLog> Task<L> {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::sync::Arc;
     use std::time::Instant;
 
     use ed25519_dalek::Signer;
-    use mpir::{noop, sealpir};
+    use mpir::{Engine, noop, sealpir};
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
     use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
     use sotto_protocol::manifest::{FormerManifest, MAPPING_FORMER, Manifest, SignedManifest};
     use sotto_protocol::{Deposit, Label, Round, SealedBox, UnixMillis};
+    use sotto_wire::RootKey;
 
     use crate::announcement::Announced;
     use crate::data::DataDirectory;
@@ -135,9 +137,13 @@ mod tests {
 
     /// A log with a round that is published under what a change makes of its manifest.
     async fn publish(data: &Path, change: fn(&mut Manifest)) {
+        publish_by(noop(), data, change).await;
+    }
+
+    async fn publish_by(engine: Arc<dyn Engine>, data: &Path, change: fn(&mut Manifest)) {
         let directory = DataDirectory::open(data, None).unwrap();
         let Announced { parameters, mut seeds, .. } =
-            directory.announce(&*noop(), &config(data), ROUND).unwrap();
+            directory.announce(&*engine, &config(data), ROUND).unwrap();
         let seed = seeds.seed(ROUND).unwrap();
         let (identity, _, log) = directory.split();
         let key = identity.manifest;
@@ -148,7 +154,7 @@ mod tests {
         log.seal(ROUND, seed, None, UnixMillis(1)).await.unwrap();
         let sealed = log.sealed(ROUND).await.unwrap();
         let mut manifest =
-            RoundDatabase::build(sealed, &*noop(), &identity.root, &parameters).unwrap().manifest;
+            RoundDatabase::build(sealed, &*engine, &identity.root, &parameters).unwrap().manifest;
         change(&mut manifest);
         log.publish(ROUND, SignedManifest::sign(&manifest, &key)).await.unwrap();
         log.close().await;
@@ -206,28 +212,33 @@ mod tests {
         assert!(crate::read_log(data.path()).unwrap()[&ROUND].manifest.is_some());
     }
 
+    /// What no program has any more keeps no server from starting.
+    #[tokio::test]
+    async fn a_round_in_an_arrangement_that_is_not_there_is_retired() {
+        let data = tempfile::tempdir().unwrap();
+        publish_by(sealpir(), data.path(), |manifest| manifest.profile = [0xff; 16]).await;
+        let mut running = crate::start(sealpir(), config(data.path())).unwrap();
+        let mut events = running.events();
+        tokio::select! {
+            failed = running.failed() => panic!("{failed}"),
+            event = events.recv() => {
+                assert!(matches!(event, Ok(ServerEvent::RoundOpened { round }) if round > ROUND), "{event:?}");
+            }
+        }
+        running.shutdown().await.unwrap();
+    }
+
     /// What arrangement costs least is no part of the protocol: another version of this program may choose otherwise, and
     /// must serve what is published all the same.
     #[tokio::test]
     async fn what_was_published_under_another_arrangement_is_served_again_under_it() {
         let data = tempfile::tempdir().unwrap();
-        let directory = DataDirectory::open(data.path(), None).unwrap();
-        let Announced { parameters, mut seeds, .. } =
-            directory.announce(&*sealpir(), &config(data.path()), ROUND).unwrap();
-        let seed = seeds.seed(ROUND).unwrap();
-        let (identity, _, log) = directory.split();
-        let log = log.open().await.unwrap();
-        log.open(ROUND).await.unwrap();
-        log.append(ROUND, deposits(), Vec::new(), None).await.unwrap();
-        log.seal(ROUND, seed, None, UnixMillis(1)).await.unwrap();
-        let sealed = log.sealed(ROUND).await.unwrap();
-        let built = RoundDatabase::build(sealed, &*sealpir(), &identity.root, &parameters).unwrap();
-        let mut manifest = built.manifest;
-        // Another bit in every coefficient of the answers.
-        manifest.profile[5] += 1;
-        sotto_session::round_spec(&*sealpir(), &identity.root, &manifest).unwrap();
-        log.publish(ROUND, SignedManifest::sign(&manifest, &identity.manifest)).await.unwrap();
-        log.close().await;
+        publish_by(sealpir(), data.path(), |manifest| {
+            // Another bit in every coefficient of the answers.
+            manifest.profile[5] += 1;
+            sotto_session::round_spec(&*sealpir(), &RootKey([0; 32]), manifest).unwrap();
+        })
+        .await;
 
         let mut running = crate::start(sealpir(), config(data.path())).unwrap();
         let mut events = running.events();

@@ -7,7 +7,7 @@ use pir_core::sealpir::Parameters;
 use pir_core::voce::{Ending, Shape};
 use pir_core::{Scheme, SealPir};
 use sotto_protocol::deposit::{BOX_BYTES, DEPOSIT_BYTES};
-use sotto_protocol::manifest::{ENTRIES_MAX, mapping_bytes};
+use sotto_protocol::manifest::{ENTRIES_MAX, expected_bucket_size, mapping_bytes};
 use sotto_protocol::table::{LOT_SLOTS, SENT_BYTES};
 use sotto_protocol::{CodeKind, CodeShape, Table};
 use sottod::Addressing;
@@ -150,10 +150,8 @@ impl RoundSize {
         })?;
         let code = default_code(retrieve, addressing)?;
         let (buckets, choices) = (usize::from(code.buckets), usize::from(code.choices));
-        let elements = match addressing {
-            Addressing::Labels => padded(boxes, buckets, choices),
-            Addressing::Slots => boxes.div_ceil(buckets / choices),
-        };
+        let elements = expected_bucket_size(code, users as u64).map(|size| size as usize);
+        let elements = elements.with_context(|| format!("there is no round of {users} users"))?;
         let parameters = mpir::parameters::<SealPir>(buckets, elements, BOX_BYTES);
         let parameters =
             parameters.with_context(|| format!("a bucket of {elements} boxes has no arrangement"))?;
@@ -233,16 +231,4 @@ pub(crate) fn default_code(retrieve: usize, addressing: Addressing) -> anyhow::R
     };
     code.check().map_err(|problem| anyhow::anyhow!("k = {retrieve}: {problem}"))?;
     Ok(code)
-}
-
-/// What all buckets are padded to: the expected load of the fullest one.
-///
-/// Each load is binomial; the mean of the largest of b of them, each of deviation s, exceeds theirs by at most
-/// `s sqrt(2 ln b)`, and by little less.
-fn padded(boxes: usize, buckets: usize, choices: usize) -> usize {
-    let share = choices as f64 / buckets as f64;
-    let mean = boxes as f64 * share;
-    let deviation = (mean * (1.0 - share)).sqrt();
-    let largest = mean + deviation * (2.0 * (buckets as f64).ln()).sqrt();
-    (largest.round() as usize).clamp(1, boxes)
 }

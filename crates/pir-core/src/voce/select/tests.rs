@@ -30,6 +30,8 @@ fn what_was_asked_for_comes_back() {
         (7, 288, 6, 2),
         (9, 1, 2, 4),
         (20, 600, 4, 5),
+        (20, 600, 6, 5),
+        (12, 2_304, 3, 2),
     ] {
         let shape = Shape::new(Ending::Selected, buckets, count, bytes, columns).unwrap();
         let element = |rng: &mut ChaCha20Rng| {
@@ -151,16 +153,23 @@ fn keys_requests_and_answers_are_the_golden_ones() {
     let digest = |bytes: &[u8]| -> String {
         Sha256::digest(bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
     };
-    let shape = Shape::new(Ending::Selected, 9, 70, 288, 4).unwrap();
-    let content: Vec<u8> = (0..70 * 288).map(|at| (at * at % 251) as u8).collect();
-    let contents = vec![&*content; shape.unit_buckets()];
-    let unit = Unit::new(&Pools::default(), &shape, &[1; 32], 0, &contents).unwrap();
-    let mut secret = Secret::new(&[2; 32]);
-    let (keys, targets) = (secret.public_keys(), [3, 33, 69, 0, 1, 2, 68, 40, 7]);
-    let (bytes, _) = secret.request(&shape, &[1; 32], &targets, &[3; 32]).unwrap();
-    let public = PublicKeys::read(&keys).unwrap();
-    let answer = unit.answer(0, &[&Request::new(&shape, 9, &public, &bytes).unwrap()]).remove(0);
-    let found = [&*keys, &bytes, &answer].map(digest);
-    let golden = ["4e5ad47894adabb5", "0a3c0f9409d91576", "e8e508d523c6d538"];
-    assert_eq!(found, golden, "first bytes of the digests of keys, request and answer");
+    for (columns, golden) in [
+        (4, ["4e5ad47894adabb5", "0a3c0f9409d91576", "e8e508d523c6d538"]),
+        (12, ["4e5ad47894adabb5", "520fc64b19cb9331", "276dec79d9c0c61d"]),
+    ] {
+        let shape = Shape::new(Ending::Selected, 9, 70, 288, columns).unwrap();
+        let content: Vec<u8> = (0..70 * 288).map(|at| (at * at % 251) as u8).collect();
+        let contents = vec![&*content; shape.unit_buckets()];
+        let unit = Unit::new(&Pools::default(), &shape, &[1; 32], 0, &contents).unwrap();
+        let mut secret = Secret::new(&[2; 32]);
+        let (keys, targets) = (secret.public_keys(), [3, 33, 69, 0, 1, 2, 68, 40, 7]);
+        let (bytes, _) = secret.request(&shape, &[1; 32], &targets, &[3; 32]).unwrap();
+        let public = PublicKeys::read(&keys).unwrap();
+        let answer = unit.answer(0, &[&Request::new(&shape, 9, &public, &bytes).unwrap()]).remove(0);
+        let found = [&*keys, &bytes, &answer].map(digest);
+        assert_eq!(
+            found, golden,
+            "first bytes of the digests of keys, request and answer: {columns} columns"
+        );
+    }
 }

@@ -49,6 +49,7 @@ pub(super) fn cluster(slots: bool, round_ms: u32) -> Cluster {
         config,
         parameters,
         root: ROOT,
+        engine_of: |_| noop(),
         next_key: None,
         without: None,
         net,

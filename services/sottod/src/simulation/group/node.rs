@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ed25519_dalek::SigningKey;
-use mpir::noop;
+use mpir::Engine;
 use rand::RngExt;
 use sotto_protocol::ServerParameters;
 use sotto_wire::RootKey;
@@ -42,6 +42,8 @@ pub(super) struct Cluster {
     pub(super) config: Config,
     pub(super) parameters: ServerParameters,
     pub(super) root: RootKey,
+    /// What the program of a node computes with.
+    pub(super) engine_of: fn(u64) -> Arc<dyn Engine>,
     /// The manifest key that is to follow, and who lacks its secret.
     pub(super) next_key: Option<SigningKey>,
     pub(super) without: Option<u64>,
@@ -113,7 +115,7 @@ impl Node {
         let next_key = cluster.next_key.clone().filter(|_| cluster.without != Some(number));
         let keys = [signing_key()].into_iter().chain(next_key).collect();
         let surroundings = RoundsDependencies {
-            engine: noop(),
+            engine: (cluster.engine_of)(number),
             root: cluster.root,
             parameters: parameters.clone(),
             announcing: Announcing::new(keys, None, parameters.clone(), [0; 64]),

@@ -90,6 +90,7 @@ impl Play {
             config,
             parameters,
             root: ROOT,
+            engine_of: |_| noop(),
             next_key: None,
             without: None,
             net: Net::new(rng(self.seed, "network"), self.lost, self.way_ms),

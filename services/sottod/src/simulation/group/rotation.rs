@@ -62,6 +62,7 @@ fn cluster(play: Play) -> Cluster {
         config,
         parameters,
         root: RootKey(root().verifying_key().to_bytes()),
+        engine_of: |_| noop(),
         next_key: Some(next_key()),
         // The first node to lead is another one in every seed: the one that lacks the secret is looked for then.
         without: play.lacks.then_some(1 + play.seed % NODES),
