@@ -10,6 +10,7 @@ mod chat;
 mod contacts;
 pub(crate) mod failure;
 mod group;
+mod info;
 mod input;
 mod link;
 pub(crate) mod print;
@@ -50,6 +51,11 @@ enum Command {
         after_help = "Example:\n  sotto init --server sotto://chat.example.org:7370/KEY --name alice\n  sotto init --server ADDRESS --name alice < token     (if the server asks for a registration token)"
     )]
     Init(InitOptions),
+    /// Show what a server is and what taking part costs, before there is an account
+    #[command(
+        after_help = "Example:\n  sotto info sotto://chat.example.org:7370/KEY\n  sotto info ADDRESS --people 5000 --json"
+    )]
+    Info(InfoOptions),
     /// Take part in every round until 'sotto stop', Ctrl-C, or for a time that is fixed now
     ///
     /// Others can see when you are online, so nothing but you decides it: not contacts, nor texts, nor what has arrived.
@@ -169,6 +175,7 @@ impl Command {
             | Self::Invitations { json }
             | Self::Contacts { json }
             | Self::Read { json, .. } => *json,
+            Self::Info(options) => options.json,
             Self::Chat(options) => options.json,
             Self::Audit(options) => options.json,
             Self::Run(options) => options.detached,
@@ -191,6 +198,23 @@ struct InitOptions {
     /// round passes between two turns. It cannot be changed later
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..))]
     conversations: u8,
+}
+
+/// What to ask a server.
+#[derive(Debug, Args)]
+struct InfoOptions {
+    /// Address of the server, as its operator gives it
+    #[arg(value_name = "ADDRESS")]
+    server: Address,
+    /// How many take part, which nobody tells to one who does not; with slots, how many have an account
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    people: Option<u64>,
+    /// Room for contacts and groups that the account would have, on which it depends how long texts take
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..))]
+    conversations: u8,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// How to be online.
@@ -312,6 +336,7 @@ async fn perform(cli: Cli) -> Result<ExitCode, Failure> {
     let home = cli.home;
     match cli.command {
         Command::Init(options) => account::init(home, options).await?,
+        Command::Info(options) => info::info(options).await?,
         Command::Run(options) => run::run(home, options).await?,
         Command::Stop => run::stop(home).await?,
         Command::Status { json } => run::status_of(home, json).await?,

@@ -6,6 +6,7 @@
 
 pub mod audit;
 pub mod cli;
+mod cost;
 mod daemon;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
@@ -14,6 +15,7 @@ pub mod host;
 pub mod participant;
 mod store;
 
+pub use cost::RoundCost;
 #[doc(hidden)]
 pub use daemon::screens::Screens;
 pub use participant::{

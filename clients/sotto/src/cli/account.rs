@@ -88,7 +88,7 @@ pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<
 
 /// What the server says of itself, by the first of its nodes that says something: there is no account yet, and so no order of
 /// it.
-async fn ask(settings: &ConnectionSettings) -> Result<(Connection, Info), ConnectError> {
+pub(super) async fn ask(settings: &ConnectionSettings) -> Result<(Connection, Info), ConnectError> {
     let mut failed = None;
     for node in settings.each() {
         let asked = async {

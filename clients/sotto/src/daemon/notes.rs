@@ -9,6 +9,7 @@ use sotto_protocol::{ConversationId, RoundMode, ServerParameters};
 use super::account::as_shown;
 use super::journal::Entry;
 use super::message::{Audited, Found};
+use crate::cost::rounds_to_arrive;
 use crate::{ConnectError, Event, Finding, RoundReport};
 
 /// What becomes of an event in the journal.
@@ -168,11 +169,8 @@ pub(super) fn pace(server: &ServerParameters, places: u8, contact: &str) -> Stri
         1 => "in every round".to_owned(),
         places => format!("once in {places} rounds"),
     };
-    // Where not everything is polled in a round, a text is found in one of several turns. A turn takes a round to come,
-    // and one to be retrieved; the next one is up to two cycles away.
-    let polls = (2 * u32::from(places)).div_ceil(server.retrieve.max(1).into());
-    let rounds = u32::from(places) * polls + 2;
-    let about = (f64::from(rounds) * seconds).ceil();
+    // The next turn is up to two cycles away.
+    let about = (f64::from(rounds_to_arrive(server, places)) * seconds).ceil();
     format!(
         "rounds of {least}{seconds} s; your turn with {contact} comes {turns}, so a text takes about {about} to {} s",
         2.0 * about

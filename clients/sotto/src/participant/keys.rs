@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 use crate::host::{Host, Work, run};
 
 /// A secret is replaced after so many rounds, at the latest.
-pub(super) const ROUNDS: u64 = 64;
+pub(crate) const ROUNDS: u64 = 64;
 /// In which of these an account's turn is; others have theirs at other times.
 const PHASE_DOMAIN: &str = "sotto v1 retrieval keys phase";
 /// Beyond the rounds that stay retrievable, how many later a round may still be announced as ready for the first time.

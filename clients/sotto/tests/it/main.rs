@@ -8,6 +8,7 @@
 mod audit;
 mod chat;
 mod command_line;
+mod costs;
 mod engine;
 mod invariants;
 #[cfg(unix)]
