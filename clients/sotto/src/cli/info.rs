@@ -40,7 +40,7 @@ pub(super) async fn info(options: InfoOptions) -> Result<(), Failure> {
     }
 }
 
-/// How long texts usually take, and how long at the most if nothing is lost, s.
+/// Between which times texts arrive if nothing is lost, s, as a chat tells it.
 fn seconds_of_texts(server: &ServerParameters, conversations: u8) -> [f64; 2] {
     let rounds = f64::from(rounds_to_arrive(server, conversations));
     [1.0, 2.0].map(|times| (times * rounds * f64::from(server.round_ms) / 1000.0).ceil())
@@ -60,13 +60,11 @@ fn tell_people(
     costs: &[(u64, RoundCost)],
 ) -> Result<(), Failure> {
     let server = &info.parameters;
-    let (least, round) = match server.mode {
-        RoundMode::Deadline => ("", f64::from(server.round_ms) / 1000.0),
-        RoundMode::ClosedLoop => ("at least ", f64::from(server.round_ms) / 1000.0),
-    };
+    let least = if server.mode == RoundMode::ClosedLoop { "at least " } else { "" };
+    let round = f64::from(server.round_ms) / 1000.0;
     let joining = if info.token_required { "with a token from its operator" } else { "open to everybody" };
     let boxes = if server.retrieve == 1 { "box" } else { "boxes" };
-    result(&format!("server\t{}, whose key vouches for what follows", settings.address))?;
+    result(&format!("server\t{}", settings.address))?;
     result(&format!("joining\t{joining}"))?;
     result(&format!("privacy\t{}, {} bits of security", server.engine, server.security_bits))?;
     result(
