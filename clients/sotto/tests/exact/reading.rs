@@ -14,8 +14,8 @@ fn attack_m1_whether_boxes_could_be_read_does_not_show_until_the_connection_has_
     const ALL: &[Told] = &[(Lie::Answer(Change::Flip), 40..200, Who::Alice)];
     const SOME: &[Told] = &[(Lie::Answer(Change::FlipSome), 40..200, Who::Alice)];
     const NOISE: &[Told] = &[(Lie::Answer(Change::Noise), 40..200, Who::Alice)];
-    const LAST: &[Told] = &[(Lie::Answer(Change::Flip), 104..200, Who::Alice)];
-    let scenario = Scenario { says: &[2, 40, 44, 104, 108], ..HONEST };
+    const LAST: &[Told] = &[(Lie::Answer(Change::Flip), 90..200, Who::Alice)];
+    let scenario = Scenario { says: &[2, 40, 44, 90, 94, 98, 104, 108], ..HONEST };
     for seed in seeds() {
         let honest = play(&*noop(), seed, Secret::Talking, scenario);
         for (what, lies) in [("all", ALL), ("some", SOME), ("noise", NOISE), ("the last", LAST)] {

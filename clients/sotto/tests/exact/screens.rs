@@ -23,7 +23,8 @@ use crate::stage::at;
 use crate::traces::difference;
 use crate::world::{Person, Told, World, parameters, quick};
 
-const ROUNDS: u64 = 70;
+/// Long enough for a text that is lost twice to come, and to be acknowledged two blocks later.
+const ROUNDS: u64 = 150;
 
 /// Who looks at what Alice is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
