@@ -56,6 +56,16 @@ enum Command {
         after_help = "Example:\n  sotto info sotto://chat.example.org:7370/KEY\n  sotto info ADDRESS --people 5000 --json"
     )]
     Info(InfoOptions),
+    /// Close your account: the server forgets it, and so does this machine
+    ///
+    /// For good: contacts are not told, and cannot reach you any more; a new account is a stranger to them. Say goodbye
+    /// first. You must be offline.
+    #[command(after_help = "Example:\n  sotto stop\n  sotto close --name alice")]
+    Close {
+        /// Your name, as 'sotto init' was told, so that no account is closed by mistake
+        #[arg(long)]
+        name: String,
+    },
     /// Take part in every round until 'sotto stop', Ctrl-C, or for a time that is fixed now
     ///
     /// Others can see when you are online, so nothing but you decides it: not contacts, nor texts, nor what has arrived.
@@ -337,6 +347,7 @@ async fn perform(cli: Cli) -> Result<ExitCode, Failure> {
     match cli.command {
         Command::Init(options) => account::init(home, options).await?,
         Command::Info(options) => info::info(options).await?,
+        Command::Close { name } => account::close(home, &name).await?,
         Command::Run(options) => run::run(home, options).await?,
         Command::Stop => run::stop(home).await?,
         Command::Status { json } => run::status_of(home, json).await?,

@@ -10,7 +10,7 @@ mod face;
 pub(crate) mod frame;
 mod journal;
 pub(crate) mod message;
-mod news;
+pub(crate) mod news;
 mod notes;
 pub(crate) mod screens;
 mod serve;

@@ -51,6 +51,7 @@ pub use crate::host::now;
 pub use error::HandleError;
 pub use event::{Event, Events, Finding, Trouble};
 pub(crate) use keys::ROUNDS as ROUNDS_OF_KEYS;
+pub(crate) use nodes::known_nodes;
 pub use report::{Phase, RoundReport};
 
 /// Takes part in a server's rounds, with the PIR engine that the server announces.

@@ -280,6 +280,13 @@ impl Store {
     /// # Errors
     /// [`StoreError::Io`].
     pub fn discard(self) -> Result<(), StoreError> {
+        let path = self.directory.join(NODES);
+        match fs::remove_file(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                return Err(io_error("remove", &path, source));
+            }
+            _ => {}
+        }
         let path = self.directory.join(STATE);
         fs::remove_file(&path).map_err(|source| io_error("remove", &path, source))?;
         self.set_joining(false)

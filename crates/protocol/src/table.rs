@@ -183,7 +183,9 @@ impl Laid<'_> {
     }
 }
 
-fn slot_of(deposit: &Deposit) -> u32 {
+/// The slot of a deposit that is [`stored`].
+#[must_use]
+pub fn slot_of(deposit: &Deposit) -> u32 {
     u32::from_le_bytes(core::array::from_fn(|at| deposit.label.0[at]))
 }
 

@@ -90,6 +90,17 @@ impl Session {
         Ok(digest)
     }
 
+    /// Makes an end of the account, and of this session. It is unknown to the server when this returns, and its slot is given to
+    /// somebody else one day. Whoever holds its key may register it anew.
+    ///
+    /// # Errors
+    /// [`Failure`]; whether the account is closed is not known then, and may be asked again in another session.
+    pub async fn close_account(&self) -> Result<(), Failure> {
+        let mut client = self.client.clone();
+        let request = proto::CloseRequest { session: self.token.clone() };
+        within(self.settings.call_timeout, client.close(request)).await.map(|_| ())
+    }
+
     /// Follows the rounds for as long as the connection holds.
     ///
     /// # Errors

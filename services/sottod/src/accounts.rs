@@ -15,6 +15,7 @@ use zeroize::Zeroizing;
 
 use crate::config::Limits;
 use crate::connections::ConnectionHandle;
+use crate::slots::Tenure;
 
 pub(crate) type Session = [u8; 32];
 /// Time of issue | random | authenticator.
@@ -42,7 +43,7 @@ pub(crate) struct Accounts {
 struct OpenSession {
     account: Account,
     /// That of the account, on a server with slots.
-    slot: Option<u32>,
+    slot: Option<Tenure>,
     used: Instant,
     /// By which it was opened. A session that is held ready makes no call for an hour or more, and stays while this does, if it
     /// is the last that came by it: otherwise one connection would keep them all.
@@ -101,7 +102,7 @@ impl Accounts {
     /// older one of it ends. If there are too many, those make room that were not used for long, and whose connection has ended.
     pub(crate) fn open(
         &mut self,
-        (account, slot): (Account, Option<u32>),
+        (account, slot): (Account, Option<Tenure>),
         challenged: Issued,
         session: Session,
         connection: ConnectionHandle,
@@ -133,6 +134,13 @@ impl Accounts {
         Ok(())
     }
 
+    /// Ends the session of an account.
+    pub(crate) fn end(&mut self, account: &Account) {
+        if let Some(session) = self.by_account.remove(account) {
+            self.sessions.remove(&session);
+        }
+    }
+
     fn challenged(&self, account: &Account) -> Option<Issued> {
         let session = self.by_account.get(account)?;
         self.sessions.get(session).map(|member| member.challenged)
@@ -156,7 +164,11 @@ impl Accounts {
     }
 
     /// Whose session it is, and that account's slot, on a server with slots: both at one time, since a session can end at any.
-    pub(crate) fn member(&mut self, session: &[u8], now: Instant) -> Result<(Account, Option<u32>), Refused> {
+    pub(crate) fn member(
+        &mut self,
+        session: &[u8],
+        now: Instant,
+    ) -> Result<(Account, Option<Tenure>), Refused> {
         let member = self.sessions.get_mut(session).ok_or(Refused::UnknownSession)?;
         member.used = now;
         Ok((member.account, member.slot))
@@ -183,7 +195,7 @@ mod tests {
     use tokio::time::Instant;
     use zeroize::Zeroizing;
 
-    use super::{Accounts, Issued};
+    use super::{Accounts, Issued, Tenure};
     use crate::config::Limits;
     use crate::connections::ConnectionHandle;
 
@@ -268,8 +280,8 @@ mod tests {
         assert_eq!(accounts.open(([3; 32], None), Issued(1), [4; 32], ended(), now), Err(Refused::Busy));
         let later = now + Duration::from_secs(61);
         assert_eq!(accounts.member(&[3; 32], later), Ok(([2; 32], None)));
-        accounts.open(([3; 32], Some(7)), Issued(1), [4; 32], ended(), later).unwrap();
-        assert_eq!(accounts.member(&[4; 32], later), Ok(([3; 32], Some(7))));
+        accounts.open(([3; 32], Some(Tenure::first(7))), Issued(1), [4; 32], ended(), later).unwrap();
+        assert_eq!(accounts.member(&[4; 32], later), Ok(([3; 32], Some(Tenure::first(7)))));
         assert_eq!(accounts.member(&[2; 32], later), Err(Refused::UnknownSession));
         assert_eq!(accounts.member(&[3; 32], later), Ok(([2; 32], None)));
     }

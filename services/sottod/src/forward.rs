@@ -8,6 +8,7 @@ use sotto_wire::Refused;
 
 use crate::log::TokenId;
 use crate::rounds::Place;
+use crate::slots::Tenure;
 
 /// What becomes of something that was sent on.
 pub(crate) type Forwarded<T> = Pin<Box<dyn Future<Output = Result<T, Lost>> + Send>>;
@@ -22,7 +23,7 @@ pub(crate) trait Forward: Send + Sync + 'static {
     fn deposits(
         &self,
         leader: u64,
-        deposits: Vec<(Account, Round, Deposit)>,
+        deposits: Vec<(Account, Round, Deposit, Option<Tenure>)>,
     ) -> Forwarded<Vec<Result<(), Refused>>>;
 
     /// An account that has proved to hold its key; the slot that it has shown, or is given.
@@ -31,8 +32,11 @@ pub(crate) trait Forward: Send + Sync + 'static {
         leader: u64,
         account: Account,
         token: Option<TokenId>,
-        shown: Option<u32>,
-    ) -> Forwarded<Result<Option<u32>, Refused>>;
+        shown: Option<Tenure>,
+    ) -> Forwarded<Result<Option<Tenure>, Refused>>;
+
+    /// An account that is to be closed, and its slot.
+    fn close(&self, leader: u64, account: Account, tenure: Option<Tenure>) -> Forwarded<Result<(), Refused>>;
 
     /// Where people find this node.
     fn place(&self, leader: u64, place: Place) -> Forwarded<()>;

@@ -203,6 +203,17 @@ impl KeyStore {
         retrieved.is_none_or(|at| now.saturating_duration_since(at) >= self.protection)
     }
 
+    /// Forgets the keys of an account that is no more, here and on the disk.
+    pub(crate) fn forget_account(&mut self, account: &Account) {
+        if let Some(Entry { newest, former, .. }) = self.entries.get(account) {
+            [Some(newest), former.as_ref().map(|(_, former)| former)]
+                .into_iter()
+                .flatten()
+                .for_each(|set| self.forget(set));
+        }
+        self.remove(account);
+    }
+
     fn remove(&mut self, account: &Account) {
         if let Some(entry) = self.entries.remove(account) {
             self.by_age.remove(&entry.used);

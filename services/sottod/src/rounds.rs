@@ -43,7 +43,7 @@ use crate::metrics::{Queue, SharedMetrics, gauge};
 use crate::population::Population;
 use crate::round_database::{Buffers, BuildError, RoundDatabase};
 use crate::seeds::Seeds;
-use crate::slots::SlotPool;
+use crate::slots::{SlotPool, Vacancy};
 
 use accepting::{Accepting, InFlight};
 use command::Command;
@@ -134,6 +134,8 @@ pub(crate) struct RoundsDependencies {
     pub(crate) least: Round,
     /// Whether new accounts need a token.
     pub(crate) token_required: bool,
+    /// When slots of closed accounts are given to others.
+    pub(crate) vacancy: Vacancy,
     pub(crate) deposits_max: usize,
     pub(crate) compute: Compute,
     pub(crate) population: Option<Population>,
@@ -342,12 +344,13 @@ impl<L: RoundLog> Task<L> {
     async fn handle(&mut self, batch: impl Iterator<Item = Command>) -> Result<(), RunError> {
         for command in batch {
             match command {
-                Command::Deposit { account, round, deposit, digest, reply } => {
-                    self.deposit(account, round, deposit, digest, reply);
+                Command::Deposit { account, round, deposit, digest, tenure, reply } => {
+                    self.deposit(account, round, deposit, digest, tenure, reply);
                 }
                 Command::Register { account, token, shown, reply } => {
                     self.register(account, token, shown, reply);
                 }
+                Command::Close { account, tenure, reply } => self.close(account, tenure, reply),
                 // Another node may know what is.
                 Command::Watch { reply, .. } if self.is_silent => drop(reply),
                 Command::Watch { account, has_keys, reply } => {

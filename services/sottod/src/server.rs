@@ -49,6 +49,7 @@ use crate::operations::{self, Observed};
 use crate::rounds::{self, RoundsDependencies, RunError};
 use crate::seeds::SEGMENTS_IN_MEMORY;
 use crate::service::{Announcement, Service, ServiceDependencies};
+use crate::slots::Vacancy;
 
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// Bytes that a call may have sent and nobody has read, and all calls of a connection together.
@@ -188,6 +189,7 @@ pub(crate) fn start_in<L: Listener>(
         seeds: Box::new(seeds),
         progress,
         token_required,
+        vacancy: Vacancy::default(),
         first,
         least,
         deposits_max: config.limits.deposits,

@@ -34,7 +34,7 @@ use crate::memory::Memory;
 use crate::metrics::{Queue, SharedMetrics, gauge};
 use crate::outgoing::{Gone, Outgoing, Sender, stream};
 use crate::rounds::{RoundNews, Rounds, Watch, WatchEnd};
-use crate::slots::SlotKey;
+use crate::slots::{SlotKey, Tenure};
 use crate::tokens::TokenKey;
 
 /// What an account may have under way of each kind at the same time.
@@ -185,7 +185,11 @@ impl Service {
         self.member(handle, session).map(|(account, _)| account)
     }
 
-    fn member(&self, handle: &ConnectionHandle, session: &[u8]) -> Result<(Account, Option<u32>), Refused> {
+    fn member(
+        &self,
+        handle: &ConnectionHandle,
+        session: &[u8],
+    ) -> Result<(Account, Option<Tenure>), Refused> {
         let member = lock(&self.accounts).member(session, Instant::now())?;
         lock(&self.known).came(member.0, handle);
         Ok(member)
@@ -430,10 +434,9 @@ impl Sotto for Service {
         })?;
         let token = tokens.as_ref().zip(token).and_then(|(key, token)| key.check(&token));
         let shown = match (slots, shown) {
-            (Some(key), Some(slot)) if key.is_own(&account, &slot) => Some(slot.number),
+            (Some(key), Some(slot)) => Some(key.tenure(&account, &slot).ok_or(Refused::Slot)?),
             (_, None) => None,
             (None, Some(_)) => return Err(Refused::Malformed.into()),
-            (Some(_), Some(_)) => return Err(Refused::Slot.into()),
         };
         let registered = self.means.rounds.register(account, token, shown);
         let slot = self.within(async { Ok(registered.await?) }).await?;
@@ -480,13 +483,26 @@ impl Sotto for Service {
         let request = request.into_inner();
         let (account, slot) = self.member(&handle, &request.session)?;
         let deposit = if self.announcement.parameters.code.has_slots() {
-            convert::deposit_in_table(&request.deposit, slot.ok_or(Refused::UnknownSession)?)?
+            convert::deposit_in_table(&request.deposit, slot.ok_or(Refused::UnknownSession)?.slot)?
         } else {
             convert::deposit(&request.deposit)?
         };
-        let accepted = self.means.rounds.deposit(account, Round(request.round), deposit);
+        let accepted = self.means.rounds.deposit(account, Round(request.round), deposit, slot);
         self.within(async { Ok(accepted.await?) }).await?;
         Ok(Response::new(proto::DepositResponse {}))
+    }
+
+    async fn close(
+        &self,
+        request: Request<proto::CloseRequest>,
+    ) -> Result<Response<proto::CloseResponse>, Status> {
+        let handle = ConnectionHandle::of(&request);
+        let (account, slot) = self.member(&handle, &request.into_inner().session)?;
+        let closed = self.means.rounds.close(account, slot);
+        self.within(async { Ok(closed.await?) }).await?;
+        lock(&self.accounts).end(&account);
+        lock(&self.keys).forget_account(&account);
+        Ok(Response::new(proto::CloseResponse {}))
     }
 
     type MappingStream = Outgoing<proto::MappingChunk>;

@@ -5,21 +5,61 @@
 //! An account shows its slot with 16 bytes of HMAC-SHA-256 over a domain, the account and the number, under the slot key.
 //! What is left of a lot when the process ends is not handed out any more. Nor is what an account was given that never heard the
 //! answer: nobody knows it then, and the account gets another one.
+//!
+//! A slot is *had* by one account after the other, in *tenures*. When an account is closed, its slot waits in the memory of the
+//! process that leads for one whole epoch of rounds at least, so that nothing is left of it in any round that can be retrieved,
+//! and until there are 32 such: then the log says that these are vacant, and their next tenures go to newcomers, 32 at a time
+//! as a lot does. So the disk tells of a closed account what it told before, that its slot is one of many.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use hmac::digest::KeyInit;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
-use sotto_protocol::OwnSlot;
 use sotto_protocol::server::Account;
 use sotto_protocol::table::LOT_SLOTS;
+use sotto_protocol::{OwnSlot, Round};
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 use crate::host::{Host, NoRandomness};
 
 const DOMAIN: &[u8] = b"sotto v1 slot credential";
+const LATER_DOMAIN: &[u8] = b"sotto v1 slot credential of a later tenure";
+
+/// When slots that were given back are somebody else's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Vacancy {
+    /// Where an epoch of so many rounds begins.
+    pub(crate) epoch_rounds: u64,
+    /// So many at a time, at least.
+    pub(crate) slots: usize,
+}
+
+impl Default for Vacancy {
+    /// Two to three days of rounds of a minute, and a lot.
+    fn default() -> Self {
+        Self { epoch_rounds: 4096, slots: LOT_SLOTS as usize }
+    }
+}
+
+/// A slot, and how many accounts have given it back before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Tenure {
+    pub(crate) slot: u32,
+    pub(crate) number: u32,
+}
+
+impl Tenure {
+    /// Of a slot that nobody had before.
+    pub(crate) const fn first(slot: u32) -> Self {
+        Self { slot, number: 0 }
+    }
+
+    pub(crate) const fn next(self) -> Self {
+        Self { slot: self.slot, number: self.number.saturating_add(1) }
+    }
+}
 
 /// The key of the credentials of one server's slots.
 pub(crate) struct SlotKey(Zeroizing<[u8; 32]>);
@@ -29,17 +69,28 @@ impl SlotKey {
         Self(seed)
     }
 
-    /// What an account is given with its slot.
-    pub(crate) fn credential(&self, account: &Account, number: u32) -> OwnSlot {
+    /// What an account is given with its slot: of a later tenure than the first, its number and 12 bytes.
+    pub(crate) fn credential(&self, account: &Account, tenure: Tenure) -> OwnSlot {
+        let domain = if tenure.number == 0 { DOMAIN } else { LATER_DOMAIN };
         let mac = Hmac::<Sha256>::new_from_slice(self.0.as_slice()).expect("a key of HMAC has any size");
-        let mac = mac.chain_update(DOMAIN).chain_update(account).chain_update(number.to_le_bytes());
+        let mac = mac.chain_update(domain).chain_update(account).chain_update(tenure.slot.to_le_bytes());
+        let number = tenure.number.to_le_bytes();
+        let mac = if tenure.number == 0 { mac } else { mac.chain_update(number) };
         let tag = mac.finalize().into_bytes();
-        OwnSlot { number, credential: core::array::from_fn(|at| tag[at]) }
+        let credential = match tenure.number {
+            0 => core::array::from_fn(|at| tag[at]),
+            _ => core::array::from_fn(|at| if at < 4 { number[at] } else { tag[at - 4] }),
+        };
+        OwnSlot { number: tenure.slot, credential }
     }
 
-    /// Whether this is the account's own slot.
-    pub(crate) fn is_own(&self, account: &Account, slot: &OwnSlot) -> bool {
-        self.credential(account, slot.number).credential.ct_eq(&slot.credential).into()
+    /// The tenure that this is, if it is one of the account's own.
+    pub(crate) fn tenure(&self, account: &Account, shown: &OwnSlot) -> Option<Tenure> {
+        let later = u32::from_le_bytes(core::array::from_fn(|at| shown.credential[at]));
+        [0, later]
+            .into_iter()
+            .map(|number| Tenure { slot: shown.number, number })
+            .find(|tenure| self.credential(account, *tenure).credential.ct_eq(&shown.credential).into())
     }
 }
 
@@ -54,30 +105,40 @@ pub(crate) struct SlotPool {
     lots: u32,
     /// No more are begun.
     most: u32,
+    vacancy: Vacancy,
     /// What is left of the newest, in the order in which it is handed out.
-    left: Vec<u32>,
+    left: Vec<Tenure>,
+    /// Vacant ones that were begun as a lot is, and may not be stored as such.
+    begun: BTreeSet<Tenure>,
     /// Slots whose accounts have not shown them yet: whoever did not hear the answer gets the same again.
     unheard: BTreeMap<Account, Unheard>,
     /// Known accounts that were given another slot, each once.
     others: BTreeSet<Account>,
+    /// Those of accounts that were closed, each with the epoch in which it was.
+    closed: BTreeMap<Tenure, u64>,
+    /// That of the newest round.
+    epoch: u64,
 }
 
 struct Unheard {
-    slot: u32,
+    tenure: Tenure,
     /// With its lot, so that nobody else is given this slot, whoever leads.
     is_stored: bool,
 }
 
 impl SlotPool {
     /// Goes on behind so many lots, up to at most so many.
-    pub(crate) fn behind(lots: u32, most: u32) -> Self {
-        Self { lots, most, ..Self::default() }
+    pub(crate) fn behind(lots: u32, most: u32, vacancy: Vacancy) -> Self {
+        Self { lots, most, vacancy, ..Self::default() }
     }
 
-    /// Goes on behind so many lots, as others may have begun them, or that which is not stored: what was given of it is nobody's.
+    /// Goes on behind so many lots, as others may have begun them, or that which is not stored: what was given of it is nobody's. What
+    /// was closed before may be somebody's again, and stays empty if it is not.
     pub(crate) fn go_on_behind(&mut self, lots: u32) {
         self.lots = lots.max(self.lots);
         self.left.clear();
+        self.begun.clear();
+        self.closed.clear();
         let others = &mut self.others;
         self.unheard.retain(|account, unheard| {
             if !unheard.is_stored {
@@ -92,9 +153,15 @@ impl SlotPool {
         self.lots
     }
 
+    /// Those that were vacant and were begun, and that are so still as far as the log says.
+    pub(crate) fn begun(&mut self, is_free: impl Fn(&Tenure) -> bool) -> Vec<Tenure> {
+        self.begun.retain(is_free);
+        self.begun.iter().copied().collect()
+    }
+
     /// The slot that an account was given by this process and has not shown since.
-    pub(crate) fn unheard(&self, account: &Account) -> Option<u32> {
-        self.unheard.get(account).map(|unheard| unheard.slot)
+    pub(crate) fn unheard(&self, account: &Account) -> Option<Tenure> {
+        self.unheard.get(account).map(|unheard| unheard.tenure)
     }
 
     /// Whether an account is to hear of a slot whose lot may be somebody else's as long as nothing is stored.
@@ -109,9 +176,10 @@ impl SlotPool {
         }
     }
 
-    /// The account has shown its slot.
-    pub(crate) fn heard(&mut self, account: &Account) {
+    /// The account has shown its slot, which is nobody else's then: also if it was closed and is there again.
+    pub(crate) fn heard(&mut self, account: &Account, shown: Tenure) {
         self.unheard.remove(account);
+        self.closed.remove(&shown);
     }
 
     /// The lots up to that of a slot have been begun, whatever the log says: one that was brought back from a backup knows
@@ -124,20 +192,70 @@ impl SlotPool {
         }
     }
 
-    /// A slot for a new account, which must not hear of it before the lots are stored; none if the table is full.
-    pub(crate) fn take(&mut self, account: Account, host: &dyn Host) -> Result<Option<u32>, NoRandomness> {
+    /// What an account has shown is in use, whatever the log says: as for [`SlotPool::begin_up_to`].
+    pub(crate) fn begin(&mut self, shown: Tenure) {
+        self.left.retain(|tenure| tenure.slot != shown.slot);
+        self.begun.insert(shown);
+    }
+
+    /// The account is no more, since this round was open.
+    pub(crate) fn close(&mut self, account: &Account, tenure: Tenure, open: Round) {
+        self.unheard.remove(account);
+        self.closed.insert(tenure, self.epoch_of(open));
+    }
+
+    /// A round is opened: where an epoch begins, the next tenures of slots that nobody has had for a whole one, if there are enough
+    /// of them that none tells whose it was.
+    pub(crate) fn vacated(&mut self, opened: Round) -> Vec<Tenure> {
+        let epoch = self.epoch_of(opened);
+        if core::mem::replace(&mut self.epoch, epoch) == epoch {
+            return Vec::new();
+        }
+        let is_ripe = |closed: &u64| closed + 1 < epoch;
+        if self.closed.values().filter(|closed| is_ripe(closed)).count() < self.vacancy.slots {
+            return Vec::new();
+        }
+        let mut vacated = Vec::new();
+        self.closed.retain(|tenure, closed| {
+            if is_ripe(closed) {
+                vacated.push(tenure.next());
+            }
+            !is_ripe(closed)
+        });
+        vacated
+    }
+
+    fn epoch_of(&self, round: Round) -> u64 {
+        round.0 / self.vacancy.epoch_rounds
+    }
+
+    /// A slot for a new account, which must not hear of it before the lots are stored; none if the table is full. Those that are
+    /// vacant, ascending, come before new lots.
+    pub(crate) fn take(
+        &mut self,
+        account: Account,
+        vacant: impl Iterator<Item = Tenure>,
+        host: &dyn Host,
+    ) -> Result<Option<Tenure>, NoRandomness> {
         if self.left.is_empty() {
-            if self.lots >= self.most {
+            let again = vacant.filter(|tenure| !self.begun.contains(tenure));
+            let again: Vec<Tenure> = again.take(self.vacancy.slots).collect();
+            if again.len() == self.vacancy.slots {
+                self.begun.extend(&again);
+                self.left = shuffled(again, host)?;
+            } else if self.lots < self.most {
+                let first = self.lots * LOT_SLOTS;
+                self.left = shuffled((first..first + LOT_SLOTS).map(Tenure::first), host)?;
+                self.lots += 1;
+            } else {
                 return Ok(None);
             }
-            self.left = shuffled(self.lots * LOT_SLOTS, host)?;
-            self.lots += 1;
         }
-        let slot = self.left.pop();
-        if let Some(slot) = slot {
-            self.unheard.insert(account, Unheard { slot, is_stored: false });
+        let tenure = self.left.pop();
+        if let Some(tenure) = tenure {
+            self.unheard.insert(account, Unheard { tenure, is_stored: false });
         }
-        Ok(slot)
+        Ok(tenure)
     }
 
     /// Another slot for an account that is known, shows none, and is not known here to have been given one: the answer was lost,
@@ -146,24 +264,25 @@ impl SlotPool {
     pub(crate) fn take_other(
         &mut self,
         account: Account,
+        vacant: impl Iterator<Item = Tenure>,
         host: &dyn Host,
-    ) -> Result<Option<u32>, NoRandomness> {
+    ) -> Result<Option<Tenure>, NoRandomness> {
         let most = (self.lots * LOT_SLOTS / SLOTS_PER_OTHER).max(LOT_SLOTS) as usize;
         if self.others.len() >= most || self.others.contains(&account) {
             return Ok(None);
         }
-        let slot = self.take(account, host)?;
-        if slot.is_some() {
+        let tenure = self.take(account, vacant, host)?;
+        if tenure.is_some() {
             self.others.insert(account);
         }
-        Ok(slot)
+        Ok(tenure)
     }
 }
 
-/// The slots of a lot, in an order that nobody knows.
-fn shuffled(first: u32, host: &dyn Host) -> Result<Vec<u32>, NoRandomness> {
+/// Slots, in an order that nobody knows.
+fn shuffled(slots: impl IntoIterator<Item = Tenure>, host: &dyn Host) -> Result<Vec<Tenure>, NoRandomness> {
     let mut keyed = Vec::with_capacity(LOT_SLOTS as usize);
-    for slot in first..first + LOT_SLOTS {
+    for slot in slots {
         let mut key = [0; 16];
         host.fill(&mut key)?;
         keyed.push((key, slot));
@@ -174,21 +293,23 @@ fn shuffled(first: u32, host: &dyn Host) -> Result<Vec<u32>, NoRandomness> {
 
 #[cfg(test)]
 mod tests {
+    use core::iter::empty;
     use std::collections::BTreeSet;
 
-    use sotto_protocol::OwnSlot;
+    use sotto_protocol::{OwnSlot, Round};
     use zeroize::Zeroizing;
 
-    use super::{SlotKey, SlotPool};
+    use super::{SlotKey, SlotPool, Tenure, Vacancy};
     use crate::host::System;
 
+    const EPOCH_ROUNDS: u64 = 4096;
     /// More lots than any test begins.
     const MOST: u32 = 1 << 18;
 
     #[test]
     fn no_more_lots_are_begun_than_may_be() {
-        let mut pool = SlotPool::behind(3, 4);
-        let given = (0..40_u8).filter_map(|number| pool.take([number; 32], &System).unwrap());
+        let mut pool = SlotPool::behind(3, 4, Vacancy::default());
+        let given = (0..40_u8).filter_map(|number| pool.take([number; 32], empty(), &System).unwrap());
         assert_eq!(given.count(), 32);
         assert_eq!(pool.lots(), 4);
     }
@@ -196,36 +317,38 @@ mod tests {
     /// Two accounts in one slot would keep each other from being heard.
     #[test]
     fn every_account_gets_a_slot_of_its_own_and_the_same_until_it_shows_it() {
-        let mut pool = SlotPool::behind(3, MOST);
+        let mut pool = SlotPool::behind(3, MOST, Vacancy::default());
         let mut slots = BTreeSet::new();
         for number in 0..100_u8 {
             let account = [number; 32];
-            let slot = pool.take(account, &System).unwrap().unwrap();
-            assert_eq!(pool.unheard(&account), Some(slot));
+            let slot = pool.take(account, empty(), &System).unwrap().unwrap().slot;
+            assert_eq!(pool.unheard(&account), Some(Tenure::first(slot)));
             assert!(slots.insert(slot));
         }
         assert_eq!(pool.lots(), 7);
         assert!(slots.iter().all(|slot| (3 * 32..7 * 32).contains(slot)));
-        pool.heard(&[5; 32]);
+        let shown = pool.unheard(&[5; 32]).unwrap();
+        pool.heard(&[5; 32], shown);
         assert_eq!(pool.unheard(&[5; 32]), None);
     }
 
     /// An account that is stored, and whose slot nobody remembers, would be of no use to anybody.
     #[test]
     fn a_known_account_gets_another_slot_once_and_takes_up_no_table() {
-        let mut pool = SlotPool::behind(3, MOST);
-        let first = pool.take_other([0; 32], &System).unwrap().unwrap();
+        let mut pool = SlotPool::behind(3, MOST, Vacancy::default());
+        let first = pool.take_other([0; 32], empty(), &System).unwrap().unwrap();
         assert_eq!(pool.unheard(&[0; 32]), Some(first), "and the same until it shows it");
         pool.stored(&[0; 32]);
-        pool.heard(&[0; 32]);
-        assert_eq!(pool.take_other([0; 32], &System), Ok(None), "a third");
-        let given: Vec<_> = (1..=99).filter_map(|n| pool.take_other([n; 32], &System).unwrap()).collect();
+        pool.heard(&[0; 32], first);
+        assert_eq!(pool.take_other([0; 32], empty(), &System), Ok(None), "a third");
+        let given: Vec<_> =
+            (1..=99).filter_map(|n| pool.take_other([n; 32], empty(), &System).unwrap()).collect();
         assert_eq!(given.len(), 31, "with one lot in all");
-        let mut large = SlotPool::behind(1024, MOST);
+        let mut large = SlotPool::behind(1024, MOST, Vacancy::default());
         let given = (0..3000_u32).filter_map(|n| {
             let mut account = [0; 32];
             account[..4].copy_from_slice(&n.to_le_bytes());
-            large.take_other(account, &System).unwrap()
+            large.take_other(account, empty(), &System).unwrap()
         });
         assert!((2048..2300).contains(&given.count()));
     }
@@ -233,40 +356,42 @@ mod tests {
     /// Whoever leads again after another one did must not tell slots that the other one has given, nor forget its own.
     #[test]
     fn what_was_given_is_remembered_over_a_lost_lead_if_it_is_stored_and_only_then() {
-        let mut pool = SlotPool::behind(0, MOST);
-        let stored = pool.take([1; 32], &System).unwrap();
+        let mut pool = SlotPool::behind(0, MOST, Vacancy::default());
+        let stored = pool.take([1; 32], empty(), &System).unwrap();
         pool.stored(&[1; 32]);
-        pool.take([2; 32], &System).unwrap();
-        pool.take_other([3; 32], &System).unwrap();
+        pool.take([2; 32], empty(), &System).unwrap();
+        pool.take_other([3; 32], empty(), &System).unwrap();
         assert!(!pool.is_unstored(&[1; 32]) && pool.is_unstored(&[2; 32]) && pool.is_unstored(&[3; 32]));
         pool.go_on_behind(5);
         assert_eq!(
             (pool.unheard(&[1; 32]), pool.unheard(&[2; 32]), pool.unheard(&[3; 32])),
             (stored, None, None)
         );
-        let other = pool.take_other([3; 32], &System).unwrap().unwrap();
-        assert!((5 * 32..6 * 32).contains(&other), "the first one was nobody's, and does not count");
+        let other = pool.take_other([3; 32], empty(), &System).unwrap().unwrap();
+        assert!((5 * 32..6 * 32).contains(&other.slot), "the first one was nobody's, and does not count");
     }
 
     /// After a restored backup, who comes back with a slot that the log does not know must be heard, and nobody else get it.
     #[test]
     fn slots_that_are_shown_are_not_given_out_again() {
-        let mut pool = SlotPool::behind(1, MOST);
-        pool.take([1; 32], &System).unwrap();
+        let mut pool = SlotPool::behind(1, MOST, Vacancy::default());
+        pool.take([1; 32], empty(), &System).unwrap();
         pool.begin_up_to(3 * 32 + 5);
         assert_eq!(pool.lots(), 4);
         pool.begin_up_to(7);
         assert_eq!(pool.lots(), 4);
-        let next = pool.take([2; 32], &System).unwrap().unwrap();
-        assert!((4 * 32..5 * 32).contains(&next), "{next}");
+        let next = pool.take([2; 32], empty(), &System).unwrap().unwrap();
+        assert!((4 * 32..5 * 32).contains(&next.slot), "{next:?}");
     }
 
     /// In the order of registrations they would tell, with the log, who has which.
     #[test]
     fn the_order_within_a_lot_is_drawn() {
         let order = || {
-            let mut pool = SlotPool::behind(0, MOST);
-            (0..32_u8).map(|number| pool.take([number; 32], &System).unwrap().unwrap()).collect::<Vec<u32>>()
+            let mut pool = SlotPool::behind(0, MOST, Vacancy::default());
+            (0..32_u8)
+                .map(|number| pool.take([number; 32], empty(), &System).unwrap().unwrap().slot)
+                .collect::<Vec<u32>>()
         };
         let (one, other) = (order(), order());
         assert_ne!(one, other);
@@ -276,15 +401,101 @@ mod tests {
     #[test]
     fn a_slot_is_shown_by_its_own_account_alone() {
         let key = SlotKey::new(Zeroizing::new([1; 32]));
-        let own = key.credential(&[7; 32], 9);
-        assert!(key.is_own(&[7; 32], &own));
-        assert!(!key.is_own(&[8; 32], &own));
-        assert!(!key.is_own(&[7; 32], &OwnSlot { number: 10, ..own.clone() }));
-        assert!(!SlotKey::new(Zeroizing::new([2; 32])).is_own(&[7; 32], &own));
-        for byte in 0..16 {
-            let mut forged = own.clone();
-            forged.credential[byte] ^= 1;
-            assert!(!key.is_own(&[7; 32], &forged), "byte {byte}");
+        for tenure in [Tenure::first(9), Tenure { slot: 9, number: 1 }, Tenure { slot: 9, number: u32::MAX }]
+        {
+            let own = key.credential(&[7; 32], tenure);
+            assert_eq!(key.tenure(&[7; 32], &own), Some(tenure));
+            assert_eq!(key.tenure(&[8; 32], &own), None);
+            assert_eq!(key.tenure(&[7; 32], &OwnSlot { number: 10, ..own.clone() }), None);
+            assert_eq!(SlotKey::new(Zeroizing::new([2; 32])).tenure(&[7; 32], &own), None);
+            for byte in 0..16 {
+                let mut forged = own.clone();
+                forged.credential[byte] ^= 1;
+                assert_eq!(key.tenure(&[7; 32], &forged), None, "byte {byte}");
+            }
         }
+    }
+
+    /// Numbers of accounts for a pool.
+    fn account(number: u32) -> [u8; 32] {
+        let mut account = [0; 32];
+        account[..4].copy_from_slice(&number.to_le_bytes());
+        account
+    }
+
+    /// A pool whose 64 accounts of two lots were closed in one round.
+    fn closed(open: Round) -> (SlotPool, BTreeSet<Tenure>) {
+        let mut pool = SlotPool::behind(0, MOST, Vacancy::default());
+        let given = (0..64).map(|number| {
+            let tenure = pool.take(account(number), empty(), &System).unwrap().unwrap();
+            pool.heard(&account(number), tenure);
+            tenure
+        });
+        let given: Vec<Tenure> = given.collect();
+        for (number, tenure) in (0..).zip(&given) {
+            pool.close(&account(number), *tenure, open);
+        }
+        (pool, given.into_iter().collect())
+    }
+
+    #[test]
+    fn what_was_given_back_is_vacant_after_a_whole_epoch_and_not_before() {
+        let begins = |epoch: u64| Round(epoch * EPOCH_ROUNDS);
+        for open in [begins(5), Round(5 * EPOCH_ROUNDS + 3), begins(6).back(1)] {
+            let (mut pool, given) = closed(open);
+            assert_eq!(pool.vacated(open), []);
+            assert_eq!(pool.vacated(begins(6)), []);
+            assert_eq!(pool.vacated(begins(7).back(1)), []);
+            let vacated = pool.vacated(begins(7).next());
+            assert_eq!(
+                vacated.iter().copied().collect::<BTreeSet<_>>(),
+                given.iter().map(|tenure| tenure.next()).collect()
+            );
+            assert_eq!(pool.vacated(begins(8)), [], "once");
+        }
+    }
+
+    /// One that is vacant alone would be that of the one account that was closed.
+    #[test]
+    fn fewer_than_a_lot_wait_for_others() {
+        let (mut pool, given) = closed(Round(0));
+        let mut given = given.into_iter();
+        // Some are there again.
+        for (number, tenure) in (0..).zip(given.by_ref().take(33)) {
+            pool.heard(&account(number), tenure);
+        }
+        assert_eq!(pool.vacated(Round(3 * EPOCH_ROUNDS)), []);
+        pool.close(&account(99), Tenure { slot: 7000, number: 4 }, Round(3 * EPOCH_ROUNDS));
+        assert_eq!(pool.vacated(Round(4 * EPOCH_ROUNDS)), []);
+        let vacated = pool.vacated(Round(5 * EPOCH_ROUNDS));
+        assert_eq!(vacated.len(), 32);
+        assert!(vacated.contains(&Tenure { slot: 7000, number: 5 }));
+    }
+
+    /// Whoever led meanwhile may have let them in again.
+    #[test]
+    fn what_was_given_back_before_the_lead_was_lost_stays_empty() {
+        let (mut pool, _) = closed(Round(0));
+        pool.go_on_behind(2);
+        assert_eq!(pool.vacated(Round(5 * EPOCH_ROUNDS)), []);
+    }
+
+    #[test]
+    fn vacant_slots_are_had_again_as_lots_of_32() {
+        let vacant: Vec<Tenure> =
+            (0..70).map(|slot| Tenure { slot: 3 * slot, number: 1 + slot % 2 }).collect();
+        let mut pool = SlotPool::behind(10, MOST, Vacancy::default());
+        let mut take = |number| pool.take(account(number), vacant.iter().copied(), &System).unwrap().unwrap();
+        let taken: BTreeSet<Tenure> = (0..64).map(&mut take).collect();
+        assert_eq!(taken, vacant[..64].iter().copied().collect(), "each once, the lowest first");
+        let new = take(64);
+        assert!((320..352).contains(&new.slot) && new.number == 0, "six tell too much: {new:?}");
+        assert_eq!(pool.begun(|_| true).len(), 64);
+        assert_eq!(pool.begun(|tenure| tenure.slot > 100).len(), 30, "the others are stored");
+        // Whoever leads next gives them anew, unless they are stored.
+        pool.go_on_behind(11);
+        assert_eq!(pool.begun(|_| true), []);
+        let again = pool.take(account(99), vacant.iter().copied(), &System).unwrap().unwrap();
+        assert!(again.slot < 96 && again.number > 0);
     }
 }

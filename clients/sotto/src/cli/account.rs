@@ -1,18 +1,21 @@
-//! Making an account.
+//! Making an account, and closing it.
 
 use core::time::Duration;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use ed25519_dalek::SigningKey;
-use sotto_protocol::OwnSlot;
 use sotto_protocol::client::{Client, Settings};
+use sotto_protocol::{Directory, OwnSlot};
 use sotto_wire::{Info, Malformed, Refused, Token};
+use tonic::Code;
 
 use super::failure::Failure;
 use super::input::read_secret;
+use super::link::Link;
 use super::{InitOptions, state};
-use crate::participant::now;
+use crate::daemon::news;
+use crate::participant::{known_nodes, now};
 use crate::{ConnectError, Connection, ConnectionSettings, Store, StoreError};
 
 /// Attempts to register, and the pause between two.
@@ -84,6 +87,67 @@ pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<
     }
     writeln!(io::stderr(), "{made} an account for {name} in {directory}; next: 'sotto invite CONTACT'")?;
     Ok(())
+}
+
+/// Closes the account, here once the server has.
+pub(super) async fn close(home: Option<PathBuf>, name: &str) -> Result<(), Failure> {
+    let directory = state::directory(home)?;
+    if Link::reach(&directory).await?.is_some() {
+        return Err(Failure::state("you are online: 'sotto stop' first, and then 'sotto close' once more"));
+    }
+    let (store, snapshot) = Store::open(&directory)?;
+    let client = state::restore(store.directory(), &snapshot)?;
+    if client.name() != name {
+        let problem = format!("this is the account of {}, not of {name}", client.name());
+        return Err(Failure::usage(problem));
+    }
+    let settings = ConnectionSettings::new(store.address().clone());
+    let nodes = known_nodes(store.address().root_key().0, client.server(), store.known_nodes());
+    let known = match close_account(&settings, &client, nodes.as_ref()).await {
+        Ok(()) => true,
+        // An earlier attempt has closed it, or it never came to be.
+        Err(ConnectError::Refused(Refused::Token | Refused::Slot)) => false,
+        Err(error) => return Err(error.into()),
+    };
+    news::forget(store.directory())?;
+    store.discard()?;
+    let server = if known { "the server has forgotten" } else { "the server does not know" };
+    writeln!(
+        io::stderr(),
+        "{server} the account of {name}, and nothing of it is left in {}",
+        directory.display()
+    )?;
+    Ok(())
+}
+
+/// Opens a session at one node after the other, and closes the account in it.
+async fn close_account(
+    settings: &ConnectionSettings,
+    client: &Client,
+    nodes: Option<&Directory>,
+) -> Result<(), ConnectError> {
+    let account = SigningKey::from_bytes(client.account_seed()).verifying_key().to_bytes();
+    let mut failed = None;
+    for node in settings.in_order_of(&account, nodes) {
+        let slot = client.slot().filter(|_| client.server().code.has_slots());
+        let closed = async {
+            let connection = Connection::open(&node).await?;
+            // Whatever the server has become: its root key is the one that this account knows.
+            let (info, _) = connection.meet(client.server()).await?;
+            let session = connection.session(client.account_seed(), &info, None, slot).await?;
+            let authority = || node.address.authority();
+            session.close_account().await.map_err(|failure| match failure {
+                // A server of before has no such call.
+                sotto_wire::Failure::Nonsense(Code::Unimplemented) => ConnectError::Version { theirs: None },
+                failure => ConnectError::of(failure, authority()),
+            })
+        };
+        match closed.await {
+            Ok(()) => return Ok(()),
+            Err(error) => failed = Some(ConnectError::of_turn(failed.take(), error)?),
+        }
+    }
+    Err(failed.unwrap_or_else(|| ConnectError::Unreachable(settings.address.authority())))
 }
 
 /// What the server says of itself, by the first of its nodes that says something: there is no account yet, and so no order of

@@ -12,6 +12,14 @@ const FILE: &str = "news";
 /// More than the longest of [`KEPT_MAX`] lines take.
 const BYTES_MAX: u64 = 4 << 20;
 
+/// Removes what waits to be told, with the account that it is about.
+pub(crate) fn forget(directory: &Path) -> io::Result<()> {
+    match fs::remove_file(directory.join(FILE)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// The file of an account.
 pub(super) struct News {
     path: PathBuf,

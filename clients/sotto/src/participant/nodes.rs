@@ -20,6 +20,15 @@ pub(super) struct Nodes {
     looked: Option<Instant>,
 }
 
+/// The nodes that were kept for a server of this root, as for [`Nodes::kept`].
+pub(crate) fn known_nodes(
+    root: [u8; 32],
+    server: &ServerParameters,
+    kept: Option<Vec<u8>>,
+) -> Option<Directory> {
+    Nodes::kept(root, server, kept).newest.map(|known| known.directory)
+}
+
 /// A directory, and the manifest key that signed it.
 struct Known {
     signed: SignedDirectory,

@@ -124,6 +124,11 @@ impl Sotto for Calls {
         Ok(Response::new(proto::RegisterResponse { session: session.to_vec().into(), slot: given }))
     }
 
+    /// Nobody closes an account here.
+    async fn close(&self, _: Request<proto::CloseRequest>) -> Result<Response<proto::CloseResponse>, Status> {
+        Err(Refused::Malformed.into())
+    }
+
     async fn upload_keys(
         &self,
         request: Request<Streaming<proto::KeysChunk>>,

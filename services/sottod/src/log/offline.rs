@@ -77,6 +77,9 @@ pub(crate) fn rounds(directory: &Path) -> Result<BTreeMap<Round, LoggedRound>, L
         }
         Record::Open(_)
         | Record::Accounts(_)
+        | Record::Closed(_)
+        | Record::Vacant(_)
+        | Record::Begun(_)
         | Record::Retire(_)
         | Record::Spent(_)
         | Record::Lots(_)

@@ -10,7 +10,8 @@ use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round, SignedDirectory, UnixMillis};
 use sotto_wire::Announced;
 
-use super::codec::{Malformed, Reader, put_count, take_ascending};
+use super::codec::{Malformed, Reader, ascends, put_count, take_ascending};
+use crate::slots::Tenure;
 
 /// Most bytes of one kind of record in one entry.
 pub(super) const ENTRY_MAX: usize = 512 << 10;
@@ -18,6 +19,8 @@ pub(super) const ENTRY_MAX: usize = 512 << 10;
 const DEPOSITS_PER_ENTRY: usize = ENTRY_MAX / DEPOSIT_BYTES;
 /// Accounts in an entry that is full.
 const ACCOUNTS_PER_ENTRY: usize = ENTRY_MAX / 32;
+/// Slots in an entry that is full.
+const SLOTS_PER_ENTRY: usize = ENTRY_MAX / 8;
 /// Spent tokens in an entry that is full.
 const TOKENS_PER_ENTRY: usize = ENTRY_MAX / 16;
 
@@ -62,6 +65,12 @@ pub(crate) enum Record {
     Lots(u32),
     /// What the table of a round that is sealed with the next record is made of.
     Table(Round, TableSeal),
+    /// Accounts that are no more, ascending. Whose slots are vacant then is said elsewhere and later.
+    Closed(Vec<Account>),
+    /// Slots that nobody has any more, ascending, with the numbers of their next tenures.
+    Vacant(Vec<Tenure>),
+    /// Tenures that have been begun, as lots are, ascending.
+    Begun(Vec<Tenure>),
     /// Registration tokens that are spent, ascending. For which accounts is stored nowhere, and so they never share an
     /// entry with any.
     Spent(Vec<TokenId>),
@@ -83,6 +92,9 @@ impl fmt::Debug for Record {
             Self::Publish(..) => "Publish",
             Self::Retire(_) => "Retire",
             Self::Spent(_) => "Spent",
+            Self::Closed(_) => "Closed",
+            Self::Vacant(_) => "Vacant",
+            Self::Begun(_) => "Begun",
             Self::Lots(_) => "Lots",
             Self::Table(..) => "Table",
             Self::Directory(_) => "Directory",
@@ -98,6 +110,7 @@ pub(crate) fn entries(
     mut deposits: Vec<Deposit>,
     mut accounts: Vec<Account>,
     lots: Option<u32>,
+    begun: Vec<Tenure>,
 ) -> (Vec<Vec<Record>>, Vec<Vec<Record>>) {
     deposits.sort_unstable_by(|a, b| (a.label, &a.sealed.0).cmp(&(b.label, &b.sealed.0)));
     accounts.sort_unstable();
@@ -110,8 +123,24 @@ pub(crate) fn entries(
         // An account comes to be known with the lot of its slot, or not at all.
         others.resize_with(others.len().max(1), Vec::new);
         others[0].insert(0, Record::Lots(lots));
+        if !begun.is_empty() {
+            others[0].insert(1, Record::Begun(begun));
+        }
     }
     (deposits, others)
+}
+
+/// The records that say that accounts are no more.
+pub(crate) fn closed(mut accounts: Vec<Account>) -> Vec<Vec<Record>> {
+    accounts.sort_unstable();
+    accounts.dedup();
+    accounts.chunks(ACCOUNTS_PER_ENTRY).map(|chunk| vec![Record::Closed(chunk.to_vec())]).collect()
+}
+
+/// The records that say that nobody has these slots any more.
+pub(crate) fn vacant(mut slots: Vec<Tenure>) -> Vec<Vec<Record>> {
+    slots.sort_unstable();
+    slots.chunks(SLOTS_PER_ENTRY).map(|chunk| vec![Record::Vacant(chunk.to_vec())]).collect()
 }
 
 /// The records that mark tokens as spent, for ever. Nothing says who spent them, or in which order.
@@ -199,6 +228,19 @@ impl Record {
                 out.push(13);
                 put_directory(out, directory);
             }
+            Self::Closed(accounts) => {
+                out.push(14);
+                put_count(out, accounts.len());
+                out.extend_from_slice(accounts.as_flattened());
+            }
+            Self::Vacant(slots) => {
+                out.push(15);
+                put_tenures(out, slots);
+            }
+            Self::Begun(slots) => {
+                out.push(16);
+                put_tenures(out, slots);
+            }
         }
     }
 
@@ -210,6 +252,9 @@ impl Record {
             10 => return Ok(Self::Lots(reader.u32()?)),
             13 => return Ok(Self::Directory(Box::new(take_directory(reader)?))),
             12 => return Ok(Self::Announced(Box::new(take_announced(reader)?))),
+            14 => return Ok(Self::Closed(take_ascending(reader)?)),
+            15 => return Ok(Self::Vacant(take_tenures(reader)?)),
+            16 => return Ok(Self::Begun(take_tenures(reader)?)),
             _ => {}
         }
         let round = Round(reader.u64()?);
@@ -239,6 +284,26 @@ impl TableSeal {
     pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         Ok(Self { lots: reader.u32()?, cover: reader.array()? })
     }
+}
+
+fn put_tenures(out: &mut Vec<u8>, tenures: &[Tenure]) {
+    put_count(out, tenures.len());
+    for tenure in tenures {
+        out.extend_from_slice(&tenure.slot.to_le_bytes());
+        out.extend_from_slice(&tenure.number.to_le_bytes());
+    }
+}
+
+/// Of each slot one.
+fn take_tenures(reader: &mut Reader<'_>) -> Result<Vec<Tenure>, Malformed> {
+    let count = reader.count(8)?;
+    let mut tenures: Vec<Tenure> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let tenure = Tenure { slot: reader.u32()?, number: reader.u32()? };
+        ascends(tenures.last().map(|last| &last.slot), &tenure.slot)?;
+        tenures.push(tenure);
+    }
+    Ok(tenures)
 }
 
 /// Deposits, one behind the other.

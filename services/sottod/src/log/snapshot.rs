@@ -13,7 +13,7 @@ use super::codec::{Malformed, Reader};
 use super::state::{Encoding, State};
 
 const MAGIC: [u8; 8] = *b"SOTTOSNP";
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 /// From this one on the checksum is of the version, too.
 const CHECKED_VERSION: u32 = 3;
 /// Until this one segments were listed.
@@ -48,12 +48,13 @@ impl Snapshot {
         let (magic, version) = (reader.array()?, reader.u32()?);
         let encoding = match (magic, version) {
             (MAGIC, VERSION) => Encoding::Current,
+            (MAGIC, 6) => Encoding::Version6,
             (MAGIC, 5) => Encoding::Version5,
             (MAGIC, 4) => Encoding::Version4,
             (MAGIC, 3) => Encoding::Version3,
             (MAGIC, 2) => Encoding::Version2,
             (MAGIC, 1) => Encoding::Version1,
-            _ => return Err(Malformed("this is no snapshot of version 1 to 6")),
+            _ => return Err(Malformed("this is no snapshot of version 1 to 7")),
         };
         if reader.u32()? != checksum(version, &bytes[HEADER_BYTES..]) {
             return Err(Malformed("the checksum of the snapshot does not hold"));

@@ -23,11 +23,16 @@ use super::record::{
     put_manifest, take_announced, take_directory, take_former, take_manifest,
 };
 use super::{LogError, Phase, SealedRound};
+use crate::slots::Tenure;
 
 /// Manifests kept for clients that close a gap.
 const MANIFESTS_KEPT: usize = sotto_wire::limits::MANIFESTS_MAX;
 /// Accounts that are known at most, so that nobody fills memory and disk by registering.
 pub(super) const ACCOUNTS_MAX: usize = 1 << 20;
+/// Entries that are applied again put accounts in before others are taken out: room for these beside.
+const ACCOUNTS_AGAIN: usize = 1 << 16;
+/// More than any table has.
+const SLOTS_MAX: u32 = 1 << 24;
 /// Spent tokens that are known at most.
 const TOKENS_MAX: usize = 1 << 20;
 /// Places of these that are left to tokens that are being spent when no more are taken.
@@ -50,6 +55,8 @@ pub(crate) struct State {
     pub(super) tokens: BTreeSet<TokenId>,
     /// Lots of slots that were begun.
     lots: u32,
+    /// Slots that were given back, each with the number of the tenure that it is in now, or will be.
+    pub(super) tenures: BTreeMap<u32, StoredTenure>,
     /// What is announced since the manifest key was changed here.
     announced: Option<Box<Announced>>,
     /// The newest manifest of an earlier version, from which the chain goes on.
@@ -58,6 +65,13 @@ pub(crate) struct State {
     pub(super) rounds: BTreeMap<Round, StoredRound>,
     /// The newest that people are told.
     directory: Option<Box<SignedDirectory>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StoredTenure {
+    number: u32,
+    /// It has not begun.
+    vacant: bool,
 }
 
 /// A manifest of an earlier version, and its round.
@@ -76,18 +90,29 @@ pub(super) enum Encoding {
     Version4,
     /// As those did that knew one manifest key, and told nobody of other nodes.
     Version5,
+    /// As those did in which accounts were for ever.
+    Version6,
     /// As it is written.
     Current,
 }
 
 impl Encoding {
     const fn has_slots(self) -> bool {
-        matches!(self, Self::Version4 | Self::Version5 | Self::Current)
+        matches!(self, Self::Version4 | Self::Version5 | Self::Version6 | Self::Current)
     }
 
     /// Whether rounds may be written down whose entries are not here.
     const fn has_gone(self) -> bool {
-        matches!(self, Self::Version5 | Self::Current)
+        matches!(self, Self::Version5 | Self::Version6 | Self::Current)
+    }
+
+    /// Whether manifest keys change, and people are told of other nodes.
+    const fn has_directory(self) -> bool {
+        matches!(self, Self::Version6 | Self::Current)
+    }
+
+    const fn has_tenures(self) -> bool {
+        matches!(self, Self::Current)
     }
 }
 
@@ -157,7 +182,11 @@ impl State {
             Record::Deposits(number, _) => round(number)
                 .is_none_or(|round| round.sealed.is_some())
                 .then_some("a deposit for no open round"),
-            Record::Accounts(_) | Record::Retire(_) => None,
+            Record::Accounts(_) | Record::Closed(_) | Record::Retire(_) => None,
+            Record::Vacant(slots) | Record::Begun(slots) => slots
+                .iter()
+                .any(|tenure| tenure.slot >= SLOTS_MAX || tenure.number == 0)
+                .then_some("a slot that no table has, or that nobody has given back"),
             // One that was left out could be spent again.
             Record::Spent(tokens) => {
                 let new = tokens.iter().filter(|token| !self.tokens.contains(*token)).count();
@@ -238,7 +267,7 @@ impl State {
             }
             Record::Accounts(accounts) => {
                 for account in accounts {
-                    if self.admits(account) {
+                    if self.accounts.len() < ACCOUNTS_MAX + ACCOUNTS_AGAIN {
                         self.accounts.insert(*account);
                     }
                 }
@@ -247,6 +276,13 @@ impl State {
                 let Some(round) = self.rounds.get_mut(round) else { return };
                 round.sealed = Some((*seed, *at));
             }
+            Record::Closed(accounts) => {
+                for account in accounts {
+                    self.accounts.remove(account);
+                }
+            }
+            Record::Vacant(slots) => self.tenures_change(slots, true),
+            Record::Begun(slots) => self.tenures_change(slots, false),
             Record::Lots(lots) => self.lots = *lots,
             Record::Announced(announced) => self.announced = Some(announced.clone()),
             Record::Table(round, table) => {
@@ -274,6 +310,39 @@ impl State {
         }
     }
 
+    /// A tenure goes one way, and is vacant before it has begun: entries that are applied again change nothing.
+    fn tenures_change(&mut self, slots: &[Tenure], vacant: bool) {
+        for Tenure { slot, number } in slots {
+            let stored = self.tenures.entry(*slot).or_insert(StoredTenure { number: 0, vacant: false });
+            if stored.number < *number {
+                *stored = StoredTenure { number: *number, vacant };
+            } else if stored.number == *number && !vacant {
+                stored.vacant = false;
+            }
+        }
+    }
+
+    /// The tenure of a slot that its holder shows, if somebody has it.
+    pub(crate) fn is_had(&self, tenure: Tenure) -> bool {
+        match self.tenures.get(&tenure.slot) {
+            None => tenure.number == 0,
+            Some(stored) => stored.number == tenure.number && !stored.vacant,
+        }
+    }
+
+    /// Whether a tenure has not begun, as far as is known here.
+    pub(crate) fn is_to_come(&self, tenure: Tenure) -> bool {
+        let stored = self.tenures.get(&tenure.slot);
+        stored.map_or(0, |stored| stored.number) < tenure.number
+            || stored == Some(&StoredTenure { number: tenure.number, vacant: true })
+    }
+
+    /// Tenures that nobody has yet, of slots that were given back, ascending.
+    pub(crate) fn vacant(&self) -> impl Iterator<Item = Tenure> + '_ {
+        let vacant = self.tenures.iter().filter(|(_, stored)| stored.vacant);
+        vacant.map(|(slot, stored)| Tenure { slot: *slot, number: stored.number })
+    }
+
     /// Whether an account is known, or there is room for it beside others that will be.
     pub(crate) fn admits_beside(&self, account: &Account, waiting: &BTreeSet<Account>) -> bool {
         if self.accounts.len() + waiting.len() < ACCOUNTS_MAX || self.accounts.contains(account) {
@@ -281,11 +350,6 @@ impl State {
         }
         let new = waiting.iter().filter(|waiting| !self.accounts.contains(*waiting)).count();
         waiting.contains(account) || self.accounts.len() + new < ACCOUNTS_MAX
-    }
-
-    /// Whether an account is known, or there is room for it.
-    pub(super) fn admits(&self, account: &Account) -> bool {
-        self.accounts.len() < ACCOUNTS_MAX || self.accounts.contains(account)
     }
 
     /// Whether a token is spent, or there is no room to know that it is.
@@ -300,8 +364,8 @@ impl State {
         spans.map(|(first, _)| *first).min().unwrap_or_else(|| self.next_index())
     }
 
-    /// This state but for what only ever grows, and may come from a later state as well: entries that are applied again change
-    /// nothing there.
+    /// This state but for what may come from a later state as well: entries that are applied again change nothing there, or, of
+    /// accounts that come and go, lead to the same in the end.
     pub(super) fn without_what_grows(&self) -> Self {
         let Self { applied, newest, lots, .. } = *self;
         Self {
@@ -311,6 +375,7 @@ impl State {
             accounts: BTreeSet::new(),
             tokens: BTreeSet::new(),
             lots,
+            tenures: BTreeMap::new(),
             announced: self.announced.clone(),
             former: self.former.clone(),
             manifests: self.manifests.clone(),
@@ -331,6 +396,7 @@ impl State {
         Self {
             accounts: self.accounts.clone(),
             tokens: self.tokens.clone(),
+            tenures: self.tenures.clone(),
             rounds: rounds.collect(),
             ..earlier.clone()
         }
@@ -408,7 +474,7 @@ impl State {
     }
 
     /// ```text
-    /// applied (25) | membership's entry (25) | membership | newest: flag, u8, and u64 | accounts | spent tokens | lots, u32 | announced: flag, u8, and, if it is 1, announcement and signature (269) |
+    /// applied (25) | membership's entry (25) | membership | newest: flag, u8, and u64 | accounts | spent tokens | lots, u32 | tenures, each: slot, u32 | number, u32 | vacant, u8 | announced: flag, u8, and, if it is 1, announcement and signature (269) |
     /// version of the newest manifest of an earlier version, u8, or 0, and, if there is one, its round and it | manifests, each with its round | rounds, each: number, u64 | sealed, u8 | seed (32) | time, u64 | published, u8 | gone, u8 | deposits, u64 | table: flag, u8, lots, u32, and cover (32) | spans |
     /// directory: flag, u8, and, if there is one, it and its signature (64)
     /// ```
@@ -421,6 +487,7 @@ impl State {
             accounts,
             tokens,
             lots,
+            tenures,
             announced,
             former,
             manifests,
@@ -437,6 +504,12 @@ impl State {
         put_count(out, tokens.len());
         tokens.iter().for_each(|token| out.extend_from_slice(token));
         out.extend_from_slice(&lots.to_le_bytes());
+        put_count(out, tenures.len());
+        for (slot, StoredTenure { number, vacant }) in tenures {
+            out.extend_from_slice(&slot.to_le_bytes());
+            out.extend_from_slice(&number.to_le_bytes());
+            out.push((*vacant).into());
+        }
         out.push(announced.is_some().into());
         if let Some(announced) = announced {
             put_announced(out, announced);
@@ -489,7 +562,14 @@ impl State {
         let accounts = take_ascending(reader)?.into_iter().collect();
         let tokens = take_ascending(reader)?.into_iter().collect();
         let lots = if encoding.has_slots() { reader.u32()? } else { 0 };
-        let changed = encoding == Encoding::Current && reader.flag()?;
+        let mut tenures = BTreeMap::new();
+        let stored = if encoding.has_tenures() { reader.count(9)? } else { 0 };
+        for _ in 0..stored {
+            let slot = reader.u32()?;
+            ascends(tenures.last_key_value().map(|(last, _)| last), &slot)?;
+            tenures.insert(slot, StoredTenure { number: reader.u32()?, vacant: reader.flag()? });
+        }
+        let changed = encoding.has_directory() && reader.flag()?;
         let announced = if changed { Some(Box::new(take_announced(reader)?)) } else { None };
         let mut former: Option<Former> = None;
         let mut manifests: VecDeque<(Round, SignedManifest)> = VecDeque::new();
@@ -499,7 +579,11 @@ impl State {
                 let first = if reader.flag()? { Some(take_one_former(reader, 1)?) } else { None };
                 former = take_formers(reader, 2, first)?;
             }
-            Encoding::Version3 | Encoding::Version4 | Encoding::Version5 | Encoding::Current => {
+            Encoding::Version3
+            | Encoding::Version4
+            | Encoding::Version5
+            | Encoding::Version6
+            | Encoding::Current => {
                 let version = reader.u8()?;
                 if version > 0 {
                     former = Some(take_one_former(reader, version.into())?);
@@ -518,9 +602,9 @@ impl State {
             ascends(rounds.last_key_value().map(|(last, _)| last), &round)?;
             rounds.insert(round, StoredRound::decode(reader, encoding)?);
         }
-        let directory = match encoding {
-            Encoding::Current if reader.flag()? => Some(Box::new(take_directory(reader)?)),
-            _ => None,
+        let directory = match encoding.has_directory() && reader.flag()? {
+            true => Some(Box::new(take_directory(reader)?)),
+            false => None,
         };
         let newest = some.then_some(newest);
         let state = Self {
@@ -530,6 +614,7 @@ impl State {
             accounts,
             tokens,
             lots,
+            tenures,
             announced,
             former,
             manifests,
@@ -542,11 +627,15 @@ impl State {
 
     /// Whether entries can have led to this state.
     fn check(&self) -> Result<(), Malformed> {
-        if self.accounts.len() > ACCOUNTS_MAX
+        if self.accounts.len() > ACCOUNTS_MAX + ACCOUNTS_AGAIN
             || self.tokens.len() > TOKENS_MAX
             || self.manifests.len() > MANIFESTS_KEPT
         {
             return Err(Malformed("it holds more than it can"));
+        }
+        let is_none = |(slot, stored): (&u32, &StoredTenure)| *slot >= SLOTS_MAX || stored.number == 0;
+        if self.tenures.iter().any(is_none) {
+            return Err(Malformed("it holds a slot that nobody has given back"));
         }
         let unread = |announced: &Announced| ServerParameters::decode(&announced.announcement).is_err();
         if self.announced.as_deref().is_some_and(unread) {

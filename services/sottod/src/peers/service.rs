@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use openraft::Raft;
 use openraft::raft::{AppendEntriesRequest, TransferLeaderRequest, VoteRequest};
+use sotto_protocol::table::slot_of;
 use sotto_protocol::{Deposit, Round};
 use sotto_wire::Refused;
 use sotto_wire::address::parse_authority;
@@ -20,6 +21,7 @@ use super::{Joined, Member, convert, proto};
 use crate::cluster::NodeId;
 use crate::log::{RaftSnapshot, Role, SNAPSHOT_MAX, StateMachine, TypeConfig, Vote, snapshot_of};
 use crate::rounds::{Place, Rounds};
+use crate::slots::Tenure;
 
 /// Deposits in one call, at most.
 const DEPOSITS_MAX: usize = 4096;
@@ -216,11 +218,16 @@ impl Peer for PeerService {
         }
         let mut refused = vec![String::new(); deposits.len()];
         let mut storing = JoinSet::new();
-        for (at, proto::AccountDeposit { account, round, deposit }) in deposits.into_iter().enumerate() {
+        for (at, proto::AccountDeposit { account, round, deposit, tenure }) in
+            deposits.into_iter().enumerate()
+        {
             let account: [u8; 32] = account.as_ref().try_into().map_err(|_| malformed(convert::Malformed))?;
             let deposit = Deposit::decode(&deposit).map_err(|_| malformed(convert::Malformed))?;
+            let tenure = Tenure { slot: slot_of(&deposit), number: tenure };
             let rounds = self.rounds.clone();
-            storing.spawn(async move { (at, rounds.deposit(account, Round(round), deposit).await.err()) });
+            storing.spawn(async move {
+                (at, rounds.deposit(account, Round(round), deposit, Some(tenure)).await.err())
+            });
         }
         while let Some(stored) = storing.join_next().await {
             let (at, outcome) = stored.map_err(|_| Status::internal("a deposit was lost"))?;
@@ -234,19 +241,33 @@ impl Peer for PeerService {
         request: Request<proto::RegisterRequest>,
     ) -> Result<Response<proto::RegisterResponse>, Status> {
         self.leads()?;
-        let proto::RegisterRequest { account, token, shown } = request.into_inner();
+        let proto::RegisterRequest { account, token, shown, tenure } = request.into_inner();
         let fixed = |bytes: &Bytes| bytes.as_ref().try_into().map_err(|_| malformed(convert::Malformed));
         let token = if token.is_empty() {
             None
         } else {
             Some(token.as_ref().try_into().map_err(|_| malformed(convert::Malformed))?)
         };
+        let shown = shown.map(|slot| Tenure { slot, number: tenure });
         let outcome = self.rounds.register(fixed(&account)?, token, shown).await;
         let (slot, refused) = match outcome {
             Ok(slot) => (slot, None),
             Err(refused) => (None, Some(refused)),
         };
-        Ok(Response::new(proto::RegisterResponse { refused: word(refused), slot }))
+        let (slot, tenure) = (slot.map(|given| given.slot), slot.map_or(0, |given| given.number));
+        Ok(Response::new(proto::RegisterResponse { refused: word(refused), slot, tenure }))
+    }
+
+    async fn close(
+        &self,
+        request: Request<proto::CloseRequest>,
+    ) -> Result<Response<proto::CloseResponse>, Status> {
+        self.leads()?;
+        let proto::CloseRequest { account, slot, tenure } = request.into_inner();
+        let account: [u8; 32] = account.as_ref().try_into().map_err(|_| malformed(convert::Malformed))?;
+        let tenure = slot.map(|slot| Tenure { slot, number: tenure });
+        let refused = word(self.rounds.close(account, tenure).await.err());
+        Ok(Response::new(proto::CloseResponse { refused }))
     }
 
     async fn place(

@@ -13,7 +13,8 @@ use super::Task;
 use super::command::{Command, Reply};
 use super::lead::Settled;
 use crate::forward::{Forward, Forwarded, Lost};
-use crate::log::{ProposeError, Role, RoundLog, TokenId, entries};
+use crate::log::{ProposeError, Role, RoundLog, TokenId, closed, entries};
+use crate::slots::Tenure;
 
 /// What waits for a leader, below which nothing is looked through.
 const FORGETS_FROM: usize = 1024;
@@ -21,13 +22,15 @@ const FORGETS_FROM: usize = 1024;
 const SPENT_MAX: usize = 4096;
 
 type DepositReply = Reply<Result<(), Refused>>;
-type SlotReply = Reply<Result<Option<u32>, Refused>>;
+type SlotReply = Reply<Result<Option<Tenure>, Refused>>;
+type CloseReply = Reply<Result<(), Refused>>;
 
 /// What came and was not proposed or sent on yet.
 #[derive(Default)]
 pub(super) struct Accepting {
     deposits: Vec<Brought>,
     registrations: Vec<Registering>,
+    closings: Vec<Closing>,
     /// At so many, those are forgotten of whom nobody waits any more.
     forgets_at: usize,
 }
@@ -35,12 +38,17 @@ pub(super) struct Accepting {
 impl Accepting {
     /// While nobody leads, people give up and come again.
     fn forget(&mut self) {
-        if self.deposits.len() + self.registrations.len() < self.forgets_at.max(FORGETS_FROM) {
+        if self.waiting() < self.forgets_at.max(FORGETS_FROM) {
             return;
         }
         self.deposits.retain(|brought| brought.replies.iter().any(|reply| !reply.is_closed()));
         self.registrations.retain(|registering| !registering.reply.is_closed());
-        self.forgets_at = 2 * (self.deposits.len() + self.registrations.len());
+        self.closings.retain(|closing| !closing.reply.is_closed());
+        self.forgets_at = 2 * self.waiting();
+    }
+
+    fn waiting(&self) -> usize {
+        self.deposits.len() + self.registrations.len() + self.closings.len()
     }
 }
 
@@ -49,6 +57,7 @@ struct Brought {
     round: Round,
     deposit: Box<Deposit>,
     digest: [u8; 32],
+    tenure: Option<Tenure>,
     /// Who waits for it; nobody here if whoever leads has taken note of them.
     replies: Vec<DepositReply>,
 }
@@ -56,16 +65,22 @@ struct Brought {
 struct Registering {
     account: Account,
     token: Option<TokenId>,
-    shown: Option<u32>,
+    shown: Option<Tenure>,
     /// Its slot, if whoever leads has let it in.
-    admitted: Option<Option<u32>>,
+    admitted: Option<Option<Tenure>>,
     reply: SlotReply,
+}
+
+struct Closing {
+    account: Account,
+    tenure: Option<Tenure>,
+    reply: CloseReply,
 }
 
 struct Registered {
     account: Account,
     token: Option<TokenId>,
-    slot: Option<u32>,
+    slot: Option<Tenure>,
     reply: SlotReply,
 }
 
@@ -75,9 +90,12 @@ pub(super) struct Batch {
     /// With the digests of what they brought.
     depositors: Vec<(Account, [u8; 32])>,
     registrations: Vec<Registered>,
+    closings: Vec<Closing>,
     began: Instant,
     /// What became of accounts and lots, whatever became of the deposits.
     others: Result<(), ProposeError>,
+    /// What became of accounts that were to be closed.
+    closed: Result<(), ProposeError>,
 }
 
 /// What is on its way to the log.
@@ -105,18 +123,23 @@ impl<L: RoundLog> Task<L> {
         round: Round,
         deposit: Box<Deposit>,
         digest: [u8; 32],
+        tenure: Option<Tenure>,
         reply: DepositReply,
     ) {
         if self.leads.is_none() {
             let replies = vec![reply];
-            self.accepting.deposits.push(Brought { account, round, deposit, digest, replies });
+            self.accepting.deposits.push(Brought { account, round, deposit, digest, tenure, replies });
+            return;
+        }
+        if !self.may_deposit(&account, tenure) {
+            let _ = reply.send(Err(Refused::UnknownSession));
             return;
         }
         match self.machine.deposit(account, round, digest) {
             Ok(Accepted::New) => {
                 self.in_flight.deposits.entry((account, round, digest)).or_default().push(reply);
                 let replies = Vec::new();
-                self.accepting.deposits.push(Brought { account, round, deposit, digest, replies });
+                self.accepting.deposits.push(Brought { account, round, deposit, digest, tenure, replies });
             }
             // It is stored once the first of its kind is.
             Ok(Accepted::Repeated) => match self.in_flight.deposits.get_mut(&(account, round, digest)) {
@@ -131,19 +154,40 @@ impl<L: RoundLog> Task<L> {
         }
     }
 
+    /// Whether this account takes part, and the slot is its own still: the node that it talks to may not know what has become of it.
+    fn may_deposit(&self, account: &Account, tenure: Option<Tenure>) -> bool {
+        let state = self.log.state();
+        let is_had = |tenure| !self.surroundings.parameters.code.has_slots() || state.is_had(tenure);
+        state.knows(account) && tenure.is_none_or(is_had)
+    }
+
+    pub(super) fn close(&mut self, account: Account, tenure: Option<Tenure>, reply: CloseReply) {
+        if self.leads.is_some() && !self.log.state().knows(&account) {
+            // Whoever did not hear of it asks again.
+            let _ = reply.send(Ok(()));
+            return;
+        }
+        self.accepting.closings.push(Closing { account, tenure, reply });
+    }
+
     pub(super) fn register(
         &mut self,
         account: Account,
         token: Option<TokenId>,
-        shown: Option<u32>,
+        shown: Option<Tenure>,
         reply: SlotReply,
     ) {
         if self.leads.is_none() {
             // Who is known and has what it needs is let in by every node.
             let has_slots = self.surroundings.parameters.code.has_slots();
-            let lots = self.log.state().lots();
-            let is_begun = shown.is_some_and(|slot| slot / sotto_protocol::table::LOT_SLOTS < lots);
-            if self.log.state().knows(&account) && (!has_slots || is_begun) {
+            let is_let_in = {
+                let state = self.log.state();
+                let is_begun = |shown: Tenure| {
+                    shown.slot / sotto_protocol::table::LOT_SLOTS < state.lots() && state.is_had(shown)
+                };
+                state.knows(&account) && (!has_slots || shown.is_some_and(is_begun))
+            };
+            if is_let_in {
                 let _ = reply.send(Ok(shown));
                 return;
             }
@@ -164,8 +208,8 @@ impl<L: RoundLog> Task<L> {
         &mut self,
         account: Account,
         token: Option<TokenId>,
-        shown: Option<u32>,
-    ) -> Result<Option<u32>, Refused> {
+        shown: Option<Tenure>,
+    ) -> Result<Option<Tenure>, Refused> {
         let known = self.in_flight.accounts.contains(&account) || self.log.state().knows(&account);
         let mut spent = None;
         if self.surroundings.token_required && !known {
@@ -190,13 +234,25 @@ impl<L: RoundLog> Task<L> {
 
     /// The slot of an account that is let in: what it has shown, or what it was given and has not shown yet, or a new one. None
     /// without slots.
-    fn slot_of(&mut self, account: Account, known: bool, shown: Option<u32>) -> Result<Option<u32>, Refused> {
+    fn slot_of(
+        &mut self,
+        account: Account,
+        known: bool,
+        shown: Option<Tenure>,
+    ) -> Result<Option<Tenure>, Refused> {
         if !self.surroundings.parameters.code.has_slots() {
             return Ok(None);
         }
-        if let Some(slot) = shown {
-            self.slots.heard(&account);
-            self.slots.begin_up_to(slot);
+        let state = self.log.state();
+        if let Some(tenure) = shown {
+            if state.is_to_come(tenure) {
+                // One that was brought back from a backup does not know who was given what since, but that it has given it.
+                self.slots.begin(tenure);
+            } else if !state.is_had(tenure) {
+                return Err(Refused::Slot);
+            }
+            self.slots.heard(&account, tenure);
+            self.slots.begin_up_to(tenure.slot);
             return Ok(shown);
         }
         if let Some(unheard) = self.slots.unheard(&account) {
@@ -204,8 +260,8 @@ impl<L: RoundLog> Task<L> {
         }
         let host = &*self.surroundings.host;
         let (slot, refused) = match known {
-            true => (self.slots.take_other(account, host), Refused::Slot),
-            false => (self.slots.take(account, host), Refused::Busy),
+            true => (self.slots.take_other(account, state.vacant(), host), Refused::Slot),
+            false => (self.slots.take(account, state.vacant(), host), Refused::Busy),
         };
         slot.map_err(|_| Refused::Internal)?.map(Some).ok_or(refused)
     }
@@ -240,9 +296,9 @@ impl<L: RoundLog> Task<L> {
                 self.accepting.deposits.push(brought);
                 continue;
             }
-            let Brought { account, round, deposit, digest, replies } = brought;
+            let Brought { account, round, deposit, digest, tenure, replies } = brought;
             for reply in replies {
-                self.deposit(account, round, deposit.clone(), digest, reply);
+                self.deposit(account, round, deposit.clone(), digest, tenure, reply);
             }
         }
         for Registering { account, token, shown, admitted, reply } in
@@ -256,8 +312,8 @@ impl<L: RoundLog> Task<L> {
                 }
             }
         }
-        let Accepting { deposits, registrations, .. } = core::mem::take(&mut self.accepting);
-        if deposits.is_empty() && registrations.is_empty() {
+        let Accepting { deposits, registrations, closings, .. } = core::mem::take(&mut self.accepting);
+        if deposits.is_empty() && registrations.is_empty() && closings.is_empty() {
             return;
         }
         let round = deposits.first().map_or(self.machine.current(), |first| first.round);
@@ -271,12 +327,17 @@ impl<L: RoundLog> Task<L> {
                 reply,
             })
             .collect();
+        let begun_again = {
+            let state = self.log.state();
+            self.slots.begun(|tenure| state.is_to_come(*tenure))
+        };
         let (accounts, lots) = {
             let state = self.log.state();
             let accounts = registrations.iter().map(|registered| registered.account);
             let new = accounts.filter(|account| !state.knows(account)).collect();
             // With everybody whose slot may be of a lot that is not stored yet: what was proposed before may come to nothing.
-            let begun = !registrations.is_empty() && self.slots.lots() > state.lots();
+            let begun = self.slots.lots() > state.lots() || !begun_again.is_empty();
+            let begun = begun && !registrations.is_empty();
             // Nothing else would be written for an account that is known, and it must not be told of its slot before something is:
             // somebody else may lead meanwhile, and give it away.
             let other = |registered: &Registered| {
@@ -286,19 +347,23 @@ impl<L: RoundLog> Task<L> {
             (new, written.then_some(self.slots.lots()))
         };
         let deposits = deposits.into_iter().map(|brought| *brought.deposit).collect();
-        let (deposits, others) = entries(round, deposits, accounts, lots);
+        let (deposits, others) = entries(round, deposits, accounts, lots, begun_again);
+        let of_closings = closed(closings.iter().map(|closing| closing.account).collect());
         let began = Instant::now();
-        let (mut of_deposits, mut of_others) = (Vec::new(), Vec::new());
+        let (mut of_deposits, mut of_others, mut of_closed) = (Vec::new(), Vec::new(), Vec::new());
         for records in deposits {
             of_deposits.push(self.log.propose(records).await);
         }
         for records in others {
             of_others.push(self.log.propose(records).await);
         }
+        for records in of_closings {
+            of_closed.push(self.log.propose(records).await);
+        }
         self.in_flight.batches += 1;
         self.proposed.spawn(async move {
-            let mut results = [Ok(()), Ok(())];
-            for (result, proposals) in results.iter_mut().zip([of_deposits, of_others]) {
+            let mut results = [Ok(()), Ok(()), Ok(())];
+            for (result, proposals) in results.iter_mut().zip([of_deposits, of_others, of_closed]) {
                 for proposal in proposals {
                     let settled = proposal.await.map(|_| ());
                     if result.is_ok() {
@@ -306,14 +371,15 @@ impl<L: RoundLog> Task<L> {
                     }
                 }
             }
-            let [deposits, others] = results;
-            Settled::Batch(Box::new(Batch { round, depositors, registrations, began, others }), deposits)
+            let [deposits, others, closed] = results;
+            let batch = Batch { round, depositors, registrations, closings, began, others, closed };
+            Settled::Batch(Box::new(batch), deposits)
         });
     }
 
     /// Tells everybody who waits for a batch what became of it.
     pub(super) fn answer(&mut self, batch: Batch, deposits: &Result<(), ProposeError>) {
-        let Batch { round, depositors, registrations, began, others } = batch;
+        let Batch { round, depositors, registrations, closings, began, others, closed } = batch;
         if deposits.is_ok() {
             let metrics = &self.surroundings.metrics;
             metrics.append.observe(began.elapsed().as_secs_f64());
@@ -344,25 +410,28 @@ impl<L: RoundLog> Task<L> {
                 self.spent.insert(token);
             }
             // Whoever asks again is let in anew.
-            let refusal = |error: &ProposeError| match error {
-                ProposeError::Log(_) => Refused::Internal,
-                ProposeError::Refused(_) | ProposeError::Elsewhere => Refused::Busy,
-            };
-            let _ = reply.send(others.as_ref().map(|()| slot).map_err(refusal));
+            let _ = reply.send(others.as_ref().map(|()| slot).map_err(not_yet));
+        }
+        for Closing { account, tenure, reply } in closings {
+            let is_closed = closed.is_ok() && !self.log.state().knows(&account);
+            if let Some(tenure) = tenure.filter(|_| is_closed && self.leads.is_some()) {
+                self.slots.close(&account, tenure, self.machine.current());
+            }
+            let _ = reply.send(closed.as_ref().copied().map_err(not_yet));
         }
     }
 
     /// Sends what came on to whoever leads; it waits while nobody does.
     pub(super) fn send_on(&mut self, forward: &Arc<dyn Forward>, leader: Option<u64>) {
         let Some(leader) = leader else { return self.accepting.forget() };
-        let Accepting { deposits, registrations, .. } = core::mem::take(&mut self.accepting);
+        let Accepting { deposits, registrations, closings, .. } = core::mem::take(&mut self.accepting);
         let mut waiting = Vec::new();
         let mut sent = Vec::new();
-        for Brought { account, round, deposit, digest, mut replies } in deposits {
+        for Brought { account, round, deposit, digest, tenure, mut replies } in deposits {
             // It was accepted while this node led.
             replies.extend(self.in_flight.deposits.remove(&(account, round, digest)).into_iter().flatten());
-            sent.push((account, round, (*deposit).clone()));
-            waiting.push((account, round, deposit, digest, replies));
+            sent.push((account, round, (*deposit).clone(), tenure));
+            waiting.push((account, round, deposit, digest, tenure, replies));
         }
         let again = self.again.clone();
         if !sent.is_empty() {
@@ -370,7 +439,9 @@ impl<L: RoundLog> Task<L> {
             self.surroundings.tracker.spawn(async move {
                 let results = forwarding.await;
                 let mut lost = Vec::new();
-                for (at, (account, round, deposit, digest, replies)) in waiting.into_iter().enumerate() {
+                for (at, (account, round, deposit, digest, tenure, replies)) in
+                    waiting.into_iter().enumerate()
+                {
                     for reply in replies {
                         match results.as_ref().map(|results| results.get(at).copied()) {
                             Ok(Some(result)) => drop(reply.send(result)),
@@ -378,7 +449,14 @@ impl<L: RoundLog> Task<L> {
                             Err(Lost) if reply.is_closed() => {}
                             Err(Lost) => {
                                 let deposit = deposit.clone();
-                                lost.push(Command::Deposit { account, round, deposit, digest, reply });
+                                lost.push(Command::Deposit {
+                                    account,
+                                    round,
+                                    deposit,
+                                    digest,
+                                    tenure,
+                                    reply,
+                                });
                             }
                         }
                     }
@@ -401,6 +479,18 @@ impl<L: RoundLog> Task<L> {
                 }
             });
         }
+        for Closing { account, tenure, reply } in closings {
+            let forwarding = forward.close(leader, account, tenure);
+            let forwarding = while_it_leads(forwarding, leader, self.log.role());
+            let again = self.again.clone();
+            self.surroundings.tracker.spawn(async move {
+                match forwarding.await {
+                    Ok(result) => drop(reply.send(result)),
+                    Err(Lost) if reply.is_closed() => {}
+                    Err(Lost) => again.bring([Command::Close { account, tenure, reply }]).await,
+                }
+            });
+        }
     }
 }
 
@@ -419,6 +509,14 @@ async fn while_it_leads<T>(
         biased;
         answer = forwarding => answer,
         Ok(_) = another_leads => Err(Lost),
+    }
+}
+
+/// What those hear who came or left, and may ask again.
+fn not_yet(error: &ProposeError) -> Refused {
+    match error {
+        ProposeError::Log(_) => Refused::Internal,
+        ProposeError::Refused(_) | ProposeError::Elsewhere => Refused::Busy,
     }
 }
 

@@ -13,6 +13,7 @@ use super::overview::RoundStatus;
 use super::watchers::Joined;
 use crate::log::TokenId;
 use crate::round_database::RoundDatabase;
+use crate::slots::Tenure;
 
 pub(super) type Reply<T> = oneshot::Sender<T>;
 
@@ -22,6 +23,8 @@ pub(super) enum Command {
         round: Round,
         deposit: Box<Deposit>,
         digest: [u8; 32],
+        /// Of the slot, on a server with slots.
+        tenure: Option<Tenure>,
         /// Answered once the deposit is in the log.
         reply: Reply<Result<(), Refused>>,
     },
@@ -31,9 +34,17 @@ pub(super) enum Command {
         /// Of a token that this server made.
         token: Option<TokenId>,
         /// The slot that it has shown to be its own.
-        shown: Option<u32>,
+        shown: Option<Tenure>,
         /// Answered with its slot, if the server has slots, once all of it is in the log.
-        reply: Reply<Result<Option<u32>, Refused>>,
+        reply: Reply<Result<Option<Tenure>, Refused>>,
+    },
+    /// Whoever holds an account's key wants no account any more.
+    Close {
+        account: Account,
+        /// Its slot, on a server with slots.
+        tenure: Option<Tenure>,
+        /// Answered once it is in the log.
+        reply: Reply<Result<(), Refused>>,
     },
     Watch {
         account: Account,

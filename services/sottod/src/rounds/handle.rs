@@ -17,6 +17,7 @@ use super::overview::RoundStatus;
 use super::watchers::Watch;
 use crate::log::TokenId;
 use crate::round_database::RoundDatabase;
+use crate::slots::Tenure;
 
 /// The way back for commands that nobody could carry out. It keeps no task alive.
 #[derive(Clone)]
@@ -59,10 +60,16 @@ impl Rounds {
         account: Account,
         round: Round,
         deposit: Deposit,
+        tenure: Option<Tenure>,
     ) -> Result<(), Refused> {
         let digest = Sha256::digest(deposit.encode()).into();
         let deposit = Box::new(deposit);
-        self.ask(|reply| Command::Deposit { account, round, deposit, digest, reply }).await?
+        self.ask(|reply| Command::Deposit { account, round, deposit, digest, tenure, reply }).await?
+    }
+
+    /// Makes an account unknown again, and gives its slot back, on a server with slots.
+    pub(crate) async fn close(&self, account: Account, tenure: Option<Tenure>) -> Result<(), Refused> {
+        self.ask(|reply| Command::Close { account, tenure, reply }).await?
     }
 
     /// Makes an account known that has proved to hold its key; the slot that it has shown or is given, on a server with slots.
@@ -70,8 +77,8 @@ impl Rounds {
         &self,
         account: Account,
         token: Option<TokenId>,
-        shown: Option<u32>,
-    ) -> Result<Option<u32>, Refused> {
+        shown: Option<Tenure>,
+    ) -> Result<Option<Tenure>, Refused> {
         self.ask(|reply| Command::Register { account, token, shown, reply }).await?
     }
 

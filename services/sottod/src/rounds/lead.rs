@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::accepting::Batch;
 use super::command::Reply;
 use super::{RunError, Task};
-use crate::log::{LogError, Phase, ProposeError, Record, Role, RoundLog, TableSeal, TokenId, spent};
+use crate::log::{LogError, Phase, ProposeError, Record, Role, RoundLog, TableSeal, TokenId, spent, vacant};
 
 /// A round that is open when a node begins to lead takes deposits for so long at least: those that were on their way come again.
 const GRACE_MS: u64 = 1000;
@@ -36,6 +36,8 @@ pub(super) enum Settled {
     Batch(Box<Batch>, Result<(), ProposeError>),
     /// The same of tokens that were spent.
     Spent(Vec<TokenId>, Result<(), ProposeError>),
+    /// The same of slots that nobody has any more. If it came to nothing they stay empty.
+    Vacant(Result<(), ProposeError>),
     /// The same of another manifest key, with its first round.
     Announced(Round, Reply<Result<Round, String>>, Result<(), ProposeError>),
 }
@@ -71,6 +73,7 @@ impl<L: RoundLog> Task<L> {
         // Behind the opening of the next round, which nothing is to hold up.
         if core::mem::take(&mut self.has_sealed) {
             self.propose_spent().await;
+            self.propose_vacant().await;
         }
         self.propose_publication().await;
         self.propose_retirement().await;
@@ -214,6 +217,15 @@ impl<L: RoundLog> Task<L> {
         }
     }
 
+    /// Stores which slots nobody has any more, where an epoch has begun.
+    async fn propose_vacant(&mut self) {
+        let vacated = self.slots.vacated(self.machine.current());
+        for records in vacant(vacated) {
+            let proposal = self.log.propose(records).await;
+            self.proposed.spawn(async move { Settled::Vacant(proposal.await.map(|_| ())) });
+        }
+    }
+
     /// Takes note of what became of a proposal.
     pub(super) fn settle(&mut self, settled: Option<Result<Settled, JoinError>>) -> Result<(), RunError> {
         let Some(settled) = settled else { return Ok(()) };
@@ -242,6 +254,7 @@ impl<L: RoundLog> Task<L> {
                 }
                 result
             }
+            Settled::Vacant(result) => result,
             Settled::Directory(result) => {
                 self.directory_is_settled();
                 result

@@ -82,7 +82,11 @@ impl<L: RoundLog> Task<L> {
             held: None,
             accepting: Accepting::default(),
             spent: BTreeSet::new(),
-            slots: SlotPool::behind(lots.max(surroundings.population.map_or(0, Population::lots)), most_lots),
+            slots: SlotPool::behind(
+                lots.max(surroundings.population.map_or(0, Population::lots)),
+                most_lots,
+                surroundings.vacancy,
+            ),
             places: Places::default(),
             directory: None,
             has_sealed: false,

@@ -36,6 +36,12 @@ struct Inner {
     retired: BTreeSet<Round>,
     /// Slots that accounts were given.
     slots: BTreeMap<u32, [u8; 32]>,
+    /// Slots of accounts that were to be closed, and that nobody was given since.
+    given_back: BTreeSet<u32>,
+    /// How many of these were given to others.
+    had_again: usize,
+    /// How many accounts were closed.
+    closed: usize,
     /// Accounts that were let in.
     admitted: BTreeSet<[u8; 32]>,
     /// Whether every node has had the time to hear of all of them.
@@ -49,6 +55,9 @@ pub(super) struct Figures {
     pub(super) published: usize,
     pub(super) admitted: usize,
     pub(super) slots: usize,
+    pub(super) closed: usize,
+    /// Slots of closed accounts that others were given.
+    pub(super) had_again: usize,
 }
 
 impl Ledger {
@@ -84,7 +93,11 @@ impl Ledger {
 
     /// An account was given a slot.
     pub(super) fn given(&self, slot: u32, account: [u8; 32]) {
-        let before = self.lock().slots.insert(slot, account);
+        let before = {
+            let inner = &mut *self.lock();
+            inner.had_again += usize::from(inner.given_back.remove(&slot));
+            inner.slots.insert(slot, account)
+        };
         self.check(before.is_none_or(|before| before == account), || {
             format!("slot {slot} was given to two accounts")
         });
@@ -96,6 +109,21 @@ impl Ledger {
         if let Some(slot) = slot {
             self.given(slot, account);
         }
+    }
+
+    /// An account is to be closed, and may be from now on: its slot may be given to somebody else.
+    pub(super) fn closing(&self, account: [u8; 32], slot: Option<u32>) {
+        let inner = &mut *self.lock();
+        inner.admitted.remove(&account);
+        if let Some(slot) = slot {
+            inner.slots.remove(&slot);
+            inner.given_back.insert(slot);
+        }
+    }
+
+    /// An account was closed.
+    pub(super) fn closed(&self) {
+        self.lock().closed += 1;
     }
 
     /// From now on whatever a node finds in its log has all accounts that were let in, and the lots of all slots that were given.
@@ -255,6 +283,8 @@ impl Ledger {
             published: inner.published.len(),
             admitted: inner.admitted.len(),
             slots: inner.slots.len(),
+            closed: inner.closed,
+            had_again: inner.had_again,
         };
         drop(inner);
         wrong.into_iter().for_each(|what| self.world.violated(what));

@@ -36,7 +36,7 @@ use crate::rounds::{self, RoundsDependencies, RunError};
 use crate::seeds::Seeds;
 use crate::server::first_rounds;
 use crate::service::{Announcement, Service, ServiceDependencies};
-use crate::slots::SlotKey;
+use crate::slots::{SlotKey, Vacancy};
 
 /// The key under which all servers of a history sign.
 pub(super) fn signing_key() -> SigningKey {
@@ -107,6 +107,7 @@ impl Server {
             seeds: Box::new(Drawn(*seed)),
             progress,
             token_required: false,
+            vacancy: Vacancy::default(),
             first,
             least,
             deposits_max: config.limits.deposits,

@@ -15,6 +15,7 @@ use crate::log::codec::Reader;
 use crate::log::entry::{Entry, log_id};
 use crate::log::record::{Batch, Record};
 use crate::log::snapshot::Snapshot;
+use crate::slots::Tenure;
 
 fn apply(state: &mut State, record: Record) -> Option<&'static str> {
     let log_id = log_id(1, 1, state.next_index());
@@ -178,6 +179,64 @@ fn a_state_whose_lists_are_not_ascending_is_refused() {
             State::decode(&mut Reader::new(&changed), Encoding::Current).is_err(),
             "two have changed places"
         );
+    }
+}
+
+/// A node that begins with a snapshot applies entries to what already follows from them.
+#[test]
+fn accounts_and_tenures_that_are_applied_again_come_to_the_same() {
+    let tenure = |slot, number| Tenure { slot, number };
+    let records = [
+        Record::Accounts(vec![[1; 32], [2; 32]]),
+        Record::Closed(vec![[1; 32]]),
+        Record::Vacant(vec![tenure(3, 1), tenure(4, 1)]),
+        Record::Begun(vec![tenure(3, 1)]),
+        Record::Accounts(vec![[1; 32], [3; 32]]),
+        Record::Closed(vec![[2; 32], [9; 32]]),
+        Record::Vacant(vec![tenure(3, 2)]),
+        Record::Begun(vec![tenure(3, 2)]),
+    ];
+    let mut state = State::default();
+    let mut seen = Vec::new();
+    for record in &records {
+        assert_eq!(apply(&mut state, record.clone()), None);
+        seen.push(state.vacant().collect::<Vec<_>>());
+    }
+    assert_eq!(seen[2], [tenure(3, 1), tenure(4, 1)]);
+    assert_eq!(seen[3], [tenure(4, 1)]);
+    assert_eq!(seen[6], [tenure(3, 2), tenure(4, 1)]);
+    assert_eq!(seen[7], [tenure(4, 1)]);
+    assert_eq!(state.accounts, BTreeSet::from([[1; 32], [3; 32]]));
+    for first in 0..records.len() {
+        let mut again = State { applied: None, ..state.clone() };
+        for record in &records[first..] {
+            assert_eq!(apply(&mut again, record.clone()), None);
+        }
+        again.applied = state.applied;
+        assert_eq!(again, state, "from entry {first} on");
+    }
+}
+
+/// Whoever shows a slot has it, in the tenure that is known here and in no other.
+#[test]
+fn of_the_tenures_of_a_slot_one_is_had_at_a_time() {
+    let tenure = |number| Tenure { slot: 3, number };
+    let mut state = State::default();
+    let of = |state: &State| {
+        [0, 1, 2].map(|number| (state.is_had(tenure(number)), state.is_to_come(tenure(number))))
+    };
+    let (had, to_come, over) = ((true, false), (false, true), (false, false));
+    assert_eq!(of(&state), [had, to_come, to_come]);
+    apply(&mut state, Record::Vacant(vec![tenure(1)]));
+    assert_eq!(of(&state), [over, to_come, to_come]);
+    apply(&mut state, Record::Begun(vec![tenure(1)]));
+    assert_eq!(of(&state), [over, had, to_come]);
+    // One that was brought back from a backup is shown what it has given since.
+    apply(&mut state, Record::Begun(vec![tenure(2)]));
+    assert_eq!(of(&state), [over, over, had]);
+    for record in [Record::Vacant(vec![tenure(0)]), Record::Begun(vec![Tenure { slot: 1 << 24, number: 1 }])]
+    {
+        assert!(apply(&mut state, record).is_some());
     }
 }
 

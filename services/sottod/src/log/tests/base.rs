@@ -5,7 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use openraft::EntryPayload;
 use rand::RngExt;
+use rand::rngs::StdRng;
 use sotto_protocol::manifest::{MANIFEST_BYTES, SIGNATURE_BYTES, SignedManifest};
+use sotto_protocol::server::Account;
 use sotto_protocol::{Round, UnixMillis};
 
 use super::simulated::Simulated;
@@ -17,16 +19,20 @@ use crate::log::snapshot::Snapshot;
 use crate::log::state::State;
 use crate::log::writer::Writer;
 use crate::log::{History, TableSeal};
+use crate::slots::Tenure;
 
-/// What a group writes: rounds that overlap, are published and given up; people who come; and entries that are refused.
+/// What a group writes: rounds that overlap, are published and given up; people who come and go, and come again; slots that are
+/// had by one after the other; and entries that are refused.
 pub(in crate::log) fn entries(seed: u64, count: u64) -> Vec<Entry> {
     let mut rng = rng(seed);
     let (mut open, mut lots) = (1, 0);
     let mut waiting: Vec<u64> = Vec::new();
     let mut published: Vec<u64> = Vec::new();
+    let mut accounts: Vec<Account> = Vec::new();
+    let tenure = |rng: &mut StdRng| Tenure { slot: rng.random_range(0..9), number: rng.random_range(1..4) };
     let mut all = vec![vec![Record::Open(Round(1))]];
     while (all.len() as u64) < count {
-        let records = match rng.random_range(0..8) {
+        let records = match rng.random_range(0..10) {
             0..=2 => {
                 let bytes = Bytes::from(vec![rng.random(); 304 * rng.random_range(1..4)]);
                 vec![Record::Deposits(Round(open), bytes)]
@@ -36,7 +42,10 @@ pub(in crate::log) fn entries(seed: u64, count: u64) -> Vec<Entry> {
                 // As one wrote that led before, and did not know that it leads no longer.
                 let late = rng.random_range(0..4) == 0;
                 let lots = if late { lots - 1 } else { lots };
-                vec![Record::Lots(lots), Record::Accounts(vec![rng.random()])]
+                let again = accounts.get(rng.random_range(0..2 * accounts.len() + 1)).copied();
+                let account = again.unwrap_or_else(|| rng.random());
+                accounts.push(account);
+                vec![Record::Lots(lots), Record::Accounts(vec![account])]
             }
             4 => vec![Record::Spent(vec![rng.random()])],
             5 => vec![Record::Deposits(Round(open.saturating_sub(1)), Bytes::from(vec![1; 304]))],
@@ -54,6 +63,13 @@ pub(in crate::log) fn entries(seed: u64, count: u64) -> Vec<Entry> {
                 records.push(Record::Open(Round(open)));
                 records
             }
+            8 if !accounts.is_empty() => {
+                vec![Record::Closed(vec![accounts[rng.random_range(0..accounts.len())]])]
+            }
+            9 => match rng.random() {
+                true => vec![Record::Vacant(vec![tenure(&mut rng)])],
+                false => vec![Record::Begun(vec![tenure(&mut rng)])],
+            },
             _ if waiting.is_empty() => vec![],
             _ => {
                 let round = waiting.remove(0);
@@ -113,6 +129,7 @@ async fn who_begins_with_the_base_of_another_node_comes_to_the_same_state() {
             let found = other.lock().clone();
             assert_eq!(History::from(&found), History::from(&expected), "seed {seed}, from {next}");
             assert_eq!((&found.accounts, &found.tokens), (&expected.accounts, &expected.tokens));
+            assert_eq!(found.tenures, expected.tenures);
             for (round, _) in expected.rounds() {
                 assert_eq!(found.rounds[&round], expected.rounds[&round]);
             }

@@ -15,6 +15,7 @@ use crate::log::segment::{HEADER_BYTES, Header};
 use crate::log::snapshot::Snapshot;
 use crate::log::state::State;
 use crate::log::{frame, segment};
+use crate::slots::Tenure;
 
 pub(super) const HEADER: Header = Header { number: 1, first: 0, salt: 0x0123_4567_89ab_cdef };
 
@@ -63,6 +64,31 @@ pub(super) fn entries_of_slots() -> Vec<(&'static str, Entry)> {
     };
     let next = snapshot().state.next_index();
     (next..).zip(records).map(entry).collect()
+}
+
+/// The same of a server on which an account was closed.
+pub(super) fn entries_of_closing() -> Vec<(&'static str, Entry)> {
+    let tenure = |slot, number| Tenure { slot, number };
+    let records = [
+        ("closed", Record::Closed(vec![[0x22; 32]])),
+        ("vacant", Record::Vacant(vec![tenure(3, 1), tenure(40, 2), tenure(70, 7)])),
+        ("begun", Record::Begun(vec![tenure(40, 2), tenure(41, 1)])),
+    ];
+    let entry = |(index, (name, record))| {
+        let payload = EntryPayload::Normal(Batch(vec![record]));
+        (name, Entry { log_id: log_id(3, 1, index), payload })
+    };
+    let next = snapshot_with_slots().state.next_index();
+    (next..).zip(records).map(entry).collect()
+}
+
+/// The state after them, too.
+pub(super) fn snapshot_after_closing() -> Snapshot {
+    let mut snapshot = snapshot_with_slots();
+    for (name, entry) in entries_of_closing() {
+        assert_eq!(snapshot.state.apply(&entry).refused, None, "{name}");
+    }
+    snapshot
 }
 
 /// An entry that tells where the nodes are.

@@ -12,8 +12,8 @@ use sotto_protocol::Round;
 use sotto_protocol::manifest::FormerManifest;
 
 use super::examples::{
-    HEADER, directory, entries, entries_of_slots, entry_of_keys, payload, segment, snapshot,
-    snapshot_with_directory, snapshot_with_keys, snapshot_with_slots, vote,
+    HEADER, directory, entries, entries_of_closing, entries_of_slots, entry_of_keys, payload, segment,
+    snapshot, snapshot_after_closing, snapshot_with_directory, snapshot_with_keys, snapshot_with_slots, vote,
 };
 use crate::log::entry::{Entry, decode_all, encode};
 use crate::log::record::{Batch, Record};
@@ -45,7 +45,7 @@ fn read(path: &Path) -> Vec<u8> {
 
 /// `vectors-1/` and `vectors-2/` have what servers wrote whose manifests were of those versions, `vectors-3/` what those wrote
 /// that had no slots, `vectors-4/` what those wrote that were in no group, `vectors-5/` what those wrote that knew one manifest
-/// key, and told nobody where the nodes are; nothing rewrites it.
+/// key, and told nobody where the nodes are, `vectors-6/` what those wrote in which accounts were for ever; nothing rewrites it.
 fn former(version: u16, name: &str) -> Vec<u8> {
     read(&path(&format!("vectors-{version}"), name))
 }
@@ -101,7 +101,9 @@ fn golden_logs_of_earlier_versions_are_read() {
 #[test]
 fn golden_entries_of_every_kind_are_written_and_read_as_ever() {
     let others = [("announced", entry_of_keys()), directory()];
-    for (name, entry) in entries().into_iter().chain(entries_of_slots()).chain(others) {
+    for (name, entry) in
+        entries().into_iter().chain(entries_of_slots()).chain(entries_of_closing()).chain(others)
+    {
         golden(&format!("entry-{name}"), &encode(&entry));
         assert_eq!(decode_all(&payload(std::slice::from_ref(&entry))), Ok((None, vec![entry])));
     }
@@ -129,13 +131,20 @@ fn golden_snapshots_and_votes_are_written_and_read_as_ever() {
     assert_eq!(Snapshot::decode(&told), Ok(snapshot_with_directory()));
     let keys = golden("snapshot-keys", &snapshot_with_keys().encode());
     assert_eq!(Snapshot::decode(&keys), Ok(snapshot_with_keys()));
-    // Before there were directories, other manifest keys, groups, and slots.
-    for version in [3, 4, 5] {
+    let closed = golden("snapshot-closed", &snapshot_after_closing().encode());
+    assert_eq!(Snapshot::decode(&closed), Ok(snapshot_after_closing()));
+    // Before accounts were closed, and there were directories, other manifest keys, groups, and slots.
+    for version in [3, 4, 5, 6] {
         assert_eq!(Snapshot::decode(&former(version, "snapshot")), Ok(snapshot()));
     }
-    for version in [4, 5] {
+    for version in [4, 5, 6] {
         let slots = former(version, "snapshot-slots");
         assert_eq!(Snapshot::decode(&slots), Ok(snapshot_with_slots()));
+    }
+    for (name, expected) in
+        [("snapshot-directory", snapshot_with_directory()), ("snapshot-keys", snapshot_with_keys())]
+    {
+        assert_eq!(Snapshot::decode(&former(6, name)), Ok(expected));
     }
     assert_eq!(decode_vote(&golden("vote", &encode_vote(&vote()))), Ok(vote()));
 }

@@ -70,7 +70,7 @@ pub(crate) trait Verbs: RoundLog {
         lots: Option<u32>,
     ) -> Result<(), LogError> {
         accounts.retain(|account| !self.state().knows(account));
-        let (deposits, others) = entries(round, deposits, accounts, lots);
+        let (deposits, others) = entries(round, deposits, accounts, lots, Vec::new());
         for records in deposits.into_iter().chain(others) {
             self.write(records).await?;
         }

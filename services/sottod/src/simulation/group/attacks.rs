@@ -33,6 +33,7 @@ use crate::rounds::{self, Place, Rounds, RoundsDependencies, RunError};
 use crate::simulation::host::{Clock, Simulated as Machine};
 use crate::simulation::server::{Drawn, data, signing_key};
 use crate::simulation::world::{ROOT, rng};
+use crate::slots::{Tenure, Vacancy};
 
 /// What becomes of a proposal.
 pub(super) enum Fate {
@@ -141,7 +142,11 @@ impl Nobody {
 }
 
 impl Forward for Nobody {
-    fn deposits(&self, _: u64, _: Vec<([u8; 32], Round, Deposit)>) -> Forwarded<Vec<Result<(), Refused>>> {
+    fn deposits(
+        &self,
+        _: u64,
+        _: Vec<([u8; 32], Round, Deposit, Option<Tenure>)>,
+    ) -> Forwarded<Vec<Result<(), Refused>>> {
         self.answer()
     }
 
@@ -150,8 +155,12 @@ impl Forward for Nobody {
         _: u64,
         _: [u8; 32],
         _: Option<TokenId>,
-        _: Option<u32>,
-    ) -> Forwarded<Result<Option<u32>, Refused>> {
+        _: Option<Tenure>,
+    ) -> Forwarded<Result<Option<Tenure>, Refused>> {
+        self.answer()
+    }
+
+    fn close(&self, _: u64, _: [u8; 32], _: Option<Tenure>) -> Forwarded<Result<(), Refused>> {
         self.answer()
     }
 
@@ -204,6 +213,7 @@ pub(super) fn start(setting: &Setting, log: Scripted, life: usize) -> Stage {
         seeds: Box::new(Drawn(1)),
         progress: watch::Sender::new(Progress { oldest: first, open: first }),
         token_required: setting.tokens,
+        vacancy: Vacancy { epoch_rounds: 2, slots: 2 },
         first,
         least: first,
         deposits_max: config.limits.deposits,
@@ -236,6 +246,12 @@ fn has(records: &[Record], which: fn(&Record) -> bool) -> bool {
 const A: [u8; 32] = [1; 32];
 const B: [u8; 32] = [2; 32];
 const TOKEN: TokenId = [7; 16];
+
+/// Accounts that may deposit.
+async fn members(log: &Scripted) {
+    let accounts = (1..=40).map(|number| [number; 32]).collect();
+    log.log.propose(vec![Record::Accounts(accounts)]).await.await.unwrap();
+}
 
 fn deposit(label: u8) -> Deposit {
     Deposit { label: Label([label; 16]), sealed: SealedBox([label; BOX_BYTES]) }
@@ -331,7 +347,7 @@ fn without_first_lots() -> impl FnMut(&[Record]) -> Fate + Send + 'static {
 }
 
 /// Another node leads next, with the same log: nobody else is given this slot.
-async fn is_not_given_again(stage: Stage, log: &Scripted, slot: u32) {
+async fn is_not_given_again(stage: Stage, log: &Scripted, slot: Tenure) {
     stage.stop.cancel();
     let _ = stage.task.await;
     log.role.send_replace(Role::Leads { term: 9 });
@@ -342,7 +358,7 @@ async fn is_not_given_again(stage: Stage, log: &Scripted, slot: u32) {
         let told = next.rounds.register([100 + number; 32], None, None).await;
         given.insert(told.unwrap().unwrap());
     }
-    assert!(!given.contains(&slot), "slot {slot} was given to two accounts");
+    assert!(!given.contains(&slot), "{slot:?} was given to two accounts");
 }
 
 #[test]
@@ -390,7 +406,7 @@ fn a_slot_that_was_drawn_before_the_lead_was_lost_is_not_told_after() {
         soon().await;
         log.role.send_replace(Role::Leads { term: 3 });
         let slot = second.await.unwrap().unwrap().unwrap();
-        assert_ne!(slot / 32, lots - 1, "slot {slot} is of a lot that another node gave out");
+        assert_ne!(slot.slot / 32, lots - 1, "{slot:?} is of a lot that another node gave out");
     });
 }
 
@@ -423,7 +439,7 @@ fn who_comes_back_to_another_node_is_given_a_slot_that_nobody_has_and_no_third()
         let next = start(&SLOTS, log.clone(), 2);
         soon().await;
         let other = next.rounds.register(A, None, None).await.unwrap();
-        assert!(other.is_some_and(|slot| slot / 32 > first / 32), "{first}, {other:?}");
+        assert!(other.is_some_and(|slot| slot.slot / 32 > first.slot / 32), "{first:?}, {other:?}");
         assert_eq!(
             next.rounds.register(A, None, None).await,
             Ok(other),
@@ -453,11 +469,12 @@ fn another_slot_is_told_to_nobody_before_it_is_certain_that_this_node_leads() {
                 Fate::Elsewhere
             }
         });
+        log.log.propose(vec![Record::Accounts(vec![B])]).await.await.unwrap();
         let next = start(&SLOTS, log.clone(), 2);
         soon().await;
         let round = next.rounds.current().await.unwrap();
         let (depositing, registering) = (next.rounds.clone(), next.rounds.clone());
-        tokio::spawn(async move { depositing.deposit(B, round, deposit(1)).await });
+        tokio::spawn(async move { depositing.deposit(B, round, deposit(1), None).await });
         soon().await;
         // Drawn now, and proposed when the deposit is stored.
         let told = tokio::spawn(async move { registering.register(A, None, None).await });
@@ -483,12 +500,13 @@ fn a_deposit_is_not_acknowledged_by_what_became_of_another() {
             }
             Fate::Stands
         });
+        members(&log).await;
         let stage = start(&TOKENS, log.clone(), 1);
         soon().await;
         let round = stage.rounds.current().await.unwrap();
         let bring = |label| {
             let rounds = stage.rounds.clone();
-            tokio::spawn(async move { rounds.deposit(A, round, deposit(label)).await })
+            tokio::spawn(async move { rounds.deposit(A, round, deposit(label), None).await })
         };
         let first = bring(1);
         soon().await;
@@ -525,12 +543,13 @@ fn deposits_that_come_while_others_are_stored_share_an_entry_in_the_order_of_the
             let first = before == 0 && !written.lock().unwrap().is_empty();
             if first { Fate::Waits } else { Fate::Stands }
         });
+        members(&log).await;
         let stage = start(&TOKENS, log.clone(), 1);
         soon().await;
         let round = stage.rounds.current().await.unwrap();
         let bring = |number: u8| {
             let rounds = stage.rounds.clone();
-            tokio::spawn(async move { rounds.deposit([number; 32], round, deposit(number)).await })
+            tokio::spawn(async move { rounds.deposit([number; 32], round, deposit(number), None).await })
         };
         let mut brought = vec![bring(9)];
         for number in [5, 7, 3, 8, 4] {
@@ -561,11 +580,12 @@ fn a_node_ends_that_is_told_to_while_too_few_others_answer() {
                 Fate::Stands
             }
         });
+        members(&log).await;
         let stage = start(&TOKENS, log.clone(), 1);
         soon().await;
         let round = stage.rounds.current().await.unwrap();
         let rounds = stage.rounds.clone();
-        tokio::spawn(async move { rounds.deposit(A, round, deposit(1)).await });
+        tokio::spawn(async move { rounds.deposit(A, round, deposit(1), None).await });
         soon().await;
         stage.stop.cancel();
         let ended = timeout(Duration::from_secs(60), stage.task).await;
@@ -583,12 +603,13 @@ fn the_same_deposit_again_is_acknowledged_only_if_the_first_is_stored() {
                 Fate::Stands
             }
         });
+        members(&log).await;
         let stage = start(&TOKENS, log.clone(), 1);
         soon().await;
         let round = stage.rounds.current().await.unwrap();
         let bring = || {
             let rounds = stage.rounds.clone();
-            tokio::spawn(async move { rounds.deposit(A, round, deposit(1)).await })
+            tokio::spawn(async move { rounds.deposit(A, round, deposit(1), None).await })
         };
         let (first, second) = (bring(), bring());
         soon().await;
@@ -612,11 +633,12 @@ fn what_was_lost_with_the_lead_is_stored_when_it_comes_again() {
                 Fate::Stands
             }
         });
+        members(&log).await;
         let stage = start(&TOKENS, log.clone(), 1);
         soon().await;
         let round = stage.rounds.current().await.unwrap();
         let rounds = stage.rounds.clone();
-        let first = tokio::spawn(async move { rounds.deposit(A, round, deposit(1)).await });
+        let first = tokio::spawn(async move { rounds.deposit(A, round, deposit(1), None).await });
         soon().await;
         log.role.send_replace(Role::Follows { leader: None });
         soon().await;
@@ -624,7 +646,8 @@ fn what_was_lost_with_the_lead_is_stored_when_it_comes_again() {
         log.role.send_replace(Role::Leads { term: 2 });
         soon().await;
         // At the latest with the end of the round.
-        let again = timeout(Duration::from_secs(3600), stage.rounds.deposit(A, round, deposit(1))).await;
+        let again =
+            timeout(Duration::from_secs(3600), stage.rounds.deposit(A, round, deposit(1), None)).await;
         assert_eq!(again, Ok(Ok(())), "it waits for what was lost");
         assert_eq!(log.state().deposits(round), 1, "it is acknowledged and not in the log");
         first.abort();
@@ -635,7 +658,7 @@ fn what_was_lost_with_the_lead_is_stored_when_it_comes_again() {
 fn bring_many(stage: &Stage, round: Round, many: u8) -> Vec<JoinHandle<Result<(), Refused>>> {
     let bring = |number: u8| {
         let rounds = stage.rounds.clone();
-        tokio::spawn(async move { rounds.deposit([number; 32], round, deposit(number)).await })
+        tokio::spawn(async move { rounds.deposit([number; 32], round, deposit(number), None).await })
     };
     (1..=many).map(bring).collect()
 }
@@ -646,6 +669,7 @@ fn deposits_that_are_lost_together_come_again_together() {
     for silent in [false, true] {
         play(async {
             let log = Scripted::new(|_| Fate::Stands);
+            members(&log).await;
             let stage = start(&Setting { silent, ..TOKENS }, log.clone(), 1);
             soon().await;
             let round = stage.rounds.current().await.unwrap();
@@ -676,6 +700,7 @@ fn deposits_that_are_lost_together_come_again_together() {
 fn what_nobody_answers_is_taken_in_here_once_this_node_leads() {
     play(async {
         let log = Scripted::new(|_| Fate::Stands);
+        members(&log).await;
         let stage = start(&Setting { silent: true, ..TOKENS }, log.clone(), 1);
         soon().await;
         let round = stage.rounds.current().await.unwrap();
@@ -694,5 +719,173 @@ fn what_nobody_answers_is_taken_in_here_once_this_node_leads() {
             matches!(admitted, Ok(Ok(Ok(None)))),
             "an account waits for a node that is gone: {admitted:?}"
         );
+    });
+}
+
+/// So that an epoch of two rounds is a second.
+const QUICK_SLOTS: Setting = Setting { round_ms: 500, ..SLOTS };
+const C: [u8; 32] = [3; 32];
+
+/// Whether its slot takes what an account deposits in the round that is open.
+async fn says(stage: &Stage, account: [u8; 32], tenure: Tenure, what: u8) -> Result<(), Refused> {
+    let round = stage.rounds.current().await.unwrap();
+    let label = sotto_protocol::table::stored(tenure.slot, &[what; 12]);
+    let deposit = Deposit { label, sealed: SealedBox([what; BOX_BYTES]) };
+    stage.rounds.deposit(account, round, deposit, Some(tenure)).await
+}
+
+/// Accounts with slots of their own.
+async fn joined<const N: usize>(stage: &Stage, accounts: [[u8; 32]; N]) -> [Tenure; N] {
+    let mut tenures = [Tenure::first(0); N];
+    for (tenure, account) in tenures.iter_mut().zip(accounts) {
+        *tenure = stage.rounds.register(account, None, None).await.unwrap().unwrap();
+    }
+    tenures
+}
+
+/// Slots that so many newcomers are given.
+async fn newcomers(stage: &Stage, many: u8) -> BTreeSet<Tenure> {
+    let mut given = BTreeSet::new();
+    for number in 0..many {
+        let tenure = stage.rounds.register([100 + number; 32], None, None).await.unwrap().unwrap();
+        assert!(given.insert(tenure), "{tenure:?} was given to two accounts");
+    }
+    given
+}
+
+const EPOCHS: Duration = Duration::from_millis(4 * 2 * 500);
+
+#[test]
+fn a_closed_account_says_nothing_more_and_its_slot_is_somebody_elses_later() {
+    play(async {
+        let log = Scripted::new(|_| Fate::Stands);
+        let stage = start(&QUICK_SLOTS, log.clone(), 1);
+        soon().await;
+        let [a, b, c] = joined(&stage, [A, B, C]).await;
+        assert_eq!(says(&stage, A, a, 1).await, Ok(()));
+        for (account, tenure) in [(A, a), (B, b), (A, a)] {
+            assert_eq!(stage.rounds.close(account, Some(tenure)).await, Ok(()), "also once more");
+        }
+        assert!(!log.state().knows(&A) && !log.state().knows(&B) && log.state().knows(&C));
+        assert_eq!(says(&stage, A, a, 2).await, Err(Refused::UnknownSession));
+        // What is left of the lot comes first.
+        let rest = newcomers(&stage, 29).await;
+        assert!(!rest.iter().any(|tenure| [a, b, c].contains(tenure)));
+        sleep(EPOCHS).await;
+        let given = joined(&stage, [[140; 32], [141; 32], [142; 32]]).await;
+        assert_eq!(BTreeSet::from([given[0], given[1]]), BTreeSet::from([a.next(), b.next()]));
+        assert_eq!(given[2].slot / 32, 1, "nothing else is vacant");
+        // Whoever was there before is kept out, with the slot that it had and with a session from then.
+        assert_eq!(stage.rounds.register(A, None, Some(a)).await, Err(Refused::Slot));
+        assert_eq!(says(&stage, A, a, 3).await, Err(Refused::UnknownSession));
+        let another = stage.rounds.register(A, None, None).await.unwrap().unwrap();
+        assert_eq!(says(&stage, A, a, 3).await, Err(Refused::UnknownSession));
+        assert_eq!(says(&stage, A, another, 3).await, Ok(()));
+        for (account, tenure) in [([140; 32], given[0]), ([141; 32], given[1]), (C, c)] {
+            assert_eq!(says(&stage, account, tenure, 4).await, Ok(()));
+        }
+    });
+}
+
+#[test]
+fn who_is_there_again_before_its_slot_is_vacant_keeps_it() {
+    play(async {
+        let log = Scripted::new(|_| Fate::Stands);
+        let stage = start(&QUICK_SLOTS, log.clone(), 1);
+        soon().await;
+        let [a, b, c] = joined(&stage, [A, B, C]).await;
+        for (account, tenure) in [(A, a), (B, b), (C, c)] {
+            stage.rounds.close(account, Some(tenure)).await.unwrap();
+        }
+        newcomers(&stage, 29).await;
+        sleep(Duration::from_millis(700)).await;
+        assert_eq!(stage.rounds.register(A, None, Some(a)).await, Ok(Some(a)));
+        sleep(EPOCHS).await;
+        let given = joined(&stage, [[140; 32], [141; 32], [142; 32]]).await;
+        assert_eq!(BTreeSet::from([given[0], given[1]]), BTreeSet::from([b.next(), c.next()]));
+        assert_ne!(given[2].slot, a.slot);
+        assert_eq!(says(&stage, A, a, 1).await, Ok(()));
+    });
+}
+
+/// Whoever led meanwhile may have let them in again, and this node hears of that too late.
+#[test]
+fn what_was_given_back_to_a_node_that_lost_the_lead_is_given_to_nobody() {
+    for waits in [false, true] {
+        play(async {
+            let log = Scripted::new(move |records| {
+                let closes = has(records, |record| matches!(record, Record::Closed(_)));
+                if waits && closes { Fate::Waits } else { Fate::Stands }
+            });
+            let stage = start(&QUICK_SLOTS, log.clone(), 1);
+            soon().await;
+            let given = joined(&stage, [A, B, C]).await;
+            for (account, tenure) in [A, B, C].into_iter().zip(given) {
+                let rounds = stage.rounds.clone();
+                tokio::spawn(async move { rounds.close(account, Some(tenure)).await });
+            }
+            soon().await;
+            log.role.send_replace(Role::Follows { leader: None });
+            soon().await;
+            if waits {
+                log.gate.send_replace(true);
+                soon().await;
+            }
+            assert!(!log.state().knows(&A));
+            // Another node lets them in, with what they show.
+            log.log.propose(vec![Record::Accounts(vec![A, B, C])]).await.await.unwrap();
+            soon().await;
+            log.role.send_replace(Role::Leads { term: 3 });
+            soon().await;
+            sleep(EPOCHS).await;
+            let slots = given.map(|tenure| tenure.slot);
+            let newcomers = newcomers(&stage, 40).await;
+            let twice = newcomers.iter().find(|tenure| slots.contains(&tenure.slot));
+            assert_eq!(twice, None, "waits {waits}");
+        });
+    }
+}
+
+/// What is vacant is begun as a lot is, and told to nobody before that is stored.
+#[test]
+fn a_vacant_slot_whose_tenure_was_not_stored_is_told_to_one_account_alone() {
+    play(async {
+        let mut failed = false;
+        let log = Scripted::new(move |records| {
+            let first = has(records, |record| matches!(record, Record::Begun(_)))
+                && !core::mem::replace(&mut failed, true);
+            if first { Fate::Elsewhere } else { Fate::Stands }
+        });
+        let stage = start(&QUICK_SLOTS, log.clone(), 1);
+        soon().await;
+        let [a, b] = joined(&stage, [A, B]).await;
+        newcomers(&stage, 30).await;
+        for (account, tenure) in [(A, a), (B, b)] {
+            stage.rounds.close(account, Some(tenure)).await.unwrap();
+        }
+        sleep(EPOCHS).await;
+        assert_eq!(stage.rounds.register(C, None, None).await, Err(Refused::Busy));
+        sleep(Duration::from_millis(100)).await;
+        let c = stage.rounds.register(C, None, None).await.unwrap().unwrap();
+        assert!([a.next(), b.next()].contains(&c));
+        assert!(log.state().is_had(c), "it is told before it is stored");
+        is_not_given_again(stage, &log, c).await;
+    });
+}
+
+/// A server that was brought back from a backup knows nothing of what it has given since.
+#[test]
+fn who_shows_a_later_tenure_than_the_log_knows_is_heard_and_who_had_it_before_is_not() {
+    play(async {
+        let log = Scripted::new(|_| Fate::Stands);
+        let stage = start(&QUICK_SLOTS, log.clone(), 1);
+        soon().await;
+        let [a] = joined(&stage, [A]).await;
+        let later = a.next().next();
+        assert_eq!(stage.rounds.register(B, None, Some(later)).await, Ok(Some(later)));
+        assert!(log.state().is_had(later));
+        assert_eq!(says(&stage, B, later, 1).await, Ok(()));
+        assert_eq!(says(&stage, A, a, 1).await, Err(Refused::UnknownSession));
+        assert_eq!(stage.rounds.register(A, None, Some(a)).await, Err(Refused::Slot));
     });
 }

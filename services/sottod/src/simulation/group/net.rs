@@ -24,6 +24,7 @@ use crate::forward::{Forward, Forwarded, Lost};
 use crate::log::{RaftSnapshot, Role, StateMachine, TokenId, TypeConfig, Vote};
 use crate::peers::Member;
 use crate::rounds::{Place, Rounds};
+use crate::slots::Tenure;
 
 /// What a call costs whose answer never comes.
 const SILENCE: Duration = Duration::from_millis(600);
@@ -217,7 +218,7 @@ impl Forward for Way {
     fn deposits(
         &self,
         leader: u64,
-        deposits: Vec<(Account, Round, Deposit)>,
+        deposits: Vec<(Account, Round, Deposit, Option<Tenure>)>,
     ) -> Forwarded<Vec<Result<(), Refused>>> {
         let way = self.clone();
         Box::pin(async move {
@@ -227,8 +228,8 @@ impl Forward for Way {
                     return None;
                 }
                 let mut results = Vec::new();
-                for (account, round, deposit) in deposits {
-                    results.push(rounds.deposit(account, round, deposit).await);
+                for (account, round, deposit, tenure) in deposits {
+                    results.push(rounds.deposit(account, round, deposit, tenure).await);
                 }
                 Some(results)
             };
@@ -241,8 +242,8 @@ impl Forward for Way {
         leader: u64,
         account: Account,
         token: Option<TokenId>,
-        shown: Option<u32>,
-    ) -> Forwarded<Result<Option<u32>, Refused>> {
+        shown: Option<Tenure>,
+    ) -> Forwarded<Result<Option<Tenure>, Refused>> {
         let way = self.clone();
         Box::pin(async move {
             let rounds = way.net.rounds(leader).ok_or(Lost)?;
@@ -253,6 +254,20 @@ impl Forward for Way {
                 Some(rounds.register(account, token, shown).await)
             };
             way.call(leader, admit).await.ok_or(Lost)
+        })
+    }
+
+    fn close(&self, leader: u64, account: Account, tenure: Option<Tenure>) -> Forwarded<Result<(), Refused>> {
+        let way = self.clone();
+        Box::pin(async move {
+            let rounds = way.net.rounds(leader).ok_or(Lost)?;
+            let close = |to: Member| async move {
+                if !matches!(*to.role.borrow(), Role::Leads { .. }) {
+                    return None;
+                }
+                Some(rounds.close(account, tenure).await)
+            };
+            way.call(leader, close).await.ok_or(Lost)
         })
     }
 

@@ -32,6 +32,7 @@ use crate::simulation::ledger::Ledger;
 use crate::simulation::server::{Drawn, signing_key};
 use crate::simulation::witness::Witness;
 use crate::simulation::world::{World, rng};
+use crate::slots::Vacancy;
 
 /// What all nodes share.
 pub(super) struct Cluster {
@@ -122,6 +123,8 @@ impl Node {
             seeds: Box::new(Drawn(*seed)),
             progress: watch::Sender::new(Progress { oldest: first, open: first }),
             token_required: false,
+            // So that it happens within a history.
+            vacancy: Vacancy { epoch_rounds: 3, slots: 2 },
             first,
             least,
             deposits_max: config.limits.deposits,

@@ -21,6 +21,7 @@ use crate::rounds::{RoundNews, Rounds, RunError};
 use crate::simulation::ledger::{Figures, Ledger};
 use crate::simulation::server::{data, signing_key};
 use crate::simulation::world::{ROOT, World, rng};
+use crate::slots::Tenure;
 
 /// How a seed's cluster is, and what happens to it.
 pub(super) struct Play {
@@ -309,13 +310,13 @@ async fn check_alive(cluster: &Cluster, nodes: &mut [Option<Node>]) {
 }
 
 /// Somebody who joins, brings a deposit in every round, to any node, and the same to others until one says that it has it; and joins
-/// under another account now and then.
+/// under another account now and then, with or without closing the one before.
 struct Person {
     account: [u8; 32],
     /// Whether a node has said so.
     is_known: bool,
     slots: bool,
-    slot: Option<u32>,
+    slot: Option<Tenure>,
     nodes: u64,
     dice: StdRng,
     net: Net,
@@ -335,7 +336,7 @@ impl Person {
         let Ok(joined) = timeout(Duration::from_secs(2), joining).await else { return false };
         match joined {
             Ok(slot) => {
-                self.ledger.admitted(self.account, slot);
+                self.ledger.admitted(self.account, slot.map(|tenure| tenure.slot));
                 if slot.is_some() != self.slots || self.slot.is_some_and(|own| Some(own) != slot) {
                     self.world.violated(format_args!("who has slot {:?} is given {slot:?}", self.slot));
                 }
@@ -349,11 +350,29 @@ impl Person {
         joined.is_ok()
     }
 
+    /// At one node after the other, until one says that it is done. Nobody is this account any more in any case.
+    async fn close(&mut self) {
+        self.ledger.closing(self.account, self.slot.map(|tenure| tenure.slot));
+        for _ in 0..4 {
+            let number = self.dice.random_range(1..=self.nodes);
+            let Some(rounds) = self.net.rounds(number) else { continue };
+            let closing = rounds.close(self.account, self.slot);
+            if timeout(Duration::from_secs(2), closing).await == Ok(Ok(())) {
+                self.world.note(format_args!("person {} closed an account at {number}", self.account[0]));
+                self.ledger.closed();
+                return;
+            }
+        }
+    }
+
     async fn live(mut self) {
         let mut done = None;
         loop {
             sleep(Duration::from_millis(self.dice.random_range(20..200))).await;
             if self.dice.random_range(0..20) == 0 {
+                if self.is_known && self.dice.random() {
+                    self.close().await;
+                }
                 self.begin_anew();
             }
             let number = self.dice.random_range(1..=self.nodes);
@@ -371,7 +390,7 @@ impl Person {
             sealed[..32].copy_from_slice(&self.account);
             sealed[32..40].copy_from_slice(&round.0.to_le_bytes());
             let label = match self.slot {
-                Some(slot) => table::stored(slot, &self.dice.random()),
+                Some(tenure) => table::stored(tenure.slot, &self.dice.random()),
                 None => Label(self.dice.random()),
             };
             let deposit = Deposit { label, sealed: SealedBox(sealed) };
@@ -382,7 +401,7 @@ impl Person {
                     sleep(Duration::from_millis(100)).await;
                     continue;
                 };
-                let brought = rounds.deposit(self.account, round, deposit.clone());
+                let brought = rounds.deposit(self.account, round, deposit.clone(), self.slot);
                 match timeout(Duration::from_secs(2), brought).await {
                     Ok(Ok(())) => {
                         self.world

@@ -66,12 +66,15 @@ async fn deposit(cluster: &Cluster, seed: u64, acknowledged: &mut usize, whole: 
         if done == Some(round) {
             continue;
         }
+        if !matches!(timeout(Duration::from_secs(1), rounds.register([9; 32], None, None)).await, Ok(Ok(_))) {
+            continue;
+        }
         let mut label = [0; 16];
         label[..8].copy_from_slice(&round.0.to_le_bytes());
         let deposit = Deposit { label: Label(label), sealed: SealedBox([7; BOX_BYTES]) };
         cluster.ledger.sent(round, &deposit);
         if let Ok(Ok(())) =
-            timeout(Duration::from_secs(2), rounds.deposit([9; 32], round, deposit.clone())).await
+            timeout(Duration::from_secs(2), rounds.deposit([9; 32], round, deposit.clone(), None)).await
         {
             cluster.ledger.acknowledged(round, &deposit);
             (done, *acknowledged) = (Some(round), *acknowledged + 1);

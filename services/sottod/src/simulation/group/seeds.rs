@@ -34,6 +34,8 @@ struct Outcome {
     failures: usize,
     admitted: usize,
     slots: usize,
+    closed: usize,
+    had_again: usize,
     acknowledged: usize,
     published: usize,
 }
@@ -57,6 +59,8 @@ fn a_seed() {
         failures,
         admitted: figures.admitted,
         slots: figures.slots,
+        closed: figures.closed,
+        had_again: figures.had_again,
         acknowledged: figures.acknowledged,
         published: figures.published,
     };
@@ -116,14 +120,16 @@ fn whatever_nodes_fail_no_promise_of_the_cluster_is_broken() {
     let sum = |figure: fn(&Outcome) -> usize| outcomes.iter().map(figure).sum::<usize>();
     let (acknowledged, crashes) = (sum(|outcome| outcome.acknowledged), sum(|outcome| outcome.crashes));
     let (admitted, slots) = (sum(|outcome| outcome.admitted), sum(|outcome| outcome.slots));
+    let (closed, had_again) = (sum(|outcome| outcome.closed), sum(|outcome| outcome.had_again));
     let failures = sum(|outcome| outcome.failures);
     println!(
         "{} seeds: {crashes} crashes, {failures} disks that failed, {admitted} accounts let in and {slots} slots given, \
-         {acknowledged} deposits acknowledged, {} rounds published",
+         {closed} accounts closed, {had_again} of their slots given again, {acknowledged} deposits acknowledged, {} rounds published",
         outcomes.len(),
         sum(|outcome| outcome.published)
     );
     assert_eq!(outcomes.len(), seeds.len());
     assert!(acknowledged > 50 * seeds.len(), "nothing is promised, so nothing is proved");
+    assert!(closed > seeds.len() && had_again > 0, "nobody leaves");
     assert!(crashes > seeds.len() && failures > 0 && admitted > seeds.len() && slots > seeds.len());
 }

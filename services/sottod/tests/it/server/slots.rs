@@ -166,6 +166,30 @@ async fn tables_without_deposits_are_rounds_and_tables_grow() {
     server.shutdown().await.unwrap();
 }
 
+/// The slot waits for others that are given back; until it is somebody else's the account can be made anew with it.
+#[tokio::test]
+async fn a_closed_account_is_made_anew_with_its_slot_and_nobody_else_gets_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = server(Some(directory.path()));
+    let slot = register(&first, 1, Bytes::new()).await.unwrap();
+    let mut client = connect(&first).await;
+    let key = first.parameters().manifest_key;
+    let session = registered(&mut client, &key, 1, Bytes::new(), slot.clone()).await.unwrap().session;
+    client.close(proto::CloseRequest { session: session.clone() }).await.unwrap();
+    let request = proto::DepositRequest { session, round: 1, deposit: vec![7; SENT_BYTES].into() };
+    assert_eq!(refusal(&client.deposit(request).await.unwrap_err()), Refused::UnknownSession);
+    let mut slots = BTreeSet::new();
+    for number_of in 2..=70 {
+        slots.insert(number(&register(&first, number_of, Bytes::new()).await.unwrap()));
+    }
+    assert_eq!((slots.len(), slots.contains(&number(&slot))), (69, false));
+    assert_eq!(register(&first, 1, slot.clone()).await, Ok(Bytes::new()));
+    first.shutdown().await.unwrap();
+    let second = server(Some(directory.path()));
+    assert_eq!(register(&second, 1, slot).await, Ok(Bytes::new()));
+    second.shutdown().await.unwrap();
+}
+
 /// Whoever shows a slot where there are none has the wrong server.
 #[tokio::test]
 async fn a_server_without_slots_takes_none() {

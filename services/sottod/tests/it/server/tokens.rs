@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use sotto_wire::Refused;
+use sotto_wire::{Refused, proto};
 use sottod::{Registration, issue_token};
 use tokio::task::JoinSet;
 
@@ -52,6 +52,36 @@ async fn a_token_admits_one_account_whatever_happens_to_the_server() {
     assert_eq!(register(&second, 3, two).await, Err(Refused::Token));
     second.shutdown().await.unwrap();
     assert_eq!(sottod::check_log(directory.path()).unwrap().tokens, 2);
+}
+
+/// Closing is for good, also of what was said with a session from before.
+#[tokio::test]
+async fn who_has_closed_an_account_is_unknown_and_needs_another_token() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = server(directory.path());
+    let (one, two, three) = (token(directory.path()), token(directory.path()), token(directory.path()));
+    assert_eq!(register(&first, 2, two).await, Ok(()));
+    let mut client = connect(&first).await;
+    let key = first.parameters().manifest_key;
+    let session = session_by(&mut client, &key, 1, one.clone()).await.unwrap();
+    let nobody = proto::CloseRequest { session: Bytes::from(vec![0; 32]) };
+    assert_eq!(refusal(&client.close(nobody).await.unwrap_err()), Refused::UnknownSession);
+    client.close(proto::CloseRequest { session: session.clone() }).await.unwrap();
+    let again = client.close(proto::CloseRequest { session: session.clone() }).await.unwrap_err();
+    assert_eq!(refusal(&again), Refused::UnknownSession);
+    let watch = client.watch(proto::WatchRequest { session }).await.unwrap_err();
+    assert_eq!(refusal(&watch), Refused::UnknownSession);
+    assert_eq!(register(&first, 1, Bytes::new()).await, Err(Refused::Token));
+    assert_eq!(register(&first, 1, one.clone()).await, Err(Refused::Token), "it was spent");
+    first.shutdown().await.unwrap();
+    assert_eq!(sottod::check_log(directory.path()).unwrap().accounts, 1);
+
+    let second = server(directory.path());
+    assert_eq!(register(&second, 1, one).await, Err(Refused::Token));
+    assert_eq!(register(&second, 2, Bytes::new()).await, Ok(()));
+    assert_eq!(register(&second, 1, three).await, Ok(()));
+    second.shutdown().await.unwrap();
+    assert_eq!(sottod::check_log(directory.path()).unwrap().accounts, 2);
 }
 
 #[tokio::test]
