@@ -275,21 +275,21 @@ impl Store {
         done.map_err(|source| io_error("change", &path, source))
     }
 
-    /// Removes the state, which nobody can use after that.
+    /// Removes the state, which nobody can use after that, and what goes with it. Proofs against the server stay.
     ///
     /// # Errors
     /// [`StoreError::Io`].
     pub fn discard(self) -> Result<(), StoreError> {
-        let path = self.directory.join(NODES);
-        match fs::remove_file(&path) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                return Err(io_error("remove", &path, source));
+        for name in [NODES, STATE, JOINING] {
+            let path = self.directory.join(name);
+            match fs::remove_file(&path) {
+                Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                    return Err(io_error("remove", &path, source));
+                }
+                _ => {}
             }
-            _ => {}
         }
-        let path = self.directory.join(STATE);
-        fs::remove_file(&path).map_err(|source| io_error("remove", &path, source))?;
-        self.set_joining(false)
+        sync_directory(&self.directory).map_err(|source| io_error("change", &self.directory, source))
     }
 }
 

@@ -15,7 +15,7 @@ use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
 
 use crate::transport::Peers;
-use crate::{Announced, ConnectionSettings};
+use crate::{Announced, ConnectError, ConnectionSettings};
 
 /// Announcements without consequence that are looked at in one `Watch`. A server tells one at its beginning, and then those alone
 /// that change something; each costs signatures to be verified.
@@ -94,11 +94,16 @@ impl Session {
     /// somebody else one day. Whoever holds its key may register it anew.
     ///
     /// # Errors
-    /// [`Failure`]; whether the account is closed is not known then, and may be asked again in another session.
-    pub async fn close_account(&self) -> Result<(), Failure> {
+    /// [`ConnectError`]; whether the account is closed is not known then, and may be asked again in another session.
+    pub async fn close_account(&self) -> Result<(), ConnectError> {
         let mut client = self.client.clone();
         let request = proto::CloseRequest { session: self.token.clone() };
-        within(self.settings.call_timeout, client.close(request)).await.map(|_| ())
+        let closed = within(self.settings.call_timeout, client.close(request)).await;
+        closed.map(|_| ()).map_err(|failure| match failure {
+            // A server of before has no such call.
+            Failure::Nonsense(Code::Unimplemented) => ConnectError::Version { theirs: None },
+            failure => ConnectError::of(failure, self.settings.address.authority()),
+        })
     }
 
     /// Follows the rounds for as long as the connection holds.

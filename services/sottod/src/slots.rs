@@ -116,6 +116,8 @@ pub(crate) struct SlotPool {
     others: BTreeSet<Account>,
     /// Those of accounts that were closed, each with the epoch in which it was.
     closed: BTreeMap<Tenure, u64>,
+    /// Those of them that are being written down as vacant, and nobody's meanwhile.
+    vacating: BTreeSet<Tenure>,
     /// That of the newest round.
     epoch: u64,
 }
@@ -139,6 +141,7 @@ impl SlotPool {
         self.left.clear();
         self.begun.clear();
         self.closed.clear();
+        self.vacating.clear();
         let others = &mut self.others;
         self.unheard.retain(|account, unheard| {
             if !unheard.is_stored {
@@ -182,6 +185,11 @@ impl SlotPool {
         self.closed.remove(&shown);
     }
 
+    /// Whether nobody can be told any more that this is its own, though the log does not say so yet.
+    pub(crate) fn is_vacating(&self, tenure: Tenure) -> bool {
+        self.vacating.contains(&tenure)
+    }
+
     /// The lots up to that of a slot have been begun, whatever the log says: one that was brought back from a backup knows
     /// nothing of those that were begun since.
     pub(crate) fn begin_up_to(&mut self, slot: u32) {
@@ -215,14 +223,10 @@ impl SlotPool {
         if self.closed.values().filter(|closed| is_ripe(closed)).count() < self.vacancy.slots {
             return Vec::new();
         }
-        let mut vacated = Vec::new();
-        self.closed.retain(|tenure, closed| {
-            if is_ripe(closed) {
-                vacated.push(tenure.next());
-            }
-            !is_ripe(closed)
-        });
-        vacated
+        self.vacating =
+            self.closed.iter().filter(|(_, closed)| is_ripe(closed)).map(|(tenure, _)| *tenure).collect();
+        self.closed.retain(|_, closed| !is_ripe(closed));
+        self.vacating.iter().map(|tenure| tenure.next()).collect()
     }
 
     fn epoch_of(&self, round: Round) -> u64 {

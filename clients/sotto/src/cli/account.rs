@@ -8,7 +8,6 @@ use ed25519_dalek::SigningKey;
 use sotto_protocol::client::{Client, Settings};
 use sotto_protocol::{Directory, OwnSlot};
 use sotto_wire::{Info, Malformed, Refused, Token};
-use tonic::Code;
 
 use super::failure::Failure;
 use super::input::read_secret;
@@ -114,7 +113,7 @@ pub(super) async fn close(home: Option<PathBuf>, name: &str) -> Result<(), Failu
     let server = if known { "the server has forgotten" } else { "the server does not know" };
     writeln!(
         io::stderr(),
-        "{server} the account of {name}, and nothing of it is left in {}",
+        "{server} the account of {name}, and its state in {} is deleted",
         directory.display()
     )?;
     Ok(())
@@ -135,12 +134,7 @@ async fn close_account(
             // Whatever the server has become: its root key is the one that this account knows.
             let (info, _) = connection.meet(client.server()).await?;
             let session = connection.session(client.account_seed(), &info, None, slot).await?;
-            let authority = || node.address.authority();
-            session.close_account().await.map_err(|failure| match failure {
-                // A server of before has no such call.
-                sotto_wire::Failure::Nonsense(Code::Unimplemented) => ConnectError::Version { theirs: None },
-                failure => ConnectError::of(failure, authority()),
-            })
+            session.close_account().await
         };
         match closed.await {
             Ok(()) => return Ok(()),

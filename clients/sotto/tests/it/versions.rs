@@ -42,6 +42,10 @@ impl proto::sotto_server::Sotto for Other {
         Err(Refused::Internal.into())
     }
 
+    async fn close(&self, _: Request<proto::CloseRequest>) -> Result<Response<proto::CloseResponse>, Status> {
+        Err(Refused::Internal.into())
+    }
+
     async fn upload_keys(
         &self,
         _: Request<Streaming<proto::KeysChunk>>,

@@ -28,7 +28,7 @@ use crate::slots::Tenure;
 /// Manifests kept for clients that close a gap.
 const MANIFESTS_KEPT: usize = sotto_wire::limits::MANIFESTS_MAX;
 /// Accounts that are known at most, so that nobody fills memory and disk by registering.
-pub(super) const ACCOUNTS_MAX: usize = 1 << 20;
+pub(crate) const ACCOUNTS_MAX: u32 = 1 << 20;
 /// Entries that are applied again put accounts in before others are taken out: room for these beside.
 const ACCOUNTS_AGAIN: usize = 1 << 16;
 /// More than any table has.
@@ -267,7 +267,7 @@ impl State {
             }
             Record::Accounts(accounts) => {
                 for account in accounts {
-                    if self.accounts.len() < ACCOUNTS_MAX + ACCOUNTS_AGAIN {
+                    if self.accounts.len() < ACCOUNTS_MAX as usize + ACCOUNTS_AGAIN {
                         self.accounts.insert(*account);
                     }
                 }
@@ -345,11 +345,11 @@ impl State {
 
     /// Whether an account is known, or there is room for it beside others that will be.
     pub(crate) fn admits_beside(&self, account: &Account, waiting: &BTreeSet<Account>) -> bool {
-        if self.accounts.len() + waiting.len() < ACCOUNTS_MAX || self.accounts.contains(account) {
+        if self.accounts.len() + waiting.len() < ACCOUNTS_MAX as usize || self.accounts.contains(account) {
             return true;
         }
         let new = waiting.iter().filter(|waiting| !self.accounts.contains(*waiting)).count();
-        waiting.contains(account) || self.accounts.len() + new < ACCOUNTS_MAX
+        waiting.contains(account) || self.accounts.len() + new < ACCOUNTS_MAX as usize
     }
 
     /// Whether a token is spent, or there is no room to know that it is.
@@ -627,7 +627,7 @@ impl State {
 
     /// Whether entries can have led to this state.
     fn check(&self) -> Result<(), Malformed> {
-        if self.accounts.len() > ACCOUNTS_MAX + ACCOUNTS_AGAIN
+        if self.accounts.len() > ACCOUNTS_MAX as usize + ACCOUNTS_AGAIN
             || self.tokens.len() > TOKENS_MAX
             || self.manifests.len() > MANIFESTS_KEPT
         {

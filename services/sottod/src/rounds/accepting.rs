@@ -250,6 +250,8 @@ impl<L: RoundLog> Task<L> {
                 self.slots.begin(tenure);
             } else if !state.is_had(tenure) {
                 return Err(Refused::Slot);
+            } else if self.slots.is_vacating(tenure) {
+                return Err(Refused::Busy);
             }
             self.slots.heard(&account, tenure);
             self.slots.begin_up_to(tenure.slot);

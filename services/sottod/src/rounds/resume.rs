@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sotto_protocol::Round;
 use sotto_protocol::server::{RoundConfig, RoundMachine};
+use sotto_protocol::table::LOT_SLOTS;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -14,7 +15,7 @@ use super::largest::{largest_round, most_lots};
 use super::places::Places;
 use super::watchers::Watchers;
 use super::{RoundsDependencies, RunError, Task};
-use crate::log::RoundLog;
+use crate::log::{ACCOUNTS_MAX, RoundLog};
 use crate::population::Population;
 use crate::round_database::Buffers;
 use crate::slots::SlotPool;
@@ -37,7 +38,12 @@ impl<L: RoundLog> Task<L> {
         if deposits_max < wanted {
             tracing::info!(deposits_max, "a round takes no more deposits than its engine can arrange");
         }
-        let most_lots = if code.kind.has_slots() { most_lots(&*surroundings.engine, code) } else { 0 };
+        let of_population = surroundings.population.map_or(0, Population::lots);
+        let most_lots = match code.kind.has_slots() {
+            // Whoever makes accounts and closes them at once must not fill a table that nobody could download.
+            true => most_lots(&*surroundings.engine, code).min(of_population + 2 * ACCOUNTS_MAX / LOT_SLOTS),
+            false => 0,
+        };
         let config = RoundConfig { mode: parameters.mode, round_ms: parameters.round_ms, deposits_max };
         // A start may have ended between the log and the file.
         surroundings.take_up(log.state().announced())?;
@@ -82,11 +88,7 @@ impl<L: RoundLog> Task<L> {
             held: None,
             accepting: Accepting::default(),
             spent: BTreeSet::new(),
-            slots: SlotPool::behind(
-                lots.max(surroundings.population.map_or(0, Population::lots)),
-                most_lots,
-                surroundings.vacancy,
-            ),
+            slots: SlotPool::behind(lots.max(of_population), most_lots, surroundings.vacancy),
             places: Places::default(),
             directory: None,
             has_sealed: false,

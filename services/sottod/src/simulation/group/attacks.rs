@@ -808,6 +808,32 @@ fn who_is_there_again_before_its_slot_is_vacant_keeps_it() {
     });
 }
 
+/// The log says so a little later.
+#[test]
+fn a_slot_that_is_becoming_vacant_is_not_told_to_whom_it_was() {
+    play(async {
+        let log = Scripted::new(|records| {
+            if has(records, |record| matches!(record, Record::Vacant(_))) {
+                Fate::Waits
+            } else {
+                Fate::Stands
+            }
+        });
+        let stage = start(&QUICK_SLOTS, log.clone(), 1);
+        soon().await;
+        let [a, b] = joined(&stage, [A, B]).await;
+        for (account, tenure) in [(A, a), (B, b)] {
+            stage.rounds.close(account, Some(tenure)).await.unwrap();
+        }
+        sleep(EPOCHS).await;
+        assert!(log.state().is_had(a));
+        assert_eq!(stage.rounds.register(A, None, Some(a)).await, Err(Refused::Busy));
+        log.gate.send_replace(true);
+        soon().await;
+        assert_eq!(stage.rounds.register(A, None, Some(a)).await, Err(Refused::Slot));
+    });
+}
+
 /// Whoever led meanwhile may have let them in again, and this node hears of that too late.
 #[test]
 fn what_was_given_back_to_a_node_that_lost_the_lead_is_given_to_nobody() {
