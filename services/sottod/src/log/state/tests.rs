@@ -231,6 +231,9 @@ fn of_the_tenures_of_a_slot_one_is_had_at_a_time() {
     assert_eq!(of(&state), [over, to_come, to_come]);
     apply(&mut state, Record::Begun(vec![tenure(1)]));
     assert_eq!(of(&state), [over, had, to_come]);
+    // As one proposed that led before, and takes it for given back once more.
+    apply(&mut state, Record::Vacant(vec![tenure(1)]));
+    assert_eq!(of(&state), [over, had, to_come]);
     // One that was brought back from a backup is shown what it has given since.
     apply(&mut state, Record::Begun(vec![tenure(2)]));
     assert_eq!(of(&state), [over, over, had]);

@@ -42,6 +42,8 @@ pub(super) enum Fate {
     Elsewhere,
     /// It stands once the script's gate is opened.
     Waits,
+    /// It stands, and is heard of once the gate is opened.
+    HeardLate,
     /// It came to nothing, as is known once the gate is opened.
     Fails,
     /// Nothing is heard of it.
@@ -84,6 +86,13 @@ impl Sequencer for Scripted {
                 Box::pin(async move {
                     let _ = gate.wait_for(|open| *open).await;
                     Err(ProposeError::Elsewhere)
+                })
+            }
+            Fate::HeardLate => {
+                let (mut gate, standing) = (self.gate.subscribe(), self.log.propose(records).await);
+                Box::pin(async move {
+                    let _ = gate.wait_for(|open| *open).await;
+                    standing.await
                 })
             }
             Fate::Never => Box::pin(core::future::pending()),
@@ -837,11 +846,15 @@ fn a_slot_that_is_becoming_vacant_is_not_told_to_whom_it_was() {
 /// Whoever led meanwhile may have let them in again, and this node hears of that too late.
 #[test]
 fn what_was_given_back_to_a_node_that_lost_the_lead_is_given_to_nobody() {
-    for waits in [false, true] {
+    for (waits, late) in [(false, false), (true, false), (false, true)] {
         play(async {
             let log = Scripted::new(move |records| {
                 let closes = has(records, |record| matches!(record, Record::Closed(_)));
-                if waits && closes { Fate::Waits } else { Fate::Stands }
+                match (closes && waits, closes && late) {
+                    (true, _) => Fate::Waits,
+                    (_, true) => Fate::HeardLate,
+                    _ => Fate::Stands,
+                }
             });
             let stage = start(&QUICK_SLOTS, log.clone(), 1);
             soon().await;
@@ -863,11 +876,12 @@ fn what_was_given_back_to_a_node_that_lost_the_lead_is_given_to_nobody() {
             soon().await;
             log.role.send_replace(Role::Leads { term: 3 });
             soon().await;
+            log.gate.send_replace(true);
             sleep(EPOCHS).await;
             let slots = given.map(|tenure| tenure.slot);
             let newcomers = newcomers(&stage, 40).await;
             let twice = newcomers.iter().find(|tenure| slots.contains(&tenure.slot));
-            assert_eq!(twice, None, "waits {waits}");
+            assert_eq!(twice, None, "waits {waits}, late {late}");
         });
     }
 }
