@@ -56,10 +56,10 @@ enum Command {
         after_help = "Example:\n  sotto info sotto://chat.example.org:7370/KEY\n  sotto info ADDRESS --people 5000 --json"
     )]
     Info(InfoOptions),
-    /// Close your account: the server forgets it, and so does this machine
+    /// Close your account: the server forgets it, and its state on this machine is deleted
     ///
     /// For good: contacts are not told, and cannot reach you any more; a new account is a stranger to them. Say goodbye
-    /// first. You must be offline.
+    /// first. You must be offline. Proofs against the server stay.
     #[command(after_help = "Example:\n  sotto stop\n  sotto close --name alice")]
     Close {
         /// Your name, as 'sotto init' was told, so that no account is closed by mistake

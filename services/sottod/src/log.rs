@@ -62,7 +62,7 @@ pub(crate) use offline::summarise;
 pub(crate) use pinned::{LogFiles, PinnedFile, is_of_a_log, pin_at_rest};
 #[cfg(test)]
 pub(crate) use record::Batch;
-pub(crate) use record::{Record, TableSeal, TokenId, closed, entries, spent, vacant};
+pub(crate) use record::{Record, TableSeal, TokenId, closed, entries, in_use, spent, vacant};
 pub(crate) use replica::{RaftSnapshot, StateMachine, snapshot_of};
 pub(crate) use state::{ACCOUNTS_MAX, Applied, State};
 pub(crate) use store::Options;

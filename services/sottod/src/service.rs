@@ -498,10 +498,16 @@ impl Sotto for Service {
     ) -> Result<Response<proto::CloseResponse>, Status> {
         let handle = ConnectionHandle::of(&request);
         let (account, slot) = self.member(&handle, &request.into_inner().session)?;
-        let closed = self.means.rounds.close(account, slot);
-        self.within(async { Ok(closed.await?) }).await?;
-        lock(&self.accounts).end(&account);
-        lock(&self.keys).forget_account(&account);
+        let (rounds, accounts, keys) =
+            (self.means.rounds.clone(), Arc::clone(&self.accounts), Arc::clone(&self.keys));
+        // Also if the caller does not wait for it.
+        let closing = self.means.tracker.spawn(async move {
+            rounds.close(account, slot).await?;
+            lock(&accounts).end(&account);
+            lock(&keys).forget_account(&account);
+            Ok::<_, Refused>(())
+        });
+        self.within(async { Ok(closing.await.map_err(|_| Refused::Internal)??) }).await?;
         Ok(Response::new(proto::CloseResponse {}))
     }
 

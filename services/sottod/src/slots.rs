@@ -108,16 +108,20 @@ pub(crate) struct SlotPool {
     vacancy: Vacancy,
     /// What is left of the newest, in the order in which it is handed out.
     left: Vec<Tenure>,
-    /// Vacant ones that were begun as a lot is, and may not be stored as such.
-    begun: BTreeSet<Tenure>,
+    /// Vacant ones that were begun as a lot is, and may not be stored as such: of each slot one.
+    begun: BTreeMap<u32, u32>,
+    /// What was shown to a server that was brought back from a backup, and is not stored yet.
+    shown: BTreeMap<u32, u32>,
     /// Slots whose accounts have not shown them yet: whoever did not hear the answer gets the same again.
     unheard: BTreeMap<Account, Unheard>,
     /// Known accounts that were given another slot, each once.
     others: BTreeSet<Account>,
-    /// Those of accounts that were closed, each with the epoch in which it was.
-    closed: BTreeMap<Tenure, u64>,
+    /// Slots of accounts that were closed, each with the number of the tenure and the epoch in which that was.
+    closed: BTreeMap<u32, (u32, u64)>,
     /// Those of them that are being written down as vacant, and nobody's meanwhile.
-    vacating: BTreeSet<Tenure>,
+    vacating: BTreeMap<u32, u32>,
+    /// The round in which the log came to say so: who had a slot before may have laid a box there.
+    vacated_in: Option<Round>,
     /// That of the newest round.
     epoch: u64,
 }
@@ -135,13 +139,16 @@ impl SlotPool {
     }
 
     /// Goes on behind so many lots, as others may have begun them, or that which is not stored: what was given of it is nobody's. What
-    /// was closed before may be somebody's again, and stays empty if it is not.
-    pub(crate) fn go_on_behind(&mut self, lots: u32) {
+    /// was closed before may be somebody's again, and stays empty if it is not. Other processes may have made slots vacant in the round
+    /// that is open.
+    pub(crate) fn go_on_behind(&mut self, lots: u32, open: Round) {
         self.lots = lots.max(self.lots);
         self.left.clear();
         self.begun.clear();
         self.closed.clear();
         self.vacating.clear();
+        self.shown.clear();
+        self.vacated_in = Some(open);
         let others = &mut self.others;
         self.unheard.retain(|account, unheard| {
             if !unheard.is_stored {
@@ -157,9 +164,13 @@ impl SlotPool {
     }
 
     /// Those that were vacant and were begun, and that are so still as far as the log says.
-    pub(crate) fn begun(&mut self, is_free: impl Fn(&Tenure) -> bool) -> Vec<Tenure> {
-        self.begun.retain(is_free);
-        self.begun.iter().copied().collect()
+    pub(crate) fn begun(&mut self, is_free: impl Fn(Tenure) -> bool) -> Vec<Tenure> {
+        unstored(&mut self.begun, is_free)
+    }
+
+    /// The same of what was shown: whose it is stands in no entry with it.
+    pub(crate) fn shown(&mut self, is_free: impl Fn(Tenure) -> bool) -> Vec<Tenure> {
+        unstored(&mut self.shown, is_free)
     }
 
     /// The slot that an account was given by this process and has not shown since.
@@ -182,12 +193,33 @@ impl SlotPool {
     /// The account has shown its slot, which is nobody else's then: also if it was closed and is there again.
     pub(crate) fn heard(&mut self, account: &Account, shown: Tenure) {
         self.unheard.remove(account);
-        self.closed.remove(&shown);
+        self.closed.remove(&shown.slot);
     }
 
     /// Whether nobody can be told any more that this is its own, though the log does not say so yet.
-    pub(crate) fn is_vacating(&self, tenure: Tenure) -> bool {
-        self.vacating.contains(&tenure)
+    pub(crate) fn is_vacating(&self, slot: u32) -> bool {
+        self.vacating.contains_key(&slot)
+    }
+
+    /// Whether nothing is laid there any more: the account was closed, and has not shown the slot since.
+    pub(crate) fn is_given_back(&self, slot: u32) -> bool {
+        self.closed.contains_key(&slot) || self.is_vacating(slot)
+    }
+
+    /// Whether somebody has shown a later tenure of its slot, and the log does not say so yet.
+    pub(crate) fn is_over(&self, tenure: Tenure) -> bool {
+        self.shown.get(&tenure.slot).is_some_and(|shown| *shown > tenure.number)
+    }
+
+    /// Whether this is in use and not stored as such.
+    pub(crate) fn is_shown(&self, tenure: Tenure) -> bool {
+        self.shown.get(&tenure.slot) == Some(&tenure.number)
+    }
+
+    /// The log says that nobody has them, or it was not to be: they are somebody's from the next round on.
+    pub(crate) fn vacated_is_settled(&mut self, open: Round) {
+        self.vacating.clear();
+        self.vacated_in = Some(open);
     }
 
     /// The lots up to that of a slot have been begun, whatever the log says: one that was brought back from a backup knows
@@ -203,13 +235,14 @@ impl SlotPool {
     /// What an account has shown is in use, whatever the log says: as for [`SlotPool::begin_up_to`].
     pub(crate) fn begin(&mut self, shown: Tenure) {
         self.left.retain(|tenure| tenure.slot != shown.slot);
-        self.begun.insert(shown);
+        let number = self.shown.entry(shown.slot).or_default();
+        *number = shown.number.max(*number);
     }
 
-    /// The account is no more, since this round was open.
+    /// The account is no more, since this round was open; it had its slot, as far as the log says.
     pub(crate) fn close(&mut self, account: &Account, tenure: Tenure, open: Round) {
         self.unheard.remove(account);
-        self.closed.insert(tenure, self.epoch_of(open));
+        self.closed.insert(tenure.slot, (tenure.number, self.epoch_of(open)));
     }
 
     /// A round is opened: where an epoch begins, the next tenures of slots that nobody has had for a whole one, if there are enough
@@ -219,14 +252,15 @@ impl SlotPool {
         if core::mem::replace(&mut self.epoch, epoch) == epoch {
             return Vec::new();
         }
-        let is_ripe = |closed: &u64| closed + 1 < epoch;
+        let is_ripe = |(_, closed): &(u32, u64)| closed + 1 < epoch;
         if self.closed.values().filter(|closed| is_ripe(closed)).count() < self.vacancy.slots {
             return Vec::new();
         }
-        self.vacating =
-            self.closed.iter().filter(|(_, closed)| is_ripe(closed)).map(|(tenure, _)| *tenure).collect();
+        let ripe = self.closed.iter().filter(|(_, closed)| is_ripe(closed));
+        self.vacating = ripe.map(|(slot, (number, _))| (*slot, *number)).collect();
         self.closed.retain(|_, closed| !is_ripe(closed));
-        self.vacating.iter().map(|tenure| tenure.next()).collect()
+        let tenures = self.vacating.iter();
+        tenures.map(|(slot, number)| Tenure { slot: *slot, number: *number }.next()).collect()
     }
 
     fn epoch_of(&self, round: Round) -> u64 {
@@ -239,13 +273,16 @@ impl SlotPool {
         &mut self,
         account: Account,
         vacant: impl Iterator<Item = Tenure>,
-        host: &dyn Host,
+        (open, host): (Round, &dyn Host),
     ) -> Result<Option<Tenure>, NoRandomness> {
         if self.left.is_empty() {
-            let again = vacant.filter(|tenure| !self.begun.contains(tenure));
+            let are_empty = self.vacating.is_empty() && Some(open) > self.vacated_in;
+            let again = vacant.filter(|tenure| {
+                are_empty && !self.begun.contains_key(&tenure.slot) && !self.shown.contains_key(&tenure.slot)
+            });
             let again: Vec<Tenure> = again.take(self.vacancy.slots).collect();
             if again.len() == self.vacancy.slots {
-                self.begun.extend(&again);
+                self.begun.extend(again.iter().map(|tenure| (tenure.slot, tenure.number)));
                 self.left = shuffled(again, host)?;
             } else if self.lots < self.most {
                 let first = self.lots * LOT_SLOTS;
@@ -269,18 +306,24 @@ impl SlotPool {
         &mut self,
         account: Account,
         vacant: impl Iterator<Item = Tenure>,
-        host: &dyn Host,
+        (open, host): (Round, &dyn Host),
     ) -> Result<Option<Tenure>, NoRandomness> {
         let most = (self.lots * LOT_SLOTS / SLOTS_PER_OTHER).max(LOT_SLOTS) as usize;
         if self.others.len() >= most || self.others.contains(&account) {
             return Ok(None);
         }
-        let tenure = self.take(account, vacant, host)?;
+        let tenure = self.take(account, vacant, (open, host))?;
         if tenure.is_some() {
             self.others.insert(account);
         }
         Ok(tenure)
     }
+}
+
+/// Those of which the log does not say so yet, ascending.
+fn unstored(slots: &mut BTreeMap<u32, u32>, is_free: impl Fn(Tenure) -> bool) -> Vec<Tenure> {
+    slots.retain(|slot, number| is_free(Tenure { slot: *slot, number: *number }));
+    slots.iter().map(|(slot, number)| Tenure { slot: *slot, number: *number }).collect()
 }
 
 /// Slots, in an order that nobody knows.
@@ -313,7 +356,8 @@ mod tests {
     #[test]
     fn no_more_lots_are_begun_than_may_be() {
         let mut pool = SlotPool::behind(3, 4, Vacancy::default());
-        let given = (0..40_u8).filter_map(|number| pool.take([number; 32], empty(), &System).unwrap());
+        let given =
+            (0..40_u8).filter_map(|number| pool.take([number; 32], empty(), (Round(9), &System)).unwrap());
         assert_eq!(given.count(), 32);
         assert_eq!(pool.lots(), 4);
     }
@@ -325,7 +369,7 @@ mod tests {
         let mut slots = BTreeSet::new();
         for number in 0..100_u8 {
             let account = [number; 32];
-            let slot = pool.take(account, empty(), &System).unwrap().unwrap().slot;
+            let slot = pool.take(account, empty(), (Round(9), &System)).unwrap().unwrap().slot;
             assert_eq!(pool.unheard(&account), Some(Tenure::first(slot)));
             assert!(slots.insert(slot));
         }
@@ -340,19 +384,20 @@ mod tests {
     #[test]
     fn a_known_account_gets_another_slot_once_and_takes_up_no_table() {
         let mut pool = SlotPool::behind(3, MOST, Vacancy::default());
-        let first = pool.take_other([0; 32], empty(), &System).unwrap().unwrap();
+        let first = pool.take_other([0; 32], empty(), (Round(9), &System)).unwrap().unwrap();
         assert_eq!(pool.unheard(&[0; 32]), Some(first), "and the same until it shows it");
         pool.stored(&[0; 32]);
         pool.heard(&[0; 32], first);
-        assert_eq!(pool.take_other([0; 32], empty(), &System), Ok(None), "a third");
-        let given: Vec<_> =
-            (1..=99).filter_map(|n| pool.take_other([n; 32], empty(), &System).unwrap()).collect();
+        assert_eq!(pool.take_other([0; 32], empty(), (Round(9), &System)), Ok(None), "a third");
+        let given: Vec<_> = (1..=99)
+            .filter_map(|n| pool.take_other([n; 32], empty(), (Round(9), &System)).unwrap())
+            .collect();
         assert_eq!(given.len(), 31, "with one lot in all");
         let mut large = SlotPool::behind(1024, MOST, Vacancy::default());
         let given = (0..3000_u32).filter_map(|n| {
             let mut account = [0; 32];
             account[..4].copy_from_slice(&n.to_le_bytes());
-            large.take_other(account, empty(), &System).unwrap()
+            large.take_other(account, empty(), (Round(9), &System)).unwrap()
         });
         assert!((2048..2300).contains(&given.count()));
     }
@@ -361,17 +406,17 @@ mod tests {
     #[test]
     fn what_was_given_is_remembered_over_a_lost_lead_if_it_is_stored_and_only_then() {
         let mut pool = SlotPool::behind(0, MOST, Vacancy::default());
-        let stored = pool.take([1; 32], empty(), &System).unwrap();
+        let stored = pool.take([1; 32], empty(), (Round(9), &System)).unwrap();
         pool.stored(&[1; 32]);
-        pool.take([2; 32], empty(), &System).unwrap();
-        pool.take_other([3; 32], empty(), &System).unwrap();
+        pool.take([2; 32], empty(), (Round(9), &System)).unwrap();
+        pool.take_other([3; 32], empty(), (Round(9), &System)).unwrap();
         assert!(!pool.is_unstored(&[1; 32]) && pool.is_unstored(&[2; 32]) && pool.is_unstored(&[3; 32]));
-        pool.go_on_behind(5);
+        pool.go_on_behind(5, Round(8));
         assert_eq!(
             (pool.unheard(&[1; 32]), pool.unheard(&[2; 32]), pool.unheard(&[3; 32])),
             (stored, None, None)
         );
-        let other = pool.take_other([3; 32], empty(), &System).unwrap().unwrap();
+        let other = pool.take_other([3; 32], empty(), (Round(9), &System)).unwrap().unwrap();
         assert!((5 * 32..6 * 32).contains(&other.slot), "the first one was nobody's, and does not count");
     }
 
@@ -379,12 +424,12 @@ mod tests {
     #[test]
     fn slots_that_are_shown_are_not_given_out_again() {
         let mut pool = SlotPool::behind(1, MOST, Vacancy::default());
-        pool.take([1; 32], empty(), &System).unwrap();
+        pool.take([1; 32], empty(), (Round(9), &System)).unwrap();
         pool.begin_up_to(3 * 32 + 5);
         assert_eq!(pool.lots(), 4);
         pool.begin_up_to(7);
         assert_eq!(pool.lots(), 4);
-        let next = pool.take([2; 32], empty(), &System).unwrap().unwrap();
+        let next = pool.take([2; 32], empty(), (Round(9), &System)).unwrap().unwrap();
         assert!((4 * 32..5 * 32).contains(&next.slot), "{next:?}");
     }
 
@@ -394,7 +439,7 @@ mod tests {
         let order = || {
             let mut pool = SlotPool::behind(0, MOST, Vacancy::default());
             (0..32_u8)
-                .map(|number| pool.take([number; 32], empty(), &System).unwrap().unwrap().slot)
+                .map(|number| pool.take([number; 32], empty(), (Round(9), &System)).unwrap().unwrap().slot)
                 .collect::<Vec<u32>>()
         };
         let (one, other) = (order(), order());
@@ -431,7 +476,7 @@ mod tests {
     fn closed(open: Round) -> (SlotPool, BTreeSet<Tenure>) {
         let mut pool = SlotPool::behind(0, MOST, Vacancy::default());
         let given = (0..64).map(|number| {
-            let tenure = pool.take(account(number), empty(), &System).unwrap().unwrap();
+            let tenure = pool.take(account(number), empty(), (Round(9), &System)).unwrap().unwrap();
             pool.heard(&account(number), tenure);
             tenure
         });
@@ -480,7 +525,7 @@ mod tests {
     #[test]
     fn what_was_given_back_before_the_lead_was_lost_stays_empty() {
         let (mut pool, _) = closed(Round(0));
-        pool.go_on_behind(2);
+        pool.go_on_behind(2, Round(8));
         assert_eq!(pool.vacated(Round(5 * EPOCH_ROUNDS)), []);
     }
 
@@ -489,7 +534,9 @@ mod tests {
         let vacant: Vec<Tenure> =
             (0..70).map(|slot| Tenure { slot: 3 * slot, number: 1 + slot % 2 }).collect();
         let mut pool = SlotPool::behind(10, MOST, Vacancy::default());
-        let mut take = |number| pool.take(account(number), vacant.iter().copied(), &System).unwrap().unwrap();
+        let mut take = |number| {
+            pool.take(account(number), vacant.iter().copied(), (Round(9), &System)).unwrap().unwrap()
+        };
         let taken: BTreeSet<Tenure> = (0..64).map(&mut take).collect();
         assert_eq!(taken, vacant[..64].iter().copied().collect(), "each once, the lowest first");
         let new = take(64);
@@ -497,9 +544,9 @@ mod tests {
         assert_eq!(pool.begun(|_| true).len(), 64);
         assert_eq!(pool.begun(|tenure| tenure.slot > 100).len(), 30, "the others are stored");
         // Whoever leads next gives them anew, unless they are stored.
-        pool.go_on_behind(11);
+        pool.go_on_behind(11, Round(8));
         assert_eq!(pool.begun(|_| true), []);
-        let again = pool.take(account(99), vacant.iter().copied(), &System).unwrap().unwrap();
+        let again = pool.take(account(99), vacant.iter().copied(), (Round(9), &System)).unwrap().unwrap();
         assert!(again.slot < 96 && again.number > 0);
     }
 }

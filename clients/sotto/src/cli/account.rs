@@ -105,7 +105,7 @@ pub(super) async fn close(home: Option<PathBuf>, name: &str) -> Result<(), Failu
     let known = match close_account(&settings, &client, nodes.as_ref()).await {
         Ok(()) => true,
         // An earlier attempt has closed it, or it never came to be.
-        Err(ConnectError::Refused(Refused::Token | Refused::Slot)) => false,
+        Err(ConnectError::Refused(Refused::Token)) => false,
         Err(error) => return Err(error.into()),
     };
     news::forget(store.directory())?;

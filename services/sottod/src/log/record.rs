@@ -10,7 +10,7 @@ use sotto_protocol::server::Account;
 use sotto_protocol::{Deposit, Round, SignedDirectory, UnixMillis};
 use sotto_wire::Announced;
 
-use super::codec::{Malformed, Reader, ascends, put_count, take_ascending};
+use super::codec::{Malformed, Reader, put_count, take_ascending};
 use crate::slots::Tenure;
 
 /// Most bytes of one kind of record in one entry.
@@ -137,9 +137,13 @@ pub(crate) fn closed(mut accounts: Vec<Account>) -> Vec<Vec<Record>> {
     accounts.chunks(ACCOUNTS_PER_ENTRY).map(|chunk| vec![Record::Closed(chunk.to_vec())]).collect()
 }
 
-/// The records that say that nobody has these slots any more.
-pub(crate) fn vacant(mut slots: Vec<Tenure>) -> Vec<Vec<Record>> {
-    slots.sort_unstable();
+/// The record that says that these are in use.
+pub(crate) fn in_use(slots: Vec<Tenure>) -> Vec<Vec<Record>> {
+    slots.chunks(SLOTS_PER_ENTRY).map(|chunk| vec![Record::Begun(chunk.to_vec())]).collect()
+}
+
+/// The records that say that nobody has these slots any more, which are ascending.
+pub(crate) fn vacant(slots: Vec<Tenure>) -> Vec<Vec<Record>> {
     slots.chunks(SLOTS_PER_ENTRY).map(|chunk| vec![Record::Vacant(chunk.to_vec())]).collect()
 }
 
@@ -161,6 +165,14 @@ impl fmt::Display for Batch {
 }
 
 impl Batch {
+    /// Whether a node that reads it takes it for what was written.
+    #[cfg(test)]
+    pub(crate) fn is_read_again(&self) -> bool {
+        let mut written = Vec::new();
+        self.encode(&mut written);
+        Self::decode(&mut Reader::new(&written)).as_ref() == Ok(self)
+    }
+
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         put_count(out, self.0.len());
         for record in &self.0 {
@@ -294,16 +306,9 @@ fn put_tenures(out: &mut Vec<u8>, tenures: &[Tenure]) {
     }
 }
 
-/// Of each slot one.
 fn take_tenures(reader: &mut Reader<'_>) -> Result<Vec<Tenure>, Malformed> {
     let count = reader.count(8)?;
-    let mut tenures: Vec<Tenure> = Vec::with_capacity(count);
-    for _ in 0..count {
-        let tenure = Tenure { slot: reader.u32()?, number: reader.u32()? };
-        ascends(tenures.last().map(|last| &last.slot), &tenure.slot)?;
-        tenures.push(tenure);
-    }
-    Ok(tenures)
+    (0..count).map(|_| Ok(Tenure { slot: reader.u32()?, number: reader.u32()? })).collect()
 }
 
 /// Deposits, one behind the other.

@@ -29,8 +29,8 @@ use crate::slots::Tenure;
 const MANIFESTS_KEPT: usize = sotto_wire::limits::MANIFESTS_MAX;
 /// Accounts that are known at most, so that nobody fills memory and disk by registering.
 pub(crate) const ACCOUNTS_MAX: u32 = 1 << 20;
-/// Entries that are applied again put accounts in before others are taken out: room for these beside.
-const ACCOUNTS_AGAIN: usize = 1 << 16;
+/// More than can be stored: entries that are applied again put accounts in before others are taken out.
+const ACCOUNTS_STORED: usize = 1 << 22;
 /// More than any table has.
 const SLOTS_MAX: u32 = 1 << 24;
 /// Spent tokens that are known at most.
@@ -183,10 +183,13 @@ impl State {
                 .is_none_or(|round| round.sealed.is_some())
                 .then_some("a deposit for no open round"),
             Record::Accounts(_) | Record::Closed(_) | Record::Retire(_) => None,
-            Record::Vacant(slots) | Record::Begun(slots) => slots
-                .iter()
-                .any(|tenure| tenure.slot >= SLOTS_MAX || tenure.number == 0)
-                .then_some("a slot that no table has, or that nobody has given back"),
+            Record::Vacant(slots) | Record::Begun(slots) => {
+                let is_none = |tenure: &Tenure| tenure.slot >= SLOTS_MAX || tenure.number == 0;
+                let ascend = slots.is_sorted_by(|before, after| before.slot < after.slot);
+                (!ascend || slots.iter().any(is_none)).then_some(
+                    "slots that no table has, that nobody has given back, or that are not ascending",
+                )
+            }
             // One that was left out could be spent again.
             Record::Spent(tokens) => {
                 let new = tokens.iter().filter(|token| !self.tokens.contains(*token)).count();
@@ -266,11 +269,8 @@ impl State {
                 }
             }
             Record::Accounts(accounts) => {
-                for account in accounts {
-                    if self.accounts.len() < ACCOUNTS_MAX as usize + ACCOUNTS_AGAIN {
-                        self.accounts.insert(*account);
-                    }
-                }
+                // Whoever leads sees to it that there are not too many. Of entries that are applied again none may be left out.
+                self.accounts.extend(accounts);
             }
             Record::Seal(round, seed, at) => {
                 let Some(round) = self.rounds.get_mut(round) else { return };
@@ -627,7 +627,7 @@ impl State {
 
     /// Whether entries can have led to this state.
     fn check(&self) -> Result<(), Malformed> {
-        if self.accounts.len() > ACCOUNTS_MAX as usize + ACCOUNTS_AGAIN
+        if self.accounts.len() > ACCOUNTS_STORED
             || self.tokens.len() > TOKENS_MAX
             || self.manifests.len() > MANIFESTS_KEPT
         {

@@ -74,6 +74,8 @@ struct Registering {
 struct Closing {
     account: Account,
     tenure: Option<Tenure>,
+    /// Whoever leads has taken note of it.
+    is_taken: bool,
     reply: CloseReply,
 }
 
@@ -109,6 +111,8 @@ pub(super) struct InFlight {
     pub(super) batches: usize,
     /// Who waits for a deposit that is not in the log yet.
     deposits: HashMap<(Account, Round, [u8; 32]), Vec<DepositReply>>,
+    /// Accounts that are to be closed.
+    closing: BTreeSet<Account>,
     /// Accounts that are not in the log yet, and the tokens that let them in.
     accounts: BTreeSet<Account>,
     tokens: BTreeSet<TokenId>,
@@ -156,18 +160,31 @@ impl<L: RoundLog> Task<L> {
 
     /// Whether this account takes part, and the slot is its own still: the node that it talks to may not know what has become of it.
     fn may_deposit(&self, account: &Account, tenure: Option<Tenure>) -> bool {
-        let state = self.log.state();
-        let is_had = |tenure| !self.surroundings.parameters.code.has_slots() || state.is_had(tenure);
+        let (state, slots) = (self.log.state(), &self.slots);
+        let is_had = |tenure: Tenure| {
+            let is_had = (state.is_had(tenure) && !slots.is_over(tenure)) || slots.is_shown(tenure);
+            !self.surroundings.parameters.code.has_slots() || (is_had && !slots.is_given_back(tenure.slot))
+        };
         state.knows(account) && tenure.is_none_or(is_had)
     }
 
     pub(super) fn close(&mut self, account: Account, tenure: Option<Tenure>, reply: CloseReply) {
-        if self.leads.is_some() && !self.log.state().knows(&account) {
+        let leads = self.leads.is_some();
+        if leads && !self.log.state().knows(&account) && !self.in_flight.accounts.contains(&account) {
             // Whoever did not hear of it asks again.
             let _ = reply.send(Ok(()));
             return;
         }
-        self.accepting.closings.push(Closing { account, tenure, reply });
+        // One after the other: an account is either there or not.
+        let is_busy = self.in_flight.accounts.contains(&account) || self.in_flight.closing.contains(&account);
+        if leads && is_busy {
+            let _ = reply.send(Err(Refused::Busy));
+            return;
+        }
+        if leads {
+            self.in_flight.closing.insert(account);
+        }
+        self.accepting.closings.push(Closing { account, tenure, is_taken: leads, reply });
     }
 
     pub(super) fn register(
@@ -210,6 +227,9 @@ impl<L: RoundLog> Task<L> {
         token: Option<TokenId>,
         shown: Option<Tenure>,
     ) -> Result<Option<Tenure>, Refused> {
+        if self.in_flight.closing.contains(&account) {
+            return Err(Refused::Busy);
+        }
         let known = self.in_flight.accounts.contains(&account) || self.log.state().knows(&account);
         let mut spent = None;
         if self.surroundings.token_required && !known {
@@ -245,12 +265,14 @@ impl<L: RoundLog> Task<L> {
         }
         let state = self.log.state();
         if let Some(tenure) = shown {
-            if state.is_to_come(tenure) {
+            if self.slots.is_over(tenure) {
+                return Err(Refused::Slot);
+            } else if state.is_to_come(tenure) {
                 // One that was brought back from a backup does not know who was given what since, but that it has given it.
                 self.slots.begin(tenure);
             } else if !state.is_had(tenure) {
                 return Err(Refused::Slot);
-            } else if self.slots.is_vacating(tenure) {
+            } else if self.slots.is_vacating(tenure.slot) {
                 return Err(Refused::Busy);
             }
             self.slots.heard(&account, tenure);
@@ -260,10 +282,10 @@ impl<L: RoundLog> Task<L> {
         if let Some(unheard) = self.slots.unheard(&account) {
             return Ok(Some(unheard));
         }
-        let host = &*self.surroundings.host;
+        let (open, host) = (self.machine.current(), &*self.surroundings.host);
         let (slot, refused) = match known {
-            true => (self.slots.take_other(account, state.vacant(), host), Refused::Slot),
-            false => (self.slots.take(account, state.vacant(), host), Refused::Busy),
+            true => (self.slots.take_other(account, state.vacant(), (open, host)), Refused::Slot),
+            false => (self.slots.take(account, state.vacant(), (open, host)), Refused::Busy),
         };
         slot.map_err(|_| Refused::Internal)?.map(Some).ok_or(refused)
     }
@@ -276,6 +298,11 @@ impl<L: RoundLog> Task<L> {
                 if let Some(token) = &registering.token {
                     self.in_flight.tokens.remove(token);
                 }
+            }
+        }
+        for closing in &mut self.accepting.closings {
+            if core::mem::take(&mut closing.is_taken) {
+                self.in_flight.closing.remove(&closing.account);
             }
         }
         for brought in &mut self.accepting.deposits {
@@ -314,6 +341,12 @@ impl<L: RoundLog> Task<L> {
                 }
             }
         }
+        for closing in core::mem::take(&mut self.accepting.closings) {
+            match closing {
+                Closing { account, tenure, is_taken: false, reply } => self.close(account, tenure, reply),
+                taken => self.accepting.closings.push(taken),
+            }
+        }
         let Accepting { deposits, registrations, closings, .. } = core::mem::take(&mut self.accepting);
         if deposits.is_empty() && registrations.is_empty() && closings.is_empty() {
             return;
@@ -331,7 +364,7 @@ impl<L: RoundLog> Task<L> {
             .collect();
         let begun_again = {
             let state = self.log.state();
-            self.slots.begun(|tenure| state.is_to_come(*tenure))
+            self.slots.begun(|tenure| state.is_to_come(tenure))
         };
         let (accounts, lots) = {
             let state = self.log.state();
@@ -398,7 +431,7 @@ impl<L: RoundLog> Task<L> {
         }
         if others.is_err() {
             // Of lots that are not stored, nobody else is given a slot.
-            self.slots.go_on_behind(self.log.state().lots());
+            self.slots.go_on_behind(self.log.state().lots(), self.machine.current());
         }
         for Registered { account, token, slot, reply } in registrations {
             self.in_flight.accounts.remove(&account);
@@ -414,9 +447,16 @@ impl<L: RoundLog> Task<L> {
             // Whoever asks again is let in anew.
             let _ = reply.send(others.as_ref().map(|()| slot).map_err(not_yet));
         }
-        for Closing { account, tenure, reply } in closings {
-            let is_closed = closed.is_ok() && !self.log.state().knows(&account);
-            if let Some(tenure) = tenure.filter(|_| is_closed && self.leads.is_some()) {
+        for Closing { account, tenure, reply, .. } in closings {
+            self.in_flight.closing.remove(&account);
+            let given_back = {
+                let state = self.log.state();
+                let is_closed = closed.is_ok() && self.leads.is_some() && !state.knows(&account);
+                // Not what a session shows from a tenure that is over.
+                let is_had = |tenure: &Tenure| state.is_had(*tenure) || self.slots.is_shown(*tenure);
+                tenure.filter(|tenure| is_closed && is_had(tenure) && !self.slots.is_over(*tenure))
+            };
+            if let Some(tenure) = given_back {
                 self.slots.close(&account, tenure, self.machine.current());
             }
             let _ = reply.send(closed.as_ref().copied().map_err(not_yet));
@@ -481,7 +521,8 @@ impl<L: RoundLog> Task<L> {
                 }
             });
         }
-        for Closing { account, tenure, reply } in closings {
+        for Closing { account, tenure, reply, .. } in closings {
+            self.in_flight.closing.remove(&account);
             let forwarding = forward.close(leader, account, tenure);
             let forwarding = while_it_leads(forwarding, leader, self.log.role());
             let again = self.again.clone();

@@ -12,7 +12,9 @@ use tokio::time::Instant;
 use super::accepting::Batch;
 use super::command::Reply;
 use super::{RunError, Task};
-use crate::log::{LogError, Phase, ProposeError, Record, Role, RoundLog, TableSeal, TokenId, spent, vacant};
+use crate::log::{
+    LogError, Phase, ProposeError, Record, Role, RoundLog, TableSeal, TokenId, in_use, spent, vacant,
+};
 
 /// A round that is open when a node begins to lead takes deposits for so long at least: those that were on their way come again.
 const GRACE_MS: u64 = 1000;
@@ -38,6 +40,8 @@ pub(super) enum Settled {
     Spent(Vec<TokenId>, Result<(), ProposeError>),
     /// The same of slots that nobody has any more. If it came to nothing they stay empty.
     Vacant(Result<(), ProposeError>),
+    /// The same of slots that are in use, whatever was known before.
+    InUse(Result<(), ProposeError>),
     /// The same of another manifest key, with its first round.
     Announced(Round, Reply<Result<Round, String>>, Result<(), ProposeError>),
 }
@@ -92,7 +96,7 @@ impl<L: RoundLog> Task<L> {
         self.machine.forget_deposits();
         self.machine.stays_open(self.now(), GRACE_MS);
         self.forget_admissions();
-        self.slots.go_on_behind(self.log.state().lots());
+        self.slots.go_on_behind(self.log.state().lots(), self.machine.current());
         self.places.begin_to_lead();
         if let Some(term) = self.leads
             && !self.is_alone()
@@ -219,11 +223,30 @@ impl<L: RoundLog> Task<L> {
 
     /// Stores which slots nobody has any more, where an epoch has begun.
     async fn propose_vacant(&mut self) {
-        let vacated = self.slots.vacated(self.machine.current());
-        for records in vacant(vacated) {
+        // What was shown after a backup was brought back is collected, and stands apart from whom it was shown by.
+        let shown = {
+            let state = self.log.state();
+            self.slots.shown(|tenure| state.is_to_come(tenure))
+        };
+        for records in in_use(shown) {
             let proposal = self.log.propose(records).await;
-            self.proposed.spawn(async move { Settled::Vacant(proposal.await.map(|_| ())) });
+            self.proposed.spawn(async move { Settled::InUse(proposal.await.map(|_| ())) });
         }
+        let vacated = vacant(self.slots.vacated(self.machine.current()));
+        if vacated.is_empty() {
+            return;
+        }
+        let mut proposals = Vec::new();
+        for records in vacated {
+            proposals.push(self.log.propose(records).await);
+        }
+        self.proposed.spawn(async move {
+            let mut result = Ok(());
+            for proposal in proposals {
+                result = result.and(proposal.await.map(|_| ()));
+            }
+            Settled::Vacant(result)
+        });
     }
 
     /// Takes note of what became of a proposal.
@@ -254,7 +277,11 @@ impl<L: RoundLog> Task<L> {
                 }
                 result
             }
-            Settled::Vacant(result) => result,
+            Settled::Vacant(result) => {
+                self.slots.vacated_is_settled(self.machine.current());
+                result
+            }
+            Settled::InUse(result) => result,
             Settled::Directory(result) => {
                 self.directory_is_settled();
                 result

@@ -5,6 +5,7 @@
 //! arrangements  nodes that arrange the same databases in different ways
 //! attacks       one node whose log does what a script says
 //! breaches      what real nodes must withstand, one thing at a time
+//! closing       accounts that are closed, and what becomes of their slots
 //! leading_on    who goes on to lead in the term of its earlier start
 //! logs          logs of a group without rounds
 //! net           who reaches whom: the calls of the log's group, and what a follower sends on
@@ -21,6 +22,7 @@
 mod arrangements;
 mod attacks;
 mod breaches;
+mod closing;
 mod leading_on;
 mod logs;
 mod net;

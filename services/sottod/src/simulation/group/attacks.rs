@@ -24,8 +24,8 @@ use crate::config::Config;
 use crate::forward::{Forward, Forwarded, Lost};
 use crate::keys::Progress;
 use crate::log::{
-    Feed, LogError, MemoryLog, Proposal, ProposeError, Record, Role, RoundLog, SealedRound, Sequencer, Size,
-    State, TokenId,
+    Batch, Feed, LogError, MemoryLog, Proposal, ProposeError, Record, Role, RoundLog, SealedRound, Sequencer,
+    Size, State, TokenId,
 };
 use crate::manifest_keys::Announcing;
 use crate::metrics::Metrics;
@@ -56,7 +56,7 @@ type Judge = Box<dyn FnMut(&[Record]) -> Fate + Send>;
 pub(super) struct Scripted {
     pub(super) log: Arc<MemoryLog>,
     pub(super) role: Arc<watch::Sender<Role>>,
-    gate: Arc<watch::Sender<bool>>,
+    pub(super) gate: Arc<watch::Sender<bool>>,
     judge: Arc<Mutex<Judge>>,
 }
 
@@ -77,6 +77,8 @@ impl Sequencer for Scripted {
     }
 
     async fn propose(&self, records: Vec<Record>) -> Proposal {
+        // Whatever is written must be read again, or no node could go on.
+        assert!(Batch(records.clone()).is_read_again(), "{records:?}");
         let fate = (self.judge.lock().unwrap())(&records);
         match fate {
             Fate::Stands => self.log.propose(records).await,
@@ -185,14 +187,14 @@ pub(super) struct Stage {
 }
 
 pub(super) struct Setting {
-    tokens: bool,
-    slots: bool,
-    grouped: bool,
-    round_ms: u32,
-    silent: bool,
+    pub(super) tokens: bool,
+    pub(super) slots: bool,
+    pub(super) grouped: bool,
+    pub(super) round_ms: u32,
+    pub(super) silent: bool,
 }
 
-const SLOTS: Setting =
+pub(super) const SLOTS: Setting =
     Setting { tokens: false, slots: true, grouped: true, round_ms: 600_000, silent: false };
 pub(super) const TOKENS: Setting =
     Setting { tokens: true, slots: false, grouped: true, round_ms: 600_000, silent: false };
@@ -248,13 +250,13 @@ pub(super) async fn soon() {
     sleep(Duration::from_millis(5)).await;
 }
 
-fn has(records: &[Record], which: fn(&Record) -> bool) -> bool {
+pub(super) fn has(records: &[Record], which: fn(&Record) -> bool) -> bool {
     records.iter().any(which)
 }
 
-const A: [u8; 32] = [1; 32];
-const B: [u8; 32] = [2; 32];
-const TOKEN: TokenId = [7; 16];
+pub(super) const A: [u8; 32] = [1; 32];
+pub(super) const B: [u8; 32] = [2; 32];
+pub(super) const TOKEN: TokenId = [7; 16];
 
 /// Accounts that may deposit.
 async fn members(log: &Scripted) {
@@ -356,7 +358,7 @@ fn without_first_lots() -> impl FnMut(&[Record]) -> Fate + Send + 'static {
 }
 
 /// Another node leads next, with the same log: nobody else is given this slot.
-async fn is_not_given_again(stage: Stage, log: &Scripted, slot: Tenure) {
+pub(super) async fn is_not_given_again(stage: Stage, log: &Scripted, slot: Tenure) {
     stage.stop.cancel();
     let _ = stage.task.await;
     log.role.send_replace(Role::Leads { term: 9 });
@@ -728,204 +730,5 @@ fn what_nobody_answers_is_taken_in_here_once_this_node_leads() {
             matches!(admitted, Ok(Ok(Ok(None)))),
             "an account waits for a node that is gone: {admitted:?}"
         );
-    });
-}
-
-/// So that an epoch of two rounds is a second.
-const QUICK_SLOTS: Setting = Setting { round_ms: 500, ..SLOTS };
-const C: [u8; 32] = [3; 32];
-
-/// Whether its slot takes what an account deposits in the round that is open.
-async fn says(stage: &Stage, account: [u8; 32], tenure: Tenure, what: u8) -> Result<(), Refused> {
-    let round = stage.rounds.current().await.unwrap();
-    let label = sotto_protocol::table::stored(tenure.slot, &[what; 12]);
-    let deposit = Deposit { label, sealed: SealedBox([what; BOX_BYTES]) };
-    stage.rounds.deposit(account, round, deposit, Some(tenure)).await
-}
-
-/// Accounts with slots of their own.
-async fn joined<const N: usize>(stage: &Stage, accounts: [[u8; 32]; N]) -> [Tenure; N] {
-    let mut tenures = [Tenure::first(0); N];
-    for (tenure, account) in tenures.iter_mut().zip(accounts) {
-        *tenure = stage.rounds.register(account, None, None).await.unwrap().unwrap();
-    }
-    tenures
-}
-
-/// Slots that so many newcomers are given.
-async fn newcomers(stage: &Stage, many: u8) -> BTreeSet<Tenure> {
-    let mut given = BTreeSet::new();
-    for number in 0..many {
-        let tenure = stage.rounds.register([100 + number; 32], None, None).await.unwrap().unwrap();
-        assert!(given.insert(tenure), "{tenure:?} was given to two accounts");
-    }
-    given
-}
-
-const EPOCHS: Duration = Duration::from_millis(4 * 2 * 500);
-
-#[test]
-fn a_closed_account_says_nothing_more_and_its_slot_is_somebody_elses_later() {
-    play(async {
-        let log = Scripted::new(|_| Fate::Stands);
-        let stage = start(&QUICK_SLOTS, log.clone(), 1);
-        soon().await;
-        let [a, b, c] = joined(&stage, [A, B, C]).await;
-        assert_eq!(says(&stage, A, a, 1).await, Ok(()));
-        for (account, tenure) in [(A, a), (B, b), (A, a)] {
-            assert_eq!(stage.rounds.close(account, Some(tenure)).await, Ok(()), "also once more");
-        }
-        assert!(!log.state().knows(&A) && !log.state().knows(&B) && log.state().knows(&C));
-        assert_eq!(says(&stage, A, a, 2).await, Err(Refused::UnknownSession));
-        // What is left of the lot comes first.
-        let rest = newcomers(&stage, 29).await;
-        assert!(!rest.iter().any(|tenure| [a, b, c].contains(tenure)));
-        sleep(EPOCHS).await;
-        let given = joined(&stage, [[140; 32], [141; 32], [142; 32]]).await;
-        assert_eq!(BTreeSet::from([given[0], given[1]]), BTreeSet::from([a.next(), b.next()]));
-        assert_eq!(given[2].slot / 32, 1, "nothing else is vacant");
-        // Whoever was there before is kept out, with the slot that it had and with a session from then.
-        assert_eq!(stage.rounds.register(A, None, Some(a)).await, Err(Refused::Slot));
-        assert_eq!(says(&stage, A, a, 3).await, Err(Refused::UnknownSession));
-        let another = stage.rounds.register(A, None, None).await.unwrap().unwrap();
-        assert_eq!(says(&stage, A, a, 3).await, Err(Refused::UnknownSession));
-        assert_eq!(says(&stage, A, another, 3).await, Ok(()));
-        for (account, tenure) in [([140; 32], given[0]), ([141; 32], given[1]), (C, c)] {
-            assert_eq!(says(&stage, account, tenure, 4).await, Ok(()));
-        }
-    });
-}
-
-#[test]
-fn who_is_there_again_before_its_slot_is_vacant_keeps_it() {
-    play(async {
-        let log = Scripted::new(|_| Fate::Stands);
-        let stage = start(&QUICK_SLOTS, log.clone(), 1);
-        soon().await;
-        let [a, b, c] = joined(&stage, [A, B, C]).await;
-        for (account, tenure) in [(A, a), (B, b), (C, c)] {
-            stage.rounds.close(account, Some(tenure)).await.unwrap();
-        }
-        newcomers(&stage, 29).await;
-        sleep(Duration::from_millis(700)).await;
-        assert_eq!(stage.rounds.register(A, None, Some(a)).await, Ok(Some(a)));
-        sleep(EPOCHS).await;
-        let given = joined(&stage, [[140; 32], [141; 32], [142; 32]]).await;
-        assert_eq!(BTreeSet::from([given[0], given[1]]), BTreeSet::from([b.next(), c.next()]));
-        assert_ne!(given[2].slot, a.slot);
-        assert_eq!(says(&stage, A, a, 1).await, Ok(()));
-    });
-}
-
-/// The log says so a little later.
-#[test]
-fn a_slot_that_is_becoming_vacant_is_not_told_to_whom_it_was() {
-    play(async {
-        let log = Scripted::new(|records| {
-            if has(records, |record| matches!(record, Record::Vacant(_))) {
-                Fate::Waits
-            } else {
-                Fate::Stands
-            }
-        });
-        let stage = start(&QUICK_SLOTS, log.clone(), 1);
-        soon().await;
-        let [a, b] = joined(&stage, [A, B]).await;
-        for (account, tenure) in [(A, a), (B, b)] {
-            stage.rounds.close(account, Some(tenure)).await.unwrap();
-        }
-        sleep(EPOCHS).await;
-        assert!(log.state().is_had(a));
-        assert_eq!(stage.rounds.register(A, None, Some(a)).await, Err(Refused::Busy));
-        log.gate.send_replace(true);
-        soon().await;
-        assert_eq!(stage.rounds.register(A, None, Some(a)).await, Err(Refused::Slot));
-    });
-}
-
-/// Whoever led meanwhile may have let them in again, and this node hears of that too late.
-#[test]
-fn what_was_given_back_to_a_node_that_lost_the_lead_is_given_to_nobody() {
-    for (waits, late) in [(false, false), (true, false), (false, true)] {
-        play(async {
-            let log = Scripted::new(move |records| {
-                let closes = has(records, |record| matches!(record, Record::Closed(_)));
-                match (closes && waits, closes && late) {
-                    (true, _) => Fate::Waits,
-                    (_, true) => Fate::HeardLate,
-                    _ => Fate::Stands,
-                }
-            });
-            let stage = start(&QUICK_SLOTS, log.clone(), 1);
-            soon().await;
-            let given = joined(&stage, [A, B, C]).await;
-            for (account, tenure) in [A, B, C].into_iter().zip(given) {
-                let rounds = stage.rounds.clone();
-                tokio::spawn(async move { rounds.close(account, Some(tenure)).await });
-            }
-            soon().await;
-            log.role.send_replace(Role::Follows { leader: None });
-            soon().await;
-            if waits {
-                log.gate.send_replace(true);
-                soon().await;
-            }
-            assert!(!log.state().knows(&A));
-            // Another node lets them in, with what they show.
-            log.log.propose(vec![Record::Accounts(vec![A, B, C])]).await.await.unwrap();
-            soon().await;
-            log.role.send_replace(Role::Leads { term: 3 });
-            soon().await;
-            log.gate.send_replace(true);
-            sleep(EPOCHS).await;
-            let slots = given.map(|tenure| tenure.slot);
-            let newcomers = newcomers(&stage, 40).await;
-            let twice = newcomers.iter().find(|tenure| slots.contains(&tenure.slot));
-            assert_eq!(twice, None, "waits {waits}, late {late}");
-        });
-    }
-}
-
-/// What is vacant is begun as a lot is, and told to nobody before that is stored.
-#[test]
-fn a_vacant_slot_whose_tenure_was_not_stored_is_told_to_one_account_alone() {
-    play(async {
-        let mut failed = false;
-        let log = Scripted::new(move |records| {
-            let first = has(records, |record| matches!(record, Record::Begun(_)))
-                && !core::mem::replace(&mut failed, true);
-            if first { Fate::Elsewhere } else { Fate::Stands }
-        });
-        let stage = start(&QUICK_SLOTS, log.clone(), 1);
-        soon().await;
-        let [a, b] = joined(&stage, [A, B]).await;
-        newcomers(&stage, 30).await;
-        for (account, tenure) in [(A, a), (B, b)] {
-            stage.rounds.close(account, Some(tenure)).await.unwrap();
-        }
-        sleep(EPOCHS).await;
-        assert_eq!(stage.rounds.register(C, None, None).await, Err(Refused::Busy));
-        sleep(Duration::from_millis(100)).await;
-        let c = stage.rounds.register(C, None, None).await.unwrap().unwrap();
-        assert!([a.next(), b.next()].contains(&c));
-        assert!(log.state().is_had(c), "it is told before it is stored");
-        is_not_given_again(stage, &log, c).await;
-    });
-}
-
-/// A server that was brought back from a backup knows nothing of what it has given since.
-#[test]
-fn who_shows_a_later_tenure_than_the_log_knows_is_heard_and_who_had_it_before_is_not() {
-    play(async {
-        let log = Scripted::new(|_| Fate::Stands);
-        let stage = start(&QUICK_SLOTS, log.clone(), 1);
-        soon().await;
-        let [a] = joined(&stage, [A]).await;
-        let later = a.next().next();
-        assert_eq!(stage.rounds.register(B, None, Some(later)).await, Ok(Some(later)));
-        assert!(log.state().is_had(later));
-        assert_eq!(says(&stage, B, later, 1).await, Ok(()));
-        assert_eq!(says(&stage, A, a, 1).await, Err(Refused::UnknownSession));
-        assert_eq!(stage.rounds.register(A, None, Some(a)).await, Err(Refused::Slot));
     });
 }
