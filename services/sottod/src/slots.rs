@@ -9,7 +9,7 @@
 //! A slot is *had* by one account after the other, in *tenures*. When an account is closed, its slot waits in the memory of the
 //! process that leads for one whole epoch of rounds at least, so that nothing is left of it in any round that can be retrieved,
 //! and until there are 32 such: then the log says that these are vacant, and their next tenures go to newcomers, 32 at a time
-//! as a lot does. So the disk tells of a closed account what it told before, that its slot is one of many.
+//! as a lot does. So no entry of the log names one account and its slot; what an older copy of it tells is in docs/SECURITY.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +37,7 @@ pub(crate) struct Vacancy {
 }
 
 impl Default for Vacancy {
-    /// Two to three days of rounds of a minute, and a lot.
+    /// Almost three days of rounds of a minute, and a lot.
     fn default() -> Self {
         Self { epoch_rounds: 4096, slots: LOT_SLOTS as usize }
     }

@@ -14,7 +14,11 @@ const BYTES_MAX: u64 = 4 << 20;
 
 /// Removes what waits to be told, with the account that it is about.
 pub(crate) fn forget(directory: &Path) -> io::Result<()> {
-    match fs::remove_file(directory.join(FILE)) {
+    remove(&directory.join(FILE))
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
@@ -57,10 +61,7 @@ impl News {
         let _alone = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let lines = journal.untold();
         if lines.is_empty() {
-            return match fs::remove_file(&self.path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-                _ => Ok(()),
-            };
+            return remove(&self.path);
         }
         sotto_files::replace(&self.path, &serde_json::to_vec(&lines)?, 0o600)
     }
