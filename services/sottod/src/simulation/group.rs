@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! arrangements  nodes that arrange the same databases in different ways
-//! attacks       one node whose log does what a script says
+//! attacks       proposals that fail or wait while one node leads, and when it leads again
 //! breaches      what real nodes must withstand, one thing at a time
 //! closing       accounts that are closed, and what becomes of their slots
 //! leading_on    who goes on to lead in the term of its earlier start
@@ -14,6 +14,7 @@
 //! play          a seed's history, with people who join at any node and bring deposits to any
 //! pressure      builds and disks that cannot keep up with the rounds
 //! rotation      another manifest key, while nodes die or lack its secret
+//! scripted      a node whose log does what a script says, for attacks, closing and places
 //! seeds         many histories, each in a process of its own
 //! upstream      what nodes without a vote follow
 //! voters        changes of who votes that are broken off
@@ -31,6 +32,7 @@ mod places;
 mod play;
 mod pressure;
 mod rotation;
+mod scripted;
 mod seeds;
 mod upstream;
 mod voters;

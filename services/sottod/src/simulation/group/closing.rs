@@ -9,9 +9,8 @@ use sotto_protocol::{Deposit, SealedBox};
 use sotto_wire::Refused;
 use tokio::time::sleep;
 
-use super::attacks::{
-    A, B, Fate, SLOTS, Scripted, Setting, Stage, TOKEN, TOKENS, has, is_not_given_again, play, soon, start,
-};
+use super::attacks::is_not_given_again;
+use super::scripted::{A, B, Fate, SLOTS, Scripted, Setting, Stage, TOKEN, TOKENS, has, play, soon, start};
 use crate::log::{Feed as _, Record, Role, Sequencer as _};
 use crate::slots::Tenure;
 

@@ -2,7 +2,7 @@
 
 use tokio::time::sleep;
 
-use super::attacks::{Fate, Scripted, TOKENS, play, soon, start};
+use super::scripted::{Fate, Scripted, TOKENS, play, soon, start};
 use crate::cluster::NodeId;
 use crate::log::{Feed, Record, Role};
 use crate::rounds::{EVERY, LEASE, Place, RoundNews, Rounds};
