@@ -57,7 +57,7 @@ fn ms(ms: u32) -> Duration {
 }
 
 /// Alice comes within the first round, and leaves after this many: several blocks of rounds, and a change of keys.
-const ROUNDS: u64 = 70;
+const ROUNDS: u64 = 110;
 /// The same with the real engine, which takes real time.
 const ROUNDS_REAL: u64 = 4;
 
