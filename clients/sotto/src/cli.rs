@@ -13,6 +13,7 @@ mod group;
 mod info;
 mod input;
 mod link;
+mod passphrase;
 pub(crate) mod print;
 mod run;
 pub(crate) mod state;
@@ -66,6 +67,18 @@ enum Command {
         #[arg(long)]
         name: String,
     },
+    /// Close the state on this machine with a passphrase, so that whoever takes the disk cannot read it
+    ///
+    /// It is asked for when you come online, and by commands while you are not; a first line of a file that SOTTO_PASSPHRASE_FILE
+    /// names serves those who cannot type it. You must be offline. Nobody opens the state without it.
+    #[command(
+        after_help = "Examples:\n  sotto passphrase\n  sotto passphrase < new-passphrase\n  sotto passphrase --remove"
+    )]
+    Passphrase {
+        /// Open the state for good
+        #[arg(long)]
+        remove: bool,
+    },
     /// Take part in every round until 'sotto stop', Ctrl-C, or for a time that is fixed now
     ///
     /// Others can see when you are online, so nothing but you decides it: not contacts, nor texts, nor what has arrived.
@@ -84,22 +97,31 @@ enum Command {
     },
     /// Make a contact and print the invitation for that person
     ///
-    /// Whoever holds the invitation can take that person's place: hand it over where nobody else reads it.
-    #[command(after_help = "Example:\n  sotto invite bob > invitation-for-bob")]
-    Invite {
-        /// Your name for the contact
-        contact: String,
-    },
-    /// Make a contact of the person whose invitation is on standard input
+    /// Whoever holds the invitation can take that person's place: hand it over where nobody else reads it. It says where the server
+    /// is, too. With --server and --name an account is made first if there is none.
     #[command(
-        after_help = "Examples:\n  sotto accept alice              (then paste the invitation)\n  sotto accept alice < invitation"
+        after_help = "Examples:\n  sotto invite bob > invitation-for-bob\n  sotto invite bob --chat --server sotto://chat.example.org:7370/KEY --name alice"
     )]
-    Accept {
-        /// Your name for the contact
+    Invite(InviteOptions),
+    /// Make a contact of the person whose invitation is on standard input
+    ///
+    /// With --name an account is made first if there is none, at the server that the invitation names; a registration token, if that
+    /// server wants one, is the next line of standard input.
+    #[command(
+        after_help = "Examples:\n  sotto accept alice              (then paste the invitation)\n  sotto accept alice < invitation\n  sotto accept alice --chat --name bob"
+    )]
+    Accept(AcceptOptions),
+    /// Show the words by which you and a contact know that nobody is in between
+    ///
+    /// Both see the same 16 words, in the same order, if each has the other's identity. Compare them side by side or by voice, not
+    /// over this chat: whoever is in between reads and writes it.
+    #[command(after_help = "Example:\n  sotto verify bob")]
+    Verify {
+        /// The contact
         contact: String,
-        /// Only there to explain why it is refused.
-        #[arg(hide = true)]
-        invitation: Option<String>,
+        /// One JSON object
+        #[arg(long)]
+        json: bool,
     },
     /// List the invitations that nobody has answered
     #[command(after_help = "Example:\n  sotto invitations --json")]
@@ -184,6 +206,7 @@ impl Command {
             Self::Status { json }
             | Self::Invitations { json }
             | Self::Contacts { json }
+            | Self::Verify { json, .. }
             | Self::Read { json, .. } => *json,
             Self::Info(options) => options.json,
             Self::Chat(options) => options.json,
@@ -193,6 +216,9 @@ impl Command {
         }
     }
 }
+
+/// Room of an account if nothing else is said.
+const CONVERSATIONS: u8 = 4;
 
 /// What an account is made of.
 #[derive(Debug, Args)]
@@ -206,8 +232,49 @@ struct InitOptions {
     /// Room for contacts and groups. You speak in one of them per round in turn, existing or not, so that their number
     /// does not show. More room means longer waits: each has its turn once in N rounds, so that N times the length of a
     /// round passes between two turns. It cannot be changed later
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = CONVERSATIONS, value_parser = clap::value_parser!(u8).range(1..))]
     conversations: u8,
+}
+
+/// An account that may have to be made first.
+#[derive(Debug, Args)]
+struct Newcomer {
+    /// Your name, as the groups you make show it: makes an account if there is none
+    #[arg(long)]
+    name: Option<String>,
+    /// Room for contacts and groups of an account that is made, as 'sotto init --help' explains
+    #[arg(long, value_name = "N", default_value_t = CONVERSATIONS, value_parser = clap::value_parser!(u8).range(1..))]
+    conversations: u8,
+}
+
+/// How to invite.
+#[derive(Debug, Args)]
+struct InviteOptions {
+    /// Your name for the contact
+    contact: String,
+    /// Where to make an account if there is none
+    #[arg(long, value_name = "ADDRESS")]
+    server: Option<Address>,
+    #[command(flatten)]
+    newcomer: Newcomer,
+    /// Go on with 'sotto chat' there
+    #[arg(long)]
+    chat: bool,
+}
+
+/// How to accept.
+#[derive(Debug, Args)]
+struct AcceptOptions {
+    /// Your name for the contact
+    contact: String,
+    /// Only there to explain why it is refused.
+    #[arg(hide = true)]
+    invitation: Option<String>,
+    #[command(flatten)]
+    newcomer: Newcomer,
+    /// Go on with 'sotto chat' there, on what follows on standard input
+    #[arg(long)]
+    chat: bool,
 }
 
 /// What to ask a server.
@@ -220,7 +287,7 @@ struct InfoOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     people: Option<u64>,
     /// Room for contacts and groups that the account would have, on which it depends how long texts take
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = CONVERSATIONS, value_parser = clap::value_parser!(u8).range(1..))]
     conversations: u8,
     /// One JSON object
     #[arg(long)]
@@ -239,7 +306,7 @@ struct RunOptions {
 }
 
 /// How to chat.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 struct ChatOptions {
     /// The contact or group
     contact: String,
@@ -332,14 +399,23 @@ pub fn command() -> clap::Command {
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let json = cli.command.speaks_json();
+    keep_memory_off_the_disk();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return Failure::other(format!("cannot start: {error}")).report(json),
     };
     let done = runtime.block_on(perform(cli));
+    state::forget();
     // A reader of standard input may be waiting for a line that never comes.
     runtime.shutdown_background();
     done.unwrap_or_else(|failure| failure.report(json))
+}
+
+/// No core dump shows what this program knows, and no other program of the same user reads it in its memory. A system that cannot
+/// do that is used as it is.
+fn keep_memory_off_the_disk() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
 }
 
 async fn perform(cli: Cli) -> Result<ExitCode, Failure> {
@@ -348,13 +424,13 @@ async fn perform(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Init(options) => account::init(home, options).await?,
         Command::Info(options) => info::info(options).await?,
         Command::Close { name } => account::close(home, &name).await?,
+        Command::Passphrase { remove } => passphrase::set(home, remove).await?,
         Command::Run(options) => run::run(home, options).await?,
         Command::Stop => run::stop(home).await?,
         Command::Status { json } => run::status_of(home, json).await?,
-        Command::Invite { contact } => contacts::invite(home, contact).await?,
-        Command::Accept { contact, invitation } => {
-            contacts::accept(home, contact, invitation.is_some()).await?;
-        }
+        Command::Invite(options) => return contacts::invite(home, options).await,
+        Command::Accept(options) => return contacts::accept(home, options).await,
+        Command::Verify { contact, json } => contacts::verify(home, contact, json).await?,
         Command::Invitations { json } => contacts::invitations(home, json).await?,
         Command::Withdraw { contact } => contacts::withdraw(home, contact).await?,
         Command::Contacts { json } => contacts::contacts(home, json).await?,

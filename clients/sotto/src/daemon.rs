@@ -33,7 +33,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::cli::failure::Failure;
 use crate::cli::state;
-use crate::{ConnectError, ConnectionSettings, Event, Events, Handle, HandleError, Participant, Store};
+use crate::{
+    ConnectError, ConnectionSettings, Event, Events, Handle, HandleError, Participant, Passphrase, Store,
+};
 use desk::Desk;
 use face::Face;
 use journal::Journal;
@@ -61,6 +63,8 @@ pub(crate) struct Options {
     pub(crate) detached: bool,
     /// Time from coming to leaving; without it, until the person ends it.
     pub(crate) stay: Option<Duration>,
+    /// Of the state, from the program that waits.
+    pub(crate) passphrase: Option<Passphrase>,
 }
 
 /// Is online, until told to leave.
@@ -74,10 +78,14 @@ pub(crate) async fn run(directory: &Path, options: Options) -> Result<(), Failur
     if !options.detached && connect(directory).await?.is_some() {
         return Err(Failure::state("you are online already; 'sotto status' shows since when"));
     }
-    let (store, snapshot) = Store::open(directory)?;
+    if let Some(passphrase) = options.passphrase {
+        state::remember(passphrase);
+    }
+    let (store, snapshot) = state::open(directory)?;
     let client = state::restore(store.directory(), &snapshot)?;
+    let news = Arc::new(News::of(directory, client.account_seed()));
     let listener = Listener::bind(directory)?;
-    let (name, server) = (client.name().to_owned(), store.address().authority());
+    let (name, server) = (client.name().to_owned(), store.address().clone());
     let (mut handle, mut events) = match come(store, client).await {
         Ok(come) => come,
         Err(error) => {
@@ -86,14 +94,13 @@ pub(crate) async fn run(directory: &Path, options: Options) -> Result<(), Failur
         }
     };
     let leaves = options.stay.map(|stay| Instant::now() + stay);
-    Face::new(options.detached).online(&server, &name, options.stay);
+    Face::new(options.detached).online(&server.authority(), &name, options.stay);
     if options.detached {
         // Whoever waits for this may have left.
         let _ = writeln!(io::stdout(), "{ONLINE}");
     }
     drop(starting);
 
-    let news = Arc::new(News::of(directory));
     let journal = Arc::new(Journal::new(news.read()));
     let following = Arc::clone(&news).follow(Arc::clone(&journal), Face::new(options.detached));
     let following = tokio::spawn(following);
@@ -158,7 +165,7 @@ async fn come(store: Store, client: Client) -> Result<(Handle, Events), ConnectE
 /// Comes online under parameters that the server has changed, as soon as it can be reached.
 async fn come_again(directory: &Path) -> Result<(Handle, Events), Failure> {
     loop {
-        let (store, snapshot) = Store::open(directory)?;
+        let (store, snapshot) = state::open(directory)?;
         let client = state::restore(store.directory(), &snapshot)?;
         match come(store, client).await {
             Ok(come) => return Ok(come),

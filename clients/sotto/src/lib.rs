@@ -12,8 +12,11 @@ mod daemon;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod host;
+mod meeting;
 pub mod participant;
 mod store;
+#[cfg(test)]
+mod testing;
 
 pub use cost::RoundCost;
 #[doc(hidden)]
@@ -23,4 +26,5 @@ pub use participant::{
 };
 pub use sotto_session::{ConnectError, Connection, ConnectionSettings};
 pub use sotto_wire::{Address, AddressError};
+pub use store::passphrase::Passphrase;
 pub use store::{StorageError, Store, StoreError};

@@ -1,7 +1,8 @@
 //! The state directory: one file with everything that must survive, replaced atomically, used by one process at a time.
-//!
-//! The layout of the file: `b"sotto state"`, a version byte, the SHA-256 of the rest, the length of the server's address
-//! as little-endian `u16`, the address, and the client's snapshot.
+
+pub(crate) mod format;
+pub(crate) mod passphrase;
+pub(crate) mod seal;
 
 use core::fmt;
 use core::time::Duration;
@@ -12,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Instant;
 
-use sha2::{Digest, Sha256};
 use sotto_files::{replace, sync_directory};
 use sotto_protocol::Round;
 use sotto_protocol::directory::DIRECTORY_BYTES;
@@ -20,11 +20,8 @@ use sotto_protocol::manifest::SIGNATURE_BYTES;
 use zeroize::Zeroizing;
 
 use crate::Address;
-
-const MAGIC: &[u8; 11] = b"sotto state";
-const VERSION: u8 = 1;
-const DIGEST_BYTES: usize = 32;
-pub(crate) const HEAD_BYTES: usize = MAGIC.len() + 1 + DIGEST_BYTES;
+use format::{Content, Problem};
+use passphrase::{Key, Passphrase};
 
 const STATE: &str = "state";
 /// There until the server has taken the account.
@@ -42,6 +39,8 @@ const STARTING: &str = "starting";
 pub struct Store {
     directory: PathBuf,
     address: Address,
+    /// Under which the state is closed, if it is.
+    key: Option<Key>,
     /// Held open: the lock lasts as long as the file.
     _lock: File,
 }
@@ -75,6 +74,24 @@ pub enum StoreError {
         /// How it shows.
         what: &'static str,
     },
+    /// It is closed with a passphrase, and none was given.
+    #[error(
+        "the state in {} is closed with a passphrase; run this in a terminal, or name a file that holds it in \
+         SOTTO_PASSPHRASE_FILE",
+        .0.display()
+    )]
+    Closed(PathBuf),
+    /// It is closed with another one.
+    #[error("that is not the passphrase of the state in {}", .0.display())]
+    Passphrase(PathBuf),
+    /// The system has no memory to make a key of the passphrase.
+    #[error("not enough memory to open the state in {}: its passphrase takes {memory} MiB", .directory.display())]
+    Memory {
+        /// Where.
+        directory: PathBuf,
+        /// What it takes, MiB.
+        memory: u32,
+    },
     /// The file comes from a newer program.
     #[error("the state in {} was written by a newer sotto; update this one", .0.display())]
     Newer(PathBuf),
@@ -100,6 +117,9 @@ impl StoreError {
             Self::Missing(_) => "store-missing",
             Self::Exists(_) => "store-exists",
             Self::Damaged { .. } => "store-damaged",
+            Self::Closed(_) => "store-closed",
+            Self::Passphrase(_) => "store-passphrase",
+            Self::Memory { .. } => "store-memory",
             Self::Newer(_) => "store-newer",
             Self::Io { .. } => "store-io",
         }
@@ -141,43 +161,70 @@ impl Store {
         if directory.join(STATE).exists() {
             return Err(StoreError::Exists(directory.to_owned()));
         }
-        Ok(Self { directory: directory.to_owned(), address, _lock: lock })
+        Ok(Self { directory: directory.to_owned(), address, key: None, _lock: lock })
     }
 
     /// Locks a directory and reads its state: the store and the client's snapshot.
     ///
     /// # Errors
-    /// [`StoreError::Missing`], [`StoreError::Locked`], [`StoreError::Damaged`], [`StoreError::Newer`].
+    /// [`StoreError::Missing`], [`StoreError::Locked`], [`StoreError::Damaged`], [`StoreError::Newer`],
+    /// [`StoreError::Closed`].
     pub fn open(directory: &Path) -> Result<(Self, Zeroizing<Vec<u8>>), StoreError> {
+        Self::open_with(directory, None)
+    }
+
+    /// The same of a state that may be closed with a passphrase. The passphrase of one that is not is not looked at.
+    ///
+    /// # Errors
+    /// As for [`Store::open`]; [`StoreError::Passphrase`], [`StoreError::Memory`].
+    pub fn open_with(
+        directory: &Path,
+        passphrase: Option<&Passphrase>,
+    ) -> Result<(Self, Zeroizing<Vec<u8>>), StoreError> {
         if !directory.join(STATE).exists() {
             return Err(StoreError::Missing(directory.to_owned()));
         }
         let lock = lock(directory)?;
-        let (address, snapshot) = read(directory)?;
-        Ok((Self { directory: directory.to_owned(), address, _lock: lock }, snapshot))
+        let State { address, snapshot, key } = read(directory, passphrase)?;
+        Ok((Self { directory: directory.to_owned(), address, key, _lock: lock }, snapshot))
     }
 
-    /// Reads the client's snapshot as it was saved last, also while another process is using the directory. It is only
-    /// to be looked at: who takes part with it uses keys a second time.
+    /// Reads the server's address and the client's snapshot as they were saved last, also while another process is using the
+    /// directory. They are only to be looked at: who takes part with them uses keys a second time.
     ///
     /// # Errors
-    /// [`StoreError::Missing`], [`StoreError::Damaged`], [`StoreError::Newer`].
-    pub fn read(directory: &Path) -> Result<Zeroizing<Vec<u8>>, StoreError> {
-        if !directory.join(STATE).exists() {
+    /// As for [`Store::open_with`], but for [`StoreError::Locked`].
+    pub fn read(
+        directory: &Path,
+        passphrase: Option<&Passphrase>,
+    ) -> Result<(Address, Zeroizing<Vec<u8>>), StoreError> {
+        if !Self::is_there(directory) {
             return Err(StoreError::Missing(directory.to_owned()));
         }
-        Ok(read(directory)?.1)
+        let State { address, snapshot, .. } = read(directory, passphrase)?;
+        Ok((address, snapshot))
     }
 
-    /// The server of the state in a directory, also while another process is using it.
+    /// Whether a directory holds a state that is closed with a passphrase.
     ///
     /// # Errors
-    /// As for [`Store::read`].
-    pub fn server(directory: &Path) -> Result<Address, StoreError> {
-        if !directory.join(STATE).exists() {
-            return Err(StoreError::Missing(directory.to_owned()));
+    /// As for [`Store::open`], but for [`StoreError::Locked`].
+    pub fn is_closed(directory: &Path) -> Result<bool, StoreError> {
+        match Self::read(directory, None) {
+            Ok(_) => Ok(false),
+            Err(StoreError::Closed(_)) => Ok(true),
+            Err(error) => Err(error),
         }
-        Ok(read(directory)?.0)
+    }
+
+    /// Closes the state with a passphrase from the next [`Store::save`] on, with another one, or with none any more.
+    ///
+    /// # Errors
+    /// [`StoreError::Memory`].
+    pub fn set_passphrase(&mut self, passphrase: Option<&Passphrase>) -> Result<(), StoreError> {
+        let key = passphrase.map(Key::new).transpose();
+        self.key = key.map_err(|problem| problem.at(&self.directory))?;
+        Ok(())
     }
 
     /// Waits until nobody else is about to use a directory, and keeps others from it while the file is open.
@@ -223,7 +270,7 @@ impl Store {
     /// [`StoreError::Io`].
     pub fn save(&self, snapshot: &[u8]) -> Result<(), StoreError> {
         let path = self.directory.join(STATE);
-        let bytes = encode(&self.address, snapshot);
+        let bytes = format::encode(&self.address, snapshot, self.key.as_ref());
         replace(&path, &bytes, PRIVATE).map_err(|source| io_error("write", &path, source))
     }
 
@@ -256,6 +303,12 @@ impl Store {
         Some(bytes)
     }
 
+    /// Whether a directory holds a state.
+    #[must_use]
+    pub fn is_there(directory: &Path) -> bool {
+        directory.join(STATE).exists()
+    }
+
     /// Whether a directory holds the state of an account that may not be known to its server yet.
     #[must_use]
     pub fn is_joining(directory: &Path) -> bool {
@@ -282,12 +335,7 @@ impl Store {
     pub fn discard(self) -> Result<(), StoreError> {
         for name in [NODES, STATE, JOINING] {
             let path = self.directory.join(name);
-            match fs::remove_file(&path) {
-                Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                    return Err(io_error("remove", &path, source));
-                }
-                _ => {}
-            }
+            remove_with_leftover(&path).map_err(|source| io_error("remove", &path, source))?;
         }
         sync_directory(&self.directory).map_err(|source| io_error("change", &self.directory, source))
     }
@@ -306,11 +354,41 @@ fn default_directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<Path
         .or_else(|| set("HOME").map(|path| path.join(".local").join("share").join("sotto")))
 }
 
-fn read(directory: &Path) -> Result<(Address, Zeroizing<Vec<u8>>), StoreError> {
+/// What a state file says.
+struct State {
+    address: Address,
+    snapshot: Zeroizing<Vec<u8>>,
+    key: Option<Key>,
+}
+
+fn read(directory: &Path, passphrase: Option<&Passphrase>) -> Result<State, StoreError> {
     let path = directory.join(STATE);
     let bytes = Zeroizing::new(fs::read(&path).map_err(|source| io_error("read", &path, source))?);
-    let (address, snapshot) = decode(&bytes).map_err(|problem| problem.at(directory))?;
-    Ok((address, Zeroizing::new(snapshot.to_vec())))
+    let problem = |problem: Problem| problem.at(directory);
+    match format::decode(&bytes).map_err(problem)? {
+        Content::Open(address, snapshot) => {
+            Ok(State { address, snapshot: Zeroizing::new(snapshot.to_vec()), key: None })
+        }
+        Content::Closed(closed) => {
+            let passphrase = passphrase.ok_or_else(|| StoreError::Closed(directory.to_owned()))?;
+            let (key, body) = closed.open(passphrase).map_err(problem)?;
+            let (address, snapshot) = format::decode_body(&body).map_err(problem)?;
+            Ok(State { address, snapshot: Zeroizing::new(snapshot.to_vec()), key: Some(key) })
+        }
+    }
+}
+
+/// Removes a file that may be there, and what a write of it left that was cut off.
+pub(crate) fn remove_with_leftover(path: &Path) -> io::Result<()> {
+    let mut leftover = path.as_os_str().to_owned();
+    leftover.push(".new");
+    for path in [path, Path::new(&leftover)] {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn starting(directory: &Path) -> Result<(PathBuf, File), StoreError> {
@@ -347,62 +425,6 @@ fn lock(directory: &Path) -> Result<File, StoreError> {
     }
 }
 
-pub(crate) fn encode(address: &Address, snapshot: &[u8]) -> Zeroizing<Vec<u8>> {
-    let address = address.to_string();
-    let mut body = Zeroizing::new(Vec::with_capacity(2 + address.len() + snapshot.len()));
-    // An address has less than 5,000 characters.
-    body.extend((address.len() as u16).to_le_bytes());
-    body.extend(address.as_bytes());
-    body.extend(snapshot);
-    let mut bytes = Zeroizing::new(Vec::with_capacity(HEAD_BYTES + body.len()));
-    bytes.extend(MAGIC);
-    bytes.push(VERSION);
-    bytes.extend(Sha256::digest(&body[..]));
-    bytes.extend(&body[..]);
-    bytes
-}
-
-pub(crate) enum Problem {
-    Damaged(&'static str),
-    Newer,
-}
-
-impl Problem {
-    fn at(self, directory: &Path) -> StoreError {
-        match self {
-            Self::Damaged(what) => StoreError::Damaged { directory: directory.to_owned(), what },
-            Self::Newer => StoreError::Newer(directory.to_owned()),
-        }
-    }
-}
-
-/// Any body as a state file whose checksum holds.
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) fn checked(body: &[u8]) -> Vec<u8> {
-    [&MAGIC[..], &[VERSION], &Sha256::digest(body)[..], body].concat()
-}
-
-pub(crate) fn decode(bytes: &[u8]) -> Result<(Address, &[u8]), Problem> {
-    let short = Problem::Damaged("it is cut short");
-    let Some(rest) = bytes.strip_prefix(MAGIC) else {
-        return Err(Problem::Damaged("it is no state file"));
-    };
-    let Some((version, rest)) = rest.split_first() else { return Err(short) };
-    if *version > VERSION {
-        return Err(Problem::Newer);
-    }
-    let Some((digest, body)) = rest.split_first_chunk::<DIGEST_BYTES>() else { return Err(short) };
-    if *version != VERSION || Sha256::digest(body)[..] != digest[..] {
-        return Err(Problem::Damaged("its checksum does not hold"));
-    }
-    let Some((length, rest)) = body.split_first_chunk::<2>() else { return Err(short) };
-    let Some((address, snapshot)) = rest.split_at_checked(u16::from_le_bytes(*length).into()) else {
-        return Err(short);
-    };
-    let address = core::str::from_utf8(address).ok().and_then(|address| address.parse().ok());
-    Ok((address.ok_or(Problem::Damaged("its server address is none"))?, snapshot))
-}
-
 fn io_error(action: &'static str, path: &Path, source: io::Error) -> StoreError {
     StoreError::Io { action, path: path.to_owned(), source }
 }
@@ -433,7 +455,8 @@ mod tests {
     use std::net::Ipv4Addr;
     use std::path::PathBuf;
 
-    use super::{HEAD_BYTES, STATE, Store, StoreError, default_directory};
+    use super::format::HEAD_BYTES;
+    use super::{STATE, Store, StoreError, default_directory};
     use sotto_wire::{Host, RootKey, Transport};
 
     use crate::Address;
@@ -500,7 +523,7 @@ mod tests {
             assert!(matches!(Store::open(home.path()), Err(StoreError::Damaged { .. })), "flipped {place}");
         }
         let mut newer = whole.clone();
-        newer[11] = 2;
+        newer[11] = 3;
         fs::write(&path, newer).unwrap();
         assert!(matches!(Store::open(home.path()), Err(StoreError::Newer(_))));
         assert!(whole.len() > HEAD_BYTES);

@@ -14,6 +14,8 @@ pub(crate) const MESSAGE_KEY: &str = "sotto v1 message key";
 pub(crate) const MESSAGE_CHECK: &str = "sotto v1 message check";
 /// Associated data of every box.
 pub(crate) const BOX: &str = "sotto v1 box";
+/// What two people compare of their identities.
+pub(crate) const VERIFICATION: &str = "sotto v1 verification";
 /// From an invitation's secret to the mark by which its holder knows it again.
 pub(crate) const INVITATION_MARK: &str = "sotto v1 invitation mark";
 /// From an invitation's secret to the chain of requests.

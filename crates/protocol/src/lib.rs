@@ -138,6 +138,7 @@ pub mod table;
 mod turn;
 #[cfg(test)]
 mod vectors;
+mod verification;
 
 pub use client::{
     Client, Holder, Lookups, MessageId, Notice, OpenInvitation, OwnSlot, Retrieval, Settings, Unshown,
@@ -160,6 +161,7 @@ pub use round::{Round, UnixMillis};
 pub use slot::slot;
 pub use stream::{TEXT_MAX, TEXTS_MAX};
 pub use table::Table;
+pub use verification::verification;
 
 /// The version both ends must speak.
 pub const PROTOCOL_VERSION: u16 = 5;

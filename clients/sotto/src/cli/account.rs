@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ed25519_dalek::SigningKey;
 use sotto_protocol::client::{Client, Settings};
@@ -12,10 +12,10 @@ use sotto_wire::{Info, Malformed, Refused, Token};
 use super::failure::Failure;
 use super::input::read_secret;
 use super::link::Link;
-use super::{InitOptions, state};
+use super::{InitOptions, Newcomer, state};
 use crate::daemon::news;
 use crate::participant::{known_nodes, now};
-use crate::{ConnectError, Connection, ConnectionSettings, Store, StoreError};
+use crate::{Address, ConnectError, Connection, ConnectionSettings, Store, StoreError};
 
 /// Attempts to register, and the pause between two.
 const REGISTRATIONS: u32 = 4;
@@ -25,7 +25,7 @@ pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<
     let directory = state::directory(home)?;
     let again = Store::is_joining(&directory);
     let (store, snapshot) = if again {
-        let (store, snapshot) = Store::open(&directory)?;
+        let (store, snapshot) = state::open(&directory)?;
         if *store.address() != options.server {
             return Err(StoreError::Exists(directory).into());
         }
@@ -88,13 +88,61 @@ pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<
     Ok(())
 }
 
+/// Makes an account if there is none, at this server.
+///
+/// # Errors
+/// What is missing to make one; [`Failure::usage`] if there is one, of another server or name.
+pub(super) async fn ensure(
+    home: Option<PathBuf>,
+    server: Option<Address>,
+    newcomer: Newcomer,
+) -> Result<(), Failure> {
+    let directory = state::directory(home.clone())?;
+    let Newcomer { name, conversations } = newcomer;
+    if Store::is_there(&directory) && !Store::is_joining(&directory) {
+        return match name {
+            Some(name) => is_ours(&directory, server.as_ref(), &name),
+            None => Ok(()),
+        };
+    }
+    match (server, name) {
+        (Some(server), Some(name)) => init(home, InitOptions { server, name, conversations }).await,
+        (Some(server), None) => {
+            let at = server.authority();
+            Err(Failure::state(format!("you have no account yet; with --name YOUR-NAME one is made at {at}")))
+        }
+        (None, _) => Err(StoreError::Missing(directory).into()),
+    }
+}
+
+/// Whether the account is the one that would be made otherwise.
+fn is_ours(directory: &Path, server: Option<&Address>, name: &str) -> Result<(), Failure> {
+    let (address, snapshot) = state::read(directory)?;
+    let client = state::restore(directory, &snapshot)?;
+    if client.name() != name {
+        let own = client.name();
+        return Err(Failure::usage(format!(
+            "this is the account of {own}, not of {name}; leave --name away, or name another directory with --home"
+        )));
+    }
+    match server {
+        Some(server) if address.root_key() != server.root_key() => {
+            let at = address.authority();
+            Err(Failure::usage(format!(
+                "your account is at {at}, which is another server; name another directory with --home for one there"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Closes the account, here once the server has.
 pub(super) async fn close(home: Option<PathBuf>, name: &str) -> Result<(), Failure> {
     let directory = state::directory(home)?;
     if Link::reach(&directory).await?.is_some() {
         return Err(Failure::state("you are online: 'sotto stop' first, and then 'sotto close' once more"));
     }
-    let (store, snapshot) = Store::open(&directory)?;
+    let (store, snapshot) = state::open(&directory)?;
     let client = state::restore(store.directory(), &snapshot)?;
     if client.name() != name {
         let problem = format!("this is the account of {}, not of {name}", client.name());

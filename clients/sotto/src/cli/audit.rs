@@ -13,7 +13,6 @@ use super::failure::Failure;
 use super::link::Link;
 use super::print::{object, result, status};
 use super::{AuditOptions, VerifyOptions, state};
-use crate::Store;
 use crate::audit::{PROOF_MAX, Proof, Verdict, judge};
 use crate::daemon::message::{Audited, Found, Message, Reply, Request, Told};
 use crate::daemon::unexpected;
@@ -57,7 +56,7 @@ pub(super) async fn audit(home: Option<PathBuf>, options: AuditOptions) -> Resul
 pub(super) async fn verify(home: Option<PathBuf>, options: VerifyOptions) -> Result<ExitCode, Failure> {
     let root = match options.server {
         Some(address) => *address.root_key(),
-        None => *Store::server(&state::directory(home)?)?.root_key(),
+        None => *state::read(&state::directory(home)?)?.0.root_key(),
     };
     let proof = read(&options.proof)?;
     let judged = tokio::task::spawn_blocking(move || {

@@ -2,58 +2,87 @@
 
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use serde_json::json;
-use sotto_protocol::Invitation;
 
+use super::account::ensure;
 use super::failure::Failure;
 use super::input::read_secret;
 use super::link::{online, quietly};
 use super::print::{object, result, status};
+use super::{AcceptOptions, ChatOptions, InviteOptions};
 use crate::daemon::message::{Account, Conversation, Kind, Reply};
-use crate::daemon::{parse, unexpected};
+use crate::daemon::unexpected;
+use crate::meeting;
 use crate::participant::now;
 
-pub(super) async fn invite(home: Option<PathBuf>, contact: String) -> Result<(), Failure> {
-    let name = contact.clone();
-    let Reply::Invitation(invitation) = online(home, Account::Invite { contact }).await? else {
-        return Err(unexpected());
-    };
+/// So that people can read them out and keep their place.
+const WORDS_IN_A_LINE: usize = 4;
+
+pub(super) async fn invite(home: Option<PathBuf>, options: InviteOptions) -> Result<ExitCode, Failure> {
+    ensure(home.clone(), options.server, options.newcomer).await?;
+    let (name, contact) = (options.contact.clone(), options.contact);
+    let invited = online(home.clone(), Account::Invite { contact }).await?;
+    let Reply::Invitation(invitation) = invited else { return Err(unexpected()) };
     result(&invitation.0)?;
     if io::stdout().is_terminal() {
         status(&format!(
-            "give this to {name}, where nobody else reads it; there: 'sotto accept YOUR-NAME'; then both: 'sotto chat'"
+            "give this to {name}, where nobody else reads it; there: 'sotto accept YOUR-NAME --name THEIR-NAME --chat'"
         ));
     }
-    Ok(())
+    go_on(home, name, options.chat).await
 }
 
-pub(super) async fn accept(
-    home: Option<PathBuf>,
-    contact: String,
-    on_command_line: bool,
-) -> Result<(), Failure> {
-    if on_command_line {
+/// Chats, if that was asked for.
+async fn go_on(home: Option<PathBuf>, contact: String, chat: bool) -> Result<ExitCode, Failure> {
+    match chat {
+        true => super::chat::chat(home, ChatOptions { contact, ..ChatOptions::default() }).await,
+        false => Ok(ExitCode::SUCCESS),
+    }
+}
+
+pub(super) async fn accept(home: Option<PathBuf>, options: AcceptOptions) -> Result<ExitCode, Failure> {
+    let contact = options.contact;
+    if options.invitation.is_some() {
         return Err(Failure::usage(format!(
             "an invitation is a secret, and other programs can read a command line: run 'sotto accept {contact}' and \
              paste it"
         )));
     }
     let invitation = read_secret("invitation", "this is not an invitation")?;
-    // What is none is no reason to come online.
-    parse::<Invitation>(&invitation)?;
+    // What is none is no reason to make an account, or to come online.
+    let (server, _) = meeting::split(&invitation)?;
+    ensure(home.clone(), server, options.newcomer).await?;
     let name = contact.clone();
-    let Reply::Accepted { held } = online(home, Account::Accept { contact, invitation }).await? else {
-        return Err(unexpected());
-    };
+    let accepted = online(home.clone(), Account::Accept { contact, invitation }).await?;
+    let Reply::Accepted { held } = accepted else { return Err(unexpected()) };
     if let Some(held) = held {
         status(&format!(
             "this invitation leads to {held}: whoever gave it to you as another's passed it on. Nothing can be said to \
              {name}; as long as you keep it, nobody sees that you know"
         ));
-        return Ok(());
+        return Ok(ExitCode::SUCCESS);
     }
-    status(&format!("{name} is a contact now; next: 'sotto chat {name}'"));
+    let next = if options.chat { String::new() } else { format!("; next: 'sotto chat {name}'") };
+    status(&format!("{name} is a contact now{next}"));
+    go_on(home, name, options.chat).await
+}
+
+pub(super) async fn verify(home: Option<PathBuf>, contact: String, json: bool) -> Result<(), Failure> {
+    let name = contact.clone();
+    let Reply::Words(words) = quietly(home, Account::Words { contact }).await? else {
+        return Err(unexpected());
+    };
+    if json {
+        return Ok(object(&json!({"contact": name, "words": words}))?);
+    }
+    for line in words.chunks(WORDS_IN_A_LINE) {
+        result(&line.join(" "))?;
+    }
+    status(&format!(
+        "if {name} sees the same words, in the same order, nobody is in between; compare them by voice or side by side"
+    ));
     Ok(())
 }
 

@@ -9,8 +9,8 @@ use zeroize::Zeroizing;
 use super::failure::Failure;
 use crate::daemon::message::Private;
 
-/// A card for eight members has about 800 characters.
-const SECRET_MAX: u64 = 4096;
+/// An invitation with the longest address has less than 5,000 characters, a card for eight members about 800.
+const SECRET_MAX: u64 = 8192;
 /// The longest text and the carriage return that may follow it.
 const KEPT_MAX: usize = TEXT_MAX + 1;
 
@@ -69,17 +69,15 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
     }
 }
 
-/// A secret from standard input: a line of a terminal, all of anything else.
+/// A secret from standard input: the first line that is not empty. What follows is left for others.
 pub(super) fn read_secret(what: &str, other: &str) -> Result<Private, Failure> {
     // Never grown, so that no copy stays behind.
     let mut bytes = Zeroizing::new(Vec::with_capacity(2 * SECRET_MAX as usize));
     let mut input = io::stdin().lock().take(SECRET_MAX);
     if io::stdin().is_terminal() {
         write!(io::stderr(), "paste the {what}: ")?;
-        input.read_until(b'\n', &mut bytes)?;
-    } else {
-        input.read_to_end(&mut bytes)?;
     }
+    while bytes.trim_ascii().is_empty() && input.read_until(b'\n', &mut bytes)? > 0 {}
     let secret = core::str::from_utf8(&bytes).map_err(|_| Failure::usage(other))?.trim();
     if secret.is_empty() {
         return Err(Failure::usage(format!("there is no {what} on standard input")));

@@ -1,6 +1,6 @@
 //! The way of commands to the running participant, which they start if none runs and never end.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -9,10 +9,10 @@ use tokio::io::{ReadHalf, WriteHalf, split};
 use super::failure::Failure;
 use super::print::status;
 use super::state;
-use crate::Store;
 use crate::daemon::frame::{Frames, write};
 use crate::daemon::message::{Account, Greeting, Message, Reply, Request, VERSION};
 use crate::daemon::{ONLINE, Stream, connect};
+use crate::{Passphrase, Store};
 
 /// What a detached process says of its end at most.
 const COMPLAINT_MAX: u64 = 4096;
@@ -63,8 +63,8 @@ impl Link {
         if let Some(link) = Self::reach(&directory).await? {
             return Ok(link);
         }
-        let at = directory.clone();
-        let started = tokio::task::spawn_blocking(move || start(&at)).await;
+        let (at, passphrase) = (directory.clone(), state::passphrase_of(&directory)?);
+        let started = tokio::task::spawn_blocking(move || start(&at, passphrase)).await;
         started.unwrap_or_else(|error| Err(Failure::other(format!("cannot come online: {error}"))))?;
         status("you are online now, and stay so; 'sotto stop' takes you offline");
         let link = Self::reach(&directory).await?;
@@ -121,15 +121,15 @@ pub(super) async fn quietly(home: Option<PathBuf>, account: Account) -> Result<R
         return link.ask(Request::Account(account)).await;
     }
     if account.only_looks() {
-        return account.look(&state::restore(&directory, &Store::read(&directory)?)?);
+        return account.look(&state::restore(&directory, &state::read(&directory)?.1)?);
     }
     let _starting = Store::starting(&directory).await?;
     if let Some(mut link) = Link::reach(&directory).await? {
         return link.ask(Request::Account(account)).await;
     }
-    let (store, snapshot) = Store::open(&directory)?;
+    let (store, snapshot) = state::open(&directory)?;
     let mut client = state::restore(store.directory(), &snapshot)?;
-    let reply = account.perform(&mut client)?;
+    let reply = account.perform(&mut client, store.address())?;
     store.save(&client.snapshot())?;
     Ok(reply)
 }
@@ -141,17 +141,23 @@ fn gone() -> Failure {
 }
 
 /// Starts a process of its own that is online, and waits until it is.
-fn start(directory: &Path) -> Result<(), Failure> {
+fn start(directory: &Path, passphrase: Option<Passphrase>) -> Result<(), Failure> {
     let cannot = |error: std::io::Error| Failure::other(format!("cannot come online: {error}"));
     let program = std::env::current_exe().map_err(cannot)?;
     let home = directory.canonicalize().map_err(cannot)?;
     let mut command = Command::new(program);
     command.arg("--home").arg(home).args(["run", "--detached"]).current_dir("/");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     #[cfg(unix)]
     // Ctrl-C in this terminal is not meant for it.
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let mut child = command.spawn().map_err(cannot)?;
+    if let Some(mut input) = child.stdin.take()
+        && let Some(passphrase) = passphrase
+    {
+        // One that has ended already says why.
+        let _ = input.write_all(passphrase.as_str().as_bytes());
+    }
     let mut said = String::new();
     if let Some(out) = child.stdout.take() {
         BufReader::new(out.take(COMPLAINT_MAX)).read_line(&mut said).map_err(cannot)?;

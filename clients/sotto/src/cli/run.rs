@@ -1,6 +1,7 @@
 //! Being online: 'sotto run', and what ends and shows it.
 
 use core::time::Duration;
+use std::io;
 use std::path::PathBuf;
 
 use serde_json::json;
@@ -8,7 +9,7 @@ use serde_json::json;
 use super::failure::Failure;
 use super::link::{Link, quietly};
 use super::print::{object, result, status};
-use super::{RunOptions, state};
+use super::{RunOptions, passphrase, state};
 use crate::daemon::message::{Account, Conversation, Reply, Request, Status};
 use crate::daemon::{Options, unexpected};
 
@@ -17,7 +18,13 @@ const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 pub(super) async fn run(home: Option<PathBuf>, options: RunOptions) -> Result<(), Failure> {
     let directory = state::directory(home)?;
-    crate::daemon::run(&directory, Options { detached: options.detached, stay: options.stay }).await
+    let RunOptions { stay, detached } = options;
+    // From the program that started this one, and nothing if there is none.
+    let passphrase = match detached {
+        true => Some(passphrase::first_line(io::stdin().lock())?).filter(|line| !line.as_str().is_empty()),
+        false => None,
+    };
+    crate::daemon::run(&directory, Options { detached, stay, passphrase }).await
 }
 
 /// `90s`, `30m`, `8h` or `2d`.

@@ -1,16 +1,63 @@
 //! The state directory as commands use it.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use sotto_protocol::Error;
 use sotto_protocol::client::Client;
+use zeroize::Zeroizing;
 
 use super::failure::Failure;
-use crate::Store;
+use super::passphrase;
+use crate::{Address, Passphrase, Store, StoreError};
 
 /// The directory of `--home`, or the default one.
 pub(super) fn directory(home: Option<PathBuf>) -> Result<PathBuf, Failure> {
     Ok(home.map_or_else(Store::default_directory, Ok)?)
+}
+
+/// [`Store::open`], also if the state is closed with a passphrase.
+pub(crate) fn open(directory: &Path) -> Result<(Store, Zeroizing<Vec<u8>>), Failure> {
+    unlock(|passphrase| Store::open_with(directory, passphrase))
+}
+
+/// [`Store::read`], also if the state is closed with a passphrase.
+pub(super) fn read(directory: &Path) -> Result<(Address, Zeroizing<Vec<u8>>), Failure> {
+    unlock(|passphrase| Store::read(directory, passphrase))
+}
+
+/// The passphrase of a state that is closed, for a process that is started.
+pub(super) fn passphrase_of(directory: &Path) -> Result<Option<Passphrase>, Failure> {
+    if !Store::is_closed(directory)? {
+        return Ok(None);
+    }
+    read(directory)?;
+    Ok(KNOWN.lock().unwrap_or_else(PoisonError::into_inner).clone())
+}
+
+/// Nobody types a passphrase twice in one program.
+static KNOWN: Mutex<Option<Passphrase>> = Mutex::new(None);
+
+pub(crate) fn remember(passphrase: Passphrase) {
+    *KNOWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(passphrase);
+}
+
+/// Wipes what this program remembers: statics outlive it.
+pub(super) fn forget() {
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner).take();
+}
+
+fn unlock<T>(open: impl Fn(Option<&Passphrase>) -> Result<T, StoreError>) -> Result<T, Failure> {
+    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    match open(known.as_ref()) {
+        Err(closed @ StoreError::Closed(_)) => {
+            let Some(typed) = passphrase::ask()? else { return Err(closed.into()) };
+            let opened = open(Some(&typed))?;
+            remember(typed);
+            Ok(opened)
+        }
+        done => Ok(done?),
+    }
 }
 
 pub(crate) fn restore(directory: &Path, snapshot: &[u8]) -> Result<Client, Failure> {

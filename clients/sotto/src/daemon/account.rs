@@ -13,6 +13,7 @@ use zeroize::Zeroizing;
 use super::message::{Account, Conversation, Invitation, Kind, Member, Private, Reply, Text};
 use crate::cli::failure::Failure;
 use crate::participant::now;
+use crate::{Address, meeting};
 
 /// Texts go to a program in portions of about so many bytes.
 const PORTION_BYTES: usize = 16 * 1024;
@@ -20,7 +21,10 @@ const PORTION_BYTES: usize = 16 * 1024;
 impl Account {
     /// Whether the state stays as it is.
     pub(crate) fn only_looks(&self) -> bool {
-        matches!(self, Self::Contacts | Self::Invitations | Self::Identity | Self::Unshown { .. })
+        matches!(
+            self,
+            Self::Contacts | Self::Invitations | Self::Identity | Self::Unshown { .. } | Self::Words { .. }
+        )
     }
 
     /// Answers what [`Account::only_looks`].
@@ -32,24 +36,28 @@ impl Account {
             Self::Contacts => Ok(Reply::Conversations(conversations(client))),
             Self::Invitations => Ok(Reply::Invitations(invitations(client))),
             Self::Identity => Ok(Reply::Identity(encode_identity(&client.identity()))),
+            Self::Words { contact } => words(client, contact),
             Self::Unshown { conversation } => unshown(client, conversation.as_deref()),
             _ => Err(Failure::other("this changes the account")),
         }
     }
 
-    /// Does as told.
+    /// Does as told, at a server of this address.
     ///
     /// # Errors
     /// What to tell the person; the client is as before then.
-    pub(crate) fn perform(self, client: &mut Client) -> Result<Reply, Failure> {
+    pub(crate) fn perform(self, client: &mut Client, server: &Address) -> Result<Reply, Failure> {
         let mut rng: rand::rngs::StdRng = rand::make_rng();
         match self {
             Self::Invite { contact } => {
                 let invitation = client.invite(&contact, now(), &mut rng)?;
-                return Ok(Reply::Invitation(Private::new(invitation.to_string())));
+                return Ok(Reply::Invitation(meeting::join(server, &invitation)));
             }
             Self::Accept { contact, invitation } => {
-                let invitation: sotto_protocol::Invitation = parse(&invitation)?;
+                let (of, invitation) = meeting::split(&invitation)?;
+                if of.is_some_and(|of| of.root_key() != server.root_key()) {
+                    return Err(Error::Input(InputError::InvitationElsewhere).into());
+                }
                 let holder = client.holder(invitation.identity());
                 client.accept(&contact, &invitation, now(), &mut rng).map_err(stale)?;
                 let named = |id| client.conversations().into_iter().find(|other| other.id == id);
@@ -165,6 +173,20 @@ fn member(member: sotto_protocol::Member) -> Member {
         present: member.present,
         removing: member.removing,
     }
+}
+
+/// What a contact sees, too, if each has the other's identity.
+fn words(client: &Client, contact: &str) -> Result<Reply, Failure> {
+    let id = find(client, contact)?;
+    let Some(identity) = client.contact_identity(id) else {
+        return Err(Failure::other(format!(
+            "the identity of {contact} is not known; that of a contact comes with the first answer, and in a group each \
+             member is compared as a contact"
+        )));
+    };
+    let list = bip39::Language::English.word_list();
+    let words = sotto_protocol::verification(&client.identity(), &identity);
+    Ok(Reply::Words(words.map(|number| list[usize::from(number)].to_owned()).to_vec()))
 }
 
 fn invitations(client: &Client) -> Vec<Invitation> {

@@ -12,13 +12,13 @@ use super::journal::{Entry, Journal};
 use super::message::{Account, Audited, Found, Reply, Status};
 use super::notes;
 use crate::cli::failure::Failure;
-use crate::{Event, Events, Handle};
+use crate::{Address, Event, Events, Handle};
 
 /// Where programs come to.
 pub(super) struct Desk {
     handle: Handle,
     name: String,
-    server: String,
+    server: Address,
     since: Instant,
     leaves: Option<Instant>,
     connected: AtomicBool,
@@ -31,7 +31,7 @@ impl Desk {
     pub(super) fn new(
         handle: Handle,
         name: String,
-        server: String,
+        server: Address,
         leaves: Option<Instant>,
         journal: Arc<Journal>,
         face: Face,
@@ -119,14 +119,15 @@ impl Desk {
         if account.only_looks() {
             return self.handle.ask(move |client| account.look(client)).await?;
         }
-        self.handle.change(move |client| account.perform(client)).await?
+        let server = self.server.clone();
+        self.handle.change(move |client| account.perform(client, &server)).await?
     }
 
     pub(super) async fn status(&self) -> Result<Reply, Failure> {
         let round = self.handle.ask(|client| client.newest_round().0).await?;
         Ok(Reply::Status(Status {
             name: self.name.clone(),
-            server: self.server.clone(),
+            server: self.server.authority(),
             process: std::process::id(),
             connected: self.connected.load(Ordering::Relaxed),
             round,

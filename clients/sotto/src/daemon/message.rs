@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use crate::cli::failure::Failure;
 
 /// Version of the local protocol: programs and the participant must be of the same.
-pub(crate) const VERSION: u16 = 3;
+pub(crate) const VERSION: u16 = 4;
 
 /// The first frame of either side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,9 +87,11 @@ pub(crate) enum Account {
     Invitations,
     /// [`Reply::Identity`].
     Identity,
+    /// What to compare with a contact; [`Reply::Words`].
+    Words { contact: String },
     /// Make a contact; [`Reply::Invitation`].
     Invite { contact: String },
-    /// Make a contact of who invited; [`Reply::Accepted`].
+    /// Make a contact of who invited, by the invitation as it was copied; [`Reply::Accepted`].
     Accept { contact: String, invitation: Private },
     /// Take an invitation back that nobody has answered; [`Reply::Done`].
     Withdraw { contact: String },
@@ -128,6 +130,9 @@ pub(crate) enum Reply {
     Conversations(Vec<Conversation>),
     Invitations(Vec<Invitation>),
     Identity(String),
+    /// In the order in which both sides see them.
+    Words(Vec<String>),
+    /// With the server's address.
     Invitation(Private),
     Card(Private),
     Accepted {

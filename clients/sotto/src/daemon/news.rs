@@ -1,38 +1,50 @@
 //! What lasts and was told to no program yet, on the disk: neither the end of the participant nor its death takes a warning
-//! away from the person.
+//! away from the person. It names contacts, so it is sealed under a key of the account: where the state is closed with a
+//! passphrase, this is, too.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{fs, io};
 
+use sha2::{Digest as _, Sha256};
+use sotto_protocol::Client;
+use zeroize::Zeroizing;
+
 use super::face::Face;
 use super::journal::{Journal, KEPT_MAX};
+use crate::store::{remove_with_leftover, seal};
 
 const FILE: &str = "news";
+/// Before what is sealed. Before that there were files that began with a bracket.
+const VERSION: u8 = 1;
+const DOMAIN: &[u8] = b"sotto v1 news\0";
 /// More than the longest of [`KEPT_MAX`] lines take.
 const BYTES_MAX: u64 = 4 << 20;
 
 /// Removes what waits to be told, with the account that it is about.
 pub(crate) fn forget(directory: &Path) -> io::Result<()> {
-    remove(&directory.join(FILE))
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    remove_with_leftover(&directory.join(FILE))
 }
 
 /// The file of an account.
-pub(super) struct News {
+pub(crate) struct News {
     path: PathBuf,
+    key: Zeroizing<[u8; seal::KEY_BYTES]>,
     writing: Mutex<()>,
 }
 
 impl News {
-    pub(super) fn of(directory: &Path) -> Self {
-        Self { path: directory.join(FILE), writing: Mutex::new(()) }
+    /// Of the account with this seed.
+    pub(super) fn of(directory: &Path, account_seed: &[u8; 32]) -> Self {
+        let key = Sha256::new_with_prefix(DOMAIN).chain_update(account_seed).finalize().into();
+        Self { path: directory.join(FILE), key: Zeroizing::new(key), writing: Mutex::new(()) }
+    }
+
+    /// Seals what was written before it was sealed.
+    pub(crate) fn seal_old(directory: &Path, client: &Client) -> io::Result<()> {
+        let news = Self::of(directory, client.account_seed());
+        let lines = news.lines()?;
+        news.write_lines(&lines)
     }
 
     /// What waits to be told, also that it cannot be read.
@@ -50,7 +62,14 @@ impl News {
         if size > BYTES_MAX {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it is too large"));
         }
-        let mut lines: Vec<String> = serde_json::from_slice(&fs::read(&self.path)?)?;
+        let bytes = Zeroizing::new(fs::read(&self.path)?);
+        let mut lines: Vec<String> = match bytes.split_first() {
+            Some((&VERSION, sealed)) => {
+                let changed = || io::Error::new(io::ErrorKind::InvalidData, "it was changed");
+                serde_json::from_slice(&seal::open(&self.key, DOMAIN, sealed).ok_or_else(changed)?)?
+            }
+            _ => serde_json::from_slice(&bytes)?,
+        };
         lines.drain(..lines.len().saturating_sub(KEPT_MAX));
         Ok(lines)
     }
@@ -59,11 +78,16 @@ impl News {
     pub(super) fn write(&self, journal: &Journal) -> io::Result<()> {
         // So that nothing older is written over it.
         let _alone = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines = journal.untold();
+        self.write_lines(&journal.untold())
+    }
+
+    fn write_lines(&self, lines: &[String]) -> io::Result<()> {
         if lines.is_empty() {
-            return remove(&self.path);
+            return remove_with_leftover(&self.path);
         }
-        sotto_files::replace(&self.path, &serde_json::to_vec(&lines)?, 0o600)
+        let plain = Zeroizing::new(serde_json::to_vec(lines)?);
+        let sealed = seal::seal(&self.key, DOMAIN, &plain);
+        sotto_files::replace(&self.path, &[&[VERSION][..], &sealed].concat(), 0o600)
     }
 
     pub(super) fn unwritten(&self, error: &io::Error) -> String {
@@ -99,7 +123,7 @@ mod tests {
     #[test]
     fn what_nobody_was_told_survives_and_what_was_told_does_not_come_again() {
         let directory = tempfile::tempdir().unwrap();
-        let news = News::of(directory.path());
+        let news = News::of(directory.path(), &[1; 32]);
         assert!(news.read().is_empty());
         let before = Journal::new(news.read());
         for line in ["one", "two"] {
@@ -114,6 +138,10 @@ mod tests {
         assert_eq!(after.untold(), ["two"]);
         news.write(&after).unwrap();
         assert_eq!(news.read(), ["two"]);
+        let (on_disk, other) =
+            (fs::read(directory.path().join("news")).unwrap(), News::of(directory.path(), &[2; 32]));
+        assert!(!on_disk.windows(3).any(|window| window == b"two"));
+        assert!(other.read()[0].contains("cannot be read"));
         listener.next().unwrap();
         assert_eq!(listener.next(), None);
         news.write(&after).unwrap();
@@ -121,9 +149,22 @@ mod tests {
     }
 
     #[test]
+    fn what_was_written_before_it_was_sealed_is_told_and_sealed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("news");
+        fs::write(&path, br#"["bob is there"]"#).unwrap();
+        let alice = crate::testing::client("alice");
+        let news = News::of(directory.path(), alice.account_seed());
+        assert_eq!(news.read(), ["bob is there"]);
+        News::seal_old(directory.path(), &alice).unwrap();
+        assert!(!fs::read(&path).unwrap().windows(3).any(|window| window == b"bob"));
+        assert_eq!(news.read(), ["bob is there"]);
+    }
+
+    #[test]
     fn a_file_that_cannot_be_read_is_told_and_stops_nobody() {
         let directory = tempfile::tempdir().unwrap();
-        let news = News::of(directory.path());
+        let news = News::of(directory.path(), &[1; 32]);
         let path = directory.path().join("news");
         for bytes in [b"[\"a".to_vec(), vec![b' '; BYTES_MAX as usize + 1], b"{}".to_vec()] {
             fs::write(&path, bytes).unwrap();

@@ -11,7 +11,7 @@ use super::face::Face;
 use super::journal::Journal;
 use super::news::News;
 use super::serve;
-use crate::{Event, Handle};
+use crate::{Address, Event, Handle};
 
 /// Where programs are attached, and what waits for them.
 pub struct Screens {
@@ -20,14 +20,16 @@ pub struct Screens {
 }
 
 impl Screens {
-    /// With the news that wait in a directory.
+    /// With the news that wait in a directory, sealed under a key that everybody knows, of a participant at the server of this address.
     #[must_use]
-    pub fn new(directory: &Path, handle: Handle) -> Self {
-        let news = Arc::new(News::of(directory));
+    pub fn new(directory: &Path, handle: Handle, server: Address) -> Self {
+        let news = Arc::new(News::of(directory, &[0; 32]));
         let journal = Arc::new(Journal::new(news.read()));
         let following = tokio::spawn(news.follow(Arc::clone(&journal), Face::new(true)));
-        let (name, server) = (String::new(), String::new());
-        Self { desk: Arc::new(Desk::new(handle, name, server, None, journal, Face::new(true))), following }
+        Self {
+            desk: Arc::new(Desk::new(handle, String::new(), server, None, journal, Face::new(true))),
+            following,
+        }
     }
 
     /// Takes down what the participant tells.

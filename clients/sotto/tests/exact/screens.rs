@@ -178,7 +178,8 @@ async fn observe(seed: u64, looks: Looks) -> Observed {
         people.push(world.start(client, pace).await);
     }
     let directory = tempfile::tempdir().unwrap();
-    let screens = Arc::new(Screens::new(directory.path(), people[0].handle.clone()));
+    let server = world.settings().address.clone();
+    let screens = Arc::new(Screens::new(directory.path(), people[0].handle.clone(), server));
     if looks != Looks::Deaf {
         let (_, nothing) = mpsc::channel(1);
         let mut events = core::mem::replace(&mut people[0].events, nothing);

@@ -14,6 +14,10 @@ mod invariants;
 #[cfg(unix)]
 mod kills;
 #[cfg(unix)]
+mod newcomer;
+#[cfg(unix)]
+mod passphrase;
+#[cfg(unix)]
 mod presence;
 #[cfg(unix)]
 mod processes;

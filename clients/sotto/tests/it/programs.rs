@@ -63,13 +63,15 @@ impl Server {
 /// A person's state directory. Whatever is online with it is killed when it is dropped.
 pub(crate) struct Home {
     path: PathBuf,
+    /// A file that holds the passphrase.
+    pub(crate) passphrase: Option<PathBuf>,
     _directory: TempDir,
 }
 
 impl Home {
     pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        Self { path: directory.path().join("home"), _directory: directory }
+        Self { path: directory.path().join("home"), passphrase: None, _directory: directory }
     }
 
     /// An account at a server.
@@ -88,6 +90,10 @@ impl Home {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sotto"));
         command.arg("--home").arg(&self.path).args(arguments).stdin(Stdio::null());
+        command.env_remove("SOTTO_PASSPHRASE_FILE");
+        if let Some(file) = &self.passphrase {
+            command.env("SOTTO_PASSPHRASE_FILE", file);
+        }
         command
     }
 

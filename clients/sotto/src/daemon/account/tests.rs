@@ -1,40 +1,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use sotto_protocol::client::{Client, Settings};
-use sotto_protocol::{
-    CodeKind, KeyEpoch, PROTOCOL_VERSION, Round, RoundMode, SeedCommitment, ServerParameters, UnixMillis,
-};
+use sotto_protocol::client::Client;
 
 use super::super::message::{Account, Reply};
 use super::encode_identity;
 use crate::cli::failure::Failure;
-
-fn client(name: &str) -> Client {
-    let server = ServerParameters {
-        protocol_version: PROTOCOL_VERSION,
-        serial: 1,
-        manifest_key: [1; 32],
-        seeds: SeedCommitment::default(),
-        engine: "none".into(),
-        security_bits: 128,
-        code: CodeKind::Cuckoo,
-        retrieve: 4,
-        buckets: 12,
-        choices: 3,
-        retained: 2,
-        mode: RoundMode::Deadline,
-        round_ms: 1000,
-        deposit_ms: 100,
-        lookup_ms: 200,
-        query_ms: 300,
-        deposit_spread_ms: 0,
-        query_spread_ms: 0,
-        key_epoch: KeyEpoch::ENDLESS,
-    };
-    let joined = (Round(1), UnixMillis(0));
-    let mut rng: rand::rngs::StdRng = rand::make_rng();
-    Client::new(name, server, Settings { conversations: 2 }, joined, &mut rng).unwrap()
-}
+use crate::testing::{address, client};
 
 /// A person who mistyped a name sees that the member is to be removed, and takes it back.
 #[test]
@@ -43,7 +14,7 @@ fn a_removal_shows_and_is_taken_back_by_name_or_identity() {
     let identity = encode_identity(&client("bob").identity());
     let text = |text: &str| text.to_owned();
     let members = vec![format!("bob={identity}")];
-    Account::CreateGroup { name: text("desk"), members }.perform(&mut alice).unwrap();
+    Account::CreateGroup { name: text("desk"), members }.perform(&mut alice, &address()).unwrap();
     let removing = |alice: &Client| match Account::Contacts.look(alice).unwrap() {
         Reply::Conversations(talks) => {
             talks[0].members.iter().map(|member| (member.present, member.removing)).collect::<Vec<_>>()
@@ -51,10 +22,10 @@ fn a_removal_shows_and_is_taken_back_by_name_or_identity() {
         reply => panic!("{reply:?}"),
     };
     let keep = |alice: &mut Client, member: &str| {
-        Account::KeepMember { group: text("desk"), member: text(member) }.perform(alice)
+        Account::KeepMember { group: text("desk"), member: text(member) }.perform(alice, &address())
     };
     let remove = |alice: &mut Client| {
-        Account::RemoveMember { group: text("desk"), member: text("bob") }.perform(alice)
+        Account::RemoveMember { group: text("desk"), member: text("bob") }.perform(alice, &address())
     };
     let says = |refused: Result<Reply, Failure>, words: &str| {
         let failure = refused.unwrap_err();
@@ -67,7 +38,7 @@ fn a_removal_shows_and_is_taken_back_by_name_or_identity() {
         says(remove(&mut alice), "'sotto group keep desk bob'");
         says(keep(&mut alice, "carol"), "has no member 'carol'");
         let say = Account::Say { conversation: text("desk"), text: super::Private::new("not for bob") };
-        say.perform(&mut alice).unwrap();
+        say.perform(&mut alice, &address()).unwrap();
         assert!(matches!(keep(&mut alice, member), Ok(Reply::Kept { texts: 1 })));
         assert_eq!(removing(&alice), [(true, false), (true, false)]);
     }

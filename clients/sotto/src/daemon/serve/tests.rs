@@ -61,7 +61,7 @@ async fn meet(texts: &[&str]) -> (Running, Handle, Handle, Events) {
 /// Where bob's programs come to.
 fn desk(handle: &Handle) -> Desk {
     let journal = Arc::new(Journal::new(Vec::new()));
-    Desk::new(handle.clone(), "bob".to_owned(), "server".to_owned(), None, journal, Face::new(true))
+    Desk::new(handle.clone(), "bob".to_owned(), crate::testing::address(), None, journal, Face::new(true))
 }
 
 /// What a participant tells while it ends, its client has to be asked about that it leaves behind.

@@ -1,0 +1,137 @@
+//! The passphrase with which a state is closed: where it comes from, and how it is set.
+
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Read};
+use std::path::{Path, PathBuf};
+
+use zeroize::Zeroizing;
+
+use super::failure::Failure;
+use super::link::Link;
+use super::print::status;
+use super::state;
+use crate::daemon::news::News;
+use crate::store::passphrase::{PASSPHRASE_BYTES_MAX, PASSPHRASE_CHARACTERS_MIN};
+use crate::{Passphrase, Store};
+
+/// Names a file with the passphrase on its first line, for those who cannot type it.
+const FILE_VARIABLE: &str = "SOTTO_PASSPHRASE_FILE";
+
+/// The passphrase of the state, from that file, or from the person; None if there is neither.
+pub(super) fn ask() -> Result<Option<Passphrase>, Failure> {
+    if let Some(path) = std::env::var_os(FILE_VARIABLE).filter(|path| !path.is_empty()) {
+        return from_file(Path::new(&path)).map(Some);
+    }
+    // Without a terminal there is nobody who could be asked.
+    Ok(typed("passphrase of the state: ").ok())
+}
+
+fn typed(prompt: &str) -> io::Result<Passphrase> {
+    rpassword::prompt_password(prompt).map(|typed| Passphrase::new(Zeroizing::new(typed)))
+}
+
+fn from_file(path: &Path) -> Result<Passphrase, Failure> {
+    let problem = |error: io::Error| {
+        Failure::state(format!("cannot read the passphrase in {}: {error}", path.display()))
+            .coded("passphrase-file")
+    };
+    let file = File::open(path).map_err(problem)?;
+    closed_to_others(path, &file).map_err(problem)?;
+    first_line(file).map_err(problem)
+}
+
+#[cfg(unix)]
+fn closed_to_others(path: &Path, file: &File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    match file.metadata()?.permissions().mode() & 0o077 {
+        0 => Ok(()),
+        _ => {
+            Err(io::Error::other(format!("others can read it; close it with: chmod 600 {}", path.display())))
+        }
+    }
+}
+
+#[cfg(not(unix))]
+fn closed_to_others(_: &Path, _: &File) -> io::Result<()> {
+    Ok(())
+}
+
+/// The first line of an input, without its end.
+pub(super) fn first_line(input: impl Read) -> io::Result<Passphrase> {
+    // Never grown, so that no copy stays behind.
+    let mut line = Zeroizing::new(Vec::with_capacity(PASSPHRASE_BYTES_MAX + 2));
+    let mut input = BufReader::with_capacity(1, input).take(PASSPHRASE_BYTES_MAX as u64 + 2);
+    input.read_until(b'\n', &mut line)?;
+    let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
+    let text =
+        core::str::from_utf8(&line).map_err(|_| wrong("it is no UTF-8"))?.trim_end_matches(['\r', '\n']);
+    if text.len() > PASSPHRASE_BYTES_MAX {
+        return Err(wrong("it is longer than 1,024 bytes"));
+    }
+    Ok(Passphrase::new(Zeroizing::new(text.to_owned())))
+}
+
+/// Closes the state with a passphrase, or another one, or opens it for good.
+pub(super) async fn set(home: Option<PathBuf>, remove: bool) -> Result<(), Failure> {
+    let directory = state::directory(home)?;
+    let _starting = Store::starting(&directory).await?;
+    if Link::reach(&directory).await?.is_some() {
+        return Err(Failure::state(
+            "you are online: 'sotto stop' first, and then 'sotto passphrase' once more",
+        ));
+    }
+    let (mut store, snapshot) = state::open(&directory)?;
+    let client = state::restore(store.directory(), &snapshot)?;
+    let passphrase = if remove { None } else { Some(new()?) };
+    store.set_passphrase(passphrase.as_ref())?;
+    // First, for it is sealed under a key that the state holds; and what cannot be read of it keeps nobody from this.
+    if let Err(error) = News::seal_old(&directory, &client) {
+        status(&format!("warning: what waits to be told could not be sealed: {error}"));
+    }
+    store.save(&snapshot)?;
+    let directory = directory.display();
+    status(&match remove {
+        true => format!("the state in {directory} is open now: whoever has the disk has the account"),
+        false => format!(
+            "the state in {directory} is closed with the passphrase now; without it nobody opens it again, you included. \
+             What the disk and your backups kept of before is not closed"
+        ),
+    });
+    Ok(())
+}
+
+/// A new one, typed twice, or the first line of an input that is no terminal.
+fn new() -> Result<Passphrase, Failure> {
+    let unread = |error: io::Error| Failure::usage(format!("cannot read the new passphrase: {error}"));
+    let passphrase = if io::stdin().is_terminal() {
+        let passphrase = typed("new passphrase: ").map_err(unread)?;
+        if typed("once more: ").map_err(unread)?.as_str() != passphrase.as_str() {
+            return Err(Failure::usage("these were two; nothing was changed"));
+        }
+        passphrase
+    } else {
+        first_line(io::stdin().lock()).map_err(unread)?
+    };
+    let (characters, bytes) = (passphrase.as_str().chars().count(), passphrase.as_str().len());
+    if characters < PASSPHRASE_CHARACTERS_MIN || bytes > PASSPHRASE_BYTES_MAX {
+        return Err(Failure::usage(format!(
+            "a passphrase has {PASSPHRASE_CHARACTERS_MIN} characters or more, and at most {PASSPHRASE_BYTES_MAX} bytes; six \
+             words drawn by chance are a good one"
+        )));
+    }
+    Ok(passphrase)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_line;
+
+    #[test]
+    fn a_passphrase_is_a_line_to_the_byte() {
+        let line = |input: &[u8]| first_line(input).map(|line| line.as_str().to_owned());
+        assert_eq!(line(b" six words \r\nmore").unwrap(), " six words ");
+        assert_eq!(line(b"").unwrap(), "");
+        assert_eq!(line(&[b'x'; 1024]).unwrap().len(), 1024);
+        assert!(line(&[b'x'; 1025]).is_err() && line(b"\xff").is_err());
+    }
+}

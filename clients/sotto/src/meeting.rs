@@ -1,0 +1,110 @@
+//! The string by which two people meet: where the server is, and an invitation to a conversation there, so that whoever gets it
+//! needs nothing else.
+
+use core::fmt::Write as _;
+
+use sotto_protocol::Invitation;
+use zeroize::Zeroizing;
+
+use crate::Address;
+use crate::cli::failure::Failure;
+use crate::daemon::message::Private;
+use crate::daemon::parse;
+
+/// More than the longest address, of 16 hosts with names of 253 characters, and an invitation take.
+const CHARACTERS_MAX: usize = 8192;
+
+/// `ADDRESS/INVITATION`, of a server's address and an invitation in their own forms.
+pub(crate) fn join(server: &Address, invitation: &Invitation) -> Private {
+    // Never grown, so that no copy stays behind.
+    let mut text = Zeroizing::new(String::with_capacity(CHARACTERS_MAX));
+    let _ = write!(text, "{server}/");
+    text.push_str(&Zeroizing::new(invitation.to_string()));
+    Private(text)
+}
+
+/// Takes apart what [`join`] made, as a person copied it: blanks, line breaks and the case of letters do not matter. Without an
+/// address, as invitations were before, it is for a server that both know.
+///
+/// # Errors
+/// What is wrong with it, as wrong usage.
+pub(crate) fn split(text: &Private) -> Result<(Option<Address>, Invitation), Failure> {
+    let mut copied = Zeroizing::new(String::with_capacity(text.0.len()));
+    copied.extend(text.0.split_whitespace());
+    copied.make_ascii_lowercase();
+    match copied.rsplit_once('/') {
+        None => Ok((None, parse(&Private(copied))?)),
+        Some((address, invitation)) => {
+            // First: an address alone is no invitation, whatever it looks like.
+            let invitation = parse(&Private::new(invitation))?;
+            Ok((Some(address.parse()?), invitation))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sotto_protocol::UnixMillis;
+    use sotto_protocol::client::Client;
+
+    use super::{CHARACTERS_MAX, join, split};
+    use crate::Address;
+    use crate::daemon::message::Private;
+    use crate::testing::client;
+
+    fn invitation(of: &mut Client) -> sotto_protocol::Invitation {
+        of.invite("bob", UnixMillis(0), &mut rand::make_rng::<rand::rngs::StdRng>()).unwrap()
+    }
+
+    fn address(hosts: &str) -> Address {
+        format!("sotto://{hosts}/{}", "a".repeat(52)).parse().unwrap()
+    }
+
+    #[test]
+    fn what_was_joined_is_split_however_people_copied_it() {
+        let invitation = invitation(&mut client("alice"));
+        for hosts in ["chat.example.org:7370", "[2001:db8::7]:1,127.0.0.1:65535"] {
+            let text = join(&address(hosts), &invitation).0;
+            let upper = format!("  {}\r\n", text.to_ascii_uppercase());
+            let (one, other) = text.split_at(100);
+            for copied in [text.to_string(), upper, format!("{one}\n  {other}")] {
+                let (server, again) = split(&Private::new(copied)).unwrap();
+                assert_eq!((server, again.to_string()), (Some(address(hosts)), invitation.to_string()));
+            }
+        }
+        let (server, again) = split(&Private::new(invitation.to_string())).unwrap();
+        assert_eq!((server, again.to_string()), (None, invitation.to_string()));
+    }
+
+    #[test]
+    fn what_is_none_says_what_it_is_not() {
+        let text = join(&address("chat.example.org:7370"), &invitation(&mut client("alice"))).0;
+        let (server, invitation) = text.rsplit_once('/').unwrap();
+        let cut = &text[..text.len() - 1];
+        let elsewhere = format!("http://chat.example.org/{invitation}");
+        let other_key = format!("{}/{invitation}", &server[..server.len() - 1]);
+        for (wrong, says) in [
+            ("", "not an invitation"),
+            ("/", "not an invitation"),
+            (server, "not an invitation"),
+            (cut, "copy the whole text again"),
+            (&elsewhere, "not a server address"),
+            (&other_key, "52 characters"),
+        ] {
+            let refused = split(&Private::new(wrong)).unwrap_err();
+            assert!(refused.message.contains(says) && refused.exit == 2, "{wrong}: {}", refused.message);
+        }
+    }
+
+    /// Otherwise the buffer would grow, and leave a copy of the secret behind.
+    #[test]
+    fn the_longest_fits() {
+        let name = |number: u8| {
+            let label = "x".repeat(63);
+            format!("{label}.{label}.{label}.{}{number:02}:65535", "x".repeat(59))
+        };
+        let hosts: Vec<String> = (0..16).map(name).collect();
+        let text = join(&address(&hosts.join(",")), &invitation(&mut client("alice"))).0;
+        assert!(text.len() <= CHARACTERS_MAX && text.capacity() == CHARACTERS_MAX);
+    }
+}

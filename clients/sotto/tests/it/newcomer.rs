@@ -1,0 +1,93 @@
+//! What somebody does who has just built the programs, as the README tells it.
+
+use crate::programs::{Home, Program, Server, config, loopback};
+
+const README: &str = include_str!("../../../../README.md");
+const PROGRAM: &str = "./target/release/sotto --home ";
+
+/// The commands of the section for two terminals, but for program and home, with a server's address in the place of the README's.
+fn commands(address: &str) -> Vec<Vec<String>> {
+    let (_, section) = README.split_once("## Chat between two terminals").unwrap();
+    let commands =
+        section.split("\n## ").next().unwrap().lines().filter_map(|line| line.strip_prefix(PROGRAM));
+    let words = |line: &str| {
+        let words = line.split('#').next().unwrap().split_whitespace().skip(1);
+        words
+            .map(|word| if word.starts_with("sotto://") { address.to_owned() } else { word.to_owned() })
+            .collect()
+    };
+    commands.map(words).collect()
+}
+
+#[test]
+fn a_newcomer_is_two_commands_from_the_first_exchanged_text() {
+    let server = Server::start(config(loopback()));
+    let commands = commands(&server.address());
+    let [invite, accept] = commands.iter().take(2).collect::<Vec<_>>().try_into().unwrap();
+    let (alice, bob) = (Home::new(), Home::new());
+    let start = |home: &Home, arguments: &[String]| {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        Program::start(home, &arguments)
+    };
+
+    let mut at_alice = start(&alice, invite);
+    let invitation = at_alice.hears();
+    assert!(invitation.starts_with(&format!("{}/sotto-invite-", server.address())), "{invitation}");
+    at_alice.is_told("Bob has not answered yet");
+    let mut at_bob = start(&bob, accept);
+    at_bob.says(&invitation);
+    at_bob.is_told("Alice is a contact now");
+    at_bob.says("Here I am.");
+    assert_eq!(at_alice.hears(), "Bob: Here I am.");
+    at_alice.says("So soon!");
+    assert_eq!(at_bob.hears(), "Alice: So soon!");
+
+    let words = alice.succeeds(&["verify", "Bob"]);
+    assert_eq!((words.split_whitespace().count(), words.lines().count()), (16, 4));
+    assert_eq!(words, bob.succeeds(&["verify", "Alice"]));
+    let mine = &alice.json(&["verify", "Bob", "--json"])[0]["words"];
+    let mine: Vec<&str> = mine.as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+    assert_eq!(mine, words.split_whitespace().collect::<Vec<_>>());
+    at_alice.end();
+    at_bob.end();
+    for home in [&alice, &bob] {
+        home.succeeds(&["stop"]);
+    }
+    server.shutdown();
+}
+
+#[test]
+fn an_account_is_made_once_and_never_by_mistake() {
+    let (server, other) = (Server::start(config(loopback())), Server::start(config(loopback())));
+    let (alice, bob) = (Home::new(), Home::new());
+    alice.fails(&["invite", "bob"], "", 4, "sotto init");
+    alice.fails(&["invite", "bob", "--server", &server.address()], "", 4, "--name YOUR-NAME");
+    alice.fails(&["invite", "bob", "--name", "alice"], "", 4, "sotto init");
+    let newcomer =
+        ["invite", "bob", "--server", &server.address(), "--name", "alice", "--conversations", "2"];
+    let invitation = alice.succeeds(&newcomer);
+    let again = ["invite", "carol", "--server", &server.address(), "--name", "alice"];
+    alice.succeeds(&again);
+    alice.fails(&["invite", "dave", "--name", "alicia"], "", 2, "the account of alice, not of alicia");
+    let elsewhere = ["invite", "dave", "--server", &other.address(), "--name", "alice"];
+    alice.fails(&elsewhere, "", 2, "which is another server");
+    alice.fails(&["invite", "dave"], "", 1, "no room");
+
+    bob.fails(&["accept", "alice", "--name", "bob"], "sotto://", 2, "not an invitation");
+    bob.fails(&["accept", "alice"], &invitation, 4, "--name YOUR-NAME");
+    let (_, alone) = invitation.rsplit_once('/').unwrap();
+    bob.fails(&["accept", "alice", "--name", "bob"], alone, 4, "sotto init");
+    assert!(!bob.file("state").exists());
+    // Somebody who has an account elsewhere.
+    let at_other = Home::join(&other.address(), "bob", 1);
+    at_other.fails(&["accept", "alice"], &invitation, 2, "another server");
+    at_other.fails(&["accept", "alice", "--name", "bob"], &invitation, 2, "another server");
+    bob.succeeds_with(&["accept", "alice", "--name", "bob"], &invitation);
+    bob.fails(&["verify", "carol"], "", 1, "sotto contacts");
+    alice.fails(&["verify", "bob"], "", 1, "comes with the first answer");
+    for home in [&alice, &bob, &at_other] {
+        home.succeeds(&["stop"]);
+    }
+    server.shutdown();
+    other.shutdown();
+}
