@@ -13,13 +13,15 @@ mod daemon;
 pub mod fuzzing;
 pub mod host;
 pub mod participant;
+#[doc(hidden)]
+pub mod screen;
 mod store;
 
 pub use cost::RoundCost;
 #[doc(hidden)]
 pub use daemon::screens::Screens;
 pub use participant::{
-    Event, Events, Finding, Handle, HandleError, Participant, Phase, RoundReport, Trouble,
+    Event, Events, Finding, Handle, HandleError, Participant, Phase, RoundReport, Step, Trouble,
 };
 pub use sotto_session::{ConnectError, Connection, ConnectionSettings};
 pub use sotto_wire::{Address, AddressError};

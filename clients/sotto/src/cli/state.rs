@@ -9,7 +9,7 @@ use super::failure::Failure;
 use crate::Store;
 
 /// The directory of `--home`, or the default one.
-pub(super) fn directory(home: Option<PathBuf>) -> Result<PathBuf, Failure> {
+pub(crate) fn directory(home: Option<PathBuf>) -> Result<PathBuf, Failure> {
     Ok(home.map_or_else(Store::default_directory, Ok)?)
 }
 

@@ -5,8 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{fs, io};
 
+use serde::Deserialize;
+
 use super::face::Face;
 use super::journal::{Journal, KEPT_MAX};
+use super::message::{Note, Severity};
 
 const FILE: &str = "news";
 /// More than the longest of [`KEPT_MAX`] lines take.
@@ -24,6 +27,24 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
+/// A note in the file.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Kept {
+    Note(Note),
+    /// As programs before wrote it, which did not tell how much it is to be heeded.
+    Line(String),
+}
+
+impl Kept {
+    fn note(self) -> Note {
+        match self {
+            Self::Note(note) => note,
+            Self::Line(line) => Note::new(Severity::Warning, line),
+        }
+    }
+}
+
 /// The file of an account.
 pub(super) struct News {
     path: PathBuf,
@@ -36,13 +57,15 @@ impl News {
     }
 
     /// What waits to be told, also that it cannot be read.
-    pub(super) fn read(&self) -> Vec<String> {
-        self.lines().unwrap_or_else(|error| {
-            vec![format!("warning: what happened before cannot be read: {}: {error}", self.path.display())]
+    pub(super) fn read(&self) -> Vec<Note> {
+        self.notes().unwrap_or_else(|error| {
+            let path = self.path.display();
+            let line = format!("warning: what happened before cannot be read: {path}: {error}");
+            vec![Note::new(Severity::Warning, line)]
         })
     }
 
-    fn lines(&self) -> io::Result<Vec<String>> {
+    fn notes(&self) -> io::Result<Vec<Note>> {
         let size = match fs::metadata(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             file => file?.len(),
@@ -50,20 +73,20 @@ impl News {
         if size > BYTES_MAX {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it is too large"));
         }
-        let mut lines: Vec<String> = serde_json::from_slice(&fs::read(&self.path)?)?;
-        lines.drain(..lines.len().saturating_sub(KEPT_MAX));
-        Ok(lines)
+        let mut notes: Vec<Kept> = serde_json::from_slice(&fs::read(&self.path)?)?;
+        notes.drain(..notes.len().saturating_sub(KEPT_MAX));
+        Ok(notes.into_iter().map(Kept::note).collect())
     }
 
     /// Writes what waits now.
     pub(super) fn write(&self, journal: &Journal) -> io::Result<()> {
         // So that nothing older is written over it.
         let _alone = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines = journal.untold();
-        if lines.is_empty() {
+        let notes = journal.untold();
+        if notes.is_empty() {
             return remove(&self.path);
         }
-        sotto_files::replace(&self.path, &serde_json::to_vec(&lines)?, 0o600)
+        sotto_files::replace(&self.path, &serde_json::to_vec(&notes)?, 0o600)
     }
 
     pub(super) fn unwritten(&self, error: &io::Error) -> String {
@@ -95,6 +118,11 @@ mod tests {
 
     use super::super::journal::{Entry, Journal};
     use super::{BYTES_MAX, News};
+    use crate::daemon::message::{Note, Severity};
+
+    fn alarm(line: &str) -> Note {
+        Note::new(Severity::Alarm, line)
+    }
 
     #[test]
     fn what_nobody_was_told_survives_and_what_was_told_does_not_come_again() {
@@ -103,21 +131,29 @@ mod tests {
         assert!(news.read().is_empty());
         let before = Journal::new(news.read());
         for line in ["one", "two"] {
-            before.write(Entry::Lasting(line.to_owned()));
+            before.write(Entry::Lasting(alarm(line)));
         }
-        before.write(Entry::Passing("three".to_owned()));
+        before.write(Entry::Passing(alarm("three")));
         news.write(&before).unwrap();
 
         let after = Journal::new(news.read());
         let mut listener = after.listen();
-        assert_eq!(listener.next(), Some((0, Entry::Lasting("one".to_owned()))));
-        assert_eq!(after.untold(), ["two"]);
+        assert_eq!(listener.next(), Some((0, Entry::Lasting(alarm("one")))));
+        assert_eq!(after.untold(), [alarm("two")]);
         news.write(&after).unwrap();
-        assert_eq!(news.read(), ["two"]);
+        assert_eq!(news.read(), [alarm("two")]);
         listener.next().unwrap();
         assert_eq!(listener.next(), None);
         news.write(&after).unwrap();
         assert!(news.read().is_empty());
+    }
+
+    #[test]
+    fn what_a_program_of_before_has_written_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("news"), br#"["bob is there", "warning: another"]"#).unwrap();
+        let lines = ["bob is there", "warning: another"].map(|line| Note::new(Severity::Warning, line));
+        assert_eq!(News::of(directory.path()).read(), lines);
     }
 
     #[test]
@@ -128,7 +164,7 @@ mod tests {
         for bytes in [b"[\"a".to_vec(), vec![b' '; BYTES_MAX as usize + 1], b"{}".to_vec()] {
             fs::write(&path, bytes).unwrap();
             let told = news.read();
-            assert!(told.len() == 1 && told[0].contains("cannot be read"), "{told:?}");
+            assert!(told.len() == 1 && told[0].line.contains("cannot be read"), "{told:?}");
         }
     }
 }
