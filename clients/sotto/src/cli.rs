@@ -12,10 +12,12 @@ pub(crate) mod failure;
 mod group;
 mod info;
 mod input;
-mod link;
+pub(crate) mod link;
+mod listen;
 mod passphrase;
 pub(crate) mod print;
 mod run;
+mod send;
 pub(crate) mod state;
 
 use core::time::Duration;
@@ -166,6 +168,35 @@ enum Command {
         after_help = "Examples:\n  sotto chat bob\n  echo 'The documents are ready.' | sotto chat bob\n  echo 'The documents are ready.' | sotto chat bob --wait"
     )]
     Chat(ChatOptions),
+    /// Show all conversations on the whole terminal, until Ctrl-C or /quit
+    ///
+    /// Contacts and groups with what is unread, the open conversation, and the rounds; /help in it has all keys and commands.
+    /// You stay online when it ends. A text counts as read once it was drawn. What was said is kept in memory only, and
+    /// wiped at the end. With NO_COLOR set it shows no colours.
+    #[command(after_help = "Example:\n  sotto screen")]
+    Screen,
+    /// Hand in one text for a contact or a group, and leave at once
+    ///
+    /// It goes out in the conversation's turns while you are online, and nothing that came is taken. The text is read from
+    /// standard input, all of it; what stands in arguments can be seen by other programs of this machine.
+    #[command(
+        after_help = "Examples:\n  echo 'The documents are ready.' | sotto send bob\n  sotto send bob 'Nothing secret.'"
+    )]
+    Send {
+        /// The contact or group
+        contact: String,
+        /// The text, where others may see it; - for standard input
+        #[arg(default_value = "-")]
+        text: String,
+        /// Print one JSON object, with the text's number
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print everything that happens, in all conversations, until Ctrl-C
+    ///
+    /// What came while nobody looked comes first. What is printed counts as read; you stay online when this ends.
+    #[command(after_help = "Examples:\n  sotto listen --json\n  sotto listen --json --count 1 --until 10m")]
+    Listen(ListenOptions),
     /// Print the texts that came and that nobody has seen
     #[command(after_help = "Examples:\n  sotto read\n  sotto read bob --json")]
     Read {
@@ -207,7 +238,9 @@ impl Command {
             | Self::Invitations { json }
             | Self::Contacts { json }
             | Self::Verify { json, .. }
+            | Self::Send { json, .. }
             | Self::Read { json, .. } => *json,
+            Self::Listen(options) => options.json,
             Self::Info(options) => options.json,
             Self::Chat(options) => options.json,
             Self::Audit(options) => options.json,
@@ -324,6 +357,20 @@ struct ChatOptions {
     verbose: bool,
 }
 
+/// How to listen.
+#[derive(Debug, Args)]
+struct ListenOptions {
+    /// Print one JSON object a line: texts, arrivals, notes, rounds, conversations, the connection
+    #[arg(long)]
+    json: bool,
+    /// End after so many texts
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// End after this time: 90s, 30m, 8h or 2d
+    #[arg(long, value_name = "TIME", value_parser = run::parse_duration)]
+    until: Option<Duration>,
+}
+
 /// How much to check.
 #[derive(Debug, Args)]
 struct AuditOptions {
@@ -437,6 +484,9 @@ async fn perform(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Forget { name } => contacts::forget(home, name).await?,
         Command::Rename { name, to } => contacts::rename(home, name, to).await?,
         Command::Chat(options) => return chat::chat(home, options).await,
+        Command::Screen => crate::screen::run(home).await?,
+        Command::Send { contact, text, json } => send::send(home, contact, text, json).await?,
+        Command::Listen(options) => listen::listen(home, options).await?,
         Command::Read { contact, json } => chat::read(home, contact, json).await?,
         Command::Audit(options) => return audit::audit(home, options).await,
         Command::VerifyProof(options) => return audit::verify(home, options).await,

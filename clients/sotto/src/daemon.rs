@@ -14,6 +14,7 @@ pub(crate) mod news;
 mod notes;
 pub(crate) mod screens;
 mod serve;
+mod severity;
 mod signals;
 #[cfg(unix)]
 mod socket;

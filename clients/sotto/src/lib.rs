@@ -14,6 +14,8 @@ pub mod fuzzing;
 pub mod host;
 mod meeting;
 pub mod participant;
+#[doc(hidden)]
+pub mod screen;
 mod store;
 #[cfg(test)]
 mod testing;
@@ -22,7 +24,7 @@ pub use cost::RoundCost;
 #[doc(hidden)]
 pub use daemon::screens::Screens;
 pub use participant::{
-    Event, Events, Finding, Handle, HandleError, Participant, Phase, RoundReport, Trouble,
+    Event, Events, Finding, Handle, HandleError, Participant, Phase, RoundReport, Step, Trouble,
 };
 pub use sotto_session::{ConnectError, Connection, ConnectionSettings};
 pub use sotto_wire::{Address, AddressError};

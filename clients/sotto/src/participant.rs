@@ -49,7 +49,7 @@ use turn::Turn;
 
 pub use crate::host::now;
 pub use error::HandleError;
-pub use event::{Event, Events, Finding, Trouble};
+pub use event::{Event, Events, Finding, Step, Trouble};
 pub(crate) use keys::ROUNDS as ROUNDS_OF_KEYS;
 pub(crate) use nodes::known_nodes;
 pub use report::{Phase, RoundReport};
@@ -115,7 +115,8 @@ impl Participant {
         let (tell_pinned, pinned) = watch::channel(client.server().clone());
         let account =
             link::Account { seed: account_seed, public: account, slot: client.slot().cloned(), pinned };
-        let (sessions, news) = link::start(Arc::clone(&host), session, (node, turn, nodes), account, public);
+        let (sessions, news, node) =
+            link::start(Arc::clone(&host), session, (node, turn, nodes), account, public);
         let (commands, received) = mpsc::unbounded_channel();
         let (person, told) = Person::new();
         let slots = Slots::new(&client);
@@ -123,7 +124,7 @@ impl Participant {
         let gate = (gate, tell_pinned);
         let driver = Driver::new(host, engine, keeper, gate, slots, keys, sessions, person, upload, audits);
         tokio::spawn(driver.run(received, news));
-        Ok((Handle { commands }, told))
+        Ok((Handle { commands, node }, told))
     }
 }
 
@@ -131,9 +132,16 @@ impl Participant {
 #[derive(Clone, Debug)]
 pub struct Handle {
     commands: mpsc::UnboundedSender<Command>,
+    node: watch::Receiver<String>,
 }
 
 impl Handle {
+    /// Host and port of the node that the session is with, or of the one that was asked last.
+    #[must_use]
+    pub fn node(&self) -> String {
+        self.node.borrow().clone()
+    }
+
     /// Hands in a text. It is stored when this returns, and sent in the conversation's turns until it is acknowledged.
     ///
     /// # Errors

@@ -35,6 +35,8 @@ pub struct ConversationSummary {
     pub queued: usize,
     /// Messages, of which a long text takes several, that were sent and are not acknowledged.
     pub unacknowledged: usize,
+    /// Number of the newest message up to which all were sent at least once.
+    pub sent: u32,
     /// A group whose keys are still those of its card: whoever finds that can read what is said now.
     pub on_card: bool,
     /// A group from which this person was removed: nothing more is heard or said there.
@@ -104,6 +106,7 @@ impl Conversation {
             established,
             queued: outbox.texts(),
             unacknowledged: outbox.unacknowledged(),
+            sent: outbox.sent(),
             on_card,
             ended,
         }

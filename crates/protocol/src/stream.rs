@@ -322,6 +322,12 @@ impl Outbox {
         self.pending().filter(|item| item.sent.is_some()).count()
     }
 
+    /// The number up to which everything was sent at least once.
+    pub(crate) fn sent(&self) -> u32 {
+        let unsent = self.items.iter().find(|item| item.sent.is_none());
+        unsent.map_or(self.newest, |item| item.sequence.saturating_sub(1))
+    }
+
     fn pending(&self) -> impl Iterator<Item = &Item> {
         self.items.iter().filter(|item| item.sequence > self.acknowledged)
     }

@@ -14,7 +14,7 @@ use super::link::Link;
 use super::print::{object, result, status};
 use super::{AuditOptions, VerifyOptions, state};
 use crate::audit::{PROOF_MAX, Proof, Verdict, judge};
-use crate::daemon::message::{Audited, Found, Message, Reply, Request, Told};
+use crate::daemon::message::{Audited, Found, Message, Note, Reply, Request, Told};
 use crate::daemon::unexpected;
 
 /// Waits until so many answers are checked. The exit code says whether all were right.
@@ -25,7 +25,7 @@ pub(super) async fn audit(home: Option<PathBuf>, options: AuditOptions) -> Resul
     while left > 0 {
         let audited = match link.next().await? {
             Message::Told(Told::Audited(audited)) => audited,
-            Message::Told(Told::Note { line }) => {
+            Message::Told(Told::Note(Note { line, .. })) => {
                 status(&line);
                 continue;
             }

@@ -14,7 +14,7 @@ use super::failure::Failure;
 use super::input::{Line, Lines};
 use super::link::{Link, quietly};
 use super::print::{self, status};
-use crate::daemon::message::{Account, Message, Private, Reply, Request, Told};
+use crate::daemon::message::{Account, Message, Note, Private, Reply, Request, RoundCost, Told};
 use crate::daemon::{interrupted, unexpected};
 
 /// So much of a text is shown when it has arrived.
@@ -164,15 +164,19 @@ impl Chat {
                 let texts = if texts == 1 { "1 new text".to_owned() } else { format!("{texts} new texts") };
                 status(&format!("{conversation}: {texts}"));
             }
-            Told::Arrived { sequence } => {
+            Told::Arrived { sequence, .. } => {
                 self.waiting = self.waiting.saturating_sub(1);
                 let said = self.said.remove(&sequence);
                 let text = said.map_or_else(String::new, |text| format!(": {}", *text));
                 status(&format!("arrived at {}{text}", self.options.contact));
             }
-            Told::Note { line } | Told::Round { line } => status(&line),
+            Told::Note(Note { line, .. }) | Told::Round(RoundCost { line, .. }) => status(&line),
             // That is for those who asked for it.
-            Told::Audited(_) => {}
+            Told::Audited(_)
+            | Told::Step { .. }
+            | Told::Connection { .. }
+            | Told::Standing(_)
+            | Told::Forgotten { .. } => {}
         }
         Ok(())
     }

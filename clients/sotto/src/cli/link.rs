@@ -18,7 +18,7 @@ use crate::{Passphrase, Store};
 const COMPLAINT_MAX: u64 = 4096;
 
 /// A connection to the running participant.
-pub(super) struct Link {
+pub(crate) struct Link {
     frames: Frames<ReadHalf<Stream>>,
     output: WriteHalf<Stream>,
 }
@@ -28,7 +28,7 @@ impl Link {
     ///
     /// # Errors
     /// If it is of another version, or what is there is not the person's own.
-    pub(super) async fn reach(directory: &Path) -> Result<Option<Self>, Failure> {
+    pub(crate) async fn reach(directory: &Path) -> Result<Option<Self>, Failure> {
         if !directory.exists() {
             return Ok(None);
         }
@@ -53,7 +53,7 @@ impl Link {
     ///
     /// # Errors
     /// Why that cannot be, with the exit code of 'sotto run'.
-    pub(super) async fn open(home: Option<PathBuf>) -> Result<Self, Failure> {
+    pub(crate) async fn open(home: Option<PathBuf>) -> Result<Self, Failure> {
         let directory = state::directory(home)?;
         if let Some(link) = Self::reach(&directory).await? {
             return Ok(link);
@@ -84,12 +84,12 @@ impl Link {
         }
     }
 
-    pub(super) async fn send(&mut self, request: &Request) -> Result<(), Failure> {
+    pub(crate) async fn send(&mut self, request: &Request) -> Result<(), Failure> {
         write(&mut self.output, request).await.map_err(|_| gone())
     }
 
     /// What the participant says next. Nothing is lost when this is cancelled.
-    pub(super) async fn next(&mut self) -> Result<Message, Failure> {
+    pub(crate) async fn next(&mut self) -> Result<Message, Failure> {
         self.frames.next().await.ok().flatten().ok_or_else(gone)
     }
 
@@ -101,7 +101,7 @@ impl Link {
 
 impl Reply {
     /// What was refused is a failure.
-    pub(super) fn into_result(self) -> Result<Self, Failure> {
+    pub(crate) fn into_result(self) -> Result<Self, Failure> {
         match self {
             Self::Failed(failure) => Err(failure),
             reply => Ok(reply),

@@ -64,12 +64,19 @@ pub(crate) fn harmless(text: &str) -> String {
     for character in text.chars() {
         match character {
             '\n' => safe.push_str("\n  | "),
-            '\t' => safe.push(' '),
-            hidden if is_hidden(hidden) => safe.push('\u{fffd}'),
-            other => safe.push(other),
+            other => safe.push(harmless_character(other)),
         }
     }
     safe
+}
+
+/// What is shown of a character: of a tab a space, and of what a terminal obeys or does not show a mark.
+pub(crate) fn harmless_character(character: char) -> char {
+    match character {
+        '\t' => ' ',
+        hidden if is_hidden(hidden) => '\u{fffd}',
+        other => other,
+    }
 }
 
 /// JSON in which the same characters are escaped.

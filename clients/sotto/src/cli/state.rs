@@ -12,7 +12,7 @@ use super::passphrase;
 use crate::{Address, Passphrase, Store, StoreError};
 
 /// The directory of `--home`, or the default one.
-pub(super) fn directory(home: Option<PathBuf>) -> Result<PathBuf, Failure> {
+pub(crate) fn directory(home: Option<PathBuf>) -> Result<PathBuf, Failure> {
     Ok(home.map_or_else(Store::default_directory, Ok)?)
 }
 

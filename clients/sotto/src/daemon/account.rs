@@ -10,7 +10,7 @@ use sotto_protocol::error::InputError;
 use sotto_protocol::{ConversationId, ConversationKind, Error, GroupCard};
 use zeroize::Zeroizing;
 
-use super::message::{Account, Conversation, Invitation, Kind, Member, Private, Reply, Text};
+use super::message::{Account, Conversation, Invitation, Kind, Member, Private, Reply, Standing, Text};
 use crate::cli::failure::Failure;
 use crate::participant::now;
 use crate::{Address, meeting};
@@ -95,6 +95,10 @@ impl Account {
                 let waiting = waiting(client, message.conversation);
                 return Ok(Reply::Queued { sequence: message.sequence, waiting });
             }
+            Self::SayTo { id, text } => {
+                let message = client.queue_text(id, &text.0)?;
+                return Ok(Reply::Queued { sequence: message.sequence, waiting: waiting(client, id) });
+            }
             Self::Shown { id, number } => client.shown(id, number),
             looks => return looks.look(client),
         }
@@ -150,6 +154,11 @@ fn unshown(client: &Client, conversation: Option<&str>) -> Result<Reply, Failure
 }
 
 fn conversations(client: &Client) -> Vec<Conversation> {
+    standings(client).into_iter().map(|standing| standing.conversation).collect()
+}
+
+/// How all conversations stand.
+pub(super) fn standings(client: &Client) -> Vec<Standing> {
     let conversation = |summary: sotto_protocol::ConversationSummary| Conversation {
         kind: match summary.kind {
             ConversationKind::Contact => Kind::Contact,
@@ -163,7 +172,12 @@ fn conversations(client: &Client) -> Vec<Conversation> {
         members: client.members(summary.id).into_iter().map(member).collect(),
         name: summary.name,
     };
-    client.conversations().into_iter().map(conversation).collect()
+    let standing = |summary: sotto_protocol::ConversationSummary| Standing {
+        id: summary.id,
+        sent: summary.sent,
+        conversation: conversation(summary),
+    };
+    client.conversations().into_iter().map(standing).collect()
 }
 
 fn member(member: sotto_protocol::Member) -> Member {

@@ -1,15 +1,16 @@
 //! What all connections to programs share.
 
-use std::sync::Arc;
+use core::time::Duration;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sotto_protocol::Client;
+use sotto_protocol::{Client, RoundMode};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::face::Face;
 use super::journal::{Entry, Journal};
-use super::message::{Account, Audited, Found, Reply, Status};
+use super::message::{Account, Audited, Found, Listening, Note, Reply, Severity, Status};
 use super::notes;
 use crate::cli::failure::Failure;
 use crate::{Address, Event, Events, Handle};
@@ -22,6 +23,8 @@ pub(super) struct Desk {
     since: Instant,
     leaves: Option<Instant>,
     connected: AtomicBool,
+    /// The newest round, how long it had been open when that was heard, and when that was.
+    opened: Mutex<Option<(u64, Duration, Instant)>>,
     stop: Notify,
     pub(super) journal: Arc<Journal>,
     face: Face,
@@ -43,6 +46,7 @@ impl Desk {
             since: Instant::now(),
             leaves,
             connected: AtomicBool::new(true),
+            opened: Mutex::new(None),
             stop: Notify::new(),
             journal,
             face,
@@ -66,12 +70,8 @@ impl Desk {
     pub(super) fn leaving(&self) {
         let line =
             "going offline at the end of the round; what has not arrived goes out when you are online again";
-        self.note(Entry::Passing(line.to_owned()), line);
-    }
-
-    fn note(&self, entry: Entry, line: &str) {
         self.face.note(line);
-        self.journal.write(entry);
+        self.journal.write(Entry::Passing(Note::new(Severity::Notice, line)));
     }
 
     /// Writes down what the participant tells. If the participant is gone, its client is needed for that: then the event
@@ -80,6 +80,13 @@ impl Desk {
         match &event {
             Event::ConnectionLost(_) => self.connected.store(false, Ordering::Relaxed),
             Event::ConnectionRestored => self.connected.store(true, Ordering::Relaxed),
+            Event::Step { round, step } => {
+                if let crate::Step::Opened(elapsed) = step {
+                    self.opened().replace((round.0, *elapsed, Instant::now()));
+                }
+                self.journal.write(Entry::Step(round.0, notes::step(*step)));
+                return None;
+            }
             _ => {}
         }
         let event = Arc::new(event);
@@ -99,13 +106,13 @@ impl Desk {
 
     fn write(&self, entry: Option<Entry>) {
         match &entry {
-            Some(Entry::Lasting(line) | Entry::Passing(line)) => self.face.note(line),
+            Some(Entry::Lasting(note) | Entry::Passing(note)) => self.face.note(&note.line),
             Some(Entry::Audited(Audited { found, line, .. })) if *found != Found::Honest => {
                 self.face.note(line);
             }
-            Some(Entry::Round(line)) => {
+            Some(Entry::Round(cost)) => {
                 let programs = self.journal.listeners();
-                self.face.round(&format!("{line}; {programs} programs attached"));
+                self.face.round(&format!("{}; {programs} programs attached", cost.line));
             }
             _ => {}
         }
@@ -120,7 +127,36 @@ impl Desk {
             return self.handle.ask(move |client| account.look(client)).await?;
         }
         let server = self.server.clone();
-        self.handle.change(move |client| account.perform(client, &server)).await?
+        let done = self.handle.change(move |client| account.perform(client, &server)).await?;
+        self.journal.write(Entry::Changed);
+        done
+    }
+
+    /// Whether there is a session, and with which node.
+    pub(super) fn connection(&self) -> (bool, String) {
+        (self.connected.load(Ordering::Relaxed), self.handle.node())
+    }
+
+    /// What one who listens finds.
+    pub(super) async fn listening(&self, unshown: usize) -> Result<Listening, Failure> {
+        let look = |client: &Client| {
+            let conversations = client.conversations().into_iter().map(|it| it.id).collect();
+            (client.server().clone(), conversations)
+        };
+        let (server, conversations) = self.handle.ask(look).await?;
+        let round_ms = (server.mode == RoundMode::Deadline).then_some(server.round_ms);
+        let (connected, node) = self.connection();
+        let opened = self.opened().map(|(round, elapsed, at)| {
+            let elapsed = elapsed.saturating_add(at.elapsed());
+            (round, u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
+        });
+        let name = self.name.clone();
+        Ok(Listening { name, connected, node, round_ms, opened, conversations, unshown })
+    }
+
+    fn opened(&self) -> MutexGuard<'_, Option<(u64, Duration, Instant)>> {
+        // Nothing that holds it can leave it half changed.
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) async fn status(&self) -> Result<Reply, Failure> {

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use sotto_protocol::client::MessageId;
 use tokio::sync::watch;
 
-use super::message::{Audited, Found, Text};
+use super::message::{Audited, Found, Note, RoundCost, Severity, Step, Text};
 
 /// Entries that are kept.
 pub(super) const KEPT_MAX: usize = 1024;
@@ -16,13 +16,17 @@ pub(super) const KEPT_MAX: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
     /// Worth telling also to one who comes later.
-    Lasting(String),
+    Lasting(Note),
     /// Of interest only to those who are there.
-    Passing(String),
+    Passing(Note),
     /// A text has arrived.
     Arrived(MessageId),
+    /// A round has come so far.
+    Step(u64, Step),
     /// What a round cost.
-    Round(String),
+    Round(RoundCost),
+    /// A program has changed something of the account.
+    Changed,
     /// An answer was checked; a wrong one is worth telling also to one who comes later.
     Audited(Audited),
     /// A text came. Who comes later finds it among those that nobody has seen.
@@ -30,10 +34,13 @@ pub(super) enum Entry {
 }
 
 impl Entry {
-    /// The line of what is worth telling also to one who comes later.
-    fn lasting(&self) -> Option<&str> {
+    /// What is worth telling also to one who comes later.
+    fn lasting(&self) -> Option<Note> {
         match self {
-            Self::Lasting(line) | Self::Audited(Audited { found: Found::Cheated, line, .. }) => Some(line),
+            Self::Lasting(note) => Some(note.clone()),
+            Self::Audited(Audited { found: Found::Cheated, line, .. }) => {
+                Some(Note::new(Severity::Alarm, line.clone()))
+            }
             _ => None,
         }
     }
@@ -81,17 +88,17 @@ pub(super) struct Listener<'a> {
 
 impl Journal {
     /// With what waits to be told from before.
-    pub(super) fn new(untold: Vec<String>) -> Self {
+    pub(super) fn new(untold: Vec<Note>) -> Self {
         let entries = untold.into_iter().map(Entry::Lasting).collect();
         let kept = Entries { entries, ..Entries::default() };
         Self { end: watch::Sender::new(kept.end()), kept: Mutex::new(kept), untold: watch::Sender::new(()) }
     }
 
     /// What lasts and nobody has taken yet.
-    pub(super) fn untold(&self) -> Vec<String> {
+    pub(super) fn untold(&self) -> Vec<Note> {
         let kept = self.kept();
         let taken = usize::try_from(kept.taken.saturating_sub(kept.first)).unwrap_or(usize::MAX);
-        kept.entries.iter().skip(taken).filter_map(|entry| entry.lasting().map(str::to_owned)).collect()
+        kept.entries.iter().skip(taken).filter_map(Entry::lasting).collect()
     }
 
     /// Tells when [`Journal::untold`] may have changed.
@@ -172,18 +179,20 @@ impl Drop for Listener<'_> {
 #[cfg(test)]
 mod tests {
     use super::{Entry, Journal, KEPT_MAX};
+    use crate::daemon::message::{Note, Severity};
 
     fn passing(number: usize) -> Entry {
-        Entry::Passing(number.to_string())
+        Entry::Passing(Note::new(Severity::Notice, number.to_string()))
     }
 
     #[test]
     fn what_lasts_waits_for_the_first_who_listens_and_is_told_once() {
         let journal = Journal::new(Vec::new());
-        journal.write(Entry::Lasting("warning".into()));
+        let warning = Entry::Lasting(Note::new(Severity::Warning, "warning"));
+        journal.write(warning.clone());
         journal.write(passing(1));
         let mut first = journal.listen();
-        assert_eq!(first.next(), Some((0, Entry::Lasting("warning".into()))));
+        assert_eq!(first.next(), Some((0, warning)));
         assert_eq!(first.next(), None);
         let mut second = journal.listen();
         assert_eq!(second.next(), None);

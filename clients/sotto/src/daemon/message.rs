@@ -75,6 +75,9 @@ pub(crate) enum Request {
         /// Also what every round costs.
         verbose: bool,
     },
+    /// Hear everything that happens from now on, in all conversations; answered with [`Reply::Listening`], after which
+    /// come [`Told::Standing`] of every conversation and all texts that nobody has seen.
+    Listen,
 }
 
 /// What needs nothing but the account's state.
@@ -109,6 +112,8 @@ pub(crate) enum Account {
     RemoveMember { group: String, member: String },
     /// Take a removal back that has not been done; [`Reply::Kept`].
     KeepMember { group: String, member: String },
+    /// Hand in a text, for the conversation of that number, whatever it is called now; [`Reply::Queued`].
+    SayTo { id: ConversationId, text: Private },
     /// Hand in a text; [`Reply::Queued`].
     Say { conversation: String, text: Private },
     /// The first texts that nobody has seen; [`Reply::Texts`].
@@ -156,6 +161,7 @@ pub(crate) enum Reply {
     },
     Texts(Vec<Text>),
     Attached(Attached),
+    Listening(Listening),
     Auditing {
         /// What to expect.
         pace: String,
@@ -168,18 +174,102 @@ pub(crate) enum Reply {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Told {
-    /// A text of the conversation attached to, which nobody has seen. It comes again until it is told as shown.
+    /// A text of the conversation attached to, or of any for one who listens, which nobody has seen. It comes again until it is told as shown.
     Text(Text),
     /// Texts of another conversation that nobody has seen.
     Unread { conversation: String, texts: usize },
-    /// A text of the conversation attached to has arrived.
-    Arrived { sequence: u32 },
+    /// A text of the conversation attached to, or of any for one who listens, has arrived.
+    Arrived { id: ConversationId, sequence: u32 },
     /// Something else.
-    Note { line: String },
+    Note(Note),
     /// What a round cost.
-    Round { line: String },
+    Round(RoundCost),
     /// An answer was checked.
     Audited(Audited),
+    /// To one who listens: a round has come so far.
+    Step { round: u64, step: Step },
+    /// To one who listens: whether there is a session, and with which node.
+    Connection { connected: bool, node: String },
+    /// To one who listens: a conversation that is new, or has changed.
+    Standing(Standing),
+    /// To one who listens: a conversation that is there no more.
+    Forgotten { id: ConversationId },
+}
+
+/// A line for the person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Note {
+    pub(crate) line: String,
+    pub(crate) severity: Severity,
+}
+
+impl Note {
+    pub(crate) fn new(severity: Severity, line: impl Into<String>) -> Self {
+        Self { line: line.into(), severity }
+    }
+}
+
+/// How much a line is to be heeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Severity {
+    /// As it should be.
+    Notice,
+    /// Something does not work, or not as well.
+    Warning,
+    /// Somebody may be doing harm, or a person has to decide: whoever misses it may lose what they rely on.
+    Alarm,
+}
+
+/// How far a round is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Step {
+    /// It has been open for so long.
+    Opened { elapsed_ms: u64 },
+    /// The deposit was taken.
+    Deposited,
+    /// Its boxes are being retrieved.
+    Ready,
+}
+
+/// What a round cost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RoundCost {
+    pub(crate) round: u64,
+    /// Deposits in it.
+    pub(crate) deposits: u64,
+    pub(crate) bytes_up: u64,
+    pub(crate) bytes_down: u64,
+    /// The same in words, and more.
+    pub(crate) line: String,
+}
+
+/// How a conversation stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Standing {
+    pub(crate) id: ConversationId,
+    /// Up to this number, everything was sent at least once.
+    pub(crate) sent: u32,
+    pub(crate) conversation: Conversation,
+}
+
+/// What a program finds that listens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Listening {
+    /// The person's own name.
+    pub(crate) name: String,
+    pub(crate) connected: bool,
+    /// Host and port of the node of the session, or of the one that was asked last.
+    pub(crate) node: String,
+    /// Length of a round, if it has one.
+    pub(crate) round_ms: Option<u32>,
+    /// The newest round, and for how many milliseconds it has been open.
+    pub(crate) opened: Option<(u64, u64)>,
+    /// All conversations there are.
+    pub(crate) conversations: Vec<ConversationId>,
+    /// Texts that nobody has seen, which come next.
+    pub(crate) unshown: usize,
 }
 
 /// An answer that was checked.
@@ -262,7 +352,7 @@ pub(crate) struct Status {
 }
 
 /// A contact or a group.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Conversation {
     pub(crate) name: String,
     pub(crate) kind: Kind,
@@ -288,7 +378,7 @@ pub(crate) enum Kind {
 }
 
 /// A member of a group.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Member {
     pub(crate) name: String,
     pub(crate) identity: String,

@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{fs, io};
 
+use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use sotto_protocol::Client;
 use zeroize::Zeroizing;
 
 use super::face::Face;
 use super::journal::{Journal, KEPT_MAX};
+use super::message::{Note, Severity};
 use crate::store::{remove_with_leftover, seal};
 
 const FILE: &str = "news";
@@ -24,6 +26,24 @@ const BYTES_MAX: u64 = 4 << 20;
 /// Removes what waits to be told, with the account that it is about.
 pub(crate) fn forget(directory: &Path) -> io::Result<()> {
     remove_with_leftover(&directory.join(FILE))
+}
+
+/// A note in the file.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Kept {
+    Note(Note),
+    /// As programs before wrote it, which did not tell how much it is to be heeded.
+    Line(String),
+}
+
+impl Kept {
+    fn note(self) -> Note {
+        match self {
+            Self::Note(note) => note,
+            Self::Line(line) => Note::new(Severity::Warning, line),
+        }
+    }
 }
 
 /// The file of an account.
@@ -43,18 +63,20 @@ impl News {
     /// Seals what was written before it was sealed.
     pub(crate) fn seal_old(directory: &Path, client: &Client) -> io::Result<()> {
         let news = Self::of(directory, client.account_seed());
-        let lines = news.lines()?;
-        news.write_lines(&lines)
+        let notes = news.notes()?;
+        news.write_notes(&notes)
     }
 
     /// What waits to be told, also that it cannot be read.
-    pub(super) fn read(&self) -> Vec<String> {
-        self.lines().unwrap_or_else(|error| {
-            vec![format!("warning: what happened before cannot be read: {}: {error}", self.path.display())]
+    pub(super) fn read(&self) -> Vec<Note> {
+        self.notes().unwrap_or_else(|error| {
+            let path = self.path.display();
+            let line = format!("warning: what happened before cannot be read: {path}: {error}");
+            vec![Note::new(Severity::Warning, line)]
         })
     }
 
-    fn lines(&self) -> io::Result<Vec<String>> {
+    fn notes(&self) -> io::Result<Vec<Note>> {
         let size = match fs::metadata(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             file => file?.len(),
@@ -63,29 +85,29 @@ impl News {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it is too large"));
         }
         let bytes = Zeroizing::new(fs::read(&self.path)?);
-        let mut lines: Vec<String> = match bytes.split_first() {
+        let mut notes: Vec<Kept> = match bytes.split_first() {
             Some((&VERSION, sealed)) => {
                 let changed = || io::Error::new(io::ErrorKind::InvalidData, "it was changed");
                 serde_json::from_slice(&seal::open(&self.key, DOMAIN, sealed).ok_or_else(changed)?)?
             }
             _ => serde_json::from_slice(&bytes)?,
         };
-        lines.drain(..lines.len().saturating_sub(KEPT_MAX));
-        Ok(lines)
+        notes.drain(..notes.len().saturating_sub(KEPT_MAX));
+        Ok(notes.into_iter().map(Kept::note).collect())
     }
 
     /// Writes what waits now.
     pub(super) fn write(&self, journal: &Journal) -> io::Result<()> {
         // So that nothing older is written over it.
         let _alone = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.write_lines(&journal.untold())
+        self.write_notes(&journal.untold())
     }
 
-    fn write_lines(&self, lines: &[String]) -> io::Result<()> {
-        if lines.is_empty() {
+    fn write_notes(&self, notes: &[Note]) -> io::Result<()> {
+        if notes.is_empty() {
             return remove_with_leftover(&self.path);
         }
-        let plain = Zeroizing::new(serde_json::to_vec(lines)?);
+        let plain = Zeroizing::new(serde_json::to_vec(notes)?);
         let sealed = seal::seal(&self.key, DOMAIN, &plain);
         sotto_files::replace(&self.path, &[&[VERSION][..], &sealed].concat(), 0o600)
     }
@@ -119,6 +141,11 @@ mod tests {
 
     use super::super::journal::{Entry, Journal};
     use super::{BYTES_MAX, News};
+    use crate::daemon::message::{Note, Severity};
+
+    fn alarm(line: &str) -> Note {
+        Note::new(Severity::Alarm, line)
+    }
 
     #[test]
     fn what_nobody_was_told_survives_and_what_was_told_does_not_come_again() {
@@ -127,21 +154,21 @@ mod tests {
         assert!(news.read().is_empty());
         let before = Journal::new(news.read());
         for line in ["one", "two"] {
-            before.write(Entry::Lasting(line.to_owned()));
+            before.write(Entry::Lasting(alarm(line)));
         }
-        before.write(Entry::Passing("three".to_owned()));
+        before.write(Entry::Passing(alarm("three")));
         news.write(&before).unwrap();
 
         let after = Journal::new(news.read());
         let mut listener = after.listen();
-        assert_eq!(listener.next(), Some((0, Entry::Lasting("one".to_owned()))));
-        assert_eq!(after.untold(), ["two"]);
+        assert_eq!(listener.next(), Some((0, Entry::Lasting(alarm("one")))));
+        assert_eq!(after.untold(), [alarm("two")]);
         news.write(&after).unwrap();
-        assert_eq!(news.read(), ["two"]);
+        assert_eq!(news.read(), [alarm("two")]);
         let (on_disk, other) =
             (fs::read(directory.path().join("news")).unwrap(), News::of(directory.path(), &[2; 32]));
         assert!(!on_disk.windows(3).any(|window| window == b"two"));
-        assert!(other.read()[0].contains("cannot be read"));
+        assert!(other.read()[0].line.contains("cannot be read"));
         listener.next().unwrap();
         assert_eq!(listener.next(), None);
         news.write(&after).unwrap();
@@ -149,16 +176,17 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_before_it_was_sealed_is_told_and_sealed() {
+    fn what_a_program_of_before_has_written_is_told_and_sealed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("news");
-        fs::write(&path, br#"["bob is there"]"#).unwrap();
+        fs::write(&path, br#"["bob is there", "warning: another"]"#).unwrap();
         let alice = crate::testing::client("alice");
         let news = News::of(directory.path(), alice.account_seed());
-        assert_eq!(news.read(), ["bob is there"]);
+        let lines = ["bob is there", "warning: another"].map(|line| Note::new(Severity::Warning, line));
+        assert_eq!(news.read(), lines);
         News::seal_old(directory.path(), &alice).unwrap();
         assert!(!fs::read(&path).unwrap().windows(3).any(|window| window == b"bob"));
-        assert_eq!(news.read(), ["bob is there"]);
+        assert_eq!(news.read(), lines);
     }
 
     #[test]
@@ -169,7 +197,7 @@ mod tests {
         for bytes in [b"[\"a".to_vec(), vec![b' '; BYTES_MAX as usize + 1], b"{}".to_vec()] {
             fs::write(&path, bytes).unwrap();
             let told = news.read();
-            assert!(told.len() == 1 && told[0].contains("cannot be read"), "{told:?}");
+            assert!(told.len() == 1 && told[0].line.contains("cannot be read"), "{told:?}");
         }
     }
 }

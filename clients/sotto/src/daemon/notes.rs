@@ -8,7 +8,8 @@ use sotto_protocol::{ConversationId, RoundMode, ServerParameters};
 
 use super::account::as_shown;
 use super::journal::Entry;
-use super::message::{Audited, Found};
+use super::message::{Audited, Found, Note, RoundCost, Severity, Step};
+use super::severity::{of_loss, of_trouble, of_warning};
 use crate::cost::rounds_to_arrive;
 use crate::{ConnectError, Event, Finding, RoundReport};
 
@@ -22,53 +23,76 @@ pub(super) fn entry(event: &Event, client: &Client) -> Option<Entry> {
             Entry::Text(as_shown(client, &Unshown { number, conversation, from, text, sequence }))
         }
         Event::Notice(Notice::Established { conversation }) => {
-            Entry::Lasting(format!("{} is there: texts can go out", name(conversation)))
+            lasting(Severity::Notice, format!("{} is there: texts can go out", name(conversation)))
         }
         Event::Notice(Notice::Acknowledged { message, .. }) => Entry::Arrived(*message),
         Event::Notice(Notice::Left { conversation, from }) => {
-            Entry::Lasting(format!("{from} has left {}", name(conversation)))
+            lasting(Severity::Notice, format!("{from} has left {}", name(conversation)))
         }
         Event::Notice(Notice::Removed { conversation, by, yourself: true, .. }) => {
-            Entry::Lasting(format!("{by} has removed you from {}", name(conversation)))
+            lasting(Severity::Warning, format!("{by} has removed you from {}", name(conversation)))
         }
         Event::Notice(Notice::Removed { conversation, by, member, .. }) => {
-            Entry::Lasting(format!("{by} has removed {member} from {}", name(conversation)))
+            lasting(Severity::Notice, format!("{by} has removed {member} from {}", name(conversation)))
         }
         Event::Notice(Notice::NewKeys { conversation }) => {
-            Entry::Passing(format!("{} has new keys", name(conversation)))
+            passing(Severity::Notice, format!("{} has new keys", name(conversation)))
         }
-        Event::Notice(Notice::NotSent { conversation, .. }) => Entry::Lasting(format!(
-            "a text to {} was not sent: {}",
-            name(conversation),
-            not_sent(client, *conversation)
-        )),
+        Event::Notice(Notice::NotSent { conversation, .. }) => {
+            let why = not_sent(client, *conversation);
+            lasting(Severity::Warning, format!("a text to {} was not sent: {why}", name(conversation)))
+        }
         Event::Notice(Notice::Expired { contact, accepted, texts, .. }) => {
-            Entry::Lasting(expired(contact, *accepted, *texts))
+            lasting(Severity::Warning, expired(contact, *accepted, *texts))
         }
         Event::Notice(Notice::Warning(Warning::IdentityHeld { conversation, held })) => {
             let held = held.map_or_else(|| "yourself".to_owned(), |held| name(&held));
             let warning = Warning::IdentityHeld { conversation: *conversation, held: None };
-            Entry::Lasting(format!("warning ({} is {held}): {warning}", name(conversation)))
+            let line = format!("warning ({} is {held}): {warning}", name(conversation));
+            lasting(of_warning(&warning), line)
         }
         Event::Notice(Notice::Warning(warning)) => {
             let about = about(warning).map_or_else(String::new, |id| format!(" ({})", name(&id)));
-            Entry::Lasting(format!("warning{about}: {warning}"))
+            lasting(of_warning(warning), format!("warning{about}: {warning}"))
         }
         Event::Trouble { round: Some(round), trouble } => {
-            Entry::Passing(format!("warning: round {round}: {trouble}"))
+            passing(of_trouble(trouble), format!("warning: round {round}: {trouble}"))
         }
-        Event::Trouble { round: None, trouble } => Entry::Passing(format!("warning: {trouble}")),
+        Event::Trouble { round: None, trouble } => {
+            passing(of_trouble(trouble), format!("warning: {trouble}"))
+        }
         Event::Audited { round, unit, finding } => Entry::Audited(audited(round.0, *unit, finding)),
         Event::ConnectionLost(error) => {
             let line = format!("connection lost: {error}; trying again");
-            if is_alarming(error) { Entry::Lasting(line) } else { Entry::Passing(line) }
+            let note = Note::new(of_loss(error), line);
+            if is_alarming(error) { Entry::Lasting(note) } else { Entry::Passing(note) }
         }
-        Event::ConnectionRestored => Entry::Passing("connected again".to_owned()),
-        Event::RoundReport(report) => Entry::Round(describe(report)),
+        Event::ConnectionRestored => passing(Severity::Notice, "connected again".to_owned()),
+        Event::Step { round, step } => Entry::Step(round.0, self::step(*step)),
+        Event::RoundReport(report) => Entry::Round(cost(report)),
         Event::Missed(count) => {
-            Entry::Lasting(format!("warning: {count} messages of this program were lost"))
+            lasting(Severity::Warning, format!("warning: {count} messages of this program were lost"))
         }
     })
+}
+
+fn lasting(severity: Severity, line: String) -> Entry {
+    Entry::Lasting(Note::new(severity, line))
+}
+
+fn passing(severity: Severity, line: String) -> Entry {
+    Entry::Passing(Note::new(severity, line))
+}
+
+/// How far a round is, as programs hear it.
+pub(super) fn step(step: crate::Step) -> Step {
+    match step {
+        crate::Step::Opened(elapsed) => {
+            Step::Opened { elapsed_ms: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX) }
+        }
+        crate::Step::Deposited => Step::Deposited,
+        crate::Step::Ready => Step::Ready,
+    }
 }
 
 /// What a check of an answer has found.
@@ -144,10 +168,10 @@ fn name(client: &Client, id: ConversationId) -> String {
     found.map_or_else(|| "?".to_owned(), |conversation| conversation.name)
 }
 
-fn describe(report: &RoundReport) -> String {
+fn cost(report: &RoundReport) -> RoundCost {
     let up = report.keys.bytes + report.deposit.bytes + report.query.bytes;
     let down = report.mapping.bytes + report.answer.bytes;
-    format!(
+    let line = format!(
         "round {}: {} deposits; {} bytes up, {} bytes down; query {} ms, answer {} ms",
         report.round,
         report.entries,
@@ -155,7 +179,8 @@ fn describe(report: &RoundReport) -> String {
         down,
         report.build.as_millis(),
         (report.query.time + report.answer.time).as_millis(),
-    )
+    );
+    RoundCost { round: report.round.0, deposits: report.entries, bytes_up: up, bytes_down: down, line }
 }
 
 /// What a person can expect of the server's rounds.

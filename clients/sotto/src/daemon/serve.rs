@@ -3,18 +3,21 @@
 #[cfg(all(test, unix))]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use sotto_protocol::ConversationId;
-use sotto_protocol::client::Client;
+use sotto_protocol::client::{Client, MessageId};
 use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, WriteHalf, split};
 
-use super::account::{find, texts, waiting};
+use super::account::{find, standings, texts, waiting};
 use super::desk::Desk;
 use super::frame::{Frames, write};
 use super::journal::{Entry, Listener};
-use super::message::{Attached, Audited, Found, Greeting, Message, Reply, Request, Text, Told, VERSION};
+use super::message::{
+    self, Attached, Audited, Found, Greeting, Message, Note, Reply, Request, Severity, Standing, Text, Told,
+    VERSION,
+};
 use super::notes::{audit_pace, pace};
 use crate::cli::failure::Failure;
 
@@ -35,11 +38,69 @@ struct Program<'a, S> {
 /// What an attached program hears.
 struct Listening<'a> {
     journal: Listener<'a>,
-    /// None if it is there for what is checked.
-    conversation: Option<ConversationId>,
-    verbose: bool,
+    wants: Wants,
     /// Up to this number, texts were handed to the program, or announced.
     handed: u64,
+}
+
+/// What an attached program wants to hear.
+enum Wants {
+    /// The texts of one conversation, and the notes.
+    One {
+        conversation: ConversationId,
+        /// Also what every round costs.
+        verbose: bool,
+    },
+    /// What is checked.
+    Audits,
+    /// Everything; with what it was told of how all stands.
+    All(Known),
+}
+
+/// What one who listens knows.
+#[derive(Default)]
+struct Known {
+    standings: BTreeMap<ConversationId, Standing>,
+    connection: Option<(bool, String)>,
+}
+
+impl Wants {
+    /// Whether texts of a conversation are handed out; of others it is told that there are some.
+    fn texts_of(&self, id: ConversationId) -> bool {
+        match self {
+            Self::One { conversation, .. } => *conversation == id,
+            Self::Audits => false,
+            Self::All(_) => true,
+        }
+    }
+
+    /// What becomes of an entry that is no text.
+    fn told(&self, entry: Entry) -> Option<Told> {
+        let is_all = matches!(self, Self::All(_));
+        match entry {
+            Entry::Lasting(note) | Entry::Passing(note) => Some(Told::Note(note)),
+            Entry::Arrived(MessageId { conversation, sequence }) if self.texts_of(conversation) => {
+                Some(Told::Arrived { id: conversation, sequence })
+            }
+            Entry::Audited(audited) if is_all || matches!(self, Self::Audits) => Some(Told::Audited(audited)),
+            Entry::Audited(Audited { found: Found::Cheated, line, .. }) => {
+                Some(Told::Note(Note::new(Severity::Alarm, line)))
+            }
+            Entry::Audited(Audited { found: Found::Open, line, .. }) => {
+                Some(Told::Note(Note::new(Severity::Warning, line)))
+            }
+            Entry::Round(cost) if is_all || matches!(self, Self::One { verbose: true, .. }) => {
+                Some(Told::Round(cost))
+            }
+            Entry::Step(round, step) if is_all => Some(Told::Step { round, step }),
+            Entry::Text(_)
+            | Entry::Arrived(_)
+            | Entry::Round(_)
+            | Entry::Audited(_)
+            | Entry::Step(..)
+            | Entry::Changed => None,
+        }
+    }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
@@ -76,6 +137,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
                 }
                 Err(failure) => Err(failure),
             },
+            Request::Listen => match self.listen().await {
+                Ok((listening, texts)) => {
+                    self.send(&Message::Reply(Reply::Listening(listening))).await?;
+                    self.compare().await?;
+                    return self.catch_up(texts).await;
+                }
+                Err(failure) => Err(failure),
+            },
         };
         self.send(&Message::Reply(reply.unwrap_or_else(Reply::Failed))).await
     }
@@ -95,8 +164,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
             Ok::<_, Failure>((conversation, attached, texts))
         };
         let (conversation, attached, texts) = self.desk.handle().ask(look).await??;
-        self.listening = Some(Listening { journal, conversation: Some(conversation), verbose, handed: 0 });
+        let wants = Wants::One { conversation, verbose };
+        self.listening = Some(Listening { journal, wants, handed: 0 });
         Ok((attached, texts))
+    }
+
+    async fn listen(&mut self) -> Result<(message::Listening, Vec<Text>), Failure> {
+        let journal = self.desk.journal.listen();
+        let texts = self.desk.handle().ask(texts).await?;
+        let listening = self.desk.listening(texts.len()).await?;
+        self.listening = Some(Listening { journal, wants: Wants::All(Known::default()), handed: 0 });
+        Ok((listening, texts))
     }
 
     async fn audit(&mut self, answers: u32) -> Result<Reply, Failure> {
@@ -104,7 +182,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
         let handle = self.desk.handle();
         let pace = handle.ask(move |client| audit_pace(client.server(), answers)).await?;
         handle.audit(answers)?;
-        self.listening = Some(Listening { journal, conversation: None, verbose: false, handed: 0 });
+        self.listening = Some(Listening { journal, wants: Wants::Audits, handed: 0 });
         Ok(Reply::Auditing { pace })
     }
 
@@ -113,28 +191,50 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
         while let Some((missed, entry)) = self.listening.as_mut().and_then(|it| it.journal.next()) {
             let Some(listening) = &self.listening else { break };
             let told = match entry {
-                Entry::Lasting(line) | Entry::Passing(line) => Some(Told::Note { line }),
-                Entry::Arrived(message) if Some(message.conversation) == listening.conversation => {
-                    Some(Told::Arrived { sequence: message.sequence })
-                }
-                Entry::Audited(audited) if listening.conversation.is_none() => Some(Told::Audited(audited)),
-                Entry::Audited(Audited { found, line, .. }) if found != Found::Honest => {
-                    Some(Told::Note { line })
-                }
-                Entry::Round(line) if listening.verbose => Some(Told::Round { line }),
                 Entry::Text(text) => {
                     self.hand_out(text).await?;
                     None
                 }
-                Entry::Arrived(_) | Entry::Round(_) | Entry::Audited(_) => None,
+                entry => listening.wants.told(entry),
             };
             if missed > 0 {
                 let line = format!("warning: {missed} messages of this program were lost");
-                self.send(&Message::Told(Told::Note { line })).await?;
+                self.send(&Message::Told(Told::Note(Note::new(Severity::Warning, line)))).await?;
             }
             if let Some(told) = told {
                 self.send(&Message::Told(told)).await?;
             }
+        }
+        self.compare().await
+    }
+
+    /// Tells one who listens what has changed of how all stands.
+    async fn compare(&mut self) -> io::Result<()> {
+        let Some(Listening { wants: Wants::All(known), .. }) = &mut self.listening else { return Ok(()) };
+        let mut changes = Vec::new();
+        let connection = self.desk.connection();
+        if known.connection.as_ref() != Some(&connection) {
+            known.connection = Some(connection.clone());
+            let (connected, node) = connection;
+            changes.push(Told::Connection { connected, node });
+        }
+        // One that has stopped changes no more.
+        if let Ok(standings) = self.desk.handle().ask(standings).await {
+            let there: BTreeSet<_> = standings.iter().map(|standing| standing.id).collect();
+            known.standings.retain(|id, _| {
+                let stays = there.contains(id);
+                changes.extend((!stays).then_some(Told::Forgotten { id: *id }));
+                stays
+            });
+            for standing in standings {
+                if known.standings.get(&standing.id) != Some(&standing) {
+                    known.standings.insert(standing.id, standing.clone());
+                    changes.push(Told::Standing(standing));
+                }
+            }
+        }
+        for change in changes {
+            self.send(&Message::Told(change)).await?;
         }
         Ok(())
     }
@@ -142,11 +242,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
     /// Hands out what nobody has seen yet of the program's conversation, and announces what there is of others.
     async fn catch_up(&mut self, texts: Vec<Text>) -> io::Result<()> {
         let Some(listening) = &mut self.listening else { return Ok(()) };
-        let conversation = listening.conversation;
         listening.handed = texts.last().map_or(listening.handed, |text| text.number);
         let mut others = BTreeMap::<ConversationId, (String, usize)>::new();
         for text in texts {
-            if Some(text.id) == conversation {
+            if self.listening.as_ref().is_some_and(|it| it.wants.texts_of(text.id)) {
                 self.send(&Message::Told(Told::Text(text))).await?;
             } else {
                 others.entry(text.id).or_insert((text.conversation, 0)).1 += 1;
@@ -166,7 +265,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
             return Ok(());
         }
         listening.handed = text.number;
-        if Some(text.id) == listening.conversation {
+        if listening.wants.texts_of(text.id) {
             return self.send(&Message::Told(Told::Text(text))).await;
         }
         let id = text.id;

@@ -30,7 +30,7 @@ use super::person::Person;
 use super::retrieval::{Job, Retrieved, Shape};
 use super::sessions::{Patience, Sessions};
 use super::slots::{Retrieving, Slots};
-use super::{Event, Finding, Phase, RoundReport, Trouble};
+use super::{Event, Finding, Phase, RoundReport, Step, Trouble};
 use crate::host::{Host, Work, rng, run};
 use crate::store::StorageError;
 pub(super) use auditing::Audits;
@@ -262,6 +262,7 @@ impl Driver {
         }
         let speaks = self.rounds.is_ours(round.back(1));
         self.rounds.opened(round, late);
+        self.person.tell(Event::Step { round, step: Step::Opened(elapsed) });
         self.keys.opened(round, self.server.retained);
         let composing = self.keeper.compose(round, speaks);
         self.await_keeper(composing, move |composed| Done::Composed(round, composed));
@@ -335,6 +336,8 @@ impl Driver {
                 };
                 self.note(round, Event::Trouble { round: Some(round), trouble });
             }
+        } else {
+            self.person.tell(Event::Step { round, step: Step::Deposited });
         }
         self.rounds.deposited(round, result);
     }
@@ -376,6 +379,7 @@ impl Driver {
         if !starts {
             return;
         }
+        self.person.tell(Event::Step { round, step: Step::Ready });
         // What is missing is known by then, and asked for at a time that does not show when it became known.
         self.calls.spawn(async move {
             sleep_until(lookup_until).await;

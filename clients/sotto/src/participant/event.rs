@@ -1,6 +1,7 @@
 //! What a participant tells its person.
 
 use core::fmt;
+use core::time::Duration;
 
 use sotto_protocol::client::Notice;
 use sotto_protocol::{Error, Round};
@@ -23,6 +24,13 @@ pub enum Event {
     Notice(Notice),
     /// A round's calls are made; what they cost.
     RoundReport(RoundReport),
+    /// A round has come so far.
+    Step {
+        /// Which round.
+        round: Round,
+        /// How far.
+        step: Step,
+    },
     /// Something went wrong in a round. Its calls were made all the same.
     Trouble {
         /// In which round, if in one.
@@ -53,6 +61,9 @@ impl fmt::Debug for Event {
             Self::Notice(Notice::Warning(_)) => f.write_str("Notice(Warning(..))"),
             Self::Notice(_) => f.write_str("Notice(..)"),
             Self::RoundReport(report) => report.fmt(f),
+            Self::Step { round, step } => {
+                f.debug_struct("Step").field("round", round).field("step", step).finish()
+            }
             Self::Trouble { round, trouble } => {
                 f.debug_struct("Trouble").field("round", round).field("trouble", trouble).finish()
             }
@@ -65,6 +76,18 @@ impl fmt::Debug for Event {
             Self::Missed(count) => f.debug_tuple("Missed").field(count).finish(),
         }
     }
+}
+
+/// How far a round is. Everybody who takes part comes so far at moments that everybody sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Step {
+    /// The server has opened it, so long before this was heard.
+    Opened(Duration),
+    /// The server has taken the deposit.
+    Deposited,
+    /// Its boxes can be retrieved.
+    Ready,
 }
 
 /// What a check of an answer found.

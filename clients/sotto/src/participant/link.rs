@@ -76,6 +76,8 @@ struct Link {
     account: Arc<Account>,
     stand_in: StandIn,
     current: watch::Sender<Option<Session>>,
+    /// Where the node is, for the person.
+    told: watch::Sender<String>,
     discarded: mpsc::UnboundedReceiver<Session>,
     news: mpsc::Sender<News>,
     pause: Duration,
@@ -90,17 +92,30 @@ pub(super) fn start(
     (node, turn, nodes): (ConnectionSettings, Turn, Nodes),
     account: Account,
     keys: PublicKeys,
-) -> (Sessions, mpsc::Receiver<News>) {
+) -> (Sessions, mpsc::Receiver<News>, watch::Receiver<String>) {
     let (current, sessions) = watch::channel(None);
     let (discard, discarded) = mpsc::unbounded_channel();
     let (offer, offered) = watch::channel(keys);
     let (news, heard) = mpsc::channel(NEWS_MAX);
     let (pause, account) = (node.retry_first, Arc::new(account));
     let stand_in = StandIn::new(Arc::clone(&host), Arc::clone(&account), offered);
-    let link =
-        Link { host, node, turn, nodes, account, stand_in, current, discarded, news, pause, heard: false };
+    let (told, at) = watch::channel(node.address.authority());
+    let link = Link {
+        host,
+        node,
+        turn,
+        nodes,
+        account,
+        stand_in,
+        current,
+        told,
+        discarded,
+        news,
+        pause,
+        heard: false,
+    };
     tokio::spawn(link.run(session));
-    (Sessions::new(sessions, discard, offer), heard)
+    (Sessions::new(sessions, discard, offer), heard, at)
 }
 
 impl Link {
@@ -109,6 +124,7 @@ impl Link {
         let follow = async {
             loop {
                 self.current.send_replace(Some(session.clone()));
+                self.told.send_replace(self.node.address.authority());
                 self.stand_in.want(self.turn.stand_ins());
                 let began = Instant::now();
                 let error = self.follow(&session).await;

@@ -43,10 +43,12 @@ enum Looks {
     Stuck,
     /// Several, at odd moments, at all that there is; they ask for the texts, too.
     Now,
+    /// A screen, which listens to everything, comes and goes at odd moments, and says of all texts that they were shown.
+    Listens,
 }
 
-const LOOKS: [Looks; 6] =
-    [Looks::Deaf, Looks::Always, Looks::AlwaysSlow, Looks::Silent, Looks::Stuck, Looks::Now];
+const LOOKS: [Looks; 7] =
+    [Looks::Deaf, Looks::Always, Looks::AlwaysSlow, Looks::Silent, Looks::Stuck, Looks::Now, Looks::Listens];
 
 /// What a world shows, to others and to Alice.
 struct Observed {
@@ -137,12 +139,22 @@ async fn look(looks: Looks, screens: &Screens, world: &World, shown: &mpsc::Unbo
                 showing.abort();
             }
         }
+        Looks::Listens => {
+            for (from, to) in [(0, 31), (33, 34), (40, 101), (103, ROUNDS)] {
+                world.until(at(from, 211)).await;
+                let mut screen = Program::come(screens, 1 << 16).await;
+                screen.say(&json!("listen")).await;
+                let showing = screen.show(true, shown.clone());
+                world.until(at(to, 377)).await;
+                showing.abort();
+            }
+        }
     }
 }
 
 fn waiting(directory: &Path) -> usize {
     match std::fs::read(directory.join("news")) {
-        Ok(news) => serde_json::from_slice::<Vec<String>>(&news).unwrap().len(),
+        Ok(news) => serde_json::from_slice::<Vec<Value>>(&news).unwrap().len(),
         Err(_) => 0,
     }
 }
@@ -244,6 +256,7 @@ fn who_looks_at_what_came_and_what_was_shown_shows_to_nobody() {
                 Looks::Stuck => texts == nobody.waiting.1,
                 Looks::Silent => lines < nobody.waiting.0 && texts == nobody.waiting.1 && other.shown > 6,
                 Looks::Always | Looks::AlwaysSlow => texts < nobody.waiting.1 && other.shown > 6,
+                Looks::Listens => lines == 0 && texts == 0 && other.shown > 6,
                 Looks::Now => texts < nobody.waiting.1 && other.shown > 6,
             };
             assert!(different, "{what}: {:?}, shown {}", other.waiting, other.shown);

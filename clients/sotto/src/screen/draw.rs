@@ -1,0 +1,140 @@
+//! The model on the screen. Everything that is drawn has passed [`super::wrap`].
+
+mod bars;
+mod list;
+mod palette;
+mod talk;
+
+use ratatui::Frame;
+use ratatui::layout::{Position, Rect};
+use ratatui::style::{Modifier, Style};
+
+use super::layout::{Layout, prompt};
+use super::model::{Model, Page, View};
+use super::update::Drawn;
+use super::wrap::{columns, cut, shown, wrap};
+use palette::Palette;
+
+/// Draws, and says which rows of which conversation are on the screen then.
+pub(super) fn draw(model: &Model, frame: &mut Frame<'_>) -> Option<Drawn> {
+    let layout = model.layout();
+    let palette = Palette::new(model.colors);
+    if layout == Layout::default() {
+        line(frame, frame.area(), "too small", Style::default());
+        return None;
+    }
+    bars::alarm(model, frame, layout.alarm, palette);
+    list::draw(model, frame, layout.list, palette);
+    let drawn = match &model.view {
+        View::Page(page) => {
+            sheet(page, frame, layout, palette);
+            None
+        }
+        View::Talk | View::Secret(..) | View::Search(_) => {
+            bars::title(model, frame, layout.title, palette);
+            talk::draw(model, frame, layout, palette)
+        }
+    };
+    bars::note(model, frame, layout.note, palette);
+    bars::rounds(model, frame, layout.rounds, palette);
+    composer(model, frame, layout.composer, palette);
+    drawn
+}
+
+/// Writes one line, which has been made harmless, in an area of one row or more.
+fn line(frame: &mut Frame<'_>, area: Rect, text: &str, style: Style) {
+    if area.height == 0 || area.width == 0 {
+        return;
+    }
+    let text = cut(text, usize::from(area.width));
+    frame.buffer_mut().set_stringn(area.x, area.y, text, usize::from(area.width), style);
+}
+
+/// The same over the whole width.
+fn bar(frame: &mut Frame<'_>, area: Rect, text: &str, style: Style) {
+    frame.buffer_mut().set_style(Rect { height: area.height.min(1), ..area }, style);
+    line(frame, area, text, style);
+}
+
+/// A row within an area.
+fn row(area: Rect, number: usize) -> Rect {
+    let number = u16::try_from(number).unwrap_or(u16::MAX).min(area.height);
+    Rect { y: area.y + number, height: u16::from(number < area.height), ..area }
+}
+
+/// The rows of a sheet.
+pub(super) fn page_rows(page: &Page, width: usize) -> Vec<String> {
+    let mut rows = Vec::new();
+    if page.bare {
+        // Something to copy, without anything that is not part of it.
+        rows.extend(wrap(&page.title, width));
+        rows.push(String::new());
+    }
+    rows.extend(wrap(&page.text, width));
+    rows
+}
+
+fn sheet(page: &Page, frame: &mut Frame<'_>, layout: Layout, palette: Palette) {
+    let rows = page_rows(page, layout.page());
+    let left = rows.len().saturating_sub(page.top + usize::from(layout.talk.height));
+    let more = if left > 0 { format!(" ({left} more rows: PageDown)") } else { String::new() };
+    let title = if page.bare { "Copy" } else { &page.title };
+    bar(frame, layout.title, &shown(&format!("{title}{more} [Esc closes]")), palette.title());
+    let visible = rows.iter().skip(page.top).take(usize::from(layout.talk.height));
+    for (number, text) in visible.enumerate() {
+        line(frame, row(layout.talk, number), text, Style::default());
+    }
+}
+
+fn composer(model: &Model, frame: &mut Frame<'_>, area: Rect, palette: Palette) {
+    let prompt = prompt(model);
+    let indent = u16::try_from(prompt.len()).unwrap_or(u16::MAX).min(area.width);
+    line(frame, area, prompt, palette.prompt());
+    let inner = Rect { x: area.x + indent, width: area.width - indent, ..area };
+    let composer = match &model.view {
+        View::Page(_) => return,
+        View::Secret(_, composer) => {
+            let count = composer.text().chars().count();
+            let told = format!("{count} characters; Enter takes them, Esc leaves");
+            line(frame, inner, &told, Style::default().add_modifier(Modifier::DIM));
+            return frame.set_cursor_position(Position { x: inner.x, y: inner.y });
+        }
+        View::Search(search) => {
+            if search.failed {
+                let told = "nothing more";
+                let width = u16::try_from(told.len()).unwrap_or(0).min(inner.width);
+                let right = Rect { x: inner.right() - width, width, ..inner };
+                line(frame, right, told, palette.warning());
+            }
+            &search.query
+        }
+        View::Talk => model.thread().map_or(&model.lobby, |thread| &thread.composer),
+    };
+    // As the layout has counted them: one column is for the cursor behind the end.
+    let width = usize::from(inner.width.saturating_sub(1));
+    let rows = wrap(composer.text(), width);
+    let (at, column) = cursor(composer.before(), composer.text(), width);
+    let height = usize::from(inner.height);
+    let first = (at + 1).saturating_sub(height);
+    for (number, text) in rows.iter().skip(first).take(height).enumerate() {
+        line(frame, row(inner, number), text, Style::default());
+    }
+    let column = u16::try_from(column).unwrap_or(u16::MAX).min(inner.width.saturating_sub(1));
+    let y = row(inner, at - first).y;
+    frame.set_cursor_position(Position { x: inner.x + column, y });
+}
+
+/// Row and column behind a text that is the beginning of a longer one.
+fn cursor(before: &str, whole: &str, width: usize) -> (usize, usize) {
+    let rows = wrap(before, width);
+    let row = rows.len() - 1;
+    // A word that is not at its end yet may stand in the next row, when all of it is there.
+    let all = wrap(whole, width);
+    let last = rows.last().map_or("", String::as_str);
+    let stands = all.get(row).is_some_and(|there| there.starts_with(last.trim_end_matches(' ')));
+    if stands {
+        return (row, columns(last));
+    }
+    let word = last.rsplit(' ').next().unwrap_or_default();
+    (row + 1, columns(word))
+}

@@ -1,0 +1,6 @@
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod keys;
+mod seen;
+mod showing;
+mod snapshots;

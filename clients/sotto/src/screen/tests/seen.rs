@@ -1,0 +1,151 @@
+//! What counts as seen.
+
+use ratatui::crossterm::event::{KeyCode, KeyModifiers};
+use sotto_protocol::ConversationId;
+
+use super::super::model::TEXTS_KEPT;
+use super::super::stage::{Stage, contact};
+use super::super::update::{Act, Input};
+use crate::daemon::message::{Account, Reply};
+
+/// The numbers up to which the participant is told that texts were shown, by conversation.
+fn shown(acts: &[Act]) -> Vec<(u32, u64)> {
+    let shown = acts.iter().filter_map(|act| match act {
+        Act::Ask(Account::Shown { id, number }, _) => Some((id.0, *number)),
+        _ => None,
+    });
+    shown.collect()
+}
+
+fn two(width: u16, height: u16) -> Stage {
+    let mut stage = Stage::new(width, height);
+    stage.attach(vec![contact(1, "bob"), contact(2, "carol")], 0);
+    stage
+}
+
+#[test]
+fn a_text_is_shown_when_it_is_drawn_in_the_open_conversation_and_not_before() {
+    let mut stage = two(80, 24);
+    assert!(shown(&stage.hears((1, "bob"), "bob", "one")).is_empty());
+    assert!(shown(&stage.hears((2, "carol"), "carol", "two")).is_empty());
+    assert_eq!(shown(&stage.draws()), [(1, 1)]);
+    assert!(shown(&stage.draws()).is_empty());
+    stage.key(KeyCode::Tab, KeyModifiers::NONE);
+    assert_eq!(shown(&stage.draws()), [(2, 2)]);
+}
+
+#[test]
+fn what_a_sheet_covers_is_not_shown() {
+    let mut stage = two(80, 24);
+    stage.types("/help");
+    stage.hears((1, "bob"), "bob", "one");
+    assert!(shown(&stage.draws()).is_empty());
+    stage.key(KeyCode::Esc, KeyModifiers::NONE);
+    assert_eq!(shown(&stage.draws()), [(1, 1)]);
+    stage.resizes(10, 4);
+    stage.hears((1, "bob"), "bob", "two");
+    assert!(shown(&stage.draws()).is_empty());
+}
+
+/// What tells one text as shown takes all before it with it.
+#[test]
+fn of_more_than_fits_only_what_was_drawn_is_shown() {
+    let mut stage = two(80, 12);
+    for _ in 0..30 {
+        stage.hears((1, "bob"), "bob", "a text");
+    }
+    let first = shown(&stage.draws());
+    let [(1, first)] = first[..] else { panic!("{first:?}") };
+    assert!((5..12).contains(&first), "{first}");
+    // Whatever happens elsewhere.
+    stage.hears((2, "carol"), "carol", "another");
+    assert!(shown(&stage.draws()).is_empty());
+    // Passed over.
+    stage.key(KeyCode::End, KeyModifiers::CONTROL);
+    assert!(shown(&stage.draws()).is_empty());
+    assert!(stage.screen().contains("unread below"));
+    stage.key(KeyCode::Home, KeyModifiers::CONTROL);
+    stage.draws();
+    let mut last = first;
+    for _ in 0..6 {
+        stage.key(KeyCode::PageDown, KeyModifiers::NONE);
+        for (_, number) in shown(&stage.draws()) {
+            assert!(number > last && number < last + 12);
+            last = number;
+        }
+    }
+    assert_eq!(last, 30);
+    // At the end, what comes is followed again.
+    stage.hears((1, "bob"), "bob", "the next");
+    assert_eq!(shown(&stage.draws()), [(1, 32)]);
+}
+
+#[test]
+fn a_text_longer_than_the_screen_is_shown_when_its_end_is() {
+    let mut stage = two(80, 12);
+    stage.hears((1, "bob"), "bob", &"word ".repeat(400));
+    let mut pages = 0;
+    while shown(&stage.draws()).is_empty() {
+        stage.key(KeyCode::PageDown, KeyModifiers::NONE);
+        pages += 1;
+        assert!(pages < 20);
+    }
+    assert!(pages >= 3, "{pages}");
+}
+
+#[test]
+fn a_text_that_comes_again_with_the_participant_is_there_once_and_told_again() {
+    let mut stage = two(80, 24);
+    stage.hears((1, "bob"), "bob", "only once");
+    stage.draws();
+    stage.happens(Input::Gone("gone".to_owned()));
+    stage.attach(vec![contact(1, "bob"), contact(2, "carol")], 1);
+    stage.number = 0;
+    assert_eq!(shown(&stage.hears((1, "bob"), "bob", "only once")), [(1, 1)]);
+    stage.draws();
+    assert_eq!(stage.screen().matches("only once").count(), 1);
+}
+
+#[test]
+fn a_conversation_that_was_forgotten_meanwhile_is_gone_with_its_texts() {
+    let mut stage = two(80, 24);
+    stage.hears((1, "bob"), "bob", "from bob");
+    stage.attach(vec![contact(2, "carol")], 0);
+    stage.draws();
+    assert!(!stage.screen().contains("bob"));
+    assert_eq!(stage.model.open, Some(ConversationId(2)));
+}
+
+#[test]
+fn memory_has_an_end_and_what_was_not_seen_stays() {
+    let mut stage = Stage::with_texts(2, u32::try_from(TEXTS_KEPT).unwrap() + 10);
+    assert_eq!(stage.texts(), TEXTS_KEPT);
+    // Nothing more is seen.
+    stage.types("/help");
+    for _ in 0..20 {
+        stage.hear_one(1);
+    }
+    assert_eq!(stage.texts(), TEXTS_KEPT);
+    assert_eq!(stage.model.threads[1].unseen(), 20);
+    stage.happens(Input::Resize(60, 20));
+    stage.key(KeyCode::Esc, KeyModifiers::NONE);
+    stage.key(KeyCode::Home, KeyModifiers::CONTROL);
+    stage.draws();
+    assert!(stage.screen().contains("Text number"));
+}
+
+#[test]
+fn a_text_says_what_has_become_of_it_and_none_is_lost_when_it_is_refused() {
+    let mut stage = two(80, 24);
+    let acts = stage.types("hello");
+    let [Act::Ask(Account::SayTo { id, text }, _)] = &acts[..] else { panic!("{acts:?}") };
+    assert_eq!((id.0, text.0.as_str()), (1, "hello"));
+    let Some(Act::Ask(_, purpose)) = acts.into_iter().next() else { panic!() };
+    stage.draws();
+    assert!(stage.screen().contains("12:00 …  you: hello"), "{}", stage.screen());
+    stage.happens(Input::Replied(purpose, Ok(Reply::Queued { sequence: 4, waiting: 1 })));
+    stage.draws();
+    assert!(stage.screen().contains("12:00 ·  you: hello"), "{}", stage.screen());
+    stage.key(KeyCode::Up, KeyModifiers::NONE);
+    assert_eq!(stage.model.composer().text(), "hello");
+}

@@ -1,0 +1,312 @@
+//! A conversation in the memory of the screen: what was said, and how far it was seen.
+
+use std::collections::VecDeque;
+
+use jiff::civil::DateTime;
+use zeroize::Zeroizing;
+
+use super::composer::Composer;
+use super::wrap::wrap;
+use crate::daemon::message::{Standing, Text};
+
+/// A text.
+pub(super) struct Said {
+    pub(super) by: By,
+    pub(super) text: Zeroizing<String>,
+    /// When it came or was written; None if it came while no screen was there.
+    pub(super) at: Option<DateTime>,
+}
+
+/// Whose text it is.
+pub(super) enum By {
+    /// One that came, with its number among all texts of the account.
+    Other {
+        name: String,
+        number: u64,
+    },
+    Me(Fate),
+}
+
+/// What became of a text of one's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It is being handed in.
+    Handing,
+    /// It was handed in, under this number.
+    Queued(u32),
+    /// It has arrived.
+    Arrived,
+    /// The participant has not taken it.
+    Refused,
+}
+
+/// What is shown of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    None,
+    Handing,
+    Queued,
+    Sent,
+    Arrived,
+    Refused,
+}
+
+/// A row of a conversation: of which text, counted from the first that there ever was in this screen, and which of its rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) text: u64,
+    pub(super) row: usize,
+}
+
+/// What a row shows.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Row {
+    /// Another day begins.
+    Day(DateTime),
+    /// What is below came while nobody looked.
+    New,
+    /// A part of the text; whether it is the first.
+    Part(String, bool),
+}
+
+pub(super) struct Thread {
+    pub(super) standing: Standing,
+    texts: VecDeque<Said>,
+    /// Number of the first text that is kept.
+    first: u64,
+    /// All before it was drawn.
+    pub(super) seen: Place,
+    /// Texts of others behind that.
+    unseen: usize,
+    /// Up to this number of the account's texts, the participant was told that they were shown.
+    pub(super) told: u64,
+    /// The top row; None as long as the end is shown.
+    pub(super) top: Option<Place>,
+    /// The first text that nobody had seen when the conversation was opened.
+    pub(super) new: Option<u64>,
+    pub(super) composer: Composer,
+    bytes: usize,
+    /// Columns of texts when they were shown last.
+    width: usize,
+}
+
+impl Thread {
+    pub(super) fn new(standing: Standing) -> Self {
+        Self {
+            standing,
+            texts: VecDeque::new(),
+            first: 0,
+            seen: Place::default(),
+            unseen: 0,
+            told: 0,
+            top: None,
+            new: None,
+            composer: Composer::default(),
+            bytes: 0,
+            width: 0,
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.standing.conversation.name
+    }
+
+    /// Texts of others that were not drawn.
+    pub(super) fn unseen(&self) -> usize {
+        self.unseen
+    }
+
+    /// How many texts are kept, and how many bytes these are.
+    pub(super) fn size(&self) -> (usize, usize) {
+        (self.texts.len(), self.bytes)
+    }
+
+    pub(super) fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// The number behind the last text.
+    pub(super) fn end(&self) -> u64 {
+        self.first + self.texts.len() as u64
+    }
+
+    pub(super) fn get(&self, text: u64) -> Option<&Said> {
+        self.texts.get(usize::try_from(text.checked_sub(self.first)?).ok()?)
+    }
+
+    /// Takes a text that came. One that is there already, because it comes again after a connection was lost, is not taken
+    /// twice; then, if it was drawn before, this gives its number.
+    pub(super) fn take(&mut self, text: Text, at: Option<DateTime>) -> Option<u64> {
+        let there = self.texts.iter().enumerate().rev().find_map(|(place, said)| match &said.by {
+            By::Other { name, number } if *number <= text.number => {
+                Some((place, *number == text.number && *name == text.from && *said.text == *text.text.0))
+            }
+            _ => None,
+        });
+        if let Some((place, true)) = there {
+            return (self.first + (place as u64) < self.seen.text).then_some(text.number);
+        }
+        self.unseen += 1;
+        self.push(Said { by: By::Other { name: text.from, number: text.number }, text: text.text.0, at });
+        None
+    }
+
+    /// Takes a text of one's own, which is being handed in; its place.
+    pub(super) fn say(&mut self, text: Zeroizing<String>, at: DateTime) -> u64 {
+        self.push(Said { by: By::Me(Fate::Handing), text, at: Some(at) });
+        self.end() - 1
+    }
+
+    fn push(&mut self, said: Said) {
+        self.bytes += said.text.len();
+        self.texts.push_back(said);
+    }
+
+    /// What became of a text of one's own that was handed in.
+    pub(super) fn settle(&mut self, text: u64, fate: Fate) {
+        let place = text.checked_sub(self.first).and_then(|place| usize::try_from(place).ok());
+        if let Some(Said { by: By::Me(own), .. }) = place.and_then(|place| self.texts.get_mut(place)) {
+            *own = fate;
+        }
+    }
+
+    /// One's own text of this number has arrived.
+    pub(super) fn arrived(&mut self, sequence: u32) {
+        for said in self.texts.iter_mut().rev() {
+            if let By::Me(fate @ Fate::Queued(_)) = &mut said.by
+                && *fate == Fate::Queued(sequence)
+            {
+                *fate = Fate::Arrived;
+                return;
+            }
+        }
+    }
+
+    /// What is shown beside a text.
+    pub(super) fn mark(&self, said: &Said) -> Mark {
+        match said.by {
+            By::Other { .. } => Mark::None,
+            By::Me(Fate::Handing) => Mark::Handing,
+            By::Me(Fate::Queued(sequence)) if sequence <= self.standing.sent => Mark::Sent,
+            By::Me(Fate::Queued(_)) => Mark::Queued,
+            By::Me(Fate::Arrived) => Mark::Arrived,
+            By::Me(Fate::Refused) => Mark::Refused,
+        }
+    }
+
+    /// Everything before this place was drawn. Gives the number of the last text of others that was drawn as a whole, if
+    /// there is one more than before.
+    pub(super) fn saw(&mut self, to: Place) -> Option<u64> {
+        let mut last = None;
+        for text in self.seen.text..to.text.min(self.end()) {
+            if let Some(Said { by: By::Other { number, .. }, .. }) = self.get(text) {
+                last = Some(*number);
+                self.unseen = self.unseen.saturating_sub(1);
+            }
+        }
+        self.seen = self.seen.max(to);
+        self.told = last.map_or(self.told, |number| self.told.max(number));
+        last
+    }
+
+    /// Forgets the oldest text if it was seen.
+    pub(super) fn forget_oldest(&mut self) -> bool {
+        if self.first >= self.seen.text {
+            return false;
+        }
+        let Some(oldest) = self.texts.pop_front() else { return false };
+        self.bytes -= oldest.text.len();
+        self.first += 1;
+        if self.top.is_some_and(|top| top.text < self.first) {
+            self.top = Some(Place { text: self.first, row: 0 });
+        }
+        true
+    }
+
+    /// The rows of a text at a width. They follow from it and the one before it.
+    pub(super) fn rows(&self, text: u64, width: usize) -> Vec<Row> {
+        let Some(said) = self.get(text) else { return Vec::new() };
+        let mut rows = Vec::new();
+        let before = text.checked_sub(1).and_then(|before| self.get(before)?.at);
+        if let (Some(at), Some(before)) = (said.at, before)
+            && at.date() != before.date()
+        {
+            rows.push(Row::Day(at));
+        }
+        if self.new == Some(text) {
+            rows.push(Row::New);
+        }
+        let parts = wrap(&said.text, width).into_iter().enumerate();
+        rows.extend(parts.map(|(place, part)| Row::Part(part, place == 0)));
+        rows
+    }
+
+    /// The place so many rows above, or the first.
+    pub(super) fn above(&self, place: Place, rows: usize, width: usize) -> Place {
+        let (mut text, mut left) = (place.text.min(self.end()), rows);
+        let mut row = if text == place.text { place.row } else { 0 };
+        loop {
+            if row >= left {
+                return Place { text, row: row - left };
+            }
+            left -= row;
+            if text <= self.first {
+                return Place { text: self.first, row: 0 };
+            }
+            text -= 1;
+            row = self.rows(text, width).len();
+        }
+    }
+
+    /// The place so many rows below, or the end.
+    pub(super) fn below(&self, place: Place, rows: usize, width: usize) -> Place {
+        let (mut text, mut row) = (place.text.max(self.first), place.row + rows);
+        while text < self.end() {
+            let length = self.rows(text, width).len();
+            if row < length {
+                return Place { text, row };
+            }
+            row -= length;
+            text += 1;
+        }
+        Place { text: self.end(), row: 0 }
+    }
+
+    /// The top row of what is shown in so many rows.
+    pub(super) fn top_row(&self, rows: usize, width: usize) -> Place {
+        let end = Place { text: self.end(), row: 0 };
+        let last = self.above(end, rows, width);
+        self.top.map_or(last, |top| top.min(last).max(Place { text: self.first, row: 0 }))
+    }
+
+    /// Shows the end, as far as nothing is passed over that was not seen.
+    pub(super) fn follow(&mut self, rows: usize, width: usize) {
+        let last = self.above(Place { text: self.end(), row: 0 }, rows, width);
+        match self.top {
+            Some(top) if top >= last && self.seen >= last => self.top = None,
+            None if self.unseen > 0 && self.seen < last => self.top = Some(self.seen),
+            _ => {}
+        }
+    }
+
+    /// The first text of others that was not drawn.
+    pub(super) fn first_unseen(&self) -> Option<u64> {
+        let is_other = |text: &u64| self.get(*text).is_some_and(|said| matches!(said.by, By::Other { .. }));
+        (self.seen.text.max(self.first)..self.end()).find(is_other).filter(|_| self.unseen > 0)
+    }
+
+    /// Texts are shown in so many columns from now on.
+    pub(super) fn set_width(&mut self, width: usize) {
+        if core::mem::replace(&mut self.width, width) != width {
+            self.reflow();
+        }
+    }
+
+    /// What counts in rows of another width holds no more: what is half seen is seen again.
+    fn reflow(&mut self) {
+        self.seen.row = 0;
+        if let Some(top) = &mut self.top {
+            top.row = 0;
+        }
+    }
+}
