@@ -26,7 +26,7 @@
 //! | | |
 //! |---|---|
 //! | query | r ciphertexts, their uniform halves as one seed: `N log2 q` bits for N/2 elements |
-//! | answer | `2 N b` bits, b some 9 more than log2 t, for every N values of an element |
+//! | answer | `2 N b` bits, b 7 to 13 more than t has, for every N values of an element |
 //! | public keys | (log2 N - 1) L (L + 1) polynomials for L primes in q |
 //! | database | `r c N log2 q` bits: `log2 q / log2 t` times the elements |
 //! | first dimension | 2 r c products of polynomials |
@@ -52,6 +52,9 @@
 mod batching;
 mod client;
 mod encoding;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod keys;
 mod lattice;
 mod noise;
