@@ -1,4 +1,4 @@
-//! The numbers of docs/PARAMETERS.md that belong to XPIR and to the paper's SealPIR, as Markdown tables.
+//! The numbers of docs/PARAMETERS.md that belong to XPIR, to FastPIR and to the paper's SealPIR, as Markdown tables.
 //!
 //! ```sh
 //! cargo run --release -p pir-baselines --example baselines                # sizes of the paper's databases
@@ -6,7 +6,7 @@
 //! ```
 #![allow(clippy::print_stdout, reason = "a program that reports to people")]
 
-use pir_baselines::{PaperSealPir, Xpir, paper, xpir};
+use pir_baselines::{FastPir, PaperSealPir, Xpir, fastpir, paper, xpir};
 use pir_core::{Error, Scheme, bfv};
 
 const ELEMENT_BYTES: usize = 288;
@@ -17,6 +17,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let sizes = if given.is_empty() { &SIZES[..] } else { &given };
     unexpanded::<2>(sizes)?;
     unexpanded::<3>(sizes)?;
+    batched::<100>(sizes)?;
+    batched::<109>(sizes)?;
     of_the_paper::<20>(sizes)?;
     of_the_paper::<23>(sizes)?;
     Ok(())
@@ -52,6 +54,38 @@ fn unexpanded<const D: usize>(sizes: &[usize]) -> Result<(), Error> {
             all(&stages.switched[..D - 1]),
             power(stages.answer)
         );
+    }
+    println!();
+    Ok(())
+}
+
+/// FastPIR with keys modulo Q bits.
+fn batched<const Q: u32>(sizes: &[usize]) -> Result<(), Error> {
+    println!("{}, public keys {} bytes\n", FastPir::<Q>::NAME, FastPir::<Q>::public_keys_bytes());
+    println!("| n | t | rows | columns | query, bytes | answer, bytes | bits | security | failure |");
+    println!("|---|---|---|---|---|---|---|---|---|");
+    let of = |n| fastpir::Parameters::<Q>::new_allowing_insecure_parameters(n, ELEMENT_BYTES);
+    for &n in sizes {
+        let p = of(n)?;
+        println!(
+            "| {n} | {} | {} | {} | {} | {} | {} | {} | 2^{:.1} |",
+            p.plaintext_modulus(),
+            p.rows(),
+            p.columns(),
+            p.query_bytes(),
+            p.answer_bytes(),
+            p.answer_coefficient_bits(),
+            FastPir::<Q>::security_bits(&p),
+            FastPir::<Q>::failure_log2(&p)
+        );
+    }
+    println!(
+        "\n| n | query | column | rotation | combined | answer | budget |\n|---|---|---|---|---|---|---|"
+    );
+    for &n in sizes {
+        let stages = fastpir::stages(&of(n)?);
+        let fastpir::Stages { query, column, rotation, combined, answer, budget } = stages;
+        println!("| {n} | {} |", [query, column, rotation, combined, answer, budget].map(power).join(" | "));
     }
     println!();
     Ok(())

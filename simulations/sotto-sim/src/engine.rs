@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use mpir::{Engine, EngineClient, Error, Form, PerBucket, Profile, PublicKeys, RoundSpec};
-use pir_baselines::paper::{self, INSECURE_PROFILE};
-use pir_baselines::{PaperSealPir, Xpir, xpir};
+use pir_baselines::{FastPir, fastpir};
+use pir_baselines::{PaperSealPir, Xpir, paper, xpir};
 use pir_core::{Scheme, SealPir, voce};
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +34,10 @@ pub(crate) enum EngineName {
     /// The same with log t = 23.
     #[value(name = "paper-t23")]
     PaperT23,
+    /// FastPIR: one-hot queries in batched slots, and one rotated sum.
+    Fastpir,
+    /// The same with the moduli of its paper: 125 bits of security, for comparison only.
+    FastpirPaper,
 }
 
 impl EngineName {
@@ -46,29 +50,39 @@ impl EngineName {
             Self::Xpir3 => Arc::new(PerBucket::<Xpir<3>>::new()),
             Self::PaperT20 => Arc::new(PerBucket::<PaperSealPir<20>>::new()),
             Self::PaperT23 => Arc::new(PerBucket::<PaperSealPir<23>>::new()),
+            Self::Fastpir => Arc::new(PerBucket::<FastPir<100>>::new()),
+            Self::FastpirPaper => Arc::new(PerBucket::<FastPir<109>>::new()),
         }
     }
 
-    /// Whether it is the paper's, which servers do not run.
+    /// Whether it has less than 128 bits of security, as a paper has it: servers do not run it.
     pub(crate) const fn is_insecure(self) -> bool {
-        matches!(self, Self::PaperT20 | Self::PaperT23)
+        self.insecure_profile().is_some()
+    }
+
+    /// What admits an engine of less than 128 bits of security.
+    const fn insecure_profile(self) -> Option<Profile> {
+        match self {
+            Self::PaperT20 | Self::PaperT23 => Some(Profile(paper::INSECURE_PROFILE)),
+            Self::FastpirPaper => Some(Profile(fastpir::INSECURE_PROFILE)),
+            _ => None,
+        }
     }
 
     /// Whether the first stage of an answer is an expansion; otherwise, queries are only parsed.
     pub(crate) const fn expands(self) -> bool {
-        !matches!(self, Self::Voce | Self::VoceHint | Self::Xpir2 | Self::Xpir3)
+        matches!(self, Self::Sealpir | Self::PaperT20 | Self::PaperT23)
     }
 
     /// Clients whose queries are worth answering in one pass.
     pub(crate) const fn tile(self) -> usize {
-        if self.is_insecure() { 1 } else { 16 }
+        if matches!(self, Self::PaperT20 | Self::PaperT23) { 1 } else { 16 }
     }
 
     /// A round to measure. Unless another arrangement is given, it is the one that a server would choose.
     pub(crate) fn round(self, form: Form, profile: Option<Profile>) -> Result<RoundSpec, Error> {
-        let profile = match profile {
+        let profile = match profile.or(self.insecure_profile()) {
             Some(profile) => profile,
-            None if self.is_insecure() => Profile(INSECURE_PROFILE),
             None => self.engine().profile(form)?,
         };
         Ok(RoundSpec { seed: [0; 32], round: 0, form, profile })
@@ -105,6 +119,10 @@ impl EngineName {
             Self::Xpir3 => of_xpir(&Xpir::<3>::with_profile(elements, element_bytes, profile)?),
             Self::PaperT20 => of_paper(&PaperSealPir::<20>::with_profile(elements, element_bytes, profile)?),
             Self::PaperT23 => of_paper(&PaperSealPir::<23>::with_profile(elements, element_bytes, profile)?),
+            Self::Fastpir => of_fastpir(&FastPir::<100>::with_profile(elements, element_bytes, profile)?),
+            Self::FastpirPaper => {
+                of_fastpir(&FastPir::<109>::with_profile(elements, element_bytes, profile)?)
+            }
         })
     }
 }
@@ -146,6 +164,14 @@ fn of_paper<const T: u32>(parameters: &paper::Parameters<T>) -> Arrangement {
         levels: Some(parameters.levels()[0]),
         plaintext_bits: Some(parameters.plaintext_bits()),
         ..Arrangement::new(parameters.dimensions(), parameters.rows(), parameters.columns())
+    }
+}
+
+/// The plaintext modulus is a prime; what is told of it are the bits that are used.
+fn of_fastpir<const Q: u32>(parameters: &fastpir::Parameters<Q>) -> Arrangement {
+    Arrangement {
+        plaintext_bits: Some(parameters.value_bits()),
+        ..Arrangement::new(1, parameters.rows(), parameters.columns())
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the crate promises, through its public interface alone.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
 
+mod fastpir;
 mod paper;
 mod xpir;

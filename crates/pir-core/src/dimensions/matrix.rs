@@ -3,43 +3,27 @@
 use rayon::iter::{IndexedParallelIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
 
+use super::packed::{Layout, PackedMatrix};
 use crate::packing::{Encoder, Packing};
-use crate::pages::{PagePool, Pages};
-use crate::ring::{self, Aligned, COLUMNS, Evaluation, Lanes, Products, RowSums, Selectors};
+use crate::pages::PagePool;
+use crate::ring::{Aligned, Evaluation, Products};
 use crate::{Error, bfv};
-
-/// Slots that are stored and multiplied together.
-const LANES: usize = size_of::<Lanes>() / size_of::<u64>();
 
 /// Plaintexts for each thread that are encoded before they are put in their places: enough for long runs, few enough for
 /// the cache.
 const BATCH: usize = 32;
 
-/// Bytes of selectors put in order at a time; with many clients or rows, more.
-const ARRANGED_BYTES: usize = 1 << 20;
-
-/// Blocks whose selectors are put in order at a time: neighbours in memory, of which the processor fetches many at once.
-const ARRANGED_BLOCKS: core::ops::RangeInclusive<usize> = 8..=32;
-
-/// The plaintexts of a database in rows and columns, column by column, ready for the first dimension.
-///
-/// For each eight neighbouring slots (a *block*), the columns stand together in bundles of four, the last one of a group
-/// possibly smaller. A bundle holds its rows one after the other: in each row, for each of its columns, eight residues of
-/// `bits(q)` bits packed into as many bytes. The first dimension reads all of it once, from end to end, with the sums of a
-/// bundle in registers and the selectors of a block in the cache; at 36 bits, 4 bytes are kept per byte of 288-byte
-/// elements.
+/// The plaintexts of a database in rows and columns, column by column, ready for the first dimension: a [`PackedMatrix`]
+/// over the small prime, with a group for each plaintext of an element. 4 bytes are kept per byte of 288-byte elements.
 pub struct Matrix {
-    arrangement: Arrangement,
-    /// Block by block, group by group.
-    packed: Pages,
+    packed: PackedMatrix,
 }
 
 /// Packing, rows and columns.
 #[derive(Clone, Copy)]
 struct Arrangement {
     packing: Packing,
-    rows: usize,
-    columns: usize,
+    layout: Layout,
 }
 
 impl Matrix {
@@ -48,8 +32,8 @@ impl Matrix {
     /// columns have too many hold zeros.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the size is not that of the packing, or its plaintexts are more than the places;
-    /// [`Error::Memory`] if there is no room for it.
+    /// [`Error::Shape`] if the size is not that of the packing, or its plaintexts are more than the places, or there are more
+    /// than 2^12 rows; [`Error::Memory`] if there is no room for it.
     pub fn new(
         pool: &PagePool,
         packing: &Packing,
@@ -62,18 +46,19 @@ impl Matrix {
         if rows.checked_mul(columns).is_none_or(|places| places < packing.plaintexts()) {
             return Err(Error::Shape("fewer places than plaintexts"));
         }
-        let arrangement = Arrangement { packing: *packing, rows, columns };
-        let mut packed = pool.pages(packing.groups() * arrangement.group_bytes())?;
-        for (group, packed) in packed.chunks_exact_mut(arrangement.group_bytes()).enumerate() {
+        let ntt = bfv::Parameters::s2048().small();
+        let arrangement = Arrangement { packing: *packing, layout: Layout::new(ntt, [rows, columns]) };
+        let mut packed = PackedMatrix::new(pool, ntt, packing.groups(), [rows, columns])?;
+        for (group, packed) in packed.groups_mut().enumerate() {
             arrangement.encode_group(elements, group, packed);
         }
-        Ok(Self { arrangement, packed })
+        Ok(Self { packed })
     }
 
     /// Size in memory, bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.packed.len()
+        self.packed.bytes()
     }
 
     /// For every client and column, `sum_r selectors[r] * plaintext(r, column)` over the `n1` rows r, for both halves of
@@ -87,62 +72,20 @@ impl Matrix {
         selectors: &[&[bfv::Ciphertext<Evaluation>]],
         products: &mut [&mut Products],
     ) {
-        let rows = self.arrangement.rows;
-        assert_eq!(selectors.len(), products.len(), "products for every client");
-        assert!(selectors.iter().all(|selectors| selectors.len() >= rows), "a selector for every row");
-        if selectors.is_empty() {
-            return;
-        }
-        let ntt = bfv::Parameters::s2048().small();
-        let columns = self.arrangement.columns;
-        for products in products.iter_mut() {
-            products.resize(columns, ntt.degree());
-        }
-        let bytes = self.arrangement.group_bytes();
-        let packed = &self.packed[group * bytes..(group + 1) * bytes];
-        let block_bytes = self.arrangement.block_bytes();
-        let mut scratch = RowSums::default();
-        let mut arranged = Selectors::new(selectors.len(), rows);
-        let at_once = (ARRANGED_BYTES / arranged.block_bytes().max(1))
-            .clamp(*ARRANGED_BLOCKS.start(), *ARRANGED_BLOCKS.end());
-        for (index, packed) in packed.chunks(at_once * block_bytes).enumerate() {
-            let first = index * at_once;
-            let blocks = first..first + packed.len() / block_bytes;
-            let slots = blocks.start * LANES..blocks.end * LANES;
-            arranged.resize(blocks);
-            for (client, selectors) in selectors.iter().enumerate() {
-                for (row, selector) in selectors.iter().take(rows).enumerate() {
-                    let halves = [&selector.c0, &selector.c1].map(|half| &half.residues()[slots.clone()]);
-                    ring::arrange(ntt.modulus(), &mut arranged, client, row, halves);
-                }
-            }
-            ring::row_products(ntt.modulus(), packed, columns, &arranged, products, &mut scratch);
-        }
+        self.packed.products(bfv::Parameters::s2048().small(), group, selectors, products);
     }
 }
 
 impl Arrangement {
-    /// Bytes of a block of a group.
-    fn block_bytes(&self) -> usize {
-        self.rows * self.columns * residue_bits()
-    }
-
-    /// Bytes of all blocks of a group.
-    fn group_bytes(&self) -> usize {
-        bfv::Parameters::s2048().degree() / LANES * self.block_bytes()
-    }
-
     /// The plaintext, counted column by column, at a place of every block.
     fn plaintext_at(&self, place: usize) -> usize {
-        let (bundle, place) = (place / (self.rows * COLUMNS), place % (self.rows * COLUMNS));
-        let in_bundle = COLUMNS.min(self.columns - bundle * COLUMNS);
-        (bundle * COLUMNS + place % in_bundle) * self.rows + place / in_bundle
+        let [row, column] = self.layout.row_and_column(place);
+        column * self.layout.rows + row
     }
 
     /// Encodes plaintexts that stand next to each other, then writes, block by block, the run of bytes they share.
     fn encode_group(&self, elements: &[u8], group: usize, packed: &mut [u8]) {
-        let (degree, width) = (bfv::Parameters::s2048().degree(), residue_bits());
-        let places = self.rows * self.columns;
+        let (degree, places) = (self.layout.degree, self.layout.rows * self.layout.columns);
         let at_once = places.min(BATCH * rayon::current_num_threads());
         let mut batch = Aligned::filled(0, at_once * degree);
         for first in (0..places).step_by(at_once) {
@@ -155,33 +98,26 @@ impl Arrangement {
                 },
             );
             let sources: Vec<&[u64]> = batch.chunks_exact(degree).collect();
-            packed.par_chunks_exact_mut(self.block_bytes()).enumerate().for_each(|(block, bytes)| {
-                let run = &mut bytes[first * width..][..sources.len() * width];
-                ring::pack(width, block * LANES, &sources, run);
-            });
+            self.layout.write(packed, first, &sources);
         }
     }
 }
 
-/// Bits of a stored residue, and bytes of eight.
-fn residue_bits() -> usize {
-    bfv::Parameters::s2048().small().modulus().bits() as usize
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Arrangement, Packing};
+    use super::{Arrangement, Layout, Packing, bfv};
 
     #[test]
     fn every_byte_is_written_whatever_was_there() {
         // Columns and a last plaintext that are not full; elements of several plaintexts.
         for (elements, element_bytes, rows, columns) in [(1000, 288, 18, 7), (5, 6000, 5, 1)] {
             let packing = Packing::new(elements, element_bytes).unwrap();
-            let arrangement = Arrangement { packing, rows, columns };
+            let layout = Layout::new(bfv::Parameters::s2048().small(), [rows, columns]);
+            let arrangement = Arrangement { packing, layout };
             let bytes: Vec<u8> = (0..elements * element_bytes).map(|i| (i * 7 % 251) as u8).collect();
             for group in 0..packing.groups() {
                 let [zeros, ones] = [0, 0xFF].map(|content| {
-                    let mut packed = vec![content; arrangement.group_bytes()];
+                    let mut packed = vec![content; layout.group_bytes()];
                     arrangement.encode_group(&bytes, group, &mut packed);
                     packed
                 });

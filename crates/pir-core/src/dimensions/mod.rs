@@ -10,11 +10,13 @@
 mod answer;
 mod further;
 mod matrix;
+mod packed;
 mod stage;
 
 pub use answer::{ANSWER_MARGIN_BITS, AnswerForm};
 pub use further::{CHUNKS, FurtherDimension};
 pub use matrix::Matrix;
+pub use packed::PackedMatrix;
 pub use stage::Stage;
 
 pub use crate::ring::Products;

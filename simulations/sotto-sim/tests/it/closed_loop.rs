@@ -143,6 +143,21 @@ fn one_message_is_retrieved_from_the_only_bucket() {
     );
 }
 
+/// With a batch code and without, by an engine that no product has.
+#[test]
+fn an_engine_to_compare_with_retrieves_every_message() {
+    for retrieve in [1, 4] {
+        let arguments =
+            format!("--users 64 --clients 2 --retrieve {retrieve} --rounds 1 --engine fastpir --json");
+        let report = last_line(&closed_loop(&arguments));
+        assert_eq!(
+            (&report["retrieved"], &report["wrong"], &report["missing"]),
+            (&(2 * retrieve).into(), &0.into(), &0.into()),
+            "{arguments}"
+        );
+    }
+}
+
 /// What cannot work must be said at once, and what to do.
 #[test]
 fn impossible_loops_are_refused() {
@@ -153,6 +168,7 @@ fn impossible_loops_are_refused() {
         ("--users 64 --clients 2 --retrieve 257", "257 is not in"),
         ("--users 64 --clients 2 --rounds 0", "0 is not in"),
         ("--users 64 --clients 2 --engine paper-t20", "128 bits"),
+        ("--users 64 --clients 2 --engine fastpir-paper", "128 bits"),
         ("--users 4096 --clients 2 --retrieve 114 --code hybrid", "at most 113"),
         ("--users 64 --clients 2 --code other", "invalid value"),
         ("--users 64 --clients 2 --code cuckoo --compare cuckoo", "cannot be used with"),

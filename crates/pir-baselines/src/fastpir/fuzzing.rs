@@ -1,0 +1,98 @@
+//! What a client and a server read from each other, with any bytes. The tests here and the crate `fuzz/` call
+//! [`fuzz_fastpir`], as those of [`pir_core`] do with what the product reads.
+
+use std::sync::LazyLock;
+
+use pir_core::Scheme;
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng;
+
+use super::{ClientKey, Database, FastPir, Parameters, PublicKeys};
+
+const ELEMENTS: usize = 2100;
+const ELEMENT_BYTES: usize = 5;
+const INDEX: usize = 2057;
+
+struct Example<const Q: u32> {
+    parameters: Parameters<Q>,
+    key: ClientKey,
+    encoded_keys: Vec<u8>,
+    keys: PublicKeys<Q>,
+    database: Database<Q>,
+    query: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+static OWN: LazyLock<Option<Example<100>>> = LazyLock::new(Example::new);
+static PAPER: LazyLock<Option<Example<109>>> = LazyLock::new(Example::new);
+
+impl<const Q: u32> Example<Q> {
+    fn new() -> Option<Self> {
+        let parameters = Parameters::new_allowing_insecure_parameters(ELEMENTS, ELEMENT_BYTES).ok()?;
+        let key = FastPir::<Q>::client_key(&[42; 32]);
+        let encoded_keys = FastPir::<Q>::encode_public_keys(&key);
+        let keys = FastPir::<Q>::decode_public_keys(&encoded_keys).ok()?;
+        let database = FastPir::<Q>::setup(&parameters, &[9; ELEMENTS * ELEMENT_BYTES]).ok()?;
+        let mut rng = ChaCha20Rng::from_seed([43; 32]);
+        let query = FastPir::<Q>::queries(&key, &[(&parameters, INDEX)], &mut rng).ok()?.pop()?;
+        let answer = FastPir::<Q>::answer(&database, &keys, &query).ok()?;
+        Some(Self { parameters, key, encoded_keys, keys, database, query, answer })
+    }
+
+    /// The bytes as they are, and as changes to each genuine encoding.
+    fn read(&self, bytes: &[u8]) {
+        for keys in [bytes, &changed(&self.encoded_keys, bytes)] {
+            let Ok(decoded) = FastPir::<Q>::decode_public_keys(keys) else { continue };
+            assert!(decoded.encode() == *keys);
+            let answer = FastPir::<Q>::answer(&self.database, &decoded, &self.query);
+            assert!(answer.is_ok_and(|answer| answer.len() == self.answer.len()));
+        }
+        for query in [bytes, &changed(&self.query, bytes)] {
+            let alone = FastPir::<Q>::answer(&self.database, &self.keys, query);
+            // Only what is not the genuine query may be refused.
+            let size = |answer: &Vec<u8>| answer.len() == self.answer.len();
+            assert!(alone.as_ref().map_or(query != self.query, size));
+            let both = [(&self.keys, query), (&self.keys, &self.query[..])];
+            let mut both = FastPir::<Q>::answer_tile(&self.database, &both);
+            assert!(both.pop().is_some_and(|genuine| genuine.as_ref() == Ok(&self.answer)));
+            assert!(both.pop().is_some_and(|other| other == alone));
+        }
+        for answer in [bytes, &changed(&self.answer, bytes)] {
+            let element = FastPir::<Q>::extract(&self.parameters, &self.key, INDEX, answer);
+            assert!(element.map_or(true, |element| element.len() == ELEMENT_BYTES));
+        }
+    }
+}
+
+/// Five bytes for each change: the place, and what to put there.
+fn changed(genuine: &[u8], changes: &[u8]) -> Vec<u8> {
+    let mut bytes = genuine.to_vec();
+    for [a, b, c, d, value] in changes.as_chunks::<5>().0 {
+        let at = u32::from_le_bytes([*a, *b, *c, *d]) as usize % bytes.len();
+        bytes[at] = *value;
+    }
+    bytes
+}
+
+/// Public keys, queries and answers; and a number and a size of elements, for which there are parameters of sizes that fit to
+/// each other, or an error.
+pub fn fuzz_fastpir(bytes: &[u8]) {
+    if let Some(example) = &*OWN {
+        example.read(bytes);
+    }
+    if let Some(example) = &*PAPER {
+        example.read(bytes);
+    }
+    let Some(&[a, b, c, d, e, f]) = bytes.first_chunk::<6>() else { return };
+    let elements = u32::from_le_bytes([a, b, c, d]) as usize;
+    let element_bytes = usize::from(u16::from_le_bytes([e, f]));
+    if let Ok(parameters) = FastPir::<100>::parameters(elements, element_bytes) {
+        assert!(parameters.elements() == elements && parameters.element_bytes() == element_bytes);
+        assert!(FastPir::<100>::query_bytes(&parameters) <= super::MAXIMUM_QUERY_BYTES);
+        assert!(FastPir::<100>::answer_bytes(&parameters) >= element_bytes);
+        assert!(FastPir::<100>::failure_log2(&parameters) <= -40.0);
+    }
+}
+
+#[cfg(test)]
+mod tests;
