@@ -5,6 +5,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use mpir::{Engine, EngineClient, Error, Form, PerBucket, Profile, PublicKeys, RoundSpec};
 use pir_baselines::paper::{self, INSECURE_PROFILE};
+use pir_baselines::{Hinted, SimplePir, WithHint, simplepir};
 use pir_baselines::{PaperSealPir, Xpir, xpir};
 use pir_core::{Scheme, SealPir, voce};
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,10 @@ pub(crate) enum EngineName {
     /// The same with log t = 23.
     #[value(name = "paper-t23")]
     PaperT23,
+    /// SimplePIR at 132 bits of security: a scan at the speed of memory, and a hint of megabytes in every round.
+    Simplepir,
+    /// The same as its paper has it, square and at 120 bits, for comparison only.
+    SimplepirPaper,
 }
 
 impl EngineName {
@@ -46,29 +51,39 @@ impl EngineName {
             Self::Xpir3 => Arc::new(PerBucket::<Xpir<3>>::new()),
             Self::PaperT20 => Arc::new(PerBucket::<PaperSealPir<20>>::new()),
             Self::PaperT23 => Arc::new(PerBucket::<PaperSealPir<23>>::new()),
+            Self::Simplepir => Arc::new(WithHint::<SimplePir<{ simplepir::SECURE }>>::new()),
+            Self::SimplepirPaper => Arc::new(WithHint::<SimplePir<{ simplepir::PAPER }>>::new()),
         }
     }
 
-    /// Whether it is the paper's, which servers do not run.
+    /// The profile of engines with a paper's parameters, which servers do not run.
+    const fn insecure_profile(self) -> Option<Profile> {
+        match self {
+            Self::PaperT20 | Self::PaperT23 => Some(Profile(INSECURE_PROFILE)),
+            Self::SimplepirPaper => Some(Profile(simplepir::INSECURE_PROFILE)),
+            _ => None,
+        }
+    }
+
+    /// Whether it is such an engine.
     pub(crate) const fn is_insecure(self) -> bool {
-        matches!(self, Self::PaperT20 | Self::PaperT23)
+        self.insecure_profile().is_some()
     }
 
     /// Whether the first stage of an answer is an expansion; otherwise, queries are only parsed.
     pub(crate) const fn expands(self) -> bool {
-        !matches!(self, Self::Voce | Self::VoceHint | Self::Xpir2 | Self::Xpir3)
+        matches!(self, Self::Sealpir | Self::PaperT20 | Self::PaperT23)
     }
 
     /// Clients whose queries are worth answering in one pass.
     pub(crate) const fn tile(self) -> usize {
-        if self.is_insecure() { 1 } else { 16 }
+        if matches!(self, Self::PaperT20 | Self::PaperT23) { 1 } else { 16 }
     }
 
     /// A round to measure. Unless another arrangement is given, it is the one that a server would choose.
     pub(crate) fn round(self, form: Form, profile: Option<Profile>) -> Result<RoundSpec, Error> {
-        let profile = match profile {
+        let profile = match profile.or(self.insecure_profile()) {
             Some(profile) => profile,
-            None if self.is_insecure() => Profile(INSECURE_PROFILE),
             None => self.engine().profile(form)?,
         };
         Ok(RoundSpec { seed: [0; 32], round: 0, form, profile })
@@ -105,6 +120,8 @@ impl EngineName {
             Self::Xpir3 => of_xpir(&Xpir::<3>::with_profile(elements, element_bytes, profile)?),
             Self::PaperT20 => of_paper(&PaperSealPir::<20>::with_profile(elements, element_bytes, profile)?),
             Self::PaperT23 => of_paper(&PaperSealPir::<23>::with_profile(elements, element_bytes, profile)?),
+            Self::Simplepir => of_simple::<{ simplepir::SECURE }>(elements, element_bytes, profile)?,
+            Self::SimplepirPaper => of_simple::<{ simplepir::PAPER }>(elements, element_bytes, profile)?,
         })
     }
 }
@@ -147,6 +164,18 @@ fn of_paper<const T: u32>(parameters: &paper::Parameters<T>) -> Arrangement {
         plaintext_bits: Some(parameters.plaintext_bits()),
         ..Arrangement::new(parameters.dimensions(), parameters.rows(), parameters.columns())
     }
+}
+
+fn of_simple<const N: usize>(
+    elements: usize,
+    element_bytes: usize,
+    profile: &[u8; Profile::BYTES],
+) -> Result<Arrangement, pir_core::Error> {
+    let parameters = SimplePir::<N>::with_profile(elements, element_bytes, profile)?;
+    Ok(Arrangement {
+        plaintext_bits: Some(parameters.plaintext_bits()),
+        ..Arrangement::new(1, parameters.rows(), parameters.columns())
+    })
 }
 
 /// A client, and its keys as the server holds them.

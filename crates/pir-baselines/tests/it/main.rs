@@ -2,4 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
 
 mod paper;
+mod seam;
+mod simplepir;
 mod xpir;

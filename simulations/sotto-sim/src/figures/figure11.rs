@@ -31,7 +31,7 @@ const fn paper_saturation(engine: EngineName) -> Option<f64> {
         EngineName::Xpir2 => Some(9.0),
         EngineName::Xpir3 => Some(4.7),
         EngineName::Sealpir | EngineName::PaperT20 | EngineName::PaperT23 => Some(7.0),
-        EngineName::Voce | EngineName::VoceHint => None,
+        _ => None,
     }
 }
 

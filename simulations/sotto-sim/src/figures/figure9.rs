@@ -71,8 +71,8 @@ impl Row {
         let paper = match self.engine.1 {
             EngineName::Xpir2 => XPIR_2,
             EngineName::Xpir3 => XPIR_3,
-            EngineName::Voce | EngineName::VoceHint => return None,
             EngineName::Sealpir | EngineName::PaperT20 | EngineName::PaperT23 => SEALPIR,
+            _ => return None,
         };
         paper[quantity].map(|values| values[size])
     }

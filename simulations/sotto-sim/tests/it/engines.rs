@@ -22,6 +22,8 @@ fn every_engine_is_the_one_asked_for_and_retrieves_the_databases_elements() {
         ("xpir-3", "xpir-3", 3, 193, false),
         ("paper-t20", "sealpir-paper-t20", 2, 113, true),
         ("paper-t23", "sealpir-paper-t23", 2, 113, true),
+        ("simplepir", "simplepir", 1, 132, false),
+        ("simplepir-paper", "simplepir-paper", 1, 120, false),
     ] {
         let report = report(&format!("pir --engine {engine} --elements 500 --runs 5"));
         assert_eq!((&report["engine"], &report["verified"]), (&name.into(), &true.into()));
@@ -32,8 +34,9 @@ fn every_engine_is_the_one_asked_for_and_retrieves_the_databases_elements() {
         for key in ["levels", "expand_cpu_ms"] {
             assert_eq!(report[key].is_null(), !expands, "{engine}, {key}");
         }
-        let paper = engine.starts_with("paper");
-        assert_eq!(report["plaintext_bits"].is_null(), !paper, "{engine}");
+        let (paper, hinted) = (engine.starts_with("paper"), engine.contains("plepir"));
+        assert_eq!(report["plaintext_bits"].is_null(), !paper && !hinted, "{engine}");
+        assert_eq!(report["hint_bytes"] == 0, !hinted, "{engine}");
         assert_eq!(report["answer_tile_cpu_ms"].is_null(), paper, "{engine}");
         assert_eq!(report["parse_cpu_ms"].is_null(), expands, "{engine}");
         for key in ["answer_cpu_ms", "first_dimension_cpu_ms", "setup_cpu_ms", "query_bytes", "answer_bytes"]
@@ -45,13 +48,16 @@ fn every_engine_is_the_one_asked_for_and_retrieves_the_databases_elements() {
 
 #[test]
 fn every_engine_serves_whole_multi_queries() {
-    for engine in ["sealpir", "xpir-2", "xpir-3", "paper-t20", "paper-t23"] {
+    for engine in ["sealpir", "xpir-2", "xpir-3", "paper-t20", "paper-t23", "simplepir", "simplepir-paper"] {
         for code in ["single", "cuckoo"] {
             let arguments = format!("mpir --engine {engine} --code {code} --k 2 --elements 60 --runs 1");
             let report = report(&arguments);
             assert_eq!((&report["verified"], &report["deferred"]), (&true.into(), &0.into()), "{arguments}");
             assert_eq!(report["engine"], engine);
-            assert_eq!(report["expand_cpu_ms"].is_null(), engine.starts_with("xpir"));
+            assert_eq!(
+                report["expand_cpu_ms"].is_null(),
+                !engine.starts_with("paper") && engine != "sealpir"
+            );
         }
     }
 }
