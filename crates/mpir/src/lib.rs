@@ -62,6 +62,7 @@ pub use per_bucket::PerBucket;
 pub use reconstruct::reconstruct;
 pub use registry::{Engines, noop, sealpir, voce, voce_hint};
 pub use round::{Assurance, Form, Parts, Profile, RoundSpec, Sizes, Units};
+pub use uniform::indices;
 pub use voce::Voce;
 pub use voce_hint::VoceHint;
 

@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 
 /// What is asked of every bucket: the target or, where there is none, an element drawn uniformly. A number is drawn for every
 /// bucket, and used where none is wanted, so that which there are shows in no branch, no access and no amount of randomness.
-pub(crate) fn indices<R: Rng + ?Sized>(
+pub fn indices<R: Rng + ?Sized>(
     targets: &[Option<usize>],
     elements: usize,
     rng: &mut R,

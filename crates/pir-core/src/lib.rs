@@ -43,6 +43,6 @@ pub mod voce;
 
 pub use error::Error;
 pub use noop::NoOp;
-pub use pages::PagePool;
+pub use pages::{PagePool, PageVec};
 pub use scheme::Scheme;
 pub use sealpir::SealPir;

@@ -54,7 +54,7 @@ impl PagePool {
     ///
     /// # Errors
     /// [`Error::Memory`] if the system has no room for them.
-    pub(crate) fn vector<T: Pod>(&self, length: usize) -> Result<PageVec<T>, Error> {
+    pub fn vector<T: Pod>(&self, length: usize) -> Result<PageVec<T>, Error> {
         let bytes = length.checked_mul(size_of::<T>()).ok_or(Error::Memory { bytes: usize::MAX })?;
         Ok(PageVec { pages: self.pages(bytes)?, values: PhantomData })
     }
@@ -106,7 +106,7 @@ pub(crate) struct Pages {
 }
 
 /// Values that begin at a page.
-pub(crate) struct PageVec<T> {
+pub struct PageVec<T> {
     pages: Pages,
     values: PhantomData<T>,
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use mpir::{Engine, EngineClient, Error, Form, PerBucket, Profile, PublicKeys, RoundSpec};
 use pir_baselines::{FastPir, fastpir};
+use pir_baselines::{Hinted, SimplePir, WithHint, simplepir};
 use pir_baselines::{PaperSealPir, Xpir, paper, xpir};
 use pir_core::{Scheme, SealPir, voce};
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,10 @@ pub(crate) enum EngineName {
     Fastpir,
     /// The same with the moduli of its paper: 125 bits of security, for comparison only.
     FastpirPaper,
+    /// SimplePIR at 132 bits of security: a scan at the speed of memory, and a hint of megabytes in every round.
+    Simplepir,
+    /// The same as its paper has it, square and at 120 bits, for comparison only.
+    SimplepirPaper,
 }
 
 impl EngineName {
@@ -52,6 +57,8 @@ impl EngineName {
             Self::PaperT23 => Arc::new(PerBucket::<PaperSealPir<23>>::new()),
             Self::Fastpir => Arc::new(PerBucket::<FastPir<100>>::new()),
             Self::FastpirPaper => Arc::new(PerBucket::<FastPir<109>>::new()),
+            Self::Simplepir => Arc::new(WithHint::<SimplePir<{ simplepir::SECURE }>>::new()),
+            Self::SimplepirPaper => Arc::new(WithHint::<SimplePir<{ simplepir::PAPER }>>::new()),
         }
     }
 
@@ -65,6 +72,7 @@ impl EngineName {
         match self {
             Self::PaperT20 | Self::PaperT23 => Some(Profile(paper::INSECURE_PROFILE)),
             Self::FastpirPaper => Some(Profile(fastpir::INSECURE_PROFILE)),
+            Self::SimplepirPaper => Some(Profile(simplepir::INSECURE_PROFILE)),
             _ => None,
         }
     }
@@ -123,6 +131,8 @@ impl EngineName {
             Self::FastpirPaper => {
                 of_fastpir(&FastPir::<109>::with_profile(elements, element_bytes, profile)?)
             }
+            Self::Simplepir => of_simple::<{ simplepir::SECURE }>(elements, element_bytes, profile)?,
+            Self::SimplepirPaper => of_simple::<{ simplepir::PAPER }>(elements, element_bytes, profile)?,
         })
     }
 }
@@ -173,6 +183,18 @@ fn of_fastpir<const Q: u32>(parameters: &fastpir::Parameters<Q>) -> Arrangement 
         plaintext_bits: Some(parameters.value_bits()),
         ..Arrangement::new(1, parameters.rows(), parameters.columns())
     }
+}
+
+fn of_simple<const N: usize>(
+    elements: usize,
+    element_bytes: usize,
+    profile: &[u8; Profile::BYTES],
+) -> Result<Arrangement, pir_core::Error> {
+    let parameters = SimplePir::<N>::with_profile(elements, element_bytes, profile)?;
+    Ok(Arrangement {
+        plaintext_bits: Some(parameters.plaintext_bits()),
+        ..Arrangement::new(1, parameters.rows(), parameters.columns())
+    })
 }
 
 /// A client, and its keys as the server holds them.

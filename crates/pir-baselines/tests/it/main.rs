@@ -3,4 +3,6 @@
 
 mod fastpir;
 mod paper;
+mod seam;
+mod simplepir;
 mod xpir;

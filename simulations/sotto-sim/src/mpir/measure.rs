@@ -58,6 +58,14 @@ struct Measured {
     verified: bool,
 }
 
+/// What a client downloads in a round.
+struct Served {
+    answer: Vec<u8>,
+    hint: Vec<u8>,
+    /// Bytes of all prepared buckets together.
+    held: usize,
+}
+
 /// What a bucket's answer holds, or an element.
 type Codeword = Result<Vec<u8>, mpir::Error>;
 
@@ -115,9 +123,10 @@ impl World<'_> {
         let (request, query) = timed(|| self.client.half.ask(round, targets, &mut self.rng));
         let request = request?;
         times.query = query;
-        let (answer, held) = self.serve(&measured.round, contents, &request.bytes, &mut times)?;
+        let Served { answer, hint, held } =
+            self.serve(&measured.round, contents, &request.bytes, &mut times)?;
         measured.database_bytes = held;
-        let (found, extract) = timed(|| read(request.pending.read(&[], &answer)));
+        let (found, extract) = timed(|| read(request.pending.read(&hint, &answer)));
         times.extract = extract;
         for (index, found) in wanted.iter().zip(found) {
             match found {
@@ -130,14 +139,13 @@ impl World<'_> {
     }
 
     /// Sets up every content and answers the queries of the buckets that have it, in groups, so that memory stays bounded.
-    /// Gives the whole answer, and the size of all prepared buckets.
     fn serve(
         &self,
         round: &RoundSpec,
         contents: Contents<'_>,
         request: &[u8],
         times: &mut Times,
-    ) -> anyhow::Result<(Vec<u8>, usize)> {
+    ) -> anyhow::Result<Served> {
         let Contents { different, copies } = contents;
         let steps = different.len() * (1 + copies) * usize::from(self.setting.runs);
         self.progress.set_length(steps as u64);
@@ -146,7 +154,7 @@ impl World<'_> {
         let part = RoundSpec { form, ..round.clone() };
         let mut requests = request.chunks(self.engine.sizes(&part)?.request.bytes());
         let (mut held, mut held_bytes, mut all_bytes) = (Vec::new(), 0, 0);
-        let mut answer = Vec::new();
+        let (mut answer, mut hint) = (Vec::new(), Vec::new());
         for (number, content) in different.iter().enumerate() {
             let content = Contents { different: core::slice::from_ref(content), copies };
             let (prepared, time) = timed(|| self.engine.prepare(&part, content));
@@ -154,6 +162,7 @@ impl World<'_> {
             times.setup += time;
             self.progress.inc(1);
             held_bytes += prepared.memory_bytes();
+            hint.extend_from_slice(prepared.hint());
             held.push(prepared);
             if held_bytes < HELD && number + 1 < different.len() {
                 continue;
@@ -172,7 +181,7 @@ impl World<'_> {
             }
             all_bytes += core::mem::take(&mut held_bytes);
         }
-        Ok((answer, all_bytes))
+        Ok(Served { answer, hint, held: all_bytes })
     }
 
     /// Queries of the whole database; without a code there is nothing to encode or plan.
@@ -261,6 +270,7 @@ impl World<'_> {
             plan_cpu_ms: over(|times| times.plan),
             upload_bytes: buckets * per_bucket(sizes.request.bytes()),
             download_bytes: buckets * per_bucket(sizes.answer.bytes()),
+            hint_bytes: buckets * per_bucket(sizes.hint.bytes()),
             key_bytes: sizes.keys,
             buckets,
             bucket_size: round.form.elements,

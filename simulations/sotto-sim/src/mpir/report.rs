@@ -32,6 +32,9 @@ pub(crate) struct Report {
     pub(crate) plan_cpu_ms: f64,
     pub(crate) upload_bytes: usize,
     pub(crate) download_bytes: usize,
+    /// What everybody downloads in every round to read answers.
+    #[serde(default)]
+    pub(crate) hint_bytes: usize,
     /// Uploaded once, not with every batch.
     pub(crate) key_bytes: usize,
     /// Queries of a batch: buckets, or k without a code.

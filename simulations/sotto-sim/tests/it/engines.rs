@@ -24,6 +24,8 @@ fn every_engine_is_the_one_asked_for_and_retrieves_the_databases_elements() {
         ("paper-t23", "sealpir-paper-t23", 2, 113, true),
         ("fastpir", "fastpir", 1, 128, false),
         ("fastpir-paper", "fastpir-paper", 1, 125, false),
+        ("simplepir", "simplepir", 1, 132, false),
+        ("simplepir-paper", "simplepir-paper", 1, 120, false),
     ] {
         let report = report(&format!("pir --engine {engine} --elements 500 --runs 5"));
         assert_eq!((&report["engine"], &report["verified"]), (&name.into(), &true.into()));
@@ -34,9 +36,10 @@ fn every_engine_is_the_one_asked_for_and_retrieves_the_databases_elements() {
         for key in ["levels", "expand_cpu_ms"] {
             assert_eq!(report[key].is_null(), !expands, "{engine}, {key}");
         }
-        let paper = engine.starts_with("paper");
-        let depends = paper || engine.starts_with("fastpir");
+        let (paper, hinted) = (engine.starts_with("paper"), engine.contains("plepir"));
+        let depends = paper || hinted || engine.starts_with("fastpir");
         assert_eq!(report["plaintext_bits"].is_null(), !depends, "{engine}");
+        assert_eq!(report["hint_bytes"] == 0, !hinted, "{engine}");
         assert_eq!(report["answer_tile_cpu_ms"].is_null(), paper, "{engine}");
         assert_eq!(report["parse_cpu_ms"].is_null(), expands, "{engine}");
         for key in ["answer_cpu_ms", "first_dimension_cpu_ms", "setup_cpu_ms", "query_bytes", "answer_bytes"]
@@ -48,7 +51,16 @@ fn every_engine_is_the_one_asked_for_and_retrieves_the_databases_elements() {
 
 #[test]
 fn every_engine_serves_whole_multi_queries() {
-    let baselines = ["xpir-2", "xpir-3", "paper-t20", "paper-t23", "fastpir", "fastpir-paper"];
+    let baselines = [
+        "xpir-2",
+        "xpir-3",
+        "paper-t20",
+        "paper-t23",
+        "fastpir",
+        "fastpir-paper",
+        "simplepir",
+        "simplepir-paper",
+    ];
     for engine in ["sealpir"].into_iter().chain(baselines) {
         for code in ["single", "cuckoo"] {
             let arguments = format!("mpir --engine {engine} --code {code} --k 2 --elements 60 --runs 1");
@@ -57,7 +69,7 @@ fn every_engine_serves_whole_multi_queries() {
             assert_eq!(report["engine"], engine);
             assert_eq!(
                 report["expand_cpu_ms"].is_null(),
-                engine.starts_with("xpir") || engine.starts_with("fastpir")
+                !engine.starts_with("paper") && engine != "sealpir"
             );
         }
     }
