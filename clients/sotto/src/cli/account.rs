@@ -100,10 +100,9 @@ pub(super) async fn ensure(
     let directory = state::directory(home.clone())?;
     let Newcomer { name, conversations } = newcomer;
     if Store::is_there(&directory) && !Store::is_joining(&directory) {
-        return match name {
-            Some(name) => is_ours(&directory, server.as_ref(), &name),
-            None => Ok(()),
-        };
+        // Whoever is online does not need the passphrase for this, and is refused what is for another server.
+        let asks_nobody = !Store::is_closed(&directory)? || Link::reach(&directory).await?.is_none();
+        return if asks_nobody { is_ours(&directory, server.as_ref(), name.as_deref()) } else { Ok(()) };
     }
     match (server, name) {
         (Some(server), Some(name)) => init(home, InitOptions { server, name, conversations }).await,
@@ -116,10 +115,13 @@ pub(super) async fn ensure(
 }
 
 /// Whether the account is the one that would be made otherwise.
-fn is_ours(directory: &Path, server: Option<&Address>, name: &str) -> Result<(), Failure> {
+fn is_ours(directory: &Path, server: Option<&Address>, name: Option<&str>) -> Result<(), Failure> {
+    if server.is_none() && name.is_none() {
+        return Ok(());
+    }
     let (address, snapshot) = state::read(directory)?;
     let client = state::restore(directory, &snapshot)?;
-    if client.name() != name {
+    if let Some(name) = name.filter(|name| *name != client.name()) {
         let own = client.name();
         return Err(Failure::usage(format!(
             "this is the account of {own}, not of {name}; leave --name away, or name another directory with --home"

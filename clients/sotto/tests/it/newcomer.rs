@@ -80,7 +80,8 @@ fn an_account_is_made_once_and_never_by_mistake() {
     assert!(!bob.file("state").exists());
     // Somebody who has an account elsewhere.
     let at_other = Home::join(&other.address(), "bob", 1);
-    at_other.fails(&["accept", "alice"], &invitation, 1, "another server");
+    at_other.fails(&["accept", "alice"], &invitation, 2, "another server");
+    assert!(at_other.process().is_none(), "that takes nobody online");
     at_other.fails(&["accept", "alice", "--name", "bob"], &invitation, 2, "another server");
     bob.succeeds_with(&["accept", "alice", "--name", "bob"], &invitation);
     bob.fails(&["verify", "carol"], "", 1, "sotto contacts");
