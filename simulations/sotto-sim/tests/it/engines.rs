@@ -24,6 +24,7 @@ fn every_engine_is_the_one_asked_for_and_retrieves_the_databases_elements() {
         ("paper-t23", "sealpir-paper-t23", 2, 113, true),
         ("simplepir", "simplepir", 1, 132, false),
         ("simplepir-paper", "simplepir-paper", 1, 120, false),
+        ("doublepir", "doublepir", 2, 132, false),
     ] {
         let report = report(&format!("pir --engine {engine} --elements 500 --runs 5"));
         assert_eq!((&report["engine"], &report["verified"]), (&name.into(), &true.into()));
@@ -34,7 +35,8 @@ fn every_engine_is_the_one_asked_for_and_retrieves_the_databases_elements() {
         for key in ["levels", "expand_cpu_ms"] {
             assert_eq!(report[key].is_null(), !expands, "{engine}, {key}");
         }
-        let (paper, hinted) = (engine.starts_with("paper"), engine.contains("plepir"));
+        let (paper, hinted) =
+            (engine.starts_with("paper"), engine.starts_with("simplepir") || engine.starts_with("doublepir"));
         assert_eq!(report["plaintext_bits"].is_null(), !paper && !hinted, "{engine}");
         assert_eq!(report["hint_bytes"] == 0, !hinted, "{engine}");
         assert_eq!(report["answer_tile_cpu_ms"].is_null(), paper, "{engine}");
@@ -48,7 +50,9 @@ fn every_engine_is_the_one_asked_for_and_retrieves_the_databases_elements() {
 
 #[test]
 fn every_engine_serves_whole_multi_queries() {
-    for engine in ["sealpir", "xpir-2", "xpir-3", "paper-t20", "paper-t23", "simplepir", "simplepir-paper"] {
+    for engine in
+        ["sealpir", "xpir-2", "xpir-3", "paper-t20", "paper-t23", "simplepir", "simplepir-paper", "doublepir"]
+    {
         for code in ["single", "cuckoo"] {
             let arguments = format!("mpir --engine {engine} --code {code} --k 2 --elements 60 --runs 1");
             let report = report(&arguments);
