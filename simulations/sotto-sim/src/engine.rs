@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use mpir::{Engine, EngineClient, Error, Form, PerBucket, Profile, PublicKeys, RoundSpec};
-use pir_baselines::{FastPir, fastpir};
-use pir_baselines::{Hinted, SimplePir, WithHint, simplepir};
-use pir_baselines::{PaperSealPir, Xpir, paper, xpir};
+use pir_baselines::{DoublePir, Hinted, PAPER, SECURE, SimplePir, WithHint, doublepir, simplepir};
+use pir_baselines::{FastPir, PaperSealPir, Xpir, fastpir, paper, xpir};
 use pir_core::{Scheme, SealPir, voce};
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +42,10 @@ pub(crate) enum EngineName {
     Simplepir,
     /// The same as its paper has it, square and at 120 bits, for comparison only.
     SimplepirPaper,
+    /// DoublePIR at 132 bits of security, whose hint does not grow with the database.
+    Doublepir,
+    /// The same as its paper has it, at 120 bits, for comparison only.
+    DoublepirPaper,
 }
 
 impl EngineName {
@@ -57,8 +60,10 @@ impl EngineName {
             Self::PaperT23 => Arc::new(PerBucket::<PaperSealPir<23>>::new()),
             Self::Fastpir => Arc::new(PerBucket::<FastPir<100>>::new()),
             Self::FastpirPaper => Arc::new(PerBucket::<FastPir<109>>::new()),
-            Self::Simplepir => Arc::new(WithHint::<SimplePir<{ simplepir::SECURE }>>::new()),
-            Self::SimplepirPaper => Arc::new(WithHint::<SimplePir<{ simplepir::PAPER }>>::new()),
+            Self::Simplepir => Arc::new(WithHint::<SimplePir<SECURE>>::new()),
+            Self::SimplepirPaper => Arc::new(WithHint::<SimplePir<PAPER>>::new()),
+            Self::Doublepir => Arc::new(WithHint::<DoublePir<SECURE>>::new()),
+            Self::DoublepirPaper => Arc::new(WithHint::<DoublePir<PAPER>>::new()),
         }
     }
 
@@ -73,6 +78,7 @@ impl EngineName {
             Self::PaperT20 | Self::PaperT23 => Some(Profile(paper::INSECURE_PROFILE)),
             Self::FastpirPaper => Some(Profile(fastpir::INSECURE_PROFILE)),
             Self::SimplepirPaper => Some(Profile(simplepir::INSECURE_PROFILE)),
+            Self::DoublepirPaper => Some(Profile(doublepir::INSECURE_PROFILE)),
             _ => None,
         }
     }
@@ -131,8 +137,10 @@ impl EngineName {
             Self::FastpirPaper => {
                 of_fastpir(&FastPir::<109>::with_profile(elements, element_bytes, profile)?)
             }
-            Self::Simplepir => of_simple::<{ simplepir::SECURE }>(elements, element_bytes, profile)?,
-            Self::SimplepirPaper => of_simple::<{ simplepir::PAPER }>(elements, element_bytes, profile)?,
+            Self::Simplepir => of_simple::<SECURE>(elements, element_bytes, profile)?,
+            Self::SimplepirPaper => of_simple::<PAPER>(elements, element_bytes, profile)?,
+            Self::Doublepir => of_double::<SECURE>(elements, element_bytes, profile)?,
+            Self::DoublepirPaper => of_double::<PAPER>(elements, element_bytes, profile)?,
         })
     }
 }
@@ -144,7 +152,7 @@ pub(crate) struct Arrangement {
     pub(crate) rows: usize,
     /// Of one part.
     pub(crate) columns: usize,
-    /// Sets of columns under the same selectors, if there are several.
+    /// Sets of columns, or of rows, under the same selectors, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) parts: Option<usize>,
     /// Of a third dimension.
@@ -194,6 +202,19 @@ fn of_simple<const N: usize>(
     Ok(Arrangement {
         plaintext_bits: Some(parameters.plaintext_bits()),
         ..Arrangement::new(1, parameters.rows(), parameters.columns())
+    })
+}
+
+fn of_double<const N: usize>(
+    elements: usize,
+    element_bytes: usize,
+    profile: &[u8; Profile::BYTES],
+) -> Result<Arrangement, pir_core::Error> {
+    let parameters = DoublePir::<N>::with_profile(elements, element_bytes, profile)?;
+    Ok(Arrangement {
+        parts: Some(parameters.blocks()).filter(|blocks| *blocks > 1),
+        plaintext_bits: Some(parameters.plaintext_bits()[0]),
+        ..Arrangement::new(2, parameters.rows(), parameters.columns())
     })
 }
 

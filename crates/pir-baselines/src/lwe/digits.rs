@@ -14,6 +14,27 @@ pub(crate) fn read_words(bytes: &[u8]) -> Vec<u32> {
     bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
 }
 
+/// A word that was sent.
+#[inline(always)]
+pub(crate) fn read_word(bytes: &[u8]) -> u32 {
+    bytes.first_chunk().map_or(0, |word| u32::from_le_bytes(*word))
+}
+
+/// The digits of a word, of `bits` bits each, lowest first, centred.
+pub(crate) fn split_word<'a>(word: u32, bits: u32, digits: impl Iterator<Item = &'a mut i8>) {
+    let shifts = (0..MODULUS_BITS).step_by(bits as usize);
+    digits.zip(shifts).for_each(|(digit, shift)| {
+        let value = (word >> shift) & ((1 << bits) - 1);
+        *digit = (value as i16 - (1 << (bits - 1))) as i8;
+    });
+}
+
+/// The inverse of [`split_word`] for digits that are not centred; of the highest, what is beyond the word is lost.
+#[inline(always)]
+pub(crate) fn join_word(digits: impl Iterator<Item = u32>, bits: u32) -> u32 {
+    digits.zip((0..MODULUS_BITS).step_by(bits as usize)).fold(0, |word, (digit, shift)| word | digit << shift)
+}
+
 /// The digits of an element, of `bits <= 8` bits each, lowest bits of the lowest byte first, centred: `[0, 2^bits)` becomes
 /// `[-2^(bits-1), 2^(bits-1))`. Bits beyond the end are 0.
 pub(crate) fn split_digits(element: &[u8], bits: u32, digits: &mut [i8]) {
@@ -69,7 +90,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::{any, prop_assert_eq, proptest};
 
-    use super::{join_digits, rounded, split_digits};
+    use super::{join_digits, join_word, rounded, split_digits, split_word};
 
     proptest! {
         /// Whatever the noise below half a step.
@@ -83,6 +104,14 @@ mod tests {
                 .map(|digit| rounded(((i32::from(*digit) << (32 - bits)).wrapping_add(noise)) as u32, bits))
                 .collect();
             prop_assert_eq!(join_digits(&read, bits, element.len()), element);
+        }
+
+        #[test]
+        fn words_come_back(word in any::<u32>(), bits in 1u32..=8) {
+            let mut digits = vec![0; 32usize.div_ceil(bits as usize)];
+            split_word(word, bits, digits.iter_mut());
+            let digits = digits.iter().map(|digit| (i32::from(*digit) + (1 << (bits - 1))) as u32);
+            prop_assert_eq!(join_word(digits, bits), word);
         }
     }
 }

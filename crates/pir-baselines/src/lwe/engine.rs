@@ -15,6 +15,9 @@ use rayon::prelude::{IntoParallelIterator, ParallelIterator};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
+/// Databases, each with its hint.
+pub type Hinting<D> = Vec<(D, Vec<u8>)>;
+
 /// A single-server engine whose clients send nothing ahead, draw a secret for each query, and read answers with a hint that
 /// is made anew for each database.
 ///
@@ -82,7 +85,7 @@ pub trait Hinted: Send + Sync + 'static {
         parameters: &Self::Parameters,
         seed: &[u8; 32],
         contents: &[&[u8]],
-    ) -> Result<Vec<(Self::Database, Vec<u8>)>, pir_core::Error>;
+    ) -> Result<Hinting<Self::Database>, pir_core::Error>;
 
     /// Size in memory, bytes.
     fn database_bytes(database: &Self::Database) -> usize;

@@ -46,6 +46,11 @@ impl Halves {
         self.values.len() / (2 * self.stride)
     }
 
+    /// Size in memory, bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&self.values[..])
+    }
+
     /// Both halves of a vector at some columns.
     fn at(&self, vector: usize, columns: &Range<usize>) -> [&[i16]; 2] {
         [0, 1].map(|half| {

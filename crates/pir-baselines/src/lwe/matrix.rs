@@ -1,5 +1,7 @@
 //! Matrices of signed bytes, and the public matrix of a round.
 
+use core::ops::Range;
+
 use pir_core::{Error, PagePool, PageVec};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
@@ -56,6 +58,11 @@ impl ByteMatrix {
         &self.entries[row * stride..(row + 1) * stride]
     }
 
+    /// All rows, padding included.
+    pub(crate) fn entries_mut(&mut self) -> &mut [i8] {
+        &mut self.entries
+    }
+
     #[cfg(test)]
     pub(crate) fn row_mut(&mut self, row: usize) -> &mut [i8] {
         let stride = self.stride();
@@ -89,6 +96,22 @@ pub(crate) fn public_column(seed: &[u8; 32], number: usize, words: &mut [u32]) {
     }
 }
 
+/// Columns of the public matrix of a seed, on all threads of the pool that it is called on.
+fn public_columns(seed: &[u8; 32], numbers: Range<usize>, rows: usize) -> Halves {
+    let column = |number| {
+        let mut words = vec![0; rows];
+        public_column(seed, number, &mut words);
+        words
+    };
+    let columns: Vec<Vec<u32>> = numbers.into_par_iter().map(column).collect();
+    Halves::new(rows, columns.iter().map(Vec::as_slice))
+}
+
+/// The public matrix of a seed, of so many columns and rows.
+pub(crate) fn public_matrix(seed: &[u8; 32], degree: usize, rows: usize) -> Halves {
+    public_columns(seed, 0..degree, rows)
+}
+
 /// The products of several matrices of as many columns with the public matrix of `degree` columns, on all threads of the
 /// pool that it is called on: of each the words row by row, `degree` of them in a row, little-endian.
 pub(crate) fn times_public(seed: &[u8; 32], degree: usize, matrices: &[&ByteMatrix]) -> Vec<Vec<u8>> {
@@ -96,15 +119,7 @@ pub(crate) fn times_public(seed: &[u8; 32], degree: usize, matrices: &[&ByteMatr
     let mut products: Vec<Vec<u8>> =
         matrices.iter().map(|matrix| vec![0; 4 * degree * matrix.rows()]).collect();
     for first in (0..degree).step_by(GROUP) {
-        let group: Vec<Vec<u32>> = (first..(first + GROUP).min(degree))
-            .into_par_iter()
-            .map(|number| {
-                let mut words = vec![0; columns];
-                public_column(seed, number, &mut words);
-                words
-            })
-            .collect();
-        let vectors = Halves::new(columns, group.iter().map(Vec::as_slice));
+        let vectors = public_columns(seed, first..(first + GROUP).min(degree), columns);
         for (matrix, product) in matrices.iter().zip(&mut products) {
             product.par_chunks_mut(4 * degree * PANEL).enumerate().for_each(|(panel, product)| {
                 let rows = product.len() / (4 * degree);

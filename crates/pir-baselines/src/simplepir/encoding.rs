@@ -12,8 +12,8 @@
 
 use pir_core::Error;
 
-use super::PAPER;
 use super::shape::Parameters;
+use crate::lwe::PAPER;
 
 /// The profile of a round with the paper's parameters.
 pub const INSECURE_PROFILE: [u8; 16] = *b"INSECURE, square";

@@ -39,15 +39,9 @@ pub use noise::{Noise, Stages};
 pub use server::Database;
 pub use shape::Parameters;
 
-use crate::lwe::{Hinted, security_bits};
+use crate::lwe::{Hinted, Hinting, PAPER, SECURE, security_bits};
 
-/// Words of a secret for at least 128 bits of security.
-pub const SECURE: usize = 1120;
-
-/// Words of the paper's secrets.
-pub const PAPER: usize = 1024;
-
-/// The engine with secrets of so many words: [`SECURE`] or [`PAPER`].
+/// The engine with secrets of so many words: [`crate::SECURE`] or [`crate::PAPER`].
 #[derive(Clone, Copy, Debug)]
 pub struct SimplePir<const N: usize>;
 
@@ -110,7 +104,7 @@ impl<const N: usize> Hinted for SimplePir<N> {
         parameters: &Parameters<N>,
         seed: &[u8; 32],
         contents: &[&[u8]],
-    ) -> Result<Vec<(Database<N>, Vec<u8>)>, Error> {
+    ) -> Result<Hinting<Database<N>>, Error> {
         server::setup(pool, parameters, seed, contents)
     }
 

@@ -5,7 +5,9 @@ use pir_core::{Error, PagePool};
 use rayon::prelude::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 
 use super::shape::Parameters;
-use crate::lwe::{ByteMatrix, Halves, STEP, multiply, public_seed, read_words, split_digits, times_public};
+use crate::lwe::{
+    ByteMatrix, Halves, Hinting, STEP, multiply, public_seed, read_words, split_digits, times_public,
+};
 
 /// Domain of the seed of A.
 pub(super) const PUBLIC: &str = "sotto simplepir public matrix v1";
@@ -36,7 +38,7 @@ pub(super) fn setup<const N: usize>(
     parameters: &Parameters<N>,
     seed: &[u8; 32],
     contents: &[&[u8]],
-) -> Result<Vec<(Database<N>, Vec<u8>)>, Error> {
+) -> Result<Hinting<Database<N>>, Error> {
     let matrices: Vec<ByteMatrix> =
         contents.par_iter().map(|content| matrix(pool, parameters, content)).collect::<Result<_, _>>()?;
     let all: Vec<&ByteMatrix> = matrices.iter().collect();

@@ -6,8 +6,8 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
 use super::server::PUBLIC;
-use super::{Parameters, SECURE, client, server};
-use crate::lwe::{Ask, WORD_BYTES, encrypt, mask, public_seed, read_words, split_digits};
+use super::{Parameters, client, server};
+use crate::lwe::{Ask, SECURE, WORD_BYTES, encrypt, mask, public_seed, read_words, split_digits};
 
 /// Beyond this many standard deviations, a Gaussian value is met with probability 2^-57.
 const EXTREME: f64 = 8.6;

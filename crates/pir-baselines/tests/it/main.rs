@@ -1,6 +1,7 @@
 //! What the crate promises, through its public interface alone.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
 
+mod doublepir;
 mod fastpir;
 mod paper;
 mod seam;

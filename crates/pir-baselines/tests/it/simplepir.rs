@@ -1,8 +1,8 @@
 //! SimplePIR through the seam: SETUP, QUERY, ANSWER, EXTRACT together, its sizes and its formats.
 
 use mpir::{Engine, Form, Profile, RoundSpec};
-use pir_baselines::simplepir::{INSECURE_PROFILE, PAPER, Parameters, SECURE};
-use pir_baselines::{Hinted, SimplePir, WithHint};
+use pir_baselines::simplepir::{INSECURE_PROFILE, Parameters};
+use pir_baselines::{Hinted, PAPER, SECURE, SimplePir, WithHint};
 use pir_core::Error;
 
 use crate::seam::World;

@@ -26,6 +26,7 @@ fn every_engine_is_the_one_asked_for_and_retrieves_the_databases_elements() {
         ("fastpir-paper", "fastpir-paper", 1, 125, false),
         ("simplepir", "simplepir", 1, 132, false),
         ("simplepir-paper", "simplepir-paper", 1, 120, false),
+        ("doublepir", "doublepir", 2, 132, false),
     ] {
         let report = report(&format!("pir --engine {engine} --elements 500 --runs 5"));
         assert_eq!((&report["engine"], &report["verified"]), (&name.into(), &true.into()));
@@ -36,7 +37,8 @@ fn every_engine_is_the_one_asked_for_and_retrieves_the_databases_elements() {
         for key in ["levels", "expand_cpu_ms"] {
             assert_eq!(report[key].is_null(), !expands, "{engine}, {key}");
         }
-        let (paper, hinted) = (engine.starts_with("paper"), engine.contains("plepir"));
+        let paper = engine.starts_with("paper");
+        let hinted = engine.starts_with("simplepir") || engine.starts_with("doublepir");
         let depends = paper || hinted || engine.starts_with("fastpir");
         assert_eq!(report["plaintext_bits"].is_null(), !depends, "{engine}");
         assert_eq!(report["hint_bytes"] == 0, !hinted, "{engine}");
@@ -60,6 +62,7 @@ fn every_engine_serves_whole_multi_queries() {
         "fastpir-paper",
         "simplepir",
         "simplepir-paper",
+        "doublepir",
     ];
     for engine in ["sealpir"].into_iter().chain(baselines) {
         for code in ["single", "cuckoo"] {
