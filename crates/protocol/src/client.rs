@@ -28,6 +28,7 @@ mod crowding;
 mod disk_view;
 mod groups;
 mod invitations;
+mod left;
 mod notice;
 mod retrieval;
 mod rounds;
@@ -55,6 +56,7 @@ use addresses::Addresses;
 pub use addresses::OwnSlot;
 use crowding::Crowding;
 pub use invitations::{Holder, OpenInvitation};
+use left::LeftGroups;
 pub use notice::{Notice, Warning};
 pub use retrieval::{Lookups, Retrieval};
 #[cfg(any(test, feature = "fuzzing"))]
@@ -113,6 +115,7 @@ struct State {
     addresses: Addresses,
     /// The root key of the server; states of before do not have it.
     root: Option<[u8; 32]>,
+    left: LeftGroups,
 }
 
 /// A box to look for, with the key that opens it.
@@ -159,6 +162,7 @@ impl Client {
             untold: Vec::new(),
             addresses: Addresses::default(),
             root: None,
+            left: LeftGroups::default(),
             server,
         };
         Ok(Self { state })

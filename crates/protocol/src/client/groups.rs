@@ -84,7 +84,8 @@ impl Client {
         }
     }
 
-    /// Leaves a group: says so there in the next turns, and to the members who are contacts, then forgets it.
+    /// Leaves a group: says so there in the next turns, and to the members who are contacts, then forgets it, but for its id
+    /// and who they were: whoever of them goes back to an older state, and counts on this person again, is told once more.
     ///
     /// # Errors
     /// [`Error::Unknown`]; [`Error::Input`] if the client is leaving already or was removed.
@@ -283,7 +284,7 @@ impl State {
 
     /// A contact to whom keys can be handed over: one who has used up the numbers of its conversation must not keep the
     /// others from getting theirs.
-    fn reachable(&self, identity: &[u8; 32]) -> Option<&Conversation> {
+    pub(super) fn reachable(&self, identity: &[u8; 32]) -> Option<&Conversation> {
         let numbers = |contact: &&Conversation| matches!(&contact.talk, Talk::Pair(pair) if pair.outbox().has_numbers());
         self.contact(identity).filter(numbers)
     }
@@ -337,7 +338,12 @@ impl State {
         self.group_mut(id)?.begin(&rekey, round)
     }
 
-    fn hand_over(&mut self, contact: ConversationId, kind: Kind, content: &[u8]) -> Result<(), Error> {
+    pub(super) fn hand_over(
+        &mut self,
+        contact: ConversationId,
+        kind: Kind,
+        content: &[u8],
+    ) -> Result<(), Error> {
         match &mut self.conversation_mut(contact)?.talk {
             Talk::Pair(pair) => pair.queue(kind, content).map(|_| ()),
             Talk::Group(_) => Err(Error::Unknown(Unknown::Contact)),

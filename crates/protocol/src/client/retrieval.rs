@@ -350,8 +350,11 @@ impl State {
             Talk::Pair(pair) => pair.peer_identity().ok_or(Error::Unknown(Unknown::Contact))?,
             Talk::Group(_) => return Err(Error::Malformed(Malformed::Rekey)),
         };
-        // None is a group that was left, or never joined.
-        let Some(group) = self.group_of(&rekey.group) else { return Ok(()) };
+        let Some(group) = self.group_of(&rekey.group) else {
+            // One that was left, or never joined.
+            self.left.ask(&rekey, &author);
+            return Ok(());
+        };
         let author = group.members().find(|member| member.identity == author).map(|member| member.number);
         group.offer(author.ok_or(Error::Malformed(Malformed::Rekey))?, rekey, next)
     }

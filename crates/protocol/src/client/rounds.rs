@@ -55,6 +55,7 @@ impl Client {
         state.store = Secret::extract(domain::FRESH, [&state.store, &Secret::random(rng)]);
 
         state.tend_groups(round);
+        state.tend_left(round);
         let (sender, polled) = (state.cycle.sender(round), state.cycle.polled(round));
         let slot = state.addresses.number().filter(|_| state.server.code.has_slots());
         let (identity, head) = (state.signing_key(), state.chain.newest());
@@ -180,9 +181,13 @@ impl State {
         let oldest = newest.back(self.server.retained.into());
         self.wants.retain(|round, _| *round >= oldest);
         self.ready.retain(|round, _| *round >= oldest);
+        let left = &mut self.left;
         self.conversations.retain(|conversation| match &conversation.talk {
-            Talk::Pair(_) => true,
-            Talk::Group(group) => !group.has_left(),
+            Talk::Group(group) if group.has_left() => {
+                left.keep(group);
+                false
+            }
+            _ => true,
         });
         self.forget_strangers();
     }

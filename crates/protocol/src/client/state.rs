@@ -1,7 +1,7 @@
 //! The client as bytes.
 //!
 //! ```text
-//! version, u8 = 6 | first 8 bytes of SHA-256("sotto v1 client state" | 0 | version | content) | content (postcard)
+//! version, u8 = 7 | first 8 bytes of SHA-256("sotto v1 client state" | 0 | version | content) | content (postcard)
 //! ```
 //!
 //! The checksum is against accidents. The bytes hold all secrets: whoever stores them keeps them as carefully.
@@ -10,16 +10,17 @@ mod version2;
 mod version3;
 mod version5;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use super::Client;
 use super::addresses::Addresses;
+use super::left::LeftGroups;
 use crate::error::{InputError, Malformed};
 use crate::{Error, domain};
 
-const VERSION: u8 = 6;
+const VERSION: u8 = 7;
 const CHECKSUM_BYTES: usize = 8;
 const HEADER_BYTES: usize = 1 + CHECKSUM_BYTES;
 
@@ -52,12 +53,11 @@ impl Client {
         }
         let state = match header[0] {
             VERSION => decode(content)?,
+            // It ended before the groups that were left.
+            6 => decode(&followed_by(content, &LeftGroups::default())?)?,
             5 => decode::<version5::State5>(content)?.into(),
             // It ended before the slots.
-            4 => {
-                let slots = postcard::to_allocvec(&Addresses::default()).map_err(|_| malformed)?;
-                decode::<version5::State5>(&Zeroizing::new([content, &slots].concat()))?.into()
-            }
+            4 => decode::<version5::State5>(&followed_by(content, &Addresses::default())?)?.into(),
             3 => decode::<version3::State3>(content)?.into(),
             2 => decode::<version2::State2>(content)?.try_into()?,
             0 | 1 => return Err(Error::Input(InputError::StateBefore)),
@@ -71,6 +71,12 @@ impl Client {
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) fn checked(content: &[u8]) -> Vec<u8> {
     [&[VERSION][..], &checksum(VERSION, content), content].concat()
+}
+
+/// What an earlier version stored, and what came to stand behind it, as it begins.
+fn followed_by(content: &[u8], more: &impl Serialize) -> Result<Zeroizing<Vec<u8>>, Error> {
+    let more = postcard::to_allocvec(more).map_err(|_| Error::Malformed(Malformed::State))?;
+    Ok(Zeroizing::new([content, &more].concat()))
 }
 
 fn decode<'de, T: Deserialize<'de>>(content: &'de [u8]) -> Result<T, Error> {

@@ -24,6 +24,9 @@ pub(super) const BEHIND_MAX: u64 = 4096;
 const CHANGE_PAUSE: u64 = 64;
 /// Rounds for which a member that is not heard holds up a change.
 pub(super) const CHANGE_ROUNDS: u64 = 256;
+/// Rounds after which a change that somebody holds up begins anew. Members take new keys 256 rounds after others, and are
+/// heard to have them some rounds later.
+pub(super) const HELD_UP_ROUNDS: u64 = 2 * CHANGE_ROUNDS;
 /// Rounds after which keys are made anew for a member that came too late for them, or seems to have others.
 pub(super) const RENEW_ROUNDS: u64 = 2048;
 /// Blocks between two looks for members who seem to have other keys.
@@ -192,12 +195,7 @@ impl Group {
         if asked || self.keys_are_due(round, unheard) {
             return Task::NewKeys;
         }
-        let missed = self.missed(round, looks);
-        match self.keeper() == Some(self.me) {
-            _ if missed.is_empty() => Task::Nothing,
-            true => Task::NewKeysFor(missed),
-            false => Task::Ask(missed),
-        }
+        self.missed(round, looks)
     }
 
     /// Whether there is a request for keys, and now is the time for it.
@@ -240,35 +238,49 @@ impl Group {
         (0..).zip(&self.members).fold(0, |all, (number, _)| all | bit(number))
     }
 
-    /// Of keys so old that somebody may have missed them: to the keeper, the members who have not been heard under them, and
-    /// at a look also those who have been silent for long and owe an acknowledgement. To another member, at a look, those
-    /// who may be the keeper, if what it believes to be the keeper seems to have other keys.
+    /// Whom to make keys for, or to ask for some.
     ///
-    /// Keeper or member may have gone back to an older state, in which it believes to have been heard.
-    fn missed(&self, round: Round, looks: bool) -> Vec<[u8; 32]> {
-        if self.change.is_some() || self.leaving.is_some() {
-            return Vec::new();
-        }
+    /// Keeper or member may have gone back to an older state, in which it believes to have been heard, or to be waited for by
+    /// somebody who has left.
+    fn missed(&self, round: Round, looks: bool) -> Task {
         let keeper = self.keeper();
+        let keeps = keeper == Some(self.me);
+        let which = |misses: &dyn Fn(u8, &Peer) -> bool| -> Vec<[u8; 32]> {
+            let present =
+                (0..).zip(&self.members).filter(|(number, peer)| *number != self.me && peer.present);
+            present.filter(|(number, peer)| misses(*number, peer)).map(|(_, peer)| peer.identity).collect()
+        };
+        let ask = |asked: Vec<[u8; 32]>| if asked.is_empty() { Task::Nothing } else { Task::Ask(asked) };
+        let make = |late: Vec<[u8; 32]>| if late.is_empty() { Task::Nothing } else { Task::NewKeysFor(late) };
+        if self.leaving.is_some() {
+            return Task::Nothing;
+        }
+        if let Some(change) = self.change.as_ref() {
+            // Whoever speaks on under the present keys has gone back to before it was given these, or the keeper has.
+            let held_up = round.0.saturating_sub(change.since.0) >= HELD_UP_ROUNDS;
+            let lacks = |number: u8, _: &Peer| {
+                held_up && change.excluded & bit(number) == 0 && !change.has_confirmed(number)
+            };
+            return match keeps {
+                true => make(which(&lacks)),
+                false => ask(which(&|number, peer| looks && keeper == Some(number) && lacks(number, peer))),
+            };
+        }
         // Whoever makes keys now may not have heard who left.
-        if looks && keeper != Some(self.me) && self.gone() & !self.excluded != 0 {
-            let keeper = keeper.and_then(|keeper| self.members.get(usize::from(keeper)));
-            return keeper.map(|keeper| keeper.identity).into_iter().collect();
+        if looks && !keeps && self.gone() & !self.excluded != 0 {
+            return ask(which(&|number, _| keeper == Some(number)));
         }
         if !self.is_old(round) {
-            return Vec::new();
+            return Task::Nothing;
         }
         let owes = |peer: &Peer| peer.is_silent(round) && self.outbox.is_under_way_after(peer.acknowledged);
-        let misses = |number: u8, peer: &Peer| match keeper == Some(self.me) {
-            true => self.epoch != 0 && (peer.heard.is_none() || (looks && owes(peer))),
-            false => looks && number < self.me && ((self.epoch == 0 && peer.is_silent(round)) || owes(peer)),
-        };
-        let present = (0..).zip(&self.members).filter(|(number, peer)| *number != self.me && peer.present);
-        let missed: Vec<_> = present.filter(|(number, peer)| misses(*number, peer)).collect();
-        if keeper != Some(self.me) && !missed.iter().any(|(number, _)| Some(*number) == keeper) {
-            return Vec::new();
+        match keeps && self.epoch != 0 {
+            true => make(which(&|_, peer| peer.heard.is_none() || (looks && owes(peer)))),
+            // If it has left, it says so to those who ask.
+            false => {
+                ask(which(&|_, peer| looks && ((self.epoch == 0 && peer.is_silent(round)) || owes(peer))))
+            }
         }
-        missed.into_iter().map(|(_, peer)| peer.identity).collect()
     }
 
     fn take_offer(&mut self, round: Round) {
@@ -325,6 +337,8 @@ impl Group {
             }
         }
         self.removing &= !excluded;
+        // In place of keys that somebody holds up, which the person was told.
+        let told = self.change.as_ref().is_some_and(|change| change.told);
         self.change = Some(Change {
             epoch: rekey.epoch,
             excluded,
@@ -335,7 +349,7 @@ impl Group {
             chains,
             confirmed: 0,
             heard: 0,
-            told: false,
+            told,
         });
         self.taken = Some(round);
         self.announcing = true;

@@ -3,6 +3,7 @@
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use zeroize::Zeroizing;
 
+use super::keys::bit;
 use crate::error::Malformed;
 use crate::message::{ECHO_BYTES, FAREWELL_BYTES, FORWARDED_FAREWELL_BYTES};
 use crate::secret::Secret;
@@ -60,6 +61,11 @@ impl Rekey {
         Self { group, epoch: CARD, start: Round(0), excluded: 0, fresh: Secret::new([0; 32]) }
     }
 
+    /// Whether a member does not get these keys.
+    pub(crate) fn excludes(&self, member: u8) -> bool {
+        self.excluded & bit(member) != 0
+    }
+
     pub(super) fn is_request(&self) -> bool {
         self.epoch == CARD
     }
@@ -95,7 +101,7 @@ pub(crate) struct Farewell {
 }
 
 impl Farewell {
-    pub(super) fn new(group: [u8; 16], member: u8, identity: &SigningKey) -> Self {
+    pub(crate) fn new(group: [u8; 16], member: u8, identity: &SigningKey) -> Self {
         let signature = identity.sign(&signed(&group, member)).to_bytes();
         Self { group, member, signature }
     }

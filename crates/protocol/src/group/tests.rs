@@ -2,7 +2,7 @@
 
 use ed25519_dalek::{Signer, SigningKey};
 
-use super::change::{BEHIND_MAX, CHANGE_ROUNDS, RENEW_ROUNDS};
+use super::change::{BEHIND_MAX, CHANGE_ROUNDS, HELD_UP_ROUNDS, RENEW_ROUNDS};
 use super::keys::{News, Task};
 use super::rekey::{author_of, epoch_after};
 use super::{Farewell, Group, GroupCard, LEAVE_TURNS, Rekey};
@@ -460,6 +460,64 @@ fn the_keeper_notices_who_came_too_late() {
         late(2, later),
         Task::Ask(vec![key(0).verifying_key().to_bytes(), key(1).verifying_key().to_bytes()])
     );
+}
+
+/// Carol was given keys and has gone back to before that: she speaks on without them, and all others would wait for ever.
+#[test]
+fn the_keeper_makes_keys_anew_for_one_who_holds_up_a_change() {
+    let mut room = Room::new();
+    room.run(10, &[]);
+    let rekey = room.propose(0, 6);
+    room.groups[0].begin(&rekey, Round(room.round)).unwrap();
+    room.groups[1].offer(0, rekey, Round(room.round)).unwrap();
+    let since = room.round;
+    let carol = key(2).verifying_key().to_bytes();
+    let mut made = Vec::new();
+    while room.round < since + 4 * HELD_UP_ROUNDS {
+        let round = Round(room.round);
+        let at_this_round = |member: usize| {
+            let group = postcard::to_allocvec(&room.groups[member]).unwrap();
+            postcard::from_bytes::<Group>(&group).unwrap().tend(round)
+        };
+        let task = at_this_round(0);
+        assert_eq!(at_this_round(1), Task::Nothing, "alice has the keys, and it is not bob's to make others");
+        assert_ne!(task, Task::NewKeys);
+        if task == Task::NewKeysFor(vec![carol]) {
+            made.push(room.round - since);
+            let rekey = room.propose(0, 7);
+            room.groups[0].begin(&rekey, round).unwrap();
+            room.groups[1].offer(0, rekey.clone(), round).unwrap();
+            if made.len() == 2 {
+                room.groups[2].offer(0, rekey, round).unwrap();
+            }
+        }
+        room.run(1, &[]);
+    }
+    let blocks = |made: u64| made.div_ceil(HELD_UP_ROUNDS) * HELD_UP_ROUNDS;
+    assert!(made.len() == 2 && made.iter().all(|made| blocks(*made) - made < HELD_UP_ROUNDS), "{made:?}");
+    assert!(made[0] >= HELD_UP_ROUNDS && made[1] - made[0] >= HELD_UP_ROUNDS, "{made:?}");
+    let epochs = room.epochs();
+    assert!(epochs[0] > 0 && epochs.iter().all(|epoch| *epoch == epochs[0]), "{epochs:?}");
+    let told = |news: &Vec<News>| news.iter().filter(|news| **news == News::KeysDiffer).count();
+    assert!(room.news.iter().take(2).all(|news| told(news) == 1), "{:?}", room.news);
+}
+
+/// Whoever holds a change up may be the keeper, who has gone back and does not know who left.
+#[test]
+fn a_member_asks_a_keeper_who_holds_up_a_change() {
+    let mut room = Room::new();
+    room.run(10, &[]);
+    let rekey = room.propose(0, 6);
+    for member in [1, 2] {
+        room.groups[member].offer(0, rekey.clone(), Round(room.round)).unwrap();
+        room.groups[member].take_farewell(&Farewell::new([4; 16], 0, &key(0))).unwrap();
+    }
+    // Bob, who is the keeper now, has forgotten both.
+    room.groups[1] = group(1);
+    room.run(RENEW_ROUNDS - room.round, &[0]);
+    let group = postcard::to_allocvec(&room.groups[2]).unwrap();
+    let mut carol: Group = postcard::from_bytes(&group).unwrap();
+    assert_eq!(carol.tend(Round(RENEW_ROUNDS)), Task::Ask(vec![key(1).verifying_key().to_bytes()]));
 }
 
 #[test]

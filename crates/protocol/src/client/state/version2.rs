@@ -21,6 +21,7 @@ use crate::{CodeKind, Deposit, Error, ManifestChain, Round, SeedCommitment, Serv
 use crate::client::addresses::Addresses;
 use crate::client::crowding::Crowding;
 use crate::client::invitations::Untold;
+use crate::client::left::LeftGroups;
 
 #[derive(Deserialize)]
 pub(super) struct State2 {
@@ -127,6 +128,7 @@ impl TryFrom<State2> for State {
             untold,
             addresses: Addresses::default(),
             root: None,
+            left: LeftGroups::default(),
         })
     }
 }

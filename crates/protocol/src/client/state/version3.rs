@@ -17,6 +17,7 @@ use crate::{CodeKind, Deposit, ManifestChain, Round, SeedCommitment, ServerParam
 use crate::client::addresses::Addresses;
 use crate::client::crowding::Crowding;
 use crate::client::invitations::{Untold, Used};
+use crate::client::left::LeftGroups;
 use crate::client::unshown::Unshown;
 
 #[derive(Deserialize)]
@@ -85,6 +86,7 @@ impl From<State3> for State {
             untold: old.untold,
             addresses: Addresses::default(),
             root: None,
+            left: LeftGroups::default(),
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::{CodeKind, Deposit, KeyEpoch, ManifestChain, Round, SeedCommitment, S
 use crate::client::addresses::Addresses;
 use crate::client::crowding::Crowding;
 use crate::client::invitations::{Untold, Used};
+use crate::client::left::LeftGroups;
 use crate::client::unshown::Unshown;
 
 #[derive(Deserialize)]
@@ -88,6 +89,7 @@ impl From<State5> for State {
             untold: old.untold,
             addresses: old.addresses,
             root: None,
+            left: LeftGroups::default(),
         }
     }
 }

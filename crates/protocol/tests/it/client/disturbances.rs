@@ -101,6 +101,100 @@ fn attack_a_member_goes_back_to_before_the_first_keeper_left() {
     all_hear(&mut world, &[BOB, CAROL, DAVE], 9000).unwrap();
 }
 
+/// Everybody goes back to before somebody left, and nobody but that one knows: all wait for it, with as much under way as
+/// may be.
+#[test]
+fn attack_all_who_stayed_go_back_to_before_somebody_left() {
+    for (after, gone) in moments([(200, KEEPER), (0, DAVE), (200, CAROL), (0, KEEPER)], 3) {
+        let (mut world, _) = group_of(1, &FOUR, true);
+        world.run(after);
+        let stayed: Vec<usize> = (0..4).filter(|client| *client != gone).collect();
+        let backups: Vec<_> = stayed.iter().map(|client| world.clients[*client].snapshot()).collect();
+        let id = world.id(gone, "crew");
+        world.clients[gone].leave_group(id).unwrap();
+        world.run(400);
+        world.restart(gone);
+        for (client, backup) in stayed.iter().zip(&backups) {
+            restore(&mut world, *client, backup);
+            let id = world.id(*client, "crew");
+            assert!(world.clients[*client].members(id)[gone].present);
+            for number in 0..20 {
+                world.say(*client, "crew", &format!("text {number}"));
+            }
+        }
+        all_hear(&mut world, &stayed, 5000).unwrap_or_else(|error| panic!("{gone} left: {error}"));
+        for client in stayed {
+            let id = world.id(client, "crew");
+            assert!(!world.clients[client].members(id)[gone].present);
+        }
+    }
+}
+
+/// The same where only one has something to say, who is not the keeper: nobody else waits for anything.
+#[test]
+fn attack_all_go_back_to_before_somebody_left_and_one_speaks() {
+    let (mut world, _) = group_of(1, &FOUR, true);
+    world.run(200);
+    let backups = [KEEPER, BOB, CAROL].map(|client| world.clients[client].snapshot());
+    let id = world.id(DAVE, "crew");
+    world.clients[DAVE].leave_group(id).unwrap();
+    world.run(400);
+    for (client, backup) in [KEEPER, BOB, CAROL].into_iter().zip(&backups) {
+        restore(&mut world, client, backup);
+    }
+    for number in 0..20 {
+        world.say(BOB, "crew", &format!("text {number}"));
+    }
+    world.run(4000);
+    assert!(heard(&world, KEEPER, "text 19") && heard(&world, CAROL, "text 19"));
+}
+
+/// Who was told that somebody left is told again; who was not there any more is told nothing.
+#[test]
+fn attack_a_removed_member_does_not_learn_who_left_later() {
+    let (mut world, _) = group_of(1, &FOUR, true);
+    world.run(200);
+    let backup = world.clients[DAVE].snapshot();
+    let id = world.id(KEEPER, "crew");
+    world.clients[KEEPER].remove_member(id, DAVE as u8).unwrap();
+    world.run(400);
+    let id = world.id(CAROL, "crew");
+    world.clients[CAROL].leave_group(id).unwrap();
+    world.run(400);
+    restore(&mut world, DAVE, &backup);
+    for number in 0..20 {
+        world.say(DAVE, "crew", &format!("text {number}"));
+    }
+    world.notices = vec![Vec::new(); 4];
+    world.run(4000);
+    assert!(!world.notices[DAVE].iter().any(|notice| matches!(notice, Notice::Left { .. })));
+}
+
+/// A member is given keys, goes back to before that, and speaks on without them, while the others change: they wait for
+/// whoever they hear without the keys, and say nothing that one who has gone could read.
+#[test]
+fn attack_a_member_goes_back_to_before_keys_that_the_others_change_to() {
+    let (mut world, _) = group_of(2, &FOUR, true);
+    world.run(200);
+    let backup = world.clients[BOB].snapshot();
+    let id = world.id(CAROL, "crew");
+    world.clients[CAROL].leave_group(id).unwrap();
+    let (crew, bob) = (world.id(KEEPER, "crew"), world.id(KEEPER, "bob"));
+    let under_way = |world: &World| {
+        let all = world.clients[KEEPER].conversations();
+        all.iter().find(|summary| summary.id == bob).unwrap().unacknowledged
+    };
+    // Until the keeper hands bob the keys, and until it knows that he has them, by their conversation of two alone.
+    for waits in [false, true] {
+        while (under_way(&world) > 0) == waits {
+            world.run(1);
+        }
+    }
+    assert!(!world.clients[KEEPER].members(crew)[BOB].confirmed, "he has shown them in the group");
+    restore(&mut world, BOB, &backup);
+    all_hear(&mut world, &[KEEPER, BOB, DAVE], 1500).unwrap();
+}
+
 /// Keeper and a member both bring back a state from under the card's keys.
 #[test]
 fn attack_keeper_and_member_both_go_back_to_the_card() {

@@ -30,7 +30,13 @@ const VERSION_5: [&str; 2] = [
     include_str!("../../golden/state/version5-bob.hex"),
 ];
 
-/// The same two as the program of protocol version 4 stored them, in a state of the version of now.
+/// The same two as the program stored them that kept nothing of groups that were left.
+const VERSION_6: [&str; 2] = [
+    include_str!("../../golden/state/version6-alice.hex"),
+    include_str!("../../golden/state/version6-bob.hex"),
+];
+
+/// The same two as the program of protocol version 4 stored them, in a state of version 6.
 const PROTOCOL_4: [&str; 2] = [
     include_str!("../../golden/state/version6-alice-protocol4.hex"),
     include_str!("../../golden/state/version6-bob-protocol4.hex"),
@@ -140,6 +146,21 @@ fn people_and_what_they_were_saying_survive_the_change_from_version_5() {
 }
 
 #[test]
+fn people_and_what_they_were_saying_survive_the_change_from_version_6() {
+    let mut world = World::new(5, &["alice", "bob"], 4, 16);
+    world.clients = VERSION_6.map(|hex| sotto_protocol::Client::restore(&bytes(hex)).unwrap()).into();
+    world.round = 206;
+    for client in 0..2 {
+        world.restart(client);
+    }
+    world.say(0, "bob", "said in version 7");
+    world.say(1, "alice", "heard in version 7");
+    world.run(120);
+    assert_eq!(world.texts(0), [("bob".to_owned(), "heard in version 7".to_owned())]);
+    assert_eq!(world.texts(1), [("alice".to_owned(), "said in version 7".to_owned())]);
+}
+
+#[test]
 fn people_and_what_they_were_saying_survive_the_change_from_protocol_4() {
     let mut world = World::new(5, &["alice", "bob"], 4, 16);
     world.clients = PROTOCOL_4.map(|hex| sotto_protocol::Client::restore(&bytes(hex)).unwrap()).into();
@@ -163,13 +184,13 @@ fn the_form_of_states_does_not_change_unnoticed() {
     world.run(120);
     for (client, name) in ["alice", "bob"].into_iter().enumerate() {
         let snapshot = world.clients[client].snapshot();
-        let file = format!("{}/tests/golden/state/version6-{name}.hex", env!("CARGO_MANIFEST_DIR"));
+        let file = format!("{}/tests/golden/state/version7-{name}.hex", env!("CARGO_MANIFEST_DIR"));
         if std::env::var_os("SOTTO_BLESS").is_some_and(|value| value == "1") {
             let lines = snapshot.chunks(60).map(|line| data_encoding::HEXLOWER.encode(line) + "\n");
             std::fs::write(&file, lines.collect::<String>()).unwrap();
         }
         let stored = bytes(&std::fs::read_to_string(file).unwrap());
-        assert_eq!(stored[0], 6);
+        assert_eq!(stored[0], 7);
         let same = *sotto_protocol::Client::restore(&stored).unwrap().snapshot() == stored;
         assert!(same, "what {name} stores again");
         let same = *snapshot == stored;
@@ -180,7 +201,7 @@ fn the_form_of_states_does_not_change_unnoticed() {
 #[test]
 fn states_of_other_versions_and_damaged_ones_are_refused_with_the_reason() {
     let good = bytes(VERSION_2[0]);
-    for version in [0, 1, 3, 4, 5, 6, 7, 255] {
+    for version in [0, 1, 3, 4, 5, 6, 7, 8, 255] {
         let mut other = good.clone();
         other[0] = version;
         assert!(sotto_protocol::Client::restore(&other).is_err());
