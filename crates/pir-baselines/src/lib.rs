@@ -4,6 +4,9 @@
 #![forbid(unsafe_code)]
 
 pub mod doublepir;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod lwe;
 pub mod paper;
 pub mod simplepir;
