@@ -5,6 +5,9 @@
 
 pub mod doublepir;
 pub mod fastpir;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod lwe;
 pub mod paper;
 pub mod simplepir;

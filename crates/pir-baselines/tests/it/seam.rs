@@ -100,7 +100,7 @@ impl<'a> World<'a> {
         let digest = |bytes: &[u8]| -> String {
             Sha256::digest(bytes)[..8].iter().map(|byte| format!("{byte:02x}")).collect()
         };
-        [&request, &answers.concat(), self.prepared.hint()].map(|bytes| digest(bytes))
+        [&request, &answers.concat(), self.prepared.hint()].map(digest)
     }
 
     /// Nothing of another size is taken, and anything of the right size gives an element of the right size.
