@@ -45,8 +45,6 @@ pub(crate) async fn run(home: Option<PathBuf>) -> Result<(), Failure> {
     let mut screen = Screen::new(home);
     screen.come().await?;
     let terminal = Terminal::take()?;
-    let size = terminal.inner.size()?;
-    screen.happens(Input::Resize(size.width, size.height));
     let done = screen.show(terminal, ended.as_mut()).await;
     // On the terminal as it was before.
     for alarm in &screen.model.alarms {
@@ -142,6 +140,11 @@ impl Screen {
         loop {
             if let Some(leaves) = self.act(terminal).await? {
                 return Ok(leaves);
+            }
+            // Also when nobody has told it.
+            let size = terminal.inner.size()?;
+            if (size.width, size.height) != self.model.size {
+                self.happens(Input::Resize(size.width, size.height));
             }
             arrange(&mut self.model);
             let mut drawn = None;

@@ -16,7 +16,13 @@ use super::wrap::{columns, cut, shown, wrap};
 use palette::Palette;
 
 /// Draws, and says which rows of which conversation are on the screen then.
+///
+/// Nothing is drawn on a terminal that has another size than the model knows of, which hears of it next.
 pub(super) fn draw(model: &Model, frame: &mut Frame<'_>) -> Option<Drawn> {
+    let area = frame.area();
+    if (area.width, area.height) != model.size {
+        return None;
+    }
     let layout = model.layout();
     let palette = Palette::new(model.colors);
     if layout == Layout::default() {

@@ -78,8 +78,6 @@ pub(super) struct Thread {
     pub(super) seen: Place,
     /// Texts of others behind that.
     unseen: usize,
-    /// Up to this number of the account's texts, the participant was told that they were shown.
-    pub(super) told: u64,
     /// The top row; None as long as the end is shown.
     pub(super) top: Option<Place>,
     /// The first text that nobody had seen when the conversation was opened.
@@ -98,7 +96,6 @@ impl Thread {
             first: 0,
             seen: Place::default(),
             unseen: 0,
-            told: 0,
             top: None,
             new: None,
             composer: Composer::default(),
@@ -205,7 +202,6 @@ impl Thread {
             }
         }
         self.seen = self.seen.max(to);
-        self.told = last.map_or(self.told, |number| self.told.max(number));
         last
     }
 

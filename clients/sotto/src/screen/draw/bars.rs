@@ -104,8 +104,8 @@ pub(super) fn rounds(model: &Model, frame: &mut Frame<'_>, area: Rect, palette: 
 
 fn bytes(count: u64) -> String {
     match count {
-        0..1000 => format!("{count} B"),
-        1000..1_000_000 => format!("{} kB", count / 1000),
-        _ => format!("{}.{} MB", count / 1_000_000, count / 100_000 % 10),
+        0..1000 => count.to_string(),
+        1000..1_000_000 => format!("{}k", count / 1000),
+        _ => format!("{}.{}M", count / 1_000_000, count / 100_000 % 10),
     }
 }

@@ -3,6 +3,7 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use zeroize::Zeroizing;
 
+use super::super::model::View;
 use super::super::stage::{Stage, contact};
 use super::super::update::{Act, Input};
 use crate::daemon::message::Account;
@@ -149,6 +150,10 @@ fn what_is_no_invitation_is_told_and_kept_nowhere() {
     stage.types("/accept erin");
     assert!(stage.types("not an invitation").is_empty());
     assert!(stage.model.newest_note().is_some());
+    // What a terminal types that knows no pastes, line by line, is said to nobody.
+    assert!(stage.types("the second line of it").is_empty());
+    assert!(matches!(stage.model.view, View::Secret(..)));
+    stage.key(KeyCode::Esc, NONE);
     stage.key(KeyCode::Up, NONE);
     assert_eq!(stage.model.composer().text(), "/accept erin");
 }

@@ -45,6 +45,11 @@ fn what_a_sheet_covers_is_not_shown() {
     stage.resizes(10, 4);
     stage.hears((1, "bob"), "bob", "two");
     assert!(shown(&stage.draws()).is_empty());
+    // The terminal has another size than it has told.
+    stage.happens(Input::Resize(200, 60));
+    assert!(shown(&stage.draws()).is_empty());
+    stage.resizes(200, 60);
+    assert_eq!(shown(&stage.draws()), [(1, 2)]);
 }
 
 /// What tells one text as shown takes all before it with it.
@@ -127,7 +132,7 @@ fn memory_has_an_end_and_what_was_not_seen_stays() {
     }
     assert_eq!(stage.texts(), TEXTS_KEPT);
     assert_eq!(stage.model.threads[1].unseen(), 20);
-    stage.happens(Input::Resize(60, 20));
+    stage.resizes(60, 20);
     stage.key(KeyCode::Esc, KeyModifiers::NONE);
     stage.key(KeyCode::Home, KeyModifiers::CONTROL);
     stage.draws();

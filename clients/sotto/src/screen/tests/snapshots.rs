@@ -205,9 +205,12 @@ fn an_invitation_stands_alone_and_is_gone_when_it_is_closed() {
     let act = stage.types("/invite erin").pop();
     let Some(Act::Ask(_, purpose)) = act else { panic!("{act:?}") };
     stage.happens(Input::Replied(purpose, Ok(Reply::Invitation(invitation))));
+    // Neither what follows nor a key takes it away.
+    stage.happens(Input::Told(Told::Standing(contact(5, "erin"))));
+    stage.key(KeyCode::Tab, KeyModifiers::NONE);
     looks(&mut stage, "invitation");
     stage.key(KeyCode::Esc, KeyModifiers::NONE);
-    stage.draws();
+    looks(&mut stage, "invited");
     assert!(!stage.screen().contains("abcdefghij"));
     stage.types("/accept frank");
     stage.happens(Input::Paste(zeroize::Zeroizing::new("a secret".to_owned())));

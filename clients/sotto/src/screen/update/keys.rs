@@ -115,25 +115,23 @@ fn enter(model: &mut Model) -> Vec<Act> {
                 return Vec::new();
             };
             let pasted = composer.take_secret();
-            match secret_taken(secret, &pasted) {
-                Ok(act) if model.is_online() => vec![act],
-                Ok(_) => {
-                    model.warn(command::OFFLINE);
-                    Vec::new()
-                }
-                Err(failure) => {
-                    model.warn(failure.message);
-                    Vec::new()
-                }
+            match secret_taken(&secret, &pasted) {
+                Ok(act) if model.is_online() => return vec![act],
+                Ok(_) => model.warn(command::OFFLINE),
+                Err(failure) => model.warn(failure.message),
             }
+            // A terminal that knows no pastes types lines: what follows is more of the secret, and must not be said to anybody.
+            composer.insert(&pasted);
+            model.view = View::Secret(secret, composer);
+            Vec::new()
         }
         View::Talk => submit(model),
     }
 }
 
-fn secret_taken(secret: Secret, pasted: &str) -> Result<Act, Failure> {
+fn secret_taken(secret: &Secret, pasted: &str) -> Result<Act, Failure> {
     match secret {
-        Secret::Invitation { contact } => accept::take(contact, pasted),
+        Secret::Invitation { contact } => accept::take(contact.clone(), pasted),
         Secret::Card => {
             let card = Private(Zeroizing::new(pasted.split_whitespace().collect()));
             parse::<GroupCard>(&card)?;
@@ -204,8 +202,16 @@ fn down(model: &mut Model) {
     }
 }
 
+/// Whether there is something to copy that is not shown again: it goes when the person closes it.
+fn covers_for_good(model: &Model) -> bool {
+    matches!(&model.view, View::Page(page) if page.bare)
+}
+
 /// Opens the conversation so many places further in the list.
 fn switch(model: &mut Model, by: isize) {
+    if covers_for_good(model) {
+        return;
+    }
     let open_now = model.threads.iter().position(|thread| Some(thread.standing.id) == model.open);
     let count = isize::try_from(model.threads.len()).unwrap_or(isize::MAX);
     let Some(at) = open_now.and_then(|at| isize::try_from(at).ok()) else { return };
@@ -216,6 +222,9 @@ fn switch(model: &mut Model, by: isize) {
 }
 
 fn next_unread(model: &mut Model) {
+    if covers_for_good(model) {
+        return;
+    }
     let at = model.threads.iter().position(|thread| Some(thread.standing.id) == model.open).unwrap_or(0);
     let (before, after) = model.threads.split_at(at.min(model.threads.len()));
     let mut others = after.iter().skip(1).chain(before);

@@ -2,7 +2,9 @@
 
 use core::time::Duration;
 
-use super::super::model::{Connection, Model, Rounds};
+use sotto_protocol::ConversationId;
+
+use super::super::model::{Connection, Model, Rounds, View};
 use super::super::thread::Thread;
 use super::{Act, Purpose, open};
 use crate::daemon::message::{
@@ -64,9 +66,18 @@ fn stands(model: &mut Model, standing: Standing) {
     }
     if wanted {
         model.wanted = None;
-        open(model, id);
+        open_below(model, id);
     }
     reopen(model);
+}
+
+/// Opens a conversation, and leaves what covers it.
+fn open_below(model: &mut Model, id: ConversationId) {
+    let view = core::mem::replace(&mut model.view, View::Talk);
+    open(model, id);
+    if !matches!(view, View::Search(_)) {
+        model.view = view;
+    }
 }
 
 /// Opens the first conversation if none is open.
@@ -75,7 +86,7 @@ fn reopen(model: &mut Model) {
         model.open = None;
         if let Some(first) = model.threads.first() {
             let id = first.standing.id;
-            open(model, id);
+            open_below(model, id);
         }
     }
 }
