@@ -4,7 +4,8 @@
 //! them shows their mark under the present keys, and changes over when every member who remains has shown the same mark,
 //! or is heard under the new keys. A member who is silent holds the others up for [`CHANGE_ROUNDS`]; one who speaks
 //! without the mark holds them up for as long as it does, since whoever changed over without it might have been given
-//! keys that nobody else has.
+//! keys that nobody else has. It may have gone back to before it was given them: after [`HELD_UP_ROUNDS`] the keeper makes
+//! others for it.
 
 use super::keys::{Change, News, Task, bit};
 use super::rekey::{Echo, Farewell, Rekey, author_of, epoch_after};
