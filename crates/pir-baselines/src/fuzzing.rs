@@ -33,7 +33,8 @@ fn example<S: Hinted>() -> Option<Example<S>> {
     Some(Example { parameters, database, hint, query, asked: asked.pop()?, answer })
 }
 
-fn changed(genuine: &[u8], changes: &[u8]) -> Vec<u8> {
+/// Five bytes for each change: the place, and what to put there.
+pub(crate) fn changed(genuine: &[u8], changes: &[u8]) -> Vec<u8> {
     let mut bytes = genuine.to_vec();
     for [a, b, c, d, value] in changes.as_chunks::<5>().0 {
         let at = u32::from_le_bytes([*a, *b, *c, *d]) as usize % bytes.len();
@@ -104,5 +105,8 @@ pub fn valid() -> Vec<Vec<u8>> {
     ]
 }
 
+#[cfg(test)]
+#[path = "../../../fuzz/mutations.rs"]
+pub(crate) mod mutations;
 #[cfg(test)]
 mod tests;

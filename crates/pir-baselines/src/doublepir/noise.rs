@@ -49,8 +49,10 @@ impl Noise {
     pub fn failure_log2(&self) -> f64 {
         let level = |level: usize| {
             let one = lwe::failure_log2(self.errors[level], self.plaintext_bits[level]);
-            (one + (self.digits[level] as f64).log2()).exp2()
+            one + (self.digits[level] as f64).log2()
         };
-        (level(0) + level(1)).log2()
+        // The powers themselves may be too small for a number.
+        let (first, second) = (level(0), level(1));
+        first.max(second) + (-(first - second).abs()).exp2().ln_1p() * core::f64::consts::LOG2_E
     }
 }

@@ -8,6 +8,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng;
 
 use super::{ClientKey, Database, FastPir, Parameters, PublicKeys};
+use crate::fuzzing::changed;
 
 const ELEMENTS: usize = 2100;
 const ELEMENT_BYTES: usize = 5;
@@ -62,16 +63,6 @@ impl<const Q: u32> Example<Q> {
             assert!(element.map_or(true, |element| element.len() == ELEMENT_BYTES));
         }
     }
-}
-
-/// Five bytes for each change: the place, and what to put there.
-fn changed(genuine: &[u8], changes: &[u8]) -> Vec<u8> {
-    let mut bytes = genuine.to_vec();
-    for [a, b, c, d, value] in changes.as_chunks::<5>().0 {
-        let at = u32::from_le_bytes([*a, *b, *c, *d]) as usize % bytes.len();
-        bytes[at] = *value;
-    }
-    bytes
 }
 
 /// Public keys, queries and answers; and a number and a size of elements, for which there are parameters of sizes that fit to

@@ -1,12 +1,9 @@
 //! The fuzzed function, driven with arbitrary bytes and with valid encodings that were damaged.
 
-#[path = "../../../../fuzz/mutations.rs"]
-mod mutations;
-
 use proptest::prelude::{ProptestConfig, proptest};
 
+use super::mutations::damaged;
 use super::valid;
-use mutations::damaged;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]

@@ -3,9 +3,7 @@
 use proptest::prelude::{ProptestConfig, proptest};
 
 use super::{OWN, PAPER};
-
-#[path = "../../../../../fuzz/mutations.rs"]
-mod mutations;
+use crate::fuzzing::mutations;
 
 /// Valid encodings, residues that are too large, and sizes of databases.
 fn valid() -> Vec<Vec<u8>> {
