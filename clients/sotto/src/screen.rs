@@ -1,7 +1,7 @@
 //! The screen: a program of the running participant that shows all conversations at once.
 //!
-//! What happens becomes an [`update::Input`], which [`update`] makes of the [`model`] what it is then; [`draw`] puts it on
-//! the terminal, and says what is seen there; what is to be done beyond that, [`act`] does.
+//! What happens becomes an `update::Input`, which `update` makes of the `model` what it is then; `draw` puts it on
+//! the terminal, and says what is seen there; what is to be done beyond that, `act` does.
 
 mod accept;
 mod act;
