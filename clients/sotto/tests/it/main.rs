@@ -14,11 +14,15 @@ mod invariants;
 #[cfg(unix)]
 mod kills;
 #[cfg(unix)]
+mod listening;
+#[cfg(unix)]
 mod presence;
 #[cfg(unix)]
 mod processes;
 #[cfg(unix)]
 mod programs;
+#[cfg(target_os = "linux")]
+mod screen;
 #[cfg(unix)]
 mod slots;
 mod support;
