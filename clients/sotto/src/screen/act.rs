@@ -44,6 +44,12 @@ pub(crate) async fn run(home: Option<PathBuf>) -> Result<(), Failure> {
     let mut ended = pin!(interrupted());
     let mut screen = Screen::new(home);
     screen.come().await?;
+    // Before the terminal is taken over, so that no signal ends this without giving it back.
+    tokio::select! {
+        biased;
+        () = ended.as_mut() => return Ok(()),
+        () = core::future::ready(()) => {}
+    }
     let terminal = Terminal::take()?;
     let done = screen.show(terminal, ended.as_mut()).await;
     // On the terminal as it was before.

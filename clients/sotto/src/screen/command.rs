@@ -20,6 +20,7 @@ const HELP: &str = "\
 /group keep NAME MEMBER take a removal back
 /contacts               all, with identities
 /identity               your own
+/verify NAME            words to compare with a contact, by voice or side by side
 /open NAME              open a conversation
 /rename NAME NEW        call a contact or group something else, here
 /forget NAME            forget a contact or group at once, and tell nobody
@@ -88,6 +89,9 @@ fn asked(command: &str, rest: &[&str]) -> Option<Act> {
         ("/invite", [contact]) => Some(invite::make((*contact).to_owned())),
         ("/invitations", []) => Some(Act::Ask(Account::Invitations, Purpose::Show)),
         ("/identity", []) => Some(Act::Ask(Account::Identity, Purpose::Show)),
+        ("/verify", [contact]) => {
+            Some(Act::Ask(Account::Words { contact: (*contact).to_owned() }, Purpose::Show))
+        }
         ("/contacts", []) => Some(Act::Ask(Account::Contacts, Purpose::Show)),
         ("/withdraw", [contact]) => done(
             Account::Withdraw { contact: (*contact).to_owned() },

@@ -85,7 +85,7 @@ fn sheet(page: &Page, frame: &mut Frame<'_>, layout: Layout, palette: Palette) {
     let left = rows.len().saturating_sub(page.top + usize::from(layout.talk.height));
     let more = if left > 0 { format!(" ({left} more rows: PageDown)") } else { String::new() };
     let title = if page.bare { "Copy" } else { &page.title };
-    bar(frame, layout.title, &shown(&format!("{title}{more} [Esc closes]")), palette.title());
+    bar(frame, layout.title, &shown(&format!("{title} [Esc closes]{more}")), palette.title());
     let visible = rows.iter().skip(page.top).take(usize::from(layout.talk.height));
     for (number, text) in visible.enumerate() {
         line(frame, row(layout.talk, number), text, Style::default());

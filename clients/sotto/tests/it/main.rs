@@ -14,6 +14,8 @@ mod invariants;
 #[cfg(unix)]
 mod kills;
 #[cfg(unix)]
+mod listening;
+#[cfg(unix)]
 mod newcomer;
 #[cfg(unix)]
 mod passphrase;
@@ -23,6 +25,8 @@ mod presence;
 mod processes;
 #[cfg(unix)]
 mod programs;
+#[cfg(target_os = "linux")]
+mod screen;
 #[cfg(unix)]
 mod slots;
 mod support;

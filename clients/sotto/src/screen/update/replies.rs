@@ -42,6 +42,13 @@ pub(super) fn replied(model: &mut Model, purpose: Purpose, reply: Result<Reply, 
         (Purpose::Show, Reply::Identity(identity)) => {
             model.page("Your identity, by which others put you into groups", identity);
         }
+        (Purpose::Show, Reply::Words(words)) => {
+            let lines: Vec<String> = words.chunks(4).map(|line| line.join(" ")).collect();
+            model.page(
+                "Words that both see if nobody is in between; not to be compared over this chat",
+                lines.join("\n"),
+            );
+        }
         (Purpose::Show, Reply::Invitations(invitations)) => {
             model.page("Invitations that nobody has answered", open_invitations(&invitations));
         }
