@@ -458,8 +458,8 @@ pub fn main() -> ExitCode {
     done.unwrap_or_else(|failure| failure.report(json))
 }
 
-/// No core dump shows what this program knows, and no other program of the same user reads it in its memory. A system that cannot
-/// do that is used as it is.
+/// No core dump shows what this program knows, and no program of the same user that comes later opens its memory. A system that
+/// cannot do that is used as it is.
 fn keep_memory_off_the_disk() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);

@@ -36,6 +36,7 @@ use crate::cli::failure::Failure;
 use crate::cli::state;
 use crate::{
     ConnectError, ConnectionSettings, Event, Events, Handle, HandleError, Participant, Passphrase, Store,
+    StoreError,
 };
 use desk::Desk;
 use face::Face;
@@ -79,12 +80,17 @@ pub(crate) async fn run(directory: &Path, options: Options) -> Result<(), Failur
     if !options.detached && connect(directory).await?.is_some() {
         return Err(Failure::state("you are online already; 'sotto status' shows since when"));
     }
-    if let Some(passphrase) = options.passphrase {
-        state::remember(passphrase);
+    match options.passphrase {
+        Some(passphrase) => state::remember(passphrase),
+        // There is nobody to ask.
+        None if options.detached && Store::is_closed(directory)? => {
+            return Err(StoreError::Closed(directory.to_owned()).into());
+        }
+        None => {}
     }
     let (store, snapshot) = state::open(directory)?;
     let client = state::restore(store.directory(), &snapshot)?;
-    let news = Arc::new(News::of(directory, client.account_seed()));
+    let news = Arc::new(News::of(directory, client.account_seed(), store.has_passphrase()));
     let listener = Listener::bind(directory)?;
     let (name, server) = (client.name().to_owned(), store.address().clone());
     let (mut handle, mut events) = match come(store, client).await {

@@ -81,6 +81,13 @@ pub enum StoreError {
         .0.display()
     )]
     Closed(PathBuf),
+    /// A passphrase was given for one that is open.
+    #[error(
+        "the state in {} is not closed, though there is a passphrase for it: somebody may have put it there; if it was you, \
+         'sotto passphrase' closes it, and without SOTTO_PASSPHRASE_FILE it is used as it is",
+        .0.display()
+    )]
+    Open(PathBuf),
     /// It is closed with another one.
     #[error("that is not the passphrase of the state in {}", .0.display())]
     Passphrase(PathBuf),
@@ -118,6 +125,7 @@ impl StoreError {
             Self::Exists(_) => "store-exists",
             Self::Damaged { .. } => "store-damaged",
             Self::Closed(_) => "store-closed",
+            Self::Open(_) => "store-open",
             Self::Passphrase(_) => "store-passphrase",
             Self::Memory { .. } => "store-memory",
             Self::Newer(_) => "store-newer",
@@ -173,10 +181,11 @@ impl Store {
         Self::open_with(directory, None)
     }
 
-    /// The same of a state that may be closed with a passphrase. The passphrase of one that is not is not looked at.
+    /// The same of a state that is closed with a passphrase, if one is given.
     ///
     /// # Errors
-    /// As for [`Store::open`]; [`StoreError::Passphrase`], [`StoreError::Memory`].
+    /// As for [`Store::open`]; [`StoreError::Passphrase`], [`StoreError::Memory`]; [`StoreError::Open`] if it is not closed, so that
+    /// nobody gets an open one to be used in its place.
     pub fn open_with(
         directory: &Path,
         passphrase: Option<&Passphrase>,
@@ -215,6 +224,12 @@ impl Store {
             Err(StoreError::Closed(_)) => Ok(true),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether the next [`Store::save`] closes the state with a passphrase.
+    #[must_use]
+    pub fn has_passphrase(&self) -> bool {
+        self.key.is_some()
     }
 
     /// Closes the state with a passphrase from the next [`Store::save`] on, with another one, or with none any more.
@@ -366,6 +381,7 @@ fn read(directory: &Path, passphrase: Option<&Passphrase>) -> Result<State, Stor
     let bytes = Zeroizing::new(fs::read(&path).map_err(|source| io_error("read", &path, source))?);
     let problem = |problem: Problem| problem.at(directory);
     match format::decode(&bytes).map_err(problem)? {
+        Content::Open(..) if passphrase.is_some() => Err(StoreError::Open(directory.to_owned())),
         Content::Open(address, snapshot) => {
             Ok(State { address, snapshot: Zeroizing::new(snapshot.to_vec()), key: None })
         }

@@ -54,6 +54,7 @@ use crate::{Deposit, Error, ManifestChain, Round, ServerParameters, UnixMillis, 
 
 use addresses::Addresses;
 pub use addresses::OwnSlot;
+pub use contacts::check_name;
 use crowding::Crowding;
 pub use invitations::{Holder, OpenInvitation};
 use left::LeftGroups;
@@ -141,7 +142,7 @@ impl Client {
         joined: (Round, UnixMillis),
         rng: &mut impl CryptoRng,
     ) -> Result<Self, Error> {
-        contacts::check_name(name)?;
+        check_name(name)?;
         let state = State {
             name: name.to_owned(),
             account: Secret::random(rng),

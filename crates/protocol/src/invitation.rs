@@ -81,6 +81,20 @@ impl Invitation {
         self.expires
     }
 
+    /// Whether it can be accepted now at a server with this root key, as far as that shows without an account.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if it is for another server, or has expired.
+    pub fn check(&self, root_key: &[u8; 32], now: UnixMillis) -> Result<(), Error> {
+        if self.server != server_mark(root_key) {
+            return Err(Error::Input(InputError::InvitationElsewhere));
+        }
+        if now >= self.expires {
+            return Err(Error::Input(InputError::InvitationExpired));
+        }
+        Ok(())
+    }
+
     /// One-way, so that it can stay when the secret is erased.
     pub(crate) fn mark(&self) -> InvitationMark {
         let mut mark = [0; 8];

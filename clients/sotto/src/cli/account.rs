@@ -84,7 +84,8 @@ pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<
             "this server finds messages by slots: the account and its conversations cannot move to one that does not"
         )?;
     }
-    writeln!(io::stderr(), "{made} an account for {name} in {directory}; next: 'sotto invite CONTACT'")?;
+    let at = settings.address.authority();
+    writeln!(io::stderr(), "{made} an account for {name} at {at}, in {directory}")?;
     Ok(())
 }
 
@@ -110,7 +111,16 @@ pub(super) async fn ensure(
             let at = server.authority();
             Err(Failure::state(format!("you have no account yet; with --name YOUR-NAME one is made at {at}")))
         }
-        (None, _) => Err(StoreError::Missing(directory).into()),
+        (None, _) if Store::is_joining(&directory) => Err(Failure::state(format!(
+            "making the account in {} was cut off; run the same 'sotto init' once more",
+            directory.display()
+        ))),
+        (None, _) => Err(Failure::state(format!(
+            "there is no state in {}; run 'sotto init --server ADDRESS --name NAME' first, or give --server ADDRESS and \
+             --name NAME here (an invitation with the server's address in it takes --name alone)",
+            directory.display()
+        ))
+        .coded(StoreError::Missing(directory).code())),
     }
 }
 

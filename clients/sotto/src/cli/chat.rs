@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use sotto_protocol::TEXTS_MAX;
+use sotto_wire::Token;
 use tokio::io::{BufReader, Stdin, stdin};
 use zeroize::Zeroizing;
 
@@ -105,6 +106,13 @@ impl Chat {
     async fn say(&mut self, line: Line) -> Result<(), Failure> {
         let text = match line {
             Line::Text(text) if text.trim().is_empty() => return Ok(()),
+            // As behind an invitation on the input of 'sotto accept --chat', at a server that wants none.
+            Line::Text(text) if text.trim().parse::<Token>().is_ok() => {
+                self.refuse(
+                    "this is a registration token; to give it to somebody, write something before it",
+                );
+                return Ok(());
+            }
             Line::Text(text) => text,
             Line::NotText => {
                 self.refuse("the line is not UTF-8 text");

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::json;
+use sotto_protocol::client::check_name;
 
 use super::account::ensure;
 use super::failure::Failure;
@@ -21,6 +22,8 @@ use crate::participant::now;
 const WORDS_IN_A_LINE: usize = 4;
 
 pub(super) async fn invite(home: Option<PathBuf>, options: InviteOptions) -> Result<ExitCode, Failure> {
+    // What cannot be is no reason to make an account, or to come online.
+    check_name(&options.contact)?;
     ensure(home.clone(), options.server, options.newcomer).await?;
     let (name, contact) = (options.contact.clone(), options.contact);
     let invited = online(home.clone(), Account::Invite { contact }).await?;
@@ -52,7 +55,11 @@ pub(super) async fn accept(home: Option<PathBuf>, options: AcceptOptions) -> Res
     }
     let invitation = read_secret("invitation", "this is not an invitation")?;
     // What is none is no reason to make an account, or to come online.
-    let (server, _) = meeting::split(&invitation)?;
+    check_name(&contact)?;
+    let (server, read) = meeting::split(&invitation)?;
+    if let Some(server) = &server {
+        read.check(&server.root_key().0, now())?;
+    }
     ensure(home.clone(), server, options.newcomer).await?;
     let name = contact.clone();
     let accepted = online(home.clone(), Account::Accept { contact, invitation }).await?;

@@ -10,23 +10,35 @@ use super::failure::Failure;
 use super::link::Link;
 use super::print::status;
 use super::state;
-use crate::daemon::news::News;
+use crate::daemon::news::{self, News};
 use crate::store::passphrase::{PASSPHRASE_BYTES_MAX, PASSPHRASE_CHARACTERS_MIN};
 use crate::{Passphrase, Store};
 
 /// Names a file with the passphrase on its first line, for those who cannot type it.
 const FILE_VARIABLE: &str = "SOTTO_PASSPHRASE_FILE";
 
-/// The passphrase of the state, from that file, or from the person; None if there is neither.
-pub(super) fn ask() -> Result<Option<Passphrase>, Failure> {
-    if let Some(path) = std::env::var_os(FILE_VARIABLE).filter(|path| !path.is_empty()) {
-        return from_file(Path::new(&path)).map(Some);
-    }
-    // Without a terminal there is nobody who could be asked.
-    Ok(typed("passphrase of the state: ").ok())
+/// The passphrase of the state in that file, if one is named.
+pub(super) fn of_file() -> Result<Option<Passphrase>, Failure> {
+    let path = std::env::var_os(FILE_VARIABLE).filter(|path| !path.is_empty());
+    path.map(|path| from_file(Path::new(&path))).transpose()
 }
 
+/// What the person types as the passphrase of the state; None if there is no terminal, and so nobody who could be asked.
+pub(super) fn ask() -> Result<Option<Passphrase>, Failure> {
+    match typed("passphrase of the state: ") {
+        Ok(typed) => Ok(Some(typed)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::UnexpectedEof) => {
+            Err(Failure::state("no passphrase was typed").coded("store-closed"))
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+/// Inside a runtime.
 fn typed(prompt: &str) -> io::Result<Passphrase> {
+    // Otherwise Ctrl-C would end the process before the terminal shows again what is typed.
+    #[cfg(unix)]
+    let _not_ended = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt())?;
     rpassword::prompt_password(prompt).map(|typed| Passphrase::new(Zeroizing::new(typed)))
 }
 
@@ -36,6 +48,9 @@ fn from_file(path: &Path) -> Result<Passphrase, Failure> {
             .coded("passphrase-file")
     };
     let file = File::open(path).map_err(problem)?;
+    if file.metadata().map_err(problem)?.is_dir() {
+        return Err(problem(io::ErrorKind::IsADirectory.into()));
+    }
     closed_to_others(path, &file).map_err(problem)?;
     first_line(file).map_err(problem)
 }
@@ -80,13 +95,15 @@ pub(super) async fn set(home: Option<PathBuf>, remove: bool) -> Result<(), Failu
             "you are online: 'sotto stop' first, and then 'sotto passphrase' once more",
         ));
     }
-    let (mut store, snapshot) = state::open(&directory)?;
+    let (mut store, snapshot) = state::open_any(&directory)?;
     let client = state::restore(store.directory(), &snapshot)?;
     let passphrase = if remove { None } else { Some(new()?) };
+    let was_closed = store.has_passphrase();
     store.set_passphrase(passphrase.as_ref())?;
-    // First, for it is sealed under a key that the state holds; and what cannot be read of it keeps nobody from this.
-    if let Err(error) = News::seal_old(&directory, &client) {
-        status(&format!("warning: what waits to be told could not be sealed: {error}"));
+    // First, for it is sealed under a key that the state holds; what cannot be read must not stay in the open.
+    if let Err(error) = News::seal_old(&directory, &client, was_closed) {
+        news::forget(&directory)?;
+        status(&format!("warning: what waited to be told could not be read, and is removed: {error}"));
     }
     store.save(&snapshot)?;
     let directory = directory.display();

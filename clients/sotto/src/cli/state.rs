@@ -21,6 +21,14 @@ pub(crate) fn open(directory: &Path) -> Result<(Store, Zeroizing<Vec<u8>>), Fail
     unlock(|passphrase| Store::open_with(directory, passphrase))
 }
 
+/// The same for whoever is about to change the passphrase: an open one is opened, too.
+pub(super) fn open_any(directory: &Path) -> Result<(Store, Zeroizing<Vec<u8>>), Failure> {
+    match Store::is_closed(directory)? {
+        true => open(directory),
+        false => Ok(Store::open(directory)?),
+    }
+}
+
 /// [`Store::read`], also if the state is closed with a passphrase.
 pub(super) fn read(directory: &Path) -> Result<(Address, Zeroizing<Vec<u8>>), Failure> {
     unlock(|passphrase| Store::read(directory, passphrase))
@@ -32,7 +40,8 @@ pub(super) fn passphrase_of(directory: &Path) -> Result<Option<Passphrase>, Fail
         return Ok(None);
     }
     read(directory)?;
-    Ok(KNOWN.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    known.map_or_else(passphrase::of_file, |known| Ok(Some(known)))
 }
 
 /// Nobody types a passphrase twice in one program.
@@ -49,6 +58,7 @@ pub(super) fn forget() {
 
 fn unlock<T>(open: impl Fn(Option<&Passphrase>) -> Result<T, StoreError>) -> Result<T, Failure> {
     let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let known = known.map_or_else(passphrase::of_file, |known| Ok(Some(known)))?;
     match open(known.as_ref()) {
         Err(closed @ StoreError::Closed(_)) => {
             let Some(typed) = passphrase::ask()? else { return Err(closed.into()) };

@@ -17,6 +17,8 @@ use super::message::{Note, Severity};
 use crate::store::{remove_with_leftover, seal};
 
 const FILE: &str = "news";
+/// What is sealed has a multiple of so many bytes.
+const STEP_BYTES: usize = 4096;
 /// Before what is sealed. Before that there were files that began with a bracket.
 const VERSION: u8 = 1;
 const DOMAIN: &[u8] = b"sotto v1 news\0";
@@ -50,19 +52,26 @@ impl Kept {
 pub(crate) struct News {
     path: PathBuf,
     key: Zeroizing<[u8; seal::KEY_BYTES]>,
+    /// Whether nothing but what is sealed is believed.
+    sealed: bool,
     writing: Mutex<()>,
 }
 
 impl News {
-    /// Of the account with this seed.
-    pub(super) fn of(directory: &Path, account_seed: &[u8; 32]) -> Self {
+    /// Of the account with this seed. Beside a state that is closed, what is not sealed was put there by somebody else.
+    pub(super) fn of(directory: &Path, account_seed: &[u8; 32], is_closed: bool) -> Self {
         let key = Sha256::new_with_prefix(DOMAIN).chain_update(account_seed).finalize().into();
-        Self { path: directory.join(FILE), key: Zeroizing::new(key), writing: Mutex::new(()) }
+        Self {
+            path: directory.join(FILE),
+            key: Zeroizing::new(key),
+            sealed: is_closed,
+            writing: Mutex::new(()),
+        }
     }
 
     /// Seals what was written before it was sealed.
-    pub(crate) fn seal_old(directory: &Path, client: &Client) -> io::Result<()> {
-        let news = Self::of(directory, client.account_seed());
+    pub(crate) fn seal_old(directory: &Path, client: &Client, was_closed: bool) -> io::Result<()> {
+        let news = Self::of(directory, client.account_seed(), was_closed);
         let notes = news.notes()?;
         news.write_notes(&notes)
     }
@@ -79,17 +88,23 @@ impl News {
     fn notes(&self) -> io::Result<Vec<Note>> {
         let size = match fs::metadata(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            // Nothing else is read, or waited for.
+            file if !file.as_ref().is_ok_and(fs::Metadata::is_file) => {
+                file?;
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no file"));
+            }
             file => file?.len(),
         };
         if size > BYTES_MAX {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it is too large"));
         }
+        let changed = || io::Error::new(io::ErrorKind::InvalidData, "it was changed");
         let bytes = Zeroizing::new(fs::read(&self.path)?);
         let mut notes: Vec<Kept> = match bytes.split_first() {
             Some((&VERSION, sealed)) => {
-                let changed = || io::Error::new(io::ErrorKind::InvalidData, "it was changed");
                 serde_json::from_slice(&seal::open(&self.key, DOMAIN, sealed).ok_or_else(changed)?)?
             }
+            _ if self.sealed => return Err(changed()),
             _ => serde_json::from_slice(&bytes)?,
         };
         notes.drain(..notes.len().saturating_sub(KEPT_MAX));
@@ -107,7 +122,10 @@ impl News {
         if notes.is_empty() {
             return remove_with_leftover(&self.path);
         }
-        let plain = Zeroizing::new(serde_json::to_vec(notes)?);
+        let mut plain = Zeroizing::new(serde_json::to_vec(notes)?);
+        // Its size does not tell what it says: blanks behind JSON are none of it.
+        let padded = plain.len().next_multiple_of(STEP_BYTES);
+        plain.resize(padded, b' ');
         let sealed = seal::seal(&self.key, DOMAIN, &plain);
         sotto_files::replace(&self.path, &[&[VERSION][..], &sealed].concat(), 0o600)
     }
@@ -150,7 +168,7 @@ mod tests {
     #[test]
     fn what_nobody_was_told_survives_and_what_was_told_does_not_come_again() {
         let directory = tempfile::tempdir().unwrap();
-        let news = News::of(directory.path(), &[1; 32]);
+        let news = News::of(directory.path(), &[1; 32], false);
         assert!(news.read().is_empty());
         let before = Journal::new(news.read());
         for line in ["one", "two"] {
@@ -166,7 +184,7 @@ mod tests {
         news.write(&after).unwrap();
         assert_eq!(news.read(), [alarm("two")]);
         let (on_disk, other) =
-            (fs::read(directory.path().join("news")).unwrap(), News::of(directory.path(), &[2; 32]));
+            (fs::read(directory.path().join("news")).unwrap(), News::of(directory.path(), &[2; 32], false));
         assert!(!on_disk.windows(3).any(|window| window == b"two"));
         assert!(other.read()[0].line.contains("cannot be read"));
         listener.next().unwrap();
@@ -181,18 +199,22 @@ mod tests {
         let path = directory.path().join("news");
         fs::write(&path, br#"["bob is there", "warning: another"]"#).unwrap();
         let alice = crate::testing::client("alice");
-        let news = News::of(directory.path(), alice.account_seed());
+        let news = News::of(directory.path(), alice.account_seed(), false);
         let lines = ["bob is there", "warning: another"].map(|line| Note::new(Severity::Warning, line));
         assert_eq!(news.read(), lines);
-        News::seal_old(directory.path(), &alice).unwrap();
+        // Beside a closed state somebody else has put it there.
+        let closed = News::of(directory.path(), alice.account_seed(), true);
+        assert!(closed.read()[0].line.contains("cannot be read"));
+        News::seal_old(directory.path(), &alice, false).unwrap();
         assert!(!fs::read(&path).unwrap().windows(3).any(|window| window == b"bob"));
         assert_eq!(news.read(), lines);
+        assert_eq!(closed.read(), lines);
     }
 
     #[test]
     fn a_file_that_cannot_be_read_is_told_and_stops_nobody() {
         let directory = tempfile::tempdir().unwrap();
-        let news = News::of(directory.path(), &[1; 32]);
+        let news = News::of(directory.path(), &[1; 32], false);
         let path = directory.path().join("news");
         for bytes in [b"[\"a".to_vec(), vec![b' '; BYTES_MAX as usize + 1], b"{}".to_vec()] {
             fs::write(&path, bytes).unwrap();

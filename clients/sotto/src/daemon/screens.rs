@@ -23,7 +23,7 @@ impl Screens {
     /// With the news that wait in a directory, sealed under a key that everybody knows, of a participant at the server of this address.
     #[must_use]
     pub fn new(directory: &Path, handle: Handle, server: Address) -> Self {
-        let news = Arc::new(News::of(directory, &[0; 32]));
+        let news = Arc::new(News::of(directory, &[0; 32], false));
         let journal = Arc::new(Journal::new(news.read()));
         let following = tokio::spawn(news.follow(Arc::clone(&journal), Face::new(true)));
         Self {

@@ -3,11 +3,12 @@
 //! ```text
 //! file    = "sotto state" | version, u8 | SHA-256 of the rest (32) | rest
 //! body    = length of the address, u16 | the server's address | the client's snapshot
-//! rest    = body                                                                     of version 1
-//!         = memory, KiB, u32 | passes, u32 | salt (16) | nonce (24) | sealed body    of version 2
+//! rest    = body                                                                       of version 1
+//!         = memory, KiB, u32 | passes, u32 | salt (16) | nonce (24) | sealed padded    of version 2
+//! padded  = length of the body, u64 | body | zeros up to a multiple of 16 KiB
 //! ```
 //!
-//! Version 2 is closed with a passphrase. Its body is sealed by XChaCha20-Poly1305 under the 32 bytes that Argon2id (version 1.3,
+//! Version 2 is closed with a passphrase. What is padded is sealed by XChaCha20-Poly1305 under the 32 bytes that Argon2id (version 1.3,
 //! one lane) makes of passphrase and salt, with all from "sotto state" to the salt but for the SHA-256 as associated data.
 
 use std::path::Path;

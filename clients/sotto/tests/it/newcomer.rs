@@ -37,6 +37,9 @@ fn a_newcomer_is_two_commands_from_the_first_exchanged_text() {
     let mut at_bob = start(&bob, accept);
     at_bob.says(&invitation);
     at_bob.is_told("Alice is a contact now");
+    // As if the server had wanted one: a secret of Bob's, and none of Alice's business.
+    at_bob.says(&sotto_wire::Token::new([7; 32]).to_string());
+    at_bob.is_told("not sent: this is a registration token");
     at_bob.says("Here I am.");
     assert_eq!(at_alice.hears(), "Bob: Here I am.");
     at_alice.says("So soon!");
@@ -77,6 +80,11 @@ fn an_account_is_made_once_and_never_by_mistake() {
     bob.fails(&["accept", "alice"], &invitation, 4, "--name YOUR-NAME");
     let (_, alone) = invitation.rsplit_once('/').unwrap();
     bob.fails(&["accept", "alice", "--name", "bob"], alone, 4, "sotto init");
+    // What needs no server is found out before there is an account.
+    bob.fails(&["accept", "al\u{1b}ice", "--name", "bob"], &invitation, 1, "name");
+    let moved = format!("{}/{alone}", other.address());
+    bob.fails(&["accept", "alice", "--name", "bob"], &moved, 1, "another server");
+    bob.fails(&["invite", "al\u{1b}ice", "--name", "bob", "--server", &server.address()], "", 1, "name");
     assert!(!bob.file("state").exists());
     // Somebody who has an account elsewhere.
     let at_other = Home::join(&other.address(), "bob", 1);

@@ -30,6 +30,7 @@ fn nobody_without_the_passphrase_uses_or_reads_a_closed_state() {
     alice.fails(&["passphrase"], PASSPHRASE, 4, "sotto stop");
     alice.succeeds(&["stop"]);
     bob.succeeds_with(&["accept", "alice"], &invitation);
+    let open_before = fs::read(alice.file("state")).unwrap();
     let shows =
         |home: &Home, text: &str| everything(home).windows(text.len()).any(|at| at == text.as_bytes());
     assert!(shows(&alice, "bobby") && shows(&alice, "alice"), "so that the test can fail");
@@ -62,6 +63,15 @@ fn nobody_without_the_passphrase_uses_or_reads_a_closed_state() {
     alice.fails(&["contacts"], "", 4, "chmod 600");
     fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
     assert!(alice.succeeds(&["contacts"]).starts_with("bobby\tcontact"));
+
+    // An open state in the place of the closed one, somebody else's or an older one, is not used, and not written either.
+    let closed = fs::read(alice.file("state")).unwrap();
+    fs::write(alice.file("state"), &open_before).unwrap();
+    for command in [&["contacts"][..], &["run"], &["chat", "bobby"], &["invite", "carol"]] {
+        alice.fails(command, "", 4, "is not closed");
+    }
+    assert_eq!(fs::read(alice.file("state")).unwrap(), open_before);
+    fs::write(alice.file("state"), &closed).unwrap();
 
     // Who is online has it, and programs that come need none.
     let mut at_alice = Program::start(&alice, &["chat", "bobby"]);

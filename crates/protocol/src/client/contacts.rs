@@ -107,9 +107,11 @@ impl State {
     }
 }
 
+/// Whether a contact or group can be called that.
+///
 /// # Errors
 /// [`Error::Input`] unless it has 1 to 64 bytes and no control characters or others that would make it look different.
-pub(super) fn check_name(name: &str) -> Result<(), Error> {
+pub fn check_name(name: &str) -> Result<(), Error> {
     if !is_name(name, NAME_MAX) {
         return Err(Error::Input(InputError::Name));
     }
