@@ -23,13 +23,23 @@ impl Screens {
     /// With the news that wait in a directory, sealed under a key that everybody knows, of a participant at the server of this address.
     #[must_use]
     pub fn new(directory: &Path, handle: Handle, server: Address) -> Self {
-        let news = Arc::new(News::of(directory, &[0; 32], false));
+        let news = Arc::new(Self::news(directory));
         let journal = Arc::new(Journal::new(news.read()));
         let following = tokio::spawn(news.follow(Arc::clone(&journal), Face::new(true)));
         Self {
             desk: Arc::new(Desk::new(handle, String::new(), server, None, journal, Face::new(true))),
             following,
         }
+    }
+
+    /// How much waits to be told in a directory, by what lies there.
+    #[must_use]
+    pub fn waiting(directory: &Path) -> usize {
+        Self::news(directory).read().len()
+    }
+
+    fn news(directory: &Path) -> News {
+        News::of(directory, &[0; 32], false)
     }
 
     /// Takes down what the participant tells.

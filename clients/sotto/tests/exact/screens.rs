@@ -2,7 +2,6 @@
 //! it says was shown. Everybody's wires are the same, and so is every byte of the boxes that contacts fetch.
 
 use core::time::Duration;
-use std::path::Path;
 use std::sync::Arc;
 
 use mpir::noop;
@@ -152,13 +151,6 @@ async fn look(looks: Looks, screens: &Screens, world: &World, shown: &mpsc::Unbo
     }
 }
 
-fn waiting(directory: &Path) -> usize {
-    match std::fs::read(directory.join("news")) {
-        Ok(news) => serde_json::from_slice::<Vec<Value>>(&news).unwrap().len(),
-        Err(_) => 0,
-    }
-}
-
 async fn observe(seed: u64, looks: Looks) -> Observed {
     let mut world = World::new(seed, parameters(&*noop(), RoundMode::Deadline), 2);
     let [mut alice, mut bob, mut carol, mut dave] =
@@ -220,7 +212,7 @@ async fn observe(seed: u64, looks: Looks) -> Observed {
     let seen = people.iter().map(|person| world.server.seen(&person.account)).collect();
     let others = people[1..].iter_mut().map(Person::told).collect();
     let shown = core::iter::from_fn(|| told.try_recv().ok()).count();
-    Observed { tapes, seen, others, waiting: (waiting(directory.path()), unseen), shown }
+    Observed { tapes, seen, others, waiting: (Screens::waiting(directory.path()), unseen), shown }
 }
 
 fn play(seed: u64, looks: Looks) -> Observed {
