@@ -4,7 +4,7 @@ use core::fmt;
 
 use argon2::{Algorithm, Argon2, Params, Version};
 use rand::Rng as _;
-use zeroize::Zeroizing;
+use zeroize::{Zeroize as _, Zeroizing};
 
 use super::format::{self, Problem};
 use super::seal::{self, KEY_BYTES, NONCE_BYTES, TAG_BYTES};
@@ -88,9 +88,15 @@ impl Key {
         memory_blocks.resize(blocks, argon2::Block::default());
         let mut key = Zeroizing::new([0; KEY_BYTES]);
         let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, parameters);
-        argon2
-            .hash_password_into_with_memory(passphrase.0.as_bytes(), &salt, &mut key[..], &mut memory_blocks)
-            .map_err(|_| COST)?;
+        let made = argon2.hash_password_into_with_memory(
+            passphrase.0.as_bytes(),
+            &salt,
+            &mut key[..],
+            &mut memory_blocks,
+        );
+        // The key can be made of what is left here.
+        memory_blocks.iter_mut().for_each(|block| block.zeroize());
+        made.map_err(|_| COST)?;
         let mut cost_and_salt = [0; COST_AND_SALT_BYTES];
         cost_and_salt[..4].copy_from_slice(&memory.to_le_bytes());
         cost_and_salt[4..8].copy_from_slice(&passes.to_le_bytes());
