@@ -168,17 +168,17 @@ macro_rules! passes {
             for (x, vector) in x.iter_mut().zip(vectors.iter()) {
                 *x = load(vector);
             }
-            forward_inside_registers::<LAZY>(field, roots, &mut x, group);
+            forward_inside_registers::<LAZY, 0>(field, roots, &mut x, group);
             for (x, vector) in x.iter().zip(vectors) {
                 store(vector, *x);
             }
         }
 
         /// The same in registers: two vectors in a pair of them and four pairs side by side, so that no butterfly waits for the
-        /// one before.
+        /// one before. Each `CALLER` has an instance of its own, which is compiled into it: registers are no arguments of calls.
         #[inline]
         #[target_feature(enable = $features)]
-        fn forward_inside_registers<const LAZY: bool>(
+        fn forward_inside_registers<const LAZY: bool, const CALLER: u8>(
             field: &Field,
             roots: &InnerRoots<'_>,
             vectors: &mut [__m512i; 8],
@@ -358,16 +358,16 @@ macro_rules! passes {
             for (x, vector) in x.iter_mut().zip(vectors.iter()) {
                 *x = load(vector);
             }
-            inverse_inside_registers::<LAZY>(field, roots, &mut x, group);
+            inverse_inside_registers::<LAZY, 0>(field, roots, &mut x, group);
             for (x, vector) in x.iter().zip(vectors) {
                 store(vector, *x);
             }
         }
 
-        /// The same in registers.
+        /// The same in registers, with an instance for each `CALLER` as there.
         #[inline]
         #[target_feature(enable = $features)]
-        fn inverse_inside_registers<const LAZY: bool>(
+        fn inverse_inside_registers<const LAZY: bool, const CALLER: u8>(
             field: &Field,
             roots: &InnerRoots<'_>,
             vectors: &mut [__m512i; 8],

@@ -92,15 +92,15 @@ impl<'a> Passes<'a> {
     fn leave_slots(&self, values: &mut [Lanes]) {
         for (group, vectors) in values.as_chunks_mut::<8>().0.iter_mut().enumerate() {
             let mut x = load_all(vectors);
-            self.inverse_within(&mut x, group);
+            self.inverse_within::<1>(&mut x, group);
             store_all(vectors, &x);
         }
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512ifma")]
-    fn inverse_within(&self, x: &mut [__m512i; 8], group: usize) {
-        inverse_inside_registers::<false>(&self.field, &self.inner[1], x, group);
+    fn inverse_within<const CALLER: u8>(&self, x: &mut [__m512i; 8], group: usize) {
+        inverse_inside_registers::<false, CALLER>(&self.field, &self.inner[1], x, group);
         let factors = self.within[1].factors::<3>(group);
         inverse_levels::<3, false, false>(&self.field, &factors, self.last, self.field.twice, x);
     }
@@ -162,7 +162,7 @@ impl<'a> Passes<'a> {
             let first = bit_reverse(group % GROUPS, GROUPS.ilog2());
             let mut x = load_all(vectors);
             forward_levels::<3, false>(&self.field, &self.within[0].factors::<3>(group), &mut x);
-            forward_inside_registers::<false>(&self.field, &self.inner[0], &mut x, group);
+            forward_inside_registers::<false, 1>(&self.field, &self.inner[0], &mut x, group);
             for (vector, (x, mask)) in x.iter_mut().zip(masks).enumerate() {
                 let block = first + GROUPS * REVERSED[vector];
                 let place = &mut kept[block * walk.stride + 4 * at + walk.first_vector() + half];
@@ -172,7 +172,7 @@ impl<'a> Passes<'a> {
                 *x = self.field.reduce_sums::<false>(sum, high(zero, *x, image));
             }
             if at > 0 {
-                self.inverse_within(&mut x, group);
+                self.inverse_within::<2>(&mut x, group);
             }
             store_all(vectors, &x);
         }
