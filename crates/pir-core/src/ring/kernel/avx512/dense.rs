@@ -97,7 +97,7 @@ fn orbit_tile<'a, const MANY: usize>(
     assert!(keys.iter().all(|key| key.len() == 4 * orbit) && block < rows && first + digits.len() < orbit);
     for (eight, row) in digits.chunks(8).zip(block + first / 8..) {
         // Past the last row, lanes have moved on by one.
-        let row = 16 * (row % rows) + row / rows;
+        let row = if row < rows { 16 * row } else { 16 * (row - rows) + 1 };
         for (step, vectors) in eight.iter().enumerate() {
             for line in ahead.by_ref().take(fetched) {
                 _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast());

@@ -18,9 +18,7 @@ pub(super) use super::avx512f::{
     subtract,
 };
 pub(super) use dense::{orbit_crossings, orbit_products, pair_products};
-pub(super) use elementwise::{
-    halves, multiply, rescale, rescale_difference, rescale_sum, scale, substitute,
-};
+pub(super) use elementwise::{halves, multiply, rescale, rescale_difference, rescale_sum, scale, substitute};
 pub(super) use ntt::{forward, inverse, orbit_walk};
 pub(super) use product::{arrange, key_products, multiply_accumulate, pack, reduce, row_products, unpack};
 
