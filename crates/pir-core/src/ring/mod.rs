@@ -21,8 +21,8 @@ pub use tables::bit_reverse;
 
 pub(crate) use aligned::Aligned;
 pub(crate) use kernel::{
-    COLUMNS, Lanes, Pairs, RowSums, Selectors, add, arrange, centre, chunk, copy_runs, diagonals, digit,
-    gather_columns, halves, key_products, multiply, multiply_accumulate, orbit_crossings, orbit_products,
-    orbit_step, pack, pair_products, radix_rows, reduce, reverse_bits, round_digits, row_products,
+    COLUMNS, Lanes, OrbitWalk, Pairs, RowSums, Selectors, add, arrange, centre, chunk, copy_runs, digit,
+    gather_columns, halves, key_products, multiply, multiply_accumulate, orbit_crossings, orbit_masks,
+    orbit_products, pack, pair_products, radix_rows, reduce, round_digits, row_products,
 };
 pub(crate) use tables::Digit;

@@ -3,7 +3,7 @@
 //! With `psi` the *least* primitive 2N-th root of unity modulo q and `br` the reversal of log2 N bits, slot `i` of the
 //! evaluation form is `p(psi^(2 br(i) + 1))`. This order is part of the encodings: every kernel must produce it.
 
-use super::kernel;
+use super::kernel::{self, Lanes, OrbitWalk};
 use super::modulus::Modulus;
 use super::tables::{NttTables, SlotOrder};
 use crate::Error;
@@ -58,6 +58,12 @@ impl Ntt {
     pub fn forward(&self, values: &mut [u64]) {
         assert_eq!(values.len(), self.degree(), "one value per coefficient");
         kernel::forward(&self.tables, values);
+    }
+
+    /// A walk along the automorphisms, of which the slots are in orbit order: see [`kernel::orbit_walk`].
+    pub(crate) fn orbit_walk(&self, walk: &OrbitWalk<'_>, sum: &mut [u64], kept: &mut [Lanes]) {
+        assert_eq!(sum.len(), self.degree(), "one value per slot");
+        kernel::orbit_walk(&self.tables, walk, sum, kept);
     }
 
     /// In place, evaluations below `2q` to coefficients below `q`.

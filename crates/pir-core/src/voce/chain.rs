@@ -5,14 +5,16 @@
 //! public polynomial to one digit, multiplies it by the image of the key's public half, and adds the next mask. What it multiplies
 //! the private half of the key with is the same digit: those are kept for all clients.
 
-use super::ring::{DEGREE, DROPPED_BITS, ORBIT, Ring, Round};
-use super::transform::{LANES, Transformed, VECTORS};
+use super::ring::{DEGREE, DROPPED_BITS, LANES, ORBIT, Ring, Round};
+use super::transform::{Transformed, VECTORS};
 use crate::Error;
 use crate::pages::{PagePool, PageVec};
 use crate::ring::{
-    Aligned, Lanes, add, bit_reverse, copy_runs, multiply, orbit_crossings, orbit_step, reverse_bits,
-    round_digits,
+    Aligned, Lanes, OrbitWalk, add, bit_reverse, copy_runs, multiply, orbit_crossings, round_digits,
 };
+
+/// Blocks of eight places in a half.
+const BLOCKS: usize = ORBIT / LANES;
 
 /// Steps of a chain.
 pub(super) const STEPS: usize = ORBIT - 1;
@@ -25,15 +27,16 @@ const KEPT_STRIDE: usize = LANES * STEP_VECTORS + 1;
 const STEP_VECTORS: usize = 4;
 
 /// Bytes of the digits of a pack.
-pub(super) const PACK_BYTES: usize = VECTORS / 2 * STEPS * STEP_VECTORS * size_of::<Lanes>();
+pub(super) const PACK_BYTES: usize = BLOCKS * STEPS * STEP_VECTORS * size_of::<Lanes>();
 
 /// What packing needs of a pack, besides the database.
 pub(super) struct Packing {
-    /// The digits in the order in which packing reads them: block by block of 8 places of a half, step by step.
+    /// The digits in the order in which packing reads them: block by block of 8 places of a half that are N/16 apart, and within it
+    /// steps that are N/16 apart one behind the other.
     pub(super) digits: PageVec<Lanes>,
-    /// By place, minus the sum over all steps of the product of both chains' digits.
+    /// Woven, minus the sum over all steps of the product of both chains' digits.
     pub(super) crossings: Vec<u64>,
-    /// Of the conjugation, by place.
+    /// Of the conjugation, woven.
     pub(super) conjugation: Vec<u64>,
     /// What is left of all masks, in slots: the factor of s.
     pub(super) rest: Vec<u64>,
@@ -59,74 +62,58 @@ impl Images {
 struct Walk {
     /// For each block of places, eight steps.
     kept: Aligned<Lanes>,
-    eight: Aligned<Lanes>,
     /// Of both chains, in slots.
-    sums: [Aligned<Lanes>; 2],
-    digits: [Aligned<u64>; 2],
+    sums: [Aligned<u64>; 2],
 }
 
 impl Packing {
-    /// Walks both chains over the masks of a pack, eight steps at a time, so that what is written lies together.
+    /// Walks both chains over the masks of a pack, eight steps at a time, so that their digits are multiplied while they are close by.
     ///
     /// # Errors
     /// [`Error::Memory`] if there is no room for the digits.
     pub(super) fn new(pool: &PagePool, round: &Round, masks: &Transformed) -> Result<Self, Error> {
         let (ring, modulus) = (Ring::get(), Ring::get().modulus());
         let images = Images::new(round.step.residues());
-        let mut all = pool.vector::<Lanes>(VECTORS / 2 * STEPS * STEP_VECTORS)?;
+        let mut all = pool.vector::<Lanes>(BLOCKS * STEPS * STEP_VECTORS)?;
         let scratch = pool.scratch::<Walk>();
         let mut walk = scratch.take();
-        walk.kept.resize(VECTORS / 2 * KEPT_STRIDE, [0; LANES]);
-        walk.eight.resize(LANES * VECTORS, [0; LANES]);
-        walk.sums.iter_mut().for_each(|sums| sums.resize(VECTORS, [0; LANES]));
-        walk.digits.iter_mut().for_each(|digits| digits.resize(DEGREE, 0));
+        walk.kept.resize(BLOCKS * KEPT_STRIDE, [0; LANES]);
+        for (chain, sum) in walk.sums.iter_mut().enumerate() {
+            sum.resize(DEGREE, 0);
+            sum.copy_from_slice(masks.masks(chain)[STEPS * VECTORS..].as_flattened());
+        }
         let mut crossings = vec![0; DEGREE];
         for least in (0..ORBIT).step_by(LANES).rev() {
-            for chain in 0..2 {
-                walk.eight_steps(ring, &images, masks, chain, least);
+            let steps = least.max(1)..least + LANES;
+            for (chain, sum) in walk.sums.iter_mut().enumerate() {
+                let of_chain = OrbitWalk {
+                    shift: DROPPED_BITS,
+                    steps: steps.clone(),
+                    images: &images.0,
+                    masks: masks.masks(chain),
+                    second: chain == 1,
+                    stride: KEPT_STRIDE,
+                };
+                ring.ntt.orbit_walk(&of_chain, sum, &mut walk.kept);
             }
-            let first = least.max(1);
-            let (many, from) = ((LANES - (first - least)) * STEP_VECTORS, (first - 1) * STEP_VECTORS);
-            let kept = &walk.kept[(first - least) * STEP_VECTORS..];
-            orbit_crossings(modulus, kept, KEPT_STRIDE, LANES - (first - least), &mut crossings);
-            let place = |block: usize| block * STEPS * STEP_VECTORS + from;
-            let places: [usize; VECTORS / 2] = core::array::from_fn(place);
-            copy_runs(&mut all, &places, kept, KEPT_STRIDE, many);
+            orbit_crossings(modulus, &walk.kept, KEPT_STRIDE, steps.len(), &mut crossings);
+            for (at, step) in steps.enumerate() {
+                let in_block = STEP_VECTORS * ((step - 1) % BLOCKS * LANES + (step - 1) / BLOCKS);
+                let places: [usize; BLOCKS] =
+                    core::array::from_fn(|block| block * STEPS * STEP_VECTORS + in_block);
+                copy_runs(&mut all, &places, &walk.kept[STEP_VECTORS * at..], KEPT_STRIDE, STEP_VECTORS);
+            }
         }
-        let [first, last] = &mut walk.sums;
-        let mut digits = last.as_flattened().to_vec();
+        let [first, last] = &walk.sums;
+        let mut digits = last.to_vec();
         decompose(ring, &mut digits);
         let mut conjugation = vec![0; DEGREE];
-        ring.reorder(&digits, &mut conjugation);
+        ring.weave(&digits, &mut conjugation);
         multiply(modulus, &mut digits, round.conjugation.residues());
-        let rest = first.as_flattened_mut();
-        add(modulus, rest, &digits);
-        let rest = rest.to_vec();
+        let mut rest = first.to_vec();
+        add(modulus, &mut rest, &digits);
         scratch.put(walk);
         Ok(Self { digits: all, crossings, conjugation, rest })
-    }
-}
-
-impl Walk {
-    /// The steps from `sigma^(least + 7)(s)` down to `sigma^(least - 1)(s)`, of which the first adds up the masks of
-    /// `sigma^(least + 7)`; the last sum is that of `sigma^least`, of which the digits are kept for the step that follows.
-    fn eight_steps(&mut self, ring: &Ring, images: &Images, masks: &Transformed, chain: usize, least: usize) {
-        let modulus = ring.modulus();
-        masks.eight_masks(chain, least, &mut self.eight);
-        let (sum, digits) = (&mut self.sums[chain], &mut self.digits[chain]);
-        for (at, mask) in self.eight.chunks_exact(VECTORS).enumerate().rev() {
-            reverse_bits(sum, [1, VECTORS / 2], 0, mask.as_flattened());
-            let step = least + at;
-            if step < STEPS {
-                orbit_step(modulus, sum.as_flattened_mut(), digits, &images.0, chain == 1, step);
-            } else {
-                digits.copy_from_slice(sum.as_flattened());
-            }
-            if step > 0 {
-                decompose(ring, digits);
-                reverse_bits(&mut self.kept, [KEPT_STRIDE, 1], at * STEP_VECTORS + 2 * chain, digits);
-            }
-        }
     }
 }
 

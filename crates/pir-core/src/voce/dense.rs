@@ -197,14 +197,14 @@ fn add_packed(
     }
 }
 
-/// Adds what packing gave, by place, to the first dimension's sums, modulo q.
+/// Adds what packing gave, woven, to the first dimension's sums, modulo q.
 fn finish(packed: &mut [u64], sums: &mut [u64], digits: &[u64], key: &[u64]) {
     let (ring, modulus) = (Ring::get(), Ring::get().modulus());
     let mut slots = vec![0; DEGREE];
     for (packed, (digit, key)) in packed.iter_mut().zip(digits.iter().zip(key)) {
         *packed = modulus.add(*packed, modulus.mul(*digit, *key));
     }
-    ring.reorder(packed, &mut slots);
+    ring.weave(packed, &mut slots);
     ring.ntt.inverse(&mut slots);
     for (sum, packed) in sums.iter_mut().zip(&slots) {
         *sum = modulus.add(ring.raise(*sum, QUERY_BITS), *packed);

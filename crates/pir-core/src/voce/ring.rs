@@ -13,6 +13,9 @@ pub const DEGREE: usize = 2048;
 /// N/2: the orbit of a slot under `X -> X^5`.
 pub(super) const ORBIT: usize = DEGREE / 2;
 
+/// Words of a vector.
+pub(super) const LANES: usize = 8;
+
 /// Bits of q, and of a residue of a key.
 pub const MODULUS_BITS: u32 = 50;
 
@@ -48,6 +51,8 @@ pub(super) struct Ring {
     pub(super) ntt: Ntt,
     /// The slot of a place, and the place of a slot: reversal of bits is its own inverse.
     pub(super) other: Vec<usize>,
+    /// Slots in the order in which packing has them, and the other way round: see [`woven`].
+    woven: Vec<usize>,
     pub(super) to_query: Rescale,
     pub(super) to_hint: Rescale,
     pub(super) to_answer: Rescale,
@@ -66,6 +71,7 @@ impl Ring {
             Ring {
                 ntt,
                 other: (0..DEGREE).map(reverse).collect(),
+                woven: (0..DEGREE).map(|at| reverse(at & ORBIT | woven(at % ORBIT))).collect(),
                 to_query: Rescale::new(&modulus, 1 << QUERY_BITS),
                 to_hint: Rescale::new(&modulus, 1 << HINT_BITS),
                 to_answer: Rescale::new(&modulus, 1 << ANSWER_BITS),
@@ -87,10 +93,15 @@ impl Ring {
         self.modulus().reduce_once((scaled >> bits) as u64)
     }
 
-    /// From slots to places, or from places to slots.
-    pub(super) fn reorder(&self, from: &[u64], to: &mut [u64]) {
-        to.iter_mut().zip(&self.other).for_each(|(to, at)| *to = from[*at]);
+    /// From slots to the order in which packing has them, or the other way round.
+    pub(super) fn weave(&self, from: &[u64], to: &mut [u64]) {
+        to.iter_mut().zip(&self.woven).for_each(|(to, at)| *to = from[*at]);
     }
+}
+
+/// The place of a half that packing has at `8 t + l`: `t + N/16 l`. Eight steps along the orbit that are N/16 apart move lanes on by one.
+pub(super) fn woven(at: usize) -> usize {
+    at / LANES + ORBIT / LANES * (at % LANES)
 }
 
 /// What everybody derives from public seeds.

@@ -6,48 +6,28 @@
 //! `d_x(X^-1)`, whose coefficients stand in the order of positions, and has its values at `psi^-f`.
 
 use super::database::Bucket;
-use super::ring::{DEGREE, ORBIT, Ring};
+use super::ring::{DEGREE, LANES, ORBIT, Ring};
 use super::shape::{BLOCK, Shape};
 use crate::Error;
 use crate::pages::{PagePool, PageVec};
 use crate::ring::{
-    Aligned, Evaluation, Lanes, Polynomial, add, copy_runs, diagonals, gather_columns, multiply, radix_rows,
-    reverse_bits,
+    Aligned, Evaluation, Lanes, Polynomial, add, gather_columns, multiply, orbit_masks, radix_rows,
 };
-
-/// Words of a vector.
-pub(super) const LANES: usize = 8;
 
 /// Vectors of a polynomial.
 pub(super) const VECTORS: usize = DEGREE / LANES;
 
 /// Vectors from one f to the next: no power of two, so that walks along them do not all meet the same lines of a cache. The same for
-/// words from one row to the next, and vectors of eight f.
+/// words from one row to the next.
 const OUTER_STRIDE: usize = VECTORS + 3;
 const ROW_STRIDE: usize = DEGREE + LANES;
-const EIGHT_STRIDE: usize = LANES + 1;
 
 /// What a thread needs for the transforms of a pack: 68 MB.
 pub(super) struct Transformed {
     /// At slot f, all x: `(a d_x / N)(psi^-f)`.
     outer: PageVec<Lanes>,
-    /// For eight places e and one f the values for the automorphisms that take e to f, in the order in which packing reads them:
-    /// see [`masks_at`].
+    /// For the automorphisms `X -> X^((-1)^c 5^k)`, chain c by chain and k by k, the masks in slots.
     masks: PageVec<Lanes>,
-}
-
-/// Where the eight masks of a block of eight places `e` and eight `f` begin, f from `8 group` of a half on. They lie chain by chain,
-/// and then by the number of the eight steps between them, so that these are read from end to end.
-fn masks_at(block: usize, half: usize, group: usize) -> usize {
-    let (blocks, groups) = (VECTORS / 2, ORBIT / LANES);
-    let chain = (block / blocks) ^ half;
-    let steps = (group + groups - block % blocks) % groups;
-    eight_at(chain, steps) + LANES * block
-}
-
-/// Where the masks of eight steps of a chain begin, of all blocks.
-fn eight_at(chain: usize, steps: usize) -> usize {
-    (chain * ORBIT / LANES + steps) * LANES * VECTORS
 }
 
 /// What is left by one thread for the next pack.
@@ -57,9 +37,6 @@ struct Buffers {
     rows: Aligned<u64>,
     /// The same for what another ciphertext adds.
     more: Aligned<u64>,
-    row: Aligned<u64>,
-    /// For each block of places e, eight f.
-    eight: Aligned<Lanes>,
 }
 
 /// Of which a pack is made.
@@ -111,32 +88,25 @@ impl Transformed {
         }
     }
 
-    /// Eight f at a time, so that what is written lies together.
+    /// Eight neighbouring slots f at a time: their places are as far apart as those of neighbouring slots e.
     fn over_outputs(&mut self, buffers: &mut Buffers) {
         let ring = Ring::get();
-        let Buffers { row, eight, .. } = buffers;
-        row.resize(DEGREE, 0);
-        eight.resize(EIGHT_STRIDE * VECTORS, [0; LANES]);
-        for (f, slots) in (0..DEGREE).step_by(LANES).zip(ring.other.as_chunks::<LANES>().0) {
-            for (at, slot) in slots.iter().enumerate() {
-                row.copy_from_slice(self.outer[(slot ^ ORBIT) * OUTER_STRIDE..][..VECTORS].as_flattened());
-                ring.ntt.forward(row);
-                reverse_bits(eight, [EIGHT_STRIDE, VECTORS / 2 * EIGHT_STRIDE], at, row);
+        buffers.rows.resize(LANES * ROW_STRIDE, 0);
+        for first in (0..DEGREE).step_by(LANES) {
+            for (slot, row) in (first..).zip(buffers.rows.chunks_exact_mut(ROW_STRIDE)) {
+                // What was made at `psi^-f` is that of the other half.
+                let outer = &self.outer[(slot ^ ORBIT) * OUTER_STRIDE..][..VECTORS];
+                row[..DEGREE].copy_from_slice(outer.as_flattened());
+                ring.ntt.forward(&mut row[..DEGREE]);
             }
-            let (half, group) = (f / ORBIT, f % ORBIT / LANES);
-            let places: [usize; VECTORS] = core::array::from_fn(|block| masks_at(block, half, group));
-            copy_runs(&mut self.masks, &places, eight, EIGHT_STRIDE, LANES);
+            let rows = core::array::from_fn(|row| &buffers.rows[row * ROW_STRIDE..][..DEGREE]);
+            orbit_masks(&mut self.masks, rows, first / ORBIT, first % ORBIT / LANES);
         }
     }
 
-    /// For the automorphisms `X -> X^((-1)^s 5^k)`, where s tells the chain and k counts eight steps up from a multiple of 8,
-    /// the masks by place, one behind the other.
-    pub(super) fn eight_masks(&self, chain: usize, step: usize, out: &mut [Lanes]) {
-        debug_assert!(step.is_multiple_of(LANES) && step < ORBIT && out.len() == LANES * VECTORS);
-        let steps = step / LANES;
-        let rows = [steps, (steps + 1) % (ORBIT / LANES)]
-            .map(|steps| &self.masks[eight_at(chain, steps)..][..LANES * VECTORS]);
-        diagonals(out, rows);
+    /// The masks of a chain, see [`Transformed`].
+    pub(super) fn masks(&self, chain: usize) -> &[Lanes] {
+        &self.masks[chain * ORBIT * VECTORS..][..ORBIT * VECTORS]
     }
 }
 

@@ -36,12 +36,13 @@ pub(super) fn pair_products(
 pub(super) fn orbit_products(modulus: &Modulus, digits: &[Lanes], keys: &[&[u64]], out: &mut [&mut [u64]]) {
     for (key, out) in keys.iter().zip(out) {
         let orbit = out.len() / 2;
-        let (steps, key) = (orbit - 1, key.split_at(2 * orbit));
+        let (steps, rows, key) = (orbit - 1, orbit / 8, key.split_at(2 * orbit));
         for (block, digits) in digits.chunks_exact(4 * steps).enumerate() {
             let mut sums = [[0u128; 8]; 2];
-            for (step, digits) in digits.as_chunks::<4>().0.iter().enumerate() {
-                let at = 8 * block + step..8 * block + step + 8;
-                let keys = [&key.0[at.clone()], &key.1[at]];
+            for (at, digits) in digits.as_chunks::<4>().0.iter().enumerate() {
+                let row = block + at / 8;
+                let first = row % rows * 16 + row / rows + at % 8;
+                let keys = [&key.0[first..first + 8], &key.1[first..first + 8]];
                 for (half, sums) in sums.iter_mut().enumerate() {
                     for (lane, sum) in sums.iter_mut().enumerate() {
                         let factor = |chain: usize| {

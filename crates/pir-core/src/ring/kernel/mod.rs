@@ -44,7 +44,7 @@ mod vector512;
 use backend::Available;
 pub use backend::{Backend, KERNEL_VARIABLE};
 pub use rows::Products;
-pub(crate) use rows::{COLUMNS, Lanes, Pairs, RowSums, Selectors};
+pub(crate) use rows::{COLUMNS, Lanes, OrbitWalk, Pairs, RowSums, Selectors};
 
 use super::modulus::{Modulus, ShoupFactor};
 use super::tables::{Digit, NttTables, VectorSource};
@@ -167,10 +167,10 @@ operations! {
     /// `queries[client][p]`: their halves are what each of the pair is multiplied with.
     fn pair_products(pairs: &[Pairs], positions: usize, queries: &[&[[u32; 4]]], out: &mut [&mut [u64]]);
 
-    /// `out[client][h M + i] += sum over k from 1 to M - 1 of (D0(k, h, i) + key(1 - h, i + k - 1)) (D1(k, h, i) + key(h, i + k - 1))
-    /// mod q, below 2^51, M being half as many as there are results for each client, and at most 1024. `digits` has for eight places
-    /// i after the other, k by k, the vectors `D0(k, 0), D0(k, 1), D1(k, 0), D1(k, 1)`; a key both its halves, each followed by
-    /// itself.
+    /// `out[client][h M + 8 t + l] += sum over k from 0 to M - 2 of (D0(k, h, i) + key(1 - h, i + k)) (D1(k, h, i) + key(h, i + k))
+    /// mod q, for the place `i = t + M/8 l`, below 2^51, M being half as many as there are results for each client, and at most 1024.
+    /// `digits` has for each t, for k modulo M/8 and then for k over M/8, the vectors `D0(k, 0), D0(k, 1), D1(k, 0), D1(k, 1)`, lane by
+    /// lane; a key for each half and each place r below M/8 the places `r + M/8 l`, twice one behind the other.
     fn orbit_products(modulus: &Modulus, digits: &[Lanes], keys: &[&[u64]], out: &mut [&mut [u64]]);
 
     /// `out[h M + 8 b + l] -= sum over s of a b mod q`, where a and b are in lane l of the vectors
@@ -190,24 +190,15 @@ operations! {
     /// `rows[l][p] = c mod q`, `c = D0 + 2^13 D1` with `D0, D1 = pairs[p][2 l..]`, for 16 rows of as many words as there are pairs.
     fn radix_rows(modulus: &Modulus, pairs: &[Pairs], rows: [&mut [u64]; 16]);
 
-    /// `digits = sum = sum + digits * image mod q`, where vector v of half h, M words long, of the image is
-    /// `images[(h xor exchanged) M + (br(v) + power) mod M]`; br reverses the bits of the number of a half's vectors.
-    fn orbit_step(
-        modulus: &Modulus,
-        sum: &mut [u64],
-        digits: &mut [u64],
-        images: &[Lanes],
-        exchanged: bool,
-        power: usize,
-    );
+    /// For every step k of the walk, the last one first: the digit of `sum`, both in slots, is what `round_digits` makes of its
+    /// coefficients. Its vector v of half h goes to `kept[br(v) * stride + 4 (k - first) + h]`, two further in the second chain, lanes
+    /// by place. Then `sum = digit * image + mask mod q`.
+    fn orbit_walk(tables: &NttTables, walk: &OrbitWalk<'_>, sum: &mut [u64], kept: &mut [Lanes]);
 
-    /// With `[stride, half_stride]`, `out[h * half_stride + b * stride + at]` becomes the eight words at `8 b ..` of half h of
-    /// the source, of which the index within the half, a power of two of at least 8 words, has its bits reversed.
-    fn reverse_bits(out: &mut [Lanes], strides: [usize; 2], at: usize, source: &[u64]);
-
-    /// Eight diagonals of each of many strips of 16 rows of eight words, of which `rows[0][8 b ..]` are the first eight and
-    /// `rows[1][8 b ..]` the others: `out[c * B + b]`, of B strips, has in lane l what row `c + l` has there.
-    fn diagonals(out: &mut [Lanes], rows: [&[Lanes]; 2]);
+    /// Sorts eight rows, of slots `8 group ..` of a half, by the number of steps between two places: a value in slot e of a row for
+    /// slot f goes to lane and vector e of the polynomial `place(f) - place(e)` of a chain, the second one if they are in different
+    /// halves. What is written is not kept in caches.
+    fn orbit_masks(out: &mut [Lanes], rows: [&[u64]; 8], half: usize, group: usize);
 
     /// Packs eight values, from `slot` on, of each source into `width <= 56` bytes, as many as a value has bits.
     fn pack(width: usize, slot: usize, sources: &[&[u64]], out: &mut [u8]);

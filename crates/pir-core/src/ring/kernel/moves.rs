@@ -1,7 +1,7 @@
 //! Words on their way from one order to another, in plain Rust.
 
 use super::each;
-use super::rows::{Lanes, PAIR_LIMB, Pairs};
+use super::rows::{Lanes, OrbitWalk, PAIR_LIMB, Pairs};
 use crate::ring::modulus::Modulus;
 use crate::ring::tables::bit_reverse;
 
@@ -27,47 +27,62 @@ pub(super) fn radix_rows(modulus: &Modulus, pairs: &[Pairs], rows: [&mut [u64]; 
     }
 }
 
-pub(super) fn orbit_step(
-    modulus: &Modulus,
-    sum: &mut [u64],
-    digits: &mut [u64],
-    images: &[Lanes],
-    exchanged: bool,
-    power: usize,
-) {
-    let half = sum.len() / 2;
-    let bits = (half / 8).ilog2();
-    let parts = sum.chunks_exact_mut(half).zip(digits.chunks_exact_mut(half));
-    for (h, (sum, digits)) in parts.enumerate() {
-        let images = &images[(h ^ usize::from(exchanged)) * half..][..half];
-        let vectors = sum.as_chunks_mut::<8>().0.iter_mut().zip(digits.as_chunks_mut::<8>().0);
-        for (v, (sum, digits)) in vectors.enumerate() {
-            let image = &images[(bit_reverse(v, bits) + power) % half];
-            for ((sum, digit), image) in sum.iter_mut().zip(digits).zip(image) {
-                *sum = modulus.add(*sum, modulus.mul(*digit, *image));
-                *digit = *sum;
+pub(super) fn orbit_masks(out: &mut [Lanes], rows: [&[u64]; 8], half: usize, group: usize) {
+    let orbit = rows[0].len() / 2;
+    let (blocks, bits) = (orbit / 8, (orbit / 8).ilog2());
+    for (row, words) in rows.iter().enumerate() {
+        let to = bit_reverse(group, bits) + blocks * bit_reverse(row, 3);
+        for (vector, words) in words.as_chunks::<8>().0.iter().enumerate() {
+            for (lane, word) in words.iter().enumerate() {
+                let from = bit_reverse(vector % blocks, bits) + blocks * bit_reverse(lane, 3);
+                let chain = (vector / blocks) ^ half;
+                let step = (to + orbit - from) % orbit;
+                out[(chain * orbit + step) * 2 * blocks + vector][lane] = *word;
             }
         }
     }
 }
 
-pub(super) fn reverse_bits(out: &mut [Lanes], [stride, half_stride]: [usize; 2], at: usize, source: &[u64]) {
-    let half = source.len() / 2;
-    let (bits, blocks) = (half.ilog2(), half / 8);
-    for (h, source) in source.chunks_exact(half).enumerate() {
-        for block in 0..blocks {
-            let place = |lane: usize| source[bit_reverse(8 * block + lane, bits)];
-            out[h * half_stride + block * stride + at] = each(place);
+/// Keeps digits, in slots, as [`super::OrbitWalk`] says, `at` being the place of the step among the kept ones.
+pub(super) fn keep_digits(walk: &OrbitWalk<'_>, kept: &mut [Lanes], at: usize, digits: &[u64]) {
+    let blocks = digits.len() / 16;
+    for (vector, digits) in digits.as_chunks::<8>().0.iter().enumerate() {
+        let block = bit_reverse(vector % blocks, blocks.ilog2());
+        let place = &mut kept[block * walk.stride + 4 * at + walk.first_vector() + vector / blocks];
+        *place = each(|lane| digits[bit_reverse(lane, 3)]);
+    }
+}
+
+/// What follows digits, both in slots: their products with the images, and the masks.
+pub(super) fn next_sum(modulus: &Modulus, walk: &OrbitWalk<'_>, step: usize, digits: &mut [u64]) {
+    let masks = walk.masks_of(step, digits.len());
+    for ((vector, digits), masks) in digits.as_chunks_mut::<8>().0.iter_mut().enumerate().zip(masks) {
+        let image = walk.image(step, vector);
+        for ((digit, image), mask) in digits.iter_mut().zip(image).zip(masks) {
+            *digit = modulus.add(*mask, modulus.mul(*digit, *image));
         }
     }
 }
 
-pub(super) fn diagonals(out: &mut [Lanes], rows: [&[Lanes]; 2]) {
-    let strips = out.len() / 8;
-    for (strip, (first, second)) in rows[0].chunks_exact(8).zip(rows[1].chunks_exact(8)).enumerate() {
-        let row = |at: usize| if at < 8 { &first[at] } else { &second[at - 8] };
-        for step in 0..8 {
-            out[step * strips + strip] = each(|lane| row(step + lane)[lane]);
+/// The walk step by step, by the functions in scope. Whoever expands it has `forward`, `inverse` and `round_digits`.
+macro_rules! orbit_walk_by_steps {
+    ($(#[$attribute:meta])* $visibility:vis fn $name:ident) => {
+        $(#[$attribute])*
+        $visibility fn $name(
+            tables: &NttTables,
+            walk: &OrbitWalk<'_>,
+            sum: &mut [u64],
+            kept: &mut [Lanes],
+        ) {
+            for (at, step) in walk.steps.clone().enumerate().rev() {
+                inverse(tables, sum);
+                round_digits(tables.modulus(), walk.shift, sum);
+                forward(tables, sum);
+                moves::keep_digits(walk, kept, at, sum);
+                moves::next_sum(tables.modulus(), walk, step, sum);
+            }
         }
-    }
+    };
 }
+
+pub(super) use orbit_walk_by_steps;

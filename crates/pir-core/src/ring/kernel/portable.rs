@@ -2,10 +2,13 @@
 
 pub(super) use super::dense::{orbit_crossings, orbit_products, pair_products, round_digits};
 use super::each;
-pub(super) use super::moves::{copy_runs, diagonals, gather_columns, orbit_step, radix_rows, reverse_bits};
-use super::rows::{CHUNK, Lanes, Products, RowSums, Selectors, bundles};
+use super::moves::{self, orbit_walk_by_steps};
+pub(super) use super::moves::{copy_runs, gather_columns, orbit_masks, radix_rows};
+use super::rows::{CHUNK, Lanes, OrbitWalk, Products, RowSums, Selectors, bundles};
 use crate::ring::modulus::{Modulus, ShoupFactor};
 use crate::ring::tables::{Digit, NttTables, VectorSource};
+
+orbit_walk_by_steps!(pub(super) fn orbit_walk);
 
 /// Cooley-Tukey, natural order in, bit-reversed order out, two levels per pass. Values stay below `4q` between passes.
 pub(super) fn forward(tables: &NttTables, values: &mut [u64]) {

@@ -3,6 +3,7 @@
 use core::ops::Range;
 
 use crate::ring::aligned::Aligned;
+use crate::ring::tables::bit_reverse;
 
 /// Neighbouring slots that are stored together.
 pub(crate) type Lanes = [u64; 8];
@@ -21,6 +22,48 @@ pub(super) const PAIR_LIMB: u32 = 13;
 /// two, and their sum may lose a multiple of 2^32; it counts 2^13 or 2^26 times, so that what is lost is a multiple of 2^45, and
 /// of the result 39 bits are kept.
 pub(super) const PAIR_CHUNK: usize = 1024;
+
+/// A walk of some steps along the powers of `sigma`, that is `X -> X^5`, in one of two chains; M places in an orbit.
+///
+/// In orbit order, vector v of a half has in lane l the slot of place `br(v) + M/8 br(l)`: places of the M/8 vectors of a half follow
+/// each other without a change of lanes, but for the last one, after which they have moved on by a lane.
+pub(crate) struct OrbitWalk<'a> {
+    /// Bits that a digit drops.
+    pub(crate) shift: u32,
+    /// From the last one down to the first, which is at least 1.
+    pub(crate) steps: Range<usize>,
+    /// Vector t of a half has the place `t + M/8 br(l)` in lane l, for t below M.
+    pub(crate) images: &'a [Lanes],
+    /// For each step what is added when it has led to the one before: in slots.
+    pub(crate) masks: &'a [Lanes],
+    /// In the second chain halves of images are exchanged, and digits kept behind those of the first.
+    pub(crate) second: bool,
+    /// Vectors from one block of kept digits to the next.
+    pub(crate) stride: usize,
+}
+
+impl OrbitWalk<'_> {
+    /// Of the four vectors of a step that are kept for a block, the first of this chain.
+    #[inline]
+    pub(super) fn first_vector(&self) -> usize {
+        2 * usize::from(self.second)
+    }
+
+    /// The image that a vector of digits of a step is multiplied with.
+    #[inline]
+    pub(super) fn image(&self, step: usize, vector: usize) -> &Lanes {
+        let orbit = self.images.len() / 2;
+        let blocks = orbit / 8;
+        let place = (bit_reverse(vector % blocks, blocks.ilog2()) + step - 1) % orbit;
+        &self.images[((vector / blocks) ^ usize::from(self.second)) * orbit + place]
+    }
+
+    /// What is added when a step has been done, for polynomials of so many coefficients.
+    #[inline]
+    pub(super) fn masks_of(&self, step: usize, degree: usize) -> &[Lanes] {
+        &self.masks[(step - 1) * degree / 8..][..degree / 8]
+    }
+}
 
 /// Rows that `row_products` unpacks at a time.
 pub(super) const CHUNK: usize = 64;

@@ -1,10 +1,10 @@
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 
-use super::{Available, Backend, COLUMNS, Digit, Pairs, Products, RowSums, Selectors};
+use super::{Available, Backend, COLUMNS, Digit, OrbitWalk, Pairs, Products, RowSums, Selectors};
 use crate::ring::automorphism::Automorphism;
 use crate::ring::modulus::Modulus;
-use crate::ring::tables::{NttTables, SlotOrder};
+use crate::ring::tables::{NttTables, SlotOrder, bit_reverse};
 
 const PRIMES: [u64; 3] = [65537, 68_719_230_977, 1_125_899_906_826_241];
 
@@ -320,37 +320,13 @@ fn every_back_end_moves_words_to_the_same_places() {
     let words: Vec<u64> = (0..1 << 16).collect();
     for half in [8usize, 16, 64, 1024] {
         let rows: [&[u64]; 8] = core::array::from_fn(|row| &words[row * 3..][..half]);
-        let source = &words[..2 * half];
         assert_same("gather_columns", &vec![0; 8 * 3 * half], |backend, out| {
             backend.gather_columns(out.as_chunks_mut().0, 3, 1, rows);
         });
-        assert_same("reverse_bits", &vec![0; 2 * half * 3], |backend, out| {
-            backend.reverse_bits(out.as_chunks_mut().0, [3, half / 8 * 3], 2, source);
-        });
-        let reversed = {
-            let mut out = vec![0; 2 * half];
-            Available::portable().reverse_bits(out.as_chunks_mut().0, [1, half / 8], 0, source);
-            out
-        };
-        let bits = half.ilog2();
-        for (place, word) in reversed.iter().enumerate() {
-            let reverse = crate::ring::bit_reverse(place % half, bits);
-            assert_eq!(*word, source[place / half * half + reverse]);
-        }
     }
-    let strips = 5usize;
     let lanes = |first: usize, count: usize| -> Vec<[u64; 8]> {
         words[first..first + 8 * count].as_chunks().0.to_vec()
     };
-    let halves = [lanes(0, 8 * strips), lanes(4_096, 8 * strips)];
-    let diagonals = assert_same("diagonals", &vec![0; 64 * strips], |backend, out| {
-        backend.diagonals(out.as_chunks_mut().0, [&halves[0], &halves[1]]);
-    });
-    for (at, word) in diagonals.iter().enumerate() {
-        let (step, strip, lane) = (at / 8 / strips, at / 8 % strips, at % 8);
-        let row = step + lane;
-        assert_eq!(*word, halves[row / 8][8 * strip + row % 8][lane]);
-    }
     let (places, source) = ([17, 3, 40], lanes(77, 25));
     let copied = assert_same("copy_runs", &vec![u64::MAX; 8 * 50], |backend, out| {
         backend.copy_runs(out.as_chunks_mut().0, &places, &source, 9, 7);
@@ -387,24 +363,77 @@ fn every_back_end_makes_coefficients_of_two_rows_exactly() {
     }
 }
 
+/// The place, within its half, of a slot in orbit order.
+fn place(orbit: usize, slot: usize) -> usize {
+    bit_reverse(slot % orbit, orbit.ilog2())
+}
+
 #[test]
-fn every_back_end_steps_along_an_orbit_exactly() {
-    for modulus in primes() {
-        let half = 64usize;
-        let images: Vec<[u64; 8]> = residues(&modulus, 16 * half, 3).as_chunks().0.to_vec();
-        for (kind, exchanged, power) in [(0, false, 0), (1, true, 5), (2, false, 63), (5, true, 17)] {
-            let start = [residues(&modulus, 2 * half, kind), residues(&modulus, 2 * half, kind + 1)].concat();
-            let found = assert_same("orbit_step", &start, |backend, out| {
-                let (sum, digits) = out.split_at_mut(2 * half);
-                backend.orbit_step(&modulus, sum, digits, &images, exchanged, power);
+fn every_back_end_sorts_masks_by_the_steps_between_their_places() {
+    for orbit in [8usize, 16, 64, 1_024] {
+        for (half, group) in [(0, 0), (1, 0), (0, orbit / 8 - 1), (1, orbit / 16)] {
+            let word = |row: usize, slot: usize| (row * 2 * orbit + slot) as u64 + 1;
+            let rows: [Vec<u64>; 8] =
+                core::array::from_fn(|row| (0..2 * orbit).map(|slot| word(row, slot)).collect());
+            let rows: [&[u64]; 8] = core::array::from_fn(|row| &rows[row][..]);
+            let found = assert_same("orbit_masks", &vec![0; 4 * orbit * orbit], |backend, out| {
+                backend.orbit_masks(out.as_chunks_mut().0, rows, half, group);
             });
-            assert!(found[..2 * half] == found[2 * half..]);
-            for (at, found) in found[..2 * half].iter().enumerate() {
-                let (h, vector) = ((at / half) ^ usize::from(exchanged), at % half / 8);
-                let image = images[h * half + (crate::ring::bit_reverse(vector, 3) + power) % half][at % 8];
-                let product = modulus.mul(start[2 * half + at], image);
-                assert_eq!(*found, modulus.add(start[at], product));
+            assert_eq!(found.iter().filter(|word| **word != 0).count(), 16 * orbit);
+            for (row, slot) in (0..8).flat_map(|row| (0..2 * orbit).map(move |slot| (row, slot))) {
+                let steps = place(orbit, 8 * group + row) + orbit - place(orbit, slot);
+                let chain = (slot / orbit) ^ half;
+                let at = (chain * orbit + steps % orbit) * 2 * orbit + slot;
+                assert_eq!(found[at], word(row, slot), "{orbit} {half} {group}");
             }
+        }
+    }
+}
+
+#[test]
+fn every_back_end_walks_along_an_orbit_exactly() {
+    for modulus in primes() {
+        for (orbit, second, steps, kind) in
+            [(8usize, false, 1..8, 0), (64, true, 5..8, 2), (1_024, false, 3..6, 4), (1_024, true, 1..2, 3)]
+        {
+            let (degree, shift) = (2 * orbit, modulus.bits() / 2);
+            let tables = NttTables::new(modulus, degree, SlotOrder::Orbit).unwrap();
+            let key = residues(&modulus, degree, kind + 4);
+            let images: Vec<[u64; 8]> = (0..degree)
+                .map(|at| {
+                    let place = |lane: usize| at % orbit + orbit / 8 * bit_reverse(lane, 3);
+                    core::array::from_fn(|lane| key[at / orbit * orbit + place(lane) % orbit])
+                })
+                .collect();
+            let masks = residues(&modulus, (steps.end - 1) * degree, kind + 8);
+            let (many, stride) = (steps.len(), 4 * steps.len() + 1);
+            let kept = orbit / 8 * stride * 8;
+            let start = [residues(&modulus, degree, kind), vec![u64::MAX; kept]].concat();
+            let found = assert_same("orbit_walk", &start, |backend, words| {
+                let (sum, kept) = words.split_at_mut(degree);
+                let masks = masks.as_chunks().0;
+                let steps = steps.clone();
+                let walk = OrbitWalk { shift, steps, images: &images, masks, second, stride };
+                backend.orbit_walk(&tables, &walk, sum, kept.as_chunks_mut().0);
+            });
+            // One step after the other, place by place.
+            let mut sum = start[..degree].to_vec();
+            for (at, step) in steps.clone().enumerate().rev() {
+                Available::portable().inverse(&tables, &mut sum);
+                Available::portable().round_digits(&modulus, shift, &mut sum);
+                Available::portable().forward(&tables, &mut sum);
+                for (slot, digit) in sum.iter_mut().enumerate() {
+                    let (half, place) = (slot / orbit, place(orbit, slot));
+                    let vector = place % (orbit / 8) * stride + 4 * at + 2 * usize::from(second) + half;
+                    assert_eq!(found[degree + 8 * vector + place / (orbit / 8)], *digit);
+                    let image = key[(half ^ usize::from(second)) * orbit + (place + step - 1) % orbit];
+                    let mask = masks[(step - 1) * degree + slot];
+                    *digit = modulus.add(mask, modulus.mul(*digit, image));
+                }
+            }
+            assert!(found[..degree] == sum, "{orbit} {many}");
+            let untouched = found[degree..].iter().filter(|word| **word == u64::MAX).count();
+            assert_eq!(untouched, kept - many * degree);
         }
     }
 }
@@ -464,24 +493,30 @@ fn every_back_end_correlates_digits_with_keys_exactly() {
             let mut residue = || if extreme { q - 1 } else { rng.next_u64() % q };
             let digits: Vec<[u64; 8]> =
                 (0..orbit / 8 * (orbit - 1) * 4).map(|_| core::array::from_fn(|_| residue())).collect();
+            let rows = orbit / 8;
             let keys: Vec<Vec<u64>> =
                 (0..clients).map(|_| (0..2 * orbit).map(|_| residue()).collect()).collect();
             let doubled: Vec<Vec<u64>> = keys
                 .iter()
-                .map(|key| [&key[..orbit], &key[..orbit], &key[orbit..], &key[orbit..]].concat())
+                .map(|key| {
+                    let word = |at: usize| key[at / (2 * orbit) * orbit + at / 16 % rows + rows * (at % 8)];
+                    (0..4 * orbit).map(word).collect()
+                })
                 .collect();
             let doubled: Vec<&[u64]> = doubled.iter().map(Vec::as_slice).collect();
             let digit = |chain: usize, half: usize, i: usize, k: usize| {
-                u128::from(digits[(i / 8 * (orbit - 1) + k - 1) * 4 + 2 * chain + half][i % 8])
+                let step = i % rows * (orbit - 1) + k % rows * 8 + k / rows;
+                u128::from(digits[step * 4 + 2 * chain + half][i / rows])
             };
             let mut expected = Vec::new();
             for key in &keys {
-                for (half, i) in (0..2 * orbit).map(|place| (place / orbit, place % orbit)) {
+                for (half, at) in (0..2 * orbit).map(|at| (at / orbit, at % orbit)) {
+                    let i = at / 8 + rows * (at % 8);
                     let term = |k: usize| {
-                        let key = |half: usize| u128::from(key[half * orbit + (i + k - 1) % orbit]);
+                        let key = |half: usize| u128::from(key[half * orbit + (i + k) % orbit]);
                         (digit(0, half, i, k) + key(1 - half)) * (digit(1, half, i, k) + key(half))
                     };
-                    let sum = (1..orbit).map(term).sum::<u128>() + u128::from(q - 1);
+                    let sum = (0..orbit - 1).map(term).sum::<u128>() + u128::from(q - 1);
                     expected.push((sum % u128::from(q)) as u64);
                 }
             }

@@ -16,10 +16,11 @@ pub(super) use elementwise::{key_products, multiply, scale};
 pub(super) use ntt::{forward, inverse};
 pub(super) use product::{arrange, row_products};
 
+use super::moves::{self, orbit_walk_by_steps};
 use super::portable;
-use super::rows::{Lanes, Pairs};
+use super::rows::{Lanes, OrbitWalk, Pairs};
 use crate::ring::modulus::{Modulus, ShoupFactor};
-use crate::ring::tables::{Digit, VectorSource};
+use crate::ring::tables::{Digit, NttTables, VectorSource};
 
 /// Whether this machine can run the functions of this module.
 pub(super) fn is_available() -> bool {
@@ -46,16 +47,7 @@ portable! {
     fn gather_columns(out: &mut [Lanes], stride: usize, at: usize, rows: [&[u64]; 8]);
     fn copy_runs(out: &mut [Lanes], places: &[usize], source: &[Lanes], stride: usize, length: usize);
     fn radix_rows(modulus: &Modulus, pairs: &[Pairs], rows: [&mut [u64]; 16]);
-    fn orbit_step(
-        modulus: &Modulus,
-        sum: &mut [u64],
-        digits: &mut [u64],
-        images: &[Lanes],
-        exchanged: bool,
-        power: usize,
-    );
-    fn reverse_bits(out: &mut [Lanes], strides: [usize; 2], at: usize, source: &[u64]);
-    fn diagonals(out: &mut [Lanes], rows: [&[Lanes]; 2]);
+    fn orbit_masks(out: &mut [Lanes], rows: [&[u64]; 8], half: usize, group: usize);
     fn multiply_accumulate(modulus: &Modulus, sums: [&mut [u64]; 2], terms: &[(&[u64], &[u64])]);
     fn reduce(modulus: &Modulus, out: &mut [u64], sums: [&mut [u64]; 2]);
     fn halves(modulus: &Modulus, a: &mut [u64], odd: &mut [u64], b: &[u64], factors: &[ShoupFactor]);
@@ -79,3 +71,8 @@ portable! {
     fn pack(width: usize, slot: usize, sources: &[&[u64]], out: &mut [u8]);
     fn unpack(width: usize, packed: &[u8], out: &mut [u64]);
 }
+
+orbit_walk_by_steps!(
+    #[target_feature(enable = "avx2,fma,bmi2")]
+    pub(super) fn orbit_walk
+);

@@ -53,7 +53,7 @@ pub(in super::super) fn orbit_products(
                 // What comes next is fetched meanwhile, evenly.
                 let fetched = 4usize.div_ceil(keys.len().div_ceil(AT_ONCE));
                 let mut ahead = behind.as_flattened().iter().take(4 * here.len());
-                let at = 8 * block + first;
+                let at = [block, first];
                 for (keys, sums) in keys.chunks(AT_ONCE).zip(sums.chunks_mut(AT_ONCE)) {
                     match keys {
                         [a, b, c, d] => {
@@ -77,7 +77,8 @@ pub(in super::super) fn orbit_products(
     }
 }
 
-/// Some steps at eight places of both halves, for a few clients at once. Each vector of a key serves both halves.
+/// Some steps at eight places of both halves, of a block, from one that is a multiple of 8 on, for a few clients at once. Each vector
+/// of a key serves both halves.
 ///
 /// A multiply-add takes factors below 2^52, and the sum of two residues below 2^51 is one.
 #[inline]
@@ -86,29 +87,36 @@ fn orbit_tile<'a, const MANY: usize>(
     digits: &[[Lanes; 4]],
     keys: [&[u64]; MANY],
     out: &mut [Sums],
-    at: usize,
+    [block, first]: [usize; 2],
     orbit: usize,
     (ahead, fetched): (&mut impl Iterator<Item = &'a Lanes>, usize),
 ) {
     let out: &mut [Sums; MANY] = out.first_chunk_mut().expect("as many as keys");
     let mut sums = *out;
-    assert!(keys.iter().all(|key| key.len() == 4 * orbit) && at + digits.len() + 8 <= 2 * orbit);
-    for (step, vectors) in digits.iter().enumerate() {
-        for line in ahead.by_ref().take(fetched) {
-            _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast());
-        }
-        let digit = |at: usize| load(&vectors[at]);
-        let digit = [[digit(0), digit(1)], [digit(2), digit(3)]];
-        for (key, sums) in keys.iter().zip(&mut sums) {
-            let of_half = |half: usize| {
-                // SAFETY: `at + step + 8` is at most `2 orbit` by the assertion above, and a key has `4 orbit` words.
-                unsafe { _mm512_loadu_si512(key.as_ptr().add(2 * half * orbit + at + step).cast()) }
-            };
-            let key = [of_half(0), of_half(1)];
-            for (half, sum) in sums.iter_mut().enumerate() {
-                let first = _mm512_add_epi64(digit[0][half], key[1 - half]);
-                let second = _mm512_add_epi64(digit[1][half], key[half]);
-                *sum = [low(sum[0], first, second), high(sum[1], first, second)];
+    let rows = orbit / 8;
+    assert!(keys.iter().all(|key| key.len() == 4 * orbit) && block < rows && first + digits.len() < orbit);
+    for (eight, row) in digits.chunks(8).zip(block + first / 8..) {
+        // Past the last row, lanes have moved on by one.
+        let row = if row < rows { 16 * row } else { 16 * (row - rows) + 1 };
+        for (step, vectors) in eight.iter().enumerate() {
+            for line in ahead.by_ref().take(fetched) {
+                _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast());
+            }
+            let digit = |at: usize| load(&vectors[at]);
+            let digit = [[digit(0), digit(1)], [digit(2), digit(3)]];
+            for (key, sums) in keys.iter().zip(&mut sums) {
+                let of_half = |half: usize| {
+                    // SAFETY: a key has `4 orbit` words by the assertion above, of a half `2 orbit`, and `row` is at most
+                    // `2 orbit - 15`: its first part at most `2 orbit - 16`, its second at most 1 since `first / 8` and `block` are
+                    // below `rows`; `step` is below 8.
+                    unsafe { _mm512_loadu_si512(key.as_ptr().add(2 * half * orbit + row + step).cast()) }
+                };
+                let key = [of_half(0), of_half(1)];
+                for (half, sum) in sums.iter_mut().enumerate() {
+                    let first = _mm512_add_epi64(digit[0][half], key[1 - half]);
+                    let second = _mm512_add_epi64(digit[1][half], key[half]);
+                    *sum = [low(sum[0], first, second), high(sum[1], first, second)];
+                }
             }
         }
     }

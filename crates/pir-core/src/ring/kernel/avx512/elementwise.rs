@@ -12,7 +12,6 @@ use super::super::rows::Lanes;
 use super::super::vector512::{load, reduce_by, splat, store};
 use super::prime::{Factor, Prime, high, low};
 use crate::ring::modulus::{Modulus, ShoupFactor};
-use crate::ring::tables::bit_reverse;
 
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(in super::super) fn multiply(modulus: &Modulus, a: &mut [u64], b: &[u64]) {
@@ -24,33 +23,6 @@ pub(in super::super) fn multiply(modulus: &Modulus, a: &mut [u64], b: &[u64]) {
         store(x, prime.reduce_sums::<false>(low(zero, left, right), high(zero, left, right)));
     }
     portable::multiply(modulus, a_rest, b_rest);
-}
-
-#[target_feature(enable = "avx512f,avx512ifma")]
-pub(in super::super) fn orbit_step(
-    modulus: &Modulus,
-    sum: &mut [u64],
-    digits: &mut [u64],
-    images: &[Lanes],
-    exchanged: bool,
-    power: usize,
-) {
-    let prime = Prime::new(modulus);
-    let half = sum.len() / 2;
-    let bits = (half / 8).ilog2();
-    let zero = _mm512_setzero_si512();
-    let parts = sum.chunks_exact_mut(half).zip(digits.chunks_exact_mut(half));
-    for (h, (sum, digits)) in parts.enumerate() {
-        let images = &images[(h ^ usize::from(exchanged)) * half..][..half];
-        let vectors = sum.as_chunks_mut::<8>().0.iter_mut().zip(digits.as_chunks_mut::<8>().0);
-        for (v, (sum, digits)) in vectors.enumerate() {
-            let image = &images[(bit_reverse(v, bits) + power) % half];
-            let (left, right) = (load(digits), load(image));
-            let next = prime.reduce_sums::<false>(low(load(sum), left, right), high(zero, left, right));
-            store(sum, next);
-            store(digits, next);
-        }
-    }
 }
 
 #[target_feature(enable = "avx512f,avx512ifma")]

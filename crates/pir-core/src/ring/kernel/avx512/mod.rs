@@ -14,14 +14,12 @@ mod product;
 mod unpacker;
 
 pub(super) use super::avx512f::{
-    add, centre, chunk, copy_runs, diagonals, digit, gather_columns, permute, radix_rows, reverse_bits,
-    round_digits, subtract,
+    add, centre, chunk, copy_runs, digit, gather_columns, orbit_masks, permute, radix_rows, round_digits,
+    subtract,
 };
 pub(super) use dense::{orbit_crossings, orbit_products, pair_products};
-pub(super) use elementwise::{
-    halves, multiply, orbit_step, rescale, rescale_difference, rescale_sum, scale, substitute,
-};
-pub(super) use ntt::{forward, inverse};
+pub(super) use elementwise::{halves, multiply, rescale, rescale_difference, rescale_sum, scale, substitute};
+pub(super) use ntt::{forward, inverse, orbit_walk};
 pub(super) use product::{arrange, key_products, multiply_accumulate, pack, reduce, row_products, unpack};
 
 /// Whether this machine can run the functions of this module.

@@ -5,6 +5,8 @@
 //! modulo 2^52 only, since multiplication reads no more, and one butterfly is 6 instructions, 3 of them multiplications.
 //! Without it (the longest primes), values stay below `4q` and `2q`, at 9 and 9 instructions.
 
+mod orbit;
+
 use core::arch::x86_64::{
     __m512i, _mm512_add_epi64, _mm512_permutex2var_epi64, _mm512_permutexvar_epi64, _mm512_setzero_si512,
     _mm512_shuffle_i64x2, _mm512_sub_epi64, _mm512_unpackhi_epi64, _mm512_unpacklo_epi64,
@@ -16,6 +18,8 @@ use super::super::rows::Lanes;
 use super::super::vector512::{lanes, load, reduce_by, splat, store};
 use super::prime::{Factor, Prime as Field};
 use crate::ring::tables::{NttTables, SplitFactors};
+
+pub(in super::super) use orbit::orbit_walk;
 
 passes!("avx512f,avx512ifma", 3);
 

@@ -11,6 +11,7 @@ mod elementwise;
 mod field;
 mod moves;
 mod ntt;
+mod orbit;
 mod passes;
 mod product;
 mod unpacker;
@@ -22,8 +23,9 @@ pub(super) use elementwise::{
     add, centre, chunk, digit, halves, multiply, permute, rescale, rescale_difference, rescale_sum,
     rescaling, scale, substitute, subtract,
 };
-pub(super) use moves::{copy_runs, diagonals, gather_columns, orbit_step, radix_rows, reverse_bits};
+pub(super) use moves::{copy_runs, gather_columns, orbit_masks, radix_rows};
 pub(super) use ntt::{forward, inverse};
+pub(super) use orbit::orbit_walk;
 pub(super) use passes::{LEAST_DEGREE, passes};
 pub(super) use product::{arrange, key_products, multiply_accumulate, pack, reduce, row_products, unpack};
 

@@ -116,77 +116,44 @@ pub(in super::super) fn radix_rows(modulus: &Modulus, pairs: &[Pairs], rows: [&m
     }
 }
 
-/// The portable function, with the instructions of this module.
-#[target_feature(enable = "avx512f,avx512dq")]
-pub(in super::super) fn orbit_step(
-    modulus: &Modulus,
-    sum: &mut [u64],
-    digits: &mut [u64],
-    images: &[Lanes],
-    exchanged: bool,
-    power: usize,
-) {
-    moves::orbit_step(modulus, sum, digits, images, exchanged, power);
-}
-
-#[target_feature(enable = "avx512f")]
-pub(in super::super) fn reverse_bits(
-    out: &mut [Lanes],
-    [stride, half_stride]: [usize; 2],
-    at: usize,
-    source: &[u64],
-) {
-    let half = source.len() / 2;
-    if half < 64 {
-        return moves::reverse_bits(out, [stride, half_stride], at, source);
-    }
-    // Place `8 block + lane` with the bits of `block` split into the upper three and the rest: a group of eight places is
-    // one lane of the eight vectors that have the reversed rest.
-    let vectors = half / 8;
-    let (bits, groups) = (vectors.ilog2(), vectors / 8);
-    for (h, source) in source.chunks_exact(half).enumerate() {
-        let source = source.as_chunks::<8>().0;
-        for group in 0..groups {
-            let mut block = [_mm512_setzero_si512(); 8];
-            for (lane, lanes) in block.iter_mut().enumerate() {
-                *lanes = load(&source[bit_reverse(8 * group + lane, bits)]);
-            }
-            for (lane, column) in transpose(block).into_iter().enumerate() {
-                let place = group + groups * bit_reverse(lane, 3);
-                store(&mut out[h * half_stride + place * stride + at], column);
-            }
-        }
-    }
-}
-
-/// Of `rows`, `rows[i + lane]` in every lane for i below 8: lanes of which one bit is set move on by as many rows, bit by bit.
+/// Of eight rows, row `c + lane` (modulo 8) in every lane, for each c: lanes of which one bit is set move on by as many rows, bit by
+/// bit. Rows and lanes are numbered with their bits reversed.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn skew(mut rows: [__m512i; 16]) -> [__m512i; 16] {
-    for i in 0..14 {
-        rows[i] = _mm512_mask_blend_epi64(0b1010_1010, rows[i], rows[i + 1]);
-    }
-    for i in 0..12 {
-        rows[i] = _mm512_mask_blend_epi64(0b1100_1100, rows[i], rows[i + 2]);
-    }
+fn skew(mut rows: [__m512i; 8]) -> [__m512i; 8] {
+    let from = rows;
     for i in 0..8 {
-        rows[i] = _mm512_mask_blend_epi64(0b1111_0000, rows[i], rows[i + 4]);
+        rows[i] = _mm512_mask_blend_epi64(0b1111_0000, from[i], from[(i + 1) % 8]);
+    }
+    let from = rows;
+    for i in 0..8 {
+        rows[i] = _mm512_mask_blend_epi64(0b1100_1100, from[i], from[(i + 2) % 8]);
+    }
+    let from = rows;
+    for i in 0..8 {
+        rows[i] = _mm512_mask_blend_epi64(0b1010_1010, from[i], from[(i + 4) % 8]);
     }
     rows
 }
 
 #[target_feature(enable = "avx512f")]
-pub(in super::super) fn diagonals(out: &mut [Lanes], rows: [&[Lanes]; 2]) {
-    let strips = out.len() / 8;
-    let halves = rows.map(|rows| rows.as_chunks::<8>().0);
-    for (strip, (first, second)) in halves[0].iter().zip(halves[1]).enumerate() {
-        let mut rows = [_mm512_setzero_si512(); 16];
-        for (row, lanes) in rows.iter_mut().zip(first.iter().chain(second)) {
-            *row = load(lanes);
+pub(in super::super) fn orbit_masks(out: &mut [Lanes], rows: [&[u64]; 8], half: usize, group: usize) {
+    let orbit = rows[0].len() / 2;
+    let (blocks, bits) = (orbit / 8, (orbit / 8).ilog2());
+    let to = bit_reverse(group, bits);
+    // Row i for the place `to + blocks i`.
+    let rows: [&[Lanes]; 8] = [0, 4, 2, 6, 1, 5, 3, 7].map(|row: usize| rows[row].as_chunks().0);
+    for vector in 0..2 * blocks {
+        let mut values = [_mm512_setzero_si512(); 8];
+        for (value, row) in values.iter_mut().zip(&rows) {
+            *value = load(&row[vector]);
         }
-        let rows = skew(rows);
-        for step in 0..8 {
-            store(&mut out[step * strips + strip], rows[step]);
+        let chain = (vector / blocks) ^ half;
+        let first = to + orbit - bit_reverse(vector % blocks, bits);
+        for (c, value) in skew(values).into_iter().enumerate() {
+            let step = (first + blocks * c) % orbit;
+            stream(&mut out[(chain * orbit + step) * 2 * blocks + vector], value);
         }
     }
+    _mm_sfence();
 }

@@ -70,25 +70,32 @@ macro_rules! passes {
                             _ => word,
                         };
                     }
-                    for level in 0..LEVELS {
-                        let half = width >> (level + 1);
-                        for sub in 0..1 << level {
-                            for j in 2 * sub * half..(2 * sub + 1) * half {
-                                (x[j], x[j + half]) = forward_butterfly::<LAZY>(
-                                    field,
-                                    x[j],
-                                    x[j + half],
-                                    factors[(1 << level) + sub],
-                                );
-                            }
-                        }
-                    }
+                    forward_levels::<LEVELS, LAZY>(field, &factors, &mut x);
                     for k in 0..width {
                         store(&mut parts[k][position], x[k]);
                     }
                 }
             }
             *blocks *= width;
+        }
+
+        /// `LEVELS` levels over `2^LEVELS` vectors.
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn forward_levels<const LEVELS: usize, const LAZY: bool>(
+            field: &Field,
+            factors: &[Factor; 8],
+            x: &mut [__m512i; 8],
+        ) {
+            for level in 0..LEVELS {
+                let half = 1 << LEVELS >> (level + 1);
+                for sub in 0..1 << level {
+                    for j in 2 * sub * half..(2 * sub + 1) * half {
+                        (x[j], x[j + half]) =
+                            forward_butterfly::<LAZY>(field, x[j], x[j + half], factors[(1 << level) + sub]);
+                    }
+                }
+            }
         }
 
         /// The `2^LEVELS` equal parts of a block; the rest of them are empty.
@@ -148,8 +155,7 @@ macro_rules! passes {
             }
         }
 
-        /// The last three levels of eight vectors, of which `group` come before, two vectors in a register pair and four
-        /// pairs side by side, so that no butterfly waits for the one before.
+        /// The last three levels of eight vectors, of which `group` come before.
         #[inline]
         #[target_feature(enable = $features)]
         fn forward_inside<const LAZY: bool>(
@@ -158,11 +164,31 @@ macro_rules! passes {
             vectors: &mut [Lanes; 8],
             group: usize,
         ) {
+            let mut x = [_mm512_setzero_si512(); 8];
+            for (x, vector) in x.iter_mut().zip(vectors.iter()) {
+                *x = load(vector);
+            }
+            forward_inside_registers::<LAZY, 0>(field, roots, &mut x, group);
+            for (x, vector) in x.iter().zip(vectors) {
+                store(vector, *x);
+            }
+        }
+
+        /// The same in registers: two vectors in a pair of them and four pairs side by side, so that no butterfly waits for the
+        /// one before. Each `CALLER` has an instance of its own, which is compiled into it: registers are no arguments of calls.
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn forward_inside_registers<const LAZY: bool, const CALLER: u8>(
+            field: &Field,
+            roots: &InnerRoots<'_>,
+            vectors: &mut [__m512i; 8],
+            group: usize,
+        ) {
             let mut pairs = [[_mm512_setzero_si512(); 2]; 4];
             for (k, pair) in pairs.iter_mut().enumerate() {
                 // a0..3 b0..3 against a4..7 b4..7.
-                let x = between::<LAZY>(field, load(&vectors[2 * k]));
-                let y = between::<LAZY>(field, load(&vectors[2 * k + 1]));
+                let x = between::<LAZY>(field, vectors[2 * k]);
+                let y = between::<LAZY>(field, vectors[2 * k + 1]);
                 *pair = [_mm512_shuffle_i64x2::<0x44>(x, y), _mm512_shuffle_i64x2::<0xEE>(x, y)];
             }
             for (k, [x, y]) in pairs.iter_mut().enumerate() {
@@ -181,14 +207,8 @@ macro_rules! passes {
             }
             for (k, [x, y]) in pairs.iter_mut().enumerate() {
                 let (x, y) = (leave_forward::<LAZY>(field, *x), leave_forward::<LAZY>(field, *y));
-                store(
-                    &mut vectors[2 * k],
-                    _mm512_permutex2var_epi64(x, lanes([0, 8, 1, 9, 2, 10, 3, 11]), y),
-                );
-                store(
-                    &mut vectors[2 * k + 1],
-                    _mm512_permutex2var_epi64(x, lanes([4, 12, 5, 13, 6, 14, 7, 15]), y),
-                );
+                vectors[2 * k] = _mm512_permutex2var_epi64(x, lanes([0, 8, 1, 9, 2, 10, 3, 11]), y);
+                vectors[2 * k + 1] = _mm512_permutex2var_epi64(x, lanes([4, 12, 5, 13, 6, 14, 7, 15]), y);
             }
         }
 
@@ -289,27 +309,40 @@ macro_rules! passes {
                     for k in 0..width {
                         x[k] = between::<LAZY>(field, load(&parts[k][position]));
                     }
-                    let mut bound = bound_after::<LAZY>(field, *done);
-                    for level in (0..LEVELS).rev() {
-                        let half = width >> (level + 1);
-                        for sub in 0..1 << level {
-                            for j in 2 * sub * half..(2 * sub + 1) * half {
-                                (x[j], x[j + half]) = if LAST && level == 0 {
-                                    last_inverse_butterfly(field, x[j], x[j + half], last, bound)
-                                } else {
-                                    let factor = factors[(1 << level) + sub];
-                                    inverse_butterfly::<LAZY>(field, x[j], x[j + half], factor, bound)
-                                };
-                            }
-                        }
-                        bound = next_bound::<LAZY>(bound);
-                    }
+                    let bound = bound_after::<LAZY>(field, *done);
+                    inverse_levels::<LEVELS, LAZY, LAST>(field, &factors, last, bound, &mut x);
                     for k in 0..width {
                         store(&mut parts[k][position], x[k]);
                     }
                 }
             }
             *done += LEVELS as u32;
+        }
+
+        /// `LEVELS` levels over `2^LEVELS` vectors of values below `bound`.
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn inverse_levels<const LEVELS: usize, const LAZY: bool, const LAST: bool>(
+            field: &Field,
+            factors: &[Factor; 8],
+            last: [Factor; 2],
+            mut bound: __m512i,
+            x: &mut [__m512i; 8],
+        ) {
+            for level in (0..LEVELS).rev() {
+                let half = 1 << LEVELS >> (level + 1);
+                for sub in 0..1 << level {
+                    for j in 2 * sub * half..(2 * sub + 1) * half {
+                        (x[j], x[j + half]) = if LAST && level == 0 {
+                            last_inverse_butterfly(field, x[j], x[j + half], last, bound)
+                        } else {
+                            let factor = factors[(1 << level) + sub];
+                            inverse_butterfly::<LAZY>(field, x[j], x[j + half], factor, bound)
+                        };
+                    }
+                }
+                bound = next_bound::<LAZY>(bound);
+            }
         }
 
         /// The first three levels of the inverse; the mirror image of [`forward_inside`].
@@ -321,10 +354,29 @@ macro_rules! passes {
             vectors: &mut [Lanes; 8],
             group: usize,
         ) {
+            let mut x = [_mm512_setzero_si512(); 8];
+            for (x, vector) in x.iter_mut().zip(vectors.iter()) {
+                *x = load(vector);
+            }
+            inverse_inside_registers::<LAZY, 0>(field, roots, &mut x, group);
+            for (x, vector) in x.iter().zip(vectors) {
+                store(vector, *x);
+            }
+        }
+
+        /// The same in registers, with an instance for each `CALLER` as there.
+        #[inline]
+        #[target_feature(enable = $features)]
+        fn inverse_inside_registers<const LAZY: bool, const CALLER: u8>(
+            field: &Field,
+            roots: &InnerRoots<'_>,
+            vectors: &mut [__m512i; 8],
+            group: usize,
+        ) {
             let mut pairs = [[_mm512_setzero_si512(); 2]; 4];
             for (k, pair) in pairs.iter_mut().enumerate() {
-                let x = enter_inverse::<LAZY>(field, load(&vectors[2 * k]));
-                let y = enter_inverse::<LAZY>(field, load(&vectors[2 * k + 1]));
+                let x = enter_inverse::<LAZY>(field, vectors[2 * k]);
+                let y = enter_inverse::<LAZY>(field, vectors[2 * k + 1]);
                 *pair = [
                     _mm512_permutex2var_epi64(x, lanes([0, 2, 4, 6, 8, 10, 12, 14]), y),
                     _mm512_permutex2var_epi64(x, lanes([1, 3, 5, 7, 9, 11, 13, 15]), y),
@@ -346,8 +398,8 @@ macro_rules! passes {
                 (*x, *y) = inverse_butterfly::<LAZY>(field, low, high, roots.two(group, k), bound);
             }
             for (k, [x, y]) in pairs.iter().enumerate() {
-                store(&mut vectors[2 * k], _mm512_shuffle_i64x2::<0x44>(*x, *y));
-                store(&mut vectors[2 * k + 1], _mm512_shuffle_i64x2::<0xEE>(*x, *y));
+                vectors[2 * k] = _mm512_shuffle_i64x2::<0x44>(*x, *y);
+                vectors[2 * k + 1] = _mm512_shuffle_i64x2::<0xEE>(*x, *y);
             }
         }
     };
