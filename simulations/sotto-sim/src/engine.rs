@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use mpir::{Engine, EngineClient, Error, Form, PerBucket, Profile, PublicKeys, RoundSpec};
+use pir_baselines::spiral::{AS_PUBLISHED, SPIRAL, SPIRAL_PACK, SPIRAL_STREAM, SPIRAL_STREAM_PACK};
 use pir_baselines::{DoublePir, Hinted, PAPER, SECURE, SimplePir, WithHint, doublepir, simplepir};
-use pir_baselines::{FastPir, PaperSealPir, Xpir, fastpir, paper, xpir};
+use pir_baselines::{FastPir, PaperSealPir, Spiral, Xpir, fastpir, paper, spiral, xpir};
 use pir_core::{Scheme, SealPir, voce};
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +47,22 @@ pub(crate) enum EngineName {
     Doublepir,
     /// The same as its paper has it, at 120 bits, for comparison only.
     DoublepirPaper,
+    /// Spiral: expanded queries, folded by external products.
+    Spiral,
+    /// Spiral whose results are packed.
+    SpiralPack,
+    /// Spiral whose queries are uploaded, not expanded.
+    SpiralStream,
+    /// Both.
+    SpiralStreamPack,
+    /// Spiral with the modulus of its paper: 113 bits of security, for comparison only.
+    SpiralPaper,
+    /// The same, packed.
+    SpiralPackPaper,
+    /// The same, uploaded.
+    SpiralStreamPaper,
+    /// The same, both.
+    SpiralStreamPackPaper,
 }
 
 impl EngineName {
@@ -64,6 +81,16 @@ impl EngineName {
             Self::SimplepirPaper => Arc::new(WithHint::<SimplePir<PAPER>>::new()),
             Self::Doublepir => Arc::new(WithHint::<DoublePir<SECURE>>::new()),
             Self::DoublepirPaper => Arc::new(WithHint::<DoublePir<PAPER>>::new()),
+            Self::Spiral => Arc::new(PerBucket::<Spiral<SPIRAL>>::new()),
+            Self::SpiralPack => Arc::new(PerBucket::<Spiral<SPIRAL_PACK>>::new()),
+            Self::SpiralStream => Arc::new(PerBucket::<Spiral<SPIRAL_STREAM>>::new()),
+            Self::SpiralStreamPack => Arc::new(PerBucket::<Spiral<SPIRAL_STREAM_PACK>>::new()),
+            Self::SpiralPaper => Arc::new(PerBucket::<Spiral<{ SPIRAL + AS_PUBLISHED }>>::new()),
+            Self::SpiralPackPaper => Arc::new(PerBucket::<Spiral<{ SPIRAL_PACK + AS_PUBLISHED }>>::new()),
+            Self::SpiralStreamPaper => Arc::new(PerBucket::<Spiral<{ SPIRAL_STREAM + AS_PUBLISHED }>>::new()),
+            Self::SpiralStreamPackPaper => {
+                Arc::new(PerBucket::<Spiral<{ SPIRAL_STREAM_PACK + AS_PUBLISHED }>>::new())
+            }
         }
     }
 
@@ -79,13 +106,26 @@ impl EngineName {
             Self::FastpirPaper => Some(Profile(fastpir::INSECURE_PROFILE)),
             Self::SimplepirPaper => Some(Profile(simplepir::INSECURE_PROFILE)),
             Self::DoublepirPaper => Some(Profile(doublepir::INSECURE_PROFILE)),
+            Self::SpiralPaper
+            | Self::SpiralPackPaper
+            | Self::SpiralStreamPaper
+            | Self::SpiralStreamPackPaper => Some(Profile(spiral::INSECURE_PROFILE)),
             _ => None,
         }
     }
 
     /// Whether the first stage of an answer is an expansion; otherwise, queries are only parsed.
     pub(crate) const fn expands(self) -> bool {
-        matches!(self, Self::Sealpir | Self::PaperT20 | Self::PaperT23)
+        matches!(
+            self,
+            Self::Sealpir
+                | Self::PaperT20
+                | Self::PaperT23
+                | Self::Spiral
+                | Self::SpiralPack
+                | Self::SpiralPaper
+                | Self::SpiralPackPaper
+        )
     }
 
     /// Clients whose queries are worth answering in one pass.
@@ -141,6 +181,20 @@ impl EngineName {
             Self::SimplepirPaper => of_simple::<PAPER>(elements, element_bytes, profile)?,
             Self::Doublepir => of_double::<SECURE>(elements, element_bytes, profile)?,
             Self::DoublepirPaper => of_double::<PAPER>(elements, element_bytes, profile)?,
+            Self::Spiral => of_spiral::<SPIRAL>(elements, element_bytes, profile)?,
+            Self::SpiralPack => of_spiral::<SPIRAL_PACK>(elements, element_bytes, profile)?,
+            Self::SpiralStream => of_spiral::<SPIRAL_STREAM>(elements, element_bytes, profile)?,
+            Self::SpiralStreamPack => of_spiral::<SPIRAL_STREAM_PACK>(elements, element_bytes, profile)?,
+            Self::SpiralPaper => of_spiral::<{ SPIRAL + AS_PUBLISHED }>(elements, element_bytes, profile)?,
+            Self::SpiralPackPaper => {
+                of_spiral::<{ SPIRAL_PACK + AS_PUBLISHED }>(elements, element_bytes, profile)?
+            }
+            Self::SpiralStreamPaper => {
+                of_spiral::<{ SPIRAL_STREAM + AS_PUBLISHED }>(elements, element_bytes, profile)?
+            }
+            Self::SpiralStreamPackPaper => {
+                of_spiral::<{ SPIRAL_STREAM_PACK + AS_PUBLISHED }>(elements, element_bytes, profile)?
+            }
         })
     }
 }
@@ -191,6 +245,21 @@ fn of_fastpir<const Q: u32>(parameters: &fastpir::Parameters<Q>) -> Arrangement 
         plaintext_bits: Some(parameters.value_bits()),
         ..Arrangement::new(1, parameters.rows(), parameters.columns())
     }
+}
+
+/// One dimension, and one more for every fold.
+fn of_spiral<const P: usize>(
+    elements: usize,
+    element_bytes: usize,
+    profile: &[u8; Profile::BYTES],
+) -> Result<Arrangement, pir_core::Error> {
+    let parameters = Spiral::<P>::with_profile(elements, element_bytes, profile)?;
+    Ok(Arrangement {
+        parts: Some(parameters.pack().pow(2)).filter(|parts| *parts > 1),
+        levels: (!parameters.streams()).then(|| parameters.row_levels()),
+        plaintext_bits: Some(parameters.plaintext_bits()),
+        ..Arrangement::new(1 + parameters.folds() as usize, parameters.rows(), parameters.columns())
+    })
 }
 
 fn of_simple<const N: usize>(

@@ -6,4 +6,5 @@ mod fastpir;
 mod paper;
 mod seam;
 mod simplepir;
+mod spiral;
 mod xpir;

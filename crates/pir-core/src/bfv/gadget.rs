@@ -1,6 +1,6 @@
 //! Gadget decomposition: residues as short vectors of small signed digits.
 
-use crate::ring::{Digit, Modulus};
+use crate::ring::{self, Digit, Modulus, Ntt};
 
 /// `l` digits to the base `2^B`; the `r = bits(Q) - l B` lowest bits are dropped.
 ///
@@ -22,8 +22,25 @@ impl Gadget {
     }
 
     /// The weight `2^(r + i B)` of digit i.
-    pub(crate) fn weight(&self, modulus: &Modulus, i: u32) -> u64 {
+    #[must_use]
+    pub fn weight(&self, modulus: &Modulus, i: u32) -> u64 {
         1 << (self.dropped_bits(modulus) + i * self.base_bits)
+    }
+
+    /// The digits of a polynomial, given by its coefficients and left with any content: digit by digit, N slots each, in
+    /// evaluation form.
+    ///
+    /// # Panics
+    /// Unless there are N coefficients, and N slots for each digit.
+    pub fn decompose(&self, ntt: &Ntt, coefficients: &mut [u64], digits: &mut [u64]) {
+        let (modulus, degree) = (ntt.modulus(), ntt.degree());
+        assert_eq!(coefficients.len(), degree, "N coefficients");
+        assert_eq!(digits.len(), self.digits as usize * degree, "N slots for each digit");
+        ring::centre(modulus, self.offset(modulus), coefficients);
+        for (i, digit) in (0..).zip(digits.chunks_exact_mut(degree)) {
+            ring::digit(self.digit(modulus, i), digit, coefficients);
+            ntt.forward(digit);
+        }
     }
 
     /// Whether the weights are below the modulus, and products with the digits few enough for one reduction.

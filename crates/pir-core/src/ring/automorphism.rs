@@ -71,7 +71,11 @@ impl Automorphism {
     }
 
     /// Applies it to the slots of an evaluation form.
-    pub(crate) fn slots_into(&self, source: &[u64], out: &mut [u64]) {
+    ///
+    /// # Panics
+    /// Unless there are N slots in both.
+    pub fn slots_into(&self, source: &[u64], out: &mut [u64]) {
+        assert!(source.len() == self.degree && out.len() == self.degree, "N slots");
         kernel::permute(out, source, &self.slots, &self.vectors);
     }
 

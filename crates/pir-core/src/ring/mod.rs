@@ -9,6 +9,7 @@ mod ntt;
 mod polynomial;
 mod rescale;
 pub mod sampling;
+pub mod slots;
 mod tables;
 
 pub use automorphism::Automorphism;

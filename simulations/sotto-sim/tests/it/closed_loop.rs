@@ -143,12 +143,20 @@ fn one_message_is_retrieved_from_the_only_bucket() {
     );
 }
 
-/// With a batch code and without, by an engine that no product has.
+/// With a batch code and without, by engines that no product has.
 #[test]
 fn an_engine_to_compare_with_retrieves_every_message() {
-    for retrieve in [1, 4] {
+    for (engine, retrieve) in [
+        ("fastpir", 1),
+        ("fastpir", 4),
+        ("spiral", 1),
+        ("spiral", 4),
+        ("spiral-pack", 1),
+        ("spiral-stream", 1),
+        ("spiral-stream-pack", 1),
+    ] {
         let arguments =
-            format!("--users 64 --clients 2 --retrieve {retrieve} --rounds 1 --engine fastpir --json");
+            format!("--users 64 --clients 2 --retrieve {retrieve} --rounds 1 --engine {engine} --json");
         let report = last_line(&closed_loop(&arguments));
         assert_eq!(
             (&report["retrieved"], &report["wrong"], &report["missing"]),

@@ -27,13 +27,19 @@ fn every_engine_is_the_one_asked_for_and_retrieves_the_databases_elements() {
         ("simplepir", "simplepir", 1, 132, false),
         ("simplepir-paper", "simplepir-paper", 1, 120, false),
         ("doublepir", "doublepir", 2, 132, false),
+        ("spiral", "spiral", 4, 137, true),
+        ("spiral-pack", "spiral-pack", 1, 137, true),
+        ("spiral-stream", "spiral-stream", 4, 137, false),
+        ("spiral-stream-pack", "spiral-stream-pack", 1, 137, false),
+        ("spiral-paper", "spiral-paper", 1, 113, true),
+        ("spiral-stream-paper", "spiral-stream-paper", 2, 113, false),
     ] {
         // Long elements would take DoublePIR as long as all the others together.
         let bytes = if engine == "doublepir" { 3 } else { 288 };
         let report = report(&format!("pir --engine {engine} --elements 500 --bytes {bytes} --runs 5"));
         assert_eq!((&report["engine"], &report["verified"]), (&name.into(), &true.into()));
         assert_eq!(report["dimensions"], dimensions, "{engine}");
-        assert_eq!(report["planes"].is_null(), dimensions != 3, "{engine}");
+        assert_eq!(report["planes"].is_null(), engine != "xpir-3", "{engine}");
         assert_eq!(report["security_bits"], security, "{engine}");
         assert!(report["failure_log2"].as_f64().unwrap() <= -40.0, "{engine}");
         for key in ["levels", "expand_cpu_ms"] {
@@ -41,7 +47,7 @@ fn every_engine_is_the_one_asked_for_and_retrieves_the_databases_elements() {
         }
         let paper = engine.starts_with("paper");
         let hinted = engine.starts_with("simplepir") || engine.starts_with("doublepir");
-        let depends = paper || hinted || engine.starts_with("fastpir");
+        let depends = paper || hinted || engine.starts_with("fastpir") || engine.starts_with("spiral");
         assert_eq!(report["plaintext_bits"].is_null(), !depends, "{engine}");
         assert_eq!(report["hint_bytes"] == 0, !hinted, "{engine}");
         assert_eq!(report["answer_tile_cpu_ms"].is_null(), paper, "{engine}");
@@ -65,6 +71,11 @@ fn every_engine_serves_whole_multi_queries() {
         "simplepir",
         "simplepir-paper",
         "doublepir",
+        "spiral",
+        "spiral-pack",
+        "spiral-stream",
+        "spiral-stream-pack",
+        "spiral-paper",
     ];
     for engine in ["sealpir"].into_iter().chain(baselines) {
         for code in ["single", "cuckoo"] {
@@ -72,10 +83,8 @@ fn every_engine_serves_whole_multi_queries() {
             let report = report(&arguments);
             assert_eq!((&report["verified"], &report["deferred"]), (&true.into(), &0.into()), "{arguments}");
             assert_eq!(report["engine"], engine);
-            assert_eq!(
-                report["expand_cpu_ms"].is_null(),
-                !engine.starts_with("paper") && engine != "sealpir"
-            );
+            let expands = ["sealpir", "paper-t20", "paper-t23", "spiral", "spiral-pack", "spiral-paper"];
+            assert_eq!(report["expand_cpu_ms"].is_null(), !expands.contains(&engine));
         }
     }
 }
