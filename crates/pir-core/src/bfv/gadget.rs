@@ -1,6 +1,6 @@
 //! Gadget decomposition: residues as short vectors of small signed digits.
 
-use crate::ring::{Digit, Modulus};
+use crate::ring::{self, Digit, Modulus, Ntt};
 
 /// `l` digits to the base `2^B`; the `r = bits(Q) - l B` lowest bits are dropped.
 ///
@@ -22,8 +22,24 @@ impl Gadget {
     }
 
     /// The weight `2^(r + i B)` of digit i.
-    pub(crate) fn weight(&self, modulus: &Modulus, i: u32) -> u64 {
+    #[must_use]
+    pub fn weight(&self, modulus: &Modulus, i: u32) -> u64 {
         1 << (self.dropped_bits(modulus) + i * self.base_bits)
+    }
+
+    /// The digits of a polynomial, given by its coefficients, in evaluation form, digit by digit. The coefficients are used up.
+    ///
+    /// # Panics
+    /// Unless there are N coefficients, and room for the N slots of each digit.
+    pub fn decompose(&self, ntt: &Ntt, coefficients: &mut [u64], digits: &mut [u64]) {
+        let (modulus, degree) = (ntt.modulus(), ntt.degree());
+        assert_eq!(coefficients.len(), degree, "N coefficients");
+        assert_eq!(digits.len(), self.digits as usize * degree, "N slots for each digit");
+        ring::centre(modulus, self.offset(modulus), coefficients);
+        for (i, digit) in digits.chunks_exact_mut(degree).enumerate() {
+            ring::digit(self.digit(modulus, i as u32), digit, coefficients);
+            ntt.forward(digit);
+        }
     }
 
     /// Whether the weights are below the modulus, and products with the digits few enough for one reduction.
@@ -45,6 +61,20 @@ impl Gadget {
         let shift = self.dropped_bits(modulus) + i * self.base_bits;
         Digit { shift, mask, bias: modulus.value() - (1 << (self.base_bits - 1)) }
     }
+}
+
+/// `sum_d digits[d] (b_d, a_d)` for digits in evaluation form: with `b_d + a_d s` an encryption of `w_d x`, one of what the
+/// digits make up times x. The digits stand one behind the other, at most 12 of N slots each, and so do `b_0, a_0, b_1, ...`.
+///
+/// # Panics
+/// If there are no digits, more than 12, or not two polynomials for each of them.
+pub fn digit_products(modulus: &Modulus, out: [&mut [u64]; 2], digits: &[u64], keys: &[u64]) {
+    let degree = out[0].len();
+    assert!(out[1].len() == degree && degree > 0, "both halves");
+    assert!(digits.len().is_multiple_of(degree), "N slots for each digit");
+    assert!((1..=12).contains(&(digits.len() / degree)), "few enough products for one reduction");
+    assert_eq!(keys.len(), 2 * digits.len(), "two polynomials for each digit");
+    ring::key_products(modulus, out, digits, keys);
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 use zeroize::Zeroize;
 
 use super::ciphertext::Ciphertext;
-use super::gadget::Gadget;
+use super::gadget::{Gadget, digit_products};
 use super::parameters::Parameters;
 use super::secret_key::SecretKey;
 use super::seed::derive;
@@ -232,13 +232,9 @@ impl GaloisKeys {
         let (ntt, modulus) = (parameters.large(), parameters.large().modulus());
         let (automorphism, gadget) = (parameters.automorphism(level), parameters.gadget(level));
         let Workspace { rotated, digits, sums: [sum0, sum1] } = workspace;
-        ring::centre(modulus, gadget.offset(modulus), rotated);
         let digits = &mut digits[..gadget.digits as usize * parameters.degree()];
-        for (i, digit) in digits.chunks_exact_mut(parameters.degree()).enumerate() {
-            ring::digit(gadget.digit(modulus, i as u32), digit, rotated);
-            ntt.forward(digit);
-        }
-        ring::key_products(modulus, [sum0, sum1], digits, &self.keys[level]);
+        gadget.decompose(ntt, rotated, digits);
+        digit_products(modulus, [sum0, sum1], digits, &self.keys[level]);
         automorphism.slots_into(c0.residues(), rotated);
         ring::add(modulus, sum0, rotated);
     }

@@ -11,6 +11,7 @@ mod rescale;
 pub mod sampling;
 mod tables;
 
+pub use aligned::Aligned;
 pub use automorphism::Automorphism;
 pub use kernel::{Backend, KERNEL_VARIABLE, Products};
 pub use modulus::{MAXIMUM_BITS, Modulus, ShoupFactor};
@@ -19,7 +20,6 @@ pub use polynomial::{Coefficient, Evaluation, Form, Polynomial};
 pub use rescale::Rescale;
 pub use tables::bit_reverse;
 
-pub(crate) use aligned::Aligned;
 pub(crate) use kernel::{
     COLUMNS, Lanes, Pairs, RowSums, Selectors, add, arrange, centre, chunk, copy_runs, diagonals, digit,
     gather_columns, halves, key_products, multiply, multiply_accumulate, orbit_crossings, orbit_products,

@@ -24,24 +24,28 @@ fn every_engine_is_the_one_asked_for_and_retrieves_the_databases_elements() {
         ("paper-t23", "sealpir-paper-t23", 2, 113, true),
         ("fastpir", "fastpir", 1, 128, false),
         ("fastpir-paper", "fastpir-paper", 1, 125, false),
+        ("onionpir", "onionpir", 3, 137, true),
         ("simplepir", "simplepir", 1, 132, false),
         ("simplepir-paper", "simplepir-paper", 1, 120, false),
         ("doublepir", "doublepir", 2, 132, false),
+        ("xpsir", "xpsir", 1, 193, false),
+        ("sealpsir", "sealpsir", 1, 137, false),
     ] {
         // Long elements would take DoublePIR as long as all the others together.
         let bytes = if engine == "doublepir" { 3 } else { 288 };
         let report = report(&format!("pir --engine {engine} --elements 500 --bytes {bytes} --runs 5"));
         assert_eq!((&report["engine"], &report["verified"]), (&name.into(), &true.into()));
         assert_eq!(report["dimensions"], dimensions, "{engine}");
-        assert_eq!(report["planes"].is_null(), dimensions != 3, "{engine}");
+        assert_eq!(report["planes"].is_null(), engine != "xpir-3", "{engine}");
         assert_eq!(report["security_bits"], security, "{engine}");
         assert!(report["failure_log2"].as_f64().unwrap() <= -40.0, "{engine}");
         for key in ["levels", "expand_cpu_ms"] {
             assert_eq!(report[key].is_null(), !expands, "{engine}, {key}");
         }
         let paper = engine.starts_with("paper");
-        let hinted = engine.starts_with("simplepir") || engine.starts_with("doublepir");
-        let depends = paper || hinted || engine.starts_with("fastpir");
+        let linear = engine.starts_with("simplepir") || engine.starts_with("doublepir");
+        let hinted = linear || engine.ends_with("psir");
+        let depends = paper || linear || engine.starts_with("fastpir");
         assert_eq!(report["plaintext_bits"].is_null(), !depends, "{engine}");
         assert_eq!(report["hint_bytes"] == 0, !hinted, "{engine}");
         assert_eq!(report["answer_tile_cpu_ms"].is_null(), paper, "{engine}");
@@ -62,9 +66,12 @@ fn every_engine_serves_whole_multi_queries() {
         "paper-t23",
         "fastpir",
         "fastpir-paper",
+        "onionpir",
         "simplepir",
         "simplepir-paper",
         "doublepir",
+        "xpsir",
+        "sealpsir",
     ];
     for engine in ["sealpir"].into_iter().chain(baselines) {
         for code in ["single", "cuckoo"] {
@@ -74,7 +81,7 @@ fn every_engine_serves_whole_multi_queries() {
             assert_eq!(report["engine"], engine);
             assert_eq!(
                 report["expand_cpu_ms"].is_null(),
-                !engine.starts_with("paper") && engine != "sealpir"
+                !engine.starts_with("paper") && !["sealpir", "onionpir"].contains(&engine)
             );
         }
     }
