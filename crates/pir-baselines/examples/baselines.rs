@@ -1,4 +1,4 @@
-//! The numbers of docs/PARAMETERS.md that belong to XPIR, to FastPIR and to the paper's SealPIR, as Markdown tables.
+//! The numbers of docs/PARAMETERS.md that belong to XPIR, to FastPIR, to OnionPIR and to the paper's SealPIR, as Markdown tables.
 //!
 //! ```sh
 //! cargo run --release -p pir-baselines --example baselines                # sizes of the paper's databases
@@ -6,7 +6,7 @@
 //! ```
 #![allow(clippy::print_stdout, reason = "a program that reports to people")]
 
-use pir_baselines::{FastPir, PaperSealPir, Xpir, fastpir, paper, xpir};
+use pir_baselines::{FastPir, OnionPir, PaperSealPir, Xpir, fastpir, onionpir, paper, xpir};
 use pir_core::{Error, Scheme, bfv};
 
 const ELEMENT_BYTES: usize = 288;
@@ -19,6 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     unexpanded::<3>(sizes)?;
     batched::<100>(sizes)?;
     batched::<109>(sizes)?;
+    with_external_products(sizes)?;
     of_the_paper::<20>(sizes)?;
     of_the_paper::<23>(sizes)?;
     Ok(())
@@ -86,6 +87,36 @@ fn batched<const Q: u32>(sizes: &[usize]) -> Result<(), Error> {
         let stages = fastpir::stages(&of(n)?);
         let fastpir::Stages { query, column, rotation, combined, answer, budget } = stages;
         println!("| {n} | {} |", [query, column, rotation, combined, answer, budget].map(power).join(" | "));
+    }
+    println!();
+    Ok(())
+}
+
+/// OnionPIR.
+fn with_external_products(sizes: &[usize]) -> Result<(), Error> {
+    println!("{}, public keys {} bytes\n", OnionPir::NAME, OnionPir::public_keys_bytes());
+    println!("| n | rows | columns | query, bytes | answer, bytes | bits | security | failure |");
+    println!("|---|---|---|---|---|---|---|---|");
+    for &n in sizes {
+        let p = onionpir::Parameters::choose(n, ELEMENT_BYTES)?;
+        println!(
+            "| {n} | {} | {} | {} | {} | {} | {} | 2^{:.1} |",
+            p.rows(),
+            p.columns(),
+            p.query_bytes(),
+            p.answer_bytes(),
+            p.answer_coefficient_bits(),
+            OnionPir::security_bits(&p),
+            OnionPir::failure_log2(&p)
+        );
+    }
+    println!("\n| n | row | column | value | times s | choice | chosen | answer |");
+    println!("|---|---|---|---|---|---|---|---|");
+    for &n in sizes {
+        let stages = onionpir::stages(&onionpir::Parameters::choose(n, ELEMENT_BYTES)?);
+        let onionpir::Stages { row, column, value, times_secret, choice, chosen, answer } = stages;
+        let cells = [row, column, value, times_secret, choice, chosen, answer].map(power);
+        println!("| {n} | {} |", cells.join(" | "));
     }
     println!();
     Ok(())

@@ -47,7 +47,10 @@ pub fn expand(
 
 /// [`expand`] in the memory of the leaves: their number is that of the selectors, and the first holds the root, already
 /// divided by `2^levels`. The first `switched` leaves are switched to q; that takes at least one level.
-pub(crate) fn expand_in_place(
+///
+/// # Panics
+/// If there are no leaves, more than `2^levels`, or more levels than log2 N; or if leaves are to be switched by no level.
+pub fn expand_in_place(
     parameters: &Parameters,
     keys: &GaloisKeys,
     leaves: &mut [Ciphertext<Evaluation>],

@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use mpir::{Engine, EngineClient, Error, Form, PerBucket, Profile, PublicKeys, RoundSpec};
+use pir_baselines::paillier::{self, Paillier};
+use pir_baselines::psir::Shape;
 use pir_baselines::spiral::{AS_PUBLISHED, SPIRAL, SPIRAL_PACK, SPIRAL_STREAM, SPIRAL_STREAM_PACK};
 use pir_baselines::{DoublePir, Hinted, PAPER, SECURE, SimplePir, WithHint, doublepir, simplepir};
-use pir_baselines::{FastPir, PaperSealPir, Spiral, Xpir, fastpir, paper, spiral, xpir};
+use pir_baselines::{FastPir, OnionPir, PaperSealPir, Psir, Spiral, Xpir};
+use pir_baselines::{fastpir, onionpir, paper, spiral, xpir};
 use pir_core::{Scheme, SealPir, voce};
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +42,8 @@ pub(crate) enum EngineName {
     Fastpir,
     /// The same with the moduli of its paper: 125 bits of security, for comparison only.
     FastpirPaper,
+    /// OnionPIR: further dimensions by external products, and one ciphertext back.
+    Onionpir,
     /// SimplePIR at 132 bits of security: a scan at the speed of memory, and a hint of megabytes in every round.
     Simplepir,
     /// The same as its paper has it, square and at 120 bits, for comparison only.
@@ -63,6 +68,12 @@ pub(crate) enum EngineName {
     SpiralStreamPaper,
     /// The same, both.
     SpiralStreamPackPaper,
+    /// PSIR over XPIR in two dimensions: what clients know of a database ahead makes it smaller; here, they stream all of it in every round.
+    Xpsir,
+    /// PSIR over SealPIR.
+    Sealpsir,
+    /// PSIR over Paillier, of a modulus of 2048 bits: 112 bits of security, for comparison only.
+    Paillierpsir,
 }
 
 impl EngineName {
@@ -77,6 +88,7 @@ impl EngineName {
             Self::PaperT23 => Arc::new(PerBucket::<PaperSealPir<23>>::new()),
             Self::Fastpir => Arc::new(PerBucket::<FastPir<100>>::new()),
             Self::FastpirPaper => Arc::new(PerBucket::<FastPir<109>>::new()),
+            Self::Onionpir => Arc::new(PerBucket::<OnionPir>::new()),
             Self::Simplepir => Arc::new(WithHint::<SimplePir<SECURE>>::new()),
             Self::SimplepirPaper => Arc::new(WithHint::<SimplePir<PAPER>>::new()),
             Self::Doublepir => Arc::new(WithHint::<DoublePir<SECURE>>::new()),
@@ -91,6 +103,9 @@ impl EngineName {
             Self::SpiralStreamPackPaper => {
                 Arc::new(PerBucket::<Spiral<{ SPIRAL_STREAM_PACK + AS_PUBLISHED }>>::new())
             }
+            Self::Xpsir => Arc::new(Psir::<Xpir<2>>::new()),
+            Self::Sealpsir => Arc::new(Psir::<SealPir>::new()),
+            Self::Paillierpsir => Arc::new(Psir::<Paillier>::new()),
         }
     }
 
@@ -110,6 +125,7 @@ impl EngineName {
             | Self::SpiralPackPaper
             | Self::SpiralStreamPaper
             | Self::SpiralStreamPackPaper => Some(Profile(spiral::INSECURE_PROFILE)),
+            Self::Paillierpsir => Some(Profile(paillier::INSECURE_PROFILE)),
             _ => None,
         }
     }
@@ -119,6 +135,7 @@ impl EngineName {
         matches!(
             self,
             Self::Sealpir
+                | Self::Onionpir
                 | Self::PaperT20
                 | Self::PaperT23
                 | Self::Spiral
@@ -130,7 +147,7 @@ impl EngineName {
 
     /// Clients whose queries are worth answering in one pass.
     pub(crate) const fn tile(self) -> usize {
-        if matches!(self, Self::PaperT20 | Self::PaperT23) { 1 } else { 16 }
+        if matches!(self, Self::PaperT20 | Self::PaperT23 | Self::Paillierpsir) { 1 } else { 16 }
     }
 
     /// A round to measure. Unless another arrangement is given, it is the one that a server would choose.
@@ -177,6 +194,7 @@ impl EngineName {
             Self::FastpirPaper => {
                 of_fastpir(&FastPir::<109>::with_profile(elements, element_bytes, profile)?)
             }
+            Self::Onionpir => of_onion(&OnionPir::with_profile(elements, element_bytes, profile)?),
             Self::Simplepir => of_simple::<SECURE>(elements, element_bytes, profile)?,
             Self::SimplepirPaper => of_simple::<PAPER>(elements, element_bytes, profile)?,
             Self::Doublepir => of_double::<SECURE>(elements, element_bytes, profile)?,
@@ -194,6 +212,10 @@ impl EngineName {
             }
             Self::SpiralStreamPackPaper => {
                 of_spiral::<{ SPIRAL_STREAM_PACK + AS_PUBLISHED }>(elements, element_bytes, profile)?
+            }
+            Self::Xpsir | Self::Sealpsir | Self::Paillierpsir => {
+                let shape = Shape::new(elements, element_bytes)?;
+                Arrangement::new(1, shape.groups(), shape.parts())
             }
         })
     }
@@ -260,6 +282,15 @@ fn of_spiral<const P: usize>(
         plaintext_bits: Some(parameters.plaintext_bits()),
         ..Arrangement::new(1 + parameters.folds() as usize, parameters.rows(), parameters.columns())
     })
+}
+
+/// Every bit of a column's number is a dimension of two.
+fn of_onion(parameters: &onionpir::Parameters) -> Arrangement {
+    let dimensions = 1 + parameters.column_bits() as usize;
+    Arrangement {
+        levels: Some(parameters.levels()),
+        ..Arrangement::new(dimensions, parameters.rows(), parameters.columns())
+    }
 }
 
 fn of_simple<const N: usize>(

@@ -19,6 +19,7 @@ mod pir;
 mod plan;
 mod progress;
 mod proxy;
+mod psir;
 mod table;
 mod target;
 
@@ -55,6 +56,8 @@ enum Command {
     Mpir(mpir::Arguments),
     /// How often a batch code cannot serve a whole batch.
     Pbc(pbc::Arguments),
+    /// How many queries the blocks of a client of PSIR serve.
+    Psir(psir::Arguments),
     /// What a server for so many users needs, or whom a machine can serve.
     Plan(Box<plan::Arguments>),
 }
@@ -80,6 +83,7 @@ fn run() -> anyhow::Result<ExitCode> {
         Command::Pir(arguments) => pir::run(&arguments)?,
         Command::Mpir(arguments) => mpir::run(&arguments)?,
         Command::Pbc(arguments) => pbc::run(&arguments)?,
+        Command::Psir(arguments) => psir::run(&arguments)?,
         Command::Plan(arguments) => plan::run(&arguments)?,
     }
     Ok(ExitCode::SUCCESS)

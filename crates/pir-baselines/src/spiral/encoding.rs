@@ -80,7 +80,7 @@ pub(super) fn write_coefficients(
 ) {
     let mut writer = BitWriter::new(out);
     places.for_each(|at| {
-        writer.write(ring.compose(polynomial, at) >> dropped_bits, ring.bits() - dropped_bits)
+        writer.write(ring.compose(polynomial, at) >> dropped_bits, ring.bits() - dropped_bits);
     });
     writer.finish();
 }

@@ -3,7 +3,9 @@
 
 mod doublepir;
 mod fastpir;
+mod onionpir;
 mod paper;
+mod psir;
 mod seam;
 mod simplepir;
 mod spiral;

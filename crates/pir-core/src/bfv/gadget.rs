@@ -64,6 +64,20 @@ impl Gadget {
     }
 }
 
+/// `sum_d digits[d] (b_d, a_d)` for digits in evaluation form: with `b_d + a_d s` an encryption of `w_d x`, one of what the
+/// digits make up times x. The digits stand one behind the other, at most 12 of N slots each, and so do `b_0, a_0, b_1, ...`.
+///
+/// # Panics
+/// If there are no digits, more than 12, or not two polynomials for each of them.
+pub fn digit_products(modulus: &Modulus, out: [&mut [u64]; 2], digits: &[u64], keys: &[u64]) {
+    let degree = out[0].len();
+    assert!(out[1].len() == degree && degree > 0, "both halves");
+    assert!(digits.len().is_multiple_of(degree), "N slots for each digit");
+    assert!((1..=12).contains(&(digits.len() / degree)), "few enough products for one reduction");
+    assert_eq!(keys.len(), 2 * digits.len(), "two polynomials for each digit");
+    ring::key_products(modulus, out, digits, keys);
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::{any, prop_assert, proptest};

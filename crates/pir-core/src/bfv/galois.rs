@@ -7,7 +7,7 @@
 use zeroize::Zeroize;
 
 use super::ciphertext::Ciphertext;
-use super::gadget::Gadget;
+use super::gadget::{Gadget, digit_products};
 use super::parameters::Parameters;
 use super::secret_key::SecretKey;
 use super::seed::derive;
@@ -234,7 +234,7 @@ impl GaloisKeys {
         let Workspace { rotated, digits, sums: [sum0, sum1] } = workspace;
         let digits = &mut digits[..gadget.digits as usize * parameters.degree()];
         gadget.decompose(ntt, rotated, digits);
-        ring::key_products(modulus, [sum0, sum1], digits, &self.keys[level]);
+        digit_products(modulus, [sum0, sum1], digits, &self.keys[level]);
         automorphism.slots_into(c0.residues(), rotated);
         ring::add(modulus, sum0, rotated);
     }

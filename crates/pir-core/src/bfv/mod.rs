@@ -15,7 +15,7 @@ mod seed;
 mod switching;
 
 pub use ciphertext::Ciphertext;
-pub use gadget::Gadget;
+pub use gadget::{Gadget, digit_products};
 pub use galois::{GaloisKeys, Workspace};
 pub use parameters::Parameters;
 pub use secret_key::{Measurement, SecretKey, SeededCiphertext};

@@ -6,23 +6,24 @@ use aligned_vec::{AVec, CACHELINE_ALIGN};
 
 /// A vector that begins at a cache line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Aligned<T>(AVec<T>);
+pub struct Aligned<T>(AVec<T>);
 
 impl<T: Clone> Aligned<T> {
     /// `length` times the same value.
-    pub(crate) fn filled(value: T, length: usize) -> Self {
+    #[must_use]
+    pub fn filled(value: T, length: usize) -> Self {
         let mut vector = Self::default();
         vector.resize(length, value);
         vector
     }
 
     /// Truncates, or appends copies of `value`.
-    pub(crate) fn resize(&mut self, length: usize, value: T) {
+    pub fn resize(&mut self, length: usize, value: T) {
         self.0.resize(length, value);
     }
 
     /// Appends copies of all.
-    pub(crate) fn extend_from_slice(&mut self, values: &[T]) {
+    pub fn extend_from_slice(&mut self, values: &[T]) {
         self.0.extend_from_slice(values);
     }
 }

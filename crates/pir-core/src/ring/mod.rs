@@ -12,6 +12,7 @@ pub mod sampling;
 pub mod slots;
 mod tables;
 
+pub use aligned::Aligned;
 pub use automorphism::Automorphism;
 pub use kernel::{Backend, KERNEL_VARIABLE, Products};
 pub use modulus::{MAXIMUM_BITS, Modulus, ShoupFactor};
@@ -20,7 +21,6 @@ pub use polynomial::{Coefficient, Evaluation, Form, Polynomial};
 pub use rescale::Rescale;
 pub use tables::bit_reverse;
 
-pub(crate) use aligned::Aligned;
 pub(crate) use kernel::{
     COLUMNS, Lanes, OrbitWalk, Pairs, RowSums, Selectors, add, arrange, centre, chunk, copy_runs, digit,
     gather_columns, halves, key_products, multiply, multiply_accumulate, orbit_crossings, orbit_masks,

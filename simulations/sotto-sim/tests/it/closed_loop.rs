@@ -143,26 +143,27 @@ fn one_message_is_retrieved_from_the_only_bucket() {
     );
 }
 
-/// With a batch code and without, by engines that no product has.
+/// With a batch code and without, by engines that no product has. What the mapping shows twice, or its batch has no room for, is left
+/// unread whatever the engine, and counted.
 #[test]
 fn an_engine_to_compare_with_retrieves_every_message() {
     for (engine, retrieve) in [
         ("fastpir", 1),
         ("fastpir", 4),
-        ("spiral", 1),
+        ("onionpir", 4),
         ("spiral", 4),
         ("spiral-pack", 1),
         ("spiral-stream", 1),
         ("spiral-stream-pack", 1),
+        ("xpsir", 4),
+        ("sealpsir", 1),
     ] {
         let arguments =
             format!("--users 64 --clients 2 --retrieve {retrieve} --rounds 1 --engine {engine} --json");
         let report = last_line(&closed_loop(&arguments));
-        assert_eq!(
-            (&report["retrieved"], &report["wrong"], &report["missing"]),
-            (&(2 * retrieve).into(), &0.into(), &0.into()),
-            "{arguments}"
-        );
+        assert_eq!((&report["wrong"], &report["missing"]), (&0.into(), &0.into()), "{arguments}");
+        let unread = number(&report, "/deferred") + number(&report, "/ambiguous_unread");
+        assert_eq!(number(&report, "/retrieved") + unread, f64::from(2 * retrieve), "{arguments}");
     }
 }
 
@@ -177,6 +178,7 @@ fn impossible_loops_are_refused() {
         ("--users 64 --clients 2 --rounds 0", "0 is not in"),
         ("--users 64 --clients 2 --engine paper-t20", "128 bits"),
         ("--users 64 --clients 2 --engine fastpir-paper", "128 bits"),
+        ("--users 64 --clients 2 --engine paillierpsir", "128 bits"),
         ("--users 4096 --clients 2 --retrieve 114 --code hybrid", "at most 113"),
         ("--users 64 --clients 2 --code other", "invalid value"),
         ("--users 64 --clients 2 --code cuckoo --compare cuckoo", "cannot be used with"),

@@ -24,6 +24,7 @@ fn every_engine_is_the_one_asked_for_and_retrieves_the_databases_elements() {
         ("paper-t23", "sealpir-paper-t23", 2, 113, true),
         ("fastpir", "fastpir", 1, 128, false),
         ("fastpir-paper", "fastpir-paper", 1, 125, false),
+        ("onionpir", "onionpir", 3, 137, true),
         ("simplepir", "simplepir", 1, 132, false),
         ("simplepir-paper", "simplepir-paper", 1, 120, false),
         ("doublepir", "doublepir", 2, 132, false),
@@ -33,6 +34,8 @@ fn every_engine_is_the_one_asked_for_and_retrieves_the_databases_elements() {
         ("spiral-stream-pack", "spiral-stream-pack", 1, 137, false),
         ("spiral-paper", "spiral-paper", 1, 113, true),
         ("spiral-stream-paper", "spiral-stream-paper", 2, 113, false),
+        ("xpsir", "xpsir", 1, 193, false),
+        ("sealpsir", "sealpsir", 1, 137, false),
     ] {
         // Long elements would take DoublePIR as long as all the others together.
         let bytes = if engine == "doublepir" { 3 } else { 288 };
@@ -46,8 +49,9 @@ fn every_engine_is_the_one_asked_for_and_retrieves_the_databases_elements() {
             assert_eq!(report[key].is_null(), !expands, "{engine}, {key}");
         }
         let paper = engine.starts_with("paper");
-        let hinted = engine.starts_with("simplepir") || engine.starts_with("doublepir");
-        let depends = paper || hinted || engine.starts_with("fastpir") || engine.starts_with("spiral");
+        let linear = engine.starts_with("simplepir") || engine.starts_with("doublepir");
+        let hinted = linear || engine.ends_with("psir");
+        let depends = paper || linear || engine.starts_with("fastpir") || engine.starts_with("spiral");
         assert_eq!(report["plaintext_bits"].is_null(), !depends, "{engine}");
         assert_eq!(report["hint_bytes"] == 0, !hinted, "{engine}");
         assert_eq!(report["answer_tile_cpu_ms"].is_null(), paper, "{engine}");
@@ -68,6 +72,7 @@ fn every_engine_serves_whole_multi_queries() {
         "paper-t23",
         "fastpir",
         "fastpir-paper",
+        "onionpir",
         "simplepir",
         "simplepir-paper",
         "doublepir",
@@ -76,6 +81,8 @@ fn every_engine_serves_whole_multi_queries() {
         "spiral-stream",
         "spiral-stream-pack",
         "spiral-paper",
+        "xpsir",
+        "sealpsir",
     ];
     for engine in ["sealpir"].into_iter().chain(baselines) {
         for code in ["single", "cuckoo"] {
@@ -83,7 +90,8 @@ fn every_engine_serves_whole_multi_queries() {
             let report = report(&arguments);
             assert_eq!((&report["verified"], &report["deferred"]), (&true.into(), &0.into()), "{arguments}");
             assert_eq!(report["engine"], engine);
-            let expands = ["sealpir", "paper-t20", "paper-t23", "spiral", "spiral-pack", "spiral-paper"];
+            let expands =
+                ["sealpir", "onionpir", "paper-t20", "paper-t23", "spiral", "spiral-pack", "spiral-paper"];
             assert_eq!(report["expand_cpu_ms"].is_null(), !expands.contains(&engine));
         }
     }

@@ -9,3 +9,4 @@ mod mpir;
 mod pbc;
 mod pir;
 mod plan;
+mod psir;
