@@ -1,5 +1,6 @@
-//! The screen with 100,000 texts in memory, without a terminal: what happens between a key or a message and what is handed
-//! to the terminal, at 120 columns and 40 rows.
+//! The screen with 100,000 texts in memory, and at a participant that keeps 100,000 texts on the disk, without a terminal: what
+//! happens between a key or a message and what is handed to the terminal, at 120 columns and 40 rows, with all that goes through
+//! the socket.
 #![allow(missing_docs, reason = "a benchmark")]
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
@@ -33,6 +34,19 @@ fn benchmarks(criterion: &mut Criterion) {
     group.bench_function("100,000 texts come, and are drawn", |bencher| {
         bencher.iter_batched(|| (), |()| Stage::with_texts(4, TEXTS), BatchSize::PerIteration);
     });
+    for conversations in [1, 4, 255] {
+        let directory = tempfile::tempdir().unwrap();
+        Stage::fill_history(directory.path(), conversations, TEXTS).unwrap();
+        let mut stage = Stage::with_history(directory.path(), conversations);
+        assert_eq!(stage.kept(), TEXTS as usize);
+        let of = |what: &str| format!("kept: {what}, {conversations} conversations");
+        group.bench_function(of("a screen comes"), |bencher| bencher.iter(|| stage.come()));
+        assert!(stage.texts() >= 100);
+        group.bench_function(of("a page back"), |bencher| bencher.iter(|| stage.page_back()));
+        drop(stage);
+        let open = || Stage::with_history(directory.path(), conversations);
+        group.bench_function(of("the participant comes"), |bencher| bencher.iter_with_large_drop(open));
+    }
     group.finish();
 }
 

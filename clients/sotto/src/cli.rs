@@ -7,9 +7,10 @@
 mod account;
 mod audit;
 mod chat;
-mod contacts;
+pub(crate) mod contacts;
 pub(crate) mod failure;
 mod group;
+mod history;
 mod info;
 mod input;
 pub(crate) mod link;
@@ -17,7 +18,7 @@ mod listen;
 mod passphrase;
 pub(crate) mod print;
 mod run;
-mod send;
+pub(crate) mod send;
 pub(crate) mod state;
 
 use core::time::Duration;
@@ -151,6 +152,21 @@ enum Command {
         /// The contact or group
         name: String,
     },
+    /// Show nothing of a contact or a group from now on, and tell nobody
+    ///
+    /// What comes is acknowledged as if you had read it, and dropped, in groups, too, where the contact speaks; so the contact
+    /// cannot tell. Warnings still come: they can be about the server. 'sotto forget' makes an end of it, which shows in time.
+    #[command(after_help = "Example:\n  sotto block bob")]
+    Block {
+        /// The contact or group
+        name: String,
+    },
+    /// Show again what comes from a contact or a group; what came meanwhile is gone
+    #[command(after_help = "Example:\n  sotto unblock bob")]
+    Unblock {
+        /// The contact or group
+        name: String,
+    },
     /// Give a contact or a group another name, which only you see
     #[command(after_help = "Example:\n  sotto rename bob robert")]
     Rename {
@@ -171,8 +187,8 @@ enum Command {
     /// Show all conversations on the whole terminal, until Ctrl-C or /quit
     ///
     /// Contacts and groups with what is unread, the open conversation, and the rounds; /help in it has all keys and commands.
-    /// You stay online when it ends. A text counts as read once it was drawn. What was said is kept in memory only, and
-    /// wiped at the end. With NO_COLOR set it shows no colours.
+    /// You stay online when it ends. A text counts as read once it was drawn. What was said before is there as far as
+    /// 'sotto history' keeps it. With NO_COLOR set it shows no colours.
     #[command(after_help = "Example:\n  sotto screen")]
     Screen,
     /// Hand in one text for a contact or a group, and leave at once
@@ -180,7 +196,7 @@ enum Command {
     /// It goes out in the conversation's turns while you are online, and nothing that came is taken. The text is read from
     /// standard input, all of it; what stands in arguments can be seen by other programs of this machine.
     #[command(
-        after_help = "Examples:\n  echo 'The documents are ready.' | sotto send bob\n  sotto send bob 'Nothing secret.'"
+        after_help = "Examples:\n  echo 'The documents are ready.' | sotto send bob\n  sotto send bob 'Nothing secret.'\n  sotto send bob --file map.png"
     )]
     Send {
         /// The contact or group
@@ -188,6 +204,12 @@ enum Command {
         /// The text, where others may see it; - for standard input
         #[arg(default_value = "-")]
         text: String,
+        /// Send this file of at most 64 KiB in place of a text; it takes a while, which is told
+        #[arg(long, value_name = "PATH", conflicts_with_all = ["text", "reply_to"])]
+        file: Option<PathBuf>,
+        /// Reply to the text of that number, as 'sotto history' shows it behind a #
+        #[arg(long, value_name = "NUMBER")]
+        reply_to: Option<u64>,
         /// Print one JSON object, with the text's number
         #[arg(long)]
         json: bool,
@@ -206,6 +228,15 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show what was said before with a contact or in a group, and what became of it
+    ///
+    /// The last 10,000 texts are kept on this machine, sealed under a key of your state: who has the disk, and the passphrase if
+    /// you have set one, reads them. --keep says how many, and 0 forgets all and keeps nothing. What is shown here and was not read
+    /// stays unread.
+    #[command(
+        after_help = "Examples:\n  sotto history bob\n  sotto history bob --last 1000 --json\n  sotto history --keep 0"
+    )]
+    History(HistoryOptions),
     /// Check answers of the server, by computing them again
     ///
     /// The server signs its answers. Online, this program checks about one bucket in 128 rounds by itself; this asks for
@@ -241,6 +272,7 @@ impl Command {
             | Self::Send { json, .. }
             | Self::Read { json, .. } => *json,
             Self::Listen(options) => options.json,
+            Self::History(options) => options.json,
             Self::Info(options) => options.json,
             Self::Chat(options) => options.json,
             Self::Audit(options) => options.json,
@@ -371,6 +403,22 @@ struct ListenOptions {
     until: Option<Duration>,
 }
 
+/// What to show of what was said.
+#[derive(Debug, Args)]
+struct HistoryOptions {
+    /// The contact or group; without one, how much is kept
+    contact: Option<String>,
+    /// The last so many texts
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    last: u32,
+    /// One JSON object per text
+    #[arg(long)]
+    json: bool,
+    /// Keep the last N texts of all conversations together, and forget the rest now
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=100_000))]
+    keep: Option<u32>,
+}
+
 /// How much to check.
 #[derive(Debug, Args)]
 struct AuditOptions {
@@ -482,11 +530,19 @@ async fn perform(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Withdraw { contact } => contacts::withdraw(home, contact).await?,
         Command::Contacts { json } => contacts::contacts(home, json).await?,
         Command::Forget { name } => contacts::forget(home, name).await?,
+        Command::Block { name } => contacts::block(home, name, true).await?,
+        Command::Unblock { name } => contacts::block(home, name, false).await?,
         Command::Rename { name, to } => contacts::rename(home, name, to).await?,
         Command::Chat(options) => return chat::chat(home, options).await,
         Command::Screen => crate::screen::run(home).await?,
-        Command::Send { contact, text, json } => send::send(home, contact, text, json).await?,
+        Command::Send { contact, file: Some(path), json, .. } => {
+            send::send_file(home, contact, &path, json).await?;
+        }
+        Command::Send { contact, text, reply_to, json, .. } => {
+            send::send(home, contact, text, reply_to, json).await?;
+        }
         Command::Listen(options) => listen::listen(home, options).await?,
+        Command::History(options) => history::history(home, options).await?,
         Command::Read { contact, json } => chat::read(home, contact, json).await?,
         Command::Audit(options) => return audit::audit(home, options).await,
         Command::VerifyProof(options) => return audit::verify(home, options).await,

@@ -5,13 +5,19 @@
 //! that programs do, and nothing that arrives or does not, makes it connect, reconnect or leave.
 
 mod account;
+mod blocked;
 mod desk;
 mod face;
 pub(crate) mod frame;
+pub(crate) mod history;
 mod journal;
 pub(crate) mod message;
 pub(crate) mod news;
 mod notes;
+pub(crate) mod parcel;
+pub(crate) mod quiet;
+mod received;
+pub(crate) mod reply;
 pub(crate) mod screens;
 mod serve;
 mod severity;
@@ -40,7 +46,9 @@ use crate::{
 };
 use desk::Desk;
 use face::Face;
-use journal::Journal;
+use history::{History, Stand};
+use journal::{Entry, Journal};
+use message::{Note, Severity};
 use news::News;
 use socket::Listener;
 
@@ -91,6 +99,12 @@ pub(crate) async fn run(directory: &Path, options: Options) -> Result<(), Failur
     let (store, snapshot) = state::open(directory)?;
     let client = state::restore(store.directory(), &snapshot)?;
     let news = Arc::new(News::of(directory, client.account_seed(), store.has_passphrase()));
+    let (history, unread) = History::open(directory, client.account_seed());
+    // Whatever the state is asked for from now on, the history has before it is gone there.
+    let kept =
+        history.begin().and_then(|()| history.settle_all(&Stand::all(&client, &history.blocked()), None));
+    let unwritten = kept.err().map(|error| format!("warning: {}", history.unwritten(&error)));
+    let history = Arc::new(history);
     let listener = Listener::bind(directory)?;
     let (name, server) = (client.name().to_owned(), store.address().clone());
     let (mut handle, mut events) = match come(store, client).await {
@@ -109,12 +123,18 @@ pub(crate) async fn run(directory: &Path, options: Options) -> Result<(), Failur
     drop(starting);
 
     let journal = Arc::new(Journal::new(news.read()));
+    for line in unread.into_iter().chain(unwritten) {
+        journal.write(Entry::Lasting(Note::new(Severity::Warning, line)));
+    }
     let following = Arc::clone(&news).follow(Arc::clone(&journal), Face::new(options.detached));
     let following = tokio::spawn(following);
     let mut programs = JoinSet::new();
     let (desk, untold, stayed) = loop {
-        let (journal, face) = (Arc::clone(&journal), Face::new(options.detached));
-        let desk = Arc::new(Desk::new(handle, name.clone(), server.clone(), leaves, journal, face));
+        let (journal, history) = (Arc::clone(&journal), Arc::clone(&history));
+        let face = Face::new(options.detached);
+        let desk = Desk::new(handle, name.clone(), server.clone(), leaves, (journal, history), face);
+        let desk = Arc::new(desk);
+        desk.feed().await;
         // What was told and could not be written down any more.
         let mut untold = Vec::new();
         let stayed = loop {

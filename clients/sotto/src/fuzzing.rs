@@ -44,6 +44,11 @@ pub fn fuzz_proof(bytes: &[u8]) {
     assert!(matches!(judge(&Engines::default(), &proof, &RootKey([1; 32])), Verdict::Invalid(_)));
 }
 
+/// A record of the history.
+pub fn fuzz_history(bytes: &[u8]) {
+    crate::daemon::history::fuzz(bytes);
+}
+
 /// Valid encodings to begin with.
 #[must_use]
 pub fn valid() -> Vec<Vec<u8>> {
@@ -64,6 +69,7 @@ pub fn valid() -> Vec<Vec<u8>> {
         host("example.org"),
         proof().encode(),
         host("example.org:7370,[::1]:7370,192.0.2.7"),
+        crate::daemon::history::valid(),
     ]
 }
 

@@ -11,6 +11,7 @@ mod draw;
 mod invite;
 mod layout;
 mod model;
+mod past;
 mod search;
 #[doc(hidden)]
 pub mod stage;

@@ -1,6 +1,7 @@
 //! The state directory: one file with everything that must survive, replaced atomically, used by one process at a time.
 
 pub(crate) mod format;
+pub(crate) mod log;
 pub(crate) mod passphrase;
 pub(crate) mod seal;
 

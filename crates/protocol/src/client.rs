@@ -34,6 +34,7 @@ mod retrieval;
 mod rounds;
 mod state;
 mod unshown;
+mod waiting;
 #[cfg(test)]
 #[path = "../tests/it/client/world.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
@@ -63,6 +64,7 @@ pub use retrieval::{Lookups, Retrieval};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use state::checked;
 pub use unshown::Unshown;
+pub use waiting::{Outgoing, Waiting};
 
 /// What a person decides when the client is made; it cannot be changed, since it shows in when the client may speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

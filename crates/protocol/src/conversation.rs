@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::Deposit;
 use crate::group::Group;
 use crate::pair::Pair;
+use crate::stream::Outbox;
 use crate::turn::{Listening, Turn};
 
 /// Number of a conversation in one client; not used again when the conversation has ended.
@@ -62,6 +63,15 @@ pub(crate) enum Talk {
     Group(Group),
 }
 
+impl Talk {
+    pub(crate) fn outbox(&self) -> &Outbox {
+        match self {
+            Self::Pair(pair) => pair.outbox(),
+            Self::Group(group) => group.outbox(),
+        }
+    }
+}
+
 impl Conversation {
     /// Uses up the sending keys of a round, and says which boxes to look for if these units are polled.
     ///
@@ -89,12 +99,11 @@ impl Conversation {
     }
 
     pub(crate) fn summary(&self) -> ConversationSummary {
-        let (kind, established, outbox) = match &self.talk {
-            Talk::Pair(pair) => {
-                (ConversationKind::Contact, pair.established() && !pair.is_double(), pair.outbox())
-            }
-            Talk::Group(group) => (ConversationKind::Group, !group.is_ended(), group.outbox()),
+        let (kind, established) = match &self.talk {
+            Talk::Pair(pair) => (ConversationKind::Contact, pair.established() && !pair.is_double()),
+            Talk::Group(group) => (ConversationKind::Group, !group.is_ended()),
         };
+        let outbox = self.talk.outbox();
         let (on_card, ended) = match &self.talk {
             Talk::Pair(_) => (false, false),
             Talk::Group(group) => (group.is_on_card(), group.is_ended()),

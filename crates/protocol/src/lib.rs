@@ -141,8 +141,8 @@ mod vectors;
 mod verification;
 
 pub use client::{
-    Client, Holder, Lookups, MessageId, Notice, OpenInvitation, OwnSlot, Retrieval, Settings, Unshown,
-    Warning,
+    Client, Holder, Lookups, MessageId, Notice, OpenInvitation, Outgoing, OwnSlot, Retrieval, Settings,
+    Unshown, Waiting, Warning,
 };
 pub use code::{CodeKind, CodeShape};
 pub use conversation::{ConversationId, ConversationKind, ConversationSummary};

@@ -317,6 +317,26 @@ impl Outbox {
         self.pending().filter(|item| item.ends_text()).count()
     }
 
+    /// The same, whole, by the numbers that stand for them.
+    pub(crate) fn waiting_texts(&self) -> impl Iterator<Item = (u32, String)> {
+        // Of a text that has not arrived as a whole, no part is forgotten.
+        let mut begun = Vec::new();
+        self.items.iter().filter(|item| item.kind == Kind::Text).filter_map(move |item| {
+            begun.extend_from_slice(&item.content);
+            if item.flags & MORE != 0 {
+                return None;
+            }
+            let whole = core::mem::take(&mut begun);
+            let text = String::from_utf8(whole).ok().filter(|_| item.sequence > self.acknowledged)?;
+            Some((item.sequence, text))
+        })
+    }
+
+    /// All up to this number has arrived.
+    pub(crate) fn acknowledged(&self) -> u32 {
+        self.acknowledged
+    }
+
     /// Messages sent and not acknowledged.
     pub(crate) fn unacknowledged(&self) -> usize {
         self.pending().filter(|item| item.sent.is_some()).count()

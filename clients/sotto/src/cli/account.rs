@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::input::read_secret;
 use super::link::Link;
 use super::{InitOptions, Newcomer, state};
-use crate::daemon::news;
+use crate::daemon::{history, news};
 use crate::participant::{known_nodes, now};
 use crate::{Address, ConnectError, Connection, ConnectionSettings, Store, StoreError};
 
@@ -169,6 +169,7 @@ pub(super) async fn close(home: Option<PathBuf>, name: &str) -> Result<(), Failu
         Err(error) => return Err(error.into()),
     };
     news::forget(store.directory())?;
+    history::forget(store.directory())?;
     store.discard()?;
     let server = if known { "the server has forgotten" } else { "the server does not know" };
     writeln!(

@@ -14,12 +14,9 @@ use super::ChatOptions;
 use super::failure::Failure;
 use super::input::{Line, Lines};
 use super::link::{Link, quietly};
-use super::print::{self, status};
+use super::print::{self, beginning, status};
 use crate::daemon::message::{Account, Message, Note, Private, Reply, Request, RoundCost, Told};
 use crate::daemon::{interrupted, unexpected};
-
-/// So much of a text is shown when it has arrived.
-const SAID_CHARACTERS: usize = 40;
 
 pub(super) async fn chat(home: Option<PathBuf>, options: ChatOptions) -> Result<ExitCode, Failure> {
     // One that is not there is no reason to come online.
@@ -218,24 +215,5 @@ async fn next_line(input: &mut Option<Lines<BufReader<Stdin>>>) -> std::io::Resu
     match input {
         Some(lines) => lines.next().await,
         None => core::future::pending().await,
-    }
-}
-
-/// The first characters of a text.
-fn beginning(text: &str) -> Zeroizing<String> {
-    Zeroizing::new(match text.char_indices().nth(SAID_CHARACTERS) {
-        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::beginning;
-
-    #[test]
-    fn of_a_long_text_the_beginning_is_shown() {
-        assert_eq!(*beginning(&"ä".repeat(40)), "ä".repeat(40));
-        assert_eq!(*beginning(&"ä".repeat(41)), format!("{}...", "ä".repeat(40)));
     }
 }

@@ -152,6 +152,9 @@ fn describe(conversation: &Conversation) -> io::Result<()> {
     if conversation.unread > 0 {
         state.push(format!("{} not read yet", conversation.unread));
     }
+    if conversation.blocked {
+        state.push("blocked".to_owned());
+    }
     let identity = conversation.identity.as_deref().unwrap_or("-");
     match conversation.kind {
         Kind::Contact => result(&format!("{}\t{kind}\t{}\t{identity}", conversation.name, state.join(", ")))?,
@@ -173,6 +176,23 @@ pub(super) async fn forget(home: Option<PathBuf>, name: String) -> Result<(), Fa
     quietly(home, Account::Forget { name }).await?;
     status(&format!("{forgotten} is forgotten, with all keys; nobody is told"));
     Ok(())
+}
+
+pub(super) async fn block(home: Option<PathBuf>, name: String, blocked: bool) -> Result<(), Failure> {
+    let line = blocking(&name, blocked);
+    quietly(home, Account::Block { name, blocked }).await?;
+    status(&line);
+    Ok(())
+}
+
+/// What a person is told who blocks, or blocks no more.
+pub(crate) fn blocking(name: &str, blocked: bool) -> String {
+    match blocked {
+        true => format!(
+            "nothing of {name} is shown any more; nobody is told, and what comes is acknowledged as before"
+        ),
+        false => format!("what {name} says from now on is shown again"),
+    }
 }
 
 pub(super) async fn rename(home: Option<PathBuf>, name: String, to: String) -> Result<(), Failure> {

@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use sotto_protocol::client::Client;
 use tokio::io::{ReadHalf, WriteHalf, split};
 
 use super::failure::Failure;
@@ -11,7 +12,7 @@ use super::print::status;
 use super::state;
 use crate::daemon::frame::{Frames, write};
 use crate::daemon::message::{Account, Greeting, Message, Reply, Request, VERSION};
-use crate::daemon::{ONLINE, Stream, connect};
+use crate::daemon::{ONLINE, Stream, connect, quiet};
 use crate::{Passphrase, Store};
 
 /// What a detached process says of its end at most.
@@ -121,7 +122,8 @@ pub(super) async fn quietly(home: Option<PathBuf>, account: Account) -> Result<R
         return link.ask(Request::Account(account)).await;
     }
     if account.only_looks() {
-        return account.look(&state::restore(&directory, &state::read(&directory)?.1)?);
+        let client = state::restore(&directory, &state::read(&directory)?.1)?;
+        return quiet::look(&directory, account, client);
     }
     let _starting = Store::starting(&directory).await?;
     if let Some(mut link) = Link::reach(&directory).await? {
@@ -129,9 +131,8 @@ pub(super) async fn quietly(home: Option<PathBuf>, account: Account) -> Result<R
     }
     let (store, snapshot) = state::open(&directory)?;
     let mut client = state::restore(store.directory(), &snapshot)?;
-    let reply = account.perform(&mut client, store.address())?;
-    store.save(&client.snapshot())?;
-    Ok(reply)
+    let save = |client: &Client| store.save(&client.snapshot());
+    quiet::perform(&directory, account, (&mut client, store.address()), save)
 }
 
 fn gone() -> Failure {

@@ -5,7 +5,12 @@ use std::io::{self, Write as _};
 
 use serde_json::{Value, json};
 
-use crate::daemon::message::Text;
+use zeroize::Zeroizing;
+
+use crate::daemon::message::{File, Quote, Text};
+
+/// So much of a text is shown where it is only named.
+const SAID_CHARACTERS: usize = 40;
 
 /// Prints a result. When this returns, it is out of this program.
 ///
@@ -39,16 +44,49 @@ pub(super) fn text(text: &Text, as_json: bool) -> io::Result<()> {
             "from": text.from,
             "text": *text.text.0,
             "sequence": text.sequence,
+            "at": text.at_ms,
+            "quote": text.quote,
+            "file": text.file,
         }));
     }
     let mut out = io::stdout().lock();
     let (from, said) = (harmless(&text.from), harmless(&text.text.0));
+    let quote = format!("{}{}", quoted(text.quote.as_ref()), filed(text.file.as_ref(), true));
     if text.group {
-        writeln!(out, "{from}@{}: {said}", harmless(&text.conversation))?;
+        writeln!(out, "{from}@{}{quote}: {said}", harmless(&text.conversation))?;
     } else {
-        writeln!(out, "{from}: {said}")?;
+        writeln!(out, "{from}{quote}: {said}")?;
     }
     out.flush()
+}
+
+/// What a text replies to, between who has written it and what it says, where no text has a place.
+pub(super) fn quoted(quote: Option<&Quote>) -> String {
+    let Some(Quote { from, text, .. }) = quote else { return String::new() };
+    let who = from.as_deref().map_or_else(|| "you".to_owned(), harmless);
+    match text {
+        Some(text) => format!(" [to {who}: {}]", harmless(&beginning(&text.0).replace('\n', " "))),
+        None => format!(" [to something earlier of {who}]"),
+    }
+}
+
+/// What a file is of which the text is the name, where no text has a place.
+pub(crate) fn filed(file: Option<&File>, came: bool) -> String {
+    let Some(File { size, path }) = file else { return String::new() };
+    let place = match path {
+        Some(path) => format!(", in {}", harmless(path)),
+        None if came => ", not whole: ask for it again".to_owned(),
+        None => String::new(),
+    };
+    format!(" [file, {size} bytes{place}]")
+}
+
+/// The first characters of a text.
+pub(super) fn beginning(text: &str) -> Zeroizing<String> {
+    Zeroizing::new(match text.char_indices().nth(SAID_CHARACTERS) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    })
 }
 
 /// Tells the person something that is no result.
@@ -128,7 +166,27 @@ fn is_hidden(character: char) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{escaped, harmless};
+    use super::{beginning, escaped, harmless, quoted};
+    use crate::daemon::message::{Private, Quote};
+
+    #[test]
+    fn of_a_long_text_the_beginning_is_shown() {
+        assert_eq!(*beginning(&"ä".repeat(40)), "ä".repeat(40));
+        assert_eq!(*beginning(&"ä".repeat(41)), format!("{}...", "ä".repeat(40)));
+    }
+
+    #[test]
+    fn what_is_quoted_is_one_harmless_line() {
+        let quote = |from: Option<&str>, text: Option<&str>| Quote {
+            from: from.map(str::to_owned),
+            text: text.map(Private::new),
+            sought: None,
+        };
+        let shown = quoted(Some(&quote(None, Some("one\ntwo\u{1b}[2J"))));
+        assert_eq!(shown, " [to you: one two\u{fffd}[2J]");
+        assert_eq!(quoted(Some(&quote(Some("bob"), None))), " [to something earlier of bob]");
+        assert_eq!(quoted(None), "");
+    }
 
     #[test]
     fn a_text_can_neither_command_the_terminal_nor_pass_for_another_line() {

@@ -1,6 +1,7 @@
 //! What needs nothing but the account's state: done by the running participant, or, where it shows to nobody, on the
 //! state itself while none runs.
 
+mod past;
 #[cfg(test)]
 mod tests;
 
@@ -8,9 +9,13 @@ use sotto_protocol::base32::BASE32;
 use sotto_protocol::client::{Client, Holder, Unshown};
 use sotto_protocol::error::InputError;
 use sotto_protocol::{ConversationId, ConversationKind, Error, GroupCard};
-use zeroize::Zeroizing;
 
-use super::message::{Account, Conversation, Invitation, Kind, Member, Private, Reply, Standing, Text};
+use super::blocked::Blocked;
+use super::message::{
+    Account, Conversation, Invitation, Kind, Member, Private, Quote, Reply, Standing, Text,
+};
+use super::parcel::is_content;
+use super::reply::{self, Roster, Writer};
 use crate::cli::failure::Failure;
 use crate::participant::now;
 use crate::{Address, meeting};
@@ -23,7 +28,14 @@ impl Account {
     pub(crate) fn only_looks(&self) -> bool {
         matches!(
             self,
-            Self::Contacts | Self::Invitations | Self::Identity | Self::Unshown { .. } | Self::Words { .. }
+            Self::Contacts
+                | Self::Invitations
+                | Self::Identity
+                | Self::Unshown { .. }
+                | Self::Words { .. }
+                | Self::Past { .. }
+                | Self::PastOf { .. }
+                | Self::Keeps
         )
     }
 
@@ -31,15 +43,32 @@ impl Account {
     ///
     /// # Errors
     /// What to tell the person.
-    pub(crate) fn look(&self, client: &Client) -> Result<Reply, Failure> {
+    pub(crate) fn look(&self, client: &Client, blocked: &Blocked) -> Result<Reply, Failure> {
         match self {
-            Self::Contacts => Ok(Reply::Conversations(conversations(client))),
+            Self::Contacts => Ok(Reply::Conversations(conversations(client, blocked))),
             Self::Invitations => Ok(Reply::Invitations(invitations(client))),
             Self::Identity => Ok(Reply::Identity(encode_identity(&client.identity()))),
             Self::Words { contact } => words(client, contact),
-            Self::Unshown { conversation } => unshown(client, conversation.as_deref()),
+            Self::Unshown { conversation } => unshown(client, conversation.as_deref(), blocked),
             _ => Err(Failure::other("this changes the account")),
         }
+    }
+
+    /// Why this is not done with a conversation that is blocked.
+    ///
+    /// # Errors
+    /// What to tell the person, if it is a text for one.
+    pub(crate) fn check(&self, client: &Client, blocked: &Blocked) -> Result<(), Failure> {
+        let id = match self {
+            Self::Say { conversation, .. } => client.find(conversation),
+            Self::SayTo { id, .. } => Some(*id),
+            Self::SendFile { conversation, .. } => client.find(conversation),
+            _ => None,
+        };
+        let Some(id) = id.filter(|id| blocked.blocks(*id)) else { return Ok(()) };
+        let named = client.conversations().into_iter().find(|conversation| conversation.id == id);
+        let name = named.map_or_else(|| "?".to_owned(), |conversation| conversation.name);
+        Err(Failure::other(format!("{name} is blocked; 'sotto unblock {name}' first")).coded("blocked"))
     }
 
     /// Does as told, at a server of this address.
@@ -100,7 +129,8 @@ impl Account {
                 return Ok(Reply::Queued { sequence: message.sequence, waiting: waiting(client, id) });
             }
             Self::Shown { id, number } => client.shown(id, number),
-            looks => return looks.look(client),
+            Self::SendFile { .. } => return Err(Failure::other("a file is sent by who is online")),
+            looks => return looks.look(client, &Blocked::default()),
         }
         Ok(Reply::Done)
     }
@@ -120,29 +150,40 @@ pub(super) fn waiting(client: &Client, id: ConversationId) -> usize {
     client.conversations().iter().find(|conversation| conversation.id == id).map_or(0, |found| found.queued)
 }
 
-/// Texts that nobody has seen, by number, as programs show them.
-pub(super) fn texts(client: &Client) -> Vec<Text> {
-    client.unshown().map(|unshown| as_shown(client, unshown)).collect()
+/// Texts that nobody has seen and somebody is to see, by number, as programs show them.
+pub(super) fn texts(client: &Client, blocked: &Blocked) -> Vec<Text> {
+    let unshown = client.unshown().filter(|text| !blocked.hides_text(client, text));
+    let unshown = unshown.filter(|text| !is_content(&text.text));
+    unshown.map(|unshown| as_shown(client, unshown)).collect()
 }
 
 /// A text as programs show it.
 pub(super) fn as_shown(client: &Client, unshown: &Unshown) -> Text {
     let conversations = client.conversations();
     let found = conversations.iter().find(|conversation| conversation.id == unshown.conversation);
+    let (reference, said) = reply::read(&unshown.text);
+    let quote = reference.map(|sought| {
+        let roster = Roster::of(client, unshown.conversation);
+        let from = sought.writer(&roster, &Writer::Other(unshown.from.clone())).name();
+        Quote { from, text: None, sought: Some(sought) }
+    });
     Text {
         number: unshown.number,
         id: unshown.conversation,
         conversation: found.map_or_else(|| "?".to_owned(), |conversation| conversation.name.clone()),
         group: found.is_some_and(|conversation| conversation.kind == ConversationKind::Group),
         from: unshown.from.clone(),
-        text: Private(Zeroizing::new(unshown.text.clone())),
+        text: Private::new(said),
         sequence: unshown.sequence,
+        at_ms: None,
+        quote,
+        file: None,
     }
 }
 
-fn unshown(client: &Client, conversation: Option<&str>) -> Result<Reply, Failure> {
+fn unshown(client: &Client, conversation: Option<&str>, blocked: &Blocked) -> Result<Reply, Failure> {
     let wanted = conversation.map(|name| find(client, name)).transpose()?;
-    let mut texts = texts(client);
+    let mut texts = texts(client, blocked);
     texts.retain(|text| wanted.is_none_or(|wanted| wanted == text.id));
     let mut bytes = 0;
     let portion = texts.into_iter().take_while(|text| {
@@ -153,12 +194,16 @@ fn unshown(client: &Client, conversation: Option<&str>) -> Result<Reply, Failure
     Ok(Reply::Texts(portion.collect()))
 }
 
-fn conversations(client: &Client) -> Vec<Conversation> {
-    standings(client).into_iter().map(|standing| standing.conversation).collect()
+fn conversations(client: &Client, blocked: &Blocked) -> Vec<Conversation> {
+    standings(client, blocked).into_iter().map(|standing| standing.conversation).collect()
 }
 
 /// How all conversations stand.
-pub(super) fn standings(client: &Client) -> Vec<Standing> {
+pub(super) fn standings(client: &Client, blocked: &Blocked) -> Vec<Standing> {
+    let unread = |id| {
+        let of_it = client.unshown().filter(|text| text.conversation == id);
+        of_it.filter(|text| !blocked.hides_text(client, text) && !is_content(&text.text)).count()
+    };
     let conversation = |summary: sotto_protocol::ConversationSummary| Conversation {
         kind: match summary.kind {
             ConversationKind::Contact => Kind::Contact,
@@ -167,9 +212,10 @@ pub(super) fn standings(client: &Client) -> Vec<Standing> {
         established: summary.established,
         queued: summary.queued,
         unacknowledged: summary.unacknowledged,
-        unread: client.unshown().filter(|text| text.conversation == summary.id).count(),
+        unread: unread(summary.id),
         identity: client.contact_identity(summary.id).map(|key| encode_identity(&key)),
         members: client.members(summary.id).into_iter().map(member).collect(),
+        blocked: blocked.blocks(summary.id),
         name: summary.name,
     };
     let standing = |summary: sotto_protocol::ConversationSummary| Standing {

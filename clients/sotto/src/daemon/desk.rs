@@ -1,19 +1,42 @@
 //! What all connections to programs share.
 
 use core::time::Duration;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sotto_protocol::{Client, RoundMode};
+use data_encoding::BASE64_NOPAD;
+use sotto_protocol::client::Notice;
+use sotto_protocol::{Client, ConversationId, RoundMode};
 use tokio::sync::Notify;
+use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
+use super::account::{find, texts};
+use super::blocked::drop_hidden;
 use super::face::Face;
+use super::history::files::{SENDING_MAX, hand_in, has_room};
+use super::history::{History, Stand};
 use super::journal::{Entry, Journal};
-use super::message::{Account, Audited, Found, Listening, Note, Reply, Severity, Status};
-use super::notes;
+use super::message::{Account, Audited, Found, Listening, Note, Private, Reply, Severity, Status, Text};
+use super::notes::{self, sending};
+use super::parcel::Parcel;
 use crate::cli::failure::Failure;
+use crate::participant::now;
 use crate::{Address, Event, Events, Handle};
+
+/// Of what a conversation's history may differ after this, if of any.
+fn concerns(event: &Event) -> Option<Of> {
+    match event {
+        Event::Notice(
+            Notice::Text { conversation, .. }
+            | Notice::Acknowledged { conversation, .. }
+            | Notice::NotSent { conversation, .. },
+        ) => Some(Of::Id(*conversation)),
+        Event::Notice(Notice::Expired { .. }) => Some(Of::All),
+        _ => None,
+    }
+}
 
 /// Where programs come to.
 pub(super) struct Desk {
@@ -27,7 +50,19 @@ pub(super) struct Desk {
     opened: Mutex<Option<(u64, Duration, Instant)>>,
     stop: Notify,
     pub(super) journal: Arc<Journal>,
+    pub(super) history: Arc<History>,
+    /// Held while the history is compared with how things stand, so that nothing older is compared behind something newer.
+    settling: Arc<tokio::sync::Mutex<()>>,
+    /// Whether a person was told that the history cannot be written.
+    complained: AtomicBool,
     face: Face,
+}
+
+/// Of what the history is compared with how it stands.
+pub(super) enum Of {
+    Id(ConversationId),
+    Named(String),
+    All,
 }
 
 impl Desk {
@@ -36,7 +71,7 @@ impl Desk {
         name: String,
         server: Address,
         leaves: Option<Instant>,
-        journal: Arc<Journal>,
+        (journal, history): (Arc<Journal>, Arc<History>),
         face: Face,
     ) -> Self {
         Self {
@@ -49,6 +84,9 @@ impl Desk {
             opened: Mutex::new(None),
             stop: Notify::new(),
             journal,
+            history,
+            settling: Arc::default(),
+            complained: AtomicBool::new(false),
             face,
         }
     }
@@ -87,24 +125,176 @@ impl Desk {
                 self.journal.write(Entry::Step(round.0, notes::step(*step)));
                 return None;
             }
+            Event::RoundReport(_) => self.touch().await,
             _ => {}
         }
+        if let Some(of) = concerns(&event) {
+            self.settle(of).await;
+            self.feed().await;
+        }
         let event = Arc::new(event);
-        let told = Arc::clone(&event);
-        match self.handle.ask(move |client| notes::entry(&told, client)).await {
+        let (told, blocked) = (Arc::clone(&event), self.history.blocked());
+        let entry = move |client: &Client| {
+            (!blocked.hides_event(client, &told)).then(|| notes::entry(&told, client)).flatten()
+        };
+        match self.handle.ask(entry).await {
             Ok(entry) => self.write(entry),
             Err(_) => return Some(event),
         }
         None
     }
 
+    /// Compares the history with how things stand. One that has stopped is compared as a whole when it is gone.
+    pub(super) async fn settle(&self, of: Of) {
+        let alone = Arc::clone(&self.settling).lock_owned().await;
+        let all = matches!(of, Of::All);
+        let blocked = self.history.blocked();
+        let hides = blocked.clone();
+        let stands = move |client: &Client| {
+            let stand = |id| Stand::of(client, id, &blocked);
+            match of {
+                Of::Id(id) => stand(id).into_iter().collect(),
+                Of::Named(name) => client.find(&name).and_then(stand).into_iter().collect(),
+                Of::All => Stand::all(client, &blocked),
+            }
+        };
+        let Ok(stands): Result<Vec<Stand>, _> = self.handle.ask(stands).await else { return };
+        let has_hidden = stands.iter().any(|stand| stand.has_hidden);
+        let history = Arc::clone(&self.history);
+        let written = spawn_blocking(move || {
+            let now = Some(now());
+            let written = match (all, &stands[..]) {
+                (false, [stand]) => history.settle(stand, now),
+                (false, _) => Ok(Vec::new()),
+                (true, stands) => history.settle_all(stands, now),
+            };
+            drop(alone);
+            written
+        });
+        let written = written.await.unwrap_or_else(|_| Ok(Vec::new()));
+        let taken = written.as_ref().map_or_else(|_| Vec::new(), Vec::clone);
+        if has_hidden || !taken.is_empty() {
+            let drop_all = move |client: &mut Client| {
+                drop_hidden(client, &hides);
+                taken.iter().for_each(|number| client.drop_unshown(*number));
+            };
+            // Of one that has stopped they are dropped when it comes again.
+            let _ = self.handle.change(drop_all).await;
+        }
+        self.complain(written.map(|_| ()));
+    }
+
+    /// Hands in parts of files that are on their way, as far as there is room for them.
+    pub(super) async fn feed(&self) {
+        for (id, parcel, next) in self.history.sending() {
+            let of_it = parcel.clone();
+            match self.handle.ask(move |client| has_room(client, id, &of_it, next)).await {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(_) => return,
+            }
+            let of_it = parcel.clone();
+            let Ok(handed) = self.handle.change(move |client| hand_in(client, id, &of_it, next)).await else {
+                return;
+            };
+            let line = match &handed {
+                Err(error) => format!("warning: the file {} was not sent: {error}", parcel.name()),
+                Ok(next) if *next > parcel.parts() => {
+                    format!("all of the file {} is handed in; it has arrived when its end has", parcel.name())
+                }
+                Ok(next) => {
+                    format!("the file {}: {next} of {} parts are handed in", parcel.name(), parcel.parts())
+                }
+            };
+            let note = match handed {
+                Ok(_) => Entry::Passing(Note::new(Severity::Notice, line)),
+                Err(_) => Entry::Lasting(Note::new(Severity::Warning, line)),
+            };
+            // What cannot be sent is given up.
+            let next = handed.unwrap_or(u16::MAX);
+            let history = Arc::clone(&self.history);
+            let written = spawn_blocking(move || history.handed(id, &parcel, next));
+            self.complain(written.await.unwrap_or(Ok(())));
+            self.write(Some(note));
+            self.settle(Of::Id(id)).await;
+        }
+    }
+
+    /// Takes a file that is to be sent.
+    async fn send_file(
+        &self,
+        conversation: String,
+        name: String,
+        content: &Private,
+    ) -> Result<Reply, Failure> {
+        let content = BASE64_NOPAD.decode(content.0.as_bytes()).unwrap_or_default();
+        let parcel = Parcel::new(&name, content)
+            .ok_or_else(|| Failure::usage("a file has 1 byte to 64 KiB, and a name of at most 255 bytes"))?;
+        if self.history.sending().len() >= SENDING_MAX {
+            return Err(Failure::other(format!(
+                "{SENDING_MAX} files are on their way already; send this one when one of them has arrived"
+            )));
+        }
+        let (of_it, blocked) = (parcel.clone(), self.history.blocked());
+        let look = move |client: &Client| {
+            let id = find(client, &conversation)?;
+            let say = Account::SayTo { id, text: Private::new("") };
+            say.check(client, &blocked)?;
+            Ok::<_, Failure>((id, sending(client, id, &of_it)))
+        };
+        let (id, reply) = self.handle.ask(look).await??;
+        let history = Arc::clone(&self.history);
+        let written = spawn_blocking(move || history.send(id, &parcel)).await.unwrap_or(Ok(()));
+        written.map_err(|error| Failure::state(self.history.unwritten(&error)))?;
+        self.feed().await;
+        Ok(reply)
+    }
+
+    /// Tells once that the history cannot be written, and again when it could and cannot once more.
+    fn complain(&self, written: io::Result<()>) {
+        let told = self.complained.swap(written.is_err(), Ordering::Relaxed);
+        if let Err(error) = written
+            && !told
+        {
+            let line = format!("warning: {}", self.history.unwritten(&error));
+            self.write(Some(Entry::Lasting(Note::new(Severity::Warning, line))));
+        }
+    }
+
+    /// When the history was written last is when the last round ended, whatever was said in it.
+    async fn touch(&self) {
+        let history = Arc::clone(&self.history);
+        // One that cannot be written is complained about when something is to be.
+        let _ = spawn_blocking(move || history.touch()).await;
+    }
+
+    /// Texts that nobody has seen, as they are shown.
+    pub(super) async fn texts(&self) -> Result<Vec<Text>, Failure> {
+        let blocked = self.history.blocked();
+        Ok(self.present(self.handle.ask(move |client| texts(client, &blocked)).await?))
+    }
+
+    pub(super) fn present(&self, texts: Vec<Text>) -> Vec<Text> {
+        texts.into_iter().map(|text| self.history.present(text)).collect()
+    }
+
     /// Writes down what a participant told that is gone: what nobody could write down any more, and what nobody had heard.
     pub(super) fn hear_last(&self, client: &Client, untold: Vec<Arc<Event>>, events: &mut Events) {
+        let stands = Stand::all(client, &self.history.blocked());
+        self.complain(self.history.settle_all(&stands, Some(now())).map(|_| ()));
         let unheard = core::iter::from_fn(|| events.try_recv().ok().map(Arc::new));
-        untold.into_iter().chain(unheard).for_each(|event| self.write(notes::entry(&event, client)));
+        let heard = untold.into_iter().chain(unheard);
+        let blocked = self.history.blocked();
+        heard
+            .filter(|event| !blocked.hides_event(client, event))
+            .for_each(|event| self.write(notes::entry(&event, client)));
     }
 
     fn write(&self, entry: Option<Entry>) {
+        let entry = match entry {
+            Some(Entry::Text(text)) => Some(Entry::Text(self.history.present(text))),
+            entry => entry,
+        };
         match &entry {
             Some(Entry::Lasting(note) | Entry::Passing(note)) => self.face.note(&note.line),
             Some(Entry::Audited(Audited { found, line, .. })) if *found != Found::Honest => {
@@ -123,11 +313,40 @@ impl Desk {
 
     /// Does what needs nothing but the account's state.
     pub(super) async fn account(&self, account: Account) -> Result<Reply, Failure> {
-        if account.only_looks() {
-            return self.handle.ask(move |client| account.look(client)).await?;
+        let account = match account {
+            Account::SendFile { conversation, name, content } => {
+                return self.send_file(conversation, name, &content).await;
+            }
+            account => account,
+        };
+        if account.is_of_history() {
+            let (history, looks) = (Arc::clone(&self.history), account.only_looks());
+            let asked = self.handle.ask(move |client| account.asked(client)).await??;
+            let answered = spawn_blocking(move || asked.answer(&history)).await;
+            if !looks {
+                // What is blocked now goes.
+                self.settle(Of::All).await;
+                self.journal.write(Entry::Changed);
+            }
+            return answered.unwrap_or_else(|error| Err(Failure::other(error.to_string())));
         }
-        let server = self.server.clone();
-        let done = self.handle.change(move |client| account.perform(client, &server)).await?;
+        if account.only_looks() {
+            let blocked = self.history.blocked();
+            let reply = self.handle.ask(move |client| account.look(client, &blocked)).await??;
+            return Ok(reply.presented(&self.history));
+        }
+        let of = account.touches();
+        if let Account::Shown { id, .. } = &account {
+            // What is seen goes from the state, and stands in the history before.
+            self.settle(Of::Id(*id)).await;
+        }
+        let (server, blocked) = (self.server.clone(), self.history.blocked());
+        let perform = move |client: &mut Client| {
+            account.check(client, &blocked)?;
+            account.perform(client, &server)
+        };
+        let done = self.handle.change(perform).await?;
+        self.settle(of).await;
         self.journal.write(Entry::Changed);
         done
     }

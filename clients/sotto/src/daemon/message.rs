@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 use sotto_protocol::ConversationId;
 use zeroize::Zeroizing;
 
+use super::reply::{Reference, Whose};
 use crate::cli::failure::Failure;
 
 /// Version of the local protocol: programs and the participant must be of the same.
-pub(crate) const VERSION: u16 = 4;
+pub(crate) const VERSION: u16 = 5;
 
 /// The first frame of either side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,6 +124,29 @@ pub(crate) enum Account {
     },
     /// A person has seen the texts of a conversation up to this number; [`Reply::Done`].
     Shown { id: ConversationId, number: u64 },
+    /// What was said before, in the conversation of that number; [`Reply::Past`].
+    PastOf {
+        id: ConversationId,
+        /// Only what stands before this place.
+        before: Option<u64>,
+        /// At most so many texts.
+        most: u32,
+    },
+    /// The same, in the conversation of that name.
+    Past { conversation: String, before: Option<u64>, most: u32 },
+    /// Show nothing of a contact or a group any more, and tell nobody, or show it again; [`Reply::Done`].
+    Block { name: String, blocked: bool },
+    /// Send a file of at most 64 KiB; [`Reply::Sending`].
+    SendFile {
+        conversation: String,
+        name: String,
+        /// In base64 without padding.
+        content: Private,
+    },
+    /// Keep so many texts from now on; [`Reply::Keeps`].
+    Keep { texts: u32 },
+    /// How many texts are kept; [`Reply::Keeps`].
+    Keeps,
 }
 
 /// What becomes of a request.
@@ -160,6 +184,25 @@ pub(crate) enum Reply {
         waiting: usize,
     },
     Texts(Vec<Text>),
+    Past {
+        /// In order.
+        texts: Vec<Past>,
+        /// Whether there are older ones.
+        more: bool,
+    },
+    Sending {
+        /// Messages that it takes.
+        messages: u64,
+        /// How long that is at least, in rounds and by their length.
+        rounds: u64,
+        seconds: u64,
+    },
+    Keeps {
+        /// The most that are kept.
+        most: u32,
+        /// Those that there are.
+        texts: usize,
+    },
     Attached(Attached),
     Listening(Listening),
     Auditing {
@@ -318,6 +361,73 @@ pub(crate) struct Text {
     pub(crate) text: Private,
     /// The sender's number for it.
     pub(crate) sequence: u32,
+    /// When it came, in milliseconds since 1970, if somebody took note.
+    pub(crate) at_ms: Option<u64>,
+    /// What it replies to.
+    pub(crate) quote: Option<Quote>,
+    /// The file that it tells of.
+    pub(crate) file: Option<File>,
+}
+
+/// A file that was sent, or came. The text is its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct File {
+    /// Bytes.
+    pub(crate) size: u32,
+    /// Where it is, of one that came; None of one that is not whole, or could not be put anywhere.
+    pub(crate) path: Option<String>,
+}
+
+/// What a text replies to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Quote {
+    /// Who wrote that; None of one that was said here.
+    pub(crate) from: Option<String>,
+    /// How it begins; None if it is not kept.
+    pub(crate) text: Option<Private>,
+    /// Which text that is, until it is looked for.
+    #[serde(skip)]
+    pub(crate) sought: Option<Reference>,
+}
+
+/// A text of the history.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Past {
+    /// Rises from text to text, over all conversations.
+    pub(crate) place: u64,
+    /// Of one that came, its number among all texts of the account.
+    pub(crate) number: Option<u64>,
+    /// The sender's number for it.
+    pub(crate) sequence: u32,
+    /// None of one that was said here.
+    pub(crate) from: Option<String>,
+    pub(crate) text: Private,
+    /// When it was said or came, in milliseconds since 1970, if somebody took note.
+    pub(crate) at_ms: Option<u64>,
+    pub(crate) mark: PastMark,
+    /// When it arrived or was given up, of one that was said here, if somebody took note.
+    pub(crate) settled_ms: Option<u64>,
+    /// What it replies to.
+    pub(crate) quote: Option<Quote>,
+    /// The file that it tells of.
+    pub(crate) file: Option<File>,
+}
+
+/// What became of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum PastMark {
+    /// It waits for its turn.
+    Queued,
+    /// All of it was sent.
+    Sent,
+    Arrived,
+    /// It was given up before that.
+    NotSent,
+    /// It came, and nobody has seen it.
+    Unread,
+    /// It was seen on this machine.
+    Read,
 }
 
 /// What a program finds that attaches itself.
@@ -367,6 +477,23 @@ pub(crate) struct Conversation {
     pub(crate) identity: Option<String>,
     /// A group's.
     pub(crate) members: Vec<Member>,
+    /// Whether nothing of it is shown.
+    pub(crate) blocked: bool,
+}
+
+impl Conversation {
+    /// How a reply here names whose text it is, by who has written that: None for this person. None if nobody is called so, or two are.
+    pub(crate) fn whose(&self, from: Option<&str>) -> Option<Whose> {
+        match (from, self.kind) {
+            (None, _) => Some(Whose::Mine),
+            (Some(_), Kind::Contact) => Some(Whose::Yours),
+            (Some(name), Kind::Group) => {
+                let mut called = (0..).zip(&self.members).filter(|(_, member)| member.name == name);
+                let first = called.next().map(|(number, _)| Whose::Member(number));
+                first.filter(|_| called.next().is_none())
+            }
+        }
+    }
 }
 
 /// Of how many.

@@ -4,11 +4,12 @@ use core::time::Duration;
 
 use sotto_protocol::audit::AUDITED_WHEN_ASKED;
 use sotto_protocol::client::{Client, Notice, Unshown, Warning};
-use sotto_protocol::{ConversationId, RoundMode, ServerParameters};
+use sotto_protocol::{ConversationId, ConversationKind, RoundMode, ServerParameters};
 
 use super::account::as_shown;
 use super::journal::Entry;
-use super::message::{Audited, Found, Note, RoundCost, Severity, Step};
+use super::message::{Audited, Found, Note, Reply, RoundCost, Severity, Step};
+use super::parcel::Parcel;
 use super::severity::{of_loss, of_trouble, of_warning};
 use crate::cost::rounds_to_arrive;
 use crate::{ConnectError, Event, Finding, RoundReport};
@@ -202,7 +203,61 @@ pub(super) fn pace(server: &ServerParameters, places: u8, contact: &str) -> Stri
     )
 }
 
+/// Bytes of a text that go into one message between two, and in a group (PROTOCOL, section 11).
+const PAIR_CONTENT: usize = 232;
+const GROUP_CONTENT: usize = 136;
+
+fn content(kind: ConversationKind) -> usize {
+    match kind {
+        ConversationKind::Contact => PAIR_CONTENT,
+        ConversationKind::Group => GROUP_CONTENT,
+    }
+}
+
+/// How long it takes at least until a file has arrived.
+pub(super) fn sending(client: &Client, id: ConversationId, parcel: &Parcel) -> Reply {
+    let found = client.conversations().into_iter().find(|conversation| conversation.id == id);
+    let each = found.map_or(PAIR_CONTENT, |found| content(found.kind));
+    let (messages, places) = (parcel.messages(each), client.settings().conversations);
+    // One message in each turn, and the last one has to arrive.
+    let turns = messages.saturating_sub(1).saturating_mul(places.into());
+    let rounds = turns.saturating_add(rounds_to_arrive(client.server(), places).into());
+    let seconds = rounds.saturating_mul(client.server().round_ms.into()) / 1000;
+    Reply::Sending { messages, rounds, seconds }
+}
+
 /// Whether a lost connection may be somebody's intention, so that it is told also to one who comes later.
 pub(super) fn is_alarming(error: &ConnectError) -> bool {
     !matches!(error, ConnectError::Unreachable(_) | ConnectError::Refused(_))
+}
+
+#[cfg(test)]
+mod tests {
+    use sotto_protocol::UnixMillis;
+
+    use super::{GROUP_CONTENT, PAIR_CONTENT, sending};
+    use crate::daemon::message::Reply;
+    use crate::daemon::parcel::Parcel;
+    use crate::testing::client;
+
+    /// What is said of a file before it is sent is as many messages as it takes, and their turns.
+    #[test]
+    fn a_file_takes_the_messages_that_it_is_said_to_take() {
+        let mut alice = client("alice");
+        let mut rng: rand::rngs::StdRng = rand::make_rng();
+        alice.invite("bob", UnixMillis(0), &mut rng).unwrap();
+        alice.create_group("desk", &[("carol".to_owned(), client("carol").identity())], &mut rng).unwrap();
+        for (name, content) in [("bob", PAIR_CONTENT), ("desk", GROUP_CONTENT)] {
+            let id = alice.find(name).unwrap();
+            let mut queue = |text: &str| alice.queue_text(id, text).unwrap().sequence;
+            assert_eq!(queue(&"x".repeat(content)), 1);
+            assert_eq!(queue(&"x".repeat(content + 1)), 3);
+            let parcel = Parcel::new("map.png", vec![7; 10_000]).unwrap();
+            let last = (0..=parcel.parts()).map(|number| queue(&parcel.text(number))).last().unwrap();
+            let Reply::Sending { messages, rounds, seconds } = sending(&alice, id, &parcel) else { panic!() };
+            assert_eq!(messages, u64::from(last) - 3);
+            // Two places, of which one is this conversation's, and rounds of a second.
+            assert_eq!((rounds, seconds), (2 * (messages - 1) + 4, rounds));
+        }
+    }
 }

@@ -8,6 +8,7 @@ use tokio::task::JoinHandle;
 
 use super::desk::Desk;
 use super::face::Face;
+use super::history::History;
 use super::journal::Journal;
 use super::news::News;
 use super::serve;
@@ -26,8 +27,12 @@ impl Screens {
         let news = Arc::new(Self::news(directory));
         let journal = Arc::new(Journal::new(news.read()));
         let following = tokio::spawn(news.follow(Arc::clone(&journal), Face::new(true)));
+        let (history, _) = History::open(directory, &[0; 32]);
+        // What cannot be written is told later.
+        let _ = history.begin();
+        let kept = (journal, Arc::new(history));
         Self {
-            desk: Arc::new(Desk::new(handle, String::new(), server, None, journal, Face::new(true))),
+            desk: Arc::new(Desk::new(handle, String::new(), server, None, kept, Face::new(true))),
             following,
         }
     }

@@ -151,19 +151,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
 
     async fn attach(&mut self, name: String, verbose: bool) -> Result<(Attached, Vec<Text>), Failure> {
         let journal = self.desk.journal.listen();
+        let blocked = self.desk.history.blocked();
         let look = move |client: &Client| {
             let conversation = find(client, &name)?;
-            let texts = texts(client);
+            let texts = texts(client, &blocked);
             let of_it = |other: &&sotto_protocol::ConversationSummary| other.id == conversation;
             let attached = Attached {
                 established: client.conversations().iter().find(of_it).is_some_and(|it| it.established),
                 waiting: waiting(client, conversation),
-                unshown: texts.iter().filter(|text| text.id == conversation).count(),
+                unshown: 0,
                 pace: pace(client.server(), client.settings().conversations, &name),
             };
             Ok::<_, Failure>((conversation, attached, texts))
         };
-        let (conversation, attached, texts) = self.desk.handle().ask(look).await??;
+        let (conversation, mut attached, texts) = self.desk.handle().ask(look).await??;
+        let texts = self.desk.present(texts);
+        attached.unshown = texts.iter().filter(|text| text.id == conversation).count();
         let wants = Wants::One { conversation, verbose };
         self.listening = Some(Listening { journal, wants, handed: 0 });
         Ok((attached, texts))
@@ -171,7 +174,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
 
     async fn listen(&mut self) -> Result<(message::Listening, Vec<Text>), Failure> {
         let journal = self.desk.journal.listen();
-        let texts = self.desk.handle().ask(texts).await?;
+        let texts = self.desk.texts().await?;
         let listening = self.desk.listening(texts.len()).await?;
         self.listening = Some(Listening { journal, wants: Wants::All(Known::default()), handed: 0 });
         Ok((listening, texts))
@@ -219,7 +222,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
             changes.push(Told::Connection { connected, node });
         }
         // One that has stopped changes no more.
-        if let Ok(standings) = self.desk.handle().ask(standings).await {
+        let blocked = self.desk.history.blocked();
+        if let Ok(standings) = self.desk.handle().ask(move |client| standings(client, &blocked)).await {
             let there: BTreeSet<_> = standings.iter().map(|standing| standing.id).collect();
             known.standings.retain(|id, _| {
                 let stays = there.contains(id);
@@ -287,13 +291,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
         if number <= handed.saturating_add(1) {
             return Ok(());
         }
+        let blocked = self.desk.history.blocked();
         let between = move |client: &Client| {
-            let mut texts = texts(client);
+            let mut texts = texts(client, &blocked);
             texts.retain(|text| text.number > handed && text.number < number);
             texts
         };
         match self.desk.handle().ask(between).await {
-            Ok(texts) if !texts.is_empty() => self.catch_up(texts).await,
+            Ok(texts) if !texts.is_empty() => self.catch_up(self.desk.present(texts)).await,
             // One that has stopped forgets nothing any more.
             Ok(_) | Err(_) => Ok(()),
         }

@@ -22,6 +22,11 @@ proptest! {
     }
 
     #[test]
+    fn fuzz_history(bytes in damaged(valid())) {
+        super::fuzz_history(&bytes);
+    }
+
+    #[test]
     fn fuzz_proof(bytes in damaged(valid())) {
         super::fuzz_proof(&bytes);
     }

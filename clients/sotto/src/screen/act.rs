@@ -8,6 +8,7 @@ use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
 use jiff::ZonedDateTime;
+use jiff::tz::TimeZone;
 use ratatui::crossterm::event::Event;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_stream::StreamExt as _;
@@ -20,6 +21,7 @@ use super::update::{Act, Input, Purpose, arrange, update};
 use crate::cli::failure::Failure;
 use crate::cli::link::Link;
 use crate::cli::print::status;
+use crate::cli::send::of_file;
 use crate::cli::state;
 use crate::daemon::message::{Message, Reply, Request};
 use crate::daemon::{interrupted, unexpected};
@@ -81,7 +83,8 @@ enum Leaves {
 impl Screen {
     fn new(home: Option<PathBuf>) -> Self {
         let colors = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        let model = Model::new((80, 24), colors, now());
+        let mut model = Model::new((80, 24), colors, now());
+        model.zone = TimeZone::system();
         Self { home, model, link: None, asked: VecDeque::new(), acts: VecDeque::new() }
     }
 
@@ -245,6 +248,13 @@ impl Screen {
                 Act::Quit => return Ok(Some(Leaves::Quit)),
                 Act::Online => return Ok(Some(Leaves::Online)),
                 Act::Redraw => terminal.inner.clear()?,
+                Act::SendFile(conversation, path) => {
+                    let purpose = Purpose::SendFile(conversation.clone());
+                    match of_file(conversation, &path) {
+                        Ok(account) => self.acts.push_back(Act::Ask(account, purpose)),
+                        Err(failure) => self.happens(Input::Replied(purpose, Err(failure))),
+                    }
+                }
                 Act::Ask(account, purpose) => {
                     let Some(link) = &mut self.link else { continue };
                     self.asked.push_back(purpose);

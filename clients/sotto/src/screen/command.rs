@@ -2,8 +2,9 @@
 
 use super::model::{Model, Secret, View};
 use super::search::Search;
-use super::update::{Act, Purpose, find_first, open_named};
+use super::update::{Act, Purpose, find_first, keys, open_named};
 use super::{accept, invite};
+use crate::cli::contacts::blocking;
 use crate::daemon::message::{Account, Severity};
 
 pub(super) const OFFLINE: &str = "not online: nothing was handed in; /online takes you there";
@@ -24,6 +25,9 @@ const HELP: &str = "\
 /open NAME              open a conversation
 /rename NAME NEW        call a contact or group something else, here
 /forget NAME            forget a contact or group at once, and tell nobody
+/block NAME             show nothing of it, and tell nobody; /unblock NAME
+/file PATH              send a file of at most 64 KiB; it takes a while, which is told
+/reply TEXT             say it to the last text that came; /reply-to N TEXT: to the Nth last
 /search TEXT            find TEXT in the open conversation
 /notices                what was told before
 /dismiss                the alarm was seen
@@ -43,8 +47,8 @@ Ctrl-X                  dismiss the alarm; Esc: the note
 Ctrl-L                  draw anew; Ctrl-C leaves the screen
 
 Marks: … being handed in, · waits for its turn, ✓ sent, ✓✓ arrived, ✗ not taken.
-Times are when a text came to this screen; --:-- came before it was there.
-A text counts as read once it was drawn here. What was said is kept in this screen's memory only.";
+Times are when a text came or was written; --:-- if nobody took note.
+A text counts as read once it was drawn here. 'sotto history' keeps what was.";
 
 /// Does what a line says that begins with a slash.
 pub(super) fn perform(model: &mut Model, line: &str) -> Vec<Act> {
@@ -66,6 +70,17 @@ pub(super) fn perform(model: &mut Model, line: &str) -> Vec<Act> {
             let query = line.trim_start().strip_prefix("/search").unwrap_or_default().trim();
             find_first(model, query);
         }
+        ("/file", [path]) if model.is_online() => match model.thread().map(|thread| thread.name().to_owned())
+        {
+            Some(name) => return vec![Act::SendFile(name, path.into())],
+            None => model.warn("there is nobody to send it to yet"),
+        },
+        ("/file", [_]) => model.warn(OFFLINE),
+        ("/reply", [_, ..]) => return keys::reply(model, 0, behind(line, 1)),
+        ("/reply-to", [number, _, ..]) => match number.parse::<usize>() {
+            Ok(number @ 1..) => return keys::reply(model, number - 1, behind(line, 2)),
+            _ => model.warn("/reply-to N TEXT: 1 is the last text that came, 2 the one before"),
+        },
         ("/accept", [contact]) => accept::ask(model, owned(contact)),
         ("/accept", [_, ..]) => {
             model.warn("an invitation is pasted when it is asked for: /accept NAME, and nothing else");
@@ -101,6 +116,12 @@ fn asked(command: &str, rest: &[&str]) -> Option<Act> {
             Account::Forget { name: (*name).to_owned() },
             format!("{name} is forgotten, with all keys; nobody is told"),
         ),
+        ("/block", [name]) => {
+            done(Account::Block { name: (*name).to_owned(), blocked: true }, blocking(name, true))
+        }
+        ("/unblock", [name]) => {
+            done(Account::Block { name: (*name).to_owned(), blocked: false }, blocking(name, false))
+        }
         ("/rename", [name, to]) => done(
             Account::Rename { name: (*name).to_owned(), to: (*to).to_owned() },
             format!("{name} is called {to} now, here and nowhere else"),
@@ -150,6 +171,13 @@ fn notices(model: &mut Model) {
     }
     let text = if lines.is_empty() { "Nothing was told yet.".to_owned() } else { lines.join("\n") };
     model.page("What was told, newest first", text);
+}
+
+/// What stands behind so many words.
+fn behind(line: &str, words: usize) -> &str {
+    (0..words).fold(line.trim(), |rest, _| {
+        rest.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim_start())
+    })
 }
 
 /// The words of a line; what stands in quotes is one.

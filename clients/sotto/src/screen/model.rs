@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use sotto_protocol::ConversationId;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
@@ -113,6 +114,8 @@ pub(super) struct Model {
     /// Texts that came while no screen was there, and come yet.
     pub(super) unshown: usize,
     pub(super) now: Now,
+    /// Of this machine.
+    pub(super) zone: TimeZone,
 }
 
 impl Model {
@@ -134,6 +137,7 @@ impl Model {
             more_alarms: 0,
             unshown: 0,
             now,
+            zone: TimeZone::UTC,
         }
     }
 

@@ -1,16 +1,23 @@
 //! The screen without a terminal and a participant, for tests and benches.
 
+use std::io;
+use std::path::Path;
+
 use jiff::civil::date;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use sotto_protocol::ConversationId;
+use sotto_protocol::client::Unshown;
+use sotto_protocol::{ConversationId, UnixMillis};
 use tokio::time::Instant;
 
 use super::draw::draw;
 use super::model::{Model, Now};
 use super::update::{Act, Input, arrange, update};
-use crate::daemon::message::{Conversation, Kind, Listening, Private, Standing, Text, Told};
+use crate::daemon::history::{History, KEEP_MAX, Stand};
+use crate::daemon::message::{
+    Account, Conversation, Kind, Listening, Message, Private, Reply, Standing, Text, Told,
+};
 
 /// A screen on a stage.
 pub struct Stage {
@@ -18,6 +25,11 @@ pub struct Stage {
     pub(super) terminal: Terminal<TestBackend>,
     pub(super) now: Now,
     pub(super) number: u64,
+    /// What was said before, and in how many conversations.
+    history: Option<History>,
+    conversations: u32,
+    /// What was to be done when a participant was reached.
+    asks: Vec<Act>,
 }
 
 impl Stage {
@@ -28,7 +40,15 @@ impl Stage {
         let now = Now { instant: Instant::now(), local };
         let terminal = Terminal::new(TestBackend::new(width, height));
         let Ok(terminal) = terminal;
-        Self { model: Model::new((width, height), false, now), terminal, now, number: 0 }
+        Self {
+            model: Model::new((width, height), false, now),
+            terminal,
+            now,
+            number: 0,
+            history: None,
+            conversations: 0,
+            asks: Vec::new(),
+        }
     }
 
     /// A participant is reached that has these conversations.
@@ -42,9 +62,10 @@ impl Stage {
             conversations: standings.iter().map(|standing| standing.id).collect(),
             unshown,
         };
-        self.happens(Input::Attached(listening));
+        self.asks = self.happens(Input::Attached(listening));
         for standing in standings {
-            self.happens(Input::Told(Told::Standing(standing)));
+            let asks = self.happens(Input::Told(Told::Standing(standing)));
+            self.asks.extend(asks);
         }
     }
 
@@ -75,6 +96,9 @@ impl Stage {
             from: from.to_owned(),
             text: Private::new(text),
             sequence: 1,
+            at_ms: None,
+            quote: None,
+            file: None,
         })))
     }
 
@@ -98,8 +122,86 @@ pub(super) fn contact(id: u32, name: &str) -> Standing {
         unread: 0,
         identity: None,
         members: Vec::new(),
+        blocked: false,
     };
     Standing { id: ConversationId(id), sent: 0, conversation }
+}
+
+/// For benches of what was said before.
+impl Stage {
+    /// Fills the history in a directory with so many texts that were seen, in turn in each of so many conversations.
+    ///
+    /// # Errors
+    /// What the operating system refuses.
+    pub fn fill_history(directory: &Path, conversations: u32, texts: u32) -> io::Result<()> {
+        const AT_ONCE: u32 = 1000;
+        let (history, _) = History::open(directory, &[0; 32]);
+        history.keep(KEEP_MAX)?;
+        let mut number = 0;
+        for first in (0..texts).step_by(AT_ONCE as usize) {
+            let id = ConversationId(first / AT_ONCE % conversations);
+            let come = (first..texts.min(first + AT_ONCE)).map(|text| {
+                number += 1;
+                Unshown {
+                    number,
+                    conversation: id,
+                    from: format!("contact {}", id.0),
+                    text: format!("Text number {text}, which is as long as a line often is in a chat."),
+                    sequence: text,
+                }
+            });
+            history.settle(&Stand::with(id, come.collect()), Some(UnixMillis(1_700_000_000_000)))?;
+            history.settle(&Stand::with(id, Vec::new()), None)?;
+        }
+        Ok(())
+    }
+
+    /// A screen without anything, at a participant with these conversations and the history in a directory.
+    #[must_use]
+    pub fn with_history(directory: &Path, conversations: u32) -> Self {
+        let mut stage = Self::new(120, 40);
+        stage.history = Some(History::open(directory, &[0; 32]).0);
+        stage.conversations = conversations;
+        stage
+    }
+
+    /// How many texts there are in the history.
+    #[must_use]
+    pub fn kept(&self) -> usize {
+        self.history.as_ref().map_or(0, |history| history.keeps().1)
+    }
+
+    /// The screen comes anew, and shows what was said last.
+    pub fn come(&mut self) {
+        self.model = Model::new(self.model.size, false, self.now);
+        self.attach(Self::standings(self.conversations), 0);
+        self.settles(Vec::new());
+    }
+
+    /// So many rows less than a page back, with what has to be fetched for it.
+    pub fn page_back(&mut self) {
+        let acts = self.key(KeyCode::PageUp, KeyModifiers::NONE);
+        self.settles(acts);
+    }
+
+    /// Draws, and answers what is asked of the history over what goes through the socket, until nothing is asked.
+    fn settles(&mut self, mut acts: Vec<Act>) {
+        acts.extend(self.asks.drain(..));
+        acts.extend(self.draws());
+        while let Some(act) = acts.pop() {
+            let (Act::Ask(Account::PastOf { id, before, most }, purpose), Some(history)) =
+                (act, &self.history)
+            else {
+                continue;
+            };
+            let (texts, more) = history.page(&Stand::with(id, Vec::new()), before, most);
+            let frame = serde_json::to_vec(&Message::Reply(Reply::Past { texts, more })).unwrap_or_default();
+            if let Ok(Message::Reply(reply)) = serde_json::from_slice(&frame) {
+                acts.extend(self.happens(Input::Replied(purpose, Ok(reply))));
+            }
+            acts.extend(self.draws());
+        }
+    }
 }
 
 /// For benches.

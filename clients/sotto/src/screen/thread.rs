@@ -6,15 +6,35 @@ use jiff::civil::DateTime;
 use zeroize::Zeroizing;
 
 use super::composer::Composer;
-use super::wrap::wrap;
-use crate::daemon::message::{Standing, Text};
+use super::wrap::{cut, name, shown, wrap};
+use crate::cli::print::filed;
+use crate::daemon::message::{File, Private, Quote, Standing, Text};
+use crate::daemon::reply::Reference;
 
 /// A text.
 pub(super) struct Said {
     pub(super) by: By,
     pub(super) text: Zeroizing<String>,
-    /// When it came or was written; None if it came while no screen was there.
+    /// When it came or was written; None if nobody took note.
     pub(super) at: Option<DateTime>,
+    /// What it replies to.
+    pub(super) quote: Option<Quote>,
+    /// The file of which it is the name.
+    pub(super) file: Option<File>,
+}
+
+impl Said {
+    /// Whether this is the same text as another: by its number, and by what it says.
+    fn is(&self, other: &Self) -> bool {
+        let same = match (&self.by, &other.by) {
+            (By::Other { name, number, .. }, By::Other { name: of, number: another, .. }) => {
+                number == another && name == of
+            }
+            (By::Me(one), By::Me(other)) => one.sequence().is_some() && one.sequence() == other.sequence(),
+            _ => false,
+        };
+        same && self.text == other.text
+    }
 }
 
 /// Whose text it is.
@@ -23,6 +43,8 @@ pub(super) enum By {
     Other {
         name: String,
         number: u64,
+        /// The sender's number for it.
+        sequence: u32,
     },
     Me(Fate),
 }
@@ -34,10 +56,19 @@ pub(super) enum Fate {
     Handing,
     /// It was handed in, under this number.
     Queued(u32),
-    /// It has arrived.
-    Arrived,
-    /// The participant has not taken it.
+    /// It has arrived, under this number.
+    Arrived(u32),
+    /// The participant has not taken it, or it was given up before it was sent.
     Refused,
+}
+
+impl Fate {
+    fn sequence(self) -> Option<u32> {
+        match self {
+            Self::Queued(sequence) | Self::Arrived(sequence) => Some(sequence),
+            Self::Handing | Self::Refused => None,
+        }
+    }
 }
 
 /// What is shown of that.
@@ -51,8 +82,11 @@ pub(super) enum Mark {
     Refused,
 }
 
-/// A row of a conversation: of which text, counted from the first that there ever was in this screen, and which of its rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+/// The number of the first text that comes to a screen. Those that were said before have numbers below.
+const FIRST: u64 = 1 << 32;
+
+/// A row of a conversation: of which text, by a number that rises from text to text, and which of its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) text: u64,
     pub(super) row: usize,
@@ -65,8 +99,21 @@ pub(super) enum Row {
     Day(DateTime),
     /// What is below came while nobody looked.
     New,
+    /// What the text replies to.
+    Quote(String),
     /// A part of the text; whether it is the first.
     Part(String, bool),
+}
+
+/// How far what was said before a screen came was asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Before {
+    /// All from this place on is there; None if nothing was asked for yet.
+    pub(super) place: Option<u64>,
+    /// Whether there may be older texts.
+    pub(super) more: bool,
+    /// Whether they are being asked for.
+    pub(super) asked: bool,
 }
 
 pub(super) struct Thread {
@@ -83,6 +130,8 @@ pub(super) struct Thread {
     /// The first text that nobody had seen when the conversation was opened.
     pub(super) new: Option<u64>,
     pub(super) composer: Composer,
+    /// How far what was said before is here.
+    pub(super) before: Before,
     bytes: usize,
     /// Columns of texts when they were shown last.
     width: usize,
@@ -93,12 +142,13 @@ impl Thread {
         Self {
             standing,
             texts: VecDeque::new(),
-            first: 0,
-            seen: Place::default(),
+            first: FIRST,
+            seen: Place { text: FIRST, row: 0 },
             unseen: 0,
             top: None,
             new: None,
             composer: Composer::default(),
+            before: Before { place: None, more: true, asked: false },
             bytes: 0,
             width: 0,
         }
@@ -135,7 +185,7 @@ impl Thread {
     /// twice; then, if it was drawn before, this gives its number.
     pub(super) fn take(&mut self, text: Text, at: Option<DateTime>) -> Option<u64> {
         let there = self.texts.iter().enumerate().rev().find_map(|(place, said)| match &said.by {
-            By::Other { name, number } if *number <= text.number => {
+            By::Other { name, number, .. } if *number <= text.number => {
                 Some((place, *number == text.number && *name == text.from && *said.text == *text.text.0))
             }
             _ => None,
@@ -144,19 +194,41 @@ impl Thread {
             return (self.first + (place as u64) < self.seen.text).then_some(text.number);
         }
         self.unseen += 1;
-        self.push(Said { by: By::Other { name: text.from, number: text.number }, text: text.text.0, at });
+        let by = By::Other { name: text.from, number: text.number, sequence: text.sequence };
+        self.push(Said { by, text: text.text.0, at, quote: text.quote, file: text.file });
         None
     }
 
     /// Takes a text of one's own, which is being handed in; its place.
-    pub(super) fn say(&mut self, text: Zeroizing<String>, at: DateTime) -> u64 {
-        self.push(Said { by: By::Me(Fate::Handing), text, at: Some(at) });
+    pub(super) fn say(&mut self, text: Zeroizing<String>, at: DateTime, quote: Option<Quote>) -> u64 {
+        self.push(Said { by: By::Me(Fate::Handing), text, at: Some(at), quote, file: None });
         self.end() - 1
     }
 
     fn push(&mut self, said: Said) {
         self.bytes += said.text.len();
         self.texts.push_back(said);
+    }
+
+    /// Takes texts that were said before all that are here, in order, but for those that are here already. All of them were seen.
+    pub(super) fn take_before(&mut self, texts: Vec<Said>) {
+        let is_here = |said: &Said| self.texts.iter().any(|here| here.is(said));
+        let mut new: Vec<Said> = texts.into_iter().filter(|said| !is_here(said)).collect();
+        while let Some(said) = new.pop() {
+            self.bytes += said.text.len();
+            self.first -= 1;
+            self.texts.push_front(said);
+        }
+    }
+
+    /// The text of somebody else that came so many before the last, and how a reply names it.
+    pub(super) fn referred(&self, back: usize) -> Option<(Reference, Quote)> {
+        let others = self.texts.iter().rev().filter(|said| matches!(said.by, By::Other { .. }));
+        let said = others.skip(back).next()?;
+        let By::Other { name, sequence, .. } = &said.by else { return None };
+        let whose = self.standing.conversation.whose(Some(name))?;
+        let quote = Quote { from: Some(name.clone()), text: Some(Private(said.text.clone())), sought: None };
+        Some((Reference::to(whose, *sequence, &said.text), quote))
     }
 
     /// What became of a text of one's own that was handed in.
@@ -173,7 +245,7 @@ impl Thread {
             if let By::Me(fate @ Fate::Queued(_)) = &mut said.by
                 && *fate == Fate::Queued(sequence)
             {
-                *fate = Fate::Arrived;
+                *fate = Fate::Arrived(sequence);
                 return;
             }
         }
@@ -186,7 +258,7 @@ impl Thread {
             By::Me(Fate::Handing) => Mark::Handing,
             By::Me(Fate::Queued(sequence)) if sequence <= self.standing.sent => Mark::Sent,
             By::Me(Fate::Queued(_)) => Mark::Queued,
-            By::Me(Fate::Arrived) => Mark::Arrived,
+            By::Me(Fate::Arrived(_)) => Mark::Arrived,
             By::Me(Fate::Refused) => Mark::Refused,
         }
     }
@@ -213,6 +285,8 @@ impl Thread {
         let Some(oldest) = self.texts.pop_front() else { return false };
         self.bytes -= oldest.text.len();
         self.first += 1;
+        // What follows what was kept before is not there any more.
+        self.before.more = false;
         if self.top.is_some_and(|top| top.text < self.first) {
             self.top = Some(Place { text: self.first, row: 0 });
         }
@@ -231,6 +305,11 @@ impl Thread {
         }
         if self.new == Some(text) {
             rows.push(Row::New);
+        }
+        rows.extend(said.quote.as_ref().map(|quote| Row::Quote(quoted(quote, width))));
+        if let Some(file) = &said.file {
+            let came = matches!(said.by, By::Other { .. });
+            rows.extend(wrap(filed(Some(file), came).trim_start(), width).into_iter().map(Row::Quote));
         }
         let parts = wrap(&said.text, width).into_iter().enumerate();
         rows.extend(parts.map(|(place, part)| Row::Part(part, place == 0)));
@@ -305,4 +384,14 @@ impl Thread {
             top.row = 0;
         }
     }
+}
+
+/// What a text replies to, in one row.
+fn quoted(quote: &Quote, width: usize) -> String {
+    let who = quote.from.as_deref().map_or_else(|| "you".to_owned(), |from| name(from, width / 2));
+    let said = match &quote.text {
+        Some(text) => format!("{who}: {}", shown(&text.0).replace('\n', " ")),
+        None => format!("something earlier of {who}"),
+    };
+    cut(&said, width)
 }

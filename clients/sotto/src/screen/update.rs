@@ -1,14 +1,17 @@
 //! What becomes of the model when something happens. Nothing here waits, writes or asks; what is to be done is told.
 
-mod keys;
+pub(super) mod keys;
 mod replies;
 mod told;
+
+use std::path::PathBuf;
 
 use ratatui::crossterm::event::KeyEvent;
 use sotto_protocol::ConversationId;
 use zeroize::Zeroizing;
 
 use super::model::{Connection, Model, Now, View};
+use super::past;
 use super::search::Search;
 use super::thread::Place;
 use crate::cli::failure::Failure;
@@ -44,6 +47,8 @@ pub(super) struct Drawn {
 #[derive(Debug)]
 pub(super) enum Act {
     Ask(Account, Purpose),
+    /// Send a file to the conversation of a name.
+    SendFile(String, PathBuf),
     /// Come online.
     Online,
     /// Draw all anew.
@@ -72,12 +77,16 @@ pub(super) enum Purpose {
     Keep(String),
     /// To show something.
     Show,
+    /// To send a file to the conversation of a name.
+    SendFile(String),
+    /// To have what was said before in a conversation.
+    Before(ConversationId),
 }
 
 /// Takes note of what happens, and says what to do.
 pub(super) fn update(model: &mut Model, input: Input, now: Now) -> Vec<Act> {
     model.now = now;
-    let acts = match input {
+    let mut acts = match input {
         Input::Key(key) => keys::press(model, key),
         Input::Paste(text) => keys::paste(model, &text),
         Input::Resize(width, height) => {
@@ -101,6 +110,7 @@ pub(super) fn update(model: &mut Model, input: Input, now: Now) -> Vec<Act> {
         Input::Tick => Vec::new(),
     };
     model.trim();
+    acts.extend(past::wanted(model));
     acts
 }
 

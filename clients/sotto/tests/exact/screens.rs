@@ -44,10 +44,20 @@ enum Looks {
     Now,
     /// A screen, which listens to everything, comes and goes at odd moments, and says of all texts that they were shown.
     Listens,
+    /// One that blocks Bob soon, and shows what others say.
+    Blocks,
 }
 
-const LOOKS: [Looks; 7] =
-    [Looks::Deaf, Looks::Always, Looks::AlwaysSlow, Looks::Silent, Looks::Stuck, Looks::Now, Looks::Listens];
+const LOOKS: [Looks; 8] = [
+    Looks::Deaf,
+    Looks::Always,
+    Looks::AlwaysSlow,
+    Looks::Silent,
+    Looks::Stuck,
+    Looks::Now,
+    Looks::Listens,
+    Looks::Blocks,
+];
 
 /// What a world shows, to others and to Alice.
 struct Observed {
@@ -58,6 +68,8 @@ struct Observed {
     waiting: (usize, usize),
     /// What programs were told.
     shown: usize,
+    /// Who said what programs were told.
+    heard: Vec<String>,
 }
 
 /// A program at the desk.
@@ -91,11 +103,12 @@ impl Program {
     }
 
     /// Shows what comes, and says so or does not, until it is ended.
-    fn show(mut self, confirms: bool, shown: mpsc::UnboundedSender<()>) -> JoinHandle<()> {
+    fn show(mut self, confirms: bool, shown: mpsc::UnboundedSender<Option<String>>) -> JoinHandle<()> {
         tokio::spawn(async move {
             while let Some(frame) = self.hear().await {
                 assert!(frame.pointer("/reply/failed").is_none(), "{frame}");
-                let _ = shown.send(());
+                let from = frame.pointer("/told/text/from").and_then(Value::as_str);
+                let _ = shown.send(from.map(str::to_owned));
                 if let Some(text) = frame.pointer("/told/text").filter(|_| confirms) {
                     let shown = json!({"id": text["id"], "number": text["number"]});
                     self.say(&json!({"account": {"shown": shown}})).await;
@@ -106,7 +119,7 @@ impl Program {
 }
 
 /// Programs come and go, at moments that have nothing to do with rounds.
-async fn look(looks: Looks, screens: &Screens, world: &World, shown: &mpsc::UnboundedSender<()>) {
+async fn look(looks: Looks, screens: &Screens, world: &World, shown: &mpsc::UnboundedSender<Option<String>>) {
     match looks {
         Looks::Nobody | Looks::Deaf => {}
         Looks::Always | Looks::AlwaysSlow | Looks::Silent => {
@@ -131,12 +144,24 @@ async fn look(looks: Looks, screens: &Screens, world: &World, shown: &mpsc::Unbo
                     asking.say(&json!({"account": {"unshown": {"conversation": null}}})).await;
                     let texts = asking.hear().await.unwrap();
                     assert!(texts.pointer("/reply/texts").is_some(), "{texts}");
+                    let past = json!({"conversation": "Bob", "before": null, "most": 9});
+                    asking.say(&json!({"account": {"past": past}})).await;
+                    let past = asking.hear().await.unwrap();
+                    assert!(past.pointer("/reply/past/texts").is_some(), "{past}");
                     asking.say(&json!("status")).await;
                     asking.hear().await.unwrap();
                     tokio::time::sleep(Duration::from_millis(83)).await;
                 }
                 showing.abort();
             }
+        }
+        Looks::Blocks => {
+            let mut program = Program::come(screens, 1 << 16).await;
+            world.until(at(4, 57)).await;
+            program.say(&json!({"account": {"block": {"name": "Bob", "blocked": true}}})).await;
+            assert_eq!(program.hear().await.unwrap(), json!({"reply": "done"}));
+            program.say(&json!("listen")).await;
+            drop(program.show(true, shown.clone()));
         }
         Looks::Listens => {
             for (from, to) in [(0, 31), (33, 34), (40, 101), (103, ROUNDS)] {
@@ -211,8 +236,10 @@ async fn observe(seed: u64, looks: Looks) -> Observed {
     let tapes = people.iter().map(|person| person.machine.tape.lines()).collect();
     let seen = people.iter().map(|person| world.server.seen(&person.account)).collect();
     let others = people[1..].iter_mut().map(Person::told).collect();
-    let shown = core::iter::from_fn(|| told.try_recv().ok()).count();
-    Observed { tapes, seen, others, waiting: (Screens::waiting(directory.path()), unseen), shown }
+    let told: Vec<Option<String>> = core::iter::from_fn(|| told.try_recv().ok()).collect();
+    let waiting = (Screens::waiting(directory.path()), unseen);
+    let (shown, heard) = (told.len(), told.into_iter().flatten().collect());
+    Observed { tapes, seen, others, waiting, shown, heard }
 }
 
 fn play(seed: u64, looks: Looks) -> Observed {
@@ -249,6 +276,8 @@ fn who_looks_at_what_came_and_what_was_shown_shows_to_nobody() {
                 Looks::Silent => lines < nobody.waiting.0 && texts == nobody.waiting.1 && other.shown > 6,
                 Looks::Always | Looks::AlwaysSlow => texts < nobody.waiting.1 && other.shown > 6,
                 Looks::Listens => lines == 0 && texts == 0 && other.shown > 6,
+                // What Bob says from then on nobody is to see.
+                Looks::Blocks => texts == 0 && other.shown > 6 && !other.heard.contains(&"Bob".to_owned()),
                 Looks::Now => texts < nobody.waiting.1 && other.shown > 6,
             };
             assert!(different, "{what}: {:?}, shown {}", other.waiting, other.shown);

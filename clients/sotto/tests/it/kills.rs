@@ -104,6 +104,25 @@ fn check(what: &str, sender: &Screen, receiver: &Screen) {
     assert_eq!(first, due.map(|(text, _)| text).collect::<Vec<_>>(), "{what}");
 }
 
+/// Every text that was taken is kept once, and every one that was shown, in the order in which it was said; of each one what became of it.
+fn remembers(what: &str, home: &Home, other: &str, mine: &Screen, theirs: &Screen) {
+    let kept = home.json(&["history", other, "--last", "100000", "--json"]);
+    let (own, heard): (Vec<_>, Vec<_>) = kept.iter().partition(|past| past["from"].is_null());
+    let texts = |kept: &[&serde_json::Value]| -> Vec<String> {
+        kept.iter().map(|past| past["text"].as_str().unwrap().to_owned()).collect()
+    };
+    let of = |screen: &Screen, kept: &[String]| -> Vec<String> {
+        let due = screen.typed.iter().filter(|(text, taken)| *taken || kept.contains(text));
+        due.map(|(text, _)| text.clone()).collect()
+    };
+    let (own, heard) = (texts(&own), texts(&heard));
+    assert_eq!(own, of(mine, &own), "{what}");
+    assert_eq!(heard, of(theirs, &heard), "{what}");
+    let shown: BTreeSet<&String> = mine.shown.iter().collect();
+    assert!(shown.iter().all(|text| heard.contains(text)), "{what}");
+    assert!(kept.iter().all(|past| past["mark"] != "not_sent"), "{what}");
+}
+
 #[test]
 fn people_who_are_killed_again_and_again_lose_no_text() {
     let (seed, wanted) = (number("SOTTO_SEED_FIRST", 0), number("SOTTO_SIGKILLS", 4));
@@ -178,6 +197,9 @@ fn people_who_are_killed_again_and_again_lose_no_text() {
     }
     check(&what, &screens[0], &screens[1]);
     check(&what, &screens[1], &screens[0]);
+    for (place, home) in homes.iter().enumerate() {
+        remembers(&what, home, names[place][1], &screens[place], &screens[1 - place]);
+    }
     let of = |screen: &Screen| (screen.typed.len(), screen.typed.iter().filter(|(_, taken)| *taken).count());
     let typed = screens.each_ref().map(of);
     println!("{what}: texts typed and taken {typed:?}, in {} s", began.elapsed().as_secs());

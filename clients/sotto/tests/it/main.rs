@@ -10,6 +10,8 @@ mod chat;
 mod command_line;
 mod costs;
 mod engine;
+#[cfg(unix)]
+mod history;
 mod invariants;
 #[cfg(unix)]
 mod kills;

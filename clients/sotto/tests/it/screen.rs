@@ -154,6 +154,9 @@ fn a_screen_shows_what_is_said_gives_the_terminal_back_and_takes_nobody_offline(
     let mut screen = Screen::open(&alice);
     screen.shows("starting 'sotto run'");
     screen.shows("While you were away.");
+    // And what was said before is there again.
+    screen.shows("✓✓ you: Are you there?");
+    screen.shows("bob: I am here.");
     alice.kill();
     screen.shows("OFFLINE");
     screen.types("/quit\r");

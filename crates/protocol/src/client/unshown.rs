@@ -45,6 +45,11 @@ impl Client {
     pub fn shown(&mut self, conversation: ConversationId, number: u64) {
         self.state.unshown.retain(|text| text.conversation != conversation || text.number > number);
     }
+
+    /// Forgets one text, which nobody is to see.
+    pub fn drop_unshown(&mut self, number: u64) {
+        self.state.unshown.retain(|text| text.number != number);
+    }
 }
 
 impl State {

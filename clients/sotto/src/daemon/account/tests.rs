@@ -2,6 +2,7 @@
 
 use sotto_protocol::client::Client;
 
+use super::super::blocked::Blocked;
 use super::super::message::{Account, Reply};
 use super::encode_identity;
 use crate::cli::failure::Failure;
@@ -15,7 +16,7 @@ fn a_removal_shows_and_is_taken_back_by_name_or_identity() {
     let text = |text: &str| text.to_owned();
     let members = vec![format!("bob={identity}")];
     Account::CreateGroup { name: text("desk"), members }.perform(&mut alice, &address()).unwrap();
-    let removing = |alice: &Client| match Account::Contacts.look(alice).unwrap() {
+    let removing = |alice: &Client| match Account::Contacts.look(alice, &Blocked::default()).unwrap() {
         Reply::Conversations(talks) => {
             talks[0].members.iter().map(|member| (member.present, member.removing)).collect::<Vec<_>>()
         }

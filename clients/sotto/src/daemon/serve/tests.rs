@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 
 use sotto_protocol::client::{Client, Notice, Settings};
@@ -12,6 +13,7 @@ use tokio::io::split;
 use super::super::desk::Desk;
 use super::super::face::Face;
 use super::super::frame::{Frames, write};
+use super::super::history::History;
 use super::super::journal::{Entry, Journal, KEPT_MAX};
 use super::super::message::{Greeting, Message, Note, Reply, Request, Severity, Told};
 use super::super::notes;
@@ -58,10 +60,12 @@ async fn meet(texts: &[&str]) -> (Running, Handle, Handle, Events) {
     (server, alice, bob, events)
 }
 
-/// Where bob's programs come to.
+/// Where bob's programs come to, with a history that is only in memory.
 fn desk(handle: &Handle) -> Desk {
     let journal = Arc::new(Journal::new(Vec::new()));
-    Desk::new(handle.clone(), "bob".to_owned(), crate::testing::address(), None, journal, Face::new(true))
+    let (history, _) = History::look(Path::new("nowhere"), &[0; 32]);
+    let kept = (journal, Arc::new(history));
+    Desk::new(handle.clone(), "bob".to_owned(), crate::testing::address(), None, kept, Face::new(true))
 }
 
 /// What a participant tells while it ends, its client has to be asked about that it leaves behind.

@@ -37,6 +37,9 @@ pub(super) fn title(model: &Model, frame: &mut Frame<'_>, area: Rect, palette: P
     if !conversation.established {
         parts.push("waits for the other side".to_owned());
     }
+    if conversation.blocked {
+        parts.push("blocked".to_owned());
+    }
     let below = thread.unseen();
     if thread.top.is_some() {
         parts.push(if below > 0 { format!("{below} unread below") } else { "scrolled".to_owned() });

@@ -42,7 +42,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>, layout: Layout, palette
         }
     }
     if thread.end() == thread.first() {
-        line(frame, layout.talk, "nothing was said in this screen yet", palette.quiet());
+        line(frame, layout.talk, "nothing was said yet, or nothing is kept", palette.quiet());
     }
     let to = if at.text < thread.end() { at } else { Place { text: thread.end(), row: 0 } };
     Some(Drawn { id: thread.standing.id, from: top, to })
@@ -74,6 +74,13 @@ fn draw_row(
             return bar(frame, area, &format!("-- {} --", at.strftime("%Y-%m-%d")), palette.quiet());
         }
         Row::New => return bar(frame, area, "-- new --", palette.unread()),
+        // No text is drawn before its column: so none can look like what another one replies to.
+        Row::Quote(quote) => {
+            line(frame, area, "      ↳", palette.quiet());
+            let text =
+                Rect { x: area.x + layout.prefix, width: area.width.saturating_sub(layout.prefix), ..area };
+            return line(frame, text, quote, palette.quiet());
+        }
         Row::Part(part, is_first) => (part, *is_first),
     };
     if is_first {

@@ -163,10 +163,28 @@ fn submit(model: &mut Model) -> Vec<Act> {
     // Two slashes at the beginning stand for one.
     let text = if line.starts_with("//") { Zeroizing::new(line.replacen('/', "", 1)) } else { line };
     let (id, private) = (thread.standing.id, Private(text.clone()));
-    let place = thread.say(text, at);
+    let place = thread.say(text, at, None);
     (thread.top, thread.new) = (None, None);
     model.noting = false;
     vec![Act::Ask(Account::SayTo { id, text: private }, Purpose::Say(id, place))]
+}
+
+/// Says something to the text of somebody else that came so many before the last.
+pub(crate) fn reply(model: &mut Model, back: usize, said: &str) -> Vec<Act> {
+    if !model.is_online() {
+        model.warn(command::OFFLINE);
+        return Vec::new();
+    }
+    let at = model.now.local;
+    let referred = model.thread().and_then(|thread| thread.referred(back));
+    let (Some((reference, quote)), Some(thread)) = (referred, model.thread_mut()) else {
+        model.warn("there is no such text to reply to here");
+        return Vec::new();
+    };
+    let (id, text) = (thread.standing.id, Private::new(reference.write(said)));
+    let place = thread.say(Zeroizing::new(said.to_owned()), at, Some(quote));
+    (thread.top, thread.new) = (None, None);
+    vec![Act::Ask(Account::SayTo { id, text }, Purpose::Say(id, place))]
 }
 
 fn escape(model: &mut Model) {
@@ -284,7 +302,7 @@ fn look_for(model: &mut Model) {
 }
 
 /// Goes to the next text that contains what is sought.
-pub(super) fn find(model: &mut Model, is_older: bool) {
+pub(crate) fn find(model: &mut Model, is_older: bool) {
     let (rows, width) = model.layout().texts();
     let open = model.open;
     let View::Search(search) = &mut model.view else { return };

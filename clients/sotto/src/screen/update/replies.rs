@@ -2,9 +2,10 @@
 
 use super::super::model::{Model, Page, View};
 use super::super::thread::Fate;
-use super::super::{accept, invite};
+use super::super::{accept, invite, past};
 use super::Purpose;
 use crate::cli::failure::Failure;
+use crate::cli::send::takes;
 use crate::daemon::message::{Conversation, Invitation, Kind, Reply};
 
 pub(super) fn replied(model: &mut Model, purpose: Purpose, reply: Result<Reply, Failure>) {
@@ -55,6 +56,10 @@ pub(super) fn replied(model: &mut Model, purpose: Purpose, reply: Result<Reply, 
         (Purpose::Show, Reply::Conversations(conversations)) => {
             model.page("Contacts and groups", described(&conversations));
         }
+        (Purpose::Before(id), Reply::Past { texts, more }) => past::came(model, id, Some((texts, more))),
+        (Purpose::SendFile(contact), sending @ Reply::Sending { .. }) => {
+            model.notice(takes(&contact, &sending))
+        }
         (Purpose::Shown, _) => {}
         _ => {
             model
@@ -69,6 +74,9 @@ fn failed(model: &mut Model, purpose: &Purpose, failure: &Failure) {
             thread.settle(*text, Fate::Refused);
         }
         return model.warn(format!("not sent (Up brings it back): {}", failure.message));
+    }
+    if let Purpose::Before(id) = purpose {
+        past::came(model, *id, None);
     }
     model.warn(failure.message.clone());
 }

@@ -5,6 +5,7 @@ use core::time::Duration;
 use sotto_protocol::ConversationId;
 
 use super::super::model::{Connection, Model, Rounds, View};
+use super::super::past::local;
 use super::super::thread::Thread;
 use super::{Act, Purpose, open};
 use crate::daemon::message::{
@@ -21,6 +22,8 @@ pub(super) fn attached(model: &mut Model, listening: Listening) {
     model.unshown = unshown;
     // Some may have been forgotten meanwhile. Of those that are there, how they stand comes next.
     model.threads.retain(|thread| conversations.contains(&thread.standing.id));
+    // Nobody answers what was asked of one that is gone.
+    model.threads.iter_mut().for_each(|thread| thread.before.asked = false);
     reopen(model);
 }
 
@@ -93,7 +96,9 @@ fn reopen(model: &mut Model) {
 
 fn text_came(model: &mut Model, text: Text) -> Vec<Act> {
     let id = text.id;
-    let at = if model.unshown > 0 { None } else { Some(model.now.local) };
+    let waited = model.unshown > 0;
+    let known = text.at_ms.and_then(|at_ms| local(at_ms, &model.zone));
+    let at = known.or_else(|| (!waited).then_some(model.now.local));
     model.unshown = model.unshown.saturating_sub(1);
     if model.of(id).is_none() {
         // How it stands comes later.
@@ -106,6 +111,7 @@ fn text_came(model: &mut Model, text: Text) -> Vec<Act> {
             unread: 0,
             identity: None,
             members: Vec::new(),
+            blocked: false,
         };
         stands(model, Standing { id, sent: 0, conversation });
     }
@@ -115,7 +121,7 @@ fn text_came(model: &mut Model, text: Text) -> Vec<Act> {
         // It was drawn, and the participant has not heard of that.
         Some(number) => vec![Act::Ask(Account::Shown { id, number }, Purpose::Shown)],
         None => {
-            if is_open && at.is_none() && thread.new.is_none() {
+            if is_open && waited && thread.new.is_none() {
                 thread.new = thread.first_unseen();
             }
             Vec::new()

@@ -1,0 +1,63 @@
+//! Conversations of which nothing is shown. Nobody else can see that: what comes is read and acknowledged as ever, and then
+//! dropped in place of being kept until it was shown.
+
+use std::collections::BTreeSet;
+
+use sotto_protocol::client::{Client, Notice, Unshown};
+use sotto_protocol::{ConversationId, ConversationKind};
+
+use super::parcel::is_content;
+use crate::Event;
+
+/// Which they are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Blocked(pub(super) BTreeSet<ConversationId>);
+
+impl Blocked {
+    pub(super) fn blocks(&self, conversation: ConversationId) -> bool {
+        self.0.contains(&conversation)
+    }
+
+    /// Whether a text is not to be shown: of a conversation that is blocked, or of a blocked contact in a group.
+    pub(super) fn hides(&self, client: &Client, conversation: ConversationId, from: &str) -> bool {
+        if self.0.is_empty() || self.blocks(conversation) {
+            return !self.0.is_empty();
+        }
+        let is_group = |it: &sotto_protocol::ConversationSummary| {
+            it.id == conversation && it.kind == ConversationKind::Group
+        };
+        if !client.conversations().iter().any(is_group) {
+            return false;
+        }
+        let blocked: BTreeSet<_> = self.0.iter().filter_map(|id| client.contact_identity(*id)).collect();
+        let mut members = client.members(conversation).into_iter();
+        members.any(|member| member.name == from && blocked.contains(&member.identity))
+    }
+
+    pub(super) fn hides_text(&self, client: &Client, text: &Unshown) -> bool {
+        self.hides(client, text.conversation, &text.from)
+    }
+
+    /// Whether a person is not told of an event, a part of a file among them. Warnings are always told: they can be about the server.
+    pub(super) fn hides_event(&self, client: &Client, event: &Event) -> bool {
+        match event {
+            Event::Notice(Notice::Text { conversation, from, text, .. }) => {
+                is_content(text) || self.hides(client, *conversation, from)
+            }
+            Event::Notice(
+                Notice::Established { conversation }
+                | Notice::Left { conversation, .. }
+                | Notice::NewKeys { conversation },
+            ) => self.0.contains(conversation),
+            _ => false,
+        }
+    }
+}
+
+/// Forgets texts that nobody is to see; whether there were any.
+pub(crate) fn drop_hidden(client: &mut Client, blocked: &Blocked) -> bool {
+    let hidden = client.unshown().filter(|text| blocked.hides_text(client, text));
+    let hidden: Vec<u64> = hidden.map(|text| text.number).collect();
+    hidden.iter().for_each(|number| client.drop_unshown(*number));
+    !hidden.is_empty()
+}

@@ -1,0 +1,59 @@
+//! What shows to nobody, done on the state itself while no participant runs.
+
+use std::path::Path;
+
+use sotto_protocol::client::Client;
+
+use super::blocked::drop_hidden;
+use super::history::{History, Stand};
+use super::message::{Account, Reply};
+use crate::cli::failure::Failure;
+use crate::cli::print::status;
+use crate::participant::now;
+use crate::{Address, StoreError};
+
+/// Answers what leaves the state as it is.
+///
+/// # Errors
+/// What to tell the person.
+pub(crate) fn look(directory: &Path, account: Account, mut client: Client) -> Result<Reply, Failure> {
+    let (history, problem) = History::look(directory, client.account_seed());
+    let blocked = history.blocked();
+    drop_hidden(&mut client, &blocked);
+    // Only in memory, which does not fail.
+    let _ = history.settle_all(&Stand::all(&client, &blocked), None);
+    if account.is_of_history() {
+        problem.iter().for_each(|problem| status(problem));
+        return account.asked(&client)?.answer(&history);
+    }
+    Ok(account.look(&client, &blocked)?.presented(&history))
+}
+
+/// Does as told, and saves the state.
+///
+/// # Errors
+/// What to tell the person.
+pub(crate) fn perform(
+    directory: &Path,
+    account: Account,
+    (client, server): (&mut Client, &Address),
+    save: impl FnOnce(&Client) -> Result<(), StoreError>,
+) -> Result<Reply, Failure> {
+    let (history, problem) = History::open(directory, client.account_seed());
+    problem.iter().for_each(|problem| status(problem));
+    let settle =
+        |client: &mut Client, at| match history.settle_all(&Stand::all(client, &history.blocked()), at) {
+            Ok(taken) => taken.iter().for_each(|number| client.drop_unshown(*number)),
+            Err(error) => status(&format!("warning: {}", history.unwritten(&error))),
+        };
+    drop_hidden(client, &history.blocked());
+    // What is seen goes from the state, and stands in the history before.
+    settle(client, None);
+    if account.is_of_history() {
+        return account.asked(client)?.answer(&history);
+    }
+    let reply = account.perform(client, server)?;
+    save(client)?;
+    settle(client, Some(now()));
+    Ok(reply)
+}

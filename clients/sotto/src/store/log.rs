@@ -1,0 +1,494 @@
+//! A log of records that only the holder of a key can read, or have made, and of which a crash leaves what was appended before, or
+//! all of what was being appended (integers little-endian).
+//!
+//! ```text
+//! file    = head | chunks of 4,096 bytes, numbered from 1; their number rises in steps of 256
+//! head    = "sotto log" | version, u8 = 1 | id (16) | sealed nothing (40) | zeros up to 4,096 bytes
+//! chunk   = sealed plain, or noise
+//! plain   = batch, u64 | number in the batch, u16 | is the last, u8 | length, u16 | content | zeros up to 4,056 bytes
+//! batch   = length of a record, u32 | record | length, u32 | record | ...; the contents of its chunks, one behind the other
+//! ```
+//!
+//! Seals are [`super::seal`]'s, with what the log is for, the file's id and the chunk's number (0 of the head) as associated data: no
+//! chunk passes for another, nor one of an older file for one of this. Where nothing was written there is noise, and nobody
+//! else sees the difference; so a chunk that was cut off by a crash is as good as none, and so is a batch without its
+//! end. The number of a batch is drawn: what is left of one that was cut off does not join the next.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::Path;
+
+use rand::Rng as _;
+use zeroize::Zeroizing;
+
+use super::seal::{KEY_BYTES, NONCE_BYTES, TAG_BYTES, open, seal};
+
+const MAGIC: &[u8; 9] = b"sotto log";
+const VERSION: u8 = 1;
+const ID_BYTES: usize = 16;
+const CHUNK_BYTES: usize = 4096;
+const PLAIN_BYTES: usize = CHUNK_BYTES - NONCE_BYTES - TAG_BYTES;
+const PREFIX_BYTES: usize = 8 + 2 + 1 + 2;
+const CONTENT_BYTES: usize = PLAIN_BYTES - PREFIX_BYTES;
+/// A file grows by so many chunks: its size tells little of what is in it.
+const STEP_CHUNKS: u64 = 256;
+/// Of a file, with its head: 256 MiB.
+const CHUNKS_MAX: u64 = 1 << 16;
+/// Of a batch, so that what it takes in memory while it is written has a bound. A record is less.
+const BATCH_BYTES: usize = 1 << 20;
+const LENGTH_BYTES: usize = 4;
+
+type Key = Zeroizing<[u8; KEY_BYTES]>;
+
+/// A log that can be appended to.
+pub(crate) struct SealedLog {
+    file: File,
+    seals: Seals,
+    /// The chunk that is written next.
+    next: u64,
+    chunks: u64,
+}
+
+/// A log as it was found.
+pub(crate) struct Opened {
+    pub(crate) log: SealedLog,
+    pub(crate) records: Vec<Zeroizing<Vec<u8>>>,
+    /// Whether something is missing between them that was there once.
+    pub(crate) is_damaged: bool,
+}
+
+struct Seals {
+    key: Key,
+    domain: &'static [u8],
+    id: [u8; ID_BYTES],
+}
+
+impl Seals {
+    fn associated(&self, chunk: u64) -> Vec<u8> {
+        [self.domain, &[VERSION], &self.id, &chunk.to_le_bytes()].concat()
+    }
+
+    fn head(&self) -> Vec<u8> {
+        let sealed = seal(&self.key, &self.associated(0), &[]);
+        let mut head = [&MAGIC[..], &[VERSION], &self.id, &sealed].concat();
+        head.resize(CHUNK_BYTES, 0);
+        head
+    }
+
+    /// Appends the chunks of a batch, the first of which has this number.
+    fn batch(&self, content: &[u8], first: u64, to: &mut Vec<u8>) {
+        let batch = rand::make_rng::<rand::rngs::StdRng>().next_u64();
+        let parts = content.chunks(CONTENT_BYTES);
+        let last = parts.len().saturating_sub(1);
+        for (number, part) in parts.enumerate() {
+            let mut plain = Zeroizing::new(Vec::with_capacity(PLAIN_BYTES));
+            plain.extend(batch.to_le_bytes());
+            // A batch has at most 1 MiB and one record.
+            plain.extend((number as u16).to_le_bytes());
+            plain.push(u8::from(number == last));
+            plain.extend((part.len() as u16).to_le_bytes());
+            plain.extend(part);
+            plain.resize(PLAIN_BYTES, 0);
+            to.extend(seal(&self.key, &self.associated(first + number as u64), &plain));
+        }
+    }
+
+    fn open(&self, chunk: u64, sealed: &[u8]) -> Option<Chunk> {
+        let plain = open(&self.key, &self.associated(chunk), sealed)?;
+        let (batch, rest) = plain.split_first_chunk()?;
+        let (number, rest) = rest.split_first_chunk()?;
+        let (is_last, rest) = rest.split_first()?;
+        let (length, rest) = rest.split_first_chunk()?;
+        let content = rest.get(..usize::from(u16::from_le_bytes(*length)))?;
+        Some(Chunk {
+            batch: u64::from_le_bytes(*batch),
+            number: u16::from_le_bytes(*number),
+            is_last: *is_last != 0,
+            content: Zeroizing::new(content.to_vec()),
+        })
+    }
+}
+
+struct Chunk {
+    batch: u64,
+    number: u16,
+    is_last: bool,
+    content: Zeroizing<Vec<u8>>,
+}
+
+/// A batch of which all chunks so far were found.
+struct Begun {
+    batch: u64,
+    first: u64,
+    chunks: u16,
+    content: Zeroizing<Vec<u8>>,
+}
+
+impl SealedLog {
+    /// Writes a log with these records in place of the one before, if there is one: when this returns it is on the disk; if it
+    /// fails, or the machine does, the one before is there whole.
+    ///
+    /// # Errors
+    /// What the operating system refuses; [`io::ErrorKind::FileTooLarge`].
+    pub(crate) fn create(
+        path: &Path,
+        key: &[u8; KEY_BYTES],
+        domain: &'static [u8],
+        records: impl Iterator<Item = Zeroizing<Vec<u8>>>,
+    ) -> io::Result<Self> {
+        let mut id = [0; ID_BYTES];
+        rand::make_rng::<rand::rngs::StdRng>().fill_bytes(&mut id);
+        let seals = Seals { key: Zeroizing::new(*key), domain, id };
+        let mut bytes = seals.head();
+        let mut content = Zeroizing::new(Vec::new());
+        let end = |content: &mut Zeroizing<Vec<u8>>, bytes: &mut Vec<u8>| {
+            let first = (bytes.len() / CHUNK_BYTES) as u64;
+            seals.batch(content, first, bytes);
+            content.clear();
+        };
+        for record in records {
+            push(&mut content, &record)?;
+            if content.len() >= BATCH_BYTES {
+                end(&mut content, &mut bytes);
+            }
+        }
+        end(&mut content, &mut bytes);
+        let next = (bytes.len() / CHUNK_BYTES) as u64;
+        let chunks = (next + 1).next_multiple_of(STEP_CHUNKS);
+        if chunks > CHUNKS_MAX {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        bytes.extend(noise(chunks - next));
+        sotto_files::replace(path, &bytes, 0o600)?;
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        Ok(Self { file, seals, next, chunks })
+    }
+
+    /// Opens a log for appending, or, if it is only looked at, for nothing else.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidData`] if it is none, or of another key; [`io::ErrorKind::Unsupported`] if a newer program wrote it;
+    /// what the operating system refuses.
+    pub(crate) fn open(
+        path: &Path,
+        key: &[u8; KEY_BYTES],
+        domain: &'static [u8],
+        only_looks: bool,
+    ) -> io::Result<Opened> {
+        let none = |why: &'static str| io::Error::new(io::ErrorKind::InvalidData, why);
+        let mut file = OpenOptions::new().read(true).write(!only_looks).open(path)?;
+        let about = file.metadata()?;
+        // Nothing else is read, or waited for.
+        if !about.is_file() {
+            return Err(none("it is no file"));
+        }
+        let chunks = about.len() / CHUNK_BYTES as u64;
+        if chunks > CHUNKS_MAX {
+            return Err(none("it is too large"));
+        }
+        let mut sealed = [0; CHUNK_BYTES];
+        if chunks == 0 {
+            return Err(none("it is cut short"));
+        }
+        file.read_exact(&mut sealed)?;
+        let rest = sealed.strip_prefix(MAGIC).ok_or_else(|| none("it is no log"))?;
+        let Some(([version], rest)) = rest.split_first_chunk::<1>() else { return Err(none("it is no log")) };
+        match *version {
+            VERSION => {}
+            0 => return Err(none("its version is none")),
+            _ => {
+                return Err(io::Error::new(
+                    io::ErrorKind::Unsupported,
+                    "a newer sotto wrote it; update this one",
+                ));
+            }
+        }
+        let Some((id, rest)) = rest.split_first_chunk() else { return Err(none("it is no log")) };
+        let seals = Seals { key: Zeroizing::new(*key), domain, id: *id };
+        let proof = rest.get(..NONCE_BYTES + TAG_BYTES).unwrap_or_default();
+        open(&seals.key, &seals.associated(0), proof)
+            .ok_or_else(|| none("it was changed, or is another account's"))?;
+
+        let (mut records, mut is_damaged, mut next) = (Vec::new(), false, 1);
+        let mut begun: Option<Begun> = None;
+        for number in 1..chunks {
+            file.read_exact(&mut sealed)?;
+            let Some(chunk) = seals.open(number, &sealed) else {
+                begun = None;
+                continue;
+            };
+            let mut batch = match (begun.take(), chunk.number) {
+                (_, 0) => Begun {
+                    batch: chunk.batch,
+                    first: number,
+                    chunks: 0,
+                    content: Zeroizing::new(Vec::new()),
+                },
+                (Some(batch), number) if batch.batch == chunk.batch && batch.chunks == number => batch,
+                // What is left of one that was cut off.
+                _ => continue,
+            };
+            batch.content.extend_from_slice(&chunk.content);
+            batch.chunks += 1;
+            if chunk.is_last {
+                let is_whole = split(&batch.content, &mut records);
+                is_damaged |= batch.first != next || !is_whole;
+                next = number + 1;
+            } else {
+                begun = Some(batch);
+            }
+        }
+        Ok(Opened { log: Self { file, seals, next, chunks }, records, is_damaged })
+    }
+
+    /// Appends records: when this returns they are on the disk; if it fails, or the machine does, all or none of them are.
+    ///
+    /// # Errors
+    /// What the operating system refuses; [`io::ErrorKind::FileTooLarge`].
+    pub(crate) fn append(&mut self, records: &[Zeroizing<Vec<u8>>]) -> io::Result<()> {
+        let mut content = Zeroizing::new(Vec::new());
+        for record in records {
+            push(&mut content, record)?;
+        }
+        if content.len() > 2 * BATCH_BYTES {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let mut bytes = Vec::new();
+        self.seals.batch(&content, self.next, &mut bytes);
+        let next = self.next + (bytes.len() / CHUNK_BYTES) as u64;
+        self.make_room(next)?;
+        self.write_at(self.next, &bytes)?;
+        self.file.sync_data()?;
+        self.next = next;
+        Ok(())
+    }
+
+    /// Writes as one does who appends something, and appends nothing: so that when the file was written last does not tell when
+    /// something was appended.
+    ///
+    /// # Errors
+    /// What the operating system refuses.
+    pub(crate) fn touch(&mut self) -> io::Result<()> {
+        self.make_room(self.next + 1)?;
+        self.write_at(self.next, &noise(1))
+    }
+
+    /// Chunks that were written, with the head.
+    pub(crate) fn written(&self) -> u64 {
+        self.next
+    }
+
+    fn make_room(&mut self, chunks: u64) -> io::Result<()> {
+        if chunks <= self.chunks {
+            return Ok(());
+        }
+        let chunks = chunks.next_multiple_of(STEP_CHUNKS);
+        if chunks > CHUNKS_MAX {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.write_at(self.chunks, &noise(chunks - self.chunks))?;
+        self.chunks = chunks;
+        Ok(())
+    }
+
+    fn write_at(&mut self, chunk: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.seek(SeekFrom::Start(chunk * CHUNK_BYTES as u64))?;
+        self.file.write_all(bytes)
+    }
+}
+
+/// About so many chunks such records take when they are written together.
+pub(crate) fn chunks_of(bytes: usize) -> u64 {
+    (bytes.div_ceil(CONTENT_BYTES) + 1) as u64
+}
+
+fn push(content: &mut Zeroizing<Vec<u8>>, record: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(record.len()).ok().filter(|length| *length as usize <= BATCH_BYTES);
+    let length = length.ok_or(io::ErrorKind::FileTooLarge)?;
+    // Grown anew, so that no copy stays behind.
+    if content.capacity() - content.len() < LENGTH_BYTES + record.len() {
+        let room = (content.len() + LENGTH_BYTES + record.len()).next_power_of_two();
+        let mut grown = Zeroizing::new(Vec::with_capacity(room));
+        grown.extend_from_slice(content);
+        *content = grown;
+    }
+    content.extend(length.to_le_bytes());
+    content.extend_from_slice(record);
+    Ok(())
+}
+
+/// Whether a batch is made of records.
+fn split(content: &[u8], records: &mut Vec<Zeroizing<Vec<u8>>>) -> bool {
+    let mut rest = content;
+    while let Some((length, behind)) = rest.split_first_chunk::<LENGTH_BYTES>() {
+        let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
+        let Some((record, behind)) = behind.split_at_checked(length) else { return false };
+        records.push(Zeroizing::new(record.to_vec()));
+        rest = behind;
+    }
+    rest.is_empty()
+}
+
+fn noise(chunks: u64) -> Vec<u8> {
+    // A file has at most 256 MiB.
+    let mut noise = vec![0; chunks as usize * CHUNK_BYTES];
+    rand::make_rng::<rand::rngs::StdRng>().fill_bytes(&mut noise);
+    noise
+}
+
+/// Any bytes as the log of a key that everybody has.
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) fn read(path: &Path) -> io::Result<Vec<Zeroizing<Vec<u8>>>> {
+    SealedLog::open(path, &[7; KEY_BYTES], b"test", true).map(|opened| opened.records)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io;
+    use std::path::Path;
+
+    use zeroize::Zeroizing;
+
+    use super::{CHUNK_BYTES, CONTENT_BYTES, SealedLog, read};
+
+    const KEY: [u8; 32] = [7; 32];
+
+    fn record(text: &[u8]) -> Zeroizing<Vec<u8>> {
+        Zeroizing::new(text.to_vec())
+    }
+
+    fn make(path: &Path, records: &[&[u8]]) -> SealedLog {
+        SealedLog::create(path, &KEY, b"test", records.iter().map(|text| record(text))).unwrap()
+    }
+
+    fn reopen(path: &Path) -> (SealedLog, Vec<Vec<u8>>, bool) {
+        let opened = SealedLog::open(path, &KEY, b"test", false).unwrap();
+        (opened.log, opened.records.iter().map(|record| record.to_vec()).collect(), opened.is_damaged)
+    }
+
+    #[test]
+    fn what_is_appended_is_read_back_in_order() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("log");
+        let long = vec![5; 3 * CONTENT_BYTES];
+        let mut log = make(&path, &[b"one", b"", &long]);
+        log.append(&[record(b"two"), record(&long)]).unwrap();
+        drop(log);
+        let (mut log, found, is_damaged) = reopen(&path);
+        assert_eq!(found, [b"one".to_vec(), vec![], long.clone(), b"two".to_vec(), long.clone()]);
+        assert!(!is_damaged);
+        // Beyond the room that was there.
+        for _ in 0..100 {
+            log.append(&[record(&long)]).unwrap();
+        }
+        log.touch().unwrap();
+        drop(log);
+        let (_, found, is_damaged) = reopen(&path);
+        assert!(found.len() == 105 && found.iter().skip(4).all(|record| *record == long) && !is_damaged);
+    }
+
+    /// A write that is cut off leaves some of its bytes, not necessarily the first.
+    #[test]
+    fn of_what_is_being_appended_a_crash_leaves_all_or_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("log");
+        let mut log = make(&path, &[b"one"]);
+        log.append(&[record(b"two")]).unwrap();
+        let before = fs::read(&path).unwrap();
+        let long = vec![6; 2 * CONTENT_BYTES + 10];
+        log.append(&[record(b"three"), record(&long)]).unwrap();
+        drop(log);
+        let after = fs::read(&path).unwrap();
+        let first =
+            (0..before.len()).find(|at| before[*at] != after[*at]).unwrap() / CHUNK_BYTES * CHUNK_BYTES;
+        let old = vec![b"one".to_vec(), b"two".to_vec()];
+        let new = [old.clone(), vec![b"three".to_vec(), long]].concat();
+        let mut seen = [0, 0];
+        // Which of the three chunks were written, and of one of them how much.
+        for written in 0..8_u8 {
+            for part in [0, 1, 17, 600, CHUNK_BYTES - 1] {
+                let mut bytes = before.clone();
+                for chunk in 0..3 {
+                    let at = first + chunk * CHUNK_BYTES;
+                    let end = if written >> chunk & 1 == 1 { CHUNK_BYTES } else { part };
+                    bytes[at..at + end].copy_from_slice(&after[at..at + end]);
+                }
+                fs::write(&path, &bytes).unwrap();
+                let (mut log, found, is_damaged) = reopen(&path);
+                let whole = written == 7;
+                assert_eq!(found, if whole { new.clone() } else { old.clone() }, "{written:b} {part}");
+                assert!(!is_damaged);
+                seen[usize::from(whole)] += 1;
+                // What is left does not join what is appended next, whether it is shorter or cut off, too.
+                log.append(&[record(b"four")]).unwrap();
+                drop(log);
+                let (_, again, is_damaged) = reopen(&path);
+                assert_eq!(again, [found, vec![b"four".to_vec()]].concat(), "{written:b} {part}");
+                assert!(!is_damaged);
+            }
+        }
+        assert_eq!(seen, [35, 5]);
+    }
+
+    #[test]
+    fn nobody_without_the_key_reads_it_or_sees_where_it_ends() {
+        let home = tempfile::tempdir().unwrap();
+        let [one, other] = ["one", "other"].map(|name| home.path().join(name));
+        make(&one, &[]);
+        let mut log = make(&other, &[b"a precious text"]);
+        for _ in 0..50 {
+            log.append(&[record(b"a precious text")]).unwrap();
+        }
+        let [empty, full] = [&one, &other].map(|path| fs::read(path).unwrap());
+        assert_eq!(empty.len(), full.len());
+        assert!(!full.windows(8).any(|window| window == b"precious"));
+        let differ = (0..full.len()).filter(|at| empty[*at] != full[*at]).count();
+        // But for magic, version and zeros of the head all bytes are as if drawn, in both.
+        let drawn = full.len() - CHUNK_BYTES + 56;
+        let expected = drawn * 255 / 256;
+        assert!(differ.abs_diff(expected) < 500, "{differ} of {drawn}");
+        let opened = SealedLog::open(&other, &[8; 32], b"test", true).map(|_| ());
+        assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::InvalidData);
+        let opened = SealedLog::open(&other, &KEY, b"another", true).map(|_| ());
+        assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(read(&other).unwrap().len(), 51);
+    }
+
+    #[test]
+    fn what_is_missing_in_the_middle_shows_and_the_rest_is_read() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("log");
+        let mut log = make(&path, &[b"one"]);
+        for text in [b"two", b"six"] {
+            log.append(&[record(text)]).unwrap();
+        }
+        let whole = fs::read(&path).unwrap();
+        let mut changed = whole.clone();
+        changed[2 * CHUNK_BYTES + 99] ^= 1;
+        fs::write(&path, &changed).unwrap();
+        let (_, found, is_damaged) = reopen(&path);
+        assert_eq!((found, is_damaged), (vec![b"one".to_vec(), b"six".to_vec()], true));
+        // A chunk that was moved is as good as none.
+        let mut moved = whole.clone();
+        moved.copy_within(CHUNK_BYTES..2 * CHUNK_BYTES, 2 * CHUNK_BYTES);
+        fs::write(&path, &moved).unwrap();
+        assert!(reopen(&path).2);
+        for (place, kind) in [(0, io::ErrorKind::InvalidData), (30, io::ErrorKind::InvalidData)] {
+            let mut changed = whole.clone();
+            changed[place] ^= 1;
+            fs::write(&path, &changed).unwrap();
+            assert_eq!(SealedLog::open(&path, &KEY, b"test", false).err().unwrap().kind(), kind);
+        }
+        let mut newer = whole.clone();
+        newer[9] = 2;
+        fs::write(&path, &newer).unwrap();
+        assert_eq!(read(&path).unwrap_err().kind(), io::ErrorKind::Unsupported);
+        for cut in [0, 50, CHUNK_BYTES - 1] {
+            fs::write(&path, &whole[..cut]).unwrap();
+            assert_eq!(read(&path).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        }
+        fs::write(&path, &whole[..2 * CHUNK_BYTES + 5]).unwrap();
+        assert_eq!(read(&path).unwrap().len(), 1);
+    }
+}
