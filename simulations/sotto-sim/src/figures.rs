@@ -2,6 +2,7 @@
 
 mod case_study;
 mod chart;
+mod comparison;
 mod engines;
 mod figure10;
 mod figure11;
@@ -28,15 +29,16 @@ use section::{Figure, Section};
 
 /// Figures of the paper, measured again, with its values beside ours.
 ///
-/// `scaling` is none of the paper's: it lays measurements beside a model of the cost whose constants are measured apart.
+/// `scaling` and `engines` are none of the paper's: the one lays measurements beside a model of the cost whose constants are measured
+/// apart, the other compares all engines in rounds of the chat.
 ///
 /// Each figure leaves a table (CSV, Markdown), a chart (SVG) and its part of the report (JSON) in the directory; the
-/// report, README.md, is made of all figures that are there. Figures 12 and 13 keep what they have measured in
-/// figure-12.measured.jsonl and figure-13.measured.jsonl, and a run that was interrupted goes on from there; delete these
+/// report, README.md, is made of all figures that are there. Figures 12 and 13, and `engines`, keep what they have measured in
+/// figure-12.measured.jsonl, figure-13.measured.jsonl and engines.measured.jsonl, and a run that was interrupted goes on from there; delete these
 /// files to measure anew. What would read more than 6 GB of buckets for one multi-query is left out of figure 12.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Numbers of the paper's figures, or `scaling`, separated by commas.
+    /// Numbers of the paper's figures, `scaling` or `engines`, separated by commas.
     #[arg(long, value_delimiter = ',', default_values_t = Item::value_variants().to_vec())]
     only: Vec<Item>,
     /// The directory to write to, made if need be.
@@ -84,5 +86,6 @@ fn make(item: Item, arguments: &Arguments) -> anyhow::Result<Figure> {
         Item::Figure14 => figure14::make(arguments.quick),
         Item::Figure15 => figure15::make(arguments.quick),
         Item::Scaling => scaling::make(arguments.quick),
+        Item::Engines => comparison::make(arguments.quick, &arguments.out),
     }
 }

@@ -26,22 +26,32 @@ pub(super) enum Item {
     Figure15,
     /// How costs grow with the collection and with the batch.
     Scaling,
+    /// All engines in rounds of the chat.
+    Engines,
 }
 
 impl Item {
     /// For people.
     pub(super) fn name(self) -> String {
-        if self == Self::Scaling { "Scaling".to_owned() } else { format!("Figure {self}") }
+        match self {
+            Self::Scaling => "Scaling".to_owned(),
+            Self::Engines => "Engines".to_owned(),
+            _ => format!("Figure {self}"),
+        }
     }
 
     /// Of all its files.
     pub(super) fn file_stem(self) -> String {
-        if self == Self::Scaling { self.to_string() } else { format!("figure-{self}") }
+        match self {
+            Self::Scaling | Self::Engines => self.to_string(),
+            _ => format!("figure-{self}"),
+        }
     }
 
     /// Whether a file of this stem would be a part of a report, of this version or another.
     pub(super) fn names_file(stem: &str) -> bool {
-        stem.starts_with("figure-") || stem == Self::Scaling.file_stem()
+        stem.starts_with("figure-")
+            || [Self::Scaling, Self::Engines].iter().any(|item| stem == item.file_stem())
     }
 }
 

@@ -6,16 +6,18 @@ use std::path::Path;
 
 use anyhow::Context;
 use pir_core::ring::Backend;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::mpir::{Report, Setting, measure};
 
-/// One JSON object a line.
-pub(super) struct Measurements {
+/// What was measured before and now, one JSON object a line.
+pub(super) struct Kept<R> {
     file: File,
-    known: Vec<Report>,
+    known: Vec<R>,
 }
 
-impl Measurements {
+impl<R: Clone + Serialize + DeserializeOwned> Kept<R> {
     pub(super) fn open(path: &Path) -> anyhow::Result<Self> {
         let context = || format!("cannot use {}", path.display());
         let file =
@@ -23,25 +25,38 @@ impl Measurements {
         let mut known = Vec::new();
         for line in BufReader::new(&file).lines() {
             // A line that an interruption cut short is measured again, and so is one of another version.
-            if let Ok(report) = serde_json::from_str(&line.with_context(context)?) {
-                known.push(report);
+            if let Ok(measured) = serde_json::from_str(&line.with_context(context)?) {
+                known.push(measured);
             }
         }
         Ok(Self { file, known })
     }
 
+    /// The first that is as wished.
+    pub(super) fn find(&self, wished: impl Fn(&R) -> bool) -> Option<R> {
+        self.known.iter().find(|known| wished(known)).cloned()
+    }
+
+    /// Keeps what was measured now.
+    pub(super) fn keep(&mut self, measured: R) -> anyhow::Result<R> {
+        // On a line of its own, even after one that was cut short.
+        writeln!(self.file, "\n{}", serde_json::to_string(&measured)?)?;
+        self.known.push(measured.clone());
+        Ok(measured)
+    }
+}
+
+/// Multi-queries.
+pub(super) type Measurements = Kept<Report>;
+
+impl Measurements {
     /// What is known of this setting with this kernel, or what is measured now.
     pub(super) fn get(&mut self, setting: &Setting, label: &str) -> anyhow::Result<Report> {
         let kernel = Backend::active().name();
-        let same = |report: &&Report| report.setting == *setting && report.kernel == kernel;
-        if let Some(report) = self.known.iter().find(same) {
-            return Ok(report.clone());
+        match self.find(|report| report.setting == *setting && report.kernel == kernel) {
+            Some(report) => Ok(report),
+            None => self.keep(measure(setting, &format!("{label}, n = {}", setting.elements))?),
         }
-        let report = measure(setting, &format!("{label}, n = {}", setting.elements))?;
-        // On a line of its own, even after one that was cut short.
-        writeln!(self.file, "\n{}", serde_json::to_string(&report)?)?;
-        self.known.push(report.clone());
-        Ok(report)
     }
 }
 
