@@ -30,7 +30,7 @@ fn every_engine_is_the_one_asked_for_and_retrieves_the_databases_elements() {
         ("doublepir", "doublepir", 2, 132, false),
         ("spiral", "spiral", 4, 137, true),
         ("spiral-pack", "spiral-pack", 1, 137, true),
-        ("spiral-stream", "spiral-stream", 4, 137, false),
+        ("spiral-stream", "spiral-stream", 3, 137, false),
         ("spiral-stream-pack", "spiral-stream-pack", 1, 137, false),
         ("spiral-paper", "spiral-paper", 1, 113, true),
         ("spiral-stream-paper", "spiral-stream-paper", 2, 113, false),
