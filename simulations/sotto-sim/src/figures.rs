@@ -50,6 +50,12 @@ pub(crate) struct Arguments {
     /// Round-trip times of figure 10's links, milliseconds: within a data center, between two, at home, mobile.
     #[arg(long, value_delimiter = ',', default_values_t = figure10::ROUND_TRIPS_MS)]
     rtt_ms: Vec<f64>,
+    /// Messages in the rounds of `engines`.
+    #[arg(long, value_delimiter = ',', default_values_t = comparison::SIZES)]
+    users: Vec<u32>,
+    /// Messages that its clients retrieve.
+    #[arg(long, value_delimiter = ',', default_values_t = comparison::RETRIEVED)]
+    retrieve: Vec<u16>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -86,6 +92,6 @@ fn make(item: Item, arguments: &Arguments) -> anyhow::Result<Figure> {
         Item::Figure14 => figure14::make(arguments.quick),
         Item::Figure15 => figure15::make(arguments.quick),
         Item::Scaling => scaling::make(arguments.quick),
-        Item::Engines => comparison::make(arguments.quick, &arguments.out),
+        Item::Engines => comparison::make(arguments),
     }
 }

@@ -1,7 +1,6 @@
 //! The comparison of all engines in rounds of the chat: what each costs server, client and network where the database is new in every
 //! round.
 
-use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
@@ -9,6 +8,7 @@ use indicatif::ProgressBar;
 use pir_core::ring::Backend;
 use serde::{Deserialize, Serialize};
 
+use super::Arguments;
 use super::chart::{Bar, Bars, bars};
 use super::engines::{ELEMENT_BYTES, power_of_two};
 use super::measured::Kept;
@@ -38,8 +38,8 @@ const ENGINES: [EngineName; 14] = [
 ];
 
 /// Messages in a round, and messages that a client retrieves.
-const SIZES: [u32; 3] = [1 << 16, 1 << 18, 1 << 20];
-const RETRIEVED: [u16; 4] = [1, 16, 64, 256];
+pub(super) const SIZES: [u32; 3] = [1 << 16, 1 << 18, 1 << 20];
+pub(super) const RETRIEVED: [u16; 4] = [1, 16, 64, 256];
 
 /// As many as are answered together.
 const CLIENTS: u32 = 16;
@@ -117,9 +117,9 @@ impl Row {
     }
 }
 
-pub(super) fn make(quick: bool, out: &Path) -> anyhow::Result<Figure> {
+pub(super) fn make(Arguments { quick, out, users, retrieve, .. }: &Arguments) -> anyhow::Result<Figure> {
     let (sizes, retrieved, clients): (&[u32], &[u16], u32) =
-        if quick { (&[1 << 9], &[1, 4], 2) } else { (&SIZES, &RETRIEVED, CLIENTS) };
+        if *quick { (&[1 << 9], &[1, 4], 2) } else { (users, retrieve, CLIENTS) };
     let mut kept: Kept<Row> = Kept::open(&out.join("engines.measured.jsonl"))?;
     let kernel = Backend::active().name();
     let (progress, mut rows) = (progress::bar(0, ""), Vec::new());
