@@ -21,7 +21,7 @@ use anyhow::Context;
 use sottod::Addressing;
 
 pub(crate) use bench::build;
-pub(crate) use child::SUBCOMMAND;
+pub(crate) use child::{Refused, SUBCOMMAND};
 pub(crate) use client::Took;
 pub(crate) use config::Config;
 pub(crate) use lines::{Orders, Point, TILE};

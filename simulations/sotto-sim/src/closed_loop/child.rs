@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use sotto_wire::limits::QUERY_MAX;
 use tokio::sync::mpsc;
 
@@ -88,14 +88,16 @@ impl ServerProcess {
                     let status = self.process.wait()?;
                     bail!("the server has ended by itself ({status})");
                 }
-                Some(Said::Failed(reason)) => bail!("the server: {reason}"),
+                Some(Said::Failed(reason)) => return Err(Refused(format!("the server: {reason}")).into()),
                 Some(Said::Round { round, point, at }) => {
-                    ensure!(
-                        point != Point::Abandoned,
-                        "the server could not build round {round}: with this engine and code, queries (at most {} MiB \
-                         together), answers or mapping are larger than the protocol allows; retrieve fewer messages",
-                        QUERY_MAX >> 20
-                    );
+                    if point == Point::Abandoned {
+                        let reason = format!(
+                            "the server could not build round {round}: with this engine and code, queries (at most {} MiB \
+                             together), answers or mapping are larger than the protocol allows; retrieve fewer messages",
+                            QUERY_MAX >> 20
+                        );
+                        return Err(Refused(reason).into());
+                    }
                     self.points.push((round, point, at));
                 }
                 Some(other) => return Ok(other),
@@ -103,6 +105,18 @@ impl ServerProcess {
         }
     }
 }
+
+/// What a server says that cannot serve as it was told to.
+#[derive(Debug)]
+pub(crate) struct Refused(pub(crate) String);
+
+impl core::fmt::Display for Refused {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl core::error::Error for Refused {}
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {

@@ -13,7 +13,7 @@ use super::chart::{Bar, Bars, bars};
 use super::engines::{ELEMENT_BYTES, power_of_two};
 use super::measured::Kept;
 use super::section::Figure;
-use crate::closed_loop::{Config, Report, run_once};
+use crate::closed_loop::{Config, Refused, Report, run_once};
 use crate::engine::EngineName;
 use crate::pbc::CodeName;
 use crate::progress;
@@ -122,7 +122,7 @@ pub(super) fn make(Arguments { quick, out, users, retrieve, .. }: &Arguments) ->
         if *quick { (&[1 << 9], &[1, 4], 2) } else { (users, retrieve, CLIENTS) };
     let mut kept: Kept<Row> = Kept::open(&out.join("engines.measured.jsonl"))?;
     let kernel = Backend::active().name();
-    let (progress, mut rows) = (progress::bar(0, ""), Vec::new());
+    let (progress, mut rows, mut refused) = (progress::bar(0, ""), Vec::new(), Vec::new());
     for &retrieve in retrieved {
         for &users in sizes {
             for engine in ENGINES {
@@ -138,8 +138,14 @@ pub(super) fn make(Arguments { quick, out, users, retrieve, .. }: &Arguments) ->
                         progress.reset();
                         let label = format!("{}, k = {retrieve}, n = {users}", engine.engine().name());
                         progress.set_prefix(format!("{label} "));
-                        let row = measure(engine, retrieve, users, clients, &progress);
-                        kept.keep(row.with_context(|| label)?)?
+                        match measure(engine, retrieve, users, clients, &progress) {
+                            Ok(row) => kept.keep(row)?,
+                            Err(error) if error.is::<Refused>() => {
+                                refused.push(format!("{label}: {error}"));
+                                continue;
+                            }
+                            Err(error) => return Err(error).context(label),
+                        }
                     }
                 };
                 rows.push(row);
@@ -149,6 +155,9 @@ pub(super) fn make(Arguments { quick, out, users, retrieve, .. }: &Arguments) ->
     progress.finish_and_clear();
     let mut table = Table::of("Engines: all of them, in rounds of the chat", &COLUMNS, &rows);
     notes(&mut table, clients);
+    if !refused.is_empty() {
+        table.note(format!("Not possible: {}.", refused.join("; ")));
+    }
     let group = |retrieve: u16, users: u32| {
         let row = |engine| rows.iter().find(|row| row.is_of(engine, retrieve, users));
         let bar = |engine| row(engine).map(|row| Bar { value: row.with_setup(), extrapolated: false });
