@@ -78,10 +78,9 @@ pub(super) fn write_coefficients(
     places: impl Iterator<Item = usize>,
     out: &mut Vec<u8>,
 ) {
+    let width = ring.bits() - dropped_bits;
     let mut writer = BitWriter::new(out);
-    places.for_each(|at| {
-        writer.write(ring.compose(polynomial, at) >> dropped_bits, ring.bits() - dropped_bits);
-    });
+    places.for_each(|at| writer.write(ring.compose(polynomial, at) >> dropped_bits, width));
     writer.finish();
 }
 
