@@ -50,7 +50,8 @@ pub(crate) enum EngineName {
     Doublepir,
     /// The same as its paper has it, at 120 bits, for comparison only.
     DoublepirPaper,
-    /// PSIR over XPIR in two dimensions: what clients know of a database ahead makes it smaller; here, they stream all of it in every round.
+    /// PSIR over XPIR in two dimensions: what clients know of a database ahead makes it smaller; here, they stream all of it
+    /// in every round.
     Xpsir,
     /// PSIR over SealPIR.
     Sealpsir,
