@@ -68,7 +68,8 @@ pub(crate) enum EngineName {
     SpiralStreamPaper,
     /// The same, both.
     SpiralStreamPackPaper,
-    /// PSIR over XPIR in two dimensions: what clients know of a database ahead makes it smaller; here, they stream all of it in every round.
+    /// PSIR over XPIR in two dimensions: what clients know of a database ahead makes it smaller; here, they stream all of it
+    /// in every round.
     Xpsir,
     /// PSIR over SealPIR.
     Sealpsir,

@@ -6,8 +6,8 @@
 //! | query | 66, version, bits of a column's number, h | a seed; for every row i the coefficient `position(i, log2 N)` of c0 without its 20 lowest bits; then, if there are bits, a seed, and for value i and `m < N/2^h` the coefficient `position(i, h) + m 2^h` of c0 without its 16 lowest bits |
 //! | answer | 67, version, bits of a column's number, bits of a coefficient | group by group, the N coefficients of c0, then those of c1 |
 //!
-//! c1 of a query is `uniform(Q, seed, 0)` in coefficients. Value `l k + i` is that of bit k and weight i. The uniform half of digit i of the key
-//! is `uniform(Q, seed, i)` in evaluation form.
+//! c1 of a query is `uniform(Q, seed, 0)` in coefficients. Value `l k + i` is that of bit k and weight i. The uniform half
+//! of digit i of the key is `uniform(Q, seed, i)` in evaluation form.
 
 use pir_core::bfv;
 

@@ -66,8 +66,8 @@ impl Example {
     }
 }
 
-/// Public keys, queries and answers; and a number and a size of elements, for which there are parameters of sizes that fit to
-/// each other, or an error.
+/// Public keys, queries and answers; and a number and a size of elements, for which there are parameters of sizes that fit
+/// to each other, or an error.
 pub fn fuzz_onionpir(bytes: &[u8]) {
     if let Some(example) = &*EXAMPLE {
         example.read(bytes);

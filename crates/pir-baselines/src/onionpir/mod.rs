@@ -3,33 +3,36 @@
 //!
 //! # The scheme
 //!
-//! The database is packed into plaintexts as SealPIR's, on the same preset [`pir_core::bfv::Parameters::s2048`], and stands in
-//! `n1` rows and `n2` columns. A first dimension selects a row by products with ciphertexts; then every bit of the number of the
-//! column halves what is left, by an *external product*.
+//! The database is packed into plaintexts as SealPIR's, on the same preset [`pir_core::bfv::Parameters::s2048`], and stands
+//! in `n1` rows and `n2` columns. A first dimension selects a row by products with ciphertexts; then every bit of the number
+//! of the column halves what is left, by an *external product*.
 //!
 //! * A **ciphertext** `c = (c0, c1)` of m has the phase `c0 + c1 s = (Q/t) m + e`. An **RGSW ciphertext** of a bit b are 2 l
 //!   ciphertexts whose phases are, up to noise, `w_i b` and `w_i b s`, for the l weights `w_i` of a gadget.
-//! * **External product** `C [x] c`: the digits of c0 times the first l ciphertexts, and those of c1 times the others, added up. Its
-//!   phase is `b (c0 + c1 s)`, that of `b m`, and its noise *is added* to that of c: any number of dimensions may follow.
-//! * **Choice** between two ciphertexts: `x + C [x] (y - x)` is x if b is 0, and y if it is 1. With `n2` columns there are `n2 - 1` choices,
-//!   in a tree: the ranges of columns below and from the largest power of two are reduced to one ciphertext each, and the choice between
-//!   them is made by that bit of the number of the column. Where a range has no upper part, no choice is made.
+//! * **External product** `C [x] c`: the digits of c0 times the first l ciphertexts, and those of c1 times the others,
+//!   added up. Its phase is `b (c0 + c1 s)`, that of `b m`, and its noise *is added* to that of c: any number of dimensions
+//!   may follow.
+//! * **Choice** between two ciphertexts: `x + C [x] (y - x)` is x if b is 0, and y if it is 1. With `n2` columns there are
+//!   `n2 - 1` choices, in a tree: the ranges of columns below and from the largest power of two are reduced to one
+//!   ciphertext each, and the choice between them is made by that bit of the number of the column. Where a range has no
+//!   upper part, no choice is made.
 //!
-//! **Query**: two seeded ciphertexts are expanded as SealPIR's ([`pir_core::expand`]). One has `Q/t` at the coefficient of the row. The other
-//! has for every bit b of the column's number the l values `w_i b`, which become the first half of an RGSW ciphertext. From each of
-//! them, `(beta, alpha)` with `beta + alpha s = w_i b + e`, the server makes one of the second half with a key for `s^2`:
+//! **Query**: two seeded ciphertexts are expanded as SealPIR's ([`pir_core::expand`]). One has `Q/t` at the coefficient of
+//! the row. The other has for every bit b of the column's number the l values `w_i b`, which become the first half of an
+//! RGSW ciphertext. From each of them, `(beta, alpha)` with `beta + alpha s = w_i b + e`, the server makes one of the second
+//! half with a key for `s^2`:
 //!
 //! ```text
 //! (sum_j d_j b_j, beta + sum_j d_j a_j)      d_j the digits of alpha, b_j + a_j s = v_j s^2 + e_j
 //! ```
 //!
-//! whose phase is `beta s + alpha s^2 = s (w_i b + e)` and what the key adds. (The paper takes an external product with an RGSW ciphertext of
-//! `-s`; the half of it that would be multiplied with the digits of beta is not needed, since `(0, beta)` is already what it would give.)
-//! The noise e is multiplied with s there, so the second ciphertext is expanded in as few levels as have room for the bits: noise
-//! is doubled at each.
+//! whose phase is `beta s + alpha s^2 = s (w_i b + e)` and what the key adds. (The paper takes an external product with an
+//! RGSW ciphertext of `-s`; the half of it that would be multiplied with the digits of beta is not needed, since `(0, beta)`
+//! is already what it would give.) The noise e is multiplied with s there, so the second ciphertext is expanded in as few
+//! levels as have room for the bits: noise is doubled at each.
 //!
-//! **Answer**: results of the first dimension are modulo the small prime q. They are lifted to Q, where external products are taken:
-//! `x` becomes `round(Q x / q)`. The last ciphertext is switched to few bits and sent.
+//! **Answer**: results of the first dimension are modulo the small prime q. They are lifted to Q, where external products
+//! are taken: `x` becomes `round(Q x / q)`. The last ciphertext is switched to few bits and sent.
 //!
 //! # Costs
 //!
@@ -49,11 +52,11 @@
 //! |---|---|---|---|---|---|---|---|
 //! | `onionpir` | 2048 | 50 bits | 36 bits | 2^9 | 3, 2^7 | 5, 2^10 | 137 |
 //!
-//! The papers' rings have Q of 124 bits with N = 4096, and of 60 bits with N = 2048: less than 128 bits of security by today's estimates. There
-//! is no preset of them: the rings of [`pir_core::ring`] have primes of at most 50 bits.
+//! The papers' rings have Q of 124 bits with N = 4096, and of 60 bits with N = 2048: less than 128 bits of security by
+//! today's estimates. There is no preset of them: the rings of [`pir_core::ring`] have primes of at most 50 bits.
 //!
-//! Not as in the papers: the first dimension is modulo a smaller prime; queries are encrypted with the secret key, and half of each is
-//! a seed; columns need not be a power of two; elements are whitened, so that the bound holds for any database.
+//! Not as in the papers: the first dimension is modulo a smaller prime; queries are encrypted with the secret key, and half
+//! of each is a seed; columns need not be a power of two; elements are whitened, so that the bound holds for any database.
 
 mod client;
 mod encoding;

@@ -1,5 +1,5 @@
-//! Predicted noise. With the terms of [`pir_core::noise`], l digits to the base `2^B` without the r lowest bits in the gadget of external
-//! products, and `n2` columns of which the number has k bits, the variances are
+//! Predicted noise. With the terms of [`pir_core::noise`], l digits to the base `2^B` without the r lowest bits in the
+//! gadget of external products, and `n2` columns of which the number has k bits, the variances are
 //!
 //! | stage | modulus | variance |
 //! |---|---|---|
@@ -15,9 +15,10 @@
 //!
 //! Digits count as independent and uniform: they are those of differences of ciphertexts, whose c1 is pseudorandom.
 //!
-//! The energy of the rows' selectors fluctuates as it does there, with the same eigenvalue m. That of an RGSW ciphertext is at most
-//! `m' (1 + |s|^2)` where the largest of the values `|s(zeta)|^2` over the roots zeta of `X^N + 1` is meant, and m' is m for the leaves of values: over
-//! secrets, `|s(zeta)|^2` exceeds `x W` with probability at most about `e^-x`, and there are N roots.
+//! The energy of the rows' selectors fluctuates as it does there, with the same eigenvalue m. That of an RGSW ciphertext is
+//! at most `m' (1 + |s|^2)` where the largest of the values `|s(zeta)|^2` over the roots zeta of `X^N + 1` is meant, and m'
+//! is m for the leaves of values: over secrets, `|s(zeta)|^2` exceeds `x W` with probability at most about `e^-x`, and there
+//! are N roots.
 
 use pir_core::bfv::Parameters as Bfv;
 use pir_core::noise::{

@@ -24,8 +24,8 @@ pub struct Database {
 }
 
 impl Database {
-    /// Packs and transforms `elements * element_bytes` bytes, on all threads of the current rayon pool, into memory of a page
-    /// pool.
+    /// Packs and transforms `elements * element_bytes` bytes, on all threads of the current rayon pool, into memory of a
+    /// page pool.
     ///
     /// # Errors
     /// [`Error::Shape`] if the size is not that of the parameters; [`Error::Memory`] if there is no room.
@@ -101,8 +101,8 @@ pub(super) fn first_dimension(
     database.matrix.first_dimension(group, &rows, &mut products);
 }
 
-/// Of a range of columns that begins at a multiple of the least power of two that is not below its length, the one of which the
-/// bits are the number, modulo Q and in coefficients.
+/// Of a range of columns that begins at a multiple of the least power of two that is not below its length, the one of which
+/// the bits are the number, modulo Q and in coefficients.
 pub(super) fn choose(
     products: &Products,
     bits: &[Rgsw],

@@ -53,7 +53,8 @@ impl Drop for ClientKey {
 }
 
 impl ClientKey {
-    /// Derives the key from a client's seed, always the same one: the primes are drawn from SHA-256("sotto paillier v1", 0, `seed`).
+    /// Derives the key from a client's seed, always the same one: the primes are drawn from SHA-256("sotto paillier v1", 0,
+    /// `seed`).
     pub(super) fn derive(seed: &[u8; 32]) -> Self {
         let digest = Sha256::new().chain_update(b"sotto paillier v1\0").chain_update(seed).finalize();
         let seed: Zeroizing<[u8; 32]> = Zeroizing::new(digest.into());

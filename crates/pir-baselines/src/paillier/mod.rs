@@ -1,10 +1,10 @@
-//! Retrieval by Paillier's cryptosystem (Paillier, EUROCRYPT 1999), in one dimension: what PaillierPSIR asks for its sums. As an engine of its
-//! own it would take seconds for a thousand elements, and is not offered.
+//! Retrieval by Paillier's cryptosystem (Paillier, EUROCRYPT 1999), in one dimension: what PaillierPSIR asks for its sums.
+//! As an engine of its own it would take seconds for a thousand elements, and is not offered.
 //!
-//! With `n = p q` of 2048 bits, an encryption of m is `(1 + n)^m r^n mod n^2`, and products of encryptions are encryptions of sums. A query
-//! holds one for every element, of 1 for the one that is wanted and of 0 for the others; the answer is, for every 255 bytes x of
-//! the elements, the product of all `c_i^(x_i)`. A client decrypts with `lambda = (p - 1)(q - 1)`:
-//! `m = ((c^lambda mod n^2) - 1)/n / lambda mod n`.
+//! With `n = p q` of 2048 bits, an encryption of m is `(1 + n)^m r^n mod n^2`, and products of encryptions are encryptions
+//! of sums. A query holds one for every element, of 1 for the one that is wanted and of 0 for the others; the answer is, for
+//! every 255 bytes x of the elements, the product of all `c_i^(x_i)`. A client decrypts with `lambda = (p - 1)(q - 1)`: `m =
+//! ((c^lambda mod n^2) - 1)/n / lambda mod n`.
 //!
 //! A modulus of 2048 bits, the paper's, has 112 bits of security (NIST SP 800-57, part 1, table 2), and none against quantum
 //! computers: [`pir_core::Scheme::parameters`] refuses, and [`INSECURE_PROFILE`] is the only door.
@@ -69,7 +69,8 @@ impl Parameters {
     /// **Without any demand on security.**
     ///
     /// # Errors
-    /// [`Error::Shape`] if there is no element, an element is empty or has more than 2^20 bytes, or there are more than 2^14 elements.
+    /// [`Error::Shape`] if there is no element, an element is empty or has more than 2^20 bytes, or there are more than 2^14
+    /// elements.
     pub fn new_allowing_insecure_parameters(elements: usize, element_bytes: usize) -> Result<Self, Error> {
         if !(1..=MAXIMUM_ELEMENTS).contains(&elements) || !(1..=1 << 20).contains(&element_bytes) {
             return Err(Error::Shape("1 to 2^14 elements of 1 to 2^20 bytes"));

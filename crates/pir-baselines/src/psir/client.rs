@@ -65,7 +65,8 @@ impl<I: Inner> Client<I> {
         I::encode_public_keys(&self.key)
     }
 
-    /// Asks for a record, with the next block that does not hold it; `None` if there is none left, and another Init is needed.
+    /// Asks for a record, with the next block that does not hold it; `None` if there is none left, and another Init is
+    /// needed.
     ///
     /// # Errors
     /// [`Error::Index`] if there is no such record.

@@ -1,5 +1,5 @@
-//! What client and server of PSIR read from each other, with any bytes, over each inner engine. The tests here and the crate `fuzz/` call
-//! [`fuzz_psir`].
+//! What client and server of PSIR read from each other, with any bytes, over each inner engine. The tests here and the crate
+//! `fuzz/` call [`fuzz_psir`].
 
 use std::sync::LazyLock;
 

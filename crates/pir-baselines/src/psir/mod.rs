@@ -1,31 +1,35 @@
-//! PSIR: private *stateful* information retrieval (Patel, Persiano, Yeo, "Private Stateful Information Retrieval", CCS 2018), for
-//! comparison: what a client knows of a database ahead makes the database smaller that it retrieves from.
+//! PSIR: private *stateful* information retrieval (Patel, Persiano, Yeo, "Private Stateful Information Retrieval", CCS
+//! 2018), for comparison: what a client knows of a database ahead makes the database smaller that it retrieves from.
 //!
 //! # The scheme
 //!
-//! A database of n records is thought of in n/k parts of about k records, `k = 2 sqrt(n)`. A client keeps c *blocks*: each is a set S of k - 1 random
-//! records and their sum (XOR) alone. To read record q it takes a block S that does not hold q, and tells the server a division
-//! of all records into parts of which S with q is one. The server adds up the records of each part. Which part it is that the client wants stays hidden: it
-//! retrieves that sum by an engine that knows one database and one query, from n/k sums in place of n records. Sum and block differ by the record.
+//! A database of n records is thought of in n/k parts of about k records, `k = 2 sqrt(n)`. A client keeps c *blocks*: each
+//! is a set S of k - 1 random records and their sum (XOR) alone. To read record q it takes a block S that does not hold q,
+//! and tells the server a division of all records into parts of which S with q is one. The server adds up the records of
+//! each part. Which part it is that the client wants stays hidden: it retrieves that sum by an engine that knows one
+//! database and one query, from n/k sums in place of n records. Sum and block differ by the record.
 //!
-//! * **Init**: the client draws c sets, the server streams the whole database, and the client adds up what its sets hold ([`Init`]).
-//! * **Query**: a block that holds q is thrown away, never kept for another query: of a set that is known to hold q, the server would see q and
-//!   what is read later in one part more often than others. A used block is gone.
-//! * **UpdateState**: where a record has changed, the blocks that hold it take the difference ([`State::update`]). When few blocks are left, Init is
-//!   made again: the paper does so after c - 25 queries.
+//! * **Init**: the client draws c sets, the server streams the whole database, and the client adds up what its sets hold
+//!   ([`Init`]).
+//! * **Query**: a block that holds q is thrown away, never kept for another query: of a set that is known to hold q, the
+//!   server would see q and what is read later in one part more often than others. A used block is gone.
+//! * **UpdateState**: where a record has changed, the blocks that hold it take the difference ([`State::update`]). When
+//!   few blocks are left, Init is made again: the paper does so after c - 25 queries.
 //!
-//! **Partition by a seed.** What divides the records must be short, and must not show which of its parts was given. Records come in groups of p
-//! neighbours, p the least prime with p >= n/k, and each group has a polynomial of degree below w over `Z_p`: its value at x is the part of record x
-//! of the group. For a set and a part a, the client draws for each group, of which the set holds the records with `x_1 .. x_t`,
+//! **Partition by a seed.** What divides the records must be short, and must not show which of its parts was given. Records
+//! come in groups of p neighbours, p the least prime with p >= n/k, and each group has a polynomial of degree below w over
+//! `Z_p`: its value at x is the part of record x of the group. For a set and a part a, the client draws for each group, of
+//! which the set holds the records with `x_1 .. x_t`,
 //!
 //! ```text
 //! f = a + (X - x_1) ... (X - x_t) h      h uniform of degree below w - t, and drawn again while it is 0 at another record
 //! ```
 //!
-//! that is, a polynomial that is uniform among those under which exactly these records of the group are in part a. If sets hold each record
-//! independently with probability 1/p, and q was added to one, then the polynomials are as good as uniform, whatever q is: the distance is below
-//! `2^w / w!` for the groups of the two records that are compared, 2^-54 for the w = 24 that is taken. So S has k - 1 records in the mean, and not
-//! always, as in the paper, whose parts have all one size. Where p < 24, w = p: every division of a group is a polynomial's.
+//! that is, a polynomial that is uniform among those under which exactly these records of the group are in part a. If sets
+//! hold each record independently with probability 1/p, and q was added to one, then the polynomials are as good as uniform,
+//! whatever q is: the distance is below `2^w / w!` for the groups of the two records that are compared, 2^-54 for the w = 24
+//! that is taken. So S has k - 1 records in the mean, and not always, as in the paper, whose parts have all one size. Where
+//! p < 24, w = p: every division of a group is a polynomial's.
 //!
 //! **Padding.** The last group may be shorter, and a part may be empty: there are always p sums.
 //!
@@ -50,15 +54,16 @@
 //!
 //! # Where every round is a new database
 //!
-//! State is worth something as long as the database stays the same: Init costs a download of everything, which c queries share. In a system
-//! whose database is new in every round there is nothing to share it with. A client would have to stream the whole round before its one
-//! query, and who has streamed it has what it wants to read without any query. As an [`mpir::Engine`], an engine here does just that,
-//! honestly: the *hint* of a round is the round's whole database, one block is drawn for each bucket, its sum is taken from the hint, and the answer gives the record. It
-//! shows that the framework is right over real sockets, and what it would cost; nobody should take it. What the framework gains where a
-//! database stays is measured by [`State`], without an engine.
+//! State is worth something as long as the database stays the same: Init costs a download of everything, which c queries
+//! share. In a system whose database is new in every round there is nothing to share it with. A client would have to stream
+//! the whole round before its one query, and who has streamed it has what it wants to read without any query. As an
+//! [`mpir::Engine`], an engine here does just that, honestly: the *hint* of a round is the round's whole database, one block
+//! is drawn for each bucket, its sum is taken from the hint, and the answer gives the record. It shows that the framework is
+//! right over real sockets, and what it would cost; nobody should take it. What the framework gains where a database stays
+//! is measured by [`State`], without an engine.
 //!
-//! Not constant in time: how long a client takes to draw a request depends on the sets that it draws, hence on secrets. Nobody
-//! should use it, and the server sees requests when they are sent, not when they are drawn.
+//! Not constant in time: how long a client takes to draw a request depends on the sets that it draws, hence on secrets.
+//! Nobody should use it, and the server sees requests when they are sent, not when they are drawn.
 
 mod client;
 mod engine;

@@ -17,8 +17,8 @@ pub(super) struct Partition {
 }
 
 impl Partition {
-    /// One drawn at random of those that have exactly the given records, in ascending order, in the given part. There is none if
-    /// a group has too many of them, but not all of its records: see [`super`] for how rarely that is.
+    /// One drawn at random of those that have exactly the given records, in ascending order, in the given part. There is
+    /// none if a group has too many of them, but not all of its records: see [`super`] for how rarely that is.
     pub(super) fn draw(shape: &Shape, members: &[usize], part: u32, rng: &mut impl Rng) -> Option<Self> {
         let mut coefficients = Vec::with_capacity(shape.groups() * shape.coefficients());
         let mut rest = members;
@@ -92,7 +92,8 @@ fn records(shape: &Shape, group: usize) -> Range<usize> {
     first..shape.elements().min(first + shape.parts())
 }
 
-/// Appends a polynomial drawn at random of those whose value at 0, 1, ..., below `count`, is the part exactly at the given points.
+/// Appends a polynomial drawn at random of those whose value at 0, 1, ..., below `count`, is the part exactly at the given
+/// points.
 fn draw_polynomial(
     shape: &Shape,
     count: usize,
@@ -187,8 +188,8 @@ mod tests {
         }
     }
 
-    /// The distribution that hides a set, where it can be counted: with uniform polynomials, every record is in every part equally
-    /// often, and so it is if a record is added to a set that holds each other one with probability 1/p.
+    /// The distribution that hides a set, where it can be counted: with uniform polynomials, every record is in every part
+    /// equally often, and so it is if a record is added to a set that holds each other one with probability 1/p.
     #[test]
     fn divisions_show_nothing_of_the_record_that_was_added() {
         // Three records, in groups of two and one: 8 divisions into two parts.

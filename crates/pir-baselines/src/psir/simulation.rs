@@ -27,11 +27,11 @@ pub struct Serviced {
     pub minimum: u32,
 }
 
-/// Asks for random records until there is no block left, so many times. Every query takes the next block that does not hold its record, and
-/// throws those before away.
+/// Asks for random records until there is no block left, so many times. Every query takes the next block that does not hold
+/// its record, and throws those before away.
 ///
-/// Whether a block holds a record is drawn when it is asked, and of each block it is asked once: a set that is uniform among those of
-/// `members` records holds a record that was chosen without it with probability `members / records`.
+/// Whether a block holds a record is drawn when it is asked, and of each block it is asked once: a set that is uniform among
+/// those of `members` records holds a record that was chosen without it with probability `members / records`.
 ///
 /// # Panics
 /// If there are no records, or no runs.

@@ -166,8 +166,8 @@ impl State {
         Ok(())
     }
 
-    /// The next block that does not hold a record, made ready for it; the blocks before are thrown away. `None` if there is none:
-    /// it is time for another Init.
+    /// The next block that does not hold a record, made ready for it; the blocks before are thrown away. `None` if there is
+    /// none: it is time for another Init.
     pub(super) fn take<R: CryptoRng>(&mut self, index: usize, rng: &mut R) -> Option<Chosen> {
         while let Some(Block { seed, sum }) = self.blocks.pop() {
             if let Some((partition, part)) = divide(&self.shape, &seed, index, rng) {
@@ -183,7 +183,8 @@ fn holds(shape: &Shape, seed: &[u8; 32], index: usize) -> bool {
     Members::new(shape, seed).find(|record| *record >= index) == Some(index)
 }
 
-/// A division in which a set and a record that it does not hold are a part, and that part, drawn at random; `None` if it does hold it.
+/// A division in which a set and a record that it does not hold are a part, and that part, drawn at random; `None` if it
+/// does hold it.
 pub(super) fn divide<R: CryptoRng>(
     shape: &Shape,
     seed: &[u8; 32],

@@ -65,7 +65,8 @@ impl Gadget {
 }
 
 /// `sum_d digits[d] (b_d, a_d)` for digits in evaluation form: with `b_d + a_d s` an encryption of `w_d x`, one of what the
-/// digits make up times x. The digits stand one behind the other, at most 12 of N slots each, and so do `b_0, a_0, b_1, ...`.
+/// digits make up times x. The digits stand one behind the other, at most 12 of N slots each, and so do `b_0, a_0, b_1,
+/// ...`.
 ///
 /// # Panics
 /// If there are no digits, more than 12, or not two polynomials for each of them.

@@ -31,8 +31,8 @@ fn with_slots_every_message_arrives_without_a_mapping() {
     }
     assert_eq!(number(&report, "/retrieved") + number(&report, "/deferred"), 4.0 * 4.0 * 2.0);
     assert_eq!((number(&report, "/bytes/deposit"), number(&report, "/bytes/mapping")), (300.0, 0.0));
-    // 508 simulated users have 16 lots and the clients one more, of which there are 18 in a table: 594 places in five buckets
-    // of each group.
+    // 508 simulated users have 16 lots and the clients one more, of which there are 18 in a table: 594 places in five
+    // buckets of each group.
     assert_eq!((number(&report, "/buckets"), number(&report, "/bucket_size")), (15.0, 119.0));
 }
 
@@ -143,8 +143,8 @@ fn one_message_is_retrieved_from_the_only_bucket() {
     );
 }
 
-/// With a batch code and without, by engines that no product has. What the mapping shows twice, or its batch has no room for, is left
-/// unread whatever the engine, and counted.
+/// With a batch code and without, by engines that no product has. What the mapping shows twice, or its batch has no room
+/// for, is left unread whatever the engine, and counted.
 #[test]
 fn an_engine_to_compare_with_retrieves_every_message() {
     for (engine, retrieve) in [
