@@ -83,9 +83,7 @@ impl History {
     pub(crate) fn send(&self, id: ConversationId, parcel: &Parcel) -> io::Result<()> {
         let (name, content) = (parcel.name().to_owned(), parcel.content().to_vec());
         let mut kept = self.kept();
-        if matches!(kept.file, Kind::Unreadable) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "it cannot be read"));
-        }
+        kept.check_readable()?;
         self.commit(&mut kept, vec![Record::Sending(Sending { id, name, content, next: 0 })])
     }
 
