@@ -1,7 +1,7 @@
 //! The screen with 100,000 texts in memory, and at a participant that keeps 100,000 texts on the disk, without a terminal: what
 //! happens between a key or a message and what is handed to the terminal, at 120 columns and 40 rows, with all that goes through
 //! the socket.
-#![allow(missing_docs, reason = "a benchmark")]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark")]
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use sotto::screen::stage::Stage;

@@ -11,6 +11,7 @@ use sotto_wire::{Host, RootKey, Transport};
 
 use crate::Address;
 use crate::audit::{Announced, Digests, Proof, Verdict, judge};
+use crate::daemon::{parcel, reply};
 use crate::store::format::{self, Content};
 
 /// An address: what is one prints as one that is the same.
@@ -49,6 +50,17 @@ pub fn fuzz_history(bytes: &[u8]) {
     crate::daemon::history::fuzz(bytes);
 }
 
+/// A text that may be a reply, or a part of a file: what is one is written as it is read.
+pub fn fuzz_text(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let (Some(reference), said) = reply::read(&text) {
+        assert!(reference.write(said) == text);
+    }
+    if let Some(part) = parcel::read(&text) {
+        assert!(part.number <= part.parts && !part.file.is_empty());
+    }
+}
+
 /// Valid encodings to begin with.
 #[must_use]
 pub fn valid() -> Vec<Vec<u8>> {
@@ -70,7 +82,14 @@ pub fn valid() -> Vec<Vec<u8>> {
         proof().encode(),
         host("example.org:7370,[::1]:7370,192.0.2.7"),
         crate::daemon::history::valid(),
+        reply::Reference::to(reply::Whose::Member(3), 77, "a text").write("said").into_bytes(),
+        parcel().text(0).as_bytes().to_vec(),
+        parcel().text(1).as_bytes().to_vec(),
     ]
+}
+
+fn parcel() -> parcel::Parcel {
+    parcel::Parcel::new("map.png", vec![7; 90]).expect("it has a name and a content")
 }
 
 /// A proof that proves nothing.

@@ -171,9 +171,10 @@ impl Chat {
             }
             Told::Arrived { sequence, .. } => {
                 self.waiting = self.waiting.saturating_sub(1);
-                let said = self.said.remove(&sequence);
-                let text = said.map_or_else(String::new, |text| format!(": {}", *text));
-                status(&format!("arrived at {}{text}", self.options.contact));
+                // What was handed in elsewhere, or is a part of a file, is not named here.
+                if let Some(text) = self.said.remove(&sequence) {
+                    status(&format!("arrived at {}: {}", self.options.contact, *text));
+                }
             }
             Told::Note(Note { line, .. }) | Told::Round(RoundCost { line, .. }) => status(&line),
             // That is for those who asked for it.

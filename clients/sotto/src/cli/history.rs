@@ -34,7 +34,7 @@ fn keeps(reply: Reply) -> Result<(), Failure> {
     match most {
         0 => status("nothing that is said is kept; 'sotto history --keep N' keeps the last N texts"),
         most => {
-            status(&format!("the last {most} texts are kept, sealed, on this machine; there are {texts}"))
+            status(&format!("the last {most} texts are kept, sealed, on this machine; there are {texts}"));
         }
     }
     Ok(())

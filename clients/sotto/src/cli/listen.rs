@@ -77,7 +77,8 @@ fn as_object(told: &Told) -> Option<Value> {
     Some(match told {
         Told::Text(text) => json!({
             "event": "text", "id": text.id, "conversation": text.conversation, "from": text.from,
-            "text": *text.text.0, "sequence": text.sequence,
+            "text": *text.text.0, "sequence": text.sequence, "at": text.at_ms, "quote": text.quote,
+            "file": text.file,
         }),
         Told::Arrived { id, sequence } => json!({"event": "arrived", "id": id, "sequence": sequence}),
         Told::Note(Note { line, severity }) => json!({"event": "note", "severity": severity, "line": line}),

@@ -170,7 +170,10 @@ impl History {
 
     /// Shows nothing of a conversation from now on, or shows it again.
     pub(crate) fn set_blocked(&self, id: ConversationId, blocked: bool) -> io::Result<()> {
-        self.commit(&mut self.kept(), vec![Record::Blocked { id, blocked }])
+        let mut kept = self.kept();
+        // Otherwise it would hold until the process ends, and nobody would know.
+        kept.check_readable()?;
+        self.commit(&mut kept, vec![Record::Blocked { id, blocked }])
     }
 
     /// Forgets everything of conversations that are not there any more.
@@ -252,6 +255,18 @@ impl History {
 }
 
 impl Kept {
+    /// # Errors
+    /// If what there is cannot be read, and so nothing is written.
+    fn check_readable(&self) -> io::Result<()> {
+        match self.file {
+            Kind::Unreadable => Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "it cannot be read; 'sotto history --keep N' begins anew",
+            )),
+            _ => Ok(()),
+        }
+    }
+
     fn new() -> Self {
         Self {
             file: Kind::Anew,

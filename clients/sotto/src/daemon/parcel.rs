@@ -14,6 +14,8 @@ use sha2::{Digest as _, Sha256};
 use sotto_protocol::base32::BASE32;
 use zeroize::Zeroizing;
 
+use super::reply::canonical;
+
 /// The longest file.
 pub(crate) const FILE_BYTES_MAX: usize = 64 * 1024;
 const PART_BYTES: usize = 1536;
@@ -115,14 +117,14 @@ pub(crate) fn read(text: &str) -> Option<Part> {
     let (head, rest) = text.strip_prefix(BEGIN)?.split_once(END)?;
     let (file, numbers) = head.split_once('.')?;
     let (number, parts) = numbers.split_once('.')?;
-    let (number, parts) = (number.parse().ok()?, parts.parse().ok()?);
+    let (number, parts) = (canonical(number)?, canonical(parts)?);
     let named = file.len() == FILE_CHARACTERS && file.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if !named || !(1..=PARTS_MAX).contains(&parts) || number > parts {
         return None;
     }
     let says = if number == parts {
         let (size, name) = rest.split_once('.')?;
-        let size: u32 = size.parse().ok()?;
+        let size: u32 = canonical(size)?;
         if size as usize > FILE_BYTES_MAX || !(1..=NAME_BYTES_MAX).contains(&name.len()) {
             return None;
         }
@@ -184,6 +186,8 @@ mod tests {
             format!("\u{2}f{file}.0.1\u{3}not base64"),
             format!("\u{2}f{file}.1.1\u{3}99999999.name"),
             format!("\u{2}f{file}.1.1\u{3}5."),
+            format!("\u{2}f{file}.01.1\u{3}5.name"),
+            format!("\u{2}f{file}.1.1\u{3}+5.name"),
             format!("\u{2}f{}.0.1\u{3}AAAA", &file[1..]),
         ] {
             assert_eq!(read(&none), None, "{none}");

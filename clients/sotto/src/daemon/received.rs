@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::parcel::Parcel;
+use super::reply::beginning;
 use crate::cli::print::harmless_character;
 
 const DIRECTORY: &str = "received";
@@ -72,7 +73,7 @@ fn harmless_name(name: &str) -> String {
         Some((stem, extension)) if extension.len() <= 16 => (stem, format!(".{extension}")),
         _ => (name, String::new()),
     };
-    let stem = stem.get(..stem.floor_char_boundary(NAME_BYTES)).unwrap_or_default().trim_end();
+    let stem = beginning(stem, NAME_BYTES).trim_end();
     match stem {
         "" => format!("file{extension}"),
         stem => format!("{stem}{extension}"),

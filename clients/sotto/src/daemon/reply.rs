@@ -138,8 +138,14 @@ fn parse(text: &str) -> Option<(Reference, &str)> {
     is_check.then(|| (Reference { whose, sequence, check: check.to_owned() }, said))
 }
 
+/// The longest beginning of a text that has at most so many bytes.
+pub(super) fn beginning(text: &str, most: usize) -> &str {
+    let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    text.get(..end.unwrap_or(0)).unwrap_or_default()
+}
+
 /// A number as it prints.
-fn canonical<T: core::str::FromStr + core::fmt::Display>(text: &str) -> Option<T> {
+pub(super) fn canonical<T: core::str::FromStr + core::fmt::Display>(text: &str) -> Option<T> {
     text.parse::<T>().ok().filter(|number| number.to_string() == text)
 }
 

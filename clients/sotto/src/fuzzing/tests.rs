@@ -27,6 +27,11 @@ proptest! {
     }
 
     #[test]
+    fn fuzz_text(bytes in damaged(valid())) {
+        super::fuzz_text(&bytes);
+    }
+
+    #[test]
     fn fuzz_proof(bytes in damaged(valid())) {
         super::fuzz_proof(&bytes);
     }

@@ -26,8 +26,8 @@ const HELP: &str = "\
 /rename NAME NEW        call a contact or group something else, here
 /forget NAME            forget a contact or group at once, and tell nobody
 /block NAME             show nothing of it, and tell nobody; /unblock NAME
-/file PATH              send a file of at most 64 KiB; it takes a while, which is told
-/reply TEXT             say it to the last text that came; /reply-to N TEXT: to the Nth last
+/file PATH              send a file of at most 64 KiB
+/reply TEXT             to the last text that came; /reply-to N TEXT: Nth last
 /search TEXT            find TEXT in the open conversation
 /notices                what was told before
 /dismiss                the alarm was seen

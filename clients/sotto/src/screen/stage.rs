@@ -186,7 +186,7 @@ impl Stage {
 
     /// Draws, and answers what is asked of the history over what goes through the socket, until nothing is asked.
     fn settles(&mut self, mut acts: Vec<Act>) {
-        acts.extend(self.asks.drain(..));
+        acts.append(&mut self.asks);
         acts.extend(self.draws());
         while let Some(act) = acts.pop() {
             let (Act::Ask(Account::PastOf { id, before, most }, purpose), Some(history)) =

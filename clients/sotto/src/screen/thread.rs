@@ -223,8 +223,8 @@ impl Thread {
 
     /// The text of somebody else that came so many before the last, and how a reply names it.
     pub(super) fn referred(&self, back: usize) -> Option<(Reference, Quote)> {
-        let others = self.texts.iter().rev().filter(|said| matches!(said.by, By::Other { .. }));
-        let said = others.skip(back).next()?;
+        let mut others = self.texts.iter().rev().filter(|said| matches!(said.by, By::Other { .. }));
+        let said = others.nth(back)?;
         let By::Other { name, sequence, .. } = &said.by else { return None };
         let whose = self.standing.conversation.whose(Some(name))?;
         let quote = Quote { from: Some(name.clone()), text: Some(Private(said.text.clone())), sought: None };

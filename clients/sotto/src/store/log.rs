@@ -420,12 +420,20 @@ mod tests {
                 assert_eq!(found, if whole { new.clone() } else { old.clone() }, "{written:b} {part}");
                 assert!(!is_damaged);
                 seen[usize::from(whole)] += 1;
-                // What is left does not join what is appended next, whether it is shorter or cut off, too.
-                log.append(&[record(b"four")]).unwrap();
+                // What is left does not join what is appended next, also if that is cut off, too.
+                let at = if whole { first + 3 * CHUNK_BYTES } else { first };
+                log.append(&[record(b"four"), record(&vec![7; 2 * CONTENT_BYTES])]).unwrap();
                 drop(log);
-                let (_, again, is_damaged) = reopen(&path);
-                assert_eq!(again, [found, vec![b"four".to_vec()]].concat(), "{written:b} {part}");
-                assert!(!is_damaged);
+                let appended = fs::read(&path).unwrap();
+                for cut in [CHUNK_BYTES, 2 * CHUNK_BYTES, 3 * CHUNK_BYTES] {
+                    let mut bytes = bytes.clone();
+                    bytes[at..at + cut].copy_from_slice(&appended[at..at + cut]);
+                    fs::write(&path, &bytes).unwrap();
+                    let (_, again, is_damaged) = reopen(&path);
+                    let more = if cut == 3 * CHUNK_BYTES { 2 } else { 0 };
+                    assert_eq!(again[..found.len()], found, "{written:b} {part} {cut}");
+                    assert!(again.len() == found.len() + more && !is_damaged, "{written:b} {part} {cut}");
+                }
             }
         }
         assert_eq!(seen, [35, 5]);

@@ -1,5 +1,6 @@
 //! Files that come and go, as far as they are not whole yet: they lie in the history's log, so that no crash loses a part.
 
+use std::collections::BTreeMap;
 use std::io;
 
 use sotto_protocol::ConversationId;
@@ -23,7 +24,7 @@ pub(super) struct Coming {
     pub(super) from: String,
     pub(super) file: String,
     /// By number.
-    pub(super) parts: std::collections::BTreeMap<u16, Vec<u8>>,
+    pub(super) parts: BTreeMap<u16, Vec<u8>>,
 }
 
 /// Where a file is that came.
@@ -82,9 +83,7 @@ impl History {
     pub(crate) fn send(&self, id: ConversationId, parcel: &Parcel) -> io::Result<()> {
         let (name, content) = (parcel.name().to_owned(), parcel.content().to_vec());
         let mut kept = self.kept();
-        if matches!(kept.file, Kind::Unreadable) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "it cannot be read"));
-        }
+        kept.check_readable()?;
         self.commit(&mut kept, vec![Record::Sending(Sending { id, name, content, next: 0 })])
     }
 
@@ -177,7 +176,7 @@ impl Kept {
             {
                 self.pieces.remove(oldest);
             }
-            let parts = std::collections::BTreeMap::new();
+            let parts = BTreeMap::new();
             self.pieces.push(Coming { id, from: from.clone(), file: file.clone(), parts });
         }
         if let Some(coming) = self

@@ -254,6 +254,8 @@ fn what_cannot_be_read_is_told_and_left_alone() {
     let (other, problem) = History::open(home.path(), &[8; 32]);
     assert!(problem.unwrap().contains("'sotto history --keep N'"));
     other.settle(&state.stand(BOB), None).unwrap();
+    // What would not outlive the process is refused.
+    assert!(other.set_blocked(BOB, true).is_err());
     assert_eq!(fs::read(home.path().join(FILE)).unwrap(), written);
     other.keep(5).unwrap();
     drop(other);

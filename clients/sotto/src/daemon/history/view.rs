@@ -119,7 +119,7 @@ impl Kept {
             past.id == id && mine == is_mine && number == sought.sequence && sought.fits(&past.text.0)
         })?;
         let said = reply::read(&found.text.0).1;
-        Some(Private::new(said.get(..said.floor_char_boundary(QUOTED_BYTES)).unwrap_or_default()))
+        Some(Private::new(reply::beginning(said, QUOTED_BYTES)))
     }
 }
 

@@ -153,6 +153,7 @@ fn help_has_all_commands_and_keys() {
     stage.types("/help");
     looks(&mut stage, "help");
     stage.key(KeyCode::PageDown, KeyModifiers::NONE);
+    stage.key(KeyCode::PageDown, KeyModifiers::NONE);
     looks(&mut stage, "help-below");
 }
 

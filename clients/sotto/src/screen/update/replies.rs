@@ -58,7 +58,7 @@ pub(super) fn replied(model: &mut Model, purpose: Purpose, reply: Result<Reply, 
         }
         (Purpose::Before(id), Reply::Past { texts, more }) => past::came(model, id, Some((texts, more))),
         (Purpose::SendFile(contact), sending @ Reply::Sending { .. }) => {
-            model.notice(takes(&contact, &sending))
+            model.notice(takes(&contact, &sending));
         }
         (Purpose::Shown, _) => {}
         _ => {
