@@ -107,6 +107,7 @@ enum Command {
     Invite(InviteOptions),
     /// Make a contact of the person whose invitation is on standard input
     ///
+    /// It may be broken over several lines; an empty line ends it.
     /// With --name an account is made first if there is none, at the server that the invitation names; a registration token, if that
     /// server wants one, is the next line of standard input.
     #[command(
@@ -290,6 +291,9 @@ struct InviteOptions {
     server: Option<Address>,
     #[command(flatten)]
     newcomer: Newcomer,
+    /// Show it as a QR code, too, as a terminal that is large enough does by itself
+    #[arg(long)]
+    qr: bool,
     /// Go on with 'sotto chat' there
     #[arg(long)]
     chat: bool,

@@ -14,6 +14,7 @@ pub mod fuzzing;
 pub mod host;
 mod meeting;
 pub mod participant;
+mod qr;
 #[doc(hidden)]
 pub mod screen;
 mod store;
