@@ -8,6 +8,7 @@ pub mod audit;
 pub mod cli;
 mod cost;
 mod daemon;
+mod device;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -88,6 +88,19 @@ pub(super) fn text(text: &Text, as_json: bool) -> io::Result<()> {
     out.flush()
 }
 
+/// Prints what completes a command line in a shell.
+///
+/// # Errors
+/// If standard output is closed.
+pub(super) fn completions(shell: clap_complete::Shell, command: &mut clap::Command) -> io::Result<()> {
+    // Into memory first: it panics where its output is closed.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, command, "sotto", &mut script);
+    let mut out = io::stdout().lock();
+    out.write_all(&script)?;
+    out.flush()
+}
+
 /// Tells the person something that is no result.
 pub(crate) fn status(line: &str) {
     // Without standard error there is nobody to tell.

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use crate::cli::failure::Failure;
 
 /// Version of the local protocol: programs and the participant must be of the same.
-pub(crate) const VERSION: u16 = 4;
+pub(crate) const VERSION: u16 = 5;
 
 /// The first frame of either side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,6 +66,8 @@ pub(crate) enum Request {
     Stop,
     /// All that needs nothing but the account's state.
     Account(Account),
+    /// What concerns screens on other machines. Nothing of it is for these themselves.
+    Device(Device),
     /// Check so many answers of the server, and hear what is found; answered with [`Reply::Auditing`].
     Audit { answers: u32 },
     /// Hear what happens from now on, and the texts of one conversation; answered with [`Reply::Attached`].
@@ -78,6 +80,21 @@ pub(crate) enum Request {
     /// Hear everything that happens from now on, in all conversations; answered with [`Reply::Listening`], after which
     /// come [`Told::Standing`] of every conversation and all texts that nobody has seen.
     Listen,
+}
+
+/// What concerns screens on other machines.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Device {
+    /// Wait for one; [`Reply::Code`].
+    Pair {
+        /// Host and port by which it reaches this machine; otherwise those at which the participant listens.
+        at: Option<String>,
+    },
+    /// [`Reply::Devices`].
+    All,
+    /// Forget one, and end what it has open; [`Reply::Done`].
+    Revoke { name: String },
 }
 
 /// What needs nothing but the account's state.
@@ -96,6 +113,8 @@ pub(crate) enum Account {
     Invite { contact: String },
     /// Make a contact of who invited, by the invitation as it was copied; [`Reply::Accepted`].
     Accept { contact: String, invitation: Private },
+    /// A copy of the state is about to be kept aside; [`Reply::Done`].
+    SetAside,
     /// Take an invitation back that nobody has answered; [`Reply::Done`].
     Withdraw { contact: String },
     /// Forget a contact or a group; [`Reply::Done`].
@@ -162,6 +181,12 @@ pub(crate) enum Reply {
     Texts(Vec<Text>),
     Attached(Attached),
     Listening(Listening),
+    /// For one device, and for so many minutes.
+    Code {
+        code: Private,
+        minutes: u64,
+    },
+    Devices(Vec<super::devices::Device>),
     Auditing {
         /// What to expect.
         pace: String,

@@ -7,6 +7,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 
 use super::desk::Desk;
+use super::devices::Devices;
 use super::face::Face;
 use super::journal::Journal;
 use super::news::News;
@@ -26,8 +27,9 @@ impl Screens {
         let news = Arc::new(Self::news(directory));
         let journal = Arc::new(Journal::new(news.read()));
         let following = tokio::spawn(news.follow(Arc::clone(&journal), Face::new(true)));
+        let ways = (Arc::new(Devices::of(directory, &[0; 32])), None);
         Self {
-            desk: Arc::new(Desk::new(handle, String::new(), server, None, journal, Face::new(true))),
+            desk: Arc::new(Desk::new(handle, String::new(), server, None, journal, Face::new(true), ways)),
             following,
         }
     }
@@ -54,7 +56,7 @@ impl Screens {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     ) -> impl Future<Output = ()> + Send + 'static {
         let desk = Arc::clone(&self.desk);
-        async move { serve::serve(stream, &desk).await }
+        async move { serve::serve(stream, &desk, serve::Seat::Here).await }
     }
 }
 
