@@ -8,6 +8,8 @@ mod account;
 mod audit;
 mod chat;
 pub(crate) mod contacts;
+mod devices;
+mod export;
 pub(crate) mod failure;
 mod group;
 mod history;
@@ -20,12 +22,15 @@ pub(crate) mod print;
 mod run;
 pub(crate) mod send;
 pub(crate) mod state;
+mod wipe;
 
+use core::net::SocketAddr;
 use core::time::Duration;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap_complete::Shell;
 
 use crate::Address;
 use failure::Failure;
@@ -82,12 +87,78 @@ enum Command {
         #[arg(long)]
         remove: bool,
     },
+    /// Keep a copy of the account aside, closed with a passphrase of its own
+    ///
+    /// The passphrase is asked for twice, or is the first line of a file that SOTTO_PASSPHRASE_FILE names, or of standard input. Only
+    /// 'sotto restore' opens the copy. It is the account itself: keep it as carefully, and use it when the account is gone.
+    #[command(after_help = "Example:\n  sotto export /media/stick/alice.sotto")]
+    Export {
+        /// The file, which must not be there yet
+        file: PathBuf,
+    },
+    /// Go on with an account from a copy that 'sotto export' made
+    ///
+    /// Nothing that served before serves again: the account speaks and hears from the first round on that could not be used before
+    /// this moment, and open invitations are void. What was said since the copy was made is lost to it. The account must not be
+    /// in use anywhere else. Its state is closed with the passphrase of the copy.
+    #[command(after_help = "Example:\n  sotto restore /media/stick/alice.sotto")]
+    Restore {
+        /// The copy
+        file: PathBuf,
+    },
     /// Take part in every round until 'sotto stop', Ctrl-C, or for a time that is fixed now
     ///
     /// Others can see when you are online, so nothing but you decides it: not contacts, nor texts, nor what has arrived.
     /// All other commands come to this one, and start it in the background if it does not run.
-    #[command(after_help = "Examples:\n  sotto run\n  sotto run --for 8h")]
+    #[command(
+        after_help = "Examples:\n  sotto run\n  sotto run --for 8h\n  sotto run --listen 192.168.1.20:7371"
+    )]
     Run(RunOptions),
+    /// Let a screen on another machine come to 'sotto run', by a code that serves once
+    ///
+    /// 'sotto run' must have been told to --listen. The code is a secret for ten minutes: whoever has it and reaches this machine reads and
+    /// writes in your name. On the other machine 'sotto attach' takes it. Your keys stay here.
+    #[command(after_help = "Examples:\n  sotto pair\n  sotto pair --at 192.168.1.20:7371 > code")]
+    Pair {
+        /// Host and port by which the device reaches this machine [default: where 'sotto run' listens]
+        #[arg(long, value_name = "HOST:PORT")]
+        at: Option<String>,
+        /// Show it as a QR code, too, as a terminal that is large enough does by itself
+        #[arg(long)]
+        qr: bool,
+    },
+    /// Make this machine a screen of the account whose code is on standard input
+    ///
+    /// From then on 'sotto screen', 'chat', 'send' and the others speak with 'sotto run' there, over TLS. No account is made here, and
+    /// none can be in the same directory.
+    #[command(after_help = "Example:\n  sotto attach --name phone      (then paste the code)")]
+    Attach {
+        /// Only there to explain why it is refused.
+        #[arg(hide = true)]
+        code: Option<String>,
+        /// What 'sotto devices' calls this machine there
+        #[arg(long)]
+        name: String,
+    },
+    /// List the devices that are paired, or revoke one
+    #[command(after_help = "Examples:\n  sotto devices --json\n  sotto devices revoke phone")]
+    Devices {
+        /// One JSON object per line
+        #[arg(long)]
+        json: bool,
+        #[command(subcommand)]
+        command: Option<DevicesCommand>,
+    },
+    /// Remove everything of the account from this machine at once, without the server
+    ///
+    /// Whoever is online is ended, files are overwritten and removed. It cannot reach what the disk, backups and exports keep. The server is not asked: 'sotto close'
+    /// has it forget the account, while the state is there.
+    #[command(after_help = "Examples:\n  sotto wipe\n  sotto wipe --yes")]
+    Wipe {
+        /// Without asking
+        #[arg(long)]
+        yes: bool,
+    },
     /// Go offline at the end of the round
     #[command(after_help = "Example:\n  sotto stop")]
     Stop,
@@ -108,6 +179,7 @@ enum Command {
     Invite(InviteOptions),
     /// Make a contact of the person whose invitation is on standard input
     ///
+    /// It may be broken over several lines; an empty line ends it.
     /// With --name an account is made first if there is none, at the server that the invitation names; a registration token, if that
     /// server wants one, is the next line of standard input.
     #[command(
@@ -254,6 +326,14 @@ enum Command {
     /// Print your identity, by which others put you into groups
     #[command(after_help = "Example:\n  sotto identity")]
     Identity,
+    /// Print what completes the command line in a shell
+    #[command(
+        after_help = "Examples:\n  sotto completions bash > ~/.local/share/bash-completion/completions/sotto\n  sotto completions zsh > ~/.zfunc/_sotto\n  sotto completions fish > ~/.config/fish/completions/sotto.fish"
+    )]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
     /// Make, join or leave groups, remove a member or keep one
     Group {
         #[command(subcommand)]
@@ -269,6 +349,7 @@ impl Command {
             | Self::Invitations { json }
             | Self::Contacts { json }
             | Self::Verify { json, .. }
+            | Self::Devices { json, .. }
             | Self::Send { json, .. }
             | Self::Read { json, .. } => *json,
             Self::Listen(options) => options.json,
@@ -322,6 +403,9 @@ struct InviteOptions {
     server: Option<Address>,
     #[command(flatten)]
     newcomer: Newcomer,
+    /// Show it as a QR code, too, as a terminal that is large enough does by itself
+    #[arg(long)]
+    qr: bool,
     /// Go on with 'sotto chat' there
     #[arg(long)]
     chat: bool,
@@ -365,6 +449,9 @@ struct RunOptions {
     /// Leave after this time, counted from when you are online: 90s, 30m, 8h or 2d
     #[arg(long = "for", value_name = "TIME", value_parser = run::parse_duration)]
     stay: Option<Duration>,
+    /// Take screens of paired devices at this address of the machine, as 'sotto pair' explains
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
     /// Started by another command, which waits until you are online.
     #[arg(long, hide = true)]
     detached: bool,
@@ -438,6 +525,16 @@ struct VerifyOptions {
     /// Address of the server that it is against [default: that of the state directory]
     #[arg(long, value_name = "ADDRESS")]
     server: Option<Address>,
+}
+
+#[derive(Debug, Subcommand)]
+enum DevicesCommand {
+    /// Revoke a device: what it has open ends at once
+    #[command(after_help = "Example:\n  sotto devices revoke phone")]
+    Revoke {
+        /// Its name
+        name: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -520,7 +617,16 @@ async fn perform(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Info(options) => info::info(options).await?,
         Command::Close { name } => account::close(home, &name).await?,
         Command::Passphrase { remove } => passphrase::set(home, remove).await?,
+        Command::Export { file } => export::export(home, &file).await?,
+        Command::Restore { file } => export::restore(home, &file)?,
         Command::Run(options) => run::run(home, options).await?,
+        Command::Pair { at, qr } => devices::pair(home, at, qr).await?,
+        Command::Attach { code, name } => devices::attach(home, code.is_some(), &name).await?,
+        Command::Devices { json, command: None } => devices::all(home, json).await?,
+        Command::Devices { command: Some(DevicesCommand::Revoke { name }), .. } => {
+            devices::revoke(home, name).await?;
+        }
+        Command::Wipe { yes } => wipe::wipe(home, yes).await?,
         Command::Stop => run::stop(home).await?,
         Command::Status { json } => run::status_of(home, json).await?,
         Command::Invite(options) => return contacts::invite(home, options).await,
@@ -547,6 +653,7 @@ async fn perform(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Audit(options) => return audit::audit(home, options).await,
         Command::VerifyProof(options) => return audit::verify(home, options).await,
         Command::Identity => contacts::identity(home).await?,
+        Command::Completions { shell } => print::completions(shell, &mut Cli::command())?,
         Command::Group { command } => match command {
             GroupCommand::Create { name, members } => group::create(home, name, members).await?,
             GroupCommand::Join => group::join(home).await?,

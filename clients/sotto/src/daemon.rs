@@ -6,7 +6,9 @@
 
 mod account;
 mod blocked;
-mod desk;
+pub(crate) mod desk;
+pub(crate) mod devices;
+mod door;
 mod face;
 pub(crate) mod frame;
 pub(crate) mod history;
@@ -28,6 +30,7 @@ mod socket;
 #[path = "daemon/socket_elsewhere.rs"]
 mod socket;
 
+use core::net::SocketAddr;
 use core::pin::pin;
 use core::time::Duration;
 use std::io::{self, Write as _};
@@ -45,16 +48,19 @@ use crate::{
     StoreError,
 };
 use desk::Desk;
+use devices::Devices;
+use door::{Came, Door, Guest, Knocking};
 use face::Face;
 use history::{History, Stand};
 use journal::{Entry, Journal};
 use message::{Note, Severity};
 use news::News;
+use serve::Seat;
 use socket::Listener;
 
 pub(crate) use account::parse;
 pub(crate) use signals::interrupted;
-pub(crate) use socket::{SocketError, Stream, connect};
+pub(crate) use socket::{NAME as SOCKET, SocketError, Stream, connect, forget as forget_socket, kill};
 
 /// What a detached participant says when it is online.
 pub(crate) const ONLINE: &str = "online";
@@ -73,6 +79,8 @@ pub(crate) struct Options {
     pub(crate) detached: bool,
     /// Time from coming to leaving; without it, until the person ends it.
     pub(crate) stay: Option<Duration>,
+    /// Where screens on paired devices come in; without it, nowhere.
+    pub(crate) listen: Option<SocketAddr>,
     /// Of the state, from the program that waits.
     pub(crate) passphrase: Option<Passphrase>,
 }
@@ -105,6 +113,11 @@ pub(crate) async fn run(directory: &Path, options: Options) -> Result<(), Failur
         history.begin().and_then(|()| history.settle_all(&Stand::all(&client, &history.blocked()), None));
     let unwritten = kept.err().map(|error| format!("warning: {}", history.unwritten(&error)));
     let history = Arc::new(history);
+    let devices = Arc::new(Devices::of(directory, client.account_seed()));
+    let door = match options.listen {
+        Some(at) => Some(Arc::new(Door::open(at, Arc::clone(&devices)).await?)),
+        None => None,
+    };
     let listener = Listener::bind(directory)?;
     let (name, server) = (client.name().to_owned(), store.address().clone());
     let (mut handle, mut events) = match come(store, client).await {
@@ -114,6 +127,9 @@ pub(crate) async fn run(directory: &Path, options: Options) -> Result<(), Failur
             return Err(error.into());
         }
     };
+    if let Some(door) = &door {
+        Face::new(options.detached).note(&format!("paired devices come in at {}", door.address()));
+    }
     let leaves = options.stay.map(|stay| Instant::now() + stay);
     Face::new(options.detached).online(&server.authority(), &name, options.stay);
     if options.detached {
@@ -131,9 +147,9 @@ pub(crate) async fn run(directory: &Path, options: Options) -> Result<(), Failur
     let mut programs = JoinSet::new();
     let (desk, untold, stayed) = loop {
         let (journal, history) = (Arc::clone(&journal), Arc::clone(&history));
-        let face = Face::new(options.detached);
-        let desk = Desk::new(handle, name.clone(), server.clone(), leaves, (journal, history), face);
-        let desk = Arc::new(desk);
+        let (kept, face) = ((journal, history), Face::new(options.detached));
+        let ways = (Arc::clone(&devices), door.clone());
+        let desk = Arc::new(Desk::new(handle, name.clone(), server.clone(), leaves, kept, face, ways));
         desk.feed().await;
         // What was told and could not be written down any more.
         let mut untold = Vec::new();
@@ -148,6 +164,7 @@ pub(crate) async fn run(directory: &Path, options: Options) -> Result<(), Failur
                     None => break Departure::Broken(HandleError::Stopped.into()),
                 },
                 stream = listener.accept() => admit(stream, &mut programs, &desk).await,
+                knocking = knocks(door.as_deref()) => receive(knocking, &mut programs, &desk, door.as_ref()).await,
                 Some(_) = programs.join_next(), if !programs.is_empty() => {}
             }
         };
@@ -165,6 +182,7 @@ pub(crate) async fn run(directory: &Path, options: Options) -> Result<(), Failur
         (handle, events) = come_again(directory).await?;
     };
     leave(&desk, untold, &mut events, &listener, &mut programs, options.detached).await;
+    drop(door);
     // While nobody else can come online with what was there before.
     let kept = news.write(&journal);
     if let Ok(Some(_alone)) = Store::try_starting(directory) {
@@ -237,11 +255,45 @@ async fn admit(stream: io::Result<Stream>, programs: &mut JoinSet<()>, desk: &Ar
     match stream {
         Ok(stream) if programs.len() < PROGRAMS_MAX => {
             let desk = Arc::clone(desk);
-            programs.spawn(async move { serve::serve(stream, &desk).await });
+            programs.spawn(async move { serve::serve(stream, &desk, Seat::Here).await });
         }
         // It hears that the connection ends.
         Ok(_) => {}
         Err(_) => sleep(ACCEPT_PAUSE).await,
+    }
+}
+
+/// The next who comes from another machine.
+async fn knocks(door: Option<&Door>) -> io::Result<Knocking> {
+    match door {
+        Some(door) => door.accept().await,
+        None => core::future::pending().await,
+    }
+}
+
+/// Serves a device as long as it is known, and takes one that is to be. These have seats of their own.
+async fn receive(
+    knocking: io::Result<Knocking>,
+    programs: &mut JoinSet<()>,
+    desk: &Arc<Desk>,
+    door: Option<&Arc<Door>>,
+) {
+    match (knocking, door) {
+        (Ok(knocking), Some(door)) => {
+            let (desk, door) = (Arc::clone(desk), Arc::clone(door));
+            programs.spawn(async move {
+                let came = door.receive(knocking, desk.name()).await;
+                desk.came(&came);
+                if let Came::Device(guest) = came {
+                    let Guest { stream, key, .. } = *guest;
+                    tokio::select! {
+                        () = serve::serve(stream, &desk, Seat::Away) => {}
+                        () = door.revoked(&key) => {}
+                    }
+                }
+            });
+        }
+        _ => sleep(ACCEPT_PAUSE).await,
     }
 }
 

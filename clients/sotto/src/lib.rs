@@ -8,12 +8,14 @@ pub mod audit;
 pub mod cli;
 mod cost;
 mod daemon;
+mod device;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod host;
 mod meeting;
 pub mod participant;
+mod qr;
 #[doc(hidden)]
 pub mod screen;
 mod store;

@@ -42,12 +42,30 @@ pub(crate) fn split(text: &Private) -> Result<(Option<Address>, Invitation), Fai
     }
 }
 
+/// Whether this may be the beginning of what [`join`] made, or of an invitation alone, and some of it is still to come: a terminal, or
+/// who sent it on, may have broken it into lines.
+pub(crate) fn lacks_some(text: &str) -> bool {
+    let mut copied = Zeroizing::new(String::with_capacity(text.len()));
+    copied.extend(text.split_whitespace());
+    copied.make_ascii_lowercase();
+    let (prefix, characters) = Invitation::FORM;
+    let invitation = copied.rsplit('/').next().unwrap_or_default();
+    match invitation.strip_prefix(prefix) {
+        Some(_) => invitation.len() < characters,
+        // All of these begin alike.
+        None => {
+            let is_cut = prefix.starts_with(invitation) || !copied.contains("sotto-invite-");
+            is_cut && copied.starts_with("sotto")
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use sotto_protocol::UnixMillis;
     use sotto_protocol::client::Client;
 
-    use super::{CHARACTERS_MAX, join, split};
+    use super::{CHARACTERS_MAX, join, lacks_some, split};
     use crate::Address;
     use crate::daemon::message::Private;
     use crate::testing::client;
@@ -93,6 +111,24 @@ mod tests {
         ] {
             let refused = split(&Private::new(wrong)).unwrap_err();
             assert!(refused.message.contains(says) && refused.exit == 2, "{wrong}: {}", refused.message);
+        }
+    }
+
+    /// Whoever reads lines knows by that which is the last of an invitation: what follows is said to the contact.
+    #[test]
+    fn an_invitation_is_whole_with_its_last_character_and_what_is_none_at_once() {
+        let invitation = invitation(&mut client("alice"));
+        for text in [join(&address("chat.example.org:7370"), &invitation).0, invitation.to_string().into()] {
+            let beginnings = (6..text.len()).map(|length| &text[..length]);
+            assert!(
+                beginnings.clone().all(lacks_some),
+                "{:?}",
+                beginnings.clone().find(|it| !lacks_some(it))
+            );
+            assert!(!lacks_some(&text) && !lacks_some(&format!(" {}\n", text.to_uppercase())));
+        }
+        for none in ["", "hello", "http://chat.example.org/", "sotto-invite-1-abc", "sotto-group-2-abc/"] {
+            assert!(!lacks_some(none) || none.starts_with("sotto-group"), "{none}");
         }
     }
 

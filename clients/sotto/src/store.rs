@@ -1,9 +1,11 @@
 //! The state directory: one file with everything that must survive, replaced atomically, used by one process at a time.
 
+pub(crate) mod export;
 pub(crate) mod format;
 pub(crate) mod log;
 pub(crate) mod passphrase;
 pub(crate) mod seal;
+pub(crate) mod wipe;
 
 use core::fmt;
 use core::time::Duration;
@@ -31,6 +33,8 @@ const LOCK: &str = "lock";
 /// The signed directory of the server's nodes: nothing is lost with it.
 const NODES: &str = "nodes";
 const NODES_BYTES: u64 = (DIRECTORY_BYTES + SIGNATURE_BYTES) as u64;
+/// Screens on other machines that come to this account.
+pub(crate) const DEVICES: &str = "devices";
 /// Permissions of all files.
 const PRIVATE: u32 = 0o600;
 /// Held by whoever is about to use the state, until that is known to others.
@@ -160,12 +164,20 @@ impl Store {
         default_directory(|name| std::env::var_os(name)).ok_or(StoreError::NoHome)
     }
 
+    /// Makes a directory that nobody else may enter, if it is not there.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`].
+    pub(crate) fn prepare(directory: &Path) -> Result<(), StoreError> {
+        make_directory(directory).map_err(|source| io_error("make the directory", directory, source))
+    }
+
     /// Makes and locks a directory for a new state. Nothing is written before [`Store::save`].
     ///
     /// # Errors
     /// [`StoreError::Exists`] if it holds a state, [`StoreError::Locked`] if another process is using it.
     pub fn create(directory: &Path, address: Address) -> Result<Self, StoreError> {
-        make_directory(directory).map_err(|source| io_error("make the directory", directory, source))?;
+        Self::prepare(directory)?;
         let lock = lock(directory)?;
         if directory.join(STATE).exists() {
             return Err(StoreError::Exists(directory.to_owned()));
@@ -243,6 +255,11 @@ impl Store {
         Ok(())
     }
 
+    /// The same with what has opened an export.
+    pub(crate) fn close_with(&mut self, key: Key) {
+        self.key = Some(key);
+    }
+
     /// Waits until nobody else is about to use a directory, and keeps others from it while the file is open.
     ///
     /// # Errors
@@ -265,6 +282,14 @@ impl Store {
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(source)) => Err(io_error("lock", &path, source)),
         }
+    }
+
+    /// Keeps all others from using a directory while the file is open, whatever is in it.
+    ///
+    /// # Errors
+    /// [`StoreError::Locked`], [`StoreError::Io`].
+    pub(crate) fn hold(directory: &Path) -> Result<File, StoreError> {
+        lock(directory)
     }
 
     /// The server this state belongs to.
@@ -349,7 +374,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Io`].
     pub fn discard(self) -> Result<(), StoreError> {
-        for name in [NODES, STATE, JOINING] {
+        for name in [NODES, STATE, JOINING, DEVICES] {
             let path = self.directory.join(name);
             remove_with_leftover(&path).map_err(|source| io_error("remove", &path, source))?;
         }

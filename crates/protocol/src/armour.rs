@@ -9,6 +9,11 @@ use crate::{Error, domain};
 
 const CHECKSUM_BYTES: usize = 4;
 
+/// How many characters stand behind the prefix for so many bytes.
+pub(crate) const fn characters(bytes: usize) -> usize {
+    ((bytes + CHECKSUM_BYTES) * 8).div_ceil(5)
+}
+
 /// `prefix` and the base32 of `bytes | checksum`; the checksum covers the prefix too.
 pub(crate) fn encode(prefix: &str, bytes: &[u8]) -> Zeroizing<String> {
     let mut checked = Zeroizing::new(bytes.to_vec());

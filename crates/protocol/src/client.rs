@@ -14,6 +14,7 @@
 mod addresses;
 mod adoption;
 mod anchor;
+mod anew;
 #[cfg(test)]
 mod attack;
 #[cfg(test)]
@@ -55,6 +56,7 @@ use crate::{Deposit, Error, ManifestChain, Round, ServerParameters, UnixMillis, 
 
 use addresses::Addresses;
 pub use addresses::OwnSlot;
+pub use anew::Anew;
 pub use contacts::check_name;
 use crowding::Crowding;
 pub use invitations::{Holder, OpenInvitation};
@@ -84,8 +86,8 @@ pub struct MessageId {
 
 /// The persistent state of one person at one server.
 ///
-/// An old copy of it must not be brought back after it was used: what it then says goes out under sequence numbers that
-/// its contacts have seen, and they pass over it.
+/// An old copy of it must not be brought back after it was used, unless by [`Client::begin_anew`]: what it then says goes out under sequence
+/// numbers that its contacts have seen, and they pass over it.
 pub struct Client {
     state: State,
 }

@@ -62,6 +62,28 @@ impl Clock {
         Ok(())
     }
 
+    /// Calculates from the newest round on, as one does who joins then: by how much rounds were late before is forgotten, and no
+    /// server gets further ahead by it.
+    pub(crate) fn begin_at_newest(&mut self) {
+        self.anchor = self.newest;
+    }
+
+    /// Takes for used all rounds that [`Clock::advance`] would have taken until `now`, whoever used them. Returns the first that it
+    /// takes from then on, and when that is opened if rounds were, and are, as long as they should be.
+    pub(crate) fn use_up(&mut self, now: UnixMillis) -> (Round, UnixMillis) {
+        let (start, time) = self.anchor;
+        let (newest, newest_time) = self.newest;
+        // On a machine whose clock is behind, it is at least as late as when the state was written.
+        let now = now.max(newest_time);
+        let explained = start.0.saturating_add(self.rounds_in(now.since(time))).saturating_add(SLACK_ROUNDS);
+        let last = Round(explained.max(newest.0));
+        self.newest = (last, now);
+        self.used = true;
+        let rounds = last.next().0.saturating_sub(newest.0);
+        let at = newest_time.0.saturating_add(rounds.saturating_mul(self.round_ms.into()));
+        (last.next(), UnixMillis(at.max(now.0)))
+    }
+
     /// The anchor, moved along if the clock was put back since the newest round, as if no time had passed meanwhile.
     ///
     /// A clock that was wrong before may have made rounds seem late by years: so much is not kept.
@@ -221,6 +243,58 @@ mod tests {
         let mut clock = self::clock();
         for round in 101..100_000 {
             clock.advance(Round(round), UnixMillis(1_000_000 + (round - 100) * 999)).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_one_can_have_used_until_a_moment_is_used_for_another_and_the_next_is_not() {
+        let mut clock = clock();
+        for round in 100..150 {
+            // A server that was slow for a while: the rounds that time explains are ahead of it.
+            clock.advance(Round(round), UnixMillis(1_000_000 + (round - 100) * 1500)).unwrap();
+        }
+        for elapsed in [0, 1, 999, 1000, 100_000, 30_000_000] {
+            let now = UnixMillis(1_000_000 + 49 * 1500 + elapsed);
+            let (first, at) = clock.clone().use_up(now);
+            // Of one who goes on, the fastest that any server can make it.
+            let mut other = clock.clone();
+            let taken = (150..).take_while(|round| other.advance(Round(*round), now).is_ok()).last().unwrap();
+            assert_eq!(first, Round(taken + 1));
+            let mut anew = clock.clone();
+            anew.use_up(now);
+            for round in [100, 149, 150, taken] {
+                let later = UnixMillis(now.0 + 1_000_000);
+                assert_eq!(
+                    anew.clone().advance(Round(round), later),
+                    Err(Error::RoundReplayed(Round(round)))
+                );
+            }
+            assert_eq!(anew.clone().advance(first, now), Err(Error::RoundTooFar(first)));
+            anew.advance(first, UnixMillis(now.0 + 1000)).unwrap();
+            assert!(at >= now && at.0 <= now.0 + (first.0 - 149) * 1000);
+        }
+    }
+
+    #[test]
+    fn by_how_much_rounds_were_late_holds_up_nobody_who_began_at_the_newest() {
+        let mut clock = clock();
+        let day = 24 * 3600;
+        clock.advance(Round(110), UnixMillis(1_000_000 + day * 1000)).unwrap();
+        let now = UnixMillis(1_000_000 + day * 1000 + 5000);
+        assert_eq!(clock.clone().use_up(now).0, Round(100 + day + 172 + 5 + 8 + 1));
+        clock.begin_at_newest();
+        assert_eq!(clock.clone().use_up(now).0, Round(110 + 5 + 8 + 1));
+        // Nor does whoever goes on get further than that.
+        assert!(clock.clone().advance(Round(123), now).is_ok());
+        assert_eq!(clock.advance(Round(124), now), Err(Error::RoundTooFar(Round(124))));
+    }
+
+    #[test]
+    fn on_a_clock_that_is_behind_nothing_is_used_twice_either() {
+        let mut clock = clock();
+        clock.advance(Round(160), UnixMillis(1_060_000)).unwrap();
+        for now in [UnixMillis(0), UnixMillis(1_060_000)] {
+            assert_eq!(clock.clone().use_up(now), (Round(169), UnixMillis(1_069_000)));
         }
     }
 

@@ -56,6 +56,9 @@ pub struct Invitation {
 }
 
 impl Invitation {
+    /// What its string begins with, and how many characters it has.
+    pub const FORM: (&str, usize) = (PREFIX, PREFIX.len() + armour::characters(BYTES));
+
     /// `exchange` and `identity` are the inviter's public keys.
     pub(crate) fn new(
         server: [u8; 8],

@@ -353,6 +353,11 @@ impl Pair {
         }
     }
 
+    /// Whether what serves once has served here: the hello of the other was read, and its keys are known.
+    pub(crate) fn has_met(&self) -> bool {
+        !self.expects_knock()
+    }
+
     /// What is said in a round: what was due when its block began.
     fn says(&mut self, round: Round) -> Says {
         let Some(handshake) = &mut self.handshake else { return Says::Texts };

@@ -14,6 +14,7 @@ use super::input::read_secret;
 use super::link::Link;
 use super::{InitOptions, Newcomer, state};
 use crate::daemon::{history, news};
+use crate::device::attached;
 use crate::participant::{known_nodes, now};
 use crate::{Address, ConnectError, Connection, ConnectionSettings, Store, StoreError};
 
@@ -100,6 +101,15 @@ pub(super) async fn ensure(
 ) -> Result<(), Failure> {
     let directory = state::directory(home.clone())?;
     let Newcomer { name, conversations } = newcomer;
+    if attached::is_there(&directory) {
+        // The account is where the participant is.
+        return match (server, name) {
+            (_, Some(_)) => {
+                Err(Failure::usage("this is a paired device, which makes no account; leave --name away"))
+            }
+            _ => Ok(()),
+        };
+    }
     if Store::is_there(&directory) && !Store::is_joining(&directory) {
         // Whoever is online does not need the passphrase for this, and is refused what is for another server.
         let asks_nobody = !Store::is_closed(&directory)? || Link::reach(&directory).await?.is_none();

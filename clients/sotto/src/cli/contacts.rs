@@ -9,9 +9,9 @@ use sotto_protocol::client::check_name;
 
 use super::account::ensure;
 use super::failure::Failure;
-use super::input::read_secret;
+use super::input::read_broken_secret;
 use super::link::{online, quietly};
-use super::print::{object, result, status};
+use super::print::{code, object, result, status};
 use super::{AcceptOptions, ChatOptions, InviteOptions};
 use crate::daemon::message::{Account, Conversation, Kind, Reply};
 use crate::daemon::unexpected;
@@ -29,6 +29,7 @@ pub(super) async fn invite(home: Option<PathBuf>, options: InviteOptions) -> Res
     let invited = online(home.clone(), Account::Invite { contact }).await?;
     let Reply::Invitation(invitation) = invited else { return Err(unexpected()) };
     result(&invitation.0)?;
+    code(&invitation.0, options.qr)?;
     if io::stdout().is_terminal() {
         status(&format!(
             "give this to {name}, where nobody else reads it; there: 'sotto accept YOUR-NAME --name THEIR-NAME --chat'"
@@ -53,7 +54,7 @@ pub(super) async fn accept(home: Option<PathBuf>, options: AcceptOptions) -> Res
              paste it"
         )));
     }
-    let invitation = read_secret("invitation", "this is not an invitation")?;
+    let invitation = read_broken_secret("invitation", "this is not an invitation", meeting::lacks_some)?;
     // What is none is no reason to make an account, or to come online.
     check_name(&contact)?;
     let (server, read) = meeting::split(&invitation)?;

@@ -47,6 +47,10 @@ impl Failure {
         Self::new(STATE, "state", message)
     }
 
+    pub(crate) fn unreachable(message: impl Into<String>) -> Self {
+        Self::new(UNREACHABLE, "unreachable", message)
+    }
+
     /// Under the code of a typed reason.
     pub(crate) fn coded(self, code: &'static str) -> Self {
         Self { code: code.into(), ..self }

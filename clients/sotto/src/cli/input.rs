@@ -71,13 +71,34 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
 
 /// A secret from standard input: the first line that is not empty. What follows is left for others.
 pub(super) fn read_secret(what: &str, other: &str) -> Result<Private, Failure> {
+    read_broken_secret(what, other, |_| false)
+}
+
+/// The same of one that may have been broken into lines, of which there are more as long as what was read `lacks` some, up to an
+/// empty one.
+pub(super) fn read_broken_secret(
+    what: &str,
+    other: &str,
+    lacks: impl Fn(&str) -> bool,
+) -> Result<Private, Failure> {
     // Never grown, so that no copy stays behind.
     let mut bytes = Zeroizing::new(Vec::with_capacity(2 * SECRET_MAX as usize));
     let mut input = io::stdin().lock().take(SECRET_MAX);
     if io::stdin().is_terminal() {
         write!(io::stderr(), "paste the {what}: ")?;
     }
-    while bytes.trim_ascii().is_empty() && input.read_until(b'\n', &mut bytes)? > 0 {}
+    loop {
+        let before = bytes.len();
+        if input.read_until(b'\n', &mut bytes)? == 0 {
+            break;
+        }
+        let is_empty = bytes.get(before..).is_none_or(|line| line.trim_ascii().is_empty());
+        let is_begun = !bytes.trim_ascii().is_empty();
+        // What is no text is told below.
+        if is_begun && (is_empty || !core::str::from_utf8(&bytes).is_ok_and(&lacks)) {
+            break;
+        }
+    }
     let secret = core::str::from_utf8(&bytes).map_err(|_| Failure::usage(other))?.trim();
     if secret.is_empty() {
         return Err(Failure::usage(format!("there is no {what} on standard input")));

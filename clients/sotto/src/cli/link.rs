@@ -10,18 +10,29 @@ use tokio::io::{ReadHalf, WriteHalf, split};
 use super::failure::Failure;
 use super::print::status;
 use super::state;
-use crate::daemon::frame::{Frames, write};
+use crate::daemon::frame::{AWAY, Frames, HERE, write};
 use crate::daemon::message::{Account, Greeting, Message, Reply, Request, VERSION};
-use crate::daemon::{ONLINE, Stream, connect, quiet};
+use crate::daemon::{ONLINE, connect, quiet};
+use crate::device::attached::Attached;
+use crate::host::ByteStream;
 use crate::{Passphrase, Store};
 
 /// What a detached process says of its end at most.
 const COMPLAINT_MAX: u64 = 4096;
 
-/// A connection to the running participant.
+/// A connection to the running participant, on this machine or on the one that this device is paired with.
 pub(crate) struct Link {
-    frames: Frames<ReadHalf<Stream>>,
-    output: WriteHalf<Stream>,
+    frames: Frames<ReadHalf<Box<dyn ByteStream>>>,
+    output: WriteHalf<Box<dyn ByteStream>>,
+    step: usize,
+}
+
+/// Why there is no connection, though somebody is there.
+enum Met {
+    /// It ends.
+    Gone,
+    /// It is of another version; its process.
+    Other(u32),
 }
 
 impl Link {
@@ -33,20 +44,36 @@ impl Link {
         if !directory.exists() {
             return Ok(None);
         }
-        let Some(stream) = connect(directory).await? else { return Ok(None) };
-        let (input, mut output) = split(stream);
-        let mut frames = Frames::new(input);
-        // One that ends meanwhile is none.
-        if write(&mut output, &Greeting::ours()).await.is_err() {
-            return Ok(None);
+        if let Some(attached) = Attached::of(directory)? {
+            let stream = Box::new(attached.connect().await?);
+            return match Self::meet(stream, AWAY).await {
+                Ok(link) => Ok(Some(link)),
+                Err(Met::Gone) => Err(attached.refused()),
+                Err(Met::Other(_)) => Err(Failure::state(
+                    "the 'sotto run' that this device is paired with is of another version; update one of the two",
+                )),
+            };
         }
-        match frames.next::<Greeting>().await {
-            Ok(Some(Greeting { sotto: VERSION, .. })) => Ok(Some(Self { frames, output })),
-            Ok(Some(Greeting { process, .. })) => Err(Failure::state(format!(
+        let Some(stream) = connect(directory).await? else { return Ok(None) };
+        match Self::meet(Box::new(stream), HERE).await {
+            Ok(link) => Ok(Some(link)),
+            Err(Met::Gone) => Ok(None),
+            Err(Met::Other(process)) => Err(Failure::state(format!(
                 "the 'sotto run' that is online is of another version; end it with Ctrl-C or 'kill {process}', and come \
                  online again"
             ))),
-            Ok(None) | Err(_) => Ok(None),
+        }
+    }
+
+    async fn meet(stream: Box<dyn ByteStream>, step: usize) -> Result<Self, Met> {
+        let (input, mut output) = split(stream);
+        let mut frames = Frames::new(input, step);
+        // One that ends meanwhile is none.
+        write(&mut output, &Greeting::ours(), step).await.map_err(|_| Met::Gone)?;
+        match frames.next::<Greeting>().await {
+            Ok(Some(Greeting { sotto: VERSION, .. })) => Ok(Self { frames, output, step }),
+            Ok(Some(Greeting { process, .. })) => Err(Met::Other(process)),
+            Ok(None) | Err(_) => Err(Met::Gone),
         }
     }
 
@@ -86,7 +113,7 @@ impl Link {
     }
 
     pub(crate) async fn send(&mut self, request: &Request) -> Result<(), Failure> {
-        write(&mut self.output, request).await.map_err(|_| gone())
+        write(&mut self.output, request, self.step).await.map_err(|_| gone())
     }
 
     /// What the participant says next. Nothing is lost when this is cancelled.
@@ -183,7 +210,7 @@ mod tests {
     use tokio::net::UnixListener;
 
     use super::Link;
-    use crate::daemon::frame::write;
+    use crate::daemon::frame::{HERE, write};
     use crate::daemon::message::{Greeting, VERSION};
 
     #[tokio::test]
@@ -193,7 +220,7 @@ mod tests {
         let listener = UnixListener::bind(home.path().join("socket")).unwrap();
         let serving = async {
             let (mut stream, _) = listener.accept().await.unwrap();
-            write(&mut stream, &Greeting { sotto: VERSION + 1, process: 77 }).await.unwrap();
+            write(&mut stream, &Greeting { sotto: VERSION + 1, process: 77 }, HERE).await.unwrap();
             let (stream, _) = listener.accept().await.unwrap();
             drop(stream);
         };

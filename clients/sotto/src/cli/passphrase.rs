@@ -117,8 +117,20 @@ pub(super) async fn set(home: Option<PathBuf>, remove: bool) -> Result<(), Failu
     Ok(())
 }
 
+/// The passphrase of an export: in the file that is named, typed, or the first line of an input that is no terminal.
+pub(super) fn of_export() -> Result<Passphrase, Failure> {
+    if let Some(named) = of_file()? {
+        return Ok(named);
+    }
+    let read = match io::stdin().is_terminal() {
+        true => typed("passphrase of the copy: "),
+        false => first_line(io::stdin().lock()),
+    };
+    read.map_err(|error| Failure::usage(format!("cannot read the passphrase: {error}")))
+}
+
 /// A new one, typed twice, or the first line of an input that is no terminal.
-fn new() -> Result<Passphrase, Failure> {
+pub(super) fn new() -> Result<Passphrase, Failure> {
     let unread = |error: io::Error| Failure::usage(format!("cannot read the new passphrase: {error}"));
     let passphrase = if io::stdin().is_terminal() {
         let passphrase = typed("new passphrase: ").map_err(unread)?;

@@ -1,13 +1,15 @@
 //! What is printed. What others wrote must not be able to command a terminal, or to look like somebody else's line.
 
+use std::env;
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use serde_json::{Value, json};
 
 use zeroize::Zeroizing;
 
 use crate::daemon::message::{File, Quote, Text};
+use crate::qr::Qr;
 
 /// So much of a text is shown where it is only named.
 const SAID_CHARACTERS: usize = 40;
@@ -30,6 +32,41 @@ pub(super) fn result(line: &str) -> io::Result<()> {
 pub(super) fn object(value: &Value) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{}", escaped(value))?;
+    out.flush()
+}
+
+/// Prints a string that was printed as a QR code, too: on a terminal with room for both, and wherever it is `wanted`.
+///
+/// # Errors
+/// If standard output is closed.
+pub(super) fn code(text: &str, wanted: bool) -> io::Result<()> {
+    let is_terminal = io::stdout().is_terminal();
+    if !is_terminal && !wanted {
+        return Ok(());
+    }
+    let Some(qr) = Qr::of(text) else {
+        status("this is too long for a QR code");
+        return Ok(());
+    };
+    let (columns, rows) = qr.size();
+    let colors = is_terminal && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    if is_terminal {
+        let (width, height) = crossterm::terminal::size()?;
+        let (width, height) = (usize::from(width), usize::from(height));
+        // With the string above it, and a line or two below.
+        let string = text.len().div_ceil(width.max(1));
+        if columns > width || rows + string + 3 > height {
+            if wanted {
+                status(&format!(
+                    "a QR code of it takes {columns} columns and {} rows, and this terminal has {width} and {height}",
+                    rows + string + 3
+                ));
+            }
+            return Ok(());
+        }
+    }
+    let mut out = io::stdout().lock();
+    out.write_all(qr.printed(colors).as_bytes())?;
     out.flush()
 }
 
@@ -87,6 +124,19 @@ pub(super) fn beginning(text: &str) -> Zeroizing<String> {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
     })
+}
+
+/// Prints what completes a command line in a shell.
+///
+/// # Errors
+/// If standard output is closed.
+pub(super) fn completions(shell: clap_complete::Shell, command: &mut clap::Command) -> io::Result<()> {
+    // Into memory first: it panics where its output is closed.
+    let mut script = Vec::new();
+    clap_complete::generate(shell, command, "sotto", &mut script);
+    let mut out = io::stdout().lock();
+    out.write_all(&script)?;
+    out.flush()
 }
 
 /// Tells the person something that is no result.

@@ -18,13 +18,13 @@ const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 pub(super) async fn run(home: Option<PathBuf>, options: RunOptions) -> Result<(), Failure> {
     let directory = state::directory(home)?;
-    let RunOptions { stay, detached } = options;
+    let RunOptions { stay, listen, detached } = options;
     // From the program that started this one, and nothing if there is none.
     let passphrase = match detached {
         true => Some(passphrase::first_line(io::stdin().lock())?).filter(|line| !line.as_str().is_empty()),
         false => None,
     };
-    crate::daemon::run(&directory, Options { detached, stay, passphrase }).await
+    crate::daemon::run(&directory, Options { detached, stay, listen, passphrase }).await
 }
 
 /// `90s`, `30m`, `8h` or `2d`.

@@ -101,6 +101,7 @@ impl Account {
                     ))
                 })?;
             }
+            Self::SetAside => client.set_aside(),
             Self::Forget { name } => client.forget(find(client, &name)?)?,
             Self::Rename { name, to } => client.rename(find(client, &name)?, &to)?,
             Self::CreateGroup { name, members } => {

@@ -14,11 +14,15 @@ use tokio::time::Instant;
 
 use super::account::{find, texts};
 use super::blocked::drop_hidden;
+use super::devices::Devices;
+use super::door::{Came, Door};
 use super::face::Face;
 use super::history::files::{SENDING_MAX, hand_in, has_room};
 use super::history::{History, Stand};
 use super::journal::{Entry, Journal};
-use super::message::{Account, Audited, Found, Listening, Note, Private, Reply, Severity, Status, Text};
+use super::message::{
+    Account, Audited, Device, Found, Listening, Note, Private, Reply, Severity, Status, Text,
+};
 use super::notes::{self, sending};
 use super::parcel::Parcel;
 use crate::cli::failure::Failure;
@@ -36,6 +40,17 @@ fn concerns(event: &Event) -> Option<Of> {
         Event::Notice(Notice::Expired { .. }) => Some(Of::All),
         _ => None,
     }
+}
+
+/// What is told of a device that is none.
+pub(crate) fn no_device(name: &str) -> Failure {
+    Failure::other(format!("there is no device '{name}'; 'sotto devices' lists those there are"))
+        .coded("device-unknown")
+}
+
+/// What is told when the list of devices cannot be read or written.
+pub(crate) fn unkept(error: io::Error) -> Failure {
+    Failure::state(format!("cannot read or keep the devices of this account: {error}"))
 }
 
 /// Where programs come to.
@@ -56,6 +71,8 @@ pub(super) struct Desk {
     /// Whether a person was told that the history cannot be written.
     complained: AtomicBool,
     face: Face,
+    devices: Arc<Devices>,
+    door: Option<Arc<Door>>,
 }
 
 /// Of what the history is compared with how it stands.
@@ -73,6 +90,7 @@ impl Desk {
         leaves: Option<Instant>,
         (journal, history): (Arc<Journal>, Arc<History>),
         face: Face,
+        (devices, door): (Arc<Devices>, Option<Arc<Door>>),
     ) -> Self {
         Self {
             handle,
@@ -88,11 +106,54 @@ impl Desk {
             settling: Arc::default(),
             complained: AtomicBool::new(false),
             face,
+            devices,
+            door,
         }
     }
 
     pub(super) fn handle(&self) -> &Handle {
         &self.handle
+    }
+
+    /// Who takes part.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Does what concerns screens on other machines.
+    pub(super) fn device(&self, device: Device) -> Result<Reply, Failure> {
+        match device {
+            Device::Pair { at } => {
+                let door = self.door.as_ref().ok_or_else(|| {
+                    Failure::other(
+                        "this 'sotto run' takes no devices: 'sotto stop', and then 'sotto run --listen ADDRESS:PORT'",
+                    )
+                    .coded("device-no-door")
+                })?;
+                let (code, minutes) = door.code(at)?;
+                Ok(Reply::Code { code, minutes })
+            }
+            Device::All => Ok(Reply::Devices(self.devices.all().map_err(unkept)?)),
+            Device::Revoke { name } => match self.devices.revoke(&name).map_err(unkept)? {
+                true => Ok(Reply::Done),
+                false => Err(no_device(&name)),
+            },
+        }
+    }
+
+    /// Tells what became of one who has come from another machine.
+    pub(super) fn came(&self, came: &Came) {
+        let (severity, line) = match came {
+            Came::Paired(name) => (Severity::Notice, format!("the device {name} is paired: what you see, it sees")),
+            Came::Refused => (
+                Severity::Warning,
+                "warning: somebody came with a wrong code for a device; if it was not you, 'sotto devices' shows whom you have let in"
+                    .to_owned(),
+            ),
+            Came::Device(_) | Came::Nobody => return,
+        };
+        self.face.note(&line);
+        self.journal.write(Entry::Lasting(Note::new(severity, line)));
     }
 
     /// A person wants to leave.

@@ -67,6 +67,8 @@ pub(crate) enum Request {
     Stop,
     /// All that needs nothing but the account's state.
     Account(Account),
+    /// What concerns screens on other machines. Nothing of it is for these themselves.
+    Device(Device),
     /// Check so many answers of the server, and hear what is found; answered with [`Reply::Auditing`].
     Audit { answers: u32 },
     /// Hear what happens from now on, and the texts of one conversation; answered with [`Reply::Attached`].
@@ -79,6 +81,21 @@ pub(crate) enum Request {
     /// Hear everything that happens from now on, in all conversations; answered with [`Reply::Listening`], after which
     /// come [`Told::Standing`] of every conversation and all texts that nobody has seen.
     Listen,
+}
+
+/// What concerns screens on other machines.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Device {
+    /// Wait for one; [`Reply::Code`].
+    Pair {
+        /// Host and port by which it reaches this machine; otherwise those at which the participant listens.
+        at: Option<String>,
+    },
+    /// [`Reply::Devices`].
+    All,
+    /// Forget one, and end what it has open; [`Reply::Done`].
+    Revoke { name: String },
 }
 
 /// What needs nothing but the account's state.
@@ -97,6 +114,8 @@ pub(crate) enum Account {
     Invite { contact: String },
     /// Make a contact of who invited, by the invitation as it was copied; [`Reply::Accepted`].
     Accept { contact: String, invitation: Private },
+    /// A copy of the state is about to be kept aside; [`Reply::Done`].
+    SetAside,
     /// Take an invitation back that nobody has answered; [`Reply::Done`].
     Withdraw { contact: String },
     /// Forget a contact or a group; [`Reply::Done`].
@@ -205,6 +224,12 @@ pub(crate) enum Reply {
     },
     Attached(Attached),
     Listening(Listening),
+    /// For one device, and for so many minutes.
+    Code {
+        code: Private,
+        minutes: u64,
+    },
+    Devices(Vec<super::devices::Device>),
     Auditing {
         /// What to expect.
         pace: String,

@@ -16,7 +16,7 @@ use super::journal::{Journal, KEPT_MAX};
 use super::message::{Note, Severity};
 use crate::store::{remove_with_leftover, seal};
 
-const FILE: &str = "news";
+pub(crate) const FILE: &str = "news";
 /// What is sealed has a multiple of so many bytes.
 const STEP_BYTES: usize = 4096;
 /// Before what is sealed. Before that there were files that began with a bracket.

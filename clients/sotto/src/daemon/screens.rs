@@ -7,6 +7,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 
 use super::desk::Desk;
+use super::devices::Devices;
 use super::face::Face;
 use super::history::History;
 use super::journal::Journal;
@@ -31,8 +32,9 @@ impl Screens {
         // What cannot be written is told later.
         let _ = history.begin();
         let kept = (journal, Arc::new(history));
+        let ways = (Arc::new(Devices::of(directory, &[0; 32])), None);
         Self {
-            desk: Arc::new(Desk::new(handle, String::new(), server, None, kept, Face::new(true))),
+            desk: Arc::new(Desk::new(handle, String::new(), server, None, kept, Face::new(true), ways)),
             following,
         }
     }
@@ -59,7 +61,7 @@ impl Screens {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     ) -> impl Future<Output = ()> + Send + 'static {
         let desk = Arc::clone(&self.desk);
-        async move { serve::serve(stream, &desk).await }
+        async move { serve::serve(stream, &desk, serve::Seat::Here).await }
     }
 }
 

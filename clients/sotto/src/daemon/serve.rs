@@ -3,16 +3,18 @@
 #[cfg(all(test, unix))]
 mod tests;
 
+use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use sotto_protocol::ConversationId;
 use sotto_protocol::client::{Client, MessageId};
 use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, WriteHalf, split};
+use tokio::time::timeout;
 
 use super::account::{find, standings, texts, waiting};
 use super::desk::Desk;
-use super::frame::{Frames, write};
+use super::frame::{AWAY, Frames, HERE, write};
 use super::journal::{Entry, Listener};
 use super::message::{
     self, Attached, Audited, Found, Greeting, Message, Note, Reply, Request, Severity, Standing, Text, Told,
@@ -21,16 +23,39 @@ use super::message::{
 use super::notes::{audit_pace, pace};
 use crate::cli::failure::Failure;
 
-/// Serves a program until it leaves.
-pub(super) async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, desk: &Desk) {
-    let (input, output) = split(stream);
-    let mut program = Program { desk, output, listening: None };
-    // One that leaves in the middle needs nothing more.
-    let _ = program.serve(Frames::new(input)).await;
+/// Where a program is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seat {
+    /// On this machine: a program of the person who runs the participant.
+    Here,
+    /// On a paired device, which may say all that a screen needs, but neither end the participant nor pair others.
+    Away,
 }
+
+impl Seat {
+    /// To whose multiples frames are filled up.
+    fn step(self) -> usize {
+        match self {
+            Self::Here => HERE,
+            Self::Away => AWAY,
+        }
+    }
+}
+
+/// Serves a program until it leaves.
+pub(super) async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, desk: &Desk, seat: Seat) {
+    let (input, output) = split(stream);
+    let mut program = Program { desk, seat, output, listening: None };
+    // One that leaves in the middle needs nothing more.
+    let _ = program.serve(Frames::new(input, seat.step())).await;
+}
+
+/// Within what a program that has connected says of which version it is.
+const GREETS_WITHIN: Duration = Duration::from_secs(10);
 
 struct Program<'a, S> {
     desk: &'a Desk,
+    seat: Seat,
     output: WriteHalf<S>,
     listening: Option<Listening<'a>>,
 }
@@ -105,8 +130,9 @@ impl Wants {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
     async fn serve(&mut self, mut frames: Frames<ReadHalf<S>>) -> io::Result<()> {
-        write(&mut self.output, &Greeting::ours()).await?;
-        match frames.next::<Greeting>().await? {
+        write(&mut self.output, &Greeting::ours(), self.seat.step()).await?;
+        let greeting = timeout(GREETS_WITHIN, frames.next::<Greeting>()).await;
+        match greeting.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))? {
             Some(Greeting { sotto: VERSION, .. }) => {}
             _ => return Ok(()),
         }
@@ -123,6 +149,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
 
     async fn answer(&mut self, request: Request) -> io::Result<()> {
         let reply = match request {
+            Request::Stop | Request::Device(_) if self.seat == Seat::Away => {
+                Err(Failure::other("that is done where 'sotto run' is, and not on a device")
+                    .coded("device-only-there"))
+            }
+            Request::Device(device) => self.desk.device(device),
             Request::Status => self.desk.status().await,
             Request::Stop => {
                 self.desk.stop();
@@ -305,7 +336,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
     }
 
     async fn send(&mut self, message: &Message) -> io::Result<()> {
-        write(&mut self.output, message).await
+        write(&mut self.output, message, self.seat.step()).await
     }
 }
 

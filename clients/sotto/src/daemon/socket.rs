@@ -9,12 +9,13 @@ use std::os::unix::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
+use rustix::process::{Pid, Signal, kill_process};
 use sha2::{Digest as _, Sha256};
 use tokio::net::UnixListener;
 
 pub(crate) use tokio::net::UnixStream as Stream;
 
-const NAME: &str = "socket";
+pub(crate) const NAME: &str = "socket";
 /// So many bytes of a digest name a socket outside its state directory.
 const MARK_BYTES: usize = 16;
 
@@ -125,6 +126,28 @@ pub(crate) async fn connect(directory: &Path) -> Result<Option<Stream>, SocketEr
         Ok(_) => Err(SocketError::Foreign(path)),
         Err(error) if gone.contains(&error.kind()) => Ok(None),
         Err(source) => Err(SocketError::io("reach", &path)(source)),
+    }
+}
+
+/// Ends the process at the other end of a connection at once: nothing is asked of it.
+///
+/// # Errors
+/// If the system does not tell which it is, or refuses.
+pub(crate) fn kill(stream: &Stream) -> io::Result<()> {
+    let process = stream.peer_cred()?.pid().and_then(Pid::from_raw);
+    let process = process.ok_or_else(|| io::Error::other("the system does not tell which process it is"))?;
+    Ok(kill_process(process, Signal::KILL)?)
+}
+
+/// Removes the socket of a state directory that is not in it, if there is one.
+///
+/// # Errors
+/// Where it is, and why it stays.
+pub(crate) fn forget(directory: &Path) -> Result<(), (PathBuf, io::Error)> {
+    let Ok((_, Some(_), far)) = find(directory) else { return Ok(()) };
+    match fs::remove_file(&far) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err((far, error)),
+        _ => Ok(()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Where there are no local sockets with owners, there is no running participant to reach.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub(crate) type Stream = tokio::io::DuplexStream;
 
@@ -36,4 +36,22 @@ impl Listener {
 /// None.
 pub(crate) async fn connect(_: &Path) -> Result<Option<Stream>, SocketError> {
     Ok(None)
+}
+
+pub(crate) const NAME: &str = "socket";
+
+/// There is nobody to end.
+///
+/// # Errors
+/// Always.
+pub(crate) fn kill(_: &Stream) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// There is none.
+///
+/// # Errors
+/// None.
+pub(crate) fn forget(_: &Path) -> Result<(), (PathBuf, io::Error)> {
+    Ok(())
 }

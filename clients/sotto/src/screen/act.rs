@@ -30,6 +30,7 @@ use crate::daemon::{interrupted, unexpected};
 const TICK: Duration = Duration::from_secs(1);
 /// How often a participant that has ended is looked for; nobody but the person starts another one.
 const LOOK_AGAIN_TICKS: u32 = 2;
+const LOOKS_FOR: Duration = Duration::from_secs(1);
 /// What is heard before it is drawn.
 const BATCH: usize = 256;
 
@@ -230,7 +231,9 @@ impl Screen {
     /// Another program may have come online, or the participant come again under other parameters of the server.
     async fn look_again(&mut self) {
         let Ok(directory) = state::directory(self.home.clone()) else { return };
-        match Link::reach(&directory).await {
+        // One on another machine may not answer at all, and nothing is drawn meanwhile.
+        let Ok(reached) = timeout(LOOKS_FOR, Link::reach(&directory)).await else { return };
+        match reached {
             Ok(Some(link)) => {
                 if let Err(failure) = self.listen(link).await {
                     self.lose(&failure);

@@ -13,6 +13,7 @@ use super::layout::{Layout, prompt};
 use super::model::{Model, Page, View};
 use super::update::Drawn;
 use super::wrap::{columns, cut, shown, wrap};
+use crate::qr::Ink;
 use palette::Palette;
 
 /// Draws, and says which rows of which conversation are on the screen then.
@@ -68,8 +69,8 @@ fn row(area: Rect, number: usize) -> Rect {
     Rect { y: area.y + number, height: u16::from(number < area.height), ..area }
 }
 
-/// The rows of a sheet.
-pub(super) fn page_rows(page: &Page, width: usize) -> Vec<String> {
+/// The rows of a sheet, and from which on they are those of a code.
+pub(super) fn page_rows(page: &Page, (width, height): (usize, usize), colors: bool) -> (Vec<String>, usize) {
     let mut rows = Vec::new();
     if page.bare {
         // Something to copy, without anything that is not part of it.
@@ -77,18 +78,32 @@ pub(super) fn page_rows(page: &Page, width: usize) -> Vec<String> {
         rows.push(String::new());
     }
     rows.extend(wrap(&page.text, width));
-    rows
+    let Some(qr) = &page.qr else { return (rows, usize::MAX) };
+    rows.push(String::new());
+    let (columns, needed) = qr.size();
+    if columns > width || needed > height {
+        let told = format!(
+            "As a QR code it takes {columns} columns and {needed} rows, and here are {width} and {height}: it is shown as soon as \
+             the terminal is large enough."
+        );
+        rows.extend(wrap(&told, width));
+        return (rows, usize::MAX);
+    }
+    let first = rows.len();
+    rows.extend(qr.rows(if colors { Ink::Dark } else { Ink::Light }).iter().cloned());
+    (rows, first)
 }
 
 fn sheet(page: &Page, frame: &mut Frame<'_>, layout: Layout, palette: Palette) {
-    let rows = page_rows(page, layout.page());
+    let (rows, code) = page_rows(page, layout.page(), palette.colors());
     let left = rows.len().saturating_sub(page.top + usize::from(layout.talk.height));
     let more = if left > 0 { format!(" ({left} more rows: PageDown)") } else { String::new() };
     let title = if page.bare { "Copy" } else { &page.title };
     bar(frame, layout.title, &shown(&format!("{title} [Esc closes]{more}")), palette.title());
     let visible = rows.iter().skip(page.top).take(usize::from(layout.talk.height));
     for (number, text) in visible.enumerate() {
-        line(frame, row(layout.talk, number), text, Style::default());
+        let style = if page.top + number >= code { palette.code() } else { Style::default() };
+        line(frame, row(layout.talk, number), text, style);
     }
 }
 

@@ -3,6 +3,7 @@
 use super::model::{Model, Page, View};
 use super::update::{Act, Purpose};
 use crate::daemon::message::{Account, Private};
+use crate::qr::Qr;
 
 pub(super) fn make(contact: String) -> Act {
     Act::Ask(Account::Invite { contact: contact.clone() }, Purpose::Invite(contact))
@@ -15,5 +16,6 @@ pub(super) fn made(model: &mut Model, contact: String, invitation: Private) {
         if model.me.is_empty() { "YOUR-NAME" } else { &model.me }
     );
     model.wanted = Some(contact);
-    model.view = View::Page(Page { title, text: invitation.0, bare: true, top: 0 });
+    let qr = Qr::of(&invitation.0);
+    model.view = View::Page(Page { title, text: invitation.0, bare: true, qr, top: 0 });
 }

@@ -76,9 +76,9 @@ impl Layout {
         (usize::from(self.talk.height), usize::from(self.talk.width.saturating_sub(self.prefix)))
     }
 
-    /// Columns of a sheet.
-    pub(super) fn page(&self) -> usize {
-        usize::from(self.talk.width)
+    /// Columns and rows of a sheet.
+    pub(super) fn page(&self) -> (usize, usize) {
+        (usize::from(self.talk.width), usize::from(self.talk.height))
     }
 }
 

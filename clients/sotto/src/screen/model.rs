@@ -13,6 +13,7 @@ use super::layout::Layout;
 use super::search::Search;
 use super::thread::Thread;
 use crate::daemon::message::{Note, RoundCost, Severity, Step};
+use crate::qr::Qr;
 
 /// Texts that are kept in all conversations together; the oldest that were seen go first.
 pub(super) const TEXTS_KEPT: usize = 100_000;
@@ -71,6 +72,8 @@ pub(super) struct Page {
     pub(super) text: Zeroizing<String>,
     /// Whether it is wanted by one who copies it: without anything beside it.
     pub(super) bare: bool,
+    /// The same for one who has a camera.
+    pub(super) qr: Option<Qr>,
     /// The first row that is shown.
     pub(super) top: usize,
 }
@@ -212,7 +215,7 @@ impl Model {
 
     pub(super) fn page(&mut self, title: impl Into<String>, text: impl Into<String>) {
         let text = Zeroizing::new(text.into());
-        self.view = View::Page(Page { title: title.into(), text, bare: false, top: 0 });
+        self.view = View::Page(Page { title: title.into(), text, bare: false, qr: None, top: 0 });
     }
 
     /// Forgets the oldest texts that were seen, as long as there are too many.

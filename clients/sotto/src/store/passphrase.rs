@@ -6,7 +6,7 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use rand::Rng as _;
 use zeroize::{Zeroize as _, Zeroizing};
 
-use super::format::{self, Problem};
+use super::format::{Beginning, Problem};
 use super::seal::{self, KEY_BYTES, NONCE_BYTES, TAG_BYTES};
 
 const SALT_BYTES: usize = 16;
@@ -104,9 +104,9 @@ impl Key {
         Ok(Self { cost_and_salt, key })
     }
 
-    /// What stands behind the checksum of a closed file.
-    pub(super) fn close(&self, body: &[u8]) -> Vec<u8> {
-        let associated = format::associated(&self.cost_and_salt);
+    /// What stands behind the checksum of a closed file with that beginning.
+    pub(super) fn close(&self, beginning: Beginning, body: &[u8]) -> Vec<u8> {
+        let associated = beginning.associated(&self.cost_and_salt);
         let bytes = (LENGTH_BYTES + body.len()).next_multiple_of(STEP_BYTES);
         let mut padded = Zeroizing::new(Vec::with_capacity(bytes));
         padded.extend((body.len() as u64).to_le_bytes());
@@ -118,6 +118,7 @@ impl Key {
 
 /// What stands behind the checksum of a closed file, taken apart.
 pub(crate) struct Closed<'a> {
+    beginning: Beginning,
     memory: u32,
     passes: u32,
     salt: [u8; SALT_BYTES],
@@ -125,7 +126,7 @@ pub(crate) struct Closed<'a> {
 }
 
 impl<'a> Closed<'a> {
-    pub(super) fn decode(rest: &'a [u8]) -> Result<Self, Problem> {
+    pub(super) fn decode(beginning: Beginning, rest: &'a [u8]) -> Result<Self, Problem> {
         let short = Problem::Damaged("it is cut short");
         let Some((memory, rest)) = rest.split_first_chunk() else { return Err(short) };
         let Some((passes, rest)) = rest.split_first_chunk() else { return Err(short) };
@@ -134,7 +135,7 @@ impl<'a> Closed<'a> {
             return Err(short);
         }
         let [memory, passes] = [memory, passes].map(|field| u32::from_le_bytes(*field));
-        Ok(Self { memory, passes, salt: *salt, sealed })
+        Ok(Self { beginning, memory, passes, salt: *salt, sealed })
     }
 
     /// Its body, and the key under which it is closed. It takes some tenths of a second.
@@ -143,7 +144,7 @@ impl<'a> Closed<'a> {
     /// [`Problem::Passphrase`]; [`Problem::Damaged`] if it asks for more memory or time than any file does.
     pub(super) fn open(&self, passphrase: &Passphrase) -> Result<(Key, Zeroizing<Vec<u8>>), Problem> {
         let key = Key::derive(passphrase, self.memory, self.passes, self.salt)?;
-        let associated = format::associated(&key.cost_and_salt);
+        let associated = self.beginning.associated(&key.cost_and_salt);
         let padded = seal::open(&key.key, &associated, self.sealed).ok_or(Problem::Passphrase)?;
         let body = padded
             .split_first_chunk()

@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use mpir::noop;
-use sotto_protocol::RoundMode;
+use rand_chacha::ChaCha20Rng;
+use rand_core::SeedableRng as _;
 use sotto_protocol::client::Client;
+use sotto_protocol::{RoundMode, UnixMillis};
 
 use crate::lies::Call;
-use crate::machine::{Machine, Memory};
+use crate::machine::{BASE_MS, Machine, Memory};
 use crate::seeds;
 use crate::server::Seen;
 use crate::stage::at;
@@ -34,8 +36,8 @@ struct Both {
 }
 
 /// Alice and Bob talk. Her state is copied, and run in a second place `late_ms` after a round began, while the first goes
-/// on; both have so much to say that they would speak in every round.
-async fn both(seed: u64, late_ms: u64) -> Both {
+/// on; both have so much to say that they would speak in every round. The copy begins anew, or goes on as if it were the first.
+async fn both(seed: u64, late_ms: u64, anew: bool) -> Both {
     let mut world = World::new(seed, parameters(&*noop(), RoundMode::Deadline), 2);
     let (mut alice, mut bob) = (world.client("Alice", 1), world.client("Bob", 1));
     let [at_alice, _] = world.introduce(&mut alice, &mut bob);
@@ -48,10 +50,15 @@ async fn both(seed: u64, late_ms: u64) -> Both {
     }
     let stored = first.disk.snapshots().pop().unwrap().1;
     world.until(COPIED + late_ms).await;
+    let mut restored = Client::restore(&stored).unwrap();
+    if anew {
+        let now = UnixMillis(BASE_MS + COPIED + late_ms);
+        restored.begin_anew(now, &mut ChaCha20Rng::from_seed(world.rng("anew")));
+    }
     let (wire, disk) = (world.wire(), Memory::new(world.began));
     let seed = world.rng("another machine");
     let machine = Machine::new(wire.dial.clone(), world.began, seed, quick);
-    let copy = world.start_on(Client::restore(&stored).unwrap(), machine, wire, disk).await.unwrap();
+    let copy = world.start_on(restored, machine, wire, disk).await.unwrap();
     for number in 0..30 {
         copy.handle.queue_text(at_alice, &typed("copy", number)).await.unwrap();
     }
@@ -74,6 +81,29 @@ fn boxes(seen: &[Seen]) -> BTreeMap<&[u8], Vec<&[u8]>> {
     boxes
 }
 
+/// What must hold of two programs, whatever they were told.
+fn check(seed: u64, late_ms: u64, anew: bool) {
+    let what = format!("seed {seed}, {late_ms} ms late, anew: {anew}");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let Both { mut first, mut copy, mut bob, seen } = runtime.unwrap().block_on(both(seed, late_ms, anew));
+    let boxes = boxes(&seen);
+    for sealed in boxes.values() {
+        assert_eq!(sealed.len(), 1, "{what}: one key for {} boxes", sealed.len());
+    }
+    let different: BTreeSet<&[u8]> = boxes.values().flatten().copied().collect();
+    assert_eq!(different.len(), boxes.len(), "{what}: two boxes are alike");
+    let (first, copy, bob) = (first.told(), copy.told(), bob.told());
+    let doubled = |troubles: &[String]| troubles.iter().any(|told| told.contains(DOUBLED));
+    assert!(doubled(&first.troubles) || doubled(&copy.troubles), "{what}: nobody was told");
+    // What waited when the state was copied both of them have to say.
+    let heard: BTreeSet<&String> = bob.texts.iter().collect();
+    let by_first = heard.iter().filter(|text| text.starts_with("first")).count();
+    assert!(first.acknowledged <= by_first, "{what}: {} of {by_first}", first.acknowledged);
+    assert!(copy.acknowledged <= heard.len(), "{what}: {} of {}", copy.acknowledged, heard.len());
+    let said = |number| heard.contains(&typed("copy", number));
+    assert!((0..30).all(said), "{what}: the copy that goes on is not heard: {heard:?}");
+}
+
 /// Two programs that run one account at the same time seal no two boxes under one key, tell their person, and show nothing as
 /// arrived that did not arrive; when one of them ends, the other goes on.
 #[test]
@@ -81,23 +111,17 @@ fn attack_b8_two_copies_online_use_no_key_twice() {
     for seed in seeds() {
         // In the round in which it was copied, before and after its deposit, and in later ones.
         for late_ms in [0, 100, 545, 640, 1000, 2300, 7545] {
-            let what = format!("seed {seed}, {late_ms} ms late");
-            let runtime =
-                tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-            let Both { mut first, mut copy, mut bob, seen } = runtime.unwrap().block_on(both(seed, late_ms));
-            for (_, sealed) in boxes(&seen) {
-                assert_eq!(sealed.len(), 1, "{what}: one key for {} boxes", sealed.len());
-            }
-            let (first, copy, bob) = (first.told(), copy.told(), bob.told());
-            let doubled = |troubles: &[String]| troubles.iter().any(|told| told.contains(DOUBLED));
-            assert!(doubled(&first.troubles) || doubled(&copy.troubles), "{what}: nobody was told");
-            // What waited when the state was copied both of them have to say.
-            let heard: BTreeSet<&String> = bob.texts.iter().collect();
-            let by_first = heard.iter().filter(|text| text.starts_with("first")).count();
-            assert!(first.acknowledged <= by_first, "{what}: {} of {by_first}", first.acknowledged);
-            assert!(copy.acknowledged <= heard.len(), "{what}: {} of {}", copy.acknowledged, heard.len());
-            let said = |number| heard.contains(&typed("copy", number));
-            assert!((0..30).all(said), "{what}: the copy that goes on is not heard: {heard:?}");
+            check(seed, late_ms, false);
+        }
+    }
+}
+
+/// The same where the copy was brought back as one that was kept aside is, though the first goes on.
+#[test]
+fn attack_b8_a_copy_that_begins_anew_beside_the_first_uses_no_key_twice() {
+    for seed in seeds() {
+        for late_ms in [100, 2300] {
+            check(seed, late_ms, true);
         }
     }
 }

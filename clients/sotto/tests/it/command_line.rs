@@ -227,3 +227,14 @@ fn an_error_of_a_command_that_speaks_json_is_an_object_with_a_code() {
     // What the process that is online reports comes through the one that started it.
     assert_eq!(says(&["audit", "--json"], 3)["code"], "connect-unreachable");
 }
+
+#[test]
+fn shells_complete_every_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        let printed = sotto(Path::new("/nowhere"), &["completions", shell]).output().unwrap();
+        let script = String::from_utf8(printed.stdout).unwrap();
+        for command in ["invite", "verify-proof", "attach", "completions"] {
+            assert!(printed.status.success() && script.contains(command), "{shell}: {command}");
+        }
+    }
+}

@@ -5,10 +5,14 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "inside tests, failing loudly is the point")]
 
+#[cfg(unix)]
+mod aside;
 mod audit;
 mod chat;
 mod command_line;
 mod costs;
+#[cfg(unix)]
+mod devices;
 mod engine;
 #[cfg(unix)]
 mod history;

@@ -19,6 +19,20 @@ fn commands(address: &str) -> Vec<Vec<String>> {
     commands.map(words).collect()
 }
 
+/// What a reader makes of a code, of which light parts are drawn.
+fn read(code: &str) -> String {
+    const SCALE: usize = 4;
+    let rows: Vec<Vec<char>> = code.lines().map(|row| row.chars().collect()).collect();
+    let dark = |x: usize, y: usize| match (rows[y / 2][x], y % 2) {
+        ('█', _) | ('▀', 0) | ('▄', 1) => 255,
+        _ => 0,
+    };
+    let pixel = |x: usize, y: usize| dark(x / SCALE, y / SCALE);
+    let (width, height) = (rows[0].len() * SCALE, rows.len() * 2 * SCALE);
+    let mut image = rqrr::PreparedImage::prepare_from_greyscale(width, height, pixel);
+    image.detect_grids().first().unwrap().decode().unwrap().1
+}
+
 #[test]
 fn a_newcomer_is_two_commands_from_the_first_exchanged_text() {
     let server = Server::start(config(loopback()));
@@ -70,7 +84,10 @@ fn an_account_is_made_once_and_never_by_mistake() {
         ["invite", "bob", "--server", &server.address(), "--name", "alice", "--conversations", "2"];
     let invitation = alice.succeeds(&newcomer);
     let again = ["invite", "carol", "--server", &server.address(), "--name", "alice"];
-    alice.succeeds(&again);
+    // The same as a code.
+    let printed = alice.succeeds(&[&again[..], &["--qr"]].concat());
+    let (string, code) = printed.split_once('\n').unwrap();
+    assert!(code.lines().count() > 25 && read(code) == string.to_uppercase(), "{printed}");
     alice.fails(&["invite", "dave", "--name", "alicia"], "", 2, "the account of alice, not of alicia");
     let elsewhere = ["invite", "dave", "--server", &other.address(), "--name", "alice"];
     alice.fails(&elsewhere, "", 2, "which is another server");
@@ -91,7 +108,10 @@ fn an_account_is_made_once_and_never_by_mistake() {
     at_other.fails(&["accept", "alice"], &invitation, 2, "another server");
     assert!(at_other.process().is_none(), "that takes nobody online");
     at_other.fails(&["accept", "alice", "--name", "bob"], &invitation, 2, "another server");
-    bob.succeeds_with(&["accept", "alice", "--name", "bob"], &invitation);
+    // As a terminal, or a letter, breaks it into lines.
+    let lines: Vec<&str> =
+        invitation.trim().as_bytes().chunks(60).map(|line| str::from_utf8(line).unwrap()).collect();
+    bob.succeeds_with(&["accept", "alice", "--name", "bob"], &(lines.join("\r\n  ") + "\n"));
     bob.fails(&["verify", "carol"], "", 1, "sotto contacts");
     alice.fails(&["verify", "bob"], "", 1, "comes with the first answer");
     for home in [&alice, &bob, &at_other] {

@@ -11,14 +11,15 @@ use sottod::{Config, Running};
 use tokio::io::split;
 
 use super::super::desk::Desk;
+use super::super::devices::Devices;
 use super::super::face::Face;
-use super::super::frame::{Frames, write};
+use super::super::frame::{Frames, HERE, write};
 use super::super::history::History;
 use super::super::journal::{Entry, Journal, KEPT_MAX};
 use super::super::message::{Greeting, Message, Note, Reply, Request, Severity, Told};
 use super::super::notes;
 use super::super::socket::Stream;
-use super::serve;
+use super::{Seat, serve};
 use crate::participant::now;
 use crate::{Connection, ConnectionSettings, Event, Events, Handle, Participant};
 
@@ -65,7 +66,9 @@ fn desk(handle: &Handle) -> Desk {
     let journal = Arc::new(Journal::new(Vec::new()));
     let (history, _) = History::look(Path::new("nowhere"), &[0; 32]);
     let kept = (journal, Arc::new(history));
-    Desk::new(handle.clone(), "bob".to_owned(), crate::testing::address(), None, kept, Face::new(true))
+    let ways = (Arc::new(Devices::of(Path::new("/nowhere"), &[0; 32])), None);
+    let address = crate::testing::address();
+    Desk::new(handle.clone(), "bob".to_owned(), address, None, kept, Face::new(true), ways)
 }
 
 /// What a participant tells while it ends, its client has to be asked about that it leaves behind.
@@ -102,12 +105,12 @@ async fn texts_that_the_journal_had_no_room_for_come_before_later_ones() {
     let (near, far) = Stream::pair().unwrap();
     let desk = Arc::new(desk(&handle));
     let of_program = Arc::clone(&desk);
-    tokio::spawn(async move { serve(far, &of_program).await });
+    tokio::spawn(async move { serve(far, &of_program, Seat::Here).await });
     let (input, mut output) = split(near);
-    let mut frames = Frames::new(input);
-    write(&mut output, &Greeting::ours()).await.unwrap();
+    let mut frames = Frames::new(input, HERE);
+    write(&mut output, &Greeting::ours(), HERE).await.unwrap();
     let attach = Request::Attach { conversation: "alice".to_owned(), verbose: false };
-    write(&mut output, &attach).await.unwrap();
+    write(&mut output, &attach, HERE).await.unwrap();
     frames.next::<Greeting>().await.unwrap().unwrap();
     let attached = frames.next::<Message>().await.unwrap().unwrap();
     assert!(matches!(attached, Message::Reply(Reply::Attached(_))), "{attached:?}");

@@ -2,6 +2,8 @@
 
 use ratatui::style::{Color, Modifier, Style};
 
+use crate::qr::{BLACK, WHITE};
+
 #[derive(Clone, Copy)]
 pub(super) struct Palette {
     colors: bool,
@@ -55,6 +57,18 @@ impl Palette {
 
     pub(super) fn other(self) -> Style {
         self.style(Color::Green, Modifier::BOLD)
+    }
+
+    pub(super) fn colors(self) -> bool {
+        self.colors
+    }
+
+    /// A QR code, which is black on white where there are colours.
+    pub(super) fn code(self) -> Style {
+        match self.colors {
+            true => Style::default().fg(Color::Indexed(BLACK)).bg(Color::Indexed(WHITE)),
+            false => Style::default(),
+        }
     }
 
     pub(super) fn found(self) -> Style {

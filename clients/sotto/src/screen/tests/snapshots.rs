@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::{env, fs};
 
 use ratatui::crossterm::event::{KeyCode, KeyModifiers};
+use ratatui::style::Color;
 use sotto_protocol::ConversationId;
 
 use super::super::stage::{Stage, contact};
@@ -12,6 +13,7 @@ use super::super::update::{Act, Input, Purpose};
 use super::showing::group;
 use crate::cli::failure::Failure;
 use crate::daemon::message::{Note, Private, Reply, RoundCost, Severity, Standing, Step, Told};
+use crate::qr::{Ink, WHITE, read};
 
 /// Compares the screen with its file.
 fn looks(stage: &mut Stage, name: &str) {
@@ -217,6 +219,37 @@ fn an_invitation_stands_alone_and_is_gone_when_it_is_closed() {
     stage.happens(Input::Paste(zeroize::Zeroizing::new("a secret".to_owned())));
     looks(&mut stage, "accept");
     assert!(!stage.screen().contains("secret"));
+}
+
+#[test]
+fn an_invitation_is_read_off_a_terminal_that_is_large_enough() {
+    // With a server's address, of the length that these have.
+    let invitation = "sotto-invitation-".to_owned() + &"abcdefghij".repeat(30);
+    for (colors, ink) in [(false, Ink::Light), (true, Ink::Dark)] {
+        let mut stage = conversation(80, 48);
+        stage.model.colors = colors;
+        let Some(Act::Ask(_, purpose)) = stage.types("/invite erin").pop() else {
+            panic!("nothing is asked")
+        };
+        let reply = Reply::Invitation(Private::new(invitation.as_str()));
+        stage.happens(Input::Replied(purpose, Ok(reply)));
+        stage.draws();
+        let buffer = stage.terminal.backend().buffer().clone();
+        // What stays light around the code is at the very left, and whatever else there is is dark.
+        let is_code = |y: u16| match colors {
+            true => buffer[(0, y)].bg == Color::Indexed(WHITE),
+            false => buffer[(0, y)].symbol() == "█",
+        };
+        let text = |y: u16| (0..80).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+        let rows: Vec<String> = (0..48).filter(|y| is_code(*y)).map(text).collect();
+        assert_eq!(read(&rows, ink), Some(invitation.to_uppercase()), "{}", rows.join("\n"));
+    }
+    let mut stage = conversation(80, 48);
+    stage.resizes(56, 48);
+    let Some(Act::Ask(_, purpose)) = stage.types("/invite erin").pop() else { panic!("nothing is asked") };
+    stage.happens(Input::Replied(purpose, Ok(Reply::Invitation(Private::new(invitation)))));
+    stage.draws();
+    assert!(!stage.screen().contains('█') && stage.screen().contains("As a QR code it takes 57 columns"));
 }
 
 #[test]

@@ -270,7 +270,7 @@ fn scroll(model: &mut Model, pages: isize) {
 fn scroll_page(model: &mut Model, rows: isize) {
     let layout = model.layout();
     if let View::Page(page) = &mut model.view {
-        let all = super::super::draw::page_rows(page, layout.page()).len();
+        let all = super::super::draw::page_rows(page, layout.page(), model.colors).0.len();
         let last = all.saturating_sub(usize::from(layout.talk.height));
         page.top = page.top.saturating_add_signed(rows).min(last);
     }

@@ -26,7 +26,7 @@ pub(super) fn replied(model: &mut Model, purpose: Purpose, reply: Result<Reply, 
             model.wanted = Some(group.clone());
             let title =
                 format!("The card of {group}: give it to the members where nobody else reads it; Esc");
-            model.view = View::Page(Page { title, text: card.0, bare: true, top: 0 });
+            model.view = View::Page(Page { title, text: card.0, bare: true, qr: None, top: 0 });
         }
         (Purpose::Join, Reply::Joined { group }) => {
             model.notice(format!("you are in {group} now"));

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use rand_core::Rng;
-use sotto_protocol::{Client, GroupCard, MessageId, Notice, Warning};
+use sotto_protocol::client::Anew;
+use sotto_protocol::{Client, Error, GroupCard, MessageId, Notice, Round, Warning};
 
 use super::seeds;
 use crate::client::world::{Fate, World};
@@ -478,5 +479,63 @@ fn attack_a8_parts_of_two_texts_are_never_put_together() {
         let seen = world.texts(1);
         assert!(seen.iter().all(|(_, text)| said.contains(text)), "seed {seed}");
         assert!(seen.iter().any(|(_, text)| *text == said[1]), "seed {seed}");
+    }
+}
+
+/// A server that repeats old rounds to a state that was kept aside could have keys seal a second message, each.
+#[test]
+fn attack_a8_a_state_kept_aside_begins_anew_and_no_key_serves_twice_whatever_a_server_repeats() {
+    for seed in seeds(4) {
+        let mut world = World::new(seed, &NAMES, 2, 8);
+        world.befriend(ALICE, BOB);
+        world.run(24);
+        let now = world.now();
+        world.clients[ALICE].invite("carol", now, &mut world.rng).unwrap();
+        world.say(ALICE, "bob", "It waits when the copy is made.");
+        let aside = world.clients[ALICE].snapshot();
+        for number in 0..4 {
+            world.say(ALICE, "bob", &format!("Said by the first, {number}."));
+            world.say(BOB, "alice", &format!("Said to the first, {number}."));
+        }
+        let from = world.round;
+        world.run(40);
+        assert_eq!((world.texts(BOB).len(), world.texts(ALICE).len()), (5, 4));
+
+        // A server repeats to whoever comes back with the copy what there was since.
+        let now = world.now();
+        let mut repeated = Client::restore(&aside).unwrap();
+        let mut twice = 0;
+        for round in from..world.round {
+            repeated.open_round(Round(round), now, &mut world.rng).unwrap();
+            let (_, deposit) = repeated.deposit().unwrap();
+            twice += usize::from(world.sent.contains_key(&(ALICE, deposit.label.0)));
+        }
+        assert!(twice > 0, "so that the test can fail");
+        let mut anew = Client::restore(&aside).unwrap();
+        let Anew { first, ended, .. } = anew.begin_anew(now, &mut world.rng);
+        assert_eq!(ended, ["carol"]);
+        assert!(anew.deposit().is_none() && anew.outgoing().is_none() && anew.invitations().is_empty());
+        for round in 0..first.0 {
+            let refused = anew.open_round(Round(round), now, &mut world.rng);
+            assert_eq!(refused, Err(Error::RoundReplayed(Round(round))));
+        }
+        assert!(first.0 >= world.round);
+
+        world.clients[ALICE] = anew;
+        while world.round < first.0 {
+            world.step(&without(ALICE));
+        }
+        let before = [ALICE, BOB].map(|client| world.texts(client).len());
+        world.say(ALICE, "bob", "Said by the second.");
+        world.say(BOB, "alice", "Said to the second.");
+        // The world refuses a key that seals a second box.
+        world.run(60);
+        let said = |client: usize| {
+            let texts = world.texts(client).into_iter().skip(before[usize::from(client == BOB)]);
+            texts.map(|(_, text)| text).collect::<Vec<_>>()
+        };
+        assert_eq!(said(ALICE), ["Said to the second."]);
+        // What waited when the copy was made waits in it, too, and is said by both.
+        assert_eq!(said(BOB), ["It waits when the copy is made.", "Said by the second."]);
     }
 }

@@ -1,0 +1,74 @@
+//! Keeping a copy of an account aside, and going on from one.
+
+use std::path::{Path, PathBuf};
+
+use super::failure::Failure;
+use super::link::quietly;
+use super::print::status;
+use super::{passphrase, state};
+use crate::Store;
+use crate::daemon::message::Account;
+use crate::device::attached;
+use crate::participant::now;
+use crate::store::export::{self, ExportError};
+
+impl From<ExportError> for Failure {
+    fn from(error: ExportError) -> Self {
+        Self::state(error.to_string()).coded(error.code())
+    }
+}
+
+pub(super) async fn export(home: Option<PathBuf>, file: &Path) -> Result<(), Failure> {
+    let directory = state::directory(home)?;
+    if attached::is_there(&directory) {
+        return Err(Failure::state("this is a paired device: the account is where 'sotto run' is"));
+    }
+    quietly(Some(directory.clone()), Account::SetAside).await?;
+    let (address, snapshot) = state::read(&directory)?;
+    // What cannot be used here is no use anywhere.
+    state::restore(&directory, &snapshot)?;
+    let passphrase = passphrase::of_file()?.map_or_else(passphrase::new, Ok)?;
+    export::write(file, (&address, &snapshot), &passphrase)?;
+    let file = file.display();
+    status(&format!("a copy of the account as it is now is in {file}, closed with that passphrase"));
+    status(
+        "warning: it is the account itself. Whoever opens it reads what is said from now on, and speaks as you. Restore it when this \
+         account is used no more, and nowhere else: two that are in use lose what the other says",
+    );
+    Ok(())
+}
+
+pub(super) fn restore(home: Option<PathBuf>, file: &Path) -> Result<(), Failure> {
+    let directory = state::directory(home)?;
+    if Store::is_there(&directory) {
+        return Err(crate::StoreError::Exists(directory).into());
+    }
+    let (address, snapshot, key) = export::read(file, &passphrase::of_export()?)?;
+    let mut client = state::restore(file, &snapshot)?;
+    let began = now();
+    let anew = client.begin_anew(began, &mut state::rng());
+    let mut store = Store::create(&directory, address)?;
+    store.close_with(key);
+    store.save(&client.snapshot())?;
+    let (name, directory) = (client.name(), directory.display());
+    status(&format!(
+        "the account of {name} is restored in {directory}, closed with the passphrase of the copy, which 'sotto passphrase' changes"
+    ));
+    let minutes = anew.at.0.saturating_sub(began.0).div_ceil(60_000);
+    status(&format!(
+        "so that no key serves twice, it speaks and hears again from round {} on, about {minutes} minutes from now; contacts \
+         see that you have gone back to an older state",
+        anew.first
+    ));
+    if !anew.ended.is_empty() {
+        status(&format!(
+            "invitations that nobody had answered then are void: invite {} again, who forget you first if they had answered since",
+            anew.ended.join(", ")
+        ));
+    }
+    status(
+        "warning: what was said since the copy was made is not in it, and what waited then is said again. If the account is still in use elsewhere, end it there, and for good: \
+         'sotto wipe'",
+    );
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! Removing everything at once, without the server.
+
+use core::time::Duration;
+use std::fs::File;
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use tokio::time::{Instant, sleep};
+
+use super::failure::Failure;
+use super::print::status;
+use super::state;
+use crate::daemon;
+use crate::store::wipe::{self, Wiped};
+use crate::{Store, StoreError};
+
+/// What a person types to mean it.
+const MEANT: &str = "wipe";
+/// How long a participant that was ended may take to be gone, and another program to be done.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(20);
+
+pub(super) async fn wipe(home: Option<PathBuf>, yes: bool) -> Result<(), Failure> {
+    let directory = state::directory(home)?;
+    if !yes {
+        ask(&directory)?;
+    }
+    end_participant(&directory).await;
+    // So that nobody comes online meanwhile, or writes what was removed.
+    let _alone = alone(&directory).await;
+    let far = daemon::forget_socket(&directory);
+    let Wiped { files, mut left } = wipe::wipe(&directory);
+    left.extend(far.err());
+    for (path, error) in &left {
+        status(&format!("warning: cannot wipe {}: {error}", path.display()));
+    }
+    let directory = directory.display();
+    if files == 0 && left.is_empty() {
+        status(&format!("there is nothing in {directory}"));
+        return Ok(());
+    }
+    status(&format!("{files} files in {directory} are overwritten and removed"));
+    status(
+        "this cannot reach what a flash disk, a file system that copies or snapshots, backups, exports, swapped memory and terminals \
+         keep; contacts keep what was said, and the server that there is an account",
+    );
+    match left.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::state(format!("something is left in {directory}")).coded("wipe-left")),
+    }
+}
+
+fn ask(directory: &Path) -> Result<(), Failure> {
+    if !io::stdin().is_terminal() {
+        return Err(Failure::usage("this removes everything for good: with --yes it is not asked"));
+    }
+    write!(io::stderr(), "remove everything in {} for good? type {MEANT}: ", directory.display())?;
+    let mut typed = String::new();
+    io::stdin().lock().read_line(&mut typed)?;
+    match typed.trim() == MEANT {
+        true => Ok(()),
+        false => Err(Failure::usage("nothing was removed")),
+    }
+}
+
+/// Ends whoever is online here, as fast as the system can: it would finish its round, and write.
+async fn end_participant(directory: &Path) {
+    match daemon::connect(directory).await {
+        Ok(Some(stream)) => match daemon::kill(&stream) {
+            Ok(()) => status("whoever was online here is ended"),
+            Err(error) => status(&format!("warning: cannot end whoever is online here: {error}")),
+        },
+        Ok(None) => {}
+        Err(error) if directory.exists() => status(&format!("warning: {error}")),
+        Err(_) => {}
+    }
+}
+
+/// The state for this program alone. Without it all is removed just the same.
+async fn alone(directory: &Path) -> Option<File> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        if !directory.exists() {
+            return None;
+        }
+        match Store::hold(directory) {
+            Ok(held) => return Some(held),
+            Err(StoreError::Locked(_)) if Instant::now() < until => sleep(PAUSE).await,
+            Err(error) => {
+                status(&format!("warning: {error}"));
+                return None;
+            }
+        }
+    }
+}

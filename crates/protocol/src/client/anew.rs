@@ -1,0 +1,61 @@
+//! Going on from a state that was kept aside.
+//!
+//! Whoever brings such a state back does not know what became of the account since: the program that wrote it may have gone on
+//! with it, up to now. But a client opens no round that time does not explain ([`crate::clock`]), and keys, labels and numbers
+//! of rounds serve one round each. So a new epoch begins, with all contacts and groups at once, behind the last round that time
+//! explains: nothing that was used before is used again, whoever used it and whatever a server repeats.
+//!
+//! What serves once and belongs to no round is given up: an invitation whose answer may have come meanwhile.
+
+use rand_core::CryptoRng;
+
+use super::Client;
+use crate::conversation::{Conversation, Talk};
+use crate::secret::Secret;
+use crate::{Round, UnixMillis, domain};
+
+/// What becomes of a state that was kept aside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Anew {
+    /// The first round of the new epoch: in those before, nothing is said or heard.
+    pub first: Round,
+    /// When that is opened if rounds went on at the server's pace since the state was written; later if some took longer.
+    pub at: UnixMillis,
+    /// Contacts whose invitations nobody had answered, made here or accepted. They are forgotten: they have to be invited again.
+    pub ended: Vec<String>,
+}
+
+impl Client {
+    /// Is about to be kept aside, and may go on: from here on it opens no round that the time since does not explain, whatever was late
+    /// before. So a copy that is made now is not silent for long when it [begins anew](Client::begin_anew).
+    pub fn set_aside(&mut self) {
+        self.state.clock.begin_at_newest();
+    }
+
+    /// Goes on from a state that was kept aside, and that somebody else may have gone on from until `now`, but does no more. Whatever of
+    /// it has served, or may have, serves no more: keys and numbers of rounds, the deposit that was composed, what was to be looked
+    /// for, and open invitations. Secrets that are made from now on are others than those that would have been made.
+    ///
+    /// It holds as far as the clocks of both agree. What protects two that go on at the same time stands at
+    /// [`Client::pass_round`].
+    pub fn begin_anew(&mut self, now: UnixMillis, rng: &mut impl CryptoRng) -> Anew {
+        let state = &mut self.state;
+        let (first, at) = state.clock.use_up(now);
+        state.store = Secret::extract(domain::FRESH, [&state.store, &Secret::random(rng)]);
+        state.deposit = None;
+        state.wants.clear();
+        state.ready.clear();
+        let is_open = |conversation: &&Conversation| match &conversation.talk {
+            Talk::Pair(pair) => !pair.has_met(),
+            Talk::Group(_) => false,
+        };
+        let open = state.conversations.iter().filter(is_open);
+        let open: Vec<_> = open.map(|conversation| (conversation.id, conversation.name.clone())).collect();
+        let mut ended = Vec::new();
+        for (id, name) in open {
+            state.remove(id);
+            ended.push(name);
+        }
+        Anew { first, at, ended }
+    }
+}
