@@ -31,8 +31,8 @@ fn with_slots_every_message_arrives_without_a_mapping() {
     }
     assert_eq!(number(&report, "/retrieved") + number(&report, "/deferred"), 4.0 * 4.0 * 2.0);
     assert_eq!((number(&report, "/bytes/deposit"), number(&report, "/bytes/mapping")), (300.0, 0.0));
-    // 508 simulated users have 16 lots and the clients one more, of which there are 18 in a table: 594 places in five
-    // buckets of each group.
+    // 508 simulated users have 16 lots and the clients one more, of which there are 18 in a table: 594 places in five buckets
+    // of each group.
     assert_eq!((number(&report, "/buckets"), number(&report, "/bucket_size")), (15.0, 119.0));
 }
 
