@@ -18,7 +18,7 @@ pub(crate) mod news;
 mod notes;
 pub(crate) mod parcel;
 pub(crate) mod quiet;
-mod received;
+pub(crate) mod received;
 pub(crate) mod reply;
 pub(crate) mod screens;
 mod serve;

@@ -30,7 +30,7 @@ use record::{By, Fate, Past, Record, Sending};
 pub(crate) use record::{fuzz, valid};
 pub(crate) use settle::Stand;
 
-const FILE: &str = "history";
+pub(crate) const FILE: &str = "history";
 const DOMAIN: &[u8] = b"sotto v1 history\0";
 /// Texts that are kept if the person does not say how many.
 const KEEP: u32 = 10_000;

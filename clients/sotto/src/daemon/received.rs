@@ -8,7 +8,7 @@ use super::parcel::Parcel;
 use super::reply::beginning;
 use crate::cli::print::harmless_character;
 
-const DIRECTORY: &str = "received";
+pub(crate) const DIRECTORY: &str = "received";
 /// Of a name, without the number that tells it from others.
 const NAME_BYTES: usize = 100;
 /// Files of one name.

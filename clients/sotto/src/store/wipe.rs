@@ -11,10 +11,11 @@ use super::{DEVICES, JOINING, LOCK, NODES, STARTING, STATE};
 
 /// What programs of an account write into its directory, what matters most first. Whoever adds a file adds it here
 /// (`nothing_is_left_of_an_account_that_is_wiped`).
-const FILES: [&str; 9] = [
+const FILES: [&str; 10] = [
     STATE,
     crate::device::attached::FILE,
     DEVICES,
+    crate::daemon::history::FILE,
     crate::daemon::news::FILE,
     JOINING,
     NODES,
@@ -23,6 +24,8 @@ const FILES: [&str; 9] = [
     STARTING,
     LOCK,
 ];
+/// Where files are that contacts have sent.
+const RECEIVED: &str = crate::daemon::received::DIRECTORY;
 /// What is behind the name of a file while it is written.
 const WRITING: &str = ".new";
 /// Bytes that are written at once.
@@ -56,6 +59,12 @@ pub(crate) fn wipe(directory: &Path) -> Wiped {
             rank(name.to_str()?).map(|rank| (rank, entry.path()))
         })
         .collect();
+    let received = directory.join(RECEIVED);
+    // Whatever came there, but not where a link leads.
+    let is_ours = fs::symlink_metadata(&received).is_ok_and(|received| received.is_dir());
+    let came = is_ours.then(|| fs::read_dir(&received)).into_iter().flatten().flatten().flatten();
+    let came = came.map(|entry| entry.path());
+    ours.extend(came.map(|path| (FILES.len() - 3, path)));
     ours.sort();
     for (_, path) in ours {
         match remove(&path) {
@@ -63,6 +72,7 @@ pub(crate) fn wipe(directory: &Path) -> Wiped {
             Err(error) => wiped.left.push((path, error)),
         }
     }
+    let _ = fs::remove_dir(&received);
     // One with something of somebody else's in it stays, and names are gone from it.
     if fs::remove_dir(directory).is_err() {
         let _ = sync_directory(directory);
@@ -117,7 +127,7 @@ mod tests {
     fn what_is_ours_is_overwritten_and_removed_and_nothing_else() {
         let home = tempfile::tempdir().unwrap();
         let directory = home.path().join("home");
-        fs::create_dir(&directory).unwrap();
+        fs::create_dir_all(directory.join("received")).unwrap();
         let secret = "precious ".repeat(20_000);
         for name in [
             "state",
@@ -125,6 +135,9 @@ mod tests {
             "joining",
             "nodes",
             "news",
+            "history",
+            "history.new",
+            "received/cat.png",
             "devices",
             "attached",
             "lock",
@@ -142,7 +155,7 @@ mod tests {
         fs::hard_link(directory.join("nodes"), home.path().join("linked")).unwrap();
         let wiped = wipe(&directory);
         assert!(wiped.left.is_empty(), "{wiped:?}");
-        assert_eq!(wiped.files, if cfg!(unix) { 11 } else { 10 });
+        assert_eq!(wiped.files, if cfg!(unix) { 14 } else { 13 });
         let left: Vec<_> =
             fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(left, ["holiday.jpg"]);
