@@ -32,6 +32,7 @@ fn an_account_that_is_brought_back_from_a_copy_goes_on_with_its_contacts() {
     assert_eq!(at_bob.hears(), "alice: After the copy.");
     at_bob.says("Lost with the machine.");
     assert_eq!(at_alice.hears(), "bob: Lost with the machine.");
+    at_bob.is_told("arrived at alice");
     drop(at_alice);
     alice.kill();
 
