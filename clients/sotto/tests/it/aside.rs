@@ -1,7 +1,7 @@
 //! What becomes of an account: kept aside and brought back, and wiped.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 
 use crate::programs::{Home, Program, Server, config, loopback};
 
@@ -17,6 +17,8 @@ fn an_account_that_is_brought_back_from_a_copy_goes_on_with_its_contacts() {
         (Program::start(&alice, &["chat", "bob"]), Program::start(&bob, &["chat", "alice"]));
     at_alice.says("Before the copy.");
     assert_eq!(at_bob.hears(), "alice: Before the copy.");
+    // What waits when the copy is made is said again by it.
+    at_alice.is_told("arrived at bob");
     alice.succeeds(&["invite", "carol"]);
 
     let mut restored = Home::new();
@@ -30,11 +32,12 @@ fn an_account_that_is_brought_back_from_a_copy_goes_on_with_its_contacts() {
     assert_eq!(at_bob.hears(), "alice: After the copy.");
     at_bob.says("Lost with the machine.");
     assert_eq!(at_alice.hears(), "bob: Lost with the machine.");
+    at_bob.is_told("arrived at alice");
     drop(at_alice);
     alice.kill();
 
     // A copy is none of a state.
-    fs::create_dir(restored.file("")).unwrap();
+    fs::DirBuilder::new().mode(0o700).create(restored.file("")).unwrap();
     fs::copy(copy, restored.file("state")).unwrap();
     restored.fails(&["contacts"], "", 4, "no state file");
     restored.fails(&["restore", copy], PASSPHRASE, 4, "already holds a state");
