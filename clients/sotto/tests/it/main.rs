@@ -10,6 +10,7 @@ mod chat;
 mod command_line;
 mod costs;
 mod engine;
+mod guide;
 #[cfg(unix)]
 mod history;
 mod invariants;
@@ -17,6 +18,8 @@ mod invariants;
 mod kills;
 #[cfg(unix)]
 mod listening;
+#[cfg(unix)]
+mod missed;
 #[cfg(unix)]
 mod newcomer;
 #[cfg(unix)]
