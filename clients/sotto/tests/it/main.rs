@@ -14,6 +14,7 @@ mod costs;
 #[cfg(unix)]
 mod devices;
 mod engine;
+mod guide;
 #[cfg(unix)]
 mod history;
 mod invariants;
@@ -21,6 +22,8 @@ mod invariants;
 mod kills;
 #[cfg(unix)]
 mod listening;
+#[cfg(unix)]
+mod missed;
 #[cfg(unix)]
 mod newcomer;
 #[cfg(unix)]

@@ -212,6 +212,13 @@ impl Program {
         self.told.iter().collect::<Vec<_>>().join("\n")
     }
 
+    /// Kills the process, and gives what it had printed.
+    pub(crate) fn dies(mut self) -> Vec<String> {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.printed.iter().collect()
+    }
+
     pub(crate) fn interrupt(&self) {
         signal("-INT", self.child.id().into());
     }
@@ -246,7 +253,7 @@ fn lines(from: impl Read + Send + 'static) -> Receiver<String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
     Opened(usize),
-    /// By the client.
+    /// By the client, or as the relay was cut.
     Closed(usize),
 }
 
@@ -263,10 +270,18 @@ impl Notes {
     }
 }
 
-/// A relay in front of a server that notes every connection.
+/// The connections that a relay carries.
+#[derive(Default)]
+struct Wires {
+    is_cut: bool,
+    open: Vec<TcpStream>,
+}
+
+/// A relay in front of a server that notes every connection, and can be cut.
 pub(crate) struct Relay {
     port: u16,
     notes: Arc<Notes>,
+    wires: Arc<Mutex<Wires>>,
 }
 
 impl Relay {
@@ -275,10 +290,18 @@ impl Relay {
         let port = listener.local_addr().unwrap().port();
         let notes = Arc::new(Notes::default());
         let of_relay = Arc::clone(&notes);
+        let wires = Arc::<Mutex<Wires>>::default();
+        let carried = Arc::clone(&wires);
         thread::spawn(move || {
             for (number, client) in listener.incoming().map_while(Result::ok).enumerate() {
                 of_relay.note(Seen::Opened(number));
                 let Ok(server) = TcpStream::connect(server) else { continue };
+                let mut wires = carried.lock().unwrap();
+                if wires.is_cut {
+                    continue;
+                }
+                wires.open.push(client.try_clone().unwrap());
+                drop(wires);
                 let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
                 let notes = Arc::clone(&of_relay);
                 thread::spawn(move || {
@@ -288,7 +311,21 @@ impl Relay {
                 thread::spawn(move || copy(server, client));
             }
         });
-        Self { port, notes }
+        Self { port, notes, wires }
+    }
+
+    /// Ends all connections, and lets none come about until it is mended.
+    pub(crate) fn cut(&self) {
+        let mut wires = self.wires.lock().unwrap();
+        wires.is_cut = true;
+        for client in wires.open.drain(..) {
+            // It may have ended by itself.
+            let _ = client.shutdown(Shutdown::Both);
+        }
+    }
+
+    pub(crate) fn mend(&self) {
+        self.wires.lock().unwrap().is_cut = false;
     }
 
     /// The server's address by way of this relay.
