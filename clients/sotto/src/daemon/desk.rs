@@ -397,9 +397,15 @@ impl Desk {
             return Ok(reply.presented(&self.history));
         }
         let of = account.touches();
-        if let Account::Shown { id, .. } = &account {
+        let shown = match &account {
+            Account::Shown { id, number } => Some((*id, *number)),
+            _ => None,
+        };
+        if let Some((id, number)) = shown
+            && !self.history.has_unread(number)
+        {
             // What is seen goes from the state, and stands in the history before.
-            self.settle(Of::Id(*id)).await;
+            self.settle(Of::Id(id)).await;
         }
         let (server, blocked) = (self.server.clone(), self.history.blocked());
         let perform = move |client: &mut Client| {
@@ -407,7 +413,10 @@ impl Desk {
             account.perform(client, &server)
         };
         let done = self.handle.change(perform).await?;
-        self.settle(of).await;
+        match shown {
+            Some((id, number)) => self.history.seen(id, number),
+            None => self.settle(of).await,
+        }
         self.journal.write(Entry::Changed);
         done
     }

@@ -163,6 +163,22 @@ impl History {
         self.write_anew(&mut kept)
     }
 
+    /// Whether a text that nobody has seen stands here, or nothing is kept.
+    pub(crate) fn has_unread(&self, number: u64) -> bool {
+        let kept = self.kept();
+        kept.keep == 0 || kept.unread.contains_key(&number)
+    }
+
+    /// Texts of a conversation up to this number were seen.
+    pub(crate) fn seen(&self, id: ConversationId, number: u64) {
+        let mut kept = self.kept();
+        let Kept { texts, unread, .. } = &mut *kept;
+        unread.retain(|text, place| {
+            let found = texts.binary_search_by_key(place, |past| past.place).ok();
+            *text > number || found.and_then(|at| texts.get(at)).is_none_or(|past| past.id != id)
+        });
+    }
+
     /// The conversations of which nothing is shown.
     pub(crate) fn blocked(&self) -> Blocked {
         Blocked(self.kept().blocked.clone())

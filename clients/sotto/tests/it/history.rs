@@ -29,7 +29,7 @@ fn what_was_said_is_kept_until_it_is_forgotten_and_what_is_blocked_is_not_even_k
     let at_alice = Program::start(&alice, &["chat", "bob"]);
     at_bob.says("I am \u{1b}[2Jhere.");
     assert_eq!(at_alice.hears(), "bob: I am \u{fffd}[2Jhere.");
-    drop(at_alice);
+    assert_eq!(at_alice.end(), (Some(0), Vec::new()));
     at_bob.is_told("arrived at alice");
 
     // A program that dies takes nothing with it.
@@ -81,7 +81,8 @@ fn what_was_said_is_kept_until_it_is_forgotten_and_what_is_blocked_is_not_even_k
     let online = Program::start(&alice, &["chat", "bob"]);
     at_bob.says("And this?");
     assert_eq!(online.hears(), "bob: And this?");
-    drop((online, at_bob));
+    assert_eq!(online.end(), (Some(0), Vec::new()));
+    drop(at_bob);
     assert_eq!(kept(&alice, "bob").last(), Some(&past(Some("bob"), "And this?", "read")));
 
     // As many as one likes, and none of one who is forgotten.

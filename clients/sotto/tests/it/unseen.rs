@@ -2,8 +2,9 @@
 
 use std::fs::{self, OpenOptions};
 use std::thread;
+use std::time::{Duration, Instant};
 
-use crate::programs::{Home, Program, Server, config, loopback};
+use crate::programs::{Home, LONGEST, Program, Server, config, loopback};
 
 fn arrives(from: &Home, to: &str, text: &str) {
     from.succeeds_with(&["chat", to, "--wait"], &format!("{text}\n"));
@@ -39,6 +40,11 @@ fn a_text_stays_until_a_program_has_shown_it() {
     let chat = Program::start(&bob, &["chat", "alice"]);
     assert_eq!((chat.hears(), chat.hears()), ("alice: one".to_owned(), "alice: and \u{fffd}two".to_owned()));
     chat.is_told("carol: 1 new text");
+    // The participant knows that they were shown.
+    let until = Instant::now() + LONGEST;
+    while bob.json(&["contacts", "--json"])[0]["unread"] != 0 && Instant::now() < until {
+        thread::sleep(Duration::from_millis(50));
+    }
     // Two programs at the same time show the same.
     let other = Program::start(&bob, &["chat", "alice", "--json"]);
     other.is_told("stay online");

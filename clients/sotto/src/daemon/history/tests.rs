@@ -282,6 +282,13 @@ fn a_text_that_nobody_has_seen_says_when_it_came() {
         file: None,
     };
     assert_eq!(history.present(text(3)).at_ms, Some(77));
+    // Until it is seen, in its own conversation and not another one.
+    history.seen(CAROL, 9);
+    assert!(history.has_unread(3) && !history.has_unread(4));
+    history.seen(BOB, 2);
+    assert!(history.has_unread(3));
+    history.seen(BOB, 3);
+    assert!(!history.has_unread(3));
     assert_eq!(history.present(text(4)).at_ms, None);
 }
 

@@ -106,12 +106,12 @@ fn older_texts_are_asked_for_as_far_as_one_scrolls_or_searches() {
     stage.draws();
     assert_eq!(stage.screen(), shown);
     // What is sought is found further back.
-    let acts = stage.types("/search text 605");
+    let acts = stage.types("/search text 790");
     assert_eq!(asked(&acts), [Some(800)]);
     let acts = answers(&mut stage, page(600).collect(), true);
     assert!(asked(&acts).is_empty());
     stage.draws();
-    assert!(stage.screen().contains("text 605"));
+    assert!(stage.screen().contains("text 790"));
     // A participant that is gone, or refuses, is not asked for ever.
     stage.key(KeyCode::Esc, KeyModifiers::NONE);
     let acts = stage.types("/search nothing like this");
