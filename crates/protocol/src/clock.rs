@@ -62,10 +62,15 @@ impl Clock {
         Ok(())
     }
 
-    /// Calculates from the newest round on, as one does who joins then: by how much rounds were late before is forgotten, and no
-    /// server gets further ahead by it.
+    /// Calculates from the newest round on, as one does who joins then: by how much rounds were late before is forgotten. If the newest
+    /// is ahead of the calculation that stays as it is: otherwise a server would get further ahead each time, and beyond what
+    /// [`Clock::use_up`] takes for used in a copy from before.
     pub(crate) fn begin_at_newest(&mut self) {
-        self.anchor = self.newest;
+        let ((start, time), (newest, newest_time)) = (self.anchor, self.newest);
+        let is_explained = |rounds| newest_time >= time && rounds <= self.rounds_in(newest_time.since(time));
+        if newest.0.checked_sub(start.0).is_some_and(is_explained) {
+            self.anchor = self.newest;
+        }
     }
 
     /// Takes for used all rounds that [`Clock::advance`] would have taken until `now`, whoever used them. Returns the first that it
@@ -287,6 +292,32 @@ mod tests {
         // Nor does whoever goes on get further than that.
         assert!(clock.clone().advance(Round(123), now).is_ok());
         assert_eq!(clock.advance(Round(124), now), Err(Error::RoundTooFar(Round(124))));
+    }
+
+    /// Whoever keeps copies aside again and again gives a server that is ahead no more rounds than a copy takes for used.
+    #[test]
+    fn attack_a_server_that_is_ahead_whenever_a_copy_is_made_gets_no_further() {
+        let (mut clock, now) = (clock(), UnixMillis(1_000_000));
+        clock.begin_at_newest();
+        let copy = clock.clone();
+        for _ in 0..10 {
+            while clock.advance(clock.newest.0.next(), now).is_ok() {}
+            clock.begin_at_newest();
+        }
+        let mut anew = copy;
+        anew.use_up(now);
+        assert_eq!(anew.newest.0, clock.newest.0);
+        // Nor if the rounds have become shorter since the newest.
+        let (mut clock, later) =
+            (super::Clock { round_ms: 1000, ..clock }, UnixMillis(1_000_000 + 3_600_000));
+        clock.adopt(200, (Round(2000), later)).unwrap();
+        let before = clock.clone();
+        clock.begin_at_newest();
+        for round in [2001, 2008, 2009, 10_000, 18_000] {
+            let (with, without) =
+                (clock.clone().advance(Round(round), later), before.clone().advance(Round(round), later));
+            assert_eq!(with, without, "{round}");
+        }
     }
 
     #[test]

@@ -43,6 +43,12 @@ pub(super) fn restore(home: Option<PathBuf>, file: &Path) -> Result<(), Failure>
     if Store::is_there(&directory) {
         return Err(crate::StoreError::Exists(directory).into());
     }
+    if attached::is_there(&directory) {
+        return Err(Failure::state(format!(
+            "{} is a paired device; name another directory with --home",
+            directory.display()
+        )));
+    }
     let (address, snapshot, key) = export::read(file, &passphrase::of_export()?)?;
     let mut client = state::restore(file, &snapshot)?;
     let began = now();

@@ -27,7 +27,7 @@ pub(super) async fn wipe(home: Option<PathBuf>, yes: bool) -> Result<(), Failure
     }
     end_participant(&directory).await;
     // So that nobody comes online meanwhile, or writes what was removed.
-    let _alone = alone(&directory).await;
+    let alone = alone(&directory).await;
     let far = daemon::forget_socket(&directory);
     let Wiped { files, mut left } = wipe::wipe(&directory);
     left.extend(far.err());
@@ -44,6 +44,12 @@ pub(super) async fn wipe(home: Option<PathBuf>, yes: bool) -> Result<(), Failure
         "this cannot reach what a flash disk, a file system that copies or snapshots, backups, exports, swapped memory and terminals \
          keep; contacts keep what was said, and the server that there is an account",
     );
+    if alone.is_err() {
+        return Err(Failure::state(
+            "another program is using the directory, has the account in memory, and may write it again: end it, and wipe once more",
+        )
+        .coded("wipe-left"));
+    }
     match left.is_empty() {
         true => Ok(()),
         false => Err(Failure::state(format!("something is left in {directory}")).coded("wipe-left")),
@@ -76,19 +82,25 @@ async fn end_participant(directory: &Path) {
     }
 }
 
-/// The state for this program alone. Without it all is removed just the same.
-async fn alone(directory: &Path) -> Option<File> {
+/// The state for this program alone, if there is one. Without it all is removed just the same.
+async fn alone(directory: &Path) -> Result<Option<File>, StoreError> {
     let until = Instant::now() + PATIENCE;
     loop {
         if !directory.exists() {
-            return None;
+            return Ok(None);
         }
         match Store::hold(directory) {
-            Ok(held) => return Some(held),
-            Err(StoreError::Locked(_)) if Instant::now() < until => sleep(PAUSE).await,
+            Ok(held) => return Ok(Some(held)),
+            Err(StoreError::Locked(_)) if Instant::now() < until => {
+                // One that was coming online has its socket by now.
+                if let Ok(Some(stream)) = daemon::connect(directory).await {
+                    let _ = daemon::kill(&stream);
+                }
+                sleep(PAUSE).await;
+            }
             Err(error) => {
                 status(&format!("warning: {error}"));
-                return None;
+                return Err(error);
             }
         }
     }

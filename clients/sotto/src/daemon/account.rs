@@ -20,8 +20,11 @@ use crate::cli::failure::Failure;
 use crate::participant::now;
 use crate::{Address, meeting};
 
-/// Texts go to a program in portions of about so many bytes.
-const PORTION_BYTES: usize = 16 * 1024;
+/// Texts go to a program in portions, each in one frame: so many bytes of JSON, of which a byte of a text takes at most six.
+const PORTION_BYTES: usize = 192 * 1024;
+const WORST_BYTES: usize = 6;
+/// More than the rest of a text takes, with what it quotes and where a file is.
+const REST_BYTES: usize = 2048;
 
 impl Account {
     /// Whether the state stays as it is.
@@ -186,13 +189,18 @@ fn unshown(client: &Client, conversation: Option<&str>, blocked: &Blocked) -> Re
     let wanted = conversation.map(|name| find(client, name)).transpose()?;
     let mut texts = texts(client, blocked);
     texts.retain(|text| wanted.is_none_or(|wanted| wanted == text.id));
+    Ok(Reply::Texts(portion(texts)))
+}
+
+/// The first of them that go into one frame.
+fn portion(texts: Vec<Text>) -> Vec<Text> {
     let mut bytes = 0;
     let portion = texts.into_iter().take_while(|text| {
         let first = bytes == 0;
-        bytes += text.text.0.len().max(1);
+        bytes += WORST_BYTES * text.text.0.len() + REST_BYTES;
         first || bytes <= PORTION_BYTES
     });
-    Ok(Reply::Texts(portion.collect()))
+    portion.collect()
 }
 
 fn conversations(client: &Client, blocked: &Blocked) -> Vec<Conversation> {

@@ -291,7 +291,7 @@ impl Desk {
         let content = BASE64_NOPAD.decode(content.0.as_bytes()).unwrap_or_default();
         let parcel = Parcel::new(&name, content)
             .ok_or_else(|| Failure::usage("a file has 1 byte to 64 KiB, and a name of at most 255 bytes"))?;
-        if self.history.sending().len() >= SENDING_MAX {
+        if self.history.files_sent() >= SENDING_MAX {
             return Err(Failure::other(format!(
                 "{SENDING_MAX} files are on their way already; send this one when one of them has arrived"
             )));

@@ -11,8 +11,8 @@ use crate::cli::print::harmless_character;
 pub(crate) const DIRECTORY: &str = "received";
 /// Of a name, without the number that tells it from others.
 const NAME_BYTES: usize = 100;
-/// Files of one name.
-const ALIKE_MAX: u32 = 1000;
+/// Files of one name that are told apart by a number; further ones by what is in them.
+const ALIKE_MAX: u32 = 100;
 
 /// Puts a file there; where it is. When this returns, it is on the disk. One of the same name and content that is there already
 /// is taken for it: so it does not matter when a process dies.
@@ -27,8 +27,12 @@ pub(super) fn save(home: &Path, parcel: &Parcel) -> io::Result<PathBuf> {
         Some((stem, extension)) if !stem.is_empty() => (stem, format!(".{extension}")),
         _ => (name.as_str(), String::new()),
     };
-    for number in 1..=ALIKE_MAX {
-        let alike = if number == 1 { name.clone() } else { format!("{stem}-{number}{extension}") };
+    for number in 1..=ALIKE_MAX + 1 {
+        let alike = match number {
+            1 => name.clone(),
+            number if number <= ALIKE_MAX => format!("{stem}-{number}{extension}"),
+            _ => format!("{stem}-{}{extension}", parcel.file()),
+        };
         let path = directory.join(alike);
         match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -56,7 +60,7 @@ pub(super) fn save(home: &Path, parcel: &Parcel) -> io::Result<PathBuf> {
             Err(failed) => return Err(failed.error),
         }
     }
-    Err(io::Error::new(io::ErrorKind::AlreadyExists, "there are a thousand files of that name"))
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is another file of that name"))
 }
 
 /// A name that is one in any directory: without separators, controls, and what a system or a shell takes for something else.
@@ -67,7 +71,7 @@ fn harmless_name(name: &str) -> String {
     };
     let name: String = name.chars().map(harmless).collect();
     // Neither hidden, nor an option, nor the directory itself.
-    let name = name.trim_matches([' ', '.']).trim_start_matches('-');
+    let name = name.trim_start_matches([' ', '.', '-']).trim_end_matches([' ', '.']);
     // What stands behind the last dot says what it is, and stays.
     let (stem, extension) = match name.rsplit_once('.') {
         Some((stem, extension)) if extension.len() <= 16 => (stem, format!(".{extension}")),
@@ -108,6 +112,8 @@ mod tests {
             ("..", "file"),
             (".bashrc", "bashrc"),
             ("-rf", "rf"),
+            ("-.config.json", "config.json"),
+            (". - .-x.y", "x.y"),
             ("c:\\nul", "c__nul"),
             ("é ü.png", "é ü.png"),
         ] {
@@ -115,6 +121,16 @@ mod tests {
         }
         let long = harmless_name(&format!("{}.tar", "ä".repeat(120)));
         assert!(long.len() <= 104 && long.ends_with(".tar"));
+    }
+
+    #[test]
+    fn however_many_are_of_one_name_there_is_room_for_the_next() {
+        let home = tempfile::tempdir().unwrap();
+        let parcel = |number: u32| Parcel::new("a.txt", number.to_le_bytes().to_vec()).unwrap();
+        let paths: std::collections::BTreeSet<_> =
+            (0..super::ALIKE_MAX + 10).map(|number| save(home.path(), &parcel(number)).unwrap()).collect();
+        assert_eq!(paths.len(), super::ALIKE_MAX as usize + 10);
+        assert!(paths.contains(&save(home.path(), &parcel(super::ALIKE_MAX + 5)).unwrap()));
     }
 
     #[test]

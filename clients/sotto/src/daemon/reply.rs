@@ -78,6 +78,18 @@ impl Roster {
     }
 }
 
+impl Roster {
+    pub(crate) fn is_group(&self) -> bool {
+        !self.members.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn group(members: &[&str], me: u8) -> Self {
+        let members = members.iter().map(|name| (*name).to_owned()).collect();
+        Self { name: "group".to_owned(), members, me: Some(me) }
+    }
+}
+
 impl Reference {
     /// To a text, with or without its own reply.
     pub(crate) fn to(whose: Whose, sequence: u32, text: &str) -> Self {

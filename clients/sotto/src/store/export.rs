@@ -77,7 +77,9 @@ pub(crate) fn write(
     options.write(true).create_new(true);
     private(&mut options);
     let mut file = options.open(path).map_err(ExportError::io("make", path))?;
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let written = file.write_all(&bytes).and_then(|()| file.sync_all());
+    let written = written.and_then(|()| sotto_files::sync_directory(directory));
     if written.is_err() {
         // Half of one is none.
         let _ = fs::remove_file(path);

@@ -100,3 +100,14 @@ fn nothing_is_left_of_an_account_that_is_wiped_and_no_server_is_needed() {
     bob.succeeds(&["wipe", "--yes"]);
     assert!(!bob.file("").exists() && bob.process().is_none());
 }
+
+/// Whoever has the state in memory would write it again, and nobody would know.
+#[test]
+fn attack_who_wipes_while_another_program_has_the_account_is_told() {
+    let server = Server::start(config(loopback()));
+    let alice = Home::join(&server.address(), "alice", 2);
+    let held = fs::OpenOptions::new().write(true).open(alice.file("lock")).unwrap();
+    held.lock().unwrap();
+    alice.fails(&["wipe", "--yes"], "", 4, "another program is using the directory");
+    assert!(!alice.file("state").exists());
+}

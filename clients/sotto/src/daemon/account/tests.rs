@@ -3,8 +3,9 @@
 use sotto_protocol::client::Client;
 
 use super::super::blocked::Blocked;
-use super::super::message::{Account, Reply};
-use super::encode_identity;
+use super::super::frame::{AWAY, write};
+use super::super::message::{Account, File, Message, Private, Quote, Reply, Text};
+use super::{encode_identity, portion};
 use crate::cli::failure::Failure;
 use crate::testing::{address, client};
 
@@ -42,5 +43,34 @@ fn a_removal_shows_and_is_taken_back_by_name_or_identity() {
         say.perform(&mut alice, &address()).unwrap();
         assert!(matches!(keep(&mut alice, member), Ok(Reply::Kept { texts: 1 })));
         assert_eq!(removing(&alice), [(true, false), (true, false)]);
+    }
+}
+
+/// Otherwise a contact who sends many short replies has nothing read any more.
+#[tokio::test]
+async fn attack_whatever_texts_are_a_portion_of_them_goes_into_a_frame() {
+    for (said, quoted) in
+        [("x", 120), ("x", 0), (&*"\u{1}".repeat(255), 120), (&*"\u{1}".repeat(16 * 1024), 120)]
+    {
+        let text = |number| Text {
+            number,
+            id: sotto_protocol::ConversationId(1),
+            conversation: "a".repeat(64),
+            group: true,
+            from: "a".repeat(64),
+            text: Private::new(said),
+            sequence: u32::MAX,
+            at_ms: Some(u64::MAX),
+            quote: Some(Quote {
+                from: Some("a".repeat(64)),
+                text: Some(Private::new("\u{1}".repeat(quoted))),
+                sought: None,
+            }),
+            file: Some(File { size: 65_536, path: Some("a".repeat(300)) }),
+        };
+        let all: Vec<_> = (0..3000).map(text).collect();
+        let portion = portion(all);
+        assert!(!portion.is_empty());
+        write(&mut Vec::new(), &Message::Reply(Reply::Texts(portion)), AWAY).await.unwrap();
     }
 }

@@ -1,13 +1,14 @@
 //! Files that come and go, as far as they are not whole yet: they lie in the history's log, so that no crash loses a part.
 
-use std::collections::BTreeMap;
-use std::io;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::{fs, io};
 
 use sotto_protocol::ConversationId;
 use sotto_protocol::client::{Client, Unshown};
 
 use super::record::{Piece, Record, Sending};
-use super::{History, Kept, Kind, Stand};
+use super::{History, Kept, Kind, OVERHEAD_BYTES, Stand};
 use crate::daemon::parcel::{self, Parcel, Part, Says};
 use crate::daemon::received::save;
 
@@ -59,13 +60,17 @@ impl History {
         if matches!(kept.file, Kind::Looked | Kind::Unreadable) {
             return Ok(Vec::new());
         }
-        let mut saved = Vec::new();
+        // The last one of each file alone: whoever sends many costs one look.
+        let mut ends = BTreeMap::new();
         for text in &stand.unshown {
-            let Some(Part { file, says: Says::End { size, name }, .. }) = parcel::read(&text.text) else {
-                continue;
-            };
-            let (id, from) = (stand.id, text.from.clone());
-            if kept.path(id, &from, &file).is_some() {
+            if let Some(Part { file, says: Says::End { size, name }, .. }) = parcel::read(&text.text) {
+                ends.insert((text.from.clone(), file), (size, name));
+            }
+        }
+        let mut saved = Vec::new();
+        for ((from, file), (size, name)) in ends {
+            let id = stand.id;
+            if kept.is_saved(id, &from, &file) {
                 continue;
             }
             let Some(coming) = kept.coming(id, &from, &file) else { continue };
@@ -87,13 +92,19 @@ impl History {
         self.commit(&mut kept, vec![Record::Sending(Sending { id, name, content, next: 0 })])
     }
 
-    /// Files on their way from here, and the part of each that is handed in next.
+    /// Files on their way from here.
+    pub(crate) fn files_sent(&self) -> usize {
+        self.kept().sending.len()
+    }
+
+    /// The first of them in each conversation, and its part that is handed in next: of more at once the other end would drop parts.
     pub(crate) fn sending(&self) -> Vec<(ConversationId, Parcel, u16)> {
         let kept = self.kept();
+        let mut busy = BTreeSet::new();
         let parcel = |sending: &Sending| {
             Some((sending.id, Parcel::new(&sending.name, sending.content.clone())?, sending.next))
         };
-        kept.sending.iter().filter_map(parcel).collect()
+        kept.sending.iter().filter(|sending| busy.insert(sending.id)).filter_map(parcel).collect()
     }
 
     /// All parts before this one were handed in.
@@ -154,7 +165,7 @@ impl Kept {
     }
 
     fn has_piece(&self, text: &Unshown, file: &str, number: u16) -> bool {
-        self.path(text.conversation, &text.from, file).is_some()
+        self.is_saved(text.conversation, &text.from, file)
             || self
                 .coming(text.conversation, &text.from, file)
                 .is_some_and(|it| it.parts.contains_key(&number))
@@ -164,6 +175,11 @@ impl Kept {
     pub(super) fn path(&self, id: ConversationId, from: &str, file: &str) -> Option<&str> {
         let is_it = |saved: &&Saved| saved.id == id && saved.from == from && saved.file == file;
         self.saved.iter().rev().find(is_it).map(|saved| saved.path.as_str())
+    }
+
+    /// Whether it is still there: one that the person has removed can be sent again.
+    fn is_saved(&self, id: ConversationId, from: &str, file: &str) -> bool {
+        self.path(id, from, file).is_some_and(|path| fs::exists(Path::new(path)).unwrap_or(true))
     }
 
     pub(super) fn take_piece(&mut self, piece: Piece) {
@@ -232,6 +248,10 @@ impl Kept {
     /// Bytes of that.
     pub(super) fn file_bytes(&self) -> usize {
         let coming: usize = self.pieces.iter().flat_map(|coming| coming.parts.values()).map(Vec::len).sum();
-        coming + self.sending.iter().map(|sending| sending.content.len()).sum::<usize>()
+        let saved =
+            self.saved.iter().map(|it| it.from.len() + it.file.len() + it.path.len() + OVERHEAD_BYTES);
+        coming
+            + saved.sum::<usize>()
+            + self.sending.iter().map(|sending| sending.content.len()).sum::<usize>()
     }
 }

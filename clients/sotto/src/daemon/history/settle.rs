@@ -64,15 +64,16 @@ impl History {
     /// If it could not be written; it is known all the same, and is written with what comes next.
     pub(crate) fn settle(&self, stand: &Stand, now: Option<UnixMillis>) -> io::Result<Vec<u64>> {
         let mut kept = self.kept();
-        let taken = self.take_files(&mut kept, stand)?;
+        // One that cannot be put anywhere keeps no text out of the history.
+        let taken = self.take_files(&mut kept, stand);
         if kept.keep == 0 {
-            return Ok(taken);
+            return taken;
         }
         let at_ms = now.map_or(0, |now| now.0);
         let mut records = kept.fates(stand, at_ms);
         records.extend(kept.came(stand, at_ms));
         self.commit(&mut kept, records)?;
-        Ok(taken)
+        taken
     }
 
     /// The same of all conversations there are, and forgets the others.

@@ -407,3 +407,89 @@ fn parts_are_handed_in_once_wherever_the_process_dies() {
         assert!(open(home.path()).sending().is_empty());
     }
 }
+
+/// Parts of several files that came at the same time would drop each other where they come.
+#[test]
+fn files_to_one_contact_go_one_after_the_other_and_all_of_them_come() {
+    let [here, there] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let (sender, receiver, mut state) = (open(here.path()), open(there.path()), State::default());
+    let parcel = |number: u8| Parcel::new(&format!("{number}"), vec![number; 4000]).unwrap();
+    (0..4).for_each(|number| sender.send(BOB, &parcel(number)).unwrap());
+    sender.send(CAROL, &parcel(9)).unwrap();
+    assert_eq!((sender.files_sent(), sender.sending().len()), (5, 2));
+    let mut number = 0;
+    while let Some((id, parcel, next)) = sender.sending().into_iter().find(|(id, ..)| *id == BOB) {
+        number += 1;
+        state.hears(BOB, number, &parcel.text(next));
+        let taken = receiver.settle(&state.stand(BOB), None).unwrap();
+        state.unshown.retain(|text| !taken.contains(&text.number));
+        sender.handed(id, &parcel, next + 1).unwrap();
+    }
+    let kept = page(&receiver, BOB, &state);
+    assert_eq!(
+        kept.iter().filter(|past| past.file.as_ref().is_some_and(|file| file.path.is_some())).count(),
+        4
+    );
+}
+
+/// What a file meets on the disk must not cost what was said.
+#[test]
+fn attack_a_file_that_cannot_be_put_anywhere_keeps_no_text_out_of_the_history() {
+    let home = tempfile::tempdir().unwrap();
+    let (history, mut state) = (open(home.path()), State::default());
+    fs::write(home.path().join("received"), b"in the way").unwrap();
+    let parcel = Parcel::new("a", vec![1]).unwrap();
+    state.hears(BOB, 1, &parcel.text(0));
+    state.hears(BOB, 2, &parcel.text(1));
+    state.hears(BOB, 3, "a text");
+    state.says(1, "an answer");
+    assert!(history.settle(&state.stand(BOB), None).is_err());
+    drop(history);
+    let (history, _) = History::look(home.path(), &SEED);
+    let texts: Vec<String> = shown(&history, &state).into_iter().map(|(text, _)| text).collect();
+    assert_eq!(texts, ["an answer", "a", "a text"]);
+}
+
+/// A person who has removed a file asks for it again.
+#[test]
+fn a_file_that_was_removed_comes_again() {
+    let home = tempfile::tempdir().unwrap();
+    let history = open(home.path());
+    let parcel = Parcel::new("a.txt", vec![1; 3000]).unwrap();
+    let path = home.path().join("received/a.txt");
+    for again in 0..3 {
+        let mut state = State::default();
+        for number in 0..=parcel.parts() {
+            state.hears(BOB, 10 * again + u64::from(number), &parcel.text(number));
+            let taken = history.settle(&state.stand(BOB), None).unwrap();
+            state.unshown.retain(|text| !taken.contains(&text.number));
+        }
+        fs::remove_file(&path).unwrap();
+    }
+}
+
+/// A member of a group chooses which number its reply names, and knows the numbers of its own texts.
+#[test]
+fn attack_a_member_cannot_have_its_own_words_shown_as_anothers() {
+    use crate::daemon::reply::{Reference, Roster, Whose};
+    let home = tempfile::tempdir().unwrap();
+    let (history, mut state) = (open(home.path()), State::default());
+    let mut says = |number: u64, from: &str, text: &str| {
+        state.hears(BOB, number, text);
+        state.unshown.last_mut().unwrap().from = from.to_owned();
+    };
+    says(5, "carol", "I owe you nothing");
+    says(6, "mallory", "I owe you a thousand");
+    let named = |whose, sequence, text: &str| Reference::to(whose, sequence, text).write("see above");
+    says(7, "mallory", &named(Whose::Member(1), 6, "I owe you a thousand"));
+    says(8, "mallory", &named(Whose::Mine, 5, "I owe you nothing"));
+    says(9, "mallory", &named(Whose::Member(1), 5, "I owe you nothing"));
+    let stand = Stand { roster: Roster::group(&["alice", "carol", "mallory"], 0), ..state.stand(BOB) };
+    history.settle(&stand, None).unwrap();
+    let quotes: Vec<_> = history.page(&stand, None, 9).0.into_iter().filter_map(|past| past.quote).collect();
+    let quotes: Vec<_> = quotes
+        .iter()
+        .map(|quote| (quote.from.as_deref().unwrap(), quote.text.as_ref().map(|text| text.0.as_str())))
+        .collect();
+    assert_eq!(quotes, [("carol", None), ("mallory", None), ("carol", Some("I owe you nothing"))]);
+}

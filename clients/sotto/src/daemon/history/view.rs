@@ -52,7 +52,8 @@ impl History {
         if let Some(quote) = &mut text.quote
             && let Some(sought) = quote.sought.take()
         {
-            quote.text = kept.quoted(text.id, u64::MAX, quote.from.is_none(), &sought);
+            let writer = (quote.from.as_deref(), text.group);
+            quote.text = kept.quoted(text.id, u64::MAX, writer, &sought);
         }
         text
     }
@@ -80,7 +81,8 @@ impl Kept {
         let (reference, said) = reply::read(&past.text.0);
         let quote = reference.map(|sought| {
             let from = sought.writer(&stand.roster, &by).name();
-            Quote { text: self.quoted(past.id, past.place, from.is_none(), &sought), from, sought: None }
+            let writer = (from.as_deref(), stand.roster.is_group());
+            Quote { text: self.quoted(past.id, past.place, writer, &sought), from, sought: None }
         });
         let file = self.file(said, past.id, from.as_deref());
         let settled_ms = match &past.by {
@@ -108,15 +110,25 @@ impl Kept {
         Some((Private::new(name), message::File { size, path }))
     }
 
-    /// How the text of a conversation begins that something before a place refers to.
-    fn quoted(&self, id: ConversationId, before: u64, is_mine: bool, sought: &Reference) -> Option<Private> {
+    /// How the text of a conversation begins that something before a place refers to, if it is by whom that says: None for this
+    /// person. In a group, whoever chooses the number could otherwise have its own words shown as another member's.
+    fn quoted(
+        &self,
+        id: ConversationId,
+        before: u64,
+        (writer, is_group): (Option<&str>, bool),
+        sought: &Reference,
+    ) -> Option<Private> {
         let end = self.texts.partition_point(|past| past.place < before);
         let found = self.texts.iter().take(end).rev().take(LOOKED_BACK).find(|past| {
-            let (mine, number) = match &past.by {
-                By::Me { sequence, .. } => (true, *sequence),
-                By::Other { sequence, .. } => (false, *sequence),
+            let (is_writers, number) = match &past.by {
+                By::Me { sequence, .. } => (writer.is_none(), *sequence),
+                // Between two there is one other, whatever it was called then.
+                By::Other { from, sequence, .. } => {
+                    (writer.is_some_and(|writer| !is_group || writer == from), *sequence)
+                }
             };
-            past.id == id && mine == is_mine && number == sought.sequence && sought.fits(&past.text.0)
+            past.id == id && is_writers && number == sought.sequence && sought.fits(&past.text.0)
         })?;
         let said = reply::read(&found.text.0).1;
         Some(Private::new(reply::beginning(said, QUOTED_BYTES)))
