@@ -308,8 +308,7 @@ mod tests {
         anew.use_up(now);
         assert_eq!(anew.newest.0, clock.newest.0);
         // Nor if the rounds have become shorter since the newest.
-        let (mut clock, later) =
-            (super::Clock { round_ms: 1000, ..clock }, UnixMillis(1_000_000 + 3_600_000));
+        let (mut clock, later) = (Clock { round_ms: 1000, ..clock }, UnixMillis(1_000_000 + 3_600_000));
         clock.adopt(200, (Round(2000), later)).unwrap();
         let before = clock.clone();
         clock.begin_at_newest();

@@ -108,6 +108,12 @@ fn attack_who_wipes_while_another_program_has_the_account_is_told() {
     let alice = Home::join(&server.address(), "alice", 2);
     let held = fs::OpenOptions::new().write(true).open(alice.file("lock")).unwrap();
     held.lock().unwrap();
-    alice.fails(&["wipe", "--yes"], "", 4, "another program is using the directory");
+    let wiped = alice.output(&["wipe", "--yes"], "");
+    let told = String::from_utf8(wiped.stderr).unwrap();
+    assert!(
+        wiped.status.code() == Some(4) && told.contains("another program is using the directory"),
+        "{told}"
+    );
     assert!(!alice.file("state").exists());
+    server.shutdown();
 }

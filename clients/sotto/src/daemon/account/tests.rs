@@ -39,7 +39,7 @@ fn a_removal_shows_and_is_taken_back_by_name_or_identity() {
         assert_eq!(removing(&alice), [(true, false), (true, true)]);
         says(remove(&mut alice), "'sotto group keep desk bob'");
         says(keep(&mut alice, "carol"), "has no member 'carol'");
-        let say = Account::Say { conversation: text("desk"), text: super::Private::new("not for bob") };
+        let say = Account::Say { conversation: text("desk"), text: Private::new("not for bob") };
         say.perform(&mut alice, &address()).unwrap();
         assert!(matches!(keep(&mut alice, member), Ok(Reply::Kept { texts: 1 })));
         assert_eq!(removing(&alice), [(true, false), (true, false)]);
