@@ -162,6 +162,8 @@ fn an_engine_to_compare_with_retrieves_every_message() {
             format!("--users 64 --clients 2 --retrieve {retrieve} --rounds 1 --engine {engine} --json");
         let report = last_line(&closed_loop(&arguments));
         assert_eq!((&report["wrong"], &report["missing"]), (&0.into(), &0.into()), "{arguments}");
+        // Otherwise nothing would have been compared.
+        assert!(number(&report, "/retrieved") > 0.0, "{arguments}");
         let unread = number(&report, "/deferred") + number(&report, "/ambiguous_unread");
         assert_eq!(number(&report, "/retrieved") + unread, f64::from(2 * retrieve), "{arguments}");
     }
