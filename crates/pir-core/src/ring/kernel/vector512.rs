@@ -3,8 +3,8 @@
 //! Every `unsafe` block here reads or writes memory behind a reference to an array of the size that is moved.
 
 use core::arch::x86_64::{
-    __m512i, _mm512_loadu_si512, _mm512_min_epu64, _mm512_set_epi64, _mm512_set1_epi64, _mm512_storeu_si512,
-    _mm512_stream_si512, _mm512_sub_epi64,
+    __m512i, _mm_prefetch, _mm_sfence, _mm512_loadu_si512, _mm512_min_epu64, _mm512_set_epi64,
+    _mm512_set1_epi64, _mm512_storeu_si512, _mm512_stream_si512, _mm512_sub_epi64,
 };
 
 use super::rows::Lanes;
@@ -34,6 +34,24 @@ pub(super) fn stream(values: &mut Lanes, lanes: __m512i) {
     } else {
         store(values, lanes);
     }
+}
+
+// In both, the oldest Rust asks for an `unsafe` block, and the newest has no use for it.
+
+/// What was streamed before is seen by other threads that see what is written after.
+#[inline]
+#[allow(unused_unsafe)]
+pub(super) fn fence() {
+    // SAFETY: a fence touches no memory.
+    unsafe { _mm_sfence() }
+}
+
+/// Fetches the line at `place` into the caches that `HINT` names, while other things are computed.
+#[inline]
+#[allow(unused_unsafe)]
+pub(super) fn fetch<const HINT: i32>(place: *const u8) {
+    // SAFETY: this reads nothing that the program could see, and any address will do.
+    unsafe { _mm_prefetch::<HINT>(place.cast()) }
 }
 
 #[inline]

@@ -1,14 +1,14 @@
 //! The dense first dimension by 16-bit dot products, and packing by 52-bit multiply-adds.
 
 use core::arch::x86_64::{
-    __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_add_epi64, _mm512_dpwssd_epi32, _mm512_loadu_si512,
-    _mm512_setzero_si512, _mm512_sub_epi64,
+    __m512i, _MM_HINT_T0, _mm512_add_epi64, _mm512_dpwssd_epi32, _mm512_loadu_si512, _mm512_setzero_si512,
+    _mm512_sub_epi64,
 };
 
 use super::super::avx512f::pair_products_by;
 use super::super::dense;
 use super::super::rows::{Lanes, Pairs};
-use super::super::vector512::{load, reduce_by, store};
+use super::super::vector512::{fetch, load, reduce_by, store};
 use super::prime::{Prime, high, low};
 use crate::ring::modulus::Modulus;
 
@@ -100,7 +100,7 @@ fn orbit_tile<'a, const MANY: usize>(
         let row = if row < rows { 16 * row } else { 16 * (row - rows) + 1 };
         for (step, vectors) in eight.iter().enumerate() {
             for line in ahead.by_ref().take(fetched) {
-                _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast());
+                fetch::<_MM_HINT_T0>(line.as_ptr().cast());
             }
             let digit = |at: usize| load(&vectors[at]);
             let digit = [[digit(0), digit(1)], [digit(2), digit(3)]];

@@ -4,13 +4,13 @@
 //! The low parts of up to 2^12 products stay below 2^64, and the high parts, below `2^(2 bits - 52)` each, below 2^60.
 
 use core::arch::x86_64::{
-    __m512i, _MM_HINT_T0, _MM_HINT_T1, _mm_prefetch, _mm512_loadu_si512, _mm512_mask_storeu_epi8,
+    __m512i, _MM_HINT_T0, _MM_HINT_T1, _mm512_loadu_si512, _mm512_mask_storeu_epi8,
     _mm512_maskz_permutexvar_epi8, _mm512_or_si512, _mm512_setzero_si512, _mm512_sllv_epi64,
 };
 
 use super::super::portable;
 use super::super::rows::{CHUNK, Lanes, Products, RowSums, Selectors, bundles};
-use super::super::vector512::{lanes, load, store};
+use super::super::vector512::{fetch, lanes, load, store};
 use super::prime::{Prime, high, low};
 use super::unpacker::Unpacker;
 use crate::ring::modulus::Modulus;
@@ -231,7 +231,7 @@ fn for_several<'a, 'b, const COLUMNS: usize>(
         let lines = packed.len().div_ceil(LINE).div_ceil(clients.len());
         for (client, ((selectors, _), sums)) in clients.iter().zip(&mut *sums).enumerate() {
             for line in client * lines..(client + 1) * lines {
-                _mm_prefetch::<_MM_HINT_T1>(packed.as_ptr().wrapping_add(packed.len() + LINE * line).cast());
+                fetch::<_MM_HINT_T1>(packed.as_ptr().wrapping_add(packed.len() + LINE * line).cast());
             }
             accumulate_values(sums, values.as_chunks::<COLUMNS>().0, &selectors[chunk * CHUNK..]);
         }
@@ -282,8 +282,8 @@ fn accumulate_packed<const COLUMNS: usize>(
         // While the processor multiplies, the memory shall not rest.
         for line in 0..COLUMNS.min(3) {
             let line = bytes.as_ptr().wrapping_add(64 * line);
-            _mm_prefetch::<_MM_HINT_T1>(line.wrapping_add(FAR_AHEAD).cast());
-            _mm_prefetch::<_MM_HINT_T0>(line.wrapping_add(AHEAD).cast());
+            fetch::<_MM_HINT_T1>(line.wrapping_add(FAR_AHEAD).cast());
+            fetch::<_MM_HINT_T0>(line.wrapping_add(AHEAD).cast());
         }
         let selector = [load(&selector[0]), load(&selector[1])];
         for (words, value) in words.iter_mut().zip(unpacker.unpack::<COLUMNS>(bytes)) {

@@ -1,15 +1,15 @@
 //! Words on their way from one order to another, eight by eight.
 
 use core::arch::x86_64::{
-    __m512i, _mm_sfence, _mm512_add_epi32, _mm512_castsi512_si256, _mm512_cvtepi32_epi64,
-    _mm512_extracti64x4_epi64, _mm512_loadu_si512, _mm512_mask_add_epi64, _mm512_mask_blend_epi64,
-    _mm512_movepi64_mask, _mm512_setzero_si512, _mm512_shuffle_i64x2, _mm512_slli_epi32, _mm512_srai_epi32,
-    _mm512_unpackhi_epi64, _mm512_unpacklo_epi64,
+    __m512i, _mm512_add_epi32, _mm512_castsi512_si256, _mm512_cvtepi32_epi64, _mm512_extracti64x4_epi64,
+    _mm512_loadu_si512, _mm512_mask_add_epi64, _mm512_mask_blend_epi64, _mm512_movepi64_mask,
+    _mm512_setzero_si512, _mm512_shuffle_i64x2, _mm512_slli_epi32, _mm512_srai_epi32, _mm512_unpackhi_epi64,
+    _mm512_unpacklo_epi64,
 };
 
 use super::super::moves;
 use super::super::rows::{Lanes, PAIR_LIMB, Pairs};
-use super::super::vector512::{load, splat, store, stream};
+use super::super::vector512::{fence, load, splat, store, stream};
 use crate::ring::modulus::Modulus;
 use crate::ring::tables::bit_reverse;
 
@@ -57,7 +57,7 @@ pub(in super::super) fn gather_columns(out: &mut [Lanes], stride: usize, at: usi
             stream(&mut out[(8 * i + lane) * stride + at], column);
         }
     }
-    _mm_sfence();
+    fence();
 }
 
 #[target_feature(enable = "avx512f")]
@@ -73,7 +73,7 @@ pub(in super::super) fn copy_runs(
             stream(out, load(source));
         }
     }
-    _mm_sfence();
+    fence();
 }
 
 /// The coefficients of eight of 16 sums, from words of which the low half is for the first row and the high half for the second.
@@ -155,5 +155,5 @@ pub(in super::super) fn orbit_masks(out: &mut [Lanes], rows: [&[u64]; 8], half: 
             stream(&mut out[(chain * orbit + step) * 2 * blocks + vector], value);
         }
     }
-    _mm_sfence();
+    fence();
 }

@@ -5,8 +5,8 @@
 //! more than the 53 bits of a double. One product is three multiply-adds.
 
 use core::arch::x86_64::{
-    __m128i, __m512d, _MM_HINT_T1, _mm_loadu_si128, _mm_prefetch, _mm_storeu_si128, _mm512_add_epi64,
-    _mm512_add_pd, _mm512_cmpgt_epu64_mask, _mm512_cvtepi16_epi64, _mm512_cvtepi64_epi16, _mm512_cvtepi64_pd,
+    __m128i, __m512d, _MM_HINT_T1, _mm_loadu_si128, _mm_storeu_si128, _mm512_add_epi64, _mm512_add_pd,
+    _mm512_cmpgt_epu64_mask, _mm512_cvtepi16_epi64, _mm512_cvtepi64_epi16, _mm512_cvtepi64_pd,
     _mm512_fmadd_pd, _mm512_mask_storeu_epi8, _mm512_mask_sub_epi64, _mm512_maskz_permutexvar_epi16,
     _mm512_mullo_epi64, _mm512_or_si512, _mm512_set1_pd, _mm512_setzero_pd, _mm512_setzero_si512,
     _mm512_slli_epi64, _mm512_sllv_epi64, _mm512_srai_epi64, _mm512_sub_epi64,
@@ -14,7 +14,7 @@ use core::arch::x86_64::{
 
 use super::super::portable;
 use super::super::rows::{CHUNK, Lanes, Products, RowSums, Selectors, bundles};
-use super::super::vector512::{lanes, load, splat, store};
+use super::super::vector512::{fetch, lanes, load, splat, store};
 use super::field::{Field, double, load_double, store_double};
 use super::unpacker::{Unpacker, load_words};
 use crate::ring::modulus::Modulus;
@@ -231,7 +231,7 @@ fn accumulate_rows<const COLUMNS: usize, const SHARED: bool>(
         // While the processor multiplies, the memory shall not rest.
         let ahead = bytes.as_ptr().wrapping_add(if SHARED { packed.len() } else { AHEAD });
         for line in 0..3 {
-            _mm_prefetch::<_MM_HINT_T1>(ahead.wrapping_add(64 * line).cast());
+            fetch::<_MM_HINT_T1>(ahead.wrapping_add(64 * line).cast());
         }
         let [first, second] = selector.each_ref();
         let (first, second) = (first.as_chunks::<2>().0, second.as_chunks::<2>().0);

@@ -3,13 +3,13 @@
 //! slots together with what happens in slots.
 
 use core::arch::x86_64::{
-    __m512i, _MM_HINT_T0, _mm_cvtsi32_si128, _mm_prefetch, _mm512_add_epi64, _mm512_cmplt_epu64_mask,
+    __m512i, _MM_HINT_T0, _mm_cvtsi32_si128, _mm512_add_epi64, _mm512_cmplt_epu64_mask,
     _mm512_mask_sub_epi64, _mm512_permutexvar_epi64, _mm512_setzero_si512, _mm512_sra_epi64,
 };
 
 use super::super::super::moves::{self, orbit_walk_by_steps};
 use super::super::super::rows::{Lanes, OrbitWalk};
-use super::super::super::vector512::{lanes, load, splat, store};
+use super::super::super::vector512::{fetch, lanes, load, splat, store};
 use super::super::prime::{high, low};
 use super::super::round_digits;
 use super::{
@@ -162,7 +162,7 @@ impl<'a> Passes<'a> {
             let first = bit_reverse(group % GROUPS, GROUPS.ilog2());
             // While this step is computed, the next one's masks shall come.
             for ahead in walk.masks_of(step.max(2) - 1, DEGREE)[8 * group..][..8].iter() {
-                _mm_prefetch::<_MM_HINT_T0>(ahead.as_ptr().cast());
+                fetch::<_MM_HINT_T0>(ahead.as_ptr().cast());
             }
             let mut x = load_all(vectors);
             forward_levels::<3, false>(&self.field, &self.within[0].factors::<3>(group), &mut x);
