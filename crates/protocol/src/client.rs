@@ -28,6 +28,7 @@ mod crowding;
 #[cfg(test)]
 mod disk_view;
 mod groups;
+mod identity;
 mod invitations;
 mod left;
 mod notice;
@@ -43,7 +44,6 @@ mod world;
 
 use std::collections::BTreeMap;
 
-use ed25519_dalek::SigningKey;
 use rand_core::CryptoRng;
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +59,7 @@ pub use addresses::OwnSlot;
 pub use anew::Anew;
 pub use contacts::check_name;
 use crowding::Crowding;
+use identity::Identity;
 pub use invitations::{Holder, OpenInvitation};
 use left::LeftGroups;
 pub use notice::{Notice, Warning};
@@ -97,7 +98,7 @@ struct State {
     name: String,
     server: ServerParameters,
     account: Secret,
-    identity: Secret,
+    identity: Identity,
     /// Randomness for secrets that are needed while no generator is at hand; renewed every round.
     store: Secret,
     cycle: Cycle,
@@ -150,7 +151,7 @@ impl Client {
         let state = State {
             name: name.to_owned(),
             account: Secret::random(rng),
-            identity: Secret::random(rng),
+            identity: Secret::random(rng).into(),
             store: Secret::random(rng),
             cycle: Cycle::new(Secret::random(rng), settings.conversations, server.retrieve)?,
             clock: Clock::new(&server, joined),
@@ -200,7 +201,7 @@ impl Client {
     /// The Ed25519 public key by which contacts and groups know this person; the server never sees it.
     #[must_use]
     pub fn identity(&self) -> [u8; 32] {
-        self.state.signing_key().verifying_key().to_bytes()
+        self.state.identity.public()
     }
 
     /// The newest round known: the last one opened, or else the one in which the client joined.
@@ -211,10 +212,6 @@ impl Client {
 }
 
 impl State {
-    fn signing_key(&self) -> SigningKey {
-        SigningKey::from_bytes(self.identity.bytes())
-    }
-
     /// A secret that was never used.
     fn fresh(&mut self) -> Secret {
         let fresh = self.store.expand(domain::FRESH, &[&[1]]);

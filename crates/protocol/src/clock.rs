@@ -25,12 +25,21 @@ pub(crate) struct Clock {
     anchor: (Round, UnixMillis),
     /// The newest round known, and when it was.
     newest: (Round, UnixMillis),
-    used: bool,
+    used: Used,
+}
+
+/// Whether the newest round has served. As bytes the first two are what states had here before the third: false and true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Used {
+    No,
+    Yes,
+    /// It is the last that somebody else can have used with the same state, as long as rounds have not changed since.
+    Perhaps,
 }
 
 impl Clock {
     pub(crate) fn new(server: &ServerParameters, joined: (Round, UnixMillis)) -> Self {
-        Self { round_ms: server.round_ms.max(1), anchor: joined, newest: joined, used: false }
+        Self { round_ms: server.round_ms.max(1), anchor: joined, newest: joined, used: Used::No }
     }
 
     /// The newest round known, and when it was.
@@ -40,7 +49,7 @@ impl Clock {
 
     /// The first round that can still be used.
     pub(crate) fn next(&self) -> Round {
-        if self.used { self.newest.0.next() } else { self.newest.0 }
+        if self.used == Used::No { self.newest.0 } else { self.newest.0.next() }
     }
 
     /// Takes `round` as the newest.
@@ -58,7 +67,7 @@ impl Clock {
         }
         self.anchor = anchor;
         self.newest = (round, now);
-        self.used = true;
+        self.used = Used::Yes;
         Ok(())
     }
 
@@ -83,7 +92,7 @@ impl Clock {
         let explained = start.0.saturating_add(self.rounds_in(now.since(time))).saturating_add(SLACK_ROUNDS);
         let last = Round(explained.max(newest.0));
         self.newest = (last, now);
-        self.used = true;
+        self.used = Used::Perhaps;
         let rounds = last.next().0.saturating_sub(newest.0);
         let at = newest_time.0.saturating_add(rounds.saturating_mul(self.round_ms.into()));
         (last.next(), UnixMillis(at.max(now.0)))
@@ -128,17 +137,29 @@ impl Clock {
     /// Goes on with rounds of another length, of which `open` is open now. What passed since the newest round may have
     /// been rounds of either length.
     ///
+    /// After [`Clock::use_up`], whoever else has the state may have heard of the other length at any moment since the anchor. All
+    /// rounds of the shorter of both count as used that they could have opened then: with those by which a server can be ahead
+    /// before the change, in it, and after it.
+    ///
     /// # Errors
     /// [`Error::RoundTooFar`] if no time explains that round.
     pub(crate) fn adopt(&mut self, round_ms: u32, (open, now): (Round, UnixMillis)) -> Result<(), Error> {
-        let (newest, newest_time) = self.newest;
+        let (mut newest, newest_time) = self.newest;
         let elapsed = now.since(newest_time);
         let shorter = Self { round_ms: self.round_ms.min(round_ms.max(1)), ..self.clone() };
+        if self.used == Used::Perhaps && round_ms != self.round_ms {
+            let (start, time) = self.anchor;
+            let rounds = shorter.rounds_in(now.max(newest_time).since(time)).saturating_add(3 * SLACK_ROUNDS);
+            newest = newest.max(Round(start.0.saturating_add(rounds)));
+        }
         if open.0.saturating_sub(newest.0) > shorter.rounds_in(elapsed).saturating_add(SLACK_ROUNDS) {
             return Err(Error::RoundTooFar(open));
         }
         self.round_ms = round_ms.max(1);
         self.anchor = (open.max(newest), now.max(newest_time));
+        if self.used == Used::Perhaps {
+            self.newest = (newest, now.max(newest_time));
+        }
         Ok(())
     }
 
@@ -149,12 +170,12 @@ impl Clock {
 
 #[cfg(test)]
 mod tests {
-    use super::Clock;
+    use super::{Clock, Used};
     use crate::{Error, Round, UnixMillis};
 
     fn clock() -> Clock {
         let joined = (Round(100), UnixMillis(1_000_000));
-        Clock { round_ms: 1000, anchor: joined, newest: joined, used: false }
+        Clock { round_ms: 1000, anchor: joined, newest: joined, used: Used::No }
     }
 
     #[test]
@@ -316,6 +337,45 @@ mod tests {
             let (with, without) =
                 (clock.clone().advance(Round(round), later), before.clone().advance(Round(round), later));
             assert_eq!(with, without, "{round}");
+        }
+    }
+
+    /// Whoever goes on hears of other lengths at any moment, from a server that is as far ahead as it can be; whoever comes back hears
+    /// of them last, and is neither locked out nor uses a round again.
+    #[test]
+    fn a_copy_from_before_another_length_of_rounds_uses_nothing_twice_and_is_not_locked_out() {
+        let greedy = |clock: &mut Clock, now| {
+            while clock.advance(clock.newest.0.next(), now).is_ok() {}
+        };
+        for round_ms in [200, 999, 1001, 5000] {
+            for (changed, back) in
+                [(0, 0), (0, 1), (1, 1), (50_000, 50_000), (50_000, 90_000), (0, 3_600_000)]
+            {
+                let [start, changed, back] = [0, changed, back].map(|ms| UnixMillis(1_000_000 + ms));
+                let mut goes_on = clock();
+                greedy(&mut goes_on, start);
+                goes_on.begin_at_newest();
+                let mut copy = goes_on.clone();
+                greedy(&mut goes_on, changed);
+                // The furthest open round that it believes.
+                let believes = |open: &u64| goes_on.clone().adopt(round_ms, (Round(*open), changed)).is_ok();
+                let open = Round((goes_on.newest.0.0..).take_while(believes).last().unwrap());
+                goes_on.adopt(round_ms, (open, changed)).unwrap();
+                greedy(&mut goes_on, back);
+
+                copy.use_up(back);
+                let open = goes_on.newest.0;
+                copy.adopt(round_ms, (open, back)).unwrap();
+                let next = copy.next();
+                assert!(next > open, "{round_ms} {changed:?} {back:?}");
+                assert_eq!(copy.clone().advance(open, back), Err(Error::RoundReplayed(open)));
+                // It speaks again when rounds have come there, and then like everybody.
+                for round in next.0..next.0 + 100 {
+                    let time = UnixMillis(back.0 + u64::from(round_ms) * (round - open.0));
+                    copy.advance(Round(round), time).unwrap();
+                }
+                assert_eq!(copy.used, Used::Yes);
+            }
         }
     }
 

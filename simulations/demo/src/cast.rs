@@ -54,10 +54,11 @@ impl Cast {
         rng: &mut ChaCha20Rng,
         screen: &Screen,
     ) -> anyhow::Result<Self> {
+        let asked = now();
         let info = Connection::open(settings).await?.info().await?;
         let mut clients = Vec::new();
         for name in NAMES {
-            let joined = (info.open, now());
+            let joined = (info.open, asked);
             clients.push(Client::new(
                 name,
                 info.parameters.clone(),

@@ -35,6 +35,8 @@ pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<
         (Store::create(&directory, options.server.clone())?, None)
     };
     let settings = ConnectionSettings::new(options.server);
+    // Before the round is named: however long a person looks for the token, time explains the rounds since.
+    let asked = now();
     let (connection, info) = ask(&settings).await?;
     let token = if info.token_required {
         let text = read_secret("registration token", "this is not a token")?;
@@ -47,7 +49,7 @@ pub(super) async fn init(home: Option<PathBuf>, options: InitOptions) -> Result<
         Some(snapshot) => state::restore(store.directory(), &snapshot)?,
         None => {
             let settings = Settings { conversations: options.conversations };
-            let joined = (info.open, now());
+            let joined = (info.open, asked);
             let mut client =
                 Client::new(&options.name, info.parameters, settings, joined, &mut state::rng())?;
             client.keep_root(store.address().root_key().0)?;

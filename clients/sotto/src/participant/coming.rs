@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mpir::Engine;
 use sotto_protocol::client::{Client, Settings};
-use sotto_protocol::{Error, Round, Succession};
+use sotto_protocol::{Error, Round, Succession, UnixMillis};
 use sotto_session::{Session, engine};
 use sotto_wire::{Failure, Refused};
 use tokio::time::{Instant, sleep};
@@ -80,12 +80,13 @@ impl Coming {
             }
         };
         let slot = self.client.slot().filter(|_| self.client.server().code.has_slots());
+        let asked = host.unix_now();
         let session = connection.session(self.client.account_seed(), &info, None, slot).await?;
         if let Some(given) = session.given_slot() {
             self.client.keep_slot(given.clone());
             save(self.disk.as_deref(), &self.client)?;
         }
-        let gate = gate(host, &self.client, session.open()).map_err(ConnectError::Parameters)?;
+        let gate = gate(host, &self.client, (session.open(), asked)).map_err(ConnectError::Parameters)?;
         let started = Instant::now();
         let uploaded = upload(&session, &keys.public).await;
         uploaded.map_err(|failure| ConnectError::of(failure, node.address.authority()))?;
@@ -99,10 +100,9 @@ fn save(disk: Option<&dyn Disk>, client: &Client) -> Result<(), ConnectError> {
     disk.save(&client.snapshot()).map_err(|error| ConnectError::NotStored(error.to_string()))
 }
 
-/// A client of the same server with nobody to talk to, which joins in the open round.
-fn gate(host: &Arc<dyn Host>, client: &Client, open: Round) -> Result<Client, Error> {
+/// A client of the same server with nobody to talk to, which joins in the open round: that one was open after it was asked for.
+fn gate(host: &Arc<dyn Host>, client: &Client, joined: (Round, UnixMillis)) -> Result<Client, Error> {
     let settings = Settings { conversations: 1 };
-    let joined = (open, host.unix_now());
     Client::new(client.name(), client.server().clone(), settings, joined, &mut rng(host))
 }
 

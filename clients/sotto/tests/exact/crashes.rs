@@ -62,8 +62,8 @@ fn dies_with(engine: &dyn Engine, step: usize) {
 
 #[test]
 fn a_death_with_an_engine_whose_secrets_last_loses_no_text() {
-    dies_with(&*voce(), 101);
-    dies_with(&*voce_hint(), 127);
+    dies_with(&*voce(), 199);
+    dies_with(&*voce_hint(), 251);
 }
 
 #[test]

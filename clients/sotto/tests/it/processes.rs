@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 
 use crate::programs::{Home, Program, Server, config, loopback};
+use sotto_protocol::Round;
 use sotto_wire::Token;
-use sottod::{Config, Registration};
+use sottod::{Config, Registration, ServerEvent};
 
 #[test]
 fn two_people_join_with_tokens_talk_both_ways_and_leave() {
@@ -55,6 +56,39 @@ fn two_people_join_with_tokens_talk_both_ways_and_leave() {
         home.succeeds(&["stop"]);
         assert!(home.process().is_none());
         home.succeeds(&["stop"]);
+    }
+    server.shutdown();
+}
+
+/// More rounds go by than a client believes of a server when no time explains them.
+#[test]
+fn who_takes_long_to_find_the_token_takes_part_like_everybody() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("server");
+    let server = Server::start(Config {
+        registration: Registration::Token,
+        data: Some(data.clone()),
+        ..config(loopback())
+    });
+    let (home, address) = (Home::new(), server.address());
+    let token = sottod::issue_token(&data).unwrap();
+    let mut events = server.running.events();
+    let mut opens = || loop {
+        if let ServerEvent::RoundOpened { round } = server.runtime.block_on(events.recv()).unwrap() {
+            return round;
+        }
+    };
+    let mut joins = Program::start(&home, &["init", "--server", &address, "--name", "alice"]);
+    for _ in 0..20 {
+        opens();
+    }
+    joins.says(&token.to_string());
+    assert_eq!(joins.end().0, Some(0));
+    let _runs = Program::start(&home, &["run"]);
+    let opened = opens();
+    let complete = || home.json(&["status", "--json"])[0]["online"]["round"].as_u64().unwrap_or(0);
+    while complete() < opened.0 {
+        assert!(opens() < Round(opened.0 + 60), "no round is complete");
     }
     server.shutdown();
 }

@@ -129,6 +129,13 @@ fn a_screen_shows_what_is_said_gives_the_terminal_back_and_takes_nobody_offline(
     }
     assert_eq!(unread(), 0);
     assert_eq!(alice.succeeds(&["read"]), "");
+    // A key is read that comes together with a change of size, though none comes after it.
+    for keys in 1..=20 {
+        screen.resize(40 + keys, 12);
+        screen.types("k");
+        screen.shows(&"k".repeat(keys.into()));
+    }
+    screen.types(&"\u{7f}".repeat(20));
     screen.resize(40, 12);
     screen.types("/help\r");
     screen.shows("[Esc closes]");

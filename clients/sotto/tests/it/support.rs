@@ -45,8 +45,9 @@ pub(crate) fn settings(server: &Running) -> ConnectionSettings {
 
 /// A new person at the server.
 pub(crate) async fn client(settings: &ConnectionSettings, name: &str, conversations: u8) -> Client {
+    let asked = now();
     let info = Connection::open(settings).await.unwrap().info().await.unwrap();
-    let joined = (info.open, now());
+    let joined = (info.open, asked);
     let mut rng: rand::rngs::StdRng = rand::make_rng();
     Client::new(name, info.parameters, Settings { conversations }, joined, &mut rng).unwrap()
 }

@@ -90,7 +90,7 @@ impl Client {
     /// # Errors
     /// [`Error::Unknown`]; [`Error::Input`] if the client is leaving already or was removed.
     pub fn leave_group(&mut self, id: ConversationId) -> Result<(), Error> {
-        let identity = self.state.signing_key();
+        let identity = self.state.identity.key().clone();
         let group = self.state.group_mut(id)?;
         group.leave(&identity)?;
         let farewell = group.own_farewell(&identity).encode();
@@ -265,7 +265,7 @@ impl State {
 
     /// Whether a contact has this name and not this identity.
     fn is_borrowed(&self, name: &str, identity: &[u8; 32]) -> bool {
-        if self.contact(identity).is_some() || self.signing_key().verifying_key().as_bytes() == identity {
+        if self.contact(identity).is_some() || self.identity.public() == *identity {
             return false;
         }
         let known = self.conversations.iter().filter(|other| identity_of(other).is_some());
@@ -374,7 +374,7 @@ impl State {
         if self.conversations.iter().any(same) {
             return Err(Error::Input(InputError::InGroup));
         }
-        let identity = self.signing_key().verifying_key().to_bytes();
+        let identity = self.identity.public();
         let next = self.clock.next();
         let others = card.members.len().saturating_sub(1);
         let id = self.add(&card.name, others, || Group::new(card, identity, next).map(Talk::Group))?;

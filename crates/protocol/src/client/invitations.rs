@@ -110,7 +110,8 @@ impl Client {
             return Err(Error::Input(InputError::TooManyAccepted));
         }
         state.clock.explains(invitation.start, invitation.time, now)?;
-        let (exchange, identity, next) = (Secret::random(rng), state.signing_key(), state.clock.next());
+        let (exchange, identity, next) =
+            (Secret::random(rng), state.identity.key().clone(), state.clock.next());
         let talk = || Pair::accepting(invitation, &exchange, &identity, now, next).map(Talk::Pair);
         let id = state.add(contact, UNITS, talk)?;
         state.used.push(Used { mark, expires: invitation.expires });
@@ -274,7 +275,7 @@ impl State {
     }
 
     fn own_identity(&self) -> [u8; 32] {
-        self.signing_key().verifying_key().to_bytes()
+        self.identity.public()
     }
 
     fn pair_mut(&mut self, id: ConversationId) -> Result<&mut Pair, Error> {

@@ -80,8 +80,7 @@ impl LeftGroups {
 impl State {
     /// Says goodbye again to those who have not heard it, or have gone back to before they did.
     pub(super) fn tend_left(&mut self, round: Round) {
-        let identity = self.signing_key();
-        for (other, farewell) in self.left.due(round, &identity) {
+        for (other, farewell) in self.left.due(round, self.identity.key()) {
             let waits = |contact: &&Conversation| matches!(&contact.talk, Talk::Pair(pair) if pair.outbox().holds(Kind::Leave, &farewell));
             let contact = self.reachable(&other).filter(|contact| !waits(contact)).map(|contact| contact.id);
             if let Some(contact) = contact {

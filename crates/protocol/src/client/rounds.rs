@@ -58,12 +58,12 @@ impl Client {
         state.tend_left(round);
         let (sender, polled) = (state.cycle.sender(round), state.cycle.polled(round));
         let slot = state.addresses.number().filter(|_| state.server.code.has_slots());
-        let (identity, head) = (state.signing_key(), state.chain.newest());
+        let (identity, head) = (state.identity.key(), state.chain.newest());
         let mut deposit = cover(round, rng);
         let mut wants = Vec::new();
         for conversation in &mut state.conversations {
             let mine = speaks && conversation.place == sender;
-            let turn = Turn { round, mine, slot, head, identity: &identity };
+            let turn = Turn { round, mine, slot, head, identity };
             let (message, listening) = conversation.open_round(&turn, &polled);
             if let Some(message) = message {
                 deposit = message;

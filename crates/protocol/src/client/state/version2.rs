@@ -111,7 +111,7 @@ impl TryFrom<State2> for State {
             name: old.name,
             server: old.server.into(),
             account: old.account,
-            identity: old.identity,
+            identity: old.identity.into(),
             store: old.store,
             cycle: old.cycle.try_into()?,
             clock: old.clock,

@@ -69,7 +69,7 @@ impl From<State3> for State {
             name: old.name,
             server: old.server.into(),
             account: old.account,
-            identity: old.identity,
+            identity: old.identity.into(),
             store: old.store,
             cycle: old.cycle,
             clock: old.clock,

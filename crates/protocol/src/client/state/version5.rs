@@ -72,7 +72,7 @@ impl From<State5> for State {
             name: old.name,
             server: old.server.into(),
             account: old.account,
-            identity: old.identity,
+            identity: old.identity.into(),
             store: old.store,
             cycle: old.cycle,
             clock: old.clock,
