@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 
 use crate::programs::{Home, Program, Server, config, loopback};
-use sotto_protocol::Round;
 use sotto_wire::Token;
 use sottod::{Config, Registration, ServerEvent};
 
@@ -70,26 +69,26 @@ fn who_takes_long_to_find_the_token_takes_part_like_everybody() {
         data: Some(data.clone()),
         ..config(loopback())
     });
-    let (home, address) = (Home::new(), server.address());
-    let token = sottod::issue_token(&data).unwrap();
+    let (alice, bob, address) = (Home::new(), Home::new(), server.address());
+    let tokens = [sottod::issue_token(&data).unwrap(), sottod::issue_token(&data).unwrap()];
+    let init = |name| ["init", "--server", &address, "--name", name, "--conversations", "1"];
     let mut events = server.running.events();
-    let mut opens = || loop {
-        if let ServerEvent::RoundOpened { round } = server.runtime.block_on(events.recv()).unwrap() {
-            return round;
-        }
-    };
-    let mut joins = Program::start(&home, &["init", "--server", &address, "--name", "alice"]);
-    for _ in 0..20 {
-        opens();
+    let mut joins = Program::start(&alice, &init("alice"));
+    let mut opened = 0;
+    while opened < 20 {
+        opened += usize::from(matches!(
+            server.runtime.block_on(events.recv()).unwrap(),
+            ServerEvent::RoundOpened { .. }
+        ));
     }
-    joins.says(&token.to_string());
+    joins.says(&tokens[0].to_string());
     assert_eq!(joins.end().0, Some(0));
-    let _runs = Program::start(&home, &["run"]);
-    let opened = opens();
-    let complete = || home.json(&["status", "--json"])[0]["online"]["round"].as_u64().unwrap_or(0);
-    while complete() < opened.0 {
-        assert!(opens() < Round(opened.0 + 60), "no round is complete");
-    }
+    bob.succeeds_with(&init("bob"), &tokens[1].to_string());
+    let invitation = alice.succeeds(&["invite", "bob"]);
+    bob.succeeds_with(&["accept", "alice"], &invitation);
+    let at_alice = Program::start(&alice, &["chat", "bob", "--stay"]);
+    let _at_bob = Program::start(&bob, &["chat", "alice", "--stay"]);
+    at_alice.is_told("bob is there: texts can go out");
     server.shutdown();
 }
 
