@@ -126,8 +126,8 @@ pub(crate) fn moving(file: &Moving) -> String {
         (_, Some(from)) => format!("a file from {}", harmless(from)),
         (None, None) => "a file".to_owned(),
     };
-    let done = if from.is_some() { "have come" } else { "have arrived" };
-    let left = seconds.map_or_else(String::new, |seconds| format!(", {} or more to go", span(seconds)));
+    let done = if from.is_some() { "have come" } else { "arrived" };
+    let left = seconds.map_or_else(String::new, |seconds| format!(", at least {} left", span(seconds)));
     format!("{what}: {there} of {parts} parts {done}{left}")
 }
 
@@ -253,7 +253,7 @@ mod tests {
         };
         for (seconds, left) in [(59, "59 s"), (61, "1 min 1 s"), (659, "10 min"), (3660, "1 h 1 min")] {
             file.seconds = Some(seconds);
-            let line = format!("map   | \u{fffd}.png: 3 of 9 parts have arrived, {left} or more to go");
+            let line = format!("map   | \u{fffd}.png: 3 of 9 parts arrived, at least {left} left");
             assert_eq!(moving(&file), line);
         }
         let coming = Moving { name: None, from: Some("bob".to_owned()), seconds: None, ..file };
