@@ -89,12 +89,15 @@ enum Command {
     },
     /// Keep a copy of the account aside, closed with a passphrase of its own
     ///
-    /// The passphrase is asked for twice, or is the first line of a file that SOTTO_PASSPHRASE_FILE names, or of standard input. Only
-    /// 'sotto restore' opens the copy. It is the account itself: keep it as carefully, and use it when the account is gone.
+    /// The passphrase is asked for twice, or is the first line of standard input or of the file that --passphrase-file names; that of the state, in
+    /// SOTTO_PASSPHRASE_FILE, is not taken for it. Only 'sotto restore' opens the copy. It is the account itself: keep it as carefully, and use it when the account is gone.
     #[command(after_help = "Example:\n  sotto export /media/stick/alice.sotto")]
     Export {
         /// The file, which must not be there yet
         file: PathBuf,
+        /// A file with the passphrase of the copy on its first line
+        #[arg(long, value_name = "FILE")]
+        passphrase_file: Option<PathBuf>,
     },
     /// Go on with an account from a copy that 'sotto export' made
     ///
@@ -105,6 +108,9 @@ enum Command {
     Restore {
         /// The copy
         file: PathBuf,
+        /// A file with the passphrase of the copy on its first line
+        #[arg(long, value_name = "FILE")]
+        passphrase_file: Option<PathBuf>,
     },
     /// Take part in every round until 'sotto stop', Ctrl-C, or for a time that is fixed now
     ///
@@ -617,8 +623,12 @@ async fn perform(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Info(options) => info::info(options).await?,
         Command::Close { name } => account::close(home, &name).await?,
         Command::Passphrase { remove } => passphrase::set(home, remove).await?,
-        Command::Export { file } => export::export(home, &file).await?,
-        Command::Restore { file } => export::restore(home, &file)?,
+        Command::Export { file, passphrase_file } => {
+            export::export(home, &file, passphrase_file.as_deref()).await?
+        }
+        Command::Restore { file, passphrase_file } => {
+            export::restore(home, &file, passphrase_file.as_deref())?
+        }
         Command::Run(options) => run::run(home, options).await?,
         Command::Pair { at, qr } => devices::pair(home, at, qr).await?,
         Command::Attach { code, name } => devices::attach(home, code.is_some(), &name).await?,

@@ -177,8 +177,10 @@ impl Chat {
                 }
             }
             Told::Note(Note { line, .. }) | Told::Round(RoundCost { line, .. }) => status(&line),
+            Told::Files(files) => files.iter().for_each(|file| status(&print::moving(file))),
             // That is for those who asked for it.
-            Told::Audited(_)
+            Told::Said(_)
+            | Told::Audited(_)
             | Told::Step { .. }
             | Told::Connection { .. }
             | Told::Standing(_)

@@ -11,7 +11,7 @@ use super::account::ensure;
 use super::failure::Failure;
 use super::input::read_broken_secret;
 use super::link::{online, quietly};
-use super::print::{code, object, result, status};
+use super::print::{code, moving, object, result, status};
 use super::{AcceptOptions, ChatOptions, InviteOptions};
 use crate::daemon::message::{Account, Conversation, Kind, Reply};
 use crate::daemon::unexpected;
@@ -134,6 +134,10 @@ pub(super) async fn contacts(home: Option<PathBuf>, json: bool) -> Result<(), Fa
             object(&json!(conversation))?;
         } else {
             describe(&conversation)?;
+            conversation
+                .files
+                .iter()
+                .for_each(|file| status(&format!("{}: {}", conversation.name, moving(file))));
         }
     }
     Ok(())

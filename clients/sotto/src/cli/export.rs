@@ -18,7 +18,11 @@ impl From<ExportError> for Failure {
     }
 }
 
-pub(super) async fn export(home: Option<PathBuf>, file: &Path) -> Result<(), Failure> {
+pub(super) async fn export(
+    home: Option<PathBuf>,
+    file: &Path,
+    passphrase_file: Option<&Path>,
+) -> Result<(), Failure> {
     let directory = state::directory(home)?;
     if attached::is_there(&directory) {
         return Err(Failure::state("this is a paired device: the account is where 'sotto run' is"));
@@ -27,7 +31,8 @@ pub(super) async fn export(home: Option<PathBuf>, file: &Path) -> Result<(), Fai
     let (address, snapshot) = state::read(&directory)?;
     // What cannot be used here is no use anywhere.
     state::restore(&directory, &snapshot)?;
-    let passphrase = passphrase::of_file()?.map_or_else(passphrase::new, Ok)?;
+    // That of the state, wherever it comes from, is not taken without a word: a copy goes to other places than the state.
+    let passphrase = passphrase::new(passphrase_file)?;
     export::write(file, (&address, &snapshot), &passphrase)?;
     let file = file.display();
     status(&format!("a copy of the account as it is now is in {file}, closed with that passphrase"));
@@ -38,7 +43,11 @@ pub(super) async fn export(home: Option<PathBuf>, file: &Path) -> Result<(), Fai
     Ok(())
 }
 
-pub(super) fn restore(home: Option<PathBuf>, file: &Path) -> Result<(), Failure> {
+pub(super) fn restore(
+    home: Option<PathBuf>,
+    file: &Path,
+    passphrase_file: Option<&Path>,
+) -> Result<(), Failure> {
     let directory = state::directory(home)?;
     if Store::is_there(&directory) {
         return Err(crate::StoreError::Exists(directory).into());
@@ -49,7 +58,11 @@ pub(super) fn restore(home: Option<PathBuf>, file: &Path) -> Result<(), Failure>
             directory.display()
         )));
     }
-    let (address, snapshot, key) = export::read(file, &passphrase::of_export()?)?;
+    let (address, snapshot, key) = {
+        // What is no export needs no passphrase.
+        let export = export::Export::read(file)?;
+        export.open(&passphrase::of_export(passphrase_file)?)?
+    };
     let mut client = state::restore(file, &snapshot)?;
     let began = now();
     let anew = client.begin_anew(began, &mut state::rng());

@@ -80,6 +80,10 @@ fn as_object(told: &Told) -> Option<Value> {
             "text": *text.text.0, "sequence": text.sequence, "at": text.at_ms, "quote": text.quote,
             "file": text.file,
         }),
+        Told::Said(said) => json!({
+            "event": "said", "id": said.id, "text": *said.text.0, "sequence": said.sequence, "at": said.at_ms,
+            "quote": said.quote, "file": said.file,
+        }),
         Told::Arrived { id, sequence } => json!({"event": "arrived", "id": id, "sequence": sequence}),
         Told::Note(Note { line, severity }) => json!({"event": "note", "severity": severity, "line": line}),
         Told::Audited(audited) => json!({
@@ -105,11 +109,11 @@ fn as_object(told: &Told) -> Option<Value> {
             "event": "conversation", "id": standing.id, "name": standing.conversation.name,
             "kind": standing.conversation.kind, "established": standing.conversation.established,
             "queued": standing.conversation.queued, "unread": standing.conversation.unread,
-            "sent": standing.sent,
+            "sent": standing.sent, "files": standing.conversation.files,
         }),
         Told::Forgotten { id } => json!({"event": "forgotten", "id": id}),
         // One who listens gets the texts themselves.
-        Told::Unread { .. } => return None,
+        Told::Unread { .. } | Told::Files(_) => return None,
     })
 }
 

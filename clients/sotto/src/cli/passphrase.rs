@@ -89,15 +89,14 @@ pub(super) fn first_line(input: impl Read) -> io::Result<Passphrase> {
 /// Closes the state with a passphrase, or another one, or opens it for good.
 pub(super) async fn set(home: Option<PathBuf>, remove: bool) -> Result<(), Failure> {
     let directory = state::directory(home)?;
+    offline(&directory).await?;
+    // A person may take as long as they like: nobody else waits for that, and the passphrase of before is typed once.
+    drop(state::open_any(&directory)?);
+    let passphrase = if remove { None } else { Some(new(None)?) };
     let _starting = Store::starting(&directory).await?;
-    if Link::reach(&directory).await?.is_some() {
-        return Err(Failure::state(
-            "you are online: 'sotto stop' first, and then 'sotto passphrase' once more",
-        ));
-    }
+    offline(&directory).await?;
     let (mut store, snapshot) = state::open_any(&directory)?;
     let client = state::restore(store.directory(), &snapshot)?;
-    let passphrase = if remove { None } else { Some(new()?) };
     let was_closed = store.has_passphrase();
     store.set_passphrase(passphrase.as_ref())?;
     // First, for it is sealed under a key that the state holds; what cannot be read must not stay in the open.
@@ -117,10 +116,21 @@ pub(super) async fn set(home: Option<PathBuf>, remove: bool) -> Result<(), Failu
     Ok(())
 }
 
+/// # Errors
+/// If the participant runs, and has the state.
+async fn offline(directory: &Path) -> Result<(), Failure> {
+    match Link::reach(directory).await? {
+        Some(_) => {
+            Err(Failure::state("you are online: 'sotto stop' first, and then 'sotto passphrase' once more"))
+        }
+        None => Ok(()),
+    }
+}
+
 /// The passphrase of an export: in the file that is named, typed, or the first line of an input that is no terminal.
-pub(super) fn of_export() -> Result<Passphrase, Failure> {
-    if let Some(named) = of_file()? {
-        return Ok(named);
+pub(super) fn of_export(named: Option<&Path>) -> Result<Passphrase, Failure> {
+    if let Some(named) = named {
+        return from_file(named);
     }
     let read = match io::stdin().is_terminal() {
         true => typed("passphrase of the copy: "),
@@ -129,10 +139,12 @@ pub(super) fn of_export() -> Result<Passphrase, Failure> {
     read.map_err(|error| Failure::usage(format!("cannot read the passphrase: {error}")))
 }
 
-/// A new one, typed twice, or the first line of an input that is no terminal.
-pub(super) fn new() -> Result<Passphrase, Failure> {
+/// A new one: in the file that is named, typed twice, or the first line of an input that is no terminal.
+pub(super) fn new(named: Option<&Path>) -> Result<Passphrase, Failure> {
     let unread = |error: io::Error| Failure::usage(format!("cannot read the new passphrase: {error}"));
-    let passphrase = if io::stdin().is_terminal() {
+    let passphrase = if let Some(named) = named {
+        from_file(named)?
+    } else if io::stdin().is_terminal() {
         let passphrase = typed("new passphrase: ").map_err(unread)?;
         if typed("once more: ").map_err(unread)?.as_str() != passphrase.as_str() {
             return Err(Failure::usage("these were two; nothing was changed"));

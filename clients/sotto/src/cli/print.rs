@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use zeroize::Zeroizing;
 
-use crate::daemon::message::{File, Quote, Text};
+use crate::daemon::message::{File, Moving, Quote, Text};
 use crate::qr::Qr;
 
 /// So much of a text is shown where it is only named.
@@ -118,6 +118,29 @@ pub(crate) fn filed(file: Option<&File>, came: bool) -> String {
     format!(" [file, {size} bytes{place}]")
 }
 
+/// How far a file is.
+pub(crate) fn moving(file: &Moving) -> String {
+    let Moving { name, from, there, parts, seconds } = file;
+    let what = match (name, from) {
+        (Some(name), None) => harmless(name).replace('\n', " "),
+        (_, Some(from)) => format!("a file from {}", harmless(from)),
+        (None, None) => "a file".to_owned(),
+    };
+    let done = if from.is_some() { "have come" } else { "arrived" };
+    let left = seconds.map_or_else(String::new, |seconds| format!(", at least {} left", span(seconds)));
+    format!("{what}: {there} of {parts} parts {done}{left}")
+}
+
+/// Some time, in its largest unit and the next.
+fn span(seconds: u64) -> String {
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) if minutes < 10 => format!("{minutes} min {seconds} s"),
+        (0, minutes, _) => format!("{minutes} min"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
 /// The first characters of a text.
 pub(super) fn beginning(text: &str) -> Zeroizing<String> {
     Zeroizing::new(match text.char_indices().nth(SAID_CHARACTERS) {
@@ -216,8 +239,26 @@ fn is_hidden(character: char) -> bool {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{beginning, escaped, harmless, quoted};
-    use crate::daemon::message::{Private, Quote};
+    use super::{beginning, escaped, harmless, moving, quoted};
+    use crate::daemon::message::{Moving, Private, Quote};
+
+    #[test]
+    fn how_far_a_file_is_is_one_harmless_line() {
+        let mut file = Moving {
+            name: Some("map\n\u{1b}.png".to_owned()),
+            from: None,
+            there: 3,
+            parts: 9,
+            seconds: Some(59),
+        };
+        for (seconds, left) in [(59, "59 s"), (61, "1 min 1 s"), (659, "10 min"), (3660, "1 h 1 min")] {
+            file.seconds = Some(seconds);
+            let line = format!("map   | \u{fffd}.png: 3 of 9 parts arrived, at least {left} left");
+            assert_eq!(moving(&file), line);
+        }
+        let coming = Moving { name: None, from: Some("bob".to_owned()), seconds: None, ..file };
+        assert_eq!(moving(&coming), "a file from bob: 3 of 9 parts have come");
+    }
 
     #[test]
     fn of_a_long_text_the_beginning_is_shown() {

@@ -29,10 +29,17 @@ pub(super) async fn wipe(home: Option<PathBuf>, yes: bool) -> Result<(), Failure
     // So that nobody comes online meanwhile, or writes what was removed.
     let alone = alone(&directory).await;
     let far = daemon::forget_socket(&directory);
-    let Wiped { files, mut left } = wipe::wipe(&directory);
+    let Wiped { files, mut left, passed_over } = wipe::wipe(&directory);
     left.extend(far.err());
     for (path, error) in &left {
         status(&format!("warning: cannot wipe {}: {error}", path.display()));
+    }
+    for (path, leads) in &passed_over {
+        status(&format!(
+            "warning: {} is a link to {}: the link is removed, and what is there is not wiped",
+            path.display(),
+            leads.display()
+        ));
     }
     let directory = directory.display();
     if files == 0 && left.is_empty() {

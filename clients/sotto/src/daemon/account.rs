@@ -11,8 +11,9 @@ use sotto_protocol::error::InputError;
 use sotto_protocol::{ConversationId, ConversationKind, Error, GroupCard};
 
 use super::blocked::Blocked;
+use super::history::ways::Ways;
 use super::message::{
-    Account, Conversation, Invitation, Kind, Member, Private, Quote, Reply, Standing, Text,
+    Account, Conversation, Invitation, Kind, Member, Private, Quote, Reply, Said, Standing, Text,
 };
 use super::parcel::is_content;
 use super::reply::{self, Roster, Writer};
@@ -46,9 +47,9 @@ impl Account {
     ///
     /// # Errors
     /// What to tell the person.
-    pub(crate) fn look(&self, client: &Client, blocked: &Blocked) -> Result<Reply, Failure> {
+    pub(crate) fn look(&self, client: &Client, blocked: &Blocked, ways: &Ways) -> Result<Reply, Failure> {
         match self {
-            Self::Contacts => Ok(Reply::Conversations(conversations(client, blocked))),
+            Self::Contacts => Ok(Reply::Conversations(conversations(client, blocked, ways))),
             Self::Invitations => Ok(Reply::Invitations(invitations(client))),
             Self::Identity => Ok(Reply::Identity(encode_identity(&client.identity()))),
             Self::Words { contact } => words(client, contact),
@@ -134,7 +135,7 @@ impl Account {
             }
             Self::Shown { id, number } => client.shown(id, number),
             Self::SendFile { .. } => return Err(Failure::other("a file is sent by who is online")),
-            looks => return looks.look(client, &Blocked::default()),
+            looks => return looks.look(client, &Blocked::default(), &Ways::default()),
         }
         Ok(Reply::Done)
     }
@@ -185,6 +186,16 @@ pub(super) fn as_shown(client: &Client, unshown: &Unshown) -> Text {
     }
 }
 
+/// What was said from here, as programs show it.
+pub(super) fn as_said(client: &Client, id: ConversationId, sequence: u32, text: &str) -> Said {
+    let (reference, said) = reply::read(text);
+    let quote = reference.map(|sought| {
+        let from = sought.writer(&Roster::of(client, id), &Writer::Me).name();
+        Quote { from, text: None, sought: Some(sought) }
+    });
+    Said { id, sequence, text: Private::new(said), at_ms: now().0, quote, file: None }
+}
+
 fn unshown(client: &Client, conversation: Option<&str>, blocked: &Blocked) -> Result<Reply, Failure> {
     let wanted = conversation.map(|name| find(client, name)).transpose()?;
     let mut texts = texts(client, blocked);
@@ -203,12 +214,12 @@ fn portion(texts: Vec<Text>) -> Vec<Text> {
     portion.collect()
 }
 
-fn conversations(client: &Client, blocked: &Blocked) -> Vec<Conversation> {
-    standings(client, blocked).into_iter().map(|standing| standing.conversation).collect()
+fn conversations(client: &Client, blocked: &Blocked, ways: &Ways) -> Vec<Conversation> {
+    standings(client, blocked, ways).into_iter().map(|standing| standing.conversation).collect()
 }
 
 /// How all conversations stand.
-pub(super) fn standings(client: &Client, blocked: &Blocked) -> Vec<Standing> {
+pub(super) fn standings(client: &Client, blocked: &Blocked, ways: &Ways) -> Vec<Standing> {
     let unread = |id| {
         let of_it = client.unshown().filter(|text| text.conversation == id);
         of_it.filter(|text| !blocked.hides_text(client, text) && !is_content(&text.text)).count()
@@ -225,6 +236,7 @@ pub(super) fn standings(client: &Client, blocked: &Blocked) -> Vec<Standing> {
         identity: client.contact_identity(summary.id).map(|key| encode_identity(&key)),
         members: client.members(summary.id).into_iter().map(member).collect(),
         blocked: blocked.blocks(summary.id),
+        files: if blocked.blocks(summary.id) { Vec::new() } else { ways.of(client, summary.id) },
         name: summary.name,
     };
     let standing = |summary: sotto_protocol::ConversationSummary| Standing {

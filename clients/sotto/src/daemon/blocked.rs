@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use sotto_protocol::ConversationId;
 use sotto_protocol::client::{Client, Notice, Unshown};
-use sotto_protocol::{ConversationId, ConversationKind};
 
 use super::parcel::is_content;
 use crate::Event;
@@ -14,7 +14,7 @@ use crate::Event;
 pub(crate) struct Blocked(pub(super) BTreeSet<ConversationId>);
 
 impl Blocked {
-    pub(super) fn blocks(&self, conversation: ConversationId) -> bool {
+    pub(crate) fn blocks(&self, conversation: ConversationId) -> bool {
         self.0.contains(&conversation)
     }
 
@@ -23,15 +23,13 @@ impl Blocked {
         if self.0.is_empty() || self.blocks(conversation) {
             return !self.0.is_empty();
         }
-        let is_group = |it: &sotto_protocol::ConversationSummary| {
-            it.id == conversation && it.kind == ConversationKind::Group
-        };
-        if !client.conversations().iter().any(is_group) {
+        // A contact has none, and of a group nobody but its members can be hidden.
+        let members = client.members(conversation);
+        if members.is_empty() {
             return false;
         }
         let blocked: BTreeSet<_> = self.0.iter().filter_map(|id| client.contact_identity(*id)).collect();
-        let mut members = client.members(conversation).into_iter();
-        members.any(|member| member.name == from && blocked.contains(&member.identity))
+        members.into_iter().any(|member| member.name == from && blocked.contains(&member.identity))
     }
 
     pub(super) fn hides_text(&self, client: &Client, text: &Unshown) -> bool {

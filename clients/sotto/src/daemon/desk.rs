@@ -12,16 +12,16 @@ use tokio::sync::Notify;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
-use super::account::{find, texts};
+use super::account::{as_said, find, texts};
 use super::blocked::drop_hidden;
 use super::devices::Devices;
 use super::door::{Came, Door};
 use super::face::Face;
-use super::history::files::{SENDING_MAX, hand_in, has_room};
+use super::history::files::{SENDING_MAX, hand_in, has_room, room};
 use super::history::{History, Stand};
 use super::journal::{Entry, Journal};
 use super::message::{
-    Account, Audited, Device, Found, Listening, Note, Private, Reply, Severity, Status, Text,
+    Account, Audited, Device, Found, Listening, Note, Private, Reply, Said, Severity, Status, Text,
 };
 use super::notes::{self, sending};
 use super::parcel::Parcel;
@@ -193,6 +193,14 @@ impl Desk {
             self.settle(of).await;
             self.feed().await;
         }
+        if let Event::Notice(Notice::Acknowledged { message, .. }) = &event
+            && let Some(name) = self.history.arrived_file(message.conversation, message.sequence)
+        {
+            self.write(Some(Entry::Passing(Note::new(
+                Severity::Notice,
+                format!("the file {name} has arrived"),
+            ))));
+        }
         let event = Arc::new(event);
         let (told, blocked) = (Arc::clone(&event), self.history.blocked());
         let entry = move |client: &Client| {
@@ -241,6 +249,8 @@ impl Desk {
             };
             // Of one that has stopped they are dropped when it comes again.
             let _ = self.handle.change(drop_all).await;
+            // How far a file is that comes.
+            self.journal.write(Entry::Changed);
         }
         self.complain(written.map(|_| ()));
     }
@@ -258,27 +268,35 @@ impl Desk {
             let Ok(handed) = self.handle.change(move |client| hand_in(client, id, &of_it, next)).await else {
                 return;
             };
-            let line = match &handed {
-                Err(error) => format!("warning: the file {} was not sent: {error}", parcel.name()),
-                Ok(next) if *next > parcel.parts() => {
-                    format!("all of the file {} is handed in; it has arrived when its end has", parcel.name())
+            let entry = match &handed {
+                Err(error) => {
+                    let line = format!("warning: the file {} was not sent: {error}", parcel.name());
+                    Some(Entry::Lasting(Note::new(Severity::Warning, line)))
                 }
-                Ok(next) => {
-                    format!("the file {}: {next} of {} parts are handed in", parcel.name(), parcel.parts())
-                }
-            };
-            let note = match handed {
-                Ok(_) => Entry::Passing(Note::new(Severity::Notice, line)),
-                Err(_) => Entry::Lasting(Note::new(Severity::Warning, line)),
+                // Its end is said for the whole.
+                Ok(next) if *next > parcel.parts() => self.end_of(id, parcel.clone()).await.map(Entry::Said),
+                Ok(_) => Some(Entry::Changed),
             };
             // What cannot be sent is given up.
             let next = handed.unwrap_or(u16::MAX);
             let history = Arc::clone(&self.history);
             let written = spawn_blocking(move || history.handed(id, &parcel, next));
             self.complain(written.await.unwrap_or(Ok(())));
-            self.write(Some(note));
             self.settle(Of::Id(id)).await;
+            self.write(entry);
         }
+    }
+
+    /// The end of a file that was handed in.
+    async fn end_of(&self, id: ConversationId, parcel: Parcel) -> Option<Said> {
+        let end = move |client: &Client| {
+            let text = parcel.text(parcel.parts());
+            let waiting = client.outgoing_texts(id).ok()?.waiting;
+            let end = waiting.iter().rev().find(|waiting| waiting.text == *text)?;
+            Some(as_said(client, id, end.sequence, &text))
+        };
+        let said = self.handle.ask(end).await.ok()??;
+        Some(self.history.present_said(said, false))
     }
 
     /// Takes a file that is to be sent.
@@ -301,9 +319,18 @@ impl Desk {
             let id = find(client, &conversation)?;
             let say = Account::SayTo { id, text: Private::new("") };
             say.check(client, &blocked)?;
-            Ok::<_, Failure>((id, sending(client, id, &of_it)))
+            // Some of it may wait, of which all was handed in.
+            let waits = room(client, id, &of_it, 0).is_ok_and(|(_, waiting)| waiting > 0);
+            Ok::<_, Failure>((id, waits, sending(client, id, &of_it)))
         };
-        let (id, reply) = self.handle.ask(look).await??;
+        let (id, waits, reply) = self.handle.ask(look).await??;
+        // Parts of two that are the same cannot be told from each other.
+        if waits || self.history.sends(id, &parcel) {
+            return Err(Failure::other(format!(
+                "the file {name} is on its way already, as it is; send it again when it has arrived"
+            ))
+            .coded("file-on-its-way"));
+        }
         let history = Arc::clone(&self.history);
         let written = spawn_blocking(move || history.send(id, &parcel)).await.unwrap_or(Ok(()));
         written.map_err(|error| Failure::state(self.history.unwritten(&error)))?;
@@ -393,7 +420,8 @@ impl Desk {
         }
         if account.only_looks() {
             let blocked = self.history.blocked();
-            let reply = self.handle.ask(move |client| account.look(client, &blocked)).await??;
+            let ways = self.history.ways();
+            let reply = self.handle.ask(move |client| account.look(client, &blocked, &ways)).await??;
             return Ok(reply.presented(&self.history));
         }
         let of = account.touches();
@@ -410,15 +438,32 @@ impl Desk {
         let (server, blocked) = (self.server.clone(), self.history.blocked());
         let perform = move |client: &mut Client| {
             account.check(client, &blocked)?;
-            account.perform(client, &server)
+            let says = match &account {
+                Account::Say { conversation, text } => client.find(conversation).map(|id| (id, text.clone())),
+                Account::SayTo { id, text } => Some((*id, text.clone())),
+                _ => None,
+            };
+            let reply = account.perform(client, &server)?;
+            let said = match (&reply, says) {
+                (Reply::Queued { sequence, .. }, Some((id, text))) => {
+                    Some((as_said(client, id, *sequence, &text.0), !client.members(id).is_empty()))
+                }
+                _ => None,
+            };
+            Ok::<_, Failure>((reply, said))
         };
         let done = self.handle.change(perform).await?;
         match shown {
             Some((id, number)) => self.history.seen(id, number),
             None => self.settle(of).await,
         }
-        self.journal.write(Entry::Changed);
-        done
+        let said = done.as_ref().ok().and_then(|(_, said)| said.clone());
+        // Whoever listens sees it at once, whichever program has handed it in.
+        self.journal.write(match said {
+            Some((said, group)) => Entry::Said(self.history.present_said(said, group)),
+            None => Entry::Changed,
+        });
+        done.map(|(reply, _)| reply)
     }
 
     /// Whether there is a session, and with which node.

@@ -11,6 +11,7 @@ mod settle;
 #[cfg(test)]
 mod tests;
 mod view;
+pub(crate) mod ways;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -24,8 +25,8 @@ use zeroize::Zeroizing;
 use super::blocked::Blocked;
 use crate::store::log::{Opened, SealedLog, chunks_of};
 use crate::store::{remove_with_leftover, seal};
-use files::{Coming, Saved};
-use record::{By, Fate, Past, Record, Sending};
+use files::{Coming, Going, Saved};
+use record::{By, Fate, Past, Record};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) use record::{fuzz, valid};
 pub(crate) use settle::Stand;
@@ -76,7 +77,7 @@ struct Kept {
     /// Files that come, the oldest first.
     pieces: Vec<Coming>,
     saved: Vec<Saved>,
-    sending: Vec<Sending>,
+    sending: Vec<Going>,
 }
 
 /// What is written to.
@@ -197,7 +198,7 @@ impl History {
         let mut kept = self.kept();
         let gone = |id: &ConversationId| !there.contains(id);
         let files = kept.pieces.iter().map(|it| it.id).chain(kept.saved.iter().map(|it| it.id));
-        let mut files = files.chain(kept.sending.iter().map(|it| it.id));
+        let mut files = files.chain(kept.sending.iter().map(|it| it.sending.id));
         if !kept.texts.iter().any(|past| gone(&past.id))
             && !kept.blocked.iter().any(gone)
             && !files.any(|id| gone(&id))
@@ -208,7 +209,7 @@ impl History {
         kept.blocked.retain(|id| there.contains(id));
         kept.pieces.retain(|it| there.contains(&it.id));
         kept.saved.retain(|it| there.contains(&it.id));
-        kept.sending.retain(|it| there.contains(&it.id));
+        kept.sending.retain(|it| there.contains(&it.sending.id));
         // What is forgotten is not even left in the part of the file that is not read any more.
         self.write_anew(&mut kept)
     }
@@ -345,7 +346,7 @@ impl Kept {
             }
             Record::Piece(piece) => self.take_piece(piece),
             Record::Saved { id, from, file, path } => self.take_saved(Saved { id, from, file, path }),
-            Record::Sending(sending) => self.sending.push(sending),
+            Record::Sending(sending) => self.sending.extend(Going::of(sending)),
             Record::Handed { id, file, next } => self.take_handed(id, &file, next),
         }
     }

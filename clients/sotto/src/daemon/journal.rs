@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use sotto_protocol::client::MessageId;
 use tokio::sync::watch;
 
-use super::message::{Audited, Found, Note, RoundCost, Severity, Step, Text};
+use super::message::{Audited, Found, Note, RoundCost, Said, Severity, Step, Text};
 
 /// Entries that are kept.
 pub(super) const KEPT_MAX: usize = 1024;
@@ -31,6 +31,8 @@ pub(super) enum Entry {
     Audited(Audited),
     /// A text came. Who comes later finds it among those that nobody has seen.
     Text(Text),
+    /// Something was said from here.
+    Said(Said),
 }
 
 impl Entry {

@@ -244,6 +244,10 @@ pub(crate) enum Reply {
 pub(crate) enum Told {
     /// A text of the conversation attached to, or of any for one who listens, which nobody has seen. It comes again until it is told as shown.
     Text(Text),
+    /// To one who listens: something was said from here, by whichever program.
+    Said(Said),
+    /// What has changed of the files on their way in the conversation attached to.
+    Files(Vec<Moving>),
     /// Texts of another conversation that nobody has seen.
     Unread { conversation: String, texts: usize },
     /// A text of the conversation attached to, or of any for one who listens, has arrived.
@@ -394,6 +398,21 @@ pub(crate) struct Text {
     pub(crate) file: Option<File>,
 }
 
+/// A text that was said from here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Said {
+    pub(crate) id: ConversationId,
+    /// Its number in the conversation.
+    pub(crate) sequence: u32,
+    pub(crate) text: Private,
+    /// When, in milliseconds since 1970.
+    pub(crate) at_ms: u64,
+    /// What it replies to.
+    pub(crate) quote: Option<Quote>,
+    /// The file that it tells of.
+    pub(crate) file: Option<File>,
+}
+
 /// A file that was sent, or came. The text is its name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct File {
@@ -504,6 +523,23 @@ pub(crate) struct Conversation {
     pub(crate) members: Vec<Member>,
     /// Whether nothing of it is shown.
     pub(crate) blocked: bool,
+    /// Files on their way.
+    pub(crate) files: Vec<Moving>,
+}
+
+/// A file on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Moving {
+    /// Of one that is sent; what comes has its name at its end.
+    pub(crate) name: Option<String>,
+    /// Who sends it; None of one that is sent from here.
+    pub(crate) from: Option<String>,
+    /// Parts that are at the other end, or here.
+    pub(crate) there: u16,
+    /// All of its parts.
+    pub(crate) parts: u16,
+    /// How long it takes yet if nothing is lost and both are online, of one that is sent.
+    pub(crate) seconds: Option<u64>,
 }
 
 impl Conversation {

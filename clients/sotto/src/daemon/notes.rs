@@ -216,14 +216,24 @@ fn content(kind: ConversationKind) -> usize {
 
 /// How long it takes at least until a file has arrived.
 pub(super) fn sending(client: &Client, id: ConversationId, parcel: &Parcel) -> Reply {
+    let messages = parcel.messages(content_of(client, id));
+    let (rounds, seconds) = left(client, messages);
+    Reply::Sending { messages, rounds, seconds }
+}
+
+/// Bytes of a text that go into one message of a conversation.
+pub(super) fn content_of(client: &Client, id: ConversationId) -> usize {
     let found = client.conversations().into_iter().find(|conversation| conversation.id == id);
-    let each = found.map_or(PAIR_CONTENT, |found| content(found.kind));
-    let (messages, places) = (parcel.messages(each), client.settings().conversations);
+    found.map_or(PAIR_CONTENT, |found| content(found.kind))
+}
+
+/// Rounds, and by their length seconds, that it takes at least until so many messages of a conversation have arrived.
+pub(super) fn left(client: &Client, messages: u64) -> (u64, u64) {
+    let places = client.settings().conversations;
     // One message in each turn, and the last one has to arrive.
     let turns = messages.saturating_sub(1).saturating_mul(places.into());
     let rounds = turns.saturating_add(rounds_to_arrive(client.server(), places).into());
-    let seconds = rounds.saturating_mul(client.server().round_ms.into()) / 1000;
-    Reply::Sending { messages, rounds, seconds }
+    (rounds, rounds.saturating_mul(client.server().round_ms.into()) / 1000)
 }
 
 /// Whether a lost connection may be somebody's intention, so that it is told also to one who comes later.

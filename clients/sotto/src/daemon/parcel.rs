@@ -93,8 +93,7 @@ impl Parcel {
 
     /// Without the end.
     pub(crate) fn parts(&self) -> u16 {
-        // At most 43.
-        self.content.len().div_ceil(PART_BYTES) as u16
+        parts(self.content.len())
     }
 
     /// What is sent, by number up to that of the end.
@@ -108,8 +107,26 @@ impl Parcel {
 
     /// Messages that all of it takes, of so many bytes each.
     pub(crate) fn messages(&self, each: usize) -> u64 {
-        (0..=self.parts()).map(|number| self.text(number).len().div_ceil(each.max(1)) as u64).sum()
+        lengths(self.content.len(), self.name.len()).map(|length| length.div_ceil(each.max(1)) as u64).sum()
     }
+}
+
+/// Parts of a file of so many bytes, without the end.
+pub(crate) fn parts(size: usize) -> u16 {
+    // At most 43.
+    size.div_ceil(PART_BYTES) as u16
+}
+
+/// Bytes of the texts by which a file of so many bytes is sent, whose name has so many.
+pub(crate) fn lengths(size: usize, name: usize) -> impl Iterator<Item = usize> {
+    let parts = parts(size);
+    let digits = |number: usize| number.to_string().len();
+    (0..=parts).map(move |number| {
+        let head = BEGIN.len() + FILE_CHARACTERS + digits(number.into()) + digits(parts.into()) + "..".len();
+        let part = size.saturating_sub(usize::from(number) * PART_BYTES).min(PART_BYTES);
+        let said = if number == parts { digits(size) + ".".len() + name } else { (4 * part).div_ceil(3) };
+        head + END.len_utf8() + said
+    })
 }
 
 /// Takes a text apart that is a part of a file.
@@ -142,7 +159,7 @@ pub(crate) fn is_content(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{FILE_BYTES_MAX, PARTS_MAX, Parcel, Says, is_content, read};
+    use super::{FILE_BYTES_MAX, PARTS_MAX, Parcel, Says, is_content, lengths, read};
 
     #[test]
     fn a_file_is_what_its_parts_say_and_nothing_else() {
@@ -172,6 +189,8 @@ mod tests {
             }
             assert!(texts[..texts.len() - 1].iter().all(|text| is_content(text)));
             assert!(!is_content(texts.last().unwrap()));
+            let said: Vec<usize> = texts.iter().map(|text| text.len()).collect();
+            assert_eq!(lengths(size, parcel.name().len()).collect::<Vec<_>>(), said);
             assert!(parcel.messages(232) >= (size * 4 / 3 / 232) as u64);
         }
         assert!(Parcel::new("empty", Vec::new()).is_none() && Parcel::new("", vec![1]).is_none());

@@ -26,7 +26,7 @@ pub(crate) fn look(directory: &Path, account: Account, mut client: Client) -> Re
         problem.iter().for_each(|problem| status(problem));
         return account.asked(&client)?.answer(&history);
     }
-    Ok(account.look(&client, &blocked)?.presented(&history))
+    Ok(account.look(&client, &blocked, &history.ways())?.presented(&history))
 }
 
 /// Does as told, and saves the state.

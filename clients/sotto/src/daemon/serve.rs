@@ -17,8 +17,8 @@ use super::desk::Desk;
 use super::frame::{AWAY, Frames, HERE, write};
 use super::journal::{Entry, Listener};
 use super::message::{
-    self, Attached, Audited, Found, Greeting, Message, Note, Reply, Request, Severity, Standing, Text, Told,
-    VERSION,
+    self, Attached, Audited, Found, Greeting, Message, Moving, Note, Reply, Request, Severity, Standing,
+    Text, Told, VERSION,
 };
 use super::notes::{audit_pace, pace};
 use crate::cli::failure::Failure;
@@ -75,6 +75,8 @@ enum Wants {
         conversation: ConversationId,
         /// Also what every round costs.
         verbose: bool,
+        /// How far files were when it was told.
+        files: Vec<Moving>,
     },
     /// What is checked.
     Audits,
@@ -118,11 +120,13 @@ impl Wants {
                 Some(Told::Round(cost))
             }
             Entry::Step(round, step) if is_all => Some(Told::Step { round, step }),
+            Entry::Said(said) if is_all => Some(Told::Said(said)),
             Entry::Text(_)
             | Entry::Arrived(_)
             | Entry::Round(_)
             | Entry::Audited(_)
             | Entry::Step(..)
+            | Entry::Said(_)
             | Entry::Changed => None,
         }
     }
@@ -198,7 +202,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
         let (conversation, mut attached, texts) = self.desk.handle().ask(look).await??;
         let texts = self.desk.present(texts);
         attached.unshown = texts.iter().filter(|text| text.id == conversation).count();
-        let wants = Wants::One { conversation, verbose };
+        let wants = Wants::One { conversation, verbose, files: Vec::new() };
         self.listening = Some(Listening { journal, wants, handed: 0 });
         Ok((attached, texts))
     }
@@ -244,7 +248,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
 
     /// Tells one who listens what has changed of how all stands.
     async fn compare(&mut self) -> io::Result<()> {
-        let Some(Listening { wants: Wants::All(known), .. }) = &mut self.listening else { return Ok(()) };
+        let blocked = self.desk.history.blocked();
+        let ways = self.desk.history.ways();
+        let known = match self.listening.as_mut().map(|listening| &mut listening.wants) {
+            Some(Wants::All(known)) => known,
+            Some(Wants::One { conversation, files, .. }) => {
+                let id = *conversation;
+                let moving = move |client: &Client| match blocked.blocks(id) {
+                    true => Vec::new(),
+                    false => ways.of(client, id),
+                };
+                let Ok(moving) = self.desk.handle().ask(moving).await else { return Ok(()) };
+                if *files == moving {
+                    return Ok(());
+                }
+                let changed = moving.iter().filter(|file| !files.contains(file)).cloned().collect();
+                *files = moving;
+                return self.send(&Message::Told(Told::Files(changed))).await;
+            }
+            Some(Wants::Audits) | None => return Ok(()),
+        };
         let mut changes = Vec::new();
         let connection = self.desk.connection();
         if known.connection.as_ref() != Some(&connection) {
@@ -253,8 +276,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Program<'_, S> {
             changes.push(Told::Connection { connected, node });
         }
         // One that has stopped changes no more.
-        let blocked = self.desk.history.blocked();
-        if let Ok(standings) = self.desk.handle().ask(move |client| standings(client, &blocked)).await {
+        if let Ok(standings) = self.desk.handle().ask(move |client| standings(client, &blocked, &ways)).await
+        {
             let there: BTreeSet<_> = standings.iter().map(|standing| standing.id).collect();
             known.standings.retain(|id, _| {
                 let stays = there.contains(id);

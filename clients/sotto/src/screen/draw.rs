@@ -42,6 +42,7 @@ pub(super) fn draw(model: &Model, frame: &mut Frame<'_>) -> Option<Drawn> {
             talk::draw(model, frame, layout, palette)
         }
     };
+    bars::files(model, frame, layout.files, palette);
     bars::note(model, frame, layout.note, palette);
     bars::rounds(model, frame, layout.rounds, palette);
     composer(model, frame, layout.composer, palette);

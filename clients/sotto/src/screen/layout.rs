@@ -12,6 +12,8 @@ const WITH_LIST: u16 = 60;
 const LIST_MOST: u16 = 24;
 /// Rows for what is written, at most.
 const COMPOSER_MOST: u16 = 5;
+/// Rows for files on their way, at most.
+const FILES_MOST: u16 = 3;
 /// Rows for alarms, at most.
 const ALARM_MOST: u16 = 4;
 
@@ -24,6 +26,8 @@ pub(super) struct Layout {
     pub(super) title: Rect,
     pub(super) alarm: Rect,
     pub(super) talk: Rect,
+    /// Files on their way in it.
+    pub(super) files: Rect,
     pub(super) note: Rect,
     pub(super) composer: Rect,
     pub(super) rounds: Rect,
@@ -54,6 +58,9 @@ impl Layout {
         let composer = take(composer_rows(model, main).min(COMPOSER_MOST), 1);
         let alarm = take(alarm_rows(model, width).min(ALARM_MOST), 2);
         let note = take(u16::from(model.newest_note().is_some()), 2);
+        let moving = model.thread().map_or(0, |thread| thread.standing.conversation.files.len());
+        let moving = if covered { 0 } else { u16::try_from(moving).unwrap_or(u16::MAX).min(FILES_MOST) };
+        let files = take(moving, 4);
         let names = names(model, main);
         let at = |y: u16, rows: u16| Rect { x: left, y, width: main, height: rows };
         let whole = |y: u16, rows: u16| Rect { x: 0, y, width, height: rows };
@@ -63,8 +70,9 @@ impl Layout {
             alarm: whole(0, alarm),
             title: at(alarm, 1),
             talk: at(above, room),
-            note: at(above + room, note),
-            composer: at(above + room + note, composer),
+            files: at(above + room, files),
+            note: at(above + room + files, note),
+            composer: at(above + room + files + note, composer),
             rounds: whole(height - 1, 1),
             prefix: 9 + names + 2,
             names,

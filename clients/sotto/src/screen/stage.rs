@@ -123,6 +123,7 @@ pub(super) fn contact(id: u32, name: &str) -> Standing {
         identity: None,
         members: Vec::new(),
         blocked: false,
+        files: Vec::new(),
     };
     Standing { id: ConversationId(id), sent: 0, conversation }
 }

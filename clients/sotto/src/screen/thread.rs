@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 use super::composer::Composer;
 use super::wrap::{cut, name, shown, wrap};
 use crate::cli::print::filed;
-use crate::daemon::message::{File, Private, Quote, Standing, Text};
+use crate::daemon::message::{self, File, Private, Quote, Standing, Text};
 use crate::daemon::reply::Reference;
 
 /// A text.
@@ -205,6 +205,15 @@ impl Thread {
         self.end() - 1
     }
 
+    /// Takes a text of one's own that any program has handed in, if it is not there: what was handed in here is.
+    pub(super) fn take_said(&mut self, said: message::Said, at: Option<DateTime>) {
+        let by = By::Me(Fate::Queued(said.sequence));
+        let said = Said { by, text: said.text.0, at, quote: said.quote, file: said.file };
+        if !self.texts.iter().rev().any(|here| here.is(&said)) {
+            self.push(said);
+        }
+    }
+
     fn push(&mut self, said: Said) {
         self.bytes += said.text.len();
         self.texts.push_back(said);
@@ -212,7 +221,9 @@ impl Thread {
 
     /// Takes texts that were said before all that are here, in order, but for those that are here already. All of them were seen.
     pub(super) fn take_before(&mut self, texts: Vec<Said>) {
-        let is_here = |said: &Said| self.texts.iter().any(|here| here.is(said));
+        // Pages follow each other without a gap, so that only what came since can be in one.
+        let since = usize::try_from(FIRST.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        let is_here = |said: &Said| self.texts.iter().skip(since).any(|here| here.is(said));
         let mut new: Vec<Said> = texts.into_iter().filter(|said| !is_here(said)).collect();
         while let Some(said) = new.pop() {
             self.bytes += said.text.len();

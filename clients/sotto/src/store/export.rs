@@ -2,7 +2,7 @@
 //! [begins anew](sotto_protocol::Client::begin_anew).
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read, Write as _};
 use std::path::Path;
 
 use zeroize::Zeroizing;
@@ -29,6 +29,8 @@ pub(crate) enum ExportError {
     Passphrase(String),
     #[error("not enough memory for the passphrase of {0}: it takes {1} MiB")]
     Memory(String, u32),
+    #[error("{0} is no file")]
+    NoFile(String),
     #[error("cannot {action} {path}: {source}")]
     Io { action: &'static str, path: String, source: io::Error },
 }
@@ -60,6 +62,7 @@ impl ExportError {
             Self::Newer(_) => "export-newer",
             Self::Passphrase(_) => "export-passphrase",
             Self::Memory(..) => "export-memory",
+            Self::NoFile(_) => "export-no-file",
             Self::Io { .. } => "export-io",
         }
     }
@@ -87,18 +90,44 @@ pub(crate) fn write(
     written.map_err(ExportError::io("write", path))
 }
 
-/// Reads an export: the server's address, the client's snapshot, and the key that opened it.
-pub(crate) fn read(
-    path: &Path,
-    passphrase: &Passphrase,
-) -> Result<(Address, Zeroizing<Vec<u8>>, Key), ExportError> {
-    let mut bytes = Zeroizing::new(Vec::new());
-    let file = File::open(path).map_err(ExportError::io("open", path))?;
-    file.take(BYTES_MAX).read_to_end(&mut bytes).map_err(ExportError::io("read", path))?;
-    let problem = |problem| ExportError::of(problem, path);
-    let (key, body) = format::decode_export(&bytes).map_err(problem)?.open(passphrase).map_err(problem)?;
-    let (address, snapshot) = format::decode_body(&body).map_err(problem)?;
-    Ok((address, Zeroizing::new(snapshot.to_vec()), key))
+/// An export as it lies there, closed.
+pub(crate) struct Export<'path> {
+    path: &'path Path,
+    bytes: Zeroizing<Vec<u8>>,
+}
+
+impl<'path> Export<'path> {
+    /// Reads what a file has, if it begins like an export: nothing else is read as a whole, or waited for.
+    pub(crate) fn read(path: &'path Path) -> Result<Self, ExportError> {
+        let io = |action| ExportError::io(action, path);
+        // Opening a pipe waits for somebody who writes to it.
+        if !fs::metadata(path).map_err(io("open"))?.is_file() {
+            return Err(ExportError::NoFile(path.display().to_string()));
+        }
+        Self::read_from(File::open(path).map_err(io("open"))?, path)
+    }
+
+    fn read_from(mut input: impl Read, path: &'path Path) -> Result<Self, ExportError> {
+        let io = |action| ExportError::io(action, path);
+        let mut bytes = Zeroizing::new(Vec::new());
+        let beginning = format::EXPORT_BEGINNING_BYTES as u64;
+        input.by_ref().take(beginning).read_to_end(&mut bytes).map_err(io("read"))?;
+        format::check_export(&bytes).map_err(|problem| ExportError::of(problem, path))?;
+        input.take(BYTES_MAX).read_to_end(&mut bytes).map_err(io("read"))?;
+        Ok(Self { path, bytes })
+    }
+
+    /// The server's address, the client's snapshot, and the key that opened it.
+    pub(crate) fn open(
+        &self,
+        passphrase: &Passphrase,
+    ) -> Result<(Address, Zeroizing<Vec<u8>>, Key), ExportError> {
+        let problem = |problem| ExportError::of(problem, self.path);
+        let closed = format::decode_export(&self.bytes).map_err(problem)?;
+        let (key, body) = closed.open(passphrase).map_err(problem)?;
+        let (address, snapshot) = format::decode_body(&body).map_err(problem)?;
+        Ok((address, Zeroizing::new(snapshot.to_vec()), key))
+    }
 }
 
 #[cfg(test)]
@@ -107,12 +136,40 @@ mod tests {
 
     use zeroize::Zeroizing;
 
-    use super::{ExportError, read, write};
+    use super::{Export, ExportError, write};
+    use crate::Address;
+    use crate::store::passphrase::Key;
     use crate::testing::address;
     use crate::{Passphrase, Store, StoreError};
+    use std::path::Path;
 
     fn passphrase(text: &str) -> Passphrase {
         Passphrase::new(Zeroizing::new(text.to_owned()))
+    }
+
+    fn read(path: &Path, passphrase: &Passphrase) -> Result<(Address, Zeroizing<Vec<u8>>, Key), ExportError> {
+        Export::read(path)?.open(passphrase)
+    }
+
+    /// What only goes on and on must not be taken into memory, and what has no end not be waited for.
+    #[cfg(unix)]
+    #[test]
+    fn attack_what_is_no_export_is_not_read() {
+        for none in ["/dev/zero", "/dev", "/proc/self/fd"] {
+            let refused = Export::read(Path::new(none)).err().unwrap();
+            assert!(matches!(refused, ExportError::NoFile(_)), "{none}: {refused}");
+        }
+        struct Endless(usize);
+        impl std::io::Read for Endless {
+            fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+                assert!(self.0 < 100, "more is read than how an export begins");
+                self.0 += bytes.len();
+                bytes.fill(0);
+                Ok(bytes.len())
+            }
+        }
+        let refused = Export::read_from(Endless(0), Path::new("endless")).err().unwrap();
+        assert!(matches!(refused, ExportError::Damaged(_, "it is no export")), "{refused}");
     }
 
     /// A program that took it for a state would go on with keys that have served.

@@ -69,12 +69,20 @@ pub(crate) fn encode_export(address: &Address, snapshot: &[u8], key: &Key) -> Ze
 
 /// What an export holds for whoever has the passphrase.
 pub(crate) fn decode_export(bytes: &[u8]) -> Result<Closed<'_>, Problem> {
+    Closed::decode(Beginning::Export, whole(check_export(bytes)?)?)
+}
+
+/// By what [`check_export`] tells an export.
+pub(crate) const EXPORT_BEGINNING_BYTES: usize = EXPORT.len() + 1;
+
+/// What is behind the beginning of an export, if it has one.
+pub(crate) fn check_export(bytes: &[u8]) -> Result<&[u8], Problem> {
     let none = Problem::Damaged("it is no export");
     let Some(rest) = bytes.strip_prefix(EXPORT) else { return Err(none) };
     match rest.split_first() {
         None => Err(SHORT),
         Some((0, _)) => Err(none),
-        Some((&EXPORT_VERSION, rest)) => Closed::decode(Beginning::Export, whole(rest)?),
+        Some((&EXPORT_VERSION, rest)) => Ok(rest),
         Some(_) => Err(Problem::Newer),
     }
 }

@@ -38,6 +38,8 @@ pub(crate) struct Wiped {
     pub(crate) files: usize,
     /// Those that could not be, and why.
     pub(crate) left: Vec<(PathBuf, io::Error)>,
+    /// Links in the place of directories, which were removed, and where they lead: nothing there was touched.
+    pub(crate) passed_over: Vec<(PathBuf, PathBuf)>,
 }
 
 /// Overwrites and removes what programs of an account have written into a directory, and the directory if nothing else is in it.
@@ -60,6 +62,10 @@ pub(crate) fn wipe(directory: &Path) -> Wiped {
         })
         .collect();
     let received = directory.join(RECEIVED);
+    if let Ok(leads) = fs::read_link(&received) {
+        ours.push((FILES.len() - 3, received.clone()));
+        wiped.passed_over.push((received.clone(), leads));
+    }
     // Whatever came there, but not where a link leads.
     let is_ours = fs::symlink_metadata(&received).is_ok_and(|received| received.is_dir());
     let came = is_ours.then(|| fs::read_dir(&received)).into_iter().flatten().flatten().flatten();
@@ -154,7 +160,7 @@ mod tests {
         let mut open = fs::File::open(directory.join("state")).unwrap();
         fs::hard_link(directory.join("nodes"), home.path().join("linked")).unwrap();
         let wiped = wipe(&directory);
-        assert!(wiped.left.is_empty(), "{wiped:?}");
+        assert!(wiped.left.is_empty() && wiped.passed_over.is_empty(), "{wiped:?}");
         assert_eq!(wiped.files, if cfg!(unix) { 14 } else { 13 });
         let left: Vec<_> =
             fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -164,6 +170,20 @@ mod tests {
         open.read_to_end(&mut rest).unwrap();
         assert!(rest.is_empty() && fs::read(home.path().join("linked")).unwrap().is_empty());
 
+        // Somebody keeps what comes elsewhere: that is told, and left alone.
+        #[cfg(unix)]
+        {
+            let elsewhere = home.path().join("pictures");
+            fs::create_dir(&elsewhere).unwrap();
+            fs::write(elsewhere.join("cat.png"), &secret).unwrap();
+            std::os::unix::fs::symlink(&elsewhere, directory.join("received")).unwrap();
+            let wiped = wipe(&directory);
+            assert_eq!(
+                (wiped.files, wiped.passed_over),
+                (1, vec![(directory.join("received"), elsewhere.clone())])
+            );
+            assert_eq!(fs::read_to_string(elsewhere.join("cat.png")).unwrap(), secret);
+        }
         fs::remove_file(directory.join("holiday.jpg")).unwrap();
         assert_eq!(wipe(&directory).files, 0);
         assert!(!directory.exists());

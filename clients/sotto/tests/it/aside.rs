@@ -63,6 +63,11 @@ fn an_account_that_is_brought_back_from_a_copy_goes_on_with_its_contacts() {
     assert_eq!(at_restored.hears(), "bob: Welcome.");
     let names: Vec<_> = restored.json(&["contacts", "--json"]).iter().map(|of| of["name"].clone()).collect();
     assert_eq!(names, ["bob"]);
+    // The passphrase of the state is none of a copy, unless somebody says so.
+    let named = restored.passphrase.clone().unwrap();
+    let another = format!("{copy}-again");
+    restored.fails(&["export", &another], "short", 2, "8 characters");
+    restored.succeeds(&["export", &another, "--passphrase-file", named.to_str().unwrap()]);
     drop((at_restored, at_bob));
     bob.kill();
     server.shutdown();

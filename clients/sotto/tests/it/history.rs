@@ -60,6 +60,8 @@ fn what_was_said_is_kept_until_it_is_forgotten_and_what_is_blocked_is_not_even_k
     fs::write(&map, &content).unwrap();
     let told = alice.output(&["send", "bob", "--file", map.to_str().unwrap()], "");
     assert!(String::from_utf8_lossy(&told.stderr).contains(" rounds or more"), "{told:?}");
+    let again = ["send", "bob", "--file", map.to_str().unwrap()];
+    alice.fails(&again, "", 1, "is on its way already");
     let put = bob.file("received/map.png");
     assert_eq!(at_bob.hears(), format!("alice [file, 400 bytes, in {}]: -map.png", put.display()));
     assert_eq!(fs::read(&put).unwrap(), content);

@@ -31,6 +31,8 @@ fn a_bot_hears_everything_and_answers() {
     assert_eq!(next("step")["step"].as_str().map(str::is_empty), Some(false));
 
     bob.succeeds_with(&["send", "alice"], "an answer");
+    // Also of itself, whichever program has said it.
+    assert_eq!(next("said")["text"], "an answer");
     let sequence = loop {
         let stands = next("conversation");
         if stands["queued"] == 1 {

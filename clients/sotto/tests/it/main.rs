@@ -8,6 +8,8 @@
 #[cfg(unix)]
 mod aside;
 mod audit;
+#[cfg(unix)]
+mod calls;
 mod chat;
 mod command_line;
 mod costs;
@@ -22,7 +24,7 @@ mod invariants;
 mod kills;
 #[cfg(unix)]
 mod listening;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 mod missed;
 #[cfg(unix)]
 mod newcomer;
@@ -39,6 +41,8 @@ mod screen;
 #[cfg(unix)]
 mod slots;
 mod support;
+#[cfg(target_os = "linux")]
+mod terminal;
 #[cfg(unix)]
 mod unseen;
 mod versions;

@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::calls::{Calls, Frames, Way};
 use sottod::{Config, Running};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -277,9 +278,10 @@ struct Wires {
     open: Vec<TcpStream>,
 }
 
-/// A relay in front of a server that notes every connection, and can be cut.
+/// A relay in front of a server that notes every connection, and can be cut. What goes through it without TLS is read.
 pub(crate) struct Relay {
     port: u16,
+    calls: Arc<Mutex<Calls>>,
     notes: Arc<Notes>,
     wires: Arc<Mutex<Wires>>,
 }
@@ -292,6 +294,8 @@ impl Relay {
         let of_relay = Arc::clone(&notes);
         let wires = Arc::<Mutex<Wires>>::default();
         let carried = Arc::clone(&wires);
+        let calls = Arc::<Mutex<Calls>>::default();
+        let read = Arc::clone(&calls);
         thread::spawn(move || {
             for (number, client) in listener.incoming().map_while(Result::ok).enumerate() {
                 of_relay.note(Seen::Opened(number));
@@ -304,14 +308,15 @@ impl Relay {
                 drop(wires);
                 let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
                 let notes = Arc::clone(&of_relay);
+                let [up, down] = [Arc::clone(&read), Arc::clone(&read)];
                 thread::spawn(move || {
-                    copy(from, to);
+                    copy(from, to, Frames::of(number, Way::Up), &up);
                     notes.note(Seen::Closed(number));
                 });
-                thread::spawn(move || copy(server, client));
+                thread::spawn(move || copy(server, client, Frames::of(number, Way::Down), &down));
             }
         });
-        Self { port, notes, wires }
+        Self { port, calls, notes, wires }
     }
 
     /// Ends all connections, and lets none come about until it is mended.
@@ -334,6 +339,11 @@ impl Relay {
         format!("{scheme}://127.0.0.1:{}/{}", self.port, rest.split_once('/').unwrap().1)
     }
 
+    /// All calls so far.
+    pub(crate) fn calls(&self) -> Calls {
+        self.calls.lock().unwrap().clone()
+    }
+
     pub(crate) fn seen(&self) -> Vec<Seen> {
         self.notes.seen.lock().unwrap().clone()
     }
@@ -349,8 +359,14 @@ impl Relay {
     }
 }
 
-fn copy(mut from: TcpStream, mut to: TcpStream) {
+fn copy(mut from: TcpStream, mut to: TcpStream, mut frames: Frames, calls: &Mutex<Calls>) {
+    let mut bytes = vec![0; 1 << 16];
     // However it ends, it has ended.
-    let _ = std::io::copy(&mut from, &mut to);
+    while let Ok(length @ 1..) = from.read(&mut bytes) {
+        frames.take(&bytes[..length], &mut calls.lock().unwrap());
+        if to.write_all(&bytes[..length]).is_err() {
+            break;
+        }
+    }
     let _ = to.shutdown(Shutdown::Both);
 }

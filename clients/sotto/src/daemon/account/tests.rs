@@ -4,6 +4,7 @@ use sotto_protocol::client::Client;
 
 use super::super::blocked::Blocked;
 use super::super::frame::{AWAY, write};
+use super::super::history::ways::Ways;
 use super::super::message::{Account, File, Message, Private, Quote, Reply, Text};
 use super::{encode_identity, portion};
 use crate::cli::failure::Failure;
@@ -17,7 +18,10 @@ fn a_removal_shows_and_is_taken_back_by_name_or_identity() {
     let text = |text: &str| text.to_owned();
     let members = vec![format!("bob={identity}")];
     Account::CreateGroup { name: text("desk"), members }.perform(&mut alice, &address()).unwrap();
-    let removing = |alice: &Client| match Account::Contacts.look(alice, &Blocked::default()).unwrap() {
+    let removing = |alice: &Client| match Account::Contacts
+        .look(alice, &Blocked::default(), &Ways::default())
+        .unwrap()
+    {
         Reply::Conversations(talks) => {
             talks[0].members.iter().map(|member| (member.present, member.removing)).collect::<Vec<_>>()
         }

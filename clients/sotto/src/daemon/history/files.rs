@@ -26,6 +26,25 @@ pub(super) struct Coming {
     pub(super) file: String,
     /// By number.
     pub(super) parts: BTreeMap<u16, Vec<u8>>,
+    /// How many there are.
+    pub(super) all: u16,
+    /// Whether some came since this process has begun: of what was given up nobody is to wait for the rest.
+    pub(super) is_alive: bool,
+}
+
+/// A file that goes.
+pub(super) struct Going {
+    pub(super) sending: Sending,
+    /// What it is called on its way.
+    pub(super) file: String,
+}
+
+impl Going {
+    /// None of what cannot be sent.
+    pub(super) fn of(sending: Sending) -> Option<Self> {
+        let file = Parcel::new(&sending.name, sending.content.clone())?.file();
+        Some(Self { sending, file })
+    }
 }
 
 /// Where a file is that came.
@@ -41,22 +60,27 @@ impl History {
     /// texts that the state needs no more.
     pub(super) fn take_files(&self, kept: &mut Kept, stand: &Stand) -> io::Result<Vec<u64>> {
         let mut taken = Vec::new();
-        let mut pieces = Vec::new();
+        let (mut pieces, mut came) = (Vec::new(), BTreeSet::new());
         for text in &stand.unshown {
-            let Some(Part { file, number, says: Says::Content(content), .. }) = parcel::read(&text.text)
+            let Some(Part { file, number, parts, says: Says::Content(content) }) = parcel::read(&text.text)
             else {
                 continue;
             };
             taken.push(text.number);
             if !kept.has_piece(text, &file, number) {
                 let (id, from) = (stand.id, text.from.clone());
-                pieces.push(Record::Piece(Piece { id, from, file, number, content }));
+                came.insert((from.clone(), file.clone()));
+                pieces.push(Record::Piece(Piece { id, from, file, number, parts, content }));
             }
         }
         if taken.is_empty() && !stand.unshown.iter().any(|text| parcel::read(&text.text).is_some()) {
             return Ok(taken);
         }
-        self.commit(kept, pieces)?;
+        let written = self.commit(kept, pieces);
+        for coming in kept.pieces.iter_mut().filter(|coming| coming.id == stand.id) {
+            coming.is_alive |= came.contains(&(coming.from.clone(), coming.file.clone()));
+        }
+        written?;
         if matches!(kept.file, Kind::Looked | Kind::Unreadable) {
             return Ok(Vec::new());
         }
@@ -73,7 +97,10 @@ impl History {
             if kept.is_saved(id, &from, &file) {
                 continue;
             }
-            let Some(coming) = kept.coming(id, &from, &file) else { continue };
+            let Some(coming) = kept.pieces.iter_mut().find(|coming| coming.is(id, &from, &file)) else {
+                continue;
+            };
+            coming.is_alive = false;
             let whole = Parcel::of(&file, size, &name, coming.parts.values().cloned());
             if let Some(parcel) = whole {
                 let path = save(self.home(), &parcel)?.display().to_string();
@@ -92,6 +119,12 @@ impl History {
         self.commit(&mut kept, vec![Record::Sending(Sending { id, name, content, next: 0 })])
     }
 
+    /// Whether the same file, of the same name, is on its way to a conversation already.
+    pub(crate) fn sends(&self, id: ConversationId, parcel: &Parcel) -> bool {
+        let file = parcel.file();
+        self.kept().sending.iter().any(|going| going.sending.id == id && going.file == file)
+    }
+
     /// Files on their way from here.
     pub(crate) fn files_sent(&self) -> usize {
         self.kept().sending.len()
@@ -101,10 +134,10 @@ impl History {
     pub(crate) fn sending(&self) -> Vec<(ConversationId, Parcel, u16)> {
         let kept = self.kept();
         let mut busy = BTreeSet::new();
-        let parcel = |sending: &Sending| {
+        let parcel = |Going { sending, .. }: &Going| {
             Some((sending.id, Parcel::new(&sending.name, sending.content.clone())?, sending.next))
         };
-        kept.sending.iter().filter(|sending| busy.insert(sending.id)).filter_map(parcel).collect()
+        kept.sending.iter().filter(|going| busy.insert(going.sending.id)).filter_map(parcel).collect()
     }
 
     /// All parts before this one were handed in.
@@ -159,9 +192,15 @@ pub(crate) fn has_room(client: &Client, id: ConversationId, parcel: &Parcel, nex
     room(client, id, parcel, next).map_or(true, |(_, waiting)| waiting < AHEAD)
 }
 
+impl Coming {
+    fn is(&self, id: ConversationId, from: &str, file: &str) -> bool {
+        self.id == id && self.from == from && self.file == file
+    }
+}
+
 impl Kept {
     fn coming(&self, id: ConversationId, from: &str, file: &str) -> Option<&Coming> {
-        self.pieces.iter().find(|coming| coming.id == id && coming.from == from && coming.file == file)
+        self.pieces.iter().find(|coming| coming.is(id, from, file))
     }
 
     fn has_piece(&self, text: &Unshown, file: &str, number: u16) -> bool {
@@ -183,8 +222,8 @@ impl Kept {
     }
 
     pub(super) fn take_piece(&mut self, piece: Piece) {
-        let Piece { id, from, file, number, content } = piece;
-        let is_it = |coming: &Coming| coming.id == id && coming.from == from && coming.file == file;
+        let Piece { id, from, file, number, parts: all, content } = piece;
+        let is_it = |coming: &Coming| coming.is(id, &from, &file);
         if !self.pieces.iter().any(is_it) {
             let by_it = |coming: &Coming| coming.id == id && coming.from == from;
             if self.pieces.iter().filter(|coming| by_it(coming)).count() >= COMING_MAX
@@ -192,14 +231,10 @@ impl Kept {
             {
                 self.pieces.remove(oldest);
             }
-            let parts = BTreeMap::new();
-            self.pieces.push(Coming { id, from: from.clone(), file: file.clone(), parts });
+            let (parts, is_alive) = (BTreeMap::new(), false);
+            self.pieces.push(Coming { id, from: from.clone(), file: file.clone(), parts, all, is_alive });
         }
-        if let Some(coming) = self
-            .pieces
-            .iter_mut()
-            .find(|coming| coming.id == id && coming.from == from && coming.file == file)
-        {
+        if let Some(coming) = self.pieces.iter_mut().find(|coming| coming.is(id, &from, &file)) {
             coming.parts.insert(number, content);
         }
     }
@@ -213,14 +248,14 @@ impl Kept {
     }
 
     pub(super) fn take_handed(&mut self, id: ConversationId, file: &str, next: u16) {
-        self.sending.retain_mut(|sending| {
-            let Some(parcel) = Parcel::new(&sending.name, sending.content.clone()) else { return false };
-            if sending.id != id || parcel.file() != file {
-                return true;
-            }
+        // Of two that are the same it is the first that goes.
+        let it = self.sending.iter().position(|going| going.sending.id == id && going.file == file);
+        if let Some(Going { sending, .. }) = it.and_then(|it| self.sending.get_mut(it)) {
             sending.next = next;
-            next <= parcel.parts()
-        });
+            if next > parcel::parts(sending.content.len()) {
+                it.map(|it| self.sending.remove(it));
+            }
+        }
     }
 
     /// What is written of files when all is written anew.
@@ -232,6 +267,7 @@ impl Kept {
                     from: coming.from.clone(),
                     file: coming.file.clone(),
                     number: *number,
+                    parts: coming.all,
                     content: content.clone(),
                 })
             })
@@ -242,7 +278,7 @@ impl Kept {
             file: saved.file.clone(),
             path: saved.path.clone(),
         });
-        pieces.chain(saved).chain(self.sending.iter().cloned().map(Record::Sending))
+        pieces.chain(saved).chain(self.sending.iter().map(|going| Record::Sending(going.sending.clone())))
     }
 
     /// Bytes of that.
@@ -252,6 +288,6 @@ impl Kept {
             self.saved.iter().map(|it| it.from.len() + it.file.len() + it.path.len() + OVERHEAD_BYTES);
         coming
             + saved.sum::<usize>()
-            + self.sending.iter().map(|sending| sending.content.len()).sum::<usize>()
+            + self.sending.iter().map(|going| going.sending.content.len()).sum::<usize>()
     }
 }

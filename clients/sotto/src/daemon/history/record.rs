@@ -36,6 +36,8 @@ pub(super) struct Piece {
     pub(super) from: String,
     pub(super) file: String,
     pub(super) number: u16,
+    /// How many there are.
+    pub(super) parts: u16,
     pub(super) content: Vec<u8>,
 }
 

@@ -432,6 +432,20 @@ fn files_to_one_contact_go_one_after_the_other_and_all_of_them_come() {
     );
 }
 
+/// Numbers are given again by a state that was brought back, and what was said before it was is not what comes then.
+#[test]
+fn a_text_of_a_number_that_was_there_before_a_state_was_brought_back_is_another_one() {
+    let home = tempfile::tempdir().unwrap();
+    let (history, mut state) = (open(home.path()), State::default());
+    for text in ["before", "after"] {
+        state.unshown.clear();
+        state.hears(BOB, 7, text);
+        history.settle(&state.stand(BOB), None).unwrap();
+    }
+    let expected = [("before".to_owned(), PastMark::Read), ("after".to_owned(), PastMark::Unread)];
+    assert_eq!(shown(&history, &state), expected);
+}
+
 /// What a file meets on the disk must not cost what was said.
 #[test]
 fn attack_a_file_that_cannot_be_put_anywhere_keeps_no_text_out_of_the_history() {

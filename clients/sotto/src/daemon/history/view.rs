@@ -5,7 +5,7 @@ use sotto_protocol::ConversationId;
 use super::record::{By, Fate, Past};
 use super::settle::Stand;
 use super::{History, Kept};
-use crate::daemon::message::{self, PastMark, Private, Quote, Text};
+use crate::daemon::message::{self, PastMark, Private, Quote, Said, Text};
 use crate::daemon::parcel::{self, Part, Says};
 use crate::daemon::reply::{self, Reference, Writer};
 
@@ -39,6 +39,31 @@ impl History {
         }
         page.reverse();
         (page, more)
+    }
+
+    /// What was said from here, with what the history knows of what it tells of.
+    pub(crate) fn present_said(&self, mut said: Said, group: bool) -> Said {
+        let kept = self.kept();
+        if let Some((name, file)) = kept.file(&said.text.0, said.id, None) {
+            (said.text, said.file) = (name, Some(file));
+        }
+        if let Some(quote) = &mut said.quote
+            && let Some(sought) = quote.sought.take()
+        {
+            quote.text = kept.quoted(said.id, u64::MAX, (quote.from.as_deref(), group), &sought);
+        }
+        said
+    }
+
+    /// The name of a file whose end was said under this number, if it has arrived.
+    pub(crate) fn arrived_file(&self, id: ConversationId, sequence: u32) -> Option<String> {
+        let kept = self.kept();
+        let is_it = |past: &&Past| {
+            past.id == id
+                && matches!(past.by, By::Me { sequence: of_it, fate: Fate::Arrived, .. } if of_it == sequence)
+        };
+        let past = kept.texts.iter().rev().take(LOOKED_BACK).find(is_it)?;
+        kept.file(&past.text.0, id, None).map(|(name, _)| name.0.to_string())
     }
 
     /// A text that nobody has seen, with when it came.

@@ -9,6 +9,7 @@ use super::super::thread::Thread;
 use super::super::wrap::{cut, name, shown, wrap};
 use super::palette::Palette;
 use super::{bar, row};
+use crate::cli::print::moving;
 use crate::daemon::message::{Kind, Severity, Step};
 
 pub(super) fn alarm(model: &Model, frame: &mut Frame<'_>, area: Rect, palette: Palette) {
@@ -53,6 +54,17 @@ pub(super) fn title(model: &Model, frame: &mut Frame<'_>, area: Rect, palette: P
         parts.push(format!("group: {}", names.join(", ")));
     }
     bar(frame, area, &parts.join(" | "), palette.title());
+}
+
+/// Files on their way in the open conversation, the oldest first.
+pub(super) fn files(model: &Model, frame: &mut Frame<'_>, area: Rect, palette: Palette) {
+    let Some(thread) = model.thread() else { return };
+    let files = &thread.standing.conversation.files;
+    for (number, file) in files.iter().take(usize::from(area.height)).enumerate() {
+        let way = if file.from.is_some() { '↓' } else { '↑' };
+        let line = shown(&moving(file)).replace('\n', " ");
+        super::line(frame, row(area, number), &format!("{way} {line}"), palette.quiet());
+    }
 }
 
 pub(super) fn note(model: &Model, frame: &mut Frame<'_>, area: Rect, palette: Palette) {

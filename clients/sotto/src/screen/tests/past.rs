@@ -5,7 +5,7 @@ use sotto_protocol::ConversationId;
 
 use super::super::stage::{Stage, contact};
 use super::super::update::{Act, Input, Purpose};
-use crate::daemon::message::{Account, Listening, Past, PastMark, Private, Quote, Reply, Told};
+use crate::daemon::message::{Account, Listening, Past, PastMark, Private, Quote, Reply, Said, Told};
 
 const BOB: ConversationId = ConversationId(1);
 
@@ -156,4 +156,35 @@ fn a_reply_is_shown_with_what_it_replies_to_where_no_text_has_a_place() {
     assert!(rows[0].ends_with("bob: Shall we meet?") && rows[1].ends_with("you: Yes, let us."), "{screen}");
     assert!(column(rows[0]) == column(rows[1]) && column(rows[2]) > column(rows[1]) + 8, "{screen}");
     assert!(stage.types("/reply-to 0 no").is_empty() && stage.types("/reply-to 99 no").is_empty());
+}
+
+/// A person has several programs open, and sees in each what was said in any.
+#[test]
+fn what_another_program_has_handed_in_is_there_at_once_and_once() {
+    let (mut stage, _) = come();
+    answers(&mut stage, Vec::new(), false);
+    let said = |sequence, text: &str| {
+        let text = Private::new(text);
+        let said = Said { id: BOB, sequence, text, at_ms: 1_795_694_400_000, quote: None, file: None };
+        Input::Told(Told::Said(said))
+    };
+    let acts = stage.types("typed here");
+    let Some(Act::Ask(_, purpose)) = acts.into_iter().next() else { panic!() };
+    stage.happens(Input::Replied(purpose, Ok(Reply::Queued { sequence: 1, waiting: 1 })));
+    for _ in 0..2 {
+        stage.happens(said(1, "typed here"));
+        stage.happens(said(2, "typed elsewhere"));
+        stage.happens(said(3, "typed elsewhere"));
+    }
+    stage.happens(Input::Told(Told::Arrived { id: BOB, sequence: 2 }));
+    // The page that was asked for before has it, too.
+    let mut page = vec![past(7, None, "typed elsewhere", PastMark::Queued)];
+    page[0].sequence = 2;
+    answers(&mut stage, page, false);
+    stage.draws();
+    let screen = stage.screen();
+    let own: Vec<_> = screen.lines().filter_map(|row| row.split_once("you: ")).collect();
+    let texts: Vec<&str> = own.iter().map(|(_, text)| *text).collect();
+    assert_eq!(texts, ["typed here", "typed elsewhere", "typed elsewhere"], "{screen}");
+    assert!(own[1].0.contains("✓✓") && own[2].0.contains('·'), "{screen}");
 }

@@ -12,7 +12,9 @@ use super::super::stage::{Stage, contact};
 use super::super::update::{Act, Input, Purpose};
 use super::showing::group;
 use crate::cli::failure::Failure;
-use crate::daemon::message::{Note, Private, Reply, RoundCost, Severity, Standing, Step, Told};
+use crate::daemon::message::{
+    File, Moving, Note, Private, Reply, RoundCost, Said, Severity, Standing, Step, Text, Told,
+};
 use crate::qr::{Ink, WHITE, read};
 
 /// Compares the screen with its file.
@@ -272,4 +274,51 @@ fn what_was_not_taken_is_marked() {
     let Some(Act::Ask(_, purpose)) = act else { panic!("{act:?}") };
     stage.happens(Input::Replied(purpose, Err(Failure::other("too many texts wait"))));
     looks(&mut stage, "refused");
+}
+
+#[test]
+fn replies_and_files_and_how_far_they_are() {
+    let mut stage = Stage::new(80, 24);
+    stage.attach(vec![contact(1, "bob"), contact(2, "carol")], 0);
+    stage.hears((1, "bob"), "bob", "Shall we meet?");
+    says(&mut stage, "/reply Yes, at noon.", 1);
+    stage.happens(Input::Told(Told::Arrived { id: ConversationId(1), sequence: 1 }));
+    let file = |size, path: Option<&str>| Some(File { size, path: path.map(str::to_owned) });
+    stage.happens(Input::Told(Told::Text(Text {
+        number: 9,
+        id: ConversationId(1),
+        conversation: "bob".to_owned(),
+        group: false,
+        from: "bob".to_owned(),
+        text: Private::new("map.png"),
+        sequence: 9,
+        at_ms: None,
+        quote: None,
+        file: file(11_800, Some("/home/alice/.local/share/sotto/received/map.png")),
+    })));
+    stage.happens(Input::Told(Told::Said(Said {
+        id: ConversationId(1),
+        sequence: 61,
+        text: Private::new("table.csv"),
+        at_ms: 1_795_694_460_000,
+        quote: None,
+        file: file(2_304, None),
+    })));
+    let moving = |name: Option<&str>, from: Option<&str>, there, parts, seconds| Moving {
+        name: name.map(str::to_owned),
+        from: from.map(str::to_owned),
+        there,
+        parts,
+        seconds,
+    };
+    let mut bob = contact(1, "bob");
+    bob.conversation.files = vec![
+        moving(Some("table.csv"), None, 1, 2, Some(52)),
+        moving(Some("house.jpg"), None, 0, 38, Some(2_431)),
+        moving(None, Some("bob"), 3, 9, None),
+    ];
+    stage.happens(Input::Told(Told::Standing(bob)));
+    looks(&mut stage, "files");
+    stage.resizes(40, 9);
+    looks(&mut stage, "files-narrow");
 }

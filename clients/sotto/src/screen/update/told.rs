@@ -35,6 +35,12 @@ pub(super) fn told(model: &mut Model, told: Told) -> Vec<Act> {
                 thread.arrived(sequence);
             }
         }
+        Told::Said(said) => {
+            let at = local(said.at_ms, &model.zone);
+            if let Some(thread) = model.of(said.id) {
+                thread.take_said(said, at);
+            }
+        }
         Told::Note(note) => model.note(note),
         Told::Audited(Audited { found: Found::Cheated, line, .. }) => {
             model.note(Note::new(Severity::Alarm, line));
@@ -55,7 +61,7 @@ pub(super) fn told(model: &mut Model, told: Told) -> Vec<Act> {
             reopen(model);
         }
         // One who listens gets the texts themselves.
-        Told::Unread { .. } | Told::Audited(Audited { found: Found::Honest, .. }) => {}
+        Told::Unread { .. } | Told::Files(_) | Told::Audited(Audited { found: Found::Honest, .. }) => {}
     }
     Vec::new()
 }
@@ -112,6 +118,7 @@ fn text_came(model: &mut Model, text: Text) -> Vec<Act> {
             identity: None,
             members: Vec::new(),
             blocked: false,
+            files: Vec::new(),
         };
         stands(model, Standing { id, sent: 0, conversation });
     }
