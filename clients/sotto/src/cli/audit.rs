@@ -11,8 +11,9 @@ use serde_json::json;
 
 use super::failure::Failure;
 use super::link::Link;
+use super::options::{AuditOptions, VerifyOptions};
 use super::print::{object, result, status};
-use super::{AuditOptions, VerifyOptions, state};
+use super::state;
 use crate::audit::{PROOF_MAX, Proof, Verdict, judge};
 use crate::daemon::message::{Audited, Found, Message, Note, Reply, Request, Told};
 use crate::daemon::unexpected;

@@ -10,10 +10,10 @@ use sotto_wire::Token;
 use tokio::io::{BufReader, Stdin, stdin};
 use zeroize::Zeroizing;
 
-use super::ChatOptions;
 use super::failure::Failure;
 use super::input::{Line, Lines};
 use super::link::{Link, quietly};
+use super::options::ChatOptions;
 use super::print::{self, beginning, status};
 use crate::daemon::message::{Account, Message, Note, Private, Reply, Request, RoundCost, Told};
 use crate::daemon::{interrupted, unexpected};

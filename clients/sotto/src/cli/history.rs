@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::json;
 
-use super::HistoryOptions;
 use super::failure::Failure;
 use super::link::quietly;
+use super::options::HistoryOptions;
 use super::print::{filed, harmless, object, quoted, status};
 use crate::daemon::message::{Account, Past, PastMark, Reply};
 use crate::daemon::unexpected;

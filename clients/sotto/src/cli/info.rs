@@ -8,9 +8,9 @@ use sotto_protocol::{RoundMode, ServerParameters};
 use sotto_session::engine;
 use sotto_wire::Info;
 
-use super::InfoOptions;
 use super::account::ask;
 use super::failure::Failure;
+use super::options::InfoOptions;
 use super::print::{object, result};
 use crate::cost::rounds_to_arrive;
 use crate::{ConnectionSettings, RoundCost};

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
-use super::ListenOptions;
 use super::failure::Failure;
 use super::link::Link;
+use super::options::ListenOptions;
 use super::print::{self, object, status};
 use crate::daemon::message::{Account, Message, Note, Reply, Request, Step, Told};
 use crate::daemon::{interrupted, unexpected};

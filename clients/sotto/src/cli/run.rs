@@ -8,8 +8,9 @@ use serde_json::json;
 
 use super::failure::Failure;
 use super::link::{Link, quietly};
+use super::options::RunOptions;
 use super::print::{object, result, status};
-use super::{RunOptions, passphrase, state};
+use super::{passphrase, state};
 use crate::daemon::message::{Account, Conversation, Reply, Request, Status};
 use crate::daemon::{Options, unexpected};
 
