@@ -72,10 +72,10 @@ async fn perform(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Close { name } => account::close(home, &name).await?,
         Command::Passphrase { remove } => passphrase::set(home, remove).await?,
         Command::Export { file, passphrase_file } => {
-            export::export(home, &file, passphrase_file.as_deref()).await?
+            export::export(home, &file, passphrase_file.as_deref()).await?;
         }
         Command::Restore { file, passphrase_file } => {
-            export::restore(home, &file, passphrase_file.as_deref())?
+            export::restore(home, &file, passphrase_file.as_deref())?;
         }
         Command::Run(options) => run::run(home, options).await?,
         Command::Pair { at, qr } => devices::pair(home, at, qr).await?,

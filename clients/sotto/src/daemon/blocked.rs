@@ -59,3 +59,32 @@ pub(crate) fn drop_hidden(client: &mut Client, blocked: &Blocked) -> bool {
     hidden.iter().for_each(|number| client.drop_unshown(*number));
     !hidden.is_empty()
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use sotto_protocol::UnixMillis;
+
+    use super::Blocked;
+    use crate::testing::client;
+
+    #[test]
+    fn what_is_blocked_is_hidden_and_nothing_else_is() {
+        let (mut alice, mut bob, now) = (client("alice"), client("bob"), UnixMillis(0));
+        let mut rng: rand::rngs::StdRng = rand::make_rng();
+        let invitation = bob.invite("alice", now, &mut rng).unwrap();
+        let of_bob = alice.accept("bob", &invitation, now, &mut rng).unwrap();
+        let members = [("bob", bob.identity()), ("carol", client("carol").identity())];
+        let members = members.map(|(name, identity)| (name.to_owned(), identity));
+        alice.create_group("desk", &members, &mut rng).unwrap();
+        let desk = alice.find("desk").unwrap();
+        let hides = |ids: &[_], conversation, from| {
+            Blocked(ids.iter().copied().collect::<BTreeSet<_>>()).hides(&alice, conversation, from)
+        };
+        assert!(hides(&[of_bob], of_bob, "bob"));
+        assert!(!hides(&[of_bob], desk, "carol") && !hides(&[], desk, "bob") && !hides(&[], of_bob, "bob"));
+        assert!(hides(&[desk], desk, "carol") && !hides(&[desk], of_bob, "bob"));
+    }
+}
