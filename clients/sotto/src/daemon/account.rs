@@ -224,6 +224,7 @@ pub(super) fn standings(client: &Client, blocked: &Blocked) -> Vec<Standing> {
         unread: unread(summary.id),
         identity: client.contact_identity(summary.id).map(|key| encode_identity(&key)),
         members: client.members(summary.id).into_iter().map(member).collect(),
+        classical: summary.classical,
         blocked: blocked.blocks(summary.id),
         name: summary.name,
     };

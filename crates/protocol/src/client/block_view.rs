@@ -87,7 +87,7 @@ impl Stage {
                 open(&mut alice, round);
                 next.insert(postcard::to_allocvec(&alice).unwrap());
                 if let Some(message) = &message {
-                    alice.receive(TALK, message, Round(round), Round(round + 1), &[]).unwrap();
+                    alice.receive(TALK, message, (Round(round), Round(round + 1)), &[], None).unwrap();
                     next.insert(postcard::to_allocvec(&alice).unwrap());
                 }
             }
