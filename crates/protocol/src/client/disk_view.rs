@@ -19,7 +19,7 @@ const ALICE: usize = 0;
 const BOB: usize = 1;
 const CAROL: usize = 2;
 const NAMES: [&str; 3] = ["alice", "bob", "carol"];
-const ROUNDS: u64 = 200;
+const ROUNDS: u64 = 240;
 const RETAINED: u64 = 2;
 /// Rounds after which new keys of a group have been handed over, taken and forgotten, if nothing is lost.
 const HANDED_OVER: u64 = 40;
@@ -347,7 +347,8 @@ fn no_window_of_a_stored_state_is_a_secret_of_the_past() {
             24 => disk.say(BOB, ALICE, words(step, 90)),
             30 => disk.say(CAROL, ALICE, words(step, 300)),
             60 => disk.invite(BOB, BOB),
-            90 => {
+            // More than 64 rounds after the group's first keys, which wait for the handshakes.
+            140 => {
                 let id = disk.conversation(ALICE, "crew").unwrap();
                 disk.acts(ALICE, "remove", |world| world.clients[ALICE].remove_member(id, 2).unwrap());
             }

@@ -31,6 +31,7 @@ pub(crate) struct KemSeed {
 }
 
 impl KemSeed {
+    #[cfg(any(test, feature = "fuzzing"))]
     pub(crate) fn new(d: Secret, z: Secret) -> Self {
         Self { d, z }
     }
