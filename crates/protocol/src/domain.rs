@@ -32,6 +32,8 @@ pub(crate) const ANSWER_CHAIN: &str = "sotto v1 answer chain";
 pub(crate) const HYBRID_BASE: &str = "sotto v1 hybrid base";
 /// From that and the secret of the key encapsulation to the secret of a conversation of two.
 pub(crate) const HYBRID_SECRET: &str = "sotto v1 hybrid secret";
+/// From a client's store of randomness and a request to the randomness of the encapsulation that answers it.
+pub(crate) const ENCAPSULATION: &str = "sotto v1 encapsulation";
 /// What both sign in their hellos.
 pub(crate) const HYBRID_SIGNATURE: &str = "sotto v1 hybrid signature";
 /// From the secret of a conversation of two to its root.
@@ -76,7 +78,7 @@ mod tests {
         let all = lines.filter_map(|line| line.split_once("&str = "));
         let strings: Vec<&str> = all.map(|(_, string)| string.trim_matches([';', '"'])).collect();
         let distinct: BTreeSet<&str> = strings.iter().copied().collect();
-        assert_eq!((strings.len(), distinct.len()), (31, 31));
+        assert_eq!((strings.len(), distinct.len()), (32, 32));
         assert!(strings.iter().all(|string| string.starts_with("sotto v1 ") && !string.contains('\0')));
     }
 }

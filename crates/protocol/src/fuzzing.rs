@@ -223,8 +223,8 @@ pub fn fuzz_pair(bytes: &[u8]) {
             let plaintext = of_round(content, round);
             // Of requests, of the conversation, or of answers.
             let keys = [0, 1, 4][usize::from(epoch % 3)];
-            let fresh = Secret::new([8; 32]);
-            let taken = pair.receive(keys, &plaintext, (Round(round), Round(round + 1)), &[], Some(&fresh));
+            let store = Secret::new([8; 32]);
+            let taken = pair.receive(keys, &plaintext, (Round(round), Round(round + 1)), &[], &store);
             assert!(taken.is_err() || Frame::decode(&plaintext, Round(round)).is_ok());
             let size = postcard::experimental::serialized_size(&pair).unwrap_or(usize::MAX);
             assert!(
@@ -520,8 +520,8 @@ fn valid_hellos() -> Option<Vec<u8>> {
                 };
                 hellos.push(number);
                 hellos.extend_from_slice(plaintext.as_slice());
-                let fresh = Secret::new([8; 32]);
-                side.receive(heard.epoch, &plaintext, (round, round.next()), &[], Some(&fresh)).ok()?;
+                let store = Secret::new([8; 32]);
+                side.receive(heard.epoch, &plaintext, (round, round.next()), &[], &store).ok()?;
             }
         }
     }
@@ -558,8 +558,8 @@ fn pair(introduced: bool) -> Option<[Pair; 2]> {
             let Some(deposit) = deposit else { continue };
             for heard in listening.iter().filter(|heard| heard.key.label() == deposit.label) {
                 let plaintext = heard.key.open(&deposit.sealed.0)?;
-                let fresh = Secret::new([8; 32]);
-                pair.receive(heard.epoch, &plaintext, (round, round.next()), &[], Some(&fresh)).ok()?;
+                let store = Secret::new([8; 32]);
+                pair.receive(heard.epoch, &plaintext, (round, round.next()), &[], &store).ok()?;
             }
         }
     }

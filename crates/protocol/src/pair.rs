@@ -31,6 +31,7 @@ mod version7;
 
 use ed25519_dalek::SigningKey;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use crate::error::{InputError, Malformed};
@@ -321,11 +322,6 @@ impl Pair {
         self.hybrid
     }
 
-    /// Whether it takes fresh randomness to read a request.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.handshake.as_ref().is_some_and(|handshake| handshake.waiting.is_some())
-    }
-
     pub(crate) fn outbox(&self) -> &Outbox {
         &self.outbox
     }
@@ -484,8 +480,7 @@ impl Pair {
     }
 
     /// Takes what was found in a box of `epoch`; `next` is the first round not opened, `held` are this person's own identity
-    /// key and those of its other contacts, and `fresh` is a secret that was never used, without which no request is
-    /// [waited for](Pair::is_waiting).
+    /// key and those of its other contacts, and `store` is the client's randomness of this moment.
     ///
     /// # Errors
     /// [`Error::Malformed`] if no honest peer writes that.
@@ -495,12 +490,12 @@ impl Pair {
         plaintext: &Plaintext,
         (round, next): (Round, Round),
         held: &[[u8; 32]],
-        fresh: Option<&Secret>,
+        store: &Secret,
     ) -> Result<(Vec<Event>, Option<Head>), Error> {
         let frame = Frame::decode(plaintext, round)?;
         let established = self.established();
         let mut events = match (epoch, frame.kind) {
-            (REQUESTS, Kind::Hello) => self.take_request(&frame.content, next, held, fresh)?,
+            (REQUESTS, Kind::Hello) => self.take_request(&frame.content, next, held, store)?,
             (ANSWERS, Kind::Hello) => self.take_answer(&frame.content, next, held)?,
             (TALK, Kind::Text | Kind::Rekey | Kind::Leave | Kind::Acknowledgement) => {
                 self.take_message(&frame)?
@@ -519,7 +514,7 @@ impl Pair {
         content: &[u8],
         next: Round,
         held: &[[u8; 32]],
-        fresh: Option<&Secret>,
+        store: &Secret,
     ) -> Result<Vec<Event>, Error> {
         let name = parts::name_of(content)?;
         let Some(handshake) = self.handshake.as_mut().filter(|_| self.inviter) else {
@@ -535,7 +530,9 @@ impl Pair {
         let exchange = request.first_chunk().ok_or(MALFORMED)?;
         let agreement = Agreement::new(&waiting.base, &waiting.exchange, exchange)?;
         let (terms, key) = agreement.open(handshake.mark, handshake.inviter, &request)?;
-        let (ciphertext, shared) = kem::encapsulate(&key, fresh.ok_or(MALFORMED)?)?;
+        // The same, and nothing for anybody else, however often the client is started again with what it had stored.
+        let digest = Sha256::digest(request);
+        let (ciphertext, shared) = kem::encapsulate(&key, &store.expand(domain::ENCAPSULATION, &[&digest]))?;
         let root = terms.root(&agreement.base(), &shared, &ciphertext);
         let answers = answers(&agreement, handshake.start, next)?;
         self.chains = Some(Chains::new(&root, handshake.start, next, true)?);

@@ -92,8 +92,8 @@ fn exchange(pairs: &mut [Pair; 2], round: u64, head: Option<Head>) -> [Option<De
         // Whoever has read the answer does not look for it any more.
         let Some(found) = boxes.into_iter().find(|found| found.key.label() == sent.label) else { continue };
         let plaintext = found.key.open(&sent.sealed.0).unwrap();
-        let fresh = Secret::new([9; 32]);
-        pairs[side].receive(found.epoch, &plaintext, (round, round.next()), &[], Some(&fresh)).unwrap();
+        let store = Secret::new([9; 32]);
+        pairs[side].receive(found.epoch, &plaintext, (round, round.next()), &[], &store).unwrap();
     }
     [from_inviter, from_invited]
 }

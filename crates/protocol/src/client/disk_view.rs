@@ -403,6 +403,7 @@ fn no_window_of_a_stored_state_is_a_secret_of_the_past() {
         domain::HYBRID_ROOT,
         domain::HANDSHAKE_SECRET,
         domain::HYBRID_SECRET,
+        domain::ENCAPSULATION,
         domain::REQUEST_KEY,
     ];
     for never in never {

@@ -151,7 +151,7 @@ fn hidden(world: &World, deposits: &[Deposit], label: Label) -> Published {
 /// which bucket served. Nobody was warned: the label passed for one that is not in the round.
 #[test]
 fn a_mapping_that_hides_copies_of_a_box_is_noticed_when_the_box_is_read() {
-    let (mut world, deposits) = world(1, true);
+    let (mut world, deposits) = world(2, true);
     let published = hidden(&world, &deposits, deposits[MALLORY].label);
     assert!(world.ready(ALICE, &published.manifest).is_empty());
     let snapshot = world.clients[ALICE].snapshot();
