@@ -251,8 +251,8 @@ fn what_others_say_is_not_read(scene: &mut Scene, step: u64) {
 
 fn a_group_of_others_changes(scene: &mut Scene, step: u64) {
     bob_talks(scene, step);
-    // With slots it takes longer until they have met.
-    let late = if scene.has_slots() { 72 } else { 0 };
+    // When all have met, and the ring has its first keys, which are random and others in another world.
+    let late = 72;
     if step == 56 + late {
         scene.group("other", &[BOB, CAROL], false);
     }
@@ -267,8 +267,8 @@ fn a_group_of_others_changes(scene: &mut Scene, step: u64) {
 
 fn others_leave_and_are_forgotten(scene: &mut Scene, step: u64) {
     bob_talks(scene, step.min(49));
-    // With slots it takes longer until they have met.
-    let late = if scene.has_slots() { 76 } else { 0 };
+    // As above.
+    let late = 76;
     if step == 50 + late {
         scene.group("other", &[BOB], false);
     }

@@ -23,7 +23,8 @@ fn world(seed: u64, alice_hears_bob: bool) -> (World, Vec<Deposit>) {
     let mut world = World::new(seed, &["alice", "mallory", "bob", "dave"], 2, 16);
     world.befriend(ALICE, MALLORY);
     world.befriend(BOB, if alice_hears_bob { ALICE } else { DAVE });
-    world.run(60);
+    // Until the handshakes are over, and one box is looked for in each conversation.
+    world.run(120);
     let listener = world.clients[BOB].conversations()[0].name.clone();
     loop {
         if world.clients[MALLORY].conversations()[0].queued == 0 {
@@ -151,7 +152,7 @@ fn hidden(world: &World, deposits: &[Deposit], label: Label) -> Published {
 /// which bucket served. Nobody was warned: the label passed for one that is not in the round.
 #[test]
 fn a_mapping_that_hides_copies_of_a_box_is_noticed_when_the_box_is_read() {
-    let (mut world, deposits) = world(2, true);
+    let (mut world, deposits) = world(1, true);
     let published = hidden(&world, &deposits, deposits[MALLORY].label);
     assert!(world.ready(ALICE, &published.manifest).is_empty());
     let snapshot = world.clients[ALICE].snapshot();
