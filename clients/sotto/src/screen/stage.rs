@@ -122,6 +122,7 @@ pub(super) fn contact(id: u32, name: &str) -> Standing {
         unread: 0,
         identity: None,
         members: Vec::new(),
+        classical: false,
         blocked: false,
         files: Vec::new(),
     };

@@ -23,7 +23,8 @@ const BOB: usize = 3;
 const CAROL: usize = 4;
 const NAMES: [&str; 5] = ["alice", "mallory", "nora", "bob", "carol"];
 const OBSERVERS: [usize; 2] = [MALLORY, NORA];
-const ROUNDS: u64 = 112;
+/// Of which a handshake takes some hundred: six parts of a request and five of an answer, each in one of eight turns.
+const ROUNDS: u64 = 192;
 
 /// Round, observer, epoch and member of the key, and the plaintext.
 type Sight = (u64, usize, u32, u8, Vec<u8>);
@@ -88,8 +89,8 @@ impl Scene {
             (14, ALICE, "nora", 300),
             (20, MALLORY, "alice", 2000),
             (33, NORA, "alice", 100),
-            (70, ALICE, "mallory", 40),
-            (90, NORA, "alice", 40),
+            (134, ALICE, "mallory", 40),
+            (154, NORA, "alice", 40),
         ];
         for (_, from, to, length) in texts.into_iter().filter(|(when, ..)| *when == step) {
             self.world.say(from, to, &"x".repeat(length));
@@ -118,7 +119,7 @@ impl Scene {
 
     /// An invitation ends.
     fn expire(&mut self, step: u64) {
-        if step == 80 {
+        if step == 144 {
             self.ahead += LIFE_MS;
         }
     }
@@ -250,8 +251,8 @@ fn what_others_say_is_not_read(scene: &mut Scene, step: u64) {
 
 fn a_group_of_others_changes(scene: &mut Scene, step: u64) {
     bob_talks(scene, step);
-    // With slots it takes longer until they have met.
-    let late = if scene.has_slots() { 18 } else { 0 };
+    // When all have met, and the ring has its first keys, which are random and others in another world.
+    let late = 72;
     if step == 56 + late {
         scene.group("other", &[BOB, CAROL], false);
     }
@@ -266,8 +267,8 @@ fn a_group_of_others_changes(scene: &mut Scene, step: u64) {
 
 fn others_leave_and_are_forgotten(scene: &mut Scene, step: u64) {
     bob_talks(scene, step.min(49));
-    // With slots it takes longer until they have met.
-    let late = if scene.has_slots() { 24 } else { 0 };
+    // As above.
+    let late = 76;
     if step == 50 + late {
         scene.group("other", &[BOB], false);
     }

@@ -99,7 +99,8 @@ fn described(conversations: &[Conversation]) -> String {
         match conversation.kind {
             Kind::Contact => {
                 let identity = conversation.identity.as_deref().unwrap_or("not come yet");
-                lines.push(format!("{}: contact, {state}; identity {identity}", conversation.name));
+                let keys = if conversation.classical { "; keys of X25519 alone" } else { "" };
+                lines.push(format!("{}: contact, {state}{keys}; identity {identity}", conversation.name));
             }
             Kind::Group => lines.push(format!("{}: group, {state}", conversation.name)),
         }
