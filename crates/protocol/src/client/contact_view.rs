@@ -203,8 +203,9 @@ fn bob_talks(scene: &mut Scene, step: u64) {
     }
     if step > 5 && step.is_multiple_of(5) {
         for (from, to) in [(ALICE, "bob"), (BOB, "alice"), (CAROL, "alice"), (ALICE, "carol")] {
-            // Who has not met before the invitation expires is forgotten.
-            if scene.world.clients[from].find(to).is_some() {
+            // Who has not met before the invitation expires is forgotten, and who was met first elsewhere is a double here.
+            let client = &scene.world.clients[from];
+            if client.find(to).is_some_and(|id| client.double_of(id).is_none()) {
                 scene.world.say(from, to, &"y".repeat(1 + 37 * step as usize));
             }
         }
