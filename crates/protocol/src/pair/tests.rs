@@ -509,3 +509,4 @@ fn the_layout_of_a_handshake_does_not_change_unnoticed() {
 }
 
 mod attack;
+mod open;
