@@ -513,3 +513,6 @@ fn the_layout_of_a_handshake_does_not_change_unnoticed() {
     assert_eq!(hex(&deposit.unwrap().label.0), "19f580300ba34db3727b283b86f87541");
     assert_eq!(hex(&listening[0].key.label().0), "0b53f7a651341d359a6bc1738296685f");
 }
+
+mod attack;
+mod open;

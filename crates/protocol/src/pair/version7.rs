@@ -167,4 +167,27 @@ mod tests {
             assert_eq!(open(8), !inviter);
         }
     }
+
+    /// Who goes on with this version while the other still runs the one before hears its answers to the end of the block in which
+    /// that has heard a sign.
+    #[test]
+    fn attack_an_answer_of_a_version_before_is_no_reason_for_a_warning() {
+        use crate::message::{Frame, Kind};
+        let mut bob = read(false, false, true).unwrap();
+        let answer = Frame {
+            kind: Kind::Hello,
+            flags: 0,
+            sequence: 0,
+            acknowledgement: 0,
+            check: 0,
+            before: 0,
+            round: Round(1),
+            head: None,
+            content: zeroize::Zeroizing::new(vec![5; 64]),
+        };
+        let rounds = (Round(1), Round(2));
+        let fresh = Secret::new([9; 32]);
+        let taken = bob.receive(1, &answer.encode().unwrap(), rounds, &[], Some(&fresh));
+        assert!(taken.is_ok());
+    }
 }
