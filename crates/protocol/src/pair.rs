@@ -192,15 +192,16 @@ impl Handshake {
         }
     }
 
-    /// The part of request or answer that is said in this turn.
-    fn part(&mut self, identity: &SigningKey) -> Vec<u8> {
+    /// The part of request or answer that is said in this turn; none where the inviter says in its place, under the keys of
+    /// the conversation, that it says its answer: who has that already does not listen to answers any more.
+    fn part(&mut self, identity: &SigningKey) -> Option<Vec<u8>> {
         let turn = self.turns;
         self.turns = turn.wrapping_add(1);
         match &self.answering {
             Some(Answering { terms, ciphertext }) => {
                 parts::part_of_answer(&terms.answer(ciphertext, identity), turn)
             }
-            None => parts::part_of_request(&self.request, turn),
+            None => Some(parts::part_of_request(&self.request, turn)),
         }
     }
 }
@@ -376,7 +377,7 @@ impl Pair {
         self.inbox.begin(turn.round);
         self.outbox.begin(turn.round);
         let mut deposit = None;
-        let mut listening = Vec::new();
+        let (mut listening, mut signs) = (Vec::new(), false);
         let says = self.says(turn.round);
         let knock = turn.slot.is_some() && self.expects_knock();
         if let Some(handshake) = &mut self.handshake {
@@ -396,7 +397,9 @@ impl Pair {
                 listening.push(Listening { epoch, member: 0, key });
             }
             if let Some(key) = said.filter(|_| turn.mine && says_it) {
-                deposit = hello(turn, &handshake.part(turn.identity), key.sealing(0));
+                let part = handshake.part(turn.identity);
+                signs = part.is_none();
+                deposit = part.and_then(|part| hello(turn, &part, key.sealing(0)));
             }
         }
         let Some(chains) = &mut self.chains else { return (deposit, listening) };
@@ -405,9 +408,12 @@ impl Pair {
         }
         if let Some(key) = chains.send.take(turn.round)
             && turn.mine
-            && says == Says::Texts
         {
-            deposit = self.speak(turn, key.sealing(0));
+            if signs {
+                deposit = hello(turn, &[], key.sealing(0));
+            } else if says == Says::Texts {
+                deposit = self.speak(turn, key.sealing(0));
+            }
         }
         (deposit, listening)
     }
@@ -497,6 +503,7 @@ impl Pair {
         let mut events = match (epoch, frame.kind) {
             (REQUESTS, Kind::Hello) => self.take_request(&frame.content, next, held, store)?,
             (ANSWERS, Kind::Hello) => self.take_answer(&frame.content, next, held)?,
+            (TALK, Kind::Hello) => self.take_sign()?,
             (TALK, Kind::Text | Kind::Rekey | Kind::Leave | Kind::Acknowledgement) => {
                 self.take_message(&frame)?
             }
@@ -544,10 +551,11 @@ impl Pair {
 
     /// A part of the answer.
     fn take_answer(&mut self, content: &[u8], next: Round, held: &[[u8; 32]]) -> Result<Vec<Event>, Error> {
-        let Some(handshake) = self.handshake.as_mut().filter(|_| !self.inviter) else {
+        if self.inviter {
             return Err(MALFORMED);
-        };
-        // One of a round that was opened before the answer was whole.
+        }
+        // Else it is one of a round that was opened before the answer was whole.
+        let Some(handshake) = &mut self.handshake else { return Ok(Vec::new()) };
         let Some(asking) = &mut handshake.asking else { return Ok(Vec::new()) };
         let Some(answer) = asking.heard.take(content)? else { return Ok(Vec::new()) };
         let ciphertext = asking.terms.take(&answer)?;
@@ -559,6 +567,15 @@ impl Pair {
         self.unheard = true;
         let identity = handshake.inviter.identity;
         Ok(self.meet(identity, held))
+    }
+
+    /// The inviter says its answer, which has come: it has heard nothing yet, or has gone back to before it did.
+    fn take_sign(&mut self) -> Result<Vec<Event>, Error> {
+        if self.inviter || self.chains.is_none() {
+            return Err(MALFORMED);
+        }
+        self.inbox.owe();
+        Ok(Vec::new())
     }
 
     /// The peer has proven its identity.

@@ -5,7 +5,8 @@
 //! part of an answer  number, u8 | bytes 231 i to 231 i + 230                                         5 parts
 //! ```
 //!
-//! In turn t, from 0, part `(t - floor(t / 8)) mod n` of n is said. The last part is as long as what is left. Several people who have an invitation may say requests, and say anything:
+//! In turn t, from 0, number `(t mod 8 + b + floor((floor(b / n) 2654435769 mod 2^32) / 2^16)) mod n` of n is said, `b = floor(t / 8)`,
+//! where an answer has six of them, the last of which is no part of it. The last part is as long as what is left. Several people who have an invitation may say requests, and say anything:
 //! so a part names its request, at most four of them are gathered at a time, of two parts under one number the last one counts,
 //! and of a whole that does not hold the oldest part is dropped. Answers are under keys that nobody else has.
 
@@ -31,14 +32,26 @@ pub(super) type Name = [u8; NAME_BYTES];
 
 /// The part of a request, which begins with the exchange key, that is said in a turn.
 pub(super) fn part_of_request(request: &[u8], turn: u32) -> Vec<u8> {
-    let (number, part) = REQUEST.of_turn(request, turn);
+    let (number, part) = REQUEST.part(request, in_turn(turn, REQUEST.parts()));
     [&[number], request.get(..NAME_BYTES).unwrap_or_default(), part].concat()
 }
 
-/// The part of an answer that is said in a turn.
-pub(super) fn part_of_answer(answer: &[u8], turn: u32) -> Vec<u8> {
-    let (number, part) = ANSWER.of_turn(answer, turn);
-    [&[number], part].concat()
+/// The part of an answer that is said in a turn. In one of six it is none, and something else is said.
+pub(super) fn part_of_answer(answer: &[u8], turn: u32) -> Option<Vec<u8>> {
+    let number = in_turn(turn, ANSWER.parts() + 1);
+    (number < ANSWER.parts()).then(|| {
+        let (number, part) = ANSWER.part(answer, number);
+        [&[number], part].concat()
+    })
+}
+
+/// Which of so many is said in a turn: one after the other in eight turns, from the next one on each time, and after so many
+/// times from any. Otherwise a reader that has the same round of every block alone, or of any other number of rounds, would
+/// hear some of them for ever.
+fn in_turn(turn: u32, of: usize) -> usize {
+    let (block, of) = (turn / 8, of as u32);
+    let first = block % of + ((block / of).wrapping_mul(0x9e37_79b9) >> 16);
+    ((turn % 8 + first) % of) as usize
 }
 
 /// How something is cut.
@@ -60,10 +73,7 @@ impl Form {
         if length == 0 || part.len() != length { Err(MALFORMED) } else { Ok(()) }
     }
 
-    /// The number of the part that is said in a turn, and its bytes. Every eighth turn says the part of the one before: a reader
-    /// that has the same round of every block alone would otherwise hear half of six parts for ever.
-    fn of_turn(self, whole: &[u8], turn: u32) -> (u8, &[u8]) {
-        let number = (turn - turn / 8) as usize % self.parts();
+    fn part(self, whole: &[u8], number: usize) -> (u8, &[u8]) {
         // There are fewer than 256 parts.
         (number as u8, whole.chunks(self.part).nth(number).unwrap_or_default())
     }

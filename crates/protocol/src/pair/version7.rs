@@ -187,7 +187,7 @@ mod tests {
         };
         let rounds = (Round(1), Round(2));
         let fresh = Secret::new([9; 32]);
-        let taken = bob.receive(1, &answer.encode().unwrap(), rounds, &[], Some(&fresh));
+        let taken = bob.receive(1, &answer.encode().unwrap(), rounds, &[], &fresh);
         assert!(taken.is_ok());
     }
 }
