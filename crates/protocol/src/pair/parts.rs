@@ -17,8 +17,8 @@ use crate::Error;
 use crate::error::Malformed;
 use crate::message::PAIR_CONTENT;
 
-/// Requests that are gathered at a time. Who says parts of many keeps another one out only by saying four others between
-/// any two parts of that one.
+/// Requests that are gathered at a time. Who has the invitation, too, can keep another one out as long as it likes, by parts of
+/// four others or of the same name between any two of that one: it could as well have been first.
 const GATHERED_MAX: usize = 4;
 
 const NAME_BYTES: usize = 8;
