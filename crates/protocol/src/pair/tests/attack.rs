@@ -186,7 +186,7 @@ fn nothing_that_is_stored_or_said_makes_it_panic() {
         for _ in 0..moment {
             talk.round([true; 2], [true; 2], 0);
         }
-        for number in 0..2 {
+        for (number, identity) in identities.iter().enumerate() {
             let stored = talk.stored(number);
             for _ in 0..60 {
                 let mut damaged = stored.clone();
@@ -202,7 +202,7 @@ fn nothing_that_is_stored_or_said_makes_it_panic() {
                         mine: true,
                         slot: (round % 2 == 0).then_some(3),
                         head: None,
-                        identity: &identities[number],
+                        identity,
                     };
                     pair.open_round(&turn);
                     let mut part = vec![0; (rng.next_u32() % 233) as usize];
