@@ -40,9 +40,6 @@ pub struct ConversationSummary {
     pub sent: u32,
     /// A group whose keys are still those of its card: whoever finds that can read what is said now.
     pub on_card: bool,
-    /// A conversation of two whose keys follow from X25519 alone, as those of earlier versions did: who has recorded it and has a
-    /// quantum computer one day reads it, if the invitation is found, too. Whoever meets anew has other keys.
-    pub classical: bool,
     /// A group from which this person was removed: nothing more is heard or said there.
     pub ended: bool,
 }
@@ -107,9 +104,9 @@ impl Conversation {
             Talk::Group(group) => (ConversationKind::Group, !group.is_ended()),
         };
         let outbox = self.talk.outbox();
-        let (on_card, ended, classical) = match &self.talk {
-            Talk::Pair(pair) => (false, false, !pair.is_hybrid()),
-            Talk::Group(group) => (group.is_on_card(), group.is_ended(), false),
+        let (on_card, ended) = match &self.talk {
+            Talk::Pair(_) => (false, false),
+            Talk::Group(group) => (group.is_on_card(), group.is_ended()),
         };
         ConversationSummary {
             id: self.id,
@@ -120,7 +117,6 @@ impl Conversation {
             unacknowledged: outbox.unacknowledged(),
             sent: outbox.sent(),
             on_card,
-            classical,
             ended,
         }
     }

@@ -26,18 +26,10 @@ pub(crate) const HANDSHAKE_BASE: &str = "sotto v1 handshake base";
 pub(crate) const HANDSHAKE_SECRET: &str = "sotto v1 handshake secret";
 /// From the secret of a handshake to the key that seals the identity in a request.
 pub(crate) const REQUEST_KEY: &str = "sotto v1 request key";
-/// From the secret of a handshake to the chain of answers.
-pub(crate) const ANSWER_CHAIN: &str = "sotto v1 answer chain";
-/// From the secret of a handshake to what the invited one keeps of it until the answer has come.
-pub(crate) const HYBRID_BASE: &str = "sotto v1 hybrid base";
-/// From that and the secret of the key encapsulation to the secret of a conversation of two.
-pub(crate) const HYBRID_SECRET: &str = "sotto v1 hybrid secret";
-/// From a client's store of randomness and a request to the randomness of the encapsulation that answers it.
-pub(crate) const ENCAPSULATION: &str = "sotto v1 encapsulation";
 /// What both sign in their hellos.
-pub(crate) const HYBRID_SIGNATURE: &str = "sotto v1 hybrid signature";
-/// From the secret of a conversation of two to its root.
-pub(crate) const HYBRID_ROOT: &str = "sotto v1 hybrid root";
+pub(crate) const HANDSHAKE_SIGNATURE: &str = "sotto v1 handshake signature";
+/// From the secret of a handshake to the root of a conversation of two.
+pub(crate) const PAIR_ROOT: &str = "sotto v1 pair root";
 /// From that root to its two chains.
 pub(crate) const PAIR_CHAIN: &str = "sotto v1 pair chain";
 /// From a group's secret to a member's chain.
@@ -78,7 +70,7 @@ mod tests {
         let all = lines.filter_map(|line| line.split_once("&str = "));
         let strings: Vec<&str> = all.map(|(_, string)| string.trim_matches([';', '"'])).collect();
         let distinct: BTreeSet<&str> = strings.iter().copied().collect();
-        assert_eq!((strings.len(), distinct.len()), (32, 32));
+        assert_eq!((strings.len(), distinct.len()), (28, 28));
         assert!(strings.iter().all(|string| string.starts_with("sotto v1 ") && !string.contains('\0')));
     }
 }

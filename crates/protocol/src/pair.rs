@@ -4,19 +4,14 @@
 //! agree on a secret with the inviter before anything is sent, and there are two messages:
 //!
 //! - the *request*, from the invited one. Its labels follow from the invitation's secret alone, since the inviter must
-//!   find it without knowing who comes; whom it is from, and a key for an encapsulation, is sealed under the agreed secret.
-//! - the *answer*, from the inviter, with a secret that is encapsulated to that key. Its labels follow from the agreed
-//!   secret, which nobody has who finds the invitation later.
+//!   find it without knowing who comes; whom it is from is sealed under the agreed secret.
+//! - the *answer*, from the inviter, under the keys of the conversation, which nobody has who finds the invitation later.
 //!
-//! Both carry a signature over the keys of both, and over what was encapsulated. The keys of the conversation follow from
-//! both secrets: who learns one of them, by a quantum computer or by a mistake in the younger mathematics, has none of them.
-//!
-//! Both are longer than a message, and said in [`parts`], one in each turn. The invited one says its request until the
-//! answer has come; the inviter is silent until a request has come, and then says its answer until anything has come under
-//! the keys of the conversation. Then the invited one says something there in every block of rounds until it has heard
-//! the inviter there. The invited one forgets the invitation and its exchange secret as soon as it has accepted, the inviter
-//! as soon as a request has come; what stays is the chains of requests and answers, which are stepped like any other and
-//! tell no label of the past, and with the invited one, until the answer has come, what it takes to read that.
+//! Both carry a signature over the keys of both. The invited one sends its request in all of its turns until the answer
+//! has come; the inviter is silent until a request has come, and then sends its answer until anything has come under the
+//! keys of the conversation. Every answer makes its reader owe a sign. The invited one forgets the invitation and its
+//! exchange secret as soon as it has accepted, the inviter as soon as a request has come; what stays is the chain of
+//! requests, which is stepped like any other and tells no label of the past.
 //!
 //! What a side says changes where a block of rounds begins ([`crate::reaction`]).
 //!
@@ -25,13 +20,10 @@
 //! only the person is told, and nothing can be said in such a [`double`](Pair::is_double).
 
 pub(crate) mod handshake;
-mod parts;
 mod version2;
-mod version7;
 
 use ed25519_dalek::SigningKey;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use crate::error::{InputError, Malformed};
@@ -41,23 +33,19 @@ use crate::ratchet::Chain;
 use crate::reaction::block;
 use crate::seal::{Plaintext, SealingKey};
 use crate::secret::Secret;
-use crate::secret::kem::{self, KemSeed};
 use crate::stream::{Inbox, Item, Outbox};
 use crate::table::telling;
 use crate::turn::{Event, Listening, Turn};
 use crate::{Deposit, Error, Round, UnixMillis, domain};
-use handshake::{Agreement, Keys, Terms};
+use handshake::{ANSWER_BYTES, Agreement, Keys, REQUEST_BYTES, Terms};
 pub(crate) use version2::Pair2;
-pub(crate) use version7::{Pair7, Unfinished};
 
 /// Keys of requests, as [`Listening::epoch`] names them.
 const REQUESTS: u32 = 0;
 /// Keys of the conversation.
 const TALK: u32 = 1;
-/// A bit beside these where not a box is looked for but the knock that tells in which slot it is, on a server with slots.
+/// Added to these where not a box is looked for but the knock that tells in which slot it is, on a server with slots.
 const KNOCK: u32 = 2;
-/// Keys of answers.
-const ANSWERS: u32 = 4;
 
 const MALFORMED: Error = Error::Malformed(Malformed::Message);
 
@@ -75,11 +63,6 @@ pub(crate) struct Pair {
     handshake: Option<Handshake>,
     /// Whether the peer is this person, or one whom it has as a contact already.
     double: bool,
-    /// Whether a key encapsulation went into the keys, as in all conversations but those of earlier versions.
-    hybrid: bool,
-    /// With the invited one, until anything has come under the keys of the conversation: the inviter may not know yet that
-    /// its answer was heard.
-    unheard: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -91,45 +74,23 @@ struct Handshake {
     inviter: Keys,
     /// What the inviter needs to read a request, until one has come.
     waiting: Option<Waiting>,
-    /// What the inviter says when one has come.
-    answering: Option<Answering>,
+    /// The keys of both, once they are known.
+    terms: Option<Terms>,
     /// The request of the invited one; empty with the inviter.
     request: Vec<u8>,
-    /// What the invited one needs to read the answer, until that has come.
-    asking: Option<Asking>,
     /// Until it is neither spoken on nor listened to.
     requests: Option<Chain>,
-    /// The same.
-    answers: Option<Chain>,
     /// With the invited one, the answer has come; with the inviter, anything under the keys of the conversation.
     confirmed: bool,
     says: Says,
     /// The block of rounds in which it says that.
     block: u64,
-    /// The turns in which it has said that.
-    turns: u32,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Waiting {
     base: Secret,
     exchange: Secret,
-    heard: parts::Requests,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Answering {
-    terms: Terms,
-    ciphertext: Vec<u8>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Asking {
-    terms: Terms,
-    /// What goes into the root besides the secret of the encapsulation.
-    base: Secret,
-    seed: KemSeed,
-    heard: parts::Answer,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -170,46 +131,24 @@ impl Handshake {
             expires: invitation.expires,
             inviter: Keys { exchange: invitation.exchange, identity: invitation.identity },
             waiting: None,
-            answering: None,
+            terms: None,
             request: Vec::new(),
-            asking: None,
             requests: Some(requests),
-            answers: None,
             confirmed: false,
             says,
             block: block(next),
-            turns: 0,
         })
     }
 
     /// What there is to say after all that was read.
     fn due(&self) -> Says {
-        match (self.confirmed, self.request.is_empty(), &self.answering) {
+        match (self.confirmed, self.request.is_empty(), &self.terms) {
             (true, _, _) => Says::Texts,
             (false, false, _) => Says::Request,
             (false, true, Some(_)) => Says::Answer,
             (false, true, None) => Says::Nothing,
         }
     }
-
-    /// The part of request or answer that is said in this turn; none where the inviter says in its place, under the keys of
-    /// the conversation, that it says its answer: who has that already does not listen to answers any more.
-    fn part(&mut self, identity: &SigningKey) -> Option<Vec<u8>> {
-        let turn = self.turns;
-        self.turns = turn.wrapping_add(1);
-        match &self.answering {
-            Some(Answering { terms, ciphertext }) => {
-                parts::part_of_answer(&terms.answer(ciphertext, identity), turn)
-            }
-            None => Some(parts::part_of_request(&self.request, turn)),
-        }
-    }
-}
-
-/// The chain of answers, on its way to the first round that can be used.
-fn answers(agreement: &Agreement, start: Round, next: Round) -> Result<Chain, Error> {
-    let mut answers = Chain::new(start, agreement.answers());
-    answers.advance(next).map(|()| answers)
 }
 
 impl Pair {
@@ -225,18 +164,17 @@ impl Pair {
         next: Round,
     ) -> Result<Self, Error> {
         let mut handshake = Handshake::new(invitation, now, next, Says::Nothing)?;
-        let heard = parts::Requests::default();
-        handshake.waiting = Some(Waiting { base: handshake::base(invitation), exchange, heard });
-        Ok(Self::new(true, handshake))
+        handshake.waiting = Some(Waiting { base: handshake::base(invitation), exchange });
+        Ok(Self::new(true, handshake, None))
     }
 
-    /// The side of the invited one, whose identity is `identity` and whose fresh secrets are `exchange` and `seed`.
+    /// The side of the invited one, whose identity is `identity` and whose fresh secret is `exchange`.
     ///
     /// # Errors
     /// As for [`Pair::inviting`]; [`Error::Malformed`] if the invitation's key is of small order.
     pub(crate) fn accepting(
         invitation: &Invitation,
-        (exchange, seed): (&Secret, KemSeed),
+        exchange: &Secret,
         identity: &SigningKey,
         now: UnixMillis,
         next: Round,
@@ -247,21 +185,16 @@ impl Pair {
             exchange: handshake::exchange_key(exchange),
             identity: identity.verifying_key().to_bytes(),
         };
-        let key = seed.encapsulation_key();
-        let (mark, inviter) = (handshake.mark, handshake.inviter);
-        let terms = Terms { mark, inviter, invited, offer: handshake::offer(&key) };
-        handshake.request = agreement.request(&terms, &key, identity)?;
-        handshake.answers = Some(answers(&agreement, handshake.start, next)?);
-        let heard = parts::Answer::default();
-        handshake.asking = Some(Asking { terms, base: agreement.base(), seed, heard });
-        Ok(Self::new(false, handshake))
+        let terms = Terms { mark: handshake.mark, inviter: handshake.inviter, invited };
+        handshake.request = agreement.request(&terms, identity)?;
+        let chains = Chains::new(&agreement.root(&terms), handshake.start, next, false)?;
+        handshake.terms = Some(terms);
+        Ok(Self::new(false, handshake, Some(chains)))
     }
 
-    fn new(inviter: bool, handshake: Handshake) -> Self {
+    fn new(inviter: bool, handshake: Handshake, chains: Option<Chains>) -> Self {
         let (outbox, inbox) = Default::default();
-        let (peer, chains, handshake) = (None, None, Some(handshake));
-        let (double, hybrid, unheard) = (false, true, false);
-        Self { inviter, peer, chains, outbox, inbox, handshake, double, hybrid, unheard }
+        Self { inviter, peer: None, chains, outbox, inbox, handshake: Some(handshake), double: false }
     }
 
     /// Whether texts can be sent.
@@ -308,7 +241,7 @@ impl Pair {
     pub(crate) fn pending(&self) -> Option<(UnixMillis, UnixMillis)> {
         let handshake = self.handshake.as_ref().filter(|handshake| !handshake.confirmed)?;
         let life = handshake.expires.since(handshake.made);
-        let answered = self.inviter && handshake.waiting.is_none();
+        let answered = self.inviter && handshake.terms.is_some();
         let expires = handshake.expires.0.saturating_add(if answered { life } else { 0 });
         Some((handshake.made, UnixMillis(expires)))
     }
@@ -316,11 +249,6 @@ impl Pair {
     /// Whether this side made the invitation.
     pub(crate) fn is_inviter(&self) -> bool {
         self.inviter
-    }
-
-    /// Whether a key encapsulation goes into the keys, besides X25519.
-    pub(crate) fn is_hybrid(&self) -> bool {
-        self.hybrid
     }
 
     pub(crate) fn outbox(&self) -> &Outbox {
@@ -371,48 +299,41 @@ impl Pair {
 
     /// Uses up the sending keys of a round, and says which boxes to look for.
     pub(crate) fn open_round(&mut self, turn: &Turn) -> (Option<Deposit>, Vec<Listening>) {
-        if self.unheard && self.inbox.begins_block(turn.round) {
-            self.inbox.owe();
-        }
         self.inbox.begin(turn.round);
         self.outbox.begin(turn.round);
         let mut deposit = None;
-        let (mut listening, mut signs) = (Vec::new(), false);
+        let mut listening = Vec::new();
         let says = self.says(turn.round);
-        let knock = turn.slot.is_some() && self.expects_knock();
-        if let Some(handshake) = &mut self.handshake {
-            let take = |chain: &mut Option<Chain>| chain.as_mut().and_then(|chain| chain.take(turn.round));
-            let (requests, answers) = (take(&mut handshake.requests), take(&mut handshake.answers));
-            let (heard, epoch, said, says_it) = match self.inviter {
-                true => (requests, REQUESTS, answers, says == Says::Answer),
-                false => {
-                    (answers.filter(|_| handshake.asking.is_some()), ANSWERS, requests, says == Says::Request)
-                }
-            };
-            if let Some(key) = heard {
+        let expects_knock = turn.slot.is_some() && self.expects_knock();
+        if let Some(handshake) = &mut self.handshake
+            && let Some(requests) = &mut handshake.requests
+            && let Some(key) = requests.take(turn.round)
+        {
+            if self.inviter {
                 let key = key.opening(0);
-                if knock {
-                    listening.push(Listening { epoch: epoch | KNOCK, member: 0, key: key.again() });
+                if expects_knock {
+                    listening.push(Listening { epoch: REQUESTS + KNOCK, member: 0, key: key.again() });
                 }
-                listening.push(Listening { epoch, member: 0, key });
-            }
-            if let Some(key) = said.filter(|_| turn.mine && says_it) {
-                let part = handshake.part(turn.identity);
-                signs = part.is_none();
-                deposit = part.and_then(|part| hello(turn, &part, key.sealing(0)));
+                listening.push(Listening { epoch: REQUESTS, member: 0, key });
+            } else if turn.mine && says == Says::Request {
+                deposit = hello(turn, &handshake.request, key.sealing(0));
             }
         }
         let Some(chains) = &mut self.chains else { return (deposit, listening) };
         if let Some(key) = chains.receive.take(turn.round) {
-            listening.push(Listening { epoch: TALK, member: 0, key: key.opening(0) });
+            let key = key.opening(0);
+            if expects_knock && !self.inviter {
+                listening.push(Listening { epoch: TALK + KNOCK, member: 0, key: key.again() });
+            }
+            listening.push(Listening { epoch: TALK, member: 0, key });
         }
         if let Some(key) = chains.send.take(turn.round)
             && turn.mine
         {
-            if signs {
-                deposit = hello(turn, &[], key.sealing(0));
-            } else if says == Says::Texts {
-                deposit = self.speak(turn, key.sealing(0));
+            match says {
+                Says::Nothing | Says::Request => {}
+                Says::Answer => deposit = self.answer(turn, key.sealing(0)),
+                Says::Texts => deposit = self.speak(turn, key.sealing(0)),
             }
         }
         (deposit, listening)
@@ -420,19 +341,14 @@ impl Pair {
 
     /// Whether such keys are for the knock that tells where boxes of the peer are.
     pub(crate) fn is_knock(epoch: u32) -> bool {
-        epoch & KNOCK != 0
-    }
-
-    /// Whether such keys are those of the conversation.
-    pub(crate) fn is_talk(epoch: u32) -> bool {
-        epoch == TALK
+        epoch >= KNOCK
     }
 
     /// Whether a knock still tells where the peer is: until the hello that it announces was read.
     pub(crate) fn expects_knock(&self) -> bool {
         match (&self.handshake, self.inviter) {
             (Some(handshake), true) => handshake.waiting.is_some(),
-            (Some(handshake), false) => handshake.asking.is_some(),
+            (Some(handshake), false) => !handshake.confirmed,
             (None, _) => false,
         }
     }
@@ -447,16 +363,18 @@ impl Pair {
         let Some(handshake) = &mut self.handshake else { return Says::Texts };
         if handshake.block != block(round) {
             handshake.block = block(round);
-            let due = handshake.due();
-            if due != handshake.says {
-                (handshake.says, handshake.turns) = (due, 0);
-            }
+            handshake.says = handshake.due();
         }
         let says = handshake.says;
         if says == Says::Texts {
             self.handshake = None;
         }
         says
+    }
+
+    fn answer(&self, turn: &Turn, key: SealingKey) -> Option<Deposit> {
+        let terms = self.handshake.as_ref()?.terms?;
+        hello(turn, &terms.sign(true, turn.identity), key)
     }
 
     fn speak(&mut self, turn: &Turn, key: SealingKey) -> Option<Deposit> {
@@ -485,8 +403,8 @@ impl Pair {
         Some(key.seal(&plaintext))
     }
 
-    /// Takes what was found in a box of `epoch`; `next` is the first round not opened, `held` are this person's own identity
-    /// key and those of its other contacts, and `store` is the client's randomness of this moment.
+    /// Takes what was found in a box of `epoch`; `next` is the first round not opened, and `held` are this person's own
+    /// identity key and those of its other contacts.
     ///
     /// # Errors
     /// [`Error::Malformed`] if no honest peer writes that.
@@ -494,16 +412,15 @@ impl Pair {
         &mut self,
         epoch: u32,
         plaintext: &Plaintext,
-        (round, next): (Round, Round),
+        round: Round,
+        next: Round,
         held: &[[u8; 32]],
-        store: &Secret,
     ) -> Result<(Vec<Event>, Option<Head>), Error> {
         let frame = Frame::decode(plaintext, round)?;
         let established = self.established();
         let mut events = match (epoch, frame.kind) {
-            (REQUESTS, Kind::Hello) => self.take_request(&frame.content, next, held, store)?,
-            (ANSWERS, Kind::Hello) => self.take_answer(&frame.content, next, held)?,
-            (TALK, Kind::Hello) => self.take_sign()?,
+            (REQUESTS, Kind::Hello) => self.take_request(&frame.content, next, held)?,
+            (TALK, Kind::Hello) => self.take_answer(&frame.content, held)?,
             (TALK, Kind::Text | Kind::Rekey | Kind::Leave | Kind::Acknowledgement) => {
                 self.take_message(&frame)?
             }
@@ -515,67 +432,38 @@ impl Pair {
         Ok((events, frame.head))
     }
 
-    /// A part of a request. When the request is whole, the secret of the conversation is encapsulated, once.
-    fn take_request(
-        &mut self,
-        content: &[u8],
-        next: Round,
-        held: &[[u8; 32]],
-        store: &Secret,
-    ) -> Result<Vec<Event>, Error> {
-        let name = parts::name_of(content)?;
+    fn take_request(&mut self, content: &[u8], next: Round, held: &[[u8; 32]]) -> Result<Vec<Event>, Error> {
+        let request: &[u8; REQUEST_BYTES] = content.try_into().map_err(|_| MALFORMED)?;
         let Some(handshake) = self.handshake.as_mut().filter(|_| self.inviter) else {
             return Ok(Vec::new());
         };
-        let Some(waiting) = &mut handshake.waiting else {
-            let answering = handshake.answering.as_ref();
-            let known =
-                answering.is_some_and(|answering| answering.terms.invited.exchange.starts_with(&name));
+        let exchange = request.first_chunk().ok_or(MALFORMED)?;
+        let Some(waiting) = &handshake.waiting else {
+            let known = handshake.terms.is_some_and(|terms| terms.invited.exchange == *exchange);
             return Ok(if known { Vec::new() } else { vec![Event::OtherKeys] });
         };
-        let Some(request) = waiting.heard.take(content)? else { return Ok(Vec::new()) };
-        let exchange = request.first_chunk().ok_or(MALFORMED)?;
         let agreement = Agreement::new(&waiting.base, &waiting.exchange, exchange)?;
-        let (terms, key) = agreement.open(handshake.mark, handshake.inviter, &request)?;
-        // The same, and nothing for anybody else, however often the client is started again with what it had stored.
-        let digest = Sha256::digest(request);
-        let (ciphertext, shared) = kem::encapsulate(&key, &store.expand(domain::ENCAPSULATION, &[&digest]))?;
-        let root = terms.root(&agreement.base(), &shared, &ciphertext);
-        let answers = answers(&agreement, handshake.start, next)?;
-        self.chains = Some(Chains::new(&root, handshake.start, next, true)?);
-        handshake.answers = Some(answers);
-        handshake.answering = Some(Answering { terms, ciphertext });
+        let terms = agreement.open(handshake.mark, handshake.inviter, request)?;
+        self.chains = Some(Chains::new(&agreement.root(&terms), handshake.start, next, true)?);
+        handshake.terms = Some(terms);
         handshake.waiting = None;
         Ok(self.meet(terms.invited.identity, held))
     }
 
-    /// A part of the answer.
-    fn take_answer(&mut self, content: &[u8], next: Round, held: &[[u8; 32]]) -> Result<Vec<Event>, Error> {
+    fn take_answer(&mut self, content: &[u8], held: &[[u8; 32]]) -> Result<Vec<Event>, Error> {
+        let signature: &[u8; ANSWER_BYTES] = content.try_into().map_err(|_| MALFORMED)?;
         if self.inviter {
             return Err(MALFORMED);
         }
-        // Else it is one of a round that was opened before the answer was whole.
-        let Some(handshake) = &mut self.handshake else { return Ok(Vec::new()) };
-        let Some(asking) = &mut handshake.asking else { return Ok(Vec::new()) };
-        let Some(answer) = asking.heard.take(content)? else { return Ok(Vec::new()) };
-        let ciphertext = asking.terms.take(&answer)?;
-        let root = asking.terms.root(&asking.base, &asking.seed.decapsulate(ciphertext)?, ciphertext);
-        self.chains = Some(Chains::new(&root, handshake.start, next, false)?);
-        handshake.asking = None;
-        handshake.answers = None;
-        handshake.confirmed = true;
-        self.unheard = true;
-        let identity = handshake.inviter.identity;
-        Ok(self.meet(identity, held))
-    }
-
-    /// The inviter says its answer, which has come: it has heard nothing yet, or has gone back to before it did.
-    fn take_sign(&mut self) -> Result<Vec<Event>, Error> {
-        if self.inviter || self.chains.is_none() {
-            return Err(MALFORMED);
+        let mut events = Vec::new();
+        if let Some(handshake) = self.handshake.as_mut().filter(|handshake| !handshake.confirmed) {
+            let terms = handshake.terms.filter(|terms| terms.is_signed(true, signature));
+            let terms = terms.ok_or(MALFORMED)?;
+            handshake.confirmed = true;
+            events = self.meet(terms.inviter.identity, held);
         }
         self.inbox.owe();
-        Ok(Vec::new())
+        Ok(events)
     }
 
     /// The peer has proven its identity.
@@ -586,18 +474,13 @@ impl Pair {
     }
 
     fn take_message(&mut self, frame: &Frame) -> Result<Vec<Event>, Error> {
-        // Nothing is said in it before.
-        if self.chains.is_none() {
-            return Err(MALFORMED);
-        }
-        self.unheard = false;
         if let Some(handshake) = self.handshake.as_mut().filter(|handshake| !handshake.confirmed) {
+            // The inviter says nothing before it was heard.
+            if !self.inviter {
+                return Err(MALFORMED);
+            }
             handshake.confirmed = true;
             handshake.requests = None;
-        }
-        // The sign of an invited one that has heard nothing, and says it until it has.
-        if self.inviter && frame.kind == Kind::Acknowledgement && frame.acknowledgement == 0 {
-            self.inbox.owe();
         }
         let mut events = Vec::new();
         match self.outbox.compare(frame.acknowledgement, frame.check) {

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-pub(crate) mod kem;
 #[cfg(test)]
 pub(crate) mod witness;
 

@@ -493,14 +493,9 @@ pub(crate) struct Delivered {
 }
 
 impl Inbox {
-    /// Whether a block begins with this round, which is not opened yet.
-    pub(crate) fn begins_block(&self, round: Round) -> bool {
-        block(round) > self.block
-    }
-
     /// Opens a round.
     pub(crate) fn begin(&mut self, round: Round) {
-        if self.begins_block(round) {
+        if block(round) > self.block {
             self.block = block(round);
             let owed = self.told.sign == Sign::Owed || self.owed;
             let sign = if owed { Sign::Owed } else { Sign::None };

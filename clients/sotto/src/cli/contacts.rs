@@ -160,11 +160,6 @@ fn describe(conversation: &Conversation) -> io::Result<()> {
     if conversation.blocked {
         state.push("blocked".to_owned());
     }
-    if conversation.classical {
-        state.push(
-            "keys of X25519 alone, of an older version: forget and meet anew for hybrid ones".to_owned(),
-        );
-    }
     let identity = conversation.identity.as_deref().unwrap_or("-");
     match conversation.kind {
         Kind::Contact => result(&format!("{}\t{kind}\t{}\t{identity}", conversation.name, state.join(", ")))?,

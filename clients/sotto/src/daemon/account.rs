@@ -235,7 +235,6 @@ pub(super) fn standings(client: &Client, blocked: &Blocked, ways: &Ways) -> Vec<
         unread: unread(summary.id),
         identity: client.contact_identity(summary.id).map(|key| encode_identity(&key)),
         members: client.members(summary.id).into_iter().map(member).collect(),
-        classical: summary.classical,
         blocked: blocked.blocks(summary.id),
         files: if blocked.blocks(summary.id) { Vec::new() } else { ways.of(client, summary.id) },
         name: summary.name,

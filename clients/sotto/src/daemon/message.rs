@@ -521,9 +521,6 @@ pub(crate) struct Conversation {
     pub(crate) identity: Option<String>,
     /// A group's.
     pub(crate) members: Vec<Member>,
-    /// Whether a contact's keys follow from X25519 alone, as those of older versions did.
-    #[serde(default)]
-    pub(crate) classical: bool,
     /// Whether nothing of it is shown.
     pub(crate) blocked: bool,
     /// Files on their way.

@@ -122,7 +122,6 @@ pub(super) fn contact(id: u32, name: &str) -> Standing {
         unread: 0,
         identity: None,
         members: Vec::new(),
-        classical: false,
         blocked: false,
         files: Vec::new(),
     };

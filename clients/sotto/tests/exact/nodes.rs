@@ -43,7 +43,7 @@ enum Death {
 const DEATH_MS: u64 = at(5, 650);
 /// When both are there again.
 const BACK_MS: u64 = at(8, 650);
-const ROUNDS: u64 = 120;
+const ROUNDS: u64 = 80;
 
 struct Observed {
     tape: Vec<Line>,

@@ -50,16 +50,6 @@ pub(crate) const HONEST: Scenario = Scenario {
     pace: quick,
 };
 
-/// By how many rounds people stay longer so that everything arrives that is said behind a meeting: a request and an answer are
-/// some boxes long, and with room for several conversations each has its turn in one of so many rounds.
-const MEETING: u64 = 110;
-
-impl Scenario {
-    fn ends(&self) -> u64 {
-        self.rounds + if self.arrives { MEETING } else { 0 }
-    }
-}
-
 /// With whom people have to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Secret {
@@ -139,7 +129,7 @@ enum Does {
 }
 
 /// When those who talk have met, on a server with slots.
-const MET: u64 = 150;
+const MET: u64 = 60;
 
 async fn observe(engine: &dyn Engine, seed: u64, secret: Secret, scenario: Scenario) -> Played {
     let server = (scenario.parameters)(parameters(engine, RoundMode::Deadline));
@@ -214,7 +204,7 @@ async fn observe(engine: &dyn Engine, seed: u64, secret: Secret, scenario: Scena
             }
         }
     }
-    world.until(round_ms * scenario.ends() + round_ms * 650 / 1000).await;
+    world.until(round_ms * scenario.rounds + round_ms * 650 / 1000).await;
     let finish = |person: &Person| {
         let handle = person.handle.clone();
         tokio::spawn(async move { handle.finish().await.map(drop) })
@@ -223,7 +213,7 @@ async fn observe(engine: &dyn Engine, seed: u64, secret: Secret, scenario: Scena
     for finished in finishing {
         finished.await.unwrap().unwrap();
     }
-    world.until(round_ms * (scenario.ends() + 16)).await;
+    world.until(round_ms * (scenario.rounds + 16)).await;
     let tapes = people.iter().map(|person| person.machine.tape.lines()).collect();
     // Calls that waited for one session leave at one moment, in an order that the runtime draws.
     let in_order = |mut seen: Vec<Seen>| {

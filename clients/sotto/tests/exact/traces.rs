@@ -57,7 +57,7 @@ fn ms(ms: u32) -> Duration {
 }
 
 /// Alice comes within the first round, and leaves after this many: several blocks of rounds, and a change of keys.
-const ROUNDS: u64 = 190;
+const ROUNDS: u64 = 110;
 /// The same with the real engine, which takes real time.
 const ROUNDS_REAL: u64 = 4;
 
@@ -148,7 +148,7 @@ async fn observe(engine: &dyn Engine, seed: u64, secret: Secret, (mode, code): M
     }
     // With slots it takes longer until people have met.
     let rounds = match (engine.name() == noop().name(), code.has_slots()) {
-        (true, slots) => ROUNDS + if slots { 110 } else { 0 },
+        (true, slots) => ROUNDS + if slots { 50 } else { 0 },
         (false, _) => ROUNDS_REAL,
     };
     world.until(u64::from(ROUND_MS) * rounds + 650).await;

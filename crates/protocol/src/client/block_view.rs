@@ -14,7 +14,6 @@ use crate::message::{FIRST, Frame, Kind};
 use crate::pair::Pair;
 use crate::reaction::REACTION_ROUNDS;
 use crate::seal::{OpeningKey, Plaintext};
-use crate::secret::Secret;
 use crate::stream::{Inbox, Item, check};
 use crate::turn::Turn;
 
@@ -88,9 +87,7 @@ impl Stage {
                 open(&mut alice, round);
                 next.insert(postcard::to_allocvec(&alice).unwrap());
                 if let Some(message) = &message {
-                    alice
-                        .receive(TALK, message, (Round(round), Round(round + 1)), &[], &Secret::new([0; 32]))
-                        .unwrap();
+                    alice.receive(TALK, message, Round(round), Round(round + 1), &[]).unwrap();
                     next.insert(postcard::to_allocvec(&alice).unwrap());
                 }
             }

@@ -7,10 +7,9 @@ use super::{Client, Notice, State, Warning};
 use crate::conversation::{Conversation, ConversationId, Talk};
 use crate::error::{InputError, Unknown};
 use crate::invitation::{Invitation, InvitationMark, LIFE_MAX_MS, LIFE_MS};
+use crate::pair::Pair;
 use crate::pair::handshake::exchange_key;
-use crate::pair::{Pair, Unfinished};
 use crate::secret::Secret;
-use crate::secret::kem::KemSeed;
 use crate::{Error, UnixMillis};
 
 /// Units of polling that a conversation of two has while it begins: for requests and for texts.
@@ -111,9 +110,9 @@ impl Client {
             return Err(Error::Input(InputError::TooManyAccepted));
         }
         state.clock.explains(invitation.start, invitation.time, now)?;
-        let (identity, next) = (state.identity.key().clone(), state.clock.next());
-        let (exchange, seed) = (Secret::random(rng), KemSeed::random(rng));
-        let talk = || Pair::accepting(invitation, (&exchange, seed), &identity, now, next).map(Talk::Pair);
+        let (exchange, identity, next) =
+            (Secret::random(rng), state.identity.key().clone(), state.clock.next());
+        let talk = || Pair::accepting(invitation, &exchange, &identity, now, next).map(Talk::Pair);
         let id = state.add(contact, UNITS, talk)?;
         state.used.push(Used { mark, expires: invitation.expires });
         if let Some(holder) = state.holder(invitation.identity, Some(id)) {
@@ -288,12 +287,6 @@ impl State {
 }
 
 impl Untold {
-    /// The end of a handshake that an earlier version of the program had begun.
-    pub(super) fn expired(conversation: ConversationId, contact: String, unfinished: &Unfinished) -> Self {
-        let Unfinished { accepted, texts } = *unfinished;
-        Self::Expired { conversation, contact, accepted, texts }
-    }
-
     fn conversation(&self) -> ConversationId {
         match self {
             Self::Expired { conversation, .. } | Self::IdentityHeld { conversation, .. } => *conversation,

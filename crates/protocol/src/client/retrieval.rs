@@ -275,9 +275,8 @@ impl State {
         let room = self.has_room(id);
         self.conversation_mut(id)?.make_room(room);
         let held = self.identities_held(id);
-        let store = self.store.clone();
         let (events, head) = match &mut self.conversation_mut(id)?.talk {
-            Talk::Pair(pair) => pair.receive(want.epoch, plaintext, (round, next), &held, &store)?,
+            Talk::Pair(pair) => pair.receive(want.epoch, plaintext, round, next, &held)?,
             Talk::Group(group) => {
                 group.receive((want.epoch, want.member), want.key.label(), plaintext, round)?
             }

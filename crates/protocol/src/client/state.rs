@@ -1,7 +1,7 @@
 //! The client as bytes.
 //!
 //! ```text
-//! version, u8 = 8 | first 8 bytes of SHA-256("sotto v1 client state" | 0 | version | content) | content (postcard)
+//! version, u8 = 7 | first 8 bytes of SHA-256("sotto v1 client state" | 0 | version | content) | content (postcard)
 //! ```
 //!
 //! The checksum is against accidents. The bytes hold all secrets: whoever stores them keeps them as carefully.
@@ -9,7 +9,6 @@
 mod version2;
 mod version3;
 mod version5;
-mod version7;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -20,9 +19,8 @@ use super::addresses::Addresses;
 use super::left::LeftGroups;
 use crate::error::{InputError, Malformed};
 use crate::{Error, domain};
-use version7::State7;
 
-const VERSION: u8 = 8;
+const VERSION: u8 = 7;
 const CHECKSUM_BYTES: usize = 8;
 const HEADER_BYTES: usize = 1 + CHECKSUM_BYTES;
 
@@ -55,14 +53,12 @@ impl Client {
         }
         let state = match header[0] {
             VERSION => decode(content)?,
-            7 => decode::<State7>(content)?.into(),
             // It ended before the groups that were left.
-            6 => decode::<State7>(&followed_by(content, &LeftGroups::default())?)?.into(),
-            5 => State7::from(decode::<version5::State5>(content)?).into(),
+            6 => decode(&followed_by(content, &LeftGroups::default())?)?,
+            5 => decode::<version5::State5>(content)?.into(),
             // It ended before the slots.
-            4 => State7::from(decode::<version5::State5>(&followed_by(content, &Addresses::default())?)?)
-                .into(),
-            3 => State7::from(decode::<version3::State3>(content)?).into(),
+            4 => decode::<version5::State5>(&followed_by(content, &Addresses::default())?)?.into(),
+            3 => decode::<version3::State3>(content)?.into(),
             2 => decode::<version2::State2>(content)?.try_into()?,
             0 | 1 => return Err(Error::Input(InputError::StateBefore)),
             _ => return Err(Error::Input(InputError::StateNewer)),

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Chains, Pair, Unfinished};
+use super::{Chains, Pair};
 use crate::Round;
 use crate::pair::handshake::Keys;
 use crate::secret::Secret;
@@ -29,6 +29,12 @@ struct Handshake2 {
     _epoch_0: Chains,
 }
 
+/// One that had not begun: its invitation is none any more.
+pub(crate) struct Unfinished {
+    pub(crate) accepted: bool,
+    pub(crate) texts: u32,
+}
+
 impl TryFrom<Pair2> for Pair {
     type Error = Unfinished;
 
@@ -44,8 +50,6 @@ impl TryFrom<Pair2> for Pair {
                 inbox: inbox.into(),
                 handshake: None,
                 double: false,
-                hybrid: false,
-                unheard: false,
             }),
             _ => Err(Unfinished { accepted: !inviter, texts: outbox.texts() }),
         }

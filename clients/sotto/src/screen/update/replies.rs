@@ -99,8 +99,7 @@ fn described(conversations: &[Conversation]) -> String {
         match conversation.kind {
             Kind::Contact => {
                 let identity = conversation.identity.as_deref().unwrap_or("not come yet");
-                let keys = if conversation.classical { "; keys of X25519 alone" } else { "" };
-                lines.push(format!("{}: contact, {state}{keys}; identity {identity}", conversation.name));
+                lines.push(format!("{}: contact, {state}; identity {identity}", conversation.name));
             }
             Kind::Group => lines.push(format!("{}: group, {state}", conversation.name)),
         }

@@ -117,7 +117,6 @@ fn text_came(model: &mut Model, text: Text) -> Vec<Act> {
             unread: 0,
             identity: None,
             members: Vec::new(),
-            classical: false,
             blocked: false,
             files: Vec::new(),
         };

@@ -97,7 +97,9 @@ impl TryFrom<State2> for State {
                 Talk2::Pair(pair) => match Pair::try_from(pair) {
                     Ok(pair) => Some(Talk::Pair(pair)),
                     Err(unfinished) => {
-                        untold.push(Untold::expired(id, name.clone(), &unfinished));
+                        let (accepted, texts) = (unfinished.accepted, unfinished.texts);
+                        let contact = name.clone();
+                        untold.push(Untold::Expired { conversation: id, contact, accepted, texts });
                         None
                     }
                 },

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::super::Want;
-use super::version7::{Conversation7, State7};
+use super::super::{State, Want};
 use crate::clock::Clock;
+use crate::conversation::Conversation;
 use crate::cycle::Cycle;
 use crate::negotiation::RoundMode;
 use crate::secret::Secret;
@@ -34,7 +34,7 @@ pub(super) struct State5 {
     chain: ManifestChain,
     ready: BTreeMap<Round, Vec<u8>>,
     wants: BTreeMap<Round, Vec<Want>>,
-    conversations: Vec<Conversation7>,
+    conversations: Vec<Conversation>,
     next_id: u32,
     crowding: Crowding,
     unshown: Vec<Unshown>,
@@ -66,13 +66,13 @@ struct ServerParameters5 {
     query_spread_ms: u32,
 }
 
-impl From<State5> for State7 {
+impl From<State5> for State {
     fn from(old: State5) -> Self {
         Self {
             name: old.name,
             server: old.server.into(),
             account: old.account,
-            identity: old.identity,
+            identity: old.identity.into(),
             store: old.store,
             cycle: old.cycle,
             clock: old.clock,

@@ -302,23 +302,3 @@ fn a_manifest_in_a_gap_is_no_reason_to_accuse_the_server() {
     assert_eq!((last.0 - first.0, alice.supply_manifests(&missed[..2])), (1, Vec::new()));
     assert_eq!(alice.missing_manifests(), None);
 }
-
-/// An inviter brings back what it had while it answered: with the older handshake its answer was followed by a sign.
-#[test]
-fn attack_an_inviter_that_goes_back_to_before_it_was_heard_is_heard_again() {
-    let mut world = World::new(3, &["alice", "bob"], 1, 4);
-    world.befriend(0, 1);
-    let bob = world.id(0, "bob");
-    let mut rounds = 0;
-    while world.clients[0].contact_identity(bob).is_none() {
-        world.run(1);
-        rounds += 1;
-        assert!(rounds < 40);
-    }
-    let kept = world.clients[0].snapshot();
-    world.run(60);
-    world.clients[0] = Client::restore(&kept).unwrap();
-    world.say(0, "bob", "can you hear me?");
-    world.run(400);
-    assert_eq!(world.texts(1).len(), 1);
-}

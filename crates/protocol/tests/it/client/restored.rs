@@ -488,7 +488,7 @@ fn attack_a8_a_state_kept_aside_begins_anew_and_no_key_serves_twice_whatever_a_s
     for seed in seeds(4) {
         let mut world = World::new(seed, &NAMES, 2, 8);
         world.befriend(ALICE, BOB);
-        world.run(48);
+        world.run(24);
         let now = world.now();
         world.clients[ALICE].invite("carol", now, &mut world.rng).unwrap();
         world.say(ALICE, "bob", "It waits when the copy is made.");

@@ -29,7 +29,7 @@ fn two_people_meet_and_talk() {
         world.befriend(0, 1);
         world.say(0, "bob", "hello");
         world.say(1, "alice", &"and hello ".repeat(100));
-        meet(&mut world, 1, if retrieve == 1 { 2000 } else { 400 });
+        meet(&mut world, 1, if retrieve == 1 { 600 } else { 200 });
         world.run(if retrieve == 1 { 400 } else { 60 });
         assert_eq!(world.texts(0), [("bob".into(), "and hello ".repeat(100))], "k = {retrieve}");
         assert_eq!(world.texts(1), [("alice".into(), "hello".into())]);
@@ -42,7 +42,7 @@ fn two_people_meet_and_talk() {
 /// How many rounds pass from an invitation until both can send texts; docs/OPERATIONS.md says so to operators.
 #[test]
 fn people_with_slots_meet_within_ten_blocks() {
-    for (code, most) in [(CodeKind::Cuckoo, 40), (CodeKind::Partitioned, 80)] {
+    for (code, most) in [(CodeKind::Cuckoo, 32), (CodeKind::Partitioned, 80)] {
         let mut rounds: Vec<u64> = Vec::new();
         for seed in 0..24 {
             let mut world = World::with_code(1, seed, &NAMES[..2], 2, 16, code);
@@ -114,7 +114,7 @@ fn losses_and_restarts_cost_time_and_no_text() {
             answers_lost: bits % 11 == 4,
             restarts: true,
         };
-        for _ in 0..1200 {
+        for _ in 0..400 {
             let draw = rand_core::Rng::next_u64(&mut world.rng);
             world.step(&[fate(draw), fate(draw >> 32)]);
         }
@@ -128,7 +128,7 @@ fn losses_and_restarts_cost_time_and_no_text() {
 fn empty_tables_bring_nothing_and_break_nothing() {
     let mut world = world(3, 2, 4);
     world.befriend(0, 1);
-    meet(&mut world, 1, 400);
+    meet(&mut world, 1, 200);
     let silent = Fate { deposit_lost: true, ..Fate::default() };
     for _ in 0..20 {
         world.step(&[silent, silent]);
@@ -208,7 +208,7 @@ fn a_knock_that_leads_astray_is_set_right_by_the_next() {
     assert_eq!(world.clients[0].conversations()[0].queued, 0);
     let met = |world: &World| world.clients[0].conversations()[0].established;
     assert!(!met(&world));
-    world.run(1000);
+    world.run(80);
     assert!(met(&world));
 }
 
