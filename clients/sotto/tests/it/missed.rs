@@ -160,17 +160,23 @@ type Shape = Vec<Vec<usize>>;
 
 const CALLS: usize = 3;
 
-/// Bytes of a deposit: session, number of the round, and the box, each behind its tag and length.
-fn deposit_bytes(round: u64) -> usize {
+/// Bytes of a session and of so many numbers of rounds, each behind its tag and length.
+fn asking_bytes(round: u64, numbers: usize) -> usize {
     let number = (64 - round.leading_zeros() as usize).div_ceil(7);
-    2 + 32 + 1 + number + 3 + 304
+    2 + 32 + numbers * (1 + number)
+}
+
+/// The same with the box.
+fn deposit_bytes(round: u64) -> usize {
+    asking_bytes(round, 1) + 3 + 304
 }
 
 /// The rounds of one who takes part, as far as calls of them begin with a deposit: by connection and round.
 fn shapes(calls: &Calls) -> BTreeMap<(usize, u64), Shape> {
     let mut shapes = BTreeMap::<(usize, u64), Shape>::new();
     for ((connection, _), call) in calls {
-        if let Some(round) = call.round() {
+        // Whoever was cut off, or held up by the machine, asks for the manifests that it missed, from one round to another.
+        if let Some(round) = call.round().filter(|round| call.up != [asking_bytes(*round, 2)]) {
             let shape = shapes.entry((*connection, round)).or_default();
             if shape.len() < CALLS {
                 shape.push(call.up.clone());
