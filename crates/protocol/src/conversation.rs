@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Deposit;
 use crate::group::Group;
-use crate::pair::Pair;
+use crate::pair::{KeyAgreement, Pair};
 use crate::stream::Outbox;
 use crate::turn::{Listening, Turn};
 
@@ -38,6 +38,8 @@ pub struct ConversationSummary {
     pub unacknowledged: usize,
     /// Number of the newest message up to which all were sent at least once.
     pub sent: u32,
+    /// A contact's: from what its keys follow.
+    pub agreement: Option<KeyAgreement>,
     /// A group whose keys are still those of its card: whoever finds that can read what is said now.
     pub on_card: bool,
     /// A group from which this person was removed: nothing more is heard or said there.
@@ -103,6 +105,10 @@ impl Conversation {
             Talk::Pair(pair) => (ConversationKind::Contact, pair.established() && !pair.is_double()),
             Talk::Group(group) => (ConversationKind::Group, !group.is_ended()),
         };
+        let agreement = match &self.talk {
+            Talk::Pair(pair) => Some(pair.agreement()),
+            Talk::Group(_) => None,
+        };
         let outbox = self.talk.outbox();
         let (on_card, ended) = match &self.talk {
             Talk::Pair(_) => (false, false),
@@ -116,6 +122,7 @@ impl Conversation {
             queued: outbox.texts(),
             unacknowledged: outbox.unacknowledged(),
             sent: outbox.sent(),
+            agreement,
             on_card,
             ended,
         }

@@ -32,6 +32,18 @@ pub(crate) const HANDSHAKE_SIGNATURE: &str = "sotto v1 handshake signature";
 pub(crate) const PAIR_ROOT: &str = "sotto v1 pair root";
 /// From that root to its two chains.
 pub(crate) const PAIR_CHAIN: &str = "sotto v1 pair chain";
+/// From a side's share of a renewal and new randomness to the share of the next round.
+pub(crate) const RENEWAL_SHARE: &str = "sotto v1 renewal share";
+/// From a share to the seed of its key pair of ML-KEM-768.
+pub(crate) const RENEWAL_KEY: &str = "sotto v1 renewal key";
+/// From the same to the randomness of an encapsulation.
+pub(crate) const RENEWAL_RANDOMNESS: &str = "sotto v1 renewal randomness";
+/// From the same to its X25519 secret.
+pub(crate) const RENEWAL_EXCHANGE: &str = "sotto v1 renewal exchange";
+/// From the secrets of ML-KEM-768 and X25519 to the secret of a renewal.
+pub(crate) const RENEWAL_SECRET: &str = "sotto v1 renewal secret";
+/// From that to the root of the new keys.
+pub(crate) const RENEWED_ROOT: &str = "sotto v1 renewed root";
 /// From a group's secret to a member's chain.
 pub(crate) const GROUP_CHAIN: &str = "sotto v1 group chain";
 /// From a group's secret to what is kept of it for the next epoch.
@@ -70,7 +82,7 @@ mod tests {
         let all = lines.filter_map(|line| line.split_once("&str = "));
         let strings: Vec<&str> = all.map(|(_, string)| string.trim_matches([';', '"'])).collect();
         let distinct: BTreeSet<&str> = strings.iter().copied().collect();
-        assert_eq!((strings.len(), distinct.len()), (28, 28));
+        assert_eq!((strings.len(), distinct.len()), (34, 34));
         assert!(strings.iter().all(|string| string.starts_with("sotto v1 ") && !string.contains('\0')));
     }
 }

@@ -12,6 +12,7 @@ use crate::manifest::{MANIFEST_BYTES, deposits_digest};
 use crate::mapping::BloomMapping;
 use crate::message::{Frame, GroupFrame};
 use crate::pair::Pair;
+use crate::pair::renewal::{Renewal, Share};
 use crate::seal::{PLAINTEXT_BYTES, Plaintext};
 use crate::secret::Secret;
 use crate::stream::{TEXT_MAX, WINDOW};
@@ -213,18 +214,27 @@ pub fn fuzz_box(bytes: &[u8]) {
 }
 
 /// A conversation with a contact whose messages are any bytes: 273 for each, the first of which chooses the keys under
-/// which it came.
+/// which it came; and one who renews keys by all of them.
 pub fn fuzz_pair(bytes: &[u8]) {
-    let sides = [false, true].into_iter().flat_map(|introduced| pair(introduced).into_iter().flatten());
+    for (mut renewal, length) in
+        [(Renewal::Offered(share(6), Round(8)), 1128), (Renewal::Awaiting(share(7)), 1216)]
+    {
+        let taken = renewal.take(bytes, Round(20));
+        assert_eq!(taken.is_ok(), matches!(renewal, Renewal::Changing(_)));
+        assert!(taken.is_err() || bytes.len() == length);
+    }
+    let sides = [0, 20, 45].into_iter().flat_map(|rounds| pair(rounds).into_iter().flatten());
     for mut pair in sides {
-        for (round, message) in (20..).zip(bytes.chunks(1 + PLAINTEXT_BYTES).take(64)) {
+        for (round, message) in (50..).zip(bytes.chunks(1 + PLAINTEXT_BYTES).take(64)) {
             let Some((epoch, content)) = message.split_first() else { return };
             let plaintext = of_round(content, round);
-            let taken = pair.receive(u32::from(epoch % 3), &plaintext, Round(round), Round(round + 1), &[]);
+            // Of requests, of the conversation, or those that replace them.
+            let keys = [0, 1, 4][usize::from(epoch % 3)];
+            let taken = pair.receive(keys, &plaintext, Round(round), Round(round + 1), &[]);
             assert!(taken.is_err() || Frame::decode(&plaintext, Round(round)).is_ok());
             let size = postcard::experimental::serialized_size(&pair).unwrap_or(usize::MAX);
             assert!(
-                size <= TEXT_MAX + WINDOW as usize * 300 + 2048,
+                size <= TEXT_MAX + WINDOW as usize * 300 + 4096,
                 "the conversation grows to {size} bytes"
             );
         }
@@ -265,7 +275,7 @@ pub fn fuzz_group(bytes: &[u8]) {
 /// Invitations, as text and behind a checksum that holds.
 pub fn fuzz_invitation(bytes: &[u8]) {
     for text in
-        [String::from_utf8_lossy(bytes).into_owned(), armour::encode("sotto-invite-2-", bytes).to_string()]
+        [String::from_utf8_lossy(bytes).into_owned(), armour::encode("sotto-invite-3-", bytes).to_string()]
     {
         if let Ok(invitation) = text.parse::<Invitation>() {
             assert_eq!(invitation.to_string(), text.trim().to_ascii_lowercase());
@@ -476,7 +486,7 @@ fn valid_client_state(code: CodeKind) -> Vec<u8> {
 fn valid_messages() -> Vec<Vec<u8>> {
     use crate::message::Kind;
 
-    let kinds = [Kind::Text, Kind::Acknowledgement, Kind::Rekey, Kind::Leave, Kind::Hello];
+    let kinds = [Kind::Text, Kind::Acknowledgement, Kind::Rekey, Kind::Leave, Kind::Hello, Kind::Renewal];
     let message = |(number, kind): (usize, Kind)| {
         let frame = Frame {
             kind,
@@ -490,6 +500,7 @@ fn valid_messages() -> Vec<Vec<u8>> {
             content: zeroize::Zeroizing::new(match kind {
                 Kind::Text => vec![65; 40],
                 Kind::Leave => vec![66; 81],
+                Kind::Renewal => vec![67; 232],
                 _ => Vec::new(),
             }),
         };
@@ -498,7 +509,9 @@ fn valid_messages() -> Vec<Vec<u8>> {
     };
     let all: Vec<Vec<u8>> = kinds.into_iter().enumerate().map(message).collect();
     let bare = all.iter().map(|message| message[1..].to_vec());
-    bare.chain([all.concat(), [all[0].clone(), all[0].clone()].concat()]).collect()
+    let offer = share(6).offer();
+    let answer = share(7).answer(&offer, Round(8)).map(|(answer, _)| answer).unwrap_or_default();
+    bare.chain([all.concat(), [all[0].clone(), all[0].clone()].concat()]).chain([offer, answer]).collect()
 }
 
 fn plaintext(bytes: &[u8]) -> Plaintext {
@@ -512,13 +525,25 @@ fn of_round(bytes: &[u8], round: u64) -> Plaintext {
     plaintext
 }
 
-/// Both sides of a conversation, before or after the handshake.
-fn pair(introduced: bool) -> Option<[Pair; 2]> {
+fn share(number: u8) -> Share {
+    Share::new(Secret::new([number; 32]))
+}
+
+/// Both sides of a conversation after so many rounds: before the handshake, behind it, or while keys are renewed.
+fn pair(rounds: u64) -> Option<[Pair; 2]> {
     let invitation = valid_invitation();
     let keys = [1, 2].map(|seed| SigningKey::from_bytes(&[seed; 32]));
-    let mut one = Pair::inviting(&invitation, Secret::new([4; 32]), START.1, Round(1)).ok()?;
-    let mut other = Pair::accepting(&invitation, &Secret::new([5; 32]), &keys[1], START.1, Round(1)).ok()?;
-    for round in (1..20).map(Round).filter(|_| introduced) {
+    let mut one =
+        Pair::inviting(&invitation, (Secret::new([4; 32]), Secret::new([6; 32])), START.1, Round(1)).ok()?;
+    let mut other = Pair::accepting(
+        &invitation,
+        (&Secret::new([5; 32]), Secret::new([7; 32])),
+        &keys[1],
+        START.1,
+        Round(1),
+    )
+    .ok()?;
+    for round in (1..rounds).map(Round) {
         let turn = |number: usize| crate::turn::Turn {
             round,
             mine: true,
@@ -536,7 +561,7 @@ fn pair(introduced: bool) -> Option<[Pair; 2]> {
             }
         }
     }
-    assert_eq!([one.established(), other.established()], [introduced; 2]);
+    assert_eq!([one.established(), other.established()], [rounds > 0; 2]);
     Some([one, other])
 }
 

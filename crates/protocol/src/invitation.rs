@@ -11,8 +11,9 @@ use crate::error::InputError;
 use crate::secret::Secret;
 use crate::{Error, Round, UnixMillis, armour, domain};
 
-const PREFIX: &str = "sotto-invite-2-";
-const PREFIX_BEFORE: &str = "sotto-invite-1-";
+const PREFIX: &str = "sotto-invite-3-";
+/// Those of version 1 named no inviter; those of version 2 are answered by one who renews no keys.
+const PREFIXES_BEFORE: [&str; 2] = ["sotto-invite-1-", "sotto-invite-2-"];
 const BYTES: usize = 1 + 8 + 32 + 32 + 32 + 8 + 8 + 8;
 /// The only role there is: the bearer is the one invited.
 const ROLE_INVITED: u8 = 1;
@@ -28,8 +29,8 @@ pub(crate) type InvitationMark = [u8; 8];
 /// An invitation to a conversation of two. Whoever holds it can take the invited one's place, so it travels on a way
 /// that only that person reads; it is used once, and before it expires.
 ///
-/// As a string it is `sotto-invite-2-` and, in lower-case base32 without padding, these 129 bytes (integers
-/// little-endian) and the first 4 bytes of SHA-256 over `"sotto v1 string checksum" | 0 | "sotto-invite-2-" | 0` and
+/// As a string it is `sotto-invite-3-` and, in lower-case base32 without padding, these 129 bytes (integers
+/// little-endian) and the first 4 bytes of SHA-256 over `"sotto v1 string checksum" | 0 | "sotto-invite-3-" | 0` and
 /// them:
 ///
 /// | offset | bytes | field |
@@ -133,8 +134,9 @@ impl FromStr for Invitation {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         const MISTYPED: InputError = InputError::InvitationMistyped;
-        let before = text.trim_start().get(..PREFIX_BEFORE.len());
-        if before.is_some_and(|prefix| prefix.eq_ignore_ascii_case(PREFIX_BEFORE)) {
+        let prefix = text.trim_start().get(..PREFIX.len());
+        let is = |before: &&str| prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(before));
+        if PREFIXES_BEFORE.iter().any(is) {
             return Err(Error::Input(InputError::InvitationBefore));
         }
         let bytes = armour::decode(PREFIX, text, InputError::NoInvitation, MISTYPED)?;
@@ -202,9 +204,9 @@ mod tests {
     #[test]
     fn the_layout_does_not_change_unnoticed() {
         let expected = concat!(
-            "sotto-invite-2-aeaqcaibaeaqcaicaibaeaqcaibaeaqcaibaeaqcaibaeaqcaibaeaqcaibaeaqcaicqkbifaucqkbifaucqk",
-            "bifaucqkbifaucqkbifaucqkbifaucqlcuhl77r5m4ekflxvtk273sakrlfndoxzcpascddubkxxr5pjhyxamaaaaaaaaaaabaaa",
-            "aaaaaaaaadqaaaaaaaaaaepr3y6k",
+            "sotto-invite-3-aeaqcaibaeaqcaicaibaeaqcaibaeaqcaibaeaqcaibaeaqcaibaeaqcaibaeaqcaicqkbifaucqkbifauc",
+            "qkbifaucqkbifaucqkbifaucqkbifaucqlcuhl77r5m4ekflxvtk273sakrlfndoxzcpascddubkxxr5pjhyxamaaaaaaaaaaa",
+            "baaaaaaaaaaaadqaaaaaaaaaaarae5ie",
         );
         assert_eq!(invitation().to_string(), expected);
     }
@@ -248,7 +250,7 @@ mod tests {
         #[test]
         fn arbitrary_strings_do_not_panic(text in any::<String>()) {
             assert!(text.parse::<Invitation>().is_err());
-            assert!(format!("sotto-invite-2-{text}").parse::<Invitation>().is_err());
+            assert!(format!("sotto-invite-3-{text}").parse::<Invitation>().is_err());
         }
     }
 }

@@ -157,6 +157,7 @@ pub use manifest::seed::{SeedCommitment, SegmentEnd};
 pub use manifest::{ChainStep, MANIFEST_VERSION, Manifest, ManifestChain, SignedManifest};
 pub use mapping::{BloomMapping, Lookup};
 pub use negotiation::{RoundMode, ServerParameters, Succession};
+pub use pair::KeyAgreement;
 pub use round::{Round, UnixMillis};
 pub use slot::slot;
 pub use stream::{TEXT_MAX, TEXTS_MAX};

@@ -59,6 +59,7 @@ pub(crate) enum Kind {
     Acknowledgement,
     Rekey,
     Leave,
+    Renewal,
 }
 
 impl Kind {
@@ -69,6 +70,7 @@ impl Kind {
             Self::Acknowledgement => 3,
             Self::Rekey => 4,
             Self::Leave => 5,
+            Self::Renewal => 6,
         }
     }
 
@@ -79,6 +81,7 @@ impl Kind {
             3 => Some(Self::Acknowledgement),
             4 => Some(Self::Rekey),
             5 => Some(Self::Leave),
+            6 => Some(Self::Renewal),
             _ => None,
         }
     }
@@ -91,17 +94,18 @@ impl Kind {
             (Self::Acknowledgement, true) => content == 0 || content == ECHO_BYTES,
             (Self::Leave, false) => content == FORWARDED_FAREWELL_BYTES,
             (Self::Leave, true) => content == FAREWELL_BYTES,
+            (Self::Renewal, group) => !group && content > 0,
         }
     }
 
     /// Whether it is numbered, repeated until acknowledged, and delivered in order.
     pub(crate) const fn is_numbered(self) -> bool {
-        matches!(self, Self::Text | Self::Rekey | Self::Leave)
+        matches!(self, Self::Text | Self::Rekey | Self::Leave | Self::Renewal)
     }
 
     const fn flags(self) -> u8 {
         match self {
-            Self::Text => MORE | REST | FIRST,
+            Self::Text | Self::Renewal => MORE | REST | FIRST,
             Self::Rekey | Self::Leave => FIRST,
             Self::Hello | Self::Acknowledgement => 0,
         }
@@ -324,6 +328,11 @@ mod tests {
         let reads = |bytes: &Plaintext| GroupFrame::decode(bytes, Round(9), |_, _| true).is_ok();
         assert!(reads(&bytes(Kind::Text, 1, 0, 7)) && reads(&bytes(Kind::Acknowledgement, 0, 0, 0)));
         assert!(!reads(&bytes(Kind::Acknowledgement, 0, 0, 7)) && !reads(&bytes(Kind::Text, 1, 7, 7)));
+        // Keys are renewed between two alone.
+        let renewal = Frame { kind: Kind::Renewal, flags: 0, acknowledgement: 0, check: 0, ..frame(b"part") };
+        assert!(Frame::decode(&renewal.encode().unwrap(), Round(9)).is_ok());
+        let in_group = GroupFrame { frame: renewal, checks: [0; MEMBERS_MAX] }.encode(|_| [0; 64]).unwrap();
+        assert!(!reads(&in_group));
     }
 
     proptest! {

@@ -13,6 +13,8 @@
 //! exchange secret as soon as it has accepted, the inviter as soon as a request has come; what stays is the chain of
 //! requests, which is stepped like any other and tells no label of the past.
 //!
+//! With their first messages the two then agree on further keys ([`renewal`]).
+//!
 //! What a side says changes where a block of rounds begins ([`crate::reaction`]).
 //!
 //! Whoever bears the invitation first is the peer; a request with another exchange key means that a second person bears
@@ -20,6 +22,7 @@
 //! only the person is told, and nothing can be said in such a [`double`](Pair::is_double).
 
 pub(crate) mod handshake;
+pub(crate) mod renewal;
 mod version2;
 
 use ed25519_dalek::SigningKey;
@@ -38,6 +41,7 @@ use crate::table::telling;
 use crate::turn::{Event, Listening, Turn};
 use crate::{Deposit, Error, Round, UnixMillis, domain};
 use handshake::{ANSWER_BYTES, Agreement, Keys, REQUEST_BYTES, Terms};
+use renewal::{Begun, Renewal, Share};
 pub(crate) use version2::Pair2;
 
 /// Keys of requests, as [`Listening::epoch`] names them.
@@ -46,6 +50,8 @@ const REQUESTS: u32 = 0;
 const TALK: u32 = 1;
 /// Added to these where not a box is looked for but the knock that tells in which slot it is, on a server with slots.
 const KNOCK: u32 = 2;
+/// The keys that replace those of the conversation.
+const NEXT: u32 = 4;
 
 const MALFORMED: Error = Error::Malformed(Malformed::Message);
 
@@ -59,10 +65,52 @@ pub(crate) struct Pair {
     chains: Option<Chains>,
     outbox: Outbox,
     inbox: Inbox,
-    /// Until both are sure of each other, and what is said shows it.
-    handshake: Option<Handshake>,
+    stage: Stage,
     /// Whether the peer is this person, or one whom it has as a contact already.
     double: bool,
+}
+
+/// From the invitation to the keys that stay. The first two are stored as older versions stored all.
+#[derive(Serialize, Deserialize)]
+enum Stage {
+    /// The keys follow from X25519 alone, and stay: both have met by an older version.
+    Classical,
+    /// Two who meet by one.
+    MeetingClassically(Box<Handshake>),
+    /// Until both are sure of each other, and what is said shows it.
+    Meeting(Box<Handshake>, Share),
+    /// Until both have keys that follow from ML-KEM-768, too.
+    Renewing(Renewal),
+    /// Both have.
+    Hybrid,
+}
+
+impl Stage {
+    fn handshake(&self) -> Option<&Handshake> {
+        match self {
+            Self::MeetingClassically(handshake) | Self::Meeting(handshake, _) => Some(handshake),
+            Self::Classical | Self::Renewing(_) | Self::Hybrid => None,
+        }
+    }
+
+    fn handshake_mut(&mut self) -> Option<&mut Handshake> {
+        match self {
+            Self::MeetingClassically(handshake) | Self::Meeting(handshake, _) => Some(handshake),
+            Self::Classical | Self::Renewing(_) | Self::Hybrid => None,
+        }
+    }
+}
+
+/// From what the keys of a conversation of two follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyAgreement {
+    /// From the invitation's secret and X25519: both have met by an older version.
+    Classical,
+    /// So far from these. Keys that follow from ML-KEM-768, too, are on their way with the first messages.
+    Renewing,
+    /// From X25519 and ML-KEM-768.
+    Hybrid,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -102,7 +150,7 @@ enum Says {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Chains {
+pub(crate) struct Chains {
     send: Chain,
     receive: Chain,
 }
@@ -152,29 +200,29 @@ impl Handshake {
 }
 
 impl Pair {
-    /// The inviter's side. `exchange` is the secret half of the invitation's exchange key, `next` the first round that can
-    /// be used.
+    /// The inviter's side. `exchange` is the secret half of the invitation's exchange key, `share` is fresh and serves here
+    /// alone, `next` is the first round that can be used.
     ///
     /// # Errors
     /// [`Error::RoundTooFar`] if the invitation is too old.
     pub(crate) fn inviting(
         invitation: &Invitation,
-        exchange: Secret,
+        (exchange, share): (Secret, Secret),
         now: UnixMillis,
         next: Round,
     ) -> Result<Self, Error> {
         let mut handshake = Handshake::new(invitation, now, next, Says::Nothing)?;
         handshake.waiting = Some(Waiting { base: handshake::base(invitation), exchange });
-        Ok(Self::new(true, handshake, None))
+        Ok(Self::new(true, handshake, share, None))
     }
 
-    /// The side of the invited one, whose identity is `identity` and whose fresh secret is `exchange`.
+    /// The side of the invited one, whose identity is `identity` and whose fresh secrets are `exchange` and `share`.
     ///
     /// # Errors
     /// As for [`Pair::inviting`]; [`Error::Malformed`] if the invitation's key is of small order.
     pub(crate) fn accepting(
         invitation: &Invitation,
-        exchange: &Secret,
+        (exchange, share): (&Secret, Secret),
         identity: &SigningKey,
         now: UnixMillis,
         next: Round,
@@ -189,25 +237,47 @@ impl Pair {
         handshake.request = agreement.request(&terms, identity)?;
         let chains = Chains::new(&agreement.root(&terms), handshake.start, next, false)?;
         handshake.terms = Some(terms);
-        Ok(Self::new(false, handshake, Some(chains)))
+        Ok(Self::new(false, handshake, share, Some(chains)))
     }
 
-    fn new(inviter: bool, handshake: Handshake, chains: Option<Chains>) -> Self {
+    fn new(inviter: bool, handshake: Handshake, share: Secret, chains: Option<Chains>) -> Self {
         let (outbox, inbox) = Default::default();
-        Self { inviter, peer: None, chains, outbox, inbox, handshake: Some(handshake), double: false }
+        let stage = Stage::Meeting(Box::new(handshake), Share::new(share));
+        Self { inviter, peer: None, chains, outbox, inbox, stage, double: false }
+    }
+
+    /// The same as an older version has it, which renews no keys.
+    #[cfg(test)]
+    pub(crate) fn meeting_classically(mut self) -> Self {
+        self.stage = match self.stage {
+            Stage::Meeting(handshake, _) => Stage::MeetingClassically(handshake),
+            other => other,
+        };
+        self
     }
 
     /// Whether texts can be sent.
     pub(crate) fn established(&self) -> bool {
-        self.handshake.as_ref().is_none_or(|handshake| handshake.confirmed)
+        self.stage.handshake().is_none_or(|handshake| handshake.confirmed)
     }
 
     /// Whether there is but one box to look for in a round, now and later.
     pub(crate) fn is_settled(&self) -> bool {
-        self.handshake.as_ref().is_none_or(|handshake| match self.inviter {
-            true => handshake.requests.is_none(),
-            false => handshake.confirmed,
-        })
+        match &self.stage {
+            Stage::Classical | Stage::Hybrid => true,
+            Stage::MeetingClassically(handshake) if self.inviter => handshake.requests.is_none(),
+            Stage::MeetingClassically(handshake) => handshake.confirmed,
+            Stage::Meeting(..) | Stage::Renewing(_) => false,
+        }
+    }
+
+    /// From what its keys follow.
+    pub(crate) fn agreement(&self) -> KeyAgreement {
+        match &self.stage {
+            Stage::Classical | Stage::MeetingClassically(_) => KeyAgreement::Classical,
+            Stage::Meeting(..) | Stage::Renewing(_) => KeyAgreement::Renewing,
+            Stage::Hybrid => KeyAgreement::Hybrid,
+        }
     }
 
     /// The other's identity key, once it was proven.
@@ -217,7 +287,7 @@ impl Pair {
 
     /// The other's identity key, proven or only named by its invitation.
     pub(crate) fn named_identity(&self) -> Option<[u8; 32]> {
-        let named = self.handshake.as_ref().filter(|_| !self.inviter);
+        let named = self.stage.handshake().filter(|_| !self.inviter);
         self.peer.or(named.map(|handshake| handshake.inviter.identity))
     }
 
@@ -239,7 +309,7 @@ impl Pair {
     /// When the invitation was made or accepted, and when it ends, if it is still open. One to which somebody has answered
     /// waits as long again for the sign that its answer was heard.
     pub(crate) fn pending(&self) -> Option<(UnixMillis, UnixMillis)> {
-        let handshake = self.handshake.as_ref().filter(|handshake| !handshake.confirmed)?;
+        let handshake = self.stage.handshake().filter(|handshake| !handshake.confirmed)?;
         let life = handshake.expires.since(handshake.made);
         let answered = self.inviter && handshake.terms.is_some();
         let expires = handshake.expires.0.saturating_add(if answered { life } else { 0 });
@@ -297,6 +367,27 @@ impl Pair {
         Ok(())
     }
 
+    /// Mixes a round's randomness into what further keys are to follow from, as long as that has not served.
+    pub(crate) fn mix(&mut self, fresh: &Secret) {
+        let share = match &mut self.stage {
+            Stage::Meeting(_, share) => Some(share),
+            Stage::Renewing(renewal) => renewal.share(),
+            Stage::Classical | Stage::MeetingClassically(_) | Stage::Hybrid => None,
+        };
+        if let Some(share) = share {
+            share.mix(fresh);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn share_bytes(&self) -> Option<[u8; 32]> {
+        match &self.stage {
+            Stage::Meeting(_, share) => Some(share.bytes()),
+            Stage::Renewing(renewal) => renewal.share_bytes(),
+            Stage::Classical | Stage::MeetingClassically(_) | Stage::Hybrid => None,
+        }
+    }
+
     /// Uses up the sending keys of a round, and says which boxes to look for.
     pub(crate) fn open_round(&mut self, turn: &Turn) -> (Option<Deposit>, Vec<Listening>) {
         self.inbox.begin(turn.round);
@@ -305,7 +396,7 @@ impl Pair {
         let mut listening = Vec::new();
         let says = self.says(turn.round);
         let expects_knock = turn.slot.is_some() && self.expects_knock();
-        if let Some(handshake) = &mut self.handshake
+        if let Some(handshake) = self.stage.handshake_mut()
             && let Some(requests) = &mut handshake.requests
             && let Some(key) = requests.take(turn.round)
         {
@@ -319,17 +410,28 @@ impl Pair {
                 deposit = hello(turn, &handshake.request, key.sealing(0));
             }
         }
-        let Some(chains) = &mut self.chains else { return (deposit, listening) };
-        if let Some(key) = chains.receive.take(turn.round) {
-            let key = key.opening(0);
-            if expects_knock && !self.inviter {
-                listening.push(Listening { epoch: TALK + KNOCK, member: 0, key: key.again() });
+        let (mut chains, mut speaks) = (self.chains.as_mut(), None);
+        if let Some(chains) = &mut chains {
+            if let Some(key) = chains.receive.take(turn.round) {
+                let key = key.opening(0);
+                if expects_knock && !self.inviter {
+                    listening.push(Listening { epoch: TALK + KNOCK, member: 0, key: key.again() });
+                }
+                listening.push(Listening { epoch: TALK, member: 0, key });
             }
-            listening.push(Listening { epoch: TALK, member: 0, key });
+            speaks = chains.send.take(turn.round);
         }
-        if let Some(key) = chains.send.take(turn.round)
-            && turn.mine
+        if let Stage::Renewing(renewal) = &mut self.stage
+            && let Some((next, speaks_next)) = renewal.chains()
         {
+            if let Some(key) = next.receive.take(turn.round) {
+                listening.push(Listening { epoch: NEXT, member: 0, key: key.opening(0) });
+            }
+            let key = next.send.take(turn.round);
+            // One that is still to be stepped on says nothing yet, and the other listens under both.
+            speaks = if speaks_next { key.or(speaks) } else { speaks };
+        }
+        if let Some(key) = speaks.filter(|_| turn.mine) {
             match says {
                 Says::Nothing | Says::Request => {}
                 Says::Answer => deposit = self.answer(turn, key.sealing(0)),
@@ -341,39 +443,75 @@ impl Pair {
 
     /// Whether such keys are for the knock that tells where boxes of the peer are.
     pub(crate) fn is_knock(epoch: u32) -> bool {
-        epoch >= KNOCK
+        (KNOCK..NEXT).contains(&epoch)
     }
 
     /// Whether a knock still tells where the peer is: until the hello that it announces was read.
     pub(crate) fn expects_knock(&self) -> bool {
-        match (&self.handshake, self.inviter) {
+        match (self.stage.handshake(), self.inviter) {
             (Some(handshake), true) => handshake.waiting.is_some(),
             (Some(handshake), false) => !handshake.confirmed,
             (None, _) => false,
         }
     }
 
-    /// Whether what serves once has served here: the hello of the other was read, and its keys are known.
-    pub(crate) fn has_met(&self) -> bool {
-        !self.expects_knock()
+    /// Whether the other may have gone on to keys that one who goes back to this state never has.
+    pub(crate) fn serves_once(&self) -> bool {
+        match &self.stage {
+            Stage::Classical | Stage::Hybrid => false,
+            Stage::MeetingClassically(_) => self.expects_knock(),
+            Stage::Meeting(..) => true,
+            Stage::Renewing(renewal) => renewal.is_open(),
+        }
     }
 
     /// What is said in a round: what was due when its block began.
     fn says(&mut self, round: Round) -> Says {
-        let Some(handshake) = &mut self.handshake else { return Says::Texts };
-        if handshake.block != block(round) {
-            handshake.block = block(round);
-            handshake.says = handshake.due();
-        }
-        let says = handshake.says;
+        let says = match self.stage.handshake_mut() {
+            None => Says::Texts,
+            Some(handshake) => {
+                if handshake.block != block(round) {
+                    handshake.block = block(round);
+                    handshake.says = handshake.due();
+                }
+                handshake.says
+            }
+        };
         if says == Says::Texts {
-            self.handshake = None;
+            self.go_on(round);
         }
         says
     }
 
+    /// Goes from one stage to the next, if it is over.
+    fn go_on(&mut self, round: Round) {
+        self.stage = match core::mem::replace(&mut self.stage, Stage::Classical) {
+            Stage::Classical | Stage::MeetingClassically(_) => Stage::Classical,
+            Stage::Meeting(_, share) if self.inviter => {
+                // Behind what waits. Without a number for it the keys stay as they are.
+                match self.outbox.push(Kind::Renewal, &share.offer(), PAIR_CONTENT) {
+                    Ok(_) => Stage::Renewing(Renewal::Offered(share, round)),
+                    Err(_) => Stage::Classical,
+                }
+            }
+            Stage::Meeting(_, share) => Stage::Renewing(Renewal::Awaiting(share)),
+            Stage::Renewing(mut renewal) => match renewal.begin(round) {
+                Begun::Nothing => Stage::Renewing(renewal),
+                Begun::Says(says) => match self.outbox.push(Kind::Renewal, &says, PAIR_CONTENT) {
+                    Ok(_) => Stage::Renewing(renewal),
+                    Err(_) => Stage::Classical,
+                },
+                Begun::Renewed => {
+                    self.chains = renewal.into_chains();
+                    Stage::Hybrid
+                }
+            },
+            Stage::Hybrid => Stage::Hybrid,
+        };
+    }
+
     fn answer(&self, turn: &Turn, key: SealingKey) -> Option<Deposit> {
-        let terms = self.handshake.as_ref()?.terms?;
+        let terms = self.stage.handshake()?.terms?;
         hello(turn, &terms.sign(true, turn.identity), key)
     }
 
@@ -421,8 +559,12 @@ impl Pair {
         let mut events = match (epoch, frame.kind) {
             (REQUESTS, Kind::Hello) => self.take_request(&frame.content, next, held)?,
             (TALK, Kind::Hello) => self.take_answer(&frame.content, held)?,
-            (TALK, Kind::Text | Kind::Rekey | Kind::Leave | Kind::Acknowledgement) => {
-                self.take_message(&frame)?
+            (TALK | NEXT, Kind::Text | Kind::Rekey | Kind::Leave | Kind::Renewal | Kind::Acknowledgement) => {
+                let events = self.take_message(&frame, next)?;
+                if let (NEXT, Stage::Renewing(renewal)) = (epoch, &mut self.stage) {
+                    renewal.hear();
+                }
+                events
             }
             _ => return Err(MALFORMED),
         };
@@ -434,7 +576,7 @@ impl Pair {
 
     fn take_request(&mut self, content: &[u8], next: Round, held: &[[u8; 32]]) -> Result<Vec<Event>, Error> {
         let request: &[u8; REQUEST_BYTES] = content.try_into().map_err(|_| MALFORMED)?;
-        let Some(handshake) = self.handshake.as_mut().filter(|_| self.inviter) else {
+        let Some(handshake) = self.stage.handshake_mut().filter(|_| self.inviter) else {
             return Ok(Vec::new());
         };
         let exchange = request.first_chunk().ok_or(MALFORMED)?;
@@ -456,7 +598,7 @@ impl Pair {
             return Err(MALFORMED);
         }
         let mut events = Vec::new();
-        if let Some(handshake) = self.handshake.as_mut().filter(|handshake| !handshake.confirmed) {
+        if let Some(handshake) = self.stage.handshake_mut().filter(|handshake| !handshake.confirmed) {
             let terms = handshake.terms.filter(|terms| terms.is_signed(true, signature));
             let terms = terms.ok_or(MALFORMED)?;
             handshake.confirmed = true;
@@ -473,8 +615,8 @@ impl Pair {
         if self.double { vec![Event::IdentityHeld] } else { Vec::new() }
     }
 
-    fn take_message(&mut self, frame: &Frame) -> Result<Vec<Event>, Error> {
-        if let Some(handshake) = self.handshake.as_mut().filter(|handshake| !handshake.confirmed) {
+    fn take_message(&mut self, frame: &Frame, next: Round) -> Result<Vec<Event>, Error> {
+        if let Some(handshake) = self.stage.handshake_mut().filter(|handshake| !handshake.confirmed) {
             // The inviter says nothing before it was heard.
             if !self.inviter {
                 return Err(MALFORMED);
@@ -496,9 +638,28 @@ impl Pair {
             if in_order.is_err() {
                 events.push(Event::WentBack);
             }
-            events.extend(delivered.into_iter().map(|whole| Event::Delivered { member: 0, whole }));
+            for mut whole in delivered {
+                if whole.kind == Kind::Renewal {
+                    if self.take_renewal(whole.content.as_deref(), next).is_ok() {
+                        continue;
+                    }
+                    whole.content = None;
+                }
+                events.push(Event::Delivered { member: 0, whole });
+            }
         }
         Ok(events)
+    }
+}
+
+impl Pair {
+    /// What is said of further keys before they are spoken of here, or after, means nothing.
+    fn take_renewal(&mut self, content: Option<&Vec<u8>>, next: Round) -> Result<(), Error> {
+        match (&mut self.stage, content) {
+            (_, None) => Err(MALFORMED),
+            (Stage::Renewing(renewal), Some(content)) => renewal.take(content, next),
+            (_, Some(_)) => Ok(()),
+        }
     }
 }
 

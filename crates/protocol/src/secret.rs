@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
+pub(crate) mod kem;
 #[cfg(test)]
 pub(crate) mod witness;
 

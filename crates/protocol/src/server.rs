@@ -382,8 +382,10 @@ impl RoundMachine {
             // Whoever takes the hold back looks again.
             RoundMode::Deadline if self.held && waits == 0 => None,
             RoundMode::Deadline => Some(UnixMillis(now.0.saturating_add(waits))),
-            // Past its least length only events matter, and every event is followed by a look.
-            RoundMode::ClosedLoop => (waits > 0).then(|| UnixMillis(now.0.saturating_add(waits))),
+            RoundMode::ClosedLoop if waits > 0 => Some(UnixMillis(now.0.saturating_add(waits))),
+            // Past its least length only events matter, and every event is followed by a look. But that length may have been reached
+            // since the last look.
+            RoundMode::ClosedLoop => self.all_have_deposited(open).then_some(now),
         }
     }
 
@@ -411,12 +413,13 @@ impl RoundMachine {
         let full_length = self.clock.elapsed().saturating_sub(open.opened) >= u64::from(self.config.round_ms);
         match self.config.mode {
             RoundMode::Deadline => full_length && !self.held,
-            RoundMode::ClosedLoop => {
-                full_length
-                    && open.deposits.len() > 0
-                    && self.registered.keys().all(|account| open.deposits.digest(account).is_some())
-            }
+            RoundMode::ClosedLoop => full_length && self.all_have_deposited(open),
         }
+    }
+
+    fn all_have_deposited(&self, open: &OpenRound) -> bool {
+        let deposits = &open.deposits;
+        deposits.len() > 0 && self.registered.keys().all(|account| deposits.digest(account).is_some())
     }
 
     fn may_open(&self) -> bool {

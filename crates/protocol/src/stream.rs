@@ -550,7 +550,7 @@ impl Inbox {
     }
 
     fn assemble(&mut self, item: &Item) -> Option<Delivered> {
-        if item.kind != Kind::Text {
+        if item.kind != Kind::Text && item.flags & REST == 0 {
             // Of a text before it the rest was taken back, by one who leaves.
             self.partial = Partial::default();
         }

@@ -109,8 +109,8 @@ fn a_conversation_of_two_has_the_published_deposits() {
     };
     assert_eq!(invitation.to_string(), expected("invitation"));
     let made = UnixMillis(1000);
-    let inviter = Pair::inviting(&invitation, secret(1), made, Round(1)).unwrap();
-    let invited = Pair::accepting(&invitation, &secret(2), &key(2), made, Round(1)).unwrap();
+    let inviter = Pair::inviting(&invitation, (secret(1), secret(101)), made, Round(1)).unwrap();
+    let invited = Pair::accepting(&invitation, (&secret(2), secret(102)), &key(2), made, Round(1)).unwrap();
     let mut pairs = [inviter, invited];
     let [_, request] = exchange(&mut pairs, 1, None);
     compare_deposit("request", &request.unwrap());
@@ -125,8 +125,19 @@ fn a_conversation_of_two_has_the_published_deposits() {
     compare_deposit("part of a text", &part.unwrap());
     let [rest, _] = exchange(&mut pairs, 25, HEAD);
     compare_deposit("rest of a text", &rest.unwrap());
-    let [_, sign] = exchange(&mut pairs, 32, HEAD);
+    let [offered, sign] = exchange(&mut pairs, 32, HEAD);
     compare_deposit("acknowledgement", &sign.unwrap());
+    compare_deposit("part of an offer", &offered.unwrap());
+    for round in 33..38 {
+        exchange(&mut pairs, round, HEAD);
+    }
+    let [_, answered] = exchange(&mut pairs, 40, HEAD);
+    compare_deposit("part of an answer", &answered.unwrap());
+    for round in 41..45 {
+        exchange(&mut pairs, round, HEAD);
+    }
+    let [renewed, _] = exchange(&mut pairs, 48, HEAD);
+    compare_deposit("first under new keys", &renewed.unwrap());
 }
 
 /// The card of the group, without slots or with these.

@@ -13,7 +13,7 @@ use super::input::read_broken_secret;
 use super::link::{online, quietly};
 use super::options::{AcceptOptions, ChatOptions, InviteOptions};
 use super::print::{code, moving, object, result, status};
-use crate::daemon::message::{Account, Conversation, Kind, Reply};
+use crate::daemon::message::{Account, Conversation, Keys, Kind, Reply};
 use crate::daemon::unexpected;
 use crate::meeting;
 use crate::participant::now;
@@ -160,6 +160,7 @@ fn describe(conversation: &Conversation) -> io::Result<()> {
     if conversation.blocked {
         state.push("blocked".to_owned());
     }
+    state.extend(conversation.keys.and_then(Keys::remark).map(str::to_owned));
     let identity = conversation.identity.as_deref().unwrap_or("-");
     match conversation.kind {
         Kind::Contact => result(&format!("{}\t{kind}\t{}\t{identity}", conversation.name, state.join(", ")))?,

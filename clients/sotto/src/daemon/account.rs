@@ -8,12 +8,12 @@ mod tests;
 use sotto_protocol::base32::BASE32;
 use sotto_protocol::client::{Client, Holder, Unshown};
 use sotto_protocol::error::InputError;
-use sotto_protocol::{ConversationId, ConversationKind, Error, GroupCard};
+use sotto_protocol::{ConversationId, ConversationKind, Error, GroupCard, KeyAgreement};
 
 use super::blocked::Blocked;
 use super::history::ways::Ways;
 use super::message::{
-    Account, Conversation, Invitation, Kind, Member, Private, Quote, Reply, Said, Standing, Text,
+    Account, Conversation, Invitation, Keys, Kind, Member, Private, Quote, Reply, Said, Standing, Text,
 };
 use super::parcel::is_content;
 use super::reply::{self, Roster, Writer};
@@ -234,6 +234,7 @@ pub(super) fn standings(client: &Client, blocked: &Blocked, ways: &Ways) -> Vec<
         unacknowledged: summary.unacknowledged,
         unread: unread(summary.id),
         identity: client.contact_identity(summary.id).map(|key| encode_identity(&key)),
+        keys: summary.agreement.filter(|_| summary.established).map(keys),
         members: client.members(summary.id).into_iter().map(member).collect(),
         blocked: blocked.blocks(summary.id),
         files: if blocked.blocks(summary.id) { Vec::new() } else { ways.of(client, summary.id) },
@@ -245,6 +246,15 @@ pub(super) fn standings(client: &Client, blocked: &Blocked, ways: &Ways) -> Vec<
         conversation: conversation(summary),
     };
     client.conversations().into_iter().map(standing).collect()
+}
+
+fn keys(agreement: KeyAgreement) -> Keys {
+    match agreement {
+        KeyAgreement::Hybrid => Keys::Hybrid,
+        KeyAgreement::Renewing => Keys::Renewing,
+        // What is not known here is said to be the least.
+        _ => Keys::Classical,
+    }
 }
 
 fn member(member: sotto_protocol::Member) -> Member {

@@ -519,12 +519,40 @@ pub(crate) struct Conversation {
     pub(crate) unread: usize,
     /// A contact's, once it has come.
     pub(crate) identity: Option<String>,
+    /// A contact's.
+    #[serde(default)]
+    pub(crate) keys: Option<Keys>,
     /// A group's.
     pub(crate) members: Vec<Member>,
     /// Whether nothing of it is shown.
     pub(crate) blocked: bool,
     /// Files on their way.
     pub(crate) files: Vec<Moving>,
+}
+
+/// From what the keys of a contact follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Keys {
+    /// From X25519 alone, as in older versions.
+    Classical,
+    /// So far from that; those that follow are on their way.
+    Renewing,
+    /// From X25519 and ML-KEM-768.
+    Hybrid,
+}
+
+impl Keys {
+    /// What a person is told of it; nothing where all is as it should be.
+    pub(crate) fn remark(self) -> Option<&'static str> {
+        match self {
+            Self::Classical => {
+                Some("keys of an older version, not post-quantum: forget and meet anew for others")
+            }
+            Self::Renewing => Some("post-quantum keys follow with the first messages"),
+            Self::Hybrid => None,
+        }
+    }
 }
 
 /// A file on its way.

@@ -121,6 +121,7 @@ pub(super) fn contact(id: u32, name: &str) -> Standing {
         unacknowledged: 0,
         unread: 0,
         identity: None,
+        keys: None,
         members: Vec::new(),
         blocked: false,
         files: Vec::new(),

@@ -19,6 +19,7 @@ fn an_account_that_is_brought_back_from_a_copy_goes_on_with_its_contacts() {
     assert_eq!(at_bob.hears(), "alice: Before the copy.");
     // What waits when the copy is made is said again by it.
     at_alice.is_told("arrived at bob");
+    alice.is_renewed();
     alice.succeeds(&["invite", "carol"]);
 
     let mut restored = Home::new();

@@ -86,7 +86,7 @@ fn wrong_usage_ends_with_2() {
     let output = sotto(home.path(), &["init", "--name", "a", "--server", &plain]).output().unwrap();
     assert!(String::from_utf8(output.stderr).unwrap().contains("not encrypted"));
     account(home.path());
-    fails(sotto(home.path(), &["accept", "bob", "sotto-invite-2-aaaa"]), 2, "paste it");
+    fails(sotto(home.path(), &["accept", "bob", "sotto-invite-3-aaaa"]), 2, "paste it");
     fails(sotto(home.path(), &["accept", "bob"]), 2, "no invitation");
     let code = |arguments: &[&str]| sotto(home.path(), arguments).output().unwrap().status.code();
     assert_eq!(code(&["run", "--for", "tomorrow"]), Some(2));
@@ -145,7 +145,7 @@ fn contacts_and_groups_are_made_listed_and_not_confused() {
     let server = Server::start(config(loopback()));
     let [alice, bob] = ["alice", "bob"].map(|name| Home::join(&server.address(), name, 3));
     let invitation = alice.succeeds(&["invite", "bob"]);
-    assert!(invitation.starts_with(&format!("{}/sotto-invite-2-", server.address())));
+    assert!(invitation.starts_with(&format!("{}/sotto-invite-3-", server.address())));
     bob.fails(&["accept", "alice"], &invitation[..invitation.len() - 40], 2, "copy the whole text again");
     bob.fails(&["accept", "alice"], "sotto", 2, "not an invitation");
     bob.fails(&["group", "join"], &invitation, 2, "not a group card");

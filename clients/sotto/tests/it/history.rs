@@ -20,7 +20,7 @@ fn past(from: Option<&str>, text: &str, mark: &str) -> (Option<String>, String, 
 #[test]
 fn what_was_said_is_kept_until_it_is_forgotten_and_what_is_blocked_is_not_even_kept() {
     let server = Server::start(config(loopback()));
-    let [alice, bob] = ["alice", "bob"].map(|name| Home::join(&server.address(), name, 1));
+    let [alice, bob] = ["alice", "bob"].map(|name| Home::join(&server.address(), name, 2));
     let invitation = alice.succeeds(&["invite", "bob"]);
     bob.succeeds_with(&["accept", "alice"], &invitation);
     let mut at_bob = Program::start(&bob, &["chat", "alice"]);
@@ -68,23 +68,29 @@ fn what_was_said_is_kept_until_it_is_forgotten_and_what_is_blocked_is_not_even_k
     let all = kept(&alice, "bob");
     assert_eq!(all.len(), 4);
 
-    // Blocked: what comes has arrived, as the other one sees it, and nobody here sees it.
+    // Blocked: what comes has arrived, as the other one sees it, and nobody here sees it; nor in a group.
+    let member = format!("bob={}", bob.succeeds(&["identity"]).trim());
+    let card = alice.succeeds(&["group", "create", "desk", &member]);
+    bob.succeeds_with(&["group", "join"], &card);
+    let mut in_group = Program::start(&bob, &["chat", "desk"]);
     alice.succeeds(&["block", "bob"]);
     alice.fails(&["send", "bob", "Are you still there?"], "", 1, "'sotto unblock bob' first");
     let blocked = |home: &Home| home.json(&["contacts", "--json"])[0]["blocked"].as_bool().unwrap();
     assert!(blocked(&alice) && !blocked(&bob));
     at_bob.says("Do you read this?");
+    in_group.says("Or this?");
     at_bob.is_told("arrived at alice: Do you read this?");
+    in_group.is_told("arrived at desk: Or this?");
     alice.kill();
     assert_eq!(alice.succeeds(&["read"]), "");
-    assert_eq!(kept(&alice, "bob").len(), all.len());
+    assert_eq!((kept(&alice, "bob").len(), kept(&alice, "desk").len()), (all.len(), 0));
     alice.succeeds(&["unblock", "bob"]);
     assert!(!blocked(&alice));
     let online = Program::start(&alice, &["chat", "bob"]);
     at_bob.says("And this?");
     assert_eq!(online.hears(), "bob: And this?");
     assert_eq!(online.end(), (Some(0), Vec::new()));
-    drop(at_bob);
+    drop((at_bob, in_group));
     assert_eq!(kept(&alice, "bob").last(), Some(&past(Some("bob"), "And this?", "read")));
 
     // As many as one likes, and none of one who is forgotten.

@@ -127,6 +127,14 @@ impl Home {
         assert_eq!(error.trim_end().lines().count(), 1, "{error}");
     }
 
+    /// Waits until keys of contacts are no more to be renewed.
+    pub(crate) fn is_renewed(&self) {
+        let renews = |talk: &serde_json::Value| talk["kind"] == "contact" && talk["keys"] != "hybrid";
+        while self.json(&["contacts", "--json"]).iter().any(renews) {
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
     pub(crate) fn json(&self, arguments: &[&str]) -> Vec<serde_json::Value> {
         let printed = self.succeeds(arguments);
         printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect()

@@ -5,7 +5,8 @@
 //! of rounds serve one round each. So a new epoch begins, with all contacts and groups at once, behind the last round that time
 //! explains: nothing that was used before is used again, whoever used it and whatever a server repeats.
 //!
-//! What serves once and belongs to no round is given up: an invitation whose answer may have come meanwhile.
+//! What serves once and belongs to no round is given up: an invitation whose answer may have come meanwhile, and a contact of whom
+//! it is open whether it has gone on to keys that this state never has ([`crate::pair::renewal`]).
 
 use rand_core::CryptoRng;
 
@@ -21,7 +22,8 @@ pub struct Anew {
     pub first: Round,
     /// When that is opened if rounds went on at the server's pace since the state was written; later if some took longer.
     pub at: UnixMillis,
-    /// Contacts whose invitations nobody had answered, made here or accepted. They are forgotten: they have to be invited again.
+    /// Contacts that were not met yet, or so recently that their keys may have been renewed since. They are forgotten: they have to
+    /// be invited again.
     pub ended: Vec<String>,
 }
 
@@ -46,7 +48,7 @@ impl Client {
         state.wants.clear();
         state.ready.clear();
         let is_open = |conversation: &&Conversation| match &conversation.talk {
-            Talk::Pair(pair) => !pair.has_met(),
+            Talk::Pair(pair) => pair.serves_once(),
             Talk::Group(_) => false,
         };
         let open = state.conversations.iter().filter(is_open);

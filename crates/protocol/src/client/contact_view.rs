@@ -23,7 +23,7 @@ const BOB: usize = 3;
 const CAROL: usize = 4;
 const NAMES: [&str; 5] = ["alice", "mallory", "nora", "bob", "carol"];
 const OBSERVERS: [usize; 2] = [MALLORY, NORA];
-const ROUNDS: u64 = 112;
+const ROUNDS: u64 = 176;
 
 /// Round, observer, epoch and member of the key, and the plaintext.
 type Sight = (u64, usize, u32, u8, Vec<u8>);

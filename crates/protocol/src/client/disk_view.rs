@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::client::Notice;
 use crate::client::world::{self, Published, World};
-use crate::conversation::ConversationId;
+use crate::conversation::{ConversationId, Talk};
 use crate::reaction::block;
 use crate::round::Round;
 use crate::secret::witness::{self, GIVEN, Made, RANDOM};
@@ -129,6 +129,13 @@ impl Disk {
         })
     }
 
+    /// Whether a share is to serve, and has not yet led to keys.
+    fn shares(&self, who: usize, share: &[u8]) -> bool {
+        self.world.clients[who].state.conversations.iter().any(|conversation| {
+            matches!(&conversation.talk, Talk::Pair(pair) if pair.share_bytes().is_some_and(|kept| kept == share))
+        })
+    }
+
     /// The kind of a secret that has to be in this person's state now; `None` if it must not be there.
     fn belongs(&self, who: usize, made: &Made) -> Option<&'static str> {
         let client = &self.world.clients[who];
@@ -145,8 +152,12 @@ impl Disk {
                 2 => (newest == 0).then_some("store"),
                 _ => Some("turns"),
             },
-            (RANDOM, "invite") if made.owner == who && number(made)?.is_multiple_of(2) => {
+            // The exchange secret, the share of a renewal and the invitation's secret.
+            (RANDOM, "invite") if made.owner == who && number(made)? == 0 => {
                 self.waits(who).then_some("exchange secret")
+            }
+            (RANDOM | domain::RENEWAL_SHARE, _) if made.owner == who && self.shares(who, &made.bytes) => {
+                Some("share of a renewal")
             }
             (domain::HANDSHAKE_BASE, "invite") => (made.owner == who && self.waits(who)).then_some("base"),
             (domain::CHAIN_STEP | domain::PAIR_CHAIN | domain::GROUP_CHAIN | domain::REQUEST_CHAIN, _) => {
@@ -366,6 +377,7 @@ fn no_window_of_a_stored_state_is_a_secret_of_the_past() {
         "label of a box",
         "label of the deposit",
         "new keys of a group",
+        "share of a renewal",
         "store",
         "text read",
         "text said",
@@ -374,8 +386,19 @@ fn no_window_of_a_stored_state_is_a_secret_of_the_past() {
     assert_eq!(disk.found.keys().map(String::as_str).collect::<Vec<_>>(), kinds);
     // What has to be there always is found always.
     assert!(["account", "identity", "store", "turns"].iter().all(|kind| disk.found[*kind] == disk.searches));
-    for never in [GIVEN, domain::ROUND_KEY, domain::PAIR_ROOT, domain::HANDSHAKE_SECRET, domain::REQUEST_KEY]
-    {
+    let never = [
+        GIVEN,
+        domain::ROUND_KEY,
+        domain::PAIR_ROOT,
+        domain::HANDSHAKE_SECRET,
+        domain::REQUEST_KEY,
+        domain::RENEWAL_KEY,
+        domain::RENEWAL_RANDOMNESS,
+        domain::RENEWAL_EXCHANGE,
+        domain::RENEWAL_SECRET,
+        domain::RENEWED_ROOT,
+    ];
+    for never in never {
         assert!(searched[never] > 0, "{never}");
     }
 }

@@ -67,13 +67,13 @@ impl Client {
         now: UnixMillis,
         rng: &mut impl CryptoRng,
     ) -> Result<Invitation, Error> {
-        let exchange = Secret::random(rng);
+        let (exchange, share) = (Secret::random(rng), Secret::random(rng));
         let keys = (exchange_key(&exchange), self.identity());
         let state = &mut self.state;
         let (newest, next) = (state.clock.newest(), state.clock.next());
         let expires = UnixMillis(now.0.saturating_add(LIFE_MS));
         let invitation = Invitation::new(state.mark(), keys, newest, expires, rng);
-        let talk = || Pair::inviting(&invitation, exchange, now, next).map(Talk::Pair);
+        let talk = || Pair::inviting(&invitation, (exchange, share), now, next).map(Talk::Pair);
         state.add(contact, UNITS, talk)?;
         Ok(invitation)
     }
@@ -110,9 +110,9 @@ impl Client {
             return Err(Error::Input(InputError::TooManyAccepted));
         }
         state.clock.explains(invitation.start, invitation.time, now)?;
-        let (exchange, identity, next) =
-            (Secret::random(rng), state.identity.key().clone(), state.clock.next());
-        let talk = || Pair::accepting(invitation, &exchange, &identity, now, next).map(Talk::Pair);
+        let (exchange, share) = (Secret::random(rng), Secret::random(rng));
+        let (identity, next) = (state.identity.key().clone(), state.clock.next());
+        let talk = || Pair::accepting(invitation, (&exchange, share), &identity, now, next).map(Talk::Pair);
         let id = state.add(contact, UNITS, talk)?;
         state.used.push(Used { mark, expires: invitation.expires });
         if let Some(holder) = state.holder(invitation.identity, Some(id)) {

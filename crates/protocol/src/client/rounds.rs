@@ -61,7 +61,11 @@ impl Client {
         let (identity, head) = (state.identity.key(), state.chain.newest());
         let mut deposit = cover(round, rng);
         let mut wants = Vec::new();
+        let fresh = Secret::random(rng);
         for conversation in &mut state.conversations {
+            if let Talk::Pair(pair) = &mut conversation.talk {
+                pair.mix(&fresh);
+            }
             let mine = speaks && conversation.place == sender;
             let turn = Turn { round, mine, slot, head, identity };
             let (message, listening) = conversation.open_round(&turn, &polled);

@@ -1,7 +1,7 @@
 //! The client as bytes.
 //!
 //! ```text
-//! version, u8 = 7 | first 8 bytes of SHA-256("sotto v1 client state" | 0 | version | content) | content (postcard)
+//! version, u8 = 8 | first 8 bytes of SHA-256("sotto v1 client state" | 0 | version | content) | content (postcard)
 //! ```
 //!
 //! The checksum is against accidents. The bytes hold all secrets: whoever stores them keeps them as carefully.
@@ -20,7 +20,7 @@ use super::left::LeftGroups;
 use crate::error::{InputError, Malformed};
 use crate::{Error, domain};
 
-const VERSION: u8 = 7;
+const VERSION: u8 = 8;
 const CHECKSUM_BYTES: usize = 8;
 const HEADER_BYTES: usize = 1 + CHECKSUM_BYTES;
 
@@ -52,7 +52,8 @@ impl Client {
             return Err(malformed);
         }
         let state = match header[0] {
-            VERSION => decode(content)?,
+            // In the one before, keys of two were never renewed; nothing else differs.
+            VERSION | 7 => decode(content)?,
             // It ended before the groups that were left.
             6 => decode(&followed_by(content, &LeftGroups::default())?)?,
             5 => decode::<version5::State5>(content)?.into(),

@@ -3,6 +3,8 @@
 use ed25519_dalek::SigningKey;
 use zeroize::Zeroizing;
 
+mod renewal;
+
 use super::handshake::{self, Agreement, Keys, Terms};
 use super::{Pair, Says};
 use crate::error::Malformed;
@@ -36,12 +38,25 @@ fn invitation_of(inviter: Keys) -> Invitation {
 }
 
 fn alice() -> Pair {
-    Pair::inviting(&invitation_of(keys(ALICE)), Secret::new([ALICE; 32]), MADE, Round(1)).unwrap()
+    Pair::inviting(
+        &invitation_of(keys(ALICE)),
+        (Secret::new([ALICE; 32]), Secret::new([100 + ALICE; 32])),
+        MADE,
+        Round(1),
+    )
+    .unwrap()
 }
 
 fn accepting(number: u8) -> Pair {
     let (exchange, identity) = (Secret::new([number; 32]), key(number));
-    Pair::accepting(&invitation_of(keys(ALICE)), &exchange, &identity, MADE, Round(1)).unwrap()
+    Pair::accepting(
+        &invitation_of(keys(ALICE)),
+        (&exchange, Secret::new([100 + number; 32])),
+        &identity,
+        MADE,
+        Round(1),
+    )
+    .unwrap()
 }
 
 fn terms(number: u8) -> Terms {
@@ -101,7 +116,13 @@ fn keys_that_contribute_nothing_are_refused() {
     assert!(receive(&mut alice, 0, &hello(&low_order)).is_err());
     assert!(alice.chains.is_none() && alice.peer.is_none());
     let invitation = invitation_of(Keys { exchange: [0; 32], ..keys(ALICE) });
-    let accepted = Pair::accepting(&invitation, &Secret::new([BOB; 32]), &key(BOB), MADE, Round(1));
+    let accepted = Pair::accepting(
+        &invitation,
+        (&Secret::new([BOB; 32]), Secret::new([102; 32])),
+        &key(BOB),
+        MADE,
+        Round(1),
+    );
     assert!(accepted.is_err());
     assert!(receive(&mut alice, 0, &hello(&request(BOB, &terms(BOB), BOB))).is_ok());
     assert!(alice.chains.is_some());
@@ -183,7 +204,7 @@ fn attack_a4_an_identity_of_ones_own_or_of_another_contact_changes_nothing_that_
         let (events, _) = alice.receive(0, &request, Round(1), Round(2), &held).unwrap();
         assert_eq!(matches!(events[..], [Event::IdentityHeld]), !held.is_empty());
         assert_eq!((alice.is_double(), alice.outbox.texts()), (!held.is_empty(), held.len().abs_diff(2) / 2));
-        assert!(alice.handshake.as_ref().unwrap().due() == Says::Answer && alice.chains.is_some());
+        assert!(alice.stage.handshake().unwrap().due() == Says::Answer && alice.chains.is_some());
         let answer = hello(&terms(BOB).sign(true, &key(ALICE))).encode().unwrap();
         let (events, _) = bob.receive(1, &answer, Round(1), Round(2), &held).unwrap();
         assert_eq!(matches!(events[..], [Event::IdentityHeld]), !held.is_empty());
@@ -241,7 +262,7 @@ fn attack_a6_what_the_keys_were_agreed_with_is_erased_at_once() {
 fn a_handshake_goes_on_where_a_block_of_rounds_begins() {
     let identities = [key(ALICE), key(BOB)];
     for lost in 0..REACTION_ROUNDS - 2 {
-        let mut pairs = [alice(), accepting(BOB)];
+        let mut pairs = [alice(), accepting(BOB)].map(Pair::meeting_classically);
         let mut said = Vec::new();
         for round in 1..5 * REACTION_ROUNDS {
             // However many of the last rounds of a block are lost.
@@ -256,7 +277,7 @@ fn a_handshake_goes_on_where_a_block_of_rounds_begins() {
         assert!(said[2 * block - 1..3 * block - 1].iter().all(|[alice, _]| *alice));
         assert!(said[3 * block - 1..4 * block - 1].iter().all(|[alice, _]| !alice));
         assert_eq!(said[4 * block - 1..], rounds(false, false, block));
-        assert!(pairs.iter().all(|pair| pair.established() && pair.handshake.is_none()));
+        assert!(pairs.iter().all(|pair| pair.established() && pair.stage.handshake().is_none()));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Chains, Pair};
+use super::{Chains, Pair, Stage};
 use crate::Round;
 use crate::pair::handshake::Keys;
 use crate::secret::Secret;
@@ -48,7 +48,7 @@ impl TryFrom<Pair2> for Pair {
                 chains: Some(chains),
                 outbox: outbox.into(),
                 inbox: inbox.into(),
-                handshake: None,
+                stage: Stage::Classical,
                 double: false,
             }),
             _ => Err(Unfinished { accepted: !inviter, texts: outbox.texts() }),

@@ -53,3 +53,20 @@ fn a_client_whose_query_is_refused_does_not_hold_a_closed_loop_up() {
     assert_eq!(machine.retrieve(ONE, Round(1), [2; 32]), Err(Refusal::Quota));
     assert_eq!(machine.turn(UnixMillis(3000)), Some(Turn::Open(Round(2))));
 }
+
+/// Who asks what is due, and a millisecond later when to ask again, must not sleep where the round reached its length in between.
+#[test]
+fn a_closed_loop_does_not_stand_still_where_everybody_has_deposited_before_its_least_length() {
+    let config = RoundConfig { mode: RoundMode::ClosedLoop, round_ms: 1000, deposits_max: 4 };
+    let mut machine = RoundMachine::new(config, Round(1), UnixMillis(0));
+    machine.registered(ONE, true);
+    machine.opened(Round(1), UnixMillis(0));
+    assert_eq!(machine.next_wakeup(UnixMillis(1000)), None, "only a deposit changes something");
+    assert_eq!(machine.deposit(ONE, Round(1), [1; 32]), Ok(Accepted::New));
+    assert_eq!(machine.turn(UnixMillis(999)), None);
+    assert_eq!(machine.next_wakeup(UnixMillis(999)), Some(UnixMillis(1000)));
+    for late in [1000, 1001, 5000] {
+        assert_eq!(machine.next_wakeup(UnixMillis(late)), Some(UnixMillis(late)));
+    }
+    assert_eq!(machine.turn(UnixMillis(1000)), Some(Turn::Seal(Round(1), None)));
+}

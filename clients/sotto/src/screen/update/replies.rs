@@ -6,7 +6,7 @@ use super::super::{accept, invite, past};
 use super::Purpose;
 use crate::cli::failure::Failure;
 use crate::cli::send::takes;
-use crate::daemon::message::{Conversation, Invitation, Kind, Reply};
+use crate::daemon::message::{Conversation, Invitation, Keys, Kind, Reply};
 
 pub(super) fn replied(model: &mut Model, purpose: Purpose, reply: Result<Reply, Failure>) {
     let reply = match reply {
@@ -99,7 +99,9 @@ fn described(conversations: &[Conversation]) -> String {
         match conversation.kind {
             Kind::Contact => {
                 let identity = conversation.identity.as_deref().unwrap_or("not come yet");
-                lines.push(format!("{}: contact, {state}; identity {identity}", conversation.name));
+                let remark = conversation.keys.and_then(Keys::remark);
+                let remark = remark.map_or_else(String::new, |remark| format!("; {remark}"));
+                lines.push(format!("{}: contact, {state}; identity {identity}{remark}", conversation.name));
             }
             Kind::Group => lines.push(format!("{}: group, {state}", conversation.name)),
         }

@@ -116,6 +116,7 @@ fn text_came(model: &mut Model, text: Text) -> Vec<Act> {
             unacknowledged: 0,
             unread: 0,
             identity: None,
+            keys: None,
             members: Vec::new(),
             blocked: false,
             files: Vec::new(),

@@ -23,7 +23,8 @@ fn world(seed: u64, alice_hears_bob: bool) -> (World, Vec<Deposit>) {
     let mut world = World::new(seed, &["alice", "mallory", "bob", "dave"], 2, 16);
     world.befriend(ALICE, MALLORY);
     world.befriend(BOB, if alice_hears_bob { ALICE } else { DAVE });
-    world.run(60);
+    world.renew();
+    world.run(24);
     let listener = world.clients[BOB].conversations()[0].name.clone();
     loop {
         if world.clients[MALLORY].conversations()[0].queued == 0 {

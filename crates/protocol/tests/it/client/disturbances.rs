@@ -22,7 +22,7 @@ fn group_of(seed: u64, names: &[&str], everybody_knows: bool) -> (World, GroupCa
             }
         }
     }
-    world.run(60);
+    world.renew();
     let now = world.now();
     let others: Vec<_> =
         (1..names.len()).map(|other| (names[other].to_owned(), world.clients[other].identity())).collect();

@@ -7,7 +7,7 @@ use hkdf::Hkdf;
 use sha2::{Digest, Sha256};
 use sotto_protocol::{Deposit, Invitation};
 
-const PREFIX: &str = "sotto-invite-2-";
+const PREFIX: &str = "sotto-invite-3-";
 
 /// The bytes of an invitation.
 pub(crate) fn bytes(invitation: &Invitation) -> Vec<u8> {

@@ -270,7 +270,8 @@ fn a_contact_forgotten_between_look_up_and_answer_costs_no_other_its_text() {
     let mut world = World::new(3, &["alice", "bob", "carol"], 2, 16);
     world.befriend(0, 1);
     world.befriend(0, 2);
-    world.run(40);
+    world.renew();
+    world.run(24);
     world.say(2, "alice", "hi");
     let all = [Fate::default(); 3];
     let away = Fate { absent: true, ..Fate::default() };

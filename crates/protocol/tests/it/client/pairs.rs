@@ -16,7 +16,8 @@ fn two_people_meet_and_talk() {
     world.befriend(0, 1);
     world.say(0, "bob", "hello, bob");
     world.say(1, "alice", "hello, alice");
-    world.run(60);
+    world.renew();
+    world.run(24);
     assert_eq!(world.texts(1), [("alice".into(), "hello, bob".into())]);
     assert_eq!(world.texts(0), [("bob".into(), "hello, alice".into())]);
     for client in [0, 1] {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rand_core::Rng;
 use sotto_protocol::client::Anew;
-use sotto_protocol::{Client, Error, GroupCard, MessageId, Notice, Round, Warning};
+use sotto_protocol::{Client, Error, GroupCard, KeyAgreement, MessageId, Notice, Round, Warning};
 
 use super::seeds;
 use crate::client::world::{Fate, World};
@@ -262,7 +262,7 @@ fn keeper_of_four(seed: u64) -> (World, GroupCard) {
     for other in [1, 2, DAVE] {
         world.befriend(KEEPER, other);
     }
-    world.run(60);
+    world.renew();
     let others: Vec<_> =
         (1..4).map(|other| (FOUR[other].to_owned(), world.clients[other].identity())).collect();
     let card = world.clients[KEEPER].create_group("crew", &others, &mut world.rng).unwrap();
@@ -488,7 +488,7 @@ fn attack_a8_a_state_kept_aside_begins_anew_and_no_key_serves_twice_whatever_a_s
     for seed in seeds(4) {
         let mut world = World::new(seed, &NAMES, 2, 8);
         world.befriend(ALICE, BOB);
-        world.run(24);
+        world.renew();
         let now = world.now();
         world.clients[ALICE].invite("carol", now, &mut world.rng).unwrap();
         world.say(ALICE, "bob", "It waits when the copy is made.");
@@ -538,4 +538,42 @@ fn attack_a8_a_state_kept_aside_begins_anew_and_no_key_serves_twice_whatever_a_s
         // What waited when the copy was made waits in it, too, and is said by both.
         assert_eq!(said(BOB), ["It waits when the copy is made.", "Said by the second."]);
     }
+}
+
+/// Whoever has met so recently may have other keys by now, which a copy from before them never has.
+#[test]
+fn attack_a8_a_state_kept_aside_is_heard_or_gives_the_contact_up_whenever_it_was_made() {
+    let (mut given_up, mut kept_early) = (0, 0);
+    for (after, who) in (1..80).step_by(3).flat_map(|after| [(after, ALICE), (after, BOB)]) {
+        let mut world = World::new(3, &NAMES[..2], 1, 4);
+        world.befriend(ALICE, BOB);
+        world.run(after);
+        let aside = world.clients[who].snapshot();
+        world.run(100);
+        let mut anew = Client::restore(&aside).unwrap();
+        let Anew { first, ended, .. } = anew.begin_anew(world.now(), &mut world.rng);
+        world.clients[who] = anew;
+        while world.round < first.0 {
+            world.step(&[ALICE, BOB].map(|client| Fate { absent: client == who, ..Fate::default() }));
+        }
+        let (name, other) = if who == ALICE { ("bob", BOB) } else { ("alice", ALICE) };
+        if !ended.is_empty() {
+            assert!(after < 60 && ended == [name], "{after}");
+            given_up += 1;
+            continue;
+        }
+        assert!(after > 20, "keys may have been renewed since");
+        // Nobody else says anything before.
+        world.say(who, name, "I am back.");
+        world.run(80);
+        assert_eq!(world.texts(other), [(NAMES[who].to_owned(), "I am back.".to_owned())], "{after}, {who}");
+        world.say(other, NAMES[who], "I hear you.");
+        world.run(80);
+        assert_eq!(world.texts(who), [(name.to_owned(), "I hear you.".to_owned())], "{after}, {who}");
+        kept_early += usize::from(after < 50);
+        let agreed = world.clients.iter().map(|client| client.conversations()[0].agreement);
+        assert!(agreed.into_iter().all(|agreed| agreed == Some(KeyAgreement::Hybrid)), "{after}, {who}");
+    }
+    // The inviter that has the answer goes on from it.
+    assert!(given_up > 16 && kept_early > 2, "{given_up}, {kept_early}");
 }

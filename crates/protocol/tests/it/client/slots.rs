@@ -31,6 +31,7 @@ fn two_people_meet_and_talk() {
         world.say(1, "alice", &"and hello ".repeat(100));
         meet(&mut world, 1, if retrieve == 1 { 600 } else { 200 });
         world.run(if retrieve == 1 { 400 } else { 60 });
+        world.renew();
         assert_eq!(world.texts(0), [("bob".into(), "and hello ".repeat(100))], "k = {retrieve}");
         assert_eq!(world.texts(1), [("alice".into(), "hello".into())]);
         assert!(world.warnings().is_empty());
@@ -261,4 +262,18 @@ fn a_change_between_labels_and_slots_is_refused_in_words() {
     let open = (sotto_protocol::Round(2), world.now());
     let refused = world.clients[0].adopt(labels, open).unwrap_err();
     assert_eq!(refused.code(), "server-addressing");
+}
+
+/// However seldom a box is polled, and without anything else that is said.
+#[test]
+fn keys_of_two_are_renewed_with_few_messages_a_round_and_many_places() {
+    for (places, retrieve) in [(2, 1), (4, 1), (8, 4), (16, 4)] {
+        for seed in 0..3 {
+            let mut world = World::new(seed, &NAMES[..2], places, retrieve);
+            world.befriend(0, 1);
+            let begun = world.round;
+            world.renew();
+            println!("{places} places, k = {retrieve}: {} rounds", world.round - begun);
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use sotto_protocol::manifest::seed::SeedTree;
 use sotto_protocol::server::{SeedChain, segment_end};
-use sotto_protocol::{CodeKind, Error, Notice, Round, ServerParameters, UnixMillis, Warning};
+use sotto_protocol::{CodeKind, Error, KeyAgreement, Notice, Round, ServerParameters, UnixMillis, Warning};
 
 use crate::client::world::{ROUND_MS, World};
 
@@ -40,6 +40,12 @@ const VERSION_6: [&str; 2] = [
 const PROTOCOL_4: [&str; 2] = [
     include_str!("../../golden/state/version6-alice-protocol4.hex"),
     include_str!("../../golden/state/version6-bob-protocol4.hex"),
+];
+
+/// The same two as the program stored them that renewed no keys of two.
+const VERSION_7: [&str; 2] = [
+    include_str!("../../golden/state/version7-alice.hex"),
+    include_str!("../../golden/state/version7-bob.hex"),
 ];
 
 /// The first as a program stored it whose groups acknowledged by numbers alone.
@@ -161,6 +167,38 @@ fn people_and_what_they_were_saying_survive_the_change_from_version_6() {
 }
 
 #[test]
+fn people_and_what_they_were_saying_survive_the_change_from_version_7() {
+    let mut world = World::new(5, &["alice", "bob"], 4, 16);
+    world.clients = VERSION_7.map(|hex| sotto_protocol::Client::restore(&bytes(hex)).unwrap()).into();
+    world.round = 206;
+    let agreed = |world: &World, client: usize, name: &str| {
+        let id = world.id(client, name);
+        let conversations = world.clients[client].conversations();
+        conversations.into_iter().find(|conversation| conversation.id == id).unwrap().agreement
+    };
+    for client in 0..2 {
+        world.restart(client);
+    }
+    world.say(0, "bob", "said in version 8");
+    world.say(1, "alice", "heard in version 8");
+    world.run(120);
+    assert_eq!(world.texts(0), [("bob".to_owned(), "heard in version 8".to_owned())]);
+    assert_eq!(world.texts(1), [("alice".to_owned(), "said in version 8".to_owned())]);
+    // Keys that were agreed on before stay as they are, and who meets anew has others.
+    for (client, name) in [(0, "bob"), (1, "alice")] {
+        assert_eq!(agreed(&world, client, name), Some(KeyAgreement::Classical));
+        let id = world.id(client, name);
+        world.clients[client].forget(id).unwrap();
+    }
+    world.befriend(0, 1);
+    assert_eq!(agreed(&world, 0, "bob"), Some(KeyAgreement::Renewing));
+    world.run(200);
+    for (client, name) in [(0, "bob"), (1, "alice")] {
+        assert_eq!(agreed(&world, client, name), Some(KeyAgreement::Hybrid));
+    }
+}
+
+#[test]
 fn people_and_what_they_were_saying_survive_the_change_from_protocol_4() {
     let mut world = World::new(5, &["alice", "bob"], 4, 16);
     world.clients = PROTOCOL_4.map(|hex| sotto_protocol::Client::restore(&bytes(hex)).unwrap()).into();
@@ -184,13 +222,13 @@ fn the_form_of_states_does_not_change_unnoticed() {
     world.run(120);
     for (client, name) in ["alice", "bob"].into_iter().enumerate() {
         let snapshot = world.clients[client].snapshot();
-        let file = format!("{}/tests/golden/state/version7-{name}.hex", env!("CARGO_MANIFEST_DIR"));
+        let file = format!("{}/tests/golden/state/version8-{name}.hex", env!("CARGO_MANIFEST_DIR"));
         if std::env::var_os("SOTTO_BLESS").is_some_and(|value| value == "1") {
             let lines = snapshot.chunks(60).map(|line| data_encoding::HEXLOWER.encode(line) + "\n");
             std::fs::write(&file, lines.collect::<String>()).unwrap();
         }
         let stored = bytes(&std::fs::read_to_string(file).unwrap());
-        assert_eq!(stored[0], 7);
+        assert_eq!(stored[0], 8);
         let same = *sotto_protocol::Client::restore(&stored).unwrap().snapshot() == stored;
         assert!(same, "what {name} stores again");
         let same = *snapshot == stored;
@@ -201,7 +239,7 @@ fn the_form_of_states_does_not_change_unnoticed() {
 #[test]
 fn states_of_other_versions_and_damaged_ones_are_refused_with_the_reason() {
     let good = bytes(VERSION_2[0]);
-    for version in [0, 1, 3, 4, 5, 6, 7, 8, 255] {
+    for version in [0, 1, 3, 4, 5, 6, 7, 8, 9, 255] {
         let mut other = good.clone();
         other[0] = version;
         assert!(sotto_protocol::Client::restore(&other).is_err());

@@ -7,9 +7,9 @@ use pbc::{BatchCode as _, PartitionedCode};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use sotto_protocol::{
-    BloomMapping, Client, CodeKind, ConversationId, Deposit, Label, MANIFEST_VERSION, Manifest, Notice,
-    OwnSlot, PROTOCOL_VERSION, Retrieval, Round, RoundMode, SealedBox, SeedCommitment, ServerParameters,
-    Settings, SignedManifest, Table, UnixMillis,
+    BloomMapping, Client, CodeKind, ConversationId, Deposit, KeyAgreement, Label, MANIFEST_VERSION, Manifest,
+    Notice, OwnSlot, PROTOCOL_VERSION, Retrieval, Round, RoundMode, SealedBox, SeedCommitment,
+    ServerParameters, Settings, SignedManifest, Table, UnixMillis,
     deposit::{self, BOX_BYTES},
     manifest,
     server::SeedChain,
@@ -176,6 +176,18 @@ impl World {
     pub(crate) fn run(&mut self, rounds: u64) {
         for _ in 0..rounds {
             self.step(&vec![Fate::default(); self.clients.len()]);
+        }
+    }
+
+    /// Runs until nobody's keys of two are to be renewed any more.
+    pub(crate) fn renew(&mut self) {
+        let renews = |client: &Client| {
+            client.conversations().iter().any(|talk| talk.agreement == Some(KeyAgreement::Renewing))
+        };
+        let begun = self.round;
+        while self.clients.iter().any(renews) {
+            self.run(1);
+            assert!(self.round < begun + 6000, "keys are not renewed");
         }
     }
 
