@@ -81,7 +81,7 @@ pub(super) fn restore(
     ));
     if !anew.ended.is_empty() {
         status(&format!(
-            "whom you had not met then, or only just, you have to invite again: {}, who forget you first if they had answered since",
+            "whom you had not met by then, or only just, you have to invite again: {}; who had answered since forgets you first",
             anew.ended.join(", ")
         ));
     }

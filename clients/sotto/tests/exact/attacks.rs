@@ -502,5 +502,5 @@ fn row_34_people_are_absent() {
     const AWAY: &[(u64, Act)] = &[(at(40, 500), Act::Stop), (at(60, 300), Act::Start)];
     const FOR_LONG: &[(u64, Act)] = &[(at(20, 20), Act::Stop), (at(90, 950), Act::Start)];
     attack("away", Scenario { acts: AWAY, says: &[2, 36, 64], rounds: 140, ..HONEST });
-    attack("away for long", Scenario { acts: FOR_LONG, says: &[2, 12, 94], rounds: 170, ..HONEST });
+    attack("away for long", Scenario { acts: FOR_LONG, says: &[2, 12, 94], rounds: 240, ..HONEST });
 }

@@ -17,10 +17,10 @@ use crate::world::{Person, World, parameters, quick};
 
 const DOUBLED: &str = "a copy of it is online";
 
-/// When somebody begins to run the state that the first program had then, when the first ends, and when all is over.
-const COPIED: u64 = at(30, 460);
-const STOPPED: u64 = at(50, 500);
-const OVER: u64 = at(150, 650);
+/// When, behind the renewal of keys, somebody begins to run the state that the first program had then, when the first ends, and when all is over.
+const COPIED: u64 = at(80, 460);
+const STOPPED: u64 = at(100, 500);
+const OVER: u64 = at(200, 650);
 
 /// What a person typed, and where.
 fn typed(who: &str, number: usize) -> String {

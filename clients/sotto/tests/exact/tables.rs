@@ -37,8 +37,9 @@ const fn all(lie: Lie, from: u64, to: u64) -> Told {
 
 #[test]
 fn an_honest_server_with_slots() {
-    attack("honest", SLOTS);
-    let played = play(&*noop(), 1, Secret::Talking, SLOTS);
+    const LONG: Scenario = Scenario { rounds: 230, ..SLOTS };
+    attack("honest", LONG);
+    let played = play(&*noop(), 1, Secret::Talking, LONG);
     assert!(played.seen.iter().flatten().all(|seen| seen.call != Call::Mapping));
     let heard =
         |person: usize, words: &str| played.told[person].texts.iter().any(|text| text.starts_with(words));

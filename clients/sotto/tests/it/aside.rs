@@ -48,7 +48,8 @@ fn an_account_that_is_brought_back_from_a_copy_goes_on_with_its_contacts() {
     let told = restored.output(&["restore", copy], PASSPHRASE);
     let told = String::from_utf8(told.stderr).unwrap();
     assert!(
-        told.contains("the account of alice is restored") && told.contains("invite carol again"),
+        told.contains("the account of alice is restored")
+            && told.contains("you have to invite again: carol;"),
         "{told}"
     );
     restored.fails(&["contacts"], "", 4, "closed with a passphrase");
