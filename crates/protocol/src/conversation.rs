@@ -57,8 +57,6 @@ pub(crate) struct Conversation {
     pub(crate) talk: Talk,
 }
 
-// There are at most 255, and most are pairs.
-#[expect(clippy::large_enum_variant)]
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Talk {
     Pair(Pair),

@@ -131,7 +131,7 @@ impl Home {
     pub(crate) fn is_renewed(&self) {
         let renews = |talk: &serde_json::Value| talk["kind"] == "contact" && talk["keys"] != "hybrid";
         while self.json(&["contacts", "--json"]).iter().any(renews) {
-            std::thread::sleep(Duration::from_millis(200));
+            thread::sleep(Duration::from_millis(200));
         }
     }
 
