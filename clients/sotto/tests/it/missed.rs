@@ -188,17 +188,17 @@ fn shapes(calls: &Calls) -> BTreeMap<(usize, u64), Shape> {
 }
 
 /// How much came back to whoever sent so much in a round, up to its request. A check behind that can be asked for in as many bytes
-/// as what tells where boxes are.
+/// as what tells where boxes are, and how many manifests come back is a matter of how many were missed.
 fn answers(calls: &Calls) -> BTreeMap<(u64, Vec<usize>), usize> {
     let (mut requested, mut answers) = (BTreeSet::new(), BTreeMap::new());
-    for ((connection, _), call) in calls {
+    for call in calls.values() {
         let Some(round) = call.round() else { continue };
-        if requested.contains(&(*connection, round)) {
+        if requested.contains(&round) || call.up == [asking_bytes(round, 2)] {
             continue;
         }
-        let other = [vec![deposit_bytes(round)], vec![asking_bytes(round, 1)], vec![asking_bytes(round, 2)]];
-        if !other.contains(&call.up) {
-            requested.insert((*connection, round));
+        let before = [vec![deposit_bytes(round)], vec![asking_bytes(round, 1)]];
+        if !before.contains(&call.up) {
+            requested.insert(round);
         }
         if call.is_answered && call.down > 0 {
             answers.insert((round, call.up.clone()), call.down);
