@@ -73,7 +73,7 @@ pub(crate) struct Pair {
 /// From the invitation to the keys that stay. The first two are stored as older versions stored all.
 #[derive(Serialize, Deserialize)]
 enum Stage {
-    /// The keys follow from X25519 alone, and stay: both have met by an older version.
+    /// The keys follow from X25519 alone, and stay.
     Classical,
     /// Two who meet by one.
     MeetingClassically(Box<Handshake>),
@@ -105,7 +105,8 @@ impl Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyAgreement {
-    /// From the invitation's secret and X25519: both have met by an older version.
+    /// From the invitation's secret and X25519, and so they stay: they were agreed on by an older version, or no number was left for
+    /// others.
     Classical,
     /// So far from these. Keys that follow from ML-KEM-768, too, are on their way with the first messages.
     Renewing,
@@ -410,8 +411,8 @@ impl Pair {
                 deposit = hello(turn, &handshake.request, key.sealing(0));
             }
         }
-        let (mut chains, mut speaks) = (self.chains.as_mut(), None);
-        if let Some(chains) = &mut chains {
+        let mut speaks = None;
+        if let Some(chains) = &mut self.chains {
             if let Some(key) = chains.receive.take(turn.round) {
                 let key = key.opening(0);
                 if expects_knock && !self.inviter {
@@ -650,9 +651,7 @@ impl Pair {
         }
         Ok(events)
     }
-}
 
-impl Pair {
     /// What is said of further keys before they are spoken of here, or after, means nothing.
     fn take_renewal(&mut self, content: Option<&Vec<u8>>, next: Round) -> Result<(), Error> {
         match (&mut self.stage, content) {
