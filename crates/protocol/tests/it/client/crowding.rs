@@ -8,6 +8,7 @@ use sotto_protocol::{
     BloomMapping, Client, CodeKind, Deposit, Label, Manifest, Notice, SignedManifest, Table, Warning,
 };
 
+use crate::client::seeds;
 use crate::client::world::{Fate, Published, World};
 
 const ALL: [Fate; 4] = [Fate { absent: false, deposit_lost: false, answers_lost: false, restarts: false }; 4];
@@ -86,11 +87,11 @@ fn shared(world: &World, seed: [u8; 32], labels: [Label; 2]) -> (Vec<usize>, Vec
 /// acknowledgement whether hers was read: in 28 of 60 rounds before, against 60 of 60 where the other was not wanted.
 #[test]
 fn attack_a1_a_contact_and_the_server_do_not_learn_whom_a_client_hears() {
-    const SEEDS: u64 = 10;
     const TRIALS: u32 = 1000;
+    let seeds = seeds(4);
     let read = |alice_hears_bob: bool| {
         let mut read = 0;
-        for seed in 0..SEEDS {
+        for seed in seeds.clone() {
             let (mut world, deposits) = world(seed, alice_hears_bob);
             let labels = [MALLORY, BOB].map(|client| deposits[client].label);
             let (seed, spoiled) = (0_u64..)
@@ -114,7 +115,7 @@ fn attack_a1_a_contact_and_the_server_do_not_learn_whom_a_client_hears() {
         }
         f64::from(read)
     };
-    let trials = SEEDS as f64 * f64::from(TRIALS);
+    let trials = seeds.clone().count() as f64 * f64::from(TRIALS);
     let (hears, does_not) = (read(true) / trials, read(false) / trials);
     let mean = (hears + does_not) / 2.0;
     let deviations = (hears - does_not) / (2.0 * mean * (1.0 - mean) / trials).sqrt();

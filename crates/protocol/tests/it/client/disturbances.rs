@@ -105,7 +105,7 @@ fn attack_a_member_goes_back_to_before_the_first_keeper_left() {
 /// may be.
 #[test]
 fn attack_all_who_stayed_go_back_to_before_somebody_left() {
-    for (after, gone) in moments([(200, KEEPER), (0, DAVE), (200, CAROL), (0, KEEPER)], 3) {
+    for (after, gone) in moments([(200, KEEPER), (0, DAVE), (200, CAROL), (0, KEEPER)], 4) {
         let (mut world, _) = group_of(1, &FOUR, true);
         world.run(after);
         let stayed: Vec<usize> = (0..4).filter(|client| *client != gone).collect();
@@ -227,7 +227,7 @@ fn attack_keeper_and_member_both_go_back_to_earlier_keys() {
 #[test]
 fn attack_keeper_goes_back_while_keys_are_on_their_way() {
     let mut failed = Vec::new();
-    for rounds in moments(1..40, 5) {
+    for rounds in moments(1..40, 13) {
         let (mut world, _) = group_of(3, &FOUR, false);
         world.run(200);
         let backup = world.clients[KEEPER].snapshot();
@@ -342,7 +342,7 @@ fn a_removal_that_is_done_cannot_be_taken_back() {
 /// The state is stored between decision and block, and brought back.
 #[test]
 fn attack_a_removal_survives_a_restart_and_shows_nothing_to_the_removed() {
-    for after in moments(0..9, 4) {
+    for after in moments(0..9, 8) {
         let (mut world, _) = group_of(6, &FOUR, false);
         world.run(200 + after);
         let id = world.id(KEEPER, "crew");
@@ -397,7 +397,7 @@ fn attack_rekeys_are_few_whoever_is_away() {
 /// A keeper that is restored again and again to the same state.
 #[test]
 fn attack_a_keeper_restored_several_times() {
-    for after in moments([1, 8, 30, 70, 200], 4) {
+    for after in moments([30, 1, 8, 70, 200], 5) {
         let (mut world, _) = group_of(8, &FOUR, false);
         world.run(after);
         let backup = world.clients[KEEPER].snapshot();
@@ -517,9 +517,9 @@ fn play_group(seed: u64) -> Result<(), String> {
 /// Restored states, absences, losses and, under odd seeds, people who leave: afterwards all who stayed hear each other.
 #[test]
 fn attack_groups_at_random() {
-    let failed: Vec<String> = seeds(2).filter_map(|seed| play_group(seed).err()).collect();
+    let failed: Vec<String> = seeds(1).filter_map(|seed| play_group(seed).err()).collect();
     failed.iter().for_each(|failed| println!("{failed}"));
-    assert!(failed.is_empty(), "{} of {}", failed.len(), seeds(2).count());
+    assert!(failed.is_empty(), "{} of {}", failed.len(), seeds(1).count());
 }
 
 /// Nobody goes back: the first keeper leaves while the next one is away, and the others know.
