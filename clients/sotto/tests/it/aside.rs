@@ -3,13 +3,13 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 
-use crate::programs::{Home, Program, Server, config, loopback};
+use crate::programs::{Home, Program, Server, brisk, config, loopback};
 
 const PASSPHRASE: &str = "six words drawn by pure chance";
 
 #[test]
 fn an_account_that_is_brought_back_from_a_copy_goes_on_with_its_contacts() {
-    let server = Server::start(config(loopback()));
+    let server = Server::start(brisk(loopback()));
     let [alice, bob] = ["alice", "bob"].map(|name| Home::join(&server.address(), name, 2));
     let invitation = alice.succeeds(&["invite", "bob"]);
     bob.succeeds_with(&["accept", "alice"], &invitation);

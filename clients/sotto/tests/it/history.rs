@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::programs::{Home, Program, Server, config, loopback};
+use crate::programs::{Home, Program, Server, brisk, loopback};
 
 /// What is kept of a conversation: who said what, and what became of it.
 fn kept(home: &Home, with: &str) -> Vec<(Option<String>, String, String)> {
@@ -19,7 +19,7 @@ fn past(from: Option<&str>, text: &str, mark: &str) -> (Option<String>, String, 
 
 #[test]
 fn what_was_said_is_kept_until_it_is_forgotten_and_what_is_blocked_is_not_even_kept() {
-    let server = Server::start(config(loopback()));
+    let server = Server::start(brisk(loopback()));
     let [alice, bob] = ["alice", "bob"].map(|name| Home::join(&server.address(), name, 2));
     let invitation = alice.succeeds(&["invite", "bob"]);
     bob.succeeds_with(&["accept", "alice"], &invitation);

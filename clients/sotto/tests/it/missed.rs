@@ -7,7 +7,7 @@ use std::path::Path;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::calls::Calls;
-use crate::programs::{Home, Program, Relay, Server, config, loopback};
+use crate::programs::{Home, Program, Relay, Server, brisk, loopback};
 use crate::terminal::Screen;
 use sotto_wire::Transport;
 use sottod::Config;
@@ -15,8 +15,7 @@ use sottod::Config;
 /// Rounds that the server can still be asked for.
 const RETAINED: u8 = 4;
 
-/// Shorter rounds than of other tests, as many of them pass here.
-fn short(data: &Path) -> Config {
+fn lasting(data: &Path) -> Config {
     Config {
         data: Some(data.to_owned()),
         // So that relays see the calls.
@@ -24,11 +23,7 @@ fn short(data: &Path) -> Config {
         retained: RETAINED,
         retrieve: 4,
         choices: 3,
-        round_ms: 400,
-        deposit_ms: 150,
-        lookup_ms: 120,
-        query_ms: 220,
-        ..config(loopback())
+        ..brisk(loopback())
     }
 }
 
@@ -246,7 +241,7 @@ fn looks_like(who: &str, talks: &Calls, idle: &Calls) {
 #[test]
 fn nobody_misses_a_text_whatever_befalls_lids_servers_networks_and_programs() {
     let data = tempfile::tempdir().unwrap();
-    let server = Server::start(short(data.path()));
+    let server = Server::start(lasting(data.path()));
     let (at, address) = (server.running.local_addr(), server.address());
     let relays = [(); 4].map(|()| Relay::start(at));
     let [by_alice, relay, by_carol, by_dave] = &relays;
@@ -293,7 +288,7 @@ fn nobody_misses_a_text_whatever_befalls_lids_servers_networks_and_programs() {
         talk.program().is_told("connection lost");
         talk.says("The server is gone.");
     }
-    let server = Server::start(Config { listen: at, ..short(data.path()) });
+    let server = Server::start(Config { listen: at, ..lasting(data.path()) });
     for talk in [&mut a, &mut b, &mut c] {
         talk.program().is_told("connected again");
     }

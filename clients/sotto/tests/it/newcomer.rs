@@ -1,6 +1,6 @@
 //! What somebody does who has just built the programs, as the README tells it.
 
-use crate::programs::{Home, Program, Server, config, loopback};
+use crate::programs::{Home, Program, Server, brisk, config, loopback};
 
 const README: &str = include_str!("../../../../README.md");
 const PROGRAM: &str = "./target/release/sotto --home ";
@@ -35,7 +35,7 @@ fn read(code: &str) -> String {
 
 #[test]
 fn a_newcomer_is_two_commands_from_the_first_exchanged_text() {
-    let server = Server::start(config(loopback()));
+    let server = Server::start(brisk(loopback()));
     let commands = commands(&server.address());
     let [invite, accept] = commands.iter().take(2).collect::<Vec<_>>().try_into().unwrap();
     let (alice, bob) = (Home::new(), Home::new());

@@ -32,6 +32,11 @@ pub(crate) fn config(listen: SocketAddr) -> Config {
     }
 }
 
+/// The same with shorter ones, where many have to pass.
+pub(crate) fn brisk(listen: SocketAddr) -> Config {
+    Config { round_ms: 400, deposit_ms: 150, lookup_ms: 120, query_ms: 220, ..config(listen) }
+}
+
 pub(crate) fn loopback() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }

@@ -3,7 +3,7 @@
 use sotto_protocol::CodeKind;
 use sottod::{Config, Registration};
 
-use crate::programs::{Home, Program, Server, config, loopback};
+use crate::programs::{Home, Program, Server, brisk, config, loopback};
 
 /// At both kinds of servers.
 #[test]
@@ -48,9 +48,8 @@ fn an_account_is_closed_at_the_server_and_here() {
 
 #[test]
 fn people_meet_and_chat_at_a_server_with_slots_and_are_told_what_differs() {
-    let slots = Config { code: CodeKind::Partitioned, retrieve: 4, choices: 3, ..config(loopback()) };
-    let short = Config { round_ms: 400, deposit_ms: 150, lookup_ms: 120, query_ms: 220, ..slots };
-    let server = Server::start(short);
+    let slots = Config { code: CodeKind::Partitioned, retrieve: 4, choices: 3, ..brisk(loopback()) };
+    let server = Server::start(slots);
     let alice = Home::new();
     let init = ["init", "--server", &server.address(), "--name", "alice", "--conversations", "2"];
     let joined = alice.output(&init, "");
