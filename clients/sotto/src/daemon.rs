@@ -66,6 +66,8 @@ pub(crate) use socket::{NAME as SOCKET, SocketError, Stream, connect, forget as 
 pub(crate) const ONLINE: &str = "online";
 /// Programs at the same time.
 const PROGRAMS_MAX: usize = 64;
+/// And of those who are being told that there is no room for them.
+const REFUSED_MAX: usize = 16;
 /// After the system refused another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
@@ -256,6 +258,10 @@ async fn admit(stream: io::Result<Stream>, programs: &mut JoinSet<()>, desk: &Ar
         Ok(stream) if programs.len() < PROGRAMS_MAX => {
             let desk = Arc::clone(desk);
             programs.spawn(async move { serve::serve(stream, &desk, Seat::Here).await });
+        }
+        // It hears why, so that nobody takes it for a sign that nobody is online.
+        Ok(stream) if programs.len() < PROGRAMS_MAX + REFUSED_MAX => {
+            programs.spawn(serve::refuse(stream));
         }
         // It hears that the connection ends.
         Ok(_) => {}

@@ -113,12 +113,25 @@ impl Link {
     }
 
     pub(crate) async fn send(&mut self, request: &Request) -> Result<(), Failure> {
-        write(&mut self.output, request, self.step).await.map_err(|_| gone())
+        write(&mut self.output, request, self.step).await.map_err(|_| self.gone())
     }
 
     /// What the participant says next. Nothing is lost when this is cancelled.
     pub(crate) async fn next(&mut self) -> Result<Message, Failure> {
-        self.frames.next().await.ok().flatten().ok_or_else(gone)
+        self.frames.next().await.ok().flatten().ok_or_else(|| self.gone())
+    }
+
+    /// What is known of a participant that says nothing more.
+    fn gone(&self) -> Failure {
+        Failure::other(match self.step {
+            HERE => {
+                "'sotto run' has ended; what was handed in is kept, and goes out when you are online again"
+            }
+            _ => {
+                "the connection to the 'sotto run' that this device is paired with has ended: it ended, or knows the device \
+                 no more; 'sotto status' tells which"
+            }
+        })
     }
 
     /// Waits until the participant has ended.
@@ -160,12 +173,6 @@ pub(super) async fn quietly(home: Option<PathBuf>, account: Account) -> Result<R
     let mut client = state::restore(store.directory(), &snapshot)?;
     let save = |client: &Client| store.save(&client.snapshot());
     quiet::perform(&directory, account, (&mut client, store.address()), save)
-}
-
-fn gone() -> Failure {
-    Failure::other(
-        "'sotto run' has ended; what was handed in is kept, and goes out when you are online again",
-    )
 }
 
 /// Starts a process of its own that is online, and waits until it is.

@@ -50,6 +50,27 @@ pub(super) async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, desk: &De
     let _ = program.serve(Frames::new(input, seat.step())).await;
 }
 
+/// Within what a program that there is no room for has to have asked for something.
+const ASKS_WITHIN: Duration = Duration::from_secs(2);
+
+/// Answers a program's first request with why nobody serves it.
+pub(super) async fn refuse(stream: impl AsyncRead + AsyncWrite + Unpin) {
+    let (input, mut output) = split(stream);
+    let mut frames = Frames::new(input, Seat::Here.step());
+    let said = async {
+        write(&mut output, &Greeting::ours(), Seat::Here.step()).await?;
+        frames.next::<Greeting>().await?;
+        frames.next::<Request>().await?;
+        let failure = Failure::other(
+            "you are online, but as many programs have come to 'sotto run' as it serves: end some of them, and try again",
+        );
+        let reply = Message::Reply(Reply::Failed(failure.coded("too-many-programs")));
+        write(&mut output, &reply, Seat::Here.step()).await
+    };
+    // Whoever does not listen needs nothing more.
+    let _ = timeout(ASKS_WITHIN, said).await;
+}
+
 /// Within what a program that has connected says of which version it is.
 const GREETS_WITHIN: Duration = Duration::from_secs(10);
 

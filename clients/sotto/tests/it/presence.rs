@@ -1,10 +1,12 @@
 //! When somebody is online tells nothing about with whom they talk: the life of real processes' connections, as an
 //! eavesdropper sees it.
 
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::programs::{Home, Program, Relay, Seen, Server, config, loopback};
+use crate::programs::{Home, LONGEST, Program, Relay, Seen, Server, config, loopback};
 
 /// A person with an eavesdropper of their own.
 struct Watched {
@@ -178,4 +180,32 @@ fn waiting(home: &Home) -> u64 {
 
 fn round(home: &Home) -> u64 {
     home.json(&["status", "--json"])[0]["online"]["round"].as_u64().unwrap()
+}
+
+/// As many programs as a participant serves have come, and say nothing but which version they are of.
+#[test]
+fn who_finds_no_room_is_told_so_and_not_that_nobody_is_online() {
+    let server = Server::start(config(loopback()));
+    let alice = Home::join(&server.address(), "alice", 1);
+    let online = Program::start(&alice, &["run"]);
+    online.is_told("online at");
+    let seats: Vec<UnixStream> =
+        (0..64).map(|_| UnixStream::connect(alice.file("socket")).unwrap()).collect();
+    for mut seat in &seats {
+        let mut length = [0; 4];
+        seat.read_exact(&mut length).unwrap();
+        let mut greeting = vec![0; u32::from_le_bytes(length) as usize];
+        seat.read_exact(&mut greeting).unwrap();
+        seat.write_all(&[&length, &greeting[..]].concat()).unwrap();
+    }
+    for command in [&["status"][..], &["contacts"], &["stop"]] {
+        alice.fails(command, "", 1, "you are online, but");
+    }
+    drop(seats);
+    let began = Instant::now();
+    while !alice.output(&["status"], "").status.success() {
+        assert!(began.elapsed() < LONGEST, "there is room again");
+    }
+    alice.succeeds(&["stop"]);
+    server.shutdown();
 }
