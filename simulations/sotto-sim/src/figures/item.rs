@@ -28,6 +28,8 @@ pub(super) enum Item {
     Scaling,
     /// All engines in rounds of the chat.
     Engines,
+    /// SimplePIR's claims, and batches of its queries.
+    Linear,
 }
 
 impl Item {
@@ -36,6 +38,7 @@ impl Item {
         match self {
             Self::Scaling => "Scaling".to_owned(),
             Self::Engines => "Engines".to_owned(),
+            Self::Linear => "Linear".to_owned(),
             _ => format!("Figure {self}"),
         }
     }
@@ -43,7 +46,7 @@ impl Item {
     /// Of all its files.
     pub(super) fn file_stem(self) -> String {
         match self {
-            Self::Scaling | Self::Engines => self.to_string(),
+            Self::Scaling | Self::Engines | Self::Linear => self.to_string(),
             _ => format!("figure-{self}"),
         }
     }
@@ -51,7 +54,7 @@ impl Item {
     /// Whether a file of this stem would be a part of a report, of this version or another.
     pub(super) fn names_file(stem: &str) -> bool {
         stem.starts_with("figure-")
-            || [Self::Scaling, Self::Engines].iter().any(|item| stem == item.file_stem())
+            || [Self::Scaling, Self::Engines, Self::Linear].iter().any(|item| stem == item.file_stem())
     }
 }
 
