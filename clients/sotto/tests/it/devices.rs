@@ -48,7 +48,7 @@ fn a_paired_device_chats_by_a_code_until_it_is_revoked_and_holds_no_key_of_the_a
     assert_eq!((devices.len(), devices[0]["name"].as_str()), (1, Some("phone")));
     alice.fails(&["devices", "revoke", "tablet"], "", 1, "no device");
     alice.succeeds(&["devices", "revoke", "phone"]);
-    at_phone.is_told("'sotto run' has ended");
+    at_phone.is_told("knows the device no more");
     phone.fails(&["contacts"], "", 3, "has revoked this one");
     at_bob.says("Who is there?");
     assert!(alice.process().is_some());
