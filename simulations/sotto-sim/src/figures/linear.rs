@@ -216,3 +216,22 @@ fn measure(name: EngineName, log2_bytes: u32, batches: Option<&[usize]>) -> anyh
 fn plain_sum(memory: &[u64]) -> u64 {
     Arch::new().dispatch(|| memory.iter().fold(0u64, |sum, word| sum.wrapping_add(*word)))
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "inside tests, failing loudly is the point")]
+mod tests {
+    use super::{CLAIMS, measure};
+
+    /// A full run, which takes minutes, is not the first to find out.
+    #[test]
+    fn the_papers_databases_have_a_shape() {
+        for claim in &CLAIMS {
+            let of = measure(claim.engine, claim.log2_bytes, None).unwrap().remove(0);
+            println!("{}: hint {} bytes, online {} bytes", claim.name, of.hint, of.online);
+            assert!(
+                of.hint as f64 >= claim.hint_mb * 1e6 / 2.0
+                    && of.online as f64 >= claim.online_kb * 1e3 / 2.0
+            );
+        }
+    }
+}
